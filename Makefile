@@ -1,0 +1,110 @@
+# SmartDrive. "make help" lists what there is. Go is all that is needed; make itself is a convenience.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+GOLANGCI_VERSION := v2.15.0
+GOFUMPT_VERSION  := v0.12.0
+TOOLS := $(CURDIR)/.tools
+
+# Packages with goroutines that share memory; the race detector needs a C compiler and runs on these alone. What it skips is
+# long and has one thing happen after the other.
+RACE := ./internal/sqldb/... ./internal/timer/... ./internal/stream/... ./internal/blob/... ./internal/upload/... \
+        ./internal/export/... ./internal/lease ./internal/ingest/... ./internal/migrate/... ./internal/share/... ./internal/collect/... ./internal/thumb/... ./internal/tus/... ./internal/rufh/... \
+        ./internal/account/... ./internal/idem/... ./internal/instance/... ./internal/dispatch/... ./internal/server/... ./client/... \
+        ./test/services/...
+FUZZTIME ?= 5s
+PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/smartdrive, a static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o bin/smartdrive ./cmd/smartdrive
+
+.PHONY: serve
+serve: ## run the server with its defaults
+	go run ./cmd/smartdrive serve
+
+.PHONY: test
+test: ## everything that this machine can run, on SQLite and on MySQL, with a block at the end for what it could not
+	./scripts/test.sh
+
+.PHONY: services
+services: ## start MariaDB, Redis, Kafka and an S3 server for tests, below .services; addresses in .services/env
+	go run ./scripts/services up
+
+.PHONY: services-down
+services-down: ## stop them; their data stays
+	go run ./scripts/services down
+
+.PHONY: race
+race: ## the race detector on the concurrent packages
+	CGO_ENABLED=1 go test -race -short -skip 'AtEveryCall|Transactions' $(RACE)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME each: a time or a count (default 5s; 2000x)
+	./scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: uploader
+uploader: build ## the browser's uploader in chromium (CHROMIUM=/usr/bin/chromium), with its rate against a bare fetch (needs Node 20)
+	cd web && npm ci && SMARTDRIVE_MEASURE=1 SMARTDRIVE_BIN=$(CURDIR)/bin/smartdrive npm run e2e:upload
+
+.PHONY: kill
+kill: ## the kill loop: 200 kills of the real binary under load, judged by the independent checker
+	SMARTDRIVE_KILLS=200 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 20m
+
+.PHONY: cluster
+cluster: ## whole clusters: killed, cut off, emptied
+	go run ./scripts/services up
+	set -a; . .services/env; set +a; go test ./test/cluster -count 1 -v -timeout 30m
+
+.PHONY: soak
+soak: ## the long runs: 100,000 model histories, 2,000 kills, 500 kills of a cluster and every fault of its network, a million operations through switches of the database, a comparison of ten million rows, 150 kills within steps of a migration, an instance that sleeps through one, zips over 4 GiB (hours)
+	SMARTDRIVE_SOAK=1 go test ./internal/upload -run Histories -count 1 -timeout 12h
+	SMARTDRIVE_SOAK=1 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 12h
+	SMARTDRIVE_SOAK=1 go test ./test/cluster -count 1 -v -timeout 12h
+	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./internal/migrate -run TestChaos -count 1 -v -timeout 12h
+	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./internal/migrate -run TestMeasureMany -count 1 -v -timeout 12h
+	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./test/migration -run 'Killed|Asleep' -count 1 -v -timeout 12h
+	SMARTDRIVE_SOAK=1 go test ./internal/export/zipline -run Huge -count 1 -v -timeout 1h
+
+.PHONY: bench
+bench: ## the figures of docs/performance.md, each a ratio against a baseline in the same run
+	go run ./scripts/services up || echo "the services could not be started: their benchmarks are skipped"
+	set -a; ! [ -f .services/env ] || . .services/env; set +a; \
+	go test ./bench -run XXX -bench . -benchtime 1x -count 1 -timeout 60m && \
+	go test ./internal/blob/s3 -run XXX -bench PartEvents -benchtime 1x -count 3
+
+.PHONY: web
+web: ## build the pages into internal/webui/dist; fails when that is not what is committed
+	./scripts/web.sh build
+
+.PHONY: web-test
+web-test: ## the pages: their tests, and the real binary in a real browser, with screenshots in web/e2e/pages/screenshots
+	./scripts/web.sh test
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint ## golangci-lint with gofumpt
+	$(TOOLS)/golangci-lint run ./...
+
+.PHONY: vet
+vet: ## go vet, also for the other platforms
+	go vet ./...
+	@for p in $(PLATFORMS); do echo "go vet for $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./... || exit 1; done
+
+.PHONY: fmt
+fmt: $(TOOLS)/golangci-lint ## format the code
+	$(TOOLS)/golangci-lint fmt ./...
+
+.PHONY: docs
+docs: ## write the generated pages: docs/api.md, docs/configuration.md, docs/invoice-model.md, docs/invoice-rules.md
+	go test ./internal/rest ./internal/config ./internal/invoice ./internal/invoice/rule -run 'Docs|Reference' -update
+
+.PHONY: ci
+ci: ## what lands a change
+	.ci/run
+
+$(TOOLS)/golangci-lint:
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

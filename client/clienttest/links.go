@@ -1,0 +1,60 @@
+package clienttest
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// linkRoutes serve shares and collect links as things to be made, listed and ended; nobody can follow one.
+func (s *Server) linkRoutes(mux *http.ServeMux) {
+	for _, kind := range []string{"shares", "collects"} {
+		at := "/api/v1/" + kind
+		mux.HandleFunc("POST "+at, func(w http.ResponseWriter, r *http.Request) { s.makeLink(w, r, kind) })
+		mux.HandleFunc("GET "+at, func(w http.ResponseWriter, r *http.Request) { s.listLinks(w, r, kind) })
+		mux.HandleFunc("DELETE "+at+"/{id}", func(w http.ResponseWriter, r *http.Request) {
+			before := len(s.links)
+			s.links = slices.DeleteFunc(s.links, func(l map[string]any) bool { return l["id"] == r.PathValue("id") })
+			if len(s.links) == before {
+				fail(w, http.StatusNotFound, "not-found", nil)
+				return
+			}
+			w.WriteHeader(http.StatusNoContent)
+		})
+	}
+}
+
+func (s *Server) makeLink(w http.ResponseWriter, r *http.Request, kind string) {
+	in := map[string]any{}
+	decode(r, &in)
+	id := newID()
+	made := map[string]any{"id": id, "token": "t" + id, "url": s.URL() + "/" + kind[:1] + "/t" + id, "kind": kind, "state": "open"}
+	for _, name := range []string{"node", "folder"} {
+		for _, n := range s.nodes {
+			if n.ID == in[name] {
+				made[name] = map[string]any{"id": n.ID, "name": n.Name, "type": n.Type, "size": n.Size}
+			}
+		}
+		delete(in, name)
+	}
+	if in["code"] == "auto" {
+		in["code"] = "k7m2p9"
+	}
+	if in["expires_in"] != nil {
+		made["expires_at"] = "2030-01-01T00:00:00.000Z"
+	}
+	maps.Copy(made, in)
+	s.links = append([]map[string]any{made}, s.links...)
+	reply(w, http.StatusCreated, made)
+}
+
+func (s *Server) listLinks(w http.ResponseWriter, r *http.Request, kind string) {
+	items := []map[string]any{}
+	for _, l := range s.links {
+		node, _ := l["node"].(map[string]any)
+		if of := r.URL.Query().Get("node"); l["kind"] == kind && (of == "" || node["id"] == of) {
+			items = append(items, l)
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
+}

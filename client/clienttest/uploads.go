@@ -1,0 +1,279 @@
+package clienttest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/crc32"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"lukechampine.com/blake3"
+)
+
+type upload struct {
+	ID          string     `json:"id"`
+	State       string     `json:"state"`
+	Path        string     `json:"path"`
+	Size        int64      `json:"size"`
+	PartSize    int64      `json:"part_size"`
+	Parts       int64      `json:"parts"`
+	Received    [][2]int64 `json:"received"`
+	Challenge   *challenge `json:"challenge,omitempty"`
+	Node        *node      `json:"node,omitempty"`
+	ExpiresAt   time.Time  `json:"expires_at"`
+	fingerprint string
+	conflict    string
+	mtime       time.Time
+	parts       map[int64][]byte
+	polls       int
+}
+
+type challenge struct {
+	Nonce  string     `json:"nonce"`
+	Ranges [][2]int64 `json:"ranges"`
+}
+
+// Offer makes content known, so that a claim of its digest is answered with a challenge.
+func (s *Server) Offer(content []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offer[DigestOf(content)] = content
+}
+
+// Open returns the ids of the open uploads.
+func (s *Server) Open() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := []string{}
+	for id, u := range s.uploads {
+		if u.State != "done" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Received returns how many parts of open uploads are there.
+func (s *Server) Received() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, u := range s.uploads {
+		if u.State != "done" {
+			n += len(u.parts)
+		}
+	}
+	return n
+}
+
+// Damage changes a byte of a received part, of every open upload, behind everybody's back.
+func (s *Server) Damage(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.uploads {
+		if p := u.parts[n]; p != nil && u.State != "done" {
+			u.parts[n] = append([]byte{p[0] ^ 1}, p[1:]...)
+		}
+	}
+}
+
+// Forget drops all uploads, as a reclaim does.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.uploads)
+}
+
+func (s *Server) uploadRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("POST /api/v1/uploads", s.begin)
+	mux.HandleFunc("GET /api/v1/uploads", func(w http.ResponseWriter, _ *http.Request) {
+		items := []*upload{}
+		for _, u := range s.uploads {
+			if u.State != "done" {
+				items = append(items, u.seen())
+			}
+		}
+		reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
+	})
+	mux.HandleFunc("GET /api/v1/uploads/{id}", s.of(func(w http.ResponseWriter, _ *http.Request, u *upload) { reply(w, http.StatusOK, u.seen()) }))
+	mux.HandleFunc("PATCH /api/v1/uploads/{id}", s.of(s.amend))
+	mux.HandleFunc("DELETE /api/v1/uploads/{id}", s.of(func(w http.ResponseWriter, _ *http.Request, u *upload) {
+		delete(s.uploads, u.ID)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	mux.HandleFunc("GET /api/v1/uploads/{id}/parts", s.of(listParts))
+	mux.HandleFunc("PUT /api/v1/uploads/{id}/parts/{n}", s.of(putPart))
+	mux.HandleFunc("DELETE /api/v1/uploads/{id}/parts/{n}", s.of(dropPart))
+	mux.HandleFunc("POST /api/v1/uploads/{id}/proof", s.of(s.prove))
+	mux.HandleFunc("POST /api/v1/uploads/{id}/complete", s.of(s.complete))
+}
+
+func (s *Server) of(do func(http.ResponseWriter, *http.Request, *upload)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if u := s.uploads[r.PathValue("id")]; u != nil {
+			do(w, r, u)
+			return
+		}
+		fail(w, http.StatusNotFound, "not-found", nil)
+	}
+}
+
+func (u *upload) seen() *upload {
+	u.Received = [][2]int64{}
+	for n := range u.Parts {
+		if u.parts[n] != nil {
+			u.Received = append(u.Received, [2]int64{n, n})
+		}
+	}
+	return u
+}
+
+type amendment struct {
+	Path, Fingerprint, Conflict string
+	Size                        int64
+	Part                        int64 `json:"part_size"`
+	Mtime                       time.Time
+	Parents                     bool
+	Digests                     map[string]string
+}
+
+func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
+	var in amendment
+	decode(r, &in)
+	for _, u := range s.uploads {
+		if u.State != "done" && u.Path == in.Path && u.Size == in.Size && u.fingerprint == in.Fingerprint {
+			short := *u // as a reply that is older than the parts
+			short.Received = [][2]int64{}
+			reply(w, http.StatusOK, &short)
+			return
+		}
+	}
+	if s.place(w, in.Path, in.Conflict, in.Parents) == "" {
+		return
+	}
+	u := &upload{
+		ID: newID(), State: "active", Path: in.Path, Size: in.Size, PartSize: in.Part, Parts: (in.Size + in.Part - 1) / in.Part,
+		fingerprint: in.Fingerprint, conflict: in.Conflict, mtime: in.Mtime, parts: map[int64][]byte{},
+	}
+	s.uploads[u.ID] = u
+	s.challenge(u, in.Digests["blake3"])
+	reply(w, http.StatusCreated, u.seen())
+}
+
+func (s *Server) challenge(u *upload, digest string) {
+	if content := s.offer[digest]; content != nil && int64(len(content)) == u.Size {
+		nonce := blake3.Sum256([]byte(u.ID))
+		u.Challenge = &challenge{hex.EncodeToString(nonce[:]), [][2]int64{{0, 4096}, {u.Size - 100, 100}, {u.Size / 2, 77}}}
+	}
+}
+
+func (s *Server) amend(w http.ResponseWriter, r *http.Request, u *upload) {
+	var in amendment
+	decode(r, &in)
+	s.challenge(u, in.Digests["blake3"])
+	reply(w, http.StatusOK, u.seen())
+}
+
+func (s *Server) prove(w http.ResponseWriter, r *http.Request, u *upload) {
+	var in struct{ Alg, Answer string }
+	decode(r, &in)
+	if u.State != "active" {
+		fail(w, http.StatusConflict, "state", map[string]any{"state": u.State})
+		return
+	}
+	for _, content := range s.offer {
+		if u.Challenge == nil || int64(len(content)) != u.Size || u.answer(content) != in.Answer {
+			continue
+		}
+		u.State, u.Node = "done", s.store(u.Path, content, u.mtime)
+		reply(w, http.StatusCreated, u.seen())
+		return
+	}
+	u.Challenge = nil
+	reply(w, http.StatusOK, u.seen())
+}
+
+func (u *upload) answer(content []byte) string {
+	key, _ := hex.DecodeString(u.Challenge.Nonce) // made here
+	h := blake3.New(32, key)
+	for _, r := range u.Challenge.Ranges {
+		_ = binary.Write(h, binary.LittleEndian, uint64(r[0])) // a hash does not fail
+		_ = binary.Write(h, binary.LittleEndian, uint32(r[1]))
+		_, _ = h.Write(content[r[0] : r[0]+r[1]])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func listParts(w http.ResponseWriter, _ *http.Request, u *upload) {
+	items := []map[string]any{}
+	for n := range u.Parts {
+		if p := u.parts[n]; p != nil {
+			items = append(items, map[string]any{"n": n, "size": len(p), "crc32": crc32.ChecksumIEEE(p), "cv": nil})
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"items": items, "next_cursor": nil})
+}
+
+func putPart(w http.ResponseWriter, r *http.Request, u *upload) {
+	n, err := strconv.ParseInt(r.PathValue("n"), 10, 64)
+	want := min(u.PartSize, u.Size-n*u.PartSize)
+	switch body := bodyOf(r); {
+	case u.State != "active":
+		fail(w, http.StatusConflict, "state", map[string]any{"state": u.State})
+	case err != nil || n >= u.Parts || int64(len(body)) != want:
+		fail(w, http.StatusBadRequest, "part-size", map[string]any{"limit": want, "sent": len(body)})
+	case u.parts[n] != nil && !bytes.Equal(u.parts[n], body):
+		fail(w, http.StatusConflict, "part-differs", nil)
+	default:
+		u.parts[n] = body
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func dropPart(w http.ResponseWriter, r *http.Request, u *upload) {
+	n, _ := strconv.ParseInt(r.PathValue("n"), 10, 64) // 0 is as good as any
+	delete(u.parts, n)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, u *upload) {
+	var in amendment
+	decode(r, &in)
+	if u.State == "done" {
+		reply(w, http.StatusOK, u.seen())
+		return
+	}
+	missing, content := [][2]int64{}, []byte{}
+	for n := range u.Parts {
+		if u.parts[n] == nil {
+			missing = append(missing, [2]int64{n, n})
+		}
+		content = slices.Concat(content, u.parts[n])
+	}
+	switch {
+	case len(missing) > 0:
+		fail(w, http.StatusConflict, "parts-missing", map[string]any{"missing": missing})
+		return
+	case in.Digests["blake3"] != DigestOf(content):
+		fail(w, http.StatusUnprocessableEntity, "digest-mismatch", nil)
+		return
+	}
+	if u.polls++; u.polls == 1 {
+		u.State = "sealing"
+		reply(w, http.StatusAccepted, map[string]any{"state": "sealing", "progress": map[string]int64{"done": 1, "total": 2}})
+		return
+	}
+	if in.Conflict != "" {
+		u.conflict = in.Conflict
+	}
+	p := s.place(w, u.Path, u.conflict, false)
+	if p == "" {
+		u.State = "active"
+		return
+	}
+	u.State, u.Node = "done", s.store(p, content, u.mtime)
+	reply(w, http.StatusCreated, u.seen())
+}

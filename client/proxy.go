@@ -1,0 +1,74 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// ProxyError is a reply that is not SmartDrive's: something between client and server spoke, or the address is not a
+// SmartDrive's at all. Its text says what happened and what to change.
+type ProxyError struct {
+	Status     int
+	URL        string // what was asked, without query
+	Server     string // the Server header, such as "nginx/1.26.0"
+	Location   string // where a redirect pointed
+	Sent       int64  // bytes of the body that was sent, -1 when unknown
+	RetryAfter time.Duration
+	excerpt    string
+}
+
+func newProxyError(resp *http.Response, body []byte) *ProxyError {
+	e := &ProxyError{
+		Status: resp.StatusCode, Server: resp.Header.Get("Server"), Location: resp.Header.Get("Location"),
+		RetryAfter: retryAfter(resp.Header), Sent: -1, excerpt: excerpt(body),
+	}
+	if resp.Request != nil {
+		u := *resp.Request.URL
+		u.RawQuery, u.User = "", nil
+		e.URL, e.Sent = u.String(), resp.Request.ContentLength
+	}
+	return e
+}
+
+func (e *ProxyError) Error() string {
+	who := "something between this computer and the server"
+	if e.Server != "" {
+		who += " (" + e.Server + ")"
+	}
+	switch e.Status {
+	case http.StatusRequestEntityTooLarge:
+		return fmt.Sprintf("%s refused a body of %d bytes (413): raise its body size limit (nginx: client_max_body_size 0; "+
+			"Cloudflare: 100 MB) or send smaller parts (--part-size 1MiB)", who, e.Sent)
+	case http.StatusBadGateway:
+		return who + " could not reach SmartDrive (502): is the server running, and does the proxy point to its address?"
+	case http.StatusServiceUnavailable:
+		return who + " says that the server is not available (503)"
+	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		return fmt.Sprintf("%s ran out of time (%d): raise its time-outs (nginx: proxy_read_timeout, proxy_send_timeout, "+
+			"client_body_timeout) and switch request buffering off (nginx: proxy_request_buffering off), or send smaller parts "+
+			"(--part-size 1MiB)", who, e.Status)
+	}
+	if e.Location != "" {
+		return fmt.Sprintf("the server address leads elsewhere (%d): use the one that %s points to", e.Status, e.Location)
+	}
+	text := fmt.Sprintf("%s answered %d to %s, which is not SmartDrive's way: is the server address right?", who, e.Status, e.URL)
+	if e.excerpt != "" {
+		text += " It said: " + e.excerpt
+	}
+	return text
+}
+
+// excerpt returns the first words of a foreign page for an error message.
+func excerpt(body []byte) string {
+	const most = 120 // bytes: enough for a title
+	if strings.Contains(strings.ToLower(string(body[:min(len(body), 512)])), "<html") {
+		return ""
+	}
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "")), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " ..."
+	}
+	return text
+}

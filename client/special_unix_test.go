@@ -1,0 +1,17 @@
+//go:build unix
+
+package client
+
+import (
+	"syscall"
+	"testing"
+)
+
+// makeSpecial makes what is neither file, folder nor link, and returns how many.
+func makeSpecial(t *testing.T, path string) int {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return 1
+}

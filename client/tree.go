@@ -1,0 +1,225 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// TreeOptions say how a tree is transferred.
+type TreeOptions struct {
+	Conflict Conflict // for uploads; default Fail
+	SkipSame bool     // skip what is there with equal size and mtime, or equal content
+	Keep     bool     // for downloads: never replace a local file
+	Progress Progress
+	Item     func(Item) // is told how each file ended, one at a time
+}
+
+// Item is how one file or folder of a tree ended.
+type Item struct {
+	Local, Path string
+	Result      Result
+	Err         error // when it failed; a folder fails with all that is in it
+}
+
+// Summary counts how a tree ended.
+type Summary struct {
+	Sent     int   `json:"sent"`
+	Received int   `json:"received"`
+	Instant  int   `json:"instant"`
+	Skipped  int   `json:"skipped"`
+	Failed   int   `json:"failed"`
+	Folders  int   `json:"folders"`  // that were made
+	Symlinks int   `json:"symlinks"` // not followed
+	Special  int   `json:"special"`  // devices, sockets, pipes: left out
+	Bytes    int64 `json:"bytes"`    // that were moved
+}
+
+// Add adds what another transfer counted.
+func (s *Summary) Add(o Summary) {
+	s.Sent += o.Sent
+	s.Received += o.Received
+	s.Instant += o.Instant
+	s.Skipped += o.Skipped
+	s.Failed += o.Failed
+	s.Folders += o.Folders
+	s.Symlinks += o.Symlinks
+	s.Special += o.Special
+	s.Bytes += o.Bytes
+}
+
+// Count adds one ended file.
+func (s *Summary) Count(i Item) {
+	switch {
+	case i.Err != nil:
+		s.Failed++
+	case i.Result.State == StateSent:
+		s.Sent++
+	case i.Result.State == StateReceived:
+		s.Received++
+	case i.Result.State == StateInstant:
+		s.Instant++
+	case i.Result.State == StateSkipped:
+		s.Skipped++
+	}
+	s.Bytes += i.Result.Moved
+}
+
+// crew runs the transfers of a tree side by side, within a number of connections, and keeps the count.
+type crew struct {
+	opt   TreeOptions
+	room  *semaphore.Weighted
+	width int64
+	stop  context.CancelCauseFunc
+	wait  sync.WaitGroup
+
+	mu  sync.Mutex
+	sum Summary
+}
+
+func newCrew(ctx context.Context, o TreeOptions, width int) (context.Context, *crew) {
+	ctx, stop := context.WithCancelCause(ctx)
+	return ctx, &crew{opt: o, room: semaphore.NewWeighted(int64(width)), width: int64(width), stop: stop}
+}
+
+// run does the work with the given number of connections as soon as so many are free.
+func (w *crew) run(ctx context.Context, connections int, i Item, work func(context.Context) (Result, error)) error {
+	need := min(int64(connections), w.width)
+	if err := w.room.Acquire(ctx, need); err != nil {
+		return context.Cause(ctx)
+	}
+	w.wait.Go(func() {
+		defer w.room.Release(need)
+		i.Result, i.Err = work(ctx)
+		w.ended(ctx, i)
+	})
+	return nil
+}
+
+// ended counts and tells of an item. What would fail for everything else too stops the whole.
+func (w *crew) ended(ctx context.Context, i Item) {
+	if ctx.Err() != nil && i.Err != nil {
+		return // interrupted, not failed
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sum.Count(i)
+	if w.opt.Item != nil {
+		w.opt.Item(i)
+	}
+	if IsCode(i.Err, CodeUnauthenticated) || errors.Is(i.Err, ErrGaveUp) {
+		w.stop(i.Err)
+	}
+}
+
+func (w *crew) count(change func(*Summary)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.sum)
+}
+
+// progress is the Progress for one of several files.
+func (w *crew) progress(ev Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opt.Progress(ev)
+}
+
+// finish waits for what runs and returns the count.
+func (w *crew) finish(ctx context.Context, err error) (Summary, error) {
+	w.wait.Wait()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	w.stop(nil)
+	return w.sum, err
+}
+
+// PutTree sends the folder local to the remote folder dest, which is made if it is missing. It goes on after files that fail:
+// the summary and Item tell. The error is for what stopped it.
+func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOptions) (Summary, error) {
+	ctx, w := newCrew(ctx, o, u.opt.Files)
+	err := u.putFolder(ctx, w, local, dest)
+	return w.finish(ctx, err)
+}
+
+// putFolder sends what is in one folder; it fails only when the whole is to stop.
+func (u *Uploader) putFolder(ctx context.Context, w *crew, local, dest string) error {
+	entries, err := os.ReadDir(local)
+	var known map[string]Node
+	if err == nil {
+		known, err = u.arrive(ctx, w, dest)
+	}
+	if err != nil {
+		w.ended(ctx, Item{Local: local, Path: dest, Err: err})
+		return context.Cause(ctx)
+	}
+	for _, entry := range entries {
+		from, to := filepath.Join(local, entry.Name()), path.Join(dest, entry.Name())
+		switch mode := entry.Type(); {
+		case mode.IsDir():
+			err = u.putFolder(ctx, w, from, to)
+		case mode.IsRegular():
+			err = u.putEntry(ctx, w, from, to, known)
+		case mode&os.ModeSymlink != 0:
+			w.count(func(s *Summary) { s.Symlinks++ })
+		default:
+			w.count(func(s *Summary) { s.Special++ })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrive makes sure that the remote folder is there and returns the files that are in it.
+func (u *Uploader) arrive(ctx context.Context, w *crew, dest string) (map[string]Node, error) {
+	folder, created, err := u.c.MakeFolder(ctx, dest)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]Node)
+	if created {
+		w.count(func(s *Summary) { s.Folders++ })
+		return known, nil
+	}
+	if !w.opt.SkipSame {
+		return known, nil
+	}
+	for n, err := range u.c.AllChildren(ctx, folder.ID) {
+		if err != nil {
+			return nil, err
+		}
+		known[n.Name] = n
+	}
+	return known, nil
+}
+
+// putEntry hands one file to the crew.
+func (u *Uploader) putEntry(ctx context.Context, w *crew, local, dest string, known map[string]Node) error {
+	item := Item{Local: local, Path: dest}
+	src, err := FileSource(local)
+	if err != nil {
+		item.Err = err
+		w.ended(ctx, item)
+		return context.Cause(ctx)
+	}
+	o := PutOptions{Conflict: w.opt.Conflict, Parents: true, SkipSame: w.opt.SkipSame, New: true}
+	if n, ok := known[path.Base(dest)]; ok {
+		o.Known, o.New = &n, false
+	}
+	if w.opt.Progress != nil {
+		o.Progress = w.progress
+	}
+	connections := 1
+	if src.Size > u.opt.PartSize {
+		connections = u.opt.Parallel
+	}
+	return w.run(ctx, connections, item, func(ctx context.Context) (Result, error) { return u.Put(ctx, src, dest, o) })
+}

@@ -1,0 +1,175 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+)
+
+// Node is a file or a folder.
+type Node struct {
+	ID        string     `json:"id"`
+	ParentID  string     `json:"parent_id"`
+	Name      string     `json:"name"`
+	Path      string     `json:"path"`
+	Type      NodeType   `json:"type"`
+	Size      int64      `json:"size"` // bytes
+	MIME      string     `json:"mime"`
+	Mtime     time.Time  `json:"mtime"` // the file's own, to the millisecond
+	CreatedAt time.Time  `json:"created_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+	Rev       int64      `json:"rev"`
+	Seq       int64      `json:"seq"`
+	Digests   Digests    `json:"digests"`
+	TrashedAt *time.Time `json:"trashed_at"`
+}
+
+// NodeType tells files from folders.
+type NodeType string
+
+// The types of nodes.
+const (
+	File   NodeType = "file"
+	Folder NodeType = "folder"
+)
+
+// Digests maps an algorithm ("blake3", "sha256", "md5", "sm3") to lower-case hex.
+type Digests map[string]string
+
+// blake3Name is how the API spells the canonical digest.
+const blake3Name = "blake3"
+
+// Conflict says what happens when a name is taken.
+type Conflict string
+
+// The policies.
+const (
+	Fail    Conflict = "fail"
+	Rename  Conflict = "rename"  // "name (2).ext"
+	Replace Conflict = "replace" // a new version of the file that is there
+)
+
+// Upload is a file on its way in.
+type Upload struct {
+	ID        string          `json:"id"`
+	State     UploadState     `json:"state"`
+	Path      string          `json:"path"`
+	Size      *int64          `json:"size"` // bytes; nil when unknown
+	PartSize  int64           `json:"part_size"`
+	Parts     int             `json:"parts"`
+	Received  []Span          `json:"received"` // numbers of parts
+	Reserved  int64           `json:"reserved"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	MaxSize   *int64          `json:"max_size,omitempty"`
+	Challenge *Challenge      `json:"challenge,omitempty"`
+	Node      *Node           `json:"node,omitempty"`     // when done
+	Progress  json.RawMessage `json:"progress,omitempty"` // when sealing
+}
+
+// UploadState is where an upload stands.
+type UploadState string
+
+// The states.
+const (
+	Active  UploadState = "active"
+	Parked  UploadState = "parked" // quiet; the next part wakes it
+	Sealing UploadState = "sealing"
+	Done    UploadState = "done"
+	Gone    UploadState = "gone"
+)
+
+// Span is a range, both ends included.
+type Span [2]int64
+
+// Challenge asks for proof that the client has the content it claims.
+type Challenge struct {
+	Nonce     string     `json:"nonce"`  // 32 bytes in hex
+	Ranges    [][2]int64 `json:"ranges"` // offset and length, in bytes
+	ExpiresAt time.Time  `json:"expires_at"`
+}
+
+// Part is a part that the server has.
+type Part struct {
+	N     int64    `json:"n"`
+	Size  int64    `json:"size"`
+	CRC32 checksum `json:"crc32"` // of IEEE 802.3
+	CV    string   `json:"cv"`    // BLAKE3 chaining value in hex; may be empty
+}
+
+// checksum is a CRC-32 that was sent as a number or as hex.
+type checksum struct {
+	Sum   uint32
+	Known bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *checksum) UnmarshalJSON(b []byte) error {
+	base, text := 10, string(b)
+	if len(b) > 1 && b[0] == '"' {
+		base, text = 16, text[1:len(text)-1]
+	}
+	if text == "null" || text == "" {
+		return nil
+	}
+	v, err := strconv.ParseUint(text, base, 32)
+	if err != nil {
+		return fmt.Errorf("crc32: %w", err)
+	}
+	*c = checksum{uint32(v), true}
+	return nil
+}
+
+// Me is who the token belongs to.
+type Me struct {
+	User struct {
+		ID    string `json:"id"`
+		Name  string `json:"name"`
+		Admin bool   `json:"admin"`
+	} `json:"user"`
+	Account struct {
+		ID string `json:"id"`
+	} `json:"account"`
+	Usage struct {
+		Total *int64 `json:"total"` // bytes; nil is unlimited
+		Used  int64  `json:"used"`  // finished files, trash and old versions included
+	} `json:"usage"`
+}
+
+// Page asks for a part of a list. The zero value is the first 200 in the server's order.
+type Page struct {
+	Limit  int    // 1..1000
+	Cursor string // NextCursor of the page before
+	Sort   string // name, size or mtime
+	Order  string // asc or desc
+}
+
+// List is a page of a list.
+type List[T any] struct {
+	Items      []T     `json:"items"`
+	NextCursor *string `json:"next_cursor"` // nil on the last page
+}
+
+// all yields the items of all pages that fetch returns.
+func all[T any](fetch func(Page) (List[T], error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		for page := (Page{Limit: 1000}); ; {
+			list, err := fetch(page)
+			if err != nil {
+				yield(zero, err)
+				return
+			}
+			for _, item := range list.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if list.NextCursor == nil || *list.NextCursor == "" {
+				return
+			}
+			page.Cursor = *list.NextCursor
+		}
+	}
+}

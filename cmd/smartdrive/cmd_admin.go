@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"smartdrive/client"
+	"smartdrive/internal/app"
+	"smartdrive/internal/config"
+	"smartdrive/internal/telemetry"
+)
+
+const adminLong = `Administer the installation in a data directory, on the machine itself. While a server runs, the commands speak to it
+over <data>/admin.sock; else they open the installation themselves, where there are several instances as one more of them. No password is asked for: whoever may open the
+socket is the administrator. A lost password: smartdrive admin user set admin --password -`
+
+// adminCLI is what the admin commands share.
+type adminCLI struct {
+	streams
+	json bool
+	cfg  *pflag.FlagSet
+}
+
+func newAdminCommand() *cobra.Command {
+	a := &adminCLI{streams: streams{os.Stdin, os.Stdout, os.Stderr}, cfg: pflag.NewFlagSet("admin", pflag.ContinueOnError)}
+	config.AddFlags(a.cfg)
+	cmd := &cobra.Command{
+		Use:   "admin",
+		Short: "Administer the installation on this machine",
+		Long:  adminLong,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  help,
+	}
+	for _, name := range []string{"data", "db", "redis", "kafka", "blobs", "namespace", "config"} {
+		cmd.PersistentFlags().AddFlag(a.cfg.Lookup(name))
+	}
+	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "results as JSON, one object a line")
+	cmd.AddCommand(a.statusCommand(), a.userCommand(), a.ledgerCommand(), a.uploadsCommand(), a.timersCommand(), a.auditCommand(), a.dlqCommand(), a.fsckCommand(),
+		a.backupCommand(), a.restoreCommand())
+	return cmd
+}
+
+// connection is an open control socket.
+type connection struct {
+	http *http.Client
+	done func() error
+}
+
+func (a *adminCLI) config() (config.Config, error) {
+	cfg, err := config.Load(a.cfg, os.Environ(), os.ReadFile)
+	if err != nil {
+		return config.Config{}, withCode(exitUsage, err)
+	}
+	return cfg, nil
+}
+
+// with opens the control socket for as long as act runs.
+func (a *adminCLI) with(ctx context.Context, act func(*connection) error) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	log, err := telemetry.NewLogger(a.err, slog.LevelWarn, telemetry.FormatText)
+	if err != nil {
+		return err
+	}
+	conn := new(connection)
+	if conn.http, conn.done, err = app.Reach(ctx, cfg, log); err != nil {
+		return withCode(exitFailed, err) // whatever is missing, it is not what the command asked for
+	}
+	return errors.Join(act(conn), conn.done())
+}
+
+// apiPath is where the native API is on the socket.
+const apiPath = "/api/v1"
+
+// call sends in (nil: no body) as JSON and decodes the answer into out (nil: there is none).
+func (c *connection) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, body)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("control socket: %w", err)
+	case resp.StatusCode >= http.StatusBadRequest:
+		p := new(client.Problem)
+		if err := json.Unmarshal(raw, p); err != nil {
+			return fmt.Errorf("control socket: status %d", resp.StatusCode)
+		}
+		return p
+	case out == nil:
+		return nil
+	}
+	return json.Unmarshal(raw, out)
+}
+
+// page is a list as the API gives it.
+type page struct {
+	Items      []json.RawMessage `json:"items"`
+	NextCursor *string           `json:"next_cursor"`
+}
+
+// all calls each for every item of a list, page after page. path has its query already.
+func (c *connection) all(ctx context.Context, path string, each func(json.RawMessage) error) error {
+	for next := path; ; {
+		var p page
+		if err := c.call(ctx, http.MethodGet, next, nil, &p); err != nil {
+			return err
+		}
+		for _, item := range p.Items {
+			if err := each(item); err != nil {
+				return err
+			}
+		}
+		if p.NextCursor == nil {
+			return nil
+		}
+		next = withQuery(path, "cursor", *p.NextCursor)
+	}
+}
+
+// show writes one result: the JSON as it came, or a line made of it.
+func show[T any](a *adminCLI, raw json.RawMessage, line func(T) string) error {
+	if a.json {
+		_, err := fmt.Fprintf(a.out, "%s\n", raw)
+		return err
+	}
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.out, line(v))
+	return err
+}
+
+// done says in words that something was done; as JSON, what was.
+func (a *adminCLI) done(v any, line string, args ...any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return show(a, raw, func(json.RawMessage) string { return fmt.Sprintf(line, args...) })
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/internal/app"
+	"smartdrive/internal/audit"
+)
+
+const fsckLong = `Check that the database, the files and the uploads agree, by the invariants of docs/invariants.md. Without --repair nothing
+is changed. A repair deletes only what a row says is released; bytes that nobody can explain are moved to the quarantine
+beside the blobs, and leave it by --purge alone. Exit code 8: findings that are not repaired.`
+
+func (a *adminCLI) fsckCommand() *cobra.Command {
+	scope, purge := audit.Scope{}, false
+	cmd := &cobra.Command{
+		Use:     "fsck",
+		Short:   "Check the installation, and mend it",
+		Long:    fsckLong,
+		Example: "  smartdrive admin fsck\n  smartdrive admin fsck --repair --deep",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				if purge {
+					return a.purge(cmd, c)
+				}
+				return a.fsck(cmd, c, scope)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&scope.Repair, "repair", false, "mend what can be mended")
+	cmd.Flags().BoolVar(&scope.Deep, "deep", false, "read every file again and compare its digest")
+	cmd.Flags().BoolVar(&purge, "purge", false, "delete what lies in the quarantine, for good")
+	cmd.MarkFlagsMutuallyExclusive("purge", "repair")
+	cmd.MarkFlagsMutuallyExclusive("purge", "deep")
+	return cmd
+}
+
+func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope audit.Scope) error {
+	var out app.FsckAnswer
+	if err := c.call(cmd.Context(), http.MethodPost, app.RouteFsck, scope, &out); err != nil {
+		return err
+	}
+	if err := a.report(out); err != nil {
+		return err
+	}
+	if !out.Clean() {
+		return withCode(exitFindings, fmt.Errorf("%d findings are not repaired", out.Total-out.Repaired))
+	}
+	return nil
+}
+
+func (a *adminCLI) report(out app.FsckAnswer) error {
+	if !a.json {
+		for _, f := range out.Findings {
+			fmt.Fprintln(a.out, finding{f.Invariant, f.Subject, f.Expected, f.Found, f.Repaired})
+		}
+		if out.EndedRestored {
+			fmt.Fprintln(a.err, "The restored backup is clean; start the server anew to leave the report-only mode.")
+		}
+	}
+	k := out.Checked
+	return a.done(out, "%d findings, %d repaired; looked at %d accounts, %d nodes, %d blobs, %d uploads, %d files; %s in quarantine",
+		out.Total, out.Repaired, k.Accounts, k.Nodes, k.Blobs, k.Uploads, k.Files, sizeText(int64(out.Quarantine.Bytes)))
+}
+
+func (a *adminCLI) purge(cmd *cobra.Command, c *connection) error {
+	var gone audit.Heap
+	if err := c.call(cmd.Context(), http.MethodPost, app.RoutePurge, app.PurgeRequest{}, &gone); err != nil {
+		return err
+	}
+	return a.done(gone, "%d things deleted from the quarantine, %s", gone.Count, sizeText(int64(gone.Bytes)))
+}

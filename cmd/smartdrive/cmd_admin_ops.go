@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+	"smartdrive/internal/app"
+)
+
+func (a *adminCLI) uploadsCommand() *cobra.Command {
+	user := ""
+	cmd := &cobra.Command{
+		Use:   "uploads",
+		Short: "List the open uploads of all users, or of one",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := func(c *connection, path string) error {
+				return c.all(cmd.Context(), path, func(raw json.RawMessage) error {
+					return show(a, raw, func(u client.Upload) string {
+						return fmt.Sprintf("%s  %-8s until %s  %s", u.ID, u.State, timeText(u.ExpiresAt), u.Path)
+					})
+				})
+			}
+			if user == "" {
+				return a.with(cmd.Context(), func(c *connection) error { return list(c, apiPath+"/admin/uploads") })
+			}
+			return a.onUser(cmd.Context(), user, func(c *connection, u client.User) error {
+				return list(c, withQuery(apiPath+"/admin/uploads", "account", u.AccountID))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&user, "user", "", "only this user's")
+	cmd.AddCommand(a.resetCommand())
+	return cmd
+}
+
+func (a *adminCLI) resetCommand() *cobra.Command {
+	user, all := "", false
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "Give up all open uploads and delete their bytes",
+		Long:  "Give up all open uploads of one user, or of all, delete their bytes and give back what they were charged.",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (user == "") == !all {
+				return usage(cmd, errors.New("give either --user or --all"))
+			}
+			return a.with(cmd.Context(), func(c *connection) error {
+				var out app.ResetAnswer
+				if err := c.call(cmd.Context(), http.MethodPost, app.RouteReset, app.ResetRequest{User: user}, &out); err != nil {
+					return err
+				}
+				return a.done(out, "%d uploads given up", out.Reclaimed)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&user, "user", "", "this user's uploads")
+	cmd.Flags().BoolVar(&all, "all", false, "everybody's uploads")
+	return cmd
+}
+
+func (a *adminCLI) timersCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "timers", Short: "Look at delayed tasks"}
+	cmd.AddCommand(&cobra.Command{
+		Use:     "show KEY",
+		Short:   "Show one timer: what it waits for and when it is due",
+		Example: "  smartdrive admin timers show park/0198c0de-0000-7000-8000-000000000000",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				var raw json.RawMessage
+				if err := c.call(cmd.Context(), http.MethodGet, apiPath+"/admin/timers/"+args[0], nil, &raw); err != nil {
+					return err
+				}
+				return show(a, raw, func(v json.RawMessage) string { return string(v) })
+			})
+		},
+	})
+	return cmd
+}
+
+// finding is what the auditor says.
+type finding struct {
+	Invariant string `json:"invariant"`
+	Subject   string `json:"subject"`
+	Expected  string `json:"expected"`
+	Found     string `json:"found"`
+	Repaired  bool   `json:"repaired"`
+}
+
+func (f finding) String() string {
+	end := ""
+	if f.Repaired {
+		end = " (repaired)"
+	}
+	return fmt.Sprintf("%-4s %s: expected %s, found %s%s", f.Invariant, f.Subject, f.Expected, f.Found, end)
+}
+
+func (a *adminCLI) auditCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "audit",
+		Short: "List what audits found, the newest first",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				return c.all(cmd.Context(), apiPath+"/admin/findings", func(raw json.RawMessage) error {
+					return show(a, raw, finding.String)
+				})
+			})
+		},
+	}
+}
+
+func (a *adminCLI) dlqCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "dlq", Short: "Look at messages whose handler failed for good, and hand them over again"}
+	cmd.AddCommand(
+		a.letterCommand("ls", "List dead letters", cobra.NoArgs, func(cmd *cobra.Command, c *connection, _ string) error {
+			return c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error {
+				return show(a, raw, func(v json.RawMessage) string { return string(v) })
+			})
+		}),
+		a.letterCommand("show ID", "Show one dead letter", cobra.ExactArgs(1), func(cmd *cobra.Command, c *connection, path string) error {
+			var raw json.RawMessage
+			if err := c.call(cmd.Context(), http.MethodGet, path, nil, &raw); err != nil {
+				return err
+			}
+			return show(a, raw, func(v json.RawMessage) string { return string(v) })
+		}),
+		a.letterCommand("replay ID", "Hand a dead letter to its handler again", cobra.ExactArgs(1),
+			func(cmd *cobra.Command, c *connection, path string) error {
+				return c.call(cmd.Context(), http.MethodPost, path+"/replay", nil, nil)
+			}),
+		a.letterCommand("drop ID", "Forget a dead letter", cobra.ExactArgs(1), func(cmd *cobra.Command, c *connection, path string) error {
+			return c.call(cmd.Context(), http.MethodDelete, path, nil, nil)
+		}),
+	)
+	return cmd
+}
+
+const lettersPath = apiPath + "/admin/dead-letters"
+
+func (a *adminCLI) letterCommand(use, short string, args cobra.PositionalArgs,
+	act func(cmd *cobra.Command, c *connection, path string) error,
+) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: usageArgs(args),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := lettersPath
+			if len(args) > 0 {
+				path += "/" + url.PathEscape(args[0])
+			}
+			return a.with(cmd.Context(), func(c *connection) error { return act(cmd, c, path) })
+		},
+	}
+}

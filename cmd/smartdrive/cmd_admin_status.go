@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/internal/rest"
+	"smartdrive/internal/timer"
+)
+
+func (a *adminCLI) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the instances, who does what only one does, the timers that wait, and what is behind",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				var raw json.RawMessage
+				if err := c.call(cmd.Context(), http.MethodGet, apiPath+"/admin/status", nil, &raw); err != nil {
+					return err
+				}
+				return show(a, raw, statusText)
+			})
+		},
+	}
+}
+
+// statusText is the status for people, a line for each thing.
+func statusText(s rest.Status) string {
+	lines := []string{fmt.Sprintf("installation %s, %s", s.Installation, s.Mode)}
+	holders := map[int64][]string{}
+	for _, l := range s.Leases {
+		holders[l.Generation] = append(holders[l.Generation], l.Name)
+	}
+	for _, in := range s.Instances {
+		state := "dead"
+		if in.Alive {
+			state = "alive"
+		}
+		line := fmt.Sprintf("instance %d  %-5s  %s  %s  %s", in.Generation, state, in.Roles, in.Host, in.Version)
+		if does := holders[in.Generation]; len(does) > 0 {
+			line += "  holds " + strings.Join(does, ", ")
+		}
+		lines = append(lines, line)
+	}
+	for _, kind := range timer.Kinds() {
+		if h, ok := s.Timers[kind.String()]; ok {
+			lines = append(lines, fmt.Sprintf("timers %-9s  %d within a minute, %d an hour, %d a day, %d later, %d at work",
+				kind, h.Minute, h.Hour, h.Day, h.More, h.Leased))
+		}
+	}
+	for _, l := range s.Consumers {
+		lines = append(lines, fmt.Sprintf("consumer %s of %s  %d behind, %d waiting", l.Consumer, l.Topic, l.Behind, l.Waiting))
+	}
+	if s.Unsent != nil {
+		lines = append(lines, fmt.Sprintf("unsent  %d records, the oldest for %s", s.Unsent.Records, time.Duration(s.Unsent.OldestMs)*time.Millisecond))
+	}
+	for _, part := range slices.Sorted(slices.Values(s.Failing)) {
+		lines = append(lines, "not known just now: "+part)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"smartdrive/client"
+	"smartdrive/internal/drive"
+)
+
+func (a *adminCLI) userCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "user", Short: "Add, change, list and delete users"}
+	cmd.AddCommand(a.userAdd(), a.userSet(), a.userRm(), a.userLs())
+	return cmd
+}
+
+// userFlags are the settings of a user.
+type userFlags struct{ password, quota, state string }
+
+func (f *userFlags) add(cmd *cobra.Command, passwordHelp string) {
+	cmd.Flags().StringVar(&f.password, "password", "", passwordHelp)
+	cmd.Flags().StringVar(&f.quota, "quota", "", `bytes the user may have, such as 50GiB, or "unlimited"`)
+}
+
+// body is what of the flags was given, as the API takes it.
+func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error) {
+	body := map[string]any{}
+	switch {
+	case f.quota == "unlimited":
+		body["total"] = nil
+	case f.quota != "":
+		size, err := drive.ParseByteSize(f.quota)
+		if err != nil {
+			return nil, usage(cmd, fmt.Errorf("--quota: %w", err))
+		}
+		body["total"] = size
+	}
+	if f.password != "" {
+		password, err := a.readPassword(f.password)
+		if err != nil {
+			return nil, err
+		}
+		body["password"] = password
+	}
+	if f.state != "" {
+		body["state"] = f.state
+	}
+	return body, nil
+}
+
+// readPassword returns the flag's value; "-" asks for it, or reads a line when standard input is no terminal.
+func (a *adminCLI) readPassword(flag string) (string, error) {
+	if flag != "-" {
+		return flag, nil
+	}
+	if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprint(a.err, "Password: ")
+		defer fmt.Fprintln(a.err)
+		raw, err := term.ReadPassword(int(f.Fd()))
+		return string(raw), err
+	}
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if line == "" {
+		return "", fmt.Errorf("read the password from standard input: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+func (a *adminCLI) userAdd() *cobra.Command {
+	f, admin := new(userFlags), false
+	cmd := &cobra.Command{
+		Use:     "add NAME",
+		Short:   "Add a user",
+		Example: "  smartdrive admin user add wang --quota 50GiB --password -",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+	}
+	f.add(cmd, `password; "-" asks for it (the default) or reads a line`)
+	cmd.Flags().BoolVar(&admin, "admin", false, "the user may administer")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.password == "" {
+			f.password = "-"
+		}
+		body, err := f.body(a, cmd)
+		if err != nil {
+			return err
+		}
+		body["name"], body["admin"] = args[0], admin
+		return a.with(cmd.Context(), func(c *connection) error {
+			var made json.RawMessage
+			if err := c.call(cmd.Context(), http.MethodPost, apiPath+"/admin/users", body, &made); err != nil {
+				return err
+			}
+			return show(a, made, func(u client.User) string { return fmt.Sprintf("added %s (%s)", u.Name, u.ID) })
+		})
+	}
+	return cmd
+}
+
+func (a *adminCLI) userSet() *cobra.Command {
+	f := new(userFlags)
+	cmd := &cobra.Command{
+		Use:     "set NAME",
+		Short:   "Change a user's password, quota or state",
+		Example: "  smartdrive admin user set admin --password -\n  smartdrive admin user set wang --quota unlimited --state disabled",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+	}
+	f.add(cmd, `new password; "-" asks for it or reads a line; ends the user's logins`)
+	cmd.Flags().StringVar(&f.state, "state", "", "active or disabled")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		body, err := f.body(a, cmd)
+		if err == nil && len(body) == 0 {
+			err = usage(cmd, errors.New("nothing to change: give --password, --quota or --state"))
+		}
+		if err != nil {
+			return err
+		}
+		return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+			var changed json.RawMessage
+			if err := c.call(cmd.Context(), http.MethodPatch, userPath(u), body, &changed); err != nil {
+				return err
+			}
+			return show(a, changed, func(u client.User) string { return "changed " + u.Name })
+		})
+	}
+	return cmd
+}
+
+func (a *adminCLI) userRm() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME",
+		Short: "Delete a user; their files are purged after 30 days",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+				if err := c.call(cmd.Context(), http.MethodDelete, userPath(u), nil, nil); err != nil {
+					return err
+				}
+				return a.done(map[string]string{"deleted": u.ID}, "deleted %s", u.Name)
+			})
+		},
+	}
+}
+
+func (a *adminCLI) userLs() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List users",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				return c.all(cmd.Context(), apiPath+"/admin/users", func(raw json.RawMessage) error {
+					return show(a, raw, func(u client.User) string {
+						return fmt.Sprintf("%-20s %-9s %-6s quota %s", u.Name, u.State, role(u), totalText(u.Total))
+					})
+				})
+			})
+		},
+	}
+}
+
+func role(u client.User) string {
+	if u.Admin {
+		return "admin"
+	}
+	return "user"
+}
+
+func totalText(total *int64) string {
+	if total == nil {
+		return "unlimited"
+	}
+	return sizeText(*total)
+}
+
+func (a *adminCLI) ledgerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ledger NAME",
+		Short: "Show what a user is charged: finished, unfinished and reserved bytes",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+				var ledger json.RawMessage
+				if err := c.call(cmd.Context(), http.MethodGet, userPath(u)+"/ledger", nil, &ledger); err != nil {
+					return err
+				}
+				return show(a, ledger, func(l client.Ledger) string {
+					return fmt.Sprintf("total %s, finished %s, unfinished %s, reserved %s",
+						totalText(l.Total), sizeText(l.Finished), sizeText(l.Unfinished), sizeText(l.Reserved))
+				})
+			})
+		},
+	}
+}
+
+// onUser finds a user by name.
+func (a *adminCLI) onUser(ctx context.Context, name string, act func(*connection, client.User) error) error {
+	return a.with(ctx, func(c *connection) error {
+		var found struct {
+			Items []client.User `json:"items"`
+		}
+		if err := c.call(ctx, http.MethodGet, withQuery(apiPath+"/admin/users", "name", name), nil, &found); err != nil {
+			return err
+		}
+		if len(found.Items) == 0 {
+			return withCode(exitNotFound, fmt.Errorf("there is no user %q", name))
+		}
+		return act(c, found.Items[0])
+	})
+}
+
+func userPath(u client.User) string { return apiPath + "/admin/users/" + u.ID }
+
+func withQuery(path, name, value string) string {
+	base, query, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		values = url.Values{}
+	}
+	values.Set(name, value)
+	return base + "?" + values.Encode()
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client/agent"
+)
+
+type agentFlags struct {
+	opt     agent.Options
+	maxSize string
+	once    bool
+	format  string
+}
+
+func newAgentCommand(c *cli) *cobra.Command {
+	var f agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent --watch DIR --to /intake/SOURCE",
+		Short: "Watch a directory and send its documents in bundles",
+		Long: `Watch a directory where other programs drop documents, and send what is complete: frozen in a bundle, uploaded, sealed with
+meta.json, and then moved to DIR/sent/. What never can be sent goes to DIR/failed/ with a REASON.txt.
+
+A file is complete when it has stayed as it is for --settle, or with --marker when NAME.ok is there. Files of one directory
+whose names are equal up to the last dot go together. Hidden names, names of temporary files (.tmp, .part, ~ and others) and
+empty files are not taken. The agent may be killed at any time: nothing is sent twice and nothing is lost.`,
+		Example: `  smartdrive agent --watch /srv/invoices --to /intake/erp
+  smartdrive agent --watch /srv/invoices --to /intake/erp --once
+  smartdrive agent status /srv/invoices`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.agent(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.opt.Dir, "watch", "", "directory to watch")
+	flags.StringVar(&f.opt.To, "to", "", "where bundles go, /intake/SOURCE")
+	flags.DurationVar(&f.opt.Every, "every", 5*time.Minute, "how long a complete file waits for others to go with it, at most")
+	flags.DurationVar(&f.opt.Settle, "settle", 10*time.Second, "how long a file must have stayed as it is")
+	flags.StringVar(&f.maxSize, "max-size", "32MiB", "size of a bundle; what belongs together may be larger")
+	flags.IntVar(&f.opt.MaxFiles, "max-files", 1000, "files in a bundle, at most 5000")
+	flags.StringVar(&f.opt.Marker, "marker", "", "ending of files that say that another is complete, such as .ok")
+	flags.StringArrayVar(&f.opt.Ignore, "ignore", nil, "names that are not taken, such as 'draft-*'; may be given more than once")
+	flags.BoolVar(&f.once, "once", false, "send what is there and end, for cron")
+	flags.StringVar(&f.format, "log-format", "text", "text or json")
+	c.join(cmd, c.agentStatus())
+	return cmd
+}
+
+// agentGiveUp is how long a single call of the agent goes on trying: short, for it is the agent that waits and tells of it.
+const agentGiveUp = 3 * time.Second
+
+func (c *cli) agent(cmd *cobra.Command, f agentFlags) (err error) {
+	if f.opt.Dir == "" {
+		return usage(cmd, errors.New("--watch DIR is missing"))
+	}
+	if f.opt.MaxSize, err = parseSize(f.maxSize); err != nil {
+		return usage(cmd, fmt.Errorf("--max-size: %w", err))
+	}
+	if err := f.opt.Check(); err != nil {
+		return usage(cmd, err)
+	}
+	switch f.format {
+	case "text":
+		f.opt.Log = slog.New(slog.NewTextHandler(c.err, nil))
+	case "json":
+		f.opt.Log = slog.New(slog.NewJSONHandler(c.err, nil))
+	default:
+		return usage(cmd, fmt.Errorf("--log-format: %q is neither text nor json", f.format))
+	}
+	c.giveUp = agentGiveUp
+	c.waiting.Store(true) // the agent says itself what it waits for
+	if f.opt.Client, err = c.connect(); err != nil {
+		return err
+	}
+	return c.runAgent(cmd, f)
+}
+
+func (c *cli) runAgent(cmd *cobra.Command, f agentFlags) error {
+	a, err := agent.Open(f.opt)
+	if _, busy := errors.AsType[*agent.BusyError](err); busy {
+		return withCode(exitConflict, err)
+	}
+	if err != nil {
+		return err
+	}
+	if !f.once {
+		return errors.Join(a.Run(cmd.Context()), a.Close())
+	}
+	err = errors.Join(a.Once(cmd.Context()), a.Close())
+	if s, readErr := agent.ReadStatus(f.opt.Dir); readErr == nil && cmd.Context().Err() == nil {
+		err = errors.Join(err, c.showAgent(s))
+	}
+	if errors.Is(err, agent.ErrSome) {
+		return withCode(exitSome, err)
+	}
+	return err
+}
+
+func (c *cli) agentStatus() *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "status [DIR]",
+		Short: "Show what an agent does: waiting, sending, sent, failed",
+		Long: `Show how the agent of a directory is doing, whether it runs or not: what waits and what is on its way, what is not taken and why,
+how the last bundles ended here and, as far as it is known, on the server. No server is asked.
+
+With --check the exit code is 7 when a person should look: the agent does not run, nothing moves, something is not taken or
+lies in failed/, or the server has not accepted all of the last bundles.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			s, err := agent.ReadStatus(dir)
+			if err != nil {
+				return err
+			}
+			if err := c.showAgent(s); err != nil {
+				return err
+			}
+			if check && s.Alarming() {
+				return withCode(exitSome, errAgent)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "exit with 7 when a person should look")
+	return cmd
+}
+
+var errAgent = errors.New("the agent needs somebody to look at it")
+
+func (c *cli) showAgent(s agent.Status) error {
+	if c.json {
+		return c.object(s)
+	}
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(c.out, "%-13s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("directory", "%s", s.Dir)
+	if s.To != "" {
+		line("to", "%s at %s", s.To, s.Server)
+	}
+	if s.Running {
+		line("agent", "running, process %d", s.PID)
+	} else {
+		line("agent", "not running")
+	}
+	line("waiting", "%s, and %s complete", amountText(s.Waiting), amountText(s.Ready))
+	if x := s.Sending; x != nil {
+		line("on its way", "%s: %s, %d of %d files, %s of %s, %d documents, %d tries failed", x.ID, x.Stage, x.FilesSent, x.Files,
+			sizeText(x.BytesSent), sizeText(x.Bytes), x.Documents, x.Tries)
+	}
+	if s.Moving > 0 {
+		line("to be moved", "%d files that were dealt with", s.Moving)
+	}
+	t := s.Totals
+	line("sent", "%d bundles, %d files, %d documents, %s", t.Bundles, t.Files, t.Documents, sizeText(t.Bytes))
+	line("failed", "%d files, of which %d are still in failed/", t.Failed, s.Failed)
+	line("last contact", "%s", timeText(s.Contact))
+	if s.Error != "" {
+		line("trouble", "%s", s.Error)
+		if !s.NextTry.IsZero() {
+			line("", "next try %s", timeText(s.NextTry))
+		}
+	}
+	for _, h := range s.Held {
+		line("not taken", "%q: %s", h.Path, h.Reason)
+	}
+	return c.showEnded(s.Bundles)
+}
+
+// mostShown is how many ended bundles a person sees; --json has all that are remembered.
+const mostShown = 10
+
+func (c *cli) showEnded(all []agent.Ended) error {
+	for _, e := range all[:min(len(all), mostShown)] {
+		text := fmt.Sprintf("%s  %-8s  %s  %d files, %d documents, %s", timeText(e.At), e.Outcome, e.ID, e.Files, e.Documents, sizeText(e.Size))
+		if e.Reason != "" {
+			text += "; " + e.Reason
+		}
+		if v := e.Verdict; v != nil {
+			text += fmt.Sprintf("; %s: %d accepted, %d rejected, %d duplicate, %d in conflict", v.State, v.Accepted, v.Rejected, v.Duplicate, v.Conflict)
+			if v.Reason != "" {
+				text += " (" + v.Reason + ")"
+			}
+		}
+		if _, err := fmt.Fprintln(c.out, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func amountText(a agent.Amount) string {
+	return fmt.Sprintf("%d files (%s)", a.Files, sizeText(a.Bytes))
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newBundlesCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bundles",
+		Short: "Bundles of documents that were sent in",
+		Long: `List and show the bundles of documents that others sent into /intake, and what became of each document in them. A bundle that was
+rejected can be tried again once its cause is gone.`,
+		Args: cobra.NoArgs,
+		RunE: help,
+	}
+	c.join(cmd, c.bundlesLs(), c.bundlesShow(), c.bundlesRetry())
+	return cmd
+}
+
+// given returns the flags that are not empty, under their names in the API.
+func given(flags map[string]*string) url.Values {
+	query := url.Values{}
+	for name, value := range flags {
+		if *value != "" {
+			query.Set(name, *value)
+		}
+	}
+	return query
+}
+
+func (c *cli) showBundle(v any, b client.Bundle) error {
+	var line strings.Builder
+	fmt.Fprintf(&line, "%s  %-8s  %s  %d of %d accepted", b.ID, b.State, b.Source, b.Accepted, b.Declared)
+	for _, part := range []struct {
+		n    int64
+		what string
+	}{{b.Rejected, "rejected"}, {b.Duplicate, "duplicate"}, {b.Conflict, "in conflict"}, {b.Surplus, "beyond the promise"}} {
+		if part.n > 0 {
+			fmt.Fprintf(&line, ", %d %s", part.n, part.what)
+		}
+	}
+	if b.Reason != "" {
+		line.WriteString("  " + b.Reason)
+	}
+	if b.Detail != "" {
+		line.WriteString(": " + b.Detail)
+	}
+	return c.show(v, "%s", line.String())
+}
+
+func (c *cli) bundlesLs() *cobra.Command {
+	var source, state string
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List bundles, the newest first", Args: cobra.NoArgs,
+		Example: `  smartdrive bundles ls --state rejected`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			for b, err := range api.AllBundles(cmd.Context(), given(map[string]*string{"source": &source, "state": &state})) {
+				if err == nil {
+					err = c.showBundle(b, b)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&source, "source", "", "only of this source")
+	cmd.Flags().StringVar(&state, "state", "", "only in this state: sealed, running, done, rejected")
+	return cmd
+}
+
+func (c *cli) bundlesShow() *cobra.Command {
+	var everything bool
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show a bundle, its members, and what was not accepted", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			b, err := api.Bundle(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := c.showBundle(b, b.Bundle); err != nil {
+				return err
+			}
+			for _, m := range b.Members {
+				if c.json {
+					break // they are in the object
+				}
+				if err := c.show(m, "  %-8s  %s  %d bytes, %d documents  %s", m.State, m.Name, m.Size, m.Documents, m.Reason); err != nil {
+					return err
+				}
+			}
+			for r, err := range api.AllBundleRecords(cmd.Context(), b.ID, "") {
+				if err != nil {
+					return err
+				}
+				if r.Outcome == "accepted" && !everything {
+					continue
+				}
+				if err := c.showRecord(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&everything, "all", false, "also documents that were accepted")
+	return cmd
+}
+
+func (c *cli) showRecord(r client.BundleRecord) error {
+	var line strings.Builder
+	fmt.Fprintf(&line, "  %-9s  %s:%d  %s", r.Outcome, r.Member, r.Index, r.Number)
+	if r.Count > 1 {
+		fmt.Fprintf(&line, "  %d documents", r.Count)
+	}
+	line.WriteString("  " + r.Reason)
+	if !c.json {
+		for _, f := range r.Findings {
+			fmt.Fprintf(&line, "\n      %s %s: %s", f.Severity, f.Rule, f.Text)
+		}
+	}
+	return c.show(r, "%s", line.String())
+}
+
+func (c *cli) bundlesRetry() *cobra.Command {
+	return &cobra.Command{
+		Use: "retry ID...", Short: "Take rejected bundles in anew", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return c.each(cmd.Context(), args, func(arg string) error {
+				b, err := api.RetryBundle(cmd.Context(), arg)
+				if err != nil {
+					return err
+				}
+				return c.showBundle(b, b)
+			})
+		},
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+	"smartdrive/internal/drive"
+)
+
+func newCollectCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "collect",
+		Short: "Let others send files into a folder by links",
+		Long:  "Make, list and end links by which anybody may send files into a folder, charged to you and without seeing what is there.",
+		Args:  cobra.NoArgs,
+		RunE:  help,
+	}
+	c.join(cmd, c.collectCreate(), c.collectLs(), c.collectRm())
+	return cmd
+}
+
+func (c *cli) collectCreate() *cobra.Command {
+	var in client.NewCollect
+	var expires days
+	var most, file string
+	cmd := &cobra.Command{
+		Use:               "create FOLDER",
+		Short:             "Make a link into a folder",
+		Example:           `  smartdrive collect create /homework --title "Homework, class 3" --expires 7d --max 5GiB --max-file 200MiB`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if in.MaxBytes, err = bytesFlag(cmd, "max", most); err != nil {
+				return err
+			}
+			if in.MaxFile, err = bytesFlag(cmd, "max-file", file); err != nil {
+				return err
+			}
+			api, n, err := c.at(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if in.Folder, in.ExpiresIn = n.ID, expires.seconds(); in.Title == "" {
+				in.Title = n.Name
+			}
+			made, err := api.CreateCollect(cmd.Context(), in)
+			if err != nil {
+				return err
+			}
+			return c.show(made, "%s  %s%s", made.URL, made.Title, ending(made.ExpiresAt))
+		},
+	}
+	cmd.Flags().StringVar(&in.Title, "title", "", "what senders read first (default the folder's name)")
+	cmd.Flags().StringVar(&in.Message, "message", "", "what else they read")
+	cmd.Flags().Var(&expires, "expires", "end after that time, such as 7d or 12h (default never)")
+	cmd.Flags().StringVar(&most, "max", "", "bytes of all files together, such as 5GiB (default what the account has room for)")
+	cmd.Flags().StringVar(&file, "max-file", "", "bytes of one file (default any)")
+	return cmd
+}
+
+// bytesFlag reads a flag that is a size; empty is 0.
+func bytesFlag(cmd *cobra.Command, name, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	size, err := drive.ParseByteSize(text)
+	if err != nil {
+		return 0, usage(cmd, fmt.Errorf("--%s: %w", name, err))
+	}
+	return int64(size), nil
+}
+
+func (c *cli) collectLs() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List links and how much has come by them",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			for l, err := range api.AllCollects(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if err := c.show(l, "%s  %-7s  %s  %d files, %s  %s%s", l.ID, l.State, l.Title, l.Files, sizeText(l.Received), l.URL, ending(l.ExpiresAt)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *cli) collectRm() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm LINK...",
+		Short: "End links, by their id or URL; what has come stays",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return c.each(cmd.Context(), args, func(arg string) error {
+				id, err := idOf(arg, api.AllCollects(cmd.Context()), func(l client.Collect) (id, token string) { return l.ID, l.Token })
+				if err == nil {
+					err = api.DeleteCollect(cmd.Context(), id)
+				}
+				if err != nil {
+					return err
+				}
+				return c.show(map[string]string{"id": id, "state": "ended"}, "%s: ended", arg)
+			})
+		},
+	}
+}

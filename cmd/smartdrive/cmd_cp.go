@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newCpCommand(c *cli) *cobra.Command {
+	return c.relocateCommand(cobra.Command{
+		Use:   "cp REMOTE... TARGET",
+		Short: "Copy files and folders on the server; no byte is moved",
+		Example: `  smartdrive cp /templates/letter.odt /documents/
+  smartdrive cp /project /project-backup`,
+	}, func(ctx context.Context, api *client.Client, n client.Node, parent, name string, conflict client.Conflict) (client.Node, error) {
+		return api.CopyNode(ctx, n.ID, parent, name, conflict)
+	})
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newDocsCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "docs",
+		Short: "Documents that came in bundles",
+		Long: `List, show and export the invoices that others sent into /intake. Where two of one seller, number and date say different things,
+somebody has to say which one is true.`,
+		Args: cobra.NoArgs,
+		RunE: help,
+	}
+	c.join(cmd, c.docsLs(), c.docsShow(), c.docsConflicts(), c.docsSettle())
+	return cmd
+}
+
+func (c *cli) showDocument(d client.Document) error {
+	line := fmt.Sprintf("%s  %s  %s  %s %s  %s -> %s", d.ID, d.Date, d.Number, d.Total, d.Currency, d.Seller.Name, d.Buyer.Name)
+	if d.State != "accepted" {
+		line += "  " + d.State
+	}
+	return c.show(d, "%s", line)
+}
+
+func (c *cli) docsLs() *cobra.Command {
+	flags := map[string]*string{}
+	var format string
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List documents, the newest date first", Args: cobra.NoArgs,
+		Example: `  smartdrive docs ls --month 2026-10
+  smartdrive docs ls --seller DE123456789 --min 1000 --format csv > documents.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "" && format != "csv" && format != "ndjson" {
+				return usage(cmd, errors.New("--format is csv or ndjson"))
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			if format != "" {
+				return api.WriteDocuments(cmd.Context(), c.out, format, given(flags))
+			}
+			for d, err := range api.AllDocuments(cmd.Context(), given(flags)) {
+				if err == nil {
+					err = c.showDocument(d)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	for _, f := range []struct{ name, help string }{
+		{"month", "of the documents' own date, such as 2026-10"},
+		{"source", "who sent it"},
+		{"seller", "its id or name"},
+		{"buyer", "its id or name"},
+		{"min", "smallest total with VAT"},
+		{"max", "largest total with VAT"},
+		{"currency", "such as EUR"},
+		{"type", "code of UNTDID 1001: 380 an invoice, 381 a credit note"},
+		{"state", "accepted or conflict"},
+	} {
+		flags[f.name] = cmd.Flags().String(f.name, "", "only with this: "+f.help)
+	}
+	flags["q"] = cmd.Flags().String("search", "", "occurs in number, names or ids")
+	cmd.Flags().StringVar(&format, "format", "", "write the list as csv or ndjson")
+	return cmd
+}
+
+func (c *cli) docsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a document with all that it says", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			d, err := api.Document(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.object(d)
+			}
+			return c.showWhole(d)
+		},
+	}
+}
+
+func (c *cli) showWhole(d client.DocumentFull) error {
+	if err := c.showDocument(d.Document); err != nil {
+		return err
+	}
+	for _, e := range d.History {
+		if err := c.show(e, "  %s  %s  bundle %s  %s", e.At.Local().Format("2006-01-02 15:04"), e.What, e.Bundle, e.Member); err != nil {
+			return err
+		}
+	}
+	var model bytes.Buffer
+	if err := json.Indent(&model, d.Model, "", "  "); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(c.out, model.String())
+	return err
+}
+
+func (c *cli) docsConflicts() *cobra.Command {
+	return &cobra.Command{
+		Use: "conflicts", Short: "List open conflicts, the oldest first", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			for x, err := range api.AllConflicts(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				d := x.Document
+				if err := c.show(x, "%s  %s  %s  %s: bundle %s says something else than %s", d.ID, d.Date, d.Number, d.Seller.Name, x.New.Bundle, x.Old.Bundle); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *cli) docsSettle() *cobra.Command {
+	var keep, conflict string
+	cmd := &cobra.Command{
+		Use: "settle ID --keep old|new", Short: "Say which side of a conflict is true", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if keep != "old" && keep != "new" {
+				return usage(cmd, errors.New("--keep is old or new"))
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			d, err := api.SettleConflict(cmd.Context(), args[0], conflict, keep)
+			if err != nil {
+				return err
+			}
+			return c.showDocument(d.Document)
+		},
+	}
+	cmd.Flags().StringVar(&keep, "keep", "", "old: what is kept now; new: what came later")
+	cmd.Flags().StringVar(&conflict, "conflict", "", "id of the conflict that was looked at (default: the oldest)")
+	return cmd
+}

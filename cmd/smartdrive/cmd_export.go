@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newExportCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Get many documents as one zip",
+		Long: `Ask for a zip of folders, files or a list of documents, see how far it is, and download it. It is collected on the server, in the
+background; what could not be collected stands in err.txt in the zip, and can be supplied later.`,
+		Args: cobra.NoArgs,
+		RunE: help,
+	}
+	c.join(cmd, c.exportCreate(), c.exportLs(), c.exportShow(), c.exportGet(), c.exportSave(), c.exportCancel(), c.exportSupplement(),
+		c.exportSchedule())
+	return cmd
+}
+
+func (c *cli) exportCreate() *cobra.Command {
+	var in client.NewExport
+	var list string
+	cmd := &cobra.Command{
+		Use:   "create [PATH...]",
+		Short: "Ask for a zip",
+		Example: `  smartdrive export create /invoices --month 2026-10 --ext pdf
+  smartdrive export create /a.pdf /b.pdf --name letters
+  smartdrive export create /intake/acme --documents --month 2026-10
+  smartdrive export create --list documents.csv --name disk`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (list == "") == (len(args) == 0) {
+				return usage(cmd, errors.New("either paths or --list"))
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			if list != "" {
+				return c.exportList(cmd.Context(), api, in, list)
+			}
+			if err := aimExport(cmd.Context(), api, &in, args); err != nil {
+				return err
+			}
+			x, err := api.CreateExport(cmd.Context(), in)
+			if err != nil {
+				return err
+			}
+			return c.showExport(x)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&in.Name, "name", "", "name of the directory in the zip")
+	f.StringVar(&list, "list", "", "file with a list, as JSON lines or CSV (id, path, url, name); - is the standard input")
+	f.StringVar(&in.Filter.Month, "month", "", "only files last changed in that month, such as 2026-10")
+	f.StringVar(&in.Filter.Zone, "zone", "", "time zone of the month, such as Asia/Shanghai (default UTC)")
+	exportFilterFlags(cmd, &in.Filter)
+	f.Int64Var(&in.Priority, "priority", 0, "higher goes first, -100 to 100")
+	return cmd
+}
+
+func exportFilterFlags(cmd *cobra.Command, in *client.ExportFilter) {
+	cmd.Flags().StringSliceVar(&in.Ext, "ext", nil, "only files with these extensions")
+	cmd.Flags().StringVar(&in.Pattern, "pattern", "", "only files with such names, as inv-*.pdf")
+	cmd.Flags().BoolVar(&in.Documents, "documents", false, "of /intake or /intake/SOURCE: the PDFs of documents that were taken in, by their own date")
+}
+
+// aimExport says which nodes are meant: one folder gives the directory its name.
+func aimExport(ctx context.Context, api *client.Client, in *client.NewExport, args []string) error {
+	for _, arg := range args {
+		p, _ := remotePath(arg)
+		n, err := api.NodeAt(ctx, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		if len(args) == 1 && n.Type == client.Folder {
+			in.Folder = n.ID
+			return nil
+		}
+		in.Nodes = append(in.Nodes, n.ID)
+	}
+	return nil
+}
+
+func (c *cli) exportList(ctx context.Context, api *client.Client, in client.NewExport, list string) error {
+	raw, err := c.readList(list)
+	if err != nil {
+		return err
+	}
+	x, err := api.CreateExportOf(ctx, in.Name, in.Priority, raw)
+	if err != nil {
+		return err
+	}
+	return c.showExport(x)
+}
+
+func (c *cli) readList(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(c.in)
+	}
+	return os.ReadFile(name) //nolint:gosec // the user names it
+}
+
+func (c *cli) showExport(x client.Export) error {
+	line := fmt.Sprintf("%s  %-9s  %s  %d + %d failed of %d", x.ID, x.State, x.Name, x.Collected, x.Failed, x.Total)
+	if x.Size > 0 {
+		line += fmt.Sprintf("  %d bytes", x.Size)
+	}
+	if x.ETA != nil {
+		line += fmt.Sprintf("  %s left", time.Duration(*x.ETA)*time.Second)
+	}
+	if x.Error != "" {
+		line += "  " + x.Error
+	}
+	return c.show(x, "%s%s", line, ending(x.ExpiresAt))
+}
+
+func (c *cli) exportLs() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Short: "List exports", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			for x, err := range api.AllExports(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if err := c.showExport(x); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *cli) exportShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show how far an export is, and what could not be collected", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			x, err := api.Export(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := c.showExport(x); err != nil {
+				return err
+			}
+			for f, err := range api.AllExportFailures(cmd.Context(), x.ID) {
+				if err != nil {
+					return err
+				}
+				if err := c.show(f, "  %d  %s  %s  %s", f.N, f.ID, f.Path, f.Reason); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *cli) exportGet() *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "get ID [FILE]",
+		Short: "Download a zip; run again, it goes on where it stopped",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			x, err := c.sealedExport(cmd.Context(), api, args[0], wait)
+			if err != nil {
+				return err
+			}
+			name, err := client.LocalName(x.Filename())
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				name = args[1]
+			}
+			show := c.newTransfers()
+			err = api.GetExport(cmd.Context(), x, name, show.progress())
+			show.close() // before the line that says how it ended
+			if err != nil {
+				return err
+			}
+			return c.show(x, "%s  %d bytes", name, x.Size)
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is sealed")
+	return cmd
+}
+
+// exportPoll is how long --wait waits between two looks.
+const exportPoll = 2 * time.Second
+
+func (c *cli) sealedExport(ctx context.Context, api *client.Client, id string, wait bool) (client.Export, error) {
+	for {
+		x, err := api.Export(ctx, id)
+		if err != nil || x.State == "sealed" {
+			return x, err
+		}
+		if !wait || x.Ended() {
+			return x, fmt.Errorf("the export is %s %s", x.State, x.Error)
+		}
+		select {
+		case <-time.After(exportPoll):
+		case <-ctx.Done():
+			return x, context.Cause(ctx)
+		}
+	}
+}
+
+func (c *cli) exportCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID...", Short: "End exports and give back what they hold", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return c.each(cmd.Context(), args, func(arg string) error { return api.CancelExport(cmd.Context(), arg) })
+		},
+	}
+}
+
+func (c *cli) exportSupplement() *cobra.Command {
+	var complete bool
+	var sources map[string]string
+	cmd := &cobra.Command{
+		Use:   "supplement ID",
+		Short: "Ask for what was missing: as it was, or from elsewhere",
+		Example: `  smartdrive export supplement ID
+  smartdrive export supplement ID --complete --from 7=/found/x.pdf`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			given, err := exportSources(sources)
+			if err != nil {
+				return usage(cmd, err)
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			x, err := api.SupplementExport(cmd.Context(), args[0], complete, given)
+			if err != nil {
+				return err
+			}
+			return c.showExport(x)
+		},
+	}
+	cmd.Flags().BoolVar(&complete, "complete", false, "a zip of everything, not only of what was missing")
+	cmd.Flags().StringToStringVar(&sources, "from", nil, "another source of a failure: its number, and a path of the drive or an address")
+	return cmd
+}
+
+func exportSources(given map[string]string) (all []client.ExportSource, err error) {
+	for number, from := range given {
+		var s client.ExportSource
+		if _, err := fmt.Sscanf(number, "%d", &s.N); err != nil {
+			return nil, fmt.Errorf("%q is not the number of a failure", number)
+		}
+		if from != "" && from[0] == '/' {
+			s.Path = from
+		} else {
+			s.URL = from
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func (c *cli) exportSave() *cobra.Command {
+	var name string
+	var bucket, wait bool
+	cmd := &cobra.Command{
+		Use:   "save ID [FOLDER]",
+		Short: "Have a zip written into a folder of the drive, or into the server's bucket",
+		Long: `Have a zip written into a folder of the drive, where it counts as any file does; or with --bucket into the bucket that the server has for
+zips, where it stays until the export ends. The server does it; run again with --bucket, it says how far that is.`,
+		Example: `  smartdrive export save ID /archive --name 2026-10.zip
+  smartdrive export save ID --bucket --wait`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if bucket == (len(args) == 2) || bucket && name != "" {
+				return usage(cmd, errors.New("either a folder or --bucket, which takes no --name"))
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			j, err := saveExport(cmd.Context(), api, args, name)
+			if err == nil && wait {
+				j, err = waitForSave(cmd.Context(), api, j)
+			}
+			if err != nil {
+				return err
+			}
+			return c.showSave(j)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "name of the file (default that of the zip)")
+	cmd.Flags().BoolVar(&bucket, "bucket", false, "into the server's bucket")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is there")
+	return cmd
+}
+
+// saveExport begins to save: with a folder in args there, else in the bucket.
+func saveExport(ctx context.Context, api *client.Client, args []string, name string) (client.ExportJob, error) {
+	if len(args) == 1 {
+		return api.PublishExport(ctx, args[0])
+	}
+	p, _ := remotePath(args[1])
+	n, err := api.NodeAt(ctx, p)
+	if err != nil {
+		return client.ExportJob{}, fmt.Errorf("%s: %w", p, err)
+	}
+	return api.SaveExport(ctx, args[0], n.ID, name)
+}
+
+func waitForSave(ctx context.Context, api *client.Client, j client.ExportJob) (client.ExportJob, error) {
+	for !j.Ended() {
+		select {
+		case <-time.After(exportPoll):
+		case <-ctx.Done():
+			return j, context.Cause(ctx)
+		}
+		for now, err := range api.AllExportJobs(ctx, j.Export) {
+			if err != nil {
+				return j, err
+			}
+			if now.ID == j.ID {
+				j = now
+			}
+		}
+	}
+	if j.State == "failed" {
+		return j, fmt.Errorf("the zip was not saved: %s", j.Error)
+	}
+	return j, nil
+}
+
+func (c *cli) showSave(j client.ExportJob) error {
+	at := j.Name
+	if j.Object != "" {
+		at = j.Object
+	}
+	return c.show(j, "%-7s  %s  %d bytes  %s", j.State, at, j.Sent, j.Error)
+}
+
+func (c *cli) exportSchedule() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "Have a folder exported each month",
+		Long: `Have a folder exported on the 1st of each month at 02:00: what was last changed in it in the month before. The exports show in
+"smartdrive export ls".`,
+		Args: cobra.NoArgs,
+		RunE: help,
+	}
+	c.join(cmd, c.exportScheduleCreate(), c.exportScheduleLs(), c.exportScheduleRm())
+	return cmd
+}
+
+func (c *cli) exportScheduleCreate() *cobra.Command {
+	var in client.ExportSchedule
+	cmd := &cobra.Command{
+		Use: "create FOLDER", Short: "Begin with the month that is running",
+		Example:           `  smartdrive export schedule create /invoices --zone Asia/Shanghai --ext pdf`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, n, err := c.at(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			in.Folder = n.ID
+			s, err := api.CreateExportSchedule(cmd.Context(), in)
+			if err != nil {
+				return err
+			}
+			return c.showSchedule(s)
+		},
+	}
+	cmd.Flags().StringVar(&in.Name, "name", "", "name of the directory in the zips (default that of the folder)")
+	cmd.Flags().StringVar(&in.Zone, "zone", "", "time zone, such as Asia/Shanghai (default UTC)")
+	cmd.Flags().Int64Var(&in.Priority, "priority", 0, "higher goes first, -100 to 100")
+	cmd.Flags().BoolVar(&in.Bucket, "bucket", false, "send each zip to the server's bucket, as soon as it is sealed")
+	exportFilterFlags(cmd, &in.Filter)
+	return cmd
+}
+
+func (c *cli) exportScheduleLs() *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Short: "List schedules", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			for s, err := range api.AllExportSchedules(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if err := c.showSchedule(s); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *cli) showSchedule(s client.ExportSchedule) error {
+	return c.show(s, "%s  %s  %s on %s", s.ID, s.Name, s.Month, s.DueAt.Local().Format(time.DateTime))
+}
+
+func (c *cli) exportScheduleRm() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm ID...", Short: "End schedules; the exports that they made stay", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return c.each(cmd.Context(), args, func(arg string) error { return api.DeleteExportSchedule(cmd.Context(), arg) })
+		},
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+type getFlags struct {
+	recursive bool
+	keep      bool
+	force     bool
+	tune      transferFlags
+}
+
+func newGetCommand(c *cli) *cobra.Command {
+	var f getFlags
+	cmd := &cobra.Command{
+		Use:   "get REMOTE... LOCAL",
+		Short: "Download files and folders",
+		Long: `Download files and folders, as cp does: into LOCAL if it is a folder or ends in a slash, else under that name.
+
+A file is fetched into a partial file beside it, compared with the digest that the server has, and only then takes its name;
+run again after an interruption, it goes on where it stopped. Files that are there with the same size and time, or the same
+content, are skipped. Nothing is ever written outside LOCAL.`,
+		Example: `  smartdrive get /documents/report.pdf .
+  smartdrive get -r /photos ~/photos`,
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.get(cmd, f, args[:len(args)-1], args[len(args)-1])
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.recursive, "recursive", "r", false, "download folders with all that is in them")
+	flags.BoolVarP(&f.keep, "keep", "n", false, "never replace a local file")
+	flags.BoolVarP(&f.force, "force", "f", false, "fetch also what seems to be there already")
+	f.tune.add(cmd)
+	return cmd
+}
+
+func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
+	tune, err := f.tune.download(cmd)
+	if err != nil {
+		return err
+	}
+	c.giveUp = f.tune.giveUp
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	down, err := api.Downloader(tune)
+	if err != nil {
+		return usage(cmd, err)
+	}
+	into, err := localTarget(local, len(remotes) > 1)
+	if err != nil {
+		return err
+	}
+	show := c.newTransfers()
+	defer show.close()
+	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item}
+	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) {
+		return getOne(cmd.Context(), api, down, arg, local, into, f.recursive, opt)
+	})
+}
+
+// localTarget reports whether things go into local as a folder, which is made if it ends in a slash.
+func localTarget(local string, several bool) (into bool, err error) {
+	if strings.HasSuffix(local, "/") || strings.HasSuffix(local, string(filepath.Separator)) {
+		return true, os.MkdirAll(local, 0o777) //nolint:gosec // the umask decides, as for cp
+	}
+	info, err := os.Stat(local)
+	if err == nil && info.IsDir() {
+		return true, nil
+	}
+	if several {
+		return false, fmt.Errorf("%s: several things need a folder to go into", local)
+	}
+	return false, nil
+}
+
+// getOne fetches a file, or a folder with all that is in it.
+func getOne(
+	ctx context.Context, api *client.Client, down *client.Downloader, arg, local string, into, recursive bool, o client.TreeOptions,
+) (client.Summary, error) {
+	remote, _ := remotePath(arg)
+	n, err := api.NodeAt(ctx, remote)
+	if err != nil {
+		return client.Summary{}, fmt.Errorf("%s: %w", remote, err)
+	}
+	if n.Type == client.Folder && !recursive {
+		return client.Summary{}, fmt.Errorf("%s %w", remote, errIsFolder)
+	}
+	to := local
+	if into && remote != "/" {
+		name, err := client.LocalName(n.Name)
+		if err != nil {
+			return client.Summary{}, err
+		}
+		to = filepath.Join(local, name)
+	}
+	if n.Type == client.Folder {
+		return down.GetTree(ctx, remote, to, o)
+	}
+	res, err := down.Get(ctx, remote, to, client.GetOptions{SkipSame: o.SkipSame, Keep: o.Keep, Progress: o.Progress})
+	if err != nil {
+		return client.Summary{}, err
+	}
+	item := client.Item{Local: to, Path: remote, Result: res}
+	o.Item(item)
+	var sum client.Summary
+	sum.Count(item)
+	return sum, nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newLsCommand(c *cli) *cobra.Command {
+	var long, trash bool
+	cmd := &cobra.Command{
+		Use:   "ls [PATH...]",
+		Short: "List folders and files",
+		Example: `  smartdrive ls -l /photos
+  smartdrive ls --trash
+  smartdrive ls --json / | jq -r .path`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			if trash {
+				return c.printAll(api.AllTrash(cmd.Context()), long, func(n client.Node) string { return n.Path })
+			}
+			if len(args) == 0 {
+				args = []string{"/"}
+			}
+			return c.each(cmd.Context(), args, func(arg string) error { return c.list(cmd, api, arg, long, len(args) > 1) })
+		},
+	}
+	cmd.Flags().BoolVarP(&long, "long", "l", false, "show size and time")
+	cmd.Flags().BoolVar(&trash, "trash", false, "list what is in the trash")
+	return cmd
+}
+
+func (c *cli) list(cmd *cobra.Command, api *client.Client, arg string, long, header bool) error {
+	p, _ := remotePath(arg)
+	n, err := api.NodeAt(cmd.Context(), p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	if n.Type == client.File {
+		return c.printNode(n, long, n.Path)
+	}
+	if header && !c.json {
+		if _, err := fmt.Fprintf(c.out, "%s:\n", p); err != nil {
+			return err
+		}
+	}
+	return c.printAll(api.AllChildren(cmd.Context(), n.ID), long, func(n client.Node) string { return n.Name })
+}
+
+func (c *cli) printAll(nodes iter.Seq2[client.Node, error], long bool, name func(client.Node) string) error {
+	for n, err := range nodes {
+		if err != nil {
+			return err
+		}
+		if err := c.printNode(n, long, name(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) printNode(n client.Node, long bool, name string) error {
+	size := sizeText(n.Size)
+	if n.Type == client.Folder {
+		size, name = "-", name+"/"
+	}
+	if long {
+		return c.show(n, "%10s  %s  %s", size, timeText(n.Mtime), name)
+	}
+	return c.show(n, "%s", name)
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"smartdrive/internal/config"
+	"smartdrive/internal/migrate"
+	"smartdrive/internal/rest"
+)
+
+const migrateLong = `Move the installation to another database, another place of contents, or both, while it serves. The commands speak to the
+running server over <data>/admin.sock, as those of "smartdrive admin" do. docs/migration.md has the phases, and the way back from each.
+
+  1  write old, read old      rows and contents are brought to the new side
+  2  write old, then new      what was written is on the new side before it is answered
+  3  the same                 some accounts read from the new side
+  4  write new, then old      everybody reads new
+  5  new only                 the old side refuses every write`
+
+// migrationRoute is where the API has it.
+const migrationRoute = apiPath + "/admin/migration"
+
+func newMigrateCommand() *cobra.Command {
+	a := &adminCLI{streams: streams{os.Stdin, os.Stdout, os.Stderr}, cfg: pflag.NewFlagSet("migrate", pflag.ContinueOnError)}
+	config.AddFlags(a.cfg)
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Move the installation to other engines while it serves",
+		Long:  migrateLong,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, name := range []string{"data", "db", "redis", "kafka", "blobs", "namespace", "config"} {
+		cmd.PersistentFlags().AddFlag(a.cfg.Lookup(name))
+	}
+	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "results as JSON, one object a line")
+	cmd.AddCommand(a.migrateStartCommand(), a.migrateStatusCommand(), a.migrateVerifyCommand(), a.migratePercentCommand(),
+		a.migrateMismatchesCommand(), a.migrateExplainCommand(), a.migrateRateCommand(), a.migrateDropOldCommand(),
+		a.migrateStepCommand(rest.MigrationAdvance, "Enter the next phase, if its gate is open"),
+		a.migrateStepCommand(rest.MigrationPause, "Stop filling in and comparing; changes are still brought"),
+		a.migrateStepCommand(rest.MigrationResume, "Go on after a pause"),
+		a.migrateStepCommand(rest.MigrationRollback, "Go back to the phase before; from phase 1 the migration is given up"),
+		a.migrateStepCommand(rest.MigrationFinish, "Leave the old side: phase 5"),
+		a.migrateStepCommand(rest.MigrationDrop, "Forget a migration that has finished, after a start with the new settings"))
+	return cmd
+}
+
+func (a *adminCLI) migrateStartCommand() *cobra.Command {
+	var in rest.MigrationStart
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Look at both sides, and begin",
+		Long: `Look at both sides and, unless something is wrong, begin. Where a URL has a password, it can be taken from a file: @FILE.
+It is kept in the database until the migration is dropped.`,
+		Example: "  smartdrive migrate start --to-db mysql://drive:secret@db/drive --to-blobs s3://key:secret@store/bucket --to-redis redis://cache/1",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in.ToDB == "" && in.ToBlobs == "" {
+				return usage(cmd, errors.New("give --to-db, --to-blobs or both"))
+			}
+			for _, where := range []*string{&in.ToDB, &in.ToBlobs, &in.ToRedis} {
+				if err := fromFile(where); err != nil {
+					return err
+				}
+			}
+			return a.with(cmd.Context(), func(c *connection) error {
+				var raw json.RawMessage
+				if err := c.call(cmd.Context(), http.MethodPost, migrationRoute, in, &raw); err != nil {
+					return err
+				}
+				return a.reported(raw, in.DryRun)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&in.ToDB, "to-db", "", "the new database: mysql://..., or a data directory for SQLite")
+	cmd.Flags().StringVar(&in.ToBlobs, "to-blobs", "", "the new place of contents: s3://..., or a directory")
+	cmd.Flags().StringVar(&in.ToRedis, "to-redis", "", "with s3://: the Redis for the journals of uploads")
+	cmd.Flags().Int64Var(&in.Rows, "rows", 0, "fill in and compare so many rows a second at most; 0: no bound")
+	cmd.Flags().Var((*byteRate)(&in.Bytes), "bytes", "fill in, copy and compare so many bytes a second at most, such as 20MiB; 0: no bound")
+	cmd.Flags().BoolVar(&in.DryRun, "dry-run", false, "only look, and say what is missing and what it costs")
+	return cmd
+}
+
+// fromFile replaces @FILE by what stands in the file: arguments are seen by everybody on the machine.
+func fromFile(value *string) error {
+	name, is := strings.CutPrefix(*value, "@")
+	if !is {
+		return nil
+	}
+	text, err := os.ReadFile(name)
+	*value = strings.TrimSpace(string(text))
+	return err
+}
+
+// reported shows what start has found out, and fails where it has not begun though it was to.
+func (a *adminCLI) reported(raw json.RawMessage, dry bool) error {
+	var r migrate.Report
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return err
+	}
+	if err := show(a, raw, func(r migrate.Report) string { return reportText(r, dry) }); err != nil {
+		return err
+	}
+	if !r.OK {
+		return withCode(exitConflict, errors.New("the migration has not begun"))
+	}
+	return nil
+}
+
+func reportText(r migrate.Report, dry bool) string {
+	lines := gateLines(r.Checks)
+	if r.Tables > 0 {
+		lines = append(lines, fmt.Sprintf("%d rows of %d tables, about %s", r.Rows, r.Tables, time.Duration(r.Seconds)*time.Second))
+	}
+	switch {
+	case r.OK && dry:
+		lines = append(lines, "it can begin")
+	case r.OK:
+		lines = append(lines, "it has begun: phase 1")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func gateLines(gates []migrate.Gate) []string {
+	lines := []string{}
+	for _, g := range gates {
+		state := "waits"
+		if g.OK {
+			state = "ok"
+		}
+		lines = append(lines, fmt.Sprintf("  %-5s  %-16s  %s", state, g.Name, g.Detail))
+	}
+	return lines
+}
+
+func (a *adminCLI) migrateStatusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the phase, the progress, and what the gate of the next phase waits for",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				var raw json.RawMessage
+				if err := c.call(cmd.Context(), http.MethodGet, migrationRoute, nil, &raw); err != nil {
+					return err
+				}
+				return show(a, raw, migrationText)
+			})
+		},
+	}
+}
+
+// migrationText is where a migration stands, for people.
+func migrationText(s migrate.Status) string {
+	if s.State != "running" {
+		return "nothing moves"
+	}
+	lines := []string{fmt.Sprintf("phase %d  epoch %d  from %s to %s", s.Phase, s.Epoch, placeText(s.From), placeText(s.To))}
+	if s.Paused {
+		lines[0] += "  paused"
+	}
+	if s.Phase == migrate.ReadNew {
+		lines = append(lines, fmt.Sprintf("%d %% of the accounts read new", s.Percent))
+	}
+	rows, blobs := s.Progress.Rows, s.Progress.Blobs
+	if rows.Total > 0 {
+		lines = append(lines, fmt.Sprintf("rows      %d of %d, %.0f/s", rows.Done, rows.Total, rows.Rate))
+	}
+	if blobs.Total > 0 {
+		lines = append(lines, fmt.Sprintf("contents  %d of %d, %d bytes copied, %.0f bytes/s", blobs.Done, blobs.Total, blobs.Bytes, blobs.Rate))
+	}
+	if s.Progress.ETA > 0 {
+		lines = append(lines, fmt.Sprintf("about %s to go", time.Duration(s.Progress.ETA)*time.Second))
+	}
+	lines = append(lines, fmt.Sprintf("lag %d, mismatches %d; reads of the new side %d, compared %d; writes brought at once %d, later %d; longest pause %d ms",
+		s.Lag, s.Mismatches, s.Reads.New, s.Reads.Compared, s.Writes.Second, s.Writes.Deferred, s.Writes.Pause))
+	lines = append(lines, paceLines(s.Pace)...)
+	lines = append(lines, waitLines(s.Instances)...)
+	lines = append(lines, oldLines(s.Old)...)
+	if len(s.Gate) > 0 {
+		lines = append(lines, fmt.Sprintf("gate of phase %d:", s.Phase+1))
+	}
+	return strings.Join(append(lines, gateLines(s.Gate)...), "\n")
+}
+
+func placeText(p migrate.Place) string {
+	return strings.Join(strings.Fields(p.DB+" "+p.Blobs), " + ")
+}
+
+func (a *adminCLI) migrateVerifyCommand() *cobra.Command {
+	percent := 0
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Begin a full comparison of both sides; status shows how it ended",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.stepTo(cmd, rest.MigrationVerify, rest.MigrationBody{Percent: percent})
+		},
+	}
+	cmd.Flags().IntVar(&percent, "contents", 0, "percent of the contents that are read again on the new side; all are looked for in any case")
+	return cmd
+}
+
+func (a *adminCLI) migratePercentCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "percent N",
+		Short: "In phase 3: let N percent of the accounts read from the new side",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.Atoi(args[0])
+			if err != nil {
+				return usage(cmd, fmt.Errorf("%q is no number", args[0]))
+			}
+			return a.stepTo(cmd, rest.MigrationPercent, rest.MigrationBody{Percent: n})
+		},
+	}
+}
+
+func (a *adminCLI) migrateStepCommand(step rest.MigrationStep, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   string(step),
+		Short: short,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.stepTo(cmd, step, rest.MigrationBody{}) },
+	}
+}
+
+// stepTo takes a step and shows where the migration stands then.
+func (a *adminCLI) stepTo(cmd *cobra.Command, step rest.MigrationStep, in rest.MigrationBody) error {
+	return a.with(cmd.Context(), func(c *connection) error {
+		var raw json.RawMessage
+		// Should the reply be lost and the request be sent again, it is the phase of now that is left, not the next one as well.
+		if step == rest.MigrationAdvance || step == rest.MigrationRollback {
+			var now migrate.Status
+			if err := c.call(cmd.Context(), http.MethodGet, migrationRoute, nil, &now); err != nil {
+				return err
+			}
+			phase := int(now.Phase)
+			in.Phase = &phase
+		}
+		if err := c.call(cmd.Context(), http.MethodPost, migrationRoute+"/"+string(step), in, &raw); err != nil {
+			return err
+		}
+		return show(a, raw, migrationText)
+	})
+}
+
+func (a *adminCLI) migrateMismatchesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mismatches",
+		Short: "List what the two sides did not agree on, the latest first",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				return c.all(cmd.Context(), migrationRoute+"/mismatches", func(raw json.RawMessage) error {
+					return show(a, raw, func(m migrate.Mismatch) string {
+						return mismatchText(m)
+					})
+				})
+			})
+		},
+	}
+}

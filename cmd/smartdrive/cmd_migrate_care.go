@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/migrate"
+	"smartdrive/internal/rest"
+)
+
+// What an operator does to a migration beside its phases: the pace, mismatches, and what is left of the old side.
+
+func (a *adminCLI) migrateRateCommand() *cobra.Command {
+	var rows, bytes int64
+	cmd := &cobra.Command{
+		Use:   "rate",
+		Short: "Change how many rows and bytes a second are filled in, copied and compared at most; all instances follow",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var in rest.MigrationBody
+			if cmd.Flags().Changed("rows") {
+				in.Rows = &rows
+			}
+			if cmd.Flags().Changed("bytes") {
+				in.Bytes = &bytes
+			}
+			if in.Rows == nil && in.Bytes == nil {
+				return usage(cmd, errors.New("give --rows, --bytes or both"))
+			}
+			return a.stepTo(cmd, rest.MigrationRate, in)
+		},
+	}
+	cmd.Flags().Int64Var(&rows, "rows", 0, "rows a second; 0: no bound")
+	cmd.Flags().Var((*byteRate)(&bytes), "bytes", "bytes a second, such as 20MiB; 0: no bound")
+	return cmd
+}
+
+func (a *adminCLI) migrateExplainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain ID REASON",
+		Short:   "Say why a mismatch does not matter, so that it closes no gate; who, why and when are kept",
+		Example: `  smartdrive migrate explain 17 "a column that only the old release wrote"`,
+		Args:    usageArgs(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := strconv.ParseInt(args[0], 10, 64); err != nil {
+				return usage(cmd, fmt.Errorf("%q is no id of a mismatch", args[0]))
+			}
+			return a.with(cmd.Context(), func(c *connection) error {
+				in := map[string]string{"reason": args[1]}
+				return c.call(cmd.Context(), http.MethodPost, migrationRoute+"/mismatches/"+args[0]+"/explain", in, nil)
+			})
+		},
+	}
+}
+
+func (a *adminCLI) migrateDropOldCommand() *cobra.Command {
+	var in rest.MigrationBody
+	cmd := &cobra.Command{
+		Use:   "drop-old",
+		Short: "Drop the rows and contents of the old side, once it was kept for long enough",
+		Long: `Drop the rows and contents of the old side, in phase 5, after all instances were started with the new settings, and once the old
+side was kept for as long as --migration-keep says. It goes on in the background; "smartdrive migrate status" shows it. What the new
+place does not have as its row tells stays, and is named. Come before "smartdrive migrate drop", which forgets where the old side is.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.stepTo(cmd, rest.MigrationDropOld, in) },
+	}
+	cmd.Flags().BoolVar(&in.Early, "early", false, "although it is to be kept for longer")
+	cmd.Flags().IntVar(&in.Percent, "contents", 0, "percent of the contents that are read at the new place before they go; of all others the size is compared")
+	return cmd
+}
+
+// byteRate is a flag for bytes a second.
+type byteRate int64
+
+// String implements pflag.Value.
+func (r *byteRate) String() string { return strconv.FormatInt(int64(*r), 10) }
+
+// Type implements pflag.Value.
+func (r *byteRate) Type() string { return "size" }
+
+// Set implements pflag.Value.
+func (r *byteRate) Set(text string) error {
+	n, err := drive.ParseByteSize(text)
+	*r = byteRate(n)
+	return err
+}
+
+func mismatchText(m migrate.Mismatch) string {
+	text := fmt.Sprintf("%d  %s  %s\n  ours    %s\n  theirs  %s", m.ID, m.Source, m.Subject, m.Ours, m.Theirs)
+	switch {
+	case m.Reason != "":
+		text += fmt.Sprintf("\n  explained by %s at %s: %s", m.ExplainedBy, m.ExplainedAt.Std().UTC().Format(time.RFC3339), m.Reason)
+	case m.Explained:
+		text += "\n  a later comparison was equal"
+	}
+	return text
+}
+
+func paceLines(p migrate.Pace) []string {
+	if p == (migrate.Pace{}) {
+		return nil
+	}
+	bound := func(n int64) string {
+		if n == 0 {
+			return "any number of"
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	return []string{fmt.Sprintf("pace      %s rows/s, %s bytes/s at most", bound(p.Rows), bound(p.Bytes))}
+}
+
+func waitLines(all []migrate.Instance) (lines []string) {
+	for _, in := range all {
+		if in.Why != "" {
+			lines = append(lines, fmt.Sprintf("instance %d on %s waits: %s", in.ID, in.Host, in.Why))
+		}
+	}
+	return lines
+}
+
+func oldLines(o *migrate.Old) []string {
+	if o == nil {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("old side  %s; to be kept until %s", o.State, o.KeptUntil.Std().UTC().Format(time.RFC3339))}
+	if o.State != "kept" {
+		rows := "not gone yet"
+		if o.Rows {
+			rows = "gone"
+		}
+		lines = append(lines, fmt.Sprintf("old rows %s; old contents: %d removed, %d bytes", rows, o.Contents.Removed, o.Contents.Bytes))
+	}
+	if o.Contents.Kept > 0 {
+		lines = append(lines, fmt.Sprintf("%d contents stay at the old place, such as: %s", o.Contents.Kept, o.Contents.Worst))
+	}
+	if o.State != "dropped" {
+		lines = append(lines, "gate of drop-old:")
+		lines = append(lines, gateLines(o.Gate)...)
+	}
+	return lines
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+var errIsFolder = errors.New("is a folder: give -r")
+
+type putFlags struct {
+	recursive bool
+	conflict  string
+	force     bool
+	tune      transferFlags
+}
+
+func newPutCommand(c *cli) *cobra.Command {
+	var f putFlags
+	cmd := &cobra.Command{
+		Use:   "put LOCAL... REMOTE",
+		Short: "Upload files and folders",
+		Long: `Upload files and folders, as cp does: into REMOTE if it is a folder or ends in a slash, else under that name.
+
+An upload goes on by itself after any interruption of the network or the server, and where it stopped when it is run again.
+Content that the server has already is not sent. Files that are there with the same size and time, or the same content, are
+skipped. What is replaced stays as an old version. Symbolic links and special files are left out and counted.`,
+		Example: `  smartdrive put report.pdf /documents/
+  smartdrive put -r ~/photos /photos
+  smartdrive put disk.img /images/today.img --conflict rename`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.put(cmd, f, args[:len(args)-1], args[len(args)-1])
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.recursive, "recursive", "r", false, "upload folders with all that is in them")
+	conflictFlag(cmd, &f.conflict, "replace")
+	flags.BoolVarP(&f.force, "force", "f", false, "send also what seems to be there already")
+	f.tune.add(cmd)
+	return cmd
+}
+
+func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string) error {
+	conflict, err := conflictOf(cmd, f.conflict)
+	if err != nil {
+		return err
+	}
+	tune, err := f.tune.upload(cmd)
+	if err != nil {
+		return err
+	}
+	c.giveUp = f.tune.giveUp
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	up, err := api.Uploader(tune)
+	if err != nil {
+		return usage(cmd, err)
+	}
+	target, err := remoteTarget(cmd.Context(), api, remote, len(locals) > 1)
+	if err != nil {
+		return err
+	}
+	show := c.newTransfers()
+	defer show.close()
+	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item}
+	return show.run(cmd.Context(), locals, func(local string) (client.Summary, error) {
+		return putOne(cmd.Context(), up, local, target.join(filepath.Base(filepath.Clean(local))), f.recursive, opt)
+	})
+}
+
+// putOne sends a file, or a folder with all that is in it.
+func putOne(ctx context.Context, up *client.Uploader, local, dest string, recursive bool, o client.TreeOptions) (client.Summary, error) {
+	info, err := os.Stat(local)
+	if err != nil {
+		return client.Summary{}, err
+	}
+	if info.IsDir() {
+		if !recursive {
+			return client.Summary{}, fmt.Errorf("%s %w", local, errIsFolder)
+		}
+		return up.PutTree(ctx, local, dest, o)
+	}
+	src, err := client.FileSource(local)
+	if err != nil {
+		return client.Summary{}, err
+	}
+	res, err := up.Put(ctx, src, dest, client.PutOptions{
+		Conflict: o.Conflict, Parents: true, SkipSame: o.SkipSame, Progress: o.Progress,
+	})
+	if err != nil {
+		return client.Summary{}, err
+	}
+	item := client.Item{Local: local, Path: res.Node.Path, Result: res}
+	o.Item(item)
+	var sum client.Summary
+	sum.Count(item)
+	return sum, nil
+}
+
+// target is where things go: into a folder, or under a name of their own.
+type target struct {
+	path string
+	into bool
+}
+
+// remoteTarget decides as cp does.
+func remoteTarget(ctx context.Context, api *client.Client, arg string, several bool) (target, error) {
+	p, slash := remotePath(arg)
+	if slash || p == "/" {
+		return target{p, true}, nil
+	}
+	n, err := api.NodeAt(ctx, p)
+	switch {
+	case client.IsCode(err, client.CodeNotFound):
+		if several {
+			return target{}, fmt.Errorf("%s: several things need a folder to go into: %w", p, err)
+		}
+		return target{p, false}, nil
+	case err != nil:
+		return target{}, err
+	case several && n.Type != client.Folder:
+		return target{}, withCode(exitConflict, fmt.Errorf("%s: several things need a folder to go into, this is a file", p))
+	}
+	return target{p, n.Type == client.Folder}, nil
+}
+
+func (t target) join(name string) string {
+	if t.into {
+		return path.Join(t.path, name)
+	}
+	return t.path
+}

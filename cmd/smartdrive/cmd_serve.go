@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/internal/app"
+	"smartdrive/internal/config"
+	"smartdrive/internal/telemetry"
+)
+
+const serveLong = `Serve the drive from a data directory: a database, the files, and nothing else to install. With --db, --redis and
+--blobs s3://..., and --kafka if you like, many instances serve it together.
+
+Standard output has one line, "SmartDrive is ready at URL"; the log is on standard error. Every flag can also be a
+variable (--upload-idle is SMARTDRIVE_UPLOAD_IDLE) or a key of the YAML file that --config names; a flag wins over a
+variable, a variable over the file. SIGHUP reads the certificate again.`
+
+func newServeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve the drive",
+		Long:    serveLong,
+		Example: "  smartdrive serve\n  smartdrive serve --data /srv/drive --listen 0.0.0.0:8320",
+		Args:    usageArgs(cobra.NoArgs),
+	}
+	config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		err := serve(cmd)
+		var usage *exitError
+		if err != nil && !errors.As(err, &usage) {
+			err = withCode(exitFailed, err) // a missing file or a full disk is the server's here, not what a client asked for
+		}
+		return err
+	}
+	return cmd
+}
+
+func serve(cmd *cobra.Command) error {
+	cfg, err := config.Load(cmd.Flags(), os.Environ(), os.ReadFile)
+	if err != nil {
+		return usage(cmd, err)
+	}
+	log, err := telemetry.NewLogger(cmd.ErrOrStderr(), cfg.LogLevel, cfg.LogFormat)
+	if err != nil {
+		return err
+	}
+	for _, note := range cfg.Notes {
+		log.Warn("a variable that is no setting", "note", note)
+	}
+	ctx := cmd.Context()
+	a, err := app.Open(ctx, cfg, log)
+	if failed, ok := errors.AsType[*app.StartError](err); ok && failed.Configuration() {
+		return withCode(exitUsage, err)
+	}
+	if err != nil {
+		return err
+	}
+	err = a.Run(ctx, buildVersion(), reloads(ctx), func(url string) {
+		fmt.Fprintf(cmd.OutOrStdout(), "SmartDrive is ready at %s\n", strings.TrimSuffix(url, "/"))
+	})
+	if closeErr := a.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// reloads passes on SIGHUP.
+func reloads(ctx context.Context) <-chan struct{} {
+	signals, out := make(chan os.Signal, 1), make(chan struct{}, 1)
+	signal.Notify(signals, reloadSignals...)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-signals:
+				select {
+				case out <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return out
+}

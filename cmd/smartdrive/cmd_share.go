@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newShareCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "share",
+		Short: "Share files and folders by links",
+		Long:  "Make, list and end links by which anybody may list and download a file or folder, perhaps with an extraction code.",
+		Args:  cobra.NoArgs,
+		RunE:  help,
+	}
+	c.join(cmd, c.shareCreate(), c.shareLs(), c.shareRm())
+	return cmd
+}
+
+func (c *cli) shareCreate() *cobra.Command {
+	var in client.NewShare
+	var expires days
+	cmd := &cobra.Command{
+		Use:   "create PATH",
+		Short: "Make a link to a file or folder",
+		Example: `  smartdrive share create /photos --code --expires 7d
+  smartdrive share create /report.pdf --max-downloads 3`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, n, err := c.at(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			in.Node, in.ExpiresIn = n.ID, expires.seconds()
+			made, err := api.CreateShare(cmd.Context(), in)
+			if err != nil {
+				return err
+			}
+			return c.showShare(made)
+		},
+	}
+	cmd.Flags().StringVar(&in.Code, "code", "", "ask for an extraction code: 4 to 16 letters and digits; without a value one of the server's")
+	cmd.Flags().Lookup("code").NoOptDefVal = client.AutoCode
+	cmd.Flags().Var(&expires, "expires", "end after that time, such as 7d or 12h (default never)")
+	cmd.Flags().Int64Var(&in.MaxDownloads, "max-downloads", 0, "end after so many downloads (default any number)")
+	return cmd
+}
+
+func (c *cli) showShare(s client.Share) error {
+	line := s.URL
+	if s.Code != nil {
+		line += "  code " + *s.Code
+	}
+	return c.show(s, "%s  %s%s", line, s.Node.Name, ending(s.ExpiresAt))
+}
+
+func ending(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return "  until " + timeText(*at)
+}
+
+func (c *cli) shareLs() *cobra.Command {
+	return &cobra.Command{
+		Use:               "ls [PATH]",
+		Short:             "List links, of one file or folder or all",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			node := ""
+			if len(args) == 1 {
+				p, _ := remotePath(args[0])
+				n, err := api.NodeAt(cmd.Context(), p)
+				if err != nil {
+					return fmt.Errorf("%s: %w", p, err)
+				}
+				node = n.ID
+			}
+			for s, err := range api.AllShares(cmd.Context(), node) {
+				if err != nil {
+					return err
+				}
+				code := ""
+				if s.Code != nil {
+					code = "  code " + *s.Code
+				}
+				if err := c.show(s, "%s  %-7s  %s  %d downloads  %s%s%s", s.ID, s.State, s.Node.Name, s.Downloads, s.URL, code, ending(s.ExpiresAt)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *cli) shareRm() *cobra.Command {
+	return &cobra.Command{
+		Use:     "rm LINK...",
+		Short:   "End links, by their id or URL",
+		Example: "  smartdrive share rm https://drive.example.org/s/3nV9cK2uQyS1m0aZb7xTfw",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return c.each(cmd.Context(), args, func(arg string) error {
+				id, err := idOf(arg, api.AllShares(cmd.Context(), ""), func(s client.Share) (id, token string) { return s.ID, s.Token })
+				if err == nil {
+					err = api.DeleteShare(cmd.Context(), id)
+				}
+				if err != nil {
+					return err
+				}
+				return c.show(map[string]string{"id": id, "state": "ended"}, "%s: ended", arg)
+			})
+		},
+	}
+}
+
+// idOf finds a link that is named by its URL; what is no URL is its id.
+func idOf[T any](arg string, links iter.Seq2[T, error], names func(T) (id, token string)) (string, error) {
+	if !strings.Contains(arg, "/") {
+		return arg, nil
+	}
+	token := arg[strings.LastIndexByte(arg, '/')+1:]
+	for l, err := range links {
+		if err != nil {
+			return "", err
+		}
+		if id, t := names(l); t == token {
+			return id, nil
+		}
+	}
+	return "", withCode(exitNotFound, fmt.Errorf("%s is no link of yours", arg))
+}
+
+// days is a duration that may be given in days: "7d", "12h".
+type days struct{ time.Duration }
+
+func (d *days) seconds() int64 { return int64(d.Duration / time.Second) }
+
+// String, Set and Type implement pflag.Value.
+func (d *days) String() string { return d.Duration.String() }
+
+// Set reads one.
+func (d *days) Set(text string) (err error) {
+	if n, ok := strings.CutSuffix(text, "d"); ok {
+		var count uint64
+		count, err = strconv.ParseUint(n, 10, 16)
+		d.Duration = time.Duration(count) * 24 * time.Hour
+	} else {
+		d.Duration, err = time.ParseDuration(text)
+	}
+	if err == nil && d.Duration < time.Minute {
+		err = fmt.Errorf("%s is less than a minute", text)
+	}
+	return err
+}
+
+// Type names it in the help.
+func (d *days) Type() string { return "duration" }

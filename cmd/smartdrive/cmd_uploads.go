@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newUploadsCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "uploads",
+		Short: "List open uploads, or cancel one",
+		Long:  "List the uploads that have begun and not ended. To go on with one, put the same file to the same place again.",
+		Example: `  smartdrive uploads
+  smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			for u, err := range api.AllUploads(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if full, err := api.Upload(cmd.Context(), u.ID); err == nil { // the list does not say what has arrived
+					u = full
+				}
+				if err := c.show(u, "%s  %-7s  %s  %s  until %s", u.ID, u.State, arrived(u), u.Path, timeText(u.ExpiresAt)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cancel := &cobra.Command{
+		Use:     "cancel ID...",
+		Short:   "Give uploads up; what has arrived of them is deleted",
+		Example: "  smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return c.each(cmd.Context(), args, func(id string) error {
+				if err := api.CancelUpload(cmd.Context(), id); err != nil {
+					return err
+				}
+				return c.show(map[string]string{"id": id, "state": "cancelled"}, "%s: cancelled", id)
+			})
+		},
+	}
+	c.join(cmd, cancel)
+	return cmd
+}
+
+// arrived says how much of an upload is there.
+func arrived(u client.Upload) string {
+	var parts int64
+	for _, s := range u.Received {
+		parts += s[1] - s[0] + 1
+	}
+	if u.Size == nil {
+		return fmt.Sprintf("%d parts", parts)
+	}
+	return fmt.Sprintf("%s of %s", sizeText(min(parts*u.PartSize, *u.Size)), sizeText(*u.Size))
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+// completeTime is how long a person waits for a completion.
+const completeTime = 2 * time.Second
+
+// completeRemote completes a remote path with one request for its folder.
+func (c *cli) completeRemote(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(contextOf(cmd), completeTime)
+	defer cancel()
+	api, err := c.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	dir, prefix := path.Split(typed)
+	at, _ := remotePath(dir)
+	folder, err := api.NodeAt(ctx, at)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	list, err := api.Children(ctx, folder.ID, client.Page{Limit: 1000})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	var found []cobra.Completion
+	for _, n := range list.Items {
+		if !strings.HasPrefix(n.Name, prefix) {
+			continue
+		}
+		name := dir + n.Name
+		if n.Type == client.Folder {
+			name += "/"
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		found = append(found, name)
+	}
+	return found, directive
+}
+
+func contextOf(cmd *cobra.Command) context.Context {
+	if ctx := cmd.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
+}

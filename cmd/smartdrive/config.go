@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// clientConfig is what login keeps.
+type clientConfig struct {
+	Server string `json:"server"`
+	Token  string `json:"token"`
+}
+
+// configPath returns where it is kept: $XDG_CONFIG_HOME/smartdrive/config.json, ~/.config where that is not set.
+func configPath() (string, error) {
+	base := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(base) { // XDG Base Directory: a relative one is to be ignored
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", err
+		}
+		base = filepath.Join(home, ".config")
+	}
+	return filepath.Join(base, "smartdrive", "config.json"), nil
+}
+
+// loadConfig reads what was kept; nothing kept is no error.
+func loadConfig() (cfg clientConfig, err error) {
+	name, err := configPath()
+	if err != nil {
+		return cfg, nil //nolint:nilerr // no home: flags and environment must do
+	}
+	raw, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cfg, nil
+	}
+	if err != nil {
+		return cfg, err
+	}
+	if err := json.Unmarshal(raw, &cfg); err != nil {
+		return cfg, fmt.Errorf("read %s: %w", name, err)
+	}
+	return cfg, nil
+}
+
+// save keeps cfg where only this user can read it, whole or not at all.
+func (cfg clientConfig) save() (string, error) {
+	name, err := configPath()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return "", err
+	}
+	raw, err := json.MarshalIndent(cfg, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".config-*") // 0600
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(append(raw, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // of no use to anybody
+		return "", err
+	}
+	return name, nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+// transferFlags tune uploads and downloads.
+type transferFlags struct {
+	parallel    int
+	connections int
+	partSize    string
+	giveUp      time.Duration
+}
+
+func (t *transferFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVar(&t.parallel, "parallel", 4, "parts of one file on their way at once")
+	f.IntVar(&t.connections, "connections", 16, "connections at once when there are many files")
+	f.StringVar(&t.partSize, "part-size", "8MiB", "size of a part; smaller where a proxy limits bodies")
+	f.DurationVar(&t.giveUp, "give-up", 15*time.Minute, "how long to go on trying while nothing succeeds")
+}
+
+func (t *transferFlags) upload(cmd *cobra.Command) (client.UploadOptions, error) {
+	size, err := parseSize(t.partSize)
+	if err != nil {
+		return client.UploadOptions{}, usage(cmd, fmt.Errorf("--part-size: %w", err))
+	}
+	return client.UploadOptions{Parallel: t.parallel, PartSize: size, GiveUp: t.giveUp, Files: t.connections}, nil
+}
+
+func (t *transferFlags) download(cmd *cobra.Command) (client.DownloadOptions, error) {
+	o, err := t.upload(cmd)
+	return client.DownloadOptions(o), err
+}
+
+// parseSize reads bytes with an optional unit: 1048576, 512KiB, 8MiB, 1GiB; K, M and G mean the same.
+func parseSize(s string) (int64, error) {
+	text := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(s), "B"), "i")
+	shift := 0
+	if i := strings.IndexAny("KMGT", lastByte(text)); i >= 0 && text != "" {
+		shift, text = 10*(i+1), text[:len(text)-1]
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 || n<<shift>>shift != n {
+		return 0, fmt.Errorf("%q is not a size such as 8MiB", s)
+	}
+	return n << shift, nil
+}
+
+func lastByte(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s[len(s)-1:]
+}
+
+func conflictFlag(cmd *cobra.Command, to *string, def string) {
+	cmd.Flags().StringVar(to, "conflict", def, "when the name is taken: fail, rename or replace")
+	_ = cmd.RegisterFlagCompletionFunc("conflict", cobra.FixedCompletions( // fails only for an unknown flag
+		[]cobra.Completion{"fail", "rename", "replace"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func conflictOf(cmd *cobra.Command, s string) (client.Conflict, error) {
+	switch c := client.Conflict(s); c {
+	case client.Fail, client.Rename, client.Replace:
+		return c, nil
+	}
+	return "", usage(cmd, fmt.Errorf("--conflict: %q is none of fail, rename, replace", s))
+}

@@ -1,0 +1,25 @@
+// Command smartdrive is the server and its client in one binary; see root.go for the commands.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// streams are what a command reads and writes: results on out, everything else on err.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// serverCommands are the commands that open the data directory or speak to a running server's socket.
+var serverCommands = []func() *cobra.Command{newServeCommand, newAdminCommand, newMigrateCommand}
+
+// clientCommands are the commands that speak the native API. Each has a file of its own, cmd_<name>.go.
+var clientCommands = []func(*cli) *cobra.Command{
+	newLoginCommand, newPutCommand, newGetCommand, newLsCommand, newMkdirCommand, newMvCommand, newCpCommand, newRmCommand,
+	newRestoreCommand, newShareCommand, newCollectCommand, newExportCommand, newUsageCommand, newUploadsCommand, newVerifyCommand, newVersionCommand,
+	newAgentCommand, newBundlesCommand, newDocsCommand,
+}
+
+const rootLong = `SmartDrive is a self-hosted cloud drive. This binary is both the server and its client.
+
+The client finds its server and token in --server and --token, then in SMARTDRIVE_SERVER and SMARTDRIVE_TOKEN, then in
+what "smartdrive login" has kept in ~/.config/smartdrive/config.json.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not logged in or not allowed, 4 not found, 5 conflict, 6 no space, 7 some items
+failed, 8 fsck findings, 130 interrupted.`
+
+// run runs one command line and returns the exit code.
+func run(ctx context.Context, args []string, std streams) int {
+	c := &cli{streams: std}
+	root := newRootCommand(c)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code := codeOf(ctx, err)
+	c.report(err, code)
+	return code
+}
+
+func newRootCommand(c *cli) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "smartdrive",
+		Short:         "A self-hosted cloud drive: server and client",
+		Long:          rootLong,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true, // run reports
+		SilenceUsage:  true,
+		RunE:          help,
+	}
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	root.AddGroup(&cobra.Group{ID: "client", Title: "Files:"}, &cobra.Group{ID: "server", Title: "Server:"})
+	for _, construct := range serverCommands {
+		cmd := construct()
+		cmd.GroupID = "server"
+		root.AddCommand(cmd)
+	}
+	for _, construct := range clientCommands {
+		cmd := construct(c)
+		cmd.GroupID = "client"
+		c.join(root, cmd)
+	}
+	root.SetFlagErrorFunc(usage)
+	return root
+}
+
+// join puts commands of the client below another one.
+func (c *cli) join(to *cobra.Command, subs ...*cobra.Command) {
+	for _, sub := range subs {
+		sub.Args = usageArgs(sub.Args)
+		c.flags(sub)
+		to.AddCommand(sub)
+	}
+}
+
+// help is what a command does that only has others below it.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// usageArgs makes an argument check a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usage(cmd, err)
+		}
+		return nil
+	}
+}
+
+func usage(cmd *cobra.Command, err error) error {
+	return withCode(exitUsage, fmt.Errorf("%w\nusage: %s\nsee: %s --help", err, cmd.UseLine(), cmd.CommandPath()))
+}

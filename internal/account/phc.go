@@ -1,0 +1,114 @@
+package account
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// Cost says what hashing one password takes.
+type Cost struct {
+	MemoryKiB uint32
+	Passes    uint32
+	Threads   uint8
+}
+
+// DefaultCost is the first choice of OWASP's Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 thread.
+var DefaultCost = Cost{MemoryKiB: 19 << 10, Passes: 2, Threads: 1}
+
+// Bounds of a hash that is accepted from elsewhere. They hold RFC 9106's second recommendation (64 MiB, 3 passes, 4 lanes)
+// with room above, and keep a single stored string from taking the machine's memory or minutes of its time.
+const (
+	maxMemoryKiB = 256 << 10
+	maxPasses    = 16
+	maxThreads   = 16
+	minSalt      = 8
+	maxSalt      = 64
+	minSum       = 16
+	maxSum       = 64
+
+	newSalt = 16 // bytes, as RFC 9106 §3.1 recommends
+	newSum  = 32
+)
+
+// phc is a parsed "$argon2id$v=19$m=19456,t=2,p=1$salt$sum" (PHC string format; base64 without padding).
+type phc struct {
+	cost Cost
+	salt []byte
+	sum  []byte
+}
+
+var errPHC = errors.New("not a usable argon2id PHC string")
+
+var phcBase64 = base64.RawStdEncoding.Strict()
+
+// parsePHC reads a PHC string within the bounds; every accepted string is the canonical one.
+func parsePHC(s string) (phc, error) {
+	fields := strings.Split(s, "$")
+	if len(fields) != 6 || fields[0] != "" || fields[1] != "argon2id" || fields[2] != "v="+strconv.Itoa(argon2.Version) {
+		return phc{}, errPHC
+	}
+	var p phc
+	var err error
+	if p.cost, err = parseCost(fields[3]); err != nil {
+		return phc{}, err
+	}
+	if p.salt, err = phcBase64.DecodeString(fields[4]); err != nil || len(p.salt) < minSalt || len(p.salt) > maxSalt {
+		return phc{}, fmt.Errorf("%w: salt", errPHC)
+	}
+	if p.sum, err = phcBase64.DecodeString(fields[5]); err != nil || len(p.sum) < minSum || len(p.sum) > maxSum {
+		return phc{}, fmt.Errorf("%w: sum", errPHC)
+	}
+	if p.String() != s { // a leading zero, a line break inside base64
+		return phc{}, errPHC
+	}
+	return p, nil
+}
+
+func parseCost(s string) (Cost, error) {
+	params := strings.Split(s, ",")
+	if len(params) != 3 {
+		return Cost{}, errPHC
+	}
+	memory, err1 := parseParam(params[0], "m=", maxMemoryKiB)
+	passes, err2 := parseParam(params[1], "t=", maxPasses)
+	threads, err3 := parseParam(params[2], "p=", maxThreads)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Cost{}, err
+	}
+	if memory < 8*threads { // RFC 9106 §3.1
+		return Cost{}, fmt.Errorf("%w: m is below 8p", errPHC)
+	}
+	return Cost{MemoryKiB: uint32(memory), Passes: uint32(passes), Threads: uint8(threads)}, nil
+}
+
+func parseParam(s, prefix string, limit uint64) (uint64, error) {
+	digits, ok := strings.CutPrefix(s, prefix)
+	if !ok {
+		return 0, fmt.Errorf("%w: %s is missing", errPHC, prefix)
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || n < 1 || n > limit {
+		return 0, fmt.Errorf("%w: %s is not in 1..%d", errPHC, prefix, limit)
+	}
+	return n, nil
+}
+
+func (p phc) String() string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, p.cost.MemoryKiB, p.cost.Passes, p.cost.Threads,
+		phcBase64.EncodeToString(p.salt), phcBase64.EncodeToString(p.sum))
+}
+
+// compute hashes the password with p's salt and cost.
+func (p phc) compute(password string) []byte {
+	return argon2.IDKey([]byte(password), p.salt, p.cost.Passes, p.cost.MemoryKiB, p.cost.Threads, uint32(len(p.sum)))
+}
+
+func (p phc) matches(password string) bool {
+	return subtle.ConstantTimeCompare(p.compute(password), p.sum) == 1
+}

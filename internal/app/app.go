@@ -1,0 +1,265 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"smartdrive/internal/account"
+	"smartdrive/internal/admin"
+	"smartdrive/internal/audit"
+	"smartdrive/internal/collect"
+	"smartdrive/internal/config"
+	"smartdrive/internal/content"
+	"smartdrive/internal/dispatch"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/export"
+	"smartdrive/internal/files"
+	"smartdrive/internal/idem"
+	"smartdrive/internal/ingest"
+	"smartdrive/internal/instance"
+	"smartdrive/internal/quota"
+	"smartdrive/internal/share"
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/stream/outbox"
+	"smartdrive/internal/telemetry"
+	"smartdrive/internal/thumb"
+	"smartdrive/internal/timer"
+	"smartdrive/internal/tree"
+	"smartdrive/internal/upload"
+)
+
+// App is an installation that is open: every part is put together and nothing runs yet.
+type App struct {
+	Installation
+
+	cfg     config.Config
+	log     *slog.Logger
+	metrics *telemetry.Metrics
+
+	lock  *os.File
+	db    *sqldb.DB
+	bytes storage
+	marks marks
+
+	firstMarks marks // of the configured place of contents
+	moving     moving
+	member     *instance.Member
+	shared     shared // what several instances share besides the database; empty where there is one
+	outbox     *outbox.Outbox
+	engine     *timer.Engine
+	dispatch   *dispatch.Dispatch
+	tree       *tree.Tree
+	uploads    *upload.Sessions
+	files      *files.Files
+	thumbs     *thumb.Maker
+	shares     *share.Shares
+	exports    *export.Exports
+	intake     *ingest.Intake
+	collects   *collect.Links
+	auth       *account.Auth
+	users      *account.Users
+	sessions   *account.Sessions
+	keys       *idem.Keys
+	prepared   *idem.PreparedIDs
+	admin      *admin.Admin
+	ledger     quota.Ledger
+	auditor    *audit.Auditor
+	sampled    sampler
+	armed      atomic.Bool // the timers of all uploads were armed after the start
+}
+
+// Open opens the installation that cfg names. It fails in words when somebody else has the data directory, when something that
+// it stands on is not as it must be, when database and blobs do not belong together, or when the database is of a newer
+// release; nothing is changed then.
+func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
+	return open(ctx, cfg, log, func(context.Context, *App) error { return nil })
+}
+
+// open is Open with a look at what was found, before anything is made.
+func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(context.Context, *App) error) (_ *App, err error) {
+	a := &App{cfg: cfg, log: log, metrics: telemetry.NewMetrics()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if a.lock, err = lockDir(cfg.Data); err != nil {
+		return nil, err
+	}
+	if err := a.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.takeUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := look(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := a.identify(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.join(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.openStorage(ctx); err != nil {
+		return nil, err
+	}
+	a.openPair()
+	if err := a.compose(ctx); err != nil {
+		return nil, err
+	}
+	if a.ownsDatabase() {
+		if err := placeBallast(cfg.Data); err != nil {
+			log.Warn("no room for the ballast", "error", err)
+		}
+	}
+	return a, a.ensureFirstUser(ctx)
+}
+
+// compose builds the use cases from the bottom up.
+func (a *App) compose(ctx context.Context) (err error) {
+	cfg, log := a.cfg, a.log
+	a.outbox = outbox.New(a.db, outbox.Options{Source: a.source(), Log: log})
+	if err := a.composeStream(); err != nil {
+		return err
+	}
+	a.composeTimers()
+	a.tree = tree.New(tree.Options{Arrived: a.arrived})
+	a.uploads = upload.New(upload.Parts{
+		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Tree: a.tree, Timers: a.engine, Events: a.outbox,
+	}, a.uploadOptions())
+	a.auditor = audit.New(a.auditParts(), audit.Options{Scrub: cfg.Scrub, Log: log})
+	a.auth = account.NewAuth(a.db, account.Options{Log: log})
+	a.users = account.NewUsers(a.db, a.auth, account.Options{Log: log, PasswordChanged: a.onPassword})
+	a.sessions = account.NewSessions(a.db, a.users, a.auth, account.Options{Log: log})
+	a.keys = idem.NewKeys(a.db, idem.Options{})
+	if a.prepared, err = idem.OpenPreparedIDs(ctx, a.db, idem.Options{}); err != nil {
+		return err
+	}
+	a.files = files.New(files.Options{
+		DB: a.db, Tree: a.tree, Content: content.Content{}, Store: a.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
+		Start:    a.startOperation,
+		Released: func() { a.uploads.UnlinkSoon(context.Background()) },
+	})
+	a.shares = share.New(share.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.files.Secret})
+	a.collects = collect.New(collect.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.files.Secret})
+	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir)})
+	if err := a.composeExports(ctx); err != nil {
+		return err
+	}
+	a.composeIntake()
+	a.admin = admin.New(admin.Parts{DB: a.db, Users: a.users, Trees: a.tree, Keys: a.keys}, admin.Options{
+		DefaultQuota: admin.Limit(cfg.DefaultQuota),
+	})
+	return nil
+}
+
+// source is what the records of this installation name as theirs.
+func (a *App) source() string { return "smartdrive/" + a.ID }
+
+// ownsDatabase reports whether the database is a file of the data directory.
+func (a *App) ownsDatabase() bool { return a.cfg.Mode() == config.Embedded }
+
+func (a *App) uploadOptions() upload.Options {
+	cfg := a.cfg
+	opt := upload.Options{
+		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
+		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), BlobGrace: orLeast(cfg.BlobGrace), Generation: a.Generation,
+		Restored: a.Restored, Log: a.log,
+	}
+	if cfg.Mode().Many() {
+		opt.Clock, opt.Hold = a.db.Now, a.member.Hold
+	}
+	return opt
+}
+
+func (a *App) auditParts() audit.Parts {
+	parts := audit.Parts{
+		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Timers: a.engine, Armed: a.armed.Load, Putting: a.putting,
+		Quarantine: a.bytes.quarantine, Generation: a.Generation,
+	}
+	if a.cfg.Mode().Many() {
+		parts.Ended, parts.Since = a.member.End, a.member.Oldest
+	}
+	return parts
+}
+
+// orLeast keeps a zero that was set from being taken for "not set": 1 byte or 1 ns is as good as none.
+func orLeast[T ~int64](v T) T { return max(v, 1) }
+
+// Close ends what Open began, in reverse order.
+func (a *App) Close() error {
+	var errs []error
+	if a.uploads != nil {
+		errs = append(errs, a.uploads.Close())
+	}
+	if a.bytes.close != nil {
+		errs = append(errs, a.bytes.close())
+	}
+	errs = append(errs, a.shared.close())
+	if a.member != nil {
+		errs = append(errs, a.leave())
+	}
+	errs = append(errs, a.moving.close())
+	if a.db != nil {
+		errs = append(errs, a.db.Close())
+	}
+	if a.lock != nil {
+		errs = append(errs, a.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ensureFirstUser makes the user "admin" of a new installation. Its generated password is kept in a file until it is changed,
+// and printed once.
+func (a *App) ensureFirstUser(ctx context.Context) error {
+	path := filepath.Join(a.cfg.Data, passwordFile)
+	kept := false
+	generated, created, err := a.admin.EnsureFirstUser(ctx, os.Getenv("SMARTDRIVE_ADMIN_PASSWORD"), func(password string) error {
+		kept = true
+		return writeDurably(path, password+"\n")
+	})
+	if err != nil {
+		return err
+	}
+	if kept && !created { // another instance was faster, and has the password that counts
+		return os.Remove(path)
+	}
+	if generated != "" {
+		fmt.Fprintf(os.Stderr, "First user: %s, password: %s (also in %s until it is changed)\n", admin.FirstUser, generated, path)
+	}
+	return nil
+}
+
+func writeDurably(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// onPassword removes the file with the first user's generated password once that is no longer the password.
+func (a *App) onPassword(name string) {
+	if name != admin.FirstUser {
+		return
+	}
+	if err := os.Remove(filepath.Join(a.cfg.Data, passwordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.log.Warn("remove the initial password", "error", err)
+	}
+}
+
+// startOperation arms the timer that runs a long operation now.
+func (a *App) startOperation(id drive.OperationID) {
+	err := a.engine.Arm(context.Background(), timer.Entry{Key: timer.Key{Kind: timer.Operation, ID: id}, Gen: 1})
+	if err != nil {
+		a.log.Error("arm the timer of an operation", "operation", id, "error", err)
+	}
+}

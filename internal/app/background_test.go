@@ -1,0 +1,246 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"smartdrive/internal/audit"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/server"
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/stream"
+	"smartdrive/internal/timer"
+)
+
+// opened is an installation without running engines, its control, and its API as a network server.
+func opened(t *testing.T, args ...string) (a *App, control *http.Client, api *httptest.Server) {
+	t.Helper()
+	a, err := Open(t.Context(), testConfig(t, args...), silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api = httptest.NewServer(a.api("test", server.NewGate[drive.UserID](32)).Handler())
+	control, done := a.reachInside(t.Context())
+	t.Cleanup(func() {
+		api.Close()
+		if err := done(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a, control, api
+}
+
+// request speaks with the API as a user; it returns the status.
+func request(t *testing.T, api *httptest.Server, token, method, path, body string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, api.URL+"/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	if strings.HasPrefix(body, "{") {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := api.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	return resp.StatusCode
+}
+
+// A user who was deleted 30 days ago leaves nothing: no row, no file, no staged byte. Others keep theirs.
+func TestADeletedUserIsPurged(t *testing.T) {
+	t.Parallel()
+	a, control, api := opened(t, "--min-free", "0", "--blob-grace", "0")
+	var doomed string
+	for _, name := range []string{"doomed", "stays"} {
+		made, err := ask(t, control, http.MethodPost, "/api/v1/admin/users", map[string]any{"name": name, "password": "correct horse"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := loginAs(t, api, name)
+		if name == "doomed" {
+			doomed = made["id"].(string)
+		}
+		for path, content := range map[string]string{"/files/a/b/" + name + "?parents=true": name, "/files/shared": "the same bytes"} {
+			if got := request(t, api, token, http.MethodPut, path, content); got != http.StatusCreated {
+				t.Fatalf("PUT %s: %d", path, got)
+			}
+		}
+		if got := request(t, api, token, http.MethodPost, "/uploads", `{"path":"/open","size":5}`); got != http.StatusCreated {
+			t.Fatalf("begin: %d", got)
+		}
+		var file string
+		if err := a.db.QueryRow(t.Context(), `SELECT n.id FROM nodes n JOIN users u ON u.account_id = n.account_id
+			WHERE u.name = ? AND n.name = 'shared'`, name).Scan(&file); err != nil {
+			t.Fatal(err)
+		}
+		for path, body := range map[string]string{
+			"/shares": fmt.Sprintf(`{"node":%q,"code":"auto"}`, file), "/collects": `{"folder":"root","title":"in"}`,
+		} {
+			if got := request(t, api, token, http.MethodPost, path, body); got != http.StatusCreated {
+				t.Fatalf("POST %s: %d", path, got)
+			}
+		}
+	}
+	account := accountOf(t, a, doomed)
+	if _, err := ask(t, control, http.MethodDelete, "/api/v1/admin/users/"+doomed, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.keepHouse(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := rows(t, a, account); n == 0 {
+		t.Fatal("the user was purged at once")
+	}
+	write(t, a, `UPDATE users SET deleted_at = deleted_at - 31 * 24 * 3600 * 1000 WHERE deleted_at > 0`)
+	for range 2 { // it may be interrupted and run again
+		if err := a.keepHouse(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := rows(t, a, account); n != 0 {
+		t.Errorf("%d rows are left of the account", n)
+	}
+	if err := a.uploads.OnUnlink(t.Context(), timer.Fired{}); err != nil && !strings.Contains(err.Error(), "look again") {
+		t.Fatal(err)
+	}
+	if n := countFiles(t, a.cfg.Data, "blobs"); n != 2 {
+		t.Errorf("%d files are there, not the two of the other user", n)
+	}
+	if n := countFiles(t, a.cfg.Data, "staging"); n != 2 {
+		t.Errorf("%d staged files are there, not the data and the journal of one upload", n)
+	}
+	report, err := a.fsck(t.Context(), audit.Scope{Deep: true})
+	if err != nil || !report.Clean() {
+		t.Errorf("fsck: %+v, %v", report, err)
+	}
+}
+
+func loginAs(t *testing.T, api *httptest.Server, name string) (token string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"name":%q,"password":"correct horse"}`, name)
+	resp, err := api.Client().Post(api.URL+"/api/v1/sessions", "application/json", strings.NewReader(body)) //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var login struct{ Token string }
+	if err := json.NewDecoder(resp.Body).Decode(&login); err != nil || login.Token == "" {
+		t.Fatalf("log in: %s, %v", resp.Status, err)
+	}
+	return login.Token
+}
+
+func accountOf(t *testing.T, a *App, user string) (account string) {
+	t.Helper()
+	if err := a.db.QueryRow(t.Context(), `SELECT account_id FROM users WHERE id = ?`, user).Scan(&account); err != nil {
+		t.Fatal(err)
+	}
+	return account
+}
+
+// rows counts what the database has of an account, in all tables that know accounts.
+func rows(t *testing.T, a *App, account string) (n int) {
+	t.Helper()
+	err := a.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM accounts WHERE id = ?1) + (SELECT COUNT(*) FROM users WHERE account_id = ?1) +
+		(SELECT COUNT(*) FROM ledgers WHERE account_id = ?1) + (SELECT COUNT(*) FROM trees WHERE account_id = ?1) +
+		(SELECT COUNT(*) FROM nodes WHERE account_id = ?1) + (SELECT COUNT(*) FROM versions WHERE account_id = ?1) +
+		(SELECT COUNT(*) FROM tombstones WHERE account_id = ?1) + (SELECT COUNT(*) FROM operations WHERE account_id = ?1) +
+		(SELECT COUNT(*) FROM uploads WHERE account_id = ?1) + (SELECT COUNT(*) FROM shares WHERE account_id = ?1) +
+		(SELECT COUNT(*) FROM collects WHERE account_id = ?1) + (SELECT COUNT(*) FROM collected WHERE account_id = ?1)`, account).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func write(t *testing.T, a *App, statement string) {
+	t.Helper()
+	err := a.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, statement)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func countFiles(t *testing.T, dirs ...string) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(dirs...), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A timer whose handler failed for good is shown, and replayed it is armed again under the gen with which it died.
+func TestADeadTimerIsReplayed(t *testing.T) {
+	t.Parallel()
+	a, control, _ := opened(t)
+	key := timer.Key{Kind: timer.Park, ID: uuid.Must(uuid.NewV7())}
+	if err := a.onDead(t.Context(), timer.Fired{Key: key, Gen: 7, Attempt: 5}, errors.New("boom")); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := ask(t, control, http.MethodGet, "/api/v1/admin/dead-letters", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := dead["items"].([]any)
+	if len(items) != 1 || items[0].(map[string]any)["failures"] != 5.0 {
+		t.Fatalf("dead letters: %v", dead)
+	}
+	consumers := a.consumers()
+	runOnce(t, consumers) // from now on they read
+	if _, err := ask(t, control, http.MethodPost, "/api/v1/admin/dead-letters/"+items[0].(map[string]any)["id"].(string)+"/replay", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.engine.Show(t.Context(), key); !drive.IsKind(err, drive.NotFound) {
+		t.Fatalf("the timer is there before its replay: %v", err)
+	}
+	runOnce(t, consumers)
+	state, err := a.engine.Show(t.Context(), key)
+	if err != nil || state.Gen != 7 {
+		t.Errorf("the timer is %+v, %v", state, err)
+	}
+}
+
+func runOnce(t *testing.T, consumers []*stream.Runner) {
+	t.Helper()
+	for _, c := range consumers {
+		if _, err := c.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The ballast that was given up comes back with the housekeeping.
+func TestHousekeepingPlacesTheBallast(t *testing.T) {
+	t.Parallel()
+	a, _, _ := opened(t)
+	statBallast(t, a.cfg.Data)
+	dropBallast(a.cfg.Data)
+	if err := a.keepHouse(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	statBallast(t, a.cfg.Data)
+}

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"strconv"
+
+	"smartdrive/internal/audit"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/rest"
+)
+
+// findings is what the API lists of what audits found.
+func (a *App) findings(ctx context.Context, cursor string, limit int) (items []rest.Finding, next string, err error) {
+	before := int64(0)
+	if cursor != "" {
+		if before, err = strconv.ParseInt(cursor, 10, 64); err != nil || before < 1 {
+			return nil, "", drive.Wrap(err, drive.CursorInvalid)
+		}
+	}
+	found, err := audit.ListFindings(ctx, a.db, before, limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(found) > limit {
+		found = found[:limit]
+		next = strconv.FormatInt(found[limit-1].ID, 10)
+	}
+	for _, f := range found {
+		items = append(items, rest.Finding{
+			ID: strconv.FormatInt(f.ID, 10), At: f.FoundAt, Invariant: f.Invariant, Subject: f.Subject, Expected: f.Expected,
+			Found: f.Found, Repaired: f.Repaired,
+		})
+	}
+	return items, next, nil
+}
+
+// FsckAnswer is a report, and whether the installation may delete again after a restored backup.
+type FsckAnswer struct {
+	audit.Report
+	EndedRestored bool `json:"ended_restored"` // takes effect with the next start
+}
+
+// fsck runs all checks to the end. After a restored backup, the first check that leaves nothing ends the report-only mode.
+func (a *App) fsck(ctx context.Context, scope audit.Scope) (FsckAnswer, error) {
+	report, err := a.auditor.Check(ctx, scope)
+	if err != nil || !report.Restored || !report.Clean() {
+		return FsckAnswer{Report: report}, err
+	}
+	err = audit.EndRestored(ctx, a.db, report)
+	return FsckAnswer{Report: report, EndedRestored: err == nil}, err
+}
+
+// PurgeRequest has nothing to say.
+type PurgeRequest struct{}
+
+// purgeQuarantine deletes for good what lies in the quarantine.
+func (a *App) purgeQuarantine(ctx context.Context, _ PurgeRequest) (audit.Heap, error) {
+	items, err := a.auditor.ListQuarantine(ctx)
+	if err != nil {
+		return audit.Heap{}, err
+	}
+	return a.auditor.PurgeQuarantine(ctx, items)
+}

@@ -1,0 +1,35 @@
+package app
+
+import (
+	"context"
+
+	"smartdrive/internal/blob"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/server"
+)
+
+// checks is what /readyz looks at. What an instance can do without, for a while and for some requests, is shown and does not
+// take it out of service: Redis and Kafka are the same for all instances, and nobody would be left to answer.
+func (a *App) checks() []server.Check {
+	all := []server.Check{
+		{Name: "database", Func: func(ctx context.Context) error {
+			_, err := readInstallation(ctx, a.db)
+			return err
+		}},
+	}
+	if disk, ok := blob.CapacityOf(a.bytes.store); ok {
+		all = append(all, server.Check{Name: "disk", Func: func(ctx context.Context) error {
+			_, err := disk.Free(ctx) // a full disk still serves reads and deletes
+			return err
+		}})
+	} else {
+		all = append(all, server.Check{Name: "contents", Func: func(ctx context.Context) error {
+			_, found, err := a.marks.ReadMark(ctx)
+			if err == nil && !found {
+				err = drive.Fail(drive.NotFound)
+			}
+			return err
+		}})
+	}
+	return append(all, a.shared.checks()...)
+}

@@ -1,0 +1,329 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the tests make databases of their own
+
+	"smartdrive/internal/audit"
+	"smartdrive/internal/config"
+	"smartdrive/internal/instance"
+	"smartdrive/internal/rest"
+	"smartdrive/internal/servicetest"
+	"smartdrive/internal/timer"
+)
+
+// mysqlDatabase returns the URL of a database of the test's own.
+func mysqlDatabase(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(servicetest.URL(t, servicetest.MySQL))
+	if err != nil {
+		t.Fatal("SMARTDRIVE_TEST_MYSQL is no URL")
+	}
+	password, _ := u.User.Password()
+	server, err := sql.Open("mysql", u.User.Username()+":"+password+"@tcp("+u.Host+")/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "app_" + servicetest.Unique()
+	if _, err := server.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_, err := server.ExecContext(ctx, "DROP DATABASE "+name)
+		if err := errors.Join(err, server.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	u.Path = "/" + name
+	return u.String()
+}
+
+// The second column's database with the first one's directory: one instance at a time, whatever its data directory is.
+func TestMySQLWithADirectoryIsOneInstance(t *testing.T) {
+	t.Parallel()
+	db, blobs := mysqlDatabase(t), t.TempDir()
+	cfg := testConfig(t, "--db", db, "--blobs", blobs, "--start-wait", "0")
+	first, err := Open(t.Context(), cfg, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := testConfig(t, "--db", db, "--blobs", blobs, "--start-wait", "0")
+	_, err = Open(t.Context(), other, silent)
+	failed, ok := errors.AsType[*StartError](err)
+	if !ok || failed.Configuration() || !strings.Contains(err.Error(), "there can only be one") {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := Open(t.Context(), other, silent)
+	if err != nil {
+		t.Fatalf("after the first has left: %v", err)
+	}
+	if second.ID != first.ID || second.Generation <= first.Generation {
+		t.Errorf("%+v became %+v", first.Installation, second.Installation)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An administrator's command does not make an installation of a database that has none.
+func TestACommandMakesNoInstallation(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, "--db", mysqlDatabase(t), "--start-wait", "0")
+	_, _, err := Reach(t.Context(), cfg, silent)
+	if err == nil || !strings.Contains(err.Error(), "there is no installation in the database app_") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What is on a server is not copied by us, and the refusal says how it is.
+func TestABackupOfAServerIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	a, _, _ := opened(t, "--db", mysqlDatabase(t))
+	if _, err := a.backup(t.Context(), BackupRequest{Dir: t.TempDir()}); !errors.Is(err, ErrServerDatabase) {
+		t.Errorf("backup: %v", err)
+	}
+	if _, err := Restore(t.Context(), a.cfg, t.TempDir(), false, silent); !errors.Is(err, ErrServerDatabase) {
+		t.Errorf("restore: %v", err)
+	}
+	if err := a.keepHouse(t.Context()); err != nil {
+		t.Errorf("housekeeping: %v", err)
+	}
+}
+
+// A dump that was read in is accepted when nobody is alive, and deletes nothing until it was checked.
+func TestAdoptADatabaseOnAServer(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, "--db", mysqlDatabase(t), "--start-wait", "0")
+	a, err := Open(t.Context(), cfg, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := testConfig(t, "--db", cfgURL(cfg), "--blobs", cfg.Blobs, "--start-wait", "0")
+	if _, err := Adopt(t.Context(), other, silent); err == nil || !strings.Contains(err.Error(), "stop it first") {
+		t.Errorf("beside a living instance: %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Adopt(t.Context(), other, silent); err != nil {
+		t.Fatal(err)
+	}
+	if a, err = Open(t.Context(), cfg, silent); err != nil {
+		t.Fatal(err)
+	}
+	if !a.Restored {
+		t.Error("it deletes although nothing was checked")
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func cfgURL(c config.Config) string { return databaseURL(c.MySQL) }
+
+// clusterArgs are the settings of a cluster of the test's own; all of its instances share them.
+func clusterArgs(t *testing.T, broker bool) []string {
+	t.Helper()
+	where, err := url.Parse(servicetest.URL(t, servicetest.S3))
+	if err != nil {
+		t.Fatal("SMARTDRIVE_TEST_S3 is no URL")
+	}
+	name := servicetest.Unique()
+	where.Path += "/" + name
+	args := []string{
+		"--db", mysqlDatabase(t), "--redis", servicetest.URL(t, servicetest.Redis), "--blobs", where.String(), "--namespace", name,
+		"--start-wait", "5s",
+	}
+	if broker {
+		args = append(args, "--kafka", servicetest.URL(t, servicetest.Kafka))
+	}
+	return args
+}
+
+// Two instances with directories of their own serve one drive: what comes in at one, part by part at both, goes out at the
+// other, one may be started anew at any time, and at the end nothing is found that should not be.
+func TestTwoInstancesServeOneDrive(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	for _, broker := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kafka=%t", broker), func(t *testing.T) {
+			args := clusterArgs(t, broker)
+			cfg := []config.Config{testConfig(t, append(args, "--upload-idle", "1s")...), testConfig(t, append(args, "--upload-idle", "1s")...)}
+			nodes := []*node{start1(t, cfg[0]), start1(t, cfg[1])}
+			token := nodes[0].login(t)
+			content := make([]byte, 20<<20)
+			_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
+			upload2(t, nodes, token, "/both", content)
+			upload2(t, nodes[1:], token, "/one", content[1:])
+			if status, body := nodes[0].send(t, token, "PUT", "/api/v1/files/small", []byte("a small file")); status != http.StatusCreated {
+				t.Fatalf("small: %d %s", status, body)
+			}
+			for _, n := range nodes {
+				n.holds(t, token, "/both", content)
+				n.holds(t, token, "/one", content[1:])
+				n.holds(t, token, "/small", []byte("a small file"))
+			}
+			before := nodes[0].Generation
+			nodes[0].stop()
+			nodes[1].holds(t, token, "/both", content)
+			nodes[0] = start1(t, cfg[0])
+			if nodes[0].Generation <= before || nodes[0].ID != nodes[1].ID {
+				t.Errorf("start %d of %s became %d of %s", before, nodes[1].ID, nodes[0].Generation, nodes[0].ID)
+			}
+			upload2(t, nodes, token, "/again", content[2:])
+			nodes[1].holds(t, token, "/again", content[2:])
+			quiet(t, nodes, token)
+			status(t, nodes[0], token)
+			findAdmin(t, config.Config{Data: cfg[0].Data}) // a command that is told nothing but the directory
+			report, err := nodes[1].fsck(t.Context(), audit.Scope{Deep: true})
+			if err != nil || !report.Clean() {
+				t.Errorf("fsck: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// status looks at what an administrator is shown.
+func status(t *testing.T, n *node, token string) {
+	t.Helper()
+	_, body := n.send(t, token, "GET", "/api/v1/admin/status", nil)
+	var s rest.Status
+	if err := json.Unmarshal(body, &s); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	if len(s.Instances) != 2 || !s.Instances[0].Alive || !s.Instances[1].Alive || len(s.Leases) == 0 || len(s.Failing) > 0 || s.Timers["purge"] == (timer.Horizon{}) {
+		t.Errorf("status: %s", body)
+	}
+}
+
+// Two installations that share a Redis and forgot to say --namespace would take each other's timers.
+func TestANamespaceBelongsToOneInstallation(t *testing.T) {
+	t.Parallel()
+	args := clusterArgs(t, false)
+	first, err := Open(t.Context(), testConfig(t, args...), silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	args[1] = mysqlDatabase(t) // another installation
+	args[5] = strings.Replace(args[5], "?", "-other?", 1)
+	_, err = Open(t.Context(), testConfig(t, args...), silent)
+	failed, ok := errors.AsType[*StartError](err)
+	if !ok || !failed.Configuration() || !strings.Contains(err.Error(), "choose another --namespace") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Redis is emptied while an upload is on its way: what was acknowledged is still there, the timers are armed again, and the
+// upload ends as it would have.
+func TestRedisIsEmptied(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	args := append(clusterArgs(t, false), "--upload-idle", "2s")
+	nodes := []*node{start1(t, testConfig(t, args...)), start1(t, testConfig(t, args...))}
+	token := nodes[0].login(t)
+	content := make([]byte, 20<<20)
+	_, _ = rand.NewChaCha8([32]byte{3}).Read(content)
+	id, size := begin(t, nodes[0], token, "/flushed", len(content))
+	sendPart(t, nodes[0], token, id, 0, content[:size])
+	quietID, _ := begin(t, nodes[1], token, "/quiet", len(content))
+	empty(t, nodes[0])
+	for n := 1; n*size < len(content); n++ {
+		sendPart(t, nodes[n%2], token, id, n, content[n*size:min((n+1)*size, len(content))])
+	}
+	if code, body := nodes[1].send(t, token, "POST", "/api/v1/uploads/"+id+"/complete", []byte("{}")); code/100 != 2 {
+		t.Fatalf("complete: %d %s", code, body)
+	}
+	nodes[0].holds(t, token, "/flushed", content)
+	parked(t, nodes[0], token, quietID)
+	for _, n := range nodes {
+		if n.engine.Losses() == 0 {
+			t.Error("an instance did not notice the loss")
+		}
+	}
+	report, err := nodes[1].fsck(t.Context(), audit.Scope{Deep: true})
+	if err != nil || !report.Clean() {
+		t.Errorf("fsck: %+v, %v", report, err)
+	}
+}
+
+// empty takes all that the installation has in Redis.
+func empty(t *testing.T, n *node) {
+	t.Helper()
+	keys, err := n.shared.journal.Keys(t.Context(), "*"+n.cfg.Namespace+"*").Result()
+	if err == nil && len(keys) > 0 {
+		err = n.shared.journal.Del(t.Context(), keys...).Err()
+	}
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+}
+
+// An instance that others have declared dead and ended stops by itself: it may write nothing more.
+func TestAnEndedInstanceStops(t *testing.T) {
+	t.Parallel()
+	a, err := Open(t.Context(), testConfig(t, "--db", mysqlDatabase(t)), silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, a, `UPDATE instances SET ended_at = seen_at`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := a.Run(ctx, "test", nil, func(string) {}); !errors.Is(err, instance.ErrEnded) {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// After a dump was read in, the timers are those of other rows: all are armed anew at the next start, and only then.
+func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, clusterArgs(t, false)...)
+	armed := func() (state string) {
+		t.Helper()
+		a, err := Open(t.Context(), cfg, silent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state, err = getMeta(t.Context(), a.db, metaArmed); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(a.arm(t.Context()), a.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	if state := armed(); state != "" {
+		t.Errorf("before the first start they were armed for %q", state)
+	}
+	state := armed()
+	if state == "" || armed() != state {
+		t.Error("a start arms again what nobody lost")
+	}
+	if _, err := Adopt(t.Context(), cfg, silent); err != nil {
+		t.Fatal(err)
+	}
+	if state := armed(); state != "" {
+		t.Error("the timers of other rows are taken for these rows'")
+	}
+}

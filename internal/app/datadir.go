@@ -1,0 +1,138 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/filelock"
+)
+
+// Files of the data directory besides the blobs:
+//
+//	<data>/smartdrive.db      the database, with -wal and -shm beside it
+//	<data>/lock               held by the process that serves; its text is that process's id
+//	<data>/admin.sock         where "smartdrive admin" reaches it
+//	<data>/initial-password   of the first user, until it is changed
+//	<data>/ballast            given up when the disk is full, so that deletes can commit
+//	<data>/thumbs/            thumbnails, at most 512 MiB; may be deleted at any time
+//	<data>/backups/           nightly snapshots of the database
+const (
+	databaseFile = "smartdrive.db"
+	lockFile     = "lock"
+	socketFile   = "admin.sock"
+	passwordFile = "initial-password"
+	ballastFile  = "ballast"
+	thumbsDir    = "thumbs"
+	roomFile     = "room" // of makeRoom; a crash may leave it, the next start removes it
+)
+
+// LockedError says that another process has the data directory.
+type LockedError struct {
+	Dir string
+	PID int // 0: not known
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("the data directory %s is in use by another process", e.Dir)
+	}
+	return fmt.Sprintf("the data directory %s is in use by process %d", e.Dir, e.PID)
+}
+
+// lockDir makes the data directory if it is missing, readable by its owner only, locks it, and sees to it that something can be
+// written there, be it the process id.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory %s: %w", dir, err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs x
+		return nil, fmt.Errorf("protect the data directory: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of the data directory: %w", err)
+	}
+	held, err := filelock.Try(f)
+	if err == nil && held {
+		err = &LockedError{Dir: dir, PID: readPID(f.Name())}
+	}
+	if err == nil {
+		err = makeRoom(dir)
+	}
+	if err == nil {
+		err = writePID(f)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func readPID(path string) int {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
+
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("write the lock: %w", err)
+	}
+	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+		return fmt.Errorf("write the lock: %w", err)
+	}
+	return nil
+}
+
+// roomSize is what opening the database takes: its shared memory, a commit or two, the mark of the blobs.
+const roomSize = 256 << 10 // bytes
+
+// makeRoom gives the ballast up when there is no room to open the database: on a full disk a server must start, so that people
+// can read and delete.
+func makeRoom(dir string) error {
+	if hasRoom(dir) {
+		return nil
+	}
+	dropBallast(dir)
+	if hasRoom(dir) {
+		return nil
+	}
+	return fmt.Errorf("the data directory %s cannot be written, or its disk is full: it needs some MiB", dir)
+}
+
+func hasRoom(dir string) bool {
+	path := filepath.Join(dir, roomFile)
+	return errors.Join(os.WriteFile(path, solid(roomSize), 0o600), os.Remove(path)) == nil
+}
+
+// ballastSize is enough for the pages of some thousand deletes in the database's log.
+const ballastSize = 4 << 20 // bytes
+
+// placeBallast writes the ballast unless it is there. Without room for it the installation still starts.
+func placeBallast(dir string) error {
+	path := filepath.Join(dir, ballastFile)
+	if info, err := os.Stat(path); err == nil && info.Size() == ballastSize {
+		return nil
+	}
+	if err := os.WriteFile(path, solid(ballastSize), 0o600); err != nil {
+		return errors.Join(fmt.Errorf("write the ballast: %w", err), os.Remove(path))
+	}
+	return nil
+}
+
+// solid returns bytes that take room on every disk: one that compresses or leaves holes would give none back.
+func solid(size int) []byte {
+	fill := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(fill) // never fails
+	return fill
+}
+
+func dropBallast(dir string) { _ = os.Remove(filepath.Join(dir, ballastFile)) } // gone already: nothing to give up

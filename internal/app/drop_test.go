@@ -1,0 +1,168 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/config"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/migrate"
+	"smartdrive/internal/sqldb/sqldbtest"
+)
+
+// step asks for a step of a migration until its gate is open, and returns where it stands then.
+func (n *node) step(t *testing.T, token, step, body string) (s migrate.Status) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration"+step, []byte(body))
+		if code == http.StatusOK {
+			if err := json.Unmarshal(answer, &s); err != nil {
+				t.Fatalf("%s: %s, %v", step, answer, err)
+			}
+			return s
+		}
+		if code != http.StatusConflict || time.Now().After(deadline) {
+			t.Fatalf("%s: %d %s", step, code, answer)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+func (n *node) migration(t *testing.T, token string) (s migrate.Status) {
+	t.Helper()
+	code, answer := n.send(t, token, http.MethodGet, "/api/v1/admin/migration", nil)
+	if err := json.Unmarshal(answer, &s); err != nil || code != http.StatusOK {
+		t.Fatalf("status: %d %s", code, answer)
+	}
+	return s
+}
+
+// An installation moves to another data directory, which lies within the old one, and the old side is dropped: nothing of the new one goes.
+func TestTheOldSideIsDropped(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	old := testConfig(t)
+	n := start1(t, old)
+	token := n.login(t)
+	content := bytes.Repeat([]byte("all work and no play "), 100_000)
+	upload2(t, []*node{n}, token, "/kept", content)
+	upload2(t, []*node{n}, token, "/deleted", content[:1_000_000])
+
+	fresh := filepath.Join(old.Data, "blobs", "new")
+	n.step(t, token, "", fmt.Sprintf(`{"to_db":%q,"to_blobs":%q,"rows_per_second":100000}`, fresh, fresh))
+	for range 3 {
+		n.step(t, token, "/verify", "{}")
+		n.step(t, token, "/advance", "{}")
+	}
+	n.step(t, token, "/verify", "{}")
+	n.step(t, token, "/finish", "{}")
+	if code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/drop-old", []byte(`{"early":true}`)); code != http.StatusConflict || !strings.Contains(string(answer), "new settings") {
+		t.Errorf("drop-old with the old settings: %d %s", code, answer)
+	}
+	n.stop()
+
+	cfg := testConfig(t, "--data", fresh)
+	n = start1(t, cfg)
+	token = n.login(t)
+	if code, answer := n.send(t, token, http.MethodDelete, "/api/v1/nodes/"+n.find(t, token, "/deleted")+"?permanent=true", nil); code/100 != 2 {
+		t.Errorf("delete: %d %s", code, answer)
+	}
+	if code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/drop-old", []byte(`{}`)); code != http.StatusConflict || !strings.Contains(string(answer), "kept until") {
+		t.Errorf("drop-old before its time: %d %s", code, answer)
+	}
+	blobs := filepath.Join(old.Data, "blobs", "??", "*-*")
+	if found, err := filepath.Glob(blobs); err != nil || len(found) != 2 {
+		t.Errorf("the old place has %v, %v", found, err)
+	}
+	n.step(t, token, "/drop-old", `{"early":true,"percent":100}`)
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		s := n.migration(t, token)
+		if s.Old != nil && s.Old.State == "dropped" {
+			if s.Old.Contents.Removed != 2 || s.Old.Contents.Kept != 0 {
+				t.Errorf("dropped %+v", s.Old)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the old side is %+v", s.Old)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	if found, err := filepath.Glob(blobs); err != nil || len(found) != 0 {
+		t.Errorf("the old place has %v, %v", found, err)
+	}
+	n.holds(t, token, "/kept", content)
+	n.step(t, token, "/drop", "{}")
+	n.stop()
+	if a, err := Open(t.Context(), old, silent); err == nil {
+		t.Error("it starts with the settings of the side that was dropped")
+		_ = a.Close()
+	} else if _, moved := errors.AsType[*MovedError](err); !moved {
+		t.Logf("a start with the old settings: %v", err)
+	}
+	n = start1(t, cfg)
+	n.holds(t, n.login(t), "/kept", content)
+}
+
+func (n *node) find(t *testing.T, token, path string) string {
+	t.Helper()
+	_, found := n.send(t, token, http.MethodGet, "/api/v1/nodes?path="+path, nil)
+	var file struct{ ID string }
+	if err := json.Unmarshal(found, &file); err != nil || file.ID == "" {
+		t.Fatalf("%s: %s", path, found)
+	}
+	return file.ID
+}
+
+// What an administrator does to a migration, and is refused, is in the log with who it was.
+func TestStepsOfAMigrationLeaveATrail(t *testing.T) {
+	t.Parallel()
+	var text lockedBuffer
+	db := sqldbtest.Open(t)
+	a := &App{log: slog.New(slog.NewTextHandler(&text, nil)), db: db}
+	a.moving.rows = migrate.New(migrate.Options{DB: db})
+	a.noteStep(t.Context(), drive.Who{}, "rate", nil, "rows_per_second", 7)
+	a.noteStep(t.Context(), drive.Who{}, "advance", errors.New("lag: 3 changes"))
+	lines := strings.Split(text.String(), "\n")
+	for i, want := range [][]string{
+		{"level=INFO", `msg="migration step"`, "step=rate", `by="the machine's administrator"`, "rows_per_second=7"},
+		{"level=WARN", `msg="migration step refused"`, "step=advance", "lag: 3 changes"},
+	} {
+		for _, part := range want {
+			if !strings.Contains(lines[i], part) {
+				t.Errorf("%q lacks %q", lines[i], part)
+			}
+		}
+	}
+}
+
+// Who has not opened the new place of contents says so until it has.
+func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := &App{cfg: config.Config{Data: dir, Blobs: dir}}
+	state := migrate.State{ID: "m", Epoch: 3, Phase: migrate.Second, Contents: filepath.Join(dir, "new")}
+	for _, c := range []struct {
+		change func()
+		want   string // part of the reason; empty: it is ready
+	}{
+		{func() {}, "being opened"},
+		{func() { a.moving.failed = "403" }, "403"},
+		{func() { a.moving.done = migrate.State{ID: "m", Epoch: 2} }, "403"},
+		{func() { a.moving.done = state }, ""},
+		{func() { state.Phase, state.Dropping = migrate.NewOnly, true }, "old settings"},
+	} {
+		c.change()
+		err := a.ready(state)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("ready says %v, want %q", err, c.want)
+		}
+	}
+}

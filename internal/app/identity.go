@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"smartdrive/internal/blob"
+	"smartdrive/internal/sqldb"
+)
+
+// identifyShared is identify where several instances start at any time, also at once. Each takes a number of its own. The mark
+// may then lag behind the database by those who start or died just now; an older bucket cannot be told from that, so only what
+// is certain is refused: bytes of another installation, and a database that is older than the mark.
+//
+//  1. read the database, then the mark       a mark is written after the id that it holds
+//  2. compare
+//  3. make the id, unless somebody has       from now on the installation exists
+//  4. take the next generation
+//  5. raise the mark                         from now on the bucket is ours; before it nobody serves
+//  6. note that there was a mark             from now on a bucket without one is a wrong bucket
+func identifyShared(ctx context.Context, db *sqldb.DB, at marks) (Installation, error) {
+	err := compareShared(ctx, db, at)
+	if _, ok := errors.AsType[*MixUpError](err); ok { // another instance may have made the installation between the two reads
+		err = compareShared(ctx, db, at)
+	}
+	if err != nil {
+		return Installation{}, err
+	}
+	if err := nameInstallation(ctx, db); err != nil {
+		return Installation{}, fmt.Errorf("name the installation: %w", err)
+	}
+	generation, err := nextGeneration(ctx, db)
+	if err != nil {
+		return Installation{}, fmt.Errorf("raise the generation: %w", err)
+	}
+	in, err := readInstallation(ctx, db)
+	if err != nil {
+		return Installation{}, err
+	}
+	in.Generation = generation
+	if err := raiseMark(ctx, at, blob.Mark{ID: in.ID, Generation: generation}); err != nil {
+		return Installation{}, err
+	}
+	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, '1')`, metaMarked)
+		return err
+	})
+	return in, err
+}
+
+func compareShared(ctx context.Context, db *sqldb.DB, at marks) error {
+	in, err := readInstallation(ctx, db)
+	if err != nil {
+		return err
+	}
+	marked, err := getMeta(ctx, db, metaMarked)
+	if err != nil {
+		return err
+	}
+	mark, found, err := at.ReadMark(ctx)
+	switch {
+	case err != nil:
+		return err
+	case in.ID == "" && !found:
+		return refuseOccupied(ctx, at)
+	case in.ID == "":
+		return &MixUpError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
+	case !found && marked != "":
+		return &MixUpError{fmt.Sprintf("%s holds no blobs of installation %s (is it the wrong bucket or prefix?)", at, in.ID)}
+	case found && mark.ID != in.ID:
+		return &MixUpError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}
+	}
+	// Others may have started since the database was read.
+	generation, err := readGeneration(ctx, db)
+	if err == nil && mark.Generation > generation {
+		err = &MixUpError{fmt.Sprintf("the blobs have seen start %d and the database only start %d: it is an older copy", mark.Generation, generation)}
+	}
+	return err
+}
+
+func nameInstallation(ctx context.Context, db *sqldb.DB) error {
+	id := newInstallation()
+	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		for name, value := range map[string]string{metaInstallation: id, metaGeneration: "0"} {
+			if _, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// nextGeneration takes a number that no other start has. One that is taken and never used does no harm.
+func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
+	for {
+		have, err := readGeneration(ctx, db)
+		if err != nil {
+			return 0, err
+		}
+		next = have + 1
+		var n int64
+		err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			n, err = tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ? AND value = ?`,
+				strconv.FormatInt(next, 10), metaGeneration, strconv.FormatInt(have, 10))
+			return err
+		})
+		if err != nil || n > 0 {
+			return next, err
+		}
+	}
+}
+
+// raiseMark writes the mark unless it is newer already. Two that do so at once may leave the smaller number; the housekeeping
+// raises it again.
+func raiseMark(ctx context.Context, at marks, m blob.Mark) error {
+	have, found, err := at.ReadMark(ctx)
+	if err != nil || found && have.ID == m.ID && have.Generation >= m.Generation {
+		return err
+	}
+	if found && have.ID != m.ID {
+		return &MixUpError{fmt.Sprintf("another installation, %s, took %s at the same time", have.ID, at)}
+	}
+	return at.WriteMark(ctx, m)
+}
+
+// refreshMark brings the mark up to the newest start.
+func (a *App) refreshMark(ctx context.Context) error {
+	generation, err := readGeneration(ctx, a.db)
+	if err != nil {
+		return err
+	}
+	return raiseMark(ctx, a.marks, blob.Mark{ID: a.ID, Generation: generation})
+}

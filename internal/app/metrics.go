@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"sync/atomic"
+
+	"smartdrive/internal/blob"
+	"smartdrive/internal/telemetry"
+	"smartdrive/internal/timer"
+)
+
+// counts registers counters that somebody else keeps in an atomic number.
+func counts(m *telemetry.Metrics, name, help string, n *atomic.Int64) {
+	m.CounterFunc(name, help, func() float64 { return float64(n.Load()) })
+}
+
+// observe registers the gauges and counters of the parts. What costs more than a look is sampled; see sample.go.
+func (a *App) observe() {
+	m, db := a.metrics, a.db.Stats()
+	counts(m, "db_writes_total", "Write transactions that were committed.", &db.Writes)
+	counts(m, "db_commits_total", "Commits of the database: fewer than writes when they share one.", &db.Commits)
+	counts(m, "db_failed_total", "Write transactions that failed.", &db.Failed)
+	counts(m, "db_reruns_total", "Write transactions that ran again after a deadlock, or a lock that was not had in time.", &db.Reruns)
+	if disk, ok := blob.CapacityOf(a.bytes.store); ok {
+		m.Gauge("disk_free_bytes", "Bytes free where the blobs are.", func() float64 {
+			free, err := disk.Free(context.Background())
+			if err != nil {
+				return -1
+			}
+			return float64(free)
+		})
+	}
+	counts(m, "thumbnails_made_total", "Thumbnails that were made.", &a.thumbs.Counters.Made)
+	counts(m, "thumbnails_kept_total", "Requests for thumbnails that were answered from what is kept.", &a.thumbs.Counters.Kept)
+	counts(m, "thumbnails_refused_total", "Files that no thumbnail can be made of.", &a.thumbs.Counters.Refused)
+	counts(m, "outbox_published_total", "Records published.", &a.outbox.Counters().Published)
+	a.observeIntake()
+	a.observeMove()
+	a.observeTimers()
+	a.observeExports()
+	a.observeAudit()
+	a.observeQueue()
+	a.observeBroker()
+	a.observeSamples()
+}
+
+// observeMove shows where a migration stands.
+func (a *App) observeMove() {
+	a.metrics.Gauge("migration_phase", "Phase of the migration that is under way; -1 when nothing moves.", func() float64 {
+		if state := a.moving.rows.State(); state.ID != "" {
+			return float64(state.Phase)
+		}
+		return -1
+	})
+	a.metrics.Gauge("migration_contents_waiting", "Contents that are to be copied to the other side; -1 when that cannot be asked.", func() float64 {
+		n, err := a.moving.copier.Waiting(context.Background())
+		if err != nil {
+			return -1
+		}
+		return float64(n)
+	})
+}
+
+// observeTimers shows what this instance has delivered.
+func (a *App) observeTimers() {
+	m := a.metrics
+	kinds := map[string]*timer.Counters{}
+	for _, kind := range timer.Kinds() {
+		c := a.engine.Counters(kind)
+		if c == nil {
+			continue
+		}
+		kinds[kind.String()] = c
+		counts(m, "timers_"+kind.String()+"_fired_total", "Timers of this kind that were delivered.", &c.Fired)
+		counts(m, "timers_"+kind.String()+"_dead_total", "Timers of this kind whose handler failed for good.", &c.Dead)
+	}
+	for name, figure := range map[string]struct {
+		help string
+		of   func(*timer.Counters) *atomic.Int64
+	}{
+		"timers_repeated_total":     {"Deliveries after the first: a lease ran out, or a retry.", func(c *timer.Counters) *atomic.Int64 { return &c.Repeated }},
+		"timers_early_total":        {"Timers that came up and went back because of activity.", func(c *timer.Counters) *atomic.Int64 { return &c.Early }},
+		"timers_retries_total":      {"Failures of handlers that consumed an attempt.", func(c *timer.Counters) *atomic.Int64 { return &c.Retries }},
+		"timers_waits_total":        {"Failures of handlers because something was unavailable.", func(c *timer.Counters) *atomic.Int64 { return &c.Waits }},
+		"timers_lease_errors_total": {"Times the queue could not be asked.", func(c *timer.Counters) *atomic.Int64 { return &c.LeaseErrs }},
+	} {
+		m.Counters(name, figure.help, []string{"kind"}, func(set func(float64, ...string)) {
+			for kind, c := range kinds {
+				set(float64(figure.of(c).Load()), kind)
+			}
+		})
+	}
+	m.CounterFunc("timers_losses_total", "Times the queue was found to have lost timers.", func() float64 { return float64(a.engine.Losses()) })
+	m.Histograms("timers_lateness_seconds", "From when a timer was due to the start of its handler.", []string{"kind"},
+		func(set func(telemetry.Counted, ...string)) {
+			for kind, c := range kinds {
+				set(counted(&c.Lateness), kind)
+			}
+		})
+}
+
+func counted(h *timer.Histogram) telemetry.Counted {
+	c := telemetry.Counted{Sum: float64(h.Sum.Load()) / 1e9}
+	for _, bound := range timer.LatenessBounds {
+		c.Bounds = append(c.Bounds, bound.Seconds())
+	}
+	for i := range h.Buckets {
+		c.Counts = append(c.Counts, uint64(h.Buckets[i].Load())) //nolint:gosec // it only grows from 0
+	}
+	return c
+}
+
+// observeAudit shows what this instance's auditor has found.
+func (a *App) observeAudit() {
+	m, c := a.metrics, &a.auditor.Counters
+	counts(m, "audit_passes_total", "Audits that came to their end.", &c.Passes)
+	counts(m, "audit_findings_total", "Defects that were found.", &c.Findings)
+	counts(m, "audit_repaired_total", "Defects that were mended.", &c.Repaired)
+	counts(m, "audit_quarantined_total", "Things that nobody could explain and that were moved aside.", &c.Quarantined)
+	counts(m, "audit_damaged_total", "Blobs found missing or changed.", &c.Damaged)
+}
+
+// observeExports shows what this instance has done for batches of documents.
+func (a *App) observeExports() {
+	m, c := a.metrics, a.exports.Counters()
+	counts(m, "exports_sealed_total", "Batches of documents that were sealed.", &c.Sealed)
+	counts(m, "exports_aborted_total", "Tries of batches that failed and are repeated.", &c.Aborted)
+	counts(m, "exports_failed_total", "Batches that failed for good.", &c.Failed)
+	counts(m, "exports_taken_over_total", "Batches and jobs that were taken from a worker whose lease had ended.", &c.TakenOver)
+	counts(m, "exports_lost_total", "Batches and jobs that this instance worked on and that are another's.", &c.Lost)
+	counts(m, "exports_handed_over_total", "Batches that were given to a machine that would be quicker.", &c.HandedOver)
+	counts(m, "export_entries_collected_total", "Entries of batches that have arrived.", &c.Collected)
+	counts(m, "export_entries_failed_total", "Entries of batches that could not be had.", &c.Missing)
+	counts(m, "export_fetched_bytes_total", "Bytes of documents that were fetched from elsewhere.", &c.Fetched)
+	counts(m, "export_saved_total", "Zips that were written into the drive or the bucket.", &c.Saved)
+	counts(m, "export_save_failures_total", "Zips that could not be written into the drive or the bucket.", &c.BrokenSave)
+	counts(m, "export_sent_bytes_total", "Bytes of zips that were sent.", &c.Sent)
+	counts(m, "export_broken_entries_total", "Entries of zips that could not be delivered as they were sealed.", &c.Broken)
+}
+
+// observeQueue shows the shared queue as this instance uses it.
+func (a *App) observeQueue() {
+	if a.shared.queue == nil {
+		return
+	}
+	m, c := a.metrics, a.shared.queue.Counters()
+	counts(m, "timer_touches_total", "Times activity was reported to the queue.", &c.Touches)
+	counts(m, "timer_touches_coalesced_total", "Reports of activity that another one stood for.", &c.Coalesced)
+	counts(m, "timer_touches_dropped_total", "Reports of activity that were given up: Redis was away for long.", &c.Dropped)
+	counts(m, "timer_republished_total", "Fired timers that were handed out again.", &c.Republished)
+	counts(m, "timer_shard_losses_total", "Shards that were found empty, or on another server.", &c.Losses)
+	counts(m, "timer_clock_steps_total", "Times a clock of Redis was found off by more than a minute.", &c.Steps)
+	m.Gauge("timer_shards_owned", "Shards that are this instance's to watch.", func() float64 {
+		_, own := a.shared.queue.Owners()
+		return float64(own)
+	})
+}
+
+// observeBroker shows the stream as this instance uses it.
+func (a *App) observeBroker() {
+	if a.shared.broker == nil {
+		return
+	}
+	m, c := a.metrics, a.shared.broker.Counters()
+	counts(m, "stream_relayed_total", "Records of the outbox that were sent to the broker.", &c.Relayed)
+	counts(m, "stream_resent_total", "Of those, sent again because the mark could not be set.", &c.Resent)
+	counts(m, "stream_sent_total", "Fired timers that were sent to the broker.", &c.Sent)
+	counts(m, "stream_forwarded_total", "Records that came back from a delay level.", &c.Forwarded)
+	counts(m, "stream_drained_total", "Dead letters that were taken over into the list.", &c.Drained)
+	counts(m, "stream_partitions_moved_total", "Partitions that were taken away from this instance.", &c.Moved)
+	counts(m, "stream_outcomes_dropped_total", "Outcomes that were not settled because their partition had moved.", &c.Dropped)
+	m.Gauge("stream_level_overdue_seconds", "By how much the latest record of a delay level that this instance holds is overdue.", func() float64 {
+		_, overdue := a.shared.broker.Held()
+		return overdue.Seconds()
+	})
+	counts(m, "stream_pauses_total", "Times a loop had to pause because of an outage.", &c.Errors)
+}

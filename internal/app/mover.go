@@ -1,0 +1,309 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"smartdrive/internal/blob"
+	"smartdrive/internal/config"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/migrate"
+	"smartdrive/internal/rest"
+)
+
+// mover is what administrators do to a migration. One step is taken at a time.
+type mover struct{ a *App }
+
+var _ rest.Mover = mover{}
+
+// Status implements rest.Mover.
+func (m mover) Status(ctx context.Context) (migrate.Status, error) {
+	s, err := m.a.moving.rows.Status(ctx)
+	if err != nil || s.State != "running" {
+		return s, err
+	}
+	contents := m.a.moving.rows.State().Contents
+	s.To.Blobs = config.Shown(contents)
+	if s.From.Blobs = showContents(m.a.contentsPlace()); m.a.atNewContents(m.a.moving.rows.State()) {
+		s.From.Blobs = ""
+	}
+	return s, nil
+}
+
+// Start implements rest.Mover.
+func (m mover) Start(ctx context.Context, who drive.Who, in rest.MigrationStart) (migrate.Report, error) {
+	a := m.a
+	a.moving.steps.Lock()
+	defer a.moving.steps.Unlock()
+	req := migrate.Request{
+		ToDB: databaseTarget(in.ToDB), ToBlobs: strings.TrimSpace(in.ToBlobs + " " + in.ToRedis), DryRun: in.DryRun,
+		FromBlobs: a.contentsPlace().Text(os.Environ()), Pace: migrate.Pace{Rows: in.Rows, Bytes: in.Bytes},
+	}
+	before, err := a.preflight(ctx, req)
+	if err != nil {
+		return migrate.Report{}, err
+	}
+	good := allOpen(before)
+	req.DryRun = req.DryRun || !good
+	report, err := a.moving.rows.Start(ctx, req)
+	report.Checks = append(before, report.Checks...)
+	report.OK = report.OK && good
+	if !in.DryRun {
+		a.noteStep(ctx, who, "start", err, "to_db", config.Shown(req.ToDB), "to_blobs", config.Shown(req.ToBlobs), "ok", report.OK)
+	}
+	if err != nil || req.DryRun || !report.OK {
+		return report, err
+	}
+	return report, a.settleStep(ctx)
+}
+
+// noteStep leaves the record of what an administrator did, or could not do: the log is the trail of such acts.
+func (a *App) noteStep(ctx context.Context, who drive.Who, step string, err error, args ...any) {
+	state := a.moving.rows.State()
+	args = append([]any{"step", step, "by", a.nameOf(ctx, who), "user", who.User, "migration", state.ID, "phase", int(state.Phase), "epoch", state.Epoch}, args...)
+	if err != nil {
+		a.log.WarnContext(ctx, "migration step refused", append(args, "error", err)...)
+		return
+	}
+	a.log.InfoContext(ctx, "migration step", args...)
+}
+
+// nameOf is a caller's name, for records.
+func (a *App) nameOf(ctx context.Context, who drive.Who) string {
+	if who.User == (drive.UserID{}) {
+		return "the machine's administrator"
+	}
+	u, err := a.users.Find(ctx, a.db, who.User)
+	if err != nil {
+		return who.User.String()
+	}
+	return u.Name
+}
+
+// settleStep opens what the step just taken wants, and says that this process acts by it.
+func (a *App) settleStep(ctx context.Context) error {
+	if err := a.followOnce(ctx, a.moving.rows.State()); err != nil {
+		a.log.WarnContext(ctx, "the new place of contents", "error", err) // the gate says so, too
+	}
+	return a.moving.rows.Acknowledge(ctx)
+}
+
+func allOpen(gates []migrate.Gate) bool {
+	for _, g := range gates {
+		if !g.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// Step implements rest.Mover.
+func (m mover) Step(ctx context.Context, who drive.Who, step rest.MigrationStep, in rest.MigrationBody) error {
+	a := m.a
+	a.moving.steps.Lock()
+	defer a.moving.steps.Unlock()
+	err := a.step(ctx, step, in)
+	pace := a.moving.rows.State().Pace
+	a.noteStep(ctx, who, string(step), err, "percent", in.Percent, "rows_per_second", pace.Rows, "bytes_per_second", pace.Bytes, "early", in.Early)
+	if err != nil {
+		return err
+	}
+	return a.settleStep(ctx)
+}
+
+// Explain implements rest.Mover.
+func (m mover) Explain(ctx context.Context, who drive.Who, id int64, reason string) error {
+	err := m.a.moving.rows.Explain(ctx, id, migrate.Explanation{Who: m.a.nameOf(ctx, who), Why: reason})
+	m.a.noteStep(ctx, who, "explain", err, "mismatch", id, "reason", reason)
+	return err
+}
+
+func (a *App) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody) (err error) {
+	rows, copier := a.moving.rows, a.moving.copier
+	switch step {
+	case rest.MigrationVerify:
+		contentsAlone := rows.State().Contents != "" && rows.Target() == ""
+		if err = copier.Verify(ctx, in.Percent); err == nil && !contentsAlone {
+			err = rows.Verify(ctx)
+		}
+	case rest.MigrationAdvance:
+		_, err = rows.Advance(ctx, asked(in))
+	case rest.MigrationPercent:
+		err = rows.Percent(ctx, in.Percent)
+	case rest.MigrationPause, rest.MigrationResume:
+		err = rows.Pause(ctx, step == rest.MigrationPause)
+	case rest.MigrationRollback:
+		err = a.rollBack(ctx, in)
+	case rest.MigrationFinish:
+		err = rows.Finish(ctx)
+	case rest.MigrationDrop:
+		if err = rows.Drop(ctx); err == nil {
+			err = copier.Disarm(ctx)
+		}
+	case rest.MigrationRate:
+		err = rows.SetPace(ctx, migrate.PaceChange{Rows: in.Rows, Bytes: in.Bytes})
+	case rest.MigrationDropOld:
+		err = rows.DropOld(ctx, in.Early, in.Percent)
+	default:
+		err = drive.Bad("step", drive.NotAllowed, "sent", string(step))
+	}
+	return err
+}
+
+// asked is the phase that a step is asked for from.
+func asked(in rest.MigrationBody) migrate.Phase {
+	if in.Phase == nil {
+		return migrate.Any
+	}
+	return migrate.Phase(*in.Phase)
+}
+
+// rollBack leaves the new place of contents only when nothing is there that is not at the old one.
+func (a *App) rollBack(ctx context.Context, in rest.MigrationBody) error {
+	rows, copier := a.moving.rows, a.moving.copier
+	last := rows.State().Phase <= migrate.Fill
+	if last {
+		gates, err := copier.GateBack(ctx)
+		if err != nil {
+			return err
+		}
+		if !allOpen(gates) {
+			return drive.Wrap(&migrate.Refusal{Step: "giving the migration up", Gates: gates}, drive.WrongState)
+		}
+	}
+	_, err := rows.Rollback(ctx, asked(in))
+	if err == nil && last && rows.State().ID == "" {
+		err = copier.Disarm(ctx)
+	}
+	return err
+}
+
+// Mismatches implements rest.Mover.
+func (m mover) Mismatches(ctx context.Context, limit int) ([]migrate.Mismatch, error) {
+	return m.a.moving.rows.Mismatches(ctx, limit)
+}
+
+// preflight looks at what package migrate cannot know: whether what comes out of it is an installation that can be started, and the
+// new place of contents. It changes nothing that stays, but for a directory that is made.
+func (a *App) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gate, error) {
+	gates := []migrate.Gate{a.checkMode(req)}
+	if req.ToDB != "" && !strings.Contains(req.ToDB, "://") || req.ToBlobs != "" && !strings.HasPrefix(req.ToBlobs, "s3:") {
+		g, err := a.checkAlone(ctx)
+		if err != nil {
+			return nil, err
+		}
+		gates = append(gates, g)
+	}
+	if req.ToBlobs == "" || !allOpen(gates) {
+		return gates, nil
+	}
+	to, err := config.ParseContents(req.ToBlobs, os.Environ())
+	if err != nil {
+		return append(gates, closed("new contents", err.Error())), nil
+	}
+	g, err := a.checkContents(ctx, to)
+	return append(gates, g), err
+}
+
+func closed(name, why string) migrate.Gate { return migrate.Gate{Name: name, Detail: why} }
+
+// checkMode refuses a move whose end is a combination that cannot be started.
+func (a *App) checkMode(req migrate.Request) migrate.Gate {
+	end := a.cfg
+	if req.ToDB != "" {
+		end.MySQL = nil
+		if strings.Contains(req.ToDB, "://") {
+			m, err := config.ParseMySQL(req.ToDB)
+			if err != nil {
+				return closed("mode", "the new database: "+err.Error())
+			}
+			end.MySQL = m
+		}
+	}
+	if req.ToBlobs != "" {
+		to, err := config.ParseContents(req.ToBlobs, os.Environ())
+		if err != nil {
+			return closed("mode", "the new contents: "+err.Error())
+		}
+		end.S3, end.Redis = to.S3, to.Redis
+		if to.Same(a.contentsPlace()) {
+			return closed("mode", "contents are there already")
+		}
+		if to.SameJournal(a.contentsPlace()) {
+			return closed("mode", "the journals of two buckets cannot share a database of Redis: name another one, such as .../1")
+		}
+	}
+	mode, err := end.Possible()
+	if err != nil {
+		return closed("mode", err.Error())
+	}
+	return migrate.Gate{Name: "mode", OK: true, Detail: fmt.Sprintf("from %s to %s", a.cfg.Mode(), mode)}
+}
+
+// checkAlone refuses a directory of this machine as the end while there are other instances, which could not reach it.
+func (a *App) checkAlone(ctx context.Context) (migrate.Gate, error) {
+	g := migrate.Gate{Name: "one instance"}
+	alive, err := a.member.Alive(ctx)
+	if err != nil {
+		return g, err
+	}
+	g.OK, g.Detail = len(alive) <= 1, "only this instance runs; do not start another one"
+	if !g.OK {
+		g.Detail = fmt.Sprintf("%d instances run, and only one can use a directory: stop the others", len(alive))
+	}
+	return g, nil
+}
+
+// checkContents opens the new place and looks whose it is, and whether there is room.
+func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
+	const name = "new contents"
+	p, err := a.openContents(ctx, to)
+	if err != nil {
+		return closed(name, err.Error()), nil
+	}
+	defer func() {
+		if closeErr := p.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	if err := p.check(ctx); err != nil {
+		return closed(name, err.Error()), nil
+	}
+	if why, err := a.notOurs(ctx, p); err != nil || why != "" {
+		return closed(name, why), err
+	}
+	var sum drive.ByteSize
+	if err := a.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
+		return g, fmt.Errorf("sum up what is stored: %w", err)
+	}
+	if room, ok := blob.CapacityOf(p.side.Store); ok {
+		free, err := room.Free(ctx)
+		if err != nil {
+			return g, err
+		}
+		if need := sum + orLeast(a.cfg.MinFree); free < need {
+			return closed(name, fmt.Sprintf("%d bytes are free there, and %d are needed", free, need)), nil
+		}
+	}
+	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied", p.side.Name, sum)}, nil
+}
+
+// notOurs says why a place cannot be the new one. One that an earlier attempt has filled can.
+func (a *App) notOurs(ctx context.Context, p place) (string, error) {
+	mark, found, err := p.marks.ReadMark(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case found && mark.ID != a.ID:
+		return "it holds the blobs of installation " + mark.ID, nil
+	case found:
+		return "", nil
+	}
+	occupied, err := p.marks.Occupied(ctx)
+	if occupied {
+		return "it holds blobs without a mark", err
+	}
+	return "", err
+}

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"smartdrive/internal/config"
+	"smartdrive/internal/migrate"
+)
+
+// What comes out of a move must be an installation that can be started; what cannot is refused in words.
+func TestAMoveEndsWhereSomebodyCanStart(t *testing.T) {
+	t.Parallel()
+	const db, s3 = "mysql://u:p@h/d", "s3://k:s@h/b redis://r/1"
+	embedded := config.Config{Data: "/srv/a", Blobs: "/srv/a"}
+	single := embedded
+	single.MySQL = &config.MySQL{}
+	shared := single
+	shared.S3, shared.Redis = &config.S3{Endpoint: "h", Bucket: "old"}, &config.Redis{Addrs: []string{"r:6379"}}
+	for name, c := range map[string]struct {
+		from config.Config
+		req  migrate.Request
+		why  string // part of the refusal; empty: it can be done
+	}{
+		"to a cluster":                    {embedded, migrate.Request{ToDB: db, ToBlobs: s3}, ""},
+		"rows alone":                      {embedded, migrate.Request{ToDB: db}, ""},
+		"to another directory":            {embedded, migrate.Request{ToBlobs: "/srv/b"}, ""},
+		"contents of a single":            {single, migrate.Request{ToBlobs: s3}, ""},
+		"back":                            {shared, migrate.Request{ToDB: "/srv/b/smartdrive.db", ToBlobs: "/srv/b"}, ""},
+		"to another bucket":               {shared, migrate.Request{ToBlobs: s3}, ""},
+		"a bucket beside SQLite":          {embedded, migrate.Request{ToBlobs: s3}, "--db is missing"},
+		"a bucket without Redis":          {embedded, migrate.Request{ToDB: db, ToBlobs: "s3://k:s@h/b"}, "journal"},
+		"SQLite beside a bucket":          {shared, migrate.Request{ToDB: "/srv/b/smartdrive.db"}, "--db is missing"},
+		"the same directory":              {embedded, migrate.Request{ToBlobs: "/srv/a/"}, "already"},
+		"two buckets' journals in one db": {shared, migrate.Request{ToBlobs: "s3://k:s@h/b redis://r"}, "journals"},
+	} {
+		a := &App{cfg: c.from}
+		g := a.checkMode(c.req)
+		if g.OK != (c.why == "") || !strings.Contains(g.Detail, c.why) {
+			t.Errorf("%s: %v %q, want %q", name, g.OK, g.Detail, c.why)
+		}
+	}
+}
+
+func TestNewSettingsAreSaidWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string][2]string{
+		"--db mysql://u@h/d --blobs s3://k@h/b --redis redis://r/1": {"mysql://u@h/d", "s3://k:hidden@h/b redis://r/1"},
+		"--data /srv/b and without --db --blobs /srv/b":             {"/srv/b/smartdrive.db", "/srv/b"},
+	} {
+		if got := newSettings(c[0], c[1]); !strings.HasPrefix(got, want) || strings.Contains(got, "hidden") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"smartdrive/internal/blob"
+	"smartdrive/internal/blob/local"
+	"smartdrive/internal/blob/pair"
+	"smartdrive/internal/blob/s3"
+	"smartdrive/internal/config"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb"
+)
+
+// place is where contents may be, open.
+type place struct {
+	side  pair.Side
+	marks marks
+	check func(ctx context.Context) error // Unavailable: it does not answer
+	close func() error
+}
+
+// Places are named in one line of text: a database as --db does, or by the path of its file; contents as config.Contents says.
+
+// databasePlace is the configured database.
+func (a *App) databasePlace() string {
+	if a.ownsDatabase() {
+		return absolute(filepath.Join(a.cfg.Data, databaseFile))
+	}
+	return databaseURL(a.cfg.MySQL)
+}
+
+// contentsPlace is where contents are configured to be.
+func (a *App) contentsPlace() config.Contents {
+	if a.cfg.Mode().Many() {
+		return config.Contents{S3: a.cfg.S3, Redis: a.cfg.Redis}
+	}
+	return config.Contents{Dir: absolute(a.cfg.Blobs)}
+}
+
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
+
+// showContents is a place of contents for people.
+func showContents(c config.Contents) string {
+	if c.S3 == nil {
+		return c.Dir
+	}
+	return strings.TrimSuffix("s3://"+c.S3.Endpoint+"/"+c.S3.Bucket+"/"+c.S3.Prefix, "/")
+}
+
+// openDatabase opens a database by its place; package migrate asks for it.
+func (a *App) openDatabase(ctx context.Context, at string, unchecked bool) (*sqldb.DB, error) {
+	opt := sqldb.Options{Unchecked: unchecked, Log: a.log}
+	if strings.Contains(at, "://") {
+		m, err := config.ParseMySQL(at)
+		if err != nil {
+			return nil, drive.Wrap(fmt.Errorf("%s: %w", config.Shown(at), err), drive.WrongState)
+		}
+		opt.MySQL, opt.Connections = databaseURL(m), m.Connections
+	} else {
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			return nil, drive.Wrap(fmt.Errorf("make the data directory: %w", err), drive.WrongState)
+		}
+		opt.Path = at
+	}
+	return sqldb.Open(ctx, opt)
+}
+
+// databaseTarget is what an administrator names as the new database: a URL, or a data directory.
+func databaseTarget(text string) string {
+	if text == "" || strings.Contains(text, "://") {
+		return text
+	}
+	return filepath.Join(absolute(text), databaseFile)
+}
+
+// openContents opens a second place for contents. A directory is locked, unless it is one of this process anyway: whoever would
+// start with it must wait.
+func (a *App) openContents(ctx context.Context, c config.Contents) (place, error) {
+	if c.S3 != nil {
+		return a.openSecondBucket(c)
+	}
+	var lock *os.File
+	if c.Dir != absolute(a.cfg.Data) {
+		var err error
+		if lock, err = lockDir(c.Dir); err != nil {
+			return place{}, drive.Wrap(err, drive.WrongState)
+		}
+	}
+	dir, err := local.Open(ctx, local.Options{Dir: c.Dir, Durability: a.durability(), Log: a.log})
+	if err != nil {
+		if lock != nil {
+			err = errors.Join(err, lock.Close())
+		}
+		return place{}, drive.Wrap(err, drive.WrongState)
+	}
+	return place{
+		side:  pair.Side{Name: showContents(c), Store: dir.Blobs, Staging: dir.Staging, Quarantine: dir.Quarantine},
+		marks: directory(c.Dir), check: func(context.Context) error { return nil },
+		close: func() error {
+			err := dir.Close()
+			if lock != nil {
+				err = errors.Join(err, lock.Close())
+			}
+			return err
+		},
+	}, nil
+}
+
+func (a *App) durability() local.Durability {
+	if a.cfg.Durability == config.DurabilityPart {
+		return local.Part
+	}
+	return local.Process
+}
+
+func (a *App) openSecondBucket(c config.Contents) (place, error) {
+	journal := journalClient(c.Redis)
+	b, err := s3.New(a.bucketOptions(c, journal))
+	if err != nil {
+		return place{}, errors.Join(err, journal.Close())
+	}
+	check := func(ctx context.Context) error {
+		if err := journal.Ping(ctx).Err(); err != nil {
+			return drive.Wrap(fmt.Errorf("redis: %w", err), drive.Unavailable)
+		}
+		return b.Check(ctx)
+	}
+	return place{
+		side:  pair.Side{Name: showContents(c), Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine},
+		marks: inBucket{b}, check: check, close: journal.Close,
+	}, nil
+}
+
+// twoMarks keeps the mark of an installation whose contents move beside both. The side that leads says what is true; the other one's is
+// written as far as that goes, and again when it is to lead.
+type twoMarks struct {
+	marks
+	follower marks
+	failed   func(error)
+}
+
+// WriteMark implements marks.
+func (t twoMarks) WriteMark(ctx context.Context, m blob.Mark) error {
+	if err := t.follower.WriteMark(ctx, m); err != nil {
+		t.failed(err)
+	}
+	return t.marks.WriteMark(ctx, m)
+}

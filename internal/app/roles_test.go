@@ -1,0 +1,94 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/audit"
+	"smartdrive/internal/rest"
+)
+
+// Each role in a process of its own: only api answers requests, all answer those who look after them, and together they do what
+// one does alone.
+func TestRolesInProcessesOfTheirOwn(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	for _, broker := range []bool{false, true} {
+		t.Run(fmt.Sprintf("kafka=%t", broker), func(t *testing.T) {
+			args := append(clusterArgs(t, broker), "--upload-idle", "1s")
+			nodes := map[string]*node{}
+			for _, role := range []string{"api", "scheduler", "worker"} {
+				nodes[role] = start1(t, testConfig(t, append(args, "--roles", role)...))
+			}
+			api := nodes["api"]
+			token := api.login(t)
+			for role, n := range nodes {
+				if code, body := n.send(t, "", "GET", "/readyz", nil); code != http.StatusOK || !bytes.Contains(body, []byte(`"redis":"ok"`)) {
+					t.Errorf("%s: %d %s", role, code, body)
+				}
+				if code, _ := n.send(t, "", "GET", "/metrics", nil); code != http.StatusOK {
+					t.Errorf("%s shows no figures: %d", role, code)
+				}
+				if code, _ := n.send(t, token, "GET", "/api/v1/me", nil); (code == http.StatusOK) != (role == "api") {
+					t.Errorf("%s answers %d", role, code)
+				}
+			}
+			content := make([]byte, 9<<20)
+			_, _ = rand.NewChaCha8([32]byte{2}).Read(content)
+			upload2(t, []*node{api}, token, "/file", content)
+			quiet(t, []*node{api, api}, token)
+			worker := nodes["worker"]
+			taken, err := worker.takeSamples(t.Context()) // not to wait for the next ones
+			if err != nil {
+				t.Error(err)
+			}
+			worker.sampled.last.Store(&taken)
+			figures(t, worker, "smartdrive_instances_alive 3", `smartdrive_timers_pending{horizon="minute",kind="purge"} 1`)
+			figures(t, nodes["scheduler"], `smartdrive_timers_lateness_seconds_count{kind="park"}`, "smartdrive_timer_shards_owned")
+			if broker {
+				figures(t, worker, "smartdrive_outbox_lag_seconds", `smartdrive_consumer_behind_records{consumer="timers",topic="smartdrive.park"}`)
+				figures(t, nodes["scheduler"], "smartdrive_stream_sent_total")
+			}
+			report, err := worker.fsck(t.Context(), audit.Scope{})
+			if err != nil || !report.Clean() {
+				t.Errorf("fsck: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// figures looks for figures that begin with each of want.
+func figures(t *testing.T, n *node, want ...string) {
+	t.Helper()
+	_, body := n.send(t, "", "GET", "/metrics", nil)
+	for _, w := range want {
+		if !strings.Contains(string(body), w) {
+			t.Errorf("no figure %s in\n%s", w, body)
+		}
+	}
+}
+
+func TestStatusOfOneInstance(t *testing.T) {
+	t.Parallel()
+	a, control, _ := opened(t)
+	out, err := ask(t, control, http.MethodGet, "/api/v1/admin/status", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s rest.Status
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Mode != "embedded" || s.Installation != a.ID || len(s.Instances) != 1 || !s.Instances[0].Alive || s.Instances[0].Generation != 1 ||
+		len(s.Failing) > 0 || s.Unsent != nil {
+		t.Errorf("status: %s", raw)
+	}
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"smartdrive/internal/drive"
+)
+
+// component is something outside of this process that a start needs.
+type component struct {
+	name string
+	// open connects and checks. Unavailable: it does not answer, and may soon. It may be called again after an error.
+	open func(ctx context.Context) error
+}
+
+// StartError says what keeps an installation from starting, a line for each thing that is not as it must be.
+type StartError struct {
+	lines []string
+	errs  []error
+}
+
+// Error returns the lines.
+func (e *StartError) Error() string { return strings.Join(e.lines, "\n") }
+
+// Unwrap returns the errors of the components.
+func (e *StartError) Unwrap() []error { return e.errs }
+
+// Configuration reports whether somebody has to change a setting, of ours or of a component's; else a component is down.
+func (e *StartError) Configuration() bool {
+	for _, err := range e.errs {
+		if !drive.IsKind(err, drive.Unavailable) {
+			return true
+		}
+	}
+	return false
+}
+
+// startAll opens the components side by side, so that all that is wrong is said at once. One that does not answer is asked again
+// for as long as wait; one that answers and is wrong is not.
+func startAll(ctx context.Context, components []component, wait time.Duration, log *slog.Logger) error {
+	errs := make([]error, len(components))
+	var opening sync.WaitGroup
+	for i, c := range components {
+		opening.Go(func() { errs[i] = startOne(ctx, c, wait, log) })
+	}
+	opening.Wait()
+	var failed StartError
+	for i, err := range errs {
+		if err != nil {
+			failed.errs = append(failed.errs, err)
+			for line := range strings.Lines(err.Error()) {
+				failed.lines = append(failed.lines, components[i].name+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	if len(failed.errs) > 0 {
+		return &failed
+	}
+	return nil
+}
+
+func startOne(ctx context.Context, c component, wait time.Duration, log *slog.Logger) error {
+	deadline := time.Now().Add(wait)
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		err := c.open(ctx)
+		left := time.Until(deadline)
+		switch {
+		case err == nil:
+			return nil
+		case !drive.IsKind(err, drive.Unavailable):
+			return err
+		case ctx.Err() != nil || left <= 0:
+			return err
+		}
+		log.WarnContext(ctx, "waiting for a component", "component", c.name, "at_most", left.Round(time.Second), "error", err)
+		select {
+		case <-time.After(min(left, pause/2+rand.N(pause/2))):
+		case <-ctx.Done():
+		}
+	}
+}

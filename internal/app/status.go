@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+
+	"smartdrive/internal/rest"
+	"smartdrive/internal/stream"
+	"smartdrive/internal/timer"
+)
+
+// status is what "admin status" shows. The database must answer; what else does not is named, so that the rest is still seen.
+func (a *App) status(ctx context.Context) (rest.Status, error) {
+	s := rest.Status{
+		Installation: a.ID, Mode: string(a.cfg.Mode()), Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
+		Failing: []string{},
+	}
+	if err := a.addInstances(ctx, &s); err != nil {
+		return s, err
+	}
+	for name, add := range map[string]func(context.Context, *rest.Status) error{"timers": a.addTimers, "consumers": a.addLags, "unsent": a.addUnsent} {
+		if err := add(ctx, &s); err != nil {
+			a.log.WarnContext(ctx, "a part of the status is missing", "part", name, "error", err)
+			s.Failing = append(s.Failing, name)
+		}
+	}
+	return s, nil
+}
+
+func (a *App) addInstances(ctx context.Context, s *rest.Status) error {
+	all, err := a.member.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, in := range all {
+		if in.Ended { // it has left, or its successor is in the list
+			continue
+		}
+		s.Instances = append(s.Instances, rest.Instance{
+			Generation: in.Generation, Host: in.Host, Roles: in.Roles, Version: in.Version, JoinedAt: in.JoinedAt, SeenAt: in.SeenAt, Alive: in.Alive,
+		})
+	}
+	leases, err := a.member.Leases(ctx)
+	for _, l := range leases {
+		s.Leases = append(s.Leases, rest.Lease{Name: l.Name, Generation: l.Generation, Epoch: l.Epoch, TakenAt: l.TakenAt})
+	}
+	return err
+}
+
+func (a *App) addTimers(ctx context.Context, s *rest.Status) error {
+	pending, err := a.engine.Pending(ctx)
+	for kind, h := range pending {
+		s.Timers[kind.String()] = h
+	}
+	return err
+}
+
+func (a *App) addLags(ctx context.Context, s *rest.Status) error {
+	lags, err := a.lags(ctx)
+	for _, l := range lags {
+		s.Consumers = append(s.Consumers, rest.Lag{Consumer: l.Consumer, Topic: string(l.Topic), Behind: l.Offsets, Waiting: l.Waiting})
+	}
+	return err
+}
+
+func (a *App) lags(ctx context.Context) ([]stream.Lag, error) {
+	if a.shared.broker != nil {
+		return a.shared.broker.Lags(ctx)
+	}
+	return a.outbox.Lags(ctx)
+}
+
+func (a *App) addUnsent(ctx context.Context, s *rest.Status) error {
+	if a.shared.broker == nil {
+		return nil
+	}
+	n, oldest, err := a.outbox.Waiting(ctx)
+	if err == nil {
+		s.Unsent = &rest.Unsent{Records: n, OldestMs: oldest.Milliseconds()}
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb"
+)
+
+// pass is one walk through all checks.
+type pass struct {
+	*Auditor
+	scope      Scope
+	background bool
+	keep       bool           // a backup was restored: nothing is deleted, whatever the rows say
+	born       drive.UploadID // uploads whose begin may still be on its way have greater ids
+	report     Report
+	suspicions []look
+	loose      map[string]bool // files of blobs without references, whose rows this pass has taken away
+	resumed    time.Time       // when it last began to work after a rest
+}
+
+// defect is a finding with the way to mend it; neither way: it can only be reported.
+type defect struct {
+	Finding
+	// fix acts on files or timers. It may be repeated.
+	fix func(ctx context.Context) error
+	// fixTx acts on rows. It looks again within the transaction and reports whether the defect is still there; it says in f what
+	// it found then and whether that is mended.
+	fixTx func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error)
+}
+
+// look finds a defect, or nil when all is well. It can be repeated and reads everything anew.
+type look func(ctx context.Context) (*defect, error)
+
+func (p *pass) run(ctx context.Context) error {
+	checks := []func(context.Context) error{
+		p.checkLedgers, p.checkHolds, p.checkLinks, p.checkRefs, p.checkVersions, p.checkTrees, p.checkNodes, p.checkBundles, p.checkDocuments,
+		p.checkConflicts, p.checkBlobs, p.checkOpen, p.checkStaged, p.checkFiles, p.lookAgain,
+	}
+	if p.scope.Deep {
+		checks = append(checks, p.checkDeep, p.lookAgain)
+	}
+	if p.background && p.opt.Scrub > 0 {
+		checks = append(checks, p.scrub, p.lookAgain)
+	}
+	checks = append(checks, p.countQuarantine)
+	for _, check := range checks {
+		if err := check(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxSuspicions bounds the memory of a pass; when there are more they are looked at again early.
+const maxSuspicions = 10_000
+
+// suspect looks, and keeps for another look what seems to be a defect.
+func (p *pass) suspect(ctx context.Context, see look) error {
+	if err := p.rest(ctx); err != nil {
+		return err
+	}
+	d, err := see(ctx)
+	if err != nil || d == nil {
+		return err
+	}
+	p.suspicions = append(p.suspicions, see)
+	if len(p.suspicions) >= maxSuspicions {
+		return p.lookAgain(ctx)
+	}
+	return nil
+}
+
+// lookAgain settles all suspicions.
+func (p *pass) lookAgain(ctx context.Context) error {
+	if len(p.suspicions) == 0 {
+		return nil
+	}
+	if err := p.opt.Sleep(ctx, p.opt.Settle); err != nil {
+		return err
+	}
+	for _, see := range p.suspicions {
+		if err := p.rest(ctx); err != nil {
+			return err
+		}
+		d, err := see(ctx)
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			if err := p.found(ctx, *d); err != nil {
+				return err
+			}
+		}
+	}
+	p.suspicions = nil
+	return nil
+}
+
+// stint is how long a pass in the background works before it rests.
+const stint = 50 * time.Millisecond
+
+// rest keeps a pass in the background within its share of the time, and lets it step aside.
+func (p *pass) rest(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || !p.background {
+		return err
+	}
+	if p.waiting.Load() > 0 {
+		return errAside
+	}
+	worked := time.Since(p.resumed)
+	if worked < stint {
+		return nil
+	}
+	err := p.opt.Sleep(ctx, time.Duration(float64(worked)*(1/p.opt.Share-1)))
+	p.resumed = time.Now()
+	return err
+}
+
+// pageSize is how many rows one statement returns.
+const pageSize = 500
+
+// each calls fn for every row that query returns page by page. The query ends in "... > ? ORDER BY ... LIMIT ?", and key gives
+// what the next page begins after.
+func each[T any](ctx context.Context, p *pass, query string, limit int, scan func(*T, func(...any) error) error, key func(T) any, fn func(T) error) error {
+	var after any = ""
+	for {
+		rows, err := p.DB.Query(ctx, query, after, limit)
+		page, err := sqldb.Scan(rows, err, scan)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			after = key(row)
+			if err := fn(row); err != nil {
+				return err
+			}
+		}
+		if err := p.rest(ctx); err != nil || len(page) < limit {
+			return err
+		}
+	}
+}

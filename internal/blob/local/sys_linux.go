@@ -1,0 +1,73 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootID returns the id that the kernel drew when it started.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return unknownBoot()
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// syncData is fdatasync(2): the bytes and the length, without times.
+func syncData(f *os.File) error {
+	return noEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
+}
+
+// punch frees a range. Its file system may not know how: then the tail is cut off where the range is the tail, and else the bytes
+// stay, which Held counts.
+func punch(f *os.File, s span) error {
+	const mode = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), mode, s.off, s.len) })
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return cutTail(f, s)
+	}
+	if err != nil {
+		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+// cloneRange makes bytes of to those of from, shared on the disk (ioctl_ficlonerange(2)). cannot: nor will it for other ranges.
+func cloneRange(to *os.File, at int64, from *os.File, off, n int64) (cannot bool, err error) {
+	err = noEINTR(func() error {
+		return unix.IoctlFileCloneRange(int(to.Fd()), &unix.FileCloneRange{
+			Src_fd: int64(from.Fd()), Src_offset: uint64(off), Src_length: uint64(n), Dest_offset: uint64(at),
+		})
+	})
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EXDEV), err
+}
+
+// startWriteback asks for a range to be written and does not wait.
+func startWriteback(f *os.File, s span) error {
+	return noEINTR(func() error { return unix.SyncFileRange(int(f.Fd()), s.off, s.len, unix.SYNC_FILE_RANGE_WRITE) })
+}
+
+// awaitWriteback waits for the oldest of ranges, which are not empty, and returns how many it has waited for. sync_file_range
+// makes nothing durable, for it flushes neither metadata nor the disk's cache; the sync that follows does.
+func awaitWriteback(f *os.File, ranges []span) (int, error) {
+	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	err := noEINTR(func() error { return unix.SyncFileRange(int(f.Fd()), ranges[0].off, ranges[0].len, flags) })
+	return 1, err
+}
+
+// dropCache makes the next reads come from the disk as far as the kernel lets it; dirty pages stay.
+func dropCache(f *os.File) error {
+	return noEINTR(func() error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) })
+}
+
+func noEINTR(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR { //nolint:errorlint // a bare errno
+			return err
+		}
+	}
+}

@@ -1,0 +1,27 @@
+//go:build !linux
+
+package local
+
+import (
+	"errors"
+	"os"
+)
+
+func syncData(f *os.File) error { return f.Sync() }
+
+// punch frees a range where it is the tail of the file; elsewhere the bytes stay until other ones come, and Held counts them.
+func punch(f *os.File, s span) error { return cutTail(f, s) }
+
+// cloneRange shares nothing: only Linux is asked to.
+func cloneRange(*os.File, int64, *os.File, int64, int64) (cannot bool, err error) {
+	return true, errors.ErrUnsupported
+}
+
+// startWriteback does nothing: only Linux can be asked for a range.
+func startWriteback(*os.File, span) error { return nil }
+
+// awaitWriteback syncs the whole file.
+func awaitWriteback(f *os.File, ranges []span) (int, error) { return len(ranges), f.Sync() }
+
+// dropCache does nothing: reads after a failed sync may come from memory here.
+func dropCache(*os.File) error { return nil }

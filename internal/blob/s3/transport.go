@@ -1,0 +1,74 @@
+package s3
+
+import (
+	"net"
+	"net/http"
+	"time"
+)
+
+// How long the store may take to begin an answer once it has the request. A request that may be repeated waits so long for each of its
+// attempts, and a client that waits for all of them should still be there.
+const (
+	answerTime   = 8 * time.Second
+	assemblyTime = time.Minute // a Complete of 10,000 parts sends its header at once and blanks while it works; not all stores do
+)
+
+// Sizes in bytes.
+const (
+	transportBuffer = 128 << 10 // with the usual 4 KiB a part costs a system call for each of them
+	largeBody       = 64 << 20  // a store syncs what it got before it answers
+)
+
+// transport sends each request where it is waited for long enough, and no longer.
+type transport struct{ quick, patient *http.Transport }
+
+func newTransport() *transport {
+	return &transport{quick: transportThatWaits(answerTime), patient: transportThatWaits(assemblyTime)}
+}
+
+func transportThatWaits(header time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		MaxIdleConns:          1024,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       time.Minute,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: header,
+		ExpectContinueTimeout: time.Second,
+		WriteBufferSize:       transportBuffer,
+		ReadBufferSize:        transportBuffer,
+		DisableCompression:    true,
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if isAssembly(r) {
+		return t.patient.RoundTrip(r)
+	}
+	return t.quick.RoundTrip(r)
+}
+
+// isAssembly reports whether the store has much to do before it can answer: it completes a multipart upload or aborts it, copies, lists
+// (some stores walk a whole tree for it), or has got a lot.
+func isAssembly(r *http.Request) bool {
+	if r.Header.Get("X-Amz-Copy-Source") != "" || r.ContentLength > largeBody {
+		return true
+	}
+	q := r.URL.Query()
+	switch r.Method {
+	case http.MethodGet:
+		return q.Has("uploads") || q.Has("list-type")
+	case http.MethodPost, http.MethodDelete:
+		return q.Has("uploadId")
+	default:
+		return false
+	}
+}
+
+// CloseIdleConnections ends the connections that nothing is sent over.
+func (t *transport) CloseIdleConnections() {
+	t.quick.CloseIdleConnections()
+	t.patient.CloseIdleConnections()
+}

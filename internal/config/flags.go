@@ -1,0 +1,85 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// AddFlags adds a flag for each setting. Values are kept as they are written; Load checks them.
+func AddFlags(flags *pflag.FlagSet) {
+	for i := range settings {
+		s := &settings[i]
+		flags.Var(&flagValue{text: s.def, form: s.form, list: s.list}, s.name, s.help)
+	}
+}
+
+// flagValue implements pflag.Value. A flag of a list may be given several times.
+type flagValue struct {
+	text, form string
+	list, set  bool
+}
+
+func (v *flagValue) String() string { return v.text }
+func (v *flagValue) Type() string   { return v.form }
+
+func (v *flagValue) Set(s string) error {
+	if v.list && v.set {
+		s = v.text + "," + s
+	}
+	v.text, v.set = s, true
+	return nil
+}
+
+// FlagError makes the error of parsing flags name the flag that was probably meant.
+func FlagError(err error) error {
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "" {
+		return unknown("flag", "--", missing.GetSpecifiedName())
+	}
+	return err
+}
+
+func unknown(what, dashes, name string) error {
+	if near := nearest(name); near != nil {
+		return fmt.Errorf("there is no %s %s%s; did you mean %s%s?", what, dashes, name, dashes, near.name)
+	}
+	return fmt.Errorf("there is no %s %s%s", what, dashes, name)
+}
+
+// nearest returns the setting that a mistyped name was probably meant to be, or nil.
+func nearest(name string) *setting {
+	var best *setting
+	least := max(2, len(name)/3) + 1
+	if len(name) > 40 { // longer than any by far
+		return nil
+	}
+	for i := range settings {
+		if d := distance(name, settings[i].name); d < least {
+			best, least = &settings[i], d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Contents is a place for contents other than the configured one: where an installation moves to. In one line of text it is what --blobs
+// says and, for S3, what --redis says, with a space between them; whole, with its secrets.
+type Contents struct {
+	Dir   string // absolute; empty: S3
+	S3    *S3
+	Redis *Redis // for the journals of uploads; nil where there is no S3
+}
+
+// ParseContents reads the text. Keys that its URL leaves out come from environ, as they do for --blobs.
+func ParseContents(text string, environ []string) (Contents, error) {
+	blobs, redis, _ := strings.Cut(text, " ")
+	if !strings.HasPrefix(text, "s3:") && !strings.Contains(redis, "://") { // a directory with a space in its name
+		blobs, redis = text, ""
+	}
+	var c Config
+	if err := setBlobs(&c, blobs); err != nil {
+		return Contents{}, err
+	}
+	if c.S3 == nil {
+		if redis != "" {
+			return Contents{}, errors.New("a directory needs no Redis")
+		}
+		dir, err := filepath.Abs(c.Blobs)
+		return Contents{Dir: dir}, err
+	}
+	if redis == "" {
+		return Contents{}, errors.New("the journal of the parts of uploads lies in Redis when the bytes are on S3: name one")
+	}
+	if err := setRedis(&c, redis); err != nil {
+		return Contents{}, fmt.Errorf("redis: %w", err)
+	}
+	return Contents{S3: c.S3, Redis: c.Redis}, c.S3.credentials(environ, "to-blobs")
+}
+
+// Text is the place as ParseContents reads it. A key that is that of environ is left out, as it may have been.
+func (c Contents) Text(environ []string) string {
+	if c.S3 == nil {
+		return c.Dir
+	}
+	text := c.S3.text(environ)
+	if c.Redis != nil {
+		text += " " + c.Redis.text()
+	}
+	return text
+}
+
+func (s *S3) text(environ []string) string {
+	u := url.URL{Scheme: "s3", Host: s.Endpoint, Path: strings.TrimSuffix("/"+s.Bucket+"/"+s.Prefix, "/")}
+	env := environment(environ)
+	if s.Key != env.lookup("AWS_ACCESS_KEY_ID") || string(s.Secret) != env.lookup("AWS_SECRET_ACCESS_KEY") {
+		u.User = url.UserPassword(s.Key, string(s.Secret))
+	}
+	q := url.Values{}
+	if s.Region != "" {
+		q.Set("region", s.Region)
+	}
+	if s.Insecure {
+		q.Set("insecure", "true")
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func (r *Redis) text() string {
+	u := url.URL{Scheme: "redis", Host: strings.Join(r.Addrs, ",")}
+	if r.TLS {
+		u.Scheme = "rediss"
+	}
+	if r.Password != "" || r.User != "" {
+		u.User = url.UserPassword(r.User, string(r.Password))
+	}
+	if r.DB != 0 {
+		u.Path = "/" + strconv.Itoa(r.DB)
+	}
+	q := url.Values{}
+	if r.Sentinel != "" {
+		q.Set("sentinel", r.Sentinel)
+	}
+	if r.Cluster {
+		q.Set("cluster", "true")
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// Same reports whether two places are one: keys and passwords may differ.
+func (c Contents) Same(o Contents) bool {
+	if c.S3 == nil || o.S3 == nil {
+		return c.S3 == o.S3 && c.Dir == o.Dir
+	}
+	return c.S3.Endpoint == o.S3.Endpoint && c.S3.Bucket == o.S3.Bucket && c.S3.Prefix == o.S3.Prefix
+}
+
+// SameJournal reports whether the journals of two places would lie among each other.
+func (c Contents) SameJournal(o Contents) bool {
+	if c.Redis == nil || o.Redis == nil || c.Redis.DB != o.Redis.DB {
+		return false
+	}
+	return slices.ContainsFunc(c.Redis.Addrs, func(a string) bool { return slices.Contains(o.Redis.Addrs, a) })
+}
+
+// ParseMySQL reads the URL of a database, as --db does.
+func ParseMySQL(text string) (*MySQL, error) {
+	var c Config
+	err := setDB(&c, text)
+	return c.MySQL, err
+}
+
+// Shown is a place, of a database or of contents, without its secrets.
+func Shown(place string) string {
+	words := strings.Fields(place)
+	for i, word := range words {
+		if !strings.Contains(word, "://") {
+			return place
+		}
+		u, err := url.Parse(word)
+		if err != nil {
+			words[i] = word[:strings.Index(word, "://")] + "://..."
+			continue
+		}
+		if _, secret := u.User.Password(); secret {
+			u.User = url.User(u.User.Username())
+		}
+		words[i] = u.String()
+	}
+	return strings.Join(words, " ")
+}

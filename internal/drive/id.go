@@ -1,0 +1,106 @@
+package drive
+
+import (
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// ID is a UUIDv7 (RFC 9562 §5.7) that carries the kind of thing it names, so that two kinds cannot be mixed up.
+// Its text form, in JSON and in SQL, is the usual 36 lower-case characters. The zero ID names nothing and is SQL NULL.
+type ID[Of any] uuid.UUID
+
+// The kinds of ID.
+type (
+	AccountID   = ID[ofAccount]
+	UserID      = ID[ofUser]
+	SessionID   = ID[ofSession]
+	UploadID    = ID[ofUpload]
+	NodeID      = ID[ofNode]
+	VersionID   = ID[ofVersion]
+	BlobID      = ID[ofBlob]
+	OperationID = ID[ofOperation]
+	ShareID     = ID[ofShare]
+	VisitID     = ID[ofVisit]
+	CollectID   = ID[ofCollect]
+	SenderID    = ID[ofSender]
+	ExportID    = ID[ofExport]
+	ScheduleID  = ID[ofSchedule]
+	JobID       = ID[ofJob]
+	BundleID    = ID[ofBundle]
+	DocumentID  = ID[ofDocument]
+	ConflictID  = ID[ofConflict]
+
+	ofAccount   struct{}
+	ofUser      struct{}
+	ofSession   struct{}
+	ofUpload    struct{}
+	ofNode      struct{}
+	ofVersion   struct{}
+	ofBlob      struct{}
+	ofOperation struct{}
+	ofShare     struct{}
+	ofVisit     struct{}
+	ofCollect   struct{}
+	ofSender    struct{}
+	ofExport    struct{}
+	ofSchedule  struct{}
+	ofJob       struct{}
+	ofBundle    struct{}
+	ofDocument  struct{}
+	ofConflict  struct{}
+)
+
+// NewID returns a fresh ID: drive.NewID[drive.UploadID](). IDs made by one process sort by the time they were made.
+func NewID[T ~[16]byte]() T { return T(uuid.Must(uuid.NewV7())) }
+
+// ParseID reads the 36-character text form and nothing else.
+func ParseID[T ~[16]byte](s string) (T, error) {
+	var zero T
+	u, err := uuid.Parse(s)
+	if err != nil || len(s) != 36 || u.String() != s {
+		return zero, Fail(NotFound)
+	}
+	return T(u), nil
+}
+
+// IsZero reports whether the ID names nothing.
+func (id ID[Of]) IsZero() bool { return id == ID[Of]{} }
+
+func (id ID[Of]) String() string { return uuid.UUID(id).String() }
+
+// MarshalText implements encoding.TextMarshaler.
+func (id ID[Of]) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (id *ID[Of]) UnmarshalText(b []byte) error {
+	v, err := ParseID[ID[Of]](string(b))
+	if err != nil {
+		return err
+	}
+	*id = v
+	return nil
+}
+
+// Value implements driver.Valuer.
+func (id ID[Of]) Value() (driver.Value, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	return id.String(), nil
+}
+
+// Scan implements sql.Scanner.
+func (id *ID[Of]) Scan(src any) error {
+	switch v := src.(type) {
+	case nil:
+		*id = ID[Of]{}
+		return nil
+	case string:
+		return id.UnmarshalText([]byte(v))
+	case []byte:
+		return id.UnmarshalText(v)
+	}
+	return fmt.Errorf("scan %T into an id", src)
+}

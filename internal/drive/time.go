@@ -1,0 +1,49 @@
+package drive
+
+import (
+	"fmt"
+	"time"
+)
+
+// Time is a moment in Unix milliseconds, UTC; zero means "never" or "not known". SQL stores the number, JSON shows
+// RFC 3339 with milliseconds.
+type Time int64
+
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// TimeOf rounds t down to a millisecond.
+func TimeOf(t time.Time) Time {
+	if t.IsZero() {
+		return 0
+	}
+	return Time(t.UnixMilli())
+}
+
+// Std returns t as a time.Time in UTC; the zero Time becomes the zero time.Time.
+func (t Time) Std() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(t)).UTC()
+}
+
+// Add returns t + d.
+func (t Time) Add(d time.Duration) Time { return t + Time(d.Milliseconds()) }
+
+// Sub returns t - u.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Millisecond }
+
+func (t Time) String() string { return t.Std().Format(timeLayout) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler; it takes any RFC 3339 time.
+func (t *Time) UnmarshalText(b []byte) error {
+	v, err := time.Parse(time.RFC3339Nano, string(b))
+	if err != nil {
+		return fmt.Errorf("parse time: %w", err)
+	}
+	*t = TimeOf(v)
+	return nil
+}

@@ -1,0 +1,25 @@
+package drive
+
+// Who is the caller of a use case: the user who acts and the account acted on. It is passed as a parameter, never through a
+// context.
+type Who struct {
+	User    UserID
+	Account AccountID
+	Session SessionID // the login or token that the request came with
+	Admin   bool
+	Scopes  Scope
+}
+
+// Scope is the set of things a token may do.
+type Scope uint8
+
+// The scopes; a login has all that its user has.
+const (
+	ScopeRead Scope = 1 << iota
+	ScopeWrite
+	ScopeAdmin
+	ScopeSend // of a collect link's senders, and nothing else: their own uploads into its folder
+)
+
+// Has reports whether all of want is in s.
+func (s Scope) Has(want Scope) bool { return s&want == want }

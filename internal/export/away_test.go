@@ -1,0 +1,131 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"smartdrive/internal/blob"
+	"smartdrive/internal/drive"
+)
+
+// A document that this machine does not get at is left to another one; when no machine gets it, it is a row, and never a hang.
+func TestWhatIsUnreachableIsTriedElsewhereAndThenFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cut := func(o *Options) {
+		o.Fetch.Dial = func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+		}
+	}
+	here, there := w.process(w.db, "here", cut), w.process(w.db, "there")
+	v := w.create(t, here, w.manifest(t, "in"))
+	w.finish(t, here)
+	got := w.get(t, here, v.ID)
+	if got.State != Aborted || got.Error != "unreachable" || got.Collected != 4 {
+		t.Fatalf("it is %s with %d: %s", got.State, got.Collected, got.Error)
+	}
+	if b, err := here.claim(t.Context()); b != nil || err != nil {
+		t.Fatalf("the machine took it again at once: %v", err)
+	}
+	w.finish(t, there)
+	if got := w.get(t, there, v.ID); got.State != Sealed || got.Collected != 7 || got.Failed != 3 {
+		t.Errorf("elsewhere: it is %s with %d + %d", got.State, got.Collected, got.Failed)
+	}
+	v = w.create(t, here, w.manifest(t, "alone")) // nobody else is there
+	for range maxTries + 1 {
+		w.finish(t, here)
+		w.pass(time.Hour)
+	}
+	if got := w.get(t, here, v.ID); got.State != Sealed || got.Collected != 4 || got.Failed != 6 {
+		t.Errorf("alone: it is %s with %d + %d: %s", got.State, got.Collected, got.Failed, got.Error)
+	}
+	w.check(t)
+}
+
+// narrow is a store that says how much room it has.
+type narrow struct {
+	blob.Store
+	free *atomic.Int64
+}
+
+// Free implements blob.Capacity.
+func (n narrow) Free(context.Context) (drive.ByteSize, error) {
+	return drive.ByteSize(n.free.Load()), nil
+}
+
+// Below the limit nothing is fetched, what has been fetched for an aborted batch is given up, and a sealed one keeps everything.
+func TestAFullDiskPausesFetching(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var free atomic.Int64
+	free.Store(100)
+	broken := atomic.Bool{}
+	serve := w.serve
+	w.serve = func(rw http.ResponseWriter, r *http.Request) {
+		if broken.Load() && r.URL.Path == "/second/2.pdf" {
+			panic(http.ErrAbortHandler)
+		}
+		serve(rw, r)
+	}
+	e := w.process(w.db, "a", func(o *Options) { o.Store, o.MinFree = narrow{w.store, &free}, 50 })
+	first := w.create(t, e, w.manifest(t, "first"))
+	w.finish(t, e)
+	broken.Store(true)
+	second := w.create(t, e, w.manifest(t, "second"))
+	w.finish(t, e)
+	if got := w.get(t, e, second.ID); got.State != Aborted || got.Collected != 6 {
+		t.Fatalf("the second is %s with %d", got.State, got.Collected)
+	}
+	free.Store(49)
+	third := w.create(t, e, w.manifest(t, "third"))
+	gets := w.asked()
+	w.finish(t, e)
+	if got := w.get(t, e, third.ID); got.State != Aborted || got.Error != "disk-full" || w.asked() != gets {
+		t.Errorf("the third is %s: %s", got.State, got.Error)
+	}
+	if got := w.get(t, e, second.ID); got.Collected != 4 {
+		t.Errorf("the second still has %d", got.Collected)
+	}
+	w.download(t, e, first.ID)
+	w.check(t)
+	free.Store(100)
+	broken.Store(false)
+	w.pass(time.Hour)
+	w.finish(t, e)
+	for _, v := range []View{second, third} {
+		if got := w.get(t, e, v.ID); got.State != Sealed || got.Collected != 7 {
+			t.Errorf("with room again it is %s with %d: %s", got.State, got.Collected, got.Error)
+		}
+		w.download(t, e, v.ID)
+	}
+	w.check(t)
+}
+
+// Each document asks for room: a page of them may be many times what is left.
+func TestADiskThatFillsUpWithinAPagePausesFetching(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var free atomic.Int64
+	free.Store(100)
+	serve := w.serve
+	w.serve = func(rw http.ResponseWriter, r *http.Request) {
+		free.Store(49)
+		serve(rw, r)
+	}
+	e := w.process(w.db, "a", func(o *Options) { o.Store, o.MinFree = narrow{w.store, &free}, 50 })
+	var list []Item
+	for n := range 3 * parallel {
+		list = append(list, Item{URL: w.url(fmt.Sprintf("/in/%d.pdf", n))})
+	}
+	v := w.create(t, e, Request{Name: "in", Manifest: list})
+	w.finish(t, e)
+	if got := w.get(t, e, v.ID); got.State != Aborted || got.Error != "disk-full" || w.asked() > parallel {
+		t.Errorf("it is %s: %s, after %d documents", got.State, got.Error, w.asked())
+	}
+	w.check(t)
+}

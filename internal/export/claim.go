@@ -1,0 +1,234 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/lease"
+	"smartdrive/internal/sqldb"
+)
+
+// errFenced says that somebody else has the batch, or that it has ended: nothing was changed, and its worker stops.
+var errFenced = lease.ErrFenced
+
+// claim takes the first batch that is due, if this machine may work on one more; nil: there is none. The row of the machine is locked
+// first, so that any number of pollers of a machine count one after the other.
+func (e *Exports) claim(ctx context.Context) (*batch, error) {
+	now, err := e.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var taken *batch
+	over := false
+	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		taken = nil
+		free, err := e.lockMachine(ctx, tx, now)
+		if err != nil || !free {
+			return err
+		}
+		b, err := e.firstDue(ctx, tx, now)
+		if err != nil || b == nil {
+			return err
+		}
+		over = b.State == Running
+		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, e.opt.Instance, e.opt.Machine, now.Add(lease.Length)
+		b.YieldAt, b.ClaimedAt, b.ClaimedDone = 0, now, b.Collected+b.Failed
+		if b.Begun == 0 {
+			b.Begun = now
+		}
+		_, err = tx.Exec(ctx, `UPDATE exports SET state = ?, epoch = ?, worker = ?, machine = ?, due_at = ?, yield_at = 0, claimed_at = ?,
+			claimed_done = ?, begun_at = ? WHERE id = ?`, b.State, b.Epoch, b.Worker, b.Machine, b.Due, b.ClaimedAt, b.ClaimedDone, b.Begun, b.ID)
+		taken = b
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim a batch: %w", err)
+	}
+	if over && taken != nil {
+		e.counters.TakenOver.Add(1)
+	}
+	return taken, nil
+}
+
+// lockMachine locks the row of this machine and reports whether it may work on one more batch.
+func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (free bool, err error) {
+	n, err := tx.Exec(ctx, `UPDATE export_machines SET seen_at = ? WHERE machine = ?`, now, e.opt.Machine)
+	if err != nil {
+		return false, err
+	}
+	if n == 0 {
+		made, err := tx.InsertNew(ctx, `INSERT INTO export_machines (machine, seen_at) VALUES (?, ?)`, e.opt.Machine, now)
+		if err == nil && !made {
+			err = sqldb.Again(errors.New("the machine's row has come"))
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	var running int
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE state = 'running' AND machine = ? AND due_at > ?`, e.opt.Machine, now).Scan(&running)
+	if err != nil {
+		return false, err
+	}
+	var jobs int
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM export_jobs WHERE state = 'running' AND machine = ? AND due_at > ?`, e.opt.Machine, now).Scan(&jobs)
+	return running+jobs < perMachine, err
+}
+
+// candidates is how many batches that are due are tried: others may be taking the first ones just now.
+const candidates = 8
+
+// skipLocked is what to put at the end of a SELECT by key of a row that is taken only if nobody else is taking it.
+func skipLocked(tx *sqldb.Tx) string {
+	if tx.Dialect() == sqldb.MySQL {
+		return " FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
+
+// firstDue finds the batch that is to be taken next and locks it. It looks without locking, and then locks one by its key: a look that
+// sorts and locks would lock all that it sorts, and others would find nothing.
+func (e *Exports) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*batch, error) {
+	const due = `state IN ('pending', 'aborted', 'running') AND due_at <= ? AND (avoid <> ? OR avoid_until <= ?)`
+	rows, err := tx.Query(ctx, "SELECT id FROM exports WHERE "+due+" ORDER BY priority DESC, due_at, id LIMIT ?", now, e.opt.Machine, now, candidates)
+	ids, err := sqldb.Scan(rows, err, func(id *drive.ExportID, scan func(...any) error) error { return scan(id) })
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		b, err := e.find(ctx, tx, "WHERE id = ? AND "+due+skipLocked(tx), id, now, e.opt.Machine, now)
+		if err == nil || !drive.IsKind(err, drive.NotFound) {
+			return &b, err
+		}
+	}
+	return nil, nil
+}
+
+// fenced is the beginning of every statement of a worker.
+const fenced = ` WHERE id = ? AND epoch = ? AND state = 'running'`
+
+// update changes the row of a batch that this worker has, or is errFenced.
+func (b *batch) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any) error {
+	n, err := tx.Exec(ctx, "UPDATE exports SET "+set+fenced, append(args, b.ID, b.Epoch)...)
+	if err != nil {
+		return fmt.Errorf("update batch %s: %w", b.ID, err)
+	}
+	if n == 0 {
+		return errFenced
+	}
+	return nil
+}
+
+// beat renews the lease and reports whether somebody wants the batch to be given back.
+func (e *Exports) beat(ctx context.Context, b *batch) (yield bool, err error) {
+	now, err := e.now(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
+			return err
+		}
+		var at drive.Time
+		err := tx.QueryRow(ctx, "SELECT yield_at FROM exports WHERE id = ?", b.ID).Scan(&at)
+		yield = at != 0 && at <= now
+		return err
+	})
+	return yield || err == nil && e.stopFor(ctx, b.User), err
+}
+
+// giveBack leaves a batch to others. avoid keeps this machine from taking it for so long.
+func (e *Exports) giveBack(ctx context.Context, b *batch, avoid time.Duration) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	machine := ""
+	if avoid > 0 {
+		machine = e.opt.Machine
+	}
+	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return b.update(ctx, tx, "state = 'pending', epoch = epoch + 1, due_at = ?, yield_at = 0, avoid = ?, avoid_until = ?",
+			now, machine, now.Add(avoid))
+	})
+}
+
+// again says when an aborted batch is due once more.
+func again(tries int64) time.Duration { return 30 * time.Second << min(tries, 5) }
+
+// abort ends a try. After too many of them the batch has failed for good. elsewhere: another machine may have better luck.
+func (e *Exports) abort(ctx context.Context, b *batch, reason string, elsewhere bool) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	if b.Tries+1 > maxTries {
+		e.counters.Failed.Add(1)
+		return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			return b.update(ctx, tx, "state = 'failed', epoch = epoch + 1, error = ?, tries = tries + 1, ended_at = ?", reason, now)
+		})
+	}
+	e.counters.Aborted.Add(1)
+	wait, machine, until := again(b.Tries), "", drive.Time(0)
+	if elsewhere { // others at once, this machine when nobody else has come for it
+		machine, until, wait = e.opt.Machine, now.Add(2*wait), 0
+	}
+	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return b.update(ctx, tx, `state = 'aborted', epoch = epoch + 1, error = ?, tries = tries + 1, due_at = ?, save_point = 0, avoid = ?,
+			avoid_until = ?`, reason, now.Add(wait), machine, until)
+	})
+}
+
+// The rule of a hand-over: a batch that would take its worker so much longer is given to a machine that has nothing to do, but not
+// again and again.
+const (
+	slowAfter    = 10 * time.Minute // estimated remaining time
+	measureFor   = time.Minute      // until a rate says something
+	maxHandovers = 2
+	awayFor      = 30 * time.Minute // so long the slow machine does not take it back
+)
+
+// askForSlow asks for the batch that would take longest where it is, if a machine without work asks. Its worker stops at the next save
+// point and gives it back.
+func (e *Exports) askForSlow(ctx context.Context) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := e.opt.DB.Query(ctx, selectBatches+`WHERE state = 'running' AND due_at > ? AND machine <> ? AND yield_at = 0 AND handovers < ?
+		AND claimed_at < ? AND (avoid <> ? OR avoid_until <= ?)`,
+		now, e.opt.Machine, maxHandovers, now.Add(-measureFor), e.opt.Machine, now)
+	all, err := sqldb.Scan(rows, err, scanBatch)
+	if err != nil {
+		return fmt.Errorf("look for slow batches: %w", err)
+	}
+	var slow *batch
+	longest := slowAfter
+	for i, b := range all {
+		if left := b.remaining(now); left > longest {
+			slow, longest = &all[i], left
+		}
+	}
+	if slow == nil {
+		return nil
+	}
+	e.log.InfoContext(ctx, "a slow batch is asked for", "export", slow.ID, "machine", slow.Machine, "remaining", longest)
+	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE exports SET yield_at = ?, handovers = handovers + 1 WHERE id = ? AND epoch = ? AND state = 'running'
+			AND yield_at = 0`, now, slow.ID, slow.Epoch)
+		return err
+	})
+}
+
+// remaining estimates how long a batch will take its worker.
+func (b batch) remaining(now drive.Time) time.Duration {
+	left := b.Total - b.Collected - b.Failed
+	rate := b.rate(now)
+	if rate <= 0 {
+		rate = 1 / max(now.Sub(b.ClaimedAt).Seconds(), 1) // nothing has come yet: at most one in that time
+	}
+	return min(time.Duration(float64(left)/rate)*time.Second, 365*24*time.Hour)
+}

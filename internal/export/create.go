@@ -1,0 +1,227 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb"
+)
+
+// Request says what a zip shall hold: exactly one of Nodes, Folder and Manifest.
+type Request struct {
+	Name     string         `json:"name,omitempty"`
+	Nodes    []drive.NodeID `json:"nodes,omitempty"`
+	Folder   drive.NodeID   `json:"folder,omitzero"`
+	Filter   Filter         `json:"filter,omitzero"` // of what lies below Folder and below folders of Nodes
+	Manifest []Item         `json:"-"`
+	Priority int64          `json:"-"` // -100 to 100; higher goes first
+}
+
+// asked is what is kept of a request for people to see.
+type asked struct {
+	Request
+	Entries    int             `json:"entries,omitempty"` // of a manifest
+	Supplement *drive.ExportID `json:"supplement,omitempty"`
+	Mode       Mode            `json:"mode,omitempty"`
+	Month      string          `json:"month,omitempty"`
+	Bucket     bool            `json:"bucket,omitempty"` // the zip goes there when it is sealed
+}
+
+func (b batch) asked() (a asked, err error) {
+	if err := json.Unmarshal([]byte(b.Request), &a); err != nil {
+		return asked{}, fmt.Errorf("read what was asked of batch %s: %w", b.ID, err)
+	}
+	return a, nil
+}
+
+const (
+	minPriority = -100
+	maxPriority = 100
+)
+
+// want is an entry of a list.
+type want struct {
+	N     int64
+	Doc   string
+	Node  drive.NodeID
+	URL   string
+	Path  string
+	Name  string
+	MTime drive.Time
+	From  drive.ExportID
+	FromN int64
+}
+
+const wantColumns = "n, doc, node_id, url, path, name, mtime, from_id, from_n"
+
+func scanWant(w *want, scan func(...any) error) error {
+	return scan(&w.N, &w.Doc, &w.Node, &w.URL, &w.Path, &w.Name, &w.MTime, &w.From, &w.FromN)
+}
+
+// Create asks for a zip. The list is frozen now; what the entries hold is looked up when they are collected. An empty one is BadRequest,
+// one that is too long TooLarge, and a batch more than an account may have TooManyOpen.
+func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
+	if in.Priority < minPriority || in.Priority > maxPriority {
+		return View{}, drive.Bad("priority", drive.OutOfRange, "min", minPriority, "max", maxPriority, "sent", in.Priority)
+	}
+	list, err := e.list(ctx, who, &in)
+	if err != nil {
+		return View{}, err
+	}
+	if len(list) == 0 {
+		return View{}, drive.Bad("nodes", drive.Required)
+	}
+	a := asked{Request: in, Entries: len(in.Manifest)}
+	return e.make(ctx, draft{who: who, name: in.Name, origin: Manual, asked: a, list: list, priority: in.Priority, hook: hook})
+}
+
+// draft is a batch that shall be made.
+type draft struct {
+	who      drive.Who
+	name     string
+	origin   Origin
+	asked    asked
+	list     []want
+	priority int64
+	slot     string // empty: its id
+	parent   *batch // of a supplement
+	hook     Hook
+	// also runs in the transaction, before the row is there.
+	also func(ctx context.Context, tx *sqldb.Tx) error
+}
+
+// make writes the list and then the row. A crash in between leaves a list that no batch has, which Purge drops.
+func (e *Exports) make(ctx context.Context, d draft) (v View, err error) {
+	name, err := drive.ParseName(d.name)
+	if err != nil {
+		return View{}, err
+	}
+	raw, err := json.Marshal(d.asked)
+	if err != nil {
+		return View{}, err
+	}
+	now, err := e.now(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	b := batch{
+		ID: drive.NewID[drive.ExportID](), Account: d.who.Account, User: d.who.User, Name: string(name), Origin: d.origin, Request: string(raw),
+		Priority: d.priority, State: Pending, Total: int64(len(d.list)), Due: now, Created: now, Slot: d.slot, Revision: 1,
+	}
+	if b.Root = b.ID; d.parent != nil {
+		b.Root, b.Parent = d.parent.Root, d.parent.ID
+	}
+	if b.Slot == "" {
+		b.Slot = b.ID.String()
+	}
+	if err := e.writeList(ctx, b.ID, d.list); err != nil {
+		return View{}, e.forgetList(ctx, b.ID, err)
+	}
+	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := e.insert(ctx, tx, &b, d.also); err != nil || d.hook == nil {
+			return err
+		}
+		return d.hook(ctx, tx, b.view(now))
+	})
+	if err != nil {
+		return View{}, e.forgetList(ctx, b.ID, err)
+	}
+	e.Wake()
+	return b.view(now), nil
+}
+
+func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, b *batch, also func(context.Context, *sqldb.Tx) error) error {
+	if err := e.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+		return err
+	}
+	if also != nil {
+		if err := also(ctx, tx); err != nil {
+			return err
+		}
+	}
+	var held int
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE account_id = ? AND released_at = 0`, b.Account).Scan(&held)
+	if err != nil {
+		return fmt.Errorf("count batches: %w", err)
+	}
+	if held >= maxHeld && b.Origin != Scheduled {
+		return drive.Fail(drive.TooManyOpen, "limit", maxHeld, "sent", held+1)
+	}
+	if b.Origin != Scheduled {
+		if err := e.roomForBatch(ctx, tx, b.Account); err != nil {
+			return err
+		}
+	}
+	if !b.Parent.IsZero() {
+		if err := tx.QueryRow(ctx, `SELECT MAX(revision) + 1 FROM exports WHERE root_id = ?`, b.Root).Scan(&b.Revision); err != nil {
+			return fmt.Errorf("find the next revision: %w", err)
+		}
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO exports ("+columns+") VALUES ("+sqldb.Marks(37)+")", b.ID, b.Account, b.User, b.Name, b.Origin,
+		b.Request, b.Slot, b.Root, b.Revision, b.Parent, b.Priority, b.State, b.Total, 0, 0, 0, 0, 0, "", "", b.Due, 0, "", 0, 0, 0, 0, 0, "",
+		0, "", 0, b.Created, 0, 0, 0, 0)
+	if err != nil {
+		return fmt.Errorf("insert batch %s: %w", b.ID, err)
+	}
+	return nil
+}
+
+// writeRows is how many rows one statement inserts, and writeBatch how many a transaction: some 20 ms.
+const (
+	writeRows  = 100
+	writeBatch = 1000
+)
+
+func (e *Exports) writeList(ctx context.Context, id drive.ExportID, list []want) error {
+	for i := range list {
+		list[i].N = int64(i) + 1
+		if list[i].Name == "" {
+			list[i].Name = fmt.Sprintf("document-%05d", list[i].N)
+		}
+	}
+	for len(list) > 0 {
+		piece := list[:min(writeBatch, len(list))]
+		list = list[len(piece):]
+		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			for at := 0; at < len(piece); at += writeRows {
+				if err := insertWants(ctx, tx, id, piece[at:min(at+writeRows, len(piece))]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("write the list of batch %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func insertWants(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, list []want) error {
+	var args []any
+	for _, w := range list {
+		args = append(args, id, w.N, w.Doc, w.Node, w.URL, w.Path, w.Name, w.MTime, w.From, w.FromN)
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO export_wants (export_id, "+wantColumns+") VALUES "+rowMarks(len(list), 10), args...)
+	return err
+}
+
+// rowMarks returns the placeholders of several rows.
+func rowMarks(rows, columns int) string {
+	return strings.TrimSuffix(strings.Repeat("("+sqldb.Marks(columns)+"), ", rows), ", ")
+}
+
+// forgetList drops the list of a batch that was not made. When it is not known whether it was made, the list stays.
+func (e *Exports) forgetList(ctx context.Context, id drive.ExportID, cause error) error {
+	if drive.IsKind(cause, drive.Unavailable, drive.Internal) && !errors.Is(cause, errMade) {
+		return cause
+	}
+	if err := e.dropRows(context.WithoutCancel(ctx), "export_wants", "n", id); err != nil {
+		e.log.WarnContext(ctx, "the list of a batch that was not made is left", "export", id, "error", err)
+	}
+	return cause
+}

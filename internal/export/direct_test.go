@@ -1,0 +1,70 @@
+package export
+
+import (
+	"archive/zip"
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"smartdrive/internal/drive"
+)
+
+func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "one", func(o *Options) { o.MaxEntries = 3 })
+	w.put(t, "/d/a", "first")
+	b := w.put(t, "/d/b", "second")
+	in := Request{Folder: w.folder(t, "/d")}
+	for range maxDirect + 1 { // each gives its place back, also one that fails
+		if _, err := e.Direct(t.Context(), w.who, Request{Folder: b}); !drive.IsKind(err, drive.BadRequest) {
+			t.Fatalf("of a file: %v", err)
+		}
+		d, err := e.Direct(t.Context(), w.who, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+	}
+	d, err := e.Direct(t.Context(), w.who, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	rec := httptest.NewRecorder()
+	d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), nil)
+	z, err := zip.NewReader(bytes.NewReader(rec.Body.Bytes()), int64(rec.Body.Len()))
+	if err != nil || len(z.File) != 2 || z.File[1].Name != "d/b" || drive.ByteSize(rec.Body.Len()) != d.Size {
+		t.Fatalf("it has %v: %v", z, err)
+	}
+	var rows int
+	err = w.db.QueryRow(t.Context(), "SELECT (SELECT COUNT(*) FROM exports) + (SELECT COUNT(*) FROM export_wants) + (SELECT COUNT(*) FROM export_pins)").Scan(&rows)
+	if err != nil || rows != 0 {
+		t.Errorf("%d rows are left: %v", rows, err)
+	}
+	w.check(t)
+	w.put(t, "/d/c", "3")
+	w.put(t, "/d/d", "4")
+	if _, err := e.Direct(t.Context(), w.who, in); !drive.IsKind(err, drive.TooLarge) {
+		t.Errorf("one that is too long: %v", err)
+	}
+}
+
+func TestZipsThatAreSentAtATimeAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "one")
+	w.put(t, "/d/a", "first")
+	in := Request{Folder: w.folder(t, "/d")}
+	for range maxDirect {
+		d, err := e.Direct(t.Context(), w.who, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+	}
+	if _, err := e.Direct(t.Context(), w.who, in); !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("one too many: %v", err)
+	}
+}

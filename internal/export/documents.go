@@ -1,0 +1,96 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"smartdrive/internal/drive"
+)
+
+// Documents are those that were taken in, as a batch of a month needs them.
+type Documents interface {
+	// Each tells of the documents of an account, perhaps only of a source, that have a date in a month (empty: any).
+	Each(ctx context.Context, account drive.AccountID, source, month string, fn func(Document) error) error
+	// PDFs returns those that documents of an account have now, by their ids.
+	PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error)
+}
+
+// Document is one of them.
+type Document struct {
+	ID     string
+	Number string
+	Date   string       // 2026-10-31
+	PDF    drive.NodeID // zero: it has none
+}
+
+// intakeFolder holds a folder for each source.
+const intakeFolder = "intake"
+
+// documents adds the PDFs of documents of a source, or of all of them. One without a PDF is an entry that will be missing: its line of
+// err.txt names it.
+func (w *walk) documents(ctx context.Context, folder drive.Path) error {
+	if w.opt.Documents == nil || len(folder) < 1 || len(folder) > 2 || folder[0] != intakeFolder {
+		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"/" + intakeFolder, "/" + intakeFolder + "/SOURCE"}, "sent", folder.String())
+	}
+	source := ""
+	if len(folder) == 2 {
+		source = string(folder[1])
+	}
+	return w.opt.Documents.Each(ctx, w.account, source, w.match.month, func(d Document) error {
+		name := strings.TrimSpace(d.Date + " " + strings.Map(flat, d.Number))
+		if d.PDF.IsZero() {
+			return w.add(want{Doc: d.ID, Path: name + noPDF, Name: name + ".pdf"})
+		}
+		return w.add(want{Doc: d.ID, Node: d.PDF, Path: name, Name: name + ".pdf"})
+	})
+}
+
+// noPDF ends the line of a document without a PDF.
+const noPDF = " has no PDF"
+
+// late finds the PDFs that documents which a batch misses have got since. It changes the page of its list.
+func (e *Exports) late(ctx context.Context, b batch, page []listed) error {
+	if e.opt.Documents == nil {
+		return nil
+	}
+	var ids []string
+	for _, l := range page {
+		if l.failed != 0 && l.w.Doc != "" {
+			ids = append(ids, l.w.Doc)
+		}
+	}
+	pdfs, err := e.opt.Documents.PDFs(ctx, b.Account, ids)
+	if err != nil {
+		return fmt.Errorf("look for PDFs of %d documents: %w", len(ids), err)
+	}
+	for i := range page {
+		w := &page[i].w
+		if pdf, ok := pdfs[w.Doc]; ok && page[i].failed != 0 {
+			w.Node, w.Path = pdf, strings.TrimSuffix(w.Path, noPDF)
+		}
+	}
+	return nil
+}
+
+// ofDocuments reports whether the list of a batch, or of what it supplements, was made of documents that were taken in.
+func (e *Exports) ofDocuments(ctx context.Context, b batch) (bool, error) {
+	if b.Root != b.ID {
+		var err error
+		if b, err = e.find(ctx, e.opt.DB, "WHERE id = ?", b.Root); drive.IsKind(err, drive.NotFound) {
+			return false, nil // it was deleted
+		} else if err != nil {
+			return false, err
+		}
+	}
+	a, err := b.asked()
+	return a.Filter.Documents, err
+}
+
+// flat keeps a number from making folders in the zip.
+func flat(r rune) rune {
+	if r == '/' || r == '\\' {
+		return '-'
+	}
+	return r
+}

@@ -1,0 +1,72 @@
+package export
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/drive"
+)
+
+// taken are documents that were taken in.
+type taken struct{ of map[string][]Document }
+
+func (t taken) Each(_ context.Context, _ drive.AccountID, source, month string, fn func(Document) error) error {
+	for _, d := range t.of[source+" "+month] {
+		if err := fn(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t taken) PDFs(_ context.Context, _ drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
+	pdfs := map[string]drive.NodeID{}
+	for _, all := range t.of {
+		for _, d := range all {
+			if slices.Contains(ids, d.ID) && !d.PDF.IsZero() {
+				pdfs[d.ID] = d.PDF
+			}
+		}
+	}
+	return pdfs, nil
+}
+
+// A month of documents is picked by their own date, each with its PDF; one without is a line of err.txt. A schedule may say so, too.
+func TestDocumentsOfAMonth(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pdf := w.put(t, "/intake/acme/b/a.pdf", "the PDF")
+	docs := taken{map[string][]Document{"acme 2026-10": {{ID: "1", Number: "A/1", Date: "2026-10-05", PDF: pdf}, {ID: "2", Number: "A/2", Date: "2026-10-06"}}}}
+	e := w.process(w.db, "1", func(o *Options) { o.Documents = docs })
+	v := w.create(t, e, Request{Folder: w.folder(t, "/intake/acme"), Filter: Filter{Documents: true, Month: "2026-10"}})
+	w.finish(t, e)
+	got := w.get(t, e, v.ID)
+	if got.State != Sealed || got.Collected != 1 || got.Failed != 1 {
+		t.Fatalf("it is %s with %d and %d: %s", got.State, got.Collected, got.Failed, got.Error)
+	}
+	_, files := w.download(t, e, v.ID)
+	if files["acme/2026-10-05 A-1.pdf"] != "the PDF" || !strings.Contains(files["err.txt"], "\n2\t2026-10-06 A-2 has no PDF\tmissing\r\n") {
+		t.Errorf("the zip has %q", files)
+	}
+	docs.of["acme 2026-10"][1].PDF = w.put(t, "/intake/acme/c/a.pdf", "the late PDF")
+	more, err := e.Supplement(t.Context(), w.who, v.ID, More{Mode: Complete}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finish(t, e)
+	if got := w.get(t, e, more.ID); got.State != Sealed || got.Collected != 2 {
+		t.Fatalf("with what is late it is %s with %d and %d", got.State, got.Collected, got.Failed)
+	}
+	_, files = w.download(t, e, more.ID)
+	if files["acme/2026-10-05 A-1.pdf"] != "the PDF" || files["acme/2026-10-06 A-2.pdf"] != "the late PDF" {
+		t.Errorf("the supplement has %q", files)
+	}
+	if _, err := e.Create(t.Context(), w.who, Request{Folder: w.folder(t, "/intake/acme/b"), Filter: Filter{Documents: true}}, nil); !drive.IsKind(err, drive.BadRequest) {
+		t.Errorf("documents of a folder that is no source: %v", err)
+	}
+	if _, err := e.CreateSchedule(t.Context(), w.who, Schedule{Folder: w.folder(t, "/intake/acme"), Filter: Filter{Documents: true}}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,296 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"smartdrive/internal/blob"
+	"smartdrive/internal/content"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/export/fetch"
+	"smartdrive/internal/quota"
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/stream"
+	"smartdrive/internal/tree"
+)
+
+// Options configure New. DB, Tree, Store, Secret and Epochs are required; the zero value of each other field is its default.
+type Options struct {
+	DB      *sqldb.DB
+	Tree    *tree.Tree
+	Store   blob.Store
+	Content content.Content
+	Ledger  quota.Ledger
+	// Secret returns the installation's secret for links; what is signed here is signed with a key made of it.
+	Secret func(ctx context.Context) ([]byte, error)
+	Epochs Epochs
+
+	Instance   string // of this process, unlike that of any other start; default "1"
+	Machine    string // that counts as one for the limit of two; default "local"
+	Generation int64  // of this start: names what is fetched, as whole-file requests do
+	// Hold proves in a transaction that this instance was not declared ended. Default: it cannot be.
+	Hold func(ctx context.Context, tx *sqldb.Tx) error
+
+	MaxEntries int           // of a batch; default 10,000
+	Life       time.Duration // of a sealed batch; default 7 d
+	Fetch      fetch.Options // Hosts empty: nothing is fetched
+	// MinFree is the room that fetching leaves at the store, where that can say. Default 10 GiB; negative: none.
+	MinFree drive.ByteSize
+	// Documents are those that were taken in. nil: there are none.
+	Documents Documents
+	// Drive writes a zip into the drive. nil: it cannot be written there.
+	Drive Drive
+	// Events gets a record of each batch that is sealed, in its transaction. nil: nobody is told.
+	Events stream.Publisher
+	// Bucket is where zips may be published, too. nil: nowhere.
+	Bucket Bucket
+	// Released is told, after the commit, that blobs may have been released; it must not block.
+	Released func()
+	// Clock is the one that all instances share. Default: the database's.
+	Clock func(ctx context.Context) (drive.Time, error)
+	Log   *slog.Logger
+}
+
+// Epochs tells the number that a user's signed links must carry; NotFound unless the user is active. It is account.Users.
+type Epochs interface {
+	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
+}
+
+// The times and numbers of the work.
+const (
+	pollEvery  = 10 * time.Second // between two looks for work
+	perMachine = 2                // batches that a machine works on
+	pageSize   = 100              // entries between two save points
+	parallel   = 8                // documents that are fetched at once for a batch
+	maxTries   = 3                // aborts, then what is left counts as failed
+	maxHeld    = 50               // batches of an account that hold something
+	keepRows   = 30 * 24 * time.Hour
+)
+
+// Exports is the set of batches. It is safe for concurrent use.
+type Exports struct {
+	opt    Options
+	log    *slog.Logger
+	fetch  *fetch.Fetcher
+	slots  chan struct{} // what this process works on
+	direct chan struct{} // zips of Direct that are being sent
+	wake   chan struct{}
+	tidy   chan struct{}
+
+	putting sync.Map // names of files that are being written
+	cache   archives
+
+	counters   Counters
+	listPage   int               // folderPage; of tests
+	bucketPart drive.ByteSize    // the smallest part of an object; of tests
+	halt       func(step string) // of tests: called at each step of a worker
+}
+
+// New returns the batches of a database. It does no I/O.
+func New(opt Options) *Exports {
+	if opt.Instance == "" {
+		opt.Instance = "1"
+	}
+	if opt.Machine == "" {
+		opt.Machine = "local"
+	}
+	if opt.Hold == nil {
+		opt.Hold = func(context.Context, *sqldb.Tx) error { return nil }
+	}
+	if opt.MaxEntries == 0 {
+		opt.MaxEntries = 10_000
+	}
+	if opt.Life == 0 {
+		opt.Life = 7 * 24 * time.Hour
+	}
+	if opt.MinFree == 0 {
+		opt.MinFree = 10 * drive.GiB
+	}
+	if opt.Released == nil {
+		opt.Released = func() {}
+	}
+	if opt.Clock == nil {
+		opt.Clock = opt.DB.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	return &Exports{
+		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), direct: make(chan struct{}, maxDirect), wake: make(chan struct{}, 1),
+		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage,
+	}
+}
+
+// MaxEntries is how many entries a batch may have.
+func (e *Exports) MaxEntries() int { return e.opt.MaxEntries }
+
+func (e *Exports) now(ctx context.Context) (drive.Time, error) {
+	now, err := e.opt.Clock(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("ask the database for the time: %w", err)
+	}
+	return now, nil
+}
+
+// State is how a batch stands.
+type State string
+
+// The states; see the package comment.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Sealed    State = "sealed"
+	Aborted   State = "aborted"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+	Expired   State = "expired"
+)
+
+// Origin says where a batch comes from.
+type Origin string
+
+// The origins.
+const (
+	Manual     Origin = "manual"
+	Scheduled  Origin = "schedule"
+	Supplement Origin = "supplement"
+)
+
+// batch is the row.
+type batch struct {
+	ID       drive.ExportID
+	Account  drive.AccountID
+	User     drive.UserID
+	Name     string
+	Origin   Origin
+	Request  string
+	Slot     string
+	Root     drive.ExportID
+	Revision int64
+	Parent   drive.ExportID
+	Priority int64
+	State    State
+
+	Total, Collected, Failed int64
+	Bytes                    drive.ByteSize
+	SavePoint                int64
+
+	Epoch       int64
+	Worker      string
+	Machine     string
+	Due         drive.Time
+	YieldAt     drive.Time
+	Avoid       string
+	AvoidUntil  drive.Time
+	Tries       int64
+	Handovers   int64
+	ClaimedAt   drive.Time
+	ClaimedDone int64
+	Error       string
+
+	Size      drive.ByteSize
+	ETag      string
+	ListEpoch int64
+	Created   drive.Time
+	Begun     drive.Time
+	Ended     drive.Time
+	Expires   drive.Time
+	Released  drive.Time
+}
+
+const columns = `id, account_id, user_id, name, origin, request, slot, root_id, revision, parent_id, priority, state, total, collected, failed,
+	bytes, save_point, epoch, worker, machine, due_at, yield_at, avoid, avoid_until, tries, handovers, claimed_at, claimed_done, error, size,
+	etag, list_epoch, created_at, begun_at, ended_at, expires_at, released_at`
+
+// selectViews is selectBatches without what was asked for: that of a page of batches may be megabytes.
+var selectViews = "SELECT " + strings.Replace(columns, " request,", " '',", 1) + " FROM exports "
+
+const selectBatches = "SELECT " + columns + " FROM exports "
+
+func scanBatch(b *batch, scan func(...any) error) error {
+	return scan(&b.ID, &b.Account, &b.User, &b.Name, &b.Origin, &b.Request, &b.Slot, &b.Root, &b.Revision, &b.Parent, &b.Priority, &b.State,
+		&b.Total, &b.Collected, &b.Failed, &b.Bytes, &b.SavePoint, &b.Epoch, &b.Worker, &b.Machine, &b.Due, &b.YieldAt, &b.Avoid, &b.AvoidUntil,
+		&b.Tries, &b.Handovers, &b.ClaimedAt, &b.ClaimedDone, &b.Error, &b.Size, &b.ETag, &b.ListEpoch, &b.Created, &b.Begun, &b.Ended,
+		&b.Expires, &b.Released)
+}
+
+func (e *Exports) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b batch, err error) {
+	err = scanBatch(&b, q.QueryRow(ctx, selectBatches+where, args...).Scan)
+	return b, err
+}
+
+// View is a batch as its owner sees it.
+type View struct {
+	ID       drive.ExportID  `json:"id"`
+	Name     string          `json:"name" doc:"of the directory in the zip"`
+	Origin   Origin          `json:"origin" enum:"manual,schedule,supplement"`
+	Root     drive.ExportID  `json:"root" doc:"the batch that this is a revision of; itself if it is the first"`
+	Revision int64           `json:"revision"`
+	Request  json.RawMessage `json:"request,omitempty" doc:"what was asked for; absent in lists"`
+	State    State           `json:"state" enum:"pending,running,sealed,aborted,failed,cancelled,expired"`
+	Priority int64           `json:"priority"`
+
+	Total     int64          `json:"total" doc:"entries asked for"`
+	Collected int64          `json:"collected"`
+	Failed    int64          `json:"failed"`
+	Bytes     drive.ByteSize `json:"bytes" doc:"of the collected"`
+	Rate      float64        `json:"rate" doc:"entries a second, while it runs"`
+	ETA       *int64         `json:"eta" nullable:"true" doc:"seconds, while it runs"`
+	Error     string         `json:"error,omitempty" doc:"why it was aborted or has failed; of a sealed one: damaged"`
+	Size      drive.ByteSize `json:"size" doc:"of the zip in bytes; 0 until it is sealed"`
+	ETag      string         `json:"etag,omitempty"`
+
+	CreatedAt drive.Time  `json:"created_at"`
+	BegunAt   *drive.Time `json:"begun_at" nullable:"true"`
+	EndedAt   *drive.Time `json:"ended_at" nullable:"true"`
+	ExpiresAt *drive.Time `json:"expires_at" nullable:"true"`
+}
+
+func (b batch) view(now drive.Time) View {
+	v := View{
+		ID: b.ID, Name: b.Name, Origin: b.Origin, Root: b.Root, Revision: b.Revision, Request: json.RawMessage(b.Request), State: b.State,
+		Priority: b.Priority, Total: b.Total, Collected: b.Collected, Failed: b.Failed, Bytes: b.Bytes, Error: b.Error, Size: b.Size,
+		ETag: b.ETag, CreatedAt: b.Created, BegunAt: maybe(b.Begun), EndedAt: maybe(b.Ended), ExpiresAt: maybe(b.Expires),
+	}
+	if b.State == Sealed && b.Expires <= now {
+		v.State = Expired
+	}
+	if b.State == Running {
+		if v.Rate = b.rate(now); v.Rate > 0 {
+			left := int64(float64(b.Total-b.Collected-b.Failed) / v.Rate)
+			v.ETA = &left
+		}
+	}
+	return v
+}
+
+// rate is how many entries a second its worker has dealt with.
+func (b batch) rate(now drive.Time) float64 {
+	worked := now.Sub(b.ClaimedAt).Seconds()
+	if worked <= 0 {
+		return 0
+	}
+	return float64(b.Collected+b.Failed-b.ClaimedDone) / worked
+}
+
+func maybe(t drive.Time) *drive.Time {
+	if t == 0 {
+		return nil
+	}
+	return &t
+}
+
+// Hook runs at the end of the transaction that makes a batch, so that an idempotency key commits with it. Nil does nothing; an error
+// undoes all.
+type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
+
+// Putting reports whether this process is writing a file of that name just now: the auditor leaves it alone.
+func (e *Exports) Putting(file string) bool {
+	_, ok := e.putting.Load(file)
+	return ok
+}

@@ -1,0 +1,197 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/drive"
+)
+
+func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
+
+// read fetches a document whole.
+func read(t *testing.T, f *Fetcher, at string) (string, error) {
+	t.Helper()
+	doc, err := f.Get(t.Context(), at)
+	if err != nil {
+		return "", err
+	}
+	defer doc.Close() //nolint:errcheck // it was only read
+	raw, err := io.ReadAll(doc)
+	return string(raw), err
+}
+
+// wants checks the class and reason of an error.
+func wants(t *testing.T, what string, err error, class Class, reason string) {
+	t.Helper()
+	why, ok := errors.AsType[*Error](err)
+	if !ok || why.Class != class || why.Reason != reason {
+		t.Errorf("%s: %v, want %s of class %d", what, err, reason, class)
+	}
+}
+
+func TestServersThatMisbehave(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	mux := http.NewServeMux()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
+	t.Cleanup(elsewhere.Close)
+	mux.HandleFunc("/good", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "good") })
+	mux.HandleFunc("/hop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/good", http.StatusFound) })
+	mux.HandleFunc("/out", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+	})
+	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
+	mux.HandleFunc("/silent", func(http.ResponseWriter, *http.Request) { <-stop })
+	mux.HandleFunc("/stalls", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "some")
+		_ = http.NewResponseController(w).Flush()
+		<-stop
+	})
+	mux.HandleFunc("/drips", func(w http.ResponseWriter, r *http.Request) {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+			_, _ = io.WriteString(w, "x")
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	mux.HandleFunc("/short", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "short")
+		panic(http.ErrAbortHandler)
+	})
+	mux.HandleFunc("/declares", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "100000") })
+	mux.HandleFunc("/endless", func(w http.ResponseWriter, _ *http.Request) {
+		for range 100 {
+			_, _ = io.WriteString(w, strings.Repeat("x", 1000))
+		}
+	})
+	mux.HandleFunc("/encoded", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") })
+	for _, status := range []int{204, 206, 401, 403, 404, 410, 429, 500, 503} {
+		mux.HandleFunc(fmt.Sprintf("/status/%d", status), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	}
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(stop) }) // before the server waits for its handlers
+	f := New(Options{Hosts: []string{host(s)}, Private: true, MaxSize: 10 * drive.KiB, Stall: 200 * time.Millisecond, Time: time.Second})
+	for _, at := range []string{"/good", "/hop"} {
+		if text, err := read(t, f, s.URL+at); text != "good" || err != nil {
+			t.Errorf("%s: %q, %v", at, text, err)
+		}
+	}
+	for at, want := range map[string]struct {
+		class  Class
+		reason string
+	}{
+		"/out": {Final, Redirected}, "/file": {Final, Redirected}, "/loop": {Final, Redirected},
+		"/silent": {Here, TimedOut}, "/stalls": {Here, TimedOut}, "/drips": {Here, TimedOut},
+		"/short": {Here, BrokenOff}, "/declares": {Final, TooLarge}, "/endless": {Final, TooLarge}, "/encoded": {Final, Encoded},
+		"/status/204": {Final, Odd}, "/status/206": {Final, Odd}, "/status/401": {Final, Refused}, "/status/403": {Final, Refused},
+		"/status/404": {Final, Missing}, "/status/410": {Final, Missing}, "/status/429": {Here, Busy}, "/status/500": {Here, Busy},
+		"/status/503": {Here, Busy},
+	} {
+		t.Run(strings.ReplaceAll(at, "/", " "), func(t *testing.T) {
+			t.Parallel()
+			_, err := read(t, f, s.URL+at)
+			wants(t, at, err, want.class, want.reason)
+		})
+	}
+	_, err := read(t, f, elsewhere.URL)
+	wants(t, "a host that is not on the list", err, Final, NotAllowed)
+	s2 := httptest.NewServer(mux)
+	gone := host(s2)
+	s2.Close()
+	_, err = read(t, New(Options{Hosts: []string{gone}, Private: true}), "http://"+gone+"/")
+	wants(t, "a port that nobody listens at", err, Elsewhere, Unreachable)
+}
+
+// A name on the list that leads into this network is refused when the connection is made, whatever it said before.
+func TestPrivateAddressesAreRefused(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
+	t.Cleanup(s.Close)
+	port := s.URL[strings.LastIndexByte(s.URL, ':'):]
+	f := New(Options{Hosts: []string{"127.0.0.1" + port, "localhost" + port, "[::ffff:127.0.0.1]" + port}})
+	for _, at := range []string{"http://127.0.0.1", "http://localhost", "http://[::ffff:127.0.0.1]"} {
+		_, err := read(t, f, at+port+"/")
+		wants(t, at, err, Final, Private)
+	}
+	for _, at := range []string{
+		"127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "0.1.2.3", "224.0.0.1", "255.255.255.255",
+		"192.0.0.8", "198.18.0.1", "240.0.0.1", "::", "::1", "::127.0.0.1", "fe80::1%eth0", "fc00::1", "fd12::1", "ff02::1", "::ffff:10.0.0.1",
+		"64:ff9b::a00:1", "2002:a00:1::", "2001:0:4136:e378::", "fec0::1",
+	} {
+		if !isPrivate(netip.MustParseAddr(at)) {
+			t.Errorf("%s is taken for public", at)
+		}
+	}
+	for _, at := range []string{"8.8.8.8", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "172.32.0.1"} {
+		if isPrivate(netip.MustParseAddr(at)) {
+			t.Errorf("%s is taken for private", at)
+		}
+	}
+}
+
+func TestOnlyWhatIsOnTheListIsAsked(t *testing.T) {
+	t.Parallel()
+	dialled := ""
+	f := New(Options{
+		Hosts: []string{"docs.example", "*.wild.example", "port.example:8443", "[2606:4700::1111]:80"},
+		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			dialled = address
+			return nil, errors.New("no network here")
+		},
+	})
+	for at, allowed := range map[string]bool{
+		"http://docs.example/x": true, "https://DOCS.example./x": true, "http://a.wild.example/": true, "https://port.example:8443/": true,
+		"http://[2606:4700::1111]/": true, "https://a.b.wild.example/": true,
+		"http://wild.example/": false, "http://evilwild.example/": false, "http://docs.example.evil/": false, "http://docs.example:81/": false,
+		"https://port.example/": false, "ftp://docs.example/": false, "http://user@docs.example/": false, "http://docs.example@evil.example/": false,
+		"//docs.example/": false, "docs.example": false, "file:///etc/passwd": false, "http:///x": false, "http://evil.example\\@docs.example/": false,
+		"gopher://docs.example": false, "http://other.example/?docs.example": false,
+	} {
+		if err := f.Check(at); (err == nil) != allowed {
+			t.Errorf("%s: %v", at, err)
+		}
+		dialled = ""
+		_, _ = f.Get(t.Context(), at) // there is no network
+		if (dialled != "") != allowed {
+			t.Errorf("%s: dialled %q", at, dialled)
+		}
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, s := range []string{"http://docs.example/x", "http://a@docs.example", "http://docs.example\\evil", "http://[::1]:80", "HTTP://docs.example:80"} {
+		f.Add(s)
+	}
+	fetcher := New(Options{Hosts: []string{"docs.example"}})
+	f.Fuzz(func(t *testing.T, address string) {
+		if fetcher.Check(address) != nil {
+			return
+		}
+		req, err := http.NewRequest(http.MethodGet, address, nil) //nolint:noctx // it is not sent
+		if err != nil {
+			return
+		}
+		if name := strings.ToLower(strings.TrimSuffix(req.URL.Hostname(), ".")); name != "docs.example" {
+			t.Errorf("%q is allowed and leads to %q", address, name)
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package export
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones of schedules, also where the system has none
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/tree"
+)
+
+// Filter says which files of a folder are meant: those that all fields agree to.
+type Filter struct {
+	Month   string   `json:"month,omitempty"`   // "2026-10": last changed in it (mtime), by Zone
+	Zone    string   `json:"zone,omitempty"`    // IANA name; empty: UTC
+	Ext     []string `json:"ext,omitempty"`     // the name ends in "." and one of them, whatever its case
+	Pattern string   `json:"pattern,omitempty"` // of the name, as path.Match has it, whatever its case
+	// Documents means the PDFs of documents that were taken in, by their own date: the folder is /intake, or that of a source.
+	Documents bool `json:"documents,omitempty"`
+}
+
+// matcher is a filter made ready.
+type matcher struct {
+	from, to drive.Time
+	ext      []string
+	pattern  string
+
+	documents bool
+	month     string // of documents
+}
+
+func (f Filter) compile() (m matcher, err error) {
+	zone, err := zoneOf(f.Zone)
+	if err != nil {
+		return matcher{}, err
+	}
+	if f.Month != "" {
+		from, err := time.ParseInLocation("2006-01", f.Month, zone)
+		if err != nil {
+			return matcher{}, drive.Bad("month", drive.Malformed, "expected", "YYYY-MM")
+		}
+		m.from, m.to = drive.TimeOf(from), drive.TimeOf(from.AddDate(0, 1, 0))
+	}
+	for _, ext := range f.Ext {
+		if ext = strings.ToLower(strings.TrimPrefix(ext, ".")); ext == "" || len(ext) > 32 || len(m.ext) == 32 {
+			return matcher{}, drive.Bad("ext", drive.Malformed, "expected", "up to 32 extensions such as pdf")
+		}
+		m.ext = append(m.ext, "."+ext)
+	}
+	if f.Documents && (len(f.Ext) > 0 || f.Pattern != "") {
+		return matcher{}, drive.Bad("documents", drive.NotTogether, "with", "ext, pattern")
+	}
+	m.documents, m.month = f.Documents, f.Month
+	m.pattern = strings.ToLower(f.Pattern)
+	if _, err := path.Match(m.pattern, ""); err != nil || len(m.pattern) > drive.MaxNameBytes {
+		return matcher{}, drive.Bad("pattern", drive.Malformed, "expected", "a pattern such as inv-*.pdf")
+	}
+	return m, nil
+}
+
+func zoneOf(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, drive.Bad("zone", drive.Malformed, "expected", "a name such as Europe/Berlin")
+	}
+	return zone, nil
+}
+
+func (m matcher) matches(n tree.Node) bool {
+	if m.to != 0 && (n.MTime < m.from || n.MTime >= m.to) {
+		return false
+	}
+	name := strings.ToLower(string(n.Name))
+	if len(m.ext) > 0 && !slices.ContainsFunc(m.ext, func(ext string) bool { return strings.HasSuffix(name, ext) }) {
+		return false
+	}
+	if m.pattern == "" {
+		return true
+	}
+	ok, _ := path.Match(m.pattern, name) // the pattern was checked
+	return ok
+}

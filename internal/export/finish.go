@@ -1,0 +1,292 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/quota"
+	"smartdrive/internal/sqldb"
+)
+
+// Cancel ends a batch, whatever it is doing, and gives back what it holds. A sealed one can no longer be downloaded; downloads that run
+// go on while the bytes are there. Again is no error.
+func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, `UPDATE exports SET state = 'cancelled', epoch = epoch + 1, ended_at = ?, due_at = 0
+			WHERE id = ? AND account_id = ? AND state IN ('pending', 'running', 'aborted', 'sealed')`, now, id, who.Account)
+		if err != nil || n == 1 {
+			return err
+		}
+		_, err = e.find(ctx, tx, "WHERE id = ? AND account_id = ?", id, who.Account)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cancel batch %s: %w", id, err)
+	}
+	if err := e.release(ctx, id); err != nil { // whoever looks after what has ended does it again
+		e.log.WarnContext(ctx, "what a cancelled batch holds is given back later", "export", id, "error", err)
+	}
+	return nil
+}
+
+// releaseBatch is how many references one transaction gives back: some 20 ms.
+const releaseBatch = 200
+
+// releaseEnded lets batches expire whose time has come, and gives back what those hold that have ended.
+func (e *Exports) releaseEnded(ctx context.Context) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	var over int64
+	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		over, err = tx.Exec(ctx, `UPDATE exports SET state = 'expired', epoch = epoch + 1 WHERE state = 'sealed' AND released_at = 0 AND expires_at <= ?`, now)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("let batches expire: %w", err)
+	}
+	rows, err := e.opt.DB.Query(ctx, `SELECT id FROM exports WHERE released_at = 0 AND state IN ('failed', 'cancelled', 'expired') ORDER BY ended_at, id LIMIT 100`)
+	ids, err := sqldb.Scan(rows, err, func(id *drive.ExportID, scan func(...any) error) error { return scan(id) })
+	if err != nil {
+		return fmt.Errorf("look for batches that have ended: %w", err)
+	}
+	if over > 0 {
+		e.log.InfoContext(ctx, "batches have expired", "count", over)
+	}
+	for _, id := range ids {
+		if err := e.release(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release gives back what a batch holds that has ended (X5). It works in short transactions and may stop anywhere, run twice, and run
+// beside itself.
+func (e *Exports) release(ctx context.Context, id drive.ExportID) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := e.find(ctx, e.opt.DB, "WHERE id = ?", id)
+	if err == nil {
+		err = e.withdraw(ctx, b)
+	}
+	if err != nil && !drive.IsKind(err, drive.NotFound) { // the bucket may be away for long; Purge looks through it
+		e.log.WarnContext(ctx, "what lies in the bucket is removed later", "export", id, "error", err)
+	}
+	for more := true; more; {
+		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			more, err = e.releaseSome(ctx, tx, id, now)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("give back what batch %s holds: %w", id, err)
+		}
+		e.halt("released")
+	}
+	e.cache.drop(id)
+	return nil
+}
+
+func (e *Exports) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, now drive.Time) (more bool, err error) {
+	b, err := e.find(ctx, tx, "WHERE id = ?", id) // whose it is does not change
+	if drive.IsKind(err, drive.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := e.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+		return false, err
+	}
+	if b, err = e.find(ctx, tx, "WHERE id = ?"+tx.ForUpdate(), id); err != nil {
+		return false, err
+	}
+	if b.Released != 0 || b.State != Failed && b.State != Cancelled && b.State != Expired {
+		return false, nil
+	}
+	pins, err := pinsOf(ctx, tx, id, "")
+	if err != nil {
+		return false, err
+	}
+	if err := e.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -charges(pins)}); err != nil {
+		return false, err
+	}
+	if err := e.dropPins(ctx, tx, id, pins); err != nil || len(pins) == releaseBatch {
+		return err == nil, err
+	}
+	_, err = tx.Exec(ctx, "UPDATE exports SET released_at = ? WHERE id = ?", now, id)
+	return false, err
+}
+
+// held is a reference of a batch.
+type held struct {
+	n       int64
+	blob    drive.BlobID
+	size    drive.ByteSize
+	charged drive.ByteSize
+}
+
+// pinsOf reads up to releaseBatch references of a batch.
+func pinsOf(ctx context.Context, q sqldb.Querier, id drive.ExportID, where string) ([]held, error) {
+	rows, err := q.Query(ctx, "SELECT n, blob_id, size, charged FROM export_pins WHERE export_id = ? "+where+" ORDER BY n LIMIT ?", id, releaseBatch)
+	return sqldb.Scan(rows, err, func(h *held, scan func(...any) error) error { return scan(&h.n, &h.blob, &h.size, &h.charged) })
+}
+
+func charges(pins []held) (sum drive.ByteSize) {
+	for _, p := range pins {
+		sum += p.charged
+	}
+	return sum
+}
+
+// dropPins deletes references and gives them back. The ledger's share was moved before.
+func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, pins []held) error {
+	if len(pins) == 0 {
+		return nil
+	}
+	args := []any{id}
+	blobs := make([]drive.BlobID, len(pins))
+	for i, p := range pins {
+		args, blobs[i] = append(args, p.n), p.blob
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM export_pins WHERE export_id = ? AND n IN ("+sqldb.Marks(len(pins))+")", args...); err != nil {
+		return err
+	}
+	tx.AfterCommit(e.opt.Released)
+	return e.opt.Content.ReleaseAll(ctx, tx, blobs...)
+}
+
+// Forget ends and drops everything of an account that is being purged. It works in short transactions and may stop anywhere; the
+// account's ledger holds nothing of it any more when it returns.
+func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
+	if err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		for _, end := range []string{
+			"DELETE FROM export_schedules WHERE account_id = ?",
+			"UPDATE export_jobs SET state = 'failed', epoch = epoch + 1 WHERE account_id = ? AND state IN ('pending', 'running')",
+			`UPDATE exports SET state = 'cancelled', epoch = epoch + 1 WHERE account_id = ? AND state IN ('pending', 'running', 'aborted', 'sealed')`,
+		} {
+			if _, err := tx.Exec(ctx, end, account); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("end the batches of account %s: %w", account, err)
+	}
+	for {
+		b, err := e.find(ctx, e.opt.DB, "WHERE account_id = ? ORDER BY id LIMIT 1", account)
+		if drive.IsKind(err, drive.NotFound) {
+			return nil
+		}
+		if err == nil {
+			err = e.release(ctx, b.ID)
+		}
+		if err == nil {
+			err = e.drop(ctx, b.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("forget batch %s: %w", b.ID, err)
+		}
+	}
+}
+
+// Purge drops the rows of batches that ended long ago, and lists that belong to none. It works in short transactions and may stop
+// anywhere.
+func (e *Exports) Purge(ctx context.Context) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.releaseEnded(ctx); err != nil {
+		return err
+	}
+	for {
+		b, err := e.find(ctx, e.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", now.Add(-keepRows))
+		if drive.IsKind(err, drive.NotFound) {
+			return errors.Join(e.dropLoose(ctx, now), e.sweep(ctx))
+		}
+		if err == nil {
+			err = e.drop(ctx, b.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("purge batch %s: %w", b.ID, err)
+		}
+	}
+}
+
+// drop deletes the rows of a batch that holds nothing any more, its own last.
+func (e *Exports) drop(ctx context.Context, id drive.ExportID) error {
+	for table, key := range map[string]string{"export_wants": "n", "export_errors": "n", "export_lists": "n", "export_jobs": "id"} {
+		if err := e.dropRows(ctx, table, key, id); err != nil {
+			return err
+		}
+	}
+	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM exports WHERE id = ? AND released_at > 0", id)
+		return err
+	})
+}
+
+// dropRows deletes the rows of a table that belong to a batch.
+func (e *Exports) dropRows(ctx context.Context, table, key string, id drive.ExportID) error {
+	for n := int64(dropBatch); n == dropBatch; {
+		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			n, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}, Limit: dropBatch})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("drop rows of %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+const dropBatch = 500
+
+// looseAfter is how long a list may lie without its batch: that of one that is being made just now does.
+const looseAfter = int64(3600_000) // ms
+
+// dropLoose drops lists whose batch was never made. It goes from id to id, not from row to row.
+func (e *Exports) dropLoose(ctx context.Context, now drive.Time) error {
+	var after drive.ExportID
+	for {
+		var id drive.ExportID
+		err := e.opt.DB.QueryRow(ctx, "SELECT MIN(export_id) FROM export_wants WHERE export_id > ?", after.String()).Scan(&id)
+		if err != nil {
+			return fmt.Errorf("look for loose lists: %w", err)
+		}
+		if id.IsZero() {
+			return nil
+		}
+		after = id
+		if _, err := e.find(ctx, e.opt.DB, "WHERE id = ?", id); !drive.IsKind(err, drive.NotFound) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if int64(now)-madeAt(id) < looseAfter {
+			continue
+		}
+		if err := e.dropRows(ctx, "export_wants", "n", id); err != nil {
+			return err
+		}
+	}
+}
+
+// madeAt is the time in a UUIDv7, in Unix milliseconds (RFC 9562 §5.7).
+func madeAt(id drive.ExportID) (ms int64) {
+	for _, b := range id[:6] {
+		ms = ms<<8 | int64(b)
+	}
+	return ms
+}

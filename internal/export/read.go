@@ -1,0 +1,67 @@
+package export
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb"
+)
+
+// Get returns a batch of the caller's account.
+func (e *Exports) Get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
+	b, err := e.find(ctx, e.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
+	if err != nil {
+		return View{}, err
+	}
+	now, err := e.now(ctx)
+	return b.view(now), err
+}
+
+// List returns up to limit batches of the caller's account, the newest first, older than before (zero: from the newest).
+func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
+	now, err := e.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	where, args := "WHERE account_id = ? ORDER BY id DESC LIMIT ?", []any{who.Account, limit}
+	if !before.IsZero() {
+		where, args = "WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?", []any{who.Account, before, limit}
+	}
+	rows, err := e.opt.DB.Query(ctx, selectViews+where, args...)
+	all, err := sqldb.Scan(rows, err, scanBatch)
+	if err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	views := make([]View, len(all))
+	for i, b := range all {
+		views[i] = b.view(now)
+	}
+	return views, nil
+}
+
+// Failure is an entry that could not be collected.
+type Failure struct {
+	N      int64      `json:"n" doc:"its place in the list"`
+	Doc    string     `json:"id" doc:"the id that the asker gave"`
+	Path   string     `json:"path"`
+	Reason string     `json:"reason"`
+	Detail string     `json:"detail,omitempty"`
+	At     drive.Time `json:"at"`
+}
+
+// Errors returns up to limit failures of a batch, in the order of its list, after the n-th entry.
+func (e *Exports) Errors(ctx context.Context, who drive.Who, id drive.ExportID, after int64, limit int) ([]Failure, error) {
+	if _, err := e.Get(ctx, who, id); err != nil {
+		return nil, err
+	}
+	rows, err := e.opt.DB.Query(ctx, "SELECT n, doc, path, reason, detail, at FROM export_errors WHERE export_id = ? AND n > ? ORDER BY n LIMIT ?",
+		id, after, limit)
+	all, err := sqldb.Scan(rows, err, func(f *Failure, scan func(...any) error) error {
+		return scan(&f.N, &f.Doc, &f.Path, &f.Reason, &f.Detail, &f.At)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the failures of batch %s: %w", id, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,220 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb"
+)
+
+// A schedule makes a batch of a folder on the first of each month at two o'clock: what was last changed in the month before.
+//
+// The row says which month is next and when that is due. Making the batch and moving the row to the month after is one transaction, and
+// the batch's slot (schedule and month) is unique: however many instances look, and whatever they die of, there is one batch for each
+// month (X6). After a time without any instance the months that were missed are made one after the other.
+
+const (
+	scheduleHour = 2
+	maxSchedules = 100 // of an account
+)
+
+// Schedule is one as its owner sees it.
+type Schedule struct {
+	ID       drive.ScheduleID `json:"id"`
+	Folder   drive.NodeID     `json:"folder"`
+	Name     string           `json:"name"`
+	Filter   Filter           `json:"filter,omitzero"`
+	Zone     string           `json:"zone"`
+	Priority int64            `json:"priority"`
+	Bucket   bool             `json:"bucket" doc:"each zip goes into the bucket, as soon as it is sealed"`
+	Month    string           `json:"month" doc:"the one that is exported next"`
+	DueAt    drive.Time       `json:"due_at"`
+
+	account drive.AccountID
+	user    drive.UserID
+	month   int64
+}
+
+// monthOf counts months: the year times twelve, and the month from 0.
+func monthOf(t time.Time) int64 { return int64(t.Year())*12 + int64(t.Month()) - 1 }
+
+func monthText(m int64) string { return fmt.Sprintf("%04d-%02d", m/12, m%12+1) }
+
+// dueAt is when a month is exported: the first of the next one.
+func dueAt(m int64, zone *time.Location) drive.Time {
+	m++
+	return drive.TimeOf(time.Date(int(m/12), time.Month(m%12+1), 1, scheduleHour, 0, 0, 0, zone))
+}
+
+// CreateSchedule has a folder exported each month. The first one is the month that is running. A filter says nothing of a month. For the
+// bucket where there is none it is Forbidden.
+func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
+	if in.Bucket && e.opt.Bucket == nil {
+		return Schedule{}, drive.Fail(drive.Forbidden)
+	}
+	if in.Filter.Month != "" {
+		return Schedule{}, drive.Bad("month", drive.Unknown)
+	}
+	if _, err := in.Filter.compile(); err != nil {
+		return Schedule{}, err
+	}
+	if in.Priority < minPriority || in.Priority > maxPriority {
+		return Schedule{}, drive.Bad("priority", drive.OutOfRange, "min", minPriority, "max", maxPriority, "sent", in.Priority)
+	}
+	zone, err := zoneOf(in.Zone)
+	if err != nil {
+		return Schedule{}, err
+	}
+	w := walk{Exports: e, account: who.Account}
+	n, _, err := w.live(ctx, in.Folder)
+	if err != nil {
+		return Schedule{}, err
+	}
+	if !n.IsFolder() {
+		return Schedule{}, drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
+	}
+	if in.Name == "" {
+		in.Name = string(n.Name)
+	}
+	name, err := drive.ParseName(in.Name)
+	if err != nil {
+		return Schedule{}, err
+	}
+	now, err := e.now(ctx)
+	if err != nil {
+		return Schedule{}, err
+	}
+	in.ID, in.Name, in.Zone, in.account, in.user = drive.NewID[drive.ScheduleID](), string(name), zone.String(), who.Account, who.User
+	in.setMonth(monthOf(now.Std().In(zone)), zone)
+	return in, e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return e.insertSchedule(ctx, tx, in, now) })
+}
+
+func (s *Schedule) setMonth(m int64, zone *time.Location) {
+	s.month, s.Month, s.DueAt = m, monthText(m), dueAt(m, zone)
+}
+
+func (e *Exports) insertSchedule(ctx context.Context, tx *sqldb.Tx, s Schedule, now drive.Time) error {
+	if err := e.opt.Ledger.Lock(ctx, tx, s.account); err != nil {
+		return err
+	}
+	var have int
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM export_schedules WHERE account_id = ?", s.account).Scan(&have); err != nil {
+		return err
+	}
+	if have >= maxSchedules {
+		return drive.Fail(drive.TooManyOpen, "limit", maxSchedules, "sent", have+1)
+	}
+	what, err := json.Marshal(scheduled{s.Filter, s.Bucket})
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO export_schedules ("+scheduleColumns+", created_at) VALUES ("+sqldb.Marks(11)+")",
+		s.ID, s.account, s.user, s.Folder, s.Name, string(what), s.Zone, s.Priority, s.month, s.DueAt, now)
+	if err != nil {
+		return fmt.Errorf("insert schedule %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// scheduled is what the column filter holds: which files are meant, and where their zip goes.
+type scheduled struct {
+	Filter
+	Bucket bool `json:"bucket,omitempty"`
+}
+
+const scheduleColumns = "id, account_id, user_id, node_id, name, filter, zone, priority, month, due_at"
+
+func scanSchedule(s *Schedule, scan func(...any) error) error {
+	var raw string
+	if err := scan(&s.ID, &s.account, &s.user, &s.Folder, &s.Name, &raw, &s.Zone, &s.Priority, &s.month, &s.DueAt); err != nil {
+		return err
+	}
+	var what scheduled
+	err := json.Unmarshal([]byte(raw), &what)
+	s.Month, s.Filter, s.Bucket = monthText(s.month), what.Filter, what.Bucket
+	return err
+}
+
+// Schedules lists those of the caller's account.
+func (e *Exports) Schedules(ctx context.Context, who drive.Who) ([]Schedule, error) {
+	rows, err := e.opt.DB.Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE account_id = ? ORDER BY id LIMIT ?", who.Account, maxSchedules)
+	return sqldb.Scan(rows, err, scanSchedule)
+}
+
+// DeleteSchedule ends one; batches that it has made stay.
+func (e *Exports) DeleteSchedule(ctx context.Context, who drive.Who, id drive.ScheduleID) error {
+	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "DELETE FROM export_schedules WHERE id = ? AND account_id = ?", id, who.Account)
+		if err == nil && n == 0 {
+			err = drive.Fail(drive.NotFound)
+		}
+		return err
+	})
+}
+
+// duePage is how many schedules are run between two looks for other work.
+const duePage = 20
+
+// errMade says that another instance has made the batch.
+var errMade = errors.New("the month's batch is made already")
+
+// runSchedules makes the batches that are due. One that cannot be made now, such as that of a folder with too many files, does not keep
+// others from being made.
+func (e *Exports) runSchedules(ctx context.Context) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := e.opt.DB.Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, duePage)
+	due, err := sqldb.Scan(rows, err, scanSchedule)
+	if err != nil {
+		return fmt.Errorf("look for schedules that are due: %w", err)
+	}
+	var errs []error
+	for _, s := range due {
+		if err := e.runSchedule(ctx, s); err != nil && !errors.Is(err, errMade) {
+			errs = append(errs, fmt.Errorf("run schedule %s for %s: %w", s.ID, s.Month, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runSchedule makes the batch of the month that is due. A user who is disabled, a folder that has gone, or a month with too many files, has none, and the
+// schedule goes on; its owner sees the month missing, the log says why.
+func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
+	zone, err := zoneOf(s.Zone)
+	if err != nil {
+		return err
+	}
+	filter := s.Filter
+	filter.Month, filter.Zone = s.Month, s.Zone
+	who := drive.Who{User: s.user, Account: s.account}
+	in := Request{Name: s.Name, Folder: s.Folder, Filter: filter, Priority: s.Priority}
+	var list []want
+	if _, err = e.opt.Epochs.LinkEpoch(ctx, s.user); err == nil { // NotFound: the user was disabled or deleted
+		list, err = e.list(ctx, who, &in)
+	}
+	advance := func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "UPDATE export_schedules SET month = ?, due_at = ? WHERE id = ? AND month = ?", s.month+1, dueAt(s.month+1, zone), s.ID, s.month)
+		if err == nil && n == 0 {
+			err = errMade
+		}
+		return err
+	}
+	if drive.IsKind(err, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
+		e.log.WarnContext(ctx, "a month is not exported", "schedule", s.ID, "month", s.Month, "error", err)
+		return e.opt.DB.Write(ctx, advance)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = e.make(ctx, draft{
+		who: who, name: s.Name, origin: Scheduled, asked: asked{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list, priority: s.Priority,
+		slot: "schedule/" + s.ID.String() + "/" + s.Month, also: advance,
+	})
+	return err
+}

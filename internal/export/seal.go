@@ -1,0 +1,227 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/export/zipline"
+	"smartdrive/internal/lease"
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/stream"
+)
+
+// errName is what the list of failures is called, beside the directory of the documents.
+const errName = "err.txt"
+
+// listPiece is how many bytes of the frozen list one row has.
+const listPiece = 256 << 10
+
+// seal freezes the list of the zip and with it every byte of it. What it writes before its last transaction counts only under this
+// epoch; that transaction checks once more that every entry is accounted for (X2).
+func (e *Exports) seal(ctx context.Context, b *batch) error {
+	entries, err := e.entries(ctx, b)
+	if err != nil {
+		return err
+	}
+	archive, err := zipline.Layout(entries)
+	if err != nil {
+		return fmt.Errorf("lay out the zip of batch %s: %w", b.ID, err)
+	}
+	if err := e.writeFrozen(ctx, b, zipline.Encode(entries)); err != nil {
+		return err
+	}
+	e.halt("sealing")
+	a, err := b.asked()
+	if err != nil {
+		return err
+	}
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	record, err := stream.New(stream.TopicExports, stream.ExportSealed, b.Account, b.ID.String(), sealed{
+		Export: b.ID, Root: b.Root, Revision: b.Revision, Name: b.Name, Origin: b.Origin, Total: b.Total, Collected: b.Collected,
+		Failed: b.Failed, Size: archive.Size(), ETag: archive.ETag(), ExpiresAt: now.Add(e.opt.Life),
+	})
+	if err != nil {
+		return err
+	}
+	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		err := b.update(ctx, tx, `state = 'sealed', size = ?, etag = ?, list_epoch = epoch, ended_at = ?, expires_at = ?, error = '', due_at = 0,
+			yield_at = 0`, archive.Size(), archive.ETag(), now, now.Add(e.opt.Life))
+		if err == nil {
+			err = e.account(ctx, tx, b)
+		}
+		if err == nil && a.Bucket {
+			err = e.sendSealed(ctx, tx, b, archive.Size(), now)
+		}
+		if err != nil || e.opt.Events == nil {
+			return err
+		}
+		return e.opt.Events.Append(ctx, tx, record)
+	})
+	if err != nil {
+		return fmt.Errorf("seal batch %s: %w", b.ID, err)
+	}
+	e.counters.Sealed.Add(1)
+	e.halt("sealed")
+	return nil
+}
+
+// sealed is the data of the record about a batch that was sealed.
+type sealed struct {
+	Export    drive.ExportID `json:"export"`
+	Root      drive.ExportID `json:"root"`
+	Revision  int64          `json:"revision"`
+	Name      string         `json:"name"`
+	Origin    Origin         `json:"origin"`
+	Total     int64          `json:"total"`
+	Collected int64          `json:"collected"`
+	Failed    int64          `json:"failed"`
+	Size      drive.ByteSize `json:"size"`
+	ETag      string         `json:"etag"`
+	ExpiresAt drive.Time     `json:"expires_at"`
+}
+
+// account compares the counts of a batch with its rows.
+func (e *Exports) account(ctx context.Context, tx *sqldb.Tx, b *batch) error {
+	var total, collected, failed, pins, errs int64
+	err := tx.QueryRow(ctx, `SELECT total, collected, failed, (SELECT COUNT(*) FROM export_pins WHERE export_id = exports.id),
+		(SELECT COUNT(*) FROM export_errors WHERE export_id = exports.id) FROM exports WHERE id = ?`, b.ID).
+		Scan(&total, &collected, &failed, &pins, &errs)
+	if err == nil && (collected != pins || failed != errs || pins+errs != total) {
+		err = fmt.Errorf("of %d entries %d have arrived and %d failed, by their rows %d and %d", total, collected, failed, pins, errs)
+	}
+	return err
+}
+
+// sealRow is an entry as seal needs it.
+type sealRow struct {
+	n      int64
+	name   string
+	blob   drive.BlobID // zero: it failed
+	size   drive.ByteSize
+	crc32  uint32
+	mtime  drive.Time
+	doc    string
+	path   string
+	reason string
+	detail string
+}
+
+// entries are those of the zip: what has arrived, in the order of the list, in a directory of the batch's name, and beside it a list of
+// what has failed.
+func (e *Exports) entries(ctx context.Context, b *batch) (entries []zipline.Entry, err error) {
+	var wanted []string
+	var report bytes.Buffer
+	after := int64(0)
+	for {
+		page, err := e.sealPage(ctx, b, after)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page {
+			after = r.n
+			if r.blob.IsZero() {
+				writeError(&report, r)
+				continue
+			}
+			wanted = append(wanted, b.Name+"/"+r.name)
+			entries = append(entries, zipline.Entry{Size: r.size, CRC32: r.crc32, Time: r.mtime, Blob: r.blob.String()})
+		}
+		if len(page) < sealRows {
+			break
+		}
+	}
+	return named(entries, wanted, report.Bytes(), b.Begun), nil
+}
+
+// named gives the entries the names that they can have, and adds the list of failures where there are some.
+func named(entries []zipline.Entry, wanted []string, report []byte, when drive.Time) []zipline.Entry {
+	if len(report) > 0 {
+		wanted = append(wanted, errName)
+		entries = append(entries, zipline.Text("", when, append([]byte(errHead), report...)))
+	}
+	for i, name := range zipline.SafeNames(wanted) {
+		entries[i].Name = name
+	}
+	return entries
+}
+
+// errHead begins err.txt: a mark by which editors know UTF-8, and what the columns are.
+const errHead = "\ufeffid\tpath\treason\r\n"
+
+func writeError(to *bytes.Buffer, r sealRow) {
+	reason := r.reason
+	if r.detail != "" {
+		reason += " (" + r.detail + ")"
+	}
+	fmt.Fprintf(to, "%s\t%s\t%s\r\n", r.doc, r.path, reason)
+}
+
+const sealRows = 1000
+
+func (e *Exports) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
+	rows, err := e.opt.DB.Query(ctx, `SELECT w.n, w.name, p.blob_id, COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
+		COALESCE(x.reason, ''), COALESCE(x.detail, '') FROM export_wants w LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
+		LEFT JOIN export_errors x ON x.export_id = w.export_id AND x.n = w.n WHERE w.export_id = ? AND w.n > ? ORDER BY w.n LIMIT ?`,
+		b.ID, after, sealRows)
+	page, err := sqldb.Scan(rows, err, func(r *sealRow, scan func(...any) error) error {
+		return scan(&r.n, &r.name, &r.blob, &r.size, &r.crc32, &r.mtime, &r.doc, &r.path, &r.reason, &r.detail)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read batch %s to seal it: %w", b.ID, err)
+	}
+	for _, r := range page {
+		if r.blob.IsZero() == (r.reason == "") {
+			return nil, fmt.Errorf("batch %s: entry %d is not dealt with, or twice", b.ID, r.n)
+		}
+	}
+	return page, nil
+}
+
+// writeFrozen keeps the frozen list under this epoch.
+func (e *Exports) writeFrozen(ctx context.Context, b *batch, frozen []byte) error {
+	for n := 0; len(frozen) > 0; n++ {
+		piece := frozen[:min(listPiece, len(frozen))]
+		frozen = frozen[len(piece):]
+		now, err := e.now(ctx)
+		if err != nil {
+			return err
+		}
+		err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
+				return err
+			}
+			if n == 0 { // what a commit whose reply was lost has left
+				if _, err := tx.Exec(ctx, "DELETE FROM export_lists WHERE export_id = ? AND epoch <= ?", b.ID, b.Epoch); err != nil {
+					return err
+				}
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO export_lists (export_id, epoch, n, body) VALUES (?, ?, ?, ?)", b.ID, b.Epoch, n, piece)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("keep the list of batch %s: %w", b.ID, err)
+		}
+		e.halt("frozen")
+	}
+	return nil
+}
+
+// frozen reads the list of a sealed batch.
+func (e *Exports) frozen(ctx context.Context, b batch) ([]zipline.Entry, error) {
+	rows, err := e.opt.DB.Query(ctx, "SELECT body FROM export_lists WHERE export_id = ? AND epoch = ? ORDER BY n", b.ID, b.ListEpoch)
+	pieces, err := sqldb.Scan(rows, err, func(p *[]byte, scan func(...any) error) error { return scan(p) })
+	if err != nil {
+		return nil, fmt.Errorf("read the list of batch %s: %w", b.ID, err)
+	}
+	entries, err := zipline.Decode(bytes.Join(pieces, nil))
+	if err != nil {
+		return nil, fmt.Errorf("read the list of batch %s: %w", b.ID, errors.Join(err, drive.Fail(drive.Internal)))
+	}
+	return entries, nil
+}

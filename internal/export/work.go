@@ -1,0 +1,149 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/lease"
+)
+
+// Wake makes a worker of this process look for work now.
+func (e *Exports) Wake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run works on batches, makes those of schedules and gives back what has ended, until ctx is done. It then returns once every worker
+// has stopped; what they had is free for others at once.
+func (e *Exports) Run(ctx context.Context) error {
+	var working sync.WaitGroup
+	defer working.Wait()
+	for ctx.Err() == nil {
+		found, err := e.runOnce(ctx, &working)
+		if err != nil && ctx.Err() == nil {
+			e.log.WarnContext(ctx, "the look for batches failed and will be repeated", "error", err)
+		}
+		if found {
+			continue
+		}
+		select { // pollers that were started together do not stay together
+		case <-time.After(pollEvery/2 + rand.N(pollEvery)):
+		case <-e.wake:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// Drain works on all that is due, one after the other, and returns when nothing is left.
+func (e *Exports) Drain(ctx context.Context) error {
+	for {
+		if err := errors.Join(e.runSchedules(ctx), e.releaseEnded(ctx)); err != nil {
+			return err
+		}
+		do, err := e.take(ctx)
+		if err != nil || do == nil {
+			return err
+		}
+		do(ctx)
+	}
+}
+
+// runOnce takes one piece of work and begins it, if there is one and there is room for it here.
+func (e *Exports) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
+	scheduleErr := e.runSchedules(ctx)
+	endErr := e.releaseEnded(ctx)
+	select {
+	case e.slots <- struct{}{}:
+	default:
+		return false, errors.Join(scheduleErr, endErr)
+	}
+	do, err := e.take(ctx)
+	if do == nil {
+		idle := len(e.slots) == 1
+		<-e.slots
+		if err == nil && idle {
+			err = e.askForSlow(ctx)
+		}
+		return false, errors.Join(scheduleErr, endErr, err)
+	}
+	working.Go(func() {
+		defer e.Wake()
+		defer func() { <-e.slots }()
+		do(ctx)
+	})
+	return true, errors.Join(scheduleErr, endErr)
+}
+
+// take claims a batch or a job; nil: there is none.
+func (e *Exports) take(ctx context.Context) (func(context.Context), error) {
+	b, err := e.claim(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if b != nil {
+		return func(ctx context.Context) { e.work(ctx, b) }, nil
+	}
+	j, err := e.claimJob(ctx)
+	if err != nil || j == nil {
+		return nil, err
+	}
+	return func(ctx context.Context) { e.workJob(ctx, j) }, nil
+}
+
+// errYield is why a worker stops that was asked to.
+var errYield = errors.New("asked to give the batch back")
+
+// work collects and seals a batch, and says in its row how that ended.
+func (e *Exports) work(ctx context.Context, b *batch) {
+	log := e.log.With("export", b.ID, "epoch", b.Epoch)
+	log.InfoContext(ctx, "working on a batch", "collected", b.Collected, "failed", b.Failed, "total", b.Total)
+	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return e.beat(ctx, b) }, func(ctx context.Context, yield func() bool) error {
+		return e.collect(ctx, b, yield)
+	})
+	// What follows is worth a moment also when the process stops.
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	switch aside, isAside := errors.AsType[*leftError](err); {
+	case err == nil:
+		log.InfoContext(ctx, "a batch is sealed")
+	case errors.Is(err, errFenced) || errors.Is(err, lease.ErrLost):
+		e.counters.Lost.Add(1)
+		log.WarnContext(ctx, "a batch was lost", "error", err)
+		return
+	case errors.Is(err, errFull):
+		log.WarnContext(ctx, "a batch waits for room on the disk")
+		err = e.postpone(after, b, reasonFull, waitForRoom)
+	case errors.Is(err, errInactive) || errors.Is(err, errYield) && e.stopFor(after, b.User):
+		log.WarnContext(ctx, "a batch waits: its user is disabled")
+		err = e.postpone(after, b, reasonInactive, waitForUser)
+	case errors.Is(err, errYield):
+		e.counters.HandedOver.Add(1)
+		log.InfoContext(ctx, "a batch is handed over")
+		err = e.giveBack(after, b, awayFor)
+	case isAside:
+		log.WarnContext(ctx, "a batch is to be tried again", "left", aside.entries, "reason", aside.reason)
+		err = e.abort(after, b, aside.reason, aside.elsewhere)
+	case ctx.Err() != nil:
+		err = e.giveBack(after, b, 0)
+	default:
+		log.ErrorContext(ctx, "a batch was aborted", "error", err)
+		err = e.abort(after, b, drive.KindOf(err).String(), false)
+	}
+	if err != nil && !errors.Is(err, errFenced) {
+		log.WarnContext(ctx, "how a batch ended could not be written; its lease will end", "error", err)
+	}
+}
+
+func errOr(err, other error) error {
+	if err == nil {
+		return other
+	}
+	return err
+}

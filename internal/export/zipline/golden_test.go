@@ -1,0 +1,76 @@
+package zipline
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/drive"
+)
+
+// testdata/golden.txt has name, size, SHA-256 and ETag of three archives. A line that changes breaks every download that is under way
+// while servers are upgraded: it must come with another LayoutVersion, and the old layout must stay for what was sealed with it.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile(filepath.Join("testdata", "golden.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, g := range goldens() {
+		entries, err := Decode(Encode(g.entries))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := mustLayout(t, entries)
+		h := sum(t, a, g.src)
+		fmt.Fprintf(&got, "%s %d %x %s\n", g.name, a.Size(), h.Sum(nil), a.ETag())
+	}
+	if got.String() != string(want) {
+		t.Errorf("these archives are no longer what they were:\n%swere\n%s", got.String(), want)
+	}
+}
+
+type golden struct {
+	name    string
+	src     Source
+	entries []Entry
+}
+
+// goldens are a mixed batch, one with more entries than 16 bits count, and one beyond 4 GiB. Of the last only the glue is summed.
+func goldens() []golden {
+	s, batch := mixed()
+	many := make([]Entry, 66_000)
+	for i := range many {
+		many[i] = Text(fmt.Sprintf("d%d/%05d", i%7, i), drive.Time(i)*86_400_000, nil)
+	}
+	h, large := huge()
+	return []golden{{"mixed", s, batch}, {"many", newShelf(), many}, {"huge", h, large}}
+}
+
+// sum hashes an archive without the content of entries over 1 GiB.
+func sum(t *testing.T, a *Archive, src Source) hash.Hash {
+	t.Helper()
+	h, at := sha256.New(), drive.ByteSize(0)
+	write := func(to drive.ByteSize) {
+		r := a.Open(t.Context(), src, at, to, Options{Recheck: 1})
+		defer r.Close()
+		if _, err := io.Copy(h, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range a.Len() {
+		if e := a.Entry(i); e.Size > drive.GiB {
+			from, to := a.content(i)
+			write(drive.ByteSize(from))
+			at = drive.ByteSize(to)
+		}
+	}
+	write(a.Size())
+	return h
+}

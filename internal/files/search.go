@@ -1,0 +1,28 @@
+package files
+
+import (
+	"context"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/tree"
+)
+
+// Search lists the caller's live nodes that s describes; see tree.Search for what a page is. s.In is the folder at a path, if there
+// is one: NotFound when nothing is there, BadRequest when it is a file.
+func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree.Search) (Page[NodeView], error) {
+	if len(in) > 0 {
+		folder, err := f.opt.Tree.Resolve(ctx, f.opt.DB, who.Account, in)
+		if err != nil {
+			return Page[NodeView]{}, err
+		}
+		if !folder.IsFolder() {
+			return Page[NodeView]{}, drive.Bad("in", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", folder.Type)
+		}
+		s.In = folder.ID
+	}
+	page, err := f.opt.Tree.Search(ctx, f.opt.DB, who.Account, s)
+	if err != nil {
+		return Page[NodeView]{}, err
+	}
+	return f.showPage(ctx, page)
+}

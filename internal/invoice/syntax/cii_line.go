@@ -1,0 +1,114 @@
+package syntax
+
+var ciiTotals = join(
+	[]row{
+		{path: "ram:ApplicableTradeTax", begin: addTax},
+		{path: "ram:SpecifiedTradeAllowanceCharge", begin: func(b *builder) { b.addAllowance(&b.doc.Allowances) }},
+	},
+	under("ram:ApplicableTradeTax", join(
+		ciiAmount("ram:CalculatedAmount", func(b *builder) any { return &b.taxLine().Amount }),
+		ciiAmount("ram:BasisAmount", func(b *builder) any { return &b.taxLine().Base }),
+		ciiDate("ram:TaxPointDate", func(b *builder) any { return &b.doc.TaxPoint }),
+		[]row{
+			{path: "ram:CategoryCode", to: func(b *builder) any { return &b.taxLine().Category }},
+			{path: "ram:RateApplicablePercent", to: func(b *builder) any { return &b.taxLine().Rate }},
+			{path: "ram:ExemptionReason", to: func(b *builder) any { return &b.taxLine().Reason }},
+			{path: "ram:ExemptionReasonCode", to: func(b *builder) any { return &b.taxLine().ReasonCode }},
+			{path: "ram:DueDateTypeCode", to: func(b *builder) any { return &b.flag }, end: taxPointCode},
+		},
+	)),
+	under("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
+	under("ram:SpecifiedTradeSettlementHeaderMonetarySummation", join(
+		ciiAmount("ram:LineTotalAmount", func(b *builder) any { return &b.doc.Totals.Lines }),
+		ciiAmount("ram:ChargeTotalAmount", func(b *builder) any { return &b.doc.Totals.Charges }),
+		ciiAmount("ram:AllowanceTotalAmount", func(b *builder) any { return &b.doc.Totals.Allowances }),
+		ciiAmount("ram:TaxBasisTotalAmount", func(b *builder) any { return &b.doc.Totals.Net }),
+		ciiAmount("ram:RoundingAmount", func(b *builder) any { return &b.doc.Totals.Rounding }),
+		ciiAmount("ram:GrandTotalAmount", func(b *builder) any { return &b.doc.Totals.Gross }),
+		ciiAmount("ram:TotalPrepaidAmount", func(b *builder) any { return &b.doc.Totals.Prepaid }),
+		ciiAmount("ram:DuePayableAmount", func(b *builder) any { return &b.doc.Totals.Payable }),
+		[]row{
+			{path: "ram:TaxTotalAmount", begin: addTaxTotal, to: func(b *builder) any { return &b.taxTotal().amount }},
+			{path: "ram:TaxTotalAmount@currencyID", to: func(b *builder) any { return &b.taxTotal().currency }},
+		},
+	)),
+)
+
+var ciiAllowance = join(
+	[]row{
+		{path: "ram:ChargeIndicator/udt:Indicator", to: func(b *builder) any { return &b.allowance.Charge }},
+		{path: "ram:CalculationPercent", to: func(b *builder) any { return &b.allowance.Percent }},
+		{path: "ram:ReasonCode", to: func(b *builder) any { return &b.allowance.Code }},
+		{path: "ram:Reason", to: func(b *builder) any { return &b.allowance.Reason }},
+		{path: "ram:CategoryTradeTax/ram:CategoryCode", to: func(b *builder) any { return &b.allowance.Category }},
+		{path: "ram:CategoryTradeTax/ram:RateApplicablePercent", to: func(b *builder) any { return &b.allowance.Rate }},
+	},
+	ciiAmount("ram:ActualAmount", func(b *builder) any { return &b.allowance.Amount }),
+	ciiAmount("ram:BasisAmount", func(b *builder) any { return &b.allowance.Base }),
+)
+
+// ciiLine is a line, below its element.
+var ciiLine = join(
+	[]row{
+		{path: "", begin: addLine, end: endLine},
+		{path: "ram:AssociatedDocumentLineDocument/ram:LineID", to: func(b *builder) any { return &b.line().ID }},
+		// lines within lines: neither EN 16931 nor the extension says what sums they count in
+		{path: "ram:AssociatedDocumentLineDocument/ram:ParentLineID", to: func(b *builder) any { return &b.flag }, end: subLines},
+		{path: "ram:AssociatedDocumentLineDocument/ram:IncludedNote/ram:Content", to: func(b *builder) any { return &b.line().Note }},
+		{path: "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity", to: func(b *builder) any { return &b.line().Quantity }},
+		{path: "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity@unitCode", to: func(b *builder) any { return &b.line().Unit }},
+	},
+	under("ram:SpecifiedTradeProduct", ciiProduct),
+	under("ram:SpecifiedLineTradeAgreement", join(
+		ciiAmount("ram:GrossPriceProductTradePrice/ram:ChargeAmount", func(b *builder) any { return &b.line().GrossPrice }),
+		ciiAmount("ram:GrossPriceProductTradePrice/ram:AppliedTradeAllowanceCharge/ram:ActualAmount",
+			func(b *builder) any { return &b.line().Discount }),
+		ciiAmount("ram:NetPriceProductTradePrice/ram:ChargeAmount", func(b *builder) any { return &b.line().Price }),
+		[]row{
+			{path: "ram:BuyerOrderReferencedDocument/ram:LineID", to: func(b *builder) any { return &b.line().OrderLine }},
+			{path: "ram:GrossPriceProductTradePrice/ram:BasisQuantity", to: func(b *builder) any { return &b.line().BaseQuantity }},
+			{path: "ram:GrossPriceProductTradePrice/ram:BasisQuantity@unitCode", to: func(b *builder) any { return &b.line().BaseUnit }},
+			{path: "ram:NetPriceProductTradePrice/ram:BasisQuantity", to: func(b *builder) any { return &b.line().BaseQuantity }},
+			{path: "ram:NetPriceProductTradePrice/ram:BasisQuantity@unitCode", to: func(b *builder) any { return &b.line().BaseUnit }},
+		},
+	)),
+	under("ram:SpecifiedLineTradeSettlement", join(
+		[]row{
+			{path: "ram:ApplicableTradeTax/ram:CategoryCode", to: func(b *builder) any { return &b.line().Category }},
+			{path: "ram:ApplicableTradeTax/ram:RateApplicablePercent", to: func(b *builder) any { return &b.line().Rate }},
+			{path: "ram:BillingSpecifiedPeriod", begin: linePeriod},
+			{path: "ram:SpecifiedTradeAllowanceCharge", begin: func(b *builder) { b.addAllowance(&b.line().Allowances) }},
+			{path: "ram:AdditionalReferencedDocument", begin: newReference, end: lineObject},
+			{path: "ram:AdditionalReferencedDocument/ram:IssuerAssignedID", to: func(b *builder) any { return &b.ref.attachment.ID }},
+			{path: "ram:AdditionalReferencedDocument/ram:TypeCode", to: func(b *builder) any { return &b.ref.kind }},
+			{path: "ram:AdditionalReferencedDocument/ram:ReferenceTypeCode", to: func(b *builder) any { return &b.ref.scheme }},
+			{path: "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID", to: func(b *builder) any { return &b.line().Accounting }},
+		},
+		under("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
+		ciiDate("ram:BillingSpecifiedPeriod/ram:StartDateTime", func(b *builder) any { return &b.period.Start }),
+		ciiDate("ram:BillingSpecifiedPeriod/ram:EndDateTime", func(b *builder) any { return &b.period.End }),
+		ciiAmount("ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount", func(b *builder) any { return &b.line().Net }),
+	)),
+)
+
+var ciiProduct = []row{
+	{path: "ram:GlobalID", to: func(b *builder) any { return &b.line().StandardItem.ID }},
+	{path: "ram:GlobalID@schemeID", to: func(b *builder) any { return &b.line().StandardItem.Scheme }},
+	{path: "ram:SellerAssignedID", to: func(b *builder) any { return &b.line().SellerItem }},
+	{path: "ram:BuyerAssignedID", to: func(b *builder) any { return &b.line().BuyerItem }},
+	{path: "ram:Name", to: func(b *builder) any { return &b.line().Name }},
+	{path: "ram:Description", to: func(b *builder) any { return &b.line().Description }},
+	{path: "ram:ApplicableProductCharacteristic", begin: addAttribute},
+	{path: "ram:ApplicableProductCharacteristic/ram:Description", to: func(b *builder) any { return &b.attribute().Name }},
+	{path: "ram:ApplicableProductCharacteristic/ram:Value", to: func(b *builder) any { return &b.attribute().Value }},
+	{path: "ram:DesignatedProductClassification/ram:ClassCode", begin: addClass, to: func(b *builder) any { return &b.class().Code }},
+	{path: "ram:DesignatedProductClassification/ram:ClassCode@listID", to: func(b *builder) any { return &b.class().Scheme }},
+	{path: "ram:DesignatedProductClassification/ram:ClassCode@listVersionID", to: func(b *builder) any { return &b.class().Version }},
+	{path: "ram:OriginTradeCountry/ram:ID", to: func(b *builder) any { return &b.line().Origin }},
+}
+
+func subLines(b *builder) {
+	if b.flag != "" {
+		b.unsupported, b.flag = "lines within lines in CII", ""
+	}
+}

@@ -1,0 +1,181 @@
+package internal_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers says on which floor each package lives. A package may import only packages of a strictly lower layer; those of one
+// layer do not know each other. The suites that sit beside a port (xtest) belong to tests and may import what they need.
+var layers = map[string]int{
+	"drive": 0, "digest": 0, "ticket": 0, "invoice/xmlscan": 0, "config": 0, "telemetry": 0, "filelock": 0,
+	"blob": 1, "blob/local": 1, "blob/s3": 1, "blob/pair": 1, "sqldb": 1, "bundle": 1, "invoice": 1,
+	"lease": 2, "timer": 2, "timer/memory": 2, "timer/redis": 2, "stream": 2, "stream/outbox": 2, "stream/kafka": 2,
+	"export/zipline": 2, "export/fetch": 2, "invoice/syntax": 2, "invoice/rule": 2, "account": 3, "quota": 3, "tree": 3, "content": 3, "idem": 3, "dispatch": 3, "instance": 3,
+	"upload": 4, "files": 4, "thumb": 4, "share": 4, "collect": 4, "export": 4, "ingest": 4, "migrate": 4, "migrate/contents": 4, "admin": 4, "audit": 4, "backup": 4, "problem": 4,
+	"rest": 5, "tus": 5, "rufh": 5, "server": 5, "webui": 5,
+	"app": 6,
+}
+
+// exceptions are imports within one layer, each with its reason.
+var exceptions = map[string]string{
+	"digest -> drive":             "drive is the vocabulary that everyone imports",
+	"config -> drive":             "drive is the vocabulary that everyone imports",
+	"telemetry -> drive":          "drive is the vocabulary that everyone imports",
+	"config -> telemetry":         "the log format is a setting",
+	"blob/local -> blob":          "an adapter knows its port",
+	"blob/s3 -> blob":             "an adapter knows its port",
+	"blob/pair -> blob":           "an adapter knows its port",
+	"migrate/contents -> migrate": "it moves bytes in the phases of the one who moves rows",
+	"timer/memory -> timer":       "an adapter knows its port",
+	"timer/redis -> timer":        "an adapter knows its port",
+	"stream/outbox -> stream":     "an adapter knows its port",
+	"stream/kafka -> stream":      "an adapter knows its port",
+	"rest -> server":              "the gate and the path rules are the server's",
+	"rufh -> server":              "what every head needs of a request: its body, its base URL",
+	"tus -> server":               "what every head needs of a request: its body, its base URL",
+}
+
+// forbidden are imports that the layers would allow: heads reach storage and engines through use cases only.
+var forbidden = map[string][]string{
+	"rest": {"blob", "blob/local", "blob/s3", "sqldb", "timer", "timer/memory", "timer/redis", "stream", "stream/outbox"},
+	"rufh": {"blob", "blob/local", "blob/s3", "sqldb", "timer", "timer/memory", "timer/redis", "stream", "stream/outbox"},
+	"tus":  {"blob", "blob/local", "blob/s3", "sqldb", "timer", "timer/memory", "timer/redis", "stream", "stream/outbox"},
+}
+
+// allowed are exceptions to forbidden, each with its reason.
+var allowed = map[string]string{
+	"rest -> sqldb":  "the transaction that an idempotency key shares with its effect",
+	"rest -> blob":   "the words of parts: UnknownSize, Part",
+	"rufh -> blob":   "a word: UnknownSize",
+	"tus -> blob":    "a word: UnknownSize",
+	"rest -> stream": "dead letters, shown to administrators",
+	"rest -> timer":  "timers, shown to administrators",
+}
+
+// modules says why each third-party module is here.
+var modules = map[string]string{
+	"github.com/Shopify/toxiproxy/v2":     "tests: network faults",
+	"github.com/anishathalye/porcupine":   "tests: linearizability",
+	"github.com/danielgtaylor/huma/v2":    "schemas of the OpenAPI document",
+	"github.com/emmansun/gmsm":            "SM3",
+	"github.com/go-sql-driver/mysql":      "MySQL and MariaDB",
+	"github.com/google/go-cmp":            "tests",
+	"github.com/google/uuid":              "UUIDv7",
+	"github.com/minio/minio-go/v7":        "S3",
+	"github.com/pressly/goose/v3":         "migrations",
+	"github.com/prometheus/client_golang": "metrics",
+	"github.com/redis/go-redis/v9":        "Redis",
+	"github.com/rogpeppe/go-internal":     "tests of the command line",
+	"github.com/rs/zerolog":               "tests: toxiproxy asks for its logger",
+	"github.com/spf13/cobra":              "the command line",
+	"github.com/spf13/pflag":              "flags",
+	"github.com/twmb/franz-go":            "Kafka",
+	"github.com/twmb/franz-go/pkg/kadm":   "Kafka's topics and their settings",
+	"github.com/twmb/franz-go/pkg/kfake":  "tests: a Kafka in the process",
+	"github.com/twmb/franz-go/pkg/kmsg":   "Kafka's requests, where kadm has none",
+	"github.com/vbauerster/mpb/v8":        "progress bars",
+	"go.uber.org/goleak":                  "tests",
+	"go.yaml.in/yaml/v3":                  "the settings file",
+	"golang.org/x/crypto":                 "argon2id",
+	"golang.org/x/image":                  "thumbnails: WebP, BMP, scaling",
+	"golang.org/x/sync":                   "errgroup",
+	"golang.org/x/sys":                    "sync_file_range, punch hole, locks",
+	"golang.org/x/term":                   "passwords without echo",
+	"golang.org/x/text":                   "NFC, case folding, languages",
+	"golang.org/x/time":                   "rate limits",
+	"lukechampine.com/blake3":             "BLAKE3 as a tree",
+	"modernc.org/sqlite":                  "SQLite without cgo",
+	"pgregory.net/rapid":                  "model tests",
+}
+
+func TestImportsGoDownwards(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(path))
+		if pkg == "." || strings.HasSuffix(pkg, "test") {
+			return nil
+		}
+		if _, ok := layers[pkg]; !ok {
+			t.Errorf("%s: package %s has no layer; add it to the table", path, pkg)
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			if to, ours := strings.CutPrefix(name, "smartdrive/internal/"); ours {
+				checkImport(t, path, pkg, to)
+			} else if strings.HasPrefix(name, "smartdrive/") {
+				t.Errorf("%s imports %s: internal packages know nothing outside", path, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkImport(t *testing.T, path, from, to string) {
+	t.Helper()
+	arrow := from + " -> " + to
+	if exceptions[arrow] != "" || allowed[arrow] != "" {
+		return
+	}
+	for _, no := range forbidden[from] {
+		if no == to {
+			t.Errorf("%s: %s is forbidden", path, arrow)
+		}
+	}
+	if layers[to] >= layers[from] {
+		t.Errorf("%s: %s goes up or sideways (layer %d to %d)", path, arrow, layers[from], layers[to])
+	}
+}
+
+// A table that lists what is no longer there misleads.
+func TestTablesAreCurrent(t *testing.T) {
+	t.Parallel()
+	for pkg := range layers {
+		if _, err := os.Stat(pkg); err != nil {
+			t.Errorf("package %s does not exist", pkg)
+		}
+	}
+}
+
+var requireLine = regexp.MustCompile(`(?m)^\s+(\S+) v\S+( // indirect)?$`)
+
+func TestEveryModuleHasAReason(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range requireLine.FindAllStringSubmatch(string(text), -1) {
+		if m[2] != "" {
+			continue
+		}
+		seen[m[1]] = true
+		if modules[m[1]] == "" {
+			t.Errorf("module %s is required without a reason", m[1])
+		}
+	}
+	for name := range modules {
+		if !seen[name] {
+			t.Errorf("module %s has a reason and is not required", name)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// clientOf makes the request say who sent it and how: RemoteAddr (port 0 behind a proxy), URL.Scheme and Host. What
+// X-Forwarded-For, -Proto and -Host say counts only when the peer is a trusted proxy: anybody can send them.
+func clientOf(trusted []netip.Prefix, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Scheme = "http"
+		if r.TLS != nil {
+			r.URL.Scheme = "https"
+		}
+		if containsAddr(trusted, addrOf(r.RemoteAddr)) {
+			f := readForwarded(r.Header, trusted)
+			if f.client.IsValid() {
+				r.RemoteAddr = netip.AddrPortFrom(f.client, 0).String()
+			}
+			if f.scheme != "" {
+				r.URL.Scheme = f.scheme
+			}
+			if f.host != "" {
+				r.Host = f.host
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forwarded is what the proxies say about a request; what they do not say, or say wrongly, is zero.
+type forwarded struct {
+	client netip.Addr
+	scheme string
+	host   string
+}
+
+// readForwarded believes the headers from the right. Each proxy appends what it saw, so the rightmost address that is not a
+// trusted proxy's is the client; whatever stands left of it came from the client and may be a lie.
+func readForwarded(h http.Header, trusted []netip.Prefix) forwarded {
+	var f forwarded
+	hops := listOf(h, "X-Forwarded-For")
+	at := len(hops) // index of the hop that f.client comes from
+	for i, hop := range slices.Backward(hops) {
+		addr := addrOf(hop)
+		if !addr.IsValid() {
+			break
+		}
+		f.client, at = addr, i
+		if !containsAddr(trusted, addr) {
+			break
+		}
+	}
+	if s := strings.ToLower(seenAt(listOf(h, "X-Forwarded-Proto"), at, len(hops))); s == "http" || s == "https" {
+		f.scheme = s
+	}
+	if s := seenAt(listOf(h, "X-Forwarded-Host"), at, len(hops)); saneHost(s) {
+		f.host = s
+	}
+	return f
+}
+
+// seenAt returns the value that belongs to the client's hop. Proxies that append write one value for each hop; where the
+// numbers differ the rightmost value is the only one that a trusted proxy surely wrote.
+func seenAt(values []string, at, hops int) string {
+	switch {
+	case len(values) == 0:
+		return ""
+	case len(values) == hops && at < hops:
+		return values[at]
+	}
+	return values[len(values)-1]
+}
+
+// listOf returns the elements of a comma-separated header, over all its lines.
+func listOf(h http.Header, name string) []string {
+	var list []string
+	for _, line := range h.Values(name) {
+		for element := range strings.SplitSeq(line, ",") {
+			list = append(list, strings.TrimSpace(element))
+		}
+	}
+	return list
+}
+
+// addrOf reads "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" and "[2001:db8::1]:80"; the zero Addr is none.
+func addrOf(s string) netip.Addr {
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return ap.Addr().Unmap().WithZone("")
+	}
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		s, _ = strings.CutSuffix(inner, "]")
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return addr.Unmap().WithZone("")
+}
+
+func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// saneHost allows a host name or address with an optional port, and nothing that could change the meaning of a URL.
+func saneHost(s string) bool {
+	if s == "" || len(s) > 255 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_', c == ':', c == '[', c == ']':
+		default:
+			return false
+		}
+	}
+	return true
+}

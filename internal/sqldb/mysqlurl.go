@@ -1,0 +1,89 @@
+package sqldb
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// mysqlScheme begins the URL of a MySQL or MariaDB database.
+const mysqlScheme = "mysql://"
+
+const defaultMySQLPort = "3306"
+
+var databaseName = regexp.MustCompile(`^[0-9A-Za-z_$-]{1,64}$`)
+
+// parseMySQL reads Options.MySQL: mysql://user:password@host:port/name?tls=true, or a data source as the driver writes it. What
+// does not fit is refused in words that do not repeat the password.
+func parseMySQL(source string) (*mysql.Config, error) {
+	if !strings.HasPrefix(source, mysqlScheme) {
+		cfg, err := mysql.ParseDSN(source)
+		if err != nil {
+			return nil, errors.New("the data source is neither mysql://user:password@host:port/name nor one of the driver's")
+		}
+		return cfg, checkDatabase(cfg.DBName)
+	}
+	u, err := url.Parse(source)
+	if err != nil { // its text repeats the URL
+		return nil, errors.New("the database's URL is malformed: it is mysql://user:password@host:port/name, special characters in % form")
+	}
+	cfg := mysql.NewConfig()
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.Net, cfg.Addr = "tcp", address(u)
+	cfg.DBName = strings.TrimPrefix(u.Path, "/")
+	switch {
+	case cfg.User == "":
+		return nil, errors.New("the database's URL names no user")
+	case u.Hostname() == "":
+		return nil, errors.New("the database's URL names no host")
+	case u.Fragment != "":
+		return nil, errors.New("the database's URL has a #: special characters in % form")
+	}
+	if err := readParams(cfg, u.RawQuery); err != nil {
+		return nil, err
+	}
+	return cfg, checkDatabase(cfg.DBName)
+}
+
+func address(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = defaultMySQLPort
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+func checkDatabase(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the database's URL names no database: .../name")
+	case !databaseName.MatchString(name):
+		return fmt.Errorf("%q is no name of a database: 1 to 64 letters, digits, _, $ or -", name)
+	}
+	return nil
+}
+
+// readParams reads what may stand behind the question mark: tls=true (verified) or tls=skip-verify (encrypted, not verified).
+func readParams(cfg *mysql.Config, raw string) error {
+	params, err := url.ParseQuery(raw)
+	if err != nil {
+		return errors.New("what follows the ? of the database's URL is malformed")
+	}
+	for name, values := range params {
+		switch value := values[len(values)-1]; {
+		case name != "tls":
+			return fmt.Errorf("the database's URL has the parameter %q, and only tls is known", name)
+		case value != "true" && value != "skip-verify" && value != "false":
+			return fmt.Errorf("tls of the database's URL is %q: true, skip-verify or false", value)
+		default:
+			cfg.TLSConfig = value
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// maxSkew is how far the clocks of the server and of this process may be apart without a word: the queue corrects what is
+// more only where it can tell.
+const maxSkew = 5 * time.Second
+
+// Check asks the servers whether they can keep timers. An error refuses the start; notes are worth a line each in the log.
+func (q *Queue) Check(ctx context.Context) (notes []string, err error) {
+	var mu sync.Mutex
+	one := func(ctx context.Context, c *redis.Client, cluster bool) error {
+		lines, err := q.checkServer(ctx, c, cluster)
+		mu.Lock()
+		defer mu.Unlock()
+		notes = append(notes, lines...)
+		return err
+	}
+	switch c := q.client.(type) {
+	case *redis.ClusterClient:
+		err = c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c, true) })
+	case *redis.Client:
+		err = one(ctx, c, false)
+	default:
+		err = errors.New("redis: the client is of an unknown kind")
+	}
+	if err != nil {
+		return notes, err
+	}
+	return notes, q.announce(ctx, 0) // the layout
+}
+
+func (q *Queue) checkServer(ctx context.Context, c *redis.Client, cluster bool) ([]string, error) {
+	text, err := c.Info(ctx, "server", "memory", "persistence", "replication").Result()
+	if err != nil {
+		return nil, fmt.Errorf("redis %s: %w", c.Options().Addr, classify(err))
+	}
+	sent := q.opt.Now()
+	clock, err := c.Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("redis %s: %w", c.Options().Addr, classify(err))
+	}
+	s := server{addr: c.Options().Addr, info: parseInfo(text), skew: clock.Sub(sent.Add(q.opt.Now().Sub(sent) / 2))}
+	notes, err := s.judge(cluster)
+	if err == nil && q.opt.Sentinel != "" && c.ConfigGet(ctx, "min-replicas-to-write").Val()["min-replicas-to-write"] == "0" {
+		notes = append(notes, fmt.Sprintf("redis %s goes on alone when it is cut off from its replica, and what it acknowledges then is lost when the "+
+			"Sentinels have made another one the master; set min-replicas-to-write 1", s.addr))
+	}
+	return notes, err
+}
+
+// server is what a server says of itself.
+type server struct {
+	addr string
+	info map[string]string
+	skew time.Duration // its clock less ours
+}
+
+func parseInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}
+
+// judge returns what is worth saying of a server, and why it cannot be used.
+func (s *server) judge(cluster bool) (notes []string, err error) {
+	major, _, _ := strings.Cut(s.info["redis_version"], ".")
+	version, _ := strconv.Atoi(major)
+	mode := s.info["redis_mode"]
+	switch policy := s.info["maxmemory_policy"]; {
+	case version < 7:
+		return nil, fmt.Errorf("redis %s is version %s; timers need 7.0 or later", s.addr, s.info["redis_version"])
+	case policy != "noeviction":
+		return nil, fmt.Errorf("redis %s has maxmemory-policy %s, which drops timers when memory is short; set noeviction", s.addr, policy)
+	case mode == "cluster" && !cluster:
+		return nil, fmt.Errorf("redis %s is part of a cluster; add ?cluster=true to --redis", s.addr)
+	case mode != "cluster" && cluster:
+		return nil, fmt.Errorf("redis %s is not part of a cluster; remove ?cluster=true from --redis", s.addr)
+	case s.info["role"] == "slave":
+		return nil, fmt.Errorf("redis %s is a replica, which takes no writes; name the master, or the Sentinels with ?sentinel=NAME", s.addr)
+	}
+	if s.info["aof_enabled"] == "0" {
+		notes = append(notes, fmt.Sprintf("redis %s has no append-only file: after a restart all timers are armed again; set appendonly yes", s.addr))
+	}
+	if s.skew.Abs() > maxSkew {
+		notes = append(notes, fmt.Sprintf("redis %s: its clock is %v off this machine's", s.addr, s.skew.Round(time.Millisecond)))
+	}
+	return notes, nil
+}

@@ -1,0 +1,21 @@
+-- CANCEL: removes a timer whose gen is not greater; a lease of it is void (timer.Queue.Cancel).
+-- KEYS     as in the index
+-- ARGV[6]  id   ARGV[7]  gen
+-- returns  {epoch, now, stepped, -1, slices to declare, 0 if it is to be sent again}
+local v = redis.call('HGET', st, ARGV[6])
+if v then
+  local t = decode(v)
+  if t.gen <= tonumber(ARGV[7]) then
+    if t.leased then
+      unleased[1] = ARGV[6]
+    elseif have(slice(t)) then
+      into(dropped, slice(t), ARGV[6])
+    else
+      return {epoch, now, stepped, -1, needs, {0}}
+    end
+    gone[1] = ARGV[6]
+    mark()
+    commit()
+  end
+end
+return {epoch, now, stepped, -1, needs, {}}

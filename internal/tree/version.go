@@ -1,0 +1,99 @@
+package tree
+
+import (
+	"context"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb"
+)
+
+// Version is one content that a file has or had.
+type Version struct {
+	ID      drive.VersionID
+	Node    drive.NodeID
+	Blob    drive.BlobID
+	Size    drive.ByteSize
+	MTime   drive.Time
+	Mime    string
+	Created drive.Time
+	By      drive.UserID
+}
+
+const selectVersions = `SELECT id, node_id, blob_id, size, mtime, mime, created_at, created_by FROM versions `
+
+func scanVersion(v *Version, scan func(...any) error) error {
+	return scan(&v.ID, &v.Node, &v.Blob, &v.Size, &v.MTime, &v.Mime, &v.Created, &v.By)
+}
+
+// Versions returns up to limit versions of a file, the newest first, older than before (zero: from the newest).
+func (t *Tree) Versions(ctx context.Context, q sqldb.Querier, node drive.NodeID, before drive.VersionID, limit int) ([]Version, error) {
+	top := before.String()
+	if before.IsZero() {
+		top = "~" // sorts after every id
+	}
+	rows, err := q.Query(ctx, selectVersions+"WHERE node_id = ? AND id < ? ORDER BY id DESC LIMIT ?", node, top, limit)
+	return sqldb.Scan(rows, err, scanVersion)
+}
+
+// FindVersion returns a version of a file.
+func (t *Tree) FindVersion(ctx context.Context, q sqldb.Querier, node drive.NodeID, id drive.VersionID) (v Version, err error) {
+	err = scanVersion(&v, q.QueryRow(ctx, selectVersions+"WHERE id = ? AND node_id = ?", id, node).Scan)
+	return v, err
+}
+
+// AddVersion makes the content the current version of a live file, whatever it is called; of f's place nothing is used.
+func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Placed, error) {
+	dropped, err := t.addVersion(ctx, tx, &n, f)
+	return Placed{Node: n, Dropped: dropped}, err
+}
+
+func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
+	n.Version, n.Blob, n.Size, n.Mime, n.MTime = drive.NewID[drive.VersionID](), f.Blob, f.Size, f.Mime, f.MTime
+	if err := t.update(ctx, tx, n); err != nil {
+		return nil, err
+	}
+	if err := t.insertVersion(ctx, tx, *n, f.By); err != nil {
+		return nil, err
+	}
+	if err := t.opt.Arrived(ctx, tx, *n); err != nil {
+		return nil, err
+	}
+	return t.DropVersions(ctx, tx, n.ID, maxDropped)
+}
+
+func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error {
+	_, err := tx.Exec(ctx, `INSERT INTO versions (id, node_id, account_id, blob_id, size, mtime, mime, created_at, created_by)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, n.Version, n.ID, n.Account, n.Blob, n.Size, n.MTime, n.Mime, n.Updated, by.String())
+	return wrap(err, "insert version", n.Version)
+}
+
+// maxDropped bounds the versions that one transaction drops from a file: a replace after a long pause must not pay for
+// hundreds. The rest goes with the next replace or with ListOverfull.
+const maxDropped = 50
+
+// DropVersions deletes up to limit versions of a file, the oldest first, that are neither the current one, nor among the last
+// KeepVersions, nor younger than KeepVersionsFor. It is no change of the node.
+func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, limit int) ([]Version, error) {
+	rows, err := tx.Query(ctx, selectVersions+`WHERE node_id = ? AND created_at < ?
+		AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
+		AND id <> (SELECT version_id FROM nodes WHERE id = ?) ORDER BY id LIMIT ?`,
+		node, t.now().Add(-t.opt.KeepVersionsFor), node, t.opt.KeepVersions, node, limit)
+	old, err := sqldb.Scan(rows, err, scanVersion)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range old {
+		if _, err := tx.Exec(ctx, "DELETE FROM versions WHERE id = ?", v.ID); err != nil {
+			return nil, wrap(err, "delete version", v.ID)
+		}
+	}
+	return old, nil
+}
+
+// ListOverfull returns up to limit files, after the one given in order of id, that have more versions than are always kept and
+// one that is old enough to go.
+func (t *Tree) ListOverfull(ctx context.Context, q sqldb.Querier, after drive.NodeID, limit int) ([]Node, error) {
+	return t.queryNodes(ctx, q, `WHERE n.id IN (SELECT node_id FROM (SELECT node_id FROM versions WHERE node_id > ? GROUP BY node_id
+		HAVING COUNT(*) > ? AND MIN(created_at) < ? ORDER BY node_id LIMIT ?) AS overfull) ORDER BY n.id`,
+		after.String(), t.opt.KeepVersions, t.now().Add(-t.opt.KeepVersionsFor), limit)
+}

@@ -1,0 +1,32 @@
+// Package upload takes files in: begin, parts, park, resume, seal, reclaim, and the instant upload. Every protocol head stands
+// on Sessions.
+//
+// # Life of an upload
+//
+//	        begin: reserve declared            parts ...               complete
+//	(none) ─────────────────────────► active ─────────────────────────────────► sealing ──► done
+//	                                   │  ▲ └─ claim hits: done                   │
+//	          quiet for idle:          │  │ a part comes: reserve again           └─ digest wrong, name taken, parent gone:
+//	          reserved -= declared     ▼  │                                          active again, parts kept
+//	          unfinished += held      parked ──────────────────────────────────► sealing
+//	                                   │ quiet for abandon        from active or parked: cancelled, or too old
+//	                                   ▼
+//	                               reclaiming ──► gone: bytes deleted, unfinished -= held
+//
+// Every arrow is one compare-and-set on (id, state, gen) with gen+1 and one move in the ledger, in one transaction: see
+// change. Arrows may race, repeat, or stop anywhere; one wins and the others find nothing to do. The row's reserved and held
+// are the only amounts ever refunded, written by the transaction that charged them.
+//
+// # What lives in memory
+//
+// An active upload has a live: the parts that have arrived, the requests that write, what is outstanding. It is a cache of
+// the row and the journal, made by begin or by the first request after a restart, so that a part needs no database access
+// (P5). Losing it loses nothing.
+//
+// Where several instances share the staging, a live is a guess, and nothing is decided by it: see shared.go.
+//
+// Locks: a live's turn serialises changes of state within this process (correctness does not need it, the compare-and-set
+// decides; it saves failed attempts); a live's mu guards its fields and is never held over I/O.
+//
+// Invariants: Q1-Q5, P1-P5, B1-B3, T1-T3 of docs/invariants.md.
+package upload

@@ -1,0 +1,159 @@
+package webui
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"io/fs"
+	"net/http"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// asset is a file of the pages.
+type asset struct {
+	mime    string
+	forever bool // its name changes with its content
+	plain   func() (variant, error)
+	zipped  func() (variant, error) // smaller, or the same as plain
+}
+
+// variant is one form of a file.
+type variant struct {
+	body     []byte
+	tag      string // in quotes
+	encoding string // empty: as it is
+}
+
+// types are told here, and not by the machine, so that they are the same everywhere. What is zip is worth compressing.
+var types = map[string]struct {
+	mime string
+	zip  bool
+}{
+	".html": {"text/html; charset=utf-8", true}, ".js": {"text/javascript; charset=utf-8", true}, ".mjs": {"text/javascript; charset=utf-8", true},
+	".css": {"text/css; charset=utf-8", true}, ".json": {"application/json", true}, ".map": {"application/json", true},
+	".webmanifest": {"application/manifest+json", true}, ".svg": {"image/svg+xml", true}, ".txt": {"text/plain; charset=utf-8", true},
+	".wasm": {"application/wasm", true}, ".ico": {"image/x-icon", true}, ".ttf": {"font/ttf", true},
+	".png": {"image/png", false}, ".jpg": {"image/jpeg", false}, ".webp": {"image/webp", false}, ".gif": {"image/gif", false},
+	".woff": {"font/woff", false}, ".woff2": {"font/woff2", false},
+}
+
+func (u *UI) newAsset(name string) *asset {
+	kind, known := types[path.Ext(name)]
+	if !known {
+		kind.mime = "application/octet-stream"
+	}
+	a := &asset{mime: kind.mime, forever: strings.HasPrefix(name, hashed)}
+	a.plain = sync.OnceValues(func() (variant, error) { return u.read(name) })
+	a.zipped = a.plain
+	if kind.zip {
+		a.zipped = sync.OnceValues(func() (variant, error) { return compress(a.plain()) })
+	}
+	return a
+}
+
+func (u *UI) read(name string) (variant, error) {
+	body, err := fs.ReadFile(u.opt.Files, name)
+	if err != nil {
+		return variant{}, fmt.Errorf("read the page %s: %w", name, err)
+	}
+	if name == index {
+		body = withBase(body, u.opt.SubPath+"/")
+	}
+	sum := sha256.Sum256(body)
+	return variant{body: body, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}, nil
+}
+
+var baseTag = regexp.MustCompile(`<base [^>]*>`)
+
+// withBase makes all addresses of a page relative to the base URL. Those of files come after it, as HTML wants it.
+func withBase(page []byte, href string) []byte {
+	tag := []byte(`<base href="` + html.EscapeString(href) + `">`)
+	if at := baseTag.FindIndex(page); at != nil {
+		return bytes.Join([][]byte{page[:at[0]], page[at[1]:]}, tag)
+	}
+	return bytes.Replace(page, []byte("<head>"), append([]byte("<head>"), tag...), 1)
+}
+
+// smallest is from where on compression saves a packet.
+const smallest = 1024 // bytes
+
+func compress(v variant, err error) (variant, error) {
+	if err != nil || len(v.body) < smallest {
+		return v, err
+	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return v, err
+	}
+	if _, err := z.Write(v.body); err != nil {
+		return v, err
+	}
+	if err := z.Close(); err != nil || b.Len() >= len(v.body) {
+		return v, err
+	}
+	return variant{body: b.Bytes(), tag: strings.TrimSuffix(v.tag, `"`) + `-gz"`, encoding: "gzip"}, nil
+}
+
+// serve answers with the file. A Range is not looked at (RFC 9110 §14.2 allows it): the files are small.
+func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {
+	form := a.plain
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
+		form = a.zipped
+	}
+	v, err := form()
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("ETag", v.tag)
+	h.Add("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", "no-cache")
+	if a.forever {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable") // a year, the longest that RFC 9111 suggests
+	}
+	if knows(r.Header.Get("If-None-Match"), v.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	h.Set("Content-Type", a.mime)
+	h.Set("Content-Length", strconv.Itoa(len(v.body)))
+	if v.encoding != "" {
+		h.Set("Content-Encoding", v.encoding)
+	}
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(v.body) // fails only when the client is gone
+	}
+	return nil
+}
+
+// knows reports whether an If-None-Match names the tag, weakly compared (RFC 9110 §13.1.2). The tags of this package hold no commas.
+func knows(header, tag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// acceptsGzip reads an Accept-Encoding (RFC 9110 §12.5.3); a weight of nothing but zeros refuses.
+func acceptsGzip(header string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		coding, weight, weighed := strings.Cut(one, ";")
+		if !strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			continue
+		}
+		q, ok := strings.CutPrefix(strings.TrimSpace(weight), "q=")
+		return !weighed || !ok || strings.Trim(q, "0.") != ""
+	}
+	return false
+}

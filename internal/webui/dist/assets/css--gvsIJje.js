@@ -1,0 +1,1 @@
+import"./index-BTbZtNFp.js";import"./notify-B4kCG7wZ.js";

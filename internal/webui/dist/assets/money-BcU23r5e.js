@@ -1,0 +1,1 @@
+function e(e,t=``){if(e==null||e===``)return`–`;let n=String(e),r=/^(-?)(\d+)(\.\d+)?$/.exec(n),i=t?(r?.[3]??`.`).padEnd(3,`0`):r?.[3]??``,a=r?r[1]+r[2].replace(/\B(?=(\d{3})+$)/g,`,`)+i:n;return t?`${a} ${t}`:a}export{e as t};

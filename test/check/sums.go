@@ -1,0 +1,115 @@
+package main
+
+import "database/sql"
+
+// ledgers compares every ledger row with the sums that it stands for (Q1-Q3), and the sum with the total (Q4).
+func (c *checker) ledgers() error {
+	sums := map[string]map[string]int64{}
+	for invariant, query := range map[string]string{
+		"Q1": `SELECT account_id, SUM(size) FROM (SELECT account_id, size FROM versions UNION ALL SELECT account_id, charged FROM export_pins) held GROUP BY account_id`,
+		"Q2": `SELECT account_id, SUM(reserved) FROM uploads WHERE state IN ('active', 'sealing') GROUP BY account_id`,
+		"Q3": `SELECT account_id, SUM(held) FROM uploads WHERE state IN ('parked', 'reclaiming') GROUP BY account_id`,
+	} {
+		var err error
+		if sums[invariant], err = c.db.sums(query); err != nil {
+			return err
+		}
+	}
+	err := c.db.each(func(scan func(...any) error) error {
+		var account string
+		var total sql.NullInt64
+		var finished, unfinished, reserved int64
+		if err := scan(&account, &total, &finished, &unfinished, &reserved); err != nil {
+			return err
+		}
+		c.accounts++
+		for invariant, has := range map[string]int64{"Q1": finished, "Q2": reserved, "Q3": unfinished} {
+			if want := sums[invariant][account]; has != want {
+				c.found(invariant, "the ledger of account %s says %d, its rows sum up to %d", account, has, want)
+			}
+			delete(sums[invariant], account)
+		}
+		if sum := finished + unfinished + reserved; total.Valid && sum > total.Int64 {
+			c.found("Q4", "account %s has %d bytes of %d", account, sum, total.Int64)
+		}
+		return nil
+	}, `SELECT account_id, total, finished, unfinished, reserved FROM ledgers`)
+	if err != nil {
+		return err
+	}
+	for invariant, left := range sums {
+		for account, n := range left {
+			c.found(invariant, "account %s has %d bytes and no ledger", account, n)
+		}
+	}
+	return nil
+}
+
+// none reports one finding for each row that a query of one column gives.
+func (c *checker) none(invariant, text, query string) error {
+	return c.db.each(func(scan func(...any) error) error {
+		var subject string
+		err := scan(&subject)
+		if err == nil {
+			c.found(invariant, "%s %s", subject, text)
+		}
+		return err
+	}, query)
+}
+
+// tree checks that accounts, trees, nodes and versions fit together.
+func (c *checker) tree() error {
+	for _, rule := range []struct{ invariant, text, query string }{
+		{"Q1", "(account) has no ledger", `SELECT id FROM accounts WHERE id NOT IN (SELECT account_id FROM ledgers)`},
+		{"P3", "(file) has no current version of its own", `SELECT n.id FROM nodes n LEFT JOIN versions v ON v.id = n.version_id AND v.node_id = n.id
+			WHERE n.type = 'file' AND v.id IS NULL AND n.operation_id IS NULL`},
+		{"P3", "(folder) has a version", `SELECT id FROM nodes WHERE type = 'folder' AND version_id IS NOT NULL`},
+		{"Q1", "(version) belongs to a node of another account", `SELECT v.id FROM versions v JOIN nodes n ON n.id = v.node_id WHERE n.account_id <> v.account_id`},
+		{"P3", "(node) lies in another account's folder, or in a file", `SELECT n.id FROM nodes n JOIN nodes p ON p.id = n.parent_id
+			WHERE n.account_id <> p.account_id OR p.type <> 'folder'`},
+		{"P3", "(node) has a slot that does not fit its state", `SELECT id FROM nodes WHERE parent_id IS NOT NULL AND
+			slot <> CASE WHEN trashed_at > 0 THEN '/' || id ELSE name END`},
+		{"P3", "(account) has a tree whose number of nodes is wrong", `SELECT account_id FROM trees t WHERE node_count <>
+			(SELECT COUNT(*) FROM nodes n WHERE n.account_id = t.account_id AND n.parent_id IS NOT NULL)`},
+		{"P3", "(node) changed after the last change of its tree", `SELECT n.id FROM nodes n JOIN trees t USING (account_id) WHERE n.seq > t.seq`},
+		{"P3", "(tombstone's node) is still there", `SELECT node_id FROM tombstones WHERE node_id IN (SELECT id FROM nodes)`},
+	} {
+		if err := c.none(rule.invariant, rule.text, rule.query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// references checks that a blob has as many references as versions and exports name it, at least one (B2), and their size.
+func (c *checker) references() error {
+	for _, rule := range []struct{ invariant, text, query string }{
+		{"B2", "(blob) has references that do not match its versions", `SELECT b.id FROM blobs b
+			WHERE b.refs <> (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)
+			+ (SELECT COUNT(*) FROM export_pins x WHERE x.blob_id = b.id) OR b.refs < 1`},
+		{"P1", "(version) names no blob, or one of another size", `SELECT v.id FROM versions v LEFT JOIN blobs b ON b.id = v.blob_id
+			WHERE b.id IS NULL OR b.size <> v.size`},
+		{"X4", "(export) holds content that is not there, or of another size", `SELECT x.export_id FROM export_pins x LEFT JOIN blobs b ON b.id = x.blob_id
+			WHERE b.id IS NULL OR b.size <> x.size`},
+		{"X1", "(export) does not count what it has", `SELECT e.id FROM exports e WHERE state IN ('pending', 'running', 'aborted', 'sealed') AND
+			(collected <> (SELECT COUNT(*) FROM export_pins x WHERE x.export_id = e.id)
+			OR failed <> (SELECT COUNT(*) FROM export_errors x WHERE x.export_id = e.id))`},
+		{"X1", "(export) has an entry that has arrived and failed", `SELECT x.export_id FROM export_pins x JOIN export_errors y
+			ON y.export_id = x.export_id AND y.n = x.n`},
+		{"X5", "(export) has given everything back and holds something", `SELECT x.export_id FROM export_pins x LEFT JOIN exports e
+			ON e.id = x.export_id WHERE e.id IS NULL OR e.released_at > 0`},
+		{"K2", "(bundle) does not count what its records say", `SELECT b.id FROM bundles b WHERE state IN ('done', 'rejected') AND
+			(declared <> accepted + rejected + duplicates + conflicts OR
+			declared + surplus <> (SELECT COALESCE(SUM(counts), 0) FROM bundle_records r WHERE r.bundle_id = b.id) OR
+			accepted <> (SELECT COALESCE(SUM(counts), 0) FROM bundle_records r WHERE r.bundle_id = b.id AND r.outcome = 'accepted'))`},
+		{"K3", "(document) was accepted by no bundle, or by several", `SELECT d.id FROM documents d
+			WHERE 1 <> (SELECT COUNT(*) FROM bundle_records r WHERE r.document_id = d.id AND r.outcome = 'accepted')`},
+		{"B2", "(file) is released and in use", `SELECT file FROM released WHERE file IN (SELECT file FROM blobs)`},
+		{"B2", "(blob) was found damaged", `SELECT id FROM blobs WHERE damaged_at > 0`},
+	} {
+		if err := c.none(rule.invariant, rule.text, rule.query); err != nil {
+			return err
+		}
+	}
+	return nil
+}

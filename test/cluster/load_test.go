@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/test/history"
+	"smartdrive/test/process"
+)
+
+// load are clients at work through all instances that answer.
+type load struct {
+	t       *testing.T
+	seed    uint64
+	to      *balancer
+	actors  []*actor
+	abandon time.Duration // of the instances
+
+	turns   sync.RWMutex // held for reading while a client does one thing, for writing to end all
+	working sync.WaitGroup
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	failed  bool
+	count   map[string]int
+	slowest map[string]time.Duration // answer, by what was asked
+	touched map[string]int64         // Unix ms: when the last request was begun that brought bytes, by upload
+}
+
+// newLoad makes users with their clients.
+func newLoad(t *testing.T, to *balancer, n *node, seed uint64, clients int) *load {
+	t.Helper()
+	l := &load{t: t, seed: seed, to: to, abandon: abandon, count: map[string]int{}, slowest: map[string]time.Duration{}, touched: map[string]int64{}}
+	var tokens []string
+	for i, total := range []int64{300 * mib, 200 * mib} {
+		tokens = append(tokens, n.NewUser(t, fmt.Sprintf("user%d", i), total).Token)
+	}
+	for i := range clients {
+		l.actors = append(l.actors, &actor{
+			l: l, wire: newWire(to, tokens[i%len(tokens)]), name: fmt.Sprintf("c%d", i), rand: rand.New(rand.NewPCG(seed, uint64(i))),
+			files: map[string]*file{},
+		})
+	}
+	return l
+}
+
+func (l *load) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stop = cancel
+	l.t.Cleanup(l.abort)
+	for _, a := range l.actors {
+		l.working.Go(func() {
+			for ctx.Err() == nil && !l.broken() {
+				l.turns.RLock()
+				if ctx.Err() == nil {
+					a.turn(context.Background())
+				}
+				l.turns.RUnlock()
+			}
+		})
+	}
+}
+
+// end lets every client end its turn.
+func (l *load) end() {
+	l.turns.Lock()
+	l.stop()
+	l.turns.Unlock()
+	l.working.Wait()
+}
+
+// abort ends the clients of a test that has ended before them. What they meet from now on says nothing any more.
+func (l *load) abort() {
+	l.stop()
+	l.mu.Lock()
+	l.failed = true
+	l.mu.Unlock()
+	l.working.Wait()
+}
+
+// compare holds the instances to what the clients know.
+func (l *load) compare() {
+	l.t.Helper()
+	for _, a := range l.actors {
+		for _, at := range slices.Sorted(maps.Keys(a.files)) {
+			a.look(context.Background(), at)
+		}
+		for _, u := range slices.Clone(a.uploads) {
+			a.lookUpload(context.Background(), u)
+		}
+	}
+}
+
+func (l *load) broken() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// fail reports a broken promise. Only the first one is told: the others follow from it.
+func (l *load) fail(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed {
+		return
+	}
+	l.failed = true
+	l.t.Errorf("%s seed %d: %s", time.Now().UTC().Format("15:04:05.000"), l.seed, fmt.Sprintf(format, args...))
+}
+
+// note counts an answer.
+func (l *load) note(what string, r reply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count[what+map[result]string{done: "", refused: " refused", unsure: " unsure"}[r.result()]]++
+	if r.took > l.slowest[what] {
+		l.slowest[what] = r.took
+	}
+}
+
+func (l *load) touch(upload string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.touched[upload] = max(l.touched[upload], at.UnixMilli())
+}
+
+// early returns how much too early an upload is gone at a moment.
+func (l *load) early(upload string, ended int64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	quiet := time.Duration(ended-l.touched[upload]) * time.Millisecond
+	return max(0, l.abandon-quiet)
+}
+
+// done returns how many requests have succeeded.
+func (l *load) done() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for what, times := range l.count {
+		if !strings.Contains(what, " ") {
+			n += times
+		}
+	}
+	return n
+}
+
+// exercised waits until everything that the load is for has happened: before that it has shown nothing about it. It is asked while the
+// clients are at work.
+func (l *load) exercised() {
+	l.t.Helper()
+	process.Eventually(l.t, patience, "clients do everything", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, what := range []string{"put", "begin", "part", "complete", "cancel", "delete", "read", "replace"} {
+			if l.count[what] == 0 && !l.failed {
+				return fmt.Errorf("there was no %q", what)
+			}
+		}
+		return nil
+	})
+}
+
+func (l *load) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var words []string
+	for _, what := range slices.Sorted(maps.Keys(l.count)) {
+		words = append(words, fmt.Sprintf("%s %d", what, l.count[what]))
+	}
+	var slow []string
+	for _, what := range slices.Sorted(maps.Keys(l.slowest)) {
+		slow = append(slow, fmt.Sprintf("%s %s", what, l.slowest[what].Round(time.Millisecond)))
+	}
+	return strings.Join(words, ", ") + "; slowest: " + strings.Join(slow, ", ")
+}
+
+// file is what may be at a path: several contents after answers were lost, nil for nothing.
+type file struct{ possible []*history.Content }

@@ -1,0 +1,104 @@
+package rig
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"smartdrive/test/services"
+)
+
+// Link is the network before a component. Faults add up until Heal.
+type Link struct {
+	proxy *toxiproxy.Proxy
+	addr  string
+	cut   bool
+}
+
+// newLink takes an address. Nobody listens there before open.
+func newLink(t testing.TB) *Link {
+	t.Helper()
+	port, err := services.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Link{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+}
+
+func (l *Link) open(t testing.TB, to string) {
+	t.Helper()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	l.proxy = toxiproxy.NewProxy(server, to, l.addr, to)
+	if err := l.proxy.Start(); err != nil {
+		t.Fatalf("start the proxy before %s: %v", to, err)
+	}
+	t.Cleanup(l.proxy.Stop)
+}
+
+// Addr is where instances connect to.
+func (l *Link) Addr() string { return l.addr }
+
+// Cut ends all connections and refuses new ones.
+func (l *Link) Cut(testing.TB) {
+	l.proxy.Stop()
+	l.cut = true
+}
+
+// Delay holds everything back for a time in both directions.
+func (l *Link) Delay(t testing.TB, d time.Duration) {
+	t.Helper()
+	l.fault(t, "latency", "upstream", map[string]int64{"latency": d.Milliseconds()})
+	l.fault(t, "latency", "downstream", map[string]int64{"latency": d.Milliseconds()})
+}
+
+// Reset resets each connection, old or new, as soon as a request comes over it.
+func (l *Link) Reset(t testing.TB) {
+	t.Helper()
+	l.fault(t, "reset_peer", "upstream", map[string]int64{"timeout": 0})
+}
+
+// Silence is a half-open connection: nothing arrives in either direction and nobody is told. New connections are taken and are
+// as silent.
+func (l *Link) Silence(t testing.TB) {
+	t.Helper()
+	l.fault(t, "timeout", "upstream", map[string]int64{"timeout": 0})
+	l.LoseReplies(t)
+}
+
+// LoseReplies delivers what instances ask for and swallows all answers.
+func (l *Link) LoseReplies(t testing.TB) {
+	t.Helper()
+	l.fault(t, "timeout", "downstream", map[string]int64{"timeout": 0})
+}
+
+// Heal ends all faults. Connections that were silent are closed; those that were slow go on.
+func (l *Link) Heal(t testing.TB) {
+	t.Helper()
+	l.proxy.Toxics.ResetToxics(t.Context())
+	if !l.cut {
+		return
+	}
+	if err := l.proxy.Start(); err != nil {
+		t.Fatalf("heal the network: %v", err)
+	}
+	l.cut = false
+}
+
+func (l *Link) fault(t testing.TB, kind, stream string, attributes map[string]int64) {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"name": kind + "_" + stream, "type": kind, "stream": stream, "attributes": attributes,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.proxy.Toxics.AddToxicJson(bytes.NewReader(text)); err != nil {
+		t.Fatalf("break the network with %s: %v", kind, err)
+	}
+}

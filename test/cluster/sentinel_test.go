@@ -1,0 +1,78 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"smartdrive/test/cluster/rig"
+	"smartdrive/test/process"
+)
+
+// The master that Sentinels watch is killed under load, and its replica takes its place; then that one is killed too, when the first
+// has come back. What Redis acknowledged last is lost each time. Clients notice a pause: nothing that was acknowledged to them is
+// missing, no balance is wrong, no upload is given up early.
+func TestSentinelsReplaceTheMaster(t *testing.T) {
+	c := rig.New(t, rig.Options{NoKafka: true, RedisSentinel: true})
+	a, b := startNode(t, c, "a", ""), startNode(t, c, "b", "")
+	to := &balancer{}
+	to.add(a)
+	to.add(b)
+	l, p, j := newLoad(t, to, a, uint64(number(t, "SMARTDRIVE_CLUSTER_SEED", 11)), 4), newProbe(t, a), newJudge(t, c)
+	l.run()
+	master, replica := c.RedisNodes[0], c.RedisNodes[1]
+	for _, victim := range []*rig.Component{master, replica} {
+		l.goesOn(t, 50)
+		victim.Kill(t)
+		began := time.Now()
+		p.measure("the master", to)
+		t.Logf("everything works %s after the master was killed", time.Since(began).Round(time.Millisecond))
+		victim.Start(t) // the Sentinels make a replica of it
+		replicated(t, master, replica)
+	}
+	l.goesOn(t, 50)
+	l.exercised()
+	l.end()
+	t.Logf("%s", l)
+	t.Logf("recovery:\n%s", p.table())
+	if t.Failed() {
+		return
+	}
+	l.compare()
+	j.quiet(patience)
+	l.compare()
+	j.neverEarly(l)
+	j.judge(a, b)
+}
+
+// goesOn waits until more requests have succeeded.
+func (l *load) goesOn(t *testing.T, more int) {
+	t.Helper()
+	before := l.done()
+	process.Eventually(t, patience, "clients go on", func() error {
+		if n := l.done() - before; n < more && !l.broken() {
+			return fmt.Errorf("%d of %d requests have succeeded", n, more)
+		}
+		return nil
+	})
+}
+
+// replicated waits until one of two servers is the other's replica, and up to date.
+func replicated(t *testing.T, servers ...*rig.Component) {
+	t.Helper()
+	process.Eventually(t, patience, "one is the other's replica", func() error {
+		for _, one := range servers {
+			db := redis.NewClient(&redis.Options{Addr: one.Direct(), Protocol: 2, DisableIdentity: true})
+			info := db.Info(t.Context(), "replication").Val()
+			db.Close()
+			if strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up") {
+				return nil
+			}
+		}
+		return errors.New("neither is")
+	})
+}

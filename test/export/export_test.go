@@ -1,0 +1,258 @@
+package export
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/servicetest"
+	"smartdrive/test/process"
+)
+
+func TestMain(m *testing.M) { process.Main(m) }
+
+const (
+	password = "correct horse battery"
+	files    = 60
+	fileSize = 512 << 10
+)
+
+// desk is a person with a server and the command line.
+type desk struct {
+	t      *testing.T
+	binary string
+	home   string
+	listen string
+	server *process.Server
+	log    bytes.Buffer
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no SIGKILL on Windows")
+	}
+	d := &desk{t: t, binary: process.Binary(t), home: t.TempDir(), listen: "127.0.0.1:0"}
+	t.Cleanup(func() {
+		d.server.Kill()
+		if t.Failed() {
+			t.Log(d.log.String())
+		}
+	})
+	d.serve()
+	d.run(password, "login", "http://"+d.listen, "--user", "admin", "--password-stdin")
+	return d
+}
+
+func (d *desk) serve() {
+	d.t.Helper()
+	server, err := process.Start(process.Options{
+		Binary: d.binary, Data: filepath.Join(d.home, "data"), Listen: d.listen, Log: &d.log, Env: []string{"SMARTDRIVE_ADMIN_PASSWORD=" + password},
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.server = server
+	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	defer cancel()
+	url, err := server.Ready(ctx)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.listen = strings.TrimPrefix(url, "http://")
+}
+
+// run runs a command that must succeed and returns the first object that it printed.
+func (d *desk) run(stdin string, args ...string) (out map[string]any) {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), d.binary, append(args, "--json")...)
+	cmd.Dir, cmd.Stdin = d.home, strings.NewReader(stdin)
+	cmd.Env = append(process.Environ(), "HOME="+d.home, "XDG_CONFIG_HOME="+filepath.Join(d.home, "config"))
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
+	raw, err := cmd.Output()
+	if err != nil {
+		d.t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, raw, messages.String())
+	}
+	_ = json.NewDecoder(bytes.NewReader(raw)).Decode(&out) // some commands print nothing
+	return out
+}
+
+// token logs in past the command line.
+func (d *desk) token() string {
+	d.t.Helper()
+	body := strings.NewReader(`{"name":"admin","password":"` + password + `"}`)
+	got := d.call(http.MethodPost, "/sessions", "", body)
+	return got["token"].(string)
+}
+
+func (d *desk) call(method, path, token string, body io.Reader) (out map[string]any) {
+	d.t.Helper()
+	req, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.listen+"/api/v1"+path, body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode >= 300 {
+		d.t.Fatalf("%s %s: %d %v %v", method, path, resp.StatusCode, out, err)
+	}
+	return out
+}
+
+// fill puts files into a folder of the drive.
+func (d *desk) fill() map[string][]byte {
+	d.t.Helper()
+	all := map[string][]byte{}
+	in := filepath.Join(d.home, "docs")
+	for i := range files {
+		name := fmt.Sprintf("store%d/文件-%02d.pdf", i%3, i)
+		content := make([]byte, fileSize)
+		seed := rand.NewChaCha8([32]byte{byte(i)})
+		_, _ = seed.Read(content) // does not fail
+		at := filepath.Join(in, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			d.t.Fatal(err)
+		}
+		if err := os.WriteFile(at, content, 0o600); err != nil {
+			d.t.Fatal(err)
+		}
+		all["docs/"+name] = content
+	}
+	d.run("", "put", "-r", in, "/docs")
+	return all
+}
+
+// A download by curl goes on after the server was killed in the middle of it, and after another such kill by our own command.
+func TestADownloadGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	curl := servicetest.Tool(t, "curl")
+	d := newDesk(t)
+	want := d.fill()
+	x := d.run("", "export", "create", "/docs")
+	id := x["id"].(string)
+	d.run("", "export", "get", id, "whole.zip", "--wait")
+	whole := d.read("whole.zip")
+	link := d.call(http.MethodPost, "/exports/"+id+"/links", d.token(), strings.NewReader(`{"expires_in":3600}`))["url"].(string)
+
+	slow := exec.CommandContext(t.Context(), curl, "-sS", "--limit-rate", "8M", "-o", "part.zip", link)
+	slow.Dir = d.home
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	process.Eventually(t, time.Minute, "curl has some of it", func() error {
+		info, err := os.Stat(filepath.Join(d.home, "part.zip"))
+		if err == nil && info.Size() < 1<<20 {
+			err = fmt.Errorf("%d bytes", info.Size())
+		}
+		return err
+	})
+	d.server.Kill()
+	if err := slow.Wait(); err == nil {
+		t.Fatal("curl was done before the kill")
+	}
+	had := len(d.read("part.zip"))
+	d.serve()
+	rest := exec.CommandContext(t.Context(), curl, "-sS", "-C", "-", "-o", "part.zip", "-w", "%{size_download}", link)
+	rest.Dir = d.home
+	sent, err := rest.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.read("part.zip"); sha256.Sum256(got) != sha256.Sum256(whole) {
+		t.Errorf("after the kill it has %d bytes and another content than %d", len(got), len(whole))
+	}
+	if fmt.Sprint(len(whole)-had) != string(sent) {
+		t.Errorf("%s bytes were sent, and %d were missing", sent, len(whole)-had)
+	}
+	check(t, whole, want)
+	d.run("", "admin", "fsck", "--data", filepath.Join(d.home, "data"))
+}
+
+func (d *desk) read(name string) []byte {
+	d.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(d.home, name)) //nolint:gosec // of this test
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return raw
+}
+
+func check(t *testing.T, raw []byte, want map[string][]byte) {
+	t.Helper()
+	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(z.File) != len(want) {
+		t.Errorf("there are %d files of %d", len(z.File), len(want))
+	}
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil || !bytes.Equal(got, want[f.Name]) {
+			t.Errorf("%s is another file: %v", f.Name, err)
+		}
+	}
+}
+
+// A zip that is being written into the drive is there once, whenever the server is killed.
+func TestAZipIsWrittenIntoTheDriveOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	want := d.fill()
+	id := d.run("", "export", "create", "/docs")["id"].(string)
+	d.run("", "export", "get", id, "whole.zip", "--wait")
+	token := d.token()
+	d.call(http.MethodPost, "/exports/"+id+"/files", token, strings.NewReader(`{"folder":"root"}`))
+	job := func() map[string]any {
+		return d.call(http.MethodGet, "/exports/"+id+"/files", token, nil)["items"].([]any)[0].(map[string]any)
+	}
+	process.Eventually(t, time.Minute, "a part is in the drive", func() error {
+		if job()["sent"].(float64) == 0 {
+			return fmt.Errorf("%v", job())
+		}
+		return nil
+	})
+	d.server.Kill()
+	d.serve()
+	process.Eventually(t, 2*time.Minute, "the zip is in the drive", func() error { // the lease of the dead one ends first
+		if job()["state"] != "done" {
+			return fmt.Errorf("%v", job())
+		}
+		return nil
+	})
+	d.run("", "get", "/docs.zip", "copy.zip")
+	whole := d.read("whole.zip")
+	if sha256.Sum256(d.read("copy.zip")) != sha256.Sum256(whole) {
+		t.Error("what lies in the drive is another zip")
+	}
+	check(t, whole, want)
+	nodes := d.call(http.MethodGet, "/nodes/root/children", token, nil)["items"].([]any)
+	if len(nodes) != 2 {
+		t.Errorf("there are %d nodes in the root: %v", len(nodes), nodes)
+	}
+}

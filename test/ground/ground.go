@@ -1,0 +1,149 @@
+// Package ground gives tests of whole installations what these stand on: a database, Redis keys, topics and a prefix in a bucket of their
+// own on the services that the tests share, which are gone when the test has ended. It starts no installation.
+package ground
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // installations of tests have databases of their own
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/redis/go-redis/v9"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"smartdrive/internal/servicetest"
+)
+
+// Flags makes what an installation stands on from the services, for the time of the test, and returns the flags that name it: SQLite and
+// a directory where there are none. A test on a machine that lacks one is skipped, or fails where that one is required.
+func Flags(t testing.TB, of ...servicetest.Service) (flags []string) {
+	t.Helper()
+	name := servicetest.Unique()
+	flags = []string{"--namespace", name}
+	for _, s := range of {
+		at := servicetest.URL(t, s)
+		switch s { //nolint:exhaustive // of a Redis Cluster there is no use here
+		case servicetest.MySQL:
+			flags = append(flags, "--db", database(t, at, "ground_"+name))
+		case servicetest.Redis:
+			flags = append(flags, "--redis", at)
+			leaveNothing(t, func(ctx context.Context) error { return forgetKeys(ctx, at, name) })
+		case servicetest.Kafka:
+			flags = append(flags, "--kafka", at)
+			leaveNothing(t, func(ctx context.Context) error { return deleteTopics(ctx, at, name) })
+		case servicetest.S3:
+			u := parse(t, at)
+			bucket := strings.Trim(u.Path, "/")
+			u.Path += "/" + name
+			flags = append(flags, "--blobs", u.String())
+			leaveNothing(t, func(ctx context.Context) error { return deleteObjects(ctx, u, bucket, name+"/") })
+		}
+	}
+	return flags
+}
+
+// Cluster are the services of a full cluster.
+func Cluster() []servicetest.Service {
+	return []servicetest.Service{servicetest.MySQL, servicetest.Redis, servicetest.S3, servicetest.Kafka}
+}
+
+func parse(t testing.TB, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal("the URL of a service is none")
+	}
+	return u
+}
+
+// database makes a database and returns its URL.
+func database(t testing.TB, server, name string) string {
+	t.Helper()
+	u := parse(t, server)
+	secret, _ := u.User.Password()
+	db, err := sql.Open("mysql", u.User.Username()+":"+secret+"@tcp("+u.Host+")/")
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), "CREATE DATABASE "+name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaveNothing(t, func(ctx context.Context) error {
+		_, err := db.ExecContext(ctx, "DROP DATABASE "+name)
+		return errors.Join(err, db.Close())
+	})
+	u.Path = "/" + name
+	return u.String()
+}
+
+// leaveNothing takes away what a test has left on a service that others use, once its instances have stopped. Where it cannot, that is
+// no fault of what was tested.
+func leaveNothing(t testing.TB, remove func(ctx context.Context) error) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := remove(ctx); err != nil {
+			t.Log("something is left on a service:", err)
+		}
+	})
+}
+
+func forgetKeys(ctx context.Context, at, name string) error {
+	opt, err := redis.ParseURL(at)
+	if err != nil {
+		return err
+	}
+	c := redis.NewClient(opt)
+	defer c.Close()
+	keys := c.Scan(ctx, 0, "*"+name+"*", 10_000).Iterator()
+	for keys.Next(ctx) {
+		if err := c.Unlink(ctx, keys.Val()).Err(); err != nil {
+			return err
+		}
+	}
+	return keys.Err()
+}
+
+func deleteTopics(ctx context.Context, at, name string) error {
+	c, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(at, ",")...))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	admin := kadm.NewClient(c)
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		return err
+	}
+	own := slices.DeleteFunc(topics.Names(), func(topic string) bool { return !strings.HasPrefix(topic, name+".") })
+	_, err = admin.DeleteTopics(ctx, own...)
+	return err
+}
+
+func deleteObjects(ctx context.Context, at *url.URL, bucket, prefix string) error {
+	secret, _ := at.User.Password()
+	c, err := minio.New(at.Host, &minio.Options{
+		Creds: credentials.NewStaticV4(at.User.Username(), secret, ""), Secure: at.Query().Get("insecure") != "true", Region: "us-east-1",
+	})
+	if err != nil {
+		return err
+	}
+	for open := range c.ListIncompleteUploads(ctx, bucket, prefix, true) {
+		if open.Err != nil {
+			return open.Err
+		}
+		err = errors.Join(err, c.RemoveIncompleteUpload(ctx, bucket, open.Key))
+	}
+	for failed := range c.RemoveObjects(ctx, bucket, c.ListObjects(ctx, bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}), minio.RemoveObjectsOptions{}) {
+		err = errors.Join(err, failed.Err)
+	}
+	return err
+}

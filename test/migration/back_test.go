@@ -1,0 +1,126 @@
+package migration
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"smartdrive/internal/migrate"
+	"smartdrive/internal/servicetest"
+	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/test/process"
+)
+
+// A server is killed on each way back, while it leaves the old side, when it has, while that is dropped, and while it forgets the move.
+func TestKilledOnEachWayBackAndInTheLastPhase(t *testing.T) {
+	t.Parallel()
+	needSignals(t)
+	rounds := 1
+	if os.Getenv("SMARTDRIVE_SOAK") != "" {
+		rounds = 30
+	}
+	db, _ := sqldbtest.Empty(t)
+	name := "m" + servicetest.Unique()
+	contents, redis := bucket(t, name), redisAt(t, "3")
+	start := []string{"start", "--to-db", db, "--to-blobs", contents, "--to-redis", redis}
+
+	s := newSite(t, settings{data: filepath.Join(t.TempDir(), "old"), namespace: name})
+	people := s.people("ann", "bob")
+	for range rounds {
+		s.command(start...)
+		s.climb(people, 1, nil)
+		for phase := migrate.WriteNew; phase >= migrate.Fill; phase-- {
+			s.strike("rollback")
+			s.start()
+			s.goBack(phase - 1)
+			people.workFor(10)
+		}
+	}
+	s.command(start...)
+	s.climb(people, 1, nil)
+	s.verify()
+	s.waitForGate()
+	s.strike("finish")
+	if err := s.nodes[0].tryStart(); err == nil { // it had not left the old side yet
+		s.insist("finish")
+		people.workFor(10)
+		s.nodes[0].crash()
+	}
+	s.wantRefused()
+	s.restart("--db", db, "--redis", redis, "--blobs", contents)
+	people.workFor(10)
+	s.kill()
+	if st := s.status(); st.Phase != migrate.NewOnly {
+		t.Errorf("started again at phase %d", st.Phase)
+	}
+	s.command("drop-old", "--early")
+	people.workFor(10)
+	s.kill()
+	process.Eventually(t, time.Minute, "the old side is dropped", func() error {
+		if old := s.status().Old; old == nil || old.State != "dropped" {
+			return fmt.Errorf("%+v", old)
+		}
+		return nil
+	})
+	s.strike("drop")
+	s.start()
+	if st := s.status(); st.State == "running" {
+		s.command("drop")
+	}
+	people.workFor(10)
+	s.end(people)
+	s.check(land(t, db, contents))
+}
+
+// strikeWithin is about as long as the steps take.
+const strikeWithin = 80 * time.Millisecond
+
+// strike takes a step, and kills the first server at some moment of it. How far it has come then is anybody's guess.
+func (s *site) strike(step string) {
+	s.t.Helper()
+	answered := make(chan error, 1)
+	go func() {
+		status, raw, err := s.admin.sendTo(s.nodes[0], "POST", "/admin/migration/"+step, []byte("{}"), true)
+		if err == nil && status >= 300 {
+			err = fmt.Errorf("%d %s", status, raw)
+		}
+		answered <- err
+	}()
+	late := time.NewTimer(rand.N(strikeWithin))
+	defer late.Stop()
+	var err error
+	select {
+	case <-late.C:
+		s.nodes[0].crash()
+		err = <-answered
+	case err = <-answered:
+		s.nodes[0].crash()
+	}
+	if err != nil && !errors.Is(err, errCut) {
+		s.t.Logf("%s, before the server was killed: %v", step, err)
+	}
+	s.t.Logf("killed in %s: %t", step, errors.Is(err, errCut))
+}
+
+// goBack goes on with a way back, as often as it takes.
+func (s *site) goBack(to migrate.Phase) {
+	s.t.Helper()
+	process.Eventually(s.t, 2*time.Minute, fmt.Sprintf("back to phase %d", to), func() error {
+		st := s.status()
+		switch {
+		case st.State != "running":
+			if to > migrate.Freeze {
+				s.t.Fatalf("on the way back to phase %d nothing moves any more", to)
+			}
+			return nil
+		case st.Phase == to && to > migrate.Freeze:
+			return nil
+		}
+		out, _ := s.try("rollback") // where it went is looked at
+		return fmt.Errorf("from phase %d: %s", st.Phase, out)
+	})
+}

@@ -1,0 +1,72 @@
+// Package process runs the real binary for tests, as a person or a supervisor would: start, wait until it says that it is ready,
+// kill, stop. It ends only processes that it has started.
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+var built struct {
+	mu    sync.Mutex
+	dir   string
+	paths map[string]string
+}
+
+// Main runs the tests of a package and removes what Build has left. Call it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := os.RemoveAll(built.dir); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Build compiles a command of this module, as a static binary, once per test process, and returns its path.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	built.mu.Lock()
+	defer built.mu.Unlock()
+	if path := built.paths[pkg]; path != "" {
+		return path
+	}
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "smartdrive-test-") //nolint:usetesting // outlives this test: Main removes it
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.dir, built.paths = dir, map[string]string{}
+	}
+	path := filepath.Join(built.dir, filepath.Base(pkg))
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
+	cmd := exec.Command("go", "build", "-o", path, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+	built.paths[pkg] = path
+	return path
+}
+
+// Binary builds smartdrive itself.
+func Binary(t testing.TB) string {
+	t.Helper()
+	return Build(t, "smartdrive/cmd/smartdrive")
+}
+
+// Exit returns the exit code that a command's error tells of, 0 for nil.
+func Exit(err error) (int, error) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package services
+
+func hasAttributes(string) bool { return false }

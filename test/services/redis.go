@@ -1,0 +1,173 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// memory is redis-server with an append-only file that is synced once a second.
+type memory struct {
+	server  program
+	cluster bool    // a node of a cluster
+	of      *Server // the master of a replica
+}
+
+// Redis returns a single Redis with its directory.
+func (t *Tools) Redis(ctx context.Context, dir string, o Options) (*Server, error) {
+	server, err := t.redisServer(ctx)
+	return &Server{Dir: dir, Bound: o.Bound, kind: &memory{server: server}}, err
+}
+
+func (t *Tools) redisServer(ctx context.Context) (program, error) {
+	if path, ok := lookPath("redis-server"); ok {
+		p := program{path: path}
+		if p.atLeast(ctx, 7, 0, "--version") == nil {
+			return p, nil
+		}
+	}
+	root, err := t.debian(ctx, "redis", "redis-server", "redis-tools")
+	if err != nil {
+		return program{}, fmt.Errorf("redis-server: %w", err)
+	}
+	return unpacked(root, "usr/bin/redis-server")
+}
+
+func (m *memory) ports() int {
+	if m.cluster {
+		return 2 // clients, other nodes
+	}
+	return 1
+}
+
+func (m *memory) create(context.Context, *Server) error { return nil }
+
+func (m *memory) command(s *Server) (*exec.Cmd, error) {
+	args := []string{
+		"--port", s.port(0), "--bind", loopback, "--dir", s.path("data"), "--save", "",
+		"--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction",
+		"--enable-debug-command", "local", // DEBUG SLEEP, DEBUG SET-TIME and their like, for tests
+	}
+	if m.cluster {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-port", s.port(1), "--cluster-node-timeout", "5000")
+	}
+	if m.of != nil {
+		args = append(args, "--replicaof", loopback, m.of.port(0), "--repl-diskless-sync-delay", "0")
+	}
+	return m.server.command(args...), nil
+}
+
+func (m *memory) ready(ctx context.Context, s *Server) error {
+	db := client(s)
+	defer db.Close()
+	return db.Ping(ctx).Err()
+}
+
+func (m *memory) url(s *Server) string { return "redis://" + s.Addr() }
+
+func client(s *Server) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+}
+
+// Cluster is a Redis Cluster of three masters.
+type Cluster struct{ Nodes []*Server }
+
+// RedisCluster returns a cluster with the directories of its nodes below dir.
+func (t *Tools) RedisCluster(ctx context.Context, dir string, o Options) (*Cluster, error) {
+	server, err := t.redisServer(ctx)
+	c := &Cluster{}
+	for _, name := range []string{"1", "2", "3"} {
+		node := &Server{Dir: dir + "/" + name, Bound: o.Bound, kind: &memory{server: server, cluster: true}}
+		c.Nodes = append(c.Nodes, node)
+	}
+	return c, err
+}
+
+// Start starts the nodes that do not run, makes a cluster of them, and waits until it serves every key.
+func (c *Cluster) Start(ctx context.Context) error {
+	for _, node := range c.Nodes {
+		if _, err := node.Launch(ctx); err != nil {
+			return err
+		}
+	}
+	for i, node := range c.Nodes {
+		if err := node.Start(ctx); err != nil {
+			return err
+		}
+		if err := c.join(ctx, i); err != nil {
+			return fmt.Errorf("join the cluster: %w", err)
+		}
+	}
+	return c.Await(ctx)
+}
+
+const slots = 16384
+
+// join gives a node its share of the slots, unless it has one, and introduces it to the first.
+func (c *Cluster) join(ctx context.Context, i int) error {
+	db := client(c.Nodes[i])
+	defer db.Close()
+	known, err := db.ClusterNodes(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if !hasSlots(known) {
+		first, next := i*slots/len(c.Nodes), (i+1)*slots/len(c.Nodes)
+		if err := db.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
+			return err
+		}
+	}
+	if i == 0 {
+		return nil
+	}
+	return db.Do(ctx, "CLUSTER", "MEET", loopback, c.Nodes[0].port(0), c.Nodes[0].port(1)).Err()
+}
+
+// hasSlots reads CLUSTER NODES: the ninth word of the line of the node itself is its first range of slots.
+func hasSlots(nodes string) bool {
+	for line := range strings.Lines(nodes) {
+		if words := strings.Fields(line); len(words) > 2 && strings.Contains(words[2], "myself") {
+			return len(words) > 8
+		}
+	}
+	return false
+}
+
+// Await waits until every node knows that the cluster serves all keys.
+func (c *Cluster) Await(ctx context.Context) error {
+	for _, node := range c.Nodes {
+		db := client(node)
+		err := poll(ctx, func() (bool, error) {
+			info, err := db.ClusterInfo(ctx).Result()
+			return err == nil && strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(c.Nodes))), nil
+		})
+		db.Close()
+		if err != nil {
+			return fmt.Errorf("the cluster is not whole: %w", err)
+		}
+	}
+	return nil
+}
+
+// Stop stops all nodes.
+func (c *Cluster) Stop(ctx context.Context) error {
+	for _, node := range c.Nodes {
+		if err := node.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// URL is where clients find it, once it has been started.
+func (c *Cluster) URL() string {
+	addrs := make([]string, len(c.Nodes))
+	for i, node := range c.Nodes {
+		addrs[i] = node.Addr()
+	}
+	return "redis://" + strings.Join(addrs, ",")
+}

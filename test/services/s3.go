@@ -1,0 +1,140 @@
+package services
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// VersityVersion is the S3 gateway that is fetched.
+const VersityVersion = "v1.8.0"
+
+const (
+	s3Key    = "smartdrive" // and the secret
+	s3Bucket = "smartdrive"
+)
+
+// gateway is versitygw, an S3 server over a directory.
+type gateway struct{ server program }
+
+// S3 returns an S3 server with its directory.
+func (t *Tools) S3(ctx context.Context, dir string, o Options) (*Server, error) {
+	server, err := t.versity(ctx)
+	return &Server{Dir: dir, Bound: o.Bound, kind: &gateway{server}}, err
+}
+
+func (t *Tools) versity(ctx context.Context) (program, error) {
+	if path, ok := lookPath("versitygw"); ok {
+		return program{path: path}, nil
+	}
+	dir, err := t.fetched("versitygw-"+VersityVersion, func(dir string) error {
+		cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", "github.com/versity/versitygw/cmd/versitygw@"+VersityVersion)
+		cmd.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=")
+		_, err := output(cmd)
+		return err
+	})
+	if err != nil {
+		return program{}, fmt.Errorf("versitygw: %w", err)
+	}
+	return program{path: filepath.Join(dir, "versitygw")}, nil
+}
+
+func (g *gateway) ports() int { return 1 }
+
+// create makes the place for metadata, for file systems without extended attributes.
+func (g *gateway) create(_ context.Context, s *Server) error {
+	return os.MkdirAll(s.path("sidecar"), 0o700)
+}
+
+func (g *gateway) command(s *Server) (*exec.Cmd, error) {
+	if err := mendMultiparts(s.path("data"), s.path("sidecar")); err != nil {
+		return nil, err
+	}
+	args := []string{"--port", s.Addr(), "--quiet", "posix"}
+	if !hasAttributes(s.path("data")) {
+		args = append(args, "--sidecar", s.path("sidecar"))
+	}
+	cmd := g.server.command(append(args, s.path("data"))...)
+	cmd.Env = append(cmd.Env, "ROOT_ACCESS_KEY="+s3Key, "ROOT_SECRET_KEY="+s3Key)
+	return cmd, nil
+}
+
+// mendMultiparts takes back completions of multipart uploads that a kill has cut short. While versitygw 1.8 puts an object together, the
+// directory with the parts is called <upload>.<etag>.inprogress; it looks for none when it starts, and answers from then on that the
+// object is there, which it is not. Metadata, where it has a tree of its own, has the same layout as data.
+func mendMultiparts(data, metadata string) error {
+	for _, tree := range []string{data, metadata} {
+		stuck, err := filepath.Glob(filepath.Join(tree, s3Bucket, ".sgwtmp", "multipart", "*", "*.inprogress"))
+		if err != nil {
+			return err
+		}
+		for _, dir := range stuck {
+			uploads := filepath.Dir(dir)
+			there, err := hasObject(filepath.Join(data, s3Bucket), filepath.Base(uploads))
+			if err != nil {
+				return err
+			}
+			id, _, _ := strings.Cut(filepath.Base(dir), ".")
+			if there { // only the parts had still to be deleted
+				err = os.RemoveAll(dir)
+			} else {
+				err = os.Rename(dir, filepath.Join(uploads, id))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errFound = errors.New("found")
+
+// hasObject looks in the tree of a bucket for the object whose key has a SHA-256.
+func hasObject(bucket, sum string) (bool, error) {
+	err := filepath.WalkDir(bucket, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".sgwtmp":
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		key, err := filepath.Rel(bucket, path)
+		if err == nil && fmt.Sprintf("%x", sha256.Sum256([]byte(filepath.ToSlash(key)))) == sum {
+			err = errFound
+		}
+		return err
+	})
+	if errors.Is(err, errFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// ready makes the bucket, too.
+func (g *gateway) ready(ctx context.Context, s *Server) error {
+	c, err := minio.New(s.Addr(), &minio.Options{Creds: credentials.NewStaticV4(s3Key, s3Key, ""), Region: "us-east-1", MaxRetries: 1})
+	if err != nil {
+		return err
+	}
+	there, err := c.BucketExists(ctx, s3Bucket)
+	if err != nil || there {
+		return err
+	}
+	return c.MakeBucket(ctx, s3Bucket, minio.MakeBucketOptions{})
+}
+
+func (g *gateway) url(s *Server) string {
+	return "s3://" + s3Key + ":" + s3Key + "@" + s.Addr() + "/" + s3Bucket + "?insecure=true"
+}

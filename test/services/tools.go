@@ -1,0 +1,156 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Tools finds the programs of services. Open makes one.
+type Tools struct {
+	cache string
+	say   func(string) // nil: nothing is fetched
+}
+
+// Checkout is the directory with go.mod, here or above.
+func Checkout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("not inside the checkout")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Open returns tools that take programs from PATH or from the cache. With say, what is in neither is fetched, and say hears of it.
+//
+// The cache is SMARTDRIVE_SERVICES_CACHE, or else smartdrive-services in the user's cache directory, so that a fresh checkout
+// fetches nothing again, or else below the checkout, for users without a home.
+func Open(checkout string, say func(string)) *Tools {
+	cache := filepath.Join(checkout, ".services", "cache")
+	if dir := os.Getenv("SMARTDRIVE_SERVICES_CACHE"); dir != "" {
+		cache = dir
+	} else if home, err := os.UserCacheDir(); err == nil {
+		shared := filepath.Join(home, "smartdrive-services")
+		if os.MkdirAll(shared, 0o700) == nil {
+			cache = shared
+		}
+	}
+	return &Tools{cache: cache, say: say}
+}
+
+// A program is how to run something that is not where its packager thinks it is.
+type program struct {
+	path string
+	root string   // of the unpacked packages; empty for a program on PATH
+	env  []string // added to the environment
+}
+
+func (p program) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(p.path, args...) //nolint:noctx,gosec // services outlive who starts them; the path is what lookPath found
+	cmd.Env = append(os.Environ(), p.env...)
+	return cmd
+}
+
+// lookPath finds one of the names on PATH or where Debian keeps daemons, which is not on a user's PATH.
+func lookPath(names ...string) (string, bool) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, true
+		}
+		for _, dir := range []string{"/usr/sbin", "/usr/local/sbin"} {
+			if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return path, true
+			}
+		}
+	}
+	return "", false
+}
+
+var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
+
+// atLeast asks a program for its version ("8.0.36", "10.11", "17.0.2") and says whether it is new enough.
+func (p program) atLeast(ctx context.Context, major, minor int, flag string) error {
+	cmd := exec.CommandContext(ctx, p.path, flag) //nolint:gosec // see command
+	cmd.Env = append(os.Environ(), p.env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", p.path, flag, err)
+	}
+	found := versionNumber.FindStringSubmatch(string(out))
+	if found == nil {
+		return fmt.Errorf("%s %s says no version", p.path, flag)
+	}
+	a, _ := strconv.Atoi(found[1]) // digits
+	b, _ := strconv.Atoi(found[2])
+	if a < major || a == major && b < minor {
+		return fmt.Errorf("%s is %s, and %d.%d is needed", p.path, found[0], major, minor)
+	}
+	return nil
+}
+
+var errNotFetched = errors.New("not on PATH and not in the cache (\"make services\" fetches it)")
+
+// fetched returns a directory of the cache, which make fills the first time. It is complete or not there; of two processes that
+// want it one makes it.
+func (t *Tools) fetched(name string, fill func(dir string) error) (string, error) {
+	final := filepath.Join(t.cache, name)
+	if _, err := os.Stat(final); err == nil {
+		return final, nil
+	}
+	if t.say == nil {
+		return "", errNotFetched
+	}
+	if err := os.MkdirAll(t.cache, 0o700); err != nil {
+		return "", fmt.Errorf("make the cache: %w", err)
+	}
+	guard, err := os.OpenFile(final+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer guard.Close()
+	if err := waitLock(guard); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(final); err == nil {
+		return final, nil // another process was faster
+	}
+	t.say("fetch " + name)
+	return final, fillOnce(final, fill)
+}
+
+func fillOnce(final string, fill func(dir string) error) error {
+	partial := final + ".partial"
+	if err := os.RemoveAll(partial); err != nil {
+		return err
+	}
+	if err := os.Mkdir(partial, 0o700); err != nil {
+		return err
+	}
+	if err := fill(partial); err != nil {
+		return err
+	}
+	return os.Rename(partial, final)
+}
+
+// output runs a command that fetches something. Its error carries the last line of what the command said.
+func output(cmd *exec.Cmd) (string, error) {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[:min(len(cmd.Args), 3)], " "), err, lastLine(string(out)))
+	}
+	return string(out), nil
+}

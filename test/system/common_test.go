@@ -1,0 +1,27 @@
+package system_test
+
+import (
+	"os/exec"
+	"testing"
+
+	"smartdrive/test/history"
+	"smartdrive/test/process"
+	"smartdrive/test/system/rig"
+)
+
+// content is 1 MiB that is unlike that of every other number.
+func content(n int) history.Content { return history.Content{Seed: uint64(n), Size: rig.MiB} }
+
+// sound fails the test unless neither the independent checker nor fsck finds anything in the directory of a stopped server.
+func sound(t *testing.T, site *rig.Site, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), process.Build(t, "smartdrive/test/check"), append(args, site.Data)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("the directory is not sound: %v\n%s", err, out)
+	}
+	fsck := []string{"fsck", "--deep"}
+	for i := 0; i+1 < len(args); i += 2 {
+		fsck = append(fsck, "-"+args[i], args[i+1])
+	}
+	site.Admin(t, "", fsck...).OK(t)
+}

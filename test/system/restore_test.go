@@ -1,0 +1,116 @@
+package system_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"smartdrive/test/history"
+	"smartdrive/test/system/rig"
+)
+
+// holdsBytes reports whether a file with the content lies somewhere below a directory.
+func holdsBytes(t *testing.T, dir string, c history.Content) bool {
+	t.Helper()
+	want := hashed(c.Bytes(0, c.Size))
+	for _, sum := range listing(t, dir) {
+		if sum == want {
+			return true
+		}
+	}
+	return false
+}
+
+// The refusal of an old database names "admin restore". That accepts it, deletes nothing that the database cannot explain, and ends
+// once fsck has put that aside.
+func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
+	t.Parallel()
+	f := furnish(t)
+	old := rig.Dir(t)
+	copyDatabase(t, f.Data, old)
+	newer := history.Content{Seed: 10, Size: 12345}
+	s := f.Start(t)
+	u := f.upload.User.At(s)
+	u.Put(t, "/newer", newer)
+	id := u.Node(t, "/small")["id"].(string)
+	u.Do(t, http.MethodDelete, "/nodes/"+id+"?permanent=true", nil).Is(t, http.StatusNoContent) // its file waits for the grace
+	s.End(t)
+	f.Data = filepath.Join(rig.Dir(t), "data")
+	copyDatabase(t, old, f.Data)
+	f.refused(t, "admin restore")
+
+	f.Admin(t, "", "restore", "--blobs", f.blobs).OK(t)
+	s = f.Start(t)
+	u = u.At(s)
+	u.Holds(t, "/kept", kept)
+	u.Holds(t, "/small", history.Content{Seed: 8, Size: 100}) // deleted after the copy was made
+	u.Get(t, "/nodes?path=/newer").Problem(t, http.StatusNotFound, "not-found")
+	u.Get(t, "/uploads/"+f.upload.ID).Is(t, http.StatusGone, http.StatusNotFound) // open uploads are ended
+	if l := s.Ledger(t, "ann"); l.Finished != kept.Size+100 || l.Unfinished+l.Reserved != 0 {
+		t.Errorf("the ledger is %+v", l)
+	}
+	if !holdsBytes(t, f.blobs, newer) {
+		t.Fatal("what the database cannot explain was deleted")
+	}
+	u.Put(t, "/after", content(11)) // people go on working
+	if r := f.Admin(t, "", "fsck", "--repair", "--blobs", f.blobs); !strings.Contains(r.Out+r.Err, "12345 bytes") {
+		t.Errorf("fsck does not name it: %s", r)
+	}
+	f.Admin(t, "", "fsck", "--blobs", f.blobs).OK(t)
+	s.End(t)
+	if !holdsBytes(t, filepath.Join(f.blobs, "quarantine"), newer) {
+		t.Error("what the database cannot explain is not in the quarantine")
+	}
+	s = f.Start(t)
+	u = u.At(s)
+	u.Holds(t, "/kept", kept)
+	u.Holds(t, "/after", content(11))
+	f.Admin(t, "", "fsck", "--purge", "--blobs", f.blobs).OK(t)
+	s.End(t)
+	if holdsBytes(t, f.blobs, newer) {
+		t.Error("the quarantine was not purged")
+	}
+	sound(t, f.Site, "-blobs", f.blobs)
+}
+
+// A backup of a server that is running, put in place somewhere else, has every file of the moment.
+func TestABackupOfARunningServerIsRestored(t *testing.T) {
+	t.Parallel()
+	f := furnish(t)
+	s := f.Start(t)
+	u := f.upload.User.At(s)
+	to := filepath.Join(rig.Dir(t), "backup")
+	f.Admin(t, "", "backup", to, "--copy", "--blobs", f.blobs).OK(t)
+	u.Put(t, "/later", content(12))
+	again := f.Admin(t, "", "backup", to, "--copy", "--json", "--blobs", f.blobs).OK(t)
+	if strings.Contains(again.Out, `"copied":0`) {
+		t.Errorf("the second backup brings nothing: %s", again)
+	}
+	u.Put(t, "/too-late", content(13))
+	s.Kill()
+	for _, dir := range []string{f.Data, f.blobs} { // the disk is lost
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	site := rig.New(t)
+	site.Admin(t, "", "restore", to).OK(t)
+	if r := site.Admin(t, "", "restore", to); r.Code != 1 {
+		t.Errorf("a second restore over the first: %s", r)
+	}
+	s = site.Start(t)
+	u = u.At(s)
+	u.Holds(t, "/kept", kept)
+	u.Holds(t, "/later", content(12))
+	u.Get(t, "/nodes?path=/too-late").Problem(t, http.StatusNotFound, "not-found")
+	s.End(t)
+	site.Admin(t, "", "fsck", "--repair")
+	site.Admin(t, "", "fsck").OK(t)
+	s = site.Start(t)
+	u.At(s).Put(t, "/new", content(14))
+	s.End(t)
+	sound(t, site)
+}

@@ -1,0 +1,189 @@
+// Package rig holds what tests of the real binary have in common: an installation in a directory of its own, its servers, and users
+// who speak raw HTTP with them. It checks nothing by itself that a test does not ask for.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/test/process"
+)
+
+// Password is that of every user in a test.
+const Password = "correct horse battery"
+
+// Patience is how long a test waits for what should take well under a second; the machine may be busy.
+const Patience = 3 * time.Minute
+
+// Site is an installation: a directory and the settings of those who run it.
+type Site struct {
+	Data string
+	Args []string // more flags of every command that opens it
+	Env  []string
+}
+
+// New returns an installation that nobody has started yet. Its path is short, because the path of a socket must be.
+func New(t testing.TB, args ...string) *Site {
+	t.Helper()
+	return &Site{Data: filepath.Join(Dir(t), "data"), Args: args}
+}
+
+// Dir is t.TempDir with a short path.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sd-") //nolint:usetesting // its path would be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove the test's directory: %v", err)
+		}
+	})
+	return dir
+}
+
+// Server is a server of a site that is ready.
+type Server struct {
+	*process.Server
+	URL string
+	Log *Log
+}
+
+// Start starts a server and waits until it is ready. It is killed when the test ends.
+func (s *Site) Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return s.StartEnv(t, nil, args...)
+}
+
+// StartEnv is Start with more variables.
+func (s *Site) StartEnv(t testing.TB, env []string, args ...string) *Server {
+	t.Helper()
+	srv := s.Launch(t, env, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	var err error
+	if srv.URL, err = srv.Ready(ctx); err != nil {
+		t.Fatalf("%v\n%s", err, srv.Log)
+	}
+	return srv
+}
+
+// Launch starts a server and does not wait.
+func (s *Site) Launch(t testing.TB, env []string, args ...string) *Server {
+	t.Helper()
+	log := new(Log)
+	p, err := process.Start(process.Options{
+		Binary: process.Binary(t), Data: s.Data, Listen: "127.0.0.1:0", Args: append(slices.Clip(s.Args), args...),
+		Env: append(append([]string{"SMARTDRIVE_ADMIN_PASSWORD=" + Password}, s.Env...), env...), Log: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("the log of server %d:\n%s", p.PID(), log)
+		}
+	})
+	return &Server{Server: p, Log: log}
+}
+
+// End stops a server as a supervisor does; it must end well.
+func (s *Server) End(t testing.TB) {
+	t.Helper()
+	code, err := s.Stop(Patience)
+	if err != nil || code != 0 {
+		t.Fatalf("the server ended with %d, %v\n%s", code, err, s.Log)
+	}
+}
+
+// Refused starts a server that must end by itself with exit code 1, without the line on standard output, and say all the words.
+func (s *Site) Refused(t testing.TB, words ...string) {
+	t.Helper()
+	if r := s.Run(t, "", append([]string{"serve", "--listen", "127.0.0.1:0"}, s.Args...)...); r.Code != 1 || r.Out != "" {
+		t.Fatalf("serve: %s; expected is a refusal with exit code 1", r)
+	} else {
+		r.Says(t, words...)
+	}
+}
+
+// Admin runs "smartdrive admin" on the installation, with input on standard input.
+func (s *Site) Admin(t testing.TB, input string, args ...string) Result {
+	t.Helper()
+	return s.Run(t, input, append([]string{"admin"}, args...)...)
+}
+
+// Run runs the binary with --data and waits for its end.
+func (s *Site) Run(t testing.TB, input string, args ...string) Result {
+	t.Helper()
+	binary := process.Binary(t) // building it does not count
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, append(args, "--data", s.Data)...)
+	var out, errs bytes.Buffer
+	cmd.Env = append(process.Environ(), s.Env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs
+	code, err := process.Exit(cmd.Run())
+	if err != nil {
+		t.Fatalf("run %v: %v", args, err)
+	}
+	return Result{code, out.String(), errs.String()}
+}
+
+// Result is how a command ended.
+type Result struct {
+	Code     int
+	Out, Err string
+}
+
+func (r Result) String() string {
+	return fmt.Sprintf("exit code %d\nstdout: %s\nstderr: %s", r.Code, r.Out, r.Err)
+}
+
+// OK fails the test unless the command ended well.
+func (r Result) OK(t testing.TB) Result {
+	t.Helper()
+	if r.Code != 0 {
+		t.Fatal(r)
+	}
+	return r
+}
+
+// Says fails the test unless all the words stand on standard error.
+func (r Result) Says(t testing.TB, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(r.Err, w) {
+			t.Errorf("%q is not said: %s", w, r)
+		}
+	}
+}
+
+// Log is what a server has written; it may be read while the server writes.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

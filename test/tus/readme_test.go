@@ -1,0 +1,112 @@
+package tus
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// readmes are the READMEs with the headings of the section.
+var readmes = map[string]string{
+	"README.md": "## Use it with Uppy / tus-js-client / curl\n", "README.zh-CN.md": "## 配合 Uppy / tus-js-client / curl 使用\n",
+}
+
+var block = regexp.MustCompile("(?s)```(console|js)\n(.*?)```")
+
+// snippets are the blocks of the README's section, in order: curl, tus-js-client, Uppy. The server that they speak of is d.
+func (d *drive) snippets(of string) []string {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", of))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), readmes[of])
+	mine, _, _ := strings.Cut(rest, "\n## ")
+	blocks := block.FindAllStringSubmatch(mine, -1)
+	if !found || len(blocks) != 3 {
+		d.t.Fatalf("%s: the section has %d blocks", of, len(blocks))
+	}
+	var all []string
+	for _, b := range blocks {
+		all = append(all, strings.ReplaceAll(b[2], "http://127.0.0.1:8320", d.url))
+	}
+	return all
+}
+
+// What the README tells people to type works.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	for of := range readmes {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			d := newDrive(t, "--cors-origins", "*")
+			snippets := d.snippets(of)
+			dir := t.TempDir()
+			t.Run("curl", func(t *testing.T) {
+				needs(t, "curl", "curl")
+				d.typed(t, dir, snippets[0])
+				video, err := os.ReadFile(filepath.Join(dir, "video.mp4"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.holds("/video.mp4", video)
+			})
+			t.Run("tus-js-client", func(t *testing.T) {
+				video := noise(3*mib, 70)
+				must(t, os.WriteFile(filepath.Join(dir, "video.mp4"), video, 0o600))
+				modules, err := filepath.Abs("node_modules")
+				must(t, err)
+				must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
+				must(t, os.WriteFile(filepath.Join(dir, "snippet.mjs"), []byte(snippets[1]), 0o600))
+				cmd := exec.CommandContext(t.Context(), node(t), "snippet.mjs")
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "TOKEN="+d.token)
+				if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "done") {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				d.holds("/films/video.mp4", video)
+			})
+			t.Run("Uppy", func(t *testing.T) {
+				chromium(t)
+				script := filepath.Join(dir, "page.mjs")
+				must(t, os.WriteFile(script, []byte("const token = new URLSearchParams(location.search).get('token')\n"+snippets[2]+`
+globalThis.upload = async () => {
+  uppy.addFile({ name: 'uppy.txt', data: new File(['hello'], 'uppy.txt') })
+  const { successful, failed } = await uppy.upload()
+  return { successful: successful.map((f) => f.uploadURL), failed: failed.map((f) => f.error) }
+}`), 0o600))
+				if u := d.uppy(script, map[string]any{"token": d.token}); len(u.Successful) != 1 || len(u.Failed) != 0 {
+					t.Errorf("Uppy says %+v", u)
+				}
+				d.holds("/uppy.txt", []byte("hello"))
+			})
+		})
+	}
+}
+
+// typed runs the lines of a console block in a shell that ends at the first failure.
+func (d *drive) typed(t *testing.T, dir, console string) {
+	t.Helper()
+	lines := []string{"set -euo pipefail"}
+	for line := range strings.Lines(console) {
+		if typed, ok := strings.CutPrefix(line, "$ "); ok {
+			lines = append(lines, strings.TrimSpace(typed))
+		} else if n := len(lines) - 1; strings.HasSuffix(lines[n], "\\") { // it goes on
+			lines[n] = strings.TrimSuffix(lines[n], "\\") + strings.TrimSpace(line)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", strings.Join(lines, "\n"))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PASSWORD="+password)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, strings.Join(lines, "\n"), out)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,25 @@
+// The user: login, preferences, password, tokens; and search.
+import { call, listAll, type Page, type Query } from "./client";
+import type { Me, Node, OpenUpload, Preferences, Session, Token } from "./types";
+
+export const logIn = (name: string, password: string) => call("POST", "/sessions", { body: { name, password, cookie: true } });
+export const logOut = () => call("DELETE", "/sessions/current");
+export const me = () => call<Me>("GET", "/me");
+export const preferences = () => call<Preferences>("GET", "/me/preferences");
+export const savePreferences = (p: Preferences) => call("PUT", "/me/preferences", { body: p });
+export const changePassword = (current: string, password: string) =>
+  call("PUT", "/me/password", { body: { current, password } });
+
+export const sessions = () => listAll<Session>("/sessions");
+export const endSession = (id: string) => call("DELETE", `/sessions/${id}`);
+export const tokens = () => listAll<Token>("/tokens");
+export const createToken = (name: string, scopes: string[], expires_in?: number) =>
+  call<{ id: string; token: string }>("POST", "/tokens", { body: { name, scopes, expires_in } });
+export const deleteToken = (id: string) => call("DELETE", `/tokens/${id}`);
+
+export const openUploads = () => listAll<OpenUpload>("/uploads");
+export const openUpload = (id: string) => call<OpenUpload>("GET", `/uploads/${id}`);
+export const cancelUpload = (id: string) => call("DELETE", `/uploads/${id}`);
+
+export const search = (query: Query, cursor?: string | null, signal?: AbortSignal) =>
+  call<Page<Node>>("GET", "/search", { query: { limit: 200, ...query, cursor }, signal });

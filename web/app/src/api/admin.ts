@@ -1,0 +1,21 @@
+// What only administrators may.
+import { call, listAll } from "./client";
+import type { Finding, Ledger, Letter, OwnedUpload, Status, Timer, User } from "./types";
+
+export const users = () => listAll<User>("/admin/users");
+export const createUser = (u: { name: string; password: string; admin: boolean; total?: number | null }) =>
+  call<User>("POST", "/admin/users", { body: u, once: true });
+export const changeUser = (id: string, u: { password?: string; state?: "active" | "disabled"; total?: number | null }) =>
+  call<User>("PATCH", `/admin/users/${id}`, { body: u });
+export const deleteUser = (id: string) => call("DELETE", `/admin/users/${id}`);
+export const ledger = (id: string) => call<Ledger>("GET", `/admin/users/${id}/ledger`);
+
+export const allUploads = () => listAll<OwnedUpload>("/admin/uploads");
+export const resetUploads = (account_id: string | null) => call<{ reset: number }>("POST", "/admin/uploads/reset", { body: { account_id } });
+
+export const status = () => call<Status>("GET", "/admin/status");
+export const findings = () => listAll<Finding>("/admin/findings", {}, 1000);
+export const letters = () => listAll<Letter>("/admin/dead-letters", {}, 1000);
+export const replayLetter = (id: string) => call("POST", `/admin/dead-letters/${id}/replay`);
+export const forgetLetter = (id: string) => call("DELETE", `/admin/dead-letters/${id}`);
+export const timer = (key: string) => call<Timer>("GET", `/admin/timers/${key.split("/").map(encodeURIComponent).join("/")}`);

@@ -1,0 +1,59 @@
+// The tree: what is in a folder, and what is done with it.
+import { apiURL, call, callWithResponse, isProblem, Problem, type Page } from "./client";
+import type { Node, Operation, Version } from "./types";
+
+export type Conflict = "fail" | "rename" | "replace";
+
+export const nodeAt = (path: string, signal?: AbortSignal) => call<Node>("GET", "/nodes", { query: { path }, signal });
+export const nodeOf = (id: string, signal?: AbortSignal) => call<Node>("GET", `/nodes/${id}`, { signal });
+
+export const childrenPage = (id: string, cursor?: string | null, signal?: AbortSignal) =>
+  call<Page<Node>>("GET", `/nodes/${id}/children`, { query: { limit: 1000, cursor }, signal });
+
+export const makeFolder = (parent: string, name: string) =>
+  call<Node>("POST", "/nodes", { body: { type: "folder", parent, name }, once: true });
+
+export const rename = (node: Node, name: string) => call<Node>("PATCH", `/nodes/${node.id}`, { body: { name } });
+
+export const move = (id: string, parent: string, conflict: Conflict = "fail") =>
+  call<Node>("PATCH", `/nodes/${id}`, { body: { parent, conflict } });
+
+export const copy = (id: string, parent: string, conflict: Conflict = "fail") =>
+  finish("POST", `/nodes/${id}/copy`, { body: { parent, conflict }, once: true });
+
+export const trash = (id: string) => finish("DELETE", `/nodes/${id}`);
+export const destroy = (id: string) => finish("DELETE", `/nodes/${id}`, { query: { permanent: true } });
+export const restore = (id: string, parent?: string) =>
+  call<Node>("POST", `/nodes/${id}/restore`, { body: parent ? { parent } : {} });
+export const trashPage = (cursor?: string | null) => call<Page<Node>>("GET", "/trash", { query: { limit: 1000, cursor } });
+export const emptyTrash = () => finish("DELETE", "/trash");
+
+export const versions = (id: string) => call<Page<Version>>("GET", `/nodes/${id}/versions`, { query: { limit: 200 } });
+export const restoreVersion = (id: string, version: string) =>
+  call<Node>("POST", `/nodes/${id}/versions/${version}/restore`, { once: true });
+
+export function contentURL(id: string, how: { inline?: boolean; version?: string } = {}): string {
+  return apiURL(`/nodes/${id}/content`, { inline: how.inline ? true : undefined, version: how.version });
+}
+
+export const thumbnailURL = (node: Node, size: 256 | 512) => apiURL(`/nodes/${node.id}/thumbnail`, { size, rev: node.rev });
+
+/** Calls what may go on as an operation, and waits for its end. */
+async function finish(method: string, path: string, c: Parameters<typeof callWithResponse>[2] = {}): Promise<void> {
+  const { value, response } = await callWithResponse<Operation | Node | undefined>(method, path, c);
+  if (response.status === 202 && value) await operationEnd((value as Operation).id);
+}
+
+const pollEvery = 500; // ms
+
+async function operationEnd(id: string): Promise<void> {
+  for (;;) {
+    const op = await call<Operation>("GET", `/operations/${id}`).catch((error: unknown) => {
+      if (isProblem(error, "not-found")) return undefined;
+      throw error;
+    });
+    if (!op || op.state === "done") return;
+    if (op.state === "failed") throw new Problem(500, op.error, "", op.error);
+    await new Promise((resolve) => setTimeout(resolve, pollEvery));
+  }
+}

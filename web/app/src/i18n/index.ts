@@ -1,0 +1,57 @@
+import { createI18n } from "vue-i18n";
+import { shallowRef } from "vue";
+import type { Language as ElementLocale } from "element-plus/es/locale";
+import { speak } from "@/api/client";
+import type { Messages } from "./en";
+import type { WorkMessages } from "./en-work";
+
+export type Language = "en" | "zh-CN";
+export const languages: { value: Language; label: string }[] = [
+  { value: "zh-CN", label: "简体中文" },
+  { value: "en", label: "English" },
+];
+
+export const i18n = createI18n<[Messages & WorkMessages], Language, false>({
+  legacy: false,
+  locale: "en",
+  fallbackLocale: "en",
+  missingWarn: false,
+  fallbackWarn: false,
+  messages: {} as Record<Language, Messages & WorkMessages>,
+});
+
+/** The texts of Element Plus in the language of the page. */
+export const elementLocale = shallowRef<ElementLocale>();
+
+const loaders: Record<Language, () => Promise<[Messages, ElementLocale]>> = {
+  en: async () => [(await import("./en")).default, (await import("element-plus/es/locale/lang/en")).default],
+  "zh-CN": async () => [(await import("./zh-CN")).default, (await import("element-plus/es/locale/lang/zh-cn")).default],
+};
+const workLoaders: Record<Language, () => Promise<{ default: WorkMessages }>> = {
+  en: () => import("./en-work"),
+  "zh-CN": () => import("./zh-CN-work"),
+};
+let work = false;
+
+/** Loads a language and turns the page to it. */
+export async function loadMessages(language: Language): Promise<void> {
+  const [[messages, element], more] = await Promise.all([loaders[language](), work ? workLoaders[language]() : undefined]);
+  i18n.global.mergeLocaleMessage(language, { ...messages, ...more?.default });
+  i18n.global.locale.value = language;
+  elementLocale.value = element;
+  document.documentElement.lang = language;
+  speak(language);
+}
+
+/** Loads the texts of the pages of documents and of administrators too, in this language and in those that are turned to later. */
+export async function loadWorkMessages(): Promise<void> {
+  if (work) return;
+  work = true; // at once: a language that is turned to meanwhile brings its own
+  const language = i18n.global.locale.value;
+  try {
+    i18n.global.mergeLocaleMessage(language, (await workLoaders[language]()).default);
+  } catch (error) {
+    work = false;
+    throw error;
+  }
+}

@@ -1,0 +1,58 @@
+// Texts of the pages of documents and of administrators. They are not loaded with the first page.
+import type { WorkMessages } from "./en-work";
+
+const messages: WorkMessages = {
+  users: {
+    intro: "每个用户都有自己的账户。", add: "添加用户", name: "用户名", password: "密码", generate: "生成密码", quota: "空间配额", quotaHint: "例如 10 GB；留空为服务器默认值；∞ 为不限", admin: "管理员", state: "状态", states: { active: "正常", disabled: "已停用" }, finished: "已完成", unfinished: "未完成", reserved: "预留",
+    of: "共 {total}", unlimited: "不限", disable: "停用", enable: "启用", edit: "修改 {name}", delete: "删除用户", deleteTitle: "删除 {name}？", deleteText: "该用户立即无法登录，数据在 30 天后清除。", added: "已添加 {name}。", addedText: "请把以下信息告诉 {name}：", saved: "已保存。", newPassword: "新密码（留空则不变）", deleted: "已删除 {name}。", ledger: "计入的字节：已完成的文件、未完成上传已保留的部分、进行中上传的预留。", filter: "按用户名筛选",
+  },
+  uploads: { intro: "所有账户未完成的上传，按时间先后排列。", user: "用户", held: "占用", reserved: "预留", last: "最近活动", reset: "全部取消", resetTitle: "取消全部未完成的上传？", resetText: "所有用户已上传的部分都将删除。仅供维护使用。", resetDone: "已取消 {n} 个上传。", none: "没有未完成的上传。", resetOne: "取消该用户的全部上传" },
+  system: {
+    status: "状态", mode: "模式", modes: { embedded: "单进程", single: "单实例加数据库", "cluster-without-kafka": "集群（无 Kafka）", cluster: "集群" }, installation: "安装标识", instances: "实例", host: "主机", version: "版本", roles: "角色", since: "启动", seen: "最近可见", alive: "在线", silent: "无响应", leases: "只由一个实例执行", lease: "任务", generation: "实例",
+    timers: "定时器", kind: "种类", minute: "一分钟内", hour: "一小时内", day: "一天内", later: "更晚", running: "执行中", consumers: "事件消费者", consumer: "消费者", topic: "主题", behind: "落后", waiting: "等待", unsent: "{n} 个事件等待发送到消息系统，最早的已等待 {age}。", failing: "暂时无法查询：{what}", findings: "审计发现", noFindings: "审计没有发现问题。", invariant: "不变式", subject: "对象", expected: "应为", found: "实为", when: "时间", repaired: "已修复", open: "未修复",
+    letters: "死信", noLetters: "没有死信：所有事件都已处理。", replay: "重放", replayed: "已重新投递。", forget: "丢弃", forgetTitle: "丢弃这个事件？", forgetText: "它将不再被处理。", failures: "失败次数", event: "事件", noTimers: "没有等待中的定时器。", timerId: "所监视对象的编号，例如上传编号", lookUp: "查询", noTimer: "没有这个定时器。", due: "到期", armed: "开始", lastActive: "最近活动", indexed: "下次检查", attempts: "失败次数", noConsumers: "事件在进程内处理。", none: "–",
+  },
+  docs: {
+    tab: "单据", intro: "通过 /intake 下的数据包收到的发票和其他单据。", q: "号码或名称", month: "月份", source: "来源", state: "状态", any: "全部", more: "更多条件", sellerId: "销售方识别号", buyerId: "购买方识别号", min: "金额不低于", max: "金额不高于", currency: "币种", show: "查询", all: "显示全部",
+    states: { accepted: "已接收", conflict: "有冲突" }, empty: "没有单据", emptyText: "数据包处理完成后，单据会显示在这里。", emptyNarrow: "没有符合条件的单据。", faulty: "无法显示", bundle: "所属数据包", inConflict: "收到了这张单据的另一个版本，需要人工决定以哪个为准。", compare: "对比",
+    types: { t380: "发票", t381: "贷记单（红字）", t384: "更正发票", t386: "预付款发票", t389: "自开票", t326: "部分发票", t875: "工程进度发票", t876: "工程进度结算发票", t877: "工程最终发票" },
+    parties: { seller: "销售方", buyer: "购买方" }, fields: { date: "开票日期", due: "付款期限", tax_point: "纳税日期", buyer_reference: "购买方参考号", purchase_order: "订单", contract: "合同" }, lines: "明细", line: { name: "项目", quantity: "数量", price: "单价", rate: "税率", net: "金额" },
+    totals: { lines: "明细合计", allowances: "折扣", charges: "附加费", net: "不含税金额", tax: "税额", gross: "价税合计", prepaid: "已付", rounding: "舍入", payable: "应付" }, files: "文件", noFiles: "文件已不存在。", itsPdf: "PDF 版式文件", itsFile: "原始文件", history: "历史", events: { accepted: "已接收", conflict: "收到另一个版本", duplicate: "再次收到，内容相同", "kept-old": "已裁定：保留先收到的", "kept-new": "已裁定：改用后收到的" }, data: "全部数据",
+  },
+  conflicts: {
+    tab: "冲突", intro: "号码和日期相同、内容却不同的单据。", empty: "没有冲突", emptyText: "没有等待裁定的单据。", text: "两者的来源、销售方、号码和日期都相同。保留的一份生效，另一份仍在原始文件中。", differs: "{n} 个字段不同", field: "字段", old: "先收到的", new: "后收到的",
+    keep: { old: "保留先收到的", new: "改用后收到的" }, sure: "确定以这一份为准？", sureText: { old: "单据 {number} 保持不变。", new: "单据 {number} 将替换为后收到的版本。" }, settled: "已裁定。",
+  },
+  bundles: {
+    tab: "数据包", intro: "数据包声明的每一张单据都有去向。", faulty: "无法显示", empty: "没有数据包", emptyText: "“smartdrive agent”等程序会把数据包发送到 /intake 下的文件夹。", states: { sealed: "等待处理", running: "处理中", done: "已完成", rejected: "已拒收" }, outcomes: { accepted: "已接收", rejected: "已拒收", duplicate: "重复", conflict: "冲突" },
+    declared: "声明 {n} 张", members: "{n} 个文件", documents: "{n} 张单据", id: "编号", sealed: "封包时间", ended: "完成时间", attempts: "处理次数", memberList: "文件", records: "单据", noRecords: "没有。", nth: "第 {n} 张", retry: "重新处理", retried: "已重新处理。",
+    surplus: "另有 {n} 张未声明的单据，均未接收。",
+    reasons: {
+      gone: "文件夹或其中的 meta.json 已被删除", "wrong-place": "meta.json 属于其他数据包或来源", "members-missing": "缺少文件", "members-differ": "文件与声明的不一致", damaged: "文件已损坏", failed: "多次处理失败",
+      invalid: "单据不符合规则", "no-key": "缺少开票方、号码或日期", absent: "已声明但不存在", surplus: "存在但未声明", unsupported: "不支持该格式", "known-conflict": "此前已裁定以哪个版本为准",
+      "filtered-type": "该来源不接收这种类型", "filtered-date": "日期不在该来源的接收范围内", "filtered-seller": "该来源不接收这个销售方", "filtered-buyer": "该来源不接收这个购买方", "filtered-amount": "金额不在该来源的接收范围内",
+      malformed: "文件不完整或结构不正确", refused: "含有发票不需要、攻击者常用的内容", limit: "超过可接收的大小或层数", "bad-value": "日期或数字无效",
+    },
+  },
+  sources: {
+    tab: "来源", intro: "谁在发送单据，以及接收其中哪些。其余的会被拒收并计数。", empty: "没有来源", emptyText: "来源是 /intake 下的一个文件夹。收到第一个数据包或设置第一条规则后，会显示在这里。", every: "接收全部单据。", add: "添加来源", name: "文件夹名称", nameHint: "例如 supplier-7", title: "“{name}”接收哪些单据", from: "开票日期从", to: "到", types: "类型", typesHint: "UNTDID 1001 代码，例如 380 和 381", sellers: "销售方识别号", buyers: "购买方识别号", idsHint: "每行一个：增值税号或税号", min: "价税合计从", max: "到",
+    hint: "留空即不限制。规则对此后处理的数据包生效。", saved: "已保存。", forget: "接收全部", forgetTitle: "接收“{name}”的全部单据？", forgetText: "其规则将被清除，已有的数据包和单据不变。", forgotten: "此后接收全部单据。", listed: { types: "类型 {list}", sellers: "销售方 {list}", buyers: "购买方 {list}" }, days: "开票日期 {from} 至 {to}", amount: "价税合计 {min} 至 {max}", open: "…", others: "{list} 等，另有 {n} 个",
+  },
+  migration: {
+    intro: "在使用中把系统迁移到其他数据库和存储。最后一个阶段之前都可以退回。", phases: "阶段", old: "旧", new: "新", names: { p0: "准备", p1: "填充", p2: "双写", p3: "读新", p4: "以新为主", p5: "只用新" },
+    write: { u0: "–", u1: "后写", u2: "写" }, read: { u0: "–", u1: "读", u2: "读" },
+    texts: { p0: "冻结结构，检查还缺什么。", p1: "复制已有的数据。", p2: "每次修改都写入两边。", p3: "越来越多的账户从新的一边读取。", p4: "先写新的一边。", p5: "旧的一边保留，只读。" },
+    begin: "开始迁移", beginText: "填写数据库的新位置、内容的新位置，或两者都填。试查不会改变任何东西。", toDB: "新数据库", toBlobs: "内容的新位置", toRedis: "新位置的上传日志所用的 Redis", look: "只试查", start: "开始", startTitle: "开始迁移？", startText: "立即开始填充，暂时不会从新的一边读取。", started: "已开始。", report: "{tables} 张表共 {rows} 行，填充约需 {time}。", holds: "满足", holdsNot: "不满足",
+    lag: "落后的修改", mismatches: "不一致", checksum: "全量比对", eta: "剩余时间", pause: "写入最长停顿", deferred: "事后补写", readsNew: "读新 / 退回读旧", noChecksum: "尚未进行", comparing: "进行中", equal: "一致", unequal: "不一致", rows: "数据行", blobs: "内容", paused: "已暂停：填充和比对停下，修改照常写到该写的地方。",
+    gate: "进入第 {n} 阶段的条件", gateEnd: "结束的条件", share: "{n} % 的账户读新", epoch: "纪元", ours: "主方", theirs: "另一方", waits: "等待原因", asked: "已执行。",
+    explain: "说明原因", explainTitle: "为什么无关紧要？", explainText: "对 {subject} 的说明会连同你的名字一起保存，此后不再计入条件。", explainedBy: "{who} 的说明", equalLater: "后来的比对一致。",
+    paceRows: "每秒行数", paceBytes: "每秒字节数", paceNone: "不限", paceSet: "设置上限",
+    oldSide: "旧的一边", oldStates: { kept: "只读，保留至 {when}。", dropping: "正在清除。", dropped: "已清除。" }, oldRemoved: "已删除 {n} 份内容，{size}。", oldKept: "保留了 {n} 份内容，因为新位置没有：{worst}",
+    dropOld: "清除旧的一边", dropOldTitle: "清除旧的一边？", dropOldText: "删除其数据行和内容，新位置没有的会保留。此操作无法撤回。", dropOldEarly: "原定保留至 {when}。现在就删除其数据行和内容，新位置没有的会保留。此操作无法撤回。",
+    do: { advance: "进入下一阶段", finish: "结束迁移", drop: "清除迁移记录", verify: "全量比对", resume: "继续", pause: "暂停", rollback: "退回一个阶段" },
+    ask: { advance: "进入第 {to} 阶段？", rollback: "退回第 {to} 阶段？", finish: "结束迁移？", drop: "清除迁移记录？", giveUp: "放弃迁移？" }, askText: { advance: "从第 {from} 阶段进入第 {to} 阶段，写入可能短暂等待。", rollback: "从第 {from} 阶段退回第 {to} 阶段，已确认的写入不会丢失。", finish: "离开旧的一边，它从此拒绝任何修改，之后无法退回。", drop: "清除迁移的账目。请在所有实例都已用新配置启动之后进行。", giveUp: "清空已写到新的一边的数据，旧的一边保持不变。" },
+    gates: { "contents-waiting": "没有等待复制的内容", kept: "已保留到约定的时间", "old-rows": "旧的数据行可以清除", "old-contents": "旧的内容可以清除", target: "另一方就是已填充的那一个", contents: "内容已全部复制", uploads: "没有会被中断的上传", mode: "迁移后的配置可以启动", "one instance": "只有一个实例在运行", switch: "没有正在进行的切换", lag: "没有落后的修改", checksum: "最近的全量比对一致", mismatches: "没有未解释的不一致", instances: "所有实例都在本阶段的纪元", fill: "数据行已全部填充" },
+  },
+};
+
+export default messages;

@@ -1,0 +1,132 @@
+// The uploader's list, made visible to Vue.
+import { Uploader, type ConflictAnswer, type ConflictQuestion, type ItemView, type Summary, type UploaderOptions } from "@smartdrive/upload";
+import { computed, ref, shallowRef } from "vue";
+import { baseURL } from "@/api/client";
+import { fail } from "@/components/notify";
+import { i18n } from "@/i18n";
+import { finalKinds } from "./state";
+
+export type Act = "pause" | "resume" | "retry" | "cancel" | "remove";
+
+/** How often what is shown follows what is: a thousand small files change in a second. */
+const showEvery = 80; // ms
+
+export interface Watch {
+  finished?: (item: ItemView) => void;
+  idle?: () => void;
+}
+
+export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "onConflict">, watch: Watch = {}) {
+  const items = shallowRef<readonly ItemView[]>([]);
+  const total = shallowRef<Summary>();
+  const shown = ref(false);
+  const folded = ref(false);
+  const question = shallowRef<ConflictQuestion>();
+  const unfinished = computed(() => items.value.filter((i) => !finalKinds.has(i.state.kind)).length);
+  let answer: ((a: ConflictAnswer) => void) | undefined;
+  let made: Uploader | undefined;
+  let timer = 0;
+
+  /** The items are live objects: a new list tells that they changed. */
+  function changed(): void {
+    timer ||= window.setTimeout(() => {
+      timer = 0;
+      items.value = made?.items ?? [];
+      total.value = made?.summary();
+    }, showEvery);
+  }
+
+  function uploader(): Uploader {
+    if (made) return made;
+    made = new Uploader({
+      ...options,
+      base: new URL("api/v1", baseURL).href,
+      language: i18n.global.locale.value,
+      onConflict: (q) =>
+        new Promise<ConflictAnswer>((resolve) => {
+          question.value = q;
+          answer = resolve;
+        }),
+    });
+    made.on("added", changed);
+    made.on("removed", changed);
+    made.on("progress", changed);
+    made.on("state", ({ item }) => {
+      changed();
+      if (item.state.kind === "done" || item.state.kind === "instant") watch.finished?.(item);
+    });
+    made.on("idle", () => {
+      changed();
+      watch.idle?.();
+    });
+    addEventListener("beforeunload", (e) => {
+      if (items.value.some((i) => ["sending", "waiting", "hashing", "verifying"].includes(i.state.kind))) e.preventDefault();
+    });
+    return made;
+  }
+
+  function respond(a: ConflictAnswer): void {
+    question.value = undefined;
+    answer?.(a);
+  }
+
+  function open(): void {
+    shown.value = true;
+    folded.value = false;
+  }
+
+  function addFiles(files: Iterable<File>, folder: string): void {
+    if (uploader().addFiles(files, { folder }).length > 0) open();
+  }
+
+  /** Must be called within the drop event. */
+  function addDrop(what: DataTransfer, folder: string): void {
+    open();
+    uploader().addDrop(what, { folder }).catch(fail);
+  }
+
+  /** Lets the user choose files, or a folder. */
+  function choose(how: { folder?: boolean; many?: boolean }, take: (files: File[]) => void): void {
+    const input = document.createElement("input");
+    input.type = "file";
+    input.multiple = how.many ?? true;
+    input.webkitdirectory = how.folder ?? false;
+    input.className = "sd-offscreen";
+    input.tabIndex = -1;
+    input.setAttribute("aria-hidden", "true");
+    document.body.append(input);
+    input.addEventListener("change", () => {
+      take([...(input.files ?? [])]);
+      input.remove();
+    });
+    input.addEventListener("cancel", () => input.remove());
+    input.click();
+  }
+  const pick = (folder: string, whole: boolean) => choose({ folder: whole }, (files) => addFiles(files, folder));
+
+  function act(how: Act, id: string): void {
+    const item = uploader().get(id);
+    if (how === "resume" && item?.state.kind === "parked") return void goOn(id, item.state.needs);
+    Promise.resolve(uploader()[how](id)).catch(fail);
+    changed();
+  }
+
+  /** A parked item goes on with its file: the remembered one, or one that is picked again. */
+  async function goOn(id: string, needs: "file" | "permission"): Promise<void> {
+    if (needs === "permission" && (await uploader().permit(id))) return;
+    choose({ many: false }, ([file]) => file && uploader().provide(id, file));
+  }
+
+  const all = (how: "pause" | "resume" | "retry") => void Promise.resolve(uploader()[how]()).catch(fail);
+  const clear = () => uploader().clear();
+
+  /** Finds what an earlier visit left open. It is shown by its headline: nobody has asked for it now. */
+  async function restore(): Promise<void> {
+    if ((await uploader().restore()).length === 0) return;
+    if (!shown.value && matchMedia("(max-width: 640px)").matches) return; // it would lie over the list; the button on top has the number
+    folded.value = !shown.value;
+    shown.value = true;
+  }
+
+  return { items, total, shown, folded, question, unfinished, respond, addFiles, addDrop, pick, act, all, clear, restore };
+}

@@ -1,0 +1,201 @@
+// What people do with more than one click: files sent through a file request, versions, drag to move, zips, a timer looked up.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { api, launch, logIn, openPage, shoot, startServer, tokenOf } from "./harness.mjs";
+import { png, unzip } from "./samples.mjs";
+
+let server, browser, token, call, put;
+before(async () => {
+  server = await startServer();
+  browser = await launch();
+  token = await tokenOf(server, "admin", server.password);
+  call = (...args) => api(server, token, ...args);
+  put = (path, body) => call("PUT", `/files/${path.split("/").map(encodeURIComponent).join("/")}?parents=true`, body);
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const node = (path) => call("GET", `/nodes?path=${encodeURIComponent(path)}`);
+const entry = (page, name) => page.locator("[data-entry]", { hasText: name });
+
+/** A page of the administrator's, and what it complains of. */
+async function enter(path) {
+  const opened = await openPage(browser, server, {});
+  await logIn(opened.page, server, "admin", server.password);
+  if (path) await opened.page.goto(server.url + path);
+  return opened;
+}
+
+async function bytesOf(download) {
+  const parts = [];
+  for await (const part of await (await download).createReadStream()) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+/** Answers the next file chooser. */
+async function choose(page, open, files) {
+  const chooser = page.waitForEvent("filechooser");
+  await open();
+  await (await chooser).setFiles(files.map(([name, text]) => ({ name, mimeType: "text/plain", buffer: Buffer.from(text) })));
+}
+
+test("a file request: sent, seen, changed, closed", { timeout: 600_000 }, async () => {
+  await call("POST", "/nodes", { type: "folder", path: "/homework" });
+  const owner = await enter("/files");
+  const { page } = owner;
+  await entry(page, "homework").click({ button: "right" });
+  await page.getByRole("menuitem", { name: "Request files" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Title").fill("Essays");
+  await dialog.getByRole("button", { name: "Create link" }).click();
+  const link = await dialog.getByLabel("Link", { exact: true }).inputValue();
+
+  const sender = await openPage(browser, server, { width: 360 });
+  await sender.page.goto(link);
+  await sender.page.getByLabel("Your name").fill("Ann");
+  await choose(sender.page, () => sender.page.getByRole("button", { name: "Choose files" }).click(), [["essay.txt", "my essay"], ["notes.txt", "my notes"]]);
+  await sender.page.getByText("Everything has arrived").waitFor();
+  await shoot(sender.page, "flow-collect-sent");
+  const other = await openPage(browser, server, {}); // another sender, with a name that is taken
+  await other.page.goto(link);
+  await choose(other.page, () => other.page.getByRole("button", { name: "Choose files" }).click(), [["essay.txt", "another essay"]]);
+  await other.page.getByText("Everything has arrived").waitFor();
+  assert.equal(await other.page.getByText("notes.txt").count(), 0, "senders see each other's files");
+  const names = (await call("GET", `/nodes/${(await node("/homework")).id}/children`)).items.map((n) => n.name).sort();
+  assert.deepEqual(names, ["essay (2).txt", "essay.txt", "notes.txt"]);
+
+  await page.goto(`${server.url}/collects`);
+  await page.getByText("Who has sent what").click();
+  await page.getByText("Ann ·").first().waitFor();
+  await shoot(page, "flow-collect-seen");
+  await page.getByRole("button", { name: "Change" }).click();
+  await dialog.getByLabel("Title").fill("Essays, until Friday");
+  await dialog.getByLabel("Each file at most").fill("2 KB");
+  await shoot(page, "flow-collect-change");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Essays, until Friday").waitFor();
+  const [changed] = (await call("GET", "/collects")).items;
+  assert.equal(changed.max_file, 2048);
+  assert.equal(changed.max_bytes, 1 << 30, "a limit that was not touched");
+  assert.notEqual(changed.expires_at, null, "an end that was not touched");
+  await sender.page.reload();
+  await sender.page.getByRole("heading", { name: "Essays, until Friday" }).waitFor();
+  await choose(sender.page, () => sender.page.getByRole("button", { name: /files/ }).first().click(), [["long.txt", "x".repeat(4000)]]);
+  await sender.page.getByText("long.txt").waitFor();
+  await sender.page.getByText(/4000 bytes were sent/).waitFor();
+
+  await page.getByRole("button", { name: "Delete" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("heading", { name: "No file requests" }).waitFor();
+  await sender.page.reload();
+  await sender.page.getByRole("heading", { name: "This file request is closed" }).waitFor();
+  for (const one of [owner, sender, other]) {
+    assert.deepEqual(one.complaints, []);
+    await one.context.close();
+  }
+});
+
+test("versions: a file is replaced, and an older one comes back", { timeout: 600_000 }, async () => {
+  await put("plan.txt", "the first plan");
+  const { page, context, complaints } = await enter();
+  await choose(page, async () => {
+    await page.locator("[role=toolbar]").getByRole("button", { name: "Upload", exact: true }).click();
+    await page.getByRole("menuitem", { name: "Upload files" }).click();
+  }, [["plan.txt", "the second, longer plan"]]);
+  await page.getByRole("button", { name: "Replace" }).click();
+  await page.getByText("1 file uploaded").waitFor();
+  await entry(page, "plan.txt").click({ button: "right" });
+  await page.getByRole("menuitem", { name: "Details" }).click();
+  await page.getByRole("tab", { name: "Versions" }).click();
+  const versions = page.getByRole("tabpanel", { name: "Versions" }).locator("li");
+  await versions.nth(1).waitFor();
+  assert.equal(await versions.count(), 2);
+  const old = page.waitForEvent("download");
+  await versions.nth(1).getByRole("link", { name: "Download" }).or(versions.nth(1).getByRole("button", { name: "Download" })).click();
+  assert.equal(String(await bytesOf(old)), "the first plan");
+  await versions.nth(1).getByRole("button", { name: "Restore" }).click();
+  await versions.nth(2).waitFor();
+  await shoot(page, "flow-versions");
+  const { id, size } = await node("/plan.txt");
+  assert.equal(size, "the first plan".length);
+  assert.equal((await call("GET", `/nodes/${id}/versions`)).items.length, 3);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test("files are dragged into a folder, and onto the way back", { timeout: 600_000 }, async () => {
+  for (const path of ["move/a.txt", "move/b.txt", "move/keep.txt", "move/into/old.txt"]) await put(path, path);
+  const { page, context, complaints } = await enter("/files/move");
+  await entry(page, "a.txt").locator("input[type=checkbox]").click();
+  await entry(page, "b.txt").locator("input[type=checkbox]").click();
+  await entry(page, "a.txt").dragTo(entry(page, "into"));
+  await page.getByText("2 moved to “into”.").waitFor();
+  await entry(page, "a.txt").waitFor({ state: "detached" });
+  const names = async (path) => (await call("GET", `/nodes/${(await node(path)).id}/children`)).items.map((n) => n.name).sort();
+  assert.deepEqual(await names("/move/into"), ["a.txt", "b.txt", "old.txt"]);
+  await page.goto(`${server.url}/files/move/into`);
+  await entry(page, "old.txt").dragTo(page.getByRole("navigation", { name: "Path" }).getByText("move", { exact: true }));
+  await entry(page, "old.txt").waitFor({ state: "detached" });
+  assert.deepEqual(await names("/move"), ["into", "keep.txt", "old.txt"]);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test("zips: of a choice in the drive, and of a share", { timeout: 600_000 }, async () => {
+  await put("zips/one.txt", "one");
+  await put("zips/图片/two.txt", "two");
+  await put("zips/图片/红.png", png(400, 300));
+  await put("zips/left.txt", "left");
+  const { page, context, complaints } = await enter("/files/zips");
+  await entry(page, "one.txt").locator("input[type=checkbox]").click();
+  await entry(page, "图片").locator("input[type=checkbox]").click();
+  const saved = page.waitForEvent("download");
+  await page.locator("[role=toolbar]").getByRole("button", { name: "Download", exact: true }).click();
+  const own = unzip(await bytesOf(saved));
+  assert.deepEqual(Object.keys(own).sort(), ["zips/one.txt", "zips/图片/two.txt", "zips/图片/红.png"]);
+  assert.equal(String(own["zips/图片/two.txt"]), "two");
+  assert.deepEqual(complaints, []);
+  await context.close();
+
+  const share = await call("POST", "/shares", { node: (await node("/zips")).id, code: null });
+  const visitor = await openPage(browser, server, {});
+  const guest = visitor.page;
+  await guest.goto(`${server.url}/s/${share.token}`);
+  const all = guest.waitForEvent("download");
+  await guest.getByRole("button", { name: "Download all" }).click();
+  assert.equal((await all).suggestedFilename(), "zips.zip");
+  assert.deepEqual(Object.keys(unzip(await bytesOf(all))).sort(), ["zips/left.txt", "zips/one.txt", "zips/图片/two.txt", "zips/图片/红.png"]);
+  await entry(guest, "图片").dblclick();
+  await guest.locator("[data-entry] img").waitFor();
+  await guest.getByRole("button", { name: "Show as grid" }).click();
+  await guest.waitForFunction(() => [...document.querySelectorAll("[data-entry] img")].some((i) => i.complete && i.naturalWidth > 1));
+  await shoot(guest, "flow-share-grid");
+  await entry(guest, "two.txt").locator("input[type=checkbox]").click();
+  const single = guest.waitForEvent("download");
+  await guest.getByRole("button", { name: "Download (1)" }).click();
+  assert.equal(String(await bytesOf(single)), "two");
+  const shares = (await call("GET", "/shares")).items.find((s) => s.id === share.id);
+  assert.equal(shares.downloads, 2, "a zip is one download, thumbnails are none");
+  await call("DELETE", `/shares/${share.id}`);
+  await entry(guest, "two.txt").locator("input[type=checkbox]").click();
+  await guest.getByRole("button", { name: "Download all" }).click();
+  await guest.locator(".el-message").getByText("no longer valid").waitFor();
+  assert.deepEqual(visitor.complaints, []);
+  await visitor.context.close();
+});
+
+test("a timer is looked up", { timeout: 600_000 }, async () => {
+  const upload = await call("POST", "/uploads", { path: "/big.iso", size: 100 << 20 });
+  const { page, context, complaints } = await enter("/admin/system");
+  await page.getByPlaceholder("Id of what it watches").fill(`park/${upload.id}`);
+  await page.getByRole("button", { name: "Look up" }).click();
+  await page.locator("dl[role=status] dd").first().waitFor();
+  await shoot(page, "flow-timer");
+  await page.getByPlaceholder("Id of what it watches").fill(`abandon/00000000-0000-7000-8000-000000000000`);
+  await page.getByRole("button", { name: "Look up" }).click();
+  await page.getByText("There is no such timer.").waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});

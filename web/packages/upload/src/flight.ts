@@ -1,0 +1,269 @@
+import type { Part } from "./api.ts";
+import { Board, type Order, numbers } from "./board.ts";
+import { claim, compare, scan, watch } from "./check.ts";
+import type { Sums } from "./hash/hasher.ts";
+import { LocalError, isProblem } from "./problem.ts";
+import { Sealing, mend, seal } from "./seal.ts";
+import { sendParts } from "./send.ts";
+import { together } from "./together.ts";
+import { BeginAnew, type Outcome, type Transfer } from "./transfer.ts";
+import type { OpenUpload } from "./types.ts";
+
+/** Ended is thrown to end everything at once: the file is there. */
+export class Ended extends Error {
+  constructor(readonly outcome: Outcome) {
+    super(outcome.kind);
+  }
+}
+
+const mostMends = 5; // of one run
+const checkedFirst = 1 << 30; // bytes on the server up to which all are compared before more is sent
+const spread = 64; // parts compared first where there are more bytes than that
+
+/** Flight is one upload of a transfer, from begin to its end. */
+export class Flight {
+  id: string | null = null;
+  board = new Board(0, []);
+  partSize = 1;
+  /** It was there before: begun by another tab, device or visit. */
+  found = false;
+  /** Somebody else sends as well. */
+  shared = false;
+  /** Which part is taken next: who joins an upload begins at the end, and a third one anywhere. */
+  order: Order = "first";
+  /** The server knows the digest. */
+  claimed = false;
+  /** A part that differs means that the file is not the one that was begun with. */
+  strict = true;
+  /** What the server said about its parts. */
+  readonly server = new Map<number, Part>();
+  /** What is known of the file's parts. */
+  readonly sums = new Map<number, Sums>();
+  /** Parts that the running scan has passed; null while there is none. */
+  scanned: number | null = null;
+  /** Parts to be compared before anything is sent. */
+  first: readonly number[] = [];
+  mismatches = 0;
+
+  constructor(readonly t: Transfer) {}
+
+  /** bytes that the server has, as far as known */
+  get have(): number {
+    const { board } = this;
+    const whole = (board.many("there") + board.many("unsure")) * this.partSize;
+    const last = board.count - 1;
+    const lastThere = board.at(last) === "there" || board.at(last) === "unsure";
+    return board.count > 0 && lastThere ? whole - this.partSize + this.span(last)[1] : whole;
+  }
+
+  /** span returns offset and length of part n in the file. */
+  span(n: number): [number, number] {
+    const offset = n * this.partSize;
+    return [offset, Math.min(this.partSize, this.t.file.size - offset)];
+  }
+
+  part(n: number): Blob {
+    const [offset, length] = this.span(n);
+    return this.t.file.slice(offset, offset + length);
+  }
+
+  /** uploadId is for what runs after begin. */
+  get uploadId(): string {
+    if (!this.id) throw new LocalError("internal", "no upload was begun");
+    return this.id;
+  }
+
+  async run(signal: AbortSignal): Promise<Outcome> {
+    let last: unknown;
+    let next = (s: AbortSignal) => this.#send(s);
+    for (let round = 1; ; round++) {
+      try {
+        await next(signal);
+        return await seal(this, signal);
+      } catch (err) {
+        if (err instanceof Ended) return this.#checked(err.outcome);
+        signal.throwIfAborted();
+        if (round === mostMends || err === last) throw err; // not mended
+        last = err;
+        next = err instanceof Sealing ? async () => {} : (s) => mend(this, err, s).then(() => this.#send(s));
+      }
+    }
+  }
+
+  async #send(signal: AbortSignal): Promise<void> {
+    await (this.id ? this.#again(signal) : this.#begin(signal));
+    await this.#sendAll(signal);
+  }
+
+  /** checked makes sure that what the server holds is what was read here. */
+  #checked(outcome: Outcome): Outcome {
+    const ours = this.t.digests?.blake3;
+    const node = outcome.node;
+    if (node && (node.size !== this.t.file.size || (ours && node.digests.blake3 && node.digests.blake3 !== ours))) {
+      throw new LocalError("damaged", `the server holds ${node.size} bytes with digest ${node.digests.blake3}, not ${ours}`);
+    }
+    return outcome;
+  }
+
+  async #begin(signal: AbortSignal): Promise<void> {
+    const { t } = this;
+    const { waiter, env } = t.deps;
+    if (!env.online()) await waiter.untilOnline(signal, (why) => t.told(why));
+    let up: OpenUpload;
+    if (t.attach) {
+      up = await this.#fetch(t.attach, signal);
+      this.found = true;
+    } else {
+      [up, this.found] = await this.#ask(signal);
+      if (this.found && up.state !== "done") {
+        // The reply may be older than the parts: of a retry, or of another client's upload.
+        up = { challenge: up.challenge ?? null, ...(await this.#fetch(up.id, signal)) };
+      }
+    }
+    if (up.size !== t.file.size) throw new LocalError("file-changed", `the upload is of ${up.size} bytes, the file has ${t.file.size}`);
+    this.id = up.id;
+    t.hooks.upload(up.id);
+    this.shared = this.found && up.state === "active";
+    if (this.shared) this.order = "last";
+    this.#layOut(up);
+    await this.take(up, signal);
+  }
+
+  /** ask makes the upload or finds the open one; conflicts are decided on the way. */
+  async #ask(signal: AbortSignal): Promise<[OpenUpload, boolean]> {
+    const { t } = this;
+    const { file } = t;
+    const fingerprint = await t.deps.hasher.fingerprint(file, signal);
+    for (;;) {
+      try {
+        const a = await t.deps.api.begin(
+          {
+            path: t.path,
+            size: file.size,
+            fingerprint,
+            parents: true,
+            conflict: t.conflict ?? "fail",
+            mtime: new Date(file.lastModified).toISOString(),
+            ...(file.type && { mime: file.type }),
+            ...(t.partSize && { part_size: t.partSize }),
+            ...(t.digests && { digests: t.digests }),
+          },
+          t.scope(signal),
+        );
+        this.claimed = t.digests !== null && a.status === 201;
+        return [a.value, a.status === 200 || a.doubt];
+      } catch (err) {
+        await this.taken(err, signal);
+      }
+    }
+  }
+
+  /** taken deals with a name that is taken, and throws every other error. */
+  async taken(err: unknown, signal: AbortSignal): Promise<void> {
+    if (!isProblem(err, "name-taken")) throw err;
+    const node = await this.t.found(signal);
+    if (node) {
+      await this.#withdraw(signal);
+      throw new Ended({ kind: "done", node });
+    }
+    if ((await this.t.decide(err, signal)) !== null) return;
+    await this.#withdraw(signal);
+    throw new Ended({ kind: "skipped" });
+  }
+
+  /** withdraw takes the upload back as a courtesy: another tab may just have ended it, and the server clears up by itself. */
+  async #withdraw(signal: AbortSignal): Promise<void> {
+    try {
+      await this.t.cancel(signal);
+    } catch (err) {
+      if (!isProblem(err)) throw err;
+    }
+  }
+
+  #layOut(up: OpenUpload): void {
+    const { size } = this.t.file;
+    this.partSize = up.part_size;
+    this.board = new Board(Math.ceil(size / up.part_size), up.received);
+    const unsure = this.board.in("unsure");
+    const step = unsure.length * up.part_size <= checkedFirst ? 1 : Math.max(1, Math.floor(unsure.length / spread));
+    this.first = unsure.filter((_, i) => i % step === 0);
+  }
+
+  async #fetch(id: string, signal: AbortSignal): Promise<OpenUpload> {
+    try {
+      return await this.t.deps.api.upload(id, this.t.scope(signal));
+    } catch (err) {
+      if (isProblem(err, "not-found", "gone")) throw new BeginAnew();
+      throw err;
+    }
+  }
+
+  /** take answers the challenge in a reply to begin or claim, and says what the reply means. */
+  async take(up: OpenUpload, signal: AbortSignal): Promise<void> {
+    if (up.challenge && up.state !== "done") {
+      const { api, hasher } = this.t.deps;
+      const answer = await hasher.answer(this.t.file, up.challenge, signal);
+      try {
+        const proved = await api.prove(this.uploadId, "blake3", answer, this.t.scope(signal));
+        if (proved.state === "done") up = proved;
+      } catch (err) {
+        if (!isProblem(err)) throw err;
+        up = await this.#fetch(this.uploadId, signal); // refused; but a reply that was lost may have said yes
+      }
+    }
+    this.judge(up);
+  }
+
+  /** judge throws when a state ends the sending. */
+  judge(up: OpenUpload): void {
+    switch (up.state) {
+      case "done":
+        if (!up.node) throw new LocalError("deleted", "the file was sent, but it has been deleted since");
+        // Done before all was sent, and nobody else sends: the server had the content.
+        throw new Ended({ kind: this.board.complete || this.shared ? "done" : "instant", node: up.node });
+      case "sealing":
+        throw new Sealing();
+      case "gone":
+        throw new BeginAnew();
+    }
+  }
+
+  /** follow asks where the upload stands, after a reply that did not fit, and notes what has arrived. */
+  async follow(signal: AbortSignal): Promise<void> {
+    const before = this.board.in("there");
+    const up = await this.#fetch(this.uploadId, signal);
+    this.judge(up);
+    const there = new Set(numbers(up.received, this.board.count));
+    for (const n of there) {
+      const at = this.board.at(n);
+      if (at === "missing" || (at === "sending" && !this.t.flying.has(n))) {
+        this.server.delete(n);
+        this.board.set(n, "unsure");
+      }
+    }
+    for (const n of before) if (!there.has(n)) this.board.lose(n);
+  }
+
+  /** again goes on with an upload that is known: after a pause, or something mended. */
+  async #again(signal: AbortSignal): Promise<void> {
+    for (const n of this.board.in("sending")) this.board.lose(n);
+    await this.follow(signal);
+  }
+
+  /** sendAll returns when every part is there and the digest is known. */
+  async #sendAll(signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const work = async (inner: AbortSignal) => {
+      await together(inner, [(s) => scan(this, s).then(() => claim(this, s)), (s) => compare(this, s), (s) => sendParts(this, s)]);
+      over.abort();
+    };
+    const look = async (inner: AbortSignal) => {
+      try {
+        await watch(this, AbortSignal.any([inner, over.signal]));
+      } catch (err) {
+        if (!over.signal.aborted) throw err;
+      }
+    };
+    await together(signal, [work, look]);
+  }
+}
