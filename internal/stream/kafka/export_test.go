@@ -27,6 +27,15 @@ func (s *Stream) Quiet(ctx context.Context) error {
 	return nil
 }
 
+// WakeLevels lets the levels look at the clock, which was moved.
+func (s *Stream) WakeLevels() {
+	s.levels.mu.Lock()
+	defer s.levels.mu.Unlock()
+	for w := range s.levels.running {
+		w.signal()
+	}
+}
+
 // ends returns the end of each partition of a topic.
 func (s *Stream) ends(ctx context.Context, topic string) (map[int32]int64, error) {
 	listed, err := s.admin.ListEndOffsets(ctx, topic)

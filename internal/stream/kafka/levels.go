@@ -182,7 +182,7 @@ func (w *waiters) revoked(parts map[string][]int32) {
 
 // due is when a record may come back. The broker's time is cut to whole milliseconds, so one is added: never early.
 func (w *waiters) due(m *kgo.Record) time.Time {
-	return m.Timestamp.Add(w.delays[m.Topic].Delay + time.Millisecond)
+	return w.s.opt.Stamped(m.Timestamp).Add(w.delays[m.Topic].Delay + time.Millisecond)
 }
 
 // wait is how long nothing is due.

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +16,14 @@ import (
 // real makes a stream on the Kafka of the test environment, in a namespace of the test's own.
 func real(t *testing.T, levels []stream.Level) *rig {
 	t.Helper()
-	opt := kafka.Options{
-		Brokers: strings.Split(servicetest.URL(t, servicetest.Kafka), ","), Namespace: servicetest.Unique(), Partitions: 3,
-		Levels: levels, RelayEvery: 20 * time.Millisecond,
-	}
+	return onBroker(t, kafka.Options{Levels: levels})
+}
+
+// onBroker completes opt.
+func onBroker(t *testing.T, opt kafka.Options) *rig {
+	t.Helper()
+	opt.Brokers = strings.Split(servicetest.URL(t, servicetest.Kafka), ",")
+	opt.Namespace, opt.Partitions, opt.RelayEvery = servicetest.Unique(), 3, 20*time.Millisecond
 	r := newRig(t, opt, sqldbtest.Open(t))
 	r.Slack, r.Long = 1500*time.Millisecond, 4*time.Second
 	t.Cleanup(func() { r.deleteTopics(t) })
@@ -41,10 +46,56 @@ func TestConformanceOnKafka(t *testing.T) {
 	for name, test := range streamtest.Tests() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := real(t, realLevels)
+			c := &driven{}
+			r := onBroker(t, kafka.Options{Levels: hours, Now: c.Now, Stamped: c.at})
+			c.moved = r.stream.WakeLevels
+			r.Clock, r.Slack, r.Long = c, 20*time.Minute, 24*time.Hour
 			test(t, r.Fixture)
 		})
 	}
+}
+
+// hours are levels that are not over by themselves while a test runs, however busy the machine is.
+var hours = []stream.Level{{Name: "a", Delay: time.Hour}, {Name: "b", Delay: 2 * time.Hour}}
+
+// driven is a clock that shows what the broker's does, and more by all that it was moved.
+type driven struct {
+	moved func() // is called after each move
+
+	mu    sync.Mutex
+	moves []move
+}
+
+// move is by how much, and what the broker's clock showed then.
+type move struct {
+	at time.Time
+	by time.Duration
+}
+
+func (c *driven) Now() time.Time { return c.at(time.Now()) }
+
+// at is what the clock showed when the broker's showed stamp, which is cut to whole milliseconds.
+func (c *driven) at(stamp time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shown := stamp
+	for _, m := range c.moves {
+		if !m.at.After(stamp) {
+			shown = shown.Add(m.by)
+		}
+	}
+	return shown
+}
+
+// Advance implements streamtest.Clock. It has a millisecond of the broker's time to itself, so that what was stamped before
+// and after it can be told apart; heartbeats and rebalances take the broker's time and not this clock's.
+func (c *driven) Advance(d time.Duration) {
+	<-time.After(2 * time.Millisecond)
+	c.mu.Lock()
+	c.moves = append(c.moves, move{time.Now(), d})
+	c.mu.Unlock()
+	<-time.After(2 * time.Millisecond)
+	c.moved()
 }
 
 // A new installation has topics and no groups yet.

@@ -49,7 +49,9 @@ type Options struct {
 	// Late is told how late each record came back from its level.
 	Late func(l stream.Level, late time.Duration)
 	Now  func() time.Time // default time.Now
-	Log  *slog.Logger     // default slog.Default
+	// Stamped is what Now said when the broker's clock showed stamp (the stamp itself), for tests that move Now.
+	Stamped func(stamp time.Time) time.Time
+	Log     *slog.Logger // default slog.Default
 }
 
 // Defaults of Options.
@@ -102,6 +104,9 @@ func New(opt Options) (*Stream, error) {
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.Stamped == nil {
+		opt.Stamped = func(stamp time.Time) time.Time { return stamp }
 	}
 	if opt.Log == nil {
 		opt.Log = slog.Default()
