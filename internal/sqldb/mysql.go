@@ -20,6 +20,7 @@ const (
 	dialTime    = 5 * time.Second
 	readTime    = 20 * time.Second // for the first rows of an answer, as long as a transaction; the audit of a large tree takes seconds
 	writeTime   = 15 * time.Second // to send a statement
+	idleTime    = 30               // seconds that a transaction with changes may stand still; then MariaDB takes them back
 	lockTime    = 5                // seconds that a statement waits for a row; then 1205
 	connLife    = 30 * time.Minute // so that a pool follows a proxy that moves it elsewhere
 	connIdle    = 5 * time.Minute
@@ -177,10 +178,14 @@ func (s server) check() error {
 	return nil
 }
 
-// settings are the session variables that the two servers name differently.
+// settings are the session variables that the two servers name differently, or that only one has: a process that is frozen, or was cut
+// off in a way that the server cannot see, does not keep what it has locked.
 func (s server) settings() map[string]string {
 	if s.maria {
-		return map[string]string{"tx_isolation": "'READ-COMMITTED'", "max_recursive_iterations": strconv.Itoa(maxDeepness)}
+		return map[string]string{
+			"tx_isolation": "'READ-COMMITTED'", "max_recursive_iterations": strconv.Itoa(maxDeepness),
+			"idle_write_transaction_timeout": strconv.Itoa(idleTime),
+		}
 	}
 	return map[string]string{"transaction_isolation": "'READ-COMMITTED'", "cte_max_recursion_depth": strconv.Itoa(maxDeepness)}
 }
