@@ -3,6 +3,8 @@ package outbox_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +83,55 @@ func TestASmallerNumberThatCommitsLater(t *testing.T) {
 			if len(got) != len(end.want) || got[0] != end.want[0] {
 				t.Errorf("handed over %v, want %v", got, end.want)
 			}
+		})
+	}
+}
+
+// turning is an installation in the moment in which it moves: what it says of its engine is true before a poll or after it.
+type turning struct {
+	*sqldb.DB // where the rows are
+	said      [2]*sqldb.DB
+	asked     atomic.Int64
+}
+
+func (r *turning) Primary() *sqldb.DB { return r.said[(r.asked.Add(1)-1)%2] }
+
+func (r *turning) Reader(context.Context) (from, again *sqldb.DB, err error) { return r.DB, nil, nil }
+
+func (r *turning) Read(context.Context, *sqldb.DB, string, []any, error) {}
+
+// A session that reads while its installation moves does not know which engine has answered: it waits for gaps as MySQL's.
+func TestAGapWhileTheEngineChanges(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	lite, err := sqldb.Open(t.Context(), sqldb.Options{Path: filepath.Join(t.TempDir(), "drive.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lite.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"to MySQL", "from MySQL"} {
+		t.Run(name, func(t *testing.T) {
+			f, o := open(t)
+			s, err := o.Open(t.Context(), stream.Subscription{Consumer: "w", Topic: stream.TopicUploads})
+			if err != nil {
+				t.Fatal(err)
+			}
+			finish := hold(t, f.DB, o, "a")
+			f.Publish(t, streamtest.Account, "b")
+			r := &turning{DB: f.DB.Direct(), said: [2]*sqldb.DB{lite, f.DB.Direct()}}
+			if name == "from MySQL" {
+				r.said[0], r.said[1] = r.said[1], r.said[0]
+			}
+			f.DB.Route(r)
+			if got, again := poll(t, s); len(got) > 0 || again.IsZero() {
+				t.Errorf("handed over %v while a smaller number is open; again at %v", got, again)
+			}
+			f.DB.Route(nil)
+			finish(nil)
 		})
 	}
 }
