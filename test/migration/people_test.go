@@ -86,6 +86,13 @@ func (p *people) workFor(steps int64) {
 	})
 }
 
+// longestSince is what the longest request took since it was asked last.
+func (p *people) longestSince() time.Duration { return rounded(p.longest.Swap(0)) }
+
+func rounded(nanoseconds int64) time.Duration {
+	return time.Duration(nanoseconds).Round(time.Millisecond)
+}
+
 func (p *person) login() {
 	status, raw := p.must("POST", "/sessions", map[string]any{"name": p.name, "password": password})
 	var in struct{ Token string }

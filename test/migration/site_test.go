@@ -41,7 +41,8 @@ type site struct {
 	binary string
 	nodes  []*node
 	admin  *person
-	pauses []time.Duration
+	pauses []time.Duration // the longest request within each switch
+	calm   time.Duration   // the longest before any move
 }
 
 // node is one of its servers.

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"smartdrive/internal/servicetest"
 	"smartdrive/internal/sqldb/sqldbtest"
@@ -39,6 +38,8 @@ func TestThereAndBack(t *testing.T) {
 
 	s := newSite(t, old)
 	people := s.people("ann", "bob", "eve")
+	people.workFor(200) // what requests take where nothing moves
+	s.calm = people.longestSince()
 	s.move(people, func(int) { s.kill() }, "--to-db", db, "--to-blobs", contents, "--to-redis", redis)
 	s.wantRefused()
 	s.restart("--db", db, "--redis", redis, "--blobs", contents)
@@ -84,7 +85,7 @@ func (s *site) climb(p *people, from int, disturb func(phase int)) {
 		s.insist("advance")
 		p.workFor(5)
 		if phase == 3 {
-			s.pauses = append(s.pauses, time.Duration(p.longest.Load()).Round(time.Millisecond))
+			s.pauses = append(s.pauses, rounded(p.longest.Load()))
 		}
 		p.longest.Store(max(before, p.longest.Load()))
 	}
@@ -103,8 +104,8 @@ func (s *site) end(p *people) {
 	s.t.Helper()
 	p.rest()
 	p.judge()
-	s.t.Logf("%d requests, %d of them cut off by kills; the longest one that no kill has met took %s, in the switches %s",
-		p.requests.Load(), p.cut.Load(), time.Duration(p.longest.Load()).Round(time.Millisecond), s.pauses)
+	s.t.Logf("%d requests, %d of them cut off by kills; the longest one that no kill has met took %s, in the switches %s, before the move %s",
+		p.requests.Load(), p.cut.Load(), p.longestSince(), s.pauses, s.calm)
 	s.stop()
 }
 
