@@ -410,7 +410,10 @@ func (c *chaos) move() {
 		if rand.N(12) == 0 {
 			c.goal = Freeze
 		}
-	case n < 6:
+	case at.Phase == Freeze && n < 8: // what was given up half way goes no other way
+		what = "roll back from " + at.Phase.String()
+		_, err = m.Rollback(ctx, at.Phase)
+	case n < 6 && at.Phase == ReadNew:
 		what = "percent"
 		err = m.Percent(ctx, rand.N(101))
 	case at.Phase > c.goal:

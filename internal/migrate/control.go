@@ -217,7 +217,10 @@ func (m *Migration) prepare(ctx context.Context, v *view) error {
 		if err != nil {
 			return err
 		}
-		if have.Migration != v.Migration || have.Role != secondary {
+		switch {
+		case have.Migration == v.Migration && have.Role == retired:
+			return wrong("going back has begun to empty the other side and was not finished: go back again")
+		case have.Migration != v.Migration || have.Role != secondary:
 			return wrong("the other side belongs to another migration, or is this one")
 		}
 	}

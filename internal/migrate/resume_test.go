@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"smartdrive/internal/drive"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/sqldb/sqldbtest"
@@ -132,3 +134,43 @@ func spread(t *testing.T, db *sqldb.DB, account drive.AccountID, parent drive.No
 const spreadPattern = "01000000-0000-7000-8000-%012d"
 
 func spreadID(n int) string { return fmt.Sprintf(spreadPattern, n) }
+
+// TestGivenUpHalfWay: a process dies while it empties the other side again. Nothing goes on from there but the same way back, and who
+// tries is told so; then everything can begin anew.
+func TestGivenUpHalfWay(t *testing.T) {
+	t.Parallel()
+	for _, pair := range pairs[:2] {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, pair.from(t), pair.to(t))
+			p := s.mustStart(s.old)
+			seed(t, p.db, 3)
+			climb(t, p, Fill)
+			before := dump(t, p.m, p.m.known().near)
+			p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // the first one says that the other side is given up
+			if _, err := p.m.Rollback(t.Context(), Fill); err == nil {
+				t.Fatal("nothing failed")
+			}
+			p.stop(t)
+
+			p = s.mustStart(s.old)
+			defer p.stop(t)
+			work(t, p)
+			if _, err := p.m.Advance(t.Context(), Freeze); err == nil || !strings.Contains(err.Error(), "go back again") {
+				t.Errorf("forward: %v", err)
+			}
+			_, err := p.m.Rollback(t.Context(), Freeze)
+			must(t, err)
+			if v := p.m.known(); v != nil {
+				t.Fatalf("there is still %+v", v)
+			}
+			climb(t, p, Second)
+			v := p.m.known()
+			for what, side := range map[string]*Side{"old": v.near, "new": v.other} {
+				if diff := cmp.Diff(before, dump(t, p.m, side)); diff != "" {
+					t.Errorf("the %s side (-before +now):\n%s", what, diff)
+				}
+			}
+		})
+	}
+}
