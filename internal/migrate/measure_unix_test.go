@@ -230,25 +230,33 @@ func TestMeasureComparing(t *testing.T) {
 				p.m.compare.run(ctx)
 			}()
 			defer func() { cancel(); <-done }()
-			compareRounds(t, p, accounts, "phase 2")
+			for _, pause := range comparePauses {
+				compareRounds(t, p, accounts, "phase 2", pause)
+			}
 			_, err := p.m.Advance(t.Context(), Any)
 			must(t, err)
 			must(t, p.m.Percent(t.Context(), 100))
-			compareRounds(t, p, accounts, "phase 3, all read new")
+			for _, pause := range comparePauses {
+				compareRounds(t, p, accounts, "phase 3, all read new", pause)
+			}
 		})
 	}
 }
 
 const (
-	compareRound  = 3000 // reads of each reader
+	compareRound  = 3000 // reads of each reader in a closed loop; with pauses a third of it
 	compareReader = 4
 	comparePairs  = 31 // of a round with and one without
 )
 
-func compareRounds(t *testing.T, p *process, accounts []drive.AccountID, what string) {
+// comparePauses are what a reader waits between two reads: not at all, so that the machine is as busy as it can be, and so long that it is
+// not.
+var comparePauses = []time.Duration{0, time.Millisecond}
+
+func compareRounds(t *testing.T, p *process, accounts []drive.AccountID, what string, pause time.Duration) {
 	t.Helper()
 	var ratios, with, without []float64
-	readRound(t, p, accounts, 0.01) // warm
+	readRound(t, p, accounts, 0.01, pause) // warm
 	before := p.m.counts.compared.Load()
 	for i := range comparePairs {
 		order := []float64{0.01, -1}
@@ -257,13 +265,13 @@ func compareRounds(t *testing.T, p *process, accounts []drive.AccountID, what st
 		}
 		p99 := map[float64]float64{}
 		for _, sample := range order {
-			p99[sample] = readRound(t, p, accounts, sample)
+			p99[sample] = readRound(t, p, accounts, sample, pause)
 		}
 		ratios, with, without = append(ratios, p99[0.01]/p99[-1]), append(with, p99[0.01]), append(without, p99[-1])
 	}
 	slices.Sort(ratios)
-	t.Logf("%s: p99 of a read %.0f µs with the comparison, %.0f µs without; median of %d ratios %.3f (quartiles %.3f, %.3f); %d reads compared, %d left out, mismatches %d",
-		what, median(with), median(without), len(ratios), median(ratios), ratios[len(ratios)/4], ratios[len(ratios)*3/4],
+	t.Logf("%s, pauses of %v: p99 of a read %.0f µs with the comparison, %.0f µs without; median of %d ratios %.3f (quartiles %.3f, %.3f); %d reads compared, %d left out, mismatches %d",
+		what, pause, median(with), median(without), len(ratios), median(ratios), ratios[len(ratios)/4], ratios[len(ratios)*3/4],
 		p.m.counts.compared.Load()-before, p.m.counts.skipped.Load(), mismatches(t, p))
 }
 
@@ -280,14 +288,18 @@ func median(of []float64) float64 {
 }
 
 // readRound is the 99th percentile of reads, in microseconds.
-func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample float64) float64 {
+func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample float64, pause time.Duration) float64 {
 	t.Helper()
 	p.m.opt.Sample = sample // nobody reads between two rounds
 	took := make([][]float64, compareReader)
+	reads := compareRound
+	if pause > 0 {
+		reads /= 3
+	}
 	var readers sync.WaitGroup
 	for i := range took {
 		readers.Go(func() {
-			for n := range compareRound {
+			for n := range reads {
 				account := accounts[rand.IntN(len(accounts))]
 				if n%50 == 0 {
 					if err := oneWrite(p.db, account); err != nil {
@@ -299,6 +311,9 @@ func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample floa
 				took[i] = append(took[i], float64(time.Since(begun).Nanoseconds())/1000)
 				if err != nil {
 					t.Errorf("read: %v", err)
+				}
+				if pause > 0 {
+					_ = sleep(t.Context(), pause)
 				}
 			}
 		})
