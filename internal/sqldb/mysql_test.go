@@ -323,7 +323,7 @@ func TestLocksOfAFrozenProcessEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(version, "MariaDB") {
-		t.Skip("MySQL has no such setting")
+		t.Skip("idle_write_transaction_timeout is of MariaDB alone")
 	}
 	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		var seconds int

@@ -42,7 +42,6 @@ type site struct {
 	nodes  []*node
 	admin  *person
 	pauses []time.Duration // the longest request within each switch
-	calm   time.Duration   // the longest before any move
 }
 
 // node is one of its servers.

@@ -37,7 +37,7 @@ func onBroker(t *testing.T, opt kafka.Options) *rig {
 	return r
 }
 
-// realLevels leave room for what a Pass takes on a busy machine.
+// realLevels are over by themselves, for tests in which nothing is asked of the time before.
 var realLevels = []stream.Level{{Name: "a", Delay: 3 * time.Second}, {Name: "b", Delay: 4 * time.Second}}
 
 func TestConformanceOnKafka(t *testing.T) {
