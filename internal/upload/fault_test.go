@@ -174,8 +174,10 @@ func TestSealIsRedoneUntilItSucceeds(t *testing.T) {
 				t.Fatal("the fault was not reported")
 			}
 		} else {
-			s.Pass(t, 20*time.Second)
-			s.Settle()
+			for n := 0; n < 20 && fate.Seen() == 0; n++ { // and no further: the next try would succeed
+				s.Pass(t, time.Second)
+				s.Settle()
+			}
 		}
 		if !fate.Clear() {
 			t.Fatal("the seal was not tried again")
