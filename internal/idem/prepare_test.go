@@ -121,10 +121,9 @@ func TestLateUseOfAVerifiedPrepareIDIsGone(t *testing.T) {
 func TestInstallationHasOneSecret(t *testing.T) {
 	t.Parallel()
 	db, c := sqldbtest.Open(t), newClock()
-	const starts = 50
-	var ids [starts]*PreparedIDs
+	var ids [callers]*PreparedIDs
 	var all sync.WaitGroup
-	for i := range starts {
+	for i := range callers {
 		all.Go(func() {
 			var err error
 			if ids[i], err = OpenPreparedIDs(t.Context(), db, Options{Now: c.Now}); err != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"smartdrive/client"
 	"smartdrive/internal/upload/uploadtest"
@@ -17,7 +16,7 @@ func (s *stack) connect(t *testing.T, u user) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(s.server)
 	t.Cleanup(srv.Close)
-	c, err := client.New(client.Options{BaseURL: srv.URL, Token: u.token, GiveUp: 10 * time.Second})
+	c, err := client.New(client.Options{BaseURL: srv.URL, Token: u.token})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,8 +110,7 @@ func TestSendersReachNothingElse(t *testing.T) {
 	}
 	share.access = bob.token
 	share.get(t, "/nodes/root").problem(t, drive.Unauthenticated, nil)
-	forged := bob.token[:len(bob.token)-4] + "AAAA"
-	user{stack: s, token: forged}.get(t, "/uploads").problem(t, drive.Unauthenticated, map[string]any{"reason": "invalid"})
+	user{stack: s, token: forge(bob.token, 4)}.get(t, "/uploads").problem(t, drive.Unauthenticated, map[string]any{"reason": "invalid"})
 }
 
 func TestSendersSendAndSeeOnlyWhatTheySent(t *testing.T) {
@@ -207,8 +206,8 @@ func TestABudgetHoldsForAllSenders(t *testing.T) {
 	link, id := u.collectInto(t, u.folder(t, "/in"), map[string]any{"max_bytes": 1000})
 	var begun atomic.Int32
 	var all sync.WaitGroup
-	ups := make(chan string, 50)
-	for i := range 50 {
+	ups := make(chan string, callers)
+	for i := range callers {
 		bob := s.sender(t, link, "bob")
 		all.Go(func() {
 			got := bob.post(t, "/uploads", map[string]any{"path": fmt.Sprint("/f", i), "size": 100})

@@ -91,7 +91,7 @@ func TestALinkOpensAZipUntilItIsOver(t *testing.T) {
 	if diff := cmp.Diff([]string{"export/x.pdf"}, names(t, got.body)); diff != "" {
 		t.Error(diff)
 	}
-	s.do(t, request{method: "GET", path: at[:len(at)-2] + "AA"}).problem(t, drive.NotFound, nil)
+	s.do(t, request{method: "GET", path: forge(at, 2)}).problem(t, drive.NotFound, nil)
 	s.Clock.Advance(time.Minute)
 	s.do(t, request{method: "GET", path: at}).problem(t, drive.Gone, map[string]any{"reason": "link-expired"})
 }

@@ -184,7 +184,7 @@ func TestTheStoresAddressDoesNotOutliveASignedLink(t *testing.T) {
 	s := newStoreStack(t)
 	u := s.newUser(t, "ann", 0)
 	file := "/nodes/" + u.put(t, "/f.txt", []byte("shared"))["id"].(string)
-	for life, want := range map[int]string{60: "20", 41: "1", 7200: "900"} {
+	for life, want := range map[int]string{640: "600", 41: "1", 7200: "900"} {
 		l := u.post(t, file+"/links", map[string]any{"expires_in": life}).json(t, http.StatusCreated)
 		at, err := url.Parse(l["url"].(string))
 		if err != nil {

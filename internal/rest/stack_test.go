@@ -41,6 +41,9 @@ type stack struct {
 
 const password = "correct horse"
 
+// callers at once are twice as many as a test's database has connections: more would only wait longer for one than a transaction does.
+const callers = 16
+
 func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options)) *stack {
 	t.Helper()
 	s := &stack{Site: uploadtest.New(t, opt)}
@@ -242,6 +245,16 @@ func (r response) problem(t testing.TB, kind drive.Kind, want map[string]any) ma
 		}
 	}
 	return doc
+}
+
+// forge returns a token, or an address that ends in one, with other characters in the place of its last n.
+func forge(token string, n int) string {
+	good := token[len(token)-n:]
+	bad := strings.Repeat("A", n)
+	if bad == good { // as one signature in many ends
+		bad = strings.Repeat("Q", n)
+	}
+	return token[:len(token)-n] + bad
 }
 
 // asJSON makes values comparable that came from JSON with such that did not.

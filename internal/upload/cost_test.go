@@ -65,6 +65,7 @@ func TestTransactionsDoNotDependOnParts(t *testing.T) {
 				s := uploadtest.New(t, uploadtest.Options{
 					DB:      sqldb.Options{Connector: count.Connector},
 					Staging: func(u upload.Staging) upload.Staging { return &weightless{Staging: u} },
+					Store:   func(b blob.Store) blob.Store { return roomy{b, drive.MaxFileSize} }, // this disk may have no 10 GiB left
 					Upload:  upload.Options{PartSize: drive.MiB},
 				})
 				who, size := s.Account(t, 0), drive.ByteSize(parts)*drive.MiB-3

@@ -243,6 +243,7 @@ func TestConcatOnS3(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantJoined(t, a, p, v.ID)
+	b.Settle() // what it clears up follows its commit, which is all that a has seen
 	left := func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }
 	if err := at.Staging.ListStaged(t.Context(), left); err != nil {
 		t.Error(err)

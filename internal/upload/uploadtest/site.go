@@ -99,6 +99,9 @@ func New(t testing.TB, opt Options) *Site {
 	if opt.Upload.MinFree == 0 {
 		opt.Upload.MinFree = 1
 	}
+	if opt.Upload.SealWait == 0 {
+		opt.Upload.SealWait = time.Minute // real time, which a busy machine may need: who completes means to see the end
+	}
 	if opt.Dir == "" {
 		opt.Dir = t.TempDir()
 	}
