@@ -20,6 +20,7 @@ import (
 	"smartdrive/internal/instance"
 	"smartdrive/internal/rest"
 	"smartdrive/internal/servicetest"
+	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/internal/timer"
 )
 
@@ -40,10 +41,9 @@ func mysqlDatabase(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		_, err := server.ExecContext(ctx, "DROP DATABASE "+name)
-		if err := errors.Join(err, server.Close()); err != nil {
+		if err := errors.Join(sqldbtest.Drop(ctx, server, name), server.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -148,7 +148,7 @@ func clusterArgs(t *testing.T, broker bool) []string {
 	where.Path += "/" + name
 	args := []string{
 		"--db", mysqlDatabase(t), "--redis", servicetest.URL(t, servicetest.Redis), "--blobs", where.String(), "--namespace", name,
-		"--start-wait", "5s",
+		"--start-wait", "2m",
 	}
 	if broker {
 		args = append(args, "--kafka", servicetest.URL(t, servicetest.Kafka))
@@ -198,16 +198,21 @@ func TestTwoInstancesServeOneDrive(t *testing.T) {
 	}
 }
 
-// status looks at what an administrator is shown.
+// status looks at what an administrator is shown, until all is well.
 func status(t *testing.T, n *node, token string) {
 	t.Helper()
-	_, body := n.send(t, token, "GET", "/api/v1/admin/status", nil)
-	var s rest.Status
-	if err := json.Unmarshal(body, &s); err != nil {
-		t.Fatalf("%v: %s", err, body)
-	}
-	if len(s.Instances) != 2 || !s.Instances[0].Alive || !s.Instances[1].Alive || len(s.Leases) == 0 || len(s.Failing) > 0 || s.Timers["purge"] == (timer.Horizon{}) {
-		t.Errorf("status: %s", body)
+	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
+		_, body := n.send(t, token, "GET", "/api/v1/admin/status", nil)
+		var s rest.Status
+		if err := json.Unmarshal(body, &s); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		if len(s.Instances) == 2 && s.Instances[0].Alive && s.Instances[1].Alive && len(s.Leases) > 0 && len(s.Failing) == 0 && s.Timers["purge"] != (timer.Horizon{}) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("status: %s", body)
+		}
 	}
 }
 
@@ -249,14 +254,14 @@ func TestRedisIsEmptied(t *testing.T) {
 	for n := 1; n*size < len(content); n++ {
 		sendPart(t, nodes[n%2], token, id, n, content[n*size:min((n+1)*size, len(content))])
 	}
-	if code, body := nodes[1].send(t, token, "POST", "/api/v1/uploads/"+id+"/complete", []byte("{}")); code/100 != 2 {
-		t.Fatalf("complete: %d %s", code, body)
-	}
+	nodes[1].complete(t, token, id)
 	nodes[0].holds(t, token, "/flushed", content)
 	parked(t, nodes[0], token, quietID)
-	for _, n := range nodes {
-		if n.engine.Losses() == 0 {
-			t.Error("an instance did not notice the loss")
+	for _, n := range nodes { // each at its own next look
+		for deadline := time.Now().Add(2 * time.Minute); n.engine.Losses() == 0; <-time.After(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("an instance did not notice the loss")
+			}
 		}
 	}
 	report, err := nodes[1].fsck(t.Context(), audit.Scope{Deep: true})

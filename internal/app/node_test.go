@@ -121,8 +121,21 @@ func upload2(t *testing.T, nodes []*node, token, path string, content []byte) {
 	for n := 0; n*size < len(content); n++ {
 		sendPart(t, nodes[n%len(nodes)], token, id, n, content[n*size:min((n+1)*size, len(content))])
 	}
-	if status, body := nodes[len(nodes)-1].send(t, token, "POST", "/api/v1/uploads/"+id+"/complete", []byte("{}")); status/100 != 2 {
-		t.Fatalf("complete: %d %s", status, body)
+	nodes[len(nodes)-1].complete(t, token, id)
+}
+
+// complete asks until the upload is done: a seal that takes longer than a request waits is answered with 202.
+func (n *node) complete(t *testing.T, token, id string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		status, body := n.send(t, token, "POST", "/api/v1/uploads/"+id+"/complete", []byte("{}"))
+		if status/100 == 2 && status != http.StatusAccepted {
+			return
+		}
+		if status != http.StatusAccepted || time.Now().After(deadline) {
+			t.Fatalf("complete: %d %s", status, body)
+		}
+		<-time.After(100 * time.Millisecond)
 	}
 }
 

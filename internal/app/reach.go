@@ -26,6 +26,10 @@ import (
 // Whoever has the directory and does not answer is a server that starts or stops, or another such call, which is soon done: it is
 // waited for.
 func Reach(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
+	return reachWithin(ctx, reachPatience, cfg, log)
+}
+
+func reachWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.Mode() == config.Embedded {
 		// The server that has the directory may have been told of a database elsewhere.
 		if c, done, err := reachRunning(ctx, cfg, &LockedError{Dir: cfg.Data}); err == nil {
@@ -35,7 +39,7 @@ func Reach(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Cl
 	}
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	late := time.NewTimer(reachPatience)
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		a, err := open(ctx, cfg, log, existing)

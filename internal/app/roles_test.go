@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"smartdrive/internal/audit"
 	"smartdrive/internal/rest"
+	"smartdrive/internal/timer"
 )
 
 // Each role in a process of its own: only api answers requests, all answer those who look after them, and together they do what
@@ -27,9 +29,7 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 			api := nodes["api"]
 			token := api.login(t)
 			for role, n := range nodes {
-				if code, body := n.send(t, "", "GET", "/readyz", nil); code != http.StatusOK || !bytes.Contains(body, []byte(`"redis":"ok"`)) {
-					t.Errorf("%s: %d %s", role, code, body)
-				}
+				n.wantReady(t, role)
 				if code, _ := n.send(t, "", "GET", "/metrics", nil); code != http.StatusOK {
 					t.Errorf("%s shows no figures: %d", role, code)
 				}
@@ -42,12 +42,8 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 			upload2(t, []*node{api}, token, "/file", content)
 			quiet(t, []*node{api, api}, token)
 			worker := nodes["worker"]
-			taken, err := worker.takeSamples(t.Context()) // not to wait for the next ones
-			if err != nil {
-				t.Error(err)
-			}
-			worker.sampled.last.Store(&taken)
-			figures(t, worker, "smartdrive_instances_alive 3", `smartdrive_timers_pending{horizon="minute",kind="purge"} 1`)
+			taken := worker.sampleSoon(t, len(nodes))
+			figures(t, worker, "smartdrive_instances_alive 3", fmt.Sprintf(`smartdrive_timers_pending{horizon="hour",kind="purge"} %d`, taken.pending[timer.Purge].Hour))
 			figures(t, nodes["scheduler"], `smartdrive_timers_lateness_seconds_count{kind="park"}`, "smartdrive_timer_shards_owned")
 			if broker {
 				figures(t, worker, "smartdrive_outbox_lag_seconds", `smartdrive_consumer_behind_records{consumer="timers",topic="smartdrive.park"}`)
@@ -58,6 +54,36 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 				t.Errorf("fsck: %+v, %v", report, err)
 			}
 		})
+	}
+}
+
+// wantReady waits until an instance says that it is ready and reaches Redis: a check that takes long has failed, for a while.
+func (n *node) wantReady(t *testing.T, role string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
+		code, body := n.send(t, "", "GET", "/readyz", nil)
+		if code == http.StatusOK && bytes.Contains(body, []byte(`"redis":"ok"`)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %d %s", role, code, body)
+		}
+	}
+}
+
+// sampleSoon takes samples, not to wait for the next ones, until all instances are alive and the one timer of housekeeping is armed: for a
+// minute at first, and then for an hour.
+func (n *node) sampleSoon(t *testing.T, alive int) samples {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
+		taken, err := n.takeSamples(t.Context())
+		if h := taken.pending[timer.Purge]; err == nil && taken.alive == alive && h.Minute+h.Hour+h.Leased == 1 {
+			n.sampled.last.Store(&taken)
+			return taken
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the samples are %+v: %v", taken, err)
+		}
 	}
 }
 

@@ -477,16 +477,18 @@ func (c *chaos) finish(users []*user) {
 		for _, f := range s.p.faults {
 			f.Clear()
 		}
-		defer s.p.stop(c.t)
 	}
+	c.stands[1].p.stop(c.t) // what it still applies would be in the way of who looks
 	p := c.stands[0].p
+	defer p.stop(c.t)
 	deadline := time.Now().Add(2 * time.Minute)
-	for v := p.m.known(); v != nil; v = p.m.known() {
-		if err := p.m.runOnce(c.t.Context()); err == nil && p.m.known() == nil || p.m.known() != nil && p.m.known().near != nil {
+	for p.m.known() != nil {
+		err := p.m.runOnce(c.t.Context())
+		if v := p.m.known(); err == nil && (v == nil || v.near != nil) {
 			break
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatal("nobody becomes the primary")
+			c.t.Fatalf("nobody becomes the primary: %v", err)
 		}
 		must(c.t, sleep(c.t.Context(), 20*time.Millisecond))
 	}

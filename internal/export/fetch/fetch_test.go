@@ -89,35 +89,39 @@ func TestServersThatMisbehave(t *testing.T) {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	t.Cleanup(func() { close(stop) }) // before the server waits for its handlers
-	f := New(Options{Hosts: []string{host(s)}, Private: true, MaxSize: 10 * drive.KiB, Stall: 200 * time.Millisecond, Time: time.Second})
+	opt := Options{Hosts: []string{host(s)}, Private: true, MaxSize: 10 * drive.KiB}
+	f := New(opt) // waits long enough for whatever a server does in the end
+	opt.Stall = 200 * time.Millisecond
+	stalls := New(opt)
+	opt.Stall, opt.Time = 0, time.Second
+	slow := New(opt)
 	for _, at := range []string{"/good", "/hop"} {
 		if text, err := read(t, f, s.URL+at); text != "good" || err != nil {
 			t.Errorf("%s: %q, %v", at, text, err)
 		}
 	}
 	for at, want := range map[string]struct {
+		by     *Fetcher
 		class  Class
 		reason string
 	}{
-		"/out": {Final, Redirected}, "/file": {Final, Redirected}, "/loop": {Final, Redirected},
-		"/silent": {Here, TimedOut}, "/stalls": {Here, TimedOut}, "/drips": {Here, TimedOut},
-		"/short": {Here, BrokenOff}, "/declares": {Final, TooLarge}, "/endless": {Final, TooLarge}, "/encoded": {Final, Encoded},
-		"/status/204": {Final, Odd}, "/status/206": {Final, Odd}, "/status/401": {Final, Refused}, "/status/403": {Final, Refused},
-		"/status/404": {Final, Missing}, "/status/410": {Final, Missing}, "/status/429": {Here, Busy}, "/status/500": {Here, Busy},
-		"/status/503": {Here, Busy},
+		"/out": {f, Final, Redirected}, "/file": {f, Final, Redirected}, "/loop": {f, Final, Redirected},
+		"/silent": {stalls, Here, TimedOut}, "/stalls": {stalls, Here, TimedOut}, "/drips": {slow, Here, TimedOut},
+		"/short": {f, Here, BrokenOff}, "/declares": {f, Final, TooLarge}, "/endless": {f, Final, TooLarge}, "/encoded": {f, Final, Encoded},
+		"/status/204": {f, Final, Odd}, "/status/206": {f, Final, Odd}, "/status/401": {f, Final, Refused}, "/status/403": {f, Final, Refused},
+		"/status/404": {f, Final, Missing}, "/status/410": {f, Final, Missing}, "/status/429": {f, Here, Busy}, "/status/500": {f, Here, Busy},
+		"/status/503": {f, Here, Busy},
 	} {
 		t.Run(strings.ReplaceAll(at, "/", " "), func(t *testing.T) {
 			t.Parallel()
-			_, err := read(t, f, s.URL+at)
+			_, err := read(t, want.by, s.URL+at)
 			wants(t, at, err, want.class, want.reason)
 		})
 	}
 	_, err := read(t, f, elsewhere.URL)
 	wants(t, "a host that is not on the list", err, Final, NotAllowed)
-	s2 := httptest.NewServer(mux)
-	gone := host(s2)
-	s2.Close()
-	_, err = read(t, New(Options{Hosts: []string{gone}, Private: true}), "http://"+gone+"/")
+	const nobody = "127.0.0.1:1" // a port that is given to nobody who asks for a free one
+	_, err = read(t, New(Options{Hosts: []string{nobody}, Private: true}), "http://"+nobody+"/")
 	wants(t, "a port that nobody listens at", err, Elsewhere, Unreachable)
 }
 
