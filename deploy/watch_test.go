@@ -24,6 +24,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"smartdrive/internal/servicetest"
+	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/test/process"
 )
 
@@ -326,8 +327,7 @@ func database(t *testing.T, name string) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		_, err := server.ExecContext(ctx, "DROP DATABASE deploy_"+name)
-		if err := errors.Join(err, server.Close()); err != nil {
+		if err := errors.Join(sqldbtest.Drop(ctx, server, "deploy_"+name), server.Close()); err != nil {
 			t.Error(err)
 		}
 	})

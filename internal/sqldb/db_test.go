@@ -101,14 +101,23 @@ func TestGroupCommitShares(t *testing.T) {
 	sqldbtest.SQLiteOnly(t, "the server shares syncs by itself")
 	db := sqldbtest.Open(t)
 	const writes = 400
-	var all sync.WaitGroup
+	hold, entered := make(chan struct{}), make(chan struct{})
+	var all, begun sync.WaitGroup
+	all.Go(func() { // keeps the writer busy until all the others have begun
+		_ = db.Write(t.Context(), func(context.Context, *sqldb.Tx) error { close(entered); <-hold; return errors.New("only a hold") })
+	})
+	<-entered
+	begun.Add(writes)
 	for i := range writes {
 		all.Go(func() {
+			begun.Done()
 			if err := db.Write(t.Context(), put(fmt.Sprint(i), "x")); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+	begun.Wait()
+	close(hold)
 	all.Wait()
 	if got := db.Stats().Writes.Load(); got != writes {
 		t.Errorf("%d writes, want %d", got, writes)

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"smartdrive/internal/servicetest"
+	"smartdrive/internal/sqldb/sqldbtest"
 )
 
 // Flags makes what an installation stands on from the services, for the time of the test, and returns the flags that name it: SQLite and
@@ -77,8 +78,7 @@ func database(t testing.TB, server, name string) string {
 		t.Fatal(err)
 	}
 	leaveNothing(t, func(ctx context.Context) error {
-		_, err := db.ExecContext(ctx, "DROP DATABASE "+name)
-		return errors.Join(err, db.Close())
+		return errors.Join(sqldbtest.Drop(ctx, db, name), db.Close())
 	})
 	u.Path = "/" + name
 	return u.String()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"smartdrive/internal/servicetest"
+	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/test/process"
 )
 
@@ -57,7 +58,7 @@ func newServer(t *testing.T, schema ...string) *server {
 	name := servicetest.Unique()
 	exec(t, admin, "CREATE DATABASE "+name+" CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
 	t.Cleanup(func() {
-		if _, err := admin.ExecContext(context.Background(), "DROP DATABASE "+name); err != nil {
+		if err := sqldbtest.Drop(context.Background(), admin, name); err != nil {
 			t.Errorf("drop the database: %v", err)
 		}
 	})

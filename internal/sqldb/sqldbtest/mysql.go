@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -218,11 +219,36 @@ func Empty(t testing.TB) (source string, admin *sql.DB) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := shelf.admin.ExecContext(context.Background(), "DROP DATABASE "+name); err != nil {
+		if err := Drop(context.Background(), shelf.admin, name); err != nil {
 			t.Error(err)
 		}
 	})
 	return strings.TrimSuffix(where, "/") + "/" + name, shelf.admin
+}
+
+const (
+	dropTime  = 2 * time.Minute
+	dropPause = 50 * time.Millisecond
+
+	errDropRmdir = 1010 // ER_DB_DROP_RMDIR
+)
+
+// Drop drops a database. InnoDB may remove the file of a dropped table later than the table; as long as one is there the server cannot
+// remove the directory, and says so: then it is tried again.
+func Drop(ctx context.Context, admin *sql.DB, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, dropTime)
+	defer cancel()
+	for {
+		_, err := admin.ExecContext(ctx, "DROP DATABASE "+name)
+		if e, ok := errors.AsType[*mysql.MySQLError](err); !ok || e.Number != errDropRmdir {
+			return err
+		}
+		select {
+		case <-time.After(dropPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Close gives back all databases that this process owns and ends its connections to the server: for who looks for goroutines
