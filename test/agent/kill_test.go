@@ -2,7 +2,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +22,8 @@ import (
 	"smartdrive/client/agent"
 	"smartdrive/internal/bundle"
 	"smartdrive/test/process"
+	"smartdrive/test/services"
+	"smartdrive/test/system/rig"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -41,7 +42,7 @@ type house struct {
 	listen   string
 	watch    string
 	token    string
-	messages *bytes.Buffer
+	messages *rig.Log // the server's and the agent's
 	server   *process.Server
 	rnd      *rand.Rand
 	dropped  map[string]string // content's SHA-256 by name
@@ -54,8 +55,8 @@ func TestKilledAgents(t *testing.T) {
 		t.Skip("the server is stopped by signals")
 	}
 	h := &house{
-		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: "127.0.0.1:0", watch: t.TempDir(),
-		messages: &bytes.Buffer{}, rnd: rand.New(rand.NewPCG(7, 8)), dropped: map[string]string{},
+		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: address(t), watch: t.TempDir(),
+		messages: new(rig.Log), rnd: rand.New(rand.NewPCG(7, 8)), dropped: map[string]string{},
 	}
 	t.Cleanup(h.end)
 	h.serve()
@@ -67,6 +68,16 @@ func TestKilledAgents(t *testing.T) {
 	h.rest()
 	h.check()
 	t.Logf("%d documents; %d of %d kills hit something on its way", len(h.dropped), h.middle, lives)
+}
+
+// address is one that the server comes back at.
+func address(t *testing.T) string {
+	t.Helper()
+	port, err := services.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint("127.0.0.1:", port)
 }
 
 func (h *house) end() {
@@ -88,13 +99,11 @@ func (h *house) serve() {
 		h.t.Fatal(err)
 	}
 	h.server = server
-	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Minute)
 	defer cancel()
-	url, err := server.Ready(ctx)
-	if err != nil {
+	if _, err := server.Ready(ctx); err != nil {
 		h.t.Fatal(err)
 	}
-	h.listen = strings.TrimPrefix(url, "http://")
 }
 
 func (h *house) api() *client.Client {
@@ -164,7 +173,7 @@ func (h *house) live(life int) {
 		h.t.Fatal(err)
 	}
 	if life%2 == 0 {
-		process.Eventually(h.t, time.Minute, "a bundle is frozen", func() error {
+		process.Eventually(h.t, 3*time.Minute, "a bundle is frozen", func() error {
 			s, err := agent.ReadStatus(h.watch)
 			if err != nil || s.Sending == nil && s.Totals.Bundles == before.Totals.Bundles { // it may have been sent by now
 				return errors.Join(err, errors.New("nothing is on its way"))

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"errors"
 	"math/rand/v2"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"smartdrive/client/agent"
 	"smartdrive/internal/invoice/invoicetest"
 	"smartdrive/test/process"
+	"smartdrive/test/system/rig"
 )
 
 // From the directory of an accounting program to the documents that a person sees, and back to the status of the agent.
@@ -26,8 +26,8 @@ func TestDocumentsArriveAndAreShown(t *testing.T) {
 		t.Skip("the server is stopped by signals")
 	}
 	h := &house{
-		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: "127.0.0.1:0", watch: t.TempDir(),
-		messages: &bytes.Buffer{}, rnd: rand.New(rand.NewPCG(1, 2)), dropped: map[string]string{},
+		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: address(t), watch: t.TempDir(),
+		messages: new(rig.Log), rnd: rand.New(rand.NewPCG(1, 2)), dropped: map[string]string{},
 	}
 	t.Cleanup(h.end)
 	h.serve()

@@ -134,8 +134,8 @@ func TestRedisIsEmptied(t *testing.T) {
 	}
 	working.Wait()
 	t.Logf("%d uploads with a part each in %s, Redis was emptied 3 times", uploads, time.Since(began).Round(time.Second))
+	finish(t, w) // at once: they must not be given up before
 	w.received()
-	finish(t, w)
 	w.parked(j, uploads-finished)
 	if err := db.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)

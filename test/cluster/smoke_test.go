@@ -19,9 +19,10 @@ import (
 func TestTwoInstancesFillOneUpload(t *testing.T) {
 	t.Parallel()
 	c := rig.New(t, rig.Options{})
-	a, b := startNode(t, c, "a", "api"), startNode(t, c, "b", "api")
-	scheduler := startNode(t, c, "scheduler", "scheduler")
-	worker := startNode(t, c, "worker", "worker")
+	const never = "1h" // is an upload given up here, however slow the machine is
+	a, b := startNode(t, c, "a", "api", "--upload-abandon", never), startNode(t, c, "b", "api", "--upload-abandon", never)
+	scheduler := startNode(t, c, "scheduler", "scheduler", "--upload-abandon", never)
+	worker := startNode(t, c, "worker", "worker", "--upload-abandon", never)
 	ann := a.NewUser(t, "ann", 1<<30)
 	small := history.Content{Seed: 1, Size: 100_000}
 	ann.Put(t, "/small", small)

@@ -101,7 +101,7 @@ func (a *actor) isOver(p *person, token string) {
 
 // atLast waits until what has ended is refused everywhere: an instance that has read a row just now acts on it for up to 5 s more.
 func (a *actor) atLast(p *person) {
-	late := time.NewTimer(10 * time.Second)
+	late := time.NewTimer(2 * time.Minute) // the machine may be busy
 	defer late.Stop()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()

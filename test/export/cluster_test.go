@@ -24,6 +24,7 @@ import (
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/history"
 	"smartdrive/test/process"
+	"smartdrive/test/services"
 	system "smartdrive/test/system/rig"
 )
 
@@ -130,12 +131,15 @@ func TestAStoppedWorkerIsFenced(t *testing.T) {
 		return nil
 	})
 	signal(t, slow, syscall.SIGSTOP)
+	if err := services.AwaitPaused(t.Context(), slow.PID()); err != nil {
+		t.Fatal(err)
+	}
 	before := arrived(t, db)
 	close(lib.let)
 
 	heir := start("api,export")
 	sealed := map[string]any{}
-	process.Eventually(t, 2*time.Minute, "the batch is sealed by another", func() error {
+	process.Eventually(t, time.Minute+system.Patience, "the batch is sealed by another", func() error {
 		if sealed = ann.Get(t, "/exports/"+id).JSON(t, http.StatusOK); sealed["state"] != "sealed" {
 			return fmt.Errorf("it is %v with %v", sealed["state"], sealed["collected"])
 		}

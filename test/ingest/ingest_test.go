@@ -81,7 +81,7 @@ func TestTheInstanceThatTakesInIsKilled(t *testing.T) {
 	killed := time.Now()
 	again, other := send(t, ann, 0, 500), send(t, ann, each, 300)
 	heir := c.Site(t, "ingest").Start(t)
-	process.Eventually(t, 2*recovery, "another has taken everything in", func() error {
+	process.Eventually(t, recovery+system.Patience, "another has taken everything in", func() error {
 		for id, b := range bundles(t, ann) {
 			if b["state"] != "done" {
 				return fmt.Errorf("bundle %s is %v with %v", id, b["state"], b["accepted"])
@@ -125,7 +125,7 @@ func TestTheServerIsKilledWhileItTakesIn(t *testing.T) {
 	killed := time.Now()
 	again := site.Start(t)
 	ann = ann.At(again)
-	process.Eventually(t, 2*recovery, "the bundle is done", func() error {
+	process.Eventually(t, recovery+system.Patience, "the bundle is done", func() error {
 		if b := bundles(t, ann)[id]; b["state"] != "done" || b["accepted"] != float64(each) {
 			return fmt.Errorf("it is %v with %v", b["state"], b["accepted"])
 		}

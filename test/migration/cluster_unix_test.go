@@ -20,6 +20,7 @@ import (
 	"smartdrive/internal/servicetest"
 	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/test/process"
+	"smartdrive/test/services"
 )
 
 // Three processes go from one MariaDB database to another and from one place at S3 to another. One of them stands still while the
@@ -105,6 +106,9 @@ func (n *node) standStill(p *people) {
 	n.gone()
 	n.signal(syscall.SIGSTOP)
 	n.t.Cleanup(func() { n.signal(syscall.SIGCONT) }) // or it would not end with the test
+	if err := services.AwaitPaused(n.t.Context(), n.server.PID()); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 // standStillWhile is standStill before a step whose outcome the test wants. Should the process hold the others up all the same, it is
@@ -150,21 +154,31 @@ func (n *node) signal(s syscall.Signal) {
 // instance that is silent for 20 s counts as dead, and is not waited for.
 func (s *site) names(id int64) bool {
 	s.t.Helper()
-	st := s.status()
-	var late []int64
+	st, late := s.late()
+	if !slices.Contains(late, id) {
+		s.t.Logf("%v have not heard of epoch %d: %+v", late, st.Epoch, st.Instances)
+		return false
+	}
+	out, err := s.try("advance")
+	if err != nil && strings.Contains(out, fmt.Sprintf("start %d ", id)) {
+		return true
+	}
+	if _, late = s.late(); err == nil || slices.Contains(late, id) { // else it has come to count as dead since
+		s.t.Errorf("a phase that instance %d has not heard of: %v %s", id, err, out)
+	}
+	return false
+}
+
+// late are the instances that have not heard of the epoch of the status.
+func (s *site) late() (st migrate.Status, late []int64) {
+	s.t.Helper()
+	st = s.status()
 	for _, in := range st.Instances {
 		if in.Epoch < st.Epoch {
 			late = append(late, in.ID)
 		}
 	}
-	if !slices.Contains(late, id) {
-		s.t.Logf("%v have not heard of epoch %d: %+v", late, st.Epoch, st.Instances)
-		return false
-	}
-	if out, err := s.try("advance"); err == nil || !strings.Contains(out, fmt.Sprintf("start %d ", id)) {
-		s.t.Errorf("a phase that instance %d has not heard of: %v %s", id, err, out)
-	}
-	return true
+	return st, late
 }
 
 // A process is asleep for so long that it counts as dead, and the others go on without it to the last phase. Requests that lie at its

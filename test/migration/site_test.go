@@ -68,7 +68,7 @@ func newSite(t *testing.T, all ...settings) *site {
 	return s
 }
 
-const startTime = 90 * time.Second // of a server on a machine that is busy with other tests
+const startTime, stopTime = 3 * time.Minute, 3 * time.Minute // of a server on a machine that is busy with other tests
 
 func (n *node) start() {
 	n.t.Helper()
@@ -104,9 +104,10 @@ func (n *node) back() {
 	n.turns.Add(1)
 }
 
+// gone lets nobody come any more. Who has found the door open has read the turns before that, and sees that they were raised.
 func (n *node) gone() {
-	n.turns.Add(1)
 	n.base.Store(nil)
+	n.turns.Add(1)
 }
 
 // kill ends the server as a crash does, and starts it again.
@@ -128,7 +129,7 @@ func (n *node) stop() {
 		return
 	}
 	n.gone()
-	if code, err := n.server.Stop(time.Minute); err != nil || code != 0 {
+	if code, err := n.server.Stop(stopTime); err != nil || code != 0 {
 		n.t.Errorf("the server ends with %d, %v", code, err)
 	}
 	n.server = nil

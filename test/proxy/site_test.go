@@ -62,7 +62,6 @@ func (r *record) String() string {
 
 func newSite(t *testing.T, example string) *site {
 	t.Helper()
-	process.Binary(t) // building it takes long, and nobody is to take the ports meanwhile
 	host, path, _ := strings.Cut(example, "/")
 	s := &site{dir: t.TempDir(), host: host, port: freePort(t), upstream: "127.0.0.1:" + freePort(t)}
 	s.url = "https://localhost:" + s.port
@@ -120,12 +119,12 @@ func (s *site) serve(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.server.Kill)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if _, err := s.server.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	process.Eventually(t, time.Minute, "the proxy answers", func() error {
+	process.Eventually(t, 3*time.Minute, "the proxy answers", func() error {
 		resp, err := s.http.Get(s.url + "/healthz")
 		if err != nil {
 			return err
@@ -142,7 +141,7 @@ func (s *site) serve(t *testing.T) {
 // cli runs the client in a home of its own and returns what it printed and its exit code.
 func (s *site) cli(t *testing.T, args ...string) (string, int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // 200 MiB through TLS, four times at once on a busy machine
 	defer cancel()
 	cmd := exec.CommandContext(ctx, process.Binary(t), args...)
 	cmd.Env = append(process.Environ(), "HOME="+s.dir, "XDG_CONFIG_HOME="+s.path("config"), "SSL_CERT_FILE="+s.path("cert.pem"), "LANG=en")
@@ -254,7 +253,7 @@ func (s *site) certify(t *testing.T) *x509.CertPool {
 	return pool
 }
 
-// freePort returns a port that nobody uses. Somebody may take it before it is used: then the test fails, and says so.
+// freePort returns a port that nobody uses.
 func freePort(t *testing.T) string {
 	t.Helper()
 	port, err := services.FreePort()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const loopback = "127.0.0.1"
@@ -30,11 +31,40 @@ func (r *reserved) release() {
 	r.listeners = nil
 }
 
+// claimed are the ports that are this process's for as long as it lives, although nobody listens at them all the time: a service is
+// away while a test has killed it, and a network while a test has cut it. Each is held by a UDP socket of its number, which the system
+// gives back with the process and which no service here uses.
+var claimed struct {
+	sync.Mutex
+	ports map[int]net.PacketConn
+}
+
+// claim makes a port this process's. again: it may be that already.
+func claim(port int, again bool) error {
+	claimed.Lock()
+	defer claimed.Unlock()
+	if claimed.ports[port] != nil {
+		if again {
+			return nil
+		}
+		return fmt.Errorf("port %d is taken in this process", port)
+	}
+	socket, err := net.ListenPacket("udp", net.JoinHostPort(loopback, strconv.Itoa(port))) //nolint:noctx // it does not block
+	if err != nil {
+		return err
+	}
+	if claimed.ports == nil {
+		claimed.ports = map[int]net.PacketConn{}
+	}
+	claimed.ports[port] = socket
+	return nil
+}
+
 // reserve takes the n ports that a file names, or others when they are not free, and writes them there.
 func reserve(path string, n int) (*reserved, error) {
 	known, err := readPorts(path)
 	if err == nil && len(known) == n {
-		if r, err := listen(known); err == nil {
+		if r, err := listen(known, true); err == nil {
 			return r, nil
 		}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +85,8 @@ func reserve(path string, n int) (*reserved, error) {
 	return r, nil
 }
 
-// FreePort returns a port of loopback that is free now and that the system hands out to nobody by itself.
+// FreePort returns a port of loopback that nobody else gets for as long as this process lives: the system hands it out to nobody by
+// itself, and neither does this package in any process.
 func FreePort() (int, error) {
 	r, err := listenAnywhere(1)
 	if err != nil {
@@ -81,9 +112,13 @@ func readPorts(path string) ([]int, error) {
 	return ports, nil
 }
 
-func listen(ports []int) (*reserved, error) {
+func listen(ports []int, again bool) (*reserved, error) {
 	r := &reserved{numbers: ports}
 	for _, port := range ports {
+		if err := claim(port, again); err != nil {
+			r.release()
+			return nil, err
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))) //nolint:noctx // it does not block
 		if err != nil {
 			r.release()
@@ -101,7 +136,7 @@ func listenAnywhere(n int) (*reserved, error) {
 		for i := range ports {
 			ports[i] = firstPort + rand.IntN(lastPort-firstPort)
 		}
-		r, err := listen(ports)
+		r, err := listen(ports, false)
 		if err == nil {
 			return r, nil
 		}

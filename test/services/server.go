@@ -79,6 +79,10 @@ func (s *Server) Launch(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer pid.Close() // the process has it too: the lock stays
+	// The last process's id is nobody's.
+	if err := pid.Truncate(0); err != nil {
+		return false, fmt.Errorf("forget the process id: %w", err)
+	}
 	ports, err := reserve(s.path("ports"), s.kind.ports())
 	if err != nil {
 		return false, err
@@ -157,13 +161,12 @@ func (s *Server) Await(ctx context.Context) error {
 	err := poll(ctx, func() (bool, error) {
 		try, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		if last = s.kind.ready(try, s); last == nil {
-			return true, nil
-		}
-		if s.PID() == 0 {
+		last = s.kind.ready(try, s)
+		pid, runs := s.process()
+		if !runs {
 			return false, fmt.Errorf("%w: %s", errEnded, s.lastWords())
 		}
-		return false, nil
+		return last == nil && pid != 0, nil // it may serve before its starter has written its id
 	})
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("it is not ready: %w: %w", err, last)
@@ -186,15 +189,21 @@ func lastLine(text string) string {
 
 // PID is the id of its process, 0 when it does not run.
 func (s *Server) PID() int {
-	pid, err := lock(s.path("pid"))
+	pid, _ := s.process()
+	return pid
+}
+
+// process returns the id of its process, and whether there is one: while it is being started it has no id yet.
+func (s *Server) process() (pid int, runs bool) {
+	f, err := lock(s.path("pid"))
 	if err == nil {
-		closeNow(pid)
-		return 0
+		closeNow(f)
+		return 0, false
 	}
 	if !errors.Is(err, errLocked) {
-		return 0
+		return 0, false
 	}
-	return readPID(s.path("pid"))
+	return readPID(s.path("pid")), true
 }
 
 // Kill ends the process at once and waits until it is gone. The data stays as it is at that moment.
@@ -225,7 +234,10 @@ func (s *Server) end(ctx context.Context, signal syscall.Signal) error {
 	if err := errors.Join(s.signal(signal), s.Resume()); err != nil { // a paused one hears nothing but SIGKILL
 		return err
 	}
-	return poll(ctx, func() (bool, error) { return s.PID() == 0, nil })
+	return poll(ctx, func() (bool, error) {
+		_, runs := s.process()
+		return !runs, nil
+	})
 }
 
 // Pause stops the process without ending it and waits until it stands still: its connections stay open and nothing answers.
@@ -234,7 +246,12 @@ func (s *Server) Pause(ctx context.Context) error {
 	if err := s.signal(pauseSignal); err != nil {
 		return err
 	}
-	return poll(ctx, func() (bool, error) { return paused(s.PID()) })
+	return AwaitPaused(ctx, s.PID())
+}
+
+// AwaitPaused waits until a process that was told to stop stands still: some of its threads go on for a while.
+func AwaitPaused(ctx context.Context, pid int) error {
+	return poll(ctx, func() (bool, error) { return paused(pid) })
 }
 
 // Resume lets a paused process go on.

@@ -21,6 +21,8 @@ import (
 	"smartdrive/test/ground"
 	"smartdrive/test/history"
 	"smartdrive/test/process"
+	"smartdrive/test/services"
+	"smartdrive/test/system/rig"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -28,6 +30,9 @@ func TestMain(m *testing.M) { process.Main(m) }
 const (
 	password = "correct horse battery"
 	mib      = 1 << 20
+
+	// patience is how long a test waits for what takes a second or two; the machine may be busy.
+	patience = 3 * time.Minute
 )
 
 // desk is a person with a server, the command line and a home directory.
@@ -39,7 +44,7 @@ type desk struct {
 	listen   string
 	flags    []string // of the server: what it stands on
 	token    string   // of its first user, for looking past the wire
-	messages *bytes.Buffer
+	messages *rig.Log // the server's, and those of commands beside it
 	server   *process.Server
 	wire     *wire
 }
@@ -49,7 +54,13 @@ func newDesk(t *testing.T, flags ...string) *desk {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM on Windows")
 	}
-	d := &desk{t: t, binary: process.Binary(t), home: t.TempDir(), listen: "127.0.0.1:0", flags: flags, messages: &bytes.Buffer{}}
+	port, err := services.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{
+		t: t, binary: process.Binary(t), home: t.TempDir(), listen: fmt.Sprint("127.0.0.1:", port), flags: flags, messages: new(rig.Log),
+	}
 	d.data = filepath.Join(d.home, "data")
 	t.Cleanup(func() {
 		if d.server != nil {
@@ -76,13 +87,11 @@ func (d *desk) serve() {
 		d.t.Fatal(err)
 	}
 	d.server = server
-	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
-	url, err := server.Ready(ctx)
-	if err != nil {
+	if _, err := server.Ready(ctx); err != nil {
 		d.t.Fatal(err)
 	}
-	d.listen = strings.TrimPrefix(url, "http://")
 }
 
 // command is the command line at this desk.
@@ -151,7 +160,7 @@ func (d *desk) halfPut(local, remote string, size int64) (*exec.Cmd, *bytes.Buff
 	if err := cmd.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	process.Eventually(d.t, time.Minute, "the middle of put "+local, func() error {
+	process.Eventually(d.t, patience, "the middle of put "+local, func() error {
 		staged, err := d.staged()
 		if err == nil && staged < size/8 { // parts that are on the way have the rest of the half
 			err = fmt.Errorf("%d bytes are staged", staged)
@@ -288,7 +297,7 @@ func (d *desk) afterwards(size int64) {
 	d.wantNames("folder large")
 	d.run("", "restore", "/other")
 	d.wantNames("folder large other")
-	if code, err := d.server.Stop(time.Minute); code != 0 || err != nil {
+	if code, err := d.server.Stop(patience); code != 0 || err != nil {
 		d.t.Errorf("SIGTERM ends with %d, %v", code, err)
 	}
 	if said := d.server.Said(); len(said) != 1 {
@@ -327,7 +336,7 @@ func TestRefusedStarts(t *testing.T) {
 		}
 		select {
 		case <-s.Ended():
-		case <-time.After(time.Minute):
+		case <-time.After(patience):
 			s.Kill()
 			t.Errorf("%s: it did not end", name)
 		}

@@ -199,7 +199,8 @@ func TestScenarioJADatabaseOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	root := disk(t, 24)
 	blobs := filepath.Join(rig.Dir(t), "blobs")
-	site := rig.New(t, "--min-free", "1MiB", "--blob-grace", "100ms", "--blobs", blobs)
+	// A parked upload would need the database to go on, however long filling that up takes.
+	site := rig.New(t, "--min-free", "1MiB", "--blob-grace", "100ms", "--blobs", blobs, "--upload-idle", "1h")
 	site.Data = filepath.Join(root, "data")
 	s := site.Start(t)
 	c := &crowd{User: s.NewUser(t, "ann", 1<<40)}

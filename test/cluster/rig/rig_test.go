@@ -125,7 +125,7 @@ func must(t *testing.T, what string, do func(context.Context) error) {
 func eventually(t *testing.T, what string, do func(context.Context) error) {
 	t.Helper()
 	process.Eventually(t, within, what, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		return do(ctx)
 	})
@@ -198,10 +198,11 @@ func onS3(t *testing.T, c *rig.Cluster) store {
 // onKafka uses a new client each time: one that has lost its broker waits before it asks again.
 func onKafka(t *testing.T, c *rig.Cluster) store {
 	t.Helper()
-	with := func(do func(*kgo.Client) error) error {
+	with := func(ctx context.Context, do func(*kgo.Client) error) error {
+		deadline, _ := ctx.Deadline() // each has one; the client holds on to requests beyond it
+		most := max(time.Second, time.Until(deadline))
 		client, err := kgo.NewClient(kgo.SeedBrokers(c.Kafka.Link.Addr()), kgo.DefaultProduceTopic("t"), kgo.RequestRetries(1),
-			kgo.DialTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second), kgo.ProduceRequestTimeout(time.Second),
-			kgo.RecordDeliveryTimeout(time.Second)) // it holds on to requests beyond their context
+			kgo.DialTimeout(most), kgo.RequestTimeoutOverhead(most), kgo.ProduceRequestTimeout(most), kgo.RecordDeliveryTimeout(most))
 		if err != nil {
 			return err
 		}
@@ -211,7 +212,7 @@ func onKafka(t *testing.T, c *rig.Cluster) store {
 	return store{
 		c.Kafka,
 		func(ctx context.Context) error {
-			return with(func(client *kgo.Client) error {
+			return with(ctx, func(client *kgo.Client) error {
 				if _, err := kadm.NewClient(client).CreateTopic(ctx, 1, 1, nil, "t"); err != nil && !strings.Contains(err.Error(), "EXISTS") {
 					return err
 				}
@@ -219,7 +220,7 @@ func onKafka(t *testing.T, c *rig.Cluster) store {
 			})
 		},
 		func(ctx context.Context) error {
-			return with(func(client *kgo.Client) error {
+			return with(ctx, func(client *kgo.Client) error {
 				ends, err := kadm.NewClient(client).ListEndOffsets(ctx, "t")
 				if err != nil {
 					return err
