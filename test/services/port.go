@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,11 +33,11 @@ func (r *reserved) release() {
 }
 
 // claimed are the ports that are this process's for as long as it lives, although nobody listens at them all the time: a service is
-// away while a test has killed it, and a network while a test has cut it. Each is held by a UDP socket of its number, which the system
-// gives back with the process and which no service here uses.
+// away while a test has killed it, and a network while a test has cut it. Each is a locked file, and the system takes the locks back
+// with the process.
 var claimed struct {
 	sync.Mutex
-	ports map[int]net.PacketConn
+	ports map[int]*os.File
 }
 
 // claim makes a port this process's. again: it may be that already.
@@ -47,16 +48,20 @@ func claim(port int, again bool) error {
 		if again {
 			return nil
 		}
-		return fmt.Errorf("port %d is taken in this process", port)
+		return fmt.Errorf("port %d: %w", port, errLocked)
 	}
-	socket, err := net.ListenPacket("udp", net.JoinHostPort(loopback, strconv.Itoa(port))) //nolint:noctx // it does not block
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("smartdrive-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("claim a port: %w", err)
+	}
+	f, err := lock(filepath.Join(dir, strconv.Itoa(port)))
 	if err != nil {
-		return err
+		return fmt.Errorf("port %d: %w", port, err)
 	}
 	if claimed.ports == nil {
-		claimed.ports = map[int]net.PacketConn{}
+		claimed.ports = map[int]*os.File{}
 	}
-	claimed.ports[port] = socket
+	claimed.ports[port] = f
 	return nil
 }
 
