@@ -33,7 +33,7 @@ const base = {
 const more = {
   plain: { chunkSize: 3_000_000 },
   resume: { chunkSize: 4_000_000 },
-  patient: { retryDelays: Array(240).fill(250), chunkSize: 2_000_000, onBeforeRequest: lastOnesLater },
+  patient: { retryDelays: Array(2400).fill(250), chunkSize: 2_000_000, onBeforeRequest: lastOnesLater },
   parallel: { parallelUploads: 3 },
   defer: { uploadLengthDeferred: true, chunkSize: 3_000_000 },
   data: { uploadDataDuringCreation: true },

@@ -17,6 +17,7 @@ await new Promise((ready) => site.listen(0, '127.0.0.1', ready))
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
 try {
   const tab = await browser.newPage()
+  tab.setDefaultTimeout(0) // the test has one of its own
   tab.on('console', (m) => console.error(m.text()))
   await tab.goto(`http://127.0.0.1:${site.address().port}/?token=${args.token}`)
   console.log(JSON.stringify(await tab.evaluate((a) => globalThis.upload(a), args)))

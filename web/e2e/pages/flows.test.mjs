@@ -1,7 +1,7 @@
 // What people do with more than one click: files sent through a file request, versions, drag to move, zips, a timer looked up.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { api, launch, logIn, openPage, shoot, startServer, tokenOf } from "./harness.mjs";
+import { api, launch, logIn, openPage, said, shoot, startServer, tokenOf } from "./harness.mjs";
 import { png, unzip } from "./samples.mjs";
 
 let server, browser, token, call, put;
@@ -131,7 +131,7 @@ test("files are dragged into a folder, and onto the way back", { timeout: 600_00
   await entry(page, "a.txt").locator("input[type=checkbox]").click();
   await entry(page, "b.txt").locator("input[type=checkbox]").click();
   await entry(page, "a.txt").dragTo(entry(page, "into"));
-  await page.getByText("2 moved to “into”.").waitFor();
+  await said(page, "2 moved to “into”.");
   await entry(page, "a.txt").waitFor({ state: "detached" });
   const names = async (path) => (await call("GET", `/nodes/${(await node(path)).id}/children`)).items.map((n) => n.name).sort();
   assert.deepEqual(await names("/move/into"), ["a.txt", "b.txt", "old.txt"]);
@@ -181,7 +181,7 @@ test("zips: of a choice in the drive, and of a share", { timeout: 600_000 }, asy
   await call("DELETE", `/shares/${share.id}`);
   await entry(guest, "two.txt").locator("input[type=checkbox]").click();
   await guest.getByRole("button", { name: "Download all" }).click();
-  await guest.locator(".el-message").getByText("no longer valid").waitFor();
+  await said(guest, "no longer valid");
   assert.deepEqual(visitor.complaints, []);
   await visitor.context.close();
 });

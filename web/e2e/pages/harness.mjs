@@ -74,6 +74,7 @@ export async function openPage(browser, server, options = {}) {
     acceptDownloads: true,
     reducedMotion: "reduce",
   });
+  await context.addInitScript(listen);
   const page = await context.newPage();
   page.setDefaultTimeout(90_000); // for what takes a moment; the machine may be busy
   const complaints = [];
@@ -88,6 +89,23 @@ export async function openPage(browser, server, options = {}) {
   });
   return { page, context, complaints };
 }
+
+/** Runs in every page before its own scripts: notes what messages say. They are appended to the body. */
+function listen() {
+  window.said = [];
+  addEventListener("DOMContentLoaded", () =>
+    new MutationObserver((changes) => {
+      for (const node of changes.flatMap((c) => [...c.addedNodes])) if (node.matches?.(".el-message")) window.said.push(`${node.className}: ${node.textContent}`);
+    }).observe(document.body, { childList: true }),
+  );
+}
+
+/** Waits until a message of the page, none that was waited for before, says something or is of a class. It may have gone again: messages stay for seconds. */
+export const said = (page, what) =>
+  page.waitForFunction((w) => {
+    const at = window.said.findIndex((message) => message.includes(w));
+    return at >= 0 && window.said.splice(0, at + 1);
+  }, what);
 
 export async function logIn(page, server, name, password) {
   await page.goto(`${server.url}/login`);

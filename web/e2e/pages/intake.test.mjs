@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { sendSamples } from "./bundles.mjs";
-import { api, launch, logIn, openPage, shoot, startServer, tokenOf } from "./harness.mjs";
+import { api, launch, logIn, openPage, said, shoot, startServer, tokenOf } from "./harness.mjs";
 import { pdf } from "./samples.mjs";
 
 let server, browser, call;
@@ -60,7 +60,7 @@ test("documents: found, read, a conflict settled, a refused bundle tried again",
   await shoot(page, "intake-bundle");
   await page.goto(`${server.url}/bundles/${refused.id}`);
   await page.getByRole("button", { name: "Try again" }).click();
-  await page.getByText("It is taken in again.").waitFor();
+  await said(page, "It is taken in again.");
   await page.getByText("meta.json is of another bundle or source").first().waitFor();
   assert.deepEqual(complaints, []);
   await context.close();
@@ -87,7 +87,7 @@ test("the rules of a source: added, changed, refused, forgotten", { timeout: 600
   await row.getByRole("button", { name: "Change" }).click();
   await dialog.getByLabel("Total with tax from … to").fill("9");
   await dialog.getByRole("button", { name: "Save" }).click();
-  await page.locator(".el-message--error").first().waitFor(); // less than the smallest
+  await said(page, "el-message--error"); // less than the smallest
   await dialog.getByLabel("Total with tax from … to").fill("900.50");
   await dialog.getByRole("button", { name: "Save" }).click();
   await row.getByText("total 10 to 900.5").waitFor();
@@ -130,7 +130,7 @@ test("a migration: what would happen, its phases, its gate, the way back", { tim
   await page.goto(`${server.url}/admin/migration`);
   await page.getByLabel("New database").fill("mysql://user:secret@127.0.0.1:1/none");
   await page.getByRole("button", { name: "Only look" }).click();
-  await page.locator("[role=status] li, .el-message--error").first().waitFor();
+  await Promise.any([page.locator("[role=status] li").first().waitFor(), said(page, "el-message--error")]);
   assert.ok(await page.getByRole("button", { name: "Begin", exact: true }).isDisabled(), "it may begin though it was refused");
   await shoot(page, "migration-look");
 
@@ -149,7 +149,7 @@ test("a migration: what would happen, its phases, its gate, the way back", { tim
   assert.ok(await page.getByRole("button", { name: "Next phase" }).isDisabled(), "the gate is closed");
   await page.locator("#share").fill("25");
   await page.getByRole("button", { name: "Change" }).click();
-  await page.getByText("Done.").first().waitFor();
+  await said(page, "Done.");
   const back = page.locator("#main").getByRole("button", { name: "Back one phase" });
   const dialog = page.getByRole("dialog");
   await back.click();

@@ -59,7 +59,8 @@ export class Stage {
   async open(page: Page, o: Partial<UploaderOptions> = {}, host = "127.0.0.1"): Promise<void> {
     await page.goto(`${this.siteUrl.replace("127.0.0.1", host)}/index.html`);
     await page.waitForFunction(() => "drive" in window);
-    const options = { auth: { token: this.token }, base: `${this.server.url.replace("127.0.0.1", host)}/api/v1`, ...o } as UploaderOptions;
+    const base = `${this.server.url.replace("127.0.0.1", host)}/api/v1`;
+    const options = { auth: { token: this.token }, base, stall: 500_000, ...o } as UploaderOptions; // a busy machine is no broken line
     await page.evaluate((opt) => window.drive.start(opt), options);
   }
 
@@ -107,13 +108,37 @@ export async function add(page: Page, path: string, folder: string): Promise<str
   return (await page.evaluate((to) => window.drive.add("files", to), folder))[0]!;
 }
 
-/** until waits for an item's state, or for so many bytes of it. */
+/** Line sets how many bytes per second a page sends at most; -1: there is no bound, 0: it is off line. */
+export type Line = (bytes: number) => Promise<void>;
+
+export async function lineOf(page: Page): Promise<Line> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Network.enable");
+  return async (bytes) => {
+    await session.send("Network.emulateNetworkConditions", { offline: bytes === 0, latency: 0, downloadThroughput: -1, uploadThroughput: bytes });
+  };
+}
+
+/**
+ * middle adds a file, waits for so many bytes of it, and makes the line so slow that the upload does not end, however long somebody
+ * takes to do something in the middle of it. It returns the item's id and the line.
+ */
+export async function middle(page: Page, bytes: number, begin: () => Promise<string>): Promise<[string, Line]> {
+  const line = await lineOf(page);
+  await line(32 * mib);
+  const id = await begin();
+  await until(page, id, bytes);
+  await line(mib);
+  return [id, line];
+}
+
+/** until waits for an item's state, for why it is in it, or for so many bytes of it. */
 export async function until(page: Page, id: string, what: string | number): Promise<void> {
   await page.waitForFunction(
     ([item, w]) => {
       const { state } = window.drive.item(item as string);
       if (state.kind === "failed" && w !== "failed") throw new Error(JSON.stringify(state));
-      if (typeof w === "string") return state.kind === w;
+      if (typeof w === "string") return state.kind === w || ("why" in state && state.why === w);
       return ["done", "instant"].includes(state.kind) || ("bytes" in state && (state.bytes ?? 0) >= w!);
     },
     [id, what],

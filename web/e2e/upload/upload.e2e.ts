@@ -1,6 +1,6 @@
 import { appendFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Stage, add, mib, until, watchHeap } from "./stage.ts";
+import { Stage, add, lineOf, middle, mib, until, watchHeap } from "./stage.ts";
 
 const binary = process.env["SMARTDRIVE_BIN"];
 
@@ -28,10 +28,11 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
   it("a server that is killed and restarted in the middle", async () => {
     const page = await stage.page();
     const size = 512 * mib;
-    const id = await add(page, await stage.file("killed", size), "/");
-    await until(page, id, size / 4);
+    const path = await stage.file("killed", size);
+    const [id, line] = await middle(page, size / 4, () => add(page, path, "/"));
     await stage.server.kill();
     await until(page, id, "waiting");
+    await line(-1);
     await stage.server.restart();
     await until(page, id, "done");
     const item = await page.evaluate((i) => window.drive.item(i), id);
@@ -39,18 +40,18 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
     await page.context().close();
   });
 
-  it("off line for 20 s", async () => {
+  it("off line until the upload is parked", async () => {
     const page = await stage.page();
     const size = 512 * mib;
-    const id = await add(page, await stage.file("offline", size), "/");
-    await until(page, id, size / 4);
-    await page.context().setOffline(true);
-    await until(page, id, "waiting");
-    const { state } = await page.evaluate((i) => window.drive.item(i), id);
-    expect(state).toMatchObject({ kind: "waiting", why: "offline" });
-    await new Promise((resolve) => setTimeout(resolve, 20_000)); // the upload is parked meanwhile
+    const path = await stage.file("offline", size);
+    const [id, line] = await middle(page, size / 4, () => add(page, path, "/"));
+    await line(0);
+    await until(page, id, "offline");
+    const { uploadId } = await page.evaluate((i) => window.drive.item(i), id);
+    const parked = async () => (await stage.server.call<{ state: string }>("GET", `/uploads/${uploadId}`, stage.token)).state === "parked";
+    while (!(await parked())) await new Promise((resolve) => setTimeout(resolve, 200));
     const begin = Date.now();
-    await page.context().setOffline(false);
+    await line(-1);
     await until(page, id, "done");
     console.log(`off line: done ${Date.now() - begin} ms after it was back`);
     const item = await page.evaluate((i) => window.drive.item(i), id);
@@ -62,9 +63,9 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
     const page = await stage.page();
     const size = 512 * mib;
     const path = await stage.file("reloaded", size);
-    const id = await add(page, path, "/");
-    await until(page, id, size / 2);
+    const [, line] = await middle(page, size / 2, () => add(page, path, "/"));
     await stage.open(page);
+    await line(-1);
     const parked = (await page.evaluate(() => window.drive.restore())).find((i) => i.path === "/reloaded")!;
     expect(parked.state).toMatchObject({ kind: "parked", needs: "file" });
     await page.setInputFiles("#files", path);
@@ -77,9 +78,9 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
 
   it("a reload in the middle, where the browser remembers the file: it goes on by itself", async () => {
     const page = await stage.page({ connections: 1 });
-    const id = await page.evaluate(() => window.drive.addOwn("own", 192));
-    await until(page, id, 64 * mib);
+    const [, line] = await middle(page, 64 * mib, () => page.evaluate(() => window.drive.addOwn("own", 192)));
     await stage.open(page);
+    await line(-1);
     await page.evaluate(() => window.drive.restore());
     const again = (await page.evaluate(() => window.drive.items())).find((i) => i.path === "/own")!;
     await until(page, again.id, "done");
@@ -93,9 +94,10 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
     const path = await stage.file("shared", 1024 * mib);
     const one = await stage.page({ connections: 1 }, context);
     const two = await stage.page({ connections: 1 }, context);
-    const a = await add(one, path, "/");
-    await until(one, a, 100 * mib);
+    const [a, line] = await middle(one, 100 * mib, () => add(one, path, "/"));
     const b = await add(two, path, "/");
+    await two.waitForFunction((i) => window.drive.item(i).moved > 0, b, { timeout: 500_000 });
+    await line(-1);
     await Promise.all([until(one, a, "done"), until(two, b, "done")]);
     const [first, second] = [await one.evaluate((i) => window.drive.item(i), a), await two.evaluate((i) => window.drive.item(i), b)];
     console.log(`two tabs: moved ${first.moved / mib} + ${second.moved / mib} MiB of 1024`);
@@ -110,10 +112,7 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
     await until(first, await add(first, path, "/"), "done");
     const other = await stage.server.login("other");
     const page = await stage.page({ auth: { token: other }, connections: 1 });
-    // A line of 20 MiB/s, so that hashing is the faster one.
-    const session = await page.context().newCDPSession(page);
-    await session.send("Network.enable");
-    await session.send("Network.emulateNetworkConditions", { offline: false, latency: 5, downloadThroughput: -1, uploadThroughput: 20 * mib });
+    await (await lineOf(page))(mib); // so that hashing is the faster one, on any machine
     const begin = Date.now();
     const id = await add(page, path, "/");
     await until(page, id, "instant");
@@ -139,7 +138,7 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
     await page.setInputFiles("#folder", await stage.folder("many", 1000));
     const begin = Date.now();
     await page.evaluate(() => void window.drive.add("folder", "/"));
-    await page.waitForFunction(() => window.drive.summary().finished + window.drive.summary().failed === 1000, null, { timeout: 200_000, polling: 100 });
+    await page.waitForFunction(() => window.drive.summary().finished + window.drive.summary().failed === 1000, null, { timeout: 500_000, polling: 100 });
     console.log(`1,000 files in ${Date.now() - begin} ms`);
     expect(await page.evaluate(() => window.drive.summary())).toMatchObject({ items: 1000, finished: 1000, failed: 0 });
     const node = await stage.server.call<{ size: number }>("GET", "/nodes?path=/many/d7/997.txt", stage.token);
@@ -162,9 +161,9 @@ describe.skipIf(!binary)("the uploader in a browser (SMARTDRIVE_BIN)", () => {
     const page = await stage.page();
     const size = 512 * mib;
     const path = await stage.file("changing", size);
-    const id = await add(page, path, "/");
-    await until(page, id, size / 8);
+    const [id, line] = await middle(page, size / 8, () => add(page, path, "/"));
     await appendFile(path, "more");
+    await line(-1);
     await until(page, id, "failed");
     const { state } = await page.evaluate((i) => window.drive.item(i), id);
     expect(state).toMatchObject({ kind: "failed", why: "file-changed" });

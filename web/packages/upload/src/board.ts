@@ -42,6 +42,12 @@ export class Board {
     return this.#differs.has(n);
   }
 
+  /** differ notes that it does, or that they are dropped. */
+  differ(n: number, so: boolean): void {
+    if (so) this.#differs.add(n);
+    else this.#differs.delete(n);
+  }
+
   get complete(): boolean {
     return this.#counts.there === this.count;
   }
@@ -68,7 +74,7 @@ export class Board {
   /** set puts a part somewhere. */
   set(n: number, to: Place): void {
     if (n < 0 || n >= this.count || this.#parts[n] === to) return;
-    if (to === "there") this.#differs.delete(n);
+    if (to === "there") this.differ(n, false);
     if (to === "missing") {
       this.#first = Math.min(this.#first, n);
       this.#last = Math.max(this.#last, n);
@@ -85,7 +91,7 @@ export class Board {
 
   /** lose notes that a part is missing after all; differs: the server holds something else. */
   lose(n: number, differs = false): void {
-    if (differs) this.#differs.add(n);
+    if (differs) this.differ(n, true);
     this.set(n, "missing");
   }
 

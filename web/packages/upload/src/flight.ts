@@ -235,6 +235,7 @@ export class Flight {
     this.judge(up);
     const there = new Set(numbers(up.received, this.board.count));
     for (const n of there) {
+      if (this.board.differs(n)) continue; // it is still to be dropped
       const at = this.board.at(n);
       if (at === "missing" || (at === "sending" && !this.t.flying.has(n))) {
         this.server.delete(n);

@@ -43,7 +43,7 @@ async function sendPart(f: Flight, n: number, release: () => void, signal: Abort
       if (err === undefined) return board.set(n, "there");
       signal.throwIfAborted();
       if (isProblem(err, "part-differs", "digest-mismatch") && ++differs < tries) {
-        if (err.code === "part-differs") await t.deps.api.dropPart(f.uploadId, n, t.scope(signal));
+        if (err.code === "part-differs") board.differ(n, true);
         continue;
       }
       release();
@@ -65,7 +65,10 @@ async function sendPart(f: Flight, n: number, release: () => void, signal: Abort
 async function put(f: Flight, n: number, signal: AbortSignal): Promise<void> {
   const { t } = f;
   const { api } = t.deps;
-  if (f.board.differs(n)) await api.dropPart(f.uploadId, n, t.scope(signal));
+  if (f.board.differs(n)) {
+    await api.dropPart(f.uploadId, n, t.scope(signal));
+    f.board.differ(n, false);
+  }
   const { check } = await sumsOf(f, n, false, signal);
   let there = false;
   try {

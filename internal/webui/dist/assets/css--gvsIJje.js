@@ -1,1 +1,0 @@
-import"./index-BTbZtNFp.js";import"./notify-B4kCG7wZ.js";

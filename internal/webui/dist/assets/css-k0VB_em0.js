@@ -1,0 +1,1 @@
+import"./index-DSYmoBIG.js";import"./notify-DP4M9ORH.js";
