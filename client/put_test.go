@@ -311,12 +311,12 @@ func TestPutInstant(t *testing.T) {
 					<-hold // the network is slow
 				case strings.HasSuffix(r.URL.Path, "/proof"):
 					if proofs.Add(1) == 1 {
-						defer close(hold)
 						return test.fault
 					}
 				}
 				return clienttest.None
 			})
+			defer close(hold) // parts that came after the proof might be faster than it
 			u := newUploader(t, s)
 			u.hashFirst, u.claimWorth = test.first, 0
 			var last Event

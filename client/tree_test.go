@@ -87,7 +87,8 @@ func TestPutTreeOfSmallFiles(t *testing.T) {
 		t.Errorf("%+v, %v, failed %q", sum, err, failed)
 	}
 	puts := s.Requests(func(method, path string) bool { return method == http.MethodPut && strings.Contains(path, "/files/") })
-	if puts != files || len(from) > 16 {
+	// A request that starts before the last answer was read to its end takes another connection: there are more than workers.
+	if puts != files || len(from) > files/4 {
 		t.Errorf("%d requests over %d connections", puts, len(from))
 	}
 	for addr := range from {

@@ -40,10 +40,13 @@ func bodyRoutes(mux *http.ServeMux) {
 	})
 }
 
+// unhurried waits for a client that is slow because the machine is busy. How many bytes are taken in stays as it is.
+var unhurried = Linger{Time: time.Hour, Quiet: time.Hour}
+
 // A client that sends everything before it reads anything, as browsers do, must find the refusal (scenario N).
 func TestScenarioNARefusedBodyOf50MiBStillGetsItsAnswer(t *testing.T) {
 	t.Parallel()
-	s := running(t, Options{}, bodyRoutes)
+	s := running(t, Options{Linger: unhurried}, bodyRoutes)
 	const size = 50 << 20
 	for name, head := range map[string]string{
 		"length":                 "PUT /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 52428800\r\n\r\n",
@@ -96,7 +99,7 @@ func TestARefusalIsSentBeforeTheBodyHasCome(t *testing.T) {
 // The same with a body of unknown length, of which some has come; and the client may go on sending.
 func TestARefusalOfAChunkedBodyComesInTheMiddle(t *testing.T) {
 	t.Parallel()
-	s := running(t, Options{}, bodyRoutes)
+	s := running(t, Options{Linger: unhurried}, bodyRoutes)
 	conn, err := net.Dial("tcp", s.listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -126,27 +129,28 @@ func TestARefusalInPlaceOf100Continue(t *testing.T) {
 
 func TestARefusedSmallBodyKeepsTheConnection(t *testing.T) {
 	t.Parallel()
-	s := running(t, Options{}, bodyRoutes)
-	conn, err := net.Dial("tcp", s.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	for i := range 3 {
-		const size = 200 << 10
-		fmt.Fprintf(conn, "PUT /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
-		if _, err := io.CopyN(conn, zeros{}, size); err != nil {
-			t.Fatalf("request %d: %v", i, err)
+	synctest.Test(t, func(t *testing.T) { // for the answer waits a second, no more
+		hs, conn := piped(t)
+		in := bufio.NewReader(conn)
+		for i := range 3 {
+			const size = 200 << 10
+			fmt.Fprintf(conn, "PUT /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+			if _, err := io.CopyN(conn, zeros{}, size); err != nil {
+				t.Fatalf("request %d: %v", i, err)
+			}
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatalf("request %d: %v", i, err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Close || resp.StatusCode != http.StatusInsufficientStorage {
+				t.Fatalf("request %d: status %d, close %v, err %v", i, resp.StatusCode, resp.Close, err)
+			}
 		}
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatalf("request %d: %v", i, err)
+		conn.Close()
+		if err := hs.Close(); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.Close || resp.StatusCode != http.StatusInsufficientStorage {
-			t.Fatalf("request %d: status %d, close %v, err %v", i, resp.StatusCode, resp.Close, err)
-		}
-	}
+	})
 }
 
 // What is taken in of a refused body is bounded, and the answer comes first even so.
@@ -193,16 +197,21 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.once); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// drip sends a body of size bytes, piece bytes each period, and returns the response and how long it took.
-func drip(t *testing.T, size, piece int, period time.Duration) (resp *http.Response, took time.Duration) {
+// piped is a server on synctest's clock, and a connection to it. Both are to be closed.
+func piped(t *testing.T) (*http.Server, net.Conn) {
 	t.Helper()
 	l := newPipes()
 	mux := http.NewServeMux()
 	bodyRoutes(mux)
-	s := New(Options{Routes: mux})
-	hs := s.httpServer(t.Context())
+	hs := New(Options{Routes: mux}).httpServer(t.Context())
 	go hs.Serve(l)
-	conn := l.dial()
+	return hs, l.dial()
+}
+
+// drip sends a body of size bytes, piece bytes each period, and returns the response and how long it took.
+func drip(t *testing.T, size, piece int, period time.Duration) (resp *http.Response, took time.Duration) {
+	t.Helper()
+	hs, conn := piped(t)
 	start := time.Now()
 	done := make(chan struct{})
 	go func() {

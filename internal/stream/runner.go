@@ -35,6 +35,8 @@ type Consumer struct {
 type Options struct {
 	Now    func() time.Time // default time.Now
 	Levels []Level          // what the Source has; default Levels()
+	// SettleTime is what a step of the cursor may take, the wait for the writer included. Default 5 s.
+	SettleTime time.Duration
 	Log    *slog.Logger     // default slog.Default
 }
 
@@ -62,6 +64,7 @@ type Runner struct {
 	consumer Consumer
 	now      func() time.Time
 	levels   []Level
+	settling time.Duration // what a step of the cursor may take
 	log      *slog.Logger
 	counters Counters
 
@@ -76,7 +79,7 @@ const (
 	defaultBatch  = 100
 	defaultAckAge = time.Second
 	defaultWindow = 1024
-	settleTime    = 5 * time.Second // what a step of the cursor may take, the wait for the writer included
+	settleTime    = 5 * time.Second
 )
 
 // NewRunner makes the loop of a consumer. Where the sessions of a Source do not share, only one may run for a consumer and
@@ -100,11 +103,14 @@ func NewRunner(source Source, c Consumer, opt Options) *Runner {
 	if opt.Levels == nil {
 		opt.Levels = Levels()
 	}
+	if opt.SettleTime <= 0 {
+		opt.SettleTime = settleTime
+	}
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
 	log := opt.Log.With("consumer", c.Name, "topic", string(c.Topic))
-	return &Runner{source: source, consumer: c, now: opt.Now, levels: opt.Levels, log: log}
+	return &Runner{source: source, consumer: c, now: opt.Now, levels: opt.Levels, settling: opt.SettleTime, log: log}
 }
 
 // Counters returns the counters.

@@ -52,7 +52,7 @@ func (r *Runner) settle(ctx context.Context) error {
 	for i, it := range ready {
 		outcomes[i], gone[it] = it.out, true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.settling)
 	defer cancel()
 	if err := r.session.Settle(ctx, outcomes); err != nil {
 		return errors.Join(fmt.Errorf("settle %d records: %w", len(outcomes), err), r.abandon())

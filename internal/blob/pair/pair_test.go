@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -42,6 +43,7 @@ func bucket(t *testing.T) pair.Side {
 		t.Fatal(err)
 	}
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute // a reply that is late because the machine is busy is no outage
 	journal := redis.NewClient(o)
 	t.Cleanup(func() { _ = journal.Close() })
 	secret, _ := u.User.Password()

@@ -189,16 +189,15 @@ func TestAProcessMayDieAtEveryCall(t *testing.T) {
 func dieAndFinish(t *testing.T, g *grave) (calls int) {
 	t.Helper()
 	o := target(t)
-	o.Lease = testLease
-	if g.at > 0 {
-		o.Lease /= 10 // the heir asks again whatever happens
-	}
 	size := testPart + 5000
 	l := &life{file: blobtest.Bytes(1, size), other: blobtest.Bytes(99, 5000), ref: newRef(size)}
 	ctx, die := context.WithCancel(t.Context())
 	defer die()
 	g.die = die
 	doomed := o
+	if g.at > 0 {
+		doomed.Lease = testLease / 10 // for the heir waits until what it has left is over
+	}
 	doomed.Transport = mortal{g, sharedTransport}
 	doomed.Redis = redisAt(t)
 	doomed.Redis.AddHook(mortalRedis{g})

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +17,29 @@ import (
 // testPart is the smallest part size that S3 and a power of two allow.
 const testPart = 8 * drive.MiB
 
-// testLease is short enough to wait for, and four beats of it are not lost to a busy machine.
+// testLease is short enough to wait for. Nothing may depend on that it lasts: on a busy machine it does not.
 const testLease = 2 * time.Second
+
+// briefly takes the lease of a part for as long, as an instance does that stands still or dies after that.
+func briefly(t *testing.T, s *Staging, ref blob.Ref, n int) *lease {
+	t.Helper()
+	usual := s.lease
+	s.lease = testLease
+	l, err := s.claim(t.Context(), ref, blob.Write{N: n, Gen: 1, Size: testPart}, "write")
+	s.lease = usual
+	noError(t, err)
+	return l
+}
+
+// leaseEnd is until when Redis has the lease of a part.
+func leaseEnd(t *testing.T, s *Staging, ref blob.Ref, n int) time.Time {
+	t.Helper()
+	v, err := s.j.redis.HGet(t.Context(), s.j.keys(ref.ID)[1], strconv.Itoa(n)).Result()
+	noError(t, err)
+	ms, err := strconv.ParseInt(strings.Fields(v)[3], 10, 64)
+	noError(t, err)
+	return time.UnixMilli(ms)
+}
 
 // sharedTransport serves all tests that do nothing to it.
 var sharedTransport = newTransport()
@@ -66,7 +89,7 @@ func eventually(t testing.TB, agrees func() error) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	late := time.NewTimer(time.Minute)
+	late := time.NewTimer(5 * time.Minute)
 	defer late.Stop()
 	for {
 		err := agrees()
@@ -76,7 +99,7 @@ func eventually(t testing.TB, agrees func() error) {
 		select {
 		case <-again.C:
 		case <-late.C:
-			t.Fatalf("not within a minute: %v", err)
+			t.Fatalf("not within five minutes: %v", err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -30,6 +31,9 @@ func target(t testing.TB) Options {
 	}
 }
 
+// replyTime is how long a reply of Redis is waited for: one that is late because the machine is busy is no outage.
+const replyTime = time.Minute
+
 // redisAt returns a client of the test's own, so that its hooks hurt nobody else.
 func redisAt(t testing.TB) redis.UniversalClient {
 	t.Helper()
@@ -38,6 +42,7 @@ func redisAt(t testing.TB) redis.UniversalClient {
 		t.Fatal(err)
 	}
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ReadTimeout, o.WriteTimeout = replyTime, replyTime
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -98,6 +103,7 @@ func TestSealerOnRedisCluster(t *testing.T) {
 		c := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs:                    strings.Split(addrs, ","),
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+			ReadTimeout:              replyTime, WriteTimeout: replyTime,
 		})
 		t.Cleanup(func() { _ = c.Close() })
 		o.Redis = c

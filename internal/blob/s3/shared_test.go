@@ -2,6 +2,7 @@ package s3
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 func pair(t *testing.T) (a, b *Bucket) {
 	t.Helper()
 	o := target(t)
-	o.Lease = testLease
 	return at(t, o), at(t, o)
 }
 
@@ -56,7 +56,7 @@ func TestAPartBelongsToOneInstanceAtATime(t *testing.T) {
 	}
 }
 
-// Heartbeats keep the lease of a client that is slower than a lease lasts.
+// Heartbeats keep the lease of a client that is slower than a lease lasts: each moves its end, in Redis and here.
 func TestASlowPartKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]drive.ByteSize{"of declared length": testPart, "of undeclared length": blob.UnknownSize} {
@@ -65,19 +65,33 @@ func TestASlowPartKeepsItsLease(t *testing.T) {
 			a, b := pair(t)
 			ref, file := begun(t, a.Staging)
 			p, done := startWriteOf(t, a.Staging, ref, blob.Write{N: 0, Gen: 1, Size: size}, slicePart(file, 0))
-			over := time.After(testLease + testLease/2)
-			for waiting := true; waiting; {
+			for range 2 {
+				before := leaseEnd(t, a.Staging, ref, 0)
+				eventually(t, func() error {
+					if end := leaseEnd(t, a.Staging, ref, 0); !end.After(before) {
+						return fmt.Errorf("it still ends at %v", end)
+					}
+					return nil
+				})
 				_, err := blobtest.Send(t.Context(), b.Staging, ref, 1, 0, slicePart(file, 0))
 				wantKind(t, err, drive.InProgress)
-				select {
-				case <-over:
-					waiting = false
-				case <-time.After(50 * time.Millisecond):
-				}
 			}
 			p.open <- nil
 			noError(t, <-done)
 		})
+	}
+}
+
+func TestABeatMovesTheEndOfALease(t *testing.T) {
+	t.Parallel()
+	a, _ := pair(t)
+	ref, _ := begun(t, a.Staging)
+	l, err := a.Staging.claim(t.Context(), ref, blob.Write{N: 0, Gen: 1, Size: testPart}, "write")
+	noError(t, err)
+	until := l.until.Load()
+	noError(t, a.Staging.extend(t.Context(), l))
+	if l.until.Load() <= until {
+		t.Error("who has the lease does not know that it lasts longer")
 	}
 }
 
@@ -124,17 +138,14 @@ func TestTheLeaseOfADeadInstanceRunsOut(t *testing.T) {
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
 	// An instance that dies in the middle of a part leaves just its lease.
-	_, err := a.Staging.claim(t.Context(), ref, blob.Write{N: 0, Gen: 1, Size: testPart}, "write")
-	noError(t, err)
-	_, err = blobtest.Send(t.Context(), b.Staging, ref, 1, 0, slicePart(file, 0))
-	wantKind(t, err, drive.InProgress)
-	began := time.Now()
-	eventually(t, func() error {
-		_, err := blobtest.Send(t.Context(), b.Staging, ref, 1, 0, slicePart(file, 0))
-		return err
-	})
-	if took := time.Since(began); took > 10*testLease { // with the time for the part itself, on a busy machine
-		t.Errorf("taken over after %s, the lease is %s", took, testLease)
+	briefly(t, a.Staging, ref, 0)
+	end := leaseEnd(t, a.Staging, ref, 0)
+	if now := time.Now(); end.After(now.Add(testLease)) {
+		t.Errorf("at %v it ends at %v, the lease is %s", now, end, testLease)
+	}
+	sendWhenFree(t, b.Staging, ref, 0, slicePart(file, 0))
+	if now := time.Now(); now.Before(end) {
+		t.Errorf("taken over by %v, it ended at %v", now, end)
 	}
 	send(t, b.Staging, ref, 1, slicePart(file, 1))
 	noError(t, b.Staging.Seal(t.Context(), ref, ref.Size))
@@ -146,8 +157,7 @@ func TestWhoHasLostTheLeaseEntersNothing(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
-	frozen, err := a.Staging.claim(t.Context(), ref, blob.Write{N: 0, Gen: 1, Size: testPart}, "write")
-	noError(t, err)
+	frozen := briefly(t, a.Staging, ref, 0)
 	eventually(t, func() error { return frozenIsOver(frozen) })
 	want := sendWhenFree(t, b.Staging, ref, 0, slicePart(file, 0))
 
@@ -189,8 +199,7 @@ func TestTheSameBytesTwiceAreOnePart(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, file := begun(t, a.Staging)
-	frozen, err := a.Staging.claim(t.Context(), ref, blob.Write{N: 0, Gen: 1, Size: testPart}, "write")
-	noError(t, err)
+	frozen := briefly(t, a.Staging, ref, 0)
 	eventually(t, func() error { return frozenIsOver(frozen) })
 	part := sendWhenFree(t, b.Staging, ref, 0, slicePart(file, 0))
 	etag, err := a.putPart(t.Context(), ref.ID, frozen.mpu, 0, onlyReader(slicePart(file, 0)), int64(testPart))

@@ -129,6 +129,7 @@ type Worker struct {
 
 	f       *Fixture
 	session stream.Session // the last one
+	closed  bool           // Poll returns nothing
 	mu      sync.Mutex
 	Got     []stream.Record
 }
@@ -150,6 +151,7 @@ func (f *Fixture) Work(name string, adjust ...func(*stream.Consumer)) *Worker {
 	f.workers[id] = w
 	w.Runner = stream.NewRunner(tap{f.Source, w}, c, stream.Options{
 		Now: f.Clock.Now, Levels: f.Levels, Log: slog.New(slog.DiscardHandler),
+		SettleTime: 2 * time.Minute, // on a busy machine a step is slow, and a test takes a failed one for a fault
 	})
 	return w
 }
@@ -163,7 +165,32 @@ type tap struct {
 func (s tap) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	session, err := s.Source.Open(ctx, sub)
 	s.w.session = session
-	return session, err
+	if err != nil || !s.w.closed {
+		return session, err
+	}
+	door := &door{Session: session, w: s.w}
+	if sharer, ok := session.(stream.Sharer); ok {
+		return sharedDoor{door, sharer}, nil
+	}
+	return door, nil
+}
+
+// door is a session that returns nothing while its worker is closed.
+type door struct {
+	stream.Session
+	w *Worker
+}
+
+func (d *door) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
+	if d.w.closed {
+		return nil, time.Time{}, nil
+	}
+	return d.Session.Poll(ctx, limit)
+}
+
+type sharedDoor struct {
+	*door
+	stream.Sharer
 }
 
 // crash ends the worker's session, which settles nothing.
@@ -215,10 +242,12 @@ func (w *Worker) Ready(t testing.TB) {
 	if w.f.Quiet == nil {
 		return
 	}
-	if w.session == nil {
+	if w.session == nil { // a session that is slow to be polled has found something by then
+		w.closed = true
 		if _, err := w.RunOnce(t.Context()); err != nil {
 			t.Fatalf("consume: %v", err)
 		}
+		w.closed = false
 	}
 	w.f.Quiet(t)
 }

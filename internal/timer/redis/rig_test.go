@@ -24,10 +24,21 @@ func at(t testing.TB, s servicetest.Service) redis.Options {
 	}
 }
 
+// patience is how long a test waits for a reply of a server: one that is late because the machine is busy is no outage.
+const patience = time.Minute
+
 // open returns a queue that is closed at the end.
 func open(t testing.TB, opt redis.Options) *redis.Queue {
 	t.Helper()
 	q := redis.New(opt)
+	switch c := q.Client().(type) { // the clients read their options at each call
+	case *goredis.ClusterClient:
+		o := c.Options()
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = patience, patience, patience
+	case *goredis.Client:
+		o := c.Options()
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = patience, patience, patience
+	}
 	t.Cleanup(func() {
 		clean(t, q, opt.Namespace)
 		if err := q.Close(); err != nil {

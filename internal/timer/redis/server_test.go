@@ -18,25 +18,24 @@ import (
 	"smartdrive/internal/timer/redis"
 )
 
-// server is a redis-server of the test's own, to be killed and started again. Its log is synced at each write, so a kill loses
-// nothing that was acknowledged.
+// server is a redis-server of the test's own, to be killed and started again. Its log is written before each reply, so a kill of
+// the process loses nothing that was acknowledged; to sync it would only make the test wait for the disk. It listens at a socket
+// in the file system: a port could be somebody else's while it is down.
 type server struct {
 	t    *testing.T
-	addr string
+	addr string // the path of its socket
 	dir  string
 	run  *exec.Cmd
 }
 
 func startServer(t *testing.T) *server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	short, err := os.MkdirTemp("", "redis") // the path of a socket has about 100 bytes, and the test's name can be long
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, addr: l.Addr().String(), dir: t.TempDir()}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	s := &server{t: t, addr: filepath.Join(short, "socket"), dir: t.TempDir()}
 	s.start()
 	t.Cleanup(s.kill)
 	return s
@@ -45,15 +44,14 @@ func startServer(t *testing.T) *server {
 // start starts the server on what its directory holds.
 func (s *server) start() {
 	s.t.Helper()
-	host, port, _ := net.SplitHostPort(s.addr)
 	path, env := redisServer(s.t)
-	s.run = exec.Command(path, "--port", port, "--bind", host, "--dir", s.dir, "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+	s.run = exec.Command(path, "--port", "0", "--unixsocket", s.addr, "--dir", s.dir, "--appendonly", "yes", "--appendfsync", "no", "--save", "")
 	s.run.Env = append(os.Environ(), env...)
 	if err := s.run.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	eventually(s.t, "redis-server listens", func() error {
-		conn, err := net.Dial("tcp", s.addr)
+		conn, err := net.Dial("unix", s.addr)
 		if err == nil {
 			err = conn.Close()
 		}
@@ -72,7 +70,7 @@ func (s *server) kill() {
 }
 
 func (s *server) client() *goredis.Client {
-	c := goredis.NewClient(&goredis.Options{Addr: s.addr, DialerRetries: 1, MaxRetries: -1})
+	c := goredis.NewClient(&goredis.Options{Addr: s.addr, DialerRetries: 1, MaxRetries: -1, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience})
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -108,7 +106,7 @@ func redisServer(t *testing.T) (string, []string) {
 // eventually asks until what is there agrees. It is for state of other processes, which nothing announces.
 func eventually(t testing.TB, what string, agrees func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
@@ -120,7 +118,7 @@ func eventually(t testing.TB, what string, agrees func() error) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, errors.Join(err, fmt.Errorf("not within a minute")))
+			t.Fatalf("%s: %v", what, errors.Join(err, fmt.Errorf("not within three minutes")))
 		}
 	}
 }

@@ -87,6 +87,15 @@ func TestInstancesShare(t *testing.T) {
 				}
 				arm(t, outside, entries...)
 			}
+			deliveredBy := func(from, n int) map[string]int {
+				mu.Lock()
+				defer mu.Unlock()
+				names := map[string]int{}
+				for i := range n {
+					names[by[someKey(from+i)][0]]++
+				}
+				return names
+			}
 			delivered := func(n int) {
 				eventually(t, "all timers are delivered", func() error {
 					mu.Lock()
@@ -97,22 +106,27 @@ func TestInstancesShare(t *testing.T) {
 					return nil
 				})
 			}
-			armSome(0, 500)
-			delivered(500)
+			const round = 500
+			from := 0
+			// An instance that is kept waiting is helped by the other one: the round that shows how they share is one without that.
+			eventually(t, "each does its part", func() error {
+				armSome(from, round)
+				from += round
+				delivered(from)
+				if n := deliveredBy(from-round, round)["two"]; n < round/5 || n > round-round/5 {
+					return fmt.Errorf("one of two delivered %d of %d", n, round)
+				}
+				return nil
+			})
 			two.stop()
-			armSome(500, 500)
-			delivered(1000)
+			armSome(from, round)
+			delivered(from + round)
 			mu.Lock()
 			defer mu.Unlock()
-			names := map[string]int{}
 			for key, who := range by {
-				names[who[0]]++
 				if len(who) != 1 {
 					t.Errorf("%s was delivered by %v", key, who)
 				}
-			}
-			if names["two"] < 100 {
-				t.Errorf("one instance did nearly all: %v", names)
 			}
 		})
 	}
@@ -146,7 +160,7 @@ func TestShardsOfTheDead(t *testing.T) {
 	for n := range 100 {
 		select {
 		case <-fired:
-		case <-time.After(time.Minute):
+		case <-time.After(2 * patience):
 			t.Fatalf("%d of 100 timers were delivered", n)
 		}
 	}
