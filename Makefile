@@ -41,7 +41,7 @@ services-down: ## stop them; their data stays
 
 .PHONY: race
 race: ## the race detector on the concurrent packages
-	CGO_ENABLED=1 go test -race -short -skip 'AtEveryCall|Transactions' $(RACE)
+	CGO_ENABLED=1 go test -race -short -timeout 30m -skip 'AtEveryCall|Transactions' $(RACE)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each: a time or a count (default 5s; 2000x)

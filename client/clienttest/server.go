@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+
+	"smartdrive/test/services"
 )
 
 // Token is the only one that is let in; Password gets it.
@@ -60,7 +62,11 @@ type Server struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{addr: "127.0.0.1:0", nodes: map[string]*node{}, uploads: map[string]*upload{}, offer: map[string][]byte{}}
+	port, err := services.FreePort() // Start comes back to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{addr: fmt.Sprint("127.0.0.1:", port), nodes: map[string]*node{}, uploads: map[string]*upload{}, offer: map[string][]byte{}}
 	s.nodes["/"] = &node{ID: "root", Path: "/", Type: "folder"}
 	s.Start(t)
 	t.Cleanup(s.Stop)
@@ -84,7 +90,7 @@ func (s *Server) Start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.addr, s.done = l.Addr().String(), make(chan struct{})
+	s.done = make(chan struct{})
 	s.http = &http.Server{Handler: s}
 	go func(h *http.Server, done chan struct{}) {
 		defer close(done)

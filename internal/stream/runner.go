@@ -33,11 +33,10 @@ type Consumer struct {
 
 // Options configure a Runner. The zero value of each field is its default.
 type Options struct {
-	Now    func() time.Time // default time.Now
-	Levels []Level          // what the Source has; default Levels()
-	// SettleTime is what a step of the cursor may take, the wait for the writer included. Default 5 s.
-	SettleTime time.Duration
-	Log    *slog.Logger     // default slog.Default
+	Now        func() time.Time // default time.Now
+	Levels     []Level          // what the Source has; default Levels()
+	SettleTime time.Duration    // what a step of the cursor may take, the wait for the writer included; default 5 s
+	Log        *slog.Logger     // default slog.Default
 }
 
 // Counters tell what a Runner did since it was made.

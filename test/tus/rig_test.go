@@ -25,6 +25,7 @@ import (
 
 	"smartdrive/internal/servicetest"
 	"smartdrive/test/process"
+	"smartdrive/test/services"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -70,7 +71,11 @@ func newDrive(t testing.TB, flags ...string) *drive {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGKILL on Windows")
 	}
-	d := &drive{t: t, data: filepath.Join(t.TempDir(), "data"), listen: "127.0.0.1:0", flags: flags, log: &journal{}}
+	port, err := services.FreePort() // the server comes back at the same one
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &drive{t: t, data: filepath.Join(t.TempDir(), "data"), listen: fmt.Sprint("127.0.0.1:", port), flags: flags, log: &journal{}}
 	t.Cleanup(func() {
 		if d.server != nil {
 			d.server.Kill()
@@ -95,13 +100,10 @@ func (d *drive) start() {
 		d.t.Fatal(err)
 	}
 	d.server = server
-	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(d.t.Context(), 3*time.Minute)
 	defer cancel()
 	if d.url, err = server.Ready(ctx); err != nil {
 		d.t.Fatal(err)
-	}
-	if d.listen == "127.0.0.1:0" {
-		d.listen, _, _ = strings.Cut(strings.TrimPrefix(d.url, "http://"), "/")
 	}
 }
 

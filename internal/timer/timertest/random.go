@@ -20,7 +20,7 @@ var (
 )
 
 func someKey(t *rapid.T) timer.Key {
-	return timer.Key{Kind: someKinds.Draw(t, "kind"), ID: [16]byte{rapid.Byte().Filter(func(b byte) bool { return b < 4 }).Draw(t, "id")}}
+	return timer.Key{Kind: someKinds.Draw(t, "kind"), ID: [16]byte{rapid.ByteRange(0, 3).Draw(t, "id")}}
 }
 
 // random plays one random history.

@@ -1,10 +1,25 @@
 /** Runs the real binary for tests. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const password = "correct horse battery";
+
+/**
+ * freePort is one that the system hands out to nobody by itself, so that nobody's connection sits on it while a killed server is away:
+ * Linux begins at 32768, others at 49152.
+ */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 18_000 + Math.floor(Math.random() * 14_000);
+    const probe = createServer();
+    const free = await new Promise<boolean>((resolve) => probe.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true)));
+    await new Promise((resolve) => probe.close(resolve));
+    if (free) return port;
+  }
+}
 
 /** RealServer is "smartdrive serve" on a data directory of its own. */
 export class RealServer {
@@ -19,7 +34,7 @@ export class RealServer {
 
   static async start(binary: string, ...flags: string[]): Promise<RealServer> {
     const server = new RealServer(binary, await mkdtemp(join(tmpdir(), "smartdrive-web-")), flags);
-    await server.run("127.0.0.1:0");
+    await server.run(`127.0.0.1:${await freePort()}`);
     return server;
   }
 
