@@ -83,8 +83,8 @@ func compareShared(ctx context.Context, db *sqldb.DB, at marks) error {
 func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	id := newInstallation()
 	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		for name, value := range map[string]string{metaInstallation: id, metaGeneration: "0"} {
-			if _, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value); err != nil {
+		for _, row := range [][2]string{{metaInstallation, id}, {metaGeneration, "0"}} { // always in this order, or two first starts deadlock
+			if _, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, row[0], row[1]); err != nil {
 				return err
 			}
 		}
