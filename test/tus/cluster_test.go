@@ -16,7 +16,7 @@ import (
 func (d *drive) beside() *drive {
 	d.t.Helper()
 	other := *d
-	other.data, other.listen, other.log = d.t.TempDir(), "127.0.0.1:0", &journal{}
+	other.data, other.listen, other.log = d.t.TempDir(), address(d.t), &journal{}
 	d.t.Cleanup(func() { other.server.Kill() })
 	other.start()
 	return &other
