@@ -22,6 +22,7 @@ import (
 	"smartdrive/internal/servicetest"
 	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/internal/timer"
+	"smartdrive/test/process"
 )
 
 // mysqlDatabase returns the URL of a database of the test's own.
@@ -201,19 +202,15 @@ func TestTwoInstancesServeOneDrive(t *testing.T) {
 // status looks at what an administrator is shown, until all is well.
 func status(t *testing.T, n *node, token string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
+	process.Eventually(t, patience, "all is well", func() error {
 		_, body := n.send(t, token, "GET", "/api/v1/admin/status", nil)
 		var s rest.Status
-		if err := json.Unmarshal(body, &s); err != nil {
-			t.Fatalf("%v: %s", err, body)
+		err := json.Unmarshal(body, &s)
+		if err != nil || len(s.Instances) != 2 || !s.Instances[0].Alive || !s.Instances[1].Alive || len(s.Leases) == 0 || len(s.Failing) > 0 || s.Timers["purge"] == (timer.Horizon{}) {
+			return fmt.Errorf("%s, %v", body, err)
 		}
-		if len(s.Instances) == 2 && s.Instances[0].Alive && s.Instances[1].Alive && len(s.Leases) > 0 && len(s.Failing) == 0 && s.Timers["purge"] != (timer.Horizon{}) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("status: %s", body)
-		}
-	}
+		return nil
+	})
 }
 
 // Two installations that share a Redis and forgot to say --namespace would take each other's timers.
@@ -258,11 +255,12 @@ func TestRedisIsEmptied(t *testing.T) {
 	nodes[0].holds(t, token, "/flushed", content)
 	parked(t, nodes[0], token, quietID)
 	for _, n := range nodes { // each at its own next look
-		for deadline := time.Now().Add(2 * time.Minute); n.engine.Losses() == 0; <-time.After(50 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("an instance did not notice the loss")
+		process.Eventually(t, patience, "the loss is noticed", func() error {
+			if n.engine.Losses() == 0 {
+				return errors.New("no loss")
 			}
-		}
+			return nil
+		})
 	}
 	report, err := nodes[1].fsck(t.Context(), audit.Scope{Deep: true})
 	if err != nil || !report.Clean() {

@@ -10,30 +10,29 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"smartdrive/internal/config"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/migrate"
 	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/test/process"
 )
 
 // step asks for a step of a migration until its gate is open, and returns where it stands then.
 func (n *node) step(t *testing.T, token, step, body string) (s migrate.Status) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	process.Eventually(t, patience, step, func() error {
 		code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration"+step, []byte(body))
-		if code == http.StatusOK {
-			if err := json.Unmarshal(answer, &s); err != nil {
-				t.Fatalf("%s: %s, %v", step, answer, err)
-			}
-			return s
+		switch code {
+		case http.StatusOK:
+			return json.Unmarshal(answer, &s)
+		case http.StatusConflict:
+			return fmt.Errorf("%s", answer)
 		}
-		if code != http.StatusConflict || time.Now().After(deadline) {
-			t.Fatalf("%s: %d %s", step, code, answer)
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+		t.Fatalf("%s: %d %s", step, code, answer)
+		return nil
+	})
+	return s
 }
 
 func (n *node) migration(t *testing.T, token string) (s migrate.Status) {
@@ -82,19 +81,16 @@ func TestTheOldSideIsDropped(t *testing.T) {
 		t.Errorf("the old place has %v, %v", found, err)
 	}
 	n.step(t, token, "/drop-old", `{"early":true,"percent":100}`)
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	process.Eventually(t, patience, "the old side is dropped", func() error {
 		s := n.migration(t, token)
-		if s.Old != nil && s.Old.State == "dropped" {
-			if s.Old.Contents.Removed != 2 || s.Old.Contents.Kept != 0 {
-				t.Errorf("dropped %+v", s.Old)
-			}
-			break
+		if s.Old == nil || s.Old.State != "dropped" {
+			return fmt.Errorf("it is %+v", s.Old)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the old side is %+v", s.Old)
+		if s.Old.Contents.Removed != 2 || s.Old.Contents.Kept != 0 {
+			t.Errorf("dropped %+v", s.Old)
 		}
-		<-time.After(50 * time.Millisecond)
-	}
+		return nil
+	})
 	if found, err := filepath.Glob(blobs); err != nil || len(found) != 0 {
 		t.Errorf("the old place has %v, %v", found, err)
 	}

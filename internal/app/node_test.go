@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"smartdrive/internal/config"
+	"smartdrive/test/process"
 )
 
 // node is an instance that runs.
@@ -114,6 +115,9 @@ func (n *node) login(t *testing.T) (token string) {
 
 const clusterPassword = "correct horse battery"
 
+// patience is how long a test waits for what takes a moment; the machine may be busy.
+const patience = 2 * time.Minute
+
 // upload2 brings a file part by part, each part to another node, and completes it at the last one.
 func upload2(t *testing.T, nodes []*node, token, path string, content []byte) {
 	t.Helper()
@@ -127,16 +131,16 @@ func upload2(t *testing.T, nodes []*node, token, path string, content []byte) {
 // complete asks until the upload is done: a seal that takes longer than a request waits is answered with 202.
 func (n *node) complete(t *testing.T, token, id string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	process.Eventually(t, patience, "complete", func() error {
 		status, body := n.send(t, token, "POST", "/api/v1/uploads/"+id+"/complete", []byte("{}"))
-		if status/100 == 2 && status != http.StatusAccepted {
-			return
-		}
-		if status != http.StatusAccepted || time.Now().After(deadline) {
+		if status/100 != 2 {
 			t.Fatalf("complete: %d %s", status, body)
 		}
-		<-time.After(100 * time.Millisecond)
-	}
+		if status == http.StatusAccepted {
+			return fmt.Errorf("%s", body)
+		}
+		return nil
+	})
 }
 
 func begin(t *testing.T, n *node, token, path string, size int) (id string, partSize int) {
@@ -184,15 +188,12 @@ func quiet(t *testing.T, nodes []*node, token string) {
 // parked waits until an upload is.
 func parked(t *testing.T, n *node, token, id string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	process.Eventually(t, patience, "it is parked", func() error {
 		_, body := n.send(t, token, "GET", "/api/v1/uploads/"+id, nil)
 		var up struct{ State string }
-		if err := json.Unmarshal(body, &up); err != nil || time.Now().After(deadline) {
-			t.Fatalf("it is not parked: %s, %v", body, err)
+		if err := json.Unmarshal(body, &up); err != nil || up.State != "parked" {
+			return fmt.Errorf("%s, %v", body, err)
 		}
-		if up.State == "parked" {
-			return
-		}
-		<-time.After(100 * time.Millisecond)
-	}
+		return nil
+	})
 }

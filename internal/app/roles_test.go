@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"smartdrive/internal/audit"
 	"smartdrive/internal/rest"
 	"smartdrive/internal/timer"
+	"smartdrive/test/process"
 )
 
 // Each role in a process of its own: only api answers requests, all answer those who look after them, and together they do what
@@ -60,31 +60,27 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 // wantReady waits until an instance says that it is ready and reaches Redis: a check that takes long has failed, for a while.
 func (n *node) wantReady(t *testing.T, role string) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
-		code, body := n.send(t, "", "GET", "/readyz", nil)
-		if code == http.StatusOK && bytes.Contains(body, []byte(`"redis":"ok"`)) {
-			return
+	process.Eventually(t, patience, role+" is ready", func() error {
+		if code, body := n.send(t, "", "GET", "/readyz", nil); code != http.StatusOK || !bytes.Contains(body, []byte(`"redis":"ok"`)) {
+			return fmt.Errorf("%d %s", code, body)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d %s", role, code, body)
-		}
-	}
+		return nil
+	})
 }
 
 // sampleSoon takes samples, not to wait for the next ones, until all instances are alive and the one timer of housekeeping is armed: for a
 // minute at first, and then for an hour.
-func (n *node) sampleSoon(t *testing.T, alive int) samples {
+func (n *node) sampleSoon(t *testing.T, alive int) (taken samples) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(100 * time.Millisecond) {
-		taken, err := n.takeSamples(t.Context())
-		if h := taken.pending[timer.Purge]; err == nil && taken.alive == alive && h.Minute+h.Hour+h.Leased == 1 {
-			n.sampled.last.Store(&taken)
-			return taken
+	process.Eventually(t, patience, "the samples", func() (err error) {
+		taken, err = n.takeSamples(t.Context())
+		if h := taken.pending[timer.Purge]; err != nil || taken.alive != alive || h.Minute+h.Hour+h.Leased != 1 {
+			return fmt.Errorf("%+v: %v", taken, err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the samples are %+v: %v", taken, err)
-		}
-	}
+		return nil
+	})
+	n.sampled.last.Store(&taken)
+	return taken
 }
 
 // figures looks for figures that begin with each of want.
