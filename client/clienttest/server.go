@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/test/services"
+	"smartdrive/test/process"
 )
 
 // Token is the only one that is let in; Password gets it.
@@ -62,11 +62,7 @@ type Server struct {
 
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
-	port, err := services.FreePort() // Start comes back to it
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{addr: fmt.Sprint("127.0.0.1:", port), nodes: map[string]*node{}, uploads: map[string]*upload{}, offer: map[string][]byte{}}
+	s := &Server{addr: process.Address(t), nodes: map[string]*node{}, uploads: map[string]*upload{}, offer: map[string][]byte{}}
 	s.nodes["/"] = &node{ID: "root", Path: "/", Type: "folder"}
 	s.Start(t)
 	t.Cleanup(s.Stop)

@@ -22,7 +22,6 @@ import (
 	"smartdrive/client/agent"
 	"smartdrive/internal/bundle"
 	"smartdrive/test/process"
-	"smartdrive/test/services"
 	"smartdrive/test/system/rig"
 )
 
@@ -55,7 +54,7 @@ func TestKilledAgents(t *testing.T) {
 		t.Skip("the server is stopped by signals")
 	}
 	h := &house{
-		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: address(t), watch: t.TempDir(),
+		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: process.Address(t), watch: t.TempDir(),
 		messages: new(rig.Log), rnd: rand.New(rand.NewPCG(7, 8)), dropped: map[string]string{},
 	}
 	t.Cleanup(h.end)
@@ -68,16 +67,6 @@ func TestKilledAgents(t *testing.T) {
 	h.rest()
 	h.check()
 	t.Logf("%d documents; %d of %d kills hit something on its way", len(h.dropped), h.middle, lives)
-}
-
-// address is one that the server comes back at.
-func address(t *testing.T) string {
-	t.Helper()
-	port, err := services.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprint("127.0.0.1:", port)
 }
 
 func (h *house) end() {

@@ -26,7 +26,7 @@ func TestDocumentsArriveAndAreShown(t *testing.T) {
 		t.Skip("the server is stopped by signals")
 	}
 	h := &house{
-		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: address(t), watch: t.TempDir(),
+		t: t, binary: process.Binary(t), data: filepath.Join(t.TempDir(), "data"), listen: process.Address(t), watch: t.TempDir(),
 		messages: new(rig.Log), rnd: rand.New(rand.NewPCG(1, 2)), dropped: map[string]string{},
 	}
 	t.Cleanup(h.end)

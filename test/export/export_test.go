@@ -20,7 +20,6 @@ import (
 
 	"smartdrive/internal/servicetest"
 	"smartdrive/test/process"
-	"smartdrive/test/services"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -49,11 +48,7 @@ func newDesk(t *testing.T) *desk {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGKILL on Windows")
 	}
-	port, err := services.FreePort() // the server comes back at the same one
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &desk{t: t, binary: process.Binary(t), home: t.TempDir(), listen: fmt.Sprint("127.0.0.1:", port)}
+	d := &desk{t: t, binary: process.Binary(t), home: t.TempDir(), listen: process.Address(t)}
 	t.Cleanup(func() {
 		d.server.Kill()
 		if t.Failed() {

@@ -21,7 +21,6 @@ import (
 	"smartdrive/test/ground"
 	"smartdrive/test/history"
 	"smartdrive/test/process"
-	"smartdrive/test/services"
 	"smartdrive/test/system/rig"
 )
 
@@ -54,12 +53,8 @@ func newDesk(t *testing.T, flags ...string) *desk {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM on Windows")
 	}
-	port, err := services.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := &desk{
-		t: t, binary: process.Binary(t), home: t.TempDir(), listen: fmt.Sprint("127.0.0.1:", port), flags: flags, messages: new(rig.Log),
+		t: t, binary: process.Binary(t), home: t.TempDir(), listen: process.Address(t), flags: flags, messages: new(rig.Log),
 	}
 	d.data = filepath.Join(d.home, "data")
 	t.Cleanup(func() {

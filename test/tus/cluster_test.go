@@ -10,13 +10,14 @@ import (
 
 	"smartdrive/internal/servicetest"
 	"smartdrive/test/ground"
+	"smartdrive/test/process"
 )
 
 // beside starts another instance on the same ground.
 func (d *drive) beside() *drive {
 	d.t.Helper()
 	other := *d
-	other.data, other.listen, other.log = d.t.TempDir(), address(d.t), &journal{}
+	other.data, other.listen, other.log = d.t.TempDir(), process.Address(d.t), &journal{}
 	d.t.Cleanup(func() { other.server.Kill() })
 	other.start()
 	return &other

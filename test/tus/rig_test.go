@@ -25,7 +25,6 @@ import (
 
 	"smartdrive/internal/servicetest"
 	"smartdrive/test/process"
-	"smartdrive/test/services"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
@@ -71,7 +70,7 @@ func newDrive(t testing.TB, flags ...string) *drive {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGKILL on Windows")
 	}
-	d := &drive{t: t, data: filepath.Join(t.TempDir(), "data"), listen: address(t), flags: flags, log: &journal{}}
+	d := &drive{t: t, data: filepath.Join(t.TempDir(), "data"), listen: process.Address(t), flags: flags, log: &journal{}}
 	t.Cleanup(func() {
 		if d.server != nil {
 			d.server.Kill()
@@ -83,16 +82,6 @@ func newDrive(t testing.TB, flags ...string) *drive {
 	d.start()
 	d.token = d.login("admin")
 	return d
-}
-
-// address is one that a server comes back at.
-func address(t testing.TB) string {
-	t.Helper()
-	port, err := services.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprint("127.0.0.1:", port)
 }
 
 // start starts the server, on the same port every time.

@@ -3,15 +3,13 @@ package rig
 import (
 	"bytes"
 	"encoding/json"
-	"net"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"smartdrive/test/services"
+	"smartdrive/test/process"
 )
 
 // Link is the network before a component. Faults add up until Heal.
@@ -24,11 +22,7 @@ type Link struct {
 // newLink takes an address. Nobody listens there before open.
 func newLink(t testing.TB) *Link {
 	t.Helper()
-	port, err := services.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Link{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	return &Link{addr: process.Address(t)}
 }
 
 func (l *Link) open(t testing.TB, to string) {
