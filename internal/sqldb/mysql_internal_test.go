@@ -51,6 +51,7 @@ func TestParseMySQLRefusesInWords(t *testing.T) {
 		"mysql://u:se#cret@h/sd":         "malformed",
 		"mysql://u:p@h/sd#x":             "#",
 		"mysql://u:secret@h/sd?%":        "malformed",
+		":secret@tcp(h:3307)/sd":         "no user",
 		"u:secret@tcp(h:3307":            "neither",
 		"u:secret@tcp(h:3307)/a very sd": "no name",
 	} {
@@ -64,7 +65,7 @@ func TestParseMySQLRefusesInWords(t *testing.T) {
 }
 
 func FuzzParseMySQL(f *testing.F) {
-	for _, s := range []string{"mysql://u:p@h:1/sd?tls=true", "mysql://u:p%40@[::1]/s", "u@tcp(h)/sd", "mysql://%zz"} {
+	for _, s := range []string{"mysql://u:p@h:1/sd?tls=true", "mysql://u:p%40@[::1]/s", "u@tcp(h)/sd", ":p@/sd", "mysql://%zz"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, source string) {

@@ -26,7 +26,13 @@ func parseMySQL(source string) (*mysql.Config, error) {
 		if err != nil {
 			return nil, errors.New("the data source is neither mysql://user:password@host:port/name nor one of the driver's")
 		}
-		return cfg, checkDatabase(cfg.DBName)
+		if err := checkDatabase(cfg.DBName); err != nil {
+			return nil, err
+		}
+		if cfg.User == "" {
+			return nil, errNoUser
+		}
+		return cfg, nil
 	}
 	u, err := url.Parse(source)
 	if err != nil { // its text repeats the URL
@@ -39,7 +45,7 @@ func parseMySQL(source string) (*mysql.Config, error) {
 	cfg.DBName = strings.TrimPrefix(u.Path, "/")
 	switch {
 	case cfg.User == "":
-		return nil, errors.New("the database's URL names no user")
+		return nil, errNoUser
 	case u.Hostname() == "":
 		return nil, errors.New("the database's URL names no host")
 	case u.Fragment != "":
@@ -50,6 +56,8 @@ func parseMySQL(source string) (*mysql.Config, error) {
 	}
 	return cfg, checkDatabase(cfg.DBName)
 }
+
+var errNoUser = errors.New("the database's URL names no user")
 
 func address(u *url.URL) string {
 	port := u.Port()
