@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"io"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,7 +20,7 @@ type told struct {
 	begin     history.Record
 	parts     map[int]bool // acknowledged, and not taken back since
 	asked     map[int]bool // sent, and not known to be taken back
-	lastTouch int64        // Unix ms: when the last request began that brought bytes which the server accepted
+	lastTouch int64        // Unix ms: when the last request began that made it or brought bytes which the server accepted; 0: not known
 	cancelled history.Phase
 	completed history.Phase // of complete and of proofs: done when one was acknowledged
 	node      string
@@ -106,7 +107,8 @@ func (c *checker) shown(u *told, r history.Record) {
 
 // hear takes in one record; intent is the one that it ends, or r itself.
 func (u *told) hear(r, intent history.Record) {
-	if r.Phase == history.Done && (r.Do == history.Begin || r.Do == history.Part) { // activity is bytes arriving
+	// Activity is bytes arriving. A begin that made nothing has found what an earlier one made whose answer was lost.
+	if r.Phase == history.Done && (r.Do == history.Part || r.Do == history.Begin && r.Status == http.StatusCreated) {
 		u.lastTouch = max(u.lastTouch, intent.At)
 	}
 	type event struct {

@@ -84,6 +84,21 @@ func TestWhenAnUploadMayBeGivenUp(t *testing.T) {
 	}
 }
 
+// A begin whose answer was lost made the upload, and the next one finds it: that is no activity.
+func TestWhatCountsAsActivity(t *testing.T) {
+	t.Parallel()
+	u := &told{parts: map[int]bool{}, asked: map[int]bool{}}
+	for i, r := range []history.Record{
+		{Do: history.Begin, Phase: history.Done, Status: 201}, {Do: history.Begin, Phase: history.Done, Status: 200},
+		{Do: history.Part, Phase: history.Done, Status: 200}, {Do: history.Part, Phase: history.Unsure},
+	} {
+		u.hear(r, history.Record{At: int64(i + 1)})
+		if want := []int64{1, 1, 3, 3}[i]; u.lastTouch != want {
+			t.Errorf("after record %d the last activity was at %d, want %d", i, u.lastTouch, want)
+		}
+	}
+}
+
 func FuzzReadJournal(f *testing.F) {
 	f.Add(append(frame(journalHeader, []byte("SDJOURNL")), partFrame(3, []byte("abc"))...))
 	f.Add(frame(journalDrop, []byte{1, 0, 0, 0}))
