@@ -89,8 +89,10 @@ func TestWhatCountsAsActivity(t *testing.T) {
 	t.Parallel()
 	u := &told{parts: map[int]bool{}, asked: map[int]bool{}}
 	for i, r := range []history.Record{
-		{Do: history.Begin, Phase: history.Done, Status: 201}, {Do: history.Begin, Phase: history.Done, Status: 200},
-		{Do: history.Part, Phase: history.Done, Status: 200}, {Do: history.Part, Phase: history.Unsure},
+		{Do: history.Begin, Phase: history.Done, Status: 201},
+		{Do: history.Begin, Phase: history.Done, Status: 200},
+		{Do: history.Part, Phase: history.Done, Status: 200},
+		{Do: history.Part, Phase: history.Unsure},
 	} {
 		u.hear(r, history.Record{At: int64(i + 1)})
 		if want := []int64{1, 1, 3, 3}[i]; u.lastTouch != want {
