@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,6 +166,7 @@ func (f *fixture) ack(r history.Record) {
 	intent := r
 	if r.Do == history.Begin {
 		intent.Upload = ""
+		r.Status = http.StatusCreated
 	}
 	intent.Node = ""
 	f.tell(history.Intent, intent)
