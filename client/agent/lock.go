@@ -3,11 +3,8 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"smartdrive/internal/filelock"
@@ -35,35 +32,16 @@ func takeLock(root *os.Root, dir string) (*os.File, error) {
 			continue
 		}
 		if err == nil && held {
-			err = &BusyError{dir, readPID(f)}
+			err = &BusyError{dir, filelock.Holder(f)}
 		}
 		if err == nil {
-			err = writePID(f)
+			err = filelock.Sign(f)
 		}
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		return f, nil
 	}
-}
-
-func readPID(f *os.File) int {
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
-	if err != nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-	return pid
-}
-
-func writePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("write the lock: %w", err)
-	}
-	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		return fmt.Errorf("write the lock: %w", err)
-	}
-	return nil
 }
 
 // running returns the process that has the lock, 0 when none has.
@@ -77,5 +55,5 @@ func running(root *os.Root) (int, error) {
 	if err != nil || !held {
 		return 0, err
 	}
-	return max(1, readPID(f)), nil
+	return max(1, filelock.Holder(f)), nil
 }

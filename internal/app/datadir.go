@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"smartdrive/internal/filelock"
 )
@@ -59,37 +57,18 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	held, err := filelock.Try(f)
 	if err == nil && held {
-		err = &LockedError{Dir: dir, PID: readPID(f.Name())}
+		err = &LockedError{Dir: dir, PID: filelock.Holder(f)}
 	}
 	if err == nil {
 		err = makeRoom(dir)
 	}
 	if err == nil {
-		err = writePID(f)
+		err = filelock.Sign(f)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-func readPID(path string) int {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-	return pid
-}
-
-func writePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("write the lock: %w", err)
-	}
-	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
-		return fmt.Errorf("write the lock: %w", err)
-	}
-	return nil
 }
 
 // roomSize is what opening the database takes: its shared memory, a commit or two, the mark of the blobs.

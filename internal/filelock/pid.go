@@ -1,0 +1,31 @@
+package filelock
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Sign writes the id of this process, which has the lock, into the file.
+func Sign(f *os.File) error {
+	err := f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("write the lock: %w", err)
+	}
+	return nil
+}
+
+// Holder returns the process that signed last, 0 when it is not known.
+func Holder(f *os.File) int {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return pid
+}
