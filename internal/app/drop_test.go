@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,9 +96,15 @@ func TestTheOldSideIsDropped(t *testing.T) {
 	if found, err := filepath.Glob(blobs); err != nil || len(found) != 0 {
 		t.Errorf("the old place has %v, %v", found, err)
 	}
+	n.stop()
+
+	back := unmount(t, filepath.Join(old.Data, databaseFile)) // nobody needs it any more
+	n = start1(t, cfg)
+	token = n.login(t)
 	n.holds(t, token, "/kept", content)
 	n.step(t, token, "/drop", "{}")
 	n.stop()
+	back()
 	if a, err := Open(t.Context(), old, silent); err == nil {
 		t.Error("it starts with the settings of the side that was dropped")
 		_ = a.Close()
@@ -105,6 +113,49 @@ func TestTheOldSideIsDropped(t *testing.T) {
 	}
 	n = start1(t, cfg)
 	n.holds(t, n.login(t), "/kept", content)
+}
+
+// unmount takes a database file away as if its disk were not mounted. back puts it there again; nobody has made another one meanwhile.
+func unmount(t *testing.T, path string) (back func()) {
+	t.Helper()
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the database was made again: %v", err)
+		}
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The new side is a file, and not there when the server starts: it serves without it, and goes on when it is there again.
+func TestTheNewSideIsNotMounted(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	cfg := testConfig(t)
+	n := start1(t, cfg)
+	fresh := t.TempDir()
+	n.step(t, n.login(t), "", fmt.Sprintf(`{"to_db":%q}`, fresh))
+	n.stop()
+
+	back := unmount(t, filepath.Join(fresh, databaseFile))
+	n = start1(t, cfg)
+	token := n.login(t)
+	content := []byte("written meanwhile")
+	upload2(t, []*node{n}, token, "/meanwhile", content)
+	n.holds(t, token, "/meanwhile", content)
+	if code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/advance", []byte("{}")); code != http.StatusConflict {
+		t.Errorf("it goes forward without the new side: %d %s", code, answer)
+	}
+	back()
+	for range 3 {
+		n.step(t, token, "/verify", "{}")
+		n.step(t, token, "/advance", "{}")
+	}
+	n.holds(t, token, "/meanwhile", content)
 }
 
 func (n *node) find(t *testing.T, token, path string) string {

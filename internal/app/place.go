@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/blob/s3"
 	"smartdrive/internal/config"
 	"smartdrive/internal/drive"
+	"smartdrive/internal/migrate"
 	"smartdrive/internal/sqldb"
 )
 
@@ -59,8 +60,8 @@ func showContents(c config.Contents) string {
 }
 
 // openDatabase opens a database by its place; package migrate asks for it.
-func (a *App) openDatabase(ctx context.Context, at string, unchecked bool) (*sqldb.DB, error) {
-	opt := sqldb.Options{Unchecked: unchecked, Log: a.log}
+func (a *App) openDatabase(ctx context.Context, at string, how migrate.Opening) (*sqldb.DB, error) {
+	opt := sqldb.Options{Unchecked: how.Unchecked, Log: a.log}
 	if strings.Contains(at, "://") {
 		m, err := config.ParseMySQL(at)
 		if err != nil {
@@ -68,10 +69,14 @@ func (a *App) openDatabase(ctx context.Context, at string, unchecked bool) (*sql
 		}
 		opt.MySQL, opt.Connections = databaseURL(m), m.Connections
 	} else {
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-			return nil, drive.Wrap(fmt.Errorf("make the data directory: %w", err), drive.WrongState)
-		}
 		opt.Path = at
+		if how.Make {
+			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+				return nil, drive.Wrap(fmt.Errorf("make the data directory: %w", err), drive.WrongState)
+			}
+		} else if _, err := os.Stat(at); err != nil {
+			return nil, drive.Wrap(fmt.Errorf("open the database: %w", err), drive.WrongState)
+		}
 	}
 	return sqldb.Open(ctx, opt)
 }

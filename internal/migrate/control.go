@@ -198,7 +198,7 @@ func (m *Migration) prepare(ctx context.Context, v *view) error {
 	if v.Peer == "" {
 		return nil
 	}
-	away, err := m.sideAway(ctx, v.Peer)
+	away, err := m.sideAway(ctx, v.Peer, false)
 	if err != nil {
 		return err
 	}
@@ -237,10 +237,10 @@ func (m *Migration) prepare(ctx context.Context, v *view) error {
 	return err
 }
 
-func (m *Migration) sideAway(ctx context.Context, at string) (*Side, error) {
+func (m *Migration) sideAway(ctx context.Context, at string, fresh bool) (*Side, error) {
 	m.looking.Lock()
 	defer m.looking.Unlock()
-	return m.openAway(ctx, at)
+	return m.openAway(ctx, at, fresh)
 }
 
 // Percent sets how many accounts read from the new side in phase 3.

@@ -56,9 +56,9 @@ func newSite(t testing.TB, from, to *place) *site {
 	return &site{t: t, old: from, new: to, member: func(*sqldb.DB) Member { return instance.Alone(instance.Info{Generation: 1}) }}
 }
 
-func (p *process) open(ctx context.Context, at string, unchecked bool) (*sqldb.DB, error) {
+func (p *process) open(ctx context.Context, at string, how Opening) (*sqldb.DB, error) {
 	o := (&place{at}).options()
-	o.Unchecked = unchecked
+	o.Unchecked = how.Unchecked
 	o.Connector = p.faults[at].Connector
 	return sqldb.Open(ctx, o)
 }
@@ -67,7 +67,7 @@ func (p *process) open(ctx context.Context, at string, unchecked bool) (*sqldb.D
 func (s *site) start(at *place) (*process, error) {
 	ctx := context.Background()
 	p := &process{faults: map[string]*sqldbtest.Faults{s.old.at: {}, s.new.at: {}}}
-	db, err := p.open(ctx, at.at, false)
+	db, err := p.open(ctx, at.at, Opening{})
 	if err != nil {
 		return nil, err
 	}

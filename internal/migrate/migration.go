@@ -41,14 +41,20 @@ func (s *Side) write(ctx context.Context, fn func(ctx context.Context, tx *sqldb
 	return s.Unchecked.Write(ctx, fn)
 }
 
+// Opening says how a side is opened.
+type Opening struct {
+	Unchecked bool // see sqldb.Options
+	Make      bool // a file that is not there is made; else that is an error: it was removed, or its disk is not mounted
+}
+
 // Options configure New. DB, Here, Open, Show and Member are required.
 type Options struct {
 	// DB is the handle that everybody holds, opened on the side that this process is configured for.
 	DB *sqldb.DB
 	// Here is how Open, and other processes', would open that side: a mysql:// URL, or the path of a file.
 	Here string
-	// Open opens a side by what Here or Start names. Unchecked asks for sqldb.Options.Unchecked. Who opens need not close.
-	Open func(ctx context.Context, place string, unchecked bool) (*sqldb.DB, error)
+	// Open opens a side by what Here or Start names. Who opens need not close.
+	Open func(ctx context.Context, place string, how Opening) (*sqldb.DB, error)
 	// Show makes of a place what people may see: without a password. Required.
 	Show   func(place string) string
 	Member Member

@@ -44,7 +44,7 @@ func (m *Migration) preflightRows(ctx context.Context, to string, r *Report) err
 		check("other database", "", wrong("it is the one that is in use"))
 		return nil
 	}
-	away, err := m.sideAway(ctx, to)
+	away, err := m.sideAway(ctx, to, true)
 	if !check("other database", "it can be opened, and its schema is up to date", err) {
 		return nil
 	}

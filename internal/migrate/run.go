@@ -106,7 +106,7 @@ func (m *Migration) openHome(ctx context.Context) (err error) {
 	m.looking.Lock()
 	defer m.looking.Unlock()
 	if m.home.Unchecked == nil {
-		m.home.Unchecked, err = m.opt.Open(ctx, m.opt.Here, true)
+		m.home.Unchecked, err = m.opt.Open(ctx, m.opt.Here, Opening{Unchecked: true})
 	}
 	return err
 }

@@ -192,7 +192,7 @@ func (m *Migration) resolve(ctx context.Context) error {
 		if err != nil || home.Peer == "" {
 			return err
 		}
-		if _, err := m.sideAway(ctx, home.Peer); err != nil {
+		if _, err := m.sideAway(ctx, home.Peer, false); err != nil {
 			return err
 		}
 	}

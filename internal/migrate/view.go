@@ -82,7 +82,7 @@ func (m *Migration) look(ctx context.Context, home record, at time.Time) (*view,
 	if home.Peer == "" {
 		return &view{record: home, near: &m.home, home: true, at: at}, nil
 	}
-	away, err := m.openAway(ctx, home.Peer)
+	away, err := m.openAway(ctx, home.Peer, false)
 	if err != nil {
 		if home.Role == primary { // the other one follows when it is there again
 			return &view{record: home, near: &m.home, home: true, deaf: true, why: err.Error(), at: at}, nil
@@ -134,8 +134,8 @@ func (m *Migration) take(v *view) {
 	}
 }
 
-// openAway opens the other side, once for each place.
-func (m *Migration) openAway(ctx context.Context, at string) (*Side, error) {
+// openAway opens the other side, once for each place; fresh: it may not be there yet.
+func (m *Migration) openAway(ctx context.Context, at string, fresh bool) (*Side, error) {
 	if m.away != nil && m.awayPlace == at {
 		return m.away, nil
 	}
@@ -143,7 +143,7 @@ func (m *Migration) openAway(ctx context.Context, at string) (*Side, error) {
 		m.closing = append(m.closing, m.away.DB, m.away.Unchecked) // somebody may still read from it
 		m.away = nil
 	}
-	s, err := m.open(ctx, at)
+	s, err := m.open(ctx, at, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +151,12 @@ func (m *Migration) openAway(ctx context.Context, at string) (*Side, error) {
 	return s, nil
 }
 
-func (m *Migration) open(ctx context.Context, at string) (*Side, error) {
-	db, err := m.opt.Open(ctx, at, false)
+func (m *Migration) open(ctx context.Context, at string, fresh bool) (*Side, error) {
+	db, err := m.opt.Open(ctx, at, Opening{Make: fresh})
 	if err != nil {
 		return nil, err
 	}
-	unchecked, err := m.opt.Open(ctx, at, true)
+	unchecked, err := m.opt.Open(ctx, at, Opening{Unchecked: true})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
