@@ -28,7 +28,7 @@ func (n *node) step(t *testing.T, token, step, body string) (s migrate.Status) {
 		switch code {
 		case http.StatusOK:
 			return json.Unmarshal(answer, &s)
-		case http.StatusConflict:
+		case http.StatusConflict, http.StatusServiceUnavailable:
 			return fmt.Errorf("%s", answer)
 		}
 		t.Fatalf("%s: %d %s", step, code, answer)

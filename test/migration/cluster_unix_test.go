@@ -47,7 +47,6 @@ func TestCluster(t *testing.T) {
 	id := s.status().Instances[1].ID // they are in the order of their starts
 	quiet.kill()
 	people.workFor(20)
-	named := 0
 	for _, phase := range []migrate.Phase{migrate.Second, migrate.ReadNew} {
 		if phase == migrate.ReadNew {
 			s.verify("--contents", "100")
@@ -55,7 +54,6 @@ func TestCluster(t *testing.T) {
 		s.waitForGate()
 		behind.standStillWhile(people, "advance", func(_ string, err error) bool { return err == nil })
 		if s.names(id) {
-			named++
 			people.workFor(20)
 			behind.goOn()
 		} else { // this machine is slow: it counts as dead, and ends itself when it finds out
@@ -64,13 +62,10 @@ func TestCluster(t *testing.T) {
 		}
 		people.workFor(20)
 	}
-	if named == 0 {
-		t.Error("no gate named the instance that stood still")
-	}
 	s.command("percent", "100")
 	people.workFor(20)
 	s.waitForGate()
-	behind.standStillWhile(people, "advance", func(out string, err error) bool {
+	behind.standStillWhile(people, "advance", func(out string, err error) bool { // here it must come to be named, however slow the machine is
 		return err != nil && strings.Contains(out, fmt.Sprintf("start %d ", id))
 	})
 	behind.goOn()
