@@ -132,30 +132,44 @@ func unmount(t *testing.T, path string) (back func()) {
 	}
 }
 
-// The new side is a file, and not there when the server starts: it serves without it, and goes on when it is there again.
+// The new side is a file, and not there when the server starts. Up to phase 3 it serves without it, and goes on when it is there again;
+// in phase 4 the new side is the truth, and nothing is served without it.
 func TestTheNewSideIsNotMounted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t)
 	n := start1(t, cfg)
-	fresh := t.TempDir()
-	n.step(t, n.login(t), "", fmt.Sprintf(`{"to_db":%q}`, fresh))
-	n.stop()
-
-	back := unmount(t, filepath.Join(fresh, databaseFile))
-	n = start1(t, cfg)
 	token := n.login(t)
+	fresh := t.TempDir()
+	n.step(t, token, "", fmt.Sprintf(`{"to_db":%q}`, fresh))
 	content := []byte("written meanwhile")
-	upload2(t, []*node{n}, token, "/meanwhile", content)
-	n.holds(t, token, "/meanwhile", content)
-	if code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/advance", []byte("{}")); code != http.StatusConflict {
-		t.Errorf("it goes forward without the new side: %d %s", code, answer)
-	}
-	back()
-	for range 3 {
+	var written []string
+	for phase := migrate.Fill; phase < migrate.WriteNew; phase++ {
+		n.stop()
+		back := unmount(t, filepath.Join(fresh, databaseFile))
+		n = start1(t, cfg)
+		token = n.login(t)
+		written = append(written, fmt.Sprint("/in-", phase))
+		upload2(t, []*node{n}, token, written[len(written)-1], content)
+		if code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/advance", []byte("{}")); code != http.StatusConflict {
+			t.Errorf("it goes forward from %d without the new side: %d %s", phase, code, answer)
+		}
+		back()
 		n.step(t, token, "/verify", "{}")
 		n.step(t, token, "/advance", "{}")
 	}
-	n.holds(t, token, "/meanwhile", content)
+	n.stop()
+
+	back := unmount(t, filepath.Join(fresh, databaseFile))
+	if a, err := Open(t.Context(), cfg, silent); err == nil {
+		t.Error("it starts in phase 4 without the new side")
+		_ = a.Close()
+	}
+	back()
+	n = start1(t, cfg)
+	token = n.login(t)
+	for _, path := range written {
+		n.holds(t, token, path, content)
+	}
 }
 
 func (n *node) find(t *testing.T, token, path string) string {
