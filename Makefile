@@ -13,7 +13,6 @@ RACE := ./internal/sqldb/... ./internal/timer/... ./internal/stream/... ./intern
         ./internal/account/... ./internal/idem/... ./internal/instance/... ./internal/dispatch/... ./internal/server/... ./client/... \
         ./test/services/...
 FUZZTIME ?= 5s
-PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 
 .PHONY: help
 help: ## list the targets
@@ -27,9 +26,17 @@ build: ## build bin/smartdrive, a static binary
 serve: ## run the server with its defaults
 	go run ./cmd/smartdrive serve
 
+.PHONY: check
+check: ## what a change usually breaks, in 2 minutes: format, vet, lint of what changed, short tests without services
+	./scripts/check.sh
+
 .PHONY: test
-test: ## everything that this machine can run, on SQLite and on MySQL, with a block at the end for what it could not
+test: ## every test that this machine can run, in 10 minutes, with a block at the end for what it left out
 	./scripts/test.sh
+
+.PHONY: deep
+deep: ## what takes too long for every change, and the first hour of the soaks; PARTS="race fuzz" for some (scripts/deep.sh -list)
+	./scripts/deep.sh $(PARTS)
 
 .PHONY: services
 services: ## start MariaDB, Redis, Kafka and an S3 server for tests, below .services; addresses in .services/env
@@ -41,7 +48,7 @@ services-down: ## stop them; their data stays
 
 .PHONY: race
 race: ## the race detector on the concurrent packages
-	CGO_ENABLED=1 go test -race -short -timeout 30m -skip 'AtEveryCall|Transactions' $(RACE)
+	CGO_ENABLED=1 go test -race -short $(if $(CI),-count=1) -timeout 30m -skip 'AtEveryCall|Transactions' $(RACE)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each: a time or a count (default 5s; 2000x)
@@ -54,11 +61,6 @@ uploader: build ## the browser's uploader in chromium (CHROMIUM=/usr/bin/chromiu
 .PHONY: kill
 kill: ## the kill loop: 200 kills of the real binary under load, judged by the independent checker
 	SMARTDRIVE_KILLS=200 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 20m
-
-.PHONY: cluster
-cluster: ## whole clusters: killed, cut off, emptied
-	go run ./scripts/services up
-	set -a; . .services/env; set +a; go test ./test/cluster -count 1 -v -timeout 30m
 
 .PHONY: soak
 soak: ## the long runs: 100,000 model histories, 2,000 kills, 500 kills of a cluster and every fault of its network, a million operations through switches of the database, a comparison of ten million rows, 150 kills within steps of a migration, an instance that sleeps through one, zips over 4 GiB (hours)
@@ -90,9 +92,8 @@ lint: $(TOOLS)/golangci-lint ## golangci-lint with gofumpt
 	$(TOOLS)/golangci-lint run ./...
 
 .PHONY: vet
-vet: ## go vet, also for the other platforms
-	go vet ./...
-	@for p in $(PLATFORMS); do echo "go vet for $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./... || exit 1; done
+vet: ## go vet; on the other platforms the types of everything
+	./scripts/vet.sh
 
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint ## format the code

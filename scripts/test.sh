@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
-# Runs all tests, and those that keep things in a database again with MySQL. Services are started as far as the machine can
-# (scripts/services) and stay up for the next run. At the end it says, loudly, what this machine could not run.
-# SMARTDRIVE_TEST_REQUIRE (a list) turns such a skip into a failure; CI sets it.
+# make test: every test that this machine can run, and those that keep things in a database again on MySQL where one is up.
+# It starts nothing: "make services" does, and .services/env names what is up. At the end it says what it left out.
+#   SMARTDRIVE_TEST_REQUIRE  a list: what is missing of it is a failure and no skip; CI sets it
+#   SMARTDRIVE_TEST_DEPTH    deep: see internal/depth
+#   SMARTDRIVE_TEST_PARTS    some of the parts below (default: all)
 set -uo pipefail
 cd "$(dirname "$0")/.."
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-
-go run ./scripts/services up || echo "the services could not be started"
 if [ -f .services/env ]; then
 	set -a
 	. .services/env
 	set +a
 fi
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+
+# The real binary is linked once; test/process takes it from here.
+CGO_ENABLED=0 go build -o "$bin" ./cmd/smartdrive ./test/check ./scripts/testcost ./scripts/testreport || exit 1
+export SMARTDRIVE_TEST_BIN=$bin
 
 # The packages whose tests open a database through sqldbtest. SMARTDRIVE_TEST_DB=mysql makes it open one on MySQL.
 with_database() {
-	go list -test -f '{{range .Deps}}{{if eq . "smartdrive/internal/sqldb/sqldbtest"}}{{$.ImportPath}}{{end}}{{end}}' ./internal/... |
+	local it=smartdrive/internal/sqldb/sqldbtest # where the package is part of what it tests, its name says so
+	go list -test -f '{{range .Deps}}{{if or (eq . "'$it'") (eq . (printf "'$it' [%s]" $.ImportPath))}}{{$.ImportPath}}{{end}}{{end}}' ./internal/... |
 		sed -n 's/\.test$//p'
 	echo smartdrive/test/crossed # of the whole programs the one that opens its database itself
 }
@@ -24,13 +29,29 @@ with_database() {
 # Whole clusters that are killed and cut off want the machine for themselves: they come last.
 alone=smartdrive/test/cluster
 
-status=0
-go list ./... | grep -vx "$alone" | xargs go test -json -timeout 20m >"$log" || status=$?
-if [ -n "${SMARTDRIVE_TEST_MYSQL:-}" ]; then
-	echo "=== the same tests with every database on MySQL" >>"$log"
-	with_database | SMARTDRIVE_TEST_DB=mysql xargs -r go test -json -timeout 20m >>"$log" || status=$?
-fi
-echo "=== whole clusters" >>"$log"
-go test -json -timeout 20m "$alone" >>"$log" || status=$?
-go run ./scripts/testreport -missing .services/missing <"$log" || status=$?
-exit $status
+# run TITLE FLAG...: the tests of the packages on standard input. Vetting is make check's and CI's. A landing believes no result of
+# an earlier run.
+run() {
+	echo "=== $1"
+	xargs -r go test -json -vet=off ${CI:+-count=1} -exec "$bin/testcost" -timeout "${SMARTDRIVE_TEST_TIMEOUT:-20m}" "${@:2}" 2>&1
+}
+
+# Tests of the whole program wait more than they work: four packages of them run beside each other.
+parts() {
+	local status=0
+	for part in ${SMARTDRIVE_TEST_PARTS:-packages mysql system cluster}; do
+		case $part in
+		packages) go list ./... | grep -v '^smartdrive/test/' | run "packages" || status=1 ;;
+		mysql) [ -z "${SMARTDRIVE_TEST_MYSQL:-}" ] || with_database | SMARTDRIVE_TEST_DB=mysql run "packages on MySQL" -p 3 || status=1 ;;
+		system) go list ./test/... | grep -vx "$alone" | run "the whole program" -p 4 || status=1 ;;
+		cluster) echo "$alone" | run "whole clusters" || status=1 ;;
+		*) echo "there is no part $part; there are packages, mysql, system, cluster" && status=2 ;;
+		esac
+	done
+	return $status
+}
+
+# Depth costs what it costs: budgets are for what lands a change.
+budget=scripts/budget.txt
+[ "${SMARTDRIVE_TEST_DEPTH:-}" != deep ] || budget=
+parts | "$bin/testreport" -missing .services/missing -budget "$budget"

@@ -2,6 +2,7 @@
 # The web pages, with Node.
 #   web.sh build   builds internal/webui/dist and fails when it is not what is committed
 #   web.sh test    checks types, runs the tests of the pages, and the pages themselves: the real binary in a real browser
+#   web.sh deep    the same in every look, and all scenarios of the uploader, with its rate against a bare fetch
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,14 +33,25 @@ build)
 		exit 1
 	fi
 	;;
-test)
+test | deep)
 	[ -d web/node_modules ] || install
 	needs "${CHROMIUM:-chromium}" chromium
 	fonts
 	bin=$(mktemp -d)
 	trap 'rm -rf "$bin"' EXIT
 	CGO_ENABLED=0 go build -o "$bin/smartdrive" ./cmd/smartdrive
-	(cd web && export SMARTDRIVE_BIN="$bin/smartdrive" && npm run check && npm run test && npm run e2e && npm run e2e:upload)
+	cd web
+	export SMARTDRIVE_BIN="$bin/smartdrive"
+	npm run check
+	npm run test
+	if [ "$1" = deep ]; then
+		export SMARTDRIVE_TEST_DEPTH=deep SMARTDRIVE_MEASURE=1
+		npm run e2e
+		npm run e2e:upload
+	else
+		npm run e2e
+		npm run e2e:upload -- -t "reload in the middle|that the server has|1,000 files|no space"
+	fi
 	;;
 *)
 	sed -n '2,4p' "$0" >&2
