@@ -17,50 +17,29 @@ import (
 	"smartdrive/internal/upload"
 )
 
-// BenchmarkInstant puts a file of 10 GiB that is there already into the drives of other users: claim, challenge, proof. The file
-// is sparse, so reading the samples costs no disk; research on the design measured 14 ms for them from a cold cache.
+// BenchmarkInstant puts a file of 10 GiB that its owner has already into their drive once more, by its digest. (Of what others have
+// only files up to 64 MiB are linked, after a proof: docs/decisions/0022.)
 func BenchmarkInstant(b *testing.B) {
 	const size = 10 * gib
 	s := startReal(b, b.TempDir())
 	sum := plantZeros(b, s, size)
-	var begin, proof, both sample
+	var begin sample
+	n := 0
 	for b.Loop() {
-		for i := range rounds(11) {
-			who := s.user(b, fmt.Sprintf("user%d", i))
-			var up struct {
-				ID, State string
-				Challenge *digest.Challenge
-			}
+		for range rounds(11) {
+			n++
+			var up struct{ State string }
 			start := time.Now()
-			who.call(b, "POST", "/uploads", map[string]any{"path": "/f", "size": size, "digests": map[string]string{"blake3": sum}}, &up)
-			claimed := time.Since(start)
-			if up.Challenge == nil {
-				b.Fatalf("no challenge: %+v", up)
-			}
-			answer, err := digest.Answer(context.Background(), zeros{}, *up.Challenge, digest.ProofHMAC)
-			must(b, err)
-			start = time.Now()
-			who.call(b, "POST", "/uploads/"+up.ID+"/proof", map[string]any{"alg": "hmac-sha256", "answer": hex.EncodeToString(answer)}, &up)
-			proved := time.Since(start)
+			s.call(b, "POST", "/uploads", map[string]any{"path": fmt.Sprintf("/again%d", n), "size": size, "digests": map[string]string{"blake3": sum}}, &up)
+			begin.add(ms(time.Since(start)))
 			if up.State != "done" {
-				b.Fatalf("the proof was not taken: %+v", up)
+				b.Fatalf("not linked: %+v", up)
 			}
-			begin.add(ms(claimed))
-			proof.add(ms(proved))
-			both.add(ms(claimed + proved))
 		}
 	}
-	table(b, "a file of 10 GiB that is there already, as the client sees it", []any{"claim, ms", begin}, []any{"proof, ms", proof}, []any{"both, ms (under 100)", both})
-	b.ReportMetric(both.median(), "ms")
+	table(b, "a file of 10 GiB that its owner has already, as the client sees it", []any{"begin, ms (under 100)", begin})
+	b.ReportMetric(begin.median(), "ms")
 	b.ReportMetric(0, "ns/op")
-}
-
-// zeros is content that is all zero.
-type zeros struct{}
-
-func (zeros) ReadAt(p []byte, _ int64) (int, error) {
-	clear(p)
-	return len(p), nil
 }
 
 // plantZeros makes a file of zeros without sending it and returns its BLAKE3.

@@ -36,7 +36,6 @@ func (t *transfer) putParts(ctx context.Context) (Result, error) {
 type flight struct {
 	*transfer
 	up      Upload
-	resumed bool // it was there before
 	claimed bool // the server knows the digest
 	board   *board
 	parts   map[int64]Part // what the server said about the unsure parts
@@ -111,11 +110,34 @@ func (f *flight) begin(ctx context.Context) error {
 			return errBeginAnew
 		}
 	}
-	f.up, f.resumed, f.claimed = up, found, f.digest != "" && !found
+	f.up, f.claimed = up, f.digest != "" && !found
+	if err := f.tell(ctx); err != nil {
+		return err
+	}
 	if err := f.take(ctx, up); err != nil {
 		return err
 	}
 	return f.plan(ctx)
+}
+
+// tell makes an upload which an earlier run has begun do what this run was told about a name that is taken. A replace then means the
+// version that is there now, before anything is sent. Where the earlier run was told the same nothing changes: nobody has
+// seen what has come since, and it is not overwritten.
+func (f *flight) tell(ctx context.Context) error {
+	if f.up.Conflict == f.opt.Conflict || f.up.State != Active && f.up.State != Parked {
+		return nil
+	}
+	up, err := f.u.c.amend(ctx, f.up.ID, Amend{Conflict: f.opt.Conflict}, f.patience)
+	switch {
+	case IsCode(err, CodeNotFound, CodeGone):
+		return errBeginAnew
+	case IsCode(err, CodeParentGone): // the seal says so, too, and can make the folder again
+		return nil
+	case err != nil:
+		return err
+	}
+	f.up.Conflict = up.Conflict
+	return nil
 }
 
 func (f *flight) digests() Digests {
@@ -260,8 +282,11 @@ func (f *flight) explain(ctx context.Context, err error) error {
 		_ = f.u.c.CancelUpload(ctx, f.up.ID) // what came of it belongs to no content; the server's own clean-up is the net
 		return err
 	case IsCode(err, CodeVersionChanged):
-		return fmt.Errorf("%w: somebody else replaced %s meanwhile and nothing was overwritten; what was sent is kept, "+
-			"put it again under another name or with --conflict rename", err, path.Base(f.dest))
+		if f.up.ID != "" && f.opt.Conflict == Replace { // from now on it means the version that the user is told of
+			_, _ = f.u.c.AmendUpload(ctx, f.up.ID, Amend{Conflict: Replace}) // else the next run says so once more
+		}
+		return fmt.Errorf("%w: somebody else replaced %s meanwhile and nothing was overwritten; what was sent is kept: "+
+			"put it again to replace what is there now, or with --conflict rename to keep both", err, path.Base(f.dest))
 	case IsCode(err, CodeQuota, CodeDiskFull) && f.up.ID != "":
 		return fmt.Errorf("%w: what was sent is kept, put it again when there is room", err)
 	}

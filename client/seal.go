@@ -21,8 +21,8 @@ func (f *flight) seal(ctx context.Context) error {
 	f.meter.state(StateVerifying)
 	f.sealing = true
 	a := Amend{Digests: f.digests()}
-	if f.resumed {
-		a.Conflict = f.opt.Conflict // begun under what an earlier run was told
+	if f.up.Conflict != f.opt.Conflict { // it was found sealing, under what an earlier run was told
+		a.Conflict = f.opt.Conflict
 	}
 	pause := f.u.c.opt.Pause
 	for unfit := 0; ; pause = min(2*pause, f.u.c.opt.MaxPause) {

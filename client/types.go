@@ -56,6 +56,7 @@ type Upload struct {
 	ID        string          `json:"id"`
 	State     UploadState     `json:"state"`
 	Path      string          `json:"path"`
+	Conflict  Conflict        `json:"conflict"`
 	Size      *int64          `json:"size"` // bytes; nil when unknown
 	PartSize  int64           `json:"part_size"`
 	Parts     int             `json:"parts"`

@@ -17,6 +17,7 @@ type upload struct {
 	ID          string     `json:"id"`
 	State       string     `json:"state"`
 	Path        string     `json:"path"`
+	Conflict    string     `json:"conflict"`
 	Size        int64      `json:"size"`
 	PartSize    int64      `json:"part_size"`
 	Parts       int64      `json:"parts"`
@@ -25,7 +26,7 @@ type upload struct {
 	Node        *node      `json:"node,omitempty"`
 	ExpiresAt   time.Time  `json:"expires_at"`
 	fingerprint string
-	conflict    string
+	base        int // versions that were there when it was said what to do about them
 	mtime       time.Time
 	parts       map[int64][]byte
 	polls       int
@@ -156,7 +157,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	}
 	u := &upload{
 		ID: newID(), State: "active", Path: in.Path, Size: in.Size, PartSize: in.Part, Parts: (in.Size + in.Part - 1) / in.Part,
-		fingerprint: in.Fingerprint, conflict: in.Conflict, mtime: in.Mtime, parts: map[int64][]byte{},
+		fingerprint: in.Fingerprint, Conflict: in.Conflict, base: s.versions(in.Path), mtime: in.Mtime, parts: map[int64][]byte{},
 	}
 	s.uploads[u.ID] = u
 	s.challenge(u, in.Digests["blake3"])
@@ -173,8 +174,18 @@ func (s *Server) challenge(u *upload, digest string) {
 func (s *Server) amend(w http.ResponseWriter, r *http.Request, u *upload) {
 	var in amendment
 	decode(r, &in)
+	if in.Conflict != "" {
+		u.Conflict, u.base = in.Conflict, s.versions(u.Path)
+	}
 	s.challenge(u, in.Digests["blake3"])
 	reply(w, http.StatusOK, u.seen())
+}
+
+func (s *Server) versions(p string) int {
+	if n := s.nodes[p]; n != nil {
+		return n.versions
+	}
+	return 0
 }
 
 func (s *Server) prove(w http.ResponseWriter, r *http.Request, u *upload) {
@@ -267,9 +278,14 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, u *upload) {
 		return
 	}
 	if in.Conflict != "" {
-		u.conflict = in.Conflict
+		u.Conflict, u.base = in.Conflict, s.versions(u.Path)
 	}
-	p := s.place(w, u.Path, u.conflict, false)
+	if u.Conflict == "replace" && s.versions(u.Path) != u.base {
+		u.State = "active"
+		fail(w, http.StatusConflict, "version-changed", nil)
+		return
+	}
+	p := s.place(w, u.Path, u.Conflict, false)
 	if p == "" {
 		u.State = "active"
 		return

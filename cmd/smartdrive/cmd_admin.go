@@ -41,12 +41,12 @@ func newAdminCommand() *cobra.Command {
 		Args:  usageArgs(cobra.NoArgs),
 		RunE:  help,
 	}
-	for _, name := range []string{"data", "db", "redis", "kafka", "blobs", "namespace", "config"} {
+	for _, name := range []string{"data", "db", "redis", "kafka", "blobs", "namespace", "secret-key", "config"} {
 		cmd.PersistentFlags().AddFlag(a.cfg.Lookup(name))
 	}
 	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "results as JSON, one object a line")
 	cmd.AddCommand(a.statusCommand(), a.userCommand(), a.ledgerCommand(), a.uploadsCommand(), a.timersCommand(), a.auditCommand(), a.dlqCommand(), a.fsckCommand(),
-		a.backupCommand(), a.restoreCommand())
+		a.backupCommand(), a.restoreCommand(), a.secretsCommand())
 	return cmd
 }
 

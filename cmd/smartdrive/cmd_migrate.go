@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,11 @@ It is kept in the database until the migration is dropped.`,
 					return err
 				}
 			}
+			for _, where := range []*string{&in.ToDB, &in.ToBlobs} {
+				if err := makeAbsolute(where); err != nil {
+					return err
+				}
+			}
 			return a.with(cmd.Context(), func(c *connection) error {
 				var raw json.RawMessage
 				if err := c.call(cmd.Context(), http.MethodPost, migrationRoute, in, &raw); err != nil {
@@ -99,6 +105,14 @@ func fromFile(value *string) error {
 	}
 	text, err := os.ReadFile(name)
 	*value = strings.TrimSpace(string(text))
+	return err
+}
+
+// makeAbsolute makes a directory absolute: the server's working directory is not the caller's.
+func makeAbsolute(where *string) (err error) {
+	if *where != "" && !strings.Contains(*where, "://") {
+		*where, err = filepath.Abs(*where)
+	}
 	return err
 }
 

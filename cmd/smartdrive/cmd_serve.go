@@ -54,6 +54,7 @@ func serve(cmd *cobra.Command) error {
 	for _, note := range cfg.Notes {
 		log.Warn("a variable that is no setting", "note", note)
 	}
+	cfg.Decoder = decoder()
 	ctx := cmd.Context()
 	a, err := app.Open(ctx, cfg, log)
 	if failed, ok := errors.AsType[*app.StartError](err); ok && failed.Configuration() {

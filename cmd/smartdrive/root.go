@@ -63,6 +63,7 @@ func newRootCommand(c *cli) *cobra.Command {
 		cmd.GroupID = "client"
 		c.join(root, cmd)
 	}
+	root.AddCommand(newDecodeCommand())
 	root.SetFlagErrorFunc(usage)
 	return root
 }

@@ -26,7 +26,7 @@ func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (D
 	if err != nil {
 		return Draft{}, err
 	}
-	hash, err := u.Hash(ctx, password)
+	hash, err := u.Hash(ctx, name, password)
 	if err != nil {
 		return Draft{}, err
 	}

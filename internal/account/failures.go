@@ -11,53 +11,87 @@ import (
 )
 
 const (
-	maxFailures   = 10               // failed logins per name and per address within failureWindow
 	failureWindow = 15 * time.Minute // after which a failure is forgotten
-	maxFailedKeys = 16 << 10         // names and addresses remembered: about 6 MiB at most
+	maxFailedKeys = 16 << 10         // remembered: some 6 MiB at most
+
+	maxPair    = 10  // failed logins with one name from one address within failureWindow
+	maxAddress = 30  // from one address with any names: an office may be behind one
+	siege      = 100 // with one name from anywhere: then an address that is not known for it has siegePair
+	siegePair  = 2
 )
 
 // failures counts failed logins by key in a bounded memory: where it is full, the key that failed longest ago is forgotten.
-// An address can add at most maxFailures names to it, so that washing a name out takes more than a thousand addresses.
-// Each process counts for itself.
+// An address can add some maxAddress keys to it, so that washing a key out takes hundreds of addresses. Each process counts for
+// itself.
+//
+// Nobody's failures close a name to everybody: who fails from elsewhere does not keep its user out. What a thousand addresses
+// can guess is bounded by siege, and by the turns to hash.
 type failures struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element
 	order *list.List // of *failed, the last to fail at the back
 }
 
+// counter is a key, and how many failures it may have.
+type counter struct {
+	key  string
+	most int
+}
+
 type failed struct {
 	key string
-	at  []time.Time // ascending, at most maxFailures
+	at  []time.Time // ascending
 }
 
 func newFailures() *failures { return &failures{byKey: map[string]*list.Element{}, order: list.New()} }
 
-// take counts an attempt under every key as failed, before its outcome is known, so that guesses made in parallel cannot
-// pass the limit together. A key that has no attempt left is Rate, and then nothing is counted.
-func (f *failures) take(now time.Time, keys ...string) error {
+// refuses is Rate when a counter has no attempt left.
+func (f *failures) refuses(now time.Time, counters ...counter) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.refusesLocked(now, counters)
+}
+
+func (f *failures) refusesLocked(now time.Time, counters []counter) error {
 	var wait time.Duration
-	for _, key := range keys {
-		if at := f.recentLocked(key, now); len(at) >= maxFailures {
-			wait = max(wait, at[0].Add(failureWindow).Sub(now))
+	for _, c := range counters {
+		if at := f.recentLocked(c.key, now); len(at) >= c.most {
+			wait = max(wait, at[len(at)-c.most].Add(failureWindow).Sub(now))
 		}
 	}
 	if wait > 0 {
 		return drive.Fail(drive.Rate, "retry_after", int(math.Ceil(wait.Seconds())))
 	}
-	for _, key := range keys {
-		f.addLocked(key, now)
+	return nil
+}
+
+// take counts an attempt under every key as failed, before its outcome is known, so that guesses made in parallel cannot
+// pass the limit together. A counter that has no attempt left is Rate, and then nothing is counted.
+func (f *failures) take(now time.Time, counters ...counter) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.refusesLocked(now, counters); err != nil {
+		return err
+	}
+	for _, c := range counters {
+		f.addLocked(c.key, now)
 	}
 	return nil
 }
 
-// undo takes one attempt back that turned out not to be a failure.
-func (f *failures) undo(keys ...string) {
+// recent is how often a key failed within the window.
+func (f *failures) recent(key string, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, key := range keys {
-		if e, ok := f.byKey[key]; ok {
+	return len(f.recentLocked(key, now))
+}
+
+// undo takes one attempt back that turned out not to be a failure.
+func (f *failures) undo(counters ...counter) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range counters {
+		if e, ok := f.byKey[c.key]; ok {
 			entry := e.Value.(*failed)
 			if entry.at = entry.at[:max(0, len(entry.at)-1)]; len(entry.at) == 0 {
 				f.removeLocked(e)
@@ -106,13 +140,20 @@ func (f *failures) removeLocked(e *list.Element) {
 	f.order.Remove(e)
 }
 
-// nameKey and addressKey are the keys of a login. An IPv6 client owns its /64, so that is one address.
+// nameKey, pairKey and addressKey are the keys of a login. An IPv6 client owns its /64, so that is one address.
 func nameKey(slot string) string { return "name " + slot }
 
-func addressKey(a netip.Addr) string {
+func pairKey(slot string, a netip.Addr) string { return "pair " + slot + " " + source(a) }
+
+func addressKey(a netip.Addr) string { return "address " + source(a) }
+
+func source(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		return "address " + netip.PrefixFrom(a, 64).Masked().String()
+	switch {
+	case !a.IsValid():
+		return ""
+	case a.Is6():
+		return netip.PrefixFrom(a, 64).Masked().String()
 	}
-	return "address " + a.String()
+	return a.String()
 }

@@ -13,7 +13,7 @@ import (
 // Limits of fields, in bytes after normalisation.
 const (
 	MaxNameBytes     = 64
-	MinPasswordBytes = 8    // NIST SP 800-63B §5.1.1.2
+	MinPasswordBytes = 10   // more than the 8 of NIST SP 800-63B §5.1.1.2: there is no second factor
 	MaxPasswordBytes = 1024 // nobody types more; more would only cost hashing time
 )
 
@@ -54,8 +54,8 @@ func parseName(s string) (string, error) {
 func slotOf(name string) string { return drive.Name(name).Fold() }
 
 // parsePassword checks a new password and returns it in NFC, so that keyboards which compose accents differently agree
-// (RFC 8265 §4.2).
-func parsePassword(field, s string) (string, error) {
+// (RFC 8265 §4.2). One that is guessable for the user of that name is refused.
+func parsePassword(field, s, name string) (string, error) {
 	s, ok := normalPassword(s)
 	switch {
 	case !ok && len(s) > MaxPasswordBytes:
@@ -64,6 +64,8 @@ func parsePassword(field, s string) (string, error) {
 		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
 	case len(s) < MinPasswordBytes:
 		return "", drive.Bad(field, drive.OutOfRange, "min", MinPasswordBytes, "max", MaxPasswordBytes)
+	case guessable(s, name):
+		return "", drive.Bad(field, drive.Guessable)
 	}
 	return s, nil
 }

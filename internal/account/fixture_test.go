@@ -97,7 +97,7 @@ func (p process) remove(t *testing.T, id drive.UserID) error {
 
 func (p process) hash(t *testing.T, password string) Hash {
 	t.Helper()
-	h, err := p.users.Hash(t.Context(), password)
+	h, err := p.users.Hash(t.Context(), "ann", password)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,15 +92,19 @@ func (s *Sessions) readCredential(ctx context.Context, where string, arg any) (c
 }
 
 // check compares the password, counting the attempt, and returns a hash at the current cost if the stored one has another.
-// The attempt is counted while it has its turn to hash: at most maxHashing honest ones are counted as failures meanwhile.
+// The attempt is counted while it has its turn to hash: at most maxHashing honest ones are counted as failures meanwhile. One
+// that will be refused does not stand in line for it.
 func (s *Sessions) check(ctx context.Context, cred credential, in Login) (better Hash, err error) {
-	keys := loginKeys(in)
-	leave, err := s.users.hasher.enter(ctx)
+	a := s.attempt(in, s.opt.Now())
+	if err := s.failures.refuses(s.opt.Now(), a.counters...); err != nil {
+		return "", err
+	}
+	leave, err := s.users.hasher.enter(ctx, a.visitor)
 	if err != nil {
 		return "", fmt.Errorf("wait to check a password: %w", err)
 	}
 	defer leave()
-	if err := s.failures.take(s.opt.Now(), keys...); err != nil {
+	if err := s.failures.take(s.opt.Now(), a.counters...); err != nil {
 		return "", err
 	}
 	password, possible := normalPassword(in.Password)
@@ -110,24 +114,13 @@ func (s *Sessions) check(ctx context.Context, cred credential, in Login) (better
 	if !s.users.hasher.verify(cred.phc, password) || !possible || !cred.known {
 		return "", drive.Fail(drive.Unauthenticated, "reason", "invalid")
 	}
-	s.failures.undo(keys...)
-	s.failures.forget(nameKey(slotOf(cred.user.Name)))
+	s.failures.undo(a.counters...)
+	s.failures.forget(a.pair)
+	s.known.add(a.pair, s.opt.Now())
 	if cred.phc.cost != s.users.hasher.cost {
 		better = s.users.hasher.make(password)
 	}
 	return better, nil
-}
-
-// loginKeys are the keys that an attempt counts under: a name that nobody can have counts for the address alone.
-func loginKeys(in Login) []string {
-	var keys []string
-	if name, err := parseName(in.Name); err == nil {
-		keys = append(keys, nameKey(slotOf(name)))
-	}
-	if in.Client.IsValid() {
-		keys = append(keys, addressKey(in.Client))
-	}
-	return keys
 }
 
 // stillValid makes sure that the password was not changed and the user not stopped while the hash was computed: such a
@@ -191,11 +184,11 @@ func agentName(s string) string {
 // ChangePassword sets the caller's own password after checking the current one, and ends the caller's other sessions and
 // tokens. A wrong current password is Forbidden and counts as a failed login.
 func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, next string, client netip.Addr) error {
-	if _, err := parsePassword("password", next); err != nil {
-		return err
-	}
 	cred, err := s.readCredential(ctx, "id = ?", who.User)
 	if err != nil {
+		return err
+	}
+	if _, err := parsePassword("password", next, cred.user.Name); err != nil {
 		return err
 	}
 	_, err = s.check(ctx, cred, Login{Name: cred.user.Name, Password: current, Client: client})
@@ -204,7 +197,7 @@ func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, n
 	} else if err != nil {
 		return err
 	}
-	hash, err := s.users.Hash(ctx, next)
+	hash, err := s.users.Hash(ctx, cred.user.Name, next)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -84,34 +85,36 @@ func TestEveryRefusalIsTheSame(t *testing.T) {
 	}
 }
 
-func TestTenFailuresCloseTheDoor(t *testing.T) {
+func TestFailuresCloseTheDoorToWhoFailed(t *testing.T) {
 	t.Parallel()
 	elsewhere := netip.MustParseAddr("2001:db8::1")
 	for name, c := range map[string]struct {
 		fail, try Login
+		times     int
 		closed    bool
 	}{
-		"per name, from anywhere": {
-			fail: Login{Name: "ann", Client: client}, try: Login{Name: "Ann", Password: secret, Client: elsewhere}, closed: true,
+		"a name from one address": {
+			fail: Login{Name: "ann", Client: client}, try: Login{Name: "Ann", Password: secret, Client: client}, times: maxPair, closed: true,
+		},
+		"not from another one": {
+			fail: Login{Name: "ann", Client: client}, try: Login{Name: "Ann", Password: secret, Client: elsewhere}, times: maxPair,
 		},
 		"per address, whatever the name": {
-			fail: Login{Name: "nobody", Client: client}, try: Login{Name: "ann", Password: secret, Client: client}, closed: true,
+			fail: Login{Name: "n*", Client: client}, try: Login{Name: "ann", Password: secret, Client: client}, times: maxAddress, closed: true,
 		},
 		"an IPv6 network is one address": {
-			fail:   Login{Name: "nobody", Client: netip.MustParseAddr("2001:db8::2")},
-			try:    Login{Name: "ann", Password: secret, Client: elsewhere},
-			closed: true,
+			fail: Login{Name: "n*", Client: netip.MustParseAddr("2001:db8::2")},
+			try:  Login{Name: "ann", Password: secret, Client: elsewhere}, times: maxAddress, closed: true,
 		},
 		"a mapped address is the same": {
-			fail:   Login{Name: "nobody", Client: netip.MustParseAddr("::ffff:192.0.2.1")},
-			try:    Login{Name: "ann", Password: secret, Client: client},
-			closed: true,
+			fail: Login{Name: "n*", Client: netip.MustParseAddr("::ffff:192.0.2.1")},
+			try:  Login{Name: "ann", Password: secret, Client: client}, times: maxAddress, closed: true,
 		},
 		"not for others": {
-			fail: Login{Name: "nobody", Client: elsewhere}, try: Login{Name: "ann", Password: secret, Client: client},
+			fail: Login{Name: "n*", Client: elsewhere}, try: Login{Name: "ann", Password: secret, Client: client}, times: maxAddress,
 		},
 		"a local socket is no address": {
-			fail: Login{Name: "nobody"}, try: Login{Name: "ann", Password: secret},
+			fail: Login{Name: "n*"}, try: Login{Name: "ann", Password: secret}, times: maxAddress,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,8 +122,10 @@ func TestTenFailuresCloseTheDoor(t *testing.T) {
 			f := newFixture(t)
 			f.add(t, "ann", false)
 			c.fail.Password = "wrong horse"
-			for range maxFailures {
-				_, err := f.sessions.Login(t.Context(), c.fail)
+			for i := range c.times {
+				fail := c.fail
+				fail.Name = strings.ReplaceAll(fail.Name, "*", strconv.Itoa(i))
+				_, err := f.sessions.Login(t.Context(), fail)
 				wantKind(t, err, drive.Unauthenticated)
 			}
 			f.clock.Advance(5 * time.Minute)
@@ -149,7 +154,7 @@ func TestSuccessClearsTheName(t *testing.T) {
 	f := newFixture(t)
 	f.add(t, "ann", false)
 	for round := range 3 {
-		for range maxFailures - 1 {
+		for range maxPair - 1 {
 			_, err := f.sessions.Login(t.Context(), Login{Name: "ann", Password: "wrong horse"})
 			wantKind(t, err, drive.Unauthenticated)
 		}
@@ -159,18 +164,25 @@ func TestSuccessClearsTheName(t *testing.T) {
 	}
 }
 
-// A success of one's own must not buy more guesses at others.
+// A success of one's own must not buy more guesses at others; it stays one's own.
 func TestSuccessDoesNotClearTheAddress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.add(t, "ann", false)
-	for range maxFailures {
-		f.login(t, "ann")
-		_, err := f.sessions.Login(t.Context(), Login{Name: "nobody", Password: secret, Client: client})
-		wantKind(t, err, drive.Unauthenticated)
+	from := func(name, password string) error {
+		_, err := f.sessions.Login(t.Context(), Login{Name: name, Password: password, Client: client})
+		return err
 	}
-	_, err := f.sessions.Login(t.Context(), Login{Name: "ann", Password: secret, Client: client})
-	wantKind(t, err, drive.Rate)
+	for i := range maxAddress {
+		if err := from("ann", secret); err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, from("nobody"+strconv.Itoa(i), secret), drive.Unauthenticated)
+	}
+	wantKind(t, from("somebody", secret), drive.Rate)
+	if err := from("ann", secret); err != nil {
+		t.Errorf("who has logged in from there: %v", err)
+	}
 }
 
 func TestParallelGuessesDoNotPassTheLimit(t *testing.T) {
@@ -188,65 +200,36 @@ func TestParallelGuessesDoNotPassTheLimit(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := f.users.Hashes() - before; n != maxFailures {
-		t.Fatalf("%d guesses were checked, want %d", n, maxFailures)
+	if n := f.users.Hashes() - before; n != maxPair {
+		t.Fatalf("%d guesses were checked, want %d", n, maxPair)
 	}
 }
 
 func TestFailuresMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	f, now := newFailures(), newClock().Now()
-	for range maxFailures {
-		if err := f.take(now, "name ann"); err != nil {
+	one := counter{"pair ann", maxPair}
+	for range maxPair {
+		if err := f.take(now, one); err != nil {
 			t.Fatal(err)
 		}
+	}
+	from := func(a byte, i int) counter {
+		return counter{addressKey(netip.AddrFrom4([4]byte{a, 0, byte(i >> 8), byte(i)})), maxAddress}
 	}
 	for i := range maxFailedKeys - 1 {
-		if err := f.take(now, addressKey(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))); err != nil {
+		if err := f.take(now, from(10, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantKind(t, f.take(now, "name ann"), drive.Rate) // not the memory's victim yet
+	wantKind(t, f.take(now, one), drive.Rate) // not the memory's victim yet
 	for i := range 100 {
-		if err := f.take(now, addressKey(netip.AddrFrom4([4]byte{11, 0, 0, byte(i)}))); err != nil {
+		if err := f.take(now, from(11, i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(f.byKey) != maxFailedKeys || f.order.Len() != maxFailedKeys {
 		t.Fatalf("%d keys, %d in order, want %d", len(f.byKey), f.order.Len(), maxFailedKeys)
-	}
-}
-
-func TestTooManyWaitingToHashAreToldToComeBack(t *testing.T) {
-	t.Parallel()
-	h := newHasher(cheap)
-	for range maxHashing {
-		if _, err := h.enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	refused := make(chan error, maxWaiting)
-	for range maxWaiting {
-		all.Go(func() {
-			_, err := h.enter(ctx)
-			refused <- err
-		})
-	}
-	for h.waiting.Load() < maxWaiting+maxHashing { // all have queued up
-		select {
-		case err := <-refused:
-			t.Fatalf("one within the limit: %v", err)
-		default:
-		}
-	}
-	_, err := h.enter(t.Context())
-	wantKind(t, err, drive.Rate)
-	cancel()
-	all.Wait()
-	if n := h.waiting.Load(); n != maxHashing {
-		t.Fatalf("%d in the queue after all left, want %d", n, maxHashing)
 	}
 }
 
@@ -328,27 +311,20 @@ func TestLoginLosesAgainstAChange(t *testing.T) {
 			f := newFixture(t)
 			ann := f.add(t, "ann", false)
 			patch := c.patch(f)
-			for range maxHashing { // keeps the login waiting
-				leave, err := f.users.hasher.enter(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer leave()
-			}
+			release := f.users.hasher.hold(t) // keeps the login waiting
 			outcome := make(chan error)
 			go func() {
 				_, err := f.sessions.Login(t.Context(), Login{Name: "ann", Password: secret})
 				outcome <- err
 			}()
-			for f.users.hasher.waiting.Load() <= maxHashing { // it has read the old password
+			for f.users.hasher.waiting() == 0 { // it has read the old password
 				runtime.Gosched()
 			}
 			if err := f.update(t, ann.ID, patch); err != nil {
 				t.Fatal(err)
 			}
-			<-f.users.hasher.gate // one turn is free
+			release() // one turn is free
 			err := <-outcome
-			f.users.hasher.gate <- struct{}{}
 			if c.ok && err != nil {
 				t.Fatal(err)
 			}

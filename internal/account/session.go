@@ -48,12 +48,13 @@ type Sessions struct {
 	users    *Users
 	auth     *Auth
 	failures *failures
+	known    *knownPairs
 	opt      Options
 }
 
 // NewSessions returns the sessions of db.
 func NewSessions(db *sqldb.DB, users *Users, auth *Auth, opt Options) *Sessions {
-	return &Sessions{db: db, users: users, auth: auth, failures: newFailures(), opt: opt.withDefaults()}
+	return &Sessions{db: db, users: users, auth: auth, failures: newFailures(), known: newKnownPairs(), opt: opt.withDefaults()}
 }
 
 const sessionColumns = "id, user_id, kind, name, scopes, created_at, seen_at, expires_at"
@@ -113,7 +114,7 @@ func deleteSessions(ctx context.Context, tx *sqldb.Tx, user drive.UserID, keep d
 // Purge removes sessions that expired over a day ago, in batches, and returns how many. Until then their bearer is told
 // "expired" and not "invalid".
 func (s *Sessions) Purge(ctx context.Context) (int64, error) {
-	before := drive.TimeOf(s.opt.Now()).Add(-24 * time.Hour)
+	before := drive.TimeOf(s.opt.Kept()).Add(-24 * time.Hour)
 	for total := int64(0); ; {
 		var n int64
 		err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

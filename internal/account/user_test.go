@@ -39,10 +39,11 @@ func TestFieldsAreChecked(t *testing.T) {
 		"inner space":        {"Ann Lee", secret, ""},
 		"chinese":            {"王小明", secret, ""},
 		"not utf-8":          {"a\xff", secret, "name"},
-		"shortest password":  {"p8", "12345678", ""},
-		"password too short": {"p7", "1234567", "password"},
-		"longest password":   {"p1024", strings.Repeat("p", 1024), ""},
-		"password too long":  {"p1025", strings.Repeat("p", 1025), "password"},
+		"shortest password":  {"p10", "zebra-jam1", ""},
+		"password too short": {"p9", "zebra-jam", "password"},
+		"longest password":   {"p1024", strings.Repeat("zebra-jam", 113) + "zebra-j", ""},
+		"password too long":  {"p1025", strings.Repeat("zebra-jam", 114), "password"},
+		"common password":    {"p", "Password123!", "password"},
 	} {
 		_, err := f.users.Draft(t.Context(), c.name, c.password, false)
 		if c.field == "" {
@@ -60,14 +61,14 @@ func TestFieldsAreChecked(t *testing.T) {
 func TestComposedAndDecomposedAreTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	draft, err := f.users.Draft(t.Context(), "Zoe\u0308", "passwo\u0308rd", false)
+	draft, err := f.users.Draft(t.Context(), "Zoe\u0308", "my passwo\u0308rd", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.create(t.Context(), draft); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.sessions.Login(t.Context(), Login{Name: "zo\u00eb", Password: "passw\u00f6rd"}); err != nil {
+	if _, err := f.sessions.Login(t.Context(), Login{Name: "zo\u00eb", Password: "my passw\u00f6rd"}); err != nil {
 		t.Fatal(err)
 	}
 }

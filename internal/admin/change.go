@@ -26,8 +26,11 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	}
 	patch := account.Patch{State: c.State, Keep: who.Session}
 	if c.Password != nil {
-		var err error
-		if patch.Password, err = a.parts.Users.Hash(ctx, *c.Password); err != nil {
+		named, err := a.parts.Users.Find(ctx, a.parts.DB, id)
+		if err != nil {
+			return User{}, err
+		}
+		if patch.Password, err = a.parts.Users.Hash(ctx, named.Name, *c.Password); err != nil {
 			return User{}, err
 		}
 	}

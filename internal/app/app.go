@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"smartdrive/internal/account"
 	"smartdrive/internal/admin"
@@ -24,6 +25,7 @@ import (
 	"smartdrive/internal/ingest"
 	"smartdrive/internal/instance"
 	"smartdrive/internal/quota"
+	"smartdrive/internal/retention"
 	"smartdrive/internal/share"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/stream/outbox"
@@ -32,6 +34,7 @@ import (
 	"smartdrive/internal/timer"
 	"smartdrive/internal/tree"
 	"smartdrive/internal/upload"
+	"smartdrive/internal/vault"
 )
 
 // App is an installation that is open: every part is put together and nothing runs yet.
@@ -52,11 +55,13 @@ type App struct {
 	member     *instance.Member
 	shared     shared // what several instances share besides the database; empty where there is one
 	outbox     *outbox.Outbox
+	kept       *retention.Clock
 	engine     *timer.Engine
 	dispatch   *dispatch.Dispatch
 	tree       *tree.Tree
 	uploads    *upload.Sessions
 	files      *files.Files
+	vault      *vault.Vault
 	thumbs     *thumb.Maker
 	shares     *share.Shares
 	exports    *export.Exports
@@ -125,31 +130,41 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 // compose builds the use cases from the bottom up.
 func (a *App) compose(ctx context.Context) (err error) {
 	cfg, log := a.cfg, a.log
-	a.outbox = outbox.New(a.db, outbox.Options{Source: a.source(), Log: log})
+	a.kept = retention.New(retention.Options{DB: a.db, Log: log})
+	if err := a.kept.Look(ctx); err != nil {
+		return err
+	}
+	a.outbox = outbox.New(a.db, outbox.Options{Source: a.source(), Relayed: cfg.Mode() == config.Cluster, Log: log})
 	if err := a.composeStream(); err != nil {
 		return err
 	}
 	a.composeTimers()
-	a.tree = tree.New(tree.Options{Arrived: a.arrived})
+	a.tree = tree.New(tree.Options{Now: a.stamp, Kept: a.kept.Now, Arrived: a.arrived})
 	a.uploads = upload.New(upload.Parts{
 		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Tree: a.tree, Timers: a.engine, Events: a.outbox,
+		Content: a.content(),
 	}, a.uploadOptions())
 	a.auditor = audit.New(a.auditParts(), audit.Options{Scrub: cfg.Scrub, Log: log})
 	a.auth = account.NewAuth(a.db, account.Options{Log: log})
-	a.users = account.NewUsers(a.db, a.auth, account.Options{Log: log, PasswordChanged: a.onPassword})
-	a.sessions = account.NewSessions(a.db, a.users, a.auth, account.Options{Log: log})
+	a.users = account.NewUsers(a.db, a.auth, account.Options{Now: a.stamp, Log: log, PasswordChanged: a.onPassword})
+	a.sessions = account.NewSessions(a.db, a.users, a.auth, account.Options{Kept: a.kept.Now, Log: log})
 	a.keys = idem.NewKeys(a.db, idem.Options{})
 	if a.prepared, err = idem.OpenPreparedIDs(ctx, a.db, idem.Options{}); err != nil {
 		return err
 	}
+	if err := a.openVault(ctx); err != nil {
+		return err
+	}
 	a.files = files.New(files.Options{
-		DB: a.db, Tree: a.tree, Content: content.Content{}, Store: a.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
+		DB: a.db, Tree: a.tree, Content: a.content(), Store: a.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
+		Secret:   a.vault.Links,
+		Kept:     a.kept.Now,
 		Start:    a.startOperation,
 		Released: func() { a.uploads.UnlinkSoon(context.Background()) },
 	})
-	a.shares = share.New(share.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.files.Secret})
-	a.collects = collect.New(collect.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.files.Secret})
-	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir)})
+	a.shares = share.New(share.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.vault.Links, Kept: a.kept.Now})
+	a.collects = collect.New(collect.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.vault.Links})
+	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder})
 	if err := a.composeExports(ctx); err != nil {
 		return err
 	}
@@ -159,6 +174,19 @@ func (a *App) compose(ctx context.Context) (err error) {
 	})
 	return nil
 }
+
+// stamp is the time that goes into rows that retention looks at later. A machine whose clock is behind must not make what is deleted now
+// look as if it had been deleted long ago.
+func (a *App) stamp() time.Time {
+	now, kept := time.Now(), a.kept.Now()
+	if now.Before(kept) {
+		return kept
+	}
+	return now
+}
+
+// content knows blobs. When one was released, and how long ago, both go by the clock of retention.
+func (a *App) content() content.Content { return content.Content{Now: a.kept.Now} }
 
 // source is what the records of this installation name as theirs.
 func (a *App) source() string { return "smartdrive/" + a.ID }
@@ -171,7 +199,7 @@ func (a *App) uploadOptions() upload.Options {
 	opt := upload.Options{
 		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
 		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), BlobGrace: orLeast(cfg.BlobGrace), Generation: a.Generation,
-		Restored: a.Restored, Log: a.log,
+		Restored: a.Restored, Kept: a.kept.Now, Log: a.log,
 	}
 	if cfg.Mode().Many() {
 		opt.Clock, opt.Hold = a.db.Now, a.member.Hold
@@ -182,7 +210,7 @@ func (a *App) uploadOptions() upload.Options {
 func (a *App) auditParts() audit.Parts {
 	parts := audit.Parts{
 		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Timers: a.engine, Armed: a.armed.Load, Putting: a.putting,
-		Quarantine: a.bytes.quarantine, Generation: a.Generation,
+		Quarantine: a.bytes.quarantine, Generation: a.Generation, Content: a.content(),
 	}
 	if a.cfg.Mode().Many() {
 		parts.Ended, parts.Since = a.member.End, a.member.Oldest

@@ -53,7 +53,8 @@ func (a *App) onPurge(ctx context.Context, _ timer.Fired) error {
 	return timer.Later(purgeEvery)
 }
 
-// keepHouse drops what has been kept long enough. Each step works in short transactions and may stop anywhere.
+// keepHouse drops what has been kept long enough, by the clock of retention: no wall clock decides what is deleted. Each step works in
+// short transactions and may stop anywhere.
 func (a *App) keepHouse(ctx context.Context) error {
 	if a.ownsDatabase() {
 		if err := placeBallast(a.cfg.Data); err != nil { // it was given up, and there is no room for it yet
@@ -63,8 +64,11 @@ func (a *App) keepHouse(ctx context.Context) error {
 	if a.Restored {
 		return nil
 	}
-	now := time.Now()
-	copyErr := a.keepCopies(ctx, now)
+	now := a.kept.Now()
+	if behind := a.kept.Behind(); behind > 0 {
+		a.log.WarnContext(ctx, "a clock has stepped: what is kept is kept for longer until the clocks have agreed for a day", "by", behind.Round(time.Second))
+	}
+	copyErr := a.keepCopies(ctx, time.Now())
 	_, keysErr := a.keys.Purge(ctx, now)
 	_, sessionsErr := a.sessions.Purge(ctx)
 	_, trimErr := a.outbox.Trim(ctx, now)

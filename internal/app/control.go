@@ -33,6 +33,7 @@ const (
 	RouteFsck   = "/control/fsck"
 	RoutePurge  = "/control/quarantine/purge"
 	RouteBackup = "/control/backup"
+	RouteRotate = "/control/secrets/rotate"
 )
 
 // controlDrain is how long a command may go on when the server stops; only fsck and backup take longer, and they can be repeated.
@@ -63,6 +64,7 @@ func (a *App) Control(api *rest.API) http.Handler {
 	mux.HandleFunc("POST "+RouteReset, answer(a.reset))
 	mux.HandleFunc("POST "+RouteFsck, answer(a.fsck))
 	mux.HandleFunc("POST "+RouteBackup, answer(a.backup))
+	mux.HandleFunc("POST "+RouteRotate, answer(a.rotateSecrets))
 	mux.HandleFunc("POST "+RoutePurge, answer(a.purgeQuarantine))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(&noted{w, r, a.log}, r)

@@ -13,9 +13,11 @@ import (
 	"strings"
 	"testing"
 
+	"smartdrive/internal/admin"
 	"smartdrive/internal/config"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/migrate"
+	"smartdrive/internal/rest"
 	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/test/process"
 )
@@ -35,6 +37,14 @@ func (n *node) step(t *testing.T, token, step, body string) (s migrate.Status) {
 		return nil
 	})
 	return s
+}
+
+// move begins a migration as somebody on the machine does.
+func (n *node) move(t *testing.T, in rest.MigrationStart) {
+	t.Helper()
+	if report, err := (mover{n.App}).Start(t.Context(), admin.Local(), in); err != nil || !report.OK {
+		t.Fatalf("start: %+v, %v", report, err)
+	}
 }
 
 func (n *node) migration(t *testing.T, token string) (s migrate.Status) {
@@ -57,7 +67,7 @@ func TestTheOldSideIsDropped(t *testing.T) {
 	upload2(t, []*node{n}, token, "/deleted", content[:1_000_000])
 
 	fresh := filepath.Join(old.Data, "blobs", "new")
-	n.step(t, token, "", fmt.Sprintf(`{"to_db":%q,"to_blobs":%q,"rows_per_second":100000}`, fresh, fresh))
+	n.move(t, rest.MigrationStart{ToDB: fresh, ToBlobs: fresh, Rows: 100_000})
 	for range 3 {
 		n.step(t, token, "/verify", "{}")
 		n.step(t, token, "/advance", "{}")
@@ -138,9 +148,9 @@ func TestTheNewSideIsNotMounted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t)
 	n := start1(t, cfg)
-	token := n.login(t)
+	var token string
 	fresh := t.TempDir()
-	n.step(t, token, "", fmt.Sprintf(`{"to_db":%q}`, fresh))
+	n.move(t, rest.MigrationStart{ToDB: fresh})
 	content := []byte("written meanwhile")
 	var written []string
 	for phase := migrate.Fill; phase < migrate.WriteNew; phase++ {

@@ -17,10 +17,11 @@ import (
 func (a *App) composeExports(ctx context.Context) error {
 	cfg, info := a.cfg, a.member.Info()
 	opt := export.Options{
-		DB: a.db, Events: a.outbox, Tree: a.tree, Store: a.bytes.store, Secret: a.files.Secret, Epochs: a.users,
+		DB: a.db, Events: a.outbox, Tree: a.tree, Store: a.bytes.store, Secret: a.vault.Links, Epochs: a.users,
 		Instance: strconv.FormatInt(a.Generation, 10), Machine: info.Host, Generation: a.Generation,
 		MaxEntries: cfg.ExportMaxEntries, Life: cfg.ExportKeep, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{a},
-		Fetch:    fetch.Options{Hosts: cfg.ExportHosts, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
+		Fetch:   fetch.Options{Hosts: cfg.ExportHosts, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
+		Content: a.content(), Kept: a.kept.Now,
 		Released: func() { a.uploads.UnlinkSoon(context.Background()) }, Log: a.log,
 	}
 	if cfg.Mode().Many() {

@@ -43,19 +43,12 @@ func identifyShared(ctx context.Context, db *sqldb.DB, at marks) (Installation, 
 	if err := raiseMark(ctx, at, blob.Mark{ID: in.ID, Generation: generation}); err != nil {
 		return Installation{}, err
 	}
-	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, '1')`, metaMarked)
-		return err
-	})
-	return in, err
+	in.Marked = true
+	return in, noteMarked(ctx, db)
 }
 
 func compareShared(ctx context.Context, db *sqldb.DB, at marks) error {
 	in, err := readInstallation(ctx, db)
-	if err != nil {
-		return err
-	}
-	marked, err := getMeta(ctx, db, metaMarked)
 	if err != nil {
 		return err
 	}
@@ -67,7 +60,7 @@ func compareShared(ctx context.Context, db *sqldb.DB, at marks) error {
 		return refuseOccupied(ctx, at)
 	case in.ID == "":
 		return &MixUpError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
-	case !found && marked != "":
+	case !found && in.Marked:
 		return &MixUpError{fmt.Sprintf("%s holds no blobs of installation %s (is it the wrong bucket or prefix?)", at, in.ID)}
 	case found && mark.ID != in.ID:
 		return &MixUpError{fmt.Sprintf("the database is of installation %s, and %s of %s", in.ID, at, mark.ID)}

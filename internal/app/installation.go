@@ -18,7 +18,8 @@ const (
 	metaInstallation = "installation" // a UUID, made once
 	metaGeneration   = "generation"   // raised at each start
 	metaRestored     = "restored"     // "1" after admin restore, until fsck was clean: nothing is deleted meanwhile
-	metaMarked       = "marked"       // "1" once the bucket has had its mark; directories know by the generation
+	metaMarked       = "marked"       // "1" once there was a mark beside the contents: from then on contents without one are not ours
+	metaSecond       = "second"       // the migration whose new place of contents has had its mark
 )
 
 // Installation is who we are.
@@ -26,6 +27,7 @@ type Installation struct {
 	ID         string
 	Generation int64
 	Restored   bool // report only: no reclaim, no repair
+	Marked     bool // there was a mark beside the contents
 }
 
 // MixUpError says that the database and the blobs do not belong together. Nothing was changed.
@@ -39,7 +41,8 @@ func (e *MixUpError) Error() string {
 // identify compares the marks of database and blobs, raises the generation, and returns who we are, where this is the only
 // instance. The database is written first: after a crash between the two writes it is one generation ahead, which is the only
 // difference that is accepted. Such a start has served nobody, so the next one takes its number: however often the mark cannot
-// be written, they stay one apart.
+// be written, they stay one apart. That there was a mark is noted before anybody is served: from then on a directory without one
+// is another directory, or its disk is not mounted.
 func identify(ctx context.Context, db *sqldb.DB, at marks) (Installation, error) {
 	in, err := readInstallation(ctx, db)
 	if err != nil {
@@ -64,7 +67,22 @@ func identify(ctx context.Context, db *sqldb.DB, at marks) (Installation, error)
 	if err != nil {
 		return Installation{}, fmt.Errorf("raise the generation: %w", err)
 	}
-	return in, at.WriteMark(ctx, blob.Mark{ID: in.ID, Generation: in.Generation})
+	if err := at.WriteMark(ctx, blob.Mark{ID: in.ID, Generation: in.Generation}); err != nil || in.Marked {
+		return in, err
+	}
+	in.Marked = true
+	return in, noteMarked(ctx, db)
+}
+
+func noteMarked(ctx context.Context, db *sqldb.DB) error {
+	err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, '1')`, metaMarked)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note that there is a mark: %w", err)
+	}
+	return nil
 }
 
 func newInstallation() string { return uuid.Must(uuid.NewV7()).String() }
@@ -75,7 +93,7 @@ func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, a
 		return refuseOccupied(ctx, at)
 	case in.ID == "":
 		return &MixUpError{fmt.Sprintf("the database is empty, and %s holds the blobs of installation %s", at, mark.ID)}
-	case !found && in.Generation > 1:
+	case !found && (in.Marked || in.Generation > 1): // releases that did not note it knew by the generation
 		return &MixUpError{fmt.Sprintf("%s holds no blobs of installation %s (is a file system not mounted?)", at, in.ID)}
 	case !found:
 		return nil // the very first start did not come as far as the mark
@@ -105,9 +123,10 @@ func readInstallation(ctx context.Context, q sqldb.Querier) (in Installation, er
 	if in.Generation, err = readGeneration(ctx, q); err != nil {
 		return in, err
 	}
-	restored, err := getMeta(ctx, q, metaRestored)
-	in.Restored = restored == "1"
-	return in, err
+	restored, restoredErr := getMeta(ctx, q, metaRestored)
+	marked, err := getMeta(ctx, q, metaMarked)
+	in.Restored, in.Marked = restored == "1", marked == "1"
+	return in, errors.Join(restoredErr, err)
 }
 
 func readGeneration(ctx context.Context, q sqldb.Querier) (int64, error) {

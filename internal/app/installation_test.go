@@ -28,6 +28,7 @@ func TestWhatBelongsTogether(t *testing.T) {
 		{name: "an older database", in: Installation{ID: id, Generation: 4}, mark: local.Mark{ID: id, Generation: 5}, refuse: "older copy"},
 		{name: "older blobs", in: Installation{ID: id, Generation: 5}, mark: local.Mark{ID: id, Generation: 3}, refuse: "older copy"},
 		{name: "no blobs", in: Installation{ID: id, Generation: 2}, refuse: "not mounted"},
+		{name: "no blobs at the second start ever", in: Installation{ID: id, Generation: 1, Marked: true}, refuse: "not mounted"},
 		{name: "no database", mark: local.Mark{ID: id, Generation: 2}, refuse: "the database is empty"},
 		{name: "of another", in: Installation{ID: id, Generation: 2}, mark: local.Mark{ID: other, Generation: 2}, refuse: other},
 	} {

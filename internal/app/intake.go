@@ -15,7 +15,7 @@ import (
 // composeIntake makes the intake of bundles.
 func (a *App) composeIntake() {
 	a.intake = ingest.New(ingest.Options{
-		DB: a.db, Tree: a.tree, Store: a.bytes.store, Events: a.outbox, Instance: strconv.FormatInt(a.Generation, 10), Log: a.log,
+		DB: a.db, Tree: a.tree, Store: a.bytes.store, Events: a.outbox, Content: a.content(), Instance: strconv.FormatInt(a.Generation, 10), Log: a.log,
 	})
 }
 

@@ -53,10 +53,14 @@ func (a *App) join(ctx context.Context) error {
 			return err
 		}
 	}
-	return startAll(ctx, []component{{"instances", func(ctx context.Context) (err error) {
+	err = startAll(ctx, []component{{"instances", func(ctx context.Context) (err error) {
 		a.member, err = instance.Join(ctx, a.db, instance.Options{Info: info, Only: !a.cfg.Mode().Many(), Now: a.db.Now, Log: a.log})
 		return err
 	}}}, a.cfg.StartWait, a.log)
+	if err != nil {
+		return err
+	}
+	return startAll(ctx, []component{{"database", a.checkConnections}}, a.cfg.StartWait, a.log)
 }
 
 // leave tells the others, who take over at once.

@@ -21,6 +21,7 @@ func (a *App) observe() {
 	counts(m, "db_commits_total", "Commits of the database: fewer than writes when they share one.", &db.Commits)
 	counts(m, "db_failed_total", "Write transactions that failed.", &db.Failed)
 	counts(m, "db_reruns_total", "Write transactions that ran again after a deadlock, or a lock that was not had in time.", &db.Reruns)
+	m.Gauge("db_writes_pending", "Write transactions that run or wait for their turn.", func() float64 { return float64(db.Pending.Load()) })
 	if disk, ok := blob.CapacityOf(a.bytes.store); ok {
 		m.Gauge("disk_free_bytes", "Bytes free where the blobs are.", func() float64 {
 			free, err := disk.Free(context.Background())
@@ -33,15 +34,24 @@ func (a *App) observe() {
 	counts(m, "thumbnails_made_total", "Thumbnails that were made.", &a.thumbs.Counters.Made)
 	counts(m, "thumbnails_kept_total", "Requests for thumbnails that were answered from what is kept.", &a.thumbs.Counters.Kept)
 	counts(m, "thumbnails_refused_total", "Files that no thumbnail can be made of.", &a.thumbs.Counters.Refused)
+	counts(m, "thumbnails_apart_total", "Images that were decoded in a process of their own.", &a.thumbs.Counters.Apart)
 	counts(m, "outbox_published_total", "Records published.", &a.outbox.Counters().Published)
 	a.observeIntake()
 	a.observeMove()
+	a.observeRetention()
 	a.observeTimers()
 	a.observeExports()
 	a.observeAudit()
 	a.observeQueue()
 	a.observeBroker()
 	a.observeSamples()
+}
+
+// observeRetention shows whether what is kept is kept for longer, because a clock has stepped.
+func (a *App) observeRetention() {
+	a.metrics.Gauge("retention_behind_seconds", "By how much what is kept is kept for longer, because a clock has stepped.", func() float64 {
+		return a.kept.Behind().Seconds()
+	})
 }
 
 // observeMove shows where a migration stands.
@@ -136,6 +146,9 @@ func (a *App) observeExports() {
 	counts(m, "export_save_failures_total", "Zips that could not be written into the drive or the bucket.", &c.BrokenSave)
 	counts(m, "export_sent_bytes_total", "Bytes of zips that were sent.", &c.Sent)
 	counts(m, "export_broken_entries_total", "Entries of zips that could not be delivered as they were sealed.", &c.Broken)
+	m.CounterFunc("export_displaced_total", "Zips that were broken off while they were sent, because others had less of the memory.", func() float64 {
+		return float64(a.exports.Displaced())
+	})
 }
 
 // observeQueue shows the shared queue as this instance uses it.

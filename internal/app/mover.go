@@ -2,11 +2,15 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/blob"
+	"smartdrive/internal/blob/pair"
 	"smartdrive/internal/config"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/migrate"
@@ -35,6 +39,9 @@ func (m mover) Status(ctx context.Context) (migrate.Status, error) {
 // Start implements rest.Mover.
 func (m mover) Start(ctx context.Context, who drive.Who, in rest.MigrationStart) (migrate.Report, error) {
 	a := m.a
+	if err := errors.Join(a.refuseTarget(who, in), refuseRelative(in)); err != nil {
+		return migrate.Report{}, err
+	}
 	a.moving.steps.Lock()
 	defer a.moving.steps.Unlock()
 	req := migrate.Request{
@@ -57,6 +64,32 @@ func (m mover) Start(ctx context.Context, who drive.Who, in rest.MigrationStart)
 		return report, err
 	}
 	return report, a.settleStep(ctx)
+}
+
+// refuseTarget refuses places that only somebody at a distance names. Where an installation goes, and so which hosts and directories the
+// server opens and writes to, is said on its machine, with a command or in its settings: an administrator's stolen token must not take
+// everything elsewhere.
+func (a *App) refuseTarget(who drive.Who, in rest.MigrationStart) error {
+	if who.User == (drive.UserID{}) { // the control socket
+		return nil
+	}
+	for _, at := range []string{in.ToDB, in.ToBlobs, in.ToRedis} {
+		if at != "" && !slices.Contains(a.cfg.MigrationTargets, config.Secret(at)) {
+			return drive.Wrap(fmt.Errorf("%s is not among --migration-targets", config.Shown(at)), drive.Forbidden)
+		}
+	}
+	return nil
+}
+
+// refuseRelative refuses a directory that is not absolute: the server's working directory is not the caller's, and that of its next start
+// need not be the one of this.
+func refuseRelative(in rest.MigrationStart) error {
+	for field, where := range map[string]string{"to_db": in.ToDB, "to_blobs": in.ToBlobs} {
+		if where != "" && !strings.Contains(where, "://") && !filepath.IsAbs(where) {
+			return drive.Bad(field, drive.Malformed, "expected", "an absolute path", "sent", where)
+		}
+	}
+	return nil
 }
 
 // noteStep leaves the record of what an administrator did, or could not do: the log is the trail of such acts.
@@ -186,7 +219,7 @@ func (m mover) Mismatches(ctx context.Context, limit int) ([]migrate.Mismatch, e
 }
 
 // preflight looks at what package migrate cannot know: whether what comes out of it is an installation that can be started, and the
-// new place of contents. It changes nothing that stays, but for a directory that is made.
+// new place of contents. A dry run changes nothing; else a directory is made.
 func (a *App) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gate, error) {
 	gates := []migrate.Gate{a.checkMode(req)}
 	if req.ToDB != "" && !strings.Contains(req.ToDB, "://") || req.ToBlobs != "" && !strings.HasPrefix(req.ToBlobs, "s3:") {
@@ -203,7 +236,11 @@ func (a *App) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gat
 	if err != nil {
 		return append(gates, closed("new contents", err.Error())), nil
 	}
-	g, err := a.checkContents(ctx, to)
+	look := a.checkContents
+	if req.DryRun {
+		look = a.lookAtContents
+	}
+	g, err := look(ctx, to)
 	return append(gates, g), err
 }
 
@@ -288,6 +325,29 @@ func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.
 		}
 	}
 	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied", p.side.Name, sum)}, nil
+}
+
+// lookAtContents is checkContents for a dry run: what only a trial shows, such as the right to write, is tried when it begins.
+func (a *App) lookAtContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
+	const name = "new contents"
+	p := place{side: pair.Side{Name: showContents(to)}, marks: directory(to.Dir), close: func() error { return nil }}
+	if to.S3 != nil {
+		if p, err = a.openSecondBucket(to); err != nil {
+			return closed(name, err.Error()), nil
+		}
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if why, err := a.notOurs(ctx, p); err != nil || why != "" {
+		if err != nil {
+			why = err.Error()
+		}
+		return closed(name, why), nil
+	}
+	var sum drive.ByteSize
+	if err := a.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
+		return g, fmt.Errorf("sum up what is stored: %w", err)
+	}
+	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied; whether it can be written is tried when it begins", p.side.Name, sum)}, nil
 }
 
 // notOurs says why a place cannot be the new one. One that an earlier attempt has filled can.

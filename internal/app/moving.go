@@ -16,6 +16,7 @@ import (
 	"smartdrive/internal/drive"
 	"smartdrive/internal/migrate"
 	"smartdrive/internal/migrate/contents"
+	"smartdrive/internal/sqldb"
 )
 
 // moving is an installation on its way to another place. What it is doing is in the database; this is what the process has open for it.
@@ -138,12 +139,8 @@ func (a *App) openSecond(ctx context.Context, state migrate.State) error {
 	}
 	mv := &a.moving
 	err = startAll(ctx, []component{{"new place of contents", func(ctx context.Context) error {
-		if mv.second == nil {
-			p, err := a.openContents(ctx, to)
-			if err != nil {
-				return err
-			}
-			mv.second = &p
+		if err := a.openSecondPlace(ctx, state, to); err != nil {
+			return err
 		}
 		return mv.second.check(ctx)
 	}}}, a.cfg.StartWait, a.log)
@@ -290,16 +287,12 @@ func (a *App) openAndAlign(ctx context.Context, state migrate.State) error {
 
 func (a *App) openFollowing(ctx context.Context, state migrate.State) error {
 	mv := &a.moving
-	if mv.second == nil {
-		to, err := config.ParseContents(state.Contents, os.Environ())
-		if err != nil {
-			return err
-		}
-		p, err := a.openContents(ctx, to)
-		if err != nil {
-			return err
-		}
-		mv.second = &p
+	to, err := config.ParseContents(state.Contents, os.Environ())
+	if err != nil {
+		return err
+	}
+	if err := a.openSecondPlace(ctx, state, to); err != nil {
+		return err
 	}
 	if err := mv.second.check(ctx); err != nil {
 		return err
@@ -309,7 +302,34 @@ func (a *App) openFollowing(ctx context.Context, state migrate.State) error {
 			return err
 		}
 	}
-	return nil
+	marked, err := getMeta(ctx, a.db, metaSecond)
+	if err != nil || marked == state.ID || to.S3 != nil {
+		return err
+	}
+	return a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return setMeta(ctx, tx, metaSecond, state.ID) })
+}
+
+// openSecondPlace opens the new place of contents, unless it is open. A directory that has had the mark and is without it now is one
+// whose disk is not mounted: it is waited for, and nothing is made in its stead.
+func (a *App) openSecondPlace(ctx context.Context, state migrate.State, to config.Contents) error {
+	mv := &a.moving
+	if mv.second != nil {
+		return nil
+	}
+	marked, err := getMeta(ctx, a.db, metaSecond)
+	if err != nil {
+		return err
+	}
+	if marked == state.ID && to.S3 == nil {
+		if _, found, err := directory(to.Dir).ReadMark(ctx); err != nil || !found {
+			return drive.Wrap(errors.Join(err, unmarked(to)), drive.Unavailable)
+		}
+	}
+	p, err := a.openContents(ctx, to)
+	if err == nil {
+		mv.second = &p
+	}
+	return err
 }
 
 // openOld opens the place that contents have left, to remove them. Without this installation's mark it may be another directory of the

@@ -61,13 +61,16 @@ func showContents(c config.Contents) string {
 
 // openDatabase opens a database by its place; package migrate asks for it.
 func (a *App) openDatabase(ctx context.Context, at string, how migrate.Opening) (*sqldb.DB, error) {
-	opt := sqldb.Options{Unchecked: how.Unchecked, Log: a.log}
+	opt := sqldb.Options{Unchecked: how.Unchecked, Look: how.Look, Log: a.log}
 	if strings.Contains(at, "://") {
 		m, err := config.ParseMySQL(at)
 		if err != nil {
 			return nil, drive.Wrap(fmt.Errorf("%s: %w", config.Shown(at), err), drive.WrongState)
 		}
 		opt.MySQL, opt.Connections = databaseURL(m), m.Connections
+		if how.Unchecked {
+			opt.Connections = bringConnections
+		}
 	} else {
 		opt.Path = at
 		if how.Make {
@@ -81,12 +84,15 @@ func (a *App) openDatabase(ctx context.Context, at string, how migrate.Opening) 
 	return sqldb.Open(ctx, opt)
 }
 
-// databaseTarget is what an administrator names as the new database: a URL, or a data directory.
+// bringConnections are for bringing rows to a side: one batch at a time, and a few small writes beside it.
+const bringConnections = 4
+
+// databaseTarget is what an administrator names as the new database: a URL, or a data directory, absolute.
 func databaseTarget(text string) string {
 	if text == "" || strings.Contains(text, "://") {
 		return text
 	}
-	return filepath.Join(absolute(text), databaseFile)
+	return filepath.Join(text, databaseFile)
 }
 
 // openContents opens a second place for contents. A directory is locked, unless it is one of this process anyway: whoever would

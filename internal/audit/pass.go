@@ -36,7 +36,7 @@ type look func(ctx context.Context) (*defect, error)
 
 func (p *pass) run(ctx context.Context) error {
 	checks := []func(context.Context) error{
-		p.checkLedgers, p.checkHolds, p.checkLinks, p.checkRefs, p.checkVersions, p.checkTrees, p.checkNodes, p.checkBundles, p.checkDocuments,
+		p.checkLedgers, p.checkOwed, p.checkHolds, p.checkLinks, p.checkRefs, p.checkVersions, p.checkTrees, p.checkOldVersions, p.checkNodes, p.checkBundles, p.checkDocuments,
 		p.checkConflicts, p.checkBlobs, p.checkOpen, p.checkStaged, p.checkFiles, p.lookAgain,
 	}
 	if p.scope.Deep {

@@ -64,7 +64,7 @@ func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Fi
 		return false, err
 	}
 	if _, err = tx.Exec(ctx, `UPDATE blobs SET refs = ? WHERE id = ?`, max(1, c.real), id); err == nil && c.real == 0 {
-		err = p.Content.Release(ctx, tx, id)
+		err = p.Content.Release(ctx, tx, drive.AccountID{}, id)
 		tx.AfterCommit(func() { p.loose[c.file] = true })
 	}
 	again := c.finding()

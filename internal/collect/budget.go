@@ -54,15 +54,45 @@ type File struct {
 	At      drive.Time
 }
 
-// Admit decides, in the transaction that begins an upload of so many bytes, whether the link has room for it. It takes the lock on the
-// ledger first. Errors: Gone {reason}, TooLarge {limit, sent}, Quota {needed, available} of the link, TooManyOpen.
-func (s *Links) Admit(ctx context.Context, tx *sqldb.Tx, by Sender, size drive.ByteSize) error {
-	if err := s.opt.Ledger.Lock(ctx, tx, by.link.Account); err != nil {
+// Begun is what beginning an upload came to.
+type Begun struct {
+	Upload drive.UploadID
+	Found  bool // the sender's own, which was open already: it counts, and is not written down, a second time
+}
+
+// LetIn is the transaction that begins an upload of f.Size bytes if the link has room for it: begin is its effect. It takes the lock on
+// the ledger first. A sender goes on with an upload of theirs whether the link has room for another one or not. Errors: Gone {reason},
+// TooLarge {limit, sent}, Quota {needed, available} of the link, TooManyOpen, and those of begin.
+func (s *Links) LetIn(ctx context.Context, tx *sqldb.Tx, by Sender, f File, begin func() (Begun, error)) error {
+	l, err := s.enter(ctx, tx, by)
+	if err != nil {
 		return err
+	}
+	full := s.admit(ctx, tx, by, l, f.Size)
+	if full != nil && !drive.IsKind(full, drive.Quota, drive.TooLarge, drive.TooManyOpen) {
+		return full
+	}
+	got, err := begin()
+	switch {
+	case err == nil && got.Found:
+		return nil
+	case full != nil: // and nothing of begin stays
+		return full
+	case err != nil:
+		return err
+	}
+	f.Upload = got.Upload
+	return s.took(ctx, tx, by, f)
+}
+
+// enter locks the ledger and reads the link, if it is open.
+func (s *Links) enter(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, error) {
+	if err := s.opt.Ledger.Lock(ctx, tx, by.link.Account); err != nil {
+		return Link{}, err
 	}
 	l, err := s.find(ctx, tx, "id = ?", by.link.ID)
 	if drive.IsKind(err, drive.NotFound) {
-		return withdrawn()
+		return Link{}, withdrawn()
 	}
 	if err == nil {
 		err = s.closed(ctx, tx, l)
@@ -70,9 +100,11 @@ func (s *Links) Admit(ctx context.Context, tx *sqldb.Tx, by Sender, size drive.B
 	if err == nil {
 		err = settle(ctx, tx, &l)
 	}
-	if err != nil {
-		return err
-	}
+	return l, err
+}
+
+// admit decides whether the link has room for so many bytes more.
+func (s *Links) admit(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, size drive.ByteSize) error {
 	sum, err := count(ctx, tx, l)
 	if err != nil {
 		return err
@@ -98,6 +130,33 @@ func (s *Links) fits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum t
 		return drive.Fail(drive.TooManyOpen, "limit", maxOpenLinks, "sent", all+1)
 	case own >= maxOpenSender:
 		return drive.Fail(drive.TooManyOpen, "limit", maxOpenSender, "sent", own+1)
+	case l.MaxBytes == nil:
+		return s.leavesRoom(ctx, tx, l.Account, size)
+	}
+	return nil
+}
+
+// ownersShare is the part of an account's room, one of so many, that senders by links without a limit leave to its owner: else
+// anybody who knows such a link declares all of it and sends nothing.
+const ownersShare = 2
+
+// leavesRoom refuses what would make the open uploads by links without a limit more than their share of what the account has left.
+// Declared sizes count, not what is reserved: a parked upload takes its reservation again.
+func (s *Links) leavesRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
+	balance, err := s.opt.Ledger.Get(ctx, tx, account)
+	if err != nil || balance.Total == nil {
+		return err
+	}
+	var declared, charged drive.ByteSize
+	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(c.size), 0), COALESCE(SUM(u.reserved + u.held), 0)
+		FROM collected c JOIN uploads u ON u.id = c.upload_id JOIN collects l ON l.id = c.collect_id
+		WHERE c.account_id = ? AND c.state = 'open' AND u.state NOT IN ('done', 'gone') AND l.max_bytes IS NULL`, account).Scan(&declared, &charged)
+	if err != nil {
+		return fmt.Errorf("sum what senders have declared: %w", err)
+	}
+	share := (balance.Available() + charged) / ownersShare
+	if declared+size > share {
+		return drive.Fail(drive.Quota, "needed", size, "available", max(0, share-declared))
 	}
 	return nil
 }
@@ -107,8 +166,8 @@ type ExceededError struct{ error }
 
 func (e *ExceededError) Unwrap() error { return e.error }
 
-// Took writes down what Admit has let in, in the same transaction.
-func (s *Links) Took(ctx context.Context, tx *sqldb.Tx, by Sender, f File) error {
+// took writes down what was let in.
+func (s *Links) took(ctx context.Context, tx *sqldb.Tx, by Sender, f File) error {
 	_, err := tx.Exec(ctx, `INSERT INTO collected (upload_id, collect_id, account_id, sender_id, sender, name, size, digests, state, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)`, f.Upload, by.link.ID, by.link.Account, by.ID, by.Name, f.Name, f.Size,
 		digestText(f.Digests), s.now())

@@ -90,16 +90,19 @@ func (d *desk) sender(t testing.TB, l collect.View) collect.Sender {
 
 // begin begins an upload by a sender, as a head does, on one of several instances.
 func begin(ctx context.Context, s *upload.Sessions, links *collect.Links, by collect.Sender, name string, size drive.ByteSize) (upload.View, error) {
-	b := upload.Begin{Parent: by.Folder(), Name: drive.Name(name), Size: size, Conflict: drive.ConflictRename}
+	return beginMarked(ctx, s, links, by, upload.Begin{Name: drive.Name(name), Size: size})
+}
+
+// beginMarked is begin of a file that the sender may have given a mark.
+func beginMarked(ctx context.Context, s *upload.Sessions, links *collect.Links, by collect.Sender, b upload.Begin) (upload.View, error) {
+	b.Parent, b.Conflict, b.Fingerprint = by.Folder(), drive.ConflictRename, by.Fingerprint(b.Fingerprint)
 	return s.Begin(ctx, by.Who(), b, func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
-		if err := links.Admit(ctx, tx, by, size); err != nil {
-			return upload.View{}, err
-		}
-		v, err := effect(ctx, tx)
-		if err != nil {
-			return upload.View{}, err
-		}
-		return v, links.Took(ctx, tx, by, collect.File{Upload: v.ID, Name: b.Name, Size: size})
+		var v upload.View
+		err := links.LetIn(ctx, tx, by, collect.File{Name: b.Name, Size: b.Size}, func() (_ collect.Begun, err error) {
+			v, err = effect(ctx, tx)
+			return collect.Begun{Upload: v.ID, Found: v.Found}, err
+		})
+		return v, err
 	})
 }
 

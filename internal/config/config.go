@@ -22,6 +22,7 @@ type Config struct {
 	S3        *S3
 	Namespace string // begins the names of Redis keys, Kafka topics and consumer groups
 	Roles     Roles
+	SecretKey Secret        // seals the secret of links in the database; empty: the file in Data, if there is one
 	StartWait time.Duration // how long a start waits for components that do not answer
 
 	Listen         string   // host:port
@@ -58,11 +59,16 @@ type Config struct {
 	ExportMaxEntries  int
 	ExportKeep        time.Duration
 	MigrationKeep     time.Duration
+	MigrationTargets  []Secret // that the API may name, as they are named there
 	ExportMinFree     drive.ByteSize
 	ExportBucket      *S3 // where zips may be published; nil: nowhere
 
 	LogLevel  slog.Level
 	LogFormat telemetry.Format
+
+	// Decoder is the program, and its first arguments, that decodes images in a process of its own. It is no setting: the command that
+	// serves names itself. Empty: this process decodes.
+	Decoder []string
 
 	// Notes are for the log: variables that look like a setting but are none.
 	Notes []string

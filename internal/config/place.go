@@ -32,8 +32,10 @@ func ParseContents(text string, environ []string) (Contents, error) {
 		if redis != "" {
 			return Contents{}, errors.New("a directory needs no Redis")
 		}
-		dir, err := filepath.Abs(c.Blobs)
-		return Contents{Dir: dir}, err
+		if !filepath.IsAbs(c.Blobs) { // it is kept, and read by processes with other working directories
+			return Contents{}, fmt.Errorf("%q is no absolute path", c.Blobs)
+		}
+		return Contents{Dir: filepath.Clean(c.Blobs)}, nil
 	}
 	if redis == "" {
 		return Contents{}, errors.New("the journal of the parts of uploads lies in Redis when the bytes are on S3: name one")

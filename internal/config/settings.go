@@ -71,6 +71,14 @@ var settings = []setting{
 		set:  setRoles,
 	},
 	{
+		name: "secret-key", form: "KEY,...", secret: true,
+		help: "key that seals the secret of signed links in the database, so that a copy of the database is worth nothing without it: the base64 of 32 bytes (openssl rand -base64 32), the same for all instances; older keys behind it open what they have sealed; an embedded database without it has one in --data, which no backup copies",
+		set: func(c *Config, v string) error {
+			c.SecretKey = Secret(v)
+			return nil
+		},
+	},
+	{
 		name: "start-wait", form: "DURATION", def: "30s",
 		help: "how long a start waits for the database, Redis, Kafka or S3 to answer",
 		set:  spanOrNever(func(c *Config) *time.Duration { return &c.StartWait }, time.Second, time.Hour),
@@ -142,7 +150,7 @@ var settings = []setting{
 	},
 	{
 		name: "instant-scope", form: "SCOPE", def: string(InstantInstance),
-		help: "whose content an upload may be linked to without sending it: instance (anybody's, after a proof of having it), user (one's own) or off",
+		help: "whose content an upload may be linked to without sending it: instance (anybody's up to 64MiB, after a proof of having all of it, and one's own at any size; whoever knows the digest of a content learns whether somebody here has it), user (one's own alone: nothing is learned about others) or off",
 		set:  choice(func(c *Config) *InstantScope { return &c.InstantScope }, InstantInstance, InstantUser, InstantOff),
 	},
 	{
@@ -224,6 +232,17 @@ var settings = []setting{
 		name: "migration-keep", form: "DURATION", def: "168h",
 		help: "after the installation has moved the old side is kept so long before \"smartdrive migrate drop-old\" may drop it",
 		set:  span(func(c *Config) *time.Duration { return &c.MigrationKeep }, time.Second, tenYears),
+	},
+	{
+		name: "migration-targets", form: "PLACE,...", list: true, secret: true,
+		help: "databases, places of contents and Redis (without commas) that a migration may go to when it is begun over the network, each as it is named then; none when it is not set: only \"smartdrive migrate start\" on this machine names any",
+		set: func(c *Config, v string) error {
+			c.MigrationTargets = nil
+			for _, e := range elements(v) {
+				c.MigrationTargets = append(c.MigrationTargets, Secret(e))
+			}
+			return nil
+		},
 	},
 	{
 		name: "log-level", form: "LEVEL", def: "info",

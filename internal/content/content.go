@@ -1,6 +1,6 @@
 // Package content knows which blobs there are: by digest, by alias, and how many versions refer to each.
 //
-// It owns the rows blobs, aliases and released, and no bytes. B2: a blob without references goes away, one with references
+// It owns the rows blobs, aliases, released, owed_files and owed, and no bytes. B2: a blob without references goes away, one with references
 // never does. The last Release deletes the row and writes a released row in the same transaction; the file follows later,
 // and until then the released row explains it (B3).
 package content
@@ -42,8 +42,9 @@ type New struct {
 	Size     drive.ByteSize
 	PartSize drive.ByteSize
 	CRC32    uint32
-	Parts    []byte     // see PackParts
-	Aliases  digest.Set // verified by the server, never merely declared
+	Parts    []byte          // see PackParts
+	Aliases  digest.Set      // verified by the server, never merely declared
+	Account  drive.AccountID // owes the file, if it turns out that the content is there already
 }
 
 func (c Content) now() drive.Time {
@@ -96,7 +97,7 @@ func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.Blob
 	default:
 		id, reused = same.ID, true
 		if err = meanwhile(c.Ref(ctx, tx, same.ID)); err == nil {
-			err = c.release(ctx, tx, n.File, n.Size)
+			err = c.release(ctx, tx, n.Account, n.File, n.Size)
 		}
 	}
 	if err != nil {
@@ -139,7 +140,7 @@ func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n New) error 
 	if changed == 0 { // somebody else healed it, or its last owner let it go
 		return meanwhile(drive.Fail(drive.NotFound))
 	}
-	return c.release(ctx, tx, old.File, old.Size)
+	return c.release(ctx, tx, drive.AccountID{}, old.File, old.Size)
 }
 
 func (c Content) addAliases(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, set digest.Set) error {
@@ -168,8 +169,8 @@ func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 }
 
 // ReleaseAll is Release for every one of them. It goes by the order of ids, as everybody does who takes several.
-func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) error {
-	return inOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, id) })
+func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, ids ...drive.BlobID) error {
+	return inOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
 }
 
 // RefAll is Ref for every one of them, in the order of ids.
@@ -189,8 +190,9 @@ func inOrder(ids []drive.BlobID, do func(drive.BlobID) error) error {
 	return nil
 }
 
-// Release gives one reference back. With the last one the row goes, and its file is released.
-func (c Content) Release(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
+// Release gives one reference of the account back. With the last one the row goes, and its file is released: the account owes it until
+// it is off the disk. The zero account owes nothing.
+func (c Content) Release(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
 	n, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs - 1 WHERE id = ? AND refs > 1`, id)
 	if err != nil {
 		return fmt.Errorf("release blob %s: %w", id, err)
@@ -198,11 +200,11 @@ func (c Content) Release(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) err
 	if n == 1 {
 		return nil
 	}
-	return c.releaseLast(ctx, tx, id)
+	return c.releaseLast(ctx, tx, account, id)
 }
 
 // releaseLast is Release of what seems to be the last reference: once the row is locked it is, or another one has come.
-func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
+func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
 	var b Blob
 	err := scanBlob(&b, tx.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan)
 	if err != nil {
@@ -217,7 +219,7 @@ func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, id drive.BlobID)
 			return fmt.Errorf("delete blob %s: %w", id, err)
 		}
 	}
-	return c.release(ctx, tx, b.File, b.Size)
+	return c.release(ctx, tx, account, b.File, b.Size)
 }
 
 // Aliases returns the verified digests of a blob, its canonical one included.

@@ -130,7 +130,7 @@ func TestReferencesAgainstModel(t *testing.T) {
 				if b == nil {
 					rt.Skip("none")
 				}
-				if err := s.do(func(ctx context.Context, tx *sqldb.Tx) error { return s.Release(ctx, tx, b.id) }); err != nil {
+				if err := s.do(func(ctx context.Context, tx *sqldb.Tx) error { return s.Release(ctx, tx, drive.AccountID{}, b.id) }); err != nil {
 					rt.Fatal(err)
 				}
 				if b.refs--; b.refs == 0 {

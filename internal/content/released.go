@@ -18,15 +18,19 @@ type Released struct {
 
 // ReleaseFile records that a stored file belongs to nobody, so that it may be deleted and its presence is explained.
 func (c Content) ReleaseFile(ctx context.Context, tx *sqldb.Tx, file string, size drive.ByteSize) error {
-	return c.release(ctx, tx, file, size)
+	return c.release(ctx, tx, drive.AccountID{}, file, size)
 }
 
-func (c Content) release(ctx context.Context, tx *sqldb.Tx, file string, size drive.ByteSize) error {
-	_, err := tx.InsertNew(ctx, `INSERT INTO released (file, size, released_at) VALUES (?, ?, ?)`, file, size, c.now())
+// release writes that a file is to be deleted, and until then owed by the account; zero: by nobody.
+func (c Content) release(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, file string, size drive.ByteSize) error {
+	fresh, err := tx.InsertNew(ctx, `INSERT INTO released (file, size, released_at) VALUES (?, ?, ?)`, file, size, c.now())
 	if err != nil {
 		return fmt.Errorf("release file %s: %w", file, err)
 	}
-	return nil
+	if !fresh {
+		return nil
+	}
+	return c.owe(ctx, tx, account, file, size)
 }
 
 // ListReleased returns up to limit files released longer than grace ago, oldest first, and when the next one is due if
@@ -47,8 +51,11 @@ func (c Content) ListReleased(ctx context.Context, q sqldb.Querier, grace time.D
 	return due, 0, nil
 }
 
-// Forget drops the released rows of files that are deleted.
+// Forget drops the released rows of files that are deleted: nobody owes them any more.
 func (c Content) Forget(ctx context.Context, tx *sqldb.Tx, files []string) error {
+	if err := c.settle(ctx, tx, files); err != nil {
+		return err
+	}
 	for _, f := range files {
 		if _, err := tx.Exec(ctx, `DELETE FROM released WHERE file = ?`, f); err != nil {
 			return fmt.Errorf("forget file %s: %w", f, err)

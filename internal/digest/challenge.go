@@ -1,7 +1,6 @@
 package digest
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -12,13 +11,10 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// What a challenge asks for (DESIGN: instant upload).
+// What a challenge asks for, and until when.
 const (
-	wholeLimit    = int64(64 * drive.MiB) // up to here the whole file is cheap: 25 ms of CPU
-	strata        = 256                   // who knows 90 % of a file passes with 2^-39
-	sampleLength  = 4 << 10               // bytes; a page, so 1 MiB is read in all
-	maxRange      = int64(drive.GiB)      // bytes; fits the 32-bit length, and JavaScript's buffers
-	ChallengeLife = 5 * time.Minute       // from the claim to the last moment for its answer
+	maxRange      = int64(drive.GiB) // bytes; fits the 32-bit length, and JavaScript's buffers
+	ChallengeLife = 5 * time.Minute  // from the claim to the last moment for its answer
 )
 
 // Range is a slice of a file: in JSON [offset, length].
@@ -65,23 +61,14 @@ type Challenge struct {
 // Expired reports whether an answer that comes at now is too late.
 func (c Challenge) Expired(now drive.Time) bool { return now >= c.ExpiresAt }
 
-// NewChallenge chooses a challenge for a content of size bytes. random must be a CSPRNG: crypto/rand.Reader. Up to 64 MiB, or
-// at any size if whole is set, it asks for every byte. Above, it asks for the first block, one block of 4 KiB at a random place
-// in each of 256 equal strata, and the last block; samples never stop someone who knows all but a few bytes, which is why a
-// claim by MD5 alone must have whole.
-func NewChallenge(random io.Reader, size int64, whole bool, now drive.Time) (Challenge, error) {
+// NewChallenge makes a challenge for a content of size bytes. random must be a CSPRNG: crypto/rand.Reader. It asks for every
+// byte. Samples would let through a client that lacks a few bytes, or one that asks until the samples miss what it lacks.
+func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, error) {
 	c := Challenge{ExpiresAt: now.Add(ChallengeLife)}
 	if _, err := io.ReadFull(random, c.Nonce[:]); err != nil {
 		return Challenge{}, fmt.Errorf("choose nonce: %w", err)
 	}
-	if whole || size <= wholeLimit {
-		c.Ranges = wholeRanges(size)
-		return c, nil
-	}
-	var err error
-	if c.Ranges, err = sampleRanges(random, size); err != nil {
-		return Challenge{}, fmt.Errorf("choose ranges: %w", err)
-	}
+	c.Ranges = wholeRanges(size)
 	return c, nil
 }
 
@@ -91,33 +78,4 @@ func wholeRanges(size int64) []Range {
 		ranges = append(ranges, Range{off, uint32(min(size-off, maxRange))})
 	}
 	return ranges
-}
-
-func sampleRanges(random io.Reader, size int64) ([]Range, error) {
-	ranges := []Range{{0, sampleLength}}
-	for i := range int64(strata) {
-		start, end := stratum(i, size), stratum(i+1, size)
-		off, err := uniform(random, uint64(end-start-sampleLength+1))
-		if err != nil {
-			return nil, err
-		}
-		ranges = append(ranges, Range{start + int64(off), sampleLength})
-	}
-	return append(ranges, Range{size - sampleLength, sampleLength}), nil
-}
-
-// stratum returns where stratum i begins. The remainder is spread so that i*size cannot overflow.
-func stratum(i, size int64) int64 { return size/strata*i + size%strata*i/strata }
-
-// uniform returns a number below n, every one as likely as the others: draws from the incomplete last round are thrown away.
-func uniform(random io.Reader, n uint64) (uint64, error) {
-	var b [8]byte
-	for {
-		if _, err := io.ReadFull(random, b[:]); err != nil {
-			return 0, err
-		}
-		if v := binary.LittleEndian.Uint64(b[:]); v < math.MaxUint64-math.MaxUint64%n {
-			return v % n, nil
-		}
-	}
 }

@@ -129,6 +129,7 @@ const (
 	NotAllowed  Reason = "not-allowed"  // "allowed" lists the values
 	TooLong     Reason = "too-long"     // "limit" and "sent" in bytes
 	NotTogether Reason = "not-together" // "with" names the other field
+	Guessable   Reason = "guessable"    // a password that is tried first
 )
 
 func (e *Error) Error() string {

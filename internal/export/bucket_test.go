@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"smartdrive/internal/account"
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/lease"
 	"smartdrive/internal/sqldb"
@@ -138,7 +139,7 @@ func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	maker := w.process(w.db, "maker")
-	for at := int64(1); ; at += 3 {
+	for at := int64(1); ; at += int64(depth.Pick(30, 10, 3)) {
 		v := w.create(t, maker, w.manifest(t, fmt.Sprint("in", at)))
 		w.finish(t, maker)
 		want, _ := w.download(t, maker, v.ID)

@@ -51,7 +51,7 @@ func (w *world) replace(t *testing.T, id drive.NodeID, text string) {
 			if _, err := tx.Exec(ctx, "DELETE FROM versions WHERE id = ?", v.ID); err != nil {
 				return err
 			}
-			if err := (content.Content{}).Release(ctx, tx, v.Blob); err != nil {
+			if err := (content.Content{}).Release(ctx, tx, w.who.Account, v.Blob); err != nil {
 				return err
 			}
 		}
@@ -96,7 +96,7 @@ func (w *world) broken(t *testing.T, e *Exports, id drive.ExportID) []byte {
 				t.Errorf("the download ended with %v", v)
 			}
 		}()
-		d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), nil)
+		d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), "somebody", nil)
 	}()
 	if int64(rec.Body.Len()) >= int64(d.Size) {
 		t.Errorf("all %d bytes came", rec.Body.Len())

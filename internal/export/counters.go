@@ -28,6 +28,9 @@ type Counters struct {
 // Counters returns those of this process.
 func (e *Exports) Counters() *Counters { return &e.counters }
 
+// Displaced is how many zips were broken off on their way because others had less.
+func (e *Exports) Displaced() int64 { return e.windows.Evicted() }
+
 // tally is a ResponseWriter that counts the bytes of the body.
 type tally struct {
 	http.ResponseWriter

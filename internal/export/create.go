@@ -118,6 +118,9 @@ func (e *Exports) make(ctx context.Context, d draft) (v View, err error) {
 	if b.Slot == "" {
 		b.Slot = b.ID.String()
 	}
+	if err := e.charge(ctx, b, textOf(d.list)); err != nil {
+		return View{}, err
+	}
 	if err := e.writeList(ctx, b.ID, d.list); err != nil {
 		return View{}, e.forgetList(ctx, b.ID, err)
 	}
@@ -220,7 +223,8 @@ func (e *Exports) forgetList(ctx context.Context, id drive.ExportID, cause error
 	if drive.IsKind(cause, drive.Unavailable, drive.Internal) && !errors.Is(cause, errMade) {
 		return cause
 	}
-	if err := e.dropRows(context.WithoutCancel(ctx), "export_wants", "n", id); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if err := errors.Join(e.dropRows(ctx, "export_wants", "n", id), e.uncharge(ctx, id)); err != nil {
 		e.log.WarnContext(ctx, "the list of a batch that was not made is left", "export", id, "error", err)
 	}
 	return cause

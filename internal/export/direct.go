@@ -11,25 +11,26 @@ import (
 
 // Direct returns a zip of what the files of a request hold just now, at once: no row, no reference, no file is made. Its bytes stay the
 // same while the files do, which its ETag tells; a file that is deleted for good while it is sent breaks it off. An empty list is
-// BadRequest, one that is too long TooLarge; when too many are being sent it is Unavailable. The caller closes the download.
-func (e *Exports) Direct(ctx context.Context, who drive.Who, in Request) (Download, error) {
-	select {
-	case e.direct <- struct{}{}:
-	default:
-		return Download{}, drive.Fail(drive.Unavailable)
+// BadRequest, one that is too long TooLarge. Its memory is taken in the name of client, an address; when there is none it is
+// Unavailable. The caller closes the download.
+func (e *Exports) Direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
+	grant, err := e.windows.Take(ctx, client, directMemory, directMemory)
+	if err != nil {
+		return Download{}, err
 	}
 	d, err := e.layDirect(ctx, who, in)
 	if err != nil {
-		<-e.direct
+		grant.Close()
 		return Download{}, err
 	}
+	d.grant = grant
 	return d, nil
 }
 
 const (
-	maxDirect      = 32            // zips that are sent at a time; each may hold directWindow and a list of 3 MiB
-	directWindow   = 2 * drive.MiB // read ahead of one
-	directParallel = 8             // objects that are read at once for one
+	directMemory   = directWindow + 2*drive.MiB // of one: what is read ahead, and the list of 10,000 entries
+	directWindow   = 2 * drive.MiB              // read ahead of one
+	directParallel = 8                          // objects that are read at once for one
 )
 
 func (e *Exports) layDirect(ctx context.Context, who drive.Who, in Request) (Download, error) {
@@ -70,12 +71,12 @@ func (e *Exports) layDirect(ctx context.Context, who drive.Who, in Request) (Dow
 		return Download{}, fmt.Errorf("lay out a zip: %w", err)
 	}
 	view := View{Name: in.Name, Revision: 1, State: Sealed, Total: int64(len(list)), Size: archive.Size(), ETag: archive.ETag()}
-	return Download{View: view, archive: archive, exports: e, direct: true}, nil
+	return Download{View: view, archive: archive, exports: e}, nil
 }
 
-// Close gives back what a download has taken. It is needed for one of Direct, once.
+// Close gives back what a download has taken. It is needed for one of Direct.
 func (d Download) Close() {
-	if d.direct {
-		<-d.exports.direct
+	if d.grant != nil {
+		d.grant.Close()
 	}
 }

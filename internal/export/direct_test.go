@@ -17,23 +17,23 @@ func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
 	w.put(t, "/d/a", "first")
 	b := w.put(t, "/d/b", "second")
 	in := Request{Folder: w.folder(t, "/d")}
-	for range maxDirect + 1 { // each gives its place back, also one that fails
-		if _, err := e.Direct(t.Context(), w.who, Request{Folder: b}); !drive.IsKind(err, drive.BadRequest) {
+	for range memory/directMemory + 1 { // each gives its place back, also one that fails
+		if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: b}); !drive.IsKind(err, drive.BadRequest) {
 			t.Fatalf("of a file: %v", err)
 		}
-		d, err := e.Direct(t.Context(), w.who, in)
+		d, err := e.Direct(t.Context(), w.who, "somebody", in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Close()
 	}
-	d, err := e.Direct(t.Context(), w.who, in)
+	d, err := e.Direct(t.Context(), w.who, "somebody", in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
 	rec := httptest.NewRecorder()
-	d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), nil)
+	d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), "somebody", nil)
 	z, err := zip.NewReader(bytes.NewReader(rec.Body.Bytes()), int64(rec.Body.Len()))
 	if err != nil || len(z.File) != 2 || z.File[1].Name != "d/b" || drive.ByteSize(rec.Body.Len()) != d.Size {
 		t.Fatalf("it has %v: %v", z, err)
@@ -46,7 +46,7 @@ func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
 	w.check(t)
 	w.put(t, "/d/c", "3")
 	w.put(t, "/d/d", "4")
-	if _, err := e.Direct(t.Context(), w.who, in); !drive.IsKind(err, drive.TooLarge) {
+	if _, err := e.Direct(t.Context(), w.who, "somebody", in); !drive.IsKind(err, drive.TooLarge) {
 		t.Errorf("one that is too long: %v", err)
 	}
 }
@@ -57,14 +57,14 @@ func TestZipsThatAreSentAtATimeAreBounded(t *testing.T) {
 	e := w.process(w.db, "one")
 	w.put(t, "/d/a", "first")
 	in := Request{Folder: w.folder(t, "/d")}
-	for range maxDirect {
-		d, err := e.Direct(t.Context(), w.who, in)
+	for range memory / directMemory {
+		d, err := e.Direct(t.Context(), w.who, "somebody", in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
 	}
-	if _, err := e.Direct(t.Context(), w.who, in); !drive.IsKind(err, drive.Unavailable) {
+	if _, err := e.Direct(t.Context(), w.who, "somebody", in); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("one too many: %v", err)
 	}
 }

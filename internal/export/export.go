@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/blob"
 	"smartdrive/internal/content"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/export/fetch"
+	"smartdrive/internal/export/zipline"
 	"smartdrive/internal/quota"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/stream"
@@ -53,12 +55,16 @@ type Options struct {
 	Released func()
 	// Clock is the one that all instances share. Default: the database's.
 	Clock func(ctx context.Context) (drive.Time, error)
-	Log   *slog.Logger
+	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Clock.
+	Kept func() time.Time
+	Log  *slog.Logger
 }
 
 // Epochs tells the number that a user's signed links must carry; NotFound unless the user is active. It is account.Users.
 type Epochs interface {
 	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
+	// SessionLives is NotFound once a login or token has ended.
+	SessionLives(ctx context.Context, id drive.SessionID) error
 }
 
 // The times and numbers of the work.
@@ -72,19 +78,25 @@ const (
 	keepRows   = 30 * 24 * time.Hour
 )
 
+// memory is what all zips that are being sent may hold: 10 at full speed, or 64 of few bytes each. Jobs of workers, which are few
+// (perMachine), have their own.
+const memory = 128 * drive.MiB
+
 // Exports is the set of batches. It is safe for concurrent use.
 type Exports struct {
-	opt    Options
-	log    *slog.Logger
-	fetch  *fetch.Fetcher
-	slots  chan struct{} // what this process works on
-	direct chan struct{} // zips of Direct that are being sent
-	wake   chan struct{}
-	tidy   chan struct{}
+	opt   Options
+	log   *slog.Logger
+	fetch *fetch.Fetcher
+	slots chan struct{} // what this process works on
+	wake  chan struct{}
+	tidy  chan struct{}
+
+	windows *zipline.Budget // of the zips that are being sent
 
 	putting sync.Map // names of files that are being written
 	cache   archives
 
+	reading    atomic.Int64 // bytes of lists that are being read: see Incoming
 	counters   Counters
 	listPage   int               // folderPage; of tests
 	bucketPart drive.ByteSize    // the smallest part of an object; of tests
@@ -121,7 +133,7 @@ func New(opt Options) *Exports {
 		opt.Log = slog.Default()
 	}
 	return &Exports{
-		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), direct: make(chan struct{}, maxDirect), wake: make(chan struct{}, 1),
+		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), windows: zipline.NewBudget(memory), wake: make(chan struct{}, 1),
 		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage,
 	}
 }
@@ -135,6 +147,14 @@ func (e *Exports) now(ctx context.Context) (drive.Time, error) {
 		return 0, fmt.Errorf("ask the database for the time: %w", err)
 	}
 	return now, nil
+}
+
+// kept is the time by which batches and their rows have been kept for long enough.
+func (e *Exports) kept(ctx context.Context) (drive.Time, error) {
+	if e.opt.Kept == nil {
+		return e.now(ctx)
+	}
+	return drive.TimeOf(e.opt.Kept()), nil
 }
 
 // State is how a batch stands.

@@ -133,7 +133,7 @@ func (r *run) fetchInto(ctx context.Context, w want) error {
 		ID: id, File: file, Sum: part.Root, Size: part.Size, PartSize: onePart(part.Size), CRC32: part.CRC32,
 		Parts: content.PackParts([]content.PartSum{{CV: part.CV, CRC32: part.CRC32}}),
 	})
-	if err != nil && !drive.IsKind(err, drive.Unavailable) { // after Unavailable the row may be there: the auditor decides
+	if err != nil && (!drive.IsKind(err, drive.Unavailable) || errors.Is(err, sqldb.ErrUnwritten)) { // else the row may be there: the auditor decides
 		err = errors.Join(err, r.opt.Store.Remove(context.WithoutCancel(ctx), file))
 	}
 	return err
@@ -179,6 +179,7 @@ func (r *run) arrived(ctx context.Context, w want, doc *fetch.Document, part blo
 	}
 	p := pin{w: w, size: part.Size, crc32: part.CRC32, mtime: pick(w.MTime, pick(doc.Modified, now)), charged: part.Size}
 	err = r.record(ctx, dealt{pins: []pin{p}}, 0, func(ctx context.Context, tx *sqldb.Tx) (drive.BlobID, error) {
+		n.Account = r.b.Account
 		id, reused, err := r.opt.Content.Attach(ctx, tx, n)
 		if reused {
 			tx.AfterCommit(r.opt.Released)

@@ -40,7 +40,7 @@ const releaseBatch = 200
 
 // releaseEnded lets batches expire whose time has come, and gives back what those hold that have ended.
 func (e *Exports) releaseEnded(ctx context.Context) error {
-	now, err := e.now(ctx)
+	now, err := e.kept(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (e *Exports) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.Export
 	if err := e.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -charges(pins)}); err != nil {
 		return false, err
 	}
-	if err := e.dropPins(ctx, tx, id, pins); err != nil || len(pins) == releaseBatch {
+	if err := e.dropPins(ctx, tx, b, pins); err != nil || len(pins) == releaseBatch {
 		return err == nil, err
 	}
 	_, err = tx.Exec(ctx, "UPDATE exports SET released_at = ? WHERE id = ?", now, id)
@@ -149,11 +149,11 @@ func charges(pins []held) (sum drive.ByteSize) {
 }
 
 // dropPins deletes references and gives them back. The ledger's share was moved before.
-func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, pins []held) error {
+func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []held) error {
 	if len(pins) == 0 {
 		return nil
 	}
-	args := []any{id}
+	args := []any{b.ID}
 	blobs := make([]drive.BlobID, len(pins))
 	for i, p := range pins {
 		args, blobs[i] = append(args, p.n), p.blob
@@ -162,7 +162,7 @@ func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, id drive.ExportID,
 		return err
 	}
 	tx.AfterCommit(e.opt.Released)
-	return e.opt.Content.ReleaseAll(ctx, tx, blobs...)
+	return e.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
 }
 
 // Forget ends and drops everything of an account that is being purged. It works in short transactions and may stop anywhere; the
@@ -202,7 +202,7 @@ func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
 // Purge drops the rows of batches that ended long ago, and lists that belong to none. It works in short transactions and may stop
 // anywhere.
 func (e *Exports) Purge(ctx context.Context) error {
-	now, err := e.now(ctx)
+	now, err := e.kept(ctx)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,10 @@ func (e *Exports) drop(ctx context.Context, id drive.ExportID) error {
 		}
 	}
 	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM exports WHERE id = ? AND released_at > 0", id)
+		n, err := tx.Exec(ctx, "DELETE FROM exports WHERE id = ? AND released_at > 0", id)
+		if err == nil && n == 1 {
+			_, err = tx.Exec(ctx, "DELETE FROM export_texts WHERE export_id = ?", id)
+		}
 		return err
 	})
 }
@@ -257,10 +260,14 @@ const looseAfter = int64(3600_000) // ms
 
 // dropLoose drops lists whose batch was never made. It goes from id to id, not from row to row.
 func (e *Exports) dropLoose(ctx context.Context, now drive.Time) error {
+	return errors.Join(e.dropLooseOf(ctx, "export_wants", now), e.dropLooseOf(ctx, "export_texts", now))
+}
+
+func (e *Exports) dropLooseOf(ctx context.Context, table string, now drive.Time) error {
 	var after drive.ExportID
 	for {
 		var id drive.ExportID
-		err := e.opt.DB.QueryRow(ctx, "SELECT MIN(export_id) FROM export_wants WHERE export_id > ?", after.String()).Scan(&id)
+		err := e.opt.DB.QueryRow(ctx, "SELECT MIN(export_id) FROM "+table+" WHERE export_id > ?", after.String()).Scan(&id)
 		if err != nil {
 			return fmt.Errorf("look for loose lists: %w", err)
 		}
@@ -277,7 +284,7 @@ func (e *Exports) dropLoose(ctx context.Context, now drive.Time) error {
 		if int64(now)-madeAt(id) < looseAfter {
 			continue
 		}
-		if err := e.dropRows(ctx, "export_wants", "n", id); err != nil {
+		if err := errors.Join(e.dropRows(ctx, "export_wants", "n", id), e.uncharge(ctx, id)); err != nil {
 			return err
 		}
 	}

@@ -192,7 +192,7 @@ func (w *world) purge(t testing.TB, id drive.NodeID) {
 			if err := (quota.Ledger{}).Apply(ctx, tx, w.who.Account, quota.Move{Finished: -v.Size}); err != nil {
 				return err
 			}
-			if err := (content.Content{}).Release(ctx, tx, v.Blob); err != nil {
+			if err := (content.Content{}).Release(ctx, tx, w.who.Account, v.Blob); err != nil {
 				return err
 			}
 		}
@@ -261,7 +261,7 @@ func (w *world) download(t testing.TB, e *Exports, id drive.ExportID) (raw []byt
 		t.Fatal(err)
 	}
 	rec := httptest.NewRecorder()
-	d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), nil)
+	d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), "somebody", nil)
 	raw = rec.Body.Bytes()
 	if rec.Code != http.StatusOK || drive.ByteSize(len(raw)) != d.Size || rec.Header().Get("ETag") != d.ETag {
 		t.Fatalf("status %d, %d bytes of %d, ETag %s of %s", rec.Code, len(raw), d.Size, rec.Header().Get("ETag"), d.ETag)

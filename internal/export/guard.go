@@ -86,7 +86,7 @@ func (e *Exports) evictSome(ctx context.Context, b batch) (more bool, err error)
 			more = false
 			return errOr(err, errFenced)
 		}
-		return e.dropPins(ctx, tx, b.ID, pins)
+		return e.dropPins(ctx, tx, b, pins)
 	})
 	if errors.Is(err, errFenced) {
 		return false, nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/lease"
 )
@@ -117,7 +118,7 @@ func TestAJobMayBeKilledAnywhere(t *testing.T) {
 	v := w.create(t, e, w.manifest(t, "in"))
 	w.finish(t, e)
 	want, _ := w.download(t, e, v.ID)
-	for at := int64(1); ; at += 3 {
+	for at := int64(1); ; at += int64(depth.Pick(30, 10, 3)) {
 		s := &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}}
 		with := func(o *Options) { o.Drive = s }
 		maker := w.process(w.db, "maker", with)
@@ -215,7 +216,7 @@ func TestAReleaseMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
-	for at := int64(1); ; at++ {
+	for at := int64(1); ; at += int64(depth.Pick(10, 3, 1)) {
 		v := w.create(t, e, w.manifest(t, fmt.Sprintf("in%d", at)))
 		w.finish(t, e)
 		died := w.dies(t, at, func(dead *Exports) { _ = dead.Cancel(t.Context(), w.who, v.ID) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/lease"
 	"smartdrive/internal/sqldb/sqldbtest"
@@ -27,10 +28,7 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	before := whole.Made.Load()
 	w.finish(t, e)
 	calls := whole.Made.Load() - before
-	kills := 100
-	if testing.Short() {
-		kills = 10
-	}
+	kills := depth.Pick(5, 20, 100)
 	for i := range kills {
 		in := fmt.Sprintf("in%03d", i)
 		v := w.create(t, w.process(w.db, "maker"), w.manifest(t, in))

@@ -14,30 +14,39 @@ const MaxLinkLife = 7 * 24 * time.Hour
 
 // access is what a download link says. Its token is a ticket of
 //
-//	16 export | 16 user | 16 account | 8 epoch | 8 expiry, Unix ms
+//	16 export | 16 user | 16 account | 8 epoch | 8 expiry, Unix ms | 16 session
+//
+// Links of older versions end before the session; they are read until they expire.
 type access struct {
 	export  drive.ExportID
 	user    drive.UserID
 	account drive.AccountID
 	epoch   int64
 	expires drive.Time
+	session drive.SessionID // zero: of no session
 }
 
-const accessSize = 3*16 + 2*8
+const (
+	sessionAt  = 3*16 + 2*8
+	accessSize = sessionAt + 16
+)
 
 func (a access) text(key ticket.Key) string {
-	return key.Sign(ticket.Put(slices.Concat(a.export[:], a.user[:], a.account[:]), a.epoch, int64(a.expires)))
+	fields := ticket.Put(slices.Concat(a.export[:], a.user[:], a.account[:]), a.epoch, int64(a.expires))
+	return key.Sign(append(fields, a.session[:]...))
 }
 
 func parseAccess(text string, key ticket.Key) (access, bool) {
-	b, ok := key.Open(text, accessSize, accessSize)
-	if !ok {
+	b, ok := key.Open(text, sessionAt, accessSize)
+	if !ok || len(b) != sessionAt && len(b) != accessSize {
 		return access{}, false
 	}
-	return access{
+	a := access{
 		export: drive.ExportID(b[:16]), user: drive.UserID(b[16:32]), account: drive.AccountID(b[32:48]),
 		epoch: ticket.Number[int64](b[48:]), expires: ticket.Number[drive.Time](b[56:]),
-	}, true
+	}
+	copy(a.session[:], b[sessionAt:])
+	return a, true
 }
 
 func (e *Exports) key(ctx context.Context) (ticket.Key, error) {
@@ -48,8 +57,8 @@ func (e *Exports) key(ctx context.Context) (ticket.Key, error) {
 	return ticket.For(secret, "export access"), nil
 }
 
-// Link is a download link: whoever has the token may fetch the zip until it expires, the batch ends, or the user changes the password
-// or is disabled.
+// Link is a download link: whoever has the token may fetch the zip until it expires, the batch ends, the login or token that made it
+// ends, or the user changes the password or is disabled.
 type Link struct {
 	Token     string
 	ExpiresAt drive.Time
@@ -76,7 +85,8 @@ func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.Export
 	if err != nil {
 		return Link{}, err
 	}
-	t := access{export: id, user: who.User, account: who.Account, epoch: epoch, expires: min(now.Add(life), *d.ExpiresAt)}
+	t := access{export: id, user: who.User, account: who.Account, epoch: epoch, session: who.Session}
+	t.expires = min(now.Add(life), *d.ExpiresAt)
 	return Link{Token: t.text(key), ExpiresAt: t.expires}, nil
 }
 
@@ -98,6 +108,9 @@ func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) 
 		return Download{}, drive.Fail(drive.Gone, "reason", "link-expired")
 	}
 	epoch, err := e.opt.Epochs.LinkEpoch(ctx, t.user)
+	if err == nil && !t.session.IsZero() {
+		err = e.opt.Epochs.SessionLives(ctx, t.session)
+	}
 	if drive.IsKind(err, drive.NotFound) || err == nil && epoch != t.epoch {
 		return Download{}, drive.Fail(drive.Gone, "reason", "link-void")
 	}

@@ -17,7 +17,7 @@ type Download struct {
 	View
 	archive *zipline.Archive
 	exports *Exports
-	direct  bool // nothing is kept of it
+	grant   *zipline.Grant // of one of Direct, of which nothing is kept
 }
 
 // Filename is what the zip is called where it is saved.
@@ -30,17 +30,20 @@ func zipName(name string, revision int64) string {
 	return name + ".zip"
 }
 
-// Serve answers a GET or HEAD with the zip or ranges of it; see zipline.Archive.Serve. Headers that the caller has set stay.
-func (d Download) Serve(w http.ResponseWriter, r *http.Request, refuse func(error)) {
+// Serve answers a GET or HEAD of a client, a user or an address, with the zip or ranges of it; see zipline.Archive.Serve. Headers that
+// the caller has set stay.
+func (d Download) Serve(w http.ResponseWriter, r *http.Request, client string, refuse func(error)) {
 	ended := drive.Time(0)
 	if d.EndedAt != nil {
 		ended = *d.EndedAt
 	}
 	o := zipline.Options{Broken: func(err *zipline.EntryError) { d.exports.broken(context.WithoutCancel(r.Context()), d.ID, err) }}
-	if d.direct {
+	if d.grant != nil {
 		o.Window, o.Parallel = directWindow, directParallel
 	}
-	d.archive.Serve(tally{w, &d.exports.counters.Sent}, r, d.exports.source(d.archive), zipline.ServeOptions{Options: o, Modified: ended, Refuse: refuse})
+	d.archive.Serve(tally{w, &d.exports.counters.Sent}, r, d.exports.source(d.archive), zipline.ServeOptions{
+		Options: o, Modified: ended, Refuse: refuse, Budget: d.exports.windows, Client: client, Grant: d.grant,
+	})
 }
 
 // Open returns a sealed batch of the caller's account. One that is not sealed yet is WrongState, one that is over Gone.

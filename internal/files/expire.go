@@ -55,7 +55,7 @@ func (f *Files) expireOperations(ctx context.Context, out *Expired) error {
 		err := f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
 				Table: "operations", Key: "id", Where: "state IN ('done', 'failed') AND updated_at < ?",
-				Args: []any{f.now().Add(-operationKeep)}, Limit: maxBatch,
+				Args: []any{f.kept().Add(-operationKeep)}, Limit: maxBatch,
 			})
 			return err
 		})
@@ -67,7 +67,7 @@ func (f *Files) expireOperations(ctx context.Context, out *Expired) error {
 }
 
 func (f *Files) expireAccount(ctx context.Context, account drive.AccountID, out *Expired) error {
-	before := f.now().Add(-f.opt.TrashKeep)
+	before := f.kept().Add(-f.opt.TrashKeep)
 	old, err := f.opt.Tree.ListTrashedBefore(ctx, f.opt.DB, account, before, 1)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (f *Files) expireAccount(ctx context.Context, account drive.AccountID, out 
 	}
 	for n := int64(1); n > 0; out.Tombstones += n {
 		if err := f.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = f.opt.Tree.Forget(ctx, tx, account, f.now().Add(-tombstoneKeep), f.opt.Batch)
+			n, err = f.opt.Tree.Forget(ctx, tx, account, f.kept().Add(-tombstoneKeep), f.opt.Batch)
 			return err
 		}); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (f *Files) expireVersions(ctx context.Context, out *Expired) error {
 		for _, n := range full {
 			for dropped := 1; dropped > 0; out.Versions += int64(dropped) {
 				if err := f.write(ctx, n.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-					gone, err := f.opt.Tree.DropVersions(ctx, tx, n.ID, f.opt.Batch)
+					gone, err := f.opt.Tree.DropVersions(ctx, tx, n, f.opt.Batch)
 					if dropped = len(gone); err != nil {
 						return err
 					}

@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"smartdrive/internal/blob"
@@ -11,6 +10,7 @@ import (
 	"smartdrive/internal/quota"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/tree"
+	"smartdrive/internal/vault"
 )
 
 // Options configure New. DB, Tree, Store and Epochs are required; the zero value of each other field is its default.
@@ -32,13 +32,19 @@ type Options struct {
 	Batch int
 	// TrashKeep is how long the trash keeps what was put there. Default: 720 h.
 	TrashKeep time.Duration
+	// Secret returns what signed links are signed with. Default: the one in the database, without a key.
+	Secret func(ctx context.Context) ([]byte, error)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
+	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Now.
+	Kept func() time.Time
 }
 
 // Epochs tells the number that a user's signed links must carry; NotFound unless the user is active. It is account.Users.
 type Epochs interface {
 	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
+	// SessionLives is NotFound once a login or token has ended.
+	SessionLives(ctx context.Context, id drive.SessionID) error
 }
 
 const maxBatch = 500
@@ -46,9 +52,6 @@ const maxBatch = 500
 // Files is the set of use cases on nodes. It is safe for concurrent use.
 type Files struct {
 	opt Options
-
-	mu     sync.Mutex
-	secret []byte // of signed links, once it was read
 }
 
 // New returns a Files.
@@ -69,13 +72,21 @@ func New(opt Options) *Files {
 	if opt.TrashKeep == 0 {
 		opt.TrashKeep = 720 * time.Hour
 	}
+	if opt.Secret == nil {
+		opt.Secret = vault.New(vault.Options{DB: opt.DB}).Links
+	}
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.Kept == nil {
+		opt.Kept = opt.Now
 	}
 	return &Files{opt: opt}
 }
 
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }
+
+func (f *Files) kept() drive.Time { return drive.TimeOf(f.opt.Kept()) }
 
 // Result is what a call made: the node, or the operation that will.
 type Result struct {
@@ -143,5 +154,5 @@ func (f *Files) drop(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 		blobs[i] = v.Blob
 	}
 	tx.AfterCommit(f.opt.Released)
-	return f.opt.Content.ReleaseAll(ctx, tx, blobs...)
+	return f.opt.Content.ReleaseAll(ctx, tx, account, blobs...)
 }

@@ -156,7 +156,7 @@ func (d *desk) dropAsUploadDoes(ctx context.Context, tx *sqldb.Tx, gone []tree.V
 		if err := (quota.Ledger{}).Apply(ctx, tx, d.who.Account, quota.Move{Finished: -v.Size}); err != nil {
 			return err
 		}
-		if err := (content.Content{}).Release(ctx, tx, v.Blob); err != nil {
+		if err := (content.Content{}).Release(ctx, tx, d.who.Account, v.Blob); err != nil {
 			return err
 		}
 	}

@@ -2,15 +2,10 @@ package files
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"time"
 
 	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
 	"smartdrive/internal/ticket"
 )
 
@@ -28,9 +23,9 @@ const (
 
 // link is what a signed link says. Its token is a ticket of
 //
-//	16 node | 16 user | 16 account | 8 epoch | 8 expiry, Unix ms | 1 disposition
+//	16 node | 16 user | 16 account | 8 epoch | 8 expiry, Unix ms | 1 disposition | 16 session
 //
-// signed with the secret itself.
+// signed with the secret itself. Links of older versions end before the session; they are read until they expire.
 type link struct {
 	node        drive.NodeID
 	user        drive.UserID
@@ -38,29 +33,35 @@ type link struct {
 	epoch       int64
 	expires     drive.Time
 	disposition Disposition
+	session     drive.SessionID // zero: of no session
 }
 
-const linkSize = 3*16 + 2*8 + 1
+const (
+	sessionAt = 3*16 + 2*8 + 1
+	linkSize  = sessionAt + 16
+)
 
 func (l link) token(secret []byte) string {
 	fields := ticket.Put(slices.Concat(l.node[:], l.user[:], l.account[:]), l.epoch, int64(l.expires))
-	return ticket.Key(secret).Sign(append(fields, byte(l.disposition)))
+	return ticket.Key(secret).Sign(slices.Concat(fields, []byte{byte(l.disposition)}, l.session[:]))
 }
 
 // parseLink reads a token that was signed with the secret; any other one is NotFound.
 func parseLink(token string, secret []byte) (link, error) {
-	b, ok := ticket.Key(secret).Open(token, linkSize, linkSize)
-	if !ok {
+	b, ok := ticket.Key(secret).Open(token, sessionAt, linkSize)
+	if !ok || len(b) != linkSize && len(b) != sessionAt {
 		return link{}, drive.Fail(drive.NotFound)
 	}
-	return link{
+	l := link{
 		node: drive.NodeID(b[:16]), user: drive.UserID(b[16:32]), account: drive.AccountID(b[32:48]),
 		epoch: ticket.Number[int64](b[48:]), expires: ticket.Number[drive.Time](b[56:]), disposition: Disposition(b[64]),
-	}, nil
+	}
+	copy(l.session[:], b[sessionAt:])
+	return l, nil
 }
 
-// Link is a signed link: whoever has the token may read the file's current version until it expires, the file is trashed, or the
-// user changes the password or is disabled.
+// Link is a signed link: whoever has the token may read the file's current version until it expires, the file is trashed, the login or
+// token that made it ends, or the user changes the password or is disabled.
 type Link struct {
 	Token     string
 	ExpiresAt drive.Time
@@ -82,18 +83,18 @@ func (f *Files) CreateLink(ctx context.Context, who drive.Who, id drive.NodeID, 
 	if err != nil {
 		return Link{}, err
 	}
-	secret, err := f.linkSecret(ctx)
+	secret, err := f.opt.Secret(ctx)
 	if err != nil {
 		return Link{}, err
 	}
-	l := link{node: id, user: who.User, account: who.Account, epoch: epoch, expires: f.now().Add(life), disposition: d}
+	l := link{node: id, user: who.User, account: who.Account, epoch: epoch, expires: f.now().Add(life), disposition: d, session: who.Session}
 	return Link{Token: l.token(secret), ExpiresAt: l.expires}, nil
 }
 
 // OpenLink opens the file of a link. A token that was not made here is NotFound; one that is over is Gone {reason: link-expired},
 // or link-void when the file or the user's epoch is not what it was.
 func (f *Files) OpenLink(ctx context.Context, token string) (Download, Disposition, error) {
-	secret, err := f.linkSecret(ctx)
+	secret, err := f.opt.Secret(ctx)
 	if err != nil {
 		return Download{}, 0, err
 	}
@@ -105,6 +106,9 @@ func (f *Files) OpenLink(ctx context.Context, token string) (Download, Dispositi
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-expired")
 	}
 	epoch, err := f.opt.Epochs.LinkEpoch(ctx, l.user)
+	if err == nil && !l.session.IsZero() {
+		err = f.opt.Epochs.SessionLives(ctx, l.session)
+	}
 	if drive.IsKind(err, drive.NotFound) || err == nil && epoch != l.epoch {
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-void")
 	}
@@ -120,54 +124,4 @@ func (f *Files) OpenLink(ctx context.Context, token string) (Download, Dispositi
 	d, err := f.Open(ctx, who, l.node, drive.VersionID{})
 	d.until = l.expires
 	return d, l.disposition, err
-}
-
-// linkSecret returns the installation's secret for links; the first caller makes it.
-func (f *Files) linkSecret(ctx context.Context) ([]byte, error) {
-	f.mu.Lock()
-	secret := f.secret
-	f.mu.Unlock()
-	if secret != nil {
-		return secret, nil
-	}
-	text, err := f.readSecret(ctx)
-	if drive.IsKind(err, drive.NotFound) {
-		text, err = f.makeSecret(ctx)
-	}
-	if err == nil {
-		secret, err = hex.DecodeString(text)
-	}
-	if err == nil && len(secret) != sha256.Size {
-		err = fmt.Errorf("it has %d bytes", len(secret))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the secret of links: %w", err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.secret = secret
-	return secret, nil
-}
-
-const secretName = "link-secret"
-
-func (f *Files) readSecret(ctx context.Context) (text string, err error) {
-	err = f.opt.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", secretName).Scan(&text)
-	return text, err
-}
-
-// makeSecret inserts a fresh secret unless somebody else was faster, and reads back what is there.
-func (f *Files) makeSecret(ctx context.Context) (string, error) {
-	fresh := make([]byte, sha256.Size)
-	if _, err := rand.Read(fresh); err != nil {
-		return "", err
-	}
-	err := f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", secretName, hex.EncodeToString(fresh))
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return f.readSecret(ctx)
 }

@@ -73,7 +73,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(l, 0, "")
-	hash, err := d.users.Hash(t.Context(), "another long password")
+	hash, err := d.users.Hash(t.Context(), "ann", "another long password")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/lease"
 	"smartdrive/internal/sqldb"
@@ -36,10 +37,7 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	before := whole.Made.Load()
 	w.finish(t, in)
 	calls := whole.Made.Load() - before
-	kills := 40
-	if testing.Short() {
-		kills = 6
-	}
+	kills := depth.Pick(3, 10, 40)
 	for i := range kills {
 		p := mixed(fmt.Sprintf("k%03d", i))
 		w.send(t, p)

@@ -152,7 +152,8 @@ func (m *Migration) forget(a *applied) {
 type applied struct {
 	from *Side
 	seqs []any
-	more bool // changes that were there, too
+	told receipt // of the secondary, for them
+	more bool    // changes that were there, too
 }
 
 func (a *applied) forget(ctx context.Context) error {
@@ -160,7 +161,11 @@ func (a *applied) forget(ctx context.Context) error {
 		return nil
 	}
 	return a.from.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM migration_changes WHERE seq IN ("+sqldb.Marks(len(a.seqs))+")", a.seqs...)
+		may, err := acknowledge(ctx, tx, a.told)
+		if err != nil || !may {
+			return err
+		}
+		_, err = tx.Exec(ctx, "DELETE FROM migration_changes WHERE seq IN ("+sqldb.Marks(len(a.seqs))+")", a.seqs...)
 		return err
 	})
 }
@@ -200,6 +205,10 @@ func (m *Migration) carry(ctx context.Context, rec record, from, to *Side) (done
 		if target.Role != secondary || target.Migration != rec.Migration {
 			return errMoved
 		}
+		has, err := m.checkReceipts(ctx, from.DB, tx, target.Term)
+		if err != nil {
+			return err
+		}
 		changes, err := pending(ctx, from.DB, applyBatch)
 		if err != nil || len(changes) == 0 {
 			return err
@@ -214,7 +223,8 @@ func (m *Migration) carry(ctx context.Context, rec record, from, to *Side) (done
 			}
 		}
 		done.more = len(changes) == applyBatch || len(done.seqs) < len(changes)
-		return m.bringChanges(ctx, tx, to, target.Term, b)
+		done.told = has.next()
+		return errors.Join(m.bringChanges(ctx, tx, to, target.Term, b), writeNote(ctx, tx, noteApplied, done.told))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("apply changes: %w", err)

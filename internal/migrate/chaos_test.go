@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/instance"
 	"smartdrive/internal/sqldb"
@@ -309,10 +310,7 @@ func TestChaos(t *testing.T) {
 }
 
 func runChaos(t *testing.T, from, to *place) {
-	goal, limit := int64(20_000), 80*time.Second
-	if testing.Short() {
-		goal, limit = 2_000, 15*time.Second
-	}
+	goal, limit := int64(depth.Pick(500, 2_000, 20_000)), time.Duration(depth.Pick(5, 15, 80))*time.Second
 	if os.Getenv("SMARTDRIVE_SOAK") != "" {
 		goal, limit = 1_000_000, 3*time.Hour
 	}
@@ -418,6 +416,9 @@ func (c *chaos) move() {
 		err = m.Percent(ctx, rand.N(101))
 	case at.Phase > c.goal:
 		what = "roll back from " + at.Phase.String()
+		if at.Phase == WriteNew {
+			c.ready(m)
+		}
 		_, err = m.Rollback(ctx, at.Phase)
 	default:
 		what = "advance from " + at.Phase.String()

@@ -58,7 +58,7 @@ func newSite(t testing.TB, from, to *place) *site {
 
 func (p *process) open(ctx context.Context, at string, how Opening) (*sqldb.DB, error) {
 	o := (&place{at}).options()
-	o.Unchecked = how.Unchecked
+	o.Unchecked, o.Look = how.Unchecked, how.Look
 	o.Connector = p.faults[at].Connector
 	return sqldb.Open(ctx, o)
 }

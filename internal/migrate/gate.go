@@ -27,6 +27,7 @@ func (m *Migration) gates(ctx context.Context, v *view, to Phase, real bool) (al
 	}
 	if v.Peer != "" && to >= Second {
 		add(m.checkTarget(ctx, v), nil)
+		add(m.checkLoss(ctx, v))
 		add(m.checkFilled(ctx, v))
 		add(m.checkLag(ctx, v, real))
 	}
@@ -51,12 +52,19 @@ func (m *Migration) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	}
 	g, err := m.checkInstances(ctx, v, heard)
 	gates := []Gate{g}
-	if err == nil && v.Phase == WriteNew && v.Peer != "" {
-		gates = append(gates, m.checkTarget(ctx, v))
-		g, err = m.checkLag(ctx, v, true)
+	if err != nil || v.Phase != WriteNew || v.Peer == "" {
+		return gates, err
+	}
+	// The other side becomes the truth, as it does on the way forward, and must be proved to be as much.
+	gates = append(gates, m.checkTarget(ctx, v))
+	for _, check := range []func(context.Context, *view) (Gate, error){m.checkLoss, m.checkLagNow, m.checkEvidence, m.checkMismatches} {
+		g, err := check(ctx, v)
+		if err != nil {
+			return gates, err
+		}
 		gates = append(gates, g)
 	}
-	return gates, err
+	return gates, nil
 }
 
 // How far instances must have come with an epoch. Who goes forward needs all that can act by it. To go back it is enough that nobody
@@ -236,6 +244,10 @@ func (m *Migration) checkLag(ctx context.Context, v *view, real bool) (Gate, err
 	return Gate{Name: "lag", OK: ok, Detail: fmt.Sprintf("%d changes are not applied yet", left)}, nil
 }
 
+func (m *Migration) checkLagNow(ctx context.Context, v *view) (Gate, error) {
+	return m.checkLag(ctx, v, true)
+}
+
 // applied applies what is pending, and says why it cannot.
 func (m *Migration) applied(ctx context.Context) string {
 	for range 2 { // what the first pass has applied is out of the list when the second begins
@@ -266,7 +278,7 @@ func (m *Migration) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 		return bad("the comparison is of another pair of sides, or of the other direction")
 	case c.unequal > 0:
 		return bad(fmt.Sprintf("%d rows were unequal", c.unequal))
-	case now.Sub(c.ended) > evidenceTime:
+	case now.Sub(c.ended).Abs() > evidenceTime: // after a clock was set back it may seem to be of tomorrow
 		return bad(fmt.Sprintf("the comparison is %s old", now.Sub(c.ended).Round(time.Minute)))
 	}
 	return Gate{Name: "checksum", OK: true, Detail: fmt.Sprintf("%d rows were equal %s ago", c.rows, now.Sub(c.ended).Round(time.Second))}, nil

@@ -86,6 +86,7 @@ func measure(t *testing.T, from, to *place) {
 	close(stop)
 	<-done
 	t.Logf("switch: %s in all; longest write %s, of it for the switch %d ms", took.Round(time.Millisecond), longest.Round(time.Millisecond), p.m.counts.pause.Load())
+	verifyAgain(t, p)
 	begun = time.Now()
 	_, err = p.m.Rollback(t.Context(), Any)
 	must(t, err)

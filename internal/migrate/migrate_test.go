@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +83,11 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			must(t, p.m.Percent(t.Context(), 100))
 			check(ReadNew)
 			forward(WriteNew)
+			if to, err := p.m.Rollback(t.Context(), Any); err == nil || !strings.Contains(err.Error(), "never compared in this direction") && !strings.Contains(err.Error(), "of the other direction") {
+				t.Fatalf("back to phase %d without a comparison: %v", to, err)
+			}
+			must(t, p.m.Verify(t.Context()))
+			work()
 			back(ReadNew)
 			check(ReadNew)
 			back(Second)

@@ -44,6 +44,7 @@ func (s *Side) write(ctx context.Context, fn func(ctx context.Context, tx *sqldb
 // Opening says how a side is opened.
 type Opening struct {
 	Unchecked bool // see sqldb.Options
+	Look      bool // nothing is made or changed; what is not there is fs.ErrNotExist
 	Make      bool // a file that is not there is made; else that is an error: it was removed, or its disk is not mounted
 }
 
@@ -148,9 +149,9 @@ type Status struct {
 	Reads      Reads      `json:"reads"`
 	Writes     Writes     `json:"writes"`
 	Pace       Pace       `json:"pace"`
-	Old        *Old       `json:"old"` // the side that was left; null before phase 5
-	BegunAt    drive.Time `json:"begun_at"`
-	ChangedAt  drive.Time `json:"changed_at"`
+	Old        *Old       `json:"old"`               // the side that was left; null before phase 5
+	BegunAt    drive.Time `json:"begun_at,omitzero"` // absent when nothing moves
+	ChangedAt  drive.Time `json:"changed_at,omitzero"`
 }
 
 // Old is what is left of the old side, in phase 5.

@@ -79,9 +79,3 @@ func (m *Migration) countMismatches(ctx context.Context, v *view) (n int64, err 
 	err = v.near.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_mismatches WHERE migration = ? AND explained = 0", v.Migration).Scan(&n)
 	return n, err
 }
-
-// countUnequal counts the rows that a full comparison found unequal since then, whatever people say of them.
-func (m *Migration) countUnequal(ctx context.Context, v *view, since drive.Time) (n int64, err error) {
-	err = v.near.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_mismatches WHERE migration = ? AND source = 'checksum' AND found_at >= ?", v.Migration, since).Scan(&n)
-	return n, err
-}

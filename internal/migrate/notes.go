@@ -105,7 +105,8 @@ func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error 
 	return err
 }
 
-// carryNotes takes the notes to the side that is to be the primary; what it has already is not written.
+// carryNotes takes the notes to the side that is to be the primary, but for the receipts, which are of one side; what it has already is not
+// written.
 func carryNotes(ctx context.Context, from, to *Side) error {
 	all, err := allNotes(ctx, from.DB)
 	if err != nil {
@@ -127,7 +128,7 @@ func carryNotes(ctx context.Context, from, to *Side) error {
 
 func allNotes(ctx context.Context, q sqldb.Querier) (map[string]string, error) {
 	type note struct{ name, value string }
-	rows, err := q.Query(ctx, "SELECT name, value FROM migration_notes")
+	rows, err := q.Query(ctx, "SELECT name, value FROM migration_notes WHERE name NOT IN (?, ?)", noteApplied, noteAcknowledged)
 	all, err := sqldb.Scan(rows, err, func(n *note, scan func(...any) error) error { return scan(&n.name, &n.value) })
 	if err != nil {
 		return nil, fmt.Errorf("read the notes of the migration: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/sqldb"
 )
 
@@ -72,10 +73,7 @@ func (w *world) compensation(c worldChange) stamped {
 // own; many share a transaction.
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
-	worlds := 100_000
-	if testing.Short() {
-		worlds = 5_000
-	}
+	worlds := depth.Pick(1_000, 10_000, 100_000)
 	const together = 250
 	side := onSQLite(t)
 	db, err := sqldb.Open(t.Context(), side.options())

@@ -2,7 +2,9 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"smartdrive/internal/drive"
@@ -12,11 +14,15 @@ import (
 // guessedRate is rows a second, for the guess of a preflight: what two busy cores do.
 const guessedRate = 5000
 
-// preflight looks at both sides and changes nothing that stays.
+// preflight looks at both sides. A dry run changes nothing at all; else the other side gets its schema, if it is empty.
 func (m *Migration) preflight(ctx context.Context, req Request) (Report, error) {
 	r := Report{Checks: []Gate{}}
 	if req.ToDB != "" {
-		if err := m.preflightRows(ctx, req.ToDB, &r); err != nil {
+		look := m.preflightRows
+		if req.DryRun {
+			look = m.lookAtRows
+		}
+		if err := look(ctx, req.ToDB, &r); err != nil {
 			return r, err
 		}
 	}
@@ -31,15 +37,18 @@ func (m *Migration) preflight(ctx context.Context, req Request) (Report, error) 
 	return r, nil
 }
 
-func (m *Migration) preflightRows(ctx context.Context, to string, r *Report) error {
-	check := func(name, good string, err error) bool {
-		g := Gate{Name: name, OK: err == nil, Detail: good}
-		if err != nil {
-			g.Detail = err.Error()
-		}
-		r.Checks = append(r.Checks, g)
-		return g.OK
+// check adds what was found out to a report.
+func (r *Report) check(name, good string, err error) bool {
+	g := Gate{Name: name, OK: err == nil, Detail: good}
+	if err != nil {
+		g.Detail = err.Error()
 	}
+	r.Checks = append(r.Checks, g)
+	return g.OK
+}
+
+func (m *Migration) preflightRows(ctx context.Context, to string, r *Report) error {
+	check := r.check
 	if to == m.opt.Here {
 		check("other database", "", wrong("it is the one that is in use"))
 		return nil
@@ -54,8 +63,13 @@ func (m *Migration) preflightRows(ctx context.Context, to string, r *Report) err
 	check("empty", "the other side is empty", m.isEmpty(ctx, away))
 	check("triggers", "the users of both sides may make triggers", joined(mayArm(ctx, m.home), mayArm(ctx, *away)))
 	check("values", "every value fits", m.fits(ctx, away))
-	for _, t := range m.shapes(&m.home) {
-		n, err := count(ctx, m.home.DB, t)
+	return r.guess(ctx, m.home.DB, m.shapes(&m.home))
+}
+
+// guess adds what there is to bring, and how long that takes.
+func (r *Report) guess(ctx context.Context, db *sqldb.DB, tables []*table) error {
+	for _, t := range tables {
+		n, err := count(ctx, db, t)
 		if err != nil {
 			return err
 		}
@@ -64,6 +78,54 @@ func (m *Migration) preflightRows(ctx context.Context, to string, r *Report) err
 	}
 	r.Seconds = r.Rows/guessedRate + 1
 	return nil
+}
+
+// lookAtRows is preflightRows for a dry run. It opens the other database so that nothing can be written. What only a trial shows, such as
+// the right to make triggers, is tried when it begins.
+func (m *Migration) lookAtRows(ctx context.Context, to string, r *Report) error {
+	tables, err := schemaOf(ctx, m.home.DB)
+	if err != nil {
+		return err
+	}
+	if to == m.opt.Here {
+		r.check("other database", "", wrong("it is the one that is in use"))
+		return nil
+	}
+	db, err := m.opt.Open(ctx, to, Opening{Look: true})
+	if errors.Is(err, fs.ErrNotExist) {
+		r.check("other database", "it is not there yet, and will be made", nil)
+		return r.guess(ctx, m.home.DB, tables)
+	}
+	if err != nil {
+		r.check("other database", "", err)
+		return nil
+	}
+	err = m.lookAt(ctx, &Side{DB: db, Unchecked: db}, r)
+	return errors.Join(err, db.Close(), r.guess(ctx, m.home.DB, tables))
+}
+
+func (m *Migration) lookAt(ctx context.Context, away *Side, r *Report) error {
+	n, err := away.DB.TableCount(ctx)
+	if !r.check("other database", "it can be opened", err) {
+		return nil
+	}
+	if n == 0 {
+		r.check("empty", "the other side is empty, and gets its tables when it begins", nil)
+		return nil
+	}
+	defer m.unlearn(away)
+	if r.check("schema", "both sides have the same tables and columns", m.sameSchema(ctx, away)) {
+		r.check("empty", "the other side is empty", m.isEmpty(ctx, away))
+		r.check("values", "every value fits", m.fits(ctx, away))
+	}
+	return nil
+}
+
+// unlearn forgets the schema of a side that was looked at.
+func (m *Migration) unlearn(s *Side) {
+	m.shape.Lock()
+	defer m.shape.Unlock()
+	delete(m.shaped, s)
 }
 
 func joined(errs ...error) error {

@@ -165,6 +165,9 @@ func (v *view) reads(account string) bool {
 // isSettled reports whether everything that was committed for an account before now is on the new side (M4). What belongs to nobody
 // counts for everybody.
 func (m *Migration) isSettled(ctx context.Context, v *view, account string) bool {
+	if m.lost.Load() {
+		return false
+	}
 	var pending bool
 	err := v.near.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes WHERE account IN (?, ''))", account).Scan(&pending)
 	return err == nil && !pending

@@ -21,6 +21,7 @@ type Migration struct {
 	now  atomic.Pointer[view]
 	// noted is what the notes of the primary were when they were last read.
 	noted atomic.Pointer[notes]
+	lost  atomic.Bool // the secondary lacks what it has acknowledged
 
 	looking   sync.Mutex // held while both sides are asked; guards what follows
 	away      *Side
@@ -171,6 +172,12 @@ func (m *Migration) runOnce(ctx context.Context) error {
 	}
 	if v.other == nil || v.Phase == Freeze {
 		return nil
+	}
+	if err := m.lookForLoss(ctx, v); err != nil {
+		if errors.Is(err, errLost) { // it is in the log, and closes the gates
+			err = nil
+		}
+		return err
 	}
 	var left bool
 	if err := v.near.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes)").Scan(&left); err != nil || !left {

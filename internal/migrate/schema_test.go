@@ -69,6 +69,7 @@ func TestNumbersGoOn(t *testing.T) {
 			if after <= before {
 				t.Fatalf("offset %d after %d", after, before)
 			}
+			verifyAgain(t, p)
 			if to, err := p.m.Rollback(t.Context(), Any); err != nil || to != ReadNew {
 				t.Fatalf("at phase %d: %v", to, err)
 			}

@@ -50,6 +50,10 @@ func (m *Migration) Verify(ctx context.Context) error {
 		return err
 	}
 	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		// Only the latest counts, and ids do not say which that is: a clock may have been set back between the two.
+		if _, err := tx.Exec(ctx, "DELETE FROM migration_checksums WHERE migration = ?", v.Migration); err != nil {
+			return err
+		}
 		_, err := tx.Exec(ctx, `INSERT INTO migration_checksums (id, migration, marker, term, state, row_count, unequal, digest, begun_at, ended_at)
 			VALUES (?, ?, ?, ?, 'running', 0, 0, '', ?, 0)`, drive.NewID[drive.OperationID]().String(), v.Migration, v.Marker, v.Term, now)
 		return err
@@ -84,7 +88,7 @@ func (m *Migration) verify(ctx context.Context, v *view) error {
 		return err
 	}
 	if c.term != v.Term { // it was begun in the other direction
-		return m.endChecksum(ctx, v, c, nil, 1)
+		return m.endChecksum(ctx, v, c, nil)
 	}
 	points, err := savePoints(ctx, v.other.DB, "check")
 	if err != nil {
@@ -94,19 +98,24 @@ func (m *Migration) verify(ctx context.Context, v *view) error {
 		source, target := m.shapes(v.near)[i], m.shapes(v.other)[i]
 		p := points[source.name]
 		p.table = source.name
-		if err := m.verifyTable(ctx, v, source, target, &p); err != nil {
+		if err := m.verifyTable(ctx, comparison{v, c.id, source, target}, &p); err != nil {
 			return fmt.Errorf("compare %s: %w", source.name, err)
 		}
 		points[source.name] = p
 	}
-	unequal, err := m.countUnequal(ctx, v, c.begun)
-	if err != nil {
-		return err
-	}
-	return m.endChecksum(ctx, v, c, points, unequal)
+	return m.endChecksum(ctx, v, c, points)
 }
 
-func (m *Migration) endChecksum(ctx context.Context, v *view, c checksum, points map[string]savePoint, unequal int64) error {
+// comparison is a table of both sides, and the full comparison that looks at it.
+type comparison struct {
+	*view
+	id             string
+	source, target *table
+}
+
+// endChecksum ends a comparison. Without points it was of the other direction, and nothing is known.
+func (m *Migration) endChecksum(ctx context.Context, v *view, c checksum, points map[string]savePoint) error {
+	unknown := flag(points == nil)
 	var rows int64
 	var digests []string
 	for _, t := range m.tables {
@@ -118,9 +127,13 @@ func (m *Migration) endChecksum(ctx context.Context, v *view, c checksum, points
 		return err
 	}
 	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE migration_checksums SET state = 'done', row_count = ?, unequal = ?, digest = ?, ended_at = ? WHERE id = ? AND state = 'running'",
-			rows, unequal, sum(digests...), now, c.id)
-		if err != nil || unequal > 0 || points == nil {
+		_, err := tx.Exec(ctx, "UPDATE migration_checksums SET state = 'done', row_count = ?, unequal = unequal + ?, digest = ?, ended_at = ? WHERE id = ? AND state = 'running'",
+			rows, unknown, sum(digests...), now, c.id)
+		if err != nil || points == nil {
+			return err
+		}
+		var unequal int64
+		if err := tx.QueryRow(ctx, "SELECT unequal FROM migration_checksums WHERE id = ?", c.id).Scan(&unequal); err != nil || unequal > 0 {
 			return err
 		}
 		// What earlier comparisons found is mended.
@@ -131,10 +144,11 @@ func (m *Migration) endChecksum(ctx context.Context, v *view, c checksum, points
 
 // verifyTable compares a table from its save point on, in ranges of keys that the primary's rows say. While the secondary's part of a
 // range is read, the primary's part of the next one is.
-func (m *Migration) verifyTable(ctx context.Context, v *view, source, target *table, p *savePoint) error {
+func (m *Migration) verifyTable(ctx context.Context, c comparison, p *savePoint) error {
 	if p.ended {
 		return nil
 	}
+	v, source, target := c.view, c.source, c.target
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next := source.ahead(ctx, v.near.DB, p.last)
@@ -159,7 +173,7 @@ func (m *Migration) verifyTable(ctx context.Context, v *view, source, target *ta
 			return theirs.err
 		}
 		if theirs.sum != ours.sum {
-			if err := m.suspect(ctx, v, source, target, p.last, high); err != nil {
+			if err := m.suspect(ctx, c, p.last, high); err != nil {
 				return err
 			}
 		}
@@ -288,7 +302,8 @@ func (t *table) between(ctx context.Context, q sqldb.Querier, last, high string)
 }
 
 // suspect looks again at the rows of a range that differ, which may have changed between the two reads.
-func (m *Migration) suspect(ctx context.Context, v *view, source, target *table, last, high string) error {
+func (m *Migration) suspect(ctx context.Context, c comparison, last, high string) error {
+	v, source, target := c.view, c.source, c.target
 	ours, err := source.between(ctx, v.near.DB, last, high)
 	if err != nil {
 		return err
@@ -317,7 +332,8 @@ func (m *Migration) suspect(ctx context.Context, v *view, source, target *table,
 		if equalRows(a, b) {
 			continue
 		}
-		if err := m.note(ctx, v, Mismatch{Source: "checksum", Subject: source.name + " " + k, Ours: show(a), Theirs: show(b)}); err != nil {
+		x := Mismatch{Source: "checksum", Subject: source.name + " " + k, Ours: show(a), Theirs: show(b)}
+		if err := m.noteOf(ctx, v, c.id, x); err != nil {
 			return err
 		}
 	}
@@ -347,6 +363,12 @@ func (m *Migration) lookTwice(ctx context.Context, v *view, source, target *tabl
 
 // note stores a mismatch.
 func (m *Migration) note(ctx context.Context, v *view, x Mismatch) error {
+	return m.noteOf(ctx, v, "", x)
+}
+
+// noteOf stores a mismatch, and counts it for the full comparison that found it, if it was one. It is counted there and not by its time,
+// which says nothing when a clock is set back.
+func (m *Migration) noteOf(ctx context.Context, v *view, comparison string, x Mismatch) error {
 	now, err := v.near.DB.Now(ctx)
 	if err != nil {
 		return err
@@ -355,6 +377,10 @@ func (m *Migration) note(ctx context.Context, v *view, x Mismatch) error {
 	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO migration_mismatches (migration, source, subject, ours, theirs, found_at) VALUES (?, ?, ?, ?, ?, ?)",
 			v.Migration, x.Source, x.Subject, cut(x.Ours), cut(x.Theirs), now)
+		if err != nil || comparison == "" {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE migration_checksums SET unequal = unequal + 1 WHERE id = ? AND state = 'running'", comparison)
 		return err
 	})
 }

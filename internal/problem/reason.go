@@ -26,6 +26,10 @@ var fieldReasons = map[string]text{
 		"{field} and {with} cannot be sent together.",
 		"{field} 与 {with} 不能同时使用。",
 	},
+	string(drive.Guessable): {
+		"{field} is among the first that somebody would guess: a common word, the user's name, or a simple row. Several unrelated words are good.",
+		"{field} 太容易被猜到：常用词、用户名或简单序列。建议使用几个互不相关的词。",
+	},
 }
 
 // nameReasons has a sentence for each reason of drive.ParseName, drive.ParsePath and drive.ParseSegments.

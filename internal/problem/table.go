@@ -133,6 +133,9 @@ var requestRows = []row{
 			{"The token lacks the scope {scope}.", "令牌缺少 {scope} 权限。"},
 			{"This needs an administrator, or a token with more rights.", "此操作需要管理员身份或权限更高的令牌。"},
 		},
+		reasons: map[string]text{
+			"finished": {"The upload has become a file, which stays: delete the file itself.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
+		},
 		advice: text{
 			"Ask an administrator, or use a token that has the scope.",
 			"请联系管理员，或使用具有相应权限的令牌。",

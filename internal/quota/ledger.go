@@ -6,6 +6,9 @@
 //	reserved    Q2  declared bytes (or the grant) of uploads in active and sealing
 //	unfinished  Q3  held bytes of uploads in parked and reclaiming
 //
+// Q6: together with what the account has deleted and the disk still holds (owed), a commit that grows the sum leaves at most twice the
+// total: who empties the trash has room at once, and who puts and deletes again and again waits until the disk is rid of it.
+//
 // Q4: no commit that grows finished + unfinished + reserved leaves it above total. A Move that does not grow the sum always
 // succeeds, also when an administrator has set total below what is there.
 package quota
@@ -27,7 +30,8 @@ type Balance struct {
 	Finished   drive.ByteSize
 	Unfinished drive.ByteSize
 	Reserved   drive.ByteSize
-	Version    int64 // grows with every move
+	Owed       drive.ByteSize // deleted and still on the disk (Q6)
+	Version    int64          // grows with every move
 }
 
 // Used returns the sum that Q4 bounds.
@@ -38,7 +42,8 @@ func (b Balance) Available() drive.ByteSize {
 	if b.Total == nil {
 		return drive.MaxFileSize
 	}
-	return max(0, *b.Total-b.Used())
+	left := *b.Total - b.Used()
+	return max(0, min(left, left+*b.Total-b.Owed))
 }
 
 // Move is a change of the three columns in bytes; negative takes away.
@@ -77,11 +82,14 @@ func (Ledger) Lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) e
 	return nil
 }
 
+// owed is, within a statement about ledgers, what the account has deleted and the disk still holds. Package content writes it.
+const owed = `COALESCE((SELECT owed.size FROM owed WHERE owed.account_id = ledgers.account_id), 0)`
+
 // Get reads a balance; NotFound when the account has none.
 func (Ledger) Get(ctx context.Context, q sqldb.Querier, account drive.AccountID) (Balance, error) {
 	var b Balance
-	err := q.QueryRow(ctx, `SELECT total, finished, unfinished, reserved, version FROM ledgers WHERE account_id = ?`, account).
-		Scan(&b.Total, &b.Finished, &b.Unfinished, &b.Reserved, &b.Version)
+	err := q.QueryRow(ctx, `SELECT total, finished, unfinished, reserved, `+owed+`, version FROM ledgers WHERE account_id = ?`, account).
+		Scan(&b.Total, &b.Finished, &b.Unfinished, &b.Reserved, &b.Owed, &b.Version)
 	if err != nil {
 		return Balance{}, fmt.Errorf("read the ledger of account %s: %w", account, err)
 	}
@@ -97,8 +105,9 @@ func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	growth := max(0, m.growth())
 	n, err := tx.Exec(ctx, `UPDATE ledgers
 		SET finished = finished + ?, unfinished = unfinished + ?, reserved = reserved + ?, version = version + 1
-		WHERE account_id = ? AND (? = 0 OR total IS NULL OR finished + unfinished + reserved + ? <= total)`,
-		m.Finished, m.Unfinished, m.Reserved, account, growth, growth)
+		WHERE account_id = ? AND (? = 0 OR total IS NULL OR finished + unfinished + reserved + ? <= total
+			AND finished + unfinished + reserved + ? - total + `+owed+` <= total)`,
+		m.Finished, m.Unfinished, m.Reserved, account, growth, growth, growth)
 	if err != nil {
 		return fmt.Errorf("move %+v in the ledger of account %s: %w", m, account, err)
 	}

@@ -63,9 +63,9 @@ func TestFindingsArePaged(t *testing.T) {
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) {
 		o.Findings = func(_ context.Context, cursor string, limit int) ([]rest.Finding, string, error) {
 			if cursor == "2" {
-				return []rest.Finding{{ID: "1"}}, "", nil
+				return []rest.Finding{{ID: "1", At: 1}}, "", nil
 			}
-			return []rest.Finding{{ID: "2", Invariant: "Q1", Subject: "account", Expected: "1", Found: fmt.Sprint(limit), Repaired: true}}, "2", nil
+			return []rest.Finding{{ID: "2", At: 2, Invariant: "Q1", Subject: "account", Expected: "1", Found: fmt.Sprint(limit), Repaired: true}}, "2", nil
 		}
 	})
 	boss := s.admin(t)

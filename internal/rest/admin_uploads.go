@@ -16,7 +16,7 @@ func (a *API) adminUploadRoutes() []route {
 		}, {
 			method: "POST", path: "/admin/uploads/reset", need: admins, act: takes((*call).resetUploads),
 			does: "Cancel all open uploads of an account, or with null of all accounts, and give back what was charged for them: the maintenance reset.",
-			out:  []outcome{gives[resetView](200, "how many there were")},
+			out:  []outcome{gives[resetView](200, "how many there were")}, fails: []drive.Kind{drive.NotFound},
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,9 @@ func (a *API) handler(rt *route) http.Handler {
 
 // serve runs the steps of the package comment.
 func (c *call) serve() error {
+	if err := notCode(c.r); err != nil {
+		return err
+	}
 	release, err := c.enter()
 	if err != nil {
 		return err
@@ -73,6 +77,18 @@ func (c *call) serve() error {
 		return err
 	}
 	return c.send(rep)
+}
+
+// codeOf are the ways in which a browser would let what it gets act as a part of a page (Fetch standard §2.2.5).
+var codeOf = []string{"script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet", "xslt", "manifest"}
+
+// notCode refuses a request of a browser that would run the answer, or lay a page out by it: here are data, and contents that anybody may
+// have stored. The pages' policy allows scripts of their own origin, which is that of the contents, too.
+func notCode(r *http.Request) error {
+	if dest := r.Header.Get("Sec-Fetch-Dest"); slices.Contains(codeOf, dest) {
+		return drive.Bad("Sec-Fetch-Dest", drive.NotAllowed, "allowed", []string{"document", "empty", "image", "audio", "video"})
+	}
+	return nil
 }
 
 // enter finds out who calls and takes a place for the request: of the user, or of the address of somebody who has not logged in.

@@ -54,8 +54,8 @@ type collectBody struct {
 
 type collectView struct {
 	ID        drive.CollectID `json:"id"`
-	Token     string          `json:"token"` // the last part of the URL; a secret
-	URL       string          `json:"url"`
+	Token     string          `json:"token,omitempty"` // the last part of the URL; a secret, shown to who may write
+	URL       string          `json:"url,omitempty"`   // shown to who may write
 	Folder    sharedNode      `json:"folder"`
 	Title     string          `json:"title"`
 	Message   string          `json:"message"`
@@ -70,13 +70,18 @@ type collectView struct {
 	State     collect.State   `json:"state" enum:"open,expired,full,gone"`
 }
 
+// showCollect shows a link. By its token one writes: it is not for a caller who may only read.
 func (c *call) showCollect(v collect.View) collectView {
-	return collectView{
-		ID: v.ID, Token: v.Token, URL: c.baseURL() + "/c/" + v.Token, Title: v.Title, Message: v.Message, ExpiresAt: timeOrNull(v.ExpiresAt),
+	view := collectView{
+		ID: v.ID, Title: v.Title, Message: v.Message, ExpiresAt: timeOrNull(v.ExpiresAt),
 		Folder:   sharedNode{v.Folder, string(v.Item.Name), v.Item.Type, 0},
 		MaxBytes: v.MaxBytes, MaxFile: v.MaxFile, Files: v.Files, Received: v.Received, Arriving: v.Arriving, Left: v.Left,
 		CreatedAt: v.CreatedAt, State: v.State,
 	}
+	if c.who.Scopes.Has(drive.ScopeWrite) {
+		view.Token, view.URL = v.Token, c.baseURL()+"/c/"+v.Token
+	}
+	return view
 }
 
 func bytesOf(n *int64) *drive.ByteSize { return (*drive.ByteSize)(n) }

@@ -13,7 +13,7 @@ type completeBody struct {
 	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; a strong one is needed where several sessions sent parts"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
 	Name     nameField     `json:"name,omitempty"`
-	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"what was said before if absent; replace: of the version that is there now"`
 	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; needed where begin said null"`
 }
 

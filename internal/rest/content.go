@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"unicode"
 
 	"smartdrive/internal/digest"
 	"smartdrive/internal/drive"
@@ -130,6 +131,7 @@ func (w *contentWriter) ReadFrom(src io.Reader) (int64, error) {
 
 // disposition is the Content-Disposition of a file: its name twice, in ASCII for old clients and in full (RFC 6266 §4.3, RFC 8187).
 func disposition(name string, inline bool) string {
+	name = strings.Map(plainDirection, name)
 	how := "attachment"
 	if inline {
 		how = "inline"
@@ -141,6 +143,14 @@ func disposition(name string, inline bool) string {
 		return r
 	}, name)
 	return fmt.Sprintf(`%s; filename="%s"; filename*=UTF-8''%s`, how, plain, escapeExtended(name))
+}
+
+// plainDirection takes away what turns text around (Unicode TR9 §2): with it "gpj.exe" saves itself under a name that looks like "exe.jpg".
+func plainDirection(r rune) rune {
+	if unicode.Is(unicode.Bidi_Control, r) {
+		return '_'
+	}
+	return r
 }
 
 // escapeExtended percent-encodes what is no attr-char (RFC 8187 §3.2.1).

@@ -17,6 +17,10 @@ import (
 // A bearer token is added by nobody else than the one who has it: it is looked at first, and needs none of this.
 const (
 	cookieName = "smartdrive_session"
+	// Over TLS the name begins with one of these, which browsers take only from us over TLS, and the first only for the whole host (RFC
+	// 6265bis §4.1.3): neither a sibling domain nor somebody on a line without TLS can put a login of theirs there.
+	hostPrefix   = "__Host-"
+	securePrefix = "__Secure-" // where the server is below a path
 	// cookieLife is in seconds: 400 days, the longest that browsers keep one (RFC 6265bis §5.5). The session ends earlier, 30 days
 	// after it was last used; the server decides.
 	cookieLife = 400 * 24 * 3600
@@ -38,11 +42,25 @@ func (a *API) secret(r *http.Request) (string, error) {
 	if token := bearer(r); token != "" {
 		return token, nil
 	}
-	cookie, err := r.Cookie(cookieName)
-	if err != nil || cookie.Value == "" {
-		return "", nil //nolint:nilerr // it has none
+	cookie := sentCookie(r)
+	if cookie == "" {
+		return "", nil
 	}
-	return cookie.Value, a.ownPage(r)
+	return cookie, a.ownPage(r)
+}
+
+// sentCookie is the login that a browser sends; empty: none. Over TLS one without a prefix may be anybody's.
+func sentCookie(r *http.Request) string {
+	names := []string{hostPrefix + cookieName, securePrefix + cookieName}
+	if r.TLS == nil && r.URL.Scheme != "https" {
+		names = append(names, cookieName)
+	}
+	for _, name := range names {
+		if cookie, err := r.Cookie(name); err == nil && cookie.Value != "" {
+			return cookie.Value
+		}
+	}
+	return ""
 }
 
 // ownPage refuses what another site's page makes a browser send, unless it only reads.
@@ -63,9 +81,16 @@ func (c *call) setCookie(secret string) {
 	if path == "" {
 		path = "/"
 	}
+	name, secure := cookieName, c.secure()
+	switch {
+	case secure && path == "/":
+		name = hostPrefix + cookieName
+	case secure:
+		name = securePrefix + cookieName
+	}
 	http.SetCookie(c.w, &http.Cookie{ //nolint:gosec // not Secure on plain HTTP, where it would not come back
-		Name: cookieName, Value: secret, Path: path, MaxAge: life,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.secure(),
+		Name: name, Value: secret, Path: path, MaxAge: life,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure,
 	})
 }
 

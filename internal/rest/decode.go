@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"io"
@@ -68,7 +69,7 @@ func clip(s string) string { return server.Clip(s) }
 
 // decodeObject reads one JSON object into a flat struct, more strictly than encoding/json does: names are compared as they are,
 // unknown and repeated ones are refused, null is a value only of fields with the tag nullable, and every field without
-// omitempty must be there.
+// omitempty or omitzero must be there. What is a struct in it is read in the same way.
 func decodeObject(raw []byte, into any) error {
 	members, err := splitObject(raw)
 	if err != nil {
@@ -81,7 +82,7 @@ func decodeObject(raw []byte, into any) error {
 		value, there := members[name]
 		delete(members, name)
 		if !there {
-			if options != "omitempty" {
+			if options != "omitempty" && options != "omitzero" {
 				return drive.Bad(name, drive.Required)
 			}
 			continue
@@ -172,7 +173,10 @@ func decodeField(value json.RawMessage, field reflect.StructField, into any, nam
 		return nil
 	}
 	err := errNull
-	if string(value) != "null" {
+	switch {
+	case isMembers(field.Type) && len(value) > 0 && value[0] == '{':
+		err = decodeObject(value, into)
+	case string(value) != "null":
 		err = json.Unmarshal(value, into)
 	}
 	var known *drive.Error
@@ -183,6 +187,12 @@ func decodeField(value json.RawMessage, field reflect.StructField, into any, nam
 		return named(known, name)
 	}
 	return drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", expected(field.Type))
+}
+
+// isMembers reports whether a type is an object of members that this package reads, and not one that reads itself.
+func isMembers(t reflect.Type) bool {
+	own := reflect.PointerTo(t)
+	return t.Kind() == reflect.Struct && !own.Implements(reflect.TypeFor[json.Unmarshaler]()) && !own.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 var errNull = errors.New("null is no value of this field")

@@ -354,6 +354,9 @@ func typeWords(p object) string {
 	if ref, ok := p["$ref"].(string); ok {
 		return link(strings.TrimPrefix(ref, schemaPrefix))
 	}
+	if either, ok := p["anyOf"].([]any); ok {
+		return typeWords(either[0].(object)) + " or null"
+	}
 	if enum, ok := p["enum"].([]any); ok {
 		return fmt.Sprintf("one of %v", enum)
 	}

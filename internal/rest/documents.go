@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"reflect"
+
 	"smartdrive/internal/drive"
 	"smartdrive/internal/files"
 	"smartdrive/internal/ingest"
@@ -36,8 +38,11 @@ func (a *API) documentRoutes() []route {
 			query:  append(append([]param{}, documentParams...), formatParam, limitParam, cursor),
 			header: []string{"Accept"},
 			does:   "List documents that came in bundles, by their own date, the newest first.",
-			out:    []outcome{gives[files.Page[ingest.Document]](200, "a page; or all of them as CSV or as JSON lines")},
-			fails:  []drive.Kind{drive.CursorInvalid},
+			out: []outcome{{
+				status: 200, body: reflect.TypeFor[files.Page[ingest.Document]](), also: []string{"text/csv", "application/x-ndjson"},
+				when: "a page; or all of them as CSV or as JSON lines",
+			}},
+			fails: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, need: read, act: plain((*call).getDocument),
 			does: "Show a document with all that it says, and where it came from.",

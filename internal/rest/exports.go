@@ -59,7 +59,7 @@ func (a *API) exportRoutes() []route {
 			fails:  []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
 			method: "POST", path: one + "/links", need: write, act: takes((*call).createExportLink),
-			does: "Make a signed link to the zip. It is void once it has expired, the batch has ended or the password changed.",
+			does: "Make a signed link to the zip. It is void once it has expired, the batch or the login or token that made it has ended, or the password changed.",
 			out:  []outcome{gives[linkView](201, "the link; whoever has it may download the zip")},
 			// A second link does no harm, so it takes no key.
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone},
@@ -145,10 +145,15 @@ func (c *call) createExportOf() (reply, error) {
 	}
 	what := sha256.New() // what a key stands for; a hash does not fail
 	what.Write([]byte(c.r.URL.RawQuery + "\n"))
-	body := &io.LimitedReader{R: server.Incoming(c.r), N: maxManifest + 1}
+	in := c.Exports.Incoming(server.Incoming(c.r))
+	defer in.Close()
+	body := &io.LimitedReader{R: in, N: maxManifest + 1}
 	items, err := export.ReadManifest(io.TeeReader(body, what), c.Exports.MaxEntries()) // to its end, unless it fails
 	if body.N == 0 {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", maxManifest+1)
+	}
+	if err := in.Err(); err != nil {
+		return reply{}, err
 	}
 	if err != nil {
 		return reply{}, err
@@ -254,8 +259,16 @@ func (c *call) sendZip(d export.Download) (reply, error) {
 	h.Set("Content-Disposition", disposition(d.Filename(), false))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "private, no-cache")
-	d.Serve(c.w, c.r, func(err error) { problem.Write(c.w, c.r, err) })
+	d.Serve(c.w, c.r, c.reader(), func(err error) { problem.Write(c.w, c.r, err) })
 	return reply{}, nil
+}
+
+// reader is in whose name memory is taken for what is sent: the user, or the address where nobody has logged in.
+func (c *call) reader() string {
+	if c.who.User.IsZero() {
+		return c.network().String()
+	}
+	return c.who.User.String()
 }
 
 type exportLinkBody struct {

@@ -14,7 +14,7 @@ func (a *API) linkRoutes() []route {
 	return []route{
 		{
 			method: "POST", path: nodesPath + "/{id}/links", need: write, act: takes((*call).createLink),
-			does: "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed or the password changed.",
+			does: "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed, the login or token that made it has ended, or the password changed.",
 			out:  []outcome{gives[linkView](201, "the link; whoever has it may read the file")},
 			// A second link does no harm, so it takes no key.
 			fails: []drive.Kind{drive.NotFound, drive.WrongState},

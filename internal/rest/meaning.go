@@ -11,6 +11,7 @@ var meanings = map[string]string{
 	"behind":        "records that it has not settled yet",
 	"challenge":     "answer it with a proof, and the content need not be sent",
 	"code":          "the problem's code",
+	"conflict":      "what happens when the name is taken",
 	"consumers":     "who acts on events",
 	"crc32":         "CRC-32 of IEEE 802.3, as a number",
 	"created_by":    "id of the user",

@@ -42,10 +42,10 @@ const (
 
 // MigrationStart says where the installation shall go.
 type MigrationStart struct {
-	ToDB    string `json:"to_db,omitempty" doc:"a mysql:// URL, or a data directory for SQLite; absent: rows stay"`
-	ToBlobs string `json:"to_blobs,omitempty" doc:"an s3:// URL or a directory; absent: contents stay"`
+	ToDB    string `json:"to_db,omitempty" doc:"a mysql:// URL, or the absolute path of a data directory for SQLite; absent: rows stay"`
+	ToBlobs string `json:"to_blobs,omitempty" doc:"an s3:// URL or the absolute path of a directory; absent: contents stay"`
 	ToRedis string `json:"to_redis,omitempty" doc:"with s3://: the Redis for the journals of uploads there"`
-	DryRun  bool   `json:"dry_run,omitempty" doc:"only look, and say what is missing"`
+	DryRun  bool   `json:"dry_run,omitempty" doc:"only look, and say what is missing; nothing is written, at either side"`
 	Rows    int64  `json:"rows_per_second,omitempty" doc:"bound of filling in and comparing; 0: none"`
 	Bytes   int64  `json:"bytes_per_second,omitempty" doc:"bound of rows, and of contents, each by itself; 0: none"`
 }
@@ -82,7 +82,7 @@ func (a *API) migrationRoutes() []route {
 			out:  []outcome{gives[migrate.Status](200, "where the migration stands; `state` is `none` when nothing moves")},
 		}, {
 			method: "POST", path: migrationPath, need: admins, act: takes((*call).startMigration),
-			does: "Begin to move the installation to another database, another place of contents, or both, while it serves. It begins when the report is `ok`, and `dry_run` was not asked for.",
+			does: "Begin to move the installation to another database, another place of contents, or both, while it serves. It begins when the report is `ok`; with `dry_run` nothing is written anywhere. Over the network each place must be one of `--migration-targets`, or it is 403; `smartdrive migrate start` on the server's machine may name any.",
 			out:  []outcome{gives[migrate.Report](200, "what was looked at")}, fails: []drive.Kind{drive.WrongState},
 		}, {
 			method: "GET", path: migrationPath + "/mismatches", need: admins, act: plain((*call).listMismatches), query: []param{limitParam},

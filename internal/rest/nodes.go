@@ -23,7 +23,7 @@ func (a *API) nodeRoutes() []route {
 		}, {
 			method: "POST", path: nodesPath, need: write, act: takes((*call).makeFolder), once: true, created: nodesPath,
 			does: "Make a folder.",
-			out:  []outcome{gives[files.NodeView](201, "the folder")}, fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.TooLarge},
+			out:  []outcome{gives[files.NodeView](201, "the folder")}, fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
 		}, {
 			method: "GET", path: one, need: read, act: plain((*call).getNode),
 			does: "Show a node, live or in the trash. `root` works as an id.",

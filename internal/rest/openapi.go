@@ -134,7 +134,7 @@ func (p *param) schema() *huma.Schema {
 	switch p.form {
 	case integer:
 		least, most := float64(p.min), float64(p.max)
-		return &huma.Schema{Type: "integer", Minimum: &least, Maximum: &most, Default: p.def}
+		return &huma.Schema{Type: "integer", Format: "int64", Minimum: &least, Maximum: &most, Default: p.def}
 	case boolean:
 		return &huma.Schema{Type: "boolean", Default: false}
 	case choice:
@@ -169,6 +169,9 @@ func (s *schemas) response(rt *route, o outcome) *huma.Response {
 	case o.body != nil:
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(o.body, true, "")}}
 	}
+	for _, media := range o.also {
+		r.Content[media] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+	}
 	if rt.above(o.status) != "" {
 		r.Headers = map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: "string"}}}
 	}
@@ -178,6 +181,9 @@ func (s *schemas) response(rt *route, o outcome) *huma.Response {
 // problems returns all that may go wrong: what the route says, and what the steps before its handler may say.
 func (rt *route) problems() []drive.Kind {
 	all := append([]drive.Kind{drive.Internal, drive.Unavailable, drive.Stopping, drive.BadRequest}, rt.fails...)
+	if rt.method != http.MethodGet && rt.method != http.MethodHead {
+		all = append(all, drive.DiskFull) // no transaction can be committed then
+	}
 	if rt.need != open {
 		all = append(all, drive.Unauthenticated, drive.Forbidden, drive.Rate)
 		if rt.method != http.MethodGet {
@@ -270,12 +276,22 @@ func (s *schemas) finish() {
 			if p == nil {
 				continue
 			}
-			if f.Type.Kind() == reflect.Pointer && options == "" && p.Ref == "" {
-				p.Nullable = true
+			if f.Type.Kind() == reflect.Pointer && options == "" {
+				p = orNull(p)
+				schema.Properties[member] = p
 			}
 			if p.Description == "" {
 				p.Description = meanings[member]
 			}
 		}
 	}
+}
+
+// orNull describes what may be null, too. A reference cannot say it of itself.
+func orNull(p *huma.Schema) *huma.Schema {
+	if p.Ref == "" {
+		p.Nullable = true
+		return p
+	}
+	return &huma.Schema{AnyOf: []*huma.Schema{p, {Type: "null"}}, Description: p.Description}
 }

@@ -45,7 +45,7 @@ func (c *call) getSharedZip() (reply, error) {
 		return reply{}, err
 	}
 	defer release()
-	d, err := c.Exports.Direct(c.ctx(), v.Who(), wish)
+	d, err := c.Exports.Direct(c.ctx(), v.Who(), c.reader(), wish)
 	if err != nil {
 		return reply{}, err
 	}

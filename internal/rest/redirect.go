@@ -47,7 +47,7 @@ func (c *call) storeCanAnswer(d files.Download, tag string) bool {
 		}
 	}
 	if c.r.Header.Get("Range") == "" {
-		return true
+		return c.r.Header.Get("If-Range") == "" // else the range that was asked for is not to be had, and the store may not know
 	}
 	ask := c.r.WithContext(c.ctx())
 	ask.Method = http.MethodHead

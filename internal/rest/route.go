@@ -75,6 +75,7 @@ type outcome struct {
 	status int
 	body   reflect.Type // of the JSON; nil: none
 	bytes  bool         // the body is a file's content
+	also   []string     // media types of the same as text
 	when   string
 }
 

@@ -136,14 +136,13 @@ func (c *call) admitted(b upload.Begin, declared digest.Set) upload.Once[upload.
 
 func (a *API) admit(by collect.Sender, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
 	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
-		if err := a.Collects.Admit(ctx, tx, by, b.Size); err != nil {
-			return upload.View{}, err
-		}
-		v, err := effect(ctx, tx)
-		if err != nil || v.Found {
-			return v, err
-		}
-		return v, a.Collects.Took(ctx, tx, by, collect.File{Upload: v.ID, Name: b.Name, Size: b.Size, Digests: declared})
+		var v upload.View
+		f := collect.File{Name: b.Name, Size: b.Size, Digests: declared}
+		err := a.Collects.LetIn(ctx, tx, by, f, func() (_ collect.Begun, err error) {
+			v, err = effect(ctx, tx)
+			return collect.Begun{Upload: v.ID, Found: v.Found}, err
+		})
+		return v, err
 	}
 }
 

@@ -107,7 +107,7 @@ func (c *call) logout() (reply, error) {
 		return c.endSession(account.KindLogin)
 	}
 	err := c.Sessions.Delete(c.ctx(), c.who, account.KindLogin, c.who.Session)
-	if _, none := c.r.Cookie(cookieName); err == nil && none == nil {
+	if err == nil && sentCookie(c.r) != "" {
 		c.setCookie("")
 	}
 	return empty(err)

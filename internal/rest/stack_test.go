@@ -26,6 +26,7 @@ import (
 	"smartdrive/internal/stream/outbox"
 	"smartdrive/internal/timer"
 	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/vault"
 )
 
 // stack is the API on real parts, behind the server's middleware, under a virtual clock.
@@ -57,8 +58,9 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 		t.Fatal(err)
 	}
 	s.letters = outbox.New(s.DB, outbox.Options{Source: "smartdrive/test", Now: now})
+	secret := vault.New(vault.Options{DB: s.DB, Keys: []vault.Key{vault.NewKey()}, Now: now})
 	s.files = files.New(files.Options{
-		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now,
+		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now,
 	})
 	o := rest.Options{
 		DB: s.DB, Uploads: s.Sessions, Files: s.files, Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts),
@@ -66,10 +68,10 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 		Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Keys: keys}, admin.Options{}),
 		DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Now: now,
 	}
-	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Secret: s.files.Secret, Now: now})
-	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Secret: s.files.Secret, Now: now})
+	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Secret: secret.Links, Now: now})
+	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Secret: secret.Links, Now: now})
 	s.exports = export.New(export.Options{
-		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Epochs: users, Secret: s.files.Secret, MinFree: -1, Log: slog.New(slog.DiscardHandler),
+		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Epochs: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
 		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(now()), nil },
 	})
 	o.Exports = s.exports
@@ -126,7 +128,9 @@ func (s *stack) do(t testing.TB, in request) response {
 	}
 	w := httptest.NewRecorder()
 	s.server.ServeHTTP(w, r)
-	return response{w.Result(), w.Body.Bytes()}
+	got := response{w.Result(), w.Body.Bytes()}
+	conforms(t, in, got)
+	return got
 }
 
 func (in request) isValue() bool {

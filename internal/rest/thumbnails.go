@@ -100,7 +100,7 @@ func (c *call) sendThumbnail(who drive.Who, n files.NodeView) (reply, error) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return reply{}, nil
 	}
-	t, err := c.Thumbs.Make(c.ctx(), thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
+	t, err := c.Thumbs.Make(c.ctx(), who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
 		return c.Files.Open(ctx, who, n.ID, n.Version)
 	}}, pixels)
 	if err != nil {

@@ -21,7 +21,7 @@ func (a *API) uploadRoutes() []route {
 			method: "POST", path: uploadsPath, need: write, senders: true, act: takes((*call).beginUpload), once: true, created: uploadsPath,
 			does: "Begin an upload, find the open one that matches, or link content that is there already.",
 			out: []outcome{
-				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending"),
+				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 to 64 MiB, once a day"),
 				gives[uploadView](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
 			},
 			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
@@ -204,7 +204,7 @@ type amendBody struct {
 	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; added to what was claimed before"`
 	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
 	Name     nameField     `json:"name,omitempty"`
-	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: of the version that is there now"`
 }
 
 func (c *call) patchUpload(in *amendBody) (reply, error) {

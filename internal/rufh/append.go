@@ -76,7 +76,7 @@ func (c *call) agree(pos upload.Position, complete bool) (drive.ByteSize, error)
 		return 0, inconsistent(nil, pos.Size)
 	case pos.Size != blob.UnknownSize:
 		if sent := c.bodySize(); sent != blob.UnknownSize && pos.Offset+sent > pos.Size {
-			return 0, inconsistent(nil, pos.Size)
+			return 0, c.exceeded(c.id, pos.Size)
 		}
 		return pos.Size, nil
 	}
@@ -96,8 +96,7 @@ func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) e
 	got, err := c.Uploads.Append(c.r.Context(), c.who, id, a, c.body(a.Offset == 0 && completes(c.r)))
 	switch {
 	case drive.IsKind(err, drive.TooLarge) && size != blob.UnknownSize && a.Size == blob.UnknownSize:
-		// More came than there is: what has come is not what was meant, and nothing may be added to it (§4.4).
-		return inconsistent(c.giveUp(id, err), size)
+		return c.exceeded(id, size)
 	case err != nil:
 		return err
 	}
@@ -113,11 +112,13 @@ func completes(r *http.Request) bool {
 	return complete
 }
 
-func (c *call) giveUp(id drive.UploadID, reason error) error {
+// exceeded gives an upload up for which more comes than there is: what has come is not what was meant, and nothing may be added to it
+// (§4.4).
+func (c *call) exceeded(id drive.UploadID, size drive.ByteSize) error {
 	if err := c.Uploads.Cancel(c.r.Context(), c.who, id); err != nil {
 		return err
 	}
-	return reason
+	return inconsistent(nil, size)
 }
 
 // appended answers a request that has brought bytes, but not the last ones.

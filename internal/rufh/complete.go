@@ -11,10 +11,7 @@ import (
 // complete makes a file of an upload and answers as if all of it had come with the first request. Upload-Complete says that the answer
 // is about the file, whatever its status.
 func (c *call) complete(id drive.UploadID) error {
-	h := c.w.Header()
-	h.Del("Location")
-	h.Del(limitField)
-	h.Set(completeField, formatBoolean(true))
+	c.aboutTheFile()
 	for {
 		view, created, err := c.Uploads.Complete(c.r.Context(), c.who, id, upload.Complete{})
 		switch {
@@ -22,17 +19,32 @@ func (c *call) complete(id drive.UploadID) error {
 			return err
 		case view.State == upload.Sealing.Public(): // a PUT waits as long as it takes
 			continue
-		case view.Node == nil: // deleted since
-			c.w.WriteHeader(http.StatusNoContent)
-			return nil
 		}
-		c.setDigest()
-		isNew := created && view.Node.Rev == 1 // not one more version of a file that was there
-		return c.AnswerPut(c.w, c.r, *view.Node, isNew)
+		return c.completed(view, created)
 	}
 }
 
-// head is HEAD (§4.3). Sealing is complete: nothing can be added, and the file comes by itself.
+// aboutTheFile says that the answer is not about the upload.
+func (c *call) aboutTheFile() {
+	h := c.w.Header()
+	h.Del("Location")
+	h.Del(limitField)
+	h.Set(completeField, formatBoolean(true))
+}
+
+// completed answers for an upload that is done; created: by this request.
+func (c *call) completed(view upload.View, created bool) error {
+	c.aboutTheFile()
+	if view.Node == nil { // deleted since
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	c.setDigest()
+	isNew := created && view.Node.Rev == 1 // not one more version of a file that was there
+	return c.AnswerPut(c.w, c.r, *view.Node, isNew)
+}
+
+// head is HEAD, and GET, which has nothing to add (§4.3). Sealing is complete: nothing can be added, and the file comes by itself.
 func (c *call) head() error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {

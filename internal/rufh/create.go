@@ -33,7 +33,7 @@ func (c *call) create() error {
 		return err
 	}
 	if view.State == upload.Done.Public() { // the content was there: nothing needs to come
-		return c.complete(view.ID)
+		return c.completed(view, true)
 	}
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, view.ID)
 	if err != nil {

@@ -44,6 +44,9 @@ func (c *call) fail(err error) {
 		as.Args = drive.Args{"expected-offset": e.Args["offset"], "provided-offset": e.Args["sent"]}
 		c.w.Header().Set(offsetField, fmt.Sprintf("%d", e.Args["offset"]))
 	}
+	if h := c.w.Header(); drive.IsKind(err, drive.OffsetMismatch, drive.BadRequest) && h.Get(completeField) == "" {
+		h.Set(completeField, formatBoolean(false)) // the upload is not complete by it (§4.4)
+	}
 	if drive.IsKind(err, drive.TooLarge) && c.w.Header().Get(limitField) == "" {
 		c.w.Header().Set(limitField, limit(drive.MaxFileSize))
 	}

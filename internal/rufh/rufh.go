@@ -60,7 +60,7 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("POST "+filesPrefix+"{path...}", h)
 	mux.HandleFunc("OPTIONS "+filesPrefix+"{path...}", h.options)
 	mux.HandleFunc("OPTIONS "+prefix+"{id}", h.options)
-	mux.Handle("HEAD "+prefix+"{id}", h.handler((*call).head))
+	mux.Handle("GET "+prefix+"{id}", h.handler((*call).head)) // HEAD, too
 	mux.Handle("PATCH "+prefix+"{id}", h.handler((*call).patch))
 	mux.Handle("DELETE "+prefix+"{id}", h.handler((*call).delete))
 }
@@ -128,7 +128,7 @@ func (h *Head) options(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(limitField, limit(drive.MaxFileSize))
 	allow := "OPTIONS, POST, PUT"
 	if r.PathValue("id") != "" {
-		allow = "OPTIONS, HEAD, PATCH, DELETE"
+		allow = "OPTIONS, GET, HEAD, PATCH, DELETE"
 	}
 	w.Header().Set("Allow", allow)
 	w.WriteHeader(http.StatusNoContent)

@@ -13,7 +13,7 @@ import (
 )
 
 // Pace is the slowest body that is taken: Rate on average over each Window of waiting for it. The server's own slowness does
-// not count. The zero value is 4 KiB/s over 60 s.
+// not count. The same counts for whoever reads an answer. The zero value is 4 KiB/s over 60 s.
 type Pace struct {
 	Rate   drive.ByteSize // a second
 	Window time.Duration

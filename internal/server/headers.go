@@ -9,6 +9,12 @@ func securityHeaders(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer") // the address of a signed link is a secret
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		if r.URL.Scheme == "https" { // clientOf has put it there
+			h.Set("Strict-Transport-Security", "max-age="+hstsSeconds)
+		}
 		next.ServeHTTP(w, r)
 	})
 }
+
+// hstsSeconds is for how long browsers come by TLS alone once they have (RFC 6797): a year. Of hosts below this one it says nothing.
+const hstsSeconds = "31536000"

@@ -93,11 +93,16 @@ func (s *Server) httpServer(requests context.Context) *http.Server {
 }
 
 func (s *Server) serve(hs *http.Server) error {
-	l := s.listener
+	l := s.paced(s.listener)
 	if s.opt.TLSCert != "" {
 		l = tls.NewListener(l, hs.TLSConfig)
 	}
 	return hs.Serve(l)
+}
+
+// paced gives on the connections of l, which end when their peer does not read.
+func (s *Server) paced(l net.Listener) net.Listener {
+	return pacedListener{Listener: l, pace: s.opt.Pace, cut: func() { s.metrics.cut(1) }}
 }
 
 // stop ends the serving. Handlers that ignore both their context and a closed connection are waited for all the same: what

@@ -35,7 +35,7 @@ type Options struct {
 	// OnReady is called once, when requests are being answered, with the URL to reach the server at, without a final slash.
 	OnReady func(url string)
 
-	Pace          Pace          // the slowest body that is taken
+	Pace          Pace          // the slowest body that is taken, and the slowest reader that is sent to
 	Linger        Linger        // how much of a rejected body is taken in
 	HeaderTimeout time.Duration // for the header of a request; 10 s
 	IdleTimeout   time.Duration // for a connection between requests; 2 min, more than common proxies keep theirs
@@ -66,6 +66,7 @@ type metrics struct {
 	received func(n float64, values ...string)
 	sent     func(n float64, values ...string)
 	panics   func(n float64, values ...string)
+	cut      func(n float64, values ...string)
 }
 
 // New does no I/O. It panics when Routes already has a pattern of this package.
@@ -110,11 +111,13 @@ func newMetrics(m *telemetry.Metrics) metrics {
 		received: m.Counter("http_received_bytes_total", "Bytes of request bodies, as handlers read them."),
 		sent:     m.Counter("http_sent_bytes_total", "Bytes of response bodies."),
 		panics:   m.Counter("http_panics_total", "Handlers that panicked."),
+		cut:      m.Counter("http_readers_cut_total", "Connections broken off because the client did not read."),
 	}
 }
 
 // chain wraps the routes in everything that the package comment lists; the last line is the outermost.
 func (s *Server) chain(h http.Handler) http.Handler {
+	h = plainRanges(h)
 	h = checkPath(s.opt.SubPath, s.opt.Slashed, h)
 	h = cors(s.opt.CORSOrigins, h)
 	h = s.refuseWhenStopping(h)

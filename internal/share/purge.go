@@ -13,7 +13,7 @@ const purgeBatch = 500 // rows a transaction, well within its 50 ms
 // Purge drops what no longer means anything: shares of nodes that were deleted for good, downloads whose access is over, attempts of
 // past windows. It works in short transactions and may stop anywhere.
 func (s *Shares) Purge(ctx context.Context) error {
-	now := s.now()
+	now := drive.TimeOf(s.opt.Kept())
 	for _, b := range []sqldb.Batch{
 		{Table: "shares", Key: "id", Where: "NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = shares.node_id)"},
 		{Table: "share_downloads", Key: "visit_id", Where: "begun_at < ?", Args: []any{now.Add(-2 * AccessLife)}},

@@ -57,6 +57,7 @@ type Options struct {
 	// Secret returns the installation's secret for links; what shares sign is signed with a key made of it.
 	Secret func(ctx context.Context) ([]byte, error)
 	Now    func() time.Time // default: time.Now
+	Kept   func() time.Time // that says for how long something was kept, see package retention; default: Now
 }
 
 // Shares makes, shows and ends shares, and lets visitors in. It is safe for concurrent use.
@@ -66,6 +67,9 @@ type Shares struct{ opt Options }
 func New(opt Options) *Shares {
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.Kept == nil {
+		opt.Kept = opt.Now
 	}
 	return &Shares{opt}
 }

@@ -32,6 +32,9 @@ type Options struct {
 	Twice bool
 	// Unchecked opens connections that check no foreign keys and follow none: for internal/migrate, which brings rows in any order.
 	Unchecked bool
+	// Look opens a database to be looked at: nothing is made, its schema stays what it is, and Write refuses. A file that is not there is
+	// fs.ErrNotExist.
+	Look bool
 	// Connector opens a data source; tests count calls and inject faults with it. Default: NewConnector.
 	Connector func(dsn string) (driver.Connector, error)
 	// OnFull is called when the disk is full, before Write returns DiskFull: the place to give up the ballast file. It is not
@@ -62,6 +65,7 @@ type engine struct {
 
 // Stats counts what the database was asked to do since Open.
 type Stats struct {
+	Pending atomic.Int64 // Writes that were asked for and have not returned: those that run, and those that wait
 	Writes  atomic.Int64 // transactions asked for through Write that were committed
 	Commits atomic.Int64 // commits of the engine: at most Writes, fewer under load
 	Failed  atomic.Int64 // Writes that returned an error
@@ -148,6 +152,8 @@ func (db *DB) Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) er
 	if r := db.routed(); r != nil {
 		return r.Write(ctx, fn)
 	}
+	db.stats.Pending.Add(1)
+	defer db.stats.Pending.Add(-1)
 	return db.writer.write(ctx, fn)
 }
 

@@ -36,6 +36,7 @@ type job struct {
 	fn    func(context.Context, *Tx) error
 	after []func()
 	err   error
+	began bool // fn was called: what it has concluded, it may have read in rows of the jobs before it
 	done  chan struct{}
 }
 
@@ -100,7 +101,7 @@ func (w *group) enqueue(j *job) error {
 	case w.queue <- j:
 		return nil
 	case <-j.ctx.Done():
-		return drive.Wrap(j.ctx.Err(), drive.Unavailable)
+		return unwritten(drive.Wrap(j.ctx.Err(), drive.Unavailable))
 	}
 }
 
@@ -121,16 +122,17 @@ func (w *group) run() {
 }
 
 // runGroup runs the first job and those that wait behind it in one transaction. If the transaction breaks, all of its jobs
-// fail: none of them was told yet that it succeeded.
+// fail, and none keeps a verdict of its own: the rows that it saw may have gone with the transaction.
 func (w *group) runGroup(first *job) []*job {
 	ctx := context.Background() // one caller's cancellation must not break the others' transaction
 	group := []*job{first}
 	if err := w.begin(ctx); err != nil {
-		first.err = err
+		first.err = unwritten(err)
 		return group
 	}
 	deadline := time.Now().Add(maxGroupTime)
 	var broken error
+	sent := false // COMMIT was: from then on nobody knows what became of a broken transaction
 	for j := first; ; {
 		if broken = w.runJob(ctx, j); broken != nil {
 			break
@@ -141,13 +143,18 @@ func (w *group) runGroup(first *job) []*job {
 		group = append(group, j)
 	}
 	if broken == nil && anySucceeded(group) {
-		broken = w.exec(ctx, "COMMIT")
+		sent, broken = true, w.exec(ctx, "COMMIT")
 		w.stats.Commits.Add(1)
 	} else {
 		broken = errors.Join(broken, w.rollback(ctx))
 	}
 	if broken != nil {
 		w.breakGroup(ctx, group, broken)
+	}
+	if broken == nil || !sent {
+		for _, j := range group {
+			j.err = unwritten(j.err)
+		}
 	}
 	return group
 }
@@ -186,7 +193,9 @@ func (w *group) next(size int, deadline time.Time) *job {
 	}
 }
 
-// breakGroup makes sure that no transaction stays open and fails every job that had succeeded.
+// breakGroup makes sure that no transaction stays open and fails every job, whatever it had concluded: that a name is taken, that
+// an upload has ended, or what an earlier request was answered may be in rows that another job wrote and that are gone now. Only a
+// job that never began keeps its error.
 func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	if drive.KindOf(cause) == drive.DiskFull {
 		w.full()
@@ -199,7 +208,7 @@ func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
 		kind = drive.DiskFull
 	}
 	for _, j := range group {
-		if j.err == nil || breaksTransaction(j.err) {
+		if j.err == nil || j.began {
 			j.err = drive.Wrap(cause, kind)
 		}
 	}
@@ -226,6 +235,7 @@ func (w *group) runJob(ctx context.Context, j *job) error {
 	}
 	tx := &Tx{conn: w.conn, stmts: w.stmts}
 	jobCtx := context.WithoutCancel(j.ctx)
+	j.began = true
 	if j.err = call(jobCtx, tx, j.fn); j.err == nil {
 		j.after = tx.after
 		return w.exec(ctx, "RELEASE job")

@@ -20,7 +20,7 @@ const (
 	dialTime    = 5 * time.Second
 	readTime    = 20 * time.Second // for the first rows of an answer, as long as a transaction; the audit of a large tree takes seconds
 	writeTime   = 15 * time.Second // to send a statement
-	idleTime    = 30               // seconds that a transaction with changes may stand still; then MariaDB takes them back
+	idleTime    = 30               // seconds that a transaction may stand still; then MariaDB takes it back
 	lockTime    = 5                // seconds that a statement waits for a row; then 1205
 	connLife    = 30 * time.Minute // so that a pool follows a proxy that moves it elsewhere
 	connIdle    = 5 * time.Minute
@@ -54,13 +54,20 @@ func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 	readCfg := cfg.Clone()
 	maps.Copy(readCfg.Params, server.readOnly())
 	if opt.Connections == 0 {
-		opt.Connections = 32
+		opt.Connections = defaultConnections
+	}
+	if opt.Look {
+		reads, err := openPool(readCfg, opt, 1)
+		if err != nil {
+			return nil, fmt.Errorf("open the database %s: %w", place, err)
+		}
+		return &DB{engine: &engine{dialect: MySQL, reads: reads, writer: noWriter{}}}, nil
 	}
 	writes, err := openPool(cfg, opt, opt.Connections)
 	if err != nil {
 		return nil, fmt.Errorf("open the database %s: %w", place, err)
 	}
-	reads, err := openPool(readCfg, opt, max(1, opt.Connections/2))
+	reads, err := openPool(readCfg, opt, readers(opt.Connections))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", place, err), writes.Close())
 	}
@@ -124,7 +131,7 @@ func prepareServer(ctx context.Context, cfg *mysql.Config, opt Options) (server,
 	if err == nil {
 		err = s.check()
 	}
-	if err == nil {
+	if err == nil && !opt.Look {
 		err = migrateLocked(ctx, db, cfg.DBName)
 	}
 	if err == nil && !s.durable {
@@ -179,12 +186,14 @@ func (s server) check() error {
 }
 
 // settings are the session variables that the two servers name differently, or that only one has: a process that is frozen, or was cut
-// off in a way that the server cannot see, does not keep what it has locked.
+// off in a way that the server cannot see, does not keep what it has locked. MariaDB calls a transaction that has locked rows and not
+// changed one yet read only; of the three limits on idle ones it takes the general one only where the other is 0.
 func (s server) settings() map[string]string {
 	if s.maria {
+		idle := strconv.Itoa(idleTime)
 		return map[string]string{
 			"tx_isolation": "'READ-COMMITTED'", "max_recursive_iterations": strconv.Itoa(maxDeepness),
-			"idle_write_transaction_timeout": strconv.Itoa(idleTime),
+			"idle_transaction_timeout": idle, "idle_write_transaction_timeout": idle, "idle_readonly_transaction_timeout": idle,
 		}
 	}
 	return map[string]string{"transaction_isolation": "'READ-COMMITTED'", "cte_max_recursion_depth": strconv.Itoa(maxDeepness)}

@@ -313,31 +313,6 @@ func TestNowIsTheServersClock(t *testing.T) {
 	}
 }
 
-// A process that is frozen inside a transaction must not keep what it has locked for longer than any transaction may take.
-func TestLocksOfAFrozenProcessEnd(t *testing.T) {
-	t.Parallel()
-	sqldbtest.MySQLOnly(t)
-	db := sqldbtest.Open(t)
-	var version string
-	if err := db.QueryRow(t.Context(), "SELECT VERSION()").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(version, "MariaDB") {
-		t.Skip("idle_write_transaction_timeout is of MariaDB alone")
-	}
-	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		var seconds int
-		err := tx.QueryRow(ctx, "SELECT @@idle_write_transaction_timeout").Scan(&seconds)
-		if seconds <= 20 || seconds > 60 {
-			t.Errorf("after %d seconds", seconds)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // What SQLite takes for two keys are two keys: no trailing space, case or accent is ignored.
 func TestKeysAreComparedByteByByte(t *testing.T) {
 	t.Parallel()

@@ -116,8 +116,8 @@ func pause(ctx context.Context, rerun int) bool {
 
 // final is the error of a write that will not be tried again.
 func final(err error) error {
-	if worthRerun(err) {
-		return drive.Wrap(err, drive.Unavailable, "retry_after", 1)
+	if worthRerun(err) { // and so it was undone
+		return unwritten(drive.Wrap(err, drive.Unavailable, "retry_after", 1))
 	}
 	return err
 }
@@ -126,7 +126,7 @@ func final(err error) error {
 func (p *pool) once(ctx context.Context, fn func(context.Context, *Tx) error) (after []func(), err error) {
 	conn, err := p.begin(ctx)
 	if err != nil {
-		return nil, err
+		return nil, unwritten(err)
 	}
 	// A connection of which it is not known that no transaction is open on it must not be used again.
 	clean := false
@@ -144,7 +144,7 @@ func (p *pool) once(ctx context.Context, fn func(context.Context, *Tx) error) (a
 	}
 	if err != nil {
 		clean = p.rollback(conn)
-		return nil, err
+		return nil, unwritten(err)
 	}
 	p.stats.Commits.Add(1)
 	if _, err = conn.ExecContext(txCtx, "COMMIT"); err != nil {

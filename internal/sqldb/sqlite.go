@@ -12,6 +12,9 @@ import (
 
 // openSQLite opens a database file. The caller holds the lock on the data directory.
 func openSQLite(ctx context.Context, opt Options) (*DB, error) {
+	if opt.Look {
+		return lookAtSQLite(opt)
+	}
 	if err := keepPrivate(opt.Path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", opt.Path, err)
 	}

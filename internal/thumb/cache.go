@@ -23,7 +23,7 @@ import (
 //	<dir>/<2 hex>/tmp-<random>              one that is being written; a crash leaves it, and it goes with the oldest
 //
 //	byte  0..3   CRC-32 (IEEE) of what follows, little-endian: nothing is synced, so a file may come out of a loss of power torn
-//	byte  4      'j' JPEG | 'p' PNG | '!' none
+//	byte  4      'j' JPEG | 'p' PNG | '!' none | '~' none, as it took too long: for an hour after the file was written
 //	byte  5..    the picture, or the reason
 //
 // Everything in it may be deleted at any time, the process running or not. Nothing of it is in a backup.
@@ -41,7 +41,9 @@ const (
 	kindJPEG = 'j'
 	kindPNG  = 'p'
 	kindNone = '!'
+	kindSlow = '~'
 
+	forgetSlow = time.Hour           // a machine that was busy is not for ever; an image that was made for it has two tries in it
 	touchAfter = 24 * time.Hour      // the time of a file that is used is exact to this
 	trimAfter  = 24 * time.Hour      // so often all files are looked at
 	keepFor    = 30 * 24 * time.Hour // unused: what was deleted for good shall not be looked at here for ever
@@ -52,7 +54,8 @@ func newCache(opt Options) *cache { return &cache{dir: opt.Dir, max: opt.MaxCach
 
 func (c *cache) path(key string) string { return filepath.Join(c.dir, key[:2], key) }
 
-// find returns what is kept; nil and no error is nothing. NoThumbnail: there is none. A file that is not whole is removed.
+// find returns what is kept; nil and no error is nothing. NoThumbnail: there is none. Unavailable: it took too long a while ago. A
+// file that is not whole is removed.
 func (c *cache) find(key string) (*Thumbnail, error) {
 	if c.dir == "" {
 		return nil, nil
@@ -65,6 +68,9 @@ func (c *cache) find(key string) (*Thumbnail, error) {
 		_ = os.Remove(c.path(key)) // or it is overwritten
 		return nil, nil
 	}
+	if raw[4] == kindSlow {
+		return nil, c.slow(key)
+	}
 	c.touch(key)
 	switch raw[4] {
 	case kindJPEG:
@@ -75,6 +81,19 @@ func (c *cache) find(key string) (*Thumbnail, error) {
 	return nil, refused(string(raw[5:]), nil)
 }
 
+// slow refuses what took too long until it may be tried again.
+func (c *cache) slow(key string) error {
+	info, err := os.Stat(c.path(key))
+	if err != nil {
+		return nil //nolint:nilerr // it is gone, and tried again
+	}
+	age := c.now().Sub(info.ModTime())
+	if age < 0 || age >= forgetSlow {
+		return nil
+	}
+	return drive.Wrap(errTooSlow, drive.Unavailable, "retry_after", int((forgetSlow-age+time.Second-1)/time.Second))
+}
+
 // touch keeps what is used from being the oldest.
 func (c *cache) touch(key string) {
 	info, err := os.Stat(c.path(key))
@@ -83,24 +102,31 @@ func (c *cache) touch(key string) {
 	}
 }
 
-// keep writes what was made, or why nothing was. That it cannot be written, as on a full disk, is no reason to fail: it is made
-// again next time.
-func (c *cache) keep(key string, t Thumbnail, refusal error) {
+// keep writes what was made.
+func (c *cache) keep(key string, t Thumbnail) {
+	kind := byte(kindJPEG)
+	if t.Type == "image/png" {
+		kind = kindPNG
+	}
+	c.put(key, kind, t.Body)
+}
+
+// refuse writes why nothing was made: a refusal, or errTooSlow.
+func (c *cache) refuse(key string, why error) {
+	if e, ok := errors.AsType[*drive.Error](why); ok {
+		reason, _ := e.Args["reason"].(string)
+		c.put(key, kindNone, []byte(reason))
+		return
+	}
+	c.put(key, kindSlow, nil)
+}
+
+// put writes a file. That it cannot be written, as on a full disk, is no reason to fail: it is made again next time.
+func (c *cache) put(key string, kind byte, content []byte) {
 	if c.dir == "" {
 		return
 	}
-	raw := append([]byte{0, 0, 0, 0, kindJPEG}, t.Body...)
-	if t.Type == "image/png" {
-		raw[4] = kindPNG
-	}
-	if refusal != nil {
-		var e *drive.Error
-		if !errors.As(refusal, &e) {
-			return
-		}
-		reason, _ := e.Args["reason"].(string)
-		raw = append([]byte{0, 0, 0, 0, kindNone}, reason...)
-	}
+	raw := append([]byte{0, 0, 0, 0, kind}, content...)
 	binary.LittleEndian.PutUint32(raw, crc32.ChecksumIEEE(raw[4:]))
 	if writeFile(c.path(key), raw, c.now()) == nil {
 		c.grow(drive.ByteSize(len(raw)))

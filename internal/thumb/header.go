@@ -39,7 +39,7 @@ func starts(magic string) func([]byte) bool {
 
 func formats() []format {
 	return []format{
-		{"jpeg", starts("\xff\xd8\xff"), jpeg.DecodeConfig, jpeg.Decode, jpegDetails},
+		{"jpeg", starts("\xff\xd8\xff"), jpeg.DecodeConfig, decodeJPEG, jpegDetails},
 		{"png", starts("\x89PNG\r\n\x1a\n"), png.DecodeConfig, png.Decode, pngDetails},
 		{"gif", starts("GIF8"), gif.DecodeConfig, gif.Decode, gifDetails},
 		{"bmp", starts("BM"), bmp.DecodeConfig, bmp.Decode, plainDetails},
@@ -55,12 +55,12 @@ const headSize = 256 << 10 // bytes
 const maxSide = 1 << 17 // pixels
 
 // inspect says which format a file has and what its header says; what is none of them is refused.
-func inspect(head []byte, whole func() io.Reader) (format, details, error) {
+func inspect(head []byte, whole io.Reader) (format, details, error) {
 	for _, f := range formats() {
 		if !f.begins(head) {
 			continue
 		}
-		c, err := f.config(whole())
+		c, err := f.config(whole)
 		if err != nil {
 			return format{}, details{}, refused("damaged", err)
 		}
@@ -96,15 +96,6 @@ func bytesPerPixel(m color.Model) drive.ByteSize {
 		return 1
 	}
 	return 4
-}
-
-// pngDetails: the passes of an interlaced one are images of their own beside the whole.
-func pngDetails(head []byte, c image.Config) details {
-	d := plainDetails(head, c)
-	if len(head) > 28 && head[28] != 0 { // IHDR: the last of its 13 bytes
-		d.memory *= 2
-	}
-	return d
 }
 
 // gifDetails: the lines of an interlaced one are put in order in a copy.

@@ -3,7 +3,10 @@ package thumb
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"image"
+	"image/jpeg"
+	"io"
 	"iter"
 
 	"smartdrive/internal/drive"
@@ -83,4 +86,39 @@ func (f frame) bytesPerPixel(progressive bool) float64 {
 		samples += 4
 	}
 	return samples
+}
+
+// maxScans is how often the decoder may go over all pixels, which it does for each scan of some 30 bytes. Cameras and programs write at most
+// some 20.
+const maxScans = 100
+
+var errScans = errors.New("too many scans")
+
+func decodeJPEG(r io.Reader) (image.Image, error) { return jpeg.Decode(&scanLimit{in: r}) }
+
+// scanLimit ends reading at one scan too many.
+type scanLimit struct {
+	in    io.Reader
+	scans int
+	last  uint64 // the bytes that were read last
+}
+
+func (l *scanLimit) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p)
+	for _, b := range p[:n] {
+		if l.last = l.last<<8 | uint64(b); beginsScan(l.last) {
+			l.scans++
+		}
+	}
+	if l.scans > maxScans {
+		return 0, errScans
+	}
+	return n, err
+}
+
+// beginsScan looks for a segment SOS: marker, a length of two bytes, and the number of components that the length agrees with. In
+// picture data a zero follows each 0xff, and in a profile nothing looks like this by chance.
+func beginsScan(last uint64) bool {
+	components, length := last&0xff, last>>8&0xffff
+	return last>>24&0xffff == 0xff00|markerSOS && 1 <= components && components <= 4 && length == 6+2*components
 }

@@ -3,6 +3,7 @@ package thumb
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -11,6 +12,8 @@ import (
 	"io"
 
 	"golang.org/x/image/draw"
+
+	"smartdrive/internal/drive"
 )
 
 const (
@@ -22,28 +25,28 @@ const (
 	readAhead = 1 << 20 // bytes
 )
 
-// picture makes the thumbnail of what r reads.
-func (m *Maker) picture(r *reader, size int) (t Thumbnail, err error) {
+// maxHeader is how much may stand before the size of an image: the profiles and the second picture of a camera.
+const maxHeader = 8 << 20 // bytes
+
+// picture makes the thumbnail of the image that in reads, once and from front to back. A decoder may take at most memory.
+func picture(ctx context.Context, in io.Reader, size int, memory drive.ByteSize) (t Thumbnail, err error) {
 	defer func() {
 		if p := recover(); p != nil { // decoders do, now and then, with files made for it
 			t, err = Thumbnail{}, refused("damaged", fmt.Errorf("the decoder panicked: %v", p))
 		}
 	}()
-	whole := func() io.Reader {
-		return &timed{bufio.NewReaderSize(io.NewSectionReader(r, 0, int64(r.file.Size())), readAhead), r}
-	}
-	head := make([]byte, min(headSize, int64(r.file.Size())))
-	if n, err := io.ReadFull(io.NewSectionReader(r, 0, int64(len(head))), head); err != nil {
-		return Thumbnail{}, refused("damaged", fmt.Errorf("%d of %d bytes: %w", n, len(head), err))
-	}
-	f, d, err := inspect(head, whole)
+	buffer := bufio.NewReaderSize(in, readAhead)
+	head, _ := buffer.Peek(headSize) // a shorter file is one
+	head, ahead := bytes.Clone(head), &timed{ctx, buffer}
+	var looked bytes.Buffer
+	f, d, err := inspect(head, io.TeeReader(io.LimitReader(ahead, maxHeader), &looked))
 	if err != nil {
 		return Thumbnail{}, err
 	}
-	if d.memory > m.opt.MaxMemory || d.memory <= 0 {
+	if d.memory > memory || d.memory <= 0 {
 		return Thumbnail{}, refused("too-large", nil)
 	}
-	img, err := f.decode(whole())
+	img, err := f.decode(io.MultiReader(&looked, ahead))
 	if err != nil {
 		return Thumbnail{}, refused("damaged", fmt.Errorf("decode a %s: %w", f.name, err))
 	}
@@ -56,13 +59,12 @@ func (m *Maker) picture(r *reader, size int) (t Thumbnail, err error) {
 // timed ends reading when the time is over also within what was read ahead: a progressive JPEG makes the decoder go over all pixels
 // again for each scan, which may be some 30 bytes long.
 type timed struct {
-	in *bufio.Reader
-	r  *reader
+	ctx context.Context //nolint:containedctx // of one call, as a Reader has none
+	in  io.Reader
 }
 
 func (t *timed) Read(p []byte) (int, error) {
-	if err := t.r.over(); err != nil {
-		t.r.failed = err
+	if err := t.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return t.in.Read(p)

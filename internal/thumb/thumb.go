@@ -1,12 +1,18 @@
 // Package thumb makes small pictures of images: JPEG, PNG, GIF (its first frame), WebP and BMP.
 //
-// Images are what strangers made, and decoding is where a few bytes become many. So everything is decided before the decoder sees
-// the file, from its header alone: which format it is (by its first bytes, never by its name), how many pixels it has, and how much
-// memory the decoder will take for them (header.go). Two images are decoded at a time, each for so long at most, and a decoder
-// that panics has met a damaged file.
+// Images are what strangers made, and decoding is where a few bytes become many. Three fences stand one behind the other:
 //
-// What was made is kept by the content's digest in files that may be deleted at any time (cache.go); that nothing could be made is
-// kept, too. The same thumbnail is made once however many ask for it at a time.
+//   - Before the decoder sees the file, its header says which format it is (by its first bytes, never by its name), how many pixels it
+//     has, and how much memory the decoder will take for them (header.go).
+//   - The decoder runs in a process of its own, to which the system gives so much memory and so much time of the processor, and no
+//     more (child.go). What the header did not tell ends that process, and nobody else's.
+//   - Two images are decoded at a time, of one account all but one, each for so long at most.
+//
+// Where such a process cannot be had, which is where Options.Child is not set or the system does not start it, decoders run in this one:
+// then the first and the third hold, and a decoder that panics has met a damaged file.
+//
+// What was made is kept by the content's digest in files that may be deleted at any time (cache.go). That nothing could be made is
+// kept, too; that it took too long is kept for an hour. The same thumbnail is made once however many ask for it at a time.
 package thumb
 
 import (
@@ -32,11 +38,16 @@ type Options struct {
 	MaxFile drive.ByteSize
 	// MaxMemory is the most that a decoder may take for one image. Default: 192 MiB: a JPEG of 130 million pixels, a PNG of 50.
 	MaxMemory drive.ByteSize
+	// Child is the program and its first arguments that decode an image in a process of their own; it calls Serve with the arguments that
+	// come after them. Empty: this process decodes.
+	Child []string
 	// Workers is how many images are decoded at a time. Default: 2.
 	Workers int
 	// Time is how long one may take. Default: 20 s.
 	Time time.Duration
-	// Wait is how long a request waits for a worker. Default: 20 s.
+	// Processor is how much of a processor's time a child may take, in whole seconds. Default: 10 s.
+	Processor time.Duration
+	// Wait is how long a request waits for its turn and a worker. Default: 20 s.
 	Wait time.Duration
 	// Now is the clock of the cache. Default: time.Now.
 	Now func() time.Time
@@ -57,6 +68,9 @@ func (o Options) withDefaults() Options {
 	if o.Time == 0 {
 		o.Time = 20 * time.Second
 	}
+	if o.Processor == 0 {
+		o.Processor = 10 * time.Second
+	}
 	if o.Wait == 0 {
 		o.Wait = 20 * time.Second
 	}
@@ -70,7 +84,7 @@ func (o Options) withDefaults() Options {
 func Sizes() []int { return []int{256, 512} }
 
 // Format is the version of what this package makes: it goes into the names of files and the tags of answers.
-const Format = "t1"
+const Format = "t2"
 
 // Source is an image.
 type Source struct {
@@ -92,8 +106,8 @@ type Thumbnail struct {
 	Body []byte
 }
 
-// Counters are what a Maker has done.
-type Counters struct{ Made, Kept, Refused atomic.Int64 }
+// Counters are what a Maker has done. Apart is how many images a process of their own was started for.
+type Counters struct{ Made, Kept, Refused, Apart atomic.Int64 }
 
 // Maker makes thumbnails. It is safe for concurrent use.
 type Maker struct {
@@ -103,24 +117,30 @@ type Maker struct {
 	cache   *cache
 	flights singleflight.Group
 	slots   chan struct{}
+	turns   turns
 }
 
 // New returns a Maker. It does no I/O.
 func New(opt Options) *Maker {
 	opt = opt.withDefaults()
-	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers)}
+	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), turns: newTurns(max(1, opt.Workers-1))}
 }
 
-// Make returns the thumbnail of an image in one of Sizes. The error is NoThumbnail {reason: type | too-large | damaged} where there
-// never will be one, Unavailable where the workers are busy or the image took too long, or the one of opening or reading it.
-func (m *Maker) Make(ctx context.Context, src Source, size int) (Thumbnail, error) {
-	key := fmt.Sprintf("%s-%s-%d", src.Sum, Format, size)
+// Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is NoThumbnail {reason: type |
+// too-large | damaged} where there never will be one, Unavailable where the workers are busy or the image takes too long, or the one
+// of opening or reading it.
+func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, size int) (Thumbnail, error) {
+	key := keyOf(src, size)
 	if t, err := m.cache.find(key); t != nil || err != nil {
 		m.Counters.Kept.Add(1)
 		return deref(t), err
 	}
+	if _, err := m.cache.find(keyOf(src, anySize)); err != nil {
+		m.Counters.Kept.Add(1)
+		return Thumbnail{}, err
+	}
 	// The work goes on when the one who asked first goes away: others may wait for it, and it is kept.
-	result := m.flights.DoChan(key, func() (any, error) { return m.produce(context.WithoutCancel(ctx), src, size, key) })
+	result := m.flights.DoChan(key, func() (any, error) { return m.produce(context.WithoutCancel(ctx), account, src, size) })
 	select {
 	case <-ctx.Done():
 		return Thumbnail{}, context.Cause(ctx)
@@ -130,6 +150,11 @@ func (m *Maker) Make(ctx context.Context, src Source, size int) (Thumbnail, erro
 	}
 }
 
+// anySize is the size under which it is kept that nothing can be made: what holds of a file holds of all its thumbnails.
+const anySize = 0
+
+func keyOf(src Source, size int) string { return fmt.Sprintf("%s-%s-%d", src.Sum, Format, size) }
+
 func deref(t *Thumbnail) Thumbnail {
 	if t == nil {
 		return Thumbnail{}
@@ -138,68 +163,118 @@ func deref(t *Thumbnail) Thumbnail {
 }
 
 // produce waits for its turn, makes the thumbnail and keeps the outcome if it will always be this one.
-func (m *Maker) produce(ctx context.Context, src Source, size int, key string) (Thumbnail, error) {
+func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source, size int) (Thumbnail, error) {
 	wait, cancel := context.WithTimeout(ctx, m.opt.Wait)
 	defer cancel()
-	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
-	case <-wait.Done():
-		return Thumbnail{}, drive.Fail(drive.Unavailable)
+	leave, err := m.enter(wait, account)
+	if err != nil {
+		return Thumbnail{}, err
 	}
+	defer leave()
 	ctx, cancelWork := context.WithTimeout(ctx, m.opt.Time)
 	defer cancelWork()
 	t, err := m.read(ctx, src, size)
 	switch {
 	case err == nil:
 		m.Counters.Made.Add(1)
+		m.cache.keep(keyOf(src, size), t)
 	case drive.IsKind(err, drive.NoThumbnail):
 		m.Counters.Refused.Add(1)
+		m.cache.refuse(keyOf(src, anySize), err)
+	case errors.Is(err, errTooSlow):
+		m.cache.refuse(keyOf(src, anySize), err)
+		return Thumbnail{}, drive.Wrap(err, drive.Unavailable)
 	case errors.Is(err, context.DeadlineExceeded):
 		return Thumbnail{}, drive.Wrap(err, drive.Unavailable)
-	default:
-		return Thumbnail{}, err
 	}
-	m.cache.keep(key, t, err)
 	return t, err
 }
 
+// enter waits for a turn of the account, and then for a worker.
+func (m *Maker) enter(ctx context.Context, account drive.AccountID) (leave func(), err error) {
+	end, err := m.turns.take(ctx, account)
+	if err != nil {
+		return nil, drive.Wrap(err, drive.Unavailable)
+	}
+	select {
+	case m.slots <- struct{}{}:
+		return func() { <-m.slots; end() }, nil
+	case <-ctx.Done():
+		end()
+		return nil, drive.Wrap(ctx.Err(), drive.Unavailable)
+	}
+}
+
+// errTooSlow is an image whose decoder has used up its time.
+var errTooSlow = errors.New("the image takes too long to decode")
+
 // read opens the image and makes its thumbnail. What fails while it is being decoded is the file's fault, unless reading did.
 func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, err error) {
+	began := time.Now()
 	f, err := src.Open(ctx)
 	if err != nil {
 		return Thumbnail{}, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	r := &reader{file: f, ctx: ctx, waited: time.Since(began)}
 	if f.Size() > m.opt.MaxFile {
 		return Thumbnail{}, refused("too-large", nil)
 	}
-	r := &reader{over: ctx.Err, file: f}
-	t, err := m.picture(r, size)
-	if err != nil && r.failed != nil {
+	t, err := m.decode(ctx, r, size)
+	switch {
+	case err == nil:
+		return t, nil
+	case r.failed != nil:
 		return Thumbnail{}, fmt.Errorf("read an image: %w", r.failed)
+	case ctx.Err() != nil && r.waited < m.opt.Time/2: // it was not the store that took the time
+		return Thumbnail{}, fmt.Errorf("%w: %v", errTooSlow, err) //nolint:errorlint // what the decoder made of it is no refusal
+	case ctx.Err() != nil:
+		return Thumbnail{}, ctx.Err()
 	}
 	return t, err
+}
+
+// decode makes the thumbnail in a process of its own, or here where there is none.
+func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, error) {
+	if len(m.opt.Child) > 0 {
+		t, err := m.apart(ctx, r, size)
+		if !errors.Is(err, errNoChild) {
+			m.Counters.Apart.Add(1)
+			return t, err
+		}
+	}
+	return picture(ctx, r, size, m.opt.MaxMemory)
 }
 
 func refused(reason string, cause error) error {
 	return drive.Wrap(cause, drive.NoThumbnail, "reason", reason)
 }
 
-// reader reads an image until the time is over, and remembers what failed, which decoders wrap in words of their own.
+// reader reads an image from front to back until the time is over. It remembers what failed, which decoders wrap in words of their own,
+// and how long it waited.
 type reader struct {
-	over   func() error // why reading must end now
 	file   File
-	failed error
+	ctx    context.Context //nolint:containedctx // of one call, as a Reader has none
+	at     int64
+	waited time.Duration
+	failed error // of the file; that the time is over is not among it
 }
 
-func (r *reader) ReadAt(p []byte, off int64) (int, error) {
-	if err := r.over(); err != nil {
-		r.failed = err
+func (r *reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	n, err := r.file.ReadAt(p, off)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if r.at >= int64(r.file.Size()) {
+		return 0, io.EOF
+	}
+	began := time.Now()
+	n, err := r.file.ReadAt(p[:min(int64(len(p)), int64(r.file.Size())-r.at)], r.at)
+	r.waited += time.Since(began)
+	r.at += int64(n)
+	if n > 0 && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) && r.ctx.Err() == nil {
 		r.failed = err
 	}
 	return n, err

@@ -26,6 +26,8 @@ import (
 	"smartdrive/internal/thumb"
 )
 
+var someone = drive.NewID[drive.AccountID]()
+
 // file is a content in memory.
 type file struct{ *bytes.Reader }
 
@@ -44,7 +46,7 @@ func source(content []byte) (thumb.Source, *atomic.Int64) {
 func make1(t *testing.T, content []byte, size int) (thumb.Thumbnail, error) {
 	t.Helper()
 	src, _ := source(content)
-	return thumb.New(thumb.Options{}).Make(t.Context(), src, size)
+	return thumb.New(thumb.Options{}).Make(t.Context(), someone, src, size)
 }
 
 // decode reads a thumbnail and checks that it is what its type says.
@@ -273,7 +275,7 @@ func TestHostileImagesAreRefused(t *testing.T) {
 		}
 	}
 	src, _ := source(asJPEG(t, corner(100, 100)))
-	if _, err := thumb.New(thumb.Options{MaxFile: 100}).Make(t.Context(), src, 256); !drive.IsKind(err, drive.NoThumbnail) {
+	if _, err := thumb.New(thumb.Options{MaxFile: 100}).Make(t.Context(), someone, src, 256); !drive.IsKind(err, drive.NoThumbnail) {
 		t.Errorf("a file beyond the limit: %v", err)
 	}
 }
@@ -283,11 +285,11 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "thumbs")
 	m := thumb.New(thumb.Options{Dir: dir})
 	src, opened := source(asJPEG(t, corner(400, 400)))
-	first, err := m.Make(t.Context(), src, 256)
+	first, err := m.Make(t.Context(), someone, src, 256)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := thumb.New(thumb.Options{Dir: dir}).Make(t.Context(), src, 256) // also after a restart
+	again, err := thumb.New(thumb.Options{Dir: dir}).Make(t.Context(), someone, src, 256) // also after a restart
 	if err != nil || !bytes.Equal(first.Body, again.Body) || again.Type != first.Type || opened.Load() != 1 {
 		t.Errorf("again: %d bytes of %s, opened %d times, %v", len(again.Body), again.Type, opened.Load(), err)
 	}
@@ -299,13 +301,13 @@ func TestWhatWasMadeIsKept(t *testing.T) {
 	if err := os.WriteFile(kept, raw[:len(raw)/2], 0o600); err != nil { // a loss of power
 		t.Fatal(err)
 	}
-	if torn, err := m.Make(t.Context(), src, 256); err != nil || !bytes.Equal(first.Body, torn.Body) || opened.Load() != 2 {
+	if torn, err := m.Make(t.Context(), someone, src, 256); err != nil || !bytes.Equal(first.Body, torn.Body) || opened.Load() != 2 {
 		t.Errorf("after a torn file: %v, opened %d times", err, opened.Load())
 	}
 	bad, refusals := source([]byte("no image"))
 	bad.Sum = "cd34"
 	for range 2 {
-		if _, err := m.Make(t.Context(), bad, 256); !drive.IsKind(err, drive.NoThumbnail) {
+		if _, err := m.Make(t.Context(), someone, bad, 256); !drive.IsKind(err, drive.NoThumbnail) {
 			t.Error(err)
 		}
 	}
@@ -323,7 +325,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	for i := range 100 {
 		src, _ := source(content)
 		src.Sum = string([]byte{'a' + byte(i%16), 'a' + byte(i/16)}) + "00"
-		if _, err := m.Make(t.Context(), src, 256); err != nil {
+		if _, err := m.Make(t.Context(), someone, src, 256); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -348,7 +350,7 @@ func TestWhatNobodyLooksAtGoes(t *testing.T) {
 		t.Helper()
 		src, _ := source(asPNG(t, corner(8, 8)))
 		src.Sum = sum
-		if _, err := m.Make(t.Context(), src, 256); err != nil {
+		if _, err := m.Make(t.Context(), someone, src, 256); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -390,7 +392,7 @@ func TestTheSameIsMadeOnceAtATime(t *testing.T) {
 				ctx = gone
 			}
 			go func() {
-				_, err := m.Make(ctx, src, 256)
+				_, err := m.Make(ctx, someone, src, 256)
 				results <- err
 			}()
 			synctest.Wait()
@@ -422,25 +424,25 @@ func TestNoImageTakesForever(t *testing.T) {
 		}}
 		slowly := make(chan error, 1)
 		go func() {
-			_, err := m.Make(t.Context(), slow, 256)
+			_, err := m.Make(t.Context(), someone, slow, 256)
 			slowly <- err
 		}()
 		synctest.Wait()
 		src, _ := source(content)
 		src.Sum = "cd34"
-		if _, err := m.Make(t.Context(), src, 256); !drive.IsKind(err, drive.Unavailable) {
+		if _, err := m.Make(t.Context(), someone, src, 256); !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("while the worker is busy: %v", err)
 		}
 		if err := <-slowly; !drive.IsKind(err, drive.Unavailable) {
 			t.Errorf("the slow one: %v", err)
 		}
-		if _, err := m.Make(t.Context(), src, 256); err != nil {
+		if _, err := m.Make(t.Context(), someone, src, 256); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
 	})
 }
 
-// late is an image whose third read, the decoder's, takes all the time that there is.
+// late is an image whose first read, which is the only one, takes all the time that there is.
 type late struct {
 	file
 	ctx   context.Context
@@ -448,7 +450,7 @@ type late struct {
 }
 
 func (l late) ReadAt(p []byte, off int64) (int, error) {
-	if l.reads.Add(1) == 3 {
+	if l.reads.Add(1) == 1 {
 		<-l.ctx.Done()
 	}
 	return l.file.ReadAt(p, off)
@@ -463,7 +465,7 @@ func TestWhatWasReadAheadIsNoTime(t *testing.T) {
 		src := thumb.Source{Sum: "ab12", Open: func(ctx context.Context) (thumb.File, error) {
 			return late{file{bytes.NewReader(content)}, ctx, &reads}, nil
 		}}
-		if _, err := thumb.New(thumb.Options{}).Make(t.Context(), src, 256); !drive.IsKind(err, drive.Unavailable) || reads.Load() != 3 {
+		if _, err := thumb.New(thumb.Options{}).Make(t.Context(), someone, src, 256); !drive.IsKind(err, drive.Unavailable) || reads.Load() != 1 {
 			t.Errorf("after %d reads: %v", reads.Load(), err)
 		}
 	})
@@ -481,11 +483,11 @@ func TestAFailedReadIsNotKept(t *testing.T) {
 		}
 		return file{bytes.NewReader(content)}, nil
 	}}
-	if _, err := m.Make(t.Context(), src, 256); !errors.Is(err, broken) || drive.IsKind(err, drive.NoThumbnail) {
+	if _, err := m.Make(t.Context(), someone, src, 256); !errors.Is(err, broken) || drive.IsKind(err, drive.NoThumbnail) {
 		t.Errorf("while the store is away: %v", err)
 	}
 	fail = false
-	if _, err := m.Make(t.Context(), src, 256); err != nil {
+	if _, err := m.Make(t.Context(), someone, src, 256); err != nil {
 		t.Errorf("the store is back: %v", err)
 	}
 }
@@ -508,7 +510,7 @@ func FuzzMake(f *testing.F) {
 	m := thumb.New(thumb.Options{MaxMemory: 4 * drive.MiB})
 	f.Fuzz(func(t *testing.T, content []byte) {
 		src, _ := source(content)
-		th, err := m.Make(t.Context(), src, 256)
+		th, err := m.Make(t.Context(), someone, src, 256)
 		if err != nil {
 			if !drive.IsKind(err, drive.NoThumbnail) {
 				t.Fatal(err)
@@ -526,7 +528,7 @@ func BenchmarkMake(b *testing.B) {
 	src, _ := source(asJPEG(b, corner(6000, 4000)))
 	m := thumb.New(thumb.Options{})
 	for b.Loop() {
-		if _, err := m.Make(b.Context(), src, 512); err != nil {
+		if _, err := m.Make(b.Context(), someone, src, 512); err != nil {
 			b.Fatal(err)
 		}
 	}

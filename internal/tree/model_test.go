@@ -286,13 +286,18 @@ func (m *model) versions() (n int) {
 // check compares the tree, and a replica fed by the feed alone, with the model.
 func (w *walker) check(t *rapid.T) {
 	var seq int64
-	var nodes, versions int
-	if err := w.db.QueryRow(t.Context(), `SELECT seq, node_count, (SELECT COUNT(*) FROM versions v WHERE v.account_id = t.account_id)
-		FROM trees t WHERE account_id = ?`, w.account).Scan(&seq, &nodes, &versions); err != nil {
+	var nodes, versions, old, files int
+	if err := w.db.QueryRow(t.Context(), `SELECT seq, node_count, (SELECT COUNT(*) FROM versions v WHERE v.account_id = t.account_id),
+		COALESCE((SELECT n FROM old_versions o WHERE o.account_id = t.account_id), 0),
+		(SELECT COUNT(*) FROM nodes n WHERE n.account_id = t.account_id AND n.type = 'file')
+		FROM trees t WHERE account_id = ?`, w.account).Scan(&seq, &nodes, &versions, &old, &files); err != nil {
 		t.Fatal(err)
 	}
 	if seq < w.seq || nodes != len(w.m.nodes)-1 || versions != w.m.versions() {
 		t.Fatalf("seq %d after %d; %d nodes, want %d; %d versions, want %d", seq, w.seq, nodes, len(w.m.nodes)-1, versions, w.m.versions())
+	}
+	if old != versions-files {
+		t.Fatalf("N3: %d old versions are counted, there are %d of %d files", old, versions, files)
 	}
 	w.seq = seq
 	want := w.m.paths()

@@ -73,6 +73,9 @@ func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	if p.out.Done, err = p.remove(ctx, n); err != nil {
 		return Purge{}, fmt.Errorf("purge node %v: %w", top, err)
 	}
+	if err := fewerOld(ctx, tx, account, p.old); err != nil {
+		return Purge{}, err
+	}
 	return p.out, t.bury(ctx, tx, account, p.gone)
 }
 
@@ -82,6 +85,7 @@ type purger struct {
 	root   drive.NodeID // zero: nothing is spared
 	budget int          // rows that may still be written
 	gone   []drive.NodeID
+	old    int64 // versions among the rows deleted that were no file's current one
 	out    Purge
 }
 
@@ -145,6 +149,9 @@ func (p *purger) removeVersions(ctx context.Context, file drive.NodeID) (bare bo
 			return false, err
 		}
 	}
+	if p.old += int64(len(all)); bare && len(all) > 0 {
+		p.old-- // the current one, which goes with its node
+	}
 	p.budget -= len(all)
 	p.out.Versions = append(p.out.Versions, all...)
 	return bare, nil
@@ -175,11 +182,17 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	if err != nil {
 		return Purge{}, fmt.Errorf("purge the tree of %v: %w", account, err)
 	}
+	if err := fewerOld(ctx, tx, account, p.old); err != nil {
+		return Purge{}, err
+	}
 	if !gone {
 		_, err = t.change(ctx, tx, account, 0, -p.out.Nodes)
 		return p.out, err
 	}
 	p.out.Done = true
+	if _, err := tx.Exec(ctx, "DELETE FROM old_versions WHERE account_id = ?", account); err != nil {
+		return p.out, wrap(err, "delete the count of versions of", account)
+	}
 	_, err = tx.Exec(ctx, "DELETE FROM trees WHERE account_id = ?", account)
 	return p.out, wrap(err, "delete the tree of", account)
 }

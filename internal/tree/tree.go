@@ -13,12 +13,16 @@ import (
 type Options struct {
 	// MaxNodes is the number of nodes an account may have, trash included. Default: 1,000,000.
 	MaxNodes int64
+	// MaxOldVersions is the number of versions an account may have that are no file's current one. Default: 200,000.
+	MaxOldVersions int64
 	// KeepVersions is how many of a file's last versions are always kept, the current one included. Default: 5.
 	KeepVersions int
 	// KeepVersionsFor is how long a version is kept besides. Default: 30 days.
 	KeepVersionsFor time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
+	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Now.
+	Kept func() time.Time
 	// Arrived is told, in the transaction, of a node that has come to be seen where it is, or has other content: put, moved, renamed,
 	// restored. What lies below a folder that came is not told of. An error undoes the transaction.
 	Arrived func(ctx context.Context, tx *sqldb.Tx, n Node) error
@@ -32,6 +36,9 @@ func New(opt Options) *Tree {
 	if opt.MaxNodes == 0 {
 		opt.MaxNodes = 1_000_000
 	}
+	if opt.MaxOldVersions == 0 {
+		opt.MaxOldVersions = 200_000
+	}
 	if opt.KeepVersions == 0 {
 		opt.KeepVersions = 5
 	}
@@ -41,6 +48,9 @@ func New(opt Options) *Tree {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	if opt.Kept == nil {
+		opt.Kept = opt.Now
+	}
 	if opt.Arrived == nil {
 		opt.Arrived = func(context.Context, *sqldb.Tx, Node) error { return nil }
 	}
@@ -48,6 +58,8 @@ func New(opt Options) *Tree {
 }
 
 func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
+
+func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.Kept()) }
 
 // Create makes the tree of an account and returns its root; a tree that is there already is left as it is.
 func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (drive.NodeID, error) {

@@ -58,7 +58,11 @@ func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([
 	if err := t.opt.Arrived(ctx, tx, *n); err != nil {
 		return nil, err
 	}
-	return t.DropVersions(ctx, tx, n.ID, maxDropped)
+	dropped, err := t.dropVersions(ctx, tx, n.ID, t.kept().Add(-t.opt.KeepVersionsFor), maxDropped)
+	if err != nil {
+		return nil, err
+	}
+	return t.countOld(ctx, tx, *n, dropped)
 }
 
 func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error {
@@ -73,11 +77,20 @@ const maxDropped = 50
 
 // DropVersions deletes up to limit versions of a file, the oldest first, that are neither the current one, nor among the last
 // KeepVersions, nor younger than KeepVersionsFor. It is no change of the node.
-func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, limit int) ([]Version, error) {
+func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
+	old, err := t.dropVersions(ctx, tx, node.ID, t.kept().Add(-t.opt.KeepVersionsFor), limit)
+	if err != nil {
+		return nil, err
+	}
+	return old, fewerOld(ctx, tx, node.Account, int64(len(old)))
+}
+
+// dropVersions is DropVersions of what was made before a moment, without counting it.
+func (t *Tree) dropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, before drive.Time, limit int) ([]Version, error) {
 	rows, err := tx.Query(ctx, selectVersions+`WHERE node_id = ? AND created_at < ?
 		AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
 		AND id <> (SELECT version_id FROM nodes WHERE id = ?) ORDER BY id LIMIT ?`,
-		node, t.now().Add(-t.opt.KeepVersionsFor), node, t.opt.KeepVersions, node, limit)
+		node, before, node, t.opt.KeepVersions, node, limit)
 	old, err := sqldb.Scan(rows, err, scanVersion)
 	if err != nil {
 		return nil, err
@@ -95,5 +108,5 @@ func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID
 func (t *Tree) ListOverfull(ctx context.Context, q sqldb.Querier, after drive.NodeID, limit int) ([]Node, error) {
 	return t.queryNodes(ctx, q, `WHERE n.id IN (SELECT node_id FROM (SELECT node_id FROM versions WHERE node_id > ? GROUP BY node_id
 		HAVING COUNT(*) > ? AND MIN(created_at) < ? ORDER BY node_id LIMIT ?) AS overfull) ORDER BY n.id`,
-		after.String(), t.opt.KeepVersions, t.now().Add(-t.opt.KeepVersionsFor), limit)
+		after.String(), t.opt.KeepVersions, t.kept().Add(-t.opt.KeepVersionsFor), limit)
 }

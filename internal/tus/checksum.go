@@ -1,6 +1,7 @@
 package tus
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -28,7 +29,7 @@ func parseChecksum(s string) (digest.FieldDigest, error) {
 	}
 	value, err := decodeBase64(encoded)
 	if err != nil || len(value) != algo.Size() {
-		return digest.FieldDigest{}, drive.Bad(checksumHeader, drive.Malformed, "expected", name+" base64")
+		return digest.FieldDigest{}, drive.Bad(checksumHeader, drive.Malformed, "expected", fmt.Sprintf("%s, a space, and %d bytes in base64", name, algo.Size()))
 	}
 	return digest.FieldDigest{Algo: algo, Value: value}, nil
 }

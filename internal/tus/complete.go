@@ -7,8 +7,8 @@ import (
 
 // completeIfFull makes a file of an upload that has all its bytes. A partial one waits for its final one.
 func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Position, error) {
-	if pos.Kind == upload.Final && !pos.Waiting && (pos.State == upload.Active || pos.State == upload.Parked) {
-		return c.completeFinal(id) // it could not be made when its bytes were put together
+	if pos.Kind == upload.Final && !pos.Waiting && pos.State.Open() {
+		return c.completeFinal(id) // its bytes are being put together, or the file could not be made when they were
 	}
 	if pos.Kind != upload.Whole || !pos.State.Open() || pos.Offset != pos.Size {
 		return pos, nil

@@ -18,7 +18,7 @@ const bytesType = "application/offset+octet-stream"
 // creation is what a POST asks for.
 type creation struct {
 	begin  upload.Begin
-	sums   digest.Set // declared ones; the begin has none, for what it links has no address
+	sums   digest.Set // declared ones; the begin has none, or it might find an open upload of the same file: each POST makes its own
 	concat concat
 	body   bool // it brings the first bytes
 	verify *digest.Verifier

@@ -103,7 +103,7 @@ func (c *call) delete() error {
 	case pos.State == upload.Reclaiming || pos.State == upload.Gone:
 		return drive.Fail(drive.Gone)
 	case pos.State == upload.Done:
-		return drive.Fail(drive.Forbidden)
+		return drive.Fail(drive.Forbidden, "reason", "finished")
 	}
 	if err := c.Uploads.Cancel(c.r.Context(), c.who, c.id); err != nil {
 		return err

@@ -95,7 +95,7 @@ func (s *Sessions) append(ctx context.Context, who drive.Who, id drive.UploadID,
 	defer end()
 	row, offset, err := s.stand(ctx, who, l)
 	if err != nil {
-		return 0, false, err
+		return 0, false, superseded(ctx, err)
 	}
 	if err := a.check(row, offset); err != nil {
 		return offset, false, err

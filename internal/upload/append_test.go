@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"smartdrive/internal/blob"
+	"smartdrive/internal/depth"
 	"smartdrive/internal/digest"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/upload"
@@ -227,7 +228,7 @@ func TestVerifiedAppendDiesAtEveryCall(t *testing.T) {
 				t.Parallel()
 				s, fate, left := open(t)
 				who, data := s.Account(t, 0), random(3*mib+5)
-				for n, came := 1, true; came && !t.Failed(); n++ {
+				for n, came := 1, true; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
 					v := s.Start(t, who, fmt.Sprintf("/f%d", n), drive.ByteSize(len(data)))
 					add(t, s.Sessions, who, v.ID, 0, data[:1000])
 					fate.Set(uploadtest.Rule{N: n, How: how})

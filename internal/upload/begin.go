@@ -93,17 +93,29 @@ func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View])
 		return View{}, err
 	}
 	view, err := s.commitBegin(ctx, b, row, offer, once)
-	switch {
-	case drive.IsKind(err, drive.Unavailable): // the row may be there: the directory stays, and a timer looks
-		s.doubt(ctx, row, err)
+	if err != nil {
+		s.notBegun(ctx, row, err)
 		return View{}, err
-	case err != nil:
-		s.unstage(ctx, row)
-		return View{}, err
-	case view.Found:
+	}
+	if view.Found {
 		s.unstage(ctx, row)
 	}
 	return view, nil
+}
+
+// notBegun clears up behind a begin that has failed. Where the row may be there all the same the directory stays, and a timer looks.
+// Most who give up while they wait are no such case: nothing was written, and their directory, which nobody is charged for, must go.
+func (s *Sessions) notBegun(ctx context.Context, row Row, err error) {
+	if maybeWritten(err) {
+		s.doubt(ctx, row, err)
+		return
+	}
+	s.unstage(ctx, row)
+}
+
+// maybeWritten reports whether a transaction that has failed may have been committed all the same.
+func maybeWritten(err error) bool {
+	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, sqldb.ErrUnwritten)
 }
 
 // unstageTime is how long somebody whose begin has failed waits until it is cleared up behind them. An auditor does what is left.
@@ -125,6 +137,8 @@ func (s *Sessions) withArrived(ctx context.Context, v View) (View, error) {
 }
 
 func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o offer, once Once[View]) (view View, err error) {
+	l := s.table.enter(row.ID) // the one that everybody gets who finds the row
+	defer s.table.leave(l)
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var err error
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) {
@@ -135,10 +149,8 @@ func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o offer, o
 	if err != nil || view.Found || view.State == Done.Public() {
 		return view, err
 	}
-	l := s.table.enter(row.ID)
-	defer s.table.leave(l)
 	l.touch(s.now())
-	s.adopt(l, view.row, blob.Staged{})
+	s.adoptNew(l, view.row)
 	s.arm(ctx, view.row)
 	return view, nil
 }
@@ -176,7 +188,7 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 		}
 	}
 	if !o.owned.IsZero() {
-		return s.linkTx(ctx, tx, row, o.owned)
+		return s.linkTx(ctx, tx, b, row, o.owned)
 	}
 	if open >= s.opt.MaxOpen {
 		return View{}, drive.Fail(drive.TooManyOpen, "limit", s.opt.MaxOpen, "sent", open+1)
@@ -192,6 +204,14 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 	if err := s.hold(ctx, tx); err != nil {
 		return View{}, err
 	}
+	if err := s.countQuestion(ctx, tx, row.User, o.asks); err != nil {
+		return View{}, err
+	}
+	return s.insert(ctx, tx, b, row)
+}
+
+// insert writes the row of an upload that begins, and what its protocol keeps beside it.
+func (s *Sessions) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (View, error) {
 	if err := insertRow(ctx, tx, row); err != nil {
 		return View{}, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"smartdrive/internal/content"
@@ -12,13 +12,15 @@ import (
 	"smartdrive/internal/drive"
 	"smartdrive/internal/quota"
 	"smartdrive/internal/sqldb"
+	"smartdrive/internal/stream"
 )
 
-// Instant upload: claim, challenge, link (docs/architecture.md tells why a digest alone must not link).
+// Instant upload: claim, challenge, link (docs/architecture.md tells why a digest alone must not link). The answer to a challenge
+// takes every byte of the content, so only somebody who has all of it passes; and a user is asked once a day about one content.
 const (
 	minInstant  = drive.MiB      // nothing below: small files are guessed too easily, and sent quickly
-	wholeProof  = 64 * drive.MiB // up to here the challenge covers the whole file
-	refusalTime = 24 * time.Hour // a user who answered wrongly gets no challenge for that content
+	maxProof    = 64 * drive.MiB // the largest content that is asked for, since the answer takes all of it
+	refusalTime = 24 * time.Hour // how long one question about a content counts for its user, unless it was answered rightly
 	maxProvers  = 2              // proofs read at a time: 64 MiB each at the most
 )
 
@@ -26,13 +28,26 @@ const (
 type challenge struct {
 	digest.Challenge
 	Blobs []drive.BlobID `json:"blobs"` // the content that it may turn out to be
-	Claim string         `json:"claim"` // "algo:hex" of the strongest digest claimed
+}
+
+// covers reports whether the question is open and about these contents.
+func (c *challenge) covers(blobs []content.Blob, now drive.Time) bool {
+	return c != nil && !c.Expired(now) && slices.Equal(c.Blobs, idsOf(blobs))
 }
 
 // offer is the answer to a claim: content to link at once, or a challenge, or neither.
 type offer struct {
 	owned     drive.BlobID
 	challenge *challenge
+	asks      []content.Blob // what a new challenge asks about; nothing when it is the one that the row has
+}
+
+func idsOf(blobs []content.Blob) []drive.BlobID {
+	ids := make([]drive.BlobID, len(blobs))
+	for i, b := range blobs {
+		ids[i] = b.ID
+	}
+	return ids
 }
 
 // offer looks for content that has the digests which the row claims.
@@ -44,7 +59,7 @@ func (s *Sessions) offer(ctx context.Context, q sqldb.Querier, row Row) (offer, 
 	if err != nil {
 		return offer{}, err
 	}
-	var open []drive.BlobID
+	var open []content.Blob
 	for _, b := range found {
 		owned, err := s.Content.OwnedBy(ctx, q, row.Account, b.ID)
 		if err != nil {
@@ -56,14 +71,11 @@ func (s *Sessions) offer(ctx context.Context, q sqldb.Querier, row Row) (offer, 
 			return offer{}, err
 		case owned && strong:
 			return offer{owned: b.ID}, nil
-		case !owned && s.opt.Instant == ScopeUser, !strong && row.Size > wholeProof:
-			// not this user's business; or MD5 alone, which only a proof of every byte can confirm
+		case !owned && s.opt.Instant == ScopeUser, row.Size > maxProof:
+			// not this user's business; or more than the server would read to check an answer
 		default:
-			open = append(open, b.ID)
+			open = append(open, b)
 		}
-	}
-	if len(open) == 0 {
-		return offer{}, nil
 	}
 	return s.ask(ctx, q, row, open)
 }
@@ -73,19 +85,30 @@ func (s *Sessions) strongly(ctx context.Context, q sqldb.Querier, b content.Blob
 	return known.SameContent(claim), err
 }
 
-// ask makes a challenge, unless the user has failed one for this content lately.
-func (s *Sessions) ask(ctx context.Context, q sqldb.Querier, row Row, blobs []drive.BlobID) (offer, error) {
-	claim, now := row.Digests.List()[0].String(), s.now()
-	var refused int
-	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM refusals WHERE user_id = ? AND digest = ? AND until > ?)`, row.User, claim, now).Scan(&refused)
-	if err != nil || refused == 1 {
-		return offer{}, err
+// ask returns the question that is open already, so that a repeated claim asks nothing new, or makes one about the contents that
+// the user has not been asked about today.
+func (s *Sessions) ask(ctx context.Context, q sqldb.Querier, row Row, blobs []content.Blob) (offer, error) {
+	if row.Challenge.covers(blobs, s.now()) {
+		return offer{challenge: row.Challenge}, nil
 	}
-	c, err := digest.NewChallenge(rand.Reader, int64(row.Size), row.Size <= wholeProof, now)
+	var fresh []content.Blob
+	for _, b := range blobs {
+		asked, err := s.wasAsked(ctx, q, row.User, b)
+		if err != nil {
+			return offer{}, err
+		}
+		if !asked {
+			fresh = append(fresh, b)
+		}
+	}
+	if len(fresh) == 0 {
+		return offer{}, nil
+	}
+	c, err := digest.NewChallenge(rand.Reader, int64(row.Size), s.now())
 	if err != nil {
 		return offer{}, err
 	}
-	return offer{challenge: &challenge{Challenge: c, Blobs: blobs, Claim: claim}}, nil
+	return offer{challenge: &challenge{Challenge: c, Blobs: idsOf(fresh)}, asks: fresh}, nil
 }
 
 // Patch changes what an open upload claims or where it shall go. A claim may link it at once (View.State done), or bring a
@@ -142,7 +165,12 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 		}
 		next.Challenge = offer.challenge
 	}
-	if next, err = s.commit(ctx, l, row, next, quota.Move{}); err != nil {
+	count := func(ctx context.Context, tx *sqldb.Tx) error { return s.countQuestion(ctx, tx, row.User, offer.asks) }
+	next, err = s.commitWith(ctx, l, row, next, quota.Move{}, count)
+	switch {
+	case errors.Is(err, errMeanwhile): // a question for another upload of the same content came first
+		return View{}, errLost
+	case err != nil:
 		return View{}, err
 	}
 	s.arm(ctx, next)
@@ -193,7 +221,7 @@ func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.Proo
 
 // match returns the content that the answer proves possession of, or none.
 func (s *Sessions) match(ctx context.Context, row Row, algo digest.ProofAlgo, answer []byte) (drive.BlobID, error) {
-	if row.Challenge == nil || row.Challenge.Expired(s.now()) {
+	if row.Challenge == nil || row.Challenge.Expired(s.now()) || row.Size > maxProof { // of an older release: a question about samples
 		return drive.BlobID{}, nil
 	}
 	select {
@@ -230,41 +258,19 @@ func (s *Sessions) rightAnswer(ctx context.Context, row Row, id drive.BlobID, al
 	return right, errors.Join(err, file.Close())
 }
 
-// refuse uses the challenge up, and gives this user none for this content for a day.
+// refuse uses the challenge up. It was counted when it was asked: this user gets none for this content for a day.
 func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 	if row.Challenge == nil {
 		return s.viewOf(ctx, l, row)
 	}
 	want := row
 	want.Challenge = nil
-	var next Row
-	err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if next, err = change(ctx, tx, row, want); err != nil {
-			return err
-		}
-		return s.refuseTx(ctx, tx, row)
-	})
+	next, err := s.commit(ctx, l, row, want, quota.Move{})
 	if err != nil {
-		s.forget(l)
-		s.doubt(ctx, row, err)
 		return View{}, err
 	}
-	s.setRow(l, next)
 	s.arm(ctx, next)
 	return s.viewOf(ctx, l, next)
-}
-
-// refuseTx notes the refusal, or until when it holds now.
-func (s *Sessions) refuseTx(ctx context.Context, tx *sqldb.Tx, row Row) error {
-	until := s.now().Add(refusalTime)
-	n, err := tx.Exec(ctx, `UPDATE refusals SET until = ? WHERE user_id = ? AND digest = ?`, until, row.User, row.Challenge.Claim)
-	if err == nil && n == 0 { // of two who come here at once either is as good as the other
-		_, err = tx.InsertNew(ctx, `INSERT INTO refusals (user_id, digest, until) VALUES (?, ?, ?)`, row.User, row.Challenge.Claim, until)
-	}
-	if err != nil {
-		return fmt.Errorf("note the refusal of upload %s: %w", row.ID, err)
-	}
-	return nil
 }
 
 // link is active or parked ⇒ done by content that is there already. Quota is checked again in the transaction, and the
@@ -305,6 +311,9 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		if err := s.Content.Ref(ctx, tx, id); err != nil {
 			return err
 		}
+		if err := s.giveBackQuestion(ctx, tx, row.User, id); err != nil {
+			return err
+		}
 		linked := row
 		linked.Digests = digest.Set{} // a linked claim's digests were not verified here: drop them
 		var err error
@@ -314,8 +323,9 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 	return next, s.orLost(ctx, row, err)
 }
 
-// linkTx links content that the account owns already, instead of beginning an upload.
-func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, row Row, id drive.BlobID) (View, error) {
+// linkTx is (none) ⇒ done by content that the account owns already. The row stays for as long as that of any upload that is done:
+// whoever has its id asks for it, completes it once more, or learns how far it has come.
+func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id drive.BlobID) (View, error) {
 	if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
 		return View{}, err
 	}
@@ -329,6 +339,9 @@ func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, row Row, id drive.B
 	if err != nil {
 		return View{}, err
 	}
-	row.State, row.Node, row.Reserved, row.Ended = Done, placed.Node.ID, 0, s.now()
-	return s.view(ctx, tx, row)
+	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, s.now()
+	if err := s.emit(ctx, tx, stream.UploadDone, row); err != nil {
+		return View{}, err
+	}
+	return s.insert(ctx, tx, b, row)
 }

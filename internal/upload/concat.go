@@ -269,6 +269,8 @@ func (s *Sessions) newFinal(ctx context.Context, who drive.Who, b Begin, j *join
 }
 
 func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once Once[View]) (View, error) {
+	l := s.table.enter(j.final.ID)
+	defer s.table.leave(l)
 	var view View
 	err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) { return s.concatTx(ctx, tx, b, j) })
@@ -279,19 +281,18 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 		for _, l := range j.lives {
 			s.forget(l)
 		}
-		if drive.IsKind(err, drive.Unavailable) { // the rows may be there
-			s.doubt(ctx, j.final, err)
-			return View{}, err
-		}
-		s.unstage(ctx, j.final)
+		s.notBegun(ctx, j.final, err)
 		return View{}, err
 	}
 	s.joined(ctx, j)
 	s.arm(ctx, view.row)
-	l := s.table.enter(view.row.ID)
-	defer s.table.leave(l)
-	s.setRow(l, view.row)
-	s.startJoining(l, view.row, j)
+	if err := l.takeTurn(context.WithoutCancel(ctx)); err != nil {
+		return View{}, err
+	}
+	defer l.giveTurn()
+	if s.adoptNew(l, view.row) { // else somebody has found it and moved it on
+		s.startJoining(l, view.row, j)
+	}
 	return view, nil
 }
 

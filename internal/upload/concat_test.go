@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/upload"
 	"smartdrive/internal/upload/uploadtest"
@@ -161,7 +162,7 @@ func TestConcatDiesAtEveryCall(t *testing.T) {
 			t.Run(fmt.Sprint(name, how), func(t *testing.T) {
 				t.Parallel()
 				s, fate, left := open(t)
-				for n, came := 1, true; came && !t.Failed(); n++ {
+				for n, came := 1, true; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
 					p := cut(t, s, [][]int{{1000, 2*mib + 5}, {2*mib + 5, mib}}[(n+i)%2]...)
 					fate.Set(uploadtest.Rule{N: n, How: how})
 					_, _ = join(t, s.Sessions, p)

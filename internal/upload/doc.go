@@ -13,6 +13,8 @@
 //	                                   ▼
 //	                               reclaiming ──► gone: bytes deleted, unfinished -= held
 //
+// Content that the account owns already is linked by begin: its row is done from the beginning.
+//
 // Every arrow is one compare-and-set on (id, state, gen) with gen+1 and one move in the ledger, in one transaction: see
 // change. Arrows may race, repeat, or stop anywhere; one wins and the others find nothing to do. The row's reserved and held
 // are the only amounts ever refunded, written by the transaction that charged them.
@@ -26,7 +28,8 @@
 // Where several instances share the staging, a live is a guess, and nothing is decided by it: see shared.go.
 //
 // Locks: a live's turn serialises changes of state within this process (correctness does not need it, the compare-and-set
-// decides; it saves failed attempts); a live's mu guards its fields and is never held over I/O.
+// decides; it saves failed attempts); a live's mu guards its fields and is never held over I/O. The order of all locks stands in
+// locks.go.
 //
 // Invariants: Q1-Q5, P1-P5, B1-B3, T1-T3 of docs/invariants.md.
 package upload

@@ -43,6 +43,15 @@ func endOf(p blob.Part, partSize drive.ByteSize) drive.ByteSize {
 // extend adds p to the part that f.offset is in, whose whole length is whole; 0: the row says. errRefused: it may be tried again if
 // nothing of p was read.
 func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, error) {
+	part, err := f.write(ctx, p, whole)
+	if drive.IsKind(err, drive.OffsetMismatch) { // now that it writes no part any more it may wait for the turn
+		err = f.s.elsewhere(ctx, f.who, f.l, p, f.offset)
+	}
+	return part, err
+}
+
+// write is extend. OffsetMismatch: f.offset is not where the upload ends.
+func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, error) {
 	s, l := f.s, f.l
 	e := blob.Extend{N: int(f.offset / f.partSize), At: f.offset % f.partSize, Whole: whole}
 	w := &partWriter{cancel: f.stop, done: make(chan struct{})}
@@ -57,7 +66,7 @@ func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (b
 		}
 	}()
 	if have != nil {
-		return blob.Part{}, s.elsewhere(ctx, f.who, l, p, f.offset)
+		return blob.Part{}, drive.Fail(drive.OffsetMismatch)
 	}
 	if e.Gen = row.Gen; whole == 0 {
 		e.Whole = row.partLength(e.N)
@@ -79,7 +88,7 @@ func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (b
 		kept = f.a.Verify != nil
 		return part, nil
 	case drive.IsKind(err, drive.OffsetMismatch):
-		return blob.Part{}, s.elsewhere(ctx, f.who, l, p, f.offset)
+		return blob.Part{}, err
 	}
 	return blob.Part{}, s.notStaged(ctx, l, row, err, p.begun)
 }

@@ -13,16 +13,18 @@ import (
 
 // live is an upload in memory: see the package comment.
 type live struct {
-	id   drive.UploadID
-	turn chan struct{} // holds one token; whoever takes it may change the state
-	last atomic.Int64  // drive.Time of the last bytes that this process saw
-	used drive.Time    // when it was last let go; guarded by table.mu
+	id    drive.UploadID
+	order *lockOrder
+	turn  chan struct{} // holds one token; whoever takes it may change the state
+	last  atomic.Int64  // drive.Time of the last bytes that this process saw
+	used  drive.Time    // when it was last let go; guarded by table.mu
 
 	growing sync.Mutex // held while the reservation grows: one step serves all parts that wait for room
 
 	mu       sync.Mutex
 	users    int // requests that hold this live; guarded by table.mu
 	loaded   bool
+	known    bool // somebody has loaded it, or made a row its own, since this live was made
 	row      Row
 	parts    map[int]blob.Part // of an active upload
 	tails    map[int]blob.Part // beginnings of parts
@@ -54,8 +56,9 @@ type partWriter struct {
 
 // table finds the live of an upload. Active uploads stay in it; others only while a request holds them.
 type table struct {
-	mu  sync.Mutex
-	all map[drive.UploadID]*live
+	mu    sync.Mutex
+	all   map[drive.UploadID]*live
+	order *lockOrder
 
 	// keepFor is how long an active upload stays that nobody asks for, where another instance may park it; zero: until it is
 	// parked here.
@@ -71,7 +74,7 @@ func (t *table) enter(id drive.UploadID) *live {
 	defer t.mu.Unlock()
 	l := t.all[id]
 	if l == nil {
-		l = &live{id: id, turn: make(chan struct{}, 1), writers: map[int]*partWriter{}}
+		l = &live{id: id, order: t.order, turn: make(chan struct{}, 1), writers: map[int]*partWriter{}}
 		l.turn <- struct{}{}
 		t.all[id] = l
 	}
@@ -115,10 +118,12 @@ func (l *live) keep() bool {
 
 // takeTurn waits until nobody else changes the upload's state.
 func (l *live) takeTurn(ctx context.Context) error {
+	l.order.take(l.id, rankTurn)
 	select {
 	case <-l.turn:
 		return nil
 	case <-ctx.Done():
+		l.order.give(l.id, rankTurn)
 		return drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 	}
 }
@@ -143,7 +148,10 @@ func inTurn[T any](ctx context.Context, s *Sessions, id drive.UploadID, act func
 // maxOvertaken bounds how often a request begins anew because another instance has changed its upload meanwhile.
 const maxOvertaken = 4
 
-func (l *live) giveTurn() { l.turn <- struct{}{} }
+func (l *live) giveTurn() {
+	l.order.give(l.id, rankTurn)
+	l.turn <- struct{}{}
+}
 
 // load reads the row, and the journal of an active upload, unless they are in memory. Where other instances may have changed the
 // row it is read in any case. The caller holds the turn.
@@ -191,6 +199,18 @@ func (s *Sessions) read(l *live, row Row, from func() (blob.Staged, error)) erro
 	}
 }
 
+// adoptNew makes a row that was just begun what the live holds, and reports whether that is so now. The row was visible from its
+// commit on: whoever has found it meanwhile may have sent parts, parked it or ended it, and what they made of the live stays. The caller
+// has entered the live before the commit.
+func (s *Sessions) adoptNew(l *live, row Row) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known {
+		s.adoptLocked(l, row, blob.Staged{})
+	}
+	return l.loaded && l.row.Gen == row.Gen && l.row.State == row.State
+}
+
 // adopt makes row and staged what the live holds. No part is on its way.
 func (s *Sessions) adopt(l *live, row Row, staged blob.Staged) {
 	l.mu.Lock()
@@ -230,7 +250,7 @@ func (s *Sessions) adoptLocked(l *live, row Row, staged blob.Staged) {
 
 // setRowLocked takes over a row that was just written or read. What is promised of the disk follows from it.
 func (s *Sessions) setRowLocked(l *live, row Row) {
-	l.row, l.loaded = row, true
+	l.row, l.loaded, l.known = row, true, true
 	if row.State != Active {
 		l.parts, l.tails, l.tail, l.received = nil, nil, nil, 0
 	}
@@ -328,6 +348,7 @@ func (l *live) drain(ctx context.Context, cancel bool) error {
 // beginPart registers a writer of part n, or returns the one that must go first.
 func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *partWriter) {
 	if before = l.writers[n]; before == nil {
+		l.order.take(l.id, rankWriting)
 		l.writers[n] = w
 		w.size = size
 		l.incoming += size
@@ -336,6 +357,7 @@ func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *par
 }
 
 func (l *live) endPart(n int, w *partWriter) {
+	l.order.give(l.id, rankWriting)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.writers, n)

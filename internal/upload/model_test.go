@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"smartdrive/internal/blob"
+	"smartdrive/internal/depth"
 	"smartdrive/internal/digest"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/sqldb/sqldbtest"
@@ -24,21 +25,18 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// Random histories against the real Sessions on a real database and a real directory. SMARTDRIVE_SOAK is how many there are;
-// 2,000 without it. -rapid.seed or -rapid.failfile repeats one.
-const (
-	modelHistories = 2000
-	modelWorkers   = 4
-)
+// Random histories against the real Sessions on a real database and a real directory: 2,000 of them in a deep run, or as many as
+// SMARTDRIVE_SOAK says. -rapid.seed or -rapid.failfile repeats one.
+const modelWorkers = 4
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
 	if !given {
-		histories := modelHistories
+		histories := depth.Pick(120, 200, 2000) // rapid itself takes a fifth of them under -short
 		if sqldbtest.OnMySQL() {
-			histories /= 10 // a history that takes 20 ms on a file takes a second on a server
+			histories = max(histories/10, modelWorkers) // a history that takes 20 ms on a file takes a second on a server
 		}
 		if n, err := strconv.Atoi(os.Getenv("SMARTDRIVE_SOAK")); err == nil && n > 1 {
 			histories = n

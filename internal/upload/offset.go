@@ -18,6 +18,7 @@ type appending struct {
 
 // takeOver ends the Append that runs and keeps others away until end is called.
 func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error) {
+	l.order.take(l.id, rankAppending)
 	mine := &appending{stop: stop, done: make(chan struct{})}
 	for {
 		before := l.tryAppend(mine)
@@ -28,6 +29,7 @@ func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error
 		select {
 		case <-before.done:
 		case <-ctx.Done():
+			l.order.give(l.id, rankAppending)
 			return nil, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
 		}
 	}
@@ -52,6 +54,7 @@ func (l *live) tryAppend(mine *appending) (before *appending) {
 }
 
 func (l *live) endAppend(mine *appending) {
+	l.order.give(l.id, rankAppending)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.appending = nil
@@ -88,12 +91,14 @@ func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID)
 
 // offset is Offset of an upload that was open just now.
 func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
-	offset, err = inTurn(ctx, s, id, func(l *live) (drive.ByteSize, error) {
-		end, err := l.takeOver(ctx, func() {}) // it does not last long
-		if err != nil {
-			return 0, err
-		}
-		defer end()
+	l := s.table.enter(id)
+	defer s.table.leave(l)
+	end, err := l.takeOver(ctx, func() {}) // it does not last long
+	if err != nil {
+		return Row{}, 0, err
+	}
+	defer end()
+	offset, err = inTurn(ctx, s, id, func(l *live) (_ drive.ByteSize, err error) {
 		if row, err = s.loadFor(ctx, who, l); err != nil {
 			return 0, err
 		}

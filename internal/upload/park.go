@@ -38,11 +38,14 @@ func (s *Sessions) abandon(r Row) time.Duration {
 	if r.isWaiting() { // it is abandoned when one of its partial ones is
 		return s.maxAge(r)
 	}
-	if r.Received == 0 && r.Held == 0 {
+	if r.isEmpty() {
 		return min(emptyAbandon, s.opt.Abandon)
 	}
 	return s.opt.Abandon
 }
+
+// isEmpty reports whether a parked upload never had a byte.
+func (r Row) isEmpty() bool { return r.State == Parked && r.Received == 0 && r.Held == 0 }
 
 // maxAge returns how old an upload may become.
 func (s *Sessions) maxAge(r Row) time.Duration {
@@ -266,7 +269,15 @@ func sum(staged blob.Staged) (n drive.ByteSize) {
 // commit writes one arrow with its ledger move, from was to want, and brings the live up to date. When the outcome is not known, or another was
 // first, the live is forgotten and the next request reads the truth.
 func (s *Sessions) commit(ctx context.Context, l *live, was, want Row, move quota.Move) (next Row, err error) {
+	return s.commitWith(ctx, l, was, want, move, func(context.Context, *sqldb.Tx) error { return nil })
+}
+
+// commitWith is commit of a change that writes more than the row, in the same transaction.
+func (s *Sessions) commitWith(ctx context.Context, l *live, was, want Row, move quota.Move, also func(context.Context, *sqldb.Tx) error) (next Row, err error) {
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if err := also(ctx, tx); err != nil {
+			return err
+		}
 		if err := s.Ledger.Apply(ctx, tx, was.Account, move); err != nil {
 			return err
 		}

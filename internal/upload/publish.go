@@ -45,7 +45,7 @@ func (s *Sessions) dropTx(ctx context.Context, tx *sqldb.Tx, row Row, placed tre
 		blobs[i] = v.Blob
 		dropped += v.Size
 	}
-	if err := s.Content.ReleaseAll(ctx, tx, blobs...); err != nil {
+	if err := s.Content.ReleaseAll(ctx, tx, row.Account, blobs...); err != nil {
 		return err
 	}
 	tx.AfterCommit(func() { s.unlinkSoon(ctx) })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smartdrive/internal/blob"
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/timer"
 	"smartdrive/internal/upload"
@@ -228,7 +229,7 @@ func crashAtEveryCall(t *testing.T, a act, s *uploadtest.Site, fate *uploadtest.
 	t.Helper()
 	s.Clock.Advance(2 * time.Hour)
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += depth.Pick(9, 3, 1) {
 			c := stage(t, s, a)
 			fate.Set(uploadtest.Rule{N: n, How: how})
 			err := a.do(t, s.Sessions, c)
@@ -302,7 +303,7 @@ func TestScenarioGTwoInstancesAtEveryCall(t *testing.T) {
 				if b.in != a.in {
 					continue
 				}
-				for n := 1; ; n++ {
+				for n := 1; ; n += depth.Pick(9, 3, 1) {
 					c := stage(t, s, a)
 					twin := s.Twin()
 					var other error

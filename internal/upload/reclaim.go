@@ -66,6 +66,11 @@ func (s *Sessions) expire(ctx context.Context, l *live, row Row) error {
 	if wait := max(due.Sub(now), s.mayReclaimAt().Sub(s.now())); wait > 0 {
 		return timer.Later(wait)
 	}
+	if s.opt.Kept != nil && !row.isEmpty() { // where a clock has jumped, bytes are kept by what has really passed
+		if wait := due.Sub(s.kept()); wait > 0 {
+			return timer.Later(min(wait, reclaimHold))
+		}
+	}
 	if wait, err := s.held(ctx, now); err != nil {
 		return err
 	} else if wait > 0 {

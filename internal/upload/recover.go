@@ -65,7 +65,7 @@ func (s *Sessions) jittered(r Row) []timer.Entry {
 
 // PurgeEnded deletes rows of uploads that ended more than 7 days ago, and refusals that have run out, in batches.
 func (s *Sessions) PurgeEnded(ctx context.Context) error {
-	limit := s.now().Add(-keepEnded)
+	limit := s.kept().Add(-keepEnded)
 	for {
 		var n, m int64
 		err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -74,7 +74,7 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 			}); err != nil {
 				return err
 			}
-			m, err = tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, s.now())
+			m, err = tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, s.kept())
 			return err
 		})
 		if err != nil {

@@ -242,7 +242,7 @@ func erase(t *testing.T, s *uploadtest.Site, who drive.Who, path string) {
 		_, e1 := tx.Exec(ctx, `DELETE FROM versions WHERE node_id = ?`, n.ID)
 		_, e2 := tx.Exec(ctx, `DELETE FROM nodes WHERE id = ?`, n.ID)
 		_, e3 := tx.Exec(ctx, `UPDATE ledgers SET finished = finished - ? WHERE account_id = ?`, n.Size, who.Account)
-		return errors.Join(e1, e2, e3, s.Content.Release(ctx, tx, n.Blob))
+		return errors.Join(e1, e2, e3, s.Content.Release(ctx, tx, who.Account, n.Blob))
 	})
 	if err != nil {
 		t.Error(err)

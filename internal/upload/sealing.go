@@ -144,7 +144,7 @@ func (s *Sessions) verify(ctx context.Context, l *live, row Row, run *sealing) (
 
 // summarize derives what is known of the file from its parts alone: nothing is read.
 func summarize(row Row, parts []blob.Part) content.New {
-	n := content.New{ID: drive.NewID[drive.BlobID](), File: row.ID.String(), Size: row.Size, PartSize: row.PartSize}
+	n := content.New{ID: drive.NewID[drive.BlobID](), File: row.ID.String(), Size: row.Size, PartSize: row.PartSize, Account: row.Account}
 	cvs, sums := make([]digest.CV, len(parts)), make([]content.PartSum, len(parts))
 	for i, p := range parts {
 		cvs[i], sums[i] = p.CV, content.PartSum{CV: p.CV, CRC32: p.CRC32}

@@ -63,7 +63,11 @@ type Options struct {
 	Restored   bool           // a backup was restored and not checked yet: nothing is reclaimed or unlinked
 	SealWait   time.Duration  // how long complete waits before it answers "sealing"; default 10 s
 	Now        func() time.Time
+	Kept       func() time.Time // that says for how long something was kept, see package retention; nil: the clock that rows go by
 	Log        *slog.Logger
+
+	// OutOfOrder is told when locks of uploads are taken in another order than locks.go says: for tests. nil: nobody looks.
+	OutOfOrder func(what string)
 
 	// Of installations with several instances; see shared.go.
 
@@ -135,6 +139,9 @@ type Sessions struct {
 func New(parts Parts, opt Options) *Sessions {
 	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: blob.CapsOf(parts.Staging), table: table{all: map[drive.UploadID]*live{}}}
 	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
+	if s.opt.OutOfOrder != nil {
+		s.table.order = &lockOrder{report: s.opt.OutOfOrder, held: map[uint64][]heldLock{}}
+	}
 	if s.caps.Shared {
 		s.table.keepFor, s.table.now, s.table.evict = unusedIdles*s.opt.Idle, s.now, s.forget
 	}
@@ -154,6 +161,14 @@ func (s *Sessions) Close() error {
 }
 
 func (s *Sessions) now() drive.Time { return drive.TimeOf(s.opt.Now()) }
+
+// kept is the time by which rows have been kept for long enough.
+func (s *Sessions) kept() drive.Time {
+	if s.opt.Kept == nil {
+		return s.now()
+	}
+	return drive.TimeOf(s.opt.Kept())
+}
 
 // LostTimers tells Sessions that the timer queue has forgotten what it held: no timer starts a reclaim for a while.
 func (s *Sessions) LostTimers() {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/upload"
 	"smartdrive/internal/upload/uploadtest"
 )
@@ -54,7 +55,7 @@ func meetAtEveryCall(t *testing.T, a, b act, s, other *uploadtest.Site, fate *up
 			t.Logf("%s at call %d of %s: %v and %v", b.name, n, a.name, beside, err)
 		}
 	}()
-	for ; came && !t.Failed(); n++ {
+	for ; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
 		c := stageBeside(t, s, a, other.Sessions)
 		beside = nil
 		fate.Set(uploadtest.Rule{N: n, How: uploadtest.Meanwhile, Do: func() { beside = b.do(t, other.Sessions, c) }})

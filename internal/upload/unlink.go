@@ -3,6 +3,7 @@ package upload
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/timer"
@@ -10,6 +11,9 @@ import (
 
 // unlinkBatch is how many released files are deleted before their rows are forgotten in one transaction.
 const unlinkBatch = 200
+
+// unlinkPause is how long until released files are looked at again whose time has come by the wall clock only.
+const unlinkPause = 10 * time.Minute
 
 // OnUnlink handles the unlink timer: it deletes the files that were released longer than the grace time ago. A file that is
 // deleted and whose row is not forgotten, because of a crash, is deleted once more without harm.
@@ -39,6 +43,8 @@ func (s *Sessions) OnUnlink(ctx context.Context, _ timer.Fired) error {
 			return nil
 		case next > now:
 			return timer.Later(next.Sub(now))
+		case len(due) == 0: // the clock of Content is behind: see package retention
+			return timer.Later(unlinkPause)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 //	after the last byte, before tryJoin  the park timer, HEAD, Complete or the same list again
 //	after a partial one is gone          the same, and it ends
 //
-// Locks: the turns of partial uploads are taken before that of their final.
+// Locks: those of partial uploads are taken before those of their final; see locks.go.
 
 // ReasonWaiting is the reason of a parked row that is a final upload without all its bytes.
 const ReasonWaiting = "waiting"
@@ -138,12 +138,8 @@ func (s *Sessions) await(ctx context.Context, who drive.Who, b Begin, partials [
 		})
 		return err
 	})
-	switch {
-	case drive.IsKind(err, drive.Unavailable): // the row may be there
-		s.doubt(ctx, row, err)
-		return View{}, err
-	case err != nil:
-		s.unstage(ctx, row)
+	if err != nil {
+		s.notBegun(ctx, row, err)
 		return View{}, err
 	}
 	s.arm(ctx, view.row)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smartdrive/internal/blob"
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/upload"
 	"smartdrive/internal/upload/uploadtest"
@@ -242,7 +243,7 @@ func TestAFinalThatWaitsDiesAtEveryCall(t *testing.T) {
 // atEveryCall runs act with a fault at its first call, its second and so on, until there are no more.
 func atEveryCall(t *testing.T, s *uploadtest.Site, fate *uploadtest.Fate, how uploadtest.How, act func(arm, disarm func())) {
 	t.Helper()
-	for n, came := 1, true; came && !t.Failed(); n++ {
+	for n, came := 1, true; came && !t.Failed(); n += depth.Pick(15, 5, 1) {
 		act(func() { fate.Set(uploadtest.Rule{N: n, How: how}) }, func() {
 			s.Settle()
 			came = fate.Clear()

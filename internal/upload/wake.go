@@ -136,6 +136,8 @@ func (s *Sessions) makeRoom(ctx context.Context, l *live, need drive.ByteSize) e
 // which somebody may hold who waits for the part that grows; change compares the reservation as well, so that no arrow overwrites
 // a growth that it did not see.
 func (s *Sessions) grow(ctx context.Context, l *live, need drive.ByteSize) error {
+	l.order.take(l.id, rankGrowing)
+	defer l.order.give(l.id, rankGrowing)
 	l.growing.Lock()
 	defer l.growing.Unlock()
 	l.mu.Lock()

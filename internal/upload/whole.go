@@ -154,7 +154,7 @@ func (s *Sessions) putSmall(ctx context.Context, who drive.Who, b Begin, row Row
 	n := summarize(row, []blob.Part{part})
 	n.File, n.Aliases = file, hash.Sums()
 	placed, err := s.publishSmall(context.WithoutCancel(ctx), b, row, n, quick)
-	if err != nil && !drive.IsKind(err, drive.Unavailable) { // after Unavailable the row may be there: the auditor decides
+	if err != nil && !maybeWritten(err) { // else the row may be there: the auditor decides
 		err = errors.Join(err, s.Store.Remove(context.WithoutCancel(ctx), file))
 	}
 	return placed.Node, placed.Created, err

@@ -8,6 +8,7 @@ func (c *checker) ledgers() error {
 	for invariant, query := range map[string]string{
 		"Q1": `SELECT account_id, SUM(size) FROM (SELECT account_id, size FROM versions UNION ALL SELECT account_id, charged FROM export_pins) held GROUP BY account_id`,
 		"Q2": `SELECT account_id, SUM(reserved) FROM uploads WHERE state IN ('active', 'sealing') GROUP BY account_id`,
+		"Q6": `SELECT f.account_id, SUM(f.size) FROM owed_files f JOIN released r ON r.file = f.file GROUP BY f.account_id`,
 		"Q3": `SELECT account_id, SUM(held) FROM uploads WHERE state IN ('parked', 'reclaiming') GROUP BY account_id`,
 	} {
 		var err error
@@ -18,12 +19,12 @@ func (c *checker) ledgers() error {
 	err := c.db.each(func(scan func(...any) error) error {
 		var account string
 		var total sql.NullInt64
-		var finished, unfinished, reserved int64
-		if err := scan(&account, &total, &finished, &unfinished, &reserved); err != nil {
+		var finished, unfinished, reserved, owed int64
+		if err := scan(&account, &total, &finished, &unfinished, &reserved, &owed); err != nil {
 			return err
 		}
 		c.accounts++
-		for invariant, has := range map[string]int64{"Q1": finished, "Q2": reserved, "Q3": unfinished} {
+		for invariant, has := range map[string]int64{"Q1": finished, "Q2": reserved, "Q3": unfinished, "Q6": owed} {
 			if want := sums[invariant][account]; has != want {
 				c.found(invariant, "the ledger of account %s says %d, its rows sum up to %d", account, has, want)
 			}
@@ -33,10 +34,12 @@ func (c *checker) ledgers() error {
 			c.found("Q4", "account %s has %d bytes of %d", account, sum, total.Int64)
 		}
 		return nil
-	}, `SELECT account_id, total, finished, unfinished, reserved FROM ledgers`)
+	}, `SELECT account_id, total, finished, unfinished, reserved,
+		COALESCE((SELECT size FROM owed WHERE owed.account_id = ledgers.account_id), 0) FROM ledgers`)
 	if err != nil {
 		return err
 	}
+	delete(sums, "Q6") // what is left are files of accounts that were purged
 	for invariant, left := range sums {
 		for account, n := range left {
 			c.found(invariant, "account %s has %d bytes and no ledger", account, n)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/test/cluster/rig"
 )
 
@@ -39,7 +40,7 @@ type chaos struct {
 // started anew: an instance, the database, Redis, Kafka, the S3 server. Every answer on the way has to be right or retryable; at the
 // end everything that was acknowledged is there, every balance is the sum of its rows, and nothing is left that no row explains.
 func TestChaos(t *testing.T) {
-	kills := number(t, "SMARTDRIVE_CLUSTER_KILLS", 9)
+	kills := number(t, "SMARTDRIVE_CLUSTER_KILLS", depth.Pick(2, 2, 9))
 	if os.Getenv("SMARTDRIVE_SOAK") != "" {
 		kills = number(t, "SMARTDRIVE_CLUSTER_KILLS", 500)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/history"
 	"smartdrive/test/process"
@@ -107,6 +108,7 @@ func (c *crowd) parked(j *judge, uploads int) {
 // All that Redis has is deleted while many uploads come in, and once more when they are quiet. What was acknowledged is there, every
 // timer is armed again: each upload is parked, and given up in its time, not before; no balance is wrong at any moment.
 func TestRedisIsEmptied(t *testing.T) {
+	depth.Deep(t)
 	uploads := number(t, "SMARTDRIVE_CLUSTER_UPLOADS", 1000)
 	until := time.Minute + time.Duration(uploads)*20*time.Millisecond // all come in before the first is given up, unless the machine is slow
 	c := rig.New(t, rig.Options{NoKafka: true})

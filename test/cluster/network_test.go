@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/process"
 )
@@ -28,6 +29,7 @@ var wrongs = []struct {
 // The network before each component fails in each way, during load. Whatever is asked meanwhile is answered within a bounded time,
 // rightly or with "come back later" (reply.unclear judges each answer); after that everything goes on.
 func TestNetworkFaults(t *testing.T) {
+	depth.Deep(t)
 	seed := uint64(number(t, "SMARTDRIVE_CLUSTER_SEED", int(time.Now().UnixNano()%1_000_000)))
 	t.Logf("SMARTDRIVE_CLUSTER_SEED=%d", seed)
 	x := newChaos(t, seed)

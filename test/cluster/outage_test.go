@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"smartdrive/internal/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/process"
 )
@@ -16,6 +17,7 @@ import (
 // The database is away while many timers come due, twice: when uploads are to be parked, and when they are to be given up. No message
 // dies of it, and when it is back each effect comes once: every upload goes one step at a time, and every byte is given back.
 func TestAnOutageKillsNoMessage(t *testing.T) {
+	depth.Deep(t)
 	away := 25 * time.Second
 	if os.Getenv("SMARTDRIVE_SOAK") != "" {
 		away = 10 * time.Minute

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"smartdrive/internal/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/process"
 )
@@ -17,6 +18,7 @@ import (
 // has come back. What Redis acknowledged last is lost each time. Clients notice a pause: nothing that was acknowledged to them is
 // missing, no balance is wrong, no upload is given up early.
 func TestSentinelsReplaceTheMaster(t *testing.T) {
+	depth.Deep(t)
 	c := rig.New(t, rig.Options{NoKafka: true, RedisSentinel: true})
 	a, b := startNode(t, c, "a", ""), startNode(t, c, "b", "")
 	to := &balancer{}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/files"
 	"smartdrive/internal/upload/uploadtest"
@@ -25,10 +26,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			for i := range whos {
 				whos[i] = site.Account(t, 30_000)
 			}
-			steps := 12
-			if testing.Short() {
-				steps = 5
-			}
+			steps := depth.Pick(3, 5, 12)
 			var all sync.WaitGroup
 			for i := range people {
 				p := &person{instance: two[i%2], who: whos[i/2%accounts], rand: rand.New(rand.NewPCG(uint64(i), 7))}

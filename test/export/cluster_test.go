@@ -21,6 +21,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"smartdrive/internal/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/history"
 	"smartdrive/test/process"
@@ -102,6 +103,7 @@ func arrived(t *testing.T, db *sql.DB) (paths []string) {
 // instance, and in the bucket.
 func TestAStoppedWorkerIsFenced(t *testing.T) {
 	t.Parallel()
+	depth.Deep(t)
 	c := rig.New(t, rig.Options{NoKafka: true})
 	lib := newLibrary(t)
 	flags := []string{"--export-hosts", strings.TrimPrefix(lib.URL, "http://"), "--export-addresses", "any"}

@@ -29,7 +29,7 @@ func (b *brought) attach(ctx context.Context, tx *sqldb.Tx) (err error) {
 }
 
 func (b *brought) release(ctx context.Context, tx *sqldb.Tx) error {
-	return content.Content{}.Release(ctx, tx, b.id)
+	return content.Content{}.Release(ctx, tx, drive.AccountID{}, b.id)
 }
 
 const blobRefs, releasedFiles = "SELECT refs FROM blobs", "SELECT COUNT(*) FROM released"

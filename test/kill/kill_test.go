@@ -15,25 +15,26 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/test/process"
 )
 
 func TestMain(m *testing.M) { process.Main(m) }
 
 const (
-	fewKills  = 10   // in "go test ./..."
-	ciKills   = 200  // in CI: enough for everything to happen
+	fewKills  = 30   // a normal run, what lands a change among them
+	deepKills = 200  // enough for everything to happen
 	soakKills = 2000 // with SMARTDRIVE_SOAK=1
 	perCheck  = 20   // kills from one judgement to the next
 )
 
-// TestKillLoop takes SMARTDRIVE_KILLS kills (200 in CI) and, to repeat a run's random choices, its SMARTDRIVE_SEED. The moments at
+// TestKillLoop takes SMARTDRIVE_KILLS kills (30 of them; 200 in a deep run) and, to repeat a run's random choices, its SMARTDRIVE_SEED. The moments at
 // which the server dies are not the same again.
 func TestKillLoop(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM on Windows, and kill -9 is another thing there")
 	}
-	kills := number(t, "SMARTDRIVE_KILLS", fewKills)
+	kills := number(t, "SMARTDRIVE_KILLS", int64(depth.Pick(fewKills, fewKills, deepKills)))
 	if os.Getenv("SMARTDRIVE_SOAK") == "1" {
 		kills = number(t, "SMARTDRIVE_KILLS", soakKills)
 	}
@@ -41,7 +42,7 @@ func TestKillLoop(t *testing.T) {
 	l := newLoop(t, seed)
 	started := time.Now()
 	l.run(int(kills))
-	if kills >= ciKills && !t.Failed() {
+	if kills >= deepKills && !t.Failed() {
 		l.exercised()
 	}
 	t.Logf("seed %d: %d kills in %s (%d before the server was ready); %s", seed, l.kills, time.Since(started).Round(time.Second), l.early, l.counts())

@@ -199,7 +199,7 @@ func (l *loop) more(kills int) bool {
 	if l.kills < kills {
 		return true
 	}
-	if kills < ciKills || l.kills >= 2*kills {
+	if kills < deepKills || l.kills >= 2*kills {
 		return false
 	}
 	l.turns.Lock()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/migrate"
 	"smartdrive/internal/servicetest"
 	"smartdrive/internal/sqldb/sqldbtest"
@@ -18,6 +19,7 @@ import (
 // A server is killed on each way back, while it leaves the old side, when it has, while that is dropped, and while it forgets the move.
 func TestKilledOnEachWayBackAndInTheLastPhase(t *testing.T) {
 	t.Parallel()
+	depth.Deep(t)
 	needSignals(t)
 	rounds := 1
 	if os.Getenv("SMARTDRIVE_SOAK") != "" {
@@ -34,6 +36,10 @@ func TestKilledOnEachWayBackAndInTheLastPhase(t *testing.T) {
 		s.command(start...)
 		s.climb(people, 1, nil)
 		for phase := migrate.WriteNew; phase >= migrate.Fill; phase-- {
+			if phase == migrate.WriteNew { // the old side becomes the truth again
+				s.verify()
+				s.waitForGate()
+			}
 			s.strike("rollback")
 			s.start()
 			s.goBack(phase - 1)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/migrate"
 	"smartdrive/internal/servicetest"
 	"smartdrive/internal/sqldb/sqldbtest"
@@ -28,6 +29,7 @@ import (
 // rows are brought, and the one that is asked for the switch is killed in the middle of it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
+	depth.Deep(t)
 	from, _ := sqldbtest.Empty(t)
 	to, _ := sqldbtest.Empty(t)
 	name := "m" + servicetest.Unique()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"smartdrive/internal/depth"
 	"smartdrive/internal/servicetest"
 	"smartdrive/internal/sqldb/sqldbtest"
 )
@@ -14,6 +15,7 @@ import (
 // moves of one kind, one after the other, and ends where the independent checker can judge it: in directories.
 func TestOneKindAtATime(t *testing.T) {
 	t.Parallel()
+	depth.Deep(t)
 	needSignals(t)
 	db, _ := sqldbtest.Empty(t)
 	name := "m" + servicetest.Unique()

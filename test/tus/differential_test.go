@@ -79,7 +79,16 @@ type pair struct {
 	ours, theirs string // addresses
 	size, offset int    // size: -1 deferred
 	deleted      bool   // of a finished one, which is there in one place
+	gone         bool   // in both places
 	spoilt       bool   // the servers no longer hold the same: nothing more is asked of it
+}
+
+// long is what the reference answers to bytes beyond the end.
+func (p *pair) long() int {
+	if p.gone || p.deleted {
+		return http.StatusNotFound
+	}
+	return http.StatusRequestEntityTooLarge
 }
 
 // act is one request that both get.
@@ -133,7 +142,7 @@ func TestSameAsTusServer(t *testing.T) {
 			b, err = d.try(t.Context(), did.method, theirURL, did.h, bytes.NewReader(did.body))
 		}
 		if err != nil && did.what == "long" { // it closes the connection in the middle, and its answer is lost then
-			b = answer{status: http.StatusRequestEntityTooLarge, header: a.header}
+			b = answer{status: did.up.long(), header: a.header}
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -193,6 +202,8 @@ func follow(pairs []*pair, did act, a, b answer) []*pair {
 	case did.method == http.MethodPatch && a.status == 204 && b.status == 204:
 		_, _ = fmt.Sscan(a.header.Get("Upload-Offset"), &did.up.offset)
 		_, _ = fmt.Sscan(did.h["Upload-Length"], &did.up.size)
+	case did.method == http.MethodDelete && a.status == 204 && b.status == 204:
+		did.up.gone = true
 	case did.method == http.MethodDelete && a.status != b.status:
 		did.up.deleted = true
 	case did.what == "long":

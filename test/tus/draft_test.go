@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -106,7 +107,6 @@ func TestDraftInSeveralRequests(t *testing.T) {
 		{"two lengths", partial(mib, "?1", "Upload-Length", "7"), []byte("x"), 400, "#inconsistent-upload-length"},
 		{"right", partial(mib, "?0", "Content-Digest", digest, "Upload-Length", fmt.Sprint(len(content))), content[mib : 9*mib], 204, ""},
 		{"another length", partial(9*mib, "?0", "Upload-Length", "7"), nil, 400, "#inconsistent-upload-length"},
-		{"too much", partial(9*mib, "?0"), content[:2*mib], 400, "#inconsistent-upload-length"},
 		{"too little", partial(9*mib, "?1"), content[:7], 400, "#inconsistent-upload-length"},
 	} {
 		a := d.ask(http.MethodPatch, at, c.h, bytes.NewReader(c.body))
@@ -121,12 +121,17 @@ func TestDraftInSeveralRequests(t *testing.T) {
 		if a.status != c.status || !strings.HasSuffix(problem.Type, c.is) {
 			t.Fatalf("%s: %s", c.what, a)
 		}
+		if slices.Contains([]int{400, 409}, a.status) && a.header.Get("Upload-Complete") != "?0" {
+			t.Errorf("%s: it does not say that it is not complete: %v", c.what, a.header)
+		}
 		if a.status == 409 && (problem.Expected != mib || problem.Provided != 5 || a.header.Get("Upload-Offset") != fmt.Sprint(mib)) {
 			t.Errorf("%s: %s %v", c.what, a, a.header)
 		}
 	}
-	if h := d.ask(http.MethodHead, at, draft(), nil); h.header.Get("Upload-Offset") != fmt.Sprint(9*mib) || h.header.Get("Upload-Complete") != "?0" {
-		t.Errorf("HEAD: %v", h.header)
+	for _, method := range []string{http.MethodHead, http.MethodGet} {
+		if h := d.ask(method, at, draft(), nil); h.status != 204 || h.header.Get("Upload-Offset") != fmt.Sprint(9*mib) || h.header.Get("Upload-Complete") != "?0" {
+			t.Errorf("%s: %s %v", method, h, h.header)
+		}
 	}
 	end := d.ask(http.MethodPatch, at, partial(9*mib, "?1"), bytes.NewReader(content[9*mib:]))
 	if end.status != 201 || end.header.Get("Upload-Complete") != "?1" || !strings.Contains(end.body, `"path":"/b.bin"`) {
@@ -137,6 +142,15 @@ func TestDraftInSeveralRequests(t *testing.T) {
 		if a := d.ask(http.MethodPatch, at, partial(len(content), "?1"), strings.NewReader(body)); a.status != 400 || !strings.Contains(a.body, is) {
 			t.Errorf("after the end: %s", a)
 		}
+	}
+
+	// More than there is: the upload is over.
+	long := d.ask(http.MethodPut, "/api/v1/files/long.bin", draft("Upload-Complete", "?0", "Upload-Length", "10"), strings.NewReader("12345")).header.Get("Location")
+	if a := d.ask(http.MethodPatch, long, partial(5, "?0"), strings.NewReader("678901")); a.status != 400 || a.header.Get("Upload-Complete") != "?0" || !strings.Contains(a.body, "#inconsistent-upload-length") {
+		t.Errorf("too much: %s %v", a, a.header)
+	}
+	if a := d.ask(http.MethodPatch, long, partial(5, "?1"), strings.NewReader("67890")); a.status != 410 {
+		t.Errorf("after too much: %s", a)
 	}
 
 	// A stream whose length is known at its end; cancelled; empty.

@@ -58,7 +58,7 @@ func (o *Options) setDefaults() {
 		o.Lease = 15 * time.Second
 	}
 	if o.Transport == nil {
-		o.Transport = newTransport()
+		o.Transport = newTransport(stallTime)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

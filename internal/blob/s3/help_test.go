@@ -42,7 +42,7 @@ func leaseEnd(t *testing.T, s *Staging, ref blob.Ref, n int) time.Time {
 }
 
 // sharedTransport serves all tests that do nothing to it.
-var sharedTransport = newTransport()
+var sharedTransport = newTransport(stallTime)
 
 func newRef(size drive.ByteSize) blob.Ref {
 	ref := blobtest.NewRef(size)

@@ -52,7 +52,7 @@ func redisAt(t testing.TB) redis.UniversalClient {
 func at(t testing.TB, o Options) *Bucket {
 	t.Helper()
 	if o.Transport == nil {
-		transport := newTransport()
+		transport := newTransport(stallTime)
 		t.Cleanup(transport.CloseIdleConnections)
 		o.Transport = transport
 	}

@@ -20,16 +20,20 @@ const (
 )
 
 // transport sends each request where it is waited for long enough, and no longer.
-type transport struct{ quick, patient *http.Transport }
-
-func newTransport() *transport {
-	return &transport{quick: transportThatWaits(answerTime), patient: transportThatWaits(assemblyTime)}
+type transport struct {
+	quick, patient *http.Transport
+	stall          time.Duration
 }
 
-func transportThatWaits(header time.Duration) *http.Transport {
+func newTransport(stall time.Duration) *transport {
+	return &transport{quick: transportThatWaits(answerTime, stall), patient: transportThatWaits(assemblyTime, stall), stall: stall}
+}
+
+func transportThatWaits(header, stall time.Duration) *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           dialTaken(dialer.DialContext, stall),
 		MaxIdleConns:          1024,
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       time.Minute,
@@ -44,10 +48,11 @@ func transportThatWaits(header time.Duration) *http.Transport {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	send := t.quick.RoundTrip
 	if isAssembly(r) {
-		return t.patient.RoundTrip(r)
+		send = t.patient.RoundTrip
 	}
-	return t.quick.RoundTrip(r)
+	return awaitBody(r, t.stall, send)
 }
 
 // isAssembly reports whether the store has much to do before it can answer: it completes a multipart upload or aborts it, copies, lists

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"smartdrive/internal/drive"
 )
@@ -16,8 +17,14 @@ type ServeOptions struct {
 	Options
 	// Modified is the time of Last-Modified: when it was sealed. Zero: no such header.
 	Modified drive.Time
-	// Refuse answers a request whose conditions or ranges cannot be met: Precondition or Range {size}. nil: in plain text.
+	// Refuse answers a request whose conditions or ranges cannot be met: Precondition or Range {size}; or that there is no memory for:
+	// Unavailable. nil: in plain text.
 	Refuse func(error)
+	// Budget is where the memory of an answer with content comes from, in the name of Client. nil: it is not bounded.
+	Budget *Budget
+	Client string
+	// Grant is memory that the caller has taken already, and gives back. nil: Serve takes it.
+	Grant *Grant
 }
 
 // Serve answers a GET or HEAD with the archive or the ranges of it that were asked for (RFC 9110 §13, §14), as http.ServeContent does:
@@ -36,6 +43,13 @@ func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o Se
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &content{size: a.size, cancel: cancel}
+	m := &memory{archive: a, content: c, o: &o, grant: o.Grant}
+	defer m.close()
+	m.ask = func(least, want drive.ByteSize) (*Grant, error) { return o.Budget.Take(ctx, o.Client, least, want) }
+	m.end = func() {
+		cancel()
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now()) // there is none under httptest.ResponseRecorder
+	}
 	c.open = func(from, to int64, o Options) io.ReadCloser {
 		return a.Open(ctx, src, drive.ByteSize(from), drive.ByteSize(to), o)
 	}
@@ -45,7 +59,51 @@ func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o Se
 			panic(http.ErrAbortHandler)
 		}
 	}()
-	http.ServeContent(&writer{ResponseWriter: w, content: c, refuse: o.Refuse}, r, "", o.Modified.Std(), c)
+	out := &writer{ResponseWriter: w, content: c, refuse: o.Refuse}
+	if r.Method != http.MethodHead {
+		out.memory = m
+	}
+	http.ServeContent(out, r, "", o.Modified.Std(), c)
+}
+
+// memory is the grant of an answer. It is taken when it is known that there is something to send, and how much.
+type memory struct {
+	archive *Archive
+	content *content
+	o       *ServeOptions
+	ask     func(least, want drive.ByteSize) (*Grant, error)
+	end     func() // breaks the answer off
+	grant   *Grant
+}
+
+// take bounds what the content reads ahead.
+func (m *memory) take() (err error) {
+	if m.grant == nil {
+		need := m.content.demand(m.archive)
+		if m.grant, err = m.ask(min(need, minWindow), need); err != nil {
+			return err
+		}
+		m.content.bound(m.grant.Bytes)
+	}
+	m.grant.onEviction(m.end)
+	return nil
+}
+
+// close gives back what take took; of what the caller took it only lets go.
+func (m *memory) close() {
+	switch m.grant {
+	case nil:
+	case m.o.Grant:
+		m.grant.onEviction(nil)
+	default:
+		m.grant.Close()
+	}
+}
+
+func (m *memory) sent(n int) {
+	if m != nil && m.grant != nil {
+		m.grant.sent.Add(int64(n))
+	}
 }
 
 // maxRanges is how many ranges of one request are looked at: for one of a byte up to Options.Recheck may have to be read.
@@ -57,6 +115,7 @@ type content struct {
 	open   func(from, to int64, o Options) io.ReadCloser
 	cancel context.CancelFunc
 	size   int64
+	empty  bool // the answer is another one: there is nothing to read
 	o      Options
 
 	mu  sync.Mutex
@@ -90,6 +149,9 @@ func (c *content) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
+	if c.empty {
+		return 0, io.EOF
+	}
 	if c.rd == nil {
 		c.rd = c.startLocked()
 	}
@@ -118,6 +180,13 @@ func (c *content) endLocked() {
 	}
 }
 
+// nothing makes all reads end at once.
+func (c *content) nothing() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.empty = true
+}
+
 // Close ends all reading, and returns what broke it off.
 func (c *content) Close() error {
 	c.cancel()
@@ -127,6 +196,24 @@ func (c *content) Close() error {
 	err := c.err
 	c.err = errClosed
 	return err
+}
+
+// demand is how much memory is good for what is to be read.
+func (c *content) demand(a *Archive) drive.ByteSize {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.end == 0 {
+		return minWindow // several ranges, one after the other
+	}
+	o := c.o.withDefaults()
+	return drive.ByteSize(a.demand(c.off, c.end, &o))
+}
+
+// bound says how much memory there is.
+func (c *content) bound(bytes drive.ByteSize) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.o.Window = max(bytes, minWindow)
 }
 
 // until says where the answer ends, which the headers tell.
@@ -146,6 +233,7 @@ func (c *content) until(status int, h http.Header) {
 type writer struct {
 	http.ResponseWriter
 	content *content
+	memory  *memory // nil: nothing is sent
 	refuse  func(error)
 	refused bool
 }
@@ -164,8 +252,34 @@ func (w *writer) WriteHeader(status int) {
 		w.refuse(err)
 	default:
 		w.content.until(status, w.Header())
+		if err := w.remember(status); err != nil {
+			w.busy(err)
+			return
+		}
 		w.ResponseWriter.WriteHeader(status)
 	}
+}
+
+// remember takes the memory of an answer that has content.
+func (w *writer) remember(status int) error {
+	if w.memory == nil || status != http.StatusOK && status != http.StatusPartialContent {
+		return nil
+	}
+	return w.memory.take()
+}
+
+// busy says that there is no memory, in place of what the answer's header says so far.
+func (w *writer) busy(err error) {
+	for _, name := range []string{"Content-Length", "Content-Range", "Content-Disposition", "ETag", "Last-Modified", "Accept-Ranges"} {
+		w.Header().Del(name)
+	}
+	w.refused = true
+	w.content.nothing()
+	if w.refuse != nil {
+		w.refuse(err)
+		return
+	}
+	w.ResponseWriter.WriteHeader(http.StatusServiceUnavailable)
 }
 
 // Write drops the plain text of what was refused.
@@ -173,7 +287,9 @@ func (w *writer) Write(p []byte) (int, error) {
 	if w.refused {
 		return len(p), nil
 	}
-	return w.ResponseWriter.Write(p)
+	n, err := w.ResponseWriter.Write(p)
+	w.memory.sent(n)
+	return n, err
 }
 
 // copyBufferSize in bytes: what one write to the connection takes. Headers and small entries share it.

@@ -79,6 +79,9 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 	if opt.Path == "" {
 		opt.Path = filepath.Join(t.TempDir(), "smartdrive.db")
 	}
+	if err := prepare(opt.Path); err != nil {
+		t.Fatalf("put a database at %s: %v", opt.Path, err)
+	}
 	return opt, func() {}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"smartdrive/internal/drive"
+	"smartdrive/internal/servicetest"
 	"smartdrive/internal/stream"
 	"smartdrive/internal/stream/kafka"
 	"smartdrive/internal/stream/streamtest"
@@ -259,7 +260,10 @@ func (r *rig) raw(t *testing.T) *kgo.Client {
 // The broker's clock counts: a producer whose clock is wrong can neither shorten a delay nor get before others.
 func TestALevelCountsFromWhenTheBrokerHasIt(t *testing.T) {
 	t.Parallel()
-	r := real(t, realLevels) // the broker in memory keeps the producer's time
+	if !servicetest.RealKafka() {
+		servicetest.Missing(t, servicetest.Kafka, "the broker in memory keeps the producer's time")
+	}
+	r := real(t, realLevels)
 	var mu sync.Mutex
 	var order []string
 	var l ledger

@@ -17,6 +17,7 @@ import (
 func (s *Site) Twin() *upload.Sessions {
 	up := s.opt.Upload
 	up.Now, up.Log = s.Clock.Now, s.log
+	up.OutOfOrder = func(what string) { panic("locks: " + what) }
 	return upload.New(s.parts, up)
 }
 
@@ -45,7 +46,7 @@ func (s *Site) query(t T, query string, args ...any) [][]string {
 	return all
 }
 
-// CheckLedger fails the test unless the account's ledger is the sums that Q1-Q3 say.
+// CheckLedger fails the test unless the account's ledger is the sums that Q1-Q3 and Q6 say.
 func (s *Site) CheckLedger(t T, who drive.Who) {
 	t.Helper()
 	const sums = `
@@ -59,6 +60,12 @@ func (s *Site) CheckLedger(t T, who drive.Who) {
 		if r[2*i] != r[2*i+1] {
 			t.Errorf("%s is %s, and the sum is %s", name, r[2*i], r[2*i+1])
 		}
+	}
+	const owed = `
+		SELECT COALESCE((SELECT size FROM owed WHERE account_id = ?), 0), COALESCE((SELECT SUM(f.size) FROM owed_files f
+			JOIN released r ON r.file = f.file WHERE f.account_id = ?), 0)`
+	if r := s.query(t, owed, who.Account, who.Account)[0]; r[0] != r[1] {
+		t.Errorf("Q6 owed is %s, and the sum is %s", r[0], r[1])
 	}
 	const wrong = `
 		SELECT id, state, reserved, held, COALESCE(node_id, 'no node'), ended_at FROM uploads WHERE account_id = ? AND (

@@ -142,6 +142,9 @@ func (s *Site) start(t T) {
 	if up.Now == nil { // else the clock of this instance goes wrong
 		up.Now = s.Clock.Now
 	}
+	if up.OutOfOrder == nil {
+		up.OutOfOrder = func(what string) { t.Errorf("locks: %s", what) }
+	}
 	parts := upload.Parts{
 		DB: db, Staging: s.staging, Store: s.store, Tree: s.Tree, Timers: queueTimers{s.Queue},
 		Events: outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: s.Clock.Now, Log: log}),

@@ -16,7 +16,7 @@ const messages = {
   },
   fault: {
     empty: "A name is needed.", slash: "A name cannot contain “/”.", dots: "This name is reserved.", long: "The name is too long.",
-    size: "Write a size such as 500 MB or 2 GB.", passwords: "The two passwords differ.", short: "At least 8 characters.",
+    size: "Write a size such as 500 MB or 2 GB.", passwords: "The two passwords differ.", short: "At least 10 characters.",
   },
   files: {
     name: "Name", size: "Size", changed: "Modified", select: "Select", selectOne: "Select {name}", actions: "Actions", actionsOf: "Actions for {name}",

@@ -18,7 +18,7 @@ const messages: Messages = {
   },
   fault: {
     empty: "请输入名称。", slash: "名称不能包含“/”。", dots: "这个名称不可用。", long: "名称太长。",
-    size: "请输入大小，例如 500 MB 或 2 GB。", passwords: "两次输入的密码不同。", short: "至少 8 个字符。",
+    size: "请输入大小，例如 500 MB 或 2 GB。", passwords: "两次输入的密码不同。", short: "至少 10 个字符。",
   },
   files: {
     name: "名称", size: "大小", changed: "修改时间", select: "选择", selectOne: "选择 {name}", actions: "操作", actionsOf: "{name} 的操作",

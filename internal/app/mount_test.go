@@ -1,0 +1,126 @@
+package app
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/config"
+	"smartdrive/internal/drive"
+	"smartdrive/internal/migrate"
+	"smartdrive/internal/rest"
+	"smartdrive/internal/sqldb/sqldbtest"
+)
+
+// The disk with the blobs is not mounted when the server is started for the second time ever: it refuses, makes nothing below the mount
+// point, and serves again when the disk is there.
+func TestTheSecondStartWithoutItsDiskIsRefused(t *testing.T) {
+	t.Parallel()
+	disk := filepath.Join(t.TempDir(), "disk")
+	cfg := testConfig(t, "--blobs", disk)
+	opens(t, cfg)
+	away := disk + ".away"
+	rename(t, disk, away)
+	if err := os.Mkdir(disk, 0o700); err != nil { // the mount point
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), cfg, silent)
+	if _, mixUp := errors.AsType[*MixUpError](err); !mixUp || !strings.Contains(err.Error(), "not mounted") {
+		t.Errorf("a start without the disk: %v", err)
+	}
+	if err := os.Remove(disk); err != nil {
+		t.Errorf("something was made there: %v", err)
+	}
+	rename(t, away, disk)
+	opens(t, cfg)
+}
+
+// A first start that died before its mark has served nobody. The next one begins where it ended; from then on the mark must be there.
+func TestAFirstStartMayDieBeforeItsMark(t *testing.T) {
+	t.Parallel()
+	db, dir := sqldbtest.Open(t), t.TempDir()
+	inTheWay := filepath.Join(dir, "installation.new", "x")
+	if err := os.MkdirAll(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := identify(t.Context(), db, directory(dir)); err == nil {
+		t.Fatal("the mark was written through a directory")
+	}
+	if err := os.RemoveAll(filepath.Dir(inTheWay)); err != nil {
+		t.Fatal(err)
+	}
+	in, err := identify(t.Context(), db, directory(dir))
+	if err != nil || !in.Marked {
+		t.Fatalf("%+v, %v", in, err)
+	}
+	if _, err := identify(t.Context(), db, directory(t.TempDir())); err == nil {
+		t.Error("it takes a directory without its mark")
+	}
+}
+
+// The disk that contents move to is not mounted at a start: it is waited for, nothing is made in its stead, and the move goes on with it.
+func TestTheNewPlaceOfContentsIsNotMounted(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	cfg := testConfig(t, "--start-wait", "0")
+	n := start1(t, cfg)
+	fresh := filepath.Join(t.TempDir(), "disk")
+	n.move(t, rest.MigrationStart{ToBlobs: fresh})
+	n.stop()
+
+	away := fresh + ".away"
+	rename(t, fresh, away)
+	n = start1(t, cfg)
+	token := n.login(t)
+	upload2(t, []*node{n}, token, "/meanwhile", []byte("written meanwhile"))
+	if code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/advance", []byte("{}")); code != http.StatusConflict {
+		t.Errorf("it goes forward without the new place: %d %s", code, answer)
+	}
+	if _, err := os.Stat(fresh); err == nil {
+		t.Error("the new place was made again")
+		if err := os.RemoveAll(fresh); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(t, away, fresh)
+	n.step(t, token, "/verify", "{}")
+	if s := n.step(t, token, "/advance", "{}"); s.Phase != migrate.Second {
+		t.Errorf("it is in phase %d", s.Phase)
+	}
+	n.holds(t, token, "/meanwhile", []byte("written meanwhile"))
+}
+
+// A directory that a migration goes to is absolute: the server's working directory is not the caller's, nor that of its next start.
+func TestAMigrationTakesNoRelativeDirectory(t *testing.T) {
+	t.Parallel()
+	a, _, _ := opened(t)
+	for field, in := range map[string]rest.MigrationStart{"to_blobs": {ToBlobs: "reldir"}, "to_db": {ToDB: "reldir"}} {
+		_, err := mover{a}.Start(t.Context(), drive.Who{}, in)
+		if !drive.IsKind(err, drive.BadRequest) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := os.Stat("reldir"); err == nil {
+		t.Error("a directory was made")
+	}
+}
+
+func opens(t *testing.T, cfg config.Config) {
+	t.Helper()
+	a, err := Open(t.Context(), cfg, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"smartdrive/internal/vault"
+)
+
+// openVault opens the secret of links with the key that the configuration names, or else with the one that lies beside an embedded
+// database; the first start makes that one. Several instances that were given no key keep the secret in plain, as there is no place that all of
+// them see and no copy of the database has; one that was embedded before opens it with the key of that time.
+func (a *App) openVault(ctx context.Context) error {
+	keys, err := a.secretKeys()
+	if err != nil {
+		return err
+	}
+	plain := a.cfg.SecretKey == "" && !a.ownsDatabase()
+	if plain {
+		a.log.Warn("the secret of links is in the database in plain: whoever copies it can sign links; give all instances one --secret-key")
+	}
+	a.vault = vault.New(vault.Options{DB: a.db, Keys: keys, Plain: plain})
+	_, err = a.vault.Links(ctx)
+	if errors.Is(err, vault.ErrOtherKey) && a.cfg.SecretKey == "" && a.ownsDatabase() {
+		a.log.Warn("the key of the secret of links is lost, as after a restore: a new one is made, and links that were signed are void")
+		return a.vault.Rotate(ctx)
+	}
+	if errors.Is(err, vault.ErrOtherKey) {
+		err = fmt.Errorf("%w; give --secret-key, with that key behind the newest one (one that was made for an embedded database is the file secret.key in its directory); if it is lost, delete the row link-secret of the table meta: signed links are void then", err)
+	}
+	return err
+}
+
+func (a *App) secretKeys() ([]vault.Key, error) {
+	if text := string(a.cfg.SecretKey); text != "" {
+		keys, err := vault.ParseKeys(text)
+		if err != nil {
+			return nil, fmt.Errorf("read --secret-key: %w", err)
+		}
+		return keys, nil
+	}
+	path := filepath.Join(a.cfg.Data, keyFile)
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		keys, err := vault.ParseKeys(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		return keys, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("read the key of secrets: %w", err)
+	case !a.ownsDatabase():
+		return nil, nil
+	}
+	key := vault.NewKey()
+	if err := appear(path, key.Text()+"\n"); err != nil {
+		return nil, fmt.Errorf("write the key of secrets: %w", err)
+	}
+	return []vault.Key{key}, nil
+}
+
+// appear makes a file that is there as a whole or not at all, also after a loss of power.
+func appear(path, text string) error {
+	part := path + ".part"
+	if err := writeDurably(part, text); err != nil {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// RotateRequest and RotateAnswer are what RouteRotate takes and gives.
+type (
+	RotateRequest struct{}
+	RotateAnswer  struct{}
+)
+
+// rotateSecrets voids whatever was signed.
+func (a *App) rotateSecrets(ctx context.Context, _ RotateRequest) (RotateAnswer, error) {
+	if err := a.vault.Rotate(ctx); err != nil {
+		return RotateAnswer{}, err
+	}
+	_, err := a.vault.Links(ctx)
+	return RotateAnswer{}, err
+}

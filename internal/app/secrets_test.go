@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/config"
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/vault"
+)
+
+// life opens the installation, hands it to look, and closes it.
+func life(t *testing.T, cfg config.Config, look func(a *App)) error {
+	t.Helper()
+	a, err := Open(t.Context(), cfg, silent)
+	if err != nil {
+		return err
+	}
+	look(a)
+	return a.Close()
+}
+
+func (a *App) linkRow(t *testing.T) (secret, row string) {
+	t.Helper()
+	raw, err := a.vault.Links(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.db.QueryRow(t.Context(), "SELECT value FROM meta WHERE name = 'link-secret'").Scan(&row); err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(raw), row
+}
+
+// An installation of a version before keys opens, its links stay good, and a copy of its database does not tell their secret any more.
+func TestTheSecretOfLinksIsSealedAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, "--min-free", "0")
+	old := strings.Repeat("ab", 32)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(life(t, cfg, func(a *App) {
+		must(a.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = 'link-secret'", old)
+			return err
+		}))
+	}))
+	key := filepath.Join(cfg.Data, keyFile)
+	must(os.Remove(key))
+	for range 2 {
+		must(life(t, cfg, func(a *App) {
+			if secret, row := a.linkRow(t); secret != old || strings.Contains(row, old) || !strings.HasPrefix(row, "sealed:") {
+				t.Errorf("the secret is kept as %q", row)
+			}
+		}))
+	}
+	if info, err := os.Stat(key); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("the key: %v, %v", info, err)
+	}
+	must(life(t, cfg, func(a *App) {
+		_, err := a.rotateSecrets(t.Context(), RotateRequest{})
+		must(err)
+		if secret, _ := a.linkRow(t); secret == old {
+			t.Error("a rotation changes nothing")
+		}
+	}))
+	must(os.Remove(key)) // as after a restore elsewhere
+	must(life(t, cfg, func(a *App) { a.linkRow(t) }))
+
+	configured := cfg
+	configured.SecretKey = config.Secret(vault.NewKey().Text())
+	if err := life(t, configured, func(*App) {}); err == nil || !strings.Contains(err.Error(), "--secret-key") {
+		t.Errorf("another key than the one that sealed it: %v", err)
+	}
+	text, err := os.ReadFile(key)
+	must(err)
+	configured.SecretKey += config.Secret("," + strings.TrimSpace(string(text)))
+	must(life(t, configured, func(a *App) { a.linkRow(t) }))
+	must(os.Remove(key))
+	must(life(t, configured, func(a *App) { a.linkRow(t) }))
+	if _, err := os.Stat(key); err == nil {
+		t.Error("a key is made that nobody asked for")
+	}
+}

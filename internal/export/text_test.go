@@ -1,0 +1,96 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb"
+)
+
+func listsOf(t *testing.T, w *world) (n int64, rows int) {
+	t.Helper()
+	if err := w.db.QueryRow(t.Context(), "SELECT COALESCE(SUM(size), 0), COUNT(*) FROM export_texts").Scan(&n, &rows); err != nil {
+		t.Fatal(err)
+	}
+	return n, rows
+}
+
+// The lists of an account are together no more than its budget for them; those of batches that have ended make room.
+func TestListsHaveABudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put(t, "/in/file", "content")
+	e := w.process(w.db, "a")
+	create := func() (View, error) {
+		return e.Create(t.Context(), w.who, Request{Name: "all", Manifest: []Item{{Path: "/in/file"}}}, nil)
+	}
+	first, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, rows := listsOf(t, w); n < textOfRow || rows != 1 {
+		t.Fatalf("%d bytes in %d lists are written down", n, rows)
+	}
+	err = w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as if it had been as large as may be
+		_, err := tx.Exec(ctx, "UPDATE export_texts SET size = ?", maxTexts)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(); !drive.IsKind(err, drive.TooLarge) {
+		t.Fatalf("another list: %v", err)
+	}
+	var left int
+	if err := w.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM export_wants").Scan(&left); err != nil || left != 1 {
+		t.Errorf("%d rows of lists after a refusal, %v", left, err)
+	}
+	if err := e.Cancel(t.Context(), w.who, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(); err != nil {
+		t.Fatalf("when the first batch has ended: %v", err)
+	}
+	if n, rows := listsOf(t, w); n >= maxTexts || rows != 1 {
+		t.Errorf("%d bytes in %d lists are written down", n, rows)
+	}
+}
+
+// Lists that are read at a time take no more memory than there is for all of them; small ones always find room.
+func TestListsAreReadWithinTheirMemory(t *testing.T) {
+	t.Parallel()
+	e := New(Options{Released: func() {}, Clock: func(context.Context) (drive.Time, error) { return start, nil }})
+	one, other := e.Incoming(io.LimitReader(zeros{}, listMemory)), e.Incoming(zeros{})
+	if n, err := io.Copy(io.Discard, one); err != nil || n != listMemory {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	if _, err := io.Copy(io.Discard, other); !drive.IsKind(err, drive.Unavailable) || !drive.IsKind(other.Err(), drive.Unavailable) {
+		t.Fatalf("a second list beside it: %v", err)
+	}
+	other.Close()
+	small := e.Incoming(strings.NewReader(strings.Repeat("x", int(smallList))))
+	if n, err := io.Copy(io.Discard, small); err != nil || n != smallList {
+		t.Errorf("a small list: %d bytes, %v", n, err)
+	}
+	one.Close()
+	again := e.Incoming(io.LimitReader(zeros{}, listMemory))
+	if _, err := io.Copy(io.Discard, again); errors.Join(err, again.Err()) != nil {
+		t.Errorf("when there is room: %v", err)
+	}
+	again.Close()
+	small.Close()
+	if n := e.reading.Load(); n != 0 {
+		t.Errorf("%d bytes are not given back", n)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}

@@ -1,0 +1,256 @@
+package zipline
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"smartdrive/internal/drive"
+)
+
+func mustTake(t *testing.T, b *Budget, client string, least, want drive.ByteSize) *Grant {
+	t.Helper()
+	g, err := b.Take(t.Context(), client, least, want)
+	if err != nil {
+		t.Fatalf("%s got nothing: %v", client, err)
+	}
+	return g
+}
+
+func TestGrantsBecomeSmaller(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(100)
+	var sizes []drive.ByteSize
+	var all []*Grant
+	for i := range 9 {
+		g := mustTake(t, b, fmt.Sprint(i), 5, 20)
+		sizes, all = append(sizes, g.Bytes), append(all, g)
+	}
+	want := []drive.ByteSize{20, 20, 15, 11, 8, 6, 5, 5, 5}
+	if fmt.Sprint(sizes) != fmt.Sprint(want) {
+		t.Errorf("grants of %v, want %v", sizes, want)
+	}
+	for _, g := range all {
+		g.Close()
+		g.Close()
+	}
+	if g := mustTake(t, b, "x", 5, 20); g.Bytes != 20 || b.free != 80 {
+		t.Errorf("after all: %d, %d free", g.Bytes, b.free)
+	}
+}
+
+// Who has most gives: the slowest of what it has. A client with one answer loses it to nobody, as long as it reads.
+func TestWhoHasMostGives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(8)
+		ended := make(chan int, 8)
+		for i := range 7 {
+			g := mustTake(t, b, "greedy", 1, 1)
+			g.sent.Store(int64(i+1) << 30)
+			g.onEviction(func() {
+				ended <- i
+				go g.Close()
+			})
+		}
+		modest := mustTake(t, b, "modest", 1, 1)
+		modest.sent.Store(1 << 30)
+		modest.onEviction(func() { t.Error("the only answer of a client was broken off") })
+		time.Sleep(youth)
+		for i := range 3 {
+			mustTake(t, b, fmt.Sprint("late", i), 1, 1).sent.Store(1 << 30)
+			if n := <-ended; n != i {
+				t.Errorf("grant %d was taken away, want %d", n, i)
+			}
+		}
+		mustTake(t, b, "late0", 1, 1) // two, against four
+		if n := <-ended; n != 3 {
+			t.Errorf("grant %d was taken away", n)
+		}
+		if _, err := b.Take(t.Context(), "greedy", 1, 1); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("who has most got more: %v", err)
+		}
+		if b.Evicted() != 4 || b.wanted != 0 || b.coming != 0 {
+			t.Errorf("%d evicted, %d wanted, %d coming", b.Evicted(), b.wanted, b.coming)
+		}
+	})
+}
+
+// Where each client has one answer the slowest gives, if it is slow.
+func TestWhoReadsSlowlyGives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(4)
+		ended := make(chan int, 4)
+		for i := range 4 {
+			g := mustTake(t, b, fmt.Sprint(i), 1, 1)
+			g.sent.Store(int64(i) * slowRate / 2 * int64(youth/time.Second))
+			g.onEviction(func() {
+				ended <- i
+				go g.Close()
+			})
+		}
+		if _, err := b.Take(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("nobody can be slow yet: %v", err)
+		}
+		time.Sleep(youth)
+		for want := range 2 {
+			mustTake(t, b, fmt.Sprint("late", want), 1, 1)
+			if n := <-ended; n != want {
+				t.Errorf("grant %d was taken away, want %d", n, want)
+			}
+		}
+		if _, err := b.Take(t.Context(), "late2", 1, 1); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("one that is quick enough was taken away: %v", err)
+		}
+	})
+}
+
+// A grant that was taken away counts until it is given back, and nobody waits for it for ever.
+func TestNobodyWaitsForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(3)
+		for range 3 {
+			mustTake(t, b, "stuck", 1, 1)
+		}
+		start := time.Now()
+		if _, err := b.Take(t.Context(), "late", 1, 1); !drive.IsKind(err, drive.Unavailable) || time.Since(start) != patience {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+		if b.free != 0 || b.wanted != 0 || b.coming != 1 {
+			t.Errorf("%d free, %d wanted, %d coming", b.free, b.wanted, b.coming)
+		}
+	})
+}
+
+// Clients that ask for an archive and never read it hold no more than the budget, however many there are, and nobody else up.
+func TestStalledReadersHoldTheBudgetAndNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	var entries []Entry
+	for i := range 3 {
+		entries = append(entries, s.put(fmt.Sprint("f", i), noise(i, 16<<20)))
+	}
+	a := mustLayout(t, entries)
+	b := NewBudget(10 * drive.MiB)
+	var answered sync.WaitGroup
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answered.Add(1)
+		defer answered.Done()
+		a.Serve(w, r, s, ServeOptions{Modified: sealed, Budget: b, Client: r.URL.Path})
+	}))
+	t.Cleanup(srv.Close)
+	for i := range 64 {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintf(conn, "GET /stalled HTTP/1.1\r\nHost: x\r\n\r\n")
+		if i%8 == 0 { // the answer has begun, or was refused
+			if _, err := conn.Read(make([]byte, 12)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.mu.Lock()
+	held := drive.ByteSize(0)
+	for g := range b.grants {
+		held += max(g.Bytes, minWindow)
+	}
+	b.mu.Unlock()
+	if held > 10*drive.MiB {
+		t.Errorf("the windows hold %d bytes", held)
+	}
+	resp, err := http.Get(srv.URL + "/reader") //nolint:noctx // the test ends with it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || !bytes.Equal(got, mustRead(t, a, s, 0, a.Size(), Options{})) {
+		t.Errorf("%s, %d bytes: %v", resp.Status, len(got), err)
+	}
+	if b.Evicted() == 0 {
+		t.Error("nobody gave")
+	}
+	srv.CloseClientConnections()
+	answered.Wait()
+	if b.free != int64(10*drive.MiB) || b.coming != 0 || s.open.Load() != 0 {
+		t.Errorf("%d free, %d coming, %d objects open", b.free, b.coming, s.open.Load())
+	}
+}
+
+// When there is nothing, that is what the answer says, with nothing of the archive in it; conditions need no memory.
+func TestNoMemoryIsSaid(t *testing.T) {
+	t.Parallel()
+	s, entries := mixed()
+	a := mustLayout(t, entries)
+	b := NewBudget(minWindow)
+	held := mustTake(t, b, "x", minWindow, minWindow)
+	ask := func(method string, header ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), method, "/", nil)
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		rec := httptest.NewRecorder()
+		a.Serve(rec, r, s, ServeOptions{Budget: b, Client: "x", Refuse: func(err error) {
+			rec.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(rec, drive.KindOf(err))
+		}})
+		return rec
+	}
+	for _, header := range [][]string{nil, {"Range", "bytes=1000000-1000009"}, {"Range", "bytes=5-9,20-30"}} {
+		if rec := ask("GET", header...); rec.Code != 503 || rec.Body.String() != "unavailable" || rec.Header().Get("ETag")+rec.Header().Get("Content-Length") != "" {
+			t.Errorf("%v: %d %q %v", header, rec.Code, rec.Body, rec.Header())
+		}
+	}
+	if rec := ask("HEAD"); rec.Code != 200 {
+		t.Errorf("HEAD: %d", rec.Code)
+	}
+	if rec := ask("GET", "If-None-Match", a.ETag()); rec.Code != 304 {
+		t.Errorf("If-None-Match: %d", rec.Code)
+	}
+	held.Close()
+	if rec := ask("GET"); rec.Code != 200 || drive.ByteSize(rec.Body.Len()) != a.Size() {
+		t.Errorf("then: %d, %d bytes", rec.Code, rec.Body.Len())
+	}
+}
+
+// An answer whose memory the caller has taken, and which was taken away, ends like any other that breaks off.
+func TestAGrantOfTheCallersIsTakenAway(t *testing.T) {
+	t.Parallel()
+	s, entries := mixed()
+	a := mustLayout(t, entries)
+	b := NewBudget(3 * minWindow)
+	var mine *Grant
+	for range 3 {
+		mine = mustTake(t, b, "x", minWindow, minWindow)
+	}
+	b.mu.Lock()
+	b.evictLocked(mine)
+	b.mu.Unlock()
+	func() {
+		defer func() {
+			if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // panics are values
+				t.Errorf("it ended with %v", v)
+			}
+		}()
+		a.Serve(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), s, ServeOptions{Budget: b, Grant: mine})
+	}()
+	if b.coming != int64(minWindow) {
+		t.Errorf("%d bytes are coming", b.coming)
+	}
+	mine.Close()
+	if b.coming != 0 || b.free != int64(minWindow) {
+		t.Errorf("%d coming, %d free", b.coming, b.free)
+	}
+}

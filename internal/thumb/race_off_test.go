@@ -1,0 +1,5 @@
+//go:build !race
+
+package thumb_test
+
+const raceDetector = false

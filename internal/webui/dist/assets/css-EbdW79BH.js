@@ -1,0 +1,1 @@
+import"./index-DPVNCAfb.js";import"./notify-GAqygPeb.js";

@@ -1,1 +1,0 @@
-import"./index-DSYmoBIG.js";import"./notify-DP4M9ORH.js";
