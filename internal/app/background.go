@@ -41,28 +41,33 @@ var purgeKey = timer.Key{Kind: timer.Purge}
 
 const (
 	purgeEvery = time.Hour
+	purgeSoon  = time.Second // when there is more to do than one run does
 	keepUsers  = 30 * 24 * time.Hour // how long a deleted user's files wait before they are purged
 )
 
 // onPurge runs the housekeeping. It always comes again: a timer that fails for long is given up, and what fails here, such as a
 // full disk, may pass.
 func (a *App) onPurge(ctx context.Context, _ timer.Fired) error {
-	if err := a.keepHouse(ctx); err != nil && ctx.Err() == nil {
+	more, err := a.keepHouse(ctx)
+	if err != nil && ctx.Err() == nil {
 		a.log.ErrorContext(ctx, "housekeeping failed and will be repeated", "error", err)
+	}
+	if more && err == nil {
+		return timer.Later(purgeSoon)
 	}
 	return timer.Later(purgeEvery)
 }
 
 // keepHouse drops what has been kept long enough, by the clock of retention: no wall clock decides what is deleted. Each step works in
-// short transactions and may stop anywhere.
-func (a *App) keepHouse(ctx context.Context) error {
+// short transactions and may stop anywhere. It reports whether there is more to do.
+func (a *App) keepHouse(ctx context.Context) (more bool, err error) {
 	if a.ownsDatabase() {
 		if err := placeBallast(a.cfg.Data); err != nil { // it was given up, and there is no room for it yet
 			a.log.WarnContext(ctx, "no room for the ballast", "error", err)
 		}
 	}
 	if a.Restored {
-		return nil
+		return false, nil
 	}
 	now := a.kept.Now()
 	if behind := a.kept.Behind(); behind > 0 {
@@ -72,9 +77,10 @@ func (a *App) keepHouse(ctx context.Context) error {
 	_, keysErr := a.keys.Purge(ctx, now)
 	_, sessionsErr := a.sessions.Purge(ctx)
 	_, trimErr := a.outbox.Trim(ctx, now)
-	_, filesErr := a.files.PurgeExpired(ctx)
 	collectErr := a.collects.Purge(ctx) // before the rows of uploads that it counts
-	return errors.Join(copyErr, collectErr, a.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, filesErr, a.shares.Purge(ctx), a.exports.Purge(ctx), a.purgeUsers(ctx, now))
+	err = errors.Join(copyErr, collectErr, a.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, a.shares.Purge(ctx), a.exports.Purge(ctx), a.purgeUsers(ctx, now))
+	expired, filesErr := a.files.PurgeExpired(ctx) // last: it may be much
+	return expired.More, errors.Join(err, filesErr)
 }
 
 // keepCopies brings up to date what lies elsewhere: a copy of the database, if it is ours to copy, and the mark of a bucket.

@@ -102,7 +102,7 @@ func TestABackupOfAServerIsRefusedInWords(t *testing.T) {
 	if _, err := Restore(t.Context(), a.cfg, t.TempDir(), false, silent); !errors.Is(err, ErrServerDatabase) {
 		t.Errorf("restore: %v", err)
 	}
-	if err := a.keepHouse(t.Context()); err != nil {
+	if _, err := a.keepHouse(t.Context()); err != nil {
 		t.Errorf("housekeeping: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -29,8 +28,10 @@ func TestAClockThatJumpsDeletesNothing(t *testing.T) {
 	a = reopened(t, cfg, func(a *App) { setKept(t, a, time.Now().Add(-jump)) })
 	before, files := countTables(t, a), countFiles(t, cfg.Data, "blobs")
 	cleanUp(t, a)
-	if after := countTables(t, a); !maps.Equal(before, after) {
-		t.Errorf("a clock that jumped has deleted rows: there were %v, and are %v", before, after)
+	for table, n := range countTables(t, a) {
+		if n < before[table] {
+			t.Errorf("a clock that jumped has deleted rows of %s: there were %d, and are %d", table, before[table], n)
+		}
 	}
 	if now := countFiles(t, cfg.Data, "blobs"); now != files {
 		t.Errorf("a clock that jumped has deleted files: there were %d, and are %d", files, now)
@@ -202,7 +203,7 @@ func countTables(t *testing.T, a *App) map[string]int {
 func cleanUp(t *testing.T, a *App) {
 	t.Helper()
 	for range 2 {
-		if err := a.keepHouse(t.Context()); err != nil {
+		if _, err := a.keepHouse(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.uploads.OnUnlink(t.Context(), timer.Fired{}); err != nil && !strings.Contains(err.Error(), "look again") {

@@ -300,6 +300,9 @@ func (w *walker) check(t *rapid.T) {
 		t.Fatalf("N3: %d old versions are counted, there are %d of %d files", old, versions, files)
 	}
 	w.seq = seq
+	if forgotten := w.unnoted(t); forgotten != [3]int{} {
+		t.Fatalf("not due, or too late: %v of what is trashed, tombstones, versions", forgotten)
+	}
 	want := w.m.paths()
 	if diff := gocmp.Diff(want, w.list(t, w.root, "")); diff != "" {
 		t.Fatalf("the tree differs from the model (-want +got):\n%s", diff)

@@ -92,7 +92,10 @@ func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, n *Node) error {
 	_, err = tx.Exec(ctx, `UPDATE nodes SET parent_id = ?, name = ?, name_fold = ?, slot = ?, version_id = ?, mtime = ?, rev = ?,
 		seq = ?, updated_at = ?, trashed_at = ?, operation_id = ? WHERE id = ?`, n.Parent, n.Name, n.Name.Fold(), n.slot(), n.Version,
 		n.MTime, n.Rev, n.Seq, n.Updated, n.Trashed, n.Operation, n.ID)
-	return wrap(err, "update node", n.ID)
+	if err != nil {
+		return wrap(err, "update node", n.ID)
+	}
+	return t.noteTrash(ctx, tx, *n)
 }
 
 func wrap(err error, what string, id fmt.Stringer) error {

@@ -193,6 +193,9 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	if _, err := tx.Exec(ctx, "DELETE FROM old_versions WHERE account_id = ?", account); err != nil {
 		return p.out, wrap(err, "delete the count of versions of", account)
 	}
+	if _, err := tx.Exec(ctx, "DELETE FROM due WHERE account_id = ?", account); err != nil {
+		return p.out, wrap(err, "delete what is due of", account)
+	}
 	_, err = tx.Exec(ctx, "DELETE FROM trees WHERE account_id = ?", account)
 	return p.out, wrap(err, "delete the tree of", account)
 }
@@ -214,7 +217,7 @@ func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 			return wrap(err, "bury node", id)
 		}
 	}
-	return nil
+	return note(ctx, tx, Due{DueTombstones, account.String(), account, now})
 }
 
 // Forget drops up to limit tombstones of the account that are older than before, and returns how many. Feeds that have not

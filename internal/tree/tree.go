@@ -57,6 +57,9 @@ func New(opt Options) *Tree {
 	return &Tree{opt}
 }
 
+// KeepVersionsFor is Options.KeepVersionsFor.
+func (t *Tree) KeepVersionsFor() time.Duration { return t.opt.KeepVersionsFor }
+
 func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
 
 func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.Kept()) }
@@ -81,12 +84,6 @@ func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 func (t *Tree) Root(ctx context.Context, q sqldb.Querier, account drive.AccountID) (root drive.NodeID, err error) {
 	err = q.QueryRow(ctx, "SELECT root_id FROM trees WHERE account_id = ?", account).Scan(&root)
 	return root, err
-}
-
-// Accounts returns up to limit accounts that have a tree, in order of id, after the one given (zero: from the first).
-func (t *Tree) Accounts(ctx context.Context, q sqldb.Querier, after drive.AccountID, limit int) ([]drive.AccountID, error) {
-	rows, err := q.Query(ctx, "SELECT account_id FROM trees WHERE account_id > ? ORDER BY account_id LIMIT ?", after.String(), limit)
-	return sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error { return scan(id) })
 }
 
 // change announces changes of n nodes and a growth of the number of nodes: it takes the lock on the tree and returns the last

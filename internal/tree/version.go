@@ -62,7 +62,10 @@ func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([
 	if err != nil {
 		return nil, err
 	}
-	return t.countOld(ctx, tx, *n, dropped)
+	if dropped, err = t.countOld(ctx, tx, *n, dropped); err != nil {
+		return dropped, err
+	}
+	return dropped, t.noteVersions(ctx, tx, n.Account, n.ID)
 }
 
 func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error {
@@ -72,7 +75,7 @@ func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive
 }
 
 // maxDropped bounds the versions that one transaction drops from a file: a replace after a long pause must not pay for
-// hundreds. The rest goes with the next replace or with ListOverfull.
+// hundreds. The rest goes with the next replace, or when it is due.
 const maxDropped = 50
 
 // DropVersions deletes up to limit versions of a file, the oldest first, that are neither the current one, nor among the last
@@ -85,12 +88,16 @@ func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node Node, limit 
 	return old, fewerOld(ctx, tx, node.Account, int64(len(old)))
 }
 
+// beyondLast is what of a file's versions is not kept whatever its age: neither the current one nor among the last. Its arguments are the
+// file, the file, KeepVersions, the file.
+const beyondLast = `node_id = ?
+	AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
+	AND id <> (SELECT version_id FROM nodes WHERE id = ?)`
+
 // dropVersions is DropVersions of what was made before a moment, without counting it.
 func (t *Tree) dropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, before drive.Time, limit int) ([]Version, error) {
-	rows, err := tx.Query(ctx, selectVersions+`WHERE node_id = ? AND created_at < ?
-		AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
-		AND id <> (SELECT version_id FROM nodes WHERE id = ?) ORDER BY id LIMIT ?`,
-		node, before, node, t.opt.KeepVersions, node, limit)
+	rows, err := tx.Query(ctx, selectVersions+"WHERE "+beyondLast+" AND created_at < ? ORDER BY id LIMIT ?",
+		node, node, t.opt.KeepVersions, node, before, limit)
 	old, err := sqldb.Scan(rows, err, scanVersion)
 	if err != nil {
 		return nil, err
@@ -101,12 +108,4 @@ func (t *Tree) dropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID
 		}
 	}
 	return old, nil
-}
-
-// ListOverfull returns up to limit files, after the one given in order of id, that have more versions than are always kept and
-// one that is old enough to go.
-func (t *Tree) ListOverfull(ctx context.Context, q sqldb.Querier, after drive.NodeID, limit int) ([]Node, error) {
-	return t.queryNodes(ctx, q, `WHERE n.id IN (SELECT node_id FROM (SELECT node_id FROM versions WHERE node_id > ? GROUP BY node_id
-		HAVING COUNT(*) > ? AND MIN(created_at) < ? ORDER BY node_id LIMIT ?) AS overfull) ORDER BY n.id`,
-		after.String(), t.opt.KeepVersions, t.kept().Add(-t.opt.KeepVersionsFor), limit)
 }
