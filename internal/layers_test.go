@@ -16,7 +16,7 @@ import (
 // layer do not know each other. The suites that sit beside a port (xtest) belong to tests and may import what they need.
 var layers = map[string]int{
 	"depth": 0, "drive": 0, "digest": 0, "ticket": 0, "invoice/xmlscan": 0, "config": 0, "telemetry": 0, "filelock": 0,
-	"blob": 1, "blob/local": 1, "blob/s3": 1, "blob/pair": 1, "sqldb": 1, "bundle": 1, "invoice": 1,
+	"blob": 1, "blob/local": 1, "blob/s3": 1, "blob/pair": 1, "sqldb": 1, "turn": 1, "bundle": 1, "invoice": 1,
 	"lease": 2, "retention": 2, "timer": 2, "timer/memory": 2, "timer/redis": 2, "stream": 2, "stream/outbox": 2, "stream/kafka": 2,
 	"export/zipline": 2, "export/fetch": 2, "invoice/syntax": 2, "invoice/rule": 2, "account": 3, "quota": 3, "tree": 3, "content": 3, "idem": 3, "vault": 3, "dispatch": 3, "instance": 3,
 	"upload": 4, "files": 4, "thumb": 4, "share": 4, "collect": 4, "export": 4, "ingest": 4, "migrate": 4, "migrate/contents": 4, "admin": 4, "audit": 4, "backup": 4, "problem": 4,

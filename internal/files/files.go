@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/quota"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/tree"
+	"smartdrive/internal/turn"
 	"smartdrive/internal/vault"
 )
 
@@ -51,7 +52,8 @@ const maxBatch = 500
 
 // Files is the set of use cases on nodes. It is safe for concurrent use.
 type Files struct {
-	opt Options
+	opt      Options
+	searches *turn.Turns
 }
 
 // New returns a Files.
@@ -81,7 +83,7 @@ func New(opt Options) *Files {
 	if opt.Kept == nil {
 		opt.Kept = opt.Now
 	}
-	return &Files{opt: opt}
+	return &Files{opt: opt, searches: turn.New(searchesEach, searchesAtOnce)}
 }
 
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }

@@ -7,6 +7,12 @@ import (
 	"smartdrive/internal/tree"
 )
 
+// How many searches run at a time: each may read an account's whole index of names, and SQLite has four readers. Others wait.
+const (
+	searchesEach   = 2
+	searchesAtOnce = 3
+)
+
 // Search lists the caller's live nodes that s describes; see tree.Search for what a page is. s.In is the folder at a path, if there
 // is one: NotFound when nothing is there, BadRequest when it is a file.
 func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree.Search) (Page[NodeView], error) {
@@ -20,6 +26,11 @@ func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree
 		}
 		s.In = folder.ID
 	}
+	end, err := f.searches.Take(ctx, who.Account)
+	if err != nil {
+		return Page[NodeView]{}, drive.Wrap(err, drive.Unavailable)
+	}
+	defer end()
 	page, err := f.opt.Tree.Search(ctx, f.opt.DB, who.Account, s)
 	if err != nil {
 		return Page[NodeView]{}, err

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"smartdrive/internal/drive"
+	"smartdrive/internal/turn"
 )
 
 // Options configure New. The zero value of each field is its default.
@@ -117,13 +118,13 @@ type Maker struct {
 	cache   *cache
 	flights singleflight.Group
 	slots   chan struct{}
-	turns   turns
+	turns   *turn.Turns
 }
 
 // New returns a Maker. It does no I/O.
 func New(opt Options) *Maker {
 	opt = opt.withDefaults()
-	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), turns: newTurns(max(1, opt.Workers-1))}
+	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), turns: turn.New(max(1, opt.Workers-1), 0)}
 }
 
 // Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is NoThumbnail {reason: type |
@@ -192,7 +193,7 @@ func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source
 
 // enter waits for a turn of the account, and then for a worker.
 func (m *Maker) enter(ctx context.Context, account drive.AccountID) (leave func(), err error) {
-	end, err := m.turns.take(ctx, account)
+	end, err := m.turns.Take(ctx, account)
 	if err != nil {
 		return nil, drive.Wrap(err, drive.Unavailable)
 	}
