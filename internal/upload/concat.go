@@ -124,7 +124,7 @@ func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, partials 
 	if err := s.reserveCopies(ctx, j, j.final); err != nil {
 		return View{}, err
 	}
-	defer func() { s.release(j.room) }()
+	defer func() { s.release(j.final.Account, j.room) }()
 	if err := s.Staging.Create(ctx, j.final.Ref()); err != nil {
 		s.unstage(ctx, j.final)
 		return View{}, err
@@ -302,7 +302,7 @@ func (s *Sessions) reserveCopies(ctx context.Context, j *joining, final Row) err
 	if first := j.rows[j.partials[0]]; first.PartSize == final.PartSize && s.caps.ReadableParts {
 		room -= first.Size
 	}
-	err := s.reserve(ctx, room)
+	err := s.reserve(ctx, final.Account, room)
 	if err == nil {
 		j.room = room
 	}

@@ -10,7 +10,14 @@ func (s *Sessions) Lives() int {
 }
 
 // Promised returns how many bytes of the disk are promised.
-func (s *Sessions) Promised() int64 { return s.disk.promised.Load() }
+func (s *Sessions) Promised() int64 {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	if s.disk.promised == 0 && len(s.disk.of) > 0 {
+		return -1 // the shares of accounts do not add up
+	}
+	return int64(s.disk.promised)
+}
 
 // Settle waits until nothing runs in the background.
 func (s *Sessions) Settle() { s.work.Wait() }

@@ -21,26 +21,27 @@ type live struct {
 
 	growing sync.Mutex // held while the reservation grows: one step serves all parts that wait for room
 
-	mu       sync.Mutex
-	users    int // requests that hold this live; guarded by table.mu
-	loaded   bool
-	known    bool // somebody has loaded it, or made a row its own, since this live was made
-	row      Row
-	parts    map[int]blob.Part // of an active upload
-	tails    map[int]blob.Part // beginnings of parts
-	received drive.ByteSize    // sum of parts and tails
-	accepts  int               // parts accepted or dropped so far: tells whether a look at the journal is out of date
-	incoming drive.ByteSize    // sum of the parts being written
-	limit    drive.ByteSize    // where the size is not known: what received and incoming may come to without a further grant
-	promised drive.ByteSize    // its share of Sessions.disk
-	refused  int64             // the staging refuses this gen and smaller ones; stays when the row is forgotten
-	suspect  bool              // parts must be verified first
-	closed   error             // set: no part may begin; the holder of the turn sets and clears it
-	writers  map[int]*partWriter
-	quiet    chan struct{}  // closed when the last writer has gone; nil while nobody waits
-	seal     *sealing       // running or ended seal
-	follower *follower      // hashes for declared digests; nil: none
-	followed drive.ByteSize // how far the follower is
+	mu         sync.Mutex
+	users      int // requests that hold this live; guarded by table.mu
+	loaded     bool
+	known      bool // somebody has loaded it, or made a row its own, since this live was made
+	row        Row
+	parts      map[int]blob.Part // of an active upload
+	tails      map[int]blob.Part // beginnings of parts
+	received   drive.ByteSize    // sum of parts and tails
+	accepts    int               // parts accepted or dropped so far: tells whether a look at the journal is out of date
+	incoming   drive.ByteSize    // sum of the parts being written
+	limit      drive.ByteSize    // where the size is not known: what received and incoming may come to without a further grant
+	promised   drive.ByteSize    // its share of Sessions.disk
+	promisedTo drive.AccountID   // whose share it is
+	refused    int64             // the staging refuses this gen and smaller ones; stays when the row is forgotten
+	suspect    bool              // parts must be verified first
+	closed     error             // set: no part may begin; the holder of the turn sets and clears it
+	writers    map[int]*partWriter
+	quiet      chan struct{}  // closed when the last writer has gone; nil while nobody waits
+	seal       *sealing       // running or ended seal
+	follower   *follower      // hashes for declared digests; nil: none
+	followed   drive.ByteSize // how far the follower is
 
 	appending *appending // who fills it by offset; nil: nobody
 	tail      *blob.Tail // hashes of the tail of part tailN, as far as this process has taken it in; nil: to be read
@@ -266,7 +267,11 @@ func (s *Sessions) promiseLocked(l *live) {
 	if l.row.State == Active {
 		promise = max(0, l.row.Reserved-l.received)
 	}
-	s.disk.promised.Add(int64(promise - l.promised))
+	if l.promisedTo != l.row.Account { // it was not known, or is not any more
+		s.disk.add(l.promisedTo, -l.promised)
+		l.promised, l.promisedTo = 0, l.row.Account
+	}
+	s.disk.add(l.promisedTo, promise-l.promised)
 	l.promised = promise
 }
 

@@ -286,10 +286,10 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 		return err
 	}
 	more := max(0, size-row.Reserved)
-	if err := s.reserve(ctx, more); err != nil {
+	if err := s.reserve(ctx, row.Account, more); err != nil {
 		return err
 	}
-	defer s.release(more)
+	defer s.release(row.Account, more)
 	l.close(errParking)
 	defer l.open()
 	if err := l.drain(ctx, true); err != nil {

@@ -149,6 +149,9 @@ var compareBuffers = sync.Pool{New: func() any { b := make([]byte, compareBuffer
 // admit registers w as the writer of its part once the upload can take it: loaded, active, verified, with enough reserved. If
 // the part is here already, it is returned. An earlier writer of the same part is ended first.
 func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (Row, *blob.Part, error) {
+	if err := s.leavesOthers(ctx, who.Account, max(1, p.Size)); err != nil {
+		return Row{}, nil, err
+	}
 	for {
 		row, have, next, err := l.tryPart(who, p, w, s.caps.Shared)
 		switch {

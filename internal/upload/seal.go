@@ -272,7 +272,7 @@ func (s *Sessions) startSeal(l *live, row Row) *sealing { return s.startSealIn(l
 // startSealIn is startSeal with room of the disk that was reserved for it.
 func (s *Sessions) startSealIn(l *live, row Row, room drive.ByteSize) *sealing {
 	if run, running := s.finished(l); running {
-		s.release(room)
+		s.release(row.Account, room)
 		return run
 	}
 	run := &sealing{done: make(chan struct{}), row: row}
@@ -285,7 +285,7 @@ func (s *Sessions) startSealIn(l *live, row Row, room drive.ByteSize) *sealing {
 		defer s.table.leave(held)
 		defer close(run.done)
 		defer s.keepSeal(row)()
-		defer func() { s.release(drive.ByteSize(run.room.Swap(0))) }()
+		defer func() { s.release(row.Account, drive.ByteSize(run.room.Swap(0))) }()
 		run.row, run.err = s.seal(s.stop, l, row, run)
 		if run.err != nil {
 			s.opt.Log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))

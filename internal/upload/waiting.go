@@ -309,7 +309,7 @@ func (s *Sessions) takeOverAll(ctx context.Context, who drive.Who, id drive.Uplo
 	if err := s.reserveCopies(ctx, j, want); err != nil {
 		return err
 	}
-	defer func() { s.release(j.room) }()
+	defer func() { s.release(j.final.Account, j.room) }()
 	return s.commitTakeOver(ctx, l, row, want, j)
 }
 
