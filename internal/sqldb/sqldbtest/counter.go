@@ -97,12 +97,17 @@ func Connect(dsn string, f func(call Call, do func() error) error) (driver.Conne
 	if err != nil {
 		return nil, err
 	}
-	return connector{real, f}, nil
+	return wrap(real, dsn, f), nil
+}
+
+func wrap(real driver.Connector, dsn string, f around) connector {
+	return connector{real, f, dialectOf(dsn)}
 }
 
 type connector struct {
 	driver.Connector
-	around around
+	around  around
+	dialect string
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -110,14 +115,15 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{conn, c.around}, nil
+	return &connection{conn, c.around, c.dialect}, nil
 }
 
 // connection passes everything on, through around. It needs the powers that the engine's connection has; database/sql finds
 // them by their methods, so they are spelt out.
 type connection struct {
 	driver.Conn
-	around around
+	around  around
+	dialect string
 }
 
 func (c *connection) BeginTx(ctx context.Context, opts driver.TxOptions) (tx driver.Tx, err error) {
@@ -129,6 +135,7 @@ func (c *connection) BeginTx(ctx context.Context, opts driver.TxOptions) (tx dri
 }
 
 func (c *connection) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, err error) {
+	record().note(c.dialect, query, args)
 	err = c.around(callOf(query, Exec), func() (err error) {
 		res, err = c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
 		return err
@@ -137,6 +144,7 @@ func (c *connection) ExecContext(ctx context.Context, query string, args []drive
 }
 
 func (c *connection) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	record().note(c.dialect, query, args)
 	return queried(c.around, func() (driver.Rows, error) {
 		return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
 	})
@@ -151,7 +159,7 @@ func (c *connection) PrepareContext(ctx context.Context, query string) (driver.S
 	if err != nil {
 		return nil, err
 	}
-	return &statement{stmt, query, c.around}, nil
+	return &statement{stmt, query, c.around, c.dialect}, nil
 }
 
 func (c *connection) ResetSession(ctx context.Context) error {
@@ -170,11 +178,13 @@ func (c *connection) Ping(ctx context.Context) error { return c.Conn.(driver.Pin
 
 type statement struct {
 	driver.Stmt
-	query  string
-	around around
+	query   string
+	around  around
+	dialect string
 }
 
 func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
+	record().note(s.dialect, s.query, args)
 	err = s.around(callOf(s.query, Exec), func() (err error) {
 		res, err = s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 		return err
@@ -183,6 +193,7 @@ func (s *statement) ExecContext(ctx context.Context, args []driver.NamedValue) (
 }
 
 func (s *statement) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	record().note(s.dialect, s.query, args)
 	return queried(s.around, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
 

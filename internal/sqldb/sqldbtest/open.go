@@ -40,7 +40,7 @@ func OpenWith(t testing.TB, opt sqldb.Options) *sqldb.DB {
 // does.
 func OpenAt(t testing.TB, at sqldb.Options, connector func(source string) (driver.Connector, error)) *sqldb.DB {
 	t.Helper()
-	at.Connector, at.Log = connector, slog.New(slog.DiscardHandler)
+	at.Connector, at.Log = recorded(connector), slog.New(slog.DiscardHandler)
 	db, err := sqldb.Open(t.Context(), at)
 	if err != nil {
 		t.Fatalf("open the database: %v", err)
@@ -62,12 +62,14 @@ func At(t testing.TB, opt sqldb.Options) sqldb.Options {
 func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) {
 	t.Helper()
 	if opt.MySQL != "" {
+		opt.Connector = recorded(opt.Connector)
 		return opt, func() {}
 	}
 	if OnMySQL() {
 		d := borrow(t, opt.Path)
 		opt.Path, opt.MySQL = "", d.source
 		opt.Twice = os.Getenv("SMARTDRIVE_TEST_TWICE") != "" && opt.Connector == nil // faults count the calls
+		opt.Connector = recorded(opt.Connector)
 		if opt.Connections == 0 {
 			opt.Connections = 8
 		}
@@ -76,6 +78,7 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 		}
 		return opt, d.giveBack
 	}
+	opt.Connector = recorded(opt.Connector)
 	if opt.Path == "" {
 		opt.Path = filepath.Join(t.TempDir(), "smartdrive.db")
 	}
