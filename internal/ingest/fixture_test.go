@@ -214,7 +214,11 @@ func (w *world) send(t testing.TB, p *parcel) Bundle {
 // bundle returns what has become of a parcel.
 func (w *world) bundle(t testing.TB, p *parcel) Bundle {
 	t.Helper()
-	b, err := w.tells.find(t.Context(), w.db, "WHERE sender_id = ?", p.ID)
+	var id drive.BundleID
+	if err := w.db.QueryRow(t.Context(), "SELECT id FROM bundles WHERE sender_id = ?", p.ID).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	b, err := w.tells.find(t.Context(), w.db, "WHERE id = ?", id)
 	if err != nil {
 		t.Fatalf("bundle %s: %v", p.ID, err)
 	}

@@ -1,0 +1,123 @@
+package plans
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/sqldb/sqldbtest"
+)
+
+const root = "../.."
+
+// statement is what the program asked for, with where it did.
+type statement = sqldbtest.Statement
+
+// recordedStatements returns what the packages' tests have made the program execute, without what
+// cannot read much: rows that are inserted, and transactions. It skips the test unless every package
+// that opens a database was run.
+func recordedStatements(t *testing.T, dialect sqldb.Dialect) []statement {
+	t.Helper()
+	dir := os.Getenv(sqldbtest.StatementsVariable)
+	if dir == "" {
+		t.Skip("no statements were recorded: make test does, with " + sqldbtest.StatementsVariable)
+	}
+	all := map[string]statement{}
+	for _, pkg := range packagesWithDatabase(t) {
+		files, err := filepath.Glob(filepath.Join(dir, sqldbtest.RecordOf(pkg, dialect == sqldb.MySQL)+".*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) == 0 {
+			t.Skipf("only some packages were run: nothing is recorded of %s on %s", pkg, dialect)
+		}
+		for _, name := range files {
+			if err := readStatements(name, all); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var list []statement
+	for _, s := range all {
+		if s.Dialect == dialect.String() && reads(s.Text) {
+			list = append(list, s)
+		}
+	}
+	if len(list) < 300 {
+		t.Fatalf("only %d statements were recorded", len(list))
+	}
+	slices.SortFunc(list, func(a, b statement) int { return strings.Compare(a.From+a.Text, b.From+b.Text) })
+	return list
+}
+
+// reads reports whether an engine looks for rows to do it.
+func reads(text string) bool {
+	word, _, _ := strings.Cut(strings.ToUpper(text), " ")
+	switch word {
+	case "SELECT", "WITH", "UPDATE", "DELETE":
+		return true
+	case "INSERT", "REPLACE":
+		return strings.Contains(text, "SELECT ")
+	}
+	return false
+}
+
+// readStatements adds those of a file by dialect and normal form.
+func readStatements(name string, all map[string]statement) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var s statement
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all[s.Dialect+" "+sqldbtest.Normal(s.Text)] = s
+	}
+	return lines.Err()
+}
+
+// packagesWithDatabase returns the directories whose tests get a database of sqldbtest, themselves or
+// with a site of uploadtest.
+func packagesWithDatabase(t *testing.T) []string {
+	t.Helper()
+	found := map[string]bool{}
+	inside := filepath.Join(root, "internal")
+	err := filepath.WalkDir(inside, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte(`"smartdrive/internal/sqldb/sqldbtest"`)) || bytes.Contains(text, []byte(`"smartdrive/internal/upload/uploadtest"`)) {
+			found[filepath.Dir(path)] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for dir := range found {
+		if rel, err := filepath.Rel(inside, dir); err != nil {
+			t.Fatal(err)
+		} else if !strings.HasPrefix(rel, "sqldb") { // they test the database, and ask for nothing
+			list = append(list, filepath.Join("/internal", rel))
+		}
+	}
+	if len(list) < 15 {
+		t.Fatalf("%d packages with a database: something is not read", len(list))
+	}
+	slices.Sort(list)
+	return list
+}

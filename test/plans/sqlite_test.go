@@ -1,0 +1,101 @@
+package plans
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/sqldb/sqldbtest"
+)
+
+// No statement on SQLite reads a whole table, whatever is in it, unless there is a reason. An empty
+// database will do: its planner goes by the schema until somebody runs ANALYZE, which nobody does.
+func TestNoStatementReadsAWholeTable(t *testing.T) {
+	t.Parallel()
+	statements := recordedStatements(t, sqldb.SQLite)
+	db := sqldbtest.Open(t)
+	known := readReasons(t, "sqlite.txt")
+	for _, s := range statements {
+		steps, err := planOnSQLite(t, db, s)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", s.From, err, s.Text)
+			continue
+		}
+		known.judge(t, s, judgeSQLite(steps))
+	}
+	known.unused(t)
+}
+
+// planOnSQLite returns the steps of EXPLAIN QUERY PLAN (sqlite.org/eqp.html).
+func planOnSQLite(t *testing.T, db *sqldb.DB, s statement) ([]string, error) {
+	t.Helper()
+	rows, err := db.Query(t.Context(), "EXPLAIN QUERY PLAN "+s.Text, arguments(s)...)
+	return sqldb.Scan(rows, err, func(step *string, scan func(...any) error) error {
+		var id, parent, notused int64
+		return scan(&id, &parent, &notused, step)
+	})
+}
+
+// arguments returns those that were recorded.
+func arguments(s statement) []any {
+	list := make([]any, len(s.Args))
+	for i, a := range s.Args {
+		switch a := a.(type) {
+		case float64:
+			list[i] = int64(a)
+		case map[string]any:
+			text, _ := a["bytes"].(string)
+			list[i] = []byte(text)
+		default:
+			list[i] = a
+		}
+	}
+	return list
+}
+
+var (
+	scanned = regexp.MustCompile(`^SCAN (\S+)`)
+	made    = regexp.MustCompile(`^(?:CO-ROUTINE|MATERIALIZE) (\S+)`) // a subquery or a common table
+
+	// inStatement are rows that are no table's: they stand in the statement, or a function makes them.
+	inStatement = regexp.MustCompile(`CONSTANT ROW|ROW VALUES|VIRTUAL TABLE`)
+)
+
+// judgeSQLite says what is wrong with a plan; empty: nothing. It does not pass:
+//   - a table that is read from one end to the other, in whatever order,
+//   - a join that makes an index of its own first, which reads the whole table,
+//   - rows that are sorted when nothing but a bound on one side has chosen them.
+func judgeSQLite(steps []string) string {
+	own := map[string]bool{}
+	sorts, equal := "", false
+	for _, step := range steps {
+		if m := made.FindStringSubmatch(step); m != nil {
+			own[m[1]] = true
+		}
+		if strings.HasPrefix(step, "USE TEMP B-TREE") {
+			sorts = step
+		}
+		equal = equal || strings.Contains(step, "=?")
+	}
+	for _, step := range steps {
+		m := scanned.FindStringSubmatch(step)
+		switch {
+		case m != nil && !own[m[1]] && !inStatement.MatchString(step), strings.Contains(step, "AUTOMATIC"):
+			return step
+		}
+	}
+	if sorts != "" && !equal && hasSearch(steps) {
+		return sorts
+	}
+	return ""
+}
+
+func hasSearch(steps []string) bool {
+	for _, step := range steps {
+		if strings.HasPrefix(step, "SEARCH ") {
+			return true
+		}
+	}
+	return false
+}
