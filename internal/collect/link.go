@@ -72,6 +72,8 @@ type Links struct {
 	mu    sync.Mutex
 	known map[drive.CollectID]known         // links that senders use just now
 	mine  map[drive.UploadID]drive.SenderID // whose uploads are; that does not change
+
+	links, files sqldb.Orphans // links into folders that were deleted for good, and what came by links that are not there
 }
 
 // New returns the links of a database.
@@ -79,7 +81,11 @@ func New(opt Options) *Links {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Links{opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{}}
+	return &Links{
+		opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{},
+		links: sqldb.Orphans{Table: "collects", Key: "id", Owner: "folder_id", Of: "nodes"},
+		files: sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
+	}
 }
 
 func (s *Links) now() drive.Time { return drive.TimeOf(s.opt.Now()) }

@@ -55,49 +55,32 @@ func (e ended) settle(ctx context.Context, tx *sqldb.Tx) (int64, error) {
 	return tx.Exec(ctx, "UPDATE collected SET state = 'done', node_id = ? WHERE upload_id = ? AND state = 'open'", e.node, e.upload)
 }
 
-// Purge settles all links, before the rows of the uploads are dropped, and drops what no longer means anything: links into folders that
-// were deleted for good, and what is written down of links that are not there. It works in short transactions and may stop anywhere.
+// Purge settles the links that files were sent by, before the rows of the uploads are dropped, and drops what no longer means
+// anything: links into folders that were deleted for good, and what is written down of links that are not there, some in each call
+// (sqldb.Orphans). It works in short transactions and may stop anywhere.
 func (s *Links) Purge(ctx context.Context) error {
 	if err := s.settleAll(ctx); err != nil {
 		return err
 	}
-	for _, b := range []sqldb.Batch{
-		{Table: "collects", Key: "id", Where: "NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = collects.folder_id)"},
-		{Table: "collected", Key: "upload_id", Where: "NOT EXISTS (SELECT 1 FROM collects WHERE collects.id = collected.collect_id)"},
-	} {
-		b.Limit = batch
-		if err := s.drop(ctx, b); err != nil {
-			return fmt.Errorf("purge %s: %w", b.Table, err)
-		}
+	if _, err := s.links.Delete(ctx, s.opt.DB); err != nil {
+		return err
 	}
-	return nil
+	_, err := s.files.Delete(ctx, s.opt.DB)
+	return err
 }
 
-func (s *Links) drop(ctx context.Context, b sqldb.Batch) error {
-	for {
-		var n int64
-		err := s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = tx.DeleteBatch(ctx, b)
-			return err
-		})
-		if err != nil || n < batch {
-			return err
-		}
-	}
-}
-
+// settleAll goes from one link that has open files to the next.
 func (s *Links) settleAll(ctx context.Context) error {
 	for after := (drive.CollectID{}); ; {
-		rows, err := s.opt.DB.Query(ctx, "SELECT "+columns+" FROM collects WHERE id > ? ORDER BY id LIMIT ?", after.String(), batch)
-		page, err := sqldb.Scan(rows, err, scan)
+		rows, err := s.opt.DB.Query(ctx, "SELECT DISTINCT collect_id FROM collected WHERE state = 'open' AND collect_id > ? ORDER BY collect_id LIMIT ?",
+			after.String(), batch)
+		page, err := sqldb.Scan(rows, err, func(id *drive.CollectID, scan func(...any) error) error { return scan(id) })
 		if err != nil {
-			return fmt.Errorf("list collect links: %w", err)
+			return fmt.Errorf("list collect links with open files: %w", err)
 		}
-		for _, l := range page {
-			if after = l.ID; l.hasOpen(ctx, s.opt.DB) {
-				err = s.settleOne(ctx, l)
-			}
-			if err != nil {
+		for _, id := range page {
+			after = id
+			if err := s.settleLink(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -107,11 +90,16 @@ func (s *Links) settleAll(ctx context.Context) error {
 	}
 }
 
-// hasOpen reports whether there may be something to settle.
-func (l Link) hasOpen(ctx context.Context, q sqldb.Querier) bool {
-	var yes int
-	err := q.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM collected WHERE collect_id = ? AND state = 'open')", l.ID).Scan(&yes)
-	return err != nil || yes == 1
+// settleLink settles one, unless it was deleted and its rows wait for Purge.
+func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
+	l, err := s.find(ctx, s.opt.DB, "id = ?", id)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.settleOne(ctx, l)
 }
 
 func (s *Links) settleOne(ctx context.Context, l Link) error {

@@ -11,11 +11,11 @@ import (
 const purgeBatch = 500 // rows a transaction, well within its 50 ms
 
 // Purge drops what no longer means anything: shares of nodes that were deleted for good, downloads whose access is over, attempts of
-// past windows. It works in short transactions and may stop anywhere.
+// past windows. It works in short transactions and may stop anywhere. Of the shares it looks at some in each call (sqldb.Orphans):
+// until one is found it is shown as gone, and opens nothing.
 func (s *Shares) Purge(ctx context.Context) error {
 	now := drive.TimeOf(s.opt.Kept())
 	for _, b := range []sqldb.Batch{
-		{Table: "shares", Key: "id", Where: "NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = shares.node_id)"},
 		{Table: "share_downloads", Key: "visit_id", Where: "begun_at < ?", Args: []any{now.Add(-2 * AccessLife)}},
 		{Table: "share_attempts", Key: "subject", Where: "started_at < ?", Args: []any{now.Add(-attemptWindow)}},
 	} {
@@ -23,7 +23,8 @@ func (s *Shares) Purge(ctx context.Context) error {
 			return fmt.Errorf("purge %s: %w", b.Table, err)
 		}
 	}
-	return nil
+	_, err := s.orphans.Delete(ctx, s.opt.DB)
+	return err
 }
 
 func (s *Shares) drop(ctx context.Context, b sqldb.Batch) error {

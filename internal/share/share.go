@@ -61,7 +61,10 @@ type Options struct {
 }
 
 // Shares makes, shows and ends shares, and lets visitors in. It is safe for concurrent use.
-type Shares struct{ opt Options }
+type Shares struct {
+	opt     Options
+	orphans sqldb.Orphans // shares of nodes that were deleted for good
+}
 
 // New returns the shares of a database.
 func New(opt Options) *Shares {
@@ -71,7 +74,7 @@ func New(opt Options) *Shares {
 	if opt.Kept == nil {
 		opt.Kept = opt.Now
 	}
-	return &Shares{opt}
+	return &Shares{opt: opt, orphans: sqldb.Orphans{Table: "shares", Key: "id", Owner: "node_id", Of: "nodes"}}
 }
 
 func (s *Shares) now() drive.Time { return drive.TimeOf(s.opt.Now()) }

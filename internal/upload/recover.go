@@ -70,7 +70,7 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 		var n, m int64
 		err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			if n, err = tx.DeleteBatch(ctx, sqldb.Batch{
-				Table: "uploads", Key: "id", Where: "state IN ('done', 'gone') AND ended_at < ?", Args: []any{limit}, Limit: pageSize,
+				Table: "uploads", Key: "id", Where: "ended_at > 0 AND ended_at < ? AND state IN ('done', 'gone')", Args: []any{limit}, Limit: pageSize,
 			}); err != nil {
 				return err
 			}

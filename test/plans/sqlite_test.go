@@ -55,8 +55,8 @@ func arguments(s statement) []any {
 }
 
 var (
-	scanned = regexp.MustCompile(`^SCAN (\S+)`)
-	made    = regexp.MustCompile(`^(?:CO-ROUTINE|MATERIALIZE) (\S+)`) // a subquery or a common table
+	scanned  = regexp.MustCompile(`^SCAN (\S+)`)
+	producer = regexp.MustCompile(`^(?:CO-ROUTINE|MATERIALIZE) (\S+)`) // a subquery or a common table
 
 	// inStatement are rows that are no table's: they stand in the statement, or a function makes them.
 	inStatement = regexp.MustCompile(`CONSTANT ROW|ROW VALUES|VIRTUAL TABLE`)
@@ -70,7 +70,7 @@ func judgeSQLite(steps []string) string {
 	own := map[string]bool{}
 	sorts, equal := "", false
 	for _, step := range steps {
-		if m := made.FindStringSubmatch(step); m != nil {
+		if m := producer.FindStringSubmatch(step); m != nil {
 			own[m[1]] = true
 		}
 		if strings.HasPrefix(step, "USE TEMP B-TREE") {
