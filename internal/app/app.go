@@ -157,10 +157,9 @@ func (a *App) compose(ctx context.Context) (err error) {
 	}
 	a.files = files.New(files.Options{
 		DB: a.db, Tree: a.tree, Content: a.content(), Store: a.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
-		Secret:   a.vault.Links,
-		Kept:     a.kept.Now,
-		Start:    a.startOperation,
-		Released: func() { a.uploads.UnlinkSoon(context.Background()) },
+		Secret: a.vault.Links,
+		Kept:   a.kept.Now,
+		Start:  a.startOperation,
 	})
 	a.shares = share.New(share.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.vault.Links, Kept: a.kept.Now})
 	a.collects = collect.New(collect.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.vault.Links})

@@ -13,13 +13,12 @@ import (
 	"smartdrive/internal/timer"
 )
 
-// recover arms again what only memory knew: the timers of uploads, of released files, of operations, of housekeeping.
+// recover arms again what only memory knew: the timers of uploads, of operations, of housekeeping.
 func (a *App) recover(ctx context.Context) error {
 	if err := a.uploads.Recover(ctx); err != nil {
 		return err
 	}
 	a.armed.Store(true)
-	a.uploads.UnlinkSoon(ctx)
 	for after := (drive.OperationID{}); ; {
 		running, err := a.files.ListRunning(ctx, after, 100)
 		if err != nil || len(running) == 0 {

@@ -22,7 +22,7 @@ func (a *App) composeExports(ctx context.Context) error {
 		MaxEntries: cfg.ExportMaxEntries, Life: cfg.ExportKeep, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{a},
 		Fetch:   fetch.Options{Hosts: cfg.ExportHosts, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
 		Content: a.content(), Kept: a.kept.Now,
-		Released: func() { a.uploads.UnlinkSoon(context.Background()) }, Log: a.log,
+		Log: a.log,
 	}
 	if cfg.Mode().Many() {
 		opt.Hold = a.member.Hold

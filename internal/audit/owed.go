@@ -39,8 +39,14 @@ func fixOwed(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Find
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err
 	}
+	// Who deletes released files has not locked the ledger, but this row before it takes anything from it.
+	var size drive.ByteSize
+	err := tx.QueryRow(ctx, `SELECT size FROM owed WHERE account_id = ?`+tx.ForUpdate(), account).Scan(&size)
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return false, err
+	}
 	var row balance
-	err := scanBalance(&row, tx.QueryRow(ctx, selectOwed+`WHERE l.account_id = ?`, account).Scan)
+	err = scanBalance(&row, tx.QueryRow(ctx, selectOwed+`WHERE l.account_id = ?`, account).Scan)
 	if drive.IsKind(err, drive.NotFound) || err == nil && row.has == row.sum {
 		return false, nil
 	}

@@ -20,7 +20,13 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-func firedUnlink() timer.Fired { return timer.Fired{Key: upload.UnlinkKey} }
+// unlink deletes the released files whose grace is over.
+func (r *rig) unlink(t *testing.T) {
+	t.Helper()
+	if _, err := r.Unlink(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
 
 // hooks run something at the moment between two steps of another; each runs once. What runs is set after the site was made.
 type hooks struct {
@@ -191,9 +197,7 @@ func TestAPassInTheMiddleOfAnUpload(t *testing.T) {
 		{"unlinked", func(t *testing.T, r *rig) {
 			r.put(t, "/c", []byte("a small file")) // the same as /b: its own file is released
 			r.Clock.Advance(time.Hour)
-			if err := r.OnUnlink(t.Context(), firedUnlink()); err != nil {
-				t.Fatal(err)
-			}
+			r.unlink(t)
 		}},
 	} {
 		t.Run(c.step, func(t *testing.T) {
@@ -251,18 +255,14 @@ func TestAnUploadInTheMiddleOfAPass(t *testing.T) {
 			r.put(t, "/c", []byte("a small file"))
 			r.Clock.Advance(time.Hour)
 		}, func(t *testing.T, r *rig) {
-			if err := r.OnUnlink(t.Context(), firedUnlink()); err != nil {
-				t.Error(err)
-			}
+			r.unlink(t)
 		}},
 		{"a blob is replaced and its file unlinked", "before the stat", nil, func(t *testing.T, r *rig) {
 			for range 7 { // /b and its versions: five are kept
 				r.put(t, "/b", fmt.Appendf(nil, "version %d", time.Now().UnixNano()))
 				r.Clock.Advance(31 * 24 * time.Hour)
 			}
-			if err := r.OnUnlink(t.Context(), firedUnlink()); err != nil {
-				t.Error(err)
-			}
+			r.unlink(t)
 		}},
 		{"a timer is armed late", "second look", func(t *testing.T, r *rig) {
 			key := timer.Key{Kind: timer.Park, ID: r.active.ID}

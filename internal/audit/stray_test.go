@@ -270,7 +270,7 @@ func TestLostAndDamagedBlobs(t *testing.T) {
 				t.Error("the file was not healed")
 			}
 			r.exec(t, `UPDATE released SET released_at = 0`)
-			_ = r.OnUnlink(t.Context(), firedUnlink())
+			r.unlink(t)
 			r.wantClean(t)
 		})
 	}

@@ -22,7 +22,6 @@ import (
 	"smartdrive/internal/drive"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/sqldb/sqldbtest"
-	"smartdrive/internal/timer"
 	"smartdrive/internal/tree"
 	"smartdrive/internal/upload"
 	"smartdrive/internal/upload/uploadtest"
@@ -271,7 +270,7 @@ func TestTheNextBackupBringsOnlyWhatIsNew(t *testing.T) {
 		r.put(t, "/b", fmt.Sprintf("version %d", i))
 	}
 	r.Clock.Advance(time.Hour)
-	if err := r.OnUnlink(t.Context(), timer.Fired{}); err != nil {
+	if _, err := r.Unlink(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.backup(t, dest, opt); res.Moved.Copied != 5 || res.Pruned != 1 || res.Blobs != 6 {
@@ -358,7 +357,7 @@ func TestABackupOfABusyInstallationIsWhole(t *testing.T) {
 			turn.Lock()
 			r.Clock.Advance(31 * 24 * time.Hour)
 			r.put(t, fmt.Sprintf("/busy-%d", i%2), fmt.Sprintf("version %d", i))
-			_ = r.OnUnlink(t.Context(), timer.Fired{})
+			_, _ = r.Unlink(t.Context())
 			turn.Unlock()
 		}
 	})

@@ -86,10 +86,11 @@ func (c Content) lockMany(ctx context.Context, tx *sqldb.Tx, lists ...[]drive.Bl
 	return present, nil
 }
 
-func args(ids []drive.BlobID) []any {
-	out := make([]any, len(ids))
-	for i, id := range ids {
-		out[i] = id
+// args makes arguments of a statement of what is asked for.
+func args[T any](all []T) []any {
+	out := make([]any, len(all))
+	for i, v := range all {
+		out[i] = v
 	}
 	return out
 }

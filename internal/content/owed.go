@@ -31,16 +31,10 @@ func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	return nil
 }
 
-// settle takes files that are off the disk from what their accounts owe, in the order of the accounts.
+// settle takes files that are off the disk from what their accounts owe, in the order of the accounts. The caller has locked their
+// released rows.
 func (c Content) settle(ctx context.Context, tx *sqldb.Tx, files []string) error {
-	if len(files) == 0 {
-		return nil
-	}
-	names := make([]any, len(files))
-	for i, f := range files {
-		names[i] = f
-	}
-	in := ` WHERE file IN (` + sqldb.Marks(len(files)) + `)`
+	names, in := args(files), whereFile(len(files))
 	type debt struct {
 		account drive.AccountID
 		size    drive.ByteSize

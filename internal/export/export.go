@@ -51,8 +51,6 @@ type Options struct {
 	Events stream.Publisher
 	// Bucket is where zips may be published, too. nil: nowhere.
 	Bucket Bucket
-	// Released is told, after the commit, that blobs may have been released; it must not block.
-	Released func()
 	// Clock is the one that all instances share. Default: the database's.
 	Clock func(ctx context.Context) (drive.Time, error)
 	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Clock.
@@ -122,9 +120,6 @@ func New(opt Options) *Exports {
 	}
 	if opt.MinFree == 0 {
 		opt.MinFree = 10 * drive.GiB
-	}
-	if opt.Released == nil {
-		opt.Released = func() {}
 	}
 	if opt.Clock == nil {
 		opt.Clock = opt.DB.Now

@@ -180,10 +180,7 @@ func (r *run) arrived(ctx context.Context, w want, doc *fetch.Document, part blo
 	p := pin{w: w, size: part.Size, crc32: part.CRC32, mtime: pick(w.MTime, pick(doc.Modified, now)), charged: part.Size}
 	err = r.record(ctx, dealt{pins: []pin{p}}, 0, func(ctx context.Context, tx *sqldb.Tx) (drive.BlobID, error) {
 		n.Account = r.b.Account
-		id, reused, err := r.opt.Content.Attach(ctx, tx, n)
-		if reused {
-			tx.AfterCommit(r.opt.Released)
-		}
+		id, _, err := r.opt.Content.Attach(ctx, tx, n)
 		return id, err
 	})
 	if err == nil {

@@ -161,7 +161,6 @@ func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []he
 	if _, err := tx.Exec(ctx, "DELETE FROM export_pins WHERE export_id = ? AND n IN ("+sqldb.Marks(len(pins))+")", args...); err != nil {
 		return err
 	}
-	tx.AfterCommit(e.opt.Released)
 	return e.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
 }
 

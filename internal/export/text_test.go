@@ -63,7 +63,7 @@ func TestListsHaveABudget(t *testing.T) {
 // Lists that are read at a time take no more memory than there is for all of them; small ones always find room.
 func TestListsAreReadWithinTheirMemory(t *testing.T) {
 	t.Parallel()
-	e := New(Options{Released: func() {}, Clock: func(context.Context) (drive.Time, error) { return start, nil }})
+	e := New(Options{Clock: func(context.Context) (drive.Time, error) { return start, nil }})
 	one, other := e.Incoming(io.LimitReader(zeros{}, listMemory)), e.Incoming(zeros{})
 	if n, err := io.Copy(io.Discard, one); err != nil || n != listMemory {
 		t.Fatalf("%d bytes, %v", n, err)

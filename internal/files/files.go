@@ -25,8 +25,6 @@ type Options struct {
 	// Start is told, after the commit, of an operation that shall run in the background; it must not block. Default: nobody
 	// is told, and the operation waits for ListRunning.
 	Start func(drive.OperationID)
-	// Released is told, after the commit, that blobs may have been released; it must not block.
-	Released func()
 	// Direct is how many nodes a call deals with before it answers; more become an operation. Default: 1,000.
 	Direct int64
 	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default: 200 (some 20 ms).
@@ -60,9 +58,6 @@ type Files struct {
 func New(opt Options) *Files {
 	if opt.Start == nil {
 		opt.Start = func(drive.OperationID) {}
-	}
-	if opt.Released == nil {
-		opt.Released = func() {}
 	}
 	if opt.Direct == 0 {
 		opt.Direct = 1000
@@ -155,6 +150,5 @@ func (f *Files) drop(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	for i, v := range gone {
 		blobs[i] = v.Blob
 	}
-	tx.AfterCommit(f.opt.Released)
 	return f.opt.Content.ReleaseAll(ctx, tx, account, blobs...)
 }

@@ -8,7 +8,6 @@ import (
 
 	"smartdrive/internal/drive"
 	"smartdrive/internal/sqldb"
-	"smartdrive/internal/timer"
 	"smartdrive/internal/upload"
 	"smartdrive/internal/upload/uploadtest"
 )
@@ -51,7 +50,7 @@ func TestDeletedFilesAreOwedUntilTheyAreGone(t *testing.T) {
 	_, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/g"), Size: 60 * 1024}, nil)
 	wantKind(t, err, drive.Quota)
 	s.Pass(t, 16*time.Minute)
-	if err := s.OnUnlink(t.Context(), timer.Fired{}); err != nil {
+	if _, err := s.Unlink(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := onDisk(); n != 0 {
@@ -101,8 +100,8 @@ func TestEachAccountOwesItsOwn(t *testing.T) {
 		deleteForGood(t, s, who, "/f")
 		s.Pass(t, 10*time.Minute)
 	}
-	if err := s.OnUnlink(t.Context(), timer.Fired{}); err == nil {
-		t.Error("the timer does not come back for what bob has deleted")
+	if next, err := s.Unlink(t.Context()); err != nil || next > time.Minute {
+		t.Errorf("what bob has deleted is looked for after %v, %v", next, err)
 	}
 	var left int
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {

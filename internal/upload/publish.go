@@ -3,13 +3,11 @@ package upload
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"smartdrive/internal/drive"
 	"smartdrive/internal/quota"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/stream"
-	"smartdrive/internal/timer"
 	"smartdrive/internal/tree"
 )
 
@@ -48,7 +46,6 @@ func (s *Sessions) dropTx(ctx context.Context, tx *sqldb.Tx, row Row, placed tre
 	if err := s.Content.ReleaseAll(ctx, tx, row.Account, blobs...); err != nil {
 		return err
 	}
-	tx.AfterCommit(func() { s.unlinkSoon(ctx) })
 	return s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: -dropped})
 }
 
@@ -81,17 +78,4 @@ func (s *Sessions) emit(ctx context.Context, tx *sqldb.Tx, typ stream.Type, r Ro
 		return fmt.Errorf("make the event of upload %s: %w", r.ID, err)
 	}
 	return s.Events.Append(ctx, tx, record)
-}
-
-// UnlinkKey is the one timer that deletes the files of released blobs.
-var UnlinkKey = timer.Key{Kind: timer.Unlink}
-
-// unlinkSoon arms the unlink timer: something was released.
-func (s *Sessions) unlinkSoon(ctx context.Context) {
-	ctx, cancel := afterCommit(ctx) // that of a transaction has ended
-	defer cancel()
-	grace := s.opt.BlobGrace
-	if err := s.Timers.Arm(ctx, timer.Entry{Key: UnlinkKey, Idle: grace, Max: grace + time.Second}); err != nil {
-		s.opt.Log.WarnContext(ctx, "arm the unlink timer", "error", err)
-	}
 }

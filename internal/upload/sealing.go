@@ -168,12 +168,9 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
 			return err
 		}
-		id, reused, err := s.Content.Attach(ctx, tx, n)
+		id, _, err := s.Content.Attach(ctx, tx, n)
 		if err != nil {
 			return err
-		}
-		if reused {
-			tx.AfterCommit(func() { s.unlinkSoon(ctx) })
 		}
 		next, err = s.doneTx(ctx, tx, row, id)
 		return err

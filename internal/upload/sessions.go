@@ -119,6 +119,8 @@ type Parts struct {
 // Sessions runs all uploads of the installation that this process has a hand in. It is safe for concurrent use.
 type Sessions struct {
 	Parts
+	Unlinked Unlinked
+
 	opt     Options
 	caps    blob.Caps
 	table   table

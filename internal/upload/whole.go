@@ -196,12 +196,9 @@ func (s *Sessions) publishSmall(ctx context.Context, b Begin, row Row, n content
 		if err := s.hold(ctx, tx); err != nil {
 			return err
 		}
-		id, reused, err := s.Content.Attach(ctx, tx, n)
+		id, _, err := s.Content.Attach(ctx, tx, n)
 		if err != nil {
 			return err
-		}
-		if reused {
-			tx.AfterCommit(func() { s.unlinkSoon(ctx) })
 		}
 		placing := row
 		if quick { // nobody has seen another version

@@ -16,6 +16,7 @@ func RunStore(t *testing.T, open func(t *testing.T) blob.Store) {
 		"Put of a name that exists fails and keeps the content": putTwice,
 		"a body that fails leaves nothing":                      putFails,
 		"a missing content is NotFound, Remove no error":        missing,
+		"many are removed at once, also what is not there":      removeMany,
 		"a name that is never given reaches nothing":            badNames,
 		"List shows every content with its size":                listing,
 		"Quarantine takes content away and is repeatable":       quarantining,
@@ -107,6 +108,29 @@ func missing(t *testing.T, s blob.Store) {
 	noError(t, s.Remove(t.Context(), name))
 	_, err = s.Open(t.Context(), name)
 	wantKind(t, err, drive.NotFound)
+}
+
+func removeMany(t *testing.T, s blob.Store) {
+	kept := put(t, s, Bytes(1, 10))
+	names := []string{PutName(), "../" + kept, "no name of ours"}
+	for i := range 40 {
+		names = append(names, put(t, s, Bytes(uint64(i), 10)))
+	}
+	for range 2 {
+		gone, err := blob.RemoveAll(t.Context(), s, names)
+		noError(t, err)
+		slices.Sort(gone)
+		if want := slices.Sorted(slices.Values(names)); !slices.Equal(gone, want) {
+			t.Errorf("gone %v, want %v", gone, want)
+		}
+		if left := list(t, s); len(left) != 1 || left[0].Name != kept {
+			t.Errorf("left %v, want only %s", left, kept)
+		}
+	}
+	gone, err := blob.RemoveAll(t.Context(), s, nil)
+	if len(gone) != 0 || err != nil {
+		t.Errorf("of nothing %v is gone, %v", gone, err)
+	}
 }
 
 func badNames(t *testing.T, s blob.Store) {

@@ -15,8 +15,9 @@ import (
 type Store struct{ p *Pair }
 
 var (
-	_ blob.Store   = (*Store)(nil)
-	_ blob.Several = (*Store)(nil)
+	_ blob.Store      = (*Store)(nil)
+	_ blob.Several    = (*Store)(nil)
+	_ blob.AllRemover = (*Store)(nil)
 )
 
 // Several implements blob.Several.
@@ -80,6 +81,18 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 		errs = append(errs, at.Store.Remove(ctx, name))
 	}
 	return errors.Join(errs...)
+}
+
+// RemoveAll implements blob.AllRemover. What has not gone where it leads stays at the follower, too.
+func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
+	gone = names
+	var errs []error
+	for _, at := range s.p.now.Load().order() {
+		if gone, err = blob.RemoveAll(ctx, at.Store, gone); err != nil {
+			errs = append(errs, fmt.Errorf("at %s: %w", at.Name, err))
+		}
+	}
+	return gone, errors.Join(errs...)
 }
 
 // List implements blob.Store.

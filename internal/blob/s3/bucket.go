@@ -83,6 +83,8 @@ type Bucket struct {
 
 	// unconditional: the store refuses If-None-Match; see Check.
 	unconditional atomic.Bool
+	// singly: the store does not know DeleteObjects; see Store.RemoveAll.
+	singly atomic.Bool
 }
 
 // attempts is how often a request is sent that may be repeated: all but those whose body is a client's.

@@ -56,7 +56,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // isAssembly reports whether the store has much to do before it can answer: it completes a multipart upload or aborts it, copies, lists
-// (some stores walk a whole tree for it), or has got a lot.
+// (some stores walk a whole tree for it), deletes many objects, or has got a lot.
 func isAssembly(r *http.Request) bool {
 	if r.Header.Get("X-Amz-Copy-Source") != "" || r.ContentLength > largeBody {
 		return true
@@ -66,7 +66,7 @@ func isAssembly(r *http.Request) bool {
 	case http.MethodGet:
 		return q.Has("uploads") || q.Has("list-type")
 	case http.MethodPost, http.MethodDelete:
-		return q.Has("uploadId")
+		return q.Has("uploadId") || q.Has("delete")
 	default:
 		return false
 	}

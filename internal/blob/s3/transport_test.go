@@ -29,6 +29,7 @@ func TestWhichRequestsAreWaitedFor(t *testing.T) {
 		{method: http.MethodPut, query: "?uploadId=x&partNumber=1", length: 1 << 30, want: true},
 		{method: http.MethodPut, query: "?uploadId=x&partNumber=1", copied: "/b/k", want: true},
 		{method: http.MethodPost, query: "?uploadId=x", want: true},
+		{method: http.MethodPost, query: "?delete=", want: true}, // DeleteObjects
 		{method: http.MethodDelete, query: "?uploadId=x", want: true},
 	} {
 		r := httptest.NewRequest(c.method, "http://store/b/k"+c.query, nil)
