@@ -19,8 +19,8 @@ func (a *adminCLI) secretsCommand() *cobra.Command {
 		Use:   "rotate",
 		Short: "Void all signed links by a new secret",
 		Long: `Put a new secret in the place of the one that links are signed with. Signed links to files and zips are void, who has opened a
-share opens it again, and senders of a collect link begin again. Shares and collect links themselves, logins and tokens stay. Other
-instances hear of it within five seconds. Do it when somebody may have seen the database and its key, or a database of an older version.`,
+share opens it again, and senders of a collect link begin again. Shares and collect links themselves, their codes, logins and tokens stay; what
+is kept of them is sealed with a new secret. Other instances hear of it within five seconds. It reads every link once. Do it when somebody may have seen the database and its key, or a database of an older version.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(c *connection) error {

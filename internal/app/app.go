@@ -148,21 +148,21 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.auth = account.NewAuth(a.db, account.Options{Log: log})
 	a.users = account.NewUsers(a.db, a.auth, account.Options{Now: a.stamp, Log: log, PasswordChanged: a.onPassword})
 	a.sessions = account.NewSessions(a.db, a.users, a.auth, account.Options{Kept: a.kept.Now, Log: log})
-	a.keys = idem.NewKeys(a.db, idem.Options{})
 	if a.prepared, err = idem.OpenPreparedIDs(ctx, a.db, idem.Options{}); err != nil {
 		return err
 	}
 	if err := a.openVault(ctx); err != nil {
 		return err
 	}
+	a.keys = idem.NewKeys(a.db, idem.Options{Sealer: a.vault})
 	a.files = files.New(files.Options{
 		DB: a.db, Tree: a.tree, Content: a.content(), Store: a.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
 		Secret: a.vault.Links,
 		Kept:   a.kept.Now,
 		Start:  a.startOperation,
 	})
-	a.shares = share.New(share.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.vault.Links, Kept: a.kept.Now})
-	a.collects = collect.New(collect.Options{DB: a.db, Tree: a.tree, Users: a.users, Secret: a.vault.Links})
+	a.shares = share.New(share.Options{DB: a.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: a.kept.Now})
+	a.collects = collect.New(collect.Options{DB: a.db, Tree: a.tree, Users: a.users, Vault: a.vault})
 	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder})
 	if err := a.composeExports(ctx); err != nil {
 		return err

@@ -108,7 +108,7 @@ func (a *App) loops() []func(context.Context) error {
 		all = append(all, a.intake.Run, a.consumeBundles(one))
 	}
 	if roles.Scheduler || roles.Worker {
-		all = append(all, a.recoverUntilDone)
+		all = append(all, a.recoverUntilDone, a.sealUntilDone)
 	}
 	return all
 }

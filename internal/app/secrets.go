@@ -22,18 +22,33 @@ func (a *App) openVault(ctx context.Context) error {
 	}
 	plain := a.cfg.SecretKey == "" && !a.ownsDatabase()
 	if plain {
-		a.log.Warn("the secret of links is in the database in plain: whoever copies it can sign links; give all instances one --secret-key")
+		a.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
 	}
 	a.vault = vault.New(vault.Options{DB: a.db, Keys: keys, Plain: plain})
-	_, err = a.vault.Links(ctx)
+	if _, err = a.vault.Links(ctx); err == nil {
+		err = a.vault.Prepare(ctx)
+	}
 	if errors.Is(err, vault.ErrOtherKey) && a.cfg.SecretKey == "" && a.ownsDatabase() {
-		a.log.Warn("the key of the secret of links is lost, as after a restore: a new one is made, and links that were signed are void")
+		a.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
 		return a.vault.Rotate(ctx)
 	}
 	if errors.Is(err, vault.ErrOtherKey) {
-		err = fmt.Errorf("%w; give --secret-key, with that key behind the newest one (one that was made for an embedded database is the file secret.key in its directory); if it is lost, delete the row link-secret of the table meta: signed links are void then", err)
+		err = fmt.Errorf("%w; give --secret-key, with that key behind the newest one (one that was made for an embedded database is the file secret.key in its directory); if it is lost, delete the rows link-secret and text-key:... of the table meta: signed links are void then, and links of shares and their codes cannot be shown any more", err)
 	}
 	return err
+}
+
+// sealUntilDone seals in the background what a version before has left in plain: it is served meanwhile as it is.
+func (a *App) sealUntilDone(ctx context.Context) error {
+	err := retry(ctx, a.log, "seal the tokens of links", a.sealLinks)
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("seal the tokens of links: %w", err)
+	}
+	return nil
+}
+
+func (a *App) sealLinks(ctx context.Context) error {
+	return errors.Join(a.shares.Seal(ctx), a.collects.Seal(ctx))
 }
 
 func (a *App) secretKeys() ([]vault.Key, error) {
@@ -90,11 +105,14 @@ type (
 	RotateAnswer  struct{}
 )
 
-// rotateSecrets voids whatever was signed.
+// rotateSecrets voids whatever was signed, and seals the tokens and codes of links with a new key. Dying between the two leaves them under
+// the one before; the next start goes on.
 func (a *App) rotateSecrets(ctx context.Context, _ RotateRequest) (RotateAnswer, error) {
 	if err := a.vault.Rotate(ctx); err != nil {
 		return RotateAnswer{}, err
 	}
-	_, err := a.vault.Links(ctx)
-	return RotateAnswer{}, err
+	if _, err := a.vault.Links(ctx); err != nil {
+		return RotateAnswer{}, err
+	}
+	return RotateAnswer{}, a.sealLinks(ctx)
 }

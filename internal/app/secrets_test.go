@@ -3,13 +3,16 @@ package app
 import (
 	"context"
 	"encoding/hex"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"smartdrive/internal/config"
+	"smartdrive/internal/drive"
 	"smartdrive/internal/sqldb"
+	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/internal/vault"
 )
 
@@ -49,6 +52,9 @@ func TestTheSecretOfLinksIsSealedAtTheNextStart(t *testing.T) {
 	}
 	must(life(t, cfg, func(a *App) {
 		must(a.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			if _, err := tx.Exec(ctx, "DELETE FROM meta WHERE name LIKE 'text-key:%'"); err != nil {
+				return err
+			}
 			_, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = 'link-secret'", old)
 			return err
 		}))
@@ -89,4 +95,61 @@ func TestTheSecretOfLinksIsSealedAtTheNextStart(t *testing.T) {
 	if _, err := os.Stat(key); err == nil {
 		t.Error("a key is made that nobody asked for")
 	}
+}
+
+// A share and a collect link that a version before has left open while they are sealed, after a rotation, and at the next start.
+func TestLinksOfAnOlderVersionAreSealedByTheProgram(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, "--min-free", "0")
+	const shared, code, collected = "3nV9cK2uQyS1m0aZb7xTfw", "Kq7Zw9xT", "Zt5Lx0pWbR8yHc3VdN6jEg"
+	look := func(a *App, sealed bool) {
+		t.Helper()
+		if p, err := a.shares.Look(t.Context(), shared, ""); err != nil || !p.NeedsCode {
+			t.Errorf("the share: %v, %v", p, err)
+		}
+		if _, err := a.shares.Open(t.Context(), shared, code, netip.MustParseAddr("192.0.2.1")); err != nil {
+			t.Errorf("the code: %v", err)
+		}
+		if _, err := a.collects.Look(t.Context(), collected); err != nil {
+			t.Errorf("the collect link: %v", err)
+		}
+		dump := sqldbtest.Dump(t, a.db)
+		for _, secret := range []string{shared, code, collected} {
+			if strings.Contains(dump, secret) == sealed {
+				t.Errorf("a copy of the database tells %s; want %v", secret, !sealed)
+			}
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(life(t, cfg, func(a *App) {
+		must(a.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			for query, args := range map[string][]any{
+				`INSERT INTO shares (id, account_id, user_id, node_id, token, code, epoch, expires_at, created_at)
+					SELECT ?, t.account_id, u.id, t.root_id, ?, ?, 1, 0, 1 FROM trees t JOIN users u ON u.account_id = t.account_id`: {
+					drive.NewID[drive.ShareID](), shared, code,
+				},
+				`INSERT INTO collects (id, account_id, user_id, folder_id, token, title, message, expires_at, created_at)
+					SELECT ?, t.account_id, u.id, t.root_id, ?, 'x', '', 0, 1 FROM trees t JOIN users u ON u.account_id = t.account_id`: {
+					drive.NewID[drive.CollectID](), collected,
+				},
+			} {
+				if _, err := tx.Exec(ctx, query, args...); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		look(a, false)
+		must(a.sealUntilDone(t.Context()))
+		look(a, true)
+		_, err := a.rotateSecrets(t.Context(), RotateRequest{})
+		must(err)
+		look(a, true)
+	}))
+	must(life(t, cfg, func(a *App) { look(a, true) }))
 }

@@ -52,7 +52,7 @@ func (s *Links) know(ctx context.Context, id drive.CollectID) (Link, error) {
 		}
 		return k.link, k.closed
 	}
-	l, err := s.find(ctx, s.opt.DB, "id = ?", id)
+	l, err := s.find(ctx, s.opt.DB, "l.id = ?", id)
 	if drive.IsKind(err, drive.NotFound) {
 		return Link{}, withdrawn()
 	}

@@ -16,6 +16,7 @@ import (
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/upload"
 	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/vault"
 )
 
 // desk is somebody's drive with a folder that others send into.
@@ -24,11 +25,15 @@ type desk struct {
 	*collect.Links
 	who    drive.Who
 	folder drive.NodeID
+	key    vault.Key
 }
 
 func sit(t testing.TB, opt uploadtest.Options) *desk {
 	t.Helper()
-	d := &desk{Site: uploadtest.New(t, opt)}
+	d := &desk{Site: uploadtest.New(t, opt), key: vault.NewKey()}
+	if err := vault.New(vault.Options{DB: d.DB, Keys: []vault.Key{d.key}}).Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	d.Links = d.links()
 	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.Clock.Now}
 	users := account.NewUsers(d.DB, account.NewAuth(d.DB, accounts), accounts)
@@ -62,7 +67,7 @@ func (d *desk) links() *collect.Links {
 	accounts := account.Options{Now: d.Clock.Now}
 	return collect.New(collect.Options{
 		DB: d.DB, Tree: d.Tree, Users: account.NewUsers(d.DB, account.NewAuth(d.DB, accounts), accounts), Now: d.Clock.Now,
-		Secret: func(context.Context) ([]byte, error) { return []byte("secret"), nil },
+		Vault: vault.New(vault.Options{DB: d.DB, Keys: []vault.Key{d.key}, Now: d.Clock.Now}),
 	})
 }
 

@@ -3,6 +3,8 @@
 //	token ── Look ──► title, message, how much is left
 //	   └──── Open ──► a sender's token, good for 30 days: Authenticate makes a Sender of it
 //
+// The token is kept as a hash, and sealed for the owner (package vault).
+//
 // # Senders
 //
 // A sender's token is signed and nothing is stored for it: whoever opens a link a million times leaves no row. It acts for the owner's

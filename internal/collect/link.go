@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/quota"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/tree"
+	"smartdrive/internal/vault"
 )
 
 // Link is a collect link.
@@ -21,7 +22,7 @@ type Link struct {
 	Account   drive.AccountID
 	User      drive.UserID // who made it
 	Folder    drive.NodeID
-	Token     string
+	Token     string // empty: the key that has sealed it is lost
 	Title     string
 	Message   string
 	ExpiresAt drive.Time
@@ -30,6 +31,8 @@ type Link struct {
 	Files     int64           // settled
 	Received  drive.ByteSize  // settled
 	CreatedAt drive.Time
+
+	kept vault.Link
 }
 
 // State is how a link stands.
@@ -54,15 +57,15 @@ type View struct {
 	Left     *drive.ByteSize
 }
 
-// Options configure New. DB, Tree, Users and Secret are required.
+// Options configure New. DB, Tree, Users and Vault are required.
 type Options struct {
 	DB     *sqldb.DB
 	Tree   *tree.Tree
 	Users  *account.Users
 	Ledger quota.Ledger
-	// Secret returns the installation's secret for links; what is signed here is signed with a key made of it.
-	Secret func(ctx context.Context) ([]byte, error)
-	Now    func() time.Time // default: time.Now
+	// Vault has the secret that senders' tokens are signed with, and keeps the tokens of links.
+	Vault *vault.Vault
+	Now   func() time.Time // default: time.Now
 }
 
 // Links makes, shows and ends collect links, and lets senders in. It is safe for concurrent use.
@@ -98,15 +101,18 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-const columns = `id, account_id, user_id, folder_id, token, title, message, expires_at, max_bytes, max_file, files, received, created_at`
+const selectLinks = `SELECT l.id, l.account_id, l.user_id, l.folder_id, l.token, COALESCE(t.sealed, ''), l.title, l.message, l.expires_at,
+	l.max_bytes, l.max_file, l.files, l.received, l.created_at FROM collects l LEFT JOIN collect_texts t ON t.collect_id = l.id WHERE `
 
 func scan(l *Link, scan func(...any) error) error {
-	return scan(&l.ID, &l.Account, &l.User, &l.Folder, &l.Token, &l.Title, &l.Message, &l.ExpiresAt, &l.MaxBytes, &l.MaxFile, &l.Files,
-		&l.Received, &l.CreatedAt)
+	err := scan(&l.ID, &l.Account, &l.User, &l.Folder, &l.kept.Token, &l.kept.Sealed, &l.Title, &l.Message, &l.ExpiresAt, &l.MaxBytes,
+		&l.MaxFile, &l.Files, &l.Received, &l.CreatedAt)
+	l.kept.ID = l.ID.String()
+	return err
 }
 
 func (s *Links) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (l Link, err error) {
-	err = scan(&l, q.QueryRow(ctx, "SELECT "+columns+" FROM collects WHERE "+where, args...).Scan)
+	err = scan(&l, q.QueryRow(ctx, selectLinks+where, args...).Scan)
 	return l, err
 }
 
@@ -139,6 +145,10 @@ func withdrawn() error { return drive.Fail(drive.Gone, "reason", "withdrawn") }
 // view adds to a link how it stands.
 func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error) {
 	v := View{Link: l, State: Open}
+	var err error
+	if v.Token, _, err = s.opt.Vault.OpenLink(ctx, q, l.kept); err != nil {
+		return View{}, err
+	}
 	item, err := s.opt.Tree.Find(ctx, q, l.Account, l.Folder)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return View{}, err

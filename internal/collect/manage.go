@@ -51,9 +51,7 @@ func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook
 		if err := s.mayCollect(ctx, tx, l); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "INSERT INTO collects ("+columns+") VALUES ("+sqldb.Marks(13)+")", l.ID, l.Account, l.User, l.Folder,
-			l.Token, l.Title, l.Message, l.ExpiresAt, l.MaxBytes, l.MaxFile, l.Files, l.Received, l.CreatedAt)
-		if err != nil {
+		if err := s.insert(ctx, tx, &l); err != nil {
 			return fmt.Errorf("insert collect link %s: %w", l.ID, err)
 		}
 		if v, err = s.view(ctx, tx, l); err != nil || hook == nil {
@@ -62,6 +60,20 @@ func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook
 		return hook(ctx, tx, v)
 	})
 	return v, err
+}
+
+func (s *Links) insert(ctx context.Context, tx *sqldb.Tx, l *Link) (err error) {
+	if l.kept, err = s.opt.Vault.NewLink(ctx, tx, l.ID.String(), l.Token, ""); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO collects
+		(id, account_id, user_id, folder_id, token, title, message, expires_at, max_bytes, max_file, files, received, created_at)
+		VALUES (`+sqldb.Marks(13)+")", l.ID, l.Account, l.User, l.Folder, l.kept.Token, l.Title, l.Message, l.ExpiresAt, l.MaxBytes,
+		l.MaxFile, l.Files, l.Received, l.CreatedAt)
+	if err != nil {
+		return err
+	}
+	return insertText(ctx, tx, l.kept)
 }
 
 // write runs fn in a transaction under the lock on the account's ledger, as everything does that changes uploads.
@@ -164,7 +176,7 @@ func checkSize(field string, n *drive.ByteSize) error {
 
 // Find returns a link of the caller's account.
 func (s *Links) Find(ctx context.Context, who drive.Who, id drive.CollectID) (View, error) {
-	l, err := s.find(ctx, s.opt.DB, "id = ? AND account_id = ?", id, who.Account)
+	l, err := s.find(ctx, s.opt.DB, "l.id = ? AND l.account_id = ?", id, who.Account)
 	if err != nil {
 		return View{}, err
 	}
@@ -173,11 +185,11 @@ func (s *Links) Find(ctx context.Context, who drive.Who, id drive.CollectID) (Vi
 
 // List returns a page of the links of the caller's account, the newest first, after the one given (zero: from the first).
 func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, limit int) ([]View, error) {
-	where, args := "account_id = ?", []any{who.Account}
+	where, args := "l.account_id = ?", []any{who.Account}
 	if !after.IsZero() {
-		where, args = where+" AND id < ?", append(args, after)
+		where, args = where+" AND l.id < ?", append(args, after)
 	}
-	rows, err := s.opt.DB.Query(ctx, "SELECT "+columns+" FROM collects WHERE "+where+" ORDER BY id DESC LIMIT ?", append(args, limit)...)
+	rows, err := s.opt.DB.Query(ctx, selectLinks+where+" ORDER BY l.id DESC LIMIT ?", append(args, limit)...)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the collect links of account %s: %w", who.Account, err)
@@ -194,7 +206,7 @@ func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, 
 // Change changes a link. A limit below what has come is allowed: nothing more is let in then.
 func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c Change) (v View, err error) {
 	err = s.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		l, err := s.find(ctx, tx, "id = ? AND account_id = ?", id, who.Account)
+		l, err := s.find(ctx, tx, "l.id = ? AND l.account_id = ?", id, who.Account)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"smartdrive/internal/drive"
 	"smartdrive/internal/ticket"
+	"smartdrive/internal/vault"
 )
 
 // Sender is somebody who has opened a link.
@@ -76,7 +77,7 @@ func parsePermit(text string, key ticket.Key) (permit, bool) {
 }
 
 func (s *Links) key(ctx context.Context) (ticket.Key, error) {
-	secret, err := s.opt.Secret(ctx)
+	secret, err := s.opt.Vault.Links(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (s *Links) Look(ctx context.Context, token string) (Public, error) {
 }
 
 func (s *Links) arrive(ctx context.Context, token string) (Link, error) {
-	l, err := s.find(ctx, s.opt.DB, "token = ?", token)
+	l, err := s.find(ctx, s.opt.DB, "l.token IN (?, ?)", vault.Lookup(token)...)
 	if err == nil {
 		err = s.closed(ctx, s.opt.DB, l)
 	}

@@ -106,7 +106,7 @@ func (s *Links) settleOne(ctx context.Context, l Link) error {
 	for before := int64(-1); before != l.Files; {
 		before = l.Files
 		err := s.write(ctx, l.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			if l, err = s.find(ctx, tx, "id = ?", l.ID); drive.IsKind(err, drive.NotFound) { // deleted meanwhile
+			if l, err = s.find(ctx, tx, "l.id = ?", l.ID); drive.IsKind(err, drive.NotFound) { // deleted meanwhile
 				return nil
 			}
 			if err != nil {

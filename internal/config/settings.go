@@ -72,7 +72,7 @@ var settings = []setting{
 	},
 	{
 		name: "secret-key", form: "KEY,...", secret: true,
-		help: "key that seals the secret of signed links in the database, so that a copy of the database is worth nothing without it: the base64 of 32 bytes (openssl rand -base64 32), the same for all instances; older keys behind it open what they have sealed; an embedded database without it has one in --data, which no backup copies",
+		help: "key that seals the secrets of links in the database (what links are signed with, the tokens of shares and collect links, codes), so that a copy of the database opens none without it: the base64 of 32 bytes (openssl rand -base64 32), the same for all instances; older keys behind it open what they have sealed; an embedded database without it has one in --data, which no backup copies",
 		set: func(c *Config, v string) error {
 			c.SecretKey = Secret(v)
 			return nil

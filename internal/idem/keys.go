@@ -26,6 +26,7 @@ type Request struct {
 	Route       string // the pattern, not the path: "/uploads"
 	Key         Key
 	Fingerprint Fingerprint
+	Secret      bool // the request or its response tells a secret: what is kept of both is sealed
 }
 
 // Response is what was answered, now or the first time.
@@ -42,6 +43,14 @@ type Effect func(ctx context.Context, tx *sqldb.Tx) (status int, body []byte, er
 type Options struct {
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
+	// Sealer seals what is kept of secret requests. Default: none, and they are kept like all others.
+	Sealer Sealer
+}
+
+// Sealer makes of a text one that tells nothing to who reads the database. Both methods make no transaction, and read by q at most.
+type Sealer interface {
+	Seal(ctx context.Context, q sqldb.Querier, row, text string) (string, error)
+	Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -127,10 +136,11 @@ func (k *Keys) run(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect
 	if err != nil {
 		return Response{}, err
 	}
-	if body == nil {
-		body = []byte{}
+	_, kept, err := k.kept(ctx, tx, req, body)
+	if err != nil {
+		return Response{}, err
 	}
-	query, args := "UPDATE idempotency SET status = ?, body = ?", []any{status, body}
+	query, args := "UPDATE idempotency SET status = ?, body = ?", []any{status, kept}
 	if status < 200 || status > 299 {
 		query, args = "DELETE FROM idempotency", nil
 	}
@@ -142,8 +152,12 @@ func (k *Keys) run(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect
 
 // claim inserts the key's row if it is absent and reports whether it did.
 func (k *Keys) claim(ctx context.Context, tx *sqldb.Tx, req Request) (bool, error) {
+	fingerprint, body, err := k.kept(ctx, tx, req, nil)
+	if err != nil {
+		return false, err
+	}
 	mine, err := tx.InsertNew(ctx, "INSERT INTO idempotency (user_id, method, route, `key`, fingerprint, status, body, created_at)"+
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)", append(req.key(), req.Fingerprint[:], inProgress, []byte{}, k.now())...)
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)", append(req.key(), fingerprint, inProgress, body, k.now())...)
 	switch {
 	case sqldb.IsLockTimeout(err): // the first user of the key has not ended
 		return false, drive.Fail(drive.InProgress, "retry_after", 1)
@@ -155,7 +169,11 @@ func (k *Keys) claim(ctx context.Context, tx *sqldb.Tx, req Request) (bool, erro
 
 // renew takes over the row of a key whose life is over but which was not purged yet.
 func (k *Keys) renew(ctx context.Context, tx *sqldb.Tx, req Request) error {
-	args := append([]any{req.Fingerprint[:], inProgress, []byte{}, k.now()}, req.key()...)
+	fingerprint, body, err := k.kept(ctx, tx, req, nil)
+	if err != nil {
+		return err
+	}
+	args := append([]any{fingerprint, inProgress, body, k.now()}, req.key()...)
 	if _, err := tx.Exec(ctx, "UPDATE idempotency SET fingerprint = ?, status = ?, body = ?, created_at = ?"+whereKey,
 		args...); err != nil {
 		return fmt.Errorf("renew a key of %s: %w", req.Route, err)

@@ -15,7 +15,7 @@ func (a *API) collectRoutes() []route {
 	one := collectsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: collectsPath, need: write, act: takes((*call).createCollect), once: true, created: collectsPath,
+			method: "POST", path: collectsPath, need: write, act: takes((*call).createCollect), once: true, secret: true, created: collectsPath,
 			does:  "Make a link by which anybody may send files into a folder, charged to this account.",
 			out:   []outcome{gives[collectView](201, "the link")},
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
@@ -54,7 +54,7 @@ type collectBody struct {
 
 type collectView struct {
 	ID        drive.CollectID `json:"id"`
-	Token     string          `json:"token,omitempty"` // the last part of the URL; a secret, shown to who may write
+	Token     string          `json:"token,omitempty"` // the last part of the URL; a secret, shown to who may write, unless the key of the server that sealed it is lost
 	URL       string          `json:"url,omitempty"`   // shown to who may write
 	Folder    sharedNode      `json:"folder"`
 	Title     string          `json:"title"`
@@ -78,7 +78,7 @@ func (c *call) showCollect(v collect.View) collectView {
 		MaxBytes: v.MaxBytes, MaxFile: v.MaxFile, Files: v.Files, Received: v.Received, Arriving: v.Arriving, Left: v.Left,
 		CreatedAt: v.CreatedAt, State: v.State,
 	}
-	if c.who.Scopes.Has(drive.ScopeWrite) {
+	if c.who.Scopes.Has(drive.ScopeWrite) && v.Token != "" {
 		view.Token, view.URL = v.Token, c.baseURL()+"/c/"+v.Token
 	}
 	return view

@@ -42,6 +42,7 @@ func (c *call) request() idem.Request {
 	}
 	return idem.Request{
 		User: user, Method: c.route.method, Route: c.route.path, Key: c.key, Fingerprint: idem.Fingerprint(h.Sum(nil)),
+		Secret: c.route.secret,
 	}
 }
 

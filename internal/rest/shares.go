@@ -17,7 +17,7 @@ func (a *API) shareRoutes() []route {
 	one := sharesPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: sharesPath, need: write, act: takes((*call).createShare), once: true, created: sharesPath,
+			method: "POST", path: sharesPath, need: write, act: takes((*call).createShare), once: true, secret: true, created: sharesPath,
 			does:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
 			out:   []outcome{gives[shareView](201, "the share")},
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
@@ -51,10 +51,10 @@ type shareBody struct {
 
 type shareView struct {
 	ID           drive.ShareID `json:"id"`
-	Token        string        `json:"token"` // the last part of the URL; a secret
-	URL          string        `json:"url"`
+	Token        string        `json:"token"` // the last part of the URL; a secret. Empty: the key of the server that sealed it is lost
+	URL          string        `json:"url"`   // empty: as token
 	Node         sharedNode    `json:"node"`
-	Code         *string       `json:"code"`          // null: none
+	Code         *string       `json:"code"`          // null: none; empty: as token
 	ExpiresAt    *drive.Time   `json:"expires_at"`    // null: never
 	MaxDownloads *int64        `json:"max_downloads"` // null: any number
 	Downloads    int64         `json:"downloads"`
@@ -73,11 +73,14 @@ type sharedNode struct {
 
 func (c *call) showShare(v share.View) shareView {
 	view := shareView{
-		ID: v.ID, Token: v.Token, URL: c.baseURL() + "/s/" + v.Token, ExpiresAt: timeOrNull(v.ExpiresAt), MaxDownloads: v.MaxDownloads,
+		ID: v.ID, ExpiresAt: timeOrNull(v.ExpiresAt), MaxDownloads: v.MaxDownloads,
 		Node:      sharedNode{v.Node, string(v.Item.Name), v.Item.Type, int64(v.Item.Size)},
 		Downloads: v.Downloads, Views: v.Views, CreatedAt: v.CreatedAt, State: v.State,
 	}
-	if v.Code != "" {
+	if v.Token != "" {
+		view.Token, view.URL = v.Token, c.baseURL()+"/s/"+v.Token
+	}
+	if v.AsksCode() {
 		view.Code = &v.Code
 	}
 	return view

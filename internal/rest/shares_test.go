@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"smartdrive/internal/drive"
+	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/internal/upload/uploadtest"
 )
 
@@ -236,6 +238,28 @@ func TestSharesEnd(t *testing.T) {
 	boss.send(t, "DELETE", "/admin/users/"+u.id, nil)
 	v.get(t, "").problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
 	_ = made
+}
+
+// Neither the rows nor what is kept under an idempotency key tell a copy of the database what opens a link.
+func TestACopyOfTheDatabaseOpensNoLink(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)
+	const code = "Kq7Zw9xT"
+	in := map[string]any{"node": u.put(t, "/a", []byte("1"))["id"], "code": code}
+	share := u.post(t, "/shares", in, "Idempotency-Key", "k").json(t, http.StatusCreated)
+	into := map[string]any{"folder": "root", "title": "x"}
+	collect := u.post(t, "/collects", into, "Idempotency-Key", "k").json(t, http.StatusCreated)
+	dump := sqldbtest.Dump(t, u.DB)
+	for _, secret := range []string{share["token"].(string), code, collect["token"].(string)} {
+		if strings.Contains(dump, secret) {
+			t.Errorf("%s is in it", secret)
+		}
+	}
+	if again := u.post(t, "/collects", into, "Idempotency-Key", "k").json(t, http.StatusCreated); again["url"] != collect["url"] {
+		t.Errorf("the repeat made %v", again)
+	}
+	in["code"] = "Kq7Zw9xU"
+	u.post(t, "/shares", in, "Idempotency-Key", "k").problem(t, drive.KeyReused, nil)
 }
 
 func TestSharesAreMadeOnceAndListed(t *testing.T) {

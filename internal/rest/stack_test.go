@@ -52,13 +52,16 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now}
 	auth := account.NewAuth(s.DB, accounts)
 	users := account.NewUsers(s.DB, auth, accounts)
-	keys := idem.NewKeys(s.DB, idem.Options{Now: now})
 	prepared, err := idem.OpenPreparedIDs(t.Context(), s.DB, idem.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.letters = outbox.New(s.DB, outbox.Options{Source: "smartdrive/test", Now: now})
 	secret := vault.New(vault.Options{DB: s.DB, Keys: []vault.Key{vault.NewKey()}, Now: now})
+	if err := secret.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keys := idem.NewKeys(s.DB, idem.Options{Now: now, Sealer: secret})
 	s.files = files.New(files.Options{
 		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now,
 	})
@@ -68,8 +71,8 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 		Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Keys: keys}, admin.Options{}),
 		DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Now: now,
 	}
-	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Secret: secret.Links, Now: now})
-	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Secret: secret.Links, Now: now})
+	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
+	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
 	s.exports = export.New(export.Options{
 		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Epochs: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
 		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(now()), nil },

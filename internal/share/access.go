@@ -25,7 +25,7 @@ type access struct {
 const accessSize = 2*16 + 2*8
 
 func (s *Shares) key(ctx context.Context) (ticket.Key, error) {
-	secret, err := s.opt.Secret(ctx)
+	secret, err := s.opt.Vault.Links(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@
 //
 // # Codes
 //
-// The owner reads the code again, so it is kept as it is. What protects it from being guessed is the count of attempts, which is in
+// The owner reads the code again, so it is kept sealed, as the token is (package vault). What protects it from being guessed is the count of attempts, which is in
 // the database and so holds for all instances together (attempts.go).
 //
 // # Downloads

@@ -43,7 +43,7 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 		if err := s.mayShare(ctx, tx, sh); err != nil {
 			return err
 		}
-		if err := insert(ctx, tx, sh); err != nil {
+		if err := s.insert(ctx, tx, &sh); err != nil {
 			return err
 		}
 		if v, err = s.view(ctx, tx, sh); err != nil || hook == nil {
@@ -77,11 +77,19 @@ func (s *Shares) mayShare(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 	return nil
 }
 
-func insert(ctx context.Context, tx *sqldb.Tx, s Share) error {
-	_, err := tx.Exec(ctx, "INSERT INTO shares ("+columns+") VALUES ("+sqldb.Marks(12)+")", s.ID, s.Account, s.User, s.Node, s.Token,
-		s.Code, s.Epoch, s.ExpiresAt, s.MaxDownloads, s.Downloads, s.Views, s.CreatedAt)
+func (s *Shares) insert(ctx context.Context, tx *sqldb.Tx, sh *Share) (err error) {
+	if sh.kept, err = s.opt.Vault.NewLink(ctx, tx, sh.ID.String(), sh.Token, sh.Code); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO shares
+		(id, account_id, user_id, node_id, token, code, epoch, expires_at, max_downloads, downloads, views, created_at)
+		VALUES (`+sqldb.Marks(12)+")", sh.ID, sh.Account, sh.User, sh.Node, sh.kept.Token, sh.kept.Code, sh.Epoch, sh.ExpiresAt,
+		sh.MaxDownloads, sh.Downloads, sh.Views, sh.CreatedAt)
+	if err == nil {
+		err = insertText(ctx, tx, sh.kept)
+	}
 	if err != nil {
-		return fmt.Errorf("insert share %s: %w", s.ID, err)
+		return fmt.Errorf("insert share %s: %w", sh.ID, err)
 	}
 	return nil
 }
@@ -106,7 +114,7 @@ func checkMax(limit *int64) error {
 
 // Find returns a share of the caller's account.
 func (s *Shares) Find(ctx context.Context, who drive.Who, id drive.ShareID) (View, error) {
-	sh, err := s.find(ctx, s.opt.DB, "id = ? AND account_id = ?", id, who.Account)
+	sh, err := s.find(ctx, s.opt.DB, "s.id = ? AND s.account_id = ?", id, who.Account)
 	if err != nil {
 		return View{}, err
 	}
@@ -122,20 +130,23 @@ type Query struct {
 
 // List returns a page of the shares of the caller's account.
 func (s *Shares) List(ctx context.Context, who drive.Who, in Query) ([]View, error) {
-	where, args := "account_id = ?", []any{who.Account}
+	where, args := "s.account_id = ?", []any{who.Account}
 	if !in.Node.IsZero() {
-		where, args = where+" AND node_id = ?", append(args, in.Node)
+		where, args = where+" AND s.node_id = ?", append(args, in.Node)
 	}
 	if !in.After.IsZero() {
-		where, args = where+" AND id < ?", append(args, in.After)
+		where, args = where+" AND s.id < ?", append(args, in.After)
 	}
-	rows, err := s.opt.DB.Query(ctx, "SELECT "+columns+" FROM shares WHERE "+where+" ORDER BY id DESC LIMIT ?", append(args, in.Limit)...)
+	rows, err := s.opt.DB.Query(ctx, selectShares+where+" ORDER BY s.id DESC LIMIT ?", append(args, in.Limit)...)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the shares of account %s: %w", who.Account, err)
 	}
 	views := make([]View, len(all))
 	for i, sh := range all {
+		if err := s.reveal(ctx, s.opt.DB, &sh); err != nil {
+			return nil, err
+		}
 		if views[i], err = s.view(ctx, s.opt.DB, sh); err != nil {
 			return nil, err
 		}
@@ -159,12 +170,14 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 		}
 	}
 	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		sh, err := s.find(ctx, tx, "id = ? AND account_id = ?"+tx.ForUpdate(), id, who.Account)
+		sh, err := s.find(ctx, tx, "s.id = ? AND s.account_id = ?"+tx.ForUpdate(), id, who.Account)
 		if err != nil {
 			return err
 		}
-		if in.Code != nil && sh.Code != code {
-			sh.Code, sh.Epoch = code, sh.Epoch+1
+		if in.Code != nil && (sh.Code != code || sh.AsksCode() != (code != "")) {
+			if err := s.recode(ctx, tx, &sh, code); err != nil {
+				return err
+			}
 		}
 		if in.Life != nil {
 			if sh.ExpiresAt, err = s.end(*in.Life); err != nil {
@@ -176,8 +189,8 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 				return checkMax(sh.MaxDownloads)
 			}
 		}
-		if _, err := tx.Exec(ctx, "UPDATE shares SET code = ?, epoch = ?, expires_at = ?, max_downloads = ? WHERE id = ?",
-			sh.Code, sh.Epoch, sh.ExpiresAt, sh.MaxDownloads, sh.ID); err != nil {
+		if _, err := tx.Exec(ctx, "UPDATE shares SET epoch = ?, expires_at = ?, max_downloads = ? WHERE id = ?",
+			sh.Epoch, sh.ExpiresAt, sh.MaxDownloads, sh.ID); err != nil {
 			return fmt.Errorf("change share %s: %w", id, err)
 		}
 		v, err = s.view(ctx, tx, sh)

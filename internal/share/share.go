@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/quota"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/tree"
+	"smartdrive/internal/vault"
 )
 
 // Share is a link to a node.
@@ -20,15 +21,20 @@ type Share struct {
 	Account      drive.AccountID
 	User         drive.UserID // who made it
 	Node         drive.NodeID
-	Token        string
-	Code         string // empty: none is asked for
+	Token        string // empty: the key that has sealed it is lost
+	Code         string // empty: none, or the key that has sealed it is lost
 	Epoch        int64  // grows when the code changes
 	ExpiresAt    drive.Time
 	MaxDownloads *int64 // nil: any number
 	Downloads    int64
 	Views        int64
 	CreatedAt    drive.Time
+
+	kept vault.Link
 }
+
+// AsksCode reports whether one needs a code.
+func (s Share) AsksCode() bool { return s.kept.AsksCode() }
 
 // State is how a share stands.
 type State string
@@ -48,16 +54,16 @@ type View struct {
 	Item  tree.Node // the node; its name, type and size also while it is in the trash; zero: it is gone
 }
 
-// Options configure New. All but Ledger and Now are required.
+// Options configure New. All but Ledger, Now and Kept are required.
 type Options struct {
 	DB     *sqldb.DB
 	Tree   *tree.Tree
 	Users  *account.Users
 	Ledger quota.Ledger
-	// Secret returns the installation's secret for links; what shares sign is signed with a key made of it.
-	Secret func(ctx context.Context) ([]byte, error)
-	Now    func() time.Time // default: time.Now
-	Kept   func() time.Time // that says for how long something was kept, see package retention; default: Now
+	// Vault has the secret that accesses are signed with, and keeps tokens and codes.
+	Vault *vault.Vault
+	Now   func() time.Time // default: time.Now
+	Kept  func() time.Time // that says for how long something was kept, see package retention; default: Now
 }
 
 // Shares makes, shows and ends shares, and lets visitors in. It is safe for concurrent use.
@@ -94,16 +100,28 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-const columns = `id, account_id, user_id, node_id, token, code, epoch, expires_at, max_downloads, downloads, views, created_at`
+const selectShares = `SELECT s.id, s.account_id, s.user_id, s.node_id, s.token, s.code, COALESCE(t.sealed, ''), s.epoch, s.expires_at,
+	s.max_downloads, s.downloads, s.views, s.created_at FROM shares s LEFT JOIN share_texts t ON t.share_id = s.id WHERE `
 
 func scan(s *Share, scan func(...any) error) error {
-	return scan(&s.ID, &s.Account, &s.User, &s.Node, &s.Token, &s.Code, &s.Epoch, &s.ExpiresAt, &s.MaxDownloads, &s.Downloads,
-		&s.Views, &s.CreatedAt)
+	err := scan(&s.ID, &s.Account, &s.User, &s.Node, &s.kept.Token, &s.kept.Code, &s.kept.Sealed, &s.Epoch, &s.ExpiresAt, &s.MaxDownloads,
+		&s.Downloads, &s.Views, &s.CreatedAt)
+	s.kept.ID = s.ID.String()
+	return err
 }
 
 func (s *Shares) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (sh Share, err error) {
-	err = scan(&sh, q.QueryRow(ctx, "SELECT "+columns+" FROM shares WHERE "+where, args...).Scan)
+	if err := scan(&sh, q.QueryRow(ctx, selectShares+where, args...).Scan); err != nil {
+		return Share{}, err
+	}
+	err = s.reveal(ctx, q, &sh)
 	return sh, err
+}
+
+// reveal reads what is sealed.
+func (s *Shares) reveal(ctx context.Context, q sqldb.Querier, sh *Share) (err error) {
+	sh.Token, sh.Code, err = s.opt.Vault.OpenLink(ctx, q, sh.kept)
+	return err
 }
 
 // view adds to a share how it stands.

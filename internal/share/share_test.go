@@ -16,18 +16,21 @@ import (
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/sqldb/sqldbtest"
 	"smartdrive/internal/tree"
+	"smartdrive/internal/vault"
 )
 
 // desk is somebody's drive with the shares of two instances.
 type desk struct {
 	*share.Shares
-	twin *share.Shares
-	db   *sqldb.DB
-	tree *tree.Tree
-	who  drive.Who
-	root drive.NodeID
-	mu   sync.Mutex
-	now  time.Time
+	twin  *share.Shares
+	db    *sqldb.DB
+	tree  *tree.Tree
+	users *account.Users
+	who   drive.Who
+	root  drive.NodeID
+	mu    sync.Mutex
+	now   time.Time
+	key   vault.Key
 }
 
 func (d *desk) clock() time.Time {
@@ -44,14 +47,12 @@ func (d *desk) advance(by time.Duration) {
 
 func sit(t testing.TB, opt sqldb.Options) *desk {
 	t.Helper()
-	d := &desk{db: sqldbtest.OpenWith(t, opt), now: time.UnixMilli(1_800_000_000_000)}
+	d := &desk{db: sqldbtest.OpenWith(t, opt), now: time.UnixMilli(1_800_000_000_000), key: vault.NewKey()}
 	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.clock}
 	users := account.NewUsers(d.db, account.NewAuth(d.db, accounts), accounts)
 	d.tree = tree.New(tree.Options{Now: d.clock})
-	o := share.Options{
-		DB: d.db, Tree: d.tree, Users: users, Now: d.clock, Secret: func(context.Context) ([]byte, error) { return []byte("secret"), nil },
-	}
-	d.Shares, d.twin = share.New(o), share.New(o)
+	d.users = users
+	d.Shares, d.twin = d.shares(t), d.shares(t)
 	draft, err := users.Draft(t.Context(), "ann", "correct horse battery", false)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +69,16 @@ func sit(t testing.TB, opt sqldb.Options) *desk {
 		return err
 	})
 	return d
+}
+
+// shares are the shares as a process has them that has just begun.
+func (d *desk) shares(t testing.TB) *share.Shares {
+	t.Helper()
+	v := vault.New(vault.Options{DB: d.db, Keys: []vault.Key{d.key}, Now: d.clock})
+	if err := v.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return share.New(share.Options{DB: d.db, Tree: d.tree, Users: d.users, Now: d.clock, Vault: v})
 }
 
 func (d *desk) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {

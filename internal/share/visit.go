@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/drive"
 	"smartdrive/internal/sqldb"
 	"smartdrive/internal/tree"
+	"smartdrive/internal/vault"
 )
 
 // Public is what a visitor is told of a share.
@@ -32,7 +33,7 @@ func (s *Shares) Look(ctx context.Context, token, access string) (Public, error)
 	if err != nil {
 		return Public{}, err
 	}
-	p := Public{NeedsCode: sh.Code != "", Item: item, Owner: owner.Name, ExpiresAt: sh.ExpiresAt}
+	p := Public{NeedsCode: sh.AsksCode(), Item: item, Owner: owner.Name, ExpiresAt: sh.ExpiresAt}
 	if p.NeedsCode {
 		switch _, err := s.valid(ctx, sh, access); {
 		case err == nil:
@@ -54,7 +55,7 @@ func closed(state State) error {
 
 // arrive reads the share of a token and its node, unless it is closed by something other than the number of its downloads.
 func (s *Shares) arrive(ctx context.Context, token string) (Share, tree.Node, error) {
-	sh, err := s.find(ctx, s.opt.DB, "token = ?", token)
+	sh, err := s.find(ctx, s.opt.DB, "s.token IN (?, ?)", vault.Lookup(token)...)
 	if err != nil {
 		return Share{}, tree.Node{}, err
 	}
@@ -81,7 +82,7 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 	if state := s.stateByItself(sh); state != Open {
 		return Access{}, closed(state)
 	}
-	if sh.Code != "" {
+	if sh.AsksCode() {
 		if err := s.attempt(ctx, sh.ID, client); err != nil {
 			return Access{}, err
 		}
@@ -94,7 +95,7 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 		return Access{}, err
 	}
 	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if sh.Code != "" {
+		if sh.AsksCode() {
 			if err := pardon(ctx, tx, sh.ID, client); err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ const (
 )
 
 // ErrOtherKey says that the secret is sealed by a key that this process does not have.
-var ErrOtherKey = errors.New("the secret of links in the database is sealed by another key")
+var ErrOtherKey = errors.New("a secret in the database is sealed by another key")
 
 // Options configure New. DB is required.
 type Options struct {
@@ -41,7 +41,10 @@ type Vault struct {
 	mu     sync.Mutex
 	secret []byte
 	readAt time.Time
-	epoch  int // raised by Rotate: what was read before it is not kept after it
+	epoch  int   // raised by Rotate: what was read before it is not kept after it
+	texts  []Key // that texts are sealed with, as far as they can be opened; the newest first
+	lost   bool  // the newest is not among them
+	heard  time.Time
 }
 
 // New returns the vault of a database. It does no I/O.
@@ -79,7 +82,7 @@ func (v *Vault) Links(ctx context.Context) ([]byte, error) {
 func (v *Vault) load(ctx context.Context) ([]byte, error) {
 	text, err := v.read(ctx)
 	if drive.IsKind(err, drive.NotFound) {
-		if err := v.insert(ctx); err != nil {
+		if err := v.insert(ctx, linkRow); err != nil {
 			return nil, err
 		}
 		text, err = v.read(ctx) // somebody else's, if they were faster
@@ -87,9 +90,9 @@ func (v *Vault) load(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, current, err := v.parse(text)
+	secret, current, err := v.parse(linkRow, text)
 	if err == nil && !current {
-		err = v.reseal(ctx, text, secret)
+		err = v.reseal(ctx, linkRow, text, secret)
 	}
 	return secret, err
 }
@@ -99,8 +102,8 @@ func (v *Vault) read(ctx context.Context) (text string, err error) {
 	return text, err
 }
 
-// parse reads a value; current: it is kept as this vault keeps it.
-func (v *Vault) parse(text string) (secret []byte, current bool, err error) {
+// parse reads the value of a row of meta; current: it is kept as this vault keeps it.
+func (v *Vault) parse(row, text string) (secret []byte, current bool, err error) {
 	rest, sealed := strings.CutPrefix(text, sealedPrefix)
 	if !sealed {
 		secret, err = hex.DecodeString(text)
@@ -109,7 +112,7 @@ func (v *Vault) parse(text string) (secret []byte, current bool, err error) {
 	name, content, _ := strings.Cut(rest, ":")
 	for i, k := range v.opt.Keys {
 		if k.name() == name {
-			secret, err = k.open(linkRow, content)
+			secret, err = k.open(row, content)
 			return secret, i == 0 && !v.opt.Plain, check(secret, err)
 		}
 	}
@@ -124,61 +127,70 @@ func check(secret []byte, err error) error {
 }
 
 // format is the value that keeps a secret.
-func (v *Vault) format(secret []byte) (string, error) {
+func (v *Vault) format(row string, secret []byte) (string, error) {
 	if v.opt.Plain {
 		return hex.EncodeToString(secret), nil
 	}
-	return v.opt.Keys[0].seal(linkRow, secret)
+	return v.opt.Keys[0].seal(row, secret)
 }
 
-func (v *Vault) fresh() (string, error) {
+func (v *Vault) fresh(row string) (string, error) {
 	secret := make([]byte, sha256.Size)
 	_, _ = rand.Read(secret) // does not fail
-	return v.format(secret)
+	return v.format(row, secret)
 }
 
-func (v *Vault) insert(ctx context.Context) error {
-	text, err := v.fresh()
+func (v *Vault) insert(ctx context.Context, row string) error {
+	text, err := v.fresh(row)
 	if err != nil {
 		return err
 	}
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", linkRow, text)
+		_, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", row, text)
 		return err
 	})
 }
 
 // reseal writes the same secret in another form, unless somebody else has changed the row.
-func (v *Vault) reseal(ctx context.Context, old string, secret []byte) error {
-	text, err := v.format(secret)
+func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) error {
+	text, err := v.format(row, secret)
 	if err != nil {
 		return err
 	}
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ? AND value = ?", text, linkRow, old)
+		_, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ? AND value = ?", text, row, old)
 		return err
 	})
 }
 
 // Rotate puts a new secret in the place of the one that there is, whatever key has sealed it: every signed link, access to a share and
-// sender's token is void. Running it again makes another one.
+// sender's token is void. Texts are sealed with a new key from then on; those that are sealed stay as they are, and can still be opened,
+// until SealLinks has sealed them again. Running it again makes others.
 func (v *Vault) Rotate(ctx context.Context) error {
-	text, err := v.fresh()
+	text, err := v.fresh(linkRow)
 	if err != nil {
 		return err
 	}
 	err = v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", text, linkRow); err != nil || n == 1 {
+		if err := put(ctx, tx, linkRow, text); err != nil {
 			return err
 		}
-		_, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", linkRow, text)
-		return err
+		return v.addTextKey(ctx, tx)
 	})
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.secret, v.epoch = nil, v.epoch+1
+	v.secret, v.texts, v.epoch = nil, nil, v.epoch+1
 	if err != nil {
 		return fmt.Errorf("rotate the secret of links: %w", err)
 	}
 	return nil
+}
+
+// put writes a row of meta, whether it is there or not.
+func put(ctx context.Context, tx *sqldb.Tx, name, value string) error {
+	if n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", value, name); err != nil || n == 1 {
+		return err
+	}
+	_, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", name, value)
+	return err
 }

@@ -136,3 +136,71 @@ func TestASealedSecretBecomesPlainAgain(t *testing.T) {
 		t.Errorf("it is another one, or sealed: %v", err)
 	}
 }
+
+func open(t *testing.T, db *sqldb.DB, row, sealed string, keys ...vault.Key) (string, error) {
+	t.Helper()
+	return vault.New(vault.Options{DB: db, Keys: keys}).Open(t.Context(), db, row, sealed)
+}
+
+// The story of a text: sealed without a key, then with one, with another one, after a rotation, and with all keys lost.
+func TestATextIsOpenedForItsRowOnly(t *testing.T) {
+	t.Parallel()
+	db := sqldbtest.Open(t)
+	const text = "a code"
+	prepare := func(keys ...vault.Key) *vault.Vault {
+		t.Helper()
+		v := vault.New(vault.Options{DB: db, Keys: keys})
+		if err := v.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	sealed, err := prepare().Seal(t.Context(), db, "row 1", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := vault.NewKey(), vault.NewKey()
+	for _, keys := range [][]vault.Key{nil, {first}, {second, first}, {second}} {
+		v := prepare(keys...)
+		if got, err := v.Open(t.Context(), db, "row 1", sealed); err != nil || got != text {
+			t.Errorf("%q, %v", got, err)
+		}
+		if _, err := v.Open(t.Context(), db, "row 2", sealed); !errors.Is(err, vault.ErrOtherKey) {
+			t.Errorf("it is opened in another row: %v", err)
+		}
+	}
+	if _, err := open(t, db, "row 1", sealed, first); !errors.Is(err, vault.ErrOtherKey) {
+		t.Errorf("the key before opens it: %v", err)
+	}
+	if err := vault.New(vault.Options{DB: db, Keys: []vault.Key{first}}).Prepare(t.Context()); !errors.Is(err, vault.ErrOtherKey) {
+		t.Errorf("a process with another key begins to seal: %v", err)
+	}
+	here, there := prepare(second), prepare(second)
+	for range 2 {
+		if err := here.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newer, err := here.Seal(t.Context(), db, "row 1", text)
+	if err != nil || newer[:15] == sealed[:15] {
+		t.Errorf("a rotation makes no other key: %v", err)
+	}
+	for _, form := range []string{sealed, newer} { // also by who has not heard of it
+		if got, err := there.Open(t.Context(), db, "row 1", form); err != nil || got != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	lost := vault.NewKey()
+	if err := vault.New(vault.Options{DB: db, Keys: []vault.Key{lost}}).Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sealed, err = prepare(lost).Seal(t.Context(), db, "row 1", text); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := open(t, db, "row 1", sealed, lost); err != nil || got != text {
+		t.Errorf("after a lost key: %q, %v", got, err)
+	}
+	if got, err := open(t, db, "row 1", newer, lost, second); err != nil || got != text {
+		t.Errorf("the lost key is found again: %q, %v", got, err)
+	}
+}
