@@ -90,7 +90,7 @@ func (s *Links) enter(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, error
 	if err := s.opt.Ledger.Lock(ctx, tx, by.link.Account); err != nil {
 		return Link{}, err
 	}
-	l, err := s.find(ctx, tx, "id = ?", by.link.ID)
+	l, err := s.find(ctx, tx, "l.id = ?", by.link.ID)
 	if drive.IsKind(err, drive.NotFound) {
 		return Link{}, withdrawn()
 	}

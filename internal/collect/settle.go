@@ -92,7 +92,7 @@ func (s *Links) settleAll(ctx context.Context) error {
 
 // settleLink settles one, unless it was deleted and its rows wait for Purge.
 func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
-	l, err := s.find(ctx, s.opt.DB, "id = ?", id)
+	l, err := s.find(ctx, s.opt.DB, "l.id = ?", id)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
 	}
