@@ -15,6 +15,7 @@ parts=(
 	"system|the whole program: 200 kills, scripts on all columns, moves, other people's clients|SMARTDRIVE_TEST_PARTS=system scripts/test.sh"
 	"cluster|whole clusters: killed, cut off, emptied|SMARTDRIVE_TEST_PARTS=cluster scripts/test.sh"
 	"race|the race detector at full depth|make race"
+	"clients|clients that generators make of the document of the API|scripts/clients.sh"
 	"fuzz|every fuzz target, 2,000 inputs|make fuzz FUZZTIME=2000x"
 	"soak-histories|5,000 random histories of uploads|SMARTDRIVE_SOAK=5000 go test ./internal/upload -run Histories -count 1 -timeout 2h"
 	"soak-kill|600 kills of the server|SMARTDRIVE_KILLS=600 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 2h"

@@ -207,7 +207,7 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 const preface = `# The native API
 
 This page is generated from the table of routes in ` + "`internal/rest`" + `: ` + "`go test ./internal/rest -run Reference -update`" + `. The same table is
-served as OpenAPI 3.1 at ` + "`/api/openapi.json`" + `. All addresses are under ` + "`/api/v1`" + `.
+served as OpenAPI 3.1 at ` + "`/api/openapi.json`" + `, and as 3.0 at ` + "`/api/openapi-3.0.json`" + `. All addresses are under ` + "`/api/v1`" + `.
 
 **Formats.** JSON in UTF-8, at most 1 MiB. Members that are not known, are repeated or have the wrong type are refused, and so are
 query parameters; ` + "`null`" + ` is a value only where it says so. Ids are UUIDv7, sizes bytes, digests lower-case hex, times RFC 3339 in UTC

@@ -19,9 +19,9 @@ import (
 	"smartdrive/internal/timer"
 )
 
-// openAPI renders the OpenAPI 3.1 document of the routes. Huma's registry turns Go types into JSON schemas; the rest of huma is
+// openAPI renders the document of the routes as OpenAPI 3.1, and as 3.0 for generators of clients that know no later one. Huma's registry turns Go types into JSON schemas; the rest of huma is
 // not used, because its validation speaks English sentences and not drive.Kinds.
-func openAPI(routes []route, version string) []byte {
+func openAPI(routes []route, version string) (v31, v30 []byte) {
 	schemas := newSchemas()
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
@@ -41,18 +41,57 @@ func openAPI(routes []route, version string) []byte {
 		doc.AddOperation(schemas.operation(&routes[i]))
 	}
 	schemas.finish()
-	raw, err := json.Marshal(doc)
+	v31, err := json.Marshal(doc)
+	if err == nil {
+		v30, err = downgrade(doc)
+	}
 	if err != nil { // only what stands in the table goes in
 		panic(fmt.Sprintf("rest: render the OpenAPI document: %v", err))
 	}
-	return raw
+	return v31, v30
 }
 
-func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
-	w.Header().Set("Content-Length", strconv.Itoa(len(a.document)))
-	w.Header().Set("Cache-Control", "public, max-age=300")
-	_, _ = w.Write(a.document) // fails only when the reader is gone
+// downgrade is huma's, and has what it leaves: a reference that may be null is of 3.1.
+func downgrade(doc *huma.OpenAPI) ([]byte, error) {
+	raw, err := doc.Downgrade()
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return nil, err
+	}
+	nullable(tree)
+	return json.Marshal(tree)
+}
+
+// nullable says "one of this and null" as OpenAPI 3.0 does.
+func nullable(node any) {
+	switch node := node.(type) {
+	case []any:
+		for _, item := range node {
+			nullable(item)
+		}
+	case map[string]any:
+		for _, member := range node {
+			nullable(member)
+		}
+		if either, ok := node["anyOf"].([]any); ok && len(either) == 2 {
+			if null, ok := either[1].(map[string]any); ok && null["type"] == "null" {
+				delete(node, "anyOf")
+				node["allOf"], node["nullable"] = either[:1], true
+			}
+		}
+	}
+}
+
+func serveDocument(document []byte, version string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version="+version)
+		w.Header().Set("Content-Length", strconv.Itoa(len(document)))
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		_, _ = w.Write(document) // fails only when the reader is gone
+	}
 }
 
 func (s *schemas) operation(rt *route) *huma.Operation {

@@ -84,11 +84,11 @@ type API struct {
 	Options
 	Resumable Resumable // nil: no PUT can be resumed; set before Register
 
-	local    *drive.Who // set: every request is this caller's
-	routes   []route
-	document []byte // OpenAPI
-	forgery  *http.CrossOriginProtection
-	zips     *server.Gate[netip.Prefix] // of shares, by address
+	local                *drive.Who // set: every request is this caller's
+	routes               []route
+	document, document30 []byte // the routes as OpenAPI 3.1 and 3.0
+	forgery              *http.CrossOriginProtection
+	zips                 *server.Gate[netip.Prefix] // of shares, by address
 }
 
 // New puts the API together. It does no I/O.
@@ -118,7 +118,7 @@ func New(opt Options) *API {
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
 	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips)}
 	a.routes = a.table()
-	a.document = openAPI(a.routes, a.Version)
+	a.document, a.document30 = openAPI(a.routes, a.Version)
 	return a
 }
 
@@ -132,7 +132,8 @@ func (a *API) Register(mux *http.ServeMux) {
 		rt := &a.routes[i]
 		mux.Handle(rt.pattern(), a.resumable(rt, a.handler(rt)))
 	}
-	mux.HandleFunc("GET /api/openapi.json", a.serveDocument)
+	mux.HandleFunc("GET /api/openapi.json", serveDocument(a.document, "3.1"))
+	mux.HandleFunc("GET /api/openapi-3.0.json", serveDocument(a.document30, "3.0"))
 }
 
 // Handler returns the API as a handler of its own.
