@@ -18,11 +18,12 @@ import (
 
 // What one instance does for all: the names of its leases.
 const (
-	leaseRelay  = "relay"     // outbox to Kafka
-	leaseOutbox = "consumers" // of the outbox, where there is no Kafka
-	leaseBundle = "bundles"   // the consumer of sealed bundles, where there is no Kafka
-	leaseAudit  = "audit"
-	leaseArm    = "arm-timers" // after Redis has lost them
+	leaseRelay   = "relay"     // outbox to Kafka
+	leaseOutbox  = "consumers" // of the outbox, where there is no Kafka
+	leaseCompare = "intake"    // who compares bundles with the drive
+	leaseBundle  = "bundles"   // the consumer of sealed bundles, where there is no Kafka
+	leaseAudit   = "audit"
+	leaseArm     = "arm-timers" // after Redis has lost them
 )
 
 // identify finds out who we are, and refuses what does not belong together.

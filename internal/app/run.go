@@ -105,7 +105,7 @@ func (a *App) loops() []func(context.Context) error {
 		all = append(all, a.exports.Run)
 	}
 	if roles.Ingest {
-		all = append(all, a.intake.Run, a.consumeBundles(one))
+		all = append(all, a.intake.Run, a.consumeBundles(one), one(leaseCompare, a.intake.RunReconciler))
 	}
 	if roles.Scheduler || roles.Worker {
 		all = append(all, a.recoverUntilDone, a.sealUntilDone)

@@ -55,9 +55,10 @@ func (e ended) settle(ctx context.Context, tx *sqldb.Tx) (int64, error) {
 	return tx.Exec(ctx, "UPDATE collected SET state = 'done', node_id = ? WHERE upload_id = ? AND state = 'open'", e.node, e.upload)
 }
 
-// Purge settles the links that files were sent by, before the rows of the uploads are dropped, and drops what no longer means
-// anything: links into folders that were deleted for good, and what is written down of links that are not there, some in each call
-// (sqldb.Orphans). It works in short transactions and may stop anywhere.
+// Purge settles the links that files were sent by, before the rows of the uploads are dropped, and
+// drops what no longer means anything: links into folders that were deleted for good, and what is
+// written down of links that are not there, some in each call (sqldb.Orphans). It works in short
+// transactions and may stop anywhere.
 func (s *Links) Purge(ctx context.Context) error {
 	if err := s.settleAll(ctx); err != nil {
 		return err

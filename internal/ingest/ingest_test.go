@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/drive"
 	"smartdrive/internal/invoice"
 	"smartdrive/internal/sqldb"
+	"smartdrive/internal/sqldb/sqldbtest"
 )
 
 // What becomes of documents: good ones are accepted, the same ones again are duplicates, others under the same key are conflicts, and
@@ -175,6 +176,52 @@ func TestWhatNobodyToldOfIsFound(t *testing.T) {
 		t.Errorf("%d bundles, %d found", n, in.stats.Found.Load())
 	}
 	w.check(t)
+}
+
+// After the first pass the reconciler asks for what has changed: nothing else is read again, and
+// nothing is missed.
+func TestTheReconcilerReadsWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	calls := &sqldbtest.Counter{}
+	in, r := w.process(w.open(t, calls.Connector), "1"), newReconciler()
+	pass := func() (queries int) {
+		t.Helper()
+		before := calls.Count(sqldbtest.Query)
+		if err := in.pass(t.Context(), r, 1); err != nil {
+			t.Fatal(err)
+		}
+		return calls.Count(sqldbtest.Query) - before
+	}
+	for _, source := range []string{"acme", "bolt", "coil"} {
+		w.send(t, newParcel(source).lines("a.ndjson", docs("A", 1)...))
+	}
+	whole := pass()
+	if idle := pass(); idle > 2 || whole < 5 { // for what is known, and for the next accounts
+		t.Errorf("a pass over what has not changed asks %d times, the first one %d times", idle, whole)
+	}
+	w.deaf.Store(true)
+	lost := newParcel("bolt").lines("b.ndjson", docs("B", 1)...)
+	w.sendMembers(t, lost)
+	w.sendMeta(t, lost)
+	pass()
+	wantSums(t, w.bundle(t, lost), "sealed 0=0+0+0+0")
+
+	again := newParcel("coil").lines("c.ndjson", docs("C", 1)...)
+	w.deaf.Store(false)
+	known := w.send(t, again)
+	w.deaf.Store(true)
+	w.put(t, again.path("meta.json"), []byte("{"))
+	pass() // somebody may work on it
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE bundles SET state = 'rejected' WHERE id = ?", known.ID)
+		return err
+	})
+	pass()
+	wantSums(t, w.bundle(t, again), "sealed 0=0+0+0+0")
+	if found := in.stats.Found.Load(); found != 2 {
+		t.Errorf("%d were found", found)
+	}
 }
 
 // The rules of a source say what is taken; what is not is counted.

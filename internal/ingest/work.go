@@ -31,12 +31,11 @@ func (in *Intake) Wake() {
 	}
 }
 
-// Run takes bundles in and reconciles until ctx is done. It then returns once every worker has stopped; what they had is free for
-// others at once.
+// Run takes bundles in until ctx is done. It then returns once every worker has stopped; what they
+// had is free for others at once.
 func (in *Intake) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
-	working.Go(func() { in.reconcileUntilDone(ctx) })
 	for ctx.Err() == nil {
 		found, err := in.runOnce(ctx, &working)
 		if err != nil && ctx.Err() == nil {
@@ -52,18 +51,6 @@ func (in *Intake) Run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (in *Intake) reconcileUntilDone(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := in.Reconcile(ctx); err != nil && ctx.Err() == nil {
-			in.log.WarnContext(ctx, "bundles could not be compared with the drive; that will be repeated", "error", err)
-		}
-		select {
-		case <-time.After(reconcileEvery - rand.N(reconcileEvery/10)):
-		case <-ctx.Done():
-		}
-	}
 }
 
 // Drain takes in all that is due, one after the other, and returns when nothing is left.

@@ -10,9 +10,10 @@ import (
 
 const purgeBatch = 500 // rows a transaction, well within its 50 ms
 
-// Purge drops what no longer means anything: shares of nodes that were deleted for good, downloads whose access is over, attempts of
-// past windows. It works in short transactions and may stop anywhere. Of the shares it looks at some in each call (sqldb.Orphans):
-// until one is found it is shown as gone, and opens nothing.
+// Purge drops what no longer means anything: shares of nodes that were deleted for good, downloads
+// whose access is over, attempts of past windows. It works in short transactions and may stop
+// anywhere. Of the shares it looks at some in each call (sqldb.Orphans): until one is found it is
+// shown as gone, and opens nothing.
 func (s *Shares) Purge(ctx context.Context) error {
 	now := drive.TimeOf(s.opt.Kept())
 	for _, b := range []sqldb.Batch{

@@ -6,10 +6,11 @@ import (
 	"sync"
 )
 
-// Orphans deletes the rows of a table whose owner is not there any more. Nothing tells which they are, so
-// it goes over the table by its primary key, reading pages outside of any transaction, at most PerRun
-// rows in a call, and goes on there with the next call: ten million rows take 50 calls of a second. How
-// far it came is forgotten with the process, and each process has its own. It is safe for concurrent use.
+// Orphans deletes the rows of a table whose owner is not there any more. Nothing tells which they
+// are, so it goes over the table by its primary key, reading pages outside of any transaction, at
+// most PerRun rows in a call, and goes on there with the next call: ten million rows take 50 calls
+// of a second. How far it came is forgotten with the process, and each process has its own. It is
+// safe for concurrent use.
 type Orphans struct {
 	Table string
 	Key   string // its primary key, of text
@@ -27,7 +28,8 @@ const (
 	orphanPage = 1000 // rows that one statement looks at: some ms
 )
 
-// Delete looks at the next rows, and returns how many it has deleted. It may stop anywhere, and run twice.
+// Delete looks at the next rows, and returns how many it has deleted. It may stop anywhere, and run
+// twice.
 func (o *Orphans) Delete(ctx context.Context, db *DB) (deleted int64, err error) {
 	o.mu.Lock()
 	after := o.after
@@ -74,8 +76,8 @@ func (o *Orphans) page(ctx context.Context, db *DB, after string, limit int) ([]
 	return Scan(rows, err, func(row *owned, scan func(...any) error) error { return scan(&row.key, &row.orphan) })
 }
 
-// drop deletes those of a page that have no owner now, either: the page may come from a side of a move
-// that has not got it yet.
+// drop deletes those of a page that have no owner now, either: the page may come from a side of a
+// move that has not got it yet.
 func (o *Orphans) drop(ctx context.Context, db *DB, page []owned) (n int64, err error) {
 	var keys []any
 	for _, row := range page {

@@ -128,6 +128,15 @@ func (e *Engine) Pending(ctx context.Context) (map[Kind]Horizon, error) {
 	return nil, nil
 }
 
+// Sample is Pending for who asks again and again: where a walk over all timers is dear, some are
+// counted each time.
+func (e *Engine) Sample(ctx context.Context) (map[Kind]Horizon, error) {
+	if q, ok := e.opt.Queue.(Sampler); ok {
+		return q.Sample(ctx)
+	}
+	return e.Pending(ctx)
+}
+
 // Counters returns the counters of a kind; nil when it has no handler here.
 func (e *Engine) Counters(kind Kind) *Counters {
 	if kind.Known() && e.lanes[kind] != nil {

@@ -41,6 +41,13 @@ type Inspector interface {
 	Pending(ctx context.Context) (map[Kind]Horizon, error)
 }
 
+// Sampler is an optional power of an Inspector whose walk is dear: to count some timers each time,
+// for figures.
+type Sampler interface {
+	// Sample returns what Pending does, as it was when each part was last counted.
+	Sample(ctx context.Context) (map[Kind]Horizon, error)
+}
+
 // Entry is a timer to arm: due at min(Last + Idle, First + Max).
 type Entry struct {
 	Key Key

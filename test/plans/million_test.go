@@ -20,8 +20,8 @@ const million crowd = 1_000_000
 // part is n thousandths of it, at least 10.
 func (c crowd) part(thousandths int) int { return max(10, int(c)*thousandths/1000) }
 
-// made is a table and how its rows follow from a number, i, from 0 on. The columns are in the order of
-// the statement; id('x', e) is the id of the e-th row of a kind.
+// made is a table and how its rows follow from a number, i, from 0 on. The columns are in the order
+// of the statement; id('x', e) is the id of the e-th row of a kind.
 type made struct {
 	table   string
 	rows    int
@@ -29,8 +29,9 @@ type made struct {
 	values  string
 }
 
-// now is the time by which everything was made, in Unix ms, each row a minute before the next. It is later than what tests ask for:
-// as in an installation whose housekeeping has just run, nothing is old enough, and who looks for it row by row sees all.
+// now is the time by which everything was made, in Unix ms, each row a minute before the next. It
+// is later than what tests ask for: as in an installation whose housekeeping has just run, nothing
+// is old enough, and who looks for it row by row sees all.
 const now = 2_000_000_000_000
 
 // crowded lists the tables in the order in which they refer to each other.

@@ -22,8 +22,8 @@ const root = "../.."
 type statement = sqldbtest.Statement
 
 // recordedStatements returns what the packages' tests have made the program execute, without what
-// cannot read much: rows that are inserted, and transactions. It skips the test unless every package
-// that opens a database was run.
+// cannot read much: rows that are inserted, and transactions. It skips the test unless every
+// package that opens a database was run.
 func recordedStatements(t *testing.T, dialect sqldb.Dialect) []statement {
 	t.Helper()
 	dir := os.Getenv(sqldbtest.StatementsVariable)
@@ -88,8 +88,8 @@ func readStatements(name string, all map[string]statement) error {
 	return lines.Err()
 }
 
-// packagesWithDatabase returns the directories whose tests get a database of sqldbtest, themselves or
-// with a site of uploadtest.
+// packagesWithDatabase returns the directories whose tests get a database of sqldbtest, themselves
+// or with a site of uploadtest.
 func packagesWithDatabase(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}

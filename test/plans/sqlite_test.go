@@ -58,7 +58,8 @@ var (
 	scanned  = regexp.MustCompile(`^SCAN (\S+)`)
 	producer = regexp.MustCompile(`^(?:CO-ROUTINE|MATERIALIZE) (\S+)`) // a subquery or a common table
 
-	// inStatement are rows that are no table's: they stand in the statement, or a function makes them.
+	// inStatement are rows that are no table's: they stand in the statement, or a function makes
+	// them.
 	inStatement = regexp.MustCompile(`CONSTANT ROW|ROW VALUES|VIRTUAL TABLE`)
 )
 

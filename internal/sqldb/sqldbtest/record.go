@@ -15,8 +15,8 @@ import (
 )
 
 // StatementsVariable names a directory. When it is set, each test binary writes there which SQL its
-// tests made the program execute, and test/plans asks the engines how they would do it. What tests ask
-// for themselves is left out.
+// tests made the program execute, and test/plans asks the engines how they would do it. What tests
+// ask for themselves is left out.
 const StatementsVariable = "SMARTDRIVE_TEST_STATEMENTS"
 
 // Statement is one line of such a file, in JSON.
@@ -35,7 +35,8 @@ type recorder struct {
 	file  *os.File        // guarded by mu
 }
 
-// record is nil unless the variable is set: then nothing is wrapped, and tests cost what they cost without it.
+// record is nil unless the variable is set: then nothing is wrapped, and tests cost what they cost
+// without it.
 var record = sync.OnceValue(func() *recorder {
 	dir := os.Getenv(StatementsVariable)
 	if dir == "" {
@@ -49,8 +50,8 @@ var record = sync.OnceValue(func() *recorder {
 })
 
 // openRecord opens the file of this test binary, PACKAGE@DATABASE.BUILD.jsonl, and removes those of
-// older builds of it. So the file of a package is there even if "go test" has its result in the cache;
-// processes of one build add to one file.
+// older builds of it. So the file of a package is there even if "go test" has its result in the
+// cache; processes of one build add to one file.
 func openRecord(dir string) (*os.File, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -81,7 +82,8 @@ func openRecord(dir string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// RecordOf is how the names of files begin in which the tests of a package are recorded, up to a dot.
+// RecordOf is how the names of files begin in which the tests of a package are recorded, up to a
+// dot.
 func RecordOf(directory string, onMySQL bool) string {
 	path := filepath.ToSlash(directory)
 	if _, inside, found := strings.Cut(path, "/internal/"); found {
@@ -193,8 +195,8 @@ func sample(v any) any {
 	return v
 }
 
-// Normal writes a statement in one line, and lists of placeholders with at most two of them: how long
-// a list is changes no plan. Statements of one normal form are recorded once.
+// Normal writes a statement in one line, and lists of placeholders with at most two of them: how
+// long a list is changes no plan. Statements of one normal form are recorded once.
 func Normal(query string) string {
 	query = strings.Join(strings.Fields(query), " ")
 	query = strings.ReplaceAll(strings.ReplaceAll(query, "?,", "?, "), "?,  ", "?, ")

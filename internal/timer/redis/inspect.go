@@ -48,18 +48,35 @@ func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 // Pending implements timer.Inspector. It walks over all timers, a thousand in a call, on the servers: some seconds of their
 // time for a million. A timer that is armed or goes meanwhile may be counted or not.
 func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
+	shards, err := q.countShards(ctx, q.shards)
+	if err != nil {
+		return nil, err
+	}
+	all := make(sums, len(timer.Kinds()))
+	for _, one := range shards {
+		for kind, h := range one {
+			all.add(kind, h)
+		}
+	}
+	return all, nil
+}
+
+// countShards walks over the timers of some shards, and returns those of each.
+func (q *Queue) countShards(ctx context.Context, shards []*shard) ([]sums, error) {
 	type walk struct {
 		*call
 		kind timer.Kind
+		into sums
 	}
 	var walks []walk
-	for _, sh := range q.shards {
+	all := make([]sums, len(shards))
+	for i, sh := range shards {
+		all[i] = sums{}
 		for _, k := range timer.Kinds() {
 			c := &call{script: countScript, shard: sh, keys: []string{sh.meta, sh.lanes[k].names[0]}, args: []any{"0"}}
-			walks = append(walks, walk{c, k})
+			walks = append(walks, walk{c, k, all[i]})
 		}
 	}
-	sums := make(map[timer.Kind]timer.Horizon, len(timer.Kinds()))
 	for len(walks) > 0 {
 		calls := make([]*call, len(walks))
 		for i, w := range walks {
@@ -70,13 +87,7 @@ func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, erro
 		}
 		left := walks[:0]
 		for _, w := range walks {
-			h := sums[w.kind]
-			h.Minute += w.number(1)
-			h.Hour += w.number(2)
-			h.Day += w.number(3)
-			h.More += w.number(4)
-			h.Leased += w.number(5)
-			sums[w.kind] = h
+			w.into.add(w.kind, timer.Horizon{Minute: w.number(1), Hour: w.number(2), Day: w.number(3), More: w.number(4), Leased: w.number(5)})
 			if w.text(0) != "0" {
 				w.args = []any{w.text(0)}
 				left = append(left, w)
@@ -84,5 +95,5 @@ func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, erro
 		}
 		walks = left
 	}
-	return sums, nil
+	return all, nil
 }

@@ -35,11 +35,13 @@ type Queue struct {
 	touches  touches
 	widths   []atomic.Int32 // by kind: how many shards are asked at a time
 	count    Counters
+	sampler  sampler
 }
 
 var (
 	_ timer.Queue     = (*Queue)(nil)
 	_ timer.Inspector = (*Queue)(nil)
+	_ timer.Sampler   = (*Queue)(nil)
 )
 
 // New returns a queue. It connects when it is first used.
