@@ -62,6 +62,7 @@ type Options struct {
 	Share  float64        // of the time, how much a pass in the background may work; default 0.05
 	Scrub  time.Duration  // every blob is read again at least so often, in the background; zero: never
 	Rate   drive.ByteSize // bytes a second that this may read; default 32 MiB
+	Save   time.Duration  // how long after a save point the next one is written; default 1 min
 	Settle time.Duration  // how long until a suspicion is looked at again; default 5 s
 	Now    func() time.Time
 	Sleep  func(ctx context.Context, d time.Duration) error
@@ -73,6 +74,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.First, 10*time.Minute)
 	setDefault(&o.Share, 0.05)
 	setDefault(&o.Rate, 32*drive.MiB)
+	setDefault(&o.Save, time.Minute)
 	setDefault(&o.Settle, 5*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -235,13 +237,20 @@ func (a *Auditor) pass(ctx context.Context, scope Scope, background bool) (Repor
 	if err != nil {
 		return Report{}, err
 	}
-	p := &pass{Auditor: a, scope: scope, background: background, keep: restored, loose: map[string]bool{}}
+	p := &pass{Auditor: a, scope: scope, background: background, keep: restored}
 	p.report = Report{Scope: scope, Restored: restored, Started: a.now(), Findings: []Finding{}}
-	p.resumed = time.Now()
+	p.resumed, p.saved = time.Now(), time.Now()
+	if background {
+		if err := p.goOn(ctx); err != nil {
+			return p.report, err
+		}
+	}
 	if p.born, err = a.oldest(ctx); err != nil {
 		return p.report, err
 	}
-	err = p.run(ctx)
+	if err = p.run(ctx); err == nil && background {
+		err = p.forgetPlace(ctx)
+	}
 	p.report.Ended = a.now()
 	if err != nil {
 		return p.report, fmt.Errorf("audit: %w", err)

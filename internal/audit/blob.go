@@ -22,36 +22,6 @@ func scanStored(b *stored, scan func(...any) error) error {
 
 const selectStored = `SELECT id, file, size, damaged_at FROM blobs `
 
-// checkBlobs looks for the file of every blob.
-func (p *pass) checkBlobs(ctx context.Context) error {
-	query := selectStored + `WHERE id > ? ORDER BY id LIMIT ?`
-	err := each(ctx, p, query, pageSize, scanStored, func(b stored) any { return b.id }, func(b stored) error {
-		p.report.Checked.Blobs++
-		state, err := p.fileState(ctx, b)
-		if err != nil || state == "" && (b.damaged == 0 || p.scope.Deep) { // deep decides by reading
-			return err
-		}
-		return p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookBlob(ctx, b.id) })
-	})
-	if err != nil {
-		return fmt.Errorf("check blobs: %w", err)
-	}
-	return nil
-}
-
-// fileState says in words what is wrong with a blob's file; empty: nothing that its length tells.
-func (p *pass) fileState(ctx context.Context, b stored) (string, error) {
-	switch size, err := p.Store.Stat(ctx, b.file); {
-	case drive.IsKind(err, drive.NotFound):
-		return "no such file", nil
-	case err != nil:
-		return "", fmt.Errorf("stat content of blob %s: %w", b.id, err)
-	case size != b.size:
-		return fmt.Sprintf("%d bytes", size), nil
-	}
-	return "", nil
-}
-
 // lookBlob reads the row, the file, and the row again. A file goes only after its row has gone or has taken another one, so a
 // row that names it before and after it was missed does so wrongly.
 func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {

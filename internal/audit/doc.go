@@ -7,11 +7,13 @@
 //	tree      N1 N2     one root, every node below it, current versions their own; the count of nodes
 //	bundle    K2 K5 K6  a bundle ends, and counts what its members and records say; records name documents
 //	document  K3 K6     a document fits its bundle, its records, its files and its conflicts
-//	blob      P1        the bytes of a blob are there, with its size
 //	open      P1 P4     an open upload has its staging and its timers
 //	staged    P4 B3     a staged directory has an open row
-//	file      B3        a content file is an open upload's, a blob's, or released
+//	contents  P1 B3     the bytes of a blob are there, with its size; a content file is an open upload's, a blob's, or released
 //	deep      B1        a blob's bytes have its digest
+//
+// What the database alone tells comes first, what the store must be asked for last. A pass in the background has a save point in the
+// database, and goes on after a restart or at another instance (resume.go).
 //
 // It works beside a running server, in the same process, without locks. Three rules make that safe:
 //

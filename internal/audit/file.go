@@ -2,17 +2,15 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"smartdrive/internal/blob"
 	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
 )
 
-// checkFiles walks the content. A file is explained by a blob, a released row, or an open or joined upload of its name, which are read in
+// lookFile asks what explains something at the store: a blob, a released row, or an open or joined upload of its name, which are read in
 // one statement after it was listed: a seal moves it from one to the other in one transaction. A name that is explained by
 // nothing then will never be: uploads that have ended do not open again.
 //
@@ -20,20 +18,6 @@ import (
 //	                          read; one of an instance that has ended has nobody who could still write its row: deleted. An
 //	                          instance is ended at the first look, and the rows are read again at the second
 //	anything else             quarantine (B3)
-func (p *pass) checkFiles(ctx context.Context) error {
-	err := p.Store.List(ctx, func(s blob.Stray) error {
-		p.report.Checked.Files++
-		if s.Name != "" && p.loose[s.Name] && p.scope.Repair {
-			return p.moveLoose(ctx, s)
-		}
-		return p.suspect(ctx, func(ctx context.Context) (*defect, error) { return p.lookFile(ctx, s) })
-	})
-	if err != nil {
-		return fmt.Errorf("check content files: %w", err)
-	}
-	return nil
-}
-
 func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
 	if s.Name == "" {
 		return p.strayFile(s, "content", "something else"), nil
@@ -108,14 +92,4 @@ func (p *pass) strayFile(s blob.Stray, expected, found string) *defect {
 			return p.Store.Quarantine(ctx, s)
 		},
 	}
-}
-
-// moveLoose puts the file of a blob that had no references into quarantine and forgets that it was released. The finding is
-// the blob's. A crash in between leaves the released row, and nothing to delete.
-func (p *pass) moveLoose(ctx context.Context, s blob.Stray) error {
-	if err := p.Store.Quarantine(ctx, s); err != nil {
-		return errors.Join(fmt.Errorf("quarantine %s: %w", s.Place, err), ctx.Err())
-	}
-	p.Counters.Quarantined.Add(1)
-	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return p.Content.Forget(ctx, tx, []string{s.Name}) })
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"smartdrive/internal/drive"
@@ -17,8 +18,14 @@ type pass struct {
 	born       drive.UploadID // uploads whose begin may still be on its way have greater ids
 	report     Report
 	suspicions []look
-	loose      map[string]bool // files of blobs without references, whose rows this pass has taken away
-	resumed    time.Time       // when it last began to work after a rest
+	resumed    time.Time // when it last began to work after a rest
+
+	// Where it is; see resume.go.
+
+	step   string                                        // that runs, or with which it goes on; empty: the first
+	after  string                                        // key in that step after which it goes on; empty: at its beginning
+	saved  time.Time                                     // when the save point was written
+	settle func(ctx context.Context, after string) error // brings what goes beside the rows to the same place; nil: nothing does
 }
 
 // defect is a finding with the way to mend it; neither way: it can only be reported.
@@ -34,22 +41,49 @@ type defect struct {
 // look finds a defect, or nil when all is well. It can be repeated and reads everything anew.
 type look func(ctx context.Context) (*defect, error)
 
-func (p *pass) run(ctx context.Context) error {
-	checks := []func(context.Context) error{
-		p.checkLedgers, p.checkOwed, p.checkHolds, p.checkLinks, p.checkRefs, p.checkVersions, p.checkTrees, p.checkOldVersions, p.checkNodes, p.checkBundles, p.checkDocuments,
-		p.checkConflicts, p.checkBlobs, p.checkOpen, p.checkStaged, p.checkFiles, p.lookAgain,
+// step is one of the checks. Its name is part of the save point.
+type step struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// steps are the checks in their order: first what the database alone tells, then uploads, whose timers must be there, then contents,
+// which take the longest.
+func (p *pass) steps() []step {
+	var all []step
+	for i, b := range balances {
+		all = append(all, step{b.column, func(ctx context.Context) error { return p.checkLedgers(ctx, i) }})
 	}
+	all = append(all,
+		step{"owed", p.checkOwed}, step{"holds", p.checkHolds}, step{"links", p.checkLinks}, step{"refs", p.checkRefs},
+		step{"versions", p.checkVersions}, step{"trees", p.checkTrees}, step{"old versions", p.checkOldVersions}, step{"nodes", p.checkNodes},
+		step{"bundles", p.checkBundles}, step{"documents", p.checkDocuments}, step{"conflicts", p.checkConflicts},
+		step{"open", p.checkOpen}, step{"open again", p.lookAgain}, step{"staged", p.checkStaged},
+		step{"contents", p.checkContents}, step{"contents again", p.lookAgain})
 	if p.scope.Deep {
-		checks = append(checks, p.checkDeep, p.lookAgain)
+		all = append(all, step{"deep", p.checkDeep}, step{"deep again", p.lookAgain})
 	}
 	if p.background && p.opt.Scrub > 0 {
-		checks = append(checks, p.scrub, p.lookAgain)
+		all = append(all, step{"scrub", p.scrub}, step{"scrub again", p.lookAgain})
 	}
-	checks = append(checks, p.countQuarantine)
-	for _, check := range checks {
-		if err := check(ctx); err != nil {
+	return append(all, step{"quarantine", p.countQuarantine})
+}
+
+func (p *pass) run(ctx context.Context) error {
+	for _, s := range p.steps() {
+		if p.step != "" && p.step != s.name { // done before this pass was taken up
+			continue
+		}
+		p.step = s.name
+		if p.after == "" {
+			if err := p.reached(ctx, ""); err != nil {
+				return err
+			}
+		}
+		if err := s.run(ctx); err != nil {
 			return err
 		}
+		p.step, p.after = "", ""
 	}
 	return nil
 }
@@ -122,10 +156,10 @@ func (p *pass) rest(ctx context.Context) error {
 // pageSize is how many rows one statement returns.
 const pageSize = 500
 
-// each calls fn for every row that query returns page by page. The query ends in "... > ? ORDER BY ... LIMIT ?", and key gives
-// what the next page begins after.
+// each calls fn for every row that query returns page by page, going on where the pass was before. The query ends in "... > ? ORDER BY
+// ... LIMIT ?", and key gives what the next page begins after. A step calls it once.
 func each[T any](ctx context.Context, p *pass, query string, limit int, scan func(*T, func(...any) error) error, key func(T) any, fn func(T) error) error {
-	var after any = ""
+	var after any = p.after
 	for {
 		rows, err := p.DB.Query(ctx, query, after, limit)
 		page, err := sqldb.Scan(rows, err, scan)
@@ -135,6 +169,11 @@ func each[T any](ctx context.Context, p *pass, query string, limit int, scan fun
 		for _, row := range page {
 			after = key(row)
 			if err := fn(row); err != nil {
+				return err
+			}
+		}
+		if len(page) > 0 {
+			if err := p.reached(ctx, fmt.Sprint(after)); err != nil {
 				return err
 			}
 		}

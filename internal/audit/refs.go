@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"smartdrive/internal/blob"
 	"smartdrive/internal/drive"
 	"smartdrive/internal/sqldb"
 )
@@ -30,9 +31,11 @@ func (p *pass) checkRefs(ctx context.Context) error {
 		if c.refs == c.real {
 			return nil
 		}
-		return p.found(ctx, defect{Finding: c.finding(), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
-			return p.fixRefs(ctx, tx, c.id, f)
-		}})
+		loose := "" // the file of a blob that has gone
+		return p.found(ctx, defect{Finding: c.finding(), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error) {
+			loose, still, err = p.fixRefs(ctx, tx, c.id, f)
+			return still, err
+		}, fix: func(ctx context.Context) error { return p.moveLoose(ctx, loose) }})
 	})
 	if err != nil {
 		return fmt.Errorf("check references: %w", err)
@@ -47,29 +50,44 @@ func (c count) finding() Finding {
 }
 
 // fixRefs counts again within the transaction. A blob without any of them is released as its last one would have done;
-// its file does not wait to be deleted, checkFiles puts it into quarantine: nobody can say where its versions went.
-func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Finding) (bool, error) {
+// its file, which is returned, does not wait to be deleted: nobody can say where its versions went.
+func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Finding) (loose string, still bool, err error) {
 	// Who adds or takes away a version has locked its blob first.
 	if err := tx.QueryRow(ctx, `SELECT id FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan(&id); drive.IsKind(err, drive.NotFound) {
-		return false, nil
+		return "", false, nil
 	} else if err != nil {
-		return false, err
+		return "", false, err
 	}
 	var c count
-	err := scanCount(&c, tx.QueryRow(ctx, selectCount+`WHERE b.id = ?`, id).Scan)
+	err = scanCount(&c, tx.QueryRow(ctx, selectCount+`WHERE b.id = ?`, id).Scan)
 	if drive.IsKind(err, drive.NotFound) || err == nil && c.refs == c.real {
-		return false, nil
+		return "", false, nil
 	}
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
 	if _, err = tx.Exec(ctx, `UPDATE blobs SET refs = ? WHERE id = ?`, max(1, c.real), id); err == nil && c.real == 0 {
 		err = p.Content.Release(ctx, tx, drive.AccountID{}, id)
-		tx.AfterCommit(func() { p.loose[c.file] = true })
+		loose = c.file
 	}
 	again := c.finding()
 	f.Expected, f.Found, f.Repaired = again.Expected, again.Found, true
-	return true, err
+	return loose, true, err
+}
+
+// moveLoose puts the file of a blob that had no references into quarantine and forgets that it was released. The finding is
+// the blob's. A crash in between leaves the released row, and nothing to delete.
+func (p *pass) moveLoose(ctx context.Context, file string) error {
+	shard, ok := blob.ShardOf(file)
+	if !ok {
+		return nil
+	}
+	s := blob.Stray{Place: blob.PlaceIn(shard, file), Name: file}
+	if err := p.Store.Quarantine(ctx, s); err != nil {
+		return fmt.Errorf("quarantine %s: %w", s.Place, err)
+	}
+	p.Counters.Quarantined.Add(1)
+	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return p.Content.Forget(ctx, tx, []string{file}) })
 }
 
 // version is a version with what it should agree with; the pointers are nil where that is not there.

@@ -19,6 +19,7 @@ func RunStore(t *testing.T, open func(t *testing.T) blob.Store) {
 		"many are removed at once, also what is not there":      removeMany,
 		"a name that is never given reaches nothing":            badNames,
 		"List shows every content with its size":                listing,
+		"pages show what List shows, in order":                  paging,
 		"Quarantine takes content away and is repeatable":       quarantining,
 		"Free is what a capacity tells":                         capacity,
 	} {
@@ -175,6 +176,36 @@ func listing(t *testing.T, s blob.Store) {
 	if !slices.Equal(got, want) {
 		t.Errorf("listed %v, want %v", got, want)
 	}
+}
+
+func paging(t *testing.T, s blob.Store) {
+	p, want := blob.PagerOf(s), map[string]bool{}
+	for range 300 {
+		want[put(t, s, []byte("0123456789"))] = true
+	}
+	for _, shard := range blob.Shards() {
+		after := ""
+		for more := true; more; {
+			var page []blob.Stray
+			var err error
+			page, more, err = p.ListPage(t.Context(), shard, after, 2)
+			noError(t, err)
+			for _, stray := range page {
+				if in, _ := blob.ShardOf(stray.Name); in != shard || stray.Place != blob.PlaceIn(shard, stray.Name) || stray.Size != 10 || stray.Place <= after {
+					t.Errorf("shard %s after %q has %+v", shard, after, stray)
+				}
+				if !want[stray.Name] {
+					t.Errorf("%s comes twice, or is none of ours", stray.Name)
+				}
+				delete(want, stray.Name)
+				after = stray.Place
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("%d of 300 were not shown", len(want))
+	}
+	noError(t, p.ListOdd(t.Context(), func(stray blob.Stray) error { t.Errorf("%s is odd", stray.Place); return nil }))
 }
 
 func quarantining(t *testing.T, s blob.Store) {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,20 +18,70 @@ import (
 	"smartdrive/internal/drive"
 )
 
+var _ blob.Pager = (*Store)(nil)
+
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	return s.d.each(ctx, blobsDir, func(shard fs.DirEntry) error {
 		place := path.Join(blobsDir, shard.Name())
-		if !shard.IsDir() || !isShard(shard.Name()) {
+		if !isShard(shard) {
 			return s.d.show(place, "", fn)
 		}
 		return s.d.each(ctx, place, func(e fs.DirEntry) error {
-			name := e.Name()
-			if want, ok := blob.ShardOf(name); !ok || want != shard.Name() || !e.Type().IsRegular() {
-				name = ""
-			}
-			return s.d.show(path.Join(place, e.Name()), name, fn)
+			return s.d.show(path.Join(place, e.Name()), nameIn(shard.Name(), e), fn)
 		})
+	})
+}
+
+func isShard(e fs.DirEntry) bool { return e.IsDir() && blob.IsShard(e.Name()) }
+
+// nameIn returns the name of content by its entry in a shard; empty when the entry does not follow the rules.
+func nameIn(shard string, e fs.DirEntry) string {
+	if want, ok := blob.ShardOf(e.Name()); !ok || want != shard || !e.Type().IsRegular() {
+		return ""
+	}
+	return e.Name()
+}
+
+// ListPage implements blob.Pager. A directory has no order, so each page reads all names of the shard, and asks for the sizes of its own.
+func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+	dir := path.Join(blobsDir, shard)
+	var entries []fs.DirEntry
+	err = s.d.each(ctx, dir, func(e fs.DirEntry) error {
+		if path.Join(dir, e.Name()) > after {
+			entries = append(entries, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	if more = len(entries) > limit; more {
+		entries = entries[:limit]
+	}
+	for _, e := range entries {
+		err := s.d.show(path.Join(dir, e.Name()), nameIn(shard, e), func(stray blob.Stray) error {
+			if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // which may take less on the disk than it is long
+				stray.Size = drive.ByteSize(info.Size())
+			}
+			page = append(page, stray)
+			return nil
+		})
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return page, more, nil
+}
+
+// ListOdd implements blob.Pager.
+func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+	return s.d.each(ctx, blobsDir, func(e fs.DirEntry) error {
+		if isShard(e) {
+			return nil
+		}
+		return s.d.show(path.Join(blobsDir, e.Name()), "", fn)
 	})
 }
 
@@ -157,7 +209,7 @@ func (d *Dir) quarantine(top, place string) error {
 func (d *Dir) isOwn(place string) bool {
 	parts := strings.Split(path.Clean(place), "/")
 	if parts[0] == blobsDir {
-		return len(parts) == 2 && isShard(parts[1])
+		return len(parts) == 2 && blob.IsShard(parts[1])
 	}
 	if len(parts) > 4 {
 		return false

@@ -42,13 +42,6 @@ func (d *Dir) sealedPath(id drive.UploadID) string {
 	return filepath.Join(d.root, blobsDir, name[len(name)-2:], name)
 }
 
-// isShard reports whether name is one of the 256 directories below blobs.
-func isShard(name string) bool {
-	return len(name) == 2 && isHex(name[0]) && isHex(name[1])
-}
-
-func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
-
 // shardIndex returns the number that the two digits of a shard are.
 func shardIndex(name string) int {
 	n, err := strconv.ParseUint(name, 16, 8)

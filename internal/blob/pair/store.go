@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/blob"
@@ -18,6 +19,7 @@ var (
 	_ blob.Store      = (*Store)(nil)
 	_ blob.Several    = (*Store)(nil)
 	_ blob.AllRemover = (*Store)(nil)
+	_ blob.Pager      = (*Store)(nil)
 )
 
 // Several implements blob.Several.
@@ -99,6 +101,36 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	for _, at := range s.p.now.Load().order() {
 		if err := at.Store.List(ctx, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ListPage implements blob.Pager: what lies at both sides is there twice, so a page may have twice as many entries.
+func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+	end := "" // beyond it a side has more than it has shown
+	for _, at := range s.p.now.Load().order() {
+		some, cut, err := blob.PagerOf(at.Store).ListPage(ctx, shard, after, limit)
+		if err != nil {
+			return nil, false, err
+		}
+		if last := len(some) - 1; cut && last >= 0 && (end == "" || some[last].Place < end) {
+			end = some[last].Place
+		}
+		page, more = append(page, some...), more || cut
+	}
+	blob.SortPage(page)
+	if end != "" {
+		page = slices.DeleteFunc(page, func(s blob.Stray) bool { return s.Place > end })
+	}
+	return page, more, nil
+}
+
+// ListOdd implements blob.Pager.
+func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+	for _, at := range s.p.now.Load().order() {
+		if err := blob.PagerOf(at.Store).ListOdd(ctx, fn); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ type Store struct{ b *Bucket }
 var (
 	_ blob.Store     = (*Store)(nil)
 	_ blob.Presigner = (*Store)(nil)
+	_ blob.Pager     = (*Store)(nil)
 )
 
 // attemptKey is metadata that tells what one Put has stored from what was there.
@@ -124,9 +125,12 @@ func (b *Bucket) remove(ctx context.Context, key string) error {
 
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
+	return s.list(ctx, minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), Recursive: true, MaxKeys: pageSize}, fn)
+}
+
+func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func(blob.Stray) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), Recursive: true, MaxKeys: pageSize}
 	for o := range s.b.api.ListObjectsIter(ctx, s.b.name, opts) {
 		if o.Err != nil {
 			return fmt.Errorf("list contents: %w", classify(o.Err))
@@ -137,6 +141,43 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// errFull ends a list.
+var errFull = errors.New("the page is full")
+
+// ListPage implements blob.Pager with one request, if limit is at most what the store lists in one.
+func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+	opts := minio.ListObjectsOptions{Prefix: s.b.key(blob.PlaceIn(shard, "")), Recursive: true, MaxKeys: limit}
+	if after != "" {
+		opts.StartAfter = s.b.key(after)
+	}
+	err = s.list(ctx, opts, func(stray blob.Stray) error {
+		if page = append(page, stray); len(page) == limit {
+			return errFull
+		}
+		return nil
+	})
+	if errors.Is(err, errFull) {
+		return page, true, nil
+	}
+	return page, false, err
+}
+
+// ListOdd implements blob.Pager: one list of what lies directly below blobs, and one of each prefix that is no shard.
+func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
+	return s.list(ctx, opts, func(stray blob.Stray) error {
+		below, isPrefix := strings.CutSuffix(strings.TrimPrefix(stray.Place, blobsDir), "/")
+		switch {
+		case isPrefix && blob.IsShard(below):
+			return nil
+		case isPrefix:
+			return s.list(ctx, minio.ListObjectsOptions{Prefix: s.b.key(stray.Place), Recursive: true, MaxKeys: pageSize}, fn)
+		default:
+			return fn(stray)
+		}
+	})
 }
 
 // Quarantine implements blob.Store: a copy at the store, then the original goes. A crash between the two leaves both, and the next
