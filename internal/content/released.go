@@ -70,10 +70,7 @@ type Claim struct {
 // ClaimReleased takes the oldest files that are due, passing over those that somebody else is taking just now. A file that a blob names
 // is in use, whatever its released row says: it is not among them, its row goes, and used names it.
 func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (files []Released, used []string, err error) {
-	rows, err := tx.Query(ctx, `SELECT file, size, released_at FROM released WHERE released_at <= ? ORDER BY released_at LIMIT ?`+skipLocked(tx),
-		c.now().Add(-claim.Grace), claim.Limit)
-	files, err = sqldb.Scan(rows, err, func(r *Released, scan func(dest ...any) error) error { return scan(&r.File, &r.Size, &r.At) })
-	if err != nil {
+	if files, err = c.lockDue(ctx, tx, claim); err != nil {
 		return nil, nil, fmt.Errorf("look for released files: %w", err)
 	}
 	if len(files) == 0 {
@@ -100,6 +97,29 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 		files[i].At = again
 	}
 	return files, used, nil
+}
+
+// claimers is how many may look at the same moment and find something each.
+const claimers = 4
+
+// lockDue returns due files whose rows nobody else has. It looks without locking, and then locks some by their keys: a look that locks
+// has all that it looks at, and others would find nothing.
+func (c Content) lockDue(ctx context.Context, tx *sqldb.Tx, claim Claim) ([]Released, error) {
+	due := c.now().Add(-claim.Grace)
+	rows, err := tx.Query(ctx, `SELECT file FROM released WHERE released_at <= ? ORDER BY released_at LIMIT ?`, due, claimers*claim.Limit)
+	names, err := sqldb.Scan(rows, err, scanName)
+	if err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(names, claim.Limit) {
+		rows, err := tx.Query(ctx, `SELECT file, size, released_at FROM released`+whereFile(len(some))+` AND released_at <= ? ORDER BY file`+skipLocked(tx),
+			append(args(some), due)...)
+		files, err := sqldb.Scan(rows, err, func(r *Released, scan func(dest ...any) error) error { return scan(&r.File, &r.Size, &r.At) })
+		if err != nil || len(files) > 0 {
+			return files, err
+		}
+	}
+	return nil, nil
 }
 
 func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string) ([]string, error) {

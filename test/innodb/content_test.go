@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"smartdrive/internal/content"
 	"smartdrive/internal/digest"
@@ -128,4 +129,64 @@ func (d drives) persist(t *testing.T, fn func(context.Context, *sqldb.Tx) error)
 		}
 	}
 	return err
+}
+
+// let releases a file that the account owes.
+func let(t *testing.T, d drives, account drive.AccountID, files ...string) {
+	t.Helper()
+	must(t, d.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		for _, file := range files {
+			n := bring().New
+			n.File, n.Sum = file, digest.Sum{file[0]}
+			id, _, err := content.Content{}.Attach(ctx, tx, n)
+			if err == nil {
+				err = content.Content{}.Release(ctx, tx, account, id)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// Two claim released files at once: neither waits, and they get different ones.
+func TestReleasedFilesAreClaimedWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	d := newDrive(t)
+	let(t, d, drive.AccountID{}, "a", "b")
+	claim := func(got *string) func(context.Context, *sqldb.Tx) error {
+		return func(ctx context.Context, tx *sqldb.Tx) error {
+			*got = ""
+			files, _, err := content.Content{}.ClaimReleased(ctx, tx, content.Claim{Hold: time.Hour, Limit: 1})
+			for _, f := range files {
+				*got += f.File
+			}
+			return err
+		}
+	}
+	var one, other, third string
+	first := d.hold(t, claim(&one))
+	must(t, d.Write(t.Context(), claim(&other)))
+	must(t, d.Write(t.Context(), claim(&third)))
+	first.commit(t)
+	if one == other || len(one+other) != 2 || third != "" {
+		t.Errorf("claimed %q, %q and %q", one, other, third)
+	}
+}
+
+// Q6: two forget the same file at once; what was owed for it is given back once.
+func TestTwoForgetTheSameFile(t *testing.T) {
+	t.Parallel()
+	d := newDrive(t)
+	account := drive.NewID[drive.AccountID]()
+	let(t, d, account, "a", "b")
+	forget := func(ctx context.Context, tx *sqldb.Tx) error { return content.Content{}.Forget(ctx, tx, []string{"a"}) }
+	first := d.hold(t, forget)
+	second := d.write(t, forget)
+	d.raw.awaitWaiting(t, 1)
+	first.commit(t)
+	must(t, <-second)
+	d.want(t, "SELECT size FROM owed", "5")
+	d.want(t, "SELECT file FROM released", "b")
 }
