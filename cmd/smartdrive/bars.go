@@ -104,7 +104,7 @@ func (b *bars) count(ev client.Event) {
 // add makes a bar that does not complete by itself: all bytes may be there long before the file is.
 func (b *bars) add(text func() string, total int64, name string) *mpb.Bar {
 	bar := b.p.New(0, mpb.BarStyle(), mpb.BarWidth(barWidth),
-		mpb.PrependDecorators(decor.Name(shorten(name, 28), decor.WC{C: decor.DSyncWidthR | decor.DextraSpace})),
+		mpb.PrependDecorators(decor.Name(shorten(visible(name), 28), decor.WC{C: decor.DSyncWidthR | decor.DextraSpace})),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + text() })))
 	bar.SetTotal(total, false)
 	return bar
@@ -118,7 +118,7 @@ func eventText(ev *client.Event) string {
 	}
 	text += "  " + string(ev.State)
 	if ev.Err != nil {
-		text += ": " + shorten(ev.Err.Error(), 60)
+		text += ": " + shorten(visible(ev.Err.Error()), 60)
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -125,12 +126,17 @@ func (c *cli) show(v any, line string, args ...any) error {
 	if c.json {
 		return c.object(v)
 	}
-	_, err := fmt.Fprintf(c.out, line+"\n", args...)
+	return printVisible(c.out, line+"\n", args...)
+}
+
+// printVisible writes for people: see visible.
+func printVisible(to io.Writer, format string, args ...any) error {
+	_, err := io.WriteString(to, visible(fmt.Sprintf(format, args...)))
 	return err
 }
 
 // say writes to standard error; when that fails there is no one else to tell.
-func (c *cli) say(format string, args ...any) { _, _ = fmt.Fprintf(c.err, format, args...) }
+func (c *cli) say(format string, args ...any) { _ = printVisible(c.err, format, args...) }
 
 // failure is how an error looks in JSON.
 type failure struct {

@@ -157,8 +157,7 @@ func show[T any](a *adminCLI, raw json.RawMessage, line func(T) string) error {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(a.out, line(v))
-	return err
+	return printVisible(a.out, "%s\n", line(v))
 }
 
 // done says in words that something was done; as JSON, what was.

@@ -56,7 +56,7 @@ func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope audit.Scope) er
 func (a *adminCLI) report(out app.FsckAnswer) error {
 	if !a.json {
 		for _, f := range out.Findings {
-			fmt.Fprintln(a.out, finding{f.Invariant, f.Subject, f.Expected, f.Found, f.Repaired})
+			_ = printVisible(a.out, "%s\n", finding{f.Invariant, f.Subject, f.Expected, f.Found, f.Repaired}) // the verdict is in the exit code, too
 		}
 		if out.EndedRestored {
 			fmt.Fprintln(a.err, "The restored backup is clean; start the server anew to leave the report-only mode.")

@@ -140,7 +140,7 @@ func (c *cli) showAgent(s agent.Status) error {
 		return c.object(s)
 	}
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(c.out, "%-13s %s\n", name, fmt.Sprintf(format, args...))
+		_ = printVisible(c.out, "%-13s %s\n", name, fmt.Sprintf(format, args...)) // what follows fails, too
 	}
 	line("directory", "%s", s.Dir)
 	if s.To != "" {
@@ -190,7 +190,7 @@ func (c *cli) showEnded(all []agent.Ended) error {
 				text += " (" + v.Reason + ")"
 			}
 		}
-		if _, err := fmt.Fprintln(c.out, text); err != nil {
+		if err := printVisible(c.out, "%s\n", text); err != nil {
 			return err
 		}
 	}

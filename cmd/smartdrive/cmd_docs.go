@@ -112,8 +112,7 @@ func (c *cli) showWhole(d client.DocumentFull) error {
 	if err := json.Indent(&model, d.Model, "", "  "); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(c.out, model.String())
-	return err
+	return printVisible(c.out, "%s\n", model.String())
 }
 
 func (c *cli) docsConflicts() *cobra.Command {

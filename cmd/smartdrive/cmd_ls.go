@@ -48,7 +48,7 @@ func (c *cli) list(cmd *cobra.Command, api *client.Client, arg string, long, hea
 		return c.printNode(n, long, n.Path)
 	}
 	if header && !c.json {
-		if _, err := fmt.Fprintf(c.out, "%s:\n", p); err != nil {
+		if err := printVisible(c.out, "%s:\n", p); err != nil {
 			return err
 		}
 	}

@@ -81,15 +81,14 @@ func (t *transfers) item(i client.Item) {
 		if t.bars != nil {
 			to = t.bars
 		}
-		_, _ = fmt.Fprintf(to, "smartdrive: %s: %v\n", i.Local, i.Err) // as say
+		_ = printVisible(to, "smartdrive: %s: %v\n", i.Local, i.Err) // as say
 		return
 	}
 	note := sizeText(view.Size)
 	if view.Note != "" {
 		note += ", " + view.Note
 	}
-	_, err := fmt.Fprintf(t.out, "%-8s  %s  (%s)\n", view.State, i.Path, note)
-	t.wrote(err)
+	t.wrote(printVisible(t.out, "%-8s  %s  (%s)\n", view.State, i.Path, note))
 }
 
 // wrote keeps the first error of writing results, which the command ends with.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { bytes, duration, moment, parseBytes, percent, splitName } from "./format";
+import { bytes, duration, moment, parseBytes, percent, splitName, visible } from "./format";
 
 describe("bytes", () => {
   test.each([
@@ -51,4 +51,15 @@ describe("splitName", () => {
     expect(start + end).toBe(name);
     expect(end).not.toMatch(/^[\udc00-\udfff]/);
   });
+});
+
+describe("visible", () => {
+  test.each([
+    ["bill\u202egpj.exe", "bill\\u202egpj.exe"], // what looks like billexe.jpg
+    ["a\u2066b\u2069", "a\\u2066b\\u2069"], ["a\u200bb", "a\\u200bb"], ["a\u200db", "a\\u200db"], ["\ufeffa", "\\ufeffa"], ["a\u001bb", "a\\u001bb"],
+    ["a\u061cb\u3164", "a\\u061cb\\u3164"], ["a\u{e0041}", "a\\u{e0041}"], ["a\u2028b", "a\\u2028b"], ["soft\u00adhyphen", "soft\\u00adhyphen"],
+  ])("%j is shown as %s", (name, text) => expect(visible(name)).toBe(text));
+
+  test.each(["report (2).pdf", "发票 2026.pdf", "فاتورة.pdf", "می\u200cخواهم", "👩\u200d👩\u200d👧.png", "क्\u200dष", "two\nlines", "\u0601", "a\\b"])("%j stays", (name) =>
+    expect(visible(name)).toBe(name));
 });

@@ -82,3 +82,30 @@ export function splitName(name: string): [string, string] {
   if (chars.length <= tail + 6) return [name, ""];
   return [chars.slice(0, -tail).join(""), chars.slice(-tail).join("")];
 }
+
+// Characters that one cannot see, and that make a name look like another: controls, the bidirectional ones above all (U+202E turns
+// "gpj.exe" into "exe.jpg"), spaces without width, fillers. Cf without the Arabic signs that are seen.
+const unseen =
+  /(?![\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
+
+/**
+ * A name, or a text with names in it, as people are shown it: characters that one cannot see are spelt out, as \u202e. Those that join or
+ * part letters stay between letters of other scripts and in pictures, where they belong, and so do line breaks.
+ */
+export function visible(text: string): string {
+  return text.replace(unseen, (c, at: number) => {
+    if (c === "\n" || c === "\t") return c;
+    if ((c === "\u200c" || c === "\u200d") && joins(text, at)) return c;
+    const code = c.codePointAt(0)!.toString(16);
+    return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
+  });
+}
+
+const plain = /[\p{ASCII}\p{Cc}\p{Cf}\p{Z}]/u;
+
+/** joins reports whether both neighbours of a joiner are letters or pictures beyond ASCII. */
+function joins(text: string, at: number): boolean {
+  const before = Array.from(text.slice(Math.max(0, at - 2), at)).at(-1);
+  const after = Array.from(text.slice(at + 1, at + 3))[0];
+  return !!before && !!after && !plain.test(before) && !plain.test(after);
+}

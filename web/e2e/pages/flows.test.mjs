@@ -143,6 +143,23 @@ test("files are dragged into a folder, and onto the way back", { timeout: 600_00
   await context.close();
 });
 
+test("a name that would turn itself round is spelt out", { timeout: 600_000 }, async () => {
+  await put("odd/bill\u202egpj.exe", "x");
+  const { page, context, complaints } = await enter("/files/odd");
+  await entry(page, "bill\\u202egpj.exe").waitFor();
+  assert.ok(!(await page.locator("body").innerHTML()).includes("\u202e"));
+  const { id } = await node("/odd/bill\u202egpj.exe");
+  const { url } = await call("POST", "/shares", { node: id });
+  await page.goto(url);
+  await page.getByRole("heading", { name: "bill\\u202egpj.exe" }).waitFor();
+  assert.equal(await page.title(), "bill\\u202egpj.exe · SmartDrive");
+  const saved = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Download" }).click();
+  await bytesOf(saved);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test("zips: of a choice in the drive, and of a share", { timeout: 600_000 }, async () => {
   await put("zips/one.txt", "one");
   await put("zips/图片/two.txt", "two");

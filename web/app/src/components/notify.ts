@@ -9,6 +9,7 @@ import "element-plus/theme-chalk/el-badge.css";
 import { h } from "vue";
 import { Problem } from "@/api/client";
 import { i18n } from "@/i18n";
+import { visible } from "@/format";
 
 const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key, args);
 
@@ -16,9 +17,9 @@ const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key
 export function explain(error: unknown): string {
   if (error instanceof Problem) {
     if (error.code === "network") return t("error.network");
-    return error.detail || error.title || t("error.status", { status: error.status });
+    return visible(error.detail || error.title || t("error.status", { status: error.status }));
   }
-  return error instanceof Error ? error.message : String(error);
+  return visible(error instanceof Error ? error.message : String(error));
 }
 
 export function fail(error: unknown): void {

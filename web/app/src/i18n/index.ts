@@ -4,6 +4,7 @@ import type { Language as ElementLocale } from "element-plus/es/locale";
 import { speak } from "@/api/client";
 import type { Messages } from "./en";
 import type { WorkMessages } from "./en-work";
+import { visible } from "@/format";
 
 export type Language = "en" | "zh-CN";
 export const languages: { value: Language; label: string }[] = [
@@ -17,6 +18,8 @@ export const i18n = createI18n<[Messages & WorkMessages], Language, false>({
   fallbackLocale: "en",
   missingWarn: false,
   fallbackWarn: false,
+  // Whatever a sentence names: the texts themselves have no character that one cannot see.
+  postTranslation: (text) => (typeof text === "string" ? visible(text) : text),
   messages: {} as Record<Language, Messages & WorkMessages>,
 });
 

@@ -1,4 +1,6 @@
+import { visible } from "@/format";
 import { expect, test } from "vitest";
+import { i18n } from ".";
 import en from "./en";
 import enWork from "./en-work";
 import zh from "./zh-CN";
@@ -53,4 +55,10 @@ test("pages that load with the first texts ask for no others", () => {
 test("Chinese is Chinese", () => {
   const same = [...english].filter(([key, text]) => chinese.get(key) === text && /[a-z]{4}/i.test(text.replace(/\{\w+\}/g, "")));
   expect(same.map(([key]) => key)).toEqual([]);
+});
+
+test("a sentence spells out what cannot be seen in a name", () => {
+  i18n.global.mergeLocaleMessage("en", en);
+  expect(i18n.global.t("share.title", { name: "bill\u202egpj.exe" })).toContain("bill\\u202egpj.exe");
+  for (const text of [...english.values(), ...chinese.values()]) expect(visible(text)).toBe(text);
 });

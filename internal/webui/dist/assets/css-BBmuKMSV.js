@@ -1,1 +1,0 @@
-import"./index-DPVNCAfb.js";import"./notify-GAqygPeb.js";

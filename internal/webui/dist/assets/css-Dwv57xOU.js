@@ -1,0 +1,1 @@
+import"./index-Dcvu8zOi.js";import"./notify-2znZEEZH.js";
