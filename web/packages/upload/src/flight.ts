@@ -7,7 +7,7 @@ import { Sealing, mend, seal } from "./seal.ts";
 import { sendParts } from "./send.ts";
 import { together } from "./together.ts";
 import { BeginAnew, type Outcome, type Transfer } from "./transfer.ts";
-import type { OpenUpload } from "./types.ts";
+import type { Conflict, OpenUpload } from "./types.ts";
 
 /** Ended is thrown to end everything at once: the file is there. */
 export class Ended extends Error {
@@ -44,6 +44,8 @@ export class Flight {
   /** Parts to be compared before anything is sent. */
   first: readonly number[] = [];
   mismatches = 0;
+  /** What the upload was told to do when the name is taken; null: it is not known. */
+  told: Conflict | null = null;
 
   constructor(readonly t: Transfer) {}
 
@@ -126,7 +128,41 @@ export class Flight {
     this.shared = this.found && up.state === "active";
     if (this.shared) this.order = "last";
     this.#layOut(up);
+    this.told = up.conflict ?? null;
+    if (this.told) await this.tell(up.state, signal);
     await this.take(up, signal);
+  }
+
+  /**
+   * tell makes the upload do what this transfer was told about a name that is taken. A replace then means the version that is there
+   * now, before more is sent. Where an earlier visit was told the same nothing changes: nobody has seen what has come since, and it is
+   * not overwritten.
+   */
+  async tell(state: OpenUpload["state"], signal: AbortSignal): Promise<void> {
+    const { conflict, deps } = this.t;
+    if (!conflict || conflict === this.told || (state !== "active" && state !== "parked")) return;
+    try {
+      await deps.api.amend(this.uploadId, { conflict }, this.t.scope(signal));
+      this.told = conflict;
+    } catch (err) {
+      if (isProblem(err, "not-found", "gone")) throw new BeginAnew();
+      if (!isProblem(err, "parent-gone", "state")) throw err; // the seal says so, too
+    }
+  }
+
+  /**
+   * overtaken deals with a version that has come since the replace was asked for: it is not overwritten. From now on the upload means
+   * that version, of which the user is told: who tries again replaces it.
+   */
+  async overtaken(err: unknown, signal: AbortSignal): Promise<never> {
+    if (this.told === "replace") {
+      try {
+        await this.t.deps.api.amend(this.uploadId, { conflict: "replace" }, this.t.scope(signal));
+      } catch (other) {
+        if (!isProblem(other)) throw other; // else the next try says so once more
+      }
+    }
+    throw err;
   }
 
   /** ask makes the upload or finds the open one; conflicts are decided on the way. */
@@ -166,7 +202,10 @@ export class Flight {
       await this.#withdraw(signal);
       throw new Ended({ kind: "done", node });
     }
-    if ((await this.t.decide(err, signal)) !== null) return;
+    if ((await this.t.decide(err, signal)) !== null) {
+      if (this.id) await this.tell("active", signal);
+      return;
+    }
     await this.#withdraw(signal);
     throw new Ended({ kind: "skipped" });
   }

@@ -19,8 +19,10 @@ export async function seal(f: Flight, signal: AbortSignal): Promise<never> {
   const digests = await t.digest(signal);
   for (let pause = firstLook, unfit = 0; ; pause = Math.min(2 * pause, longestLook)) {
     try {
-      // The upload may have been begun under what an earlier visit was told.
-      const up = await t.deps.api.complete(f.uploadId, { digests, ...(t.conflict && { conflict: t.conflict }) }, t.scope(signal));
+      // A conflict is named only where the upload could not be told before: naming it chooses once more, among what is there by now,
+      // and would overwrite a version that nobody has seen.
+      const conflict = t.conflict !== f.told && t.conflict;
+      const up = await t.deps.api.complete(f.uploadId, { digests, ...(conflict && { conflict }) }, t.scope(signal));
       f.judge(up);
       unfit++;
     } catch (err) {
@@ -44,6 +46,7 @@ export async function mend(f: Flight, err: unknown, signal: AbortSignal): Promis
   }
   if (isProblem(err, "digest-mismatch")) return mismatch(f, err);
   if (isProblem(err, "parent-gone")) return newParent(f, err, signal);
+  if (isProblem(err, "version-changed")) return f.overtaken(err, signal);
   await f.taken(err, signal);
 }
 

@@ -37,6 +37,8 @@ export interface OpenUpload {
   reserved: number;
   expires_at: string;
   challenge?: Challenge | null;
+  /** what happens when the name is taken, as the upload was told; absent: the server does not say */
+  conflict?: Conflict;
   node?: Node | null;
 }
 

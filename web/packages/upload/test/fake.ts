@@ -3,7 +3,7 @@ import { localHasher } from "../src/hash/local.ts";
 import { CutError } from "../src/problem.ts";
 import { type Surroundings, sleep } from "../src/surroundings.ts";
 import type { Reply, Request, Transport } from "../src/transport.ts";
-import type { Node, OpenUpload } from "../src/types.ts";
+import type { Conflict, Node, OpenUpload } from "../src/types.ts";
 
 const never = new AbortController().signal;
 
@@ -18,7 +18,9 @@ interface Staged {
   path: string;
   size: number;
   fingerprint: string;
-  conflict: string;
+  conflict: Conflict;
+  /** of the file that a replace is of; null: none is there */
+  replaces: string | null;
   state: "active" | "parked" | "done" | "gone";
   parts: Map<number, Uint8Array>;
   claim: string;
@@ -53,6 +55,8 @@ export class FakeServer {
   mostInFlight = 0;
   fault: (r: Request) => Fault = () => ({ kind: "none" });
   delay: (r: Request) => number = () => 0;
+  /** what happens before a request is carried out */
+  before: (r: Request) => Promise<unknown> | undefined = () => undefined;
   #keys = new Map<string, Reply>();
   #ids = 0;
 
@@ -67,6 +71,7 @@ export class FakeServer {
       if (hasBytes) r.onProgress?.(Math.floor((r.body as Blob).size / 2));
       if (fault.kind === "lost-request") throw new CutError("lost");
       if (fault.kind === "answer") return answer(fault);
+      await this.before(r);
       const reply = await this.#once(r, path);
       r.signal.throwIfAborted();
       if (fault.kind === "lost-reply") throw new CutError("lost");
@@ -117,7 +122,7 @@ export class FakeServer {
     return [...this.uploads.values()].filter((u) => u.state === "active" || u.state === "parked");
   }
 
-  #begin(b: { path: string; size: number; fingerprint?: string; conflict?: string }): Reply {
+  #begin(b: { path: string; size: number; fingerprint?: string; conflict?: Conflict }): Reply {
     for (const u of this.#open()) {
       if (u.path === b.path && u.size === b.size && b.fingerprint && u.fingerprint === b.fingerprint) return json(200, view(u, this.partSize));
     }
@@ -126,21 +131,21 @@ export class FakeServer {
     const used = [...this.files.values()].reduce((sum, f) => sum + f.bytes.length, 0) + this.#open().reduce((sum, u) => sum + u.size, 0);
     if (used + b.size > this.quota) return problem(507, "quota", { needed: b.size, available: this.quota - used });
     const up: Staged = {
-      id: `u${++this.#ids}`, path: b.path, size: b.size, fingerprint: b.fingerprint ?? "", conflict,
+      id: `u${++this.#ids}`, path: b.path, size: b.size, fingerprint: b.fingerprint ?? "", conflict, replaces: this.#there(b.path),
       state: "active", parts: new Map(), claim: "", challenge: null, node: null,
     };
     this.uploads.set(up.id, up);
     return json(201, view(up, this.partSize));
   }
 
-  async #one(r: Request, up: Staged, body: { digests?: { blake3?: string }; conflict?: string; parent?: string }): Promise<Reply> {
+  async #one(r: Request, up: Staged, body: { digests?: { blake3?: string }; conflict?: Conflict; parent?: string }): Promise<Reply> {
     if (r.method === "DELETE") {
       if (up.state === "done") return problem(409, "state", { state: "done" });
       up.state = "gone";
       return empty();
     }
     if (r.method === "PATCH" && up.state !== "done") {
-      if (body.conflict) up.conflict = body.conflict;
+      this.#choose(up, body.conflict);
       const claim = body.digests?.blake3;
       for (const bytes of claim ? this.others : []) {
         if ((await digestOf(bytes)) !== claim) continue;
@@ -183,7 +188,7 @@ export class FakeServer {
     return empty();
   }
 
-  async #complete(up: Staged, body: { digests?: { blake3?: string }; conflict?: string }): Promise<Reply> {
+  async #complete(up: Staged, body: { digests?: { blake3?: string }; conflict?: Conflict }): Promise<Reply> {
     if (up.state === "done") return json(200, view(up, this.partSize));
     const count = Math.ceil(up.size / this.partSize);
     const missing = Array.from({ length: count }, (_, n) => n).filter((n) => !up.parts.has(n)).map((n) => [n, n]);
@@ -192,8 +197,25 @@ export class FakeServer {
     for (const [n, part] of up.parts) bytes.set(part, n * this.partSize);
     if (body.digests?.blake3 !== (await digestOf(bytes))) return problem(422, "digest-mismatch");
     if ((body.conflict ?? up.conflict) === "fail" && this.files.has(up.path)) return problem(409, "name-taken");
-    if (body.conflict) up.conflict = body.conflict;
+    this.#choose(up, body.conflict);
+    if (up.conflict === "replace" && up.replaces !== this.#there(up.path)) return problem(409, "version-changed");
     return json(201, await this.#finish(up, bytes));
+  }
+
+  /** choose notes what a replace is of: what is there when it is asked for. */
+  #choose(up: Staged, conflict: Conflict | undefined): void {
+    if (!conflict) return;
+    up.conflict = conflict;
+    up.replaces = this.#there(up.path);
+  }
+
+  #there(path: string): string | null {
+    return this.files.get(path)?.node.id ?? null;
+  }
+
+  /** store puts a file, as somebody else does. */
+  store(path: string, bytes: Uint8Array): Promise<Node> {
+    return this.#store(path, bytes);
   }
 
   async #finish(up: Staged, bytes: Uint8Array): Promise<OpenUpload> {
@@ -243,7 +265,7 @@ export function same(a: Uint8Array, b: Uint8Array): boolean {
 function view(u: Staged, partSize: number): OpenUpload {
   const v: OpenUpload = {
     id: u.id, state: u.state, path: u.path, size: u.size, part_size: partSize, parts: Math.ceil(u.size / partSize),
-    received: [...u.parts.keys()].sort((a, b) => a - b).map((n) => [n, n]), reserved: 0, expires_at: "",
+    received: [...u.parts.keys()].sort((a, b) => a - b).map((n) => [n, n]), reserved: 0, expires_at: "", conflict: u.conflict,
   };
   if (u.challenge) v.challenge = { nonce: u.challenge.nonce, ranges: u.challenge.ranges, expires_at: "" };
   if (u.node) v.node = u.node;

@@ -441,6 +441,72 @@ describe("many files", () => {
     expect(same(server.files.get("/f")!.bytes, bytesOf(20, 3))).toBe(true);
   });
 
+  // What the command line does: client/put_replace_test.go.
+  for (const [what, first, second, between, during, want, path] of [
+    ["nobody comes", "replace", "replace", false, false, "done", "/f"],
+    ["somebody comes between the visits", "replace", "replace", true, false, "version-changed", ""],
+    ["somebody comes during the second visit", "replace", "replace", false, true, "version-changed", ""],
+    ["told to replace what is there now", "rename", "replace", true, false, "done", "/f"],
+    ["told to, and somebody comes while it sends", "rename", "replace", false, true, "version-changed", ""],
+    ["told to keep both", "replace", "rename", true, false, "done", "/f (2)"],
+    ["told to replace nothing", "replace", "fail", true, false, "name-taken", ""],
+  ] as const) {
+    it(`an upload that goes on replaces only what was meant: ${what}`, async () => {
+      const server = new FakeServer();
+      const [bytes, other] = [bytesOf(10 * server.partSize + 1, 20), bytesOf(6000, 22)];
+      await server.store("/f", bytesOf(5000, 21));
+      let sent = 0;
+      server.fault = (r) => (r.body instanceof Blob && ++sent > 5 ? { kind: "answer", status: 403, code: "forbidden" } : { kind: "none" });
+      const before = start(server).up;
+      before.add([{ file: fileOf(bytes, "f") }], { folder: "/", conflict: first });
+      await before.idle();
+      expect(before.items[0]!.state.kind).toBe("failed");
+      if (between) await server.store("/f", other);
+      server.fault = () => ({ kind: "none" });
+      let come = during;
+      server.before = (r) => {
+        if (!come || !r.url.endsWith("/complete")) return;
+        come = false;
+        return server.store("/f", other);
+      };
+      const { up } = start(server);
+      const [item] = up.add([{ file: fileOf(bytes, "f") }], { folder: "/", conflict: second });
+      await up.idle();
+      expect(item!.state.kind === "failed" ? item!.state.why : item!.state.kind).toBe(want);
+      if (path) {
+        expect(same(server.files.get(path)!.bytes, bytes)).toBe(true);
+        return;
+      }
+      expect(same(server.files.get("/f")!.bytes, other)).toBe(true);
+      if (want !== "version-changed") return;
+      up.retry(item!.id); // told of it, and asked once more
+      await up.idle();
+      expect(item!.state.kind).toBe("done");
+      expect(same(server.files.get("/f")!.bytes, bytes)).toBe(true);
+    });
+  }
+
+  it("an answer that is given at the end replaces what was there then, and nothing that comes after it", async () => {
+    const server = new FakeServer();
+    const { up } = start(server, {
+      onConflict: async () => {
+        await server.store("/f", bytesOf(7, 2)); // while the question stood, so before the answer
+        return { action: "replace" };
+      },
+    });
+    const named: boolean[] = [];
+    server.before = (r) => {
+      if (!r.url.endsWith("/complete")) return;
+      named.push(String(r.body).includes("conflict"));
+      return named.length === 1 ? server.store("/f", bytesOf(5, 1)) : undefined;
+    };
+    const [item] = up.add([{ file: fileOf(bytesOf(40 * kib, 3), "f") }], { folder: "/" });
+    await up.idle();
+    expect(item!.state.kind).toBe("done");
+    expect(same(server.files.get("/f")!.bytes, bytesOf(40 * kib, 3))).toBe(true);
+    expect(named).toEqual([false, false]);
+  });
+
   it("pause and cancel do not wait for an answer", async () => {
     const server = new FakeServer();
     const before = start(server).up;

@@ -1,1 +1,0 @@
-import"./index-Dcvu8zOi.js";import"./notify-2znZEEZH.js";
