@@ -117,7 +117,8 @@ func samples() []error {
 		drive.Fail(drive.KeyReused), drive.Fail(drive.DigestRequired),
 		drive.Fail(drive.Rate, "limit", 32, "sent", 33, "retry_after", 1), drive.Fail(drive.Rate, "retry_after", 900),
 		drive.Fail(drive.TooManyOpen, "limit", 1000, "sent", 1001), drive.Fail(drive.Stopping), drive.Fail(drive.Unavailable),
-		drive.Fail(drive.Quota, "needed", 20*drive.GiB, "available", 3*drive.MiB), drive.Fail(drive.DiskFull),
+		drive.Fail(drive.Quota, "needed", 20*drive.GiB, "available", 3*drive.MiB),
+		drive.Fail(drive.Quota, "needed", 20*drive.GiB, "available", 3*drive.MiB, "owed", 50*drive.GiB), drive.Fail(drive.DiskFull),
 	}
 }
 

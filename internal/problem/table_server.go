@@ -34,14 +34,18 @@ var serverRows = []row{
 		title: text{"Not enough space in the account", "账户空间不足"},
 		says: []text{
 			{
+				"{needed:size} more are needed; {available:size} are available. {owed:size} that were deleted are still on the server's disk, and count until they are gone from it, usually within a quarter of an hour.",
+				"还需要 {needed:size}，可用空间为 {available:size}。已删除的 {owed:size} 仍在服务器磁盘上，在清除之前（通常一刻钟内）仍计入用量。",
+			},
+			{
 				"{needed:size} more are needed; {available:size} are available.",
 				"还需要 {needed:size}，可用空间为 {available:size}。",
 			},
 			{"The account has not enough space for this.", "账户空间不足。"},
 		},
 		advice: text{
-			"Delete something and empty the trash, cancel unfinished uploads, or ask for more space. Trash and old versions count until they are gone.",
-			"请删除内容并清空回收站、取消未完成的上传，或申请更多空间。回收站和旧版本在清除前都计入用量。",
+			"Delete something and empty the trash, cancel unfinished uploads, or ask for more space. Trash and old versions count until they are gone; so does what has just been deleted for good, where it is more than the space of the account: then try again in a quarter of an hour.",
+			"请删除内容并清空回收站、取消未完成的上传，或申请更多空间。回收站和旧版本在清除前都计入用量；刚彻底删除的内容超出账户空间时也是如此，请一刻钟后重试。",
 		},
 	},
 	{

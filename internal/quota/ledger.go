@@ -46,6 +46,15 @@ func (b Balance) Available() drive.ByteSize {
 	return max(0, min(left, left+*b.Total-b.Owed))
 }
 
+// Refused is the error about growth that does not fit: Quota {needed, available}, and owed where it would fit if what was deleted
+// were gone from the disk.
+func (b Balance) Refused(growth drive.ByteSize) error {
+	if b.Total != nil && b.Used()+growth <= *b.Total {
+		return drive.Fail(drive.Quota, "needed", growth, "available", b.Available(), "owed", b.Owed)
+	}
+	return drive.Fail(drive.Quota, "needed", growth, "available", b.Available())
+}
+
 // Move is a change of the three columns in bytes; negative takes away.
 type Move struct{ Finished, Unfinished, Reserved drive.ByteSize }
 
@@ -96,7 +105,7 @@ func (Ledger) Get(ctx context.Context, q sqldb.Querier, account drive.AccountID)
 	return b, nil
 }
 
-// Apply moves bytes, and locks the row as Lock does, also where there is nothing to move. Growth of the sum that does not fit is Quota {needed, available}; a column that would become negative
+// Apply moves bytes, and locks the row as Lock does, also where there is nothing to move. Growth of the sum that does not fit is Quota (Balance.Refused); a column that would become negative
 // is a broken invariant and fails as Internal, leaving the row alone.
 func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, m Move) error {
 	if m == (Move{}) {
@@ -118,7 +127,7 @@ func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	if err != nil {
 		return err
 	}
-	return drive.Fail(drive.Quota, "needed", growth, "available", b.Available())
+	return b.Refused(growth)
 }
 
 // Grant moves up to want bytes into reserved, cut to what is left but not below least, and returns how many it took.

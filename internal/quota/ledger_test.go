@@ -96,6 +96,37 @@ func TestRefusalSaysWhatIsNeeded(t *testing.T) {
 }
 
 // A total below what is there holds back growth alone.
+// Q6: what would fit, but for what was deleted and is still on the disk, is refused with that number, and with it only then.
+func TestRefusalSaysWhatIsOwed(t *testing.T) {
+	t.Parallel()
+	db := sqldbtest.Open(t)
+	id := account(t, db, 100)
+	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO owed (account_id, size) VALUES (?, 170)", id); err != nil {
+			return err
+		}
+		return ledger.Apply(ctx, tx, id, quota.Move{Finished: 10})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for growth, want := range map[drive.ByteSize]any{20: nil, 21: drive.ByteSize(170), 90: drive.ByteSize(170), 91: nil} {
+		err := apply(db, id, quota.Move{Reserved: growth})
+		e, _ := errors.AsType[*drive.Error](err)
+		switch {
+		case growth == 20:
+			if err != nil {
+				t.Errorf("20 bytes fit: %v", err)
+			}
+			if err := apply(db, id, quota.Move{Reserved: -growth}); err != nil {
+				t.Fatal(err)
+			}
+		case e == nil || e.Kind != drive.Quota || e.Args["owed"] != want || e.Args["available"] != drive.ByteSize(20):
+			t.Errorf("%d more: %v, %v", growth, err, e)
+		}
+	}
+}
+
 func TestTotalBelowWhatIsThere(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

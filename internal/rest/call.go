@@ -99,7 +99,7 @@ func (c *call) enter() (release func(), err error) {
 	if err := c.authenticate(); err != nil {
 		return nil, err
 	}
-	if c.r.Method == http.MethodPost {
+	if c.r.Method == http.MethodPost || c.route.asks {
 		if err := c.Clicks.Allow(c.actor(), c.route.path); err != nil {
 			return nil, err
 		}

@@ -54,6 +54,9 @@ func TestContentIsReadByRangesAndConditions(t *testing.T) {
 		{[]string{"If-Unmodified-Since", "Sun, 13 Sep 2020 12:26:39 GMT"}, want{412, 0, 0}},
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
+			if method == "HEAD" && c.header != nil && c.header[0] == "Range" {
+				c.want = all // only a GET has ranges (RFC 9110 §14.2)
+			}
 			got := u.send(t, method, "/nodes/"+node["id"].(string)+"/content", nil, c.header...)
 			name := fmt.Sprintf("%s %q", method, c.header)
 			if got.StatusCode != c.want.status {
@@ -171,7 +174,11 @@ func TestLinksWorkWithoutATokenUntilTheyAreVoid(t *testing.T) {
 		!strings.HasPrefix(got.Header.Get("Content-Disposition"), "inline") {
 		t.Errorf("the link gives %s", got)
 	}
-	open(at[:len(at)-1]+"x", nil).problem(t, drive.NotFound, nil)
+	forged := at[:len(at)-1] + "x"
+	if forged == at {
+		forged = at[:len(at)-1] + "y"
+	}
+	open(forged, nil).problem(t, drive.NotFound, nil)
 	s.Clock.Advance(61 * time.Second)
 	open(at, nil).problem(t, drive.Gone, nil)
 	at = link()

@@ -217,13 +217,13 @@ with milliseconds. Paths in JSON are absolute; in an address each name is percen
 an administrator. What is not there and what is somebody else's are the same 404, and so is an id that cannot be one. Visitors of a share
 and senders of a collect link have tokens of their own: see [sharing](sharing.md).
 
-**Limits.** 32 requests of a user at a time; 100 POSTs of one kind a second, 200 at once.
+**Limits.** 32 requests of a user at a time; 100 POSTs of one kind a second, 200 at once; PATCHes of uploads likewise.
 
 **Idempotency.** Where *Idempotency-Key* stands, a key of 1 to 255 printable ASCII characters makes the creation happen once: for 24 hours
 a repeat gets the first answer with ` + "`Idempotent-Replayed: true`" + `, and the same key with another path or body is 422. What
 ` + "`POST /prepare`" + ` gives works as a key.
 
-**HEAD** works wherever GET does.
+**HEAD** works wherever GET does, and knows no ranges.
 `
 
 // markdown renders the reference.

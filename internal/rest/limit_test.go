@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 
@@ -61,6 +62,11 @@ func TestDoubleClicksAreLimitedAndPartsAreNot(t *testing.T) {
 		u.post(t, "/prepare", nil).json(t, http.StatusOK)
 	}
 	u.post(t, "/prepare", nil).problem(t, drive.Rate, map[string]any{"retry_after": 1})
+	for range 200 { // a claim of a content in the middle of an upload is one
+		u.send(t, "PATCH", "/uploads/"+id, map[string]any{"conflict": "rename"}).json(t, http.StatusOK)
+	}
+	u.send(t, "PATCH", "/uploads/"+id, map[string]any{"digests": map[string]any{"sha256": strings.Repeat("ab", 32)}}).
+		problem(t, drive.Rate, map[string]any{"retry_after": 1})
 	for range 300 {
 		if got := u.send(t, "PUT", "/uploads/"+id+"/parts/0", []byte("x")); got.StatusCode != http.StatusNoContent {
 			t.Fatalf("a part: %s", got)

@@ -72,6 +72,21 @@ func TestARefusalIsNotKept(t *testing.T) {
 	u.post(t, "/uploads", in, "Idempotency-Key", "k").json(t, http.StatusCreated)
 }
 
+// Somebody who has made room, and is told that there is none, hears why.
+func TestARefusalSaysWhatIsStillOnTheDisk(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 100)
+	for range 2 {
+		n := u.put(t, "/f", make([]byte, 90))
+		u.send(t, "DELETE", "/nodes/"+n["id"].(string)+"?permanent=true", nil)
+	}
+	refused := u.post(t, "/uploads", map[string]any{"path": "/x", "size": 90})
+	doc := refused.problem(t, drive.Quota, map[string]any{"needed": 90, "available": 20, "owed": 180})
+	if detail := doc["detail"].(string); !strings.Contains(detail, "180B that were deleted are still on the server's disk") {
+		t.Errorf("it says %q", detail)
+	}
+}
+
 func TestTwinsGetOneAnswer(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

@@ -24,6 +24,7 @@ type route struct {
 
 	once     bool   // takes an Idempotency-Key
 	secret   bool   // what it takes or answers is a secret, and kept sealed under that key
+	asks     bool   // it may ask whether a content is known: as many are let in as of a POST
 	senders  bool   // a sender of a collect link may call it, too, for uploads of their own
 	optional bool   // the JSON body may be absent
 	created  string // the path above what a 201 has made: it gets a Location

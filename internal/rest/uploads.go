@@ -34,7 +34,7 @@ func (a *API) uploadRoutes() []route {
 			does: "Show an upload; a done one, with its node, for 7 days.",
 			out:  []outcome{gives[uploadView](200, "the upload")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "PATCH", path: one, need: write, senders: true, act: takes((*call).patchUpload),
+			method: "PATCH", path: one, need: write, asks: true, senders: true, act: takes((*call).patchUpload),
 			does: "Claim digests in the middle, or choose another place.",
 			out:  []outcome{gives[uploadView](200, "the upload, with a `challenge`, or done with its node")},
 			fails: []drive.Kind{

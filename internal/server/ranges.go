@@ -8,6 +8,7 @@ import (
 // plainRanges lets the handlers, and http.ServeContent behind them, see Range and If-Range only as RFC 9110 means them (§13.1.5, §14.1,
 // §14.2):
 //
+//   - only a GET has ranges: of a HEAD the answer is the one to a GET without them
 //   - a unit that nobody here knows is ignored; "bytes" has no case
 //   - "bytes=-0" can be satisfied by nothing; numbers are digits alone, of any length
 //   - If-Range is an entity tag. A date would have to be a strong validator, and the time of a file is what its owner says: two contents
@@ -22,7 +23,9 @@ func plainRanges(next http.Handler) http.Handler {
 		plain := *r
 		plain.Header = r.Header.Clone()
 		plain.Header.Del("Range")
-		if set, ok := plainRange(strings.Join(sent, ",")); ok && len(sent) == 1 && strongIfRange(r.Header) {
+		if r.Method != http.MethodGet {
+			plain.Header.Del("If-Range") // it means nothing alone
+		} else if set, ok := plainRange(strings.Join(sent, ",")); ok && len(sent) == 1 && strongIfRange(r.Header) {
 			plain.Header.Set("Range", set)
 		}
 		next.ServeHTTP(w, &plain)

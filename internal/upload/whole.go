@@ -174,7 +174,7 @@ func (s *Sessions) smallName(id drive.UploadID) string {
 func (s *Sessions) fits(ctx context.Context, row Row) error {
 	balance, err := s.Ledger.Get(ctx, s.DB, row.Account)
 	if err == nil && row.Size > balance.Available() {
-		err = drive.Fail(drive.Quota, "needed", row.Size, "available", balance.Available())
+		err = balance.Refused(row.Size)
 	}
 	return err
 }
