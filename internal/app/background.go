@@ -40,7 +40,7 @@ var purgeKey = timer.Key{Kind: timer.Purge}
 
 const (
 	purgeEvery = time.Hour
-	purgeSoon  = time.Second // when there is more to do than one run does
+	purgeSoon  = time.Second         // when there is more to do than one run does
 	keepUsers  = 30 * 24 * time.Hour // how long a deleted user's files wait before they are purged
 )
 
