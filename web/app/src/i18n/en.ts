@@ -45,7 +45,7 @@ const messages = {
     waiting: { queue: "Waiting", offline: "Offline: goes on by itself", retry: "Connection lost: trying again", conflict: "Waiting for your answer", login: "Please log in again" },
     hashing: "Comparing {done} / {size}", verifying: "All sent; the server is checking it", instant: "{size} · instant, the server had it", done: "{size} · done",
     parked: { file: "Unfinished: choose the file again to go on", permission: "Unfinished: go on?" },
-    noSpace: { missing: "Not enough space: {missing} more are needed", quota: "Not enough space in your account", disk: "The server's disk is full" },
+    noSpace: { missing: "Not enough space: {missing} more are needed", quota: "Not enough space in your account", disk: "The server's disk is full", owed: "Not enough space yet: {owed} that were deleted are still on the server's disk. Try again in a quarter of an hour" },
     failed: "Failed ({why})",
     failures: {
       "file-changed": "The file is not the same as when the upload began", "file-unreadable": "The browser can no longer read the file",

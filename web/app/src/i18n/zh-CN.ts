@@ -47,7 +47,7 @@ const messages: Messages = {
     waiting: { queue: "等待中", offline: "网络断开，恢复后自动继续", retry: "连接中断，正在重试", conflict: "等待你的选择", login: "请重新登录" },
     hashing: "正在比对 {done} / {size}", verifying: "已全部发送，服务器正在校验", instant: "{size} · 秒传", done: "{size} · 已完成",
     parked: { file: "未完成：请重新选择该文件以继续", permission: "未完成：要继续吗？" },
-    noSpace: { missing: "空间不足：还需要 {missing}", quota: "账户空间不足", disk: "服务器磁盘已满" },
+    noSpace: { missing: "空间不足：还需要 {missing}", quota: "账户空间不足", disk: "服务器磁盘已满", owed: "空间暂时不足：已删除的 {owed} 仍在服务器磁盘上，请一刻钟后重试" },
     failed: "失败（{why}）",
     failures: {
       "file-changed": "文件与开始上传时不同", "file-unreadable": "浏览器已无法读取该文件",

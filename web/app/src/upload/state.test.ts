@@ -13,6 +13,8 @@ suite("what is shown of an upload", () => {
   });
   test("the space that is missing is said", () =>
     expect(describe(item({ kind: "no-space", missing: 1 << 20, of: "quota" }), say)).toContain("1 MB"));
+  test("room that is made, and not yet there, is said to be so", () =>
+    expect(describe(item({ kind: "no-space", missing: 1 << 20, of: "quota", owed: 3 << 20 }), say)).toContain("3 MB"));
   test("a failure that the page does not know is said in the server's words", () =>
     expect(describe(item({ kind: "failed", why: "bad-name", detail: "No such name.", retryable: false }), say)).toBe("No such name."));
   test("a changed file is not offered to be sent again", () => {

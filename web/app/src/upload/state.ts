@@ -49,6 +49,7 @@ export function describe(item: ItemView, t: Say): string {
     case "parked":
       return t(`upload.parked.${state.needs}`);
     case "no-space":
+      if (state.owed !== undefined) return t("upload.noSpace.owed", { owed: bytes(state.owed) });
       return state.missing === null ? t(`upload.noSpace.${state.of}`) : t("upload.noSpace.missing", { missing: bytes(state.missing) });
     case "failed":
       return knownFailures.has(state.why) ? t(`upload.failures.${state.why}`) : state.detail || t("upload.failed", { why: state.why });

@@ -189,7 +189,8 @@ export function failure(err: unknown): State {
     const needed = err.number("needed");
     const available = err.number("available");
     const missing = needed === null || available === null ? null : Math.max(0, needed - available);
-    return { kind: "no-space", missing, of: err.code === "quota" ? "quota" : "disk" };
+    const owed = err.number("owed");
+    return { kind: "no-space", missing, of: err.code === "quota" ? "quota" : "disk", ...(owed !== null && { owed }) };
   }
   if (err instanceof Problem) return { kind: "failed", why: err.code, detail: err.detail, retryable: !lasting.has(err.code) };
   if (err instanceof LocalError) return { kind: "failed", why: err.code, detail: err.message, retryable: true };

@@ -84,8 +84,11 @@ export type State =
   | { kind: "done"; node: Node }
   /** An open upload that the server keeps and that nobody here is sending. */
   | { kind: "parked"; needs: Need; bytes: number | null }
-  /** missing: bytes that are lacking, null where the server does not say. What was sent is kept. */
-  | { kind: "no-space"; missing: number | null; of: "quota" | "disk" }
+  /**
+   * missing: bytes that are lacking, null where the server does not say. owed: there would be room, but for so many bytes that were
+   * deleted and are on the server's disk a while longer. What was sent is kept.
+   */
+  | { kind: "no-space"; missing: number | null; of: "quota" | "disk"; owed?: number }
   | { kind: "failed"; why: FailureCode; detail: string; retryable: boolean }
   | { kind: "paused"; bytes: number }
   | { kind: "skipped"; node?: Node }

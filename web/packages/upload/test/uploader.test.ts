@@ -170,6 +170,16 @@ describe("trouble", () => {
     expect(item!.state.kind).toBe("done");
   });
 
+  it("tells that room which was made is not there yet", async () => {
+    const server = new FakeServer();
+    const args = { needed: 90, available: 20, owed: 180 };
+    server.fault = (r) => (r.method === "POST" ? { kind: "answer", status: 507, code: "quota", args } : { kind: "none" });
+    const { up } = start(server);
+    const [item] = up.add([{ file: fileOf(bytesOf(90, 7), "x") }], { folder: "/" });
+    await up.idle();
+    expect(item!.state).toEqual({ kind: "no-space", missing: 70, of: "quota", owed: 180 });
+  });
+
   it("keeps what was sent when space runs out in the middle", async () => {
     const server = new FakeServer();
     let full = true;

@@ -1,1 +1,0 @@
-import"./index-DIHX5Cof.js";import"./notify-BnpBcuXh.js";
