@@ -209,7 +209,7 @@ func (a *App) uploadOptions() upload.Options {
 func (a *App) auditParts() audit.Parts {
 	parts := audit.Parts{
 		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Timers: a.engine, Armed: a.armed.Load, Putting: a.putting,
-		Quarantine: a.bytes.quarantine, Generation: a.Generation, Content: a.content(),
+		Quarantine: a.bytes.quarantine, Generation: a.Generation, Content: a.content(), Kept: a.kept.Now,
 	}
 	if a.cfg.Mode().Many() {
 		parts.Ended, parts.Since = a.member.End, a.member.Oldest

@@ -49,7 +49,9 @@ const (
 
 // snapshot copies the database once a day.
 func (a *App) snapshot(ctx context.Context, now time.Time) error {
-	_, err := backup.Snapshot(ctx, a.db, filepath.Join(a.cfg.Data, snapshotDir), keepSnapshots, now)
+	_, err := backup.Snapshot(ctx, a.db, backup.Snapshots{
+		Dir: filepath.Join(a.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, Kept: a.kept.Now(),
+	})
 	return err
 }
 

@@ -48,7 +48,7 @@ func (a *App) takeUp(ctx context.Context) error {
 	a.firstMarks = a.marks
 	mv.rows = migrate.New(migrate.Options{
 		DB: a.db, Here: a.databasePlace(), Open: a.openDatabase, Show: config.Shown, Contents: lateContents{mv}, Ready: a.ready,
-		Keep: a.cfg.MigrationKeep, Log: a.log,
+		Keep: a.cfg.MigrationKeep, Kept: func() time.Time { return a.kept.Now() }, Log: a.log,
 	})
 	if err := mv.rows.Restore(ctx); err != nil {
 		return err

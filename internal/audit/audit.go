@@ -44,6 +44,8 @@ type Parts struct {
 	Putting func(file string) bool
 	// Quarantine is where Store and Staging move strays to; nil: it cannot be listed.
 	Quarantine blob.Quarantine
+	// Kept is the clock that says how long findings were kept, see package retention; nil: the wall clock.
+	Kept func() time.Time
 	// Generation is the installation's at this start.
 	Generation int64
 
@@ -140,6 +142,14 @@ func New(parts Parts, opt Options) *Auditor {
 }
 
 func (a *Auditor) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
+
+// kept is the time by which findings have been kept for long enough.
+func (a *Auditor) kept() drive.Time {
+	if a.Kept == nil {
+		return a.now()
+	}
+	return drive.TimeOf(a.Kept())
+}
 
 // Scope says what a pass does.
 type Scope struct {

@@ -244,6 +244,35 @@ func TestFindingsAreKeptOnceAndTrimmed(t *testing.T) {
 	}
 }
 
+// B4: a machine whose clock has jumped drops no finding, and one whose clock is behind makes none that is old.
+func TestAClockThatJumpsDropsNoFinding(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	kept := r.Clock.Now()
+	r.audit.Kept = func() time.Time { return kept }
+	r.plant(t, "blobs/readme.txt", 10)
+	r.check(t, audit.Scope{Repair: true})
+	r.Clock.Advance(91 * 24 * time.Hour)
+	if _, err := r.audit.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Clock.Advance(-1000 * 24 * time.Hour)
+	r.plant(t, "blobs/another.txt", 10)
+	if _, err := r.audit.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.scalar(t, `SELECT COUNT(*) FROM findings`); n != "2" {
+		t.Errorf("%s findings of two are left", n)
+	}
+	kept = kept.Add(91 * 24 * time.Hour)
+	if _, err := r.audit.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.scalar(t, `SELECT COUNT(*) FROM findings`); n != "0" {
+		t.Errorf("%s findings are older than 90 days", n)
+	}
+}
+
 func TestARestoredBackupIsOnlyReportedOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})

@@ -121,7 +121,7 @@ func (p *pass) add(ctx context.Context, f Finding) {
 
 // record writes a finding, or says of the one that is there and stays that it was seen again.
 func (a *Auditor) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
-	f.SeenAt = a.now()
+	f.SeenAt = max(a.now(), a.kept()) // a machine whose clock is behind must not make it look old
 	err := tx.QueryRow(ctx, `SELECT id, found_at FROM findings WHERE subject = ? AND invariant = ? AND expected = ? AND found = ?
 		AND repaired = 0 LIMIT 1`, f.Subject, f.Invariant, f.Expected, f.Found).Scan(&f.ID, &f.FoundAt)
 	if err == nil {
@@ -167,11 +167,11 @@ func scanFinding(f *Finding, scan func(...any) error) error {
 	return json.Unmarshal([]byte(nodes), &f.Nodes)
 }
 
-// trim drops findings that were last seen 90 days ago.
+// trim drops findings that were last seen 90 days ago, by the clock of retention (B4).
 func (a *Auditor) trim(ctx context.Context) error {
 	return a.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.DeleteBatch(ctx, sqldb.Batch{
-			Table: "findings", Key: "id", Where: "seen_at < ?", Args: []any{a.now().Add(-keepFindings)}, Order: "seen_at", Limit: pageSize,
+			Table: "findings", Key: "id", Where: "seen_at < ?", Args: []any{a.kept().Add(-keepFindings)}, Order: "seen_at", Limit: pageSize,
 		})
 		return err
 	})

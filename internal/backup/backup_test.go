@@ -406,12 +406,12 @@ func TestASnapshotADay(t *testing.T) {
 	dir := filepath.Join(r.Dir, "backups")
 	for day := range 10 {
 		now := time.Date(2026, 11, 20+day, 3, 0, 0, 0, time.UTC)
-		path, err := backup.Snapshot(t.Context(), r.DB, dir, 7, now)
+		path, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: dir, Keep: 7, Now: now, Kept: now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		first, _ := os.Stat(path)
-		again, err := backup.Snapshot(t.Context(), r.DB, dir, 7, now.Add(time.Hour))
+		again, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: dir, Keep: 7, Now: now.Add(time.Hour), Kept: now})
 		if second, _ := os.Stat(again); err != nil || !os.SameFile(first, second) || first.Mode().Perm() != 0o600 {
 			t.Errorf("the second one of a day: %s, %v, %v", again, first.Mode(), err)
 		}
@@ -419,5 +419,45 @@ func TestASnapshotADay(t *testing.T) {
 	all := files(t, dir)
 	if _, newest := all["smartdrive-2026-11-29.db"]; len(all) != 7 || !newest {
 		t.Errorf("kept %v", all)
+	}
+}
+
+// B4: a wall clock that jumps makes snapshots of wrong days, and drops none of the right ones; when nobody believes any clock there are
+// three times as many, and not more.
+func TestAClockThatJumpsDropsNoSnapshot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, upload.Options{})
+	dir := filepath.Join(r.Dir, "backups")
+	day := func(n int) time.Time { return time.Date(2026, 11, 20+n, 3, 0, 0, 0, time.UTC) }
+	snapshot := func(now, kept time.Time) {
+		t.Helper()
+		if _, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: dir, Keep: 7, Now: now, Kept: kept}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 7 {
+		snapshot(day(n), day(n))
+	}
+	for n := range 10 {
+		snapshot(day(30+n), day(6))
+	}
+	if all := files(t, dir); len(all) != 17 {
+		t.Errorf("after ten false days %v are there", all)
+	}
+	snapshot(day(17), day(17)) // the clock is right again
+	all := files(t, dir)
+	for n := range 7 {
+		if _, there := all["smartdrive-"+day(n).Format("2006-01-02")+".db"]; there {
+			t.Errorf("that of day %d is kept for too long", n)
+		}
+	}
+	if len(all) != 11 {
+		t.Errorf("left: %v", all)
+	}
+	for n := range 20 {
+		snapshot(day(60+n), day(17))
+	}
+	if all := files(t, dir); len(all) != 21 {
+		t.Errorf("%d snapshots fill the disk", len(all))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,6 +287,30 @@ func TestDropOld(t *testing.T) {
 			}
 		})
 	}
+}
+
+// B4: a database whose clock has jumped does not make the old side old enough to be dropped.
+func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	s := newSite(t, pairs[0].from(t), pairs[0].to(t))
+	var kept atomic.Int64 // Unix ms
+	s.opt.Kept = func() time.Time { return time.UnixMilli(kept.Load()) }
+	p := finished(t, s)
+	defer func() { p.stop(t) }()
+	v, err := p.m.steady(t.Context())
+	must(t, err)
+	now, err := p.db.Now(t.Context())
+	must(t, err)
+	left := now.Add(-8 * day) // so says the database, whose clock was set
+	must(t, edit(t.Context(), p.m, v, noteOld, func(n *oldNotes) { n.LeftAt = left }))
+	kept.Store(int64(left.Add(day)))
+	if g := gateNamed(dropRefused(t, p, false), "kept"); g.OK || !strings.Contains(g.Detail, "is kept until") {
+		t.Errorf("refused for %+v", g)
+	}
+	kept.Store(int64(left.Add(7 * day)))
+	must(t, p.m.DropOld(t.Context(), false, 0))
+	dropAll(t, p)
 }
 
 // dropAll works until the old rows are dropped: in rounds of dropTime, of which each must bring it on.

@@ -92,6 +92,9 @@ func (m *Migration) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate,
 // checkKept asks whether the old side was kept for as long as it is to be.
 func (m *Migration) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
 	now, err := v.near.DB.Now(ctx)
+	if m.opt.Kept != nil {
+		now = min(now, drive.TimeOf(m.opt.Kept()))
+	}
 	until := m.keptUntil(v)
 	g := Gate{Name: "kept", OK: now >= until, Detail: "the old side was kept until " + until.Std().UTC().Format(time.RFC3339)}
 	switch {
