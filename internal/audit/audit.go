@@ -44,7 +44,8 @@ type Parts struct {
 	Putting func(file string) bool
 	// Quarantine is where Store and Staging move strays to; nil: it cannot be listed.
 	Quarantine blob.Quarantine
-	// Kept is the clock that says how long findings were kept, see package retention; nil: the wall clock.
+	// Kept is the clock that says how long findings were kept, see package retention; nil: the wall
+	// clock.
 	Kept func() time.Time
 	// Generation is the installation's at this start.
 	Generation int64

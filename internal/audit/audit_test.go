@@ -244,7 +244,8 @@ func TestFindingsAreKeptOnceAndTrimmed(t *testing.T) {
 	}
 }
 
-// B4: a machine whose clock has jumped drops no finding, and one whose clock is behind makes none that is old.
+// B4: a machine whose clock has jumped drops no finding, and one whose clock is behind makes none
+// that is old.
 func TestAClockThatJumpsDropsNoFinding(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})

@@ -13,8 +13,9 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// BenchmarkPass measures a pass over 100,000 files of an account with a content each, at a store that answers each request after 20 ms:
-// seconds of work, of which a pass in the background does 5 % of the time, and requests.
+// BenchmarkPass measures a pass over 100,000 files of an account with a content each, at a store
+// that answers each request after 20 ms: seconds of work, of which a pass in the background does 5
+// % of the time, and requests.
 func BenchmarkPass(b *testing.B) {
 	const files = 100_000
 	r := &rig{Site: uploadtest.New(b, uploadtest.Options{})}

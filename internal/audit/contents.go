@@ -10,16 +10,18 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// comparison is the walk through what rows and store say of contents, both in the order of names: a merge of the rows with the lists of
-// the 256 shards.
+// comparison is the walk through what rows and store say of contents, both in the order of names: a
+// merge of the rows with the lists of the 256 shards.
 //
 //	rows      018f..21   018f..9a   018f..b7   ...                a page of an index
 //	shard 21  018f..21   0190..21   ...                           a page is one request of 1,000 entries
 //	shard 9a  018f..9a   018f..9a (no row)   ...
 //
-// What is at both with the same size agrees and costs nothing more. A row without a file, or with one of another size, is asked for by
-// itself (Stat) before it is suspected; files without a row are looked up in what else explains them, many at a time. So a list that is
-// older than the rows, or rows that are older than the list, cost a question and no more: what counts is the second look.
+// What is at both with the same size agrees and costs nothing more. A row without a file, or with
+// one of another size, is asked for by itself (Stat) before it is suspected; files without a row
+// are looked up in what else explains them, many at a time. So a list that is older than the rows,
+// or rows that are older than the list, cost a question and no more: what counts is the second
+// look.
 //
 // It holds a page of each shard: 25 MB where there are more than 256,000 contents.
 type comparison struct {
@@ -150,7 +152,8 @@ func (c *comparison) first(ctx context.Context, s *shelf) (*blob.Stray, error) {
 	return &s.page[0], nil
 }
 
-// catchUp brings all shelves to the name that the rows have come to, so that the pass can go on from there.
+// catchUp brings all shelves to the name that the rows have come to, so that the pass can go on
+// from there.
 func (c *comparison) catchUp(ctx context.Context, name string) error {
 	for _, shard := range blob.Shards() {
 		end := blob.PlaceIn(shard, name)

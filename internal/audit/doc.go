@@ -12,8 +12,9 @@
 //	contents  P1 B3     the bytes of a blob are there, with its size; a content file is an open upload's, a blob's, or released
 //	deep      B1        a blob's bytes have its digest
 //
-// What the database alone tells comes first, what the store must be asked for last. A pass in the background has a save point in the
-// database, and goes on after a restart or at another instance (resume.go).
+// What the database alone tells comes first, what the store must be asked for last. A pass in the
+// background has a save point in the database, and goes on after a restart or at another instance
+// (resume.go).
 //
 // It works beside a running server, in the same process, without locks. Three rules make that safe:
 //

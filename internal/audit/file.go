@@ -10,9 +10,10 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// lookFile asks what explains something at the store: a blob, a released row, or an open or joined upload of its name, which are read in
-// one statement after it was listed: a seal moves it from one to the other in one transaction. A name that is explained by
-// nothing then will never be: uploads that have ended do not open again.
+// lookFile asks what explains something at the store: a blob, a released row, or an open or joined
+// upload of its name, which are read in one statement after it was listed: a seal moves it from one
+// to the other in one transaction. A name that is explained by nothing then will never be: uploads
+// that have ended do not open again.
 //
 //	put-<generation>-<id>     written before its row: left alone while this process writes it, which is asked before the rows are
 //	                          read; one of an instance that has ended has nobody who could still write its row: deleted. An

@@ -25,8 +25,8 @@ type balance struct {
 
 func scanBalance(b *balance, scan func(...any) error) error { return scan(&b.account, &b.has, &b.sum) }
 
-// checkLedgers compares one of the balances of every account with its sum. A statement is one moment of the database, and every
-// transaction keeps them equal.
+// checkLedgers compares one of the balances of every account with its sum. A statement is one
+// moment of the database, and every transaction keeps them equal.
 func (p *pass) checkLedgers(ctx context.Context, i int) error {
 	const page = 50 // each row of it adds up a whole account
 	b := balances[i]

@@ -39,7 +39,8 @@ func fixOwed(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Find
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err
 	}
-	// Who deletes released files has not locked the ledger, but this row before it takes anything from it.
+	// Who deletes released files has not locked the ledger, but this row before it takes anything
+	// from it.
 	var size drive.ByteSize
 	err := tx.QueryRow(ctx, `SELECT size FROM owed WHERE account_id = ?`+tx.ForUpdate(), account).Scan(&size)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {

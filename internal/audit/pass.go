@@ -47,8 +47,8 @@ type step struct {
 	run  func(ctx context.Context) error
 }
 
-// steps are the checks in their order: first what the database alone tells, then uploads, whose timers must be there, then contents,
-// which take the longest.
+// steps are the checks in their order: first what the database alone tells, then uploads, whose
+// timers must be there, then contents, which take the longest.
 func (p *pass) steps() []step {
 	var all []step
 	for i, b := range balances {
@@ -156,8 +156,9 @@ func (p *pass) rest(ctx context.Context) error {
 // pageSize is how many rows one statement returns.
 const pageSize = 500
 
-// each calls fn for every row that query returns page by page, going on where the pass was before. The query ends in "... > ? ORDER BY
-// ... LIMIT ?", and key gives what the next page begins after. A step calls it once.
+// each calls fn for every row that query returns page by page, going on where the pass was before.
+// The query ends in "... > ? ORDER BY ... LIMIT ?", and key gives what the next page begins after.
+// A step calls it once.
 func each[T any](ctx context.Context, p *pass, query string, limit int, scan func(*T, func(...any) error) error, key func(T) any, fn func(T) error) error {
 	var after any = p.after
 	for {

@@ -75,8 +75,9 @@ func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Fi
 	return loose, true, err
 }
 
-// moveLoose puts the file of a blob that had no references into quarantine and forgets that it was released. The finding is
-// the blob's. A crash in between leaves the released row, and nothing to delete.
+// moveLoose puts the file of a blob that had no references into quarantine and forgets that it was
+// released. The finding is the blob's. A crash in between leaves the released row, and nothing to
+// delete.
 func (p *pass) moveLoose(ctx context.Context, file string) error {
 	shard, ok := blob.ShardOf(file)
 	if !ok {

@@ -11,14 +11,16 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// A pass in the background works 5 % of the time, so over millions of contents it takes longer than processes live. Where it is stands in
-// the database, and whoever audits next goes on from there: this process, one that has started since, or another instance.
+// A pass in the background works 5 % of the time, so over millions of contents it takes longer than
+// processes live. Where it is stands in the database, and whoever audits next goes on from there:
+// this process, one that has started since, or another instance.
 //
 //	dies ...                       and then
 //	between two save points        what was looked at since the first of them is looked at again
 //	before the suspicions settled  there is no such moment: a save point is written when there are none
 //
-// It says only where to go on. Two who go on from the same place look at the same things, which harms nobody.
+// It says only where to go on. Two who go on from the same place look at the same things, which
+// harms nobody.
 
 // metaPass is the name of the save point in the meta table.
 const metaPass = "audit"
@@ -35,8 +37,9 @@ type savePoint struct {
 	Repaired int        `json:"repaired"`
 }
 
-// goOn takes up the pass in the background that was not brought to its end, if it had the same scope and has stood still for less than the
-// pause between two passes: one that fails at the same place each time must not keep the checks before it from being made.
+// goOn takes up the pass in the background that was not brought to its end, if it had the same
+// scope and has stood still for less than the pause between two passes: one that fails at the same
+// place each time must not keep the checks before it from being made.
 func (p *pass) goOn(ctx context.Context) error {
 	var text string
 	err := p.DB.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, metaPass).Scan(&text)
@@ -68,8 +71,8 @@ func (p *pass) has(name string) bool {
 	return false
 }
 
-// reached is called when all up to a key of the present step was looked at; empty: the step begins. It writes the save point when the last
-// one is old enough, after what is suspected was settled.
+// reached is called when all up to a key of the present step was looked at; empty: the step begins.
+// It writes the save point when the last one is old enough, after what is suspected was settled.
 func (p *pass) reached(ctx context.Context, after string) error {
 	if !p.background || time.Since(p.saved) < p.opt.Save {
 		return nil

@@ -18,7 +18,8 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// Wherever a pass dies, another auditor goes on: nothing is left out, and what was saved is not counted twice.
+// Wherever a pass dies, another auditor goes on: nothing is left out, and what was saved is not
+// counted twice.
 func TestAPassDiesAnywhereAndGoesOn(t *testing.T) {
 	t.Parallel()
 	fate := &uploadtest.Fate{}
@@ -67,7 +68,8 @@ func (down) List(context.Context, func(blob.Stray) error) error { return errDown
 
 func (down) Stat(context.Context, string) (drive.ByteSize, error) { return 0, errDown }
 
-// What the database alone tells is mended, and timers are armed, before the store is asked for anything.
+// What the database alone tells is mended, and timers are armed, before the store is asked for
+// anything.
 func TestCheapRepairsComeBeforeTheStore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
@@ -110,7 +112,8 @@ func TestAPassThatFailsDoesNotStandInTheWay(t *testing.T) {
 	r.wantClean(t)
 }
 
-// bucketOf copies the names and sizes of the rig's contents into a bucket, which the auditor then looks at.
+// bucketOf copies the names and sizes of the rig's contents into a bucket, which the auditor then
+// looks at.
 func (r *rig) bucketOf(t testing.TB) *blobtest.Bucket {
 	t.Helper()
 	fake := blobtest.NewBucket(t)

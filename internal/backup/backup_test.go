@@ -422,8 +422,8 @@ func TestASnapshotADay(t *testing.T) {
 	}
 }
 
-// B4: a wall clock that jumps makes snapshots of wrong days, and drops none of the right ones; when nobody believes any clock there are
-// three times as many, and not more.
+// B4: a wall clock that jumps makes snapshots of wrong days, and drops none of the right ones; when
+// nobody believes any clock there are three times as many, and not more.
 func TestAClockThatJumpsDropsNoSnapshot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, upload.Options{})

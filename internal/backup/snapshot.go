@@ -15,17 +15,20 @@ import (
 type Snapshots struct {
 	Dir  string
 	Keep int // days, and how many at least
-	// Now is the wall clock: it names the day. Kept is the clock of retention, which says how old the others are: a wall clock that has
-	// jumped a month ahead, or to another day every hour, must not push the good ones out.
+	// Now is the wall clock: it names the day. Kept is the clock of retention, which says how old
+	// the others are: a wall clock that has jumped a month ahead, or to another day every hour,
+	// must not push the good ones out.
 	Now, Kept time.Time
 }
 
-// mostSnapshots bounds, as a multiple of Keep, how many there are while the clock of retention is behind: each is as large as the
-// database, and the clock of a machine that sleeps every night stays behind.
+// mostSnapshots bounds, as a multiple of Keep, how many there are while the clock of retention is
+// behind: each is as large as the database, and the clock of a machine that sleeps every night
+// stays behind.
 const mostSnapshots = 3
 
-// Snapshot copies the database alone into a directory, one file a day (UTC), and drops what is older than the days that are kept. A day
-// that has its snapshot is left as it is. It returns the day's file.
+// Snapshot copies the database alone into a directory, one file a day (UTC), and drops what is
+// older than the days that are kept. A day that has its snapshot is left as it is. It returns the
+// day's file.
 func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
 	dir, path := s.Dir, s.path(s.Now)
 	if _, err := os.Stat(path); err == nil {

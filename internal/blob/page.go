@@ -14,11 +14,13 @@ const MaxPage = 1000
 // blobsDir begins the places of contents.
 const blobsDir = "blobs/"
 
-// Pager is an optional power of a Store: to show what it holds in order, a page at a time, so that it can be compared with rows in the
-// same order and gone on with later. What List shows is what lies in the shards, in the order of places, and what is odd.
+// Pager is an optional power of a Store: to show what it holds in order, a page at a time, so that
+// it can be compared with rows in the same order and gone on with later. What List shows is what
+// lies in the shards, in the order of places, and what is odd.
 type Pager interface {
-	// ListPage returns up to limit entries of a shard whose places are greater than after, in the order of their places' bytes; more says
-	// that others may follow. The size of content is its length, as Stat tells it.
+	// ListPage returns up to limit entries of a shard whose places are greater than after, in the
+	// order of their places' bytes; more says that others may follow. The size of content is its
+	// length, as Stat tells it.
 	ListPage(ctx context.Context, shard, after string, limit int) (page []Stray, more bool, err error)
 	// ListOdd calls fn for everything that lies in no shard, in no order.
 	ListOdd(ctx context.Context, fn func(Stray) error) error
@@ -40,7 +42,8 @@ func IsShard(name string) bool {
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 
-// PlaceIn returns the place that an entry of a shard has in every store: that of content, if its name belongs there.
+// PlaceIn returns the place that an entry of a shard has in every store: that of content, if its
+// name belongs there.
 func PlaceIn(shard, name string) string { return blobsDir + shard + "/" + name }
 
 // shardOf returns the shard that a place lies in.
@@ -50,7 +53,8 @@ func shardOf(place string) (shard string, ok bool) {
 	return shard, below && inside && IsShard(shard)
 }
 
-// PagerOf returns the power of a store, or one that lists all of it for each page: for stores that hold little.
+// PagerOf returns the power of a store, or one that lists all of it for each page: for stores that
+// hold little.
 func PagerOf(s Store) Pager {
 	if p, ok := s.(Pager); ok {
 		return p

@@ -8,16 +8,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxRemoved is how many contents one RemoveAll takes: as many keys as S3 takes in a DeleteObjects request.
+// MaxRemoved is how many contents one RemoveAll takes: as many keys as S3 takes in a DeleteObjects
+// request.
 const MaxRemoved = 1000
 
-// AllRemover is an optional power of a Store: to delete many contents for little more than one costs.
+// AllRemover is an optional power of a Store: to delete many contents for little more than one
+// costs.
 type AllRemover interface {
-	// RemoveAll is Remove of every name. It returns those that are durably gone, in any order, and an error if that is not all of them.
+	// RemoveAll is Remove of every name. It returns those that are durably gone, in any order, and
+	// an error if that is not all of them.
 	RemoveAll(ctx context.Context, names []string) (gone []string, err error)
 }
 
-// atOnce is how many contents are deleted at the same time where each takes a request of its own: at 20 ms each it makes 1,600 a second.
+// atOnce is how many contents are deleted at the same time where each takes a request of its own:
+// at 20 ms each it makes 1,600 a second.
 const atOnce = 32
 
 // RemoveAll deletes contents by the power of the store, or else many at the same time.
@@ -28,7 +32,8 @@ func RemoveAll(ctx context.Context, s Store, names []string) (gone []string, err
 	return RemoveEach(ctx, names, s.Remove)
 }
 
-// RemoveEach calls remove for every name, some of them at the same time, and returns those for which it succeeded.
+// RemoveEach calls remove for every name, some of them at the same time, and returns those for
+// which it succeeded.
 func RemoveEach(ctx context.Context, names []string, remove func(context.Context, string) error) (gone []string, err error) {
 	var (
 		mu   sync.Mutex
@@ -53,7 +58,8 @@ func RemoveEach(ctx context.Context, names []string, remove func(context.Context
 	return gone, First(errs)
 }
 
-// First joins the first few of many errors: a store that is out of reach has the same one for each content.
+// First joins the first few of many errors: a store that is out of reach has the same one for each
+// content.
 func First(errs []error) error {
 	const most = 3
 	return errors.Join(errs[:min(len(errs), most)]...)

@@ -31,8 +31,8 @@ func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	return nil
 }
 
-// settle takes files that are off the disk from what their accounts owe, in the order of the accounts. The caller has locked their
-// released rows.
+// settle takes files that are off the disk from what their accounts owe, in the order of the
+// accounts. The caller has locked their released rows.
 func (c Content) settle(ctx context.Context, tx *sqldb.Tx, files []string) error {
 	names, in := args(files), whereFile(len(files))
 	type debt struct {

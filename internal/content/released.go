@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// Files whose time has come are deleted by any number of processes. Each claims some, deletes them, and forgets their rows:
+// Files whose time has come are deleted by any number of processes. Each claims some, deletes them,
+// and forgets their rows:
 //
 //	claim    one transaction: the oldest rows that are due, which are not due again before hold has passed
 //	delete   at the store, outside of any transaction
@@ -21,8 +22,8 @@ import (
 //	after the deletion              so it is, too: what is gone already is deleted again, without harm
 //	after the forgetting, no reply  nothing is left; a second one finds no rows and gives nothing back
 //
-// A claim is no more than a later time in released_at: two who hold the same file, because the first one has taken longer than hold,
-// delete it twice.
+// A claim is no more than a later time in released_at: two who hold the same file, because the
+// first one has taken longer than hold, delete it twice.
 
 // Released is a file that no row needs any more.
 type Released struct {
@@ -48,7 +49,8 @@ func (c Content) release(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	return c.owe(ctx, tx, account, file, size)
 }
 
-// NextReleased returns after how long the next released file is due, zero or less: it is; ok is false when none waits.
+// NextReleased returns after how long the next released file is due, zero or less: it is; ok is
+// false when none waits.
 func (c Content) NextReleased(ctx context.Context, q sqldb.Querier, grace time.Duration) (in time.Duration, ok bool, err error) {
 	var oldest *drive.Time
 	if err := q.QueryRow(ctx, `SELECT MIN(released_at) FROM released`).Scan(&oldest); err != nil {
@@ -67,8 +69,9 @@ type Claim struct {
 	Limit int           // how many at most
 }
 
-// ClaimReleased takes the oldest files that are due, passing over those that somebody else is taking just now. A file that a blob names
-// is in use, whatever its released row says: it is not among them, its row goes, and used names it.
+// ClaimReleased takes the oldest files that are due, passing over those that somebody else is
+// taking just now. A file that a blob names is in use, whatever its released row says: it is not
+// among them, its row goes, and used names it.
 func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (files []Released, used []string, err error) {
 	if files, err = c.lockDue(ctx, tx, claim); err != nil {
 		return nil, nil, fmt.Errorf("look for released files: %w", err)
@@ -102,8 +105,8 @@ func (c Content) ClaimReleased(ctx context.Context, tx *sqldb.Tx, claim Claim) (
 // claimers is how many may look at the same moment and find something each.
 const claimers = 4
 
-// lockDue returns due files whose rows nobody else has. It looks without locking, and then locks some by their keys: a look that locks
-// has all that it looks at, and others would find nothing.
+// lockDue returns due files whose rows nobody else has. It looks without locking, and then locks
+// some by their keys: a look that locks has all that it looks at, and others would find nothing.
 func (c Content) lockDue(ctx context.Context, tx *sqldb.Tx, claim Claim) ([]Released, error) {
 	due := c.now().Add(-claim.Grace)
 	rows, err := tx.Query(ctx, `SELECT file FROM released WHERE released_at <= ? ORDER BY released_at LIMIT ?`, due, claimers*claim.Limit)
@@ -131,13 +134,14 @@ func (c Content) namedByBlobs(ctx context.Context, tx *sqldb.Tx, names []string)
 	return used, nil
 }
 
-// Forget drops the released rows of files that are deleted: nobody owes them any more. Those that have no row any more were forgotten
-// before. It takes as many names as a claim may have.
+// Forget drops the released rows of files that are deleted: nobody owes them any more. Those that
+// have no row any more were forgotten before. It takes as many names as a claim may have.
 func (c Content) Forget(ctx context.Context, tx *sqldb.Tx, files []string) error {
 	if len(files) == 0 {
 		return nil
 	}
-	// Two may forget the same file, and only one of them gives back what was owed: the one who has the row.
+	// Two may forget the same file, and only one of them gives back what was owed: the one who has
+	// the row.
 	rows, err := tx.Query(ctx, `SELECT file FROM released`+whereFile(len(files))+` ORDER BY file`+tx.ForUpdate(), args(files)...)
 	there, err := sqldb.Scan(rows, err, scanName)
 	if err != nil {
@@ -155,7 +159,8 @@ func (c Content) Forget(ctx context.Context, tx *sqldb.Tx, files []string) error
 	return nil
 }
 
-// skipLocked is what to put at the end of a SELECT of rows that are taken only if nobody else is taking them.
+// skipLocked is what to put at the end of a SELECT of rows that are taken only if nobody else is
+// taking them.
 func skipLocked(tx *sqldb.Tx) string {
 	if tx.Dialect() == sqldb.MySQL {
 		return " FOR UPDATE SKIP LOCKED"

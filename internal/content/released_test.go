@@ -56,7 +56,8 @@ func (s *store) wantNext(t *testing.T, want time.Duration) {
 	}
 }
 
-// Nobody gets a file before its grace is over, nor one that somebody else holds; who dies with it loses it after the hold.
+// Nobody gets a file before its grace is over, nor one that somebody else holds; who dies with it
+// loses it after the hold.
 func TestReleasedFilesAreClaimedByOneAtATime(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -65,7 +65,8 @@ type Options struct {
 	Ready func(state State) error
 	// Keep is how long the old side is kept once it was left. Default: 7 days.
 	Keep time.Duration
-	// Kept is the clock that says how long that was, see package retention: what it has not seen pass does not count. nil: the database's.
+	// Kept is the clock that says how long that was, see package retention: what it has not seen
+	// pass does not count. nil: the database's.
 	Kept func() time.Time
 	// Sample is the part of reads that are compared on both sides, in the phases 2 to 4. Default 0.01; negative: none.
 	Sample float64

@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// unlinkers is how many batches an instance works on at the same time: while one waits for the store another is at the database.
+	// unlinkers is how many batches an instance works on at the same time: while one waits for the
+	// store another is at the database.
 	unlinkers = 2
-	// unlinkHold is for how long nobody else gets a batch. It takes a second, or minutes at a store that is throttled; who dies in the
-	// middle of it leaves its files for so long.
+	// unlinkHold is for how long nobody else gets a batch. It takes a second, or minutes at a store
+	// that is throttled; who dies in the middle of it leaves its files for so long.
 	unlinkHold = 10 * time.Minute
 	// unlinkTime is how long a batch may take: it ends before somebody else gets it.
 	unlinkTime = 9 * time.Minute
-	// unlinkLook is the longest pause between two looks for what is due: other instances release files, too. A look is one row of an index.
+	// unlinkLook is the longest pause between two looks for what is due: other instances release
+	// files, too. A look is one row of an index.
 	unlinkLook = time.Minute
 )
 
@@ -33,8 +35,9 @@ type Unlinked struct {
 	Failed atomic.Int64 // deletions that will be tried again
 }
 
-// RunUnlink deletes released files when their grace is over, until ctx is done. Each instance that works does so, and they share what
-// there is to do: see package content. What fails is logged and tried again, for as long as it takes.
+// RunUnlink deletes released files when their grace is over, until ctx is done. Each instance that
+// works does so, and they share what there is to do: see package content. What fails is logged and
+// tried again, for as long as it takes.
 func (s *Sessions) RunUnlink(ctx context.Context) error {
 	var all errgroup.Group
 	for range unlinkers {
@@ -65,7 +68,8 @@ func (s *Sessions) keepUnlinking(ctx context.Context) {
 	}
 }
 
-// Unlink deletes what is due, and returns after how long to look again. After an error some of it may be deleted.
+// Unlink deletes what is due, and returns after how long to look again. After an error some of it
+// may be deleted.
 func (s *Sessions) Unlink(ctx context.Context) (next time.Duration, err error) {
 	if s.opt.Restored {
 		return unlinkLook, nil
@@ -81,8 +85,9 @@ func (s *Sessions) Unlink(ctx context.Context) (next time.Duration, err error) {
 	}
 }
 
-// nextUnlink is when the next file is due, but not so soon that looking is all there is to do, nor so late that what others release in
-// between waits for long. What is due and was not taken is in the hands of somebody else.
+// nextUnlink is when the next file is due, but not so soon that looking is all there is to do, nor
+// so late that what others release in between waits for long. What is due and was not taken is in
+// the hands of somebody else.
 func (s *Sessions) nextUnlink(ctx context.Context) (time.Duration, error) {
 	most := min(max(s.opt.BlobGrace, time.Second), unlinkLook)
 	in, waits, err := s.Content.NextReleased(ctx, s.DB, s.opt.BlobGrace)
@@ -95,8 +100,9 @@ func (s *Sessions) nextUnlink(ctx context.Context) (time.Duration, error) {
 	return min(max(in, time.Second), most), nil
 }
 
-// unlinkSome deletes one batch and returns how many rows it has dealt with. Files that the store cannot delete stay claimed, so that they are not in
-// the way of the others; it is an error when that is all of them.
+// unlinkSome deletes one batch and returns how many rows it has dealt with. Files that the store
+// cannot delete stay claimed, so that they are not in the way of the others; it is an error when
+// that is all of them.
 func (s *Sessions) unlinkSome(ctx context.Context) (int, error) {
 	batch, used, err := s.claimReleased(ctx)
 	if err != nil || len(batch) == 0 {

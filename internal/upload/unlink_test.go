@@ -41,7 +41,8 @@ func count(t *testing.T, s *uploadtest.Site, query string) (n int) {
 	return n
 }
 
-// wantUnlinked fails the test unless all that was released is deleted, and nothing else, and nobody owes anything.
+// wantUnlinked fails the test unless all that was released is deleted, and nothing else, and nobody
+// owes anything.
 func wantUnlinked(t *testing.T, s *uploadtest.Site, who drive.Who) {
 	t.Helper()
 	if left := s.CheckBlobs(t); len(left) > 0 {
@@ -60,8 +61,8 @@ func unlink(t *testing.T, s *uploadtest.Site) {
 	}
 }
 
-// Wherever the process dies, whatever fails and whichever reply is lost: the next one deletes what is left, what is in use stays, and
-// what was owed is given back once.
+// Wherever the process dies, whatever fails and whichever reply is lost: the next one deletes what
+// is left, what is in use stays, and what was owed is given back once.
 func TestUnlinkingDiesAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]uploadtest.How{

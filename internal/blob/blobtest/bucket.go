@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Bucket is an S3 server in memory that knows the requests which deal with many objects: ListObjectsV2, HEAD, DELETE, DeleteObjects. It
-// answers each request after Latency, and counts them. Objects have a size and no bytes; Fill makes them.
+// Bucket is an S3 server in memory that knows the requests which deal with many objects:
+// ListObjectsV2, HEAD, DELETE, DeleteObjects. It answers each request after Latency, and counts
+// them. Objects have a size and no bytes; Fill makes them.
 type Bucket struct {
 	Latency time.Duration
 	Single  bool            // DeleteObjects is not known

@@ -35,7 +35,8 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 
 func isShard(e fs.DirEntry) bool { return e.IsDir() && blob.IsShard(e.Name()) }
 
-// nameIn returns the name of content by its entry in a shard; empty when the entry does not follow the rules.
+// nameIn returns the name of content by its entry in a shard; empty when the entry does not follow
+// the rules.
 func nameIn(shard string, e fs.DirEntry) string {
 	if want, ok := blob.ShardOf(e.Name()); !ok || want != shard || !e.Type().IsRegular() {
 		return ""
@@ -43,7 +44,8 @@ func nameIn(shard string, e fs.DirEntry) string {
 	return e.Name()
 }
 
-// ListPage implements blob.Pager. A directory has no order, so each page reads all names of the shard, and asks for the sizes of its own.
+// ListPage implements blob.Pager. A directory has no order, so each page reads all names of the
+// shard, and asks for the sizes of its own.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	dir := path.Join(blobsDir, shard)
 	var entries []fs.DirEntry

@@ -16,7 +16,8 @@ import (
 
 var _ blob.AllRemover = (*Store)(nil)
 
-// shardsAtOnce is how many directories are synced at the same time: a journaling file system makes one commit of those that meet.
+// shardsAtOnce is how many directories are synced at the same time: a journaling file system makes
+// one commit of those that meet.
 const shardsAtOnce = 16
 
 // RemoveAll implements blob.AllRemover: a directory is synced once for all that goes from it.

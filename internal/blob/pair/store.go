@@ -85,7 +85,8 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// RemoveAll implements blob.AllRemover. What has not gone where it leads stays at the follower, too.
+// RemoveAll implements blob.AllRemover. What has not gone where it leads stays at the follower,
+// too.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	gone = names
 	var errs []error
@@ -107,7 +108,8 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	return nil
 }
 
-// ListPage implements blob.Pager: what lies at both sides is there twice, so a page may have twice as many entries.
+// ListPage implements blob.Pager: what lies at both sides is there twice, so a page may have twice
+// as many entries.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	end := "" // beyond it a side has more than it has shown
 	for _, at := range s.p.now.Load().order() {

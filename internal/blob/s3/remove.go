@@ -14,8 +14,9 @@ import (
 
 var _ blob.AllRemover = (*Store)(nil)
 
-// RemoveAll implements blob.AllRemover with DeleteObjects, which takes 1,000 keys a request. A store that does not know the request is
-// not asked a second time: there each content is deleted by itself, many at once.
+// RemoveAll implements blob.AllRemover with DeleteObjects, which takes 1,000 keys a request. A
+// store that does not know the request is not asked a second time: there each content is deleted by
+// itself, many at once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	if s.b.singly.Load() {
 		return blob.RemoveEach(ctx, names, s.Remove)
@@ -43,7 +44,8 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 	return gone, nil
 }
 
-// removeAll deletes objects and returns the keys that the store says are gone; a missing one is. What it says nothing about is not gone.
+// removeAll deletes objects and returns the keys that the store says are gone; a missing one is.
+// What it says nothing about is not gone.
 func (b *Bucket) removeAll(ctx context.Context, keys map[string]string) (gone []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

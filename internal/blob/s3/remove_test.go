@@ -30,7 +30,8 @@ func keyOf(t testing.TB, b *Bucket, name string) string {
 	return key
 }
 
-// A thousand objects go in one request; what the store keeps is not gone, and neither is what it says nothing about.
+// A thousand objects go in one request; what the store keeps is not gone, and neither is what it
+// says nothing about.
 func TestAThousandObjectsAreRemovedInOneRequest(t *testing.T) {
 	t.Parallel()
 	b, fake, names := faked(t, 1000)
