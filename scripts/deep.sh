@@ -12,6 +12,7 @@ parts=(
 	"web|the pages: every look, and the uploader with its figures|scripts/web.sh deep"
 	"packages|every package, at full depth|SMARTDRIVE_TEST_PARTS=packages scripts/test.sh"
 	"mysql|the same with every database on MySQL|SMARTDRIVE_TEST_PARTS=mysql scripts/test.sh"
+	"plans|what packages and mysql have asked the database: plans and times on a million rows|SMARTDRIVE_TEST_PARTS=plans scripts/test.sh"
 	"system|the whole program: 200 kills, scripts on all columns, moves, other people's clients|SMARTDRIVE_TEST_PARTS=system scripts/test.sh"
 	"cluster|whole clusters: killed, cut off, emptied|SMARTDRIVE_TEST_PARTS=cluster scripts/test.sh"
 	"race|the race detector at full depth|make race"

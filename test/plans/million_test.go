@@ -43,7 +43,7 @@ func crowded(c crowd) []made {
 		{"users", accounts, "id, account_id, name, slot, password, admin, state, created_at, updated_at, deleted_at",
 			"id('u', i), id('a', i), id('n', i), id('n', i), '$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA', CASE WHEN i % 9999 = 9 THEN 1 ELSE 0 END, CASE WHEN i % 50 = 1 THEN 'deleted' ELSE 'active' END, at, at, CASE WHEN i % 50 = 1 THEN at ELSE 0 END"},
 		{"sessions", c.part(300), "id, user_id, kind, name, secret, scopes, created_at, seen_at, expires_at",
-			"id('s', i), id('u', i % " + fmt.Sprint(accounts) + "), CASE WHEN i % 10 = 0 THEN 'token' ELSE 'login' END, 'Firefox', id('s', i), 7, at, at, CASE WHEN i % 10 = 0 THEN 0 ELSE at + 2592000000 END"},
+			"id('s', i), id('u', i % " + fmt.Sprint(accounts) + "), CASE WHEN i % 10 = 0 THEN 'token' ELSE 'login' END, 'Firefox', substr(id('s', i), 5), 7, at, at, CASE WHEN i % 10 = 0 THEN 0 ELSE at + 2592000000 END"},
 		{"ledgers", accounts, "account_id, total, finished, unfinished, reserved", "id('a', i), 10737418240, i * 1000, 0, 0"},
 		{"trees", accounts, "account_id, root_id, seq, node_count", "id('a', i), id('f', i), 20, 9"},
 		{"blobs", blobs, "id, file, algo, digest, size, part_size, crc32, refs, created_at, scrubbed_at, parts",
@@ -96,10 +96,9 @@ func populate(t testing.TB, db *sqldb.DB, c crowd) {
 			write(t, db, query)
 		}
 	}
-	analyze := "ANALYZE TABLE "
-	if db.Dialect() == sqldb.MySQL {
+	if db.Dialect() == sqldb.MySQL { // whose planner goes by what it has counted
 		for _, m := range crowded(c) {
-			write(t, db, analyze+m.table)
+			write(t, db, "ANALYZE TABLE "+m.table)
 		}
 	}
 }

@@ -100,3 +100,34 @@ func hasSearch(steps []string) bool {
 	}
 	return false
 }
+
+// chosen are the indexes that statements must take which could take one that is no use: EXPLAIN calls
+// both a search.
+var chosen = map[string]string{
+	"SELECT id FROM uploads WHERE ended_at > 0 AND":               "uploads_ended",
+	"SELECT id FROM operations WHERE state IN ('done', 'failed')": "operations_ended",
+	"SELECT DISTINCT collect_id FROM collected WHERE state":       "collected_open",
+}
+
+// What housekeeping looks for each hour it finds by the index that was made for it.
+func TestHousekeepingTakesItsIndexes(t *testing.T) {
+	t.Parallel()
+	statements := recordedStatements(t, sqldb.SQLite)
+	db := sqldbtest.Open(t)
+	for text, index := range chosen {
+		found := false
+		for _, s := range statements {
+			if !strings.HasPrefix(s.Text, text) {
+				continue
+			}
+			found = true
+			steps, err := planOnSQLite(t, db, s)
+			if err != nil || !strings.Contains(strings.Join(steps, "; "), index+" ") {
+				t.Errorf("%s: %v, %v; want %s\n%s", s.From, steps, err, index, s.Text)
+			}
+		}
+		if !found {
+			t.Errorf("nothing begins with %q any more", text)
+		}
+	}
+}

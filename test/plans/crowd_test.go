@@ -1,0 +1,35 @@
+package plans
+
+import (
+	"slices"
+	"testing"
+
+	"smartdrive/internal/sqldb"
+	"smartdrive/internal/sqldb/sqldbtest"
+)
+
+// The rows that stand for a million fit the tables as they are now.
+func TestTheCrowdFits(t *testing.T) {
+	t.Parallel()
+	db := sqldbtest.Open(t)
+	populate(t, db, 1000)
+	var tables []string
+	for _, m := range crowded(1000) {
+		if n := count(t, db, m.table); n < m.rows {
+			t.Errorf("%s has %d rows, want %d", m.table, n, m.rows)
+		}
+		tables = append(tables, m.table)
+	}
+	slices.Sort(tables)
+	if tables = slices.Compact(tables); len(tables) < 20 {
+		t.Errorf("only %v", tables)
+	}
+}
+
+func count(t *testing.T, db *sqldb.DB, table string) (n int) {
+	t.Helper()
+	if err := db.QueryRow(t.Context(), "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
