@@ -31,19 +31,25 @@ func recordedStatements(t *testing.T, dialect sqldb.Dialect) []statement {
 		t.Skip("no statements were recorded: make test does, with " + sqldbtest.StatementsVariable)
 	}
 	all := map[string]statement{}
-	for _, pkg := range packagesWithDatabase(t) {
+	packages, recorded := packagesWithDatabase(t), 0
+	for _, pkg := range packages {
 		files, err := filepath.Glob(filepath.Join(dir, sqldbtest.RecordOf(pkg, dialect == sqldb.MySQL)+".*"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(files) == 0 {
-			t.Skipf("only some packages were run: nothing is recorded of %s on %s", pkg, dialect)
+		if len(files) > 0 {
+			recorded++
+		} else if dialect == sqldb.SQLite {
+			t.Skipf("only some packages were run: nothing is recorded of %s", pkg)
 		}
 		for _, name := range files {
 			if err := readStatements(name, all); err != nil {
 				t.Fatal(err)
 			}
 		}
+	}
+	if recorded < len(packages)*2/3 { // some have tests that are about the file of SQLite only
+		t.Skipf("only some packages were run: %d of %d on %s", recorded, len(packages), dialect)
 	}
 	var list []statement
 	for _, s := range all {
