@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"smartdrive/internal/bundle"
@@ -80,23 +81,29 @@ func (in *Intake) pass(ctx context.Context, r *reconciler, accounts int) error {
 	return err
 }
 
+// compareKnown compares the intakes that are known, and forgets those of accounts that are gone.
 func (in *Intake) compareKnown(ctx context.Context, r *reconciler) error {
 	known := make([]any, 0, len(r.seen))
 	for account := range r.seen {
 		known = append(known, account)
 	}
-	for len(known) > 0 {
-		n := min(len(known), comparePage)
-		page, err := in.intakes(ctx, "WHERE account_id IN ("+sqldb.Marks(n)+")", known[:n]...)
+	for part := range slices.Chunk(known, comparePage) {
+		page, err := in.intakes(ctx, "WHERE account_id IN ("+sqldb.Marks(len(part))+")", part...)
 		if err != nil {
 			return err
 		}
+		there := map[drive.AccountID]bool{}
 		for _, one := range page {
+			there[one.account] = true
 			if err := in.compareIntake(ctx, r, one); err != nil {
 				return err
 			}
 		}
-		known = known[n:]
+		for _, account := range part {
+			if account, ok := account.(drive.AccountID); ok && !there[account] {
+				delete(r.seen, account)
+			}
+		}
 	}
 	return nil
 }
