@@ -152,7 +152,7 @@ test("a name that would turn itself round is spelt out", { timeout: 600_000 }, a
   const { url } = await call("POST", "/shares", { node: id });
   await page.goto(url);
   await page.getByRole("heading", { name: "bill\\u202egpj.exe" }).waitFor();
-  assert.equal(await page.title(), "bill\\u202egpj.exe · SmartDrive");
+  await page.waitForFunction((title) => document.title === title, "bill\\u202egpj.exe · SmartDrive");
   const saved = page.waitForEvent("download");
   await page.getByRole("link", { name: "Download" }).click();
   await bytesOf(saved);
