@@ -190,8 +190,13 @@ var deflaters = sync.Pool{New: func() any {
 // unpackedMost is the longest model: its text is bounded when it is read.
 const unpackedMost = 256 << 20
 
+// Inflate is the JSON of a model that was packed.
+func Inflate(packed []byte) io.Reader {
+	return io.LimitReader(flate.NewReader(bytes.NewReader(packed)), unpackedMost)
+}
+
 func unpack(body []byte) (json.RawMessage, error) {
-	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), unpackedMost))
+	raw, err := io.ReadAll(Inflate(body))
 	if err != nil {
 		return nil, fmt.Errorf("unpack a document: %w", err)
 	}

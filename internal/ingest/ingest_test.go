@@ -267,7 +267,7 @@ func TestConflictsAreSettled(t *testing.T) {
 		w.send(t, p)
 		w.finish(t, in)
 	}
-	open, err := in.Disputes(t.Context(), w.who, drive.DocumentID{}, drive.ConflictID{}, 10)
+	open, _, err := in.Disputes(t.Context(), w.who, drive.DocumentID{}, drive.ConflictID{}, 10)
 	if err != nil || len(open) != 2 {
 		t.Fatalf("%d conflicts: %v", len(open), err)
 	}

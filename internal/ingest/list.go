@@ -166,16 +166,18 @@ type DocumentEvent struct {
 type DocumentFull struct {
 	Document
 	CreatedAt drive.Time      `json:"created_at"`
-	Model     json.RawMessage `json:"model" doc:"in the own model: docs/intake.md"`
+	Model     json.RawMessage `json:"model" doc:"in the own model: docs/intake.md"` // nil: see Packed
 	History   []DocumentEvent `json:"history"`
+
+	// Packed is the model, deflated: it may be fifty times as long and is inflated while it is sent.
+	Packed []byte `json:"-"`
 }
 
 // Document returns one of the caller's account.
 func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
-	var body []byte
 	err = scanDocument(&f.Document, func(dest ...any) error {
 		return in.opt.DB.QueryRow(ctx, "SELECT "+documentColumns+", body FROM documents WHERE id = ? AND account_id = ?", id, who.Account).
-			Scan(append(dest, &body)...)
+			Scan(append(dest, &f.Packed)...)
 	})
 	if err != nil {
 		return DocumentFull{}, err
@@ -185,9 +187,6 @@ func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.Document
 		return DocumentFull{}, err
 	}
 	f.Document, f.CreatedAt = one[0], one[0].created
-	if f.Model, err = unpack(body); err != nil {
-		return DocumentFull{}, err
-	}
 	f.History, err = in.history(ctx, id)
 	return f, err
 }

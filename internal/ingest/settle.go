@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"smartdrive/internal/drive"
@@ -15,7 +16,9 @@ type ConflictSide struct {
 	Number string          `json:"number"`
 	File   *drive.NodeID   `json:"file" nullable:"true"`
 	PDF    *drive.NodeID   `json:"pdf" nullable:"true"`
-	Model  json.RawMessage `json:"model"`
+	Model  json.RawMessage `json:"model"` // nil: see Packed
+
+	Packed []byte `json:"-"` // the model, deflated
 }
 
 // Dispute is an open conflict: a document, and another of the same source, seller, number and date that says something else.
@@ -27,50 +30,57 @@ type Dispute struct {
 	New      ConflictSide     `json:"new" doc:"what came later"`
 }
 
-// Disputes lists the open conflicts of the caller's account, or of one document (zero: all), the oldest first, after the one given.
-func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) ([]Dispute, error) {
+// maxPacked is how many bytes of models a list of conflicts has, deflated; the first one counts however long it is.
+const maxPacked = 4 << 20
+
+var errEnough = errors.New("the page is full")
+
+// Disputes lists up to limit open conflicts of the caller's account, or of one document (zero: all), the oldest first, after the one
+// given; and whether there are more.
+func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
 	where, args := "c.account_id = ? AND c.state = 'open' AND c.id > ?", []any{who.Account, after.String()}
 	if !document.IsZero() {
 		where, args = where+" AND c.document_id = ?", append(args, document)
 	}
 	rows, err := in.opt.DB.Query(ctx, `SELECT c.id, c.document_id, c.bundle_id, c.file_id, c.pdf_id, c.created_at, c.body, d.body
-		FROM document_conflicts c JOIN documents d ON d.id = c.document_id WHERE `+where+" ORDER BY c.id LIMIT ?", append(args, limit)...)
+		FROM document_conflicts c JOIN documents d ON d.id = c.document_id WHERE `+where+" ORDER BY c.id LIMIT ?", append(args, limit+1)...)
 	type found struct {
 		Dispute
 		document  drive.DocumentID
 		file, pdf drive.NodeID
 	}
-	all, err := sqldb.Scan(rows, err, func(f *found, scan func(...any) error) error {
-		var fresh, kept []byte
-		err := scan(&f.ID, &f.document, &f.New.Bundle, &f.file, &f.pdf, &f.At, &fresh, &kept)
-		if err == nil {
-			f.New.Model, err = unpack(fresh)
+	var all []found
+	size := 0
+	_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
+		if len(all) == limit || size > maxPacked {
+			return errEnough
 		}
-		if err == nil {
-			f.Old.Model, err = unpack(kept)
-		}
+		var f found
+		err := scan(&f.ID, &f.document, &f.New.Bundle, &f.file, &f.pdf, &f.At, &f.New.Packed, &f.Old.Packed)
+		size += len(f.New.Packed) + len(f.Old.Packed)
+		all = append(all, f)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list conflicts: %w", err)
+	if more = errors.Is(err, errEnough); err != nil && !more {
+		return nil, false, fmt.Errorf("list conflicts: %w", err)
 	}
 	disputes := make([]Dispute, len(all))
 	for i, f := range all {
 		rows, err := in.opt.DB.Query(ctx, selectDocuments+"WHERE id = ?", f.document)
 		docs, err := sqldb.Scan(rows, err, scanDocument)
 		if err != nil || len(docs) == 0 {
-			return nil, err
+			return nil, false, err
 		}
 		both := []Document{docs[0], {file: f.file, pdf: f.pdf}}
 		if err := in.showFiles(ctx, who.Account, both); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		f.Document = both[0]
 		f.Old.Bundle, f.Old.Number, f.Old.File, f.Old.PDF = both[0].Bundle, both[0].Number, both[0].File, both[0].PDF
 		f.New.Number, f.New.File, f.New.PDF = both[0].Number, both[1].File, both[1].PDF
 		disputes[i] = f.Dispute
 	}
-	return disputes, nil
+	return disputes, more, nil
 }
 
 // Keep says which side of a conflict is true.

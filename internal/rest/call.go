@@ -28,6 +28,7 @@ type call struct {
 	query url.Values // checked
 	key   idem.Key   // zero: none
 	body  []byte     // the JSON as it came
+	room  int64      // bytes that take has taken
 
 	sender *collect.Sender // set: who came by a collect link
 }
@@ -35,8 +36,9 @@ type call struct {
 // reply is what a handler answers. The zero reply says that the handler has answered by itself.
 type reply struct {
 	status   int
-	body     any    // sent as JSON; nil: no body
-	raw      []byte // JSON that was made before; instead of body
+	body     any      // sent as JSON; nil: no body
+	raw      []byte   // JSON that was made before; instead of body
+	models   [][]byte // deflated JSON that stands for each "model":null in body, in their order
 	replayed bool
 }
 
@@ -68,6 +70,12 @@ func (c *call) serve() error {
 	}
 	if err := c.parseKey(); err != nil {
 		return err
+	}
+	defer c.leave()
+	if slices.ContainsFunc(c.route.query, func(p param) bool { return p.name == limitParam.name }) {
+		if err := c.take(int64(c.limit()) * itemMemory); err != nil {
+			return err
+		}
 	}
 	rep, err := c.route.act.run(c)
 	if err != nil && c.sender != nil {
@@ -150,6 +158,11 @@ func (c *call) send(rep reply) error {
 	if err != nil {
 		return err
 	}
+	done, err := c.answering(rep.size(raw))
+	if err != nil {
+		return err
+	}
+	defer done()
 	h := c.w.Header()
 	if h.Get("Cache-Control") == "" {
 		h.Set("Cache-Control", "no-store")
@@ -165,6 +178,9 @@ func (c *call) send(rep reply) error {
 		return nil
 	}
 	h.Set("Content-Type", "application/json")
+	if rep.models != nil {
+		return c.sendModels(rep, raw)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(raw)))
 	c.w.WriteHeader(rep.status)
 	_, _ = c.w.Write(raw) // fails only when the client is gone

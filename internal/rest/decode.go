@@ -24,7 +24,7 @@ const maxBody = int64(drive.MiB)
 
 // decode reads the JSON body into in, a pointer to a struct.
 func (c *call) decode(in any) error {
-	raw, err := readJSON(c.w, c.r)
+	raw, err := c.readJSON()
 	if err != nil {
 		return err
 	}
@@ -35,15 +35,25 @@ func (c *call) decode(in any) error {
 	return decodeObject(raw, in)
 }
 
-// readJSON reads a body that says it is JSON.
-func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readJSON reads a body that says it is JSON. Of a large one it waits until there is memory for what becomes of it.
+func (c *call) readJSON() ([]byte, error) {
+	body := &limited{src: server.Incoming(c.r), all: &c.memory.reading}
+	defer body.close()
+	raw, err := readJSON(c.w, c.r, body)
+	if err == nil && len(raw) > smallBody {
+		err = c.take(int64(len(raw)) * bodyTimes)
+	}
+	return raw, err
+}
+
+func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, drive.Fail(drive.TooLarge, "limit", maxBody, "sent", r.ContentLength)
 	}
 	if err := server.RefuseEncoding(r); err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, server.Incoming(r), maxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(w, io.NopCloser(body), maxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"net/http"
 	"reflect"
 
 	"smartdrive/internal/drive"
@@ -58,7 +59,7 @@ func (a *API) documentRoutes() []route {
 			out: []outcome{gives[ingest.DocumentFull](200, "the document as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
 			method: "GET", path: conflictsPath, need: read, act: plain((*call).listConflicts), query: []param{limitParam, cursor},
-			does: "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things.",
+			does: "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
 			out:  []outcome{gives[files.Page[ingest.Dispute]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		},
 	}
@@ -90,6 +91,7 @@ func (c *call) listDocuments() (reply, error) {
 		return reply{}, err
 	}
 	if sheet := c.sheet(); sheet != nil {
+		c.leave() // it is read and sent in pieces, for as long as the client likes
 		return c.sendDocuments(f, sheet)
 	}
 	all, err := c.Intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), c.limit()+1)
@@ -108,7 +110,11 @@ func (c *call) getDocument() (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(c.Intake.Document(c.ctx(), c.who, id))
+	if err := c.take(documentRoom); err != nil {
+		return reply{}, err
+	}
+	doc, err := c.Intake.Document(c.ctx(), c.who, id)
+	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }
 
 func (c *call) listConflicts() (reply, error) {
@@ -116,11 +122,16 @@ func (c *call) listConflicts() (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := c.Intake.Disputes(c.ctx(), c.who, drive.DocumentID{}, since, c.limit()+1)
+	all, more, err := c.Intake.Disputes(c.ctx(), c.who, drive.DocumentID{}, since, c.limit())
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(shown(all, c.limit(), func(d ingest.Dispute) string { return d.ID.String() }))
+	page := files.Page[ingest.Dispute]{Items: all}
+	if more {
+		next := all[len(all)-1].ID.String()
+		page.NextCursor = &next
+	}
+	return reply{status: http.StatusOK, body: page, models: modelsOf(all...)}, nil
 }
 
 func (c *call) getConflict() (reply, error) {
@@ -128,14 +139,17 @@ func (c *call) getConflict() (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := c.Intake.Disputes(c.ctx(), c.who, id, drive.ConflictID{}, 1)
+	if err := c.take(2 * documentRoom); err != nil {
+		return reply{}, err
+	}
+	all, _, err := c.Intake.Disputes(c.ctx(), c.who, id, drive.ConflictID{}, 1)
 	if err != nil {
 		return reply{}, err
 	}
 	if len(all) == 0 {
 		return reply{}, drive.Fail(drive.NotFound)
 	}
-	return ok(all[0])
+	return reply{status: http.StatusOK, body: all[0], models: modelsOf(all[0])}, nil
 }
 
 type settleBody struct {
@@ -158,5 +172,9 @@ func (c *call) settleConflict(in *settleBody) (reply, error) {
 			return reply{}, err
 		}
 	}
-	return answer(c.Intake.Settle(c.ctx(), c.who, id, conflict, keep))
+	if err := c.take(documentRoom); err != nil { // several in one group of commits
+		return reply{}, err
+	}
+	doc, err := c.Intake.Settle(c.ctx(), c.who, id, conflict, keep)
+	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }

@@ -36,7 +36,7 @@ func (c *call) getPreferences() (reply, error) {
 }
 
 func (c *call) setPreferences() (reply, error) {
-	raw, err := readJSON(c.w, c.r)
+	raw, err := c.readJSON()
 	if err != nil {
 		return reply{}, err
 	}

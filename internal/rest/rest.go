@@ -89,6 +89,7 @@ type API struct {
 	document, document30 []byte // the routes as OpenAPI 3.1 and 3.0
 	forgery              *http.CrossOriginProtection
 	zips                 *server.Gate[netip.Prefix] // of shares, by address
+	memory               *memory
 }
 
 // New puts the API together. It does no I/O.
@@ -116,7 +117,7 @@ func New(opt Options) *API {
 	}
 	opt.Version = cmp.Or(opt.Version, "dev")
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
-	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips)}
+	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), memory: newMemory()}
 	a.routes = a.table()
 	a.document, a.document30 = openAPI(a.routes, a.Version)
 	return a
