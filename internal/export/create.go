@@ -19,6 +19,8 @@ type Request struct {
 	Filter   Filter         `json:"filter,omitzero"` // of what lies below Folder and below folders of Nodes
 	Manifest []Item         `json:"-"`
 	Priority int64          `json:"-"` // -100 to 100; higher goes first
+
+	most int64 // bytes of text of the list; zero: maxListText
 }
 
 // asked is what is kept of a request for people to see.
@@ -68,6 +70,11 @@ func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Ho
 	if in.Priority < minPriority || in.Priority > maxPriority {
 		return View{}, drive.Bad("priority", drive.OutOfRange, "min", minPriority, "max", maxPriority, "sent", in.Priority)
 	}
+	end, err := e.turn(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	defer end()
 	list, err := e.list(ctx, who, &in)
 	if err != nil {
 		return View{}, err

@@ -34,6 +34,12 @@ const (
 )
 
 func (e *Exports) layDirect(ctx context.Context, who drive.Who, in Request) (Download, error) {
+	end, err := e.turn(ctx)
+	if err != nil {
+		return Download{}, err
+	}
+	defer end()
+	in.most = directText
 	list, err := e.list(ctx, who, &in)
 	if err != nil {
 		return Download{}, err

@@ -94,7 +94,8 @@ type Exports struct {
 	putting sync.Map // names of files that are being written
 	cache   archives
 
-	reading    atomic.Int64 // bytes of lists that are being read: see Incoming
+	reading    atomic.Int64  // bytes of lists that are being read: see Incoming
+	making     chan struct{} // see turn
 	counters   Counters
 	listPage   int               // folderPage; of tests
 	bucketPart drive.ByteSize    // the smallest part of an object; of tests
@@ -129,7 +130,8 @@ func New(opt Options) *Exports {
 	}
 	return &Exports{
 		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), windows: zipline.NewBudget(memory), wake: make(chan struct{}, 1),
-		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage,
+		making: make(chan struct{}, atWork),
+		tidy:   make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage,
 	}
 }
 

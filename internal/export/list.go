@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -25,7 +26,7 @@ func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) ([]want,
 	if err != nil {
 		return nil, err
 	}
-	w := walk{Exports: e, account: who.Account, match: m}
+	w := walk{Exports: e, account: who.Account, match: m, most: in.most}
 	switch {
 	case m.documents && in.Folder.IsZero():
 		err = drive.Bad("documents", drive.NotTogether, "with", "nodes, manifest")
@@ -48,12 +49,24 @@ type walk struct {
 	account drive.AccountID
 	match   matcher
 	list    []want
+	most    int64 // bytes of text; zero: maxListText
+	text    int64 // of the list,
+	names   int64 // and of them the names
 }
 
 // add refuses a list that grows beyond the limit.
 func (w *walk) add(e want) error {
 	if len(w.list) >= w.opt.MaxEntries {
 		return drive.Fail(drive.TooLarge, "limit", w.opt.MaxEntries, "sent", len(w.list)+1)
+	}
+	w.names += int64(len(e.Name))
+	w.text += int64(len(e.Doc) + len(e.Path) + len(e.Name))
+	most := cmp.Or(w.most, maxListText)
+	switch {
+	case w.names > maxListNames:
+		return drive.Fail(drive.TooLarge, "field", "name", "limit", maxListNames, "sent", w.names)
+	case w.text > most:
+		return drive.Fail(drive.TooLarge, "field", "path", "limit", most, "sent", w.text)
 	}
 	w.list = append(w.list, e)
 	return nil

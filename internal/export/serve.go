@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	"smartdrive/internal/blob"
@@ -72,6 +73,11 @@ func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (D
 
 // layout computes the zip of a sealed batch, which is the same whoever computes it and whenever.
 func (e *Exports) layout(ctx context.Context, b batch) (*zipline.Archive, error) {
+	end, err := e.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	entries, err := e.frozen(ctx, b)
 	if err != nil {
 		return nil, err
@@ -112,12 +118,26 @@ type archives struct {
 }
 
 type kept struct {
-	id drive.ExportID
-	a  *zipline.Archive
+	id   drive.ExportID
+	a    *zipline.Archive
+	size int // bytes of memory
 }
 
-// keepArchives is how many; one of 10,000 entries takes some 3 MiB.
-const keepArchives = 8
+// keepArchives is how many, and keepMemory how large they are together, in bytes; one of 10,000 entries takes some 3 MiB, and with
+// the longest names ten. The last one is kept in any case.
+const (
+	keepArchives = 8
+	keepMemory   = 32 << 20
+	entryMemory  = 200 // bytes of an entry beside its texts
+)
+
+func memoryOf(a *zipline.Archive) (n int) {
+	for i := range a.Len() {
+		e := a.Entry(i)
+		n += entryMemory + len(e.Name) + len(e.Inline)
+	}
+	return n
+}
 
 func (c *archives) get(ctx context.Context, id drive.ExportID, load func() (*zipline.Archive, error)) (*zipline.Archive, error) {
 	for {
@@ -166,8 +186,16 @@ func (c *archives) keep(id drive.ExportID, a *zipline.Archive) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.laying, id)
-	if a != nil {
-		c.kept = append(c.kept[max(0, len(c.kept)-keepArchives+1):], kept{id, a})
+	if a == nil {
+		return
+	}
+	c.kept = append(slices.Clone(c.kept[max(0, len(c.kept)-keepArchives+1):]), kept{id, a, memoryOf(a)})
+	sum := 0
+	for i, k := range slices.Backward(c.kept) {
+		if sum += k.size; sum > keepMemory && i < len(c.kept)-1 {
+			c.kept = slices.Clone(c.kept[i+1:]) // what it held is gone with the slice
+			return
+		}
 	}
 }
 

@@ -18,6 +18,11 @@ const (
 	textOfRow  = 100                    // bytes of a row beside its texts
 	listMemory = int64(64 * drive.MiB)  // of bodies that are being read; in memory each takes some three times as much
 	smallList  = int64(drive.MiB)       // so much of each is not counted: requests of a user are limited
+
+	maxListText  = int64(24 * drive.MiB) // of one list: 10,000 addresses of 1 KiB, twice
+	maxListNames = int64(8 * drive.MiB)  // of the names in one zip, which are in memory while it is sent
+	directText   = int64(4 * drive.MiB)  // of one list that is sent at once: 10,000 names and paths of 200 bytes
+	atWork       = 2                     // lists that are made, or laid out, at a time
 )
 
 // errTexts: the lists of the account are as much as they may be.
@@ -28,6 +33,16 @@ func textOf(list []want) (n int64) {
 		n += textOfRow + int64(len(w.Doc)+len(w.URL)+len(w.Path)+len(w.Name))
 	}
 	return n
+}
+
+// turn waits for one of the places for lists that are being made or laid out, which are in memory several times meanwhile; end gives it back. The error is Unavailable.
+func (e *Exports) turn(ctx context.Context) (end func(), err error) {
+	select {
+	case e.making <- struct{}{}:
+		return func() { <-e.making }, nil
+	case <-ctx.Done():
+		return nil, drive.Wrap(context.Cause(ctx), drive.Unavailable)
+	}
 }
 
 // charge writes down how large the list of a batch is, before the list is written. Batches of the account that have ended make room,

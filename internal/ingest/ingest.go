@@ -47,6 +47,7 @@ type Intake struct {
 	opt   Options
 	log   *slog.Logger
 	slots chan struct{} // what this process works on
+	large chan struct{} // the member of more than largeMember that is being read
 	wake  chan struct{}
 	stats Stats
 
@@ -77,7 +78,7 @@ func New(opt Options) *Intake {
 		opt.Log = slog.Default()
 	}
 	return &Intake{
-		opt: opt, log: opt.Log, slots: make(chan struct{}, opt.Workers), wake: make(chan struct{}, 1), halt: func(string) {},
+		opt: opt, log: opt.Log, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1), wake: make(chan struct{}, 1), halt: func(string) {},
 	}
 }
 

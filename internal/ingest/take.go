@@ -103,9 +103,30 @@ func (r *run) member(ctx context.Context, m member) error {
 	return r.flushFull(ctx)
 }
 
+// largeMember is the size in bytes of a member whose model may take so much memory that only one such is read at a time.
+const largeMember = 2 * drive.MiB
+
+// alone waits until no other large member is being read; end says that this one is.
+func (in *Intake) alone(ctx context.Context, m member) (end func(), err error) {
+	if m.Size <= largeMember {
+		return func() {}, nil
+	}
+	select {
+	case in.large <- struct{}{}:
+		return func() { <-in.large }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // documents decodes a member and returns how many documents it has; those of a member that cannot be read as a whole count as dealt
 // with.
 func (r *run) documents(ctx context.Context, m member) (found int64, err error) {
+	end, err := r.alone(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
 	object, err := r.open(ctx, m.Blob)
 	if err != nil {
 		return 0, err

@@ -32,9 +32,30 @@ const maxAnswer = 2 << 20 // bytes
 // errNoChild says that no process could be had that keeps the limits.
 var errNoChild = errors.New("no process to decode in")
 
-// apart decodes in a child.
-func (m *Maker) apart(ctx context.Context, r *reader, size int) (Thumbnail, error) {
-	limit := limits{m.opt.MaxMemory, m.opt.Processor}
+// apartBySize decodes in a child that may take little; and, if that says it takes more, in one that may take more, of which there is
+// one at a time. Only a child looks at the image.
+func (m *Maker) apartBySize(ctx context.Context, r *reader, size int) (Thumbnail, error) {
+	small := min(m.opt.Small, m.opt.MaxMemory)
+	t, err := m.apart(ctx, r, size, small)
+	if small == m.opt.MaxMemory || !errors.Is(err, errTooLarge) {
+		return t, err
+	}
+	select {
+	case m.large <- struct{}{}:
+		defer func() { <-m.large }()
+	case <-ctx.Done():
+		return Thumbnail{}, ctx.Err()
+	}
+	r.at = 0
+	return m.apart(ctx, r, size, m.opt.MaxMemory)
+}
+
+// errTooLarge is an image that takes more memory than its child may.
+var errTooLarge = errors.New("the decoder takes more memory than it may")
+
+// apart decodes in a child whose decoder may take so much memory.
+func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.ByteSize) (Thumbnail, error) {
+	limit := limits{memory, m.opt.Processor}
 	args := append(slices.Clone(m.opt.Child[1:]), limit.args(size)...)
 	cmd := exec.CommandContext(ctx, m.opt.Child[0], args...) //nolint:gosec // the program that runs here
 	var answer, complaint capped
@@ -73,7 +94,7 @@ func (l limits) exceeded(end *os.ProcessState, complaint []byte, err error) erro
 	err = fmt.Errorf("decode apart: %w", err)
 	switch {
 	case bytes.Contains(complaint, []byte("out of memory")): // as Go's runtime says it
-		return refused("too-large", err)
+		return refused(reasonTooLarge, errors.Join(errTooLarge, err))
 	case !end.Exited() && end.UserTime()+end.SystemTime() > l.time/2: // the system counts the two in different ways
 		return refused("too-large", err)
 	case !end.Exited(): // somebody killed it, perhaps because the machine had no memory left
@@ -91,10 +112,19 @@ func parse(answer []byte) (Thumbnail, error) {
 		case kindPNG:
 			return Thumbnail{"image/png", content}, nil
 		case kindNone:
-			return Thumbnail{}, refused(string(content), nil)
+			return Thumbnail{}, refused(string(content), causeOf(string(content)))
 		}
 	}
 	return Thumbnail{}, refused("damaged", errors.New("the child answered nothing"))
+}
+
+const reasonTooLarge = "too-large"
+
+func causeOf(reason string) error {
+	if reason == reasonTooLarge {
+		return errTooLarge
+	}
+	return nil
 }
 
 // capped keeps what is written to it, up to maxAnswer.

@@ -123,6 +123,24 @@ func TestAChildEndsAtItsLimits(t *testing.T) {
 	}
 }
 
+// An image that takes more than children may beside each other is decoded in one that may take more.
+func TestALargeImageIsDecodedAlone(t *testing.T) {
+	t.Parallel()
+	if raceDetector {
+		t.Skip("the race detector takes more memory than a child may have")
+	}
+	m := thumb.New(thumb.Options{Child: child(t, "decode"), Small: drive.MiB, MaxMemory: 8 * drive.MiB})
+	for side, made := range map[int]bool{100: true, 1000: true, 2000: false} {
+		src, _ := source(asPNG(t, image.NewNRGBA(image.Rect(0, 0, side, side))))
+		if _, err := m.Make(t.Context(), someone, src, 256); (err == nil) != made || !made && reason(err) != "too-large" {
+			t.Errorf("an image of %d pixels squared: %v", side, err)
+		}
+	}
+	if n := m.Counters.Apart.Load(); n != 3 {
+		t.Errorf("%d images were decoded apart", n)
+	}
+}
+
 func TestWithoutAChildThisProcessDecodes(t *testing.T) {
 	t.Parallel()
 	for _, program := range [][]string{{"/nowhere/smartdrive"}, child(t, "other")} {

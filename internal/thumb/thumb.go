@@ -37,8 +37,11 @@ type Options struct {
 	MaxCache drive.ByteSize
 	// MaxFile is the largest file that is read. Default: 128 MiB.
 	MaxFile drive.ByteSize
-	// MaxMemory is the most that a decoder may take for one image. Default: 192 MiB: a JPEG of 130 million pixels, a PNG of 50.
+	// MaxMemory is the most that a decoder may take for one image. Default: 128 MiB: a JPEG of 85 million pixels, a PNG of 33.
 	MaxMemory drive.ByteSize
+	// Small is what each of several children may take beside each other; an image that takes more is decoded alone. Default: 40 MiB: a
+	// JPEG of 26 million pixels, a PNG of 10.
+	Small drive.ByteSize
 	// Child is the program and its first arguments that decode an image in a process of their own; it calls Serve with the arguments that
 	// come after them. Empty: this process decodes.
 	Child []string
@@ -62,7 +65,8 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.MaxCache, 512*drive.MiB)
 	set(&o.MaxFile, 128*drive.MiB)
-	set(&o.MaxMemory, 192*drive.MiB)
+	set(&o.MaxMemory, 128*drive.MiB)
+	set(&o.Small, 40*drive.MiB)
 	if o.Workers == 0 {
 		o.Workers = 2
 	}
@@ -118,13 +122,14 @@ type Maker struct {
 	cache   *cache
 	flights singleflight.Group
 	slots   chan struct{}
+	large   chan struct{} // the child that may take more than Small
 	turns   *turn.Turns
 }
 
 // New returns a Maker. It does no I/O.
 func New(opt Options) *Maker {
 	opt = opt.withDefaults()
-	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), turns: turn.New(max(1, opt.Workers-1), 0)}
+	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1), turns: turn.New(max(1, opt.Workers-1), 0)}
 }
 
 // Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is NoThumbnail {reason: type |
@@ -238,7 +243,7 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 // decode makes the thumbnail in a process of its own, or here where there is none.
 func (m *Maker) decode(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	if len(m.opt.Child) > 0 {
-		t, err := m.apart(ctx, r, size)
+		t, err := m.apartBySize(ctx, r, size)
 		if !errors.Is(err, errNoChild) {
 			m.Counters.Apart.Add(1)
 			return t, err

@@ -1,0 +1,73 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/drive"
+	"smartdrive/internal/export/zipline"
+)
+
+// Long names and paths are bounded by what they are together, not only by how many there are.
+func TestTheTextOfAListIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "a")
+	add := func(most int64, entry want) (n int, err error) {
+		walk := walk{Exports: e, most: most}
+		for err == nil && n < e.opt.MaxEntries {
+			err = walk.add(entry)
+			n++
+		}
+		return n, err
+	}
+	long := strings.Repeat("n", 4000)
+	for what, c := range map[string]struct {
+		most, upTo int64
+		entry      want
+		bytes      int64 // of each that count
+	}{
+		"names":           {0, maxListNames, want{Name: long}, 4000},
+		"paths":           {0, maxListText, want{Path: long}, 4000},
+		"names, directly": {directText, directText, want{Name: long}, 4000},
+	} {
+		n, err := add(c.most, c.entry)
+		if !drive.IsKind(err, drive.TooLarge) || int64(n)*c.bytes <= c.upTo || int64(n-1)*c.bytes > c.upTo {
+			t.Errorf("%s: entry %d: %v", what, n, err)
+		}
+	}
+	if n, err := add(0, want{Name: long[:200], Path: long[:400]}); err != nil {
+		t.Errorf("entry %d of usual length: %v", n, err)
+	}
+}
+
+// Layouts are kept by how large they are, and the last one in any case.
+func TestLargeLayoutsMakeRoom(t *testing.T) {
+	t.Parallel()
+	var c archives
+	folders := strings.Repeat(strings.Repeat("n", 199)+"/", 5)
+	layout := func(names int) *zipline.Archive {
+		var entries []zipline.Entry
+		for i := range names {
+			entries = append(entries, zipline.Entry{Name: fmt.Sprintf("%s%06d", folders, i)})
+		}
+		a, err := zipline.Layout(entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	const some = keepMemory / 3 / (1006 + entryMemory)
+	for _, n := range []int{some, some, some, some} {
+		c.keep(drive.NewID[drive.ExportID](), layout(n))
+	}
+	if len(c.kept) != 3 {
+		t.Errorf("%d are kept", len(c.kept))
+	}
+	last := drive.NewID[drive.ExportID]()
+	c.keep(last, layout(4*some))
+	if len(c.kept) != 1 || c.kept[0].id != last {
+		t.Errorf("beside the largest %d are kept", len(c.kept)-1)
+	}
+}
