@@ -1,0 +1,20 @@
+package main
+
+import (
+	"math"
+	"runtime/debug"
+	"testing"
+)
+
+func TestTheLimitOfMemoryIsThatOfTheEnvironment(t *testing.T) { //nolint:paralleltest // changes the environment and the runtime
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	for value, want := range map[string]int64{"": softMemory, "1GiB": math.MaxInt64} {
+		t.Setenv("GOMEMLIMIT", value)
+		debug.SetMemoryLimit(math.MaxInt64) // the runtime reads the variable when it starts
+		limitMemory()
+		if got := debug.SetMemoryLimit(-1); got != want {
+			t.Errorf("with %q the limit is %d, want %d", value, got, want)
+		}
+	}
+}
