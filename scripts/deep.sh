@@ -15,6 +15,7 @@ parts=(
 	"plans|what packages and mysql have asked the database: plans and times on a million rows|SMARTDRIVE_TEST_PARTS=plans scripts/test.sh"
 	"system|the whole program: 200 kills, scripts on all columns, moves, other people's clients|SMARTDRIVE_TEST_PARTS=system scripts/test.sh"
 	"cluster|whole clusters: killed, cut off, emptied|SMARTDRIVE_TEST_PARTS=cluster scripts/test.sh"
+	"memory|peaks of resident memory under the worst legal input|go test ./test/memory -count 1 -v -timeout 1h"
 	"race|the race detector at full depth|make race"
 	"clients|clients that generators make of the document of the API|scripts/clients.sh"
 	"fuzz|every fuzz target, 2,000 inputs|make fuzz FUZZTIME=2000x"
