@@ -16,9 +16,9 @@ import (
 // What large requests of all users may take together, in bytes. Each user may have some tens of requests in flight, and there may be
 // any number of users: what one request takes says nothing about what the process does.
 const (
-	workMemory = int64(64 * drive.MiB) // of lists and bodies that are being worked on
-	bodyMemory = int64(32 * drive.MiB) // of JSON that is coming in
-	sendMemory = int64(64 * drive.MiB) // of answers that are on their way
+	workMemory = int64(32 * drive.MiB) // of lists and bodies that are being worked on
+	bodyMemory = int64(16 * drive.MiB) // of JSON that is coming in
+	sendMemory = int64(32 * drive.MiB) // of answers that are on their way
 
 	itemMemory     = 16 << 10         // of an item of a page: a path of 4 KiB, in the row, in its view, in JSON that grows
 	bodyTimes      = 16               // what becomes of a byte of JSON: 300,000 empty strings of four bytes take 16 each, twice while they grow
