@@ -18,11 +18,11 @@ const (
 	// unlinkers is how many batches an instance works on at the same time: while one waits for the
 	// store another is at the database.
 	unlinkers = 2
-	// unlinkHold is for how long nobody else gets a batch. It takes a second, or minutes at a store
-	// that is throttled; who dies in the middle of it leaves its files for so long.
-	unlinkHold = 10 * time.Minute
-	// unlinkTime is how long a batch may take: it ends before somebody else gets it.
-	unlinkTime = 9 * time.Minute
+	// minUnlinkHold and maxUnlinkHold bound for how long nobody else gets a batch, which is as long as
+	// released files are kept anyway. A batch takes a second, or minutes at a store that is throttled;
+	// who dies in the middle of it leaves its files for so long.
+	minUnlinkHold = 30 * time.Second
+	maxUnlinkHold = 10 * time.Minute
 	// unlinkLook is the longest pause between two looks for what is due: other instances release
 	// files, too. A look is one row of an index.
 	unlinkLook = time.Minute
@@ -33,6 +33,10 @@ type Unlinked struct {
 	Files  atomic.Int64
 	Bytes  atomic.Int64
 	Failed atomic.Int64 // deletions that will be tried again
+}
+
+func (s *Sessions) unlinkHold() time.Duration {
+	return min(max(s.opt.BlobGrace, minUnlinkHold), maxUnlinkHold)
 }
 
 // RunUnlink deletes released files when their grace is over, until ctx is done. Each instance that
@@ -112,7 +116,7 @@ func (s *Sessions) unlinkSome(ctx context.Context) (int, error) {
 	for i, r := range batch {
 		names[i] = r.File
 	}
-	storeCtx, cancel := context.WithTimeout(ctx, unlinkTime)
+	storeCtx, cancel := context.WithTimeout(ctx, s.unlinkHold()*9/10) // it ends before somebody else gets it
 	gone, err := blob.RemoveAll(storeCtx, s.Store, names)
 	cancel()
 	if err != nil {
@@ -126,7 +130,7 @@ func (s *Sessions) unlinkSome(ctx context.Context) (int, error) {
 		s.opt.Log.WarnContext(ctx, "released files stay for a while", "error", err)
 	}
 	// What is gone is gone, also when this process is told to stop.
-	forgetCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlinkHold-unlinkTime)
+	forgetCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.unlinkHold()/10)
 	defer cancel()
 	if err := s.DB.Write(forgetCtx, func(ctx context.Context, tx *sqldb.Tx) error { return s.Content.Forget(ctx, tx, gone) }); err != nil {
 		return len(batch), err
@@ -140,7 +144,7 @@ func (s *Sessions) unlinkSome(ctx context.Context) (int, error) {
 func (s *Sessions) claimReleased(ctx context.Context) (batch []content.Released, used int, err error) {
 	var names []string
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		batch, names, err = s.Content.ClaimReleased(ctx, tx, content.Claim{Grace: s.opt.BlobGrace, Hold: unlinkHold, Limit: blob.MaxRemoved})
+		batch, names, err = s.Content.ClaimReleased(ctx, tx, content.Claim{Grace: s.opt.BlobGrace, Hold: s.unlinkHold(), Limit: blob.MaxRemoved})
 		return err
 	})
 	if err != nil {
