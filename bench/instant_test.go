@@ -17,8 +17,9 @@ import (
 	"smartdrive/internal/upload"
 )
 
-// BenchmarkInstant puts a file of 10 GiB that its owner has already into their drive once more, by its digest. (Of what others have
-// only files up to 64 MiB are linked, after a proof: docs/decisions/0022.)
+// BenchmarkInstant puts a file of 10 GiB that its owner has already into their drive once more, by
+// its digest. (Of what others have only files up to 64 MiB are linked, after a proof:
+// docs/decisions/0022.)
 func BenchmarkInstant(b *testing.B) {
 	const size = 10 * gib
 	s := startReal(b, b.TempDir())

@@ -11,8 +11,9 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// A run that goes on with what an earlier one has sent replaces only a version that its user can have meant: the one that was there
-// when the replace was asked for, or one that they have been told of.
+// A run that goes on with what an earlier one has sent replaces only a version that its user can
+// have meant: the one that was there when the replace was asked for, or one that they have been
+// told of.
 func TestPutResumedReplacesOnlyWhatWasMeant(t *testing.T) {
 	t.Parallel()
 	content, old, other := noise(20, 10*mib+1), noise(21, 5000), noise(22, 6000)

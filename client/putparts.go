@@ -120,9 +120,10 @@ func (f *flight) begin(ctx context.Context) error {
 	return f.plan(ctx)
 }
 
-// tell makes an upload which an earlier run has begun do what this run was told about a name that is taken. A replace then means the
-// version that is there now, before anything is sent. Where the earlier run was told the same nothing changes: nobody has
-// seen what has come since, and it is not overwritten.
+// tell makes an upload which an earlier run has begun do what this run was told about a name that
+// is taken. A replace then means the version that is there now, before anything is sent. Where the
+// earlier run was told the same nothing changes: nobody has seen what has come since, and it is not
+// overwritten.
 func (f *flight) tell(ctx context.Context) error {
 	if f.up.Conflict == f.opt.Conflict || f.up.State != Active && f.up.State != Parked {
 		return nil

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// onlyTests are options that tests set and the program does not, each with its reason. Numbers and durations are not asked for one: a
-// test makes them smaller, and what it shows holds for the default, too.
+// onlyTests are options that tests set and the program does not, each with its reason. Numbers and
+// durations are not asked for one: a test makes them smaller, and what it shows holds for the
+// default, too.
 var onlyTests = map[string]string{
 	"Now": "a clock of the test's own", "Clock": "a clock of the test's own", "Sleep": "a clock of the test's own",
 	"Wall": "a clock of the test's own", "Passed": "a clock of the test's own",
@@ -27,8 +28,9 @@ var onlyTests = map[string]string{
 	"webui.Files":         "pages of the test's own",
 }
 
-// A part may be right with every option that its tests give it, and wrong in the program, which never gives it one of them. So whatever
-// switches behaviour in a test (not a number, not a name) is set by the program, or has a reason here.
+// A part may be right with every option that its tests give it, and wrong in the program, which
+// never gives it one of them. So whatever switches behaviour in a test (not a number, not a name)
+// is set by the program, or has a reason here.
 func TestTheProgramSetsTheOptionsThatTestsAssume(t *testing.T) {
 	t.Parallel()
 	c := composition{fields: map[string]map[string]bool{}, program: map[string]bool{}, tests: map[string]string{}}
@@ -60,7 +62,8 @@ func TestTheProgramSetsTheOptionsThatTestsAssume(t *testing.T) {
 	}
 }
 
-// composition is who sets which option. Options are named by the package below internal and the field: "stream/outbox.Relayed".
+// composition is who sets which option. Options are named by the package below internal and the
+// field: "stream/outbox.Relayed".
 type composition struct {
 	fields  map[string]map[string]bool // of a package's Options and Parts: whether a field switches behaviour
 	program map[string]bool
@@ -140,7 +143,8 @@ func switches(of ast.Expr) bool {
 	}
 }
 
-// optionsSet calls set for every option that is given a value: in a literal, or as a field of a variable that is known to hold options.
+// optionsSet calls set for every option that is given a value: in a literal, or as a field of a
+// variable that is known to hold options.
 func optionsSet(names map[string]string, set func(option string)) func(ast.Node) bool {
 	vars := map[string]string{} // the package whose options a variable of this declaration holds
 	return func(n ast.Node) bool {

@@ -13,7 +13,8 @@ const decodeCommand = "decode-image"
 
 var errNotDecoded = errors.New("not decoded")
 
-// newDecodeCommand is what the server starts this binary with to decode one image; nobody else needs it.
+// newDecodeCommand is what the server starts this binary with to decode one image; nobody else
+// needs it.
 func newDecodeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: decodeCommand, Hidden: true, DisableFlagParsing: true, Short: "Decode an image for the server",
@@ -26,8 +27,8 @@ func newDecodeCommand() *cobra.Command {
 	}
 }
 
-// decoder is the command line that runs newDecodeCommand. The name that Linux has for the program that runs stays right when the
-// file was replaced by a newer one.
+// decoder is the command line that runs newDecodeCommand. The name that Linux has for the program
+// that runs stays right when the file was replaced by a newer one.
 func decoder() []string {
 	const running = "/proc/self/exe"
 	if _, err := os.Stat(running); err == nil {

@@ -74,8 +74,9 @@ func serve(cmd *cobra.Command) error {
 	return err
 }
 
-// softMemory is where the collector of garbage begins to run more often, in bytes, unless GOMEMLIMIT says something else. What the
-// server holds is bounded by budgets; without this it lets as much garbage pile up beside it.
+// softMemory is where the collector of garbage begins to run more often, in bytes, unless
+// GOMEMLIMIT says something else. What the server holds is bounded by budgets; without this it lets
+// as much garbage pile up beside it.
 const softMemory = 256 << 20
 
 func limitMemory() {

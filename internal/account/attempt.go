@@ -15,7 +15,8 @@ type attempt struct {
 	pair     string // empty: a name that nobody can have
 }
 
-// attempt says how a login is counted. A known pair of name and address has a count of its own, which nobody else's failures touch.
+// attempt says how a login is counted. A known pair of name and address has a count of its own,
+// which nobody else's failures touch.
 func (s *Sessions) attempt(in Login, now time.Time) attempt {
 	a := attempt{visitor: visitor{source: source(in.Client)}}
 	if name, err := parseName(in.Name); err == nil {
@@ -39,8 +40,8 @@ const (
 	maxPairs = 16 << 10  // remembered: some 4 MiB
 )
 
-// knownPairs are the names and addresses that belong together, as a login has shown. They live in memory: after a start everybody is a
-// stranger, who waits longer and is not refused.
+// knownPairs are the names and addresses that belong together, as a login has shown. They live in
+// memory: after a start everybody is a stranger, who waits longer and is not refused.
 type knownPairs struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element

@@ -20,12 +20,12 @@ const (
 	siegePair  = 2
 )
 
-// failures counts failed logins by key in a bounded memory: where it is full, the key that failed longest ago is forgotten.
-// An address can add some maxAddress keys to it, so that washing a key out takes hundreds of addresses. Each process counts for
-// itself.
+// failures counts failed logins by key in a bounded memory: where it is full, the key that failed
+// longest ago is forgotten. An address can add some maxAddress keys to it, so that washing a key
+// out takes hundreds of addresses. Each process counts for itself.
 //
-// Nobody's failures close a name to everybody: who fails from elsewhere does not keep its user out. What a thousand addresses
-// can guess is bounded by siege, and by the turns to hash.
+// Nobody's failures close a name to everybody: who fails from elsewhere does not keep its user out.
+// What a thousand addresses can guess is bounded by siege, and by the turns to hash.
 type failures struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element
@@ -65,8 +65,9 @@ func (f *failures) refusesLocked(now time.Time, counters []counter) error {
 	return nil
 }
 
-// take counts an attempt under every key as failed, before its outcome is known, so that guesses made in parallel cannot
-// pass the limit together. A counter that has no attempt left is Rate, and then nothing is counted.
+// take counts an attempt under every key as failed, before its outcome is known, so that guesses
+// made in parallel cannot pass the limit together. A counter that has no attempt left is Rate, and
+// then nothing is counted.
 func (f *failures) take(now time.Time, counters ...counter) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +141,8 @@ func (f *failures) removeLocked(e *list.Element) {
 	f.order.Remove(e)
 }
 
-// nameKey, pairKey and addressKey are the keys of a login. An IPv6 client owns its /64, so that is one address.
+// nameKey, pairKey and addressKey are the keys of a login. An IPv6 client owns its /64, so that is
+// one address.
 func nameKey(slot string) string { return "name " + slot }
 
 func pairKey(slot string, a netip.Addr) string { return "pair " + slot + " " + source(a) }

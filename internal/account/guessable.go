@@ -23,11 +23,13 @@ var guessableWords = sync.OnceValue(func() map[string]bool {
 	return words
 })
 
-// allDigits is what a password without a letter has at least: dates and numbers of telephones are shorter.
+// allDigits is what a password without a letter has at least: dates and numbers of telephones are
+// shorter.
 const allDigits = 16
 
-// guessable reports whether a password is among the first that somebody tries who knows the user's name: one or two common words, or the
-// name, whatever digits and signs stand around them; a few characters over and over; a row of neighbours (NIST SP 800-63B §5.1.1.2).
+// guessable reports whether a password is among the first that somebody tries who knows the user's
+// name: one or two common words, or the name, whatever digits and signs stand around them; a few
+// characters over and over; a row of neighbours (NIST SP 800-63B §5.1.1.2).
 func guessable(password, name string) bool {
 	lower, own := drive.Name(password).Fold(), drive.Name(name).Fold()
 	if repeats(lower) || follows(lower) || letters(lower) == "" && utf8.RuneCountInString(lower) < allDigits {
@@ -89,7 +91,8 @@ func repeats(s string) bool {
 	return false
 }
 
-// follows reports whether each character is the neighbour of the one before, up or down: 1234567890, abcdefghij. 0 comes after 9, too.
+// follows reports whether each character is the neighbour of the one before, up or down:
+// 1234567890, abcdefghij. 0 comes after 9, too.
 func follows(s string) bool {
 	r := []rune(strings.ReplaceAll(s, "90", "9:")) // ':' follows '9'
 	for _, step := range []rune{1, -1} {

@@ -27,7 +27,8 @@ type visitor struct {
 	known  bool   // goes before strangers
 }
 
-// hasher hashes passwords, maxHashing at a time. Those who wait stand in two lines, each first come, first served:
+// hasher hashes passwords, maxHashing at a time. Those who wait stand in two lines, each first
+// come, first served:
 //
 //	known      who has logged in from there before, and changes of a password
 //	strangers  everybody else: a thousand addresses that guess make each other wait, and not those

@@ -93,7 +93,8 @@ func TestOneSourceDoesNotFillTheLine(t *testing.T) {
 	})
 }
 
-// A thousand addresses guess at one name: its user comes in from where they were, and from anywhere else.
+// A thousand addresses guess at one name: its user comes in from where they were, and from anywhere
+// else.
 func TestNobodyIsLockedOutBySomebodyElse(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -91,9 +91,10 @@ func (s *Sessions) readCredential(ctx context.Context, where string, arg any) (c
 	return c, nil
 }
 
-// check compares the password, counting the attempt, and returns a hash at the current cost if the stored one has another.
-// The attempt is counted while it has its turn to hash: at most maxHashing honest ones are counted as failures meanwhile. One
-// that will be refused does not stand in line for it.
+// check compares the password, counting the attempt, and returns a hash at the current cost if the
+// stored one has another. The attempt is counted while it has its turn to hash: at most maxHashing
+// honest ones are counted as failures meanwhile. One that will be refused does not stand in line
+// for it.
 func (s *Sessions) check(ctx context.Context, cred credential, in Login) (better Hash, err error) {
 	a := s.attempt(in, s.opt.Now())
 	if err := s.failures.refuses(s.opt.Now(), a.counters...); err != nil {

@@ -44,7 +44,8 @@ type Options struct {
 	PasswordChanged func(name string)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Now.
+	// Kept is the clock that says for how long something was kept before it is deleted; see package
+	// retention. Default: Now.
 	Kept func() time.Time
 	// Log receives what no caller can be told. Default: slog.Default.
 	Log *slog.Logger
@@ -82,7 +83,8 @@ func NewUsers(db *sqldb.DB, auth *Auth, opt Options) *Users {
 // Hashes returns how many passwords were hashed since the start.
 func (u *Users) Hashes() int64 { return u.hasher.count.Load() }
 
-// Hash checks a new password of the user of that name and hashes it: tens of milliseconds, so never inside a transaction.
+// Hash checks a new password of the user of that name and hashes it: tens of milliseconds, so never
+// inside a transaction.
 func (u *Users) Hash(ctx context.Context, name, password string) (Hash, error) {
 	password, err := parsePassword("password", password, name)
 	if err != nil {
@@ -179,8 +181,8 @@ func (u *Users) LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
 	return epoch, nil
 }
 
-// SessionLives is nil while a login or token is good: NotFound once it has ended or expired. What it made for others to use asks
-// this. It reads the row: what another process ended has ended here.
+// SessionLives is nil while a login or token is good: NotFound once it has ended or expired. What
+// it made for others to use asks this. It reads the row: what another process ended has ended here.
 func (u *Users) SessionLives(ctx context.Context, id drive.SessionID) error {
 	var end drive.Time
 	if err := u.db.QueryRow(ctx, "SELECT expires_at FROM sessions WHERE id = ?", id).Scan(&end); err != nil {

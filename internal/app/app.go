@@ -174,8 +174,8 @@ func (a *App) compose(ctx context.Context) (err error) {
 	return nil
 }
 
-// stamp is the time that goes into rows that retention looks at later. A machine whose clock is behind must not make what is deleted now
-// look as if it had been deleted long ago.
+// stamp is the time that goes into rows that retention looks at later. A machine whose clock is
+// behind must not make what is deleted now look as if it had been deleted long ago.
 func (a *App) stamp() time.Time {
 	now, kept := time.Now(), a.kept.Now()
 	if now.Before(kept) {

@@ -57,8 +57,9 @@ func (a *App) onPurge(ctx context.Context, _ timer.Fired) error {
 	return timer.Later(purgeEvery)
 }
 
-// keepHouse drops what has been kept long enough, by the clock of retention: no wall clock decides what is deleted. Each step works in
-// short transactions and may stop anywhere. It reports whether there is more to do.
+// keepHouse drops what has been kept long enough, by the clock of retention: no wall clock decides
+// what is deleted. Each step works in short transactions and may stop anywhere. It reports whether
+// there is more to do.
 func (a *App) keepHouse(ctx context.Context) (more bool, err error) {
 	if a.ownsDatabase() {
 		if err := placeBallast(a.cfg.Data); err != nil { // it was given up, and there is no room for it yet

@@ -11,9 +11,10 @@ import (
 // spareConnections are left to people, backups and whoever watches the server.
 const spareConnections = 5
 
-// checkConnections refuses a start with which the instances could want more connections than the database's server has: none of them would
-// notice until all are busy, and then any of them is refused in the middle of its work. Those that were here first stay; one that is about
-// to leave is waited for.
+// checkConnections refuses a start with which the instances could want more connections than the
+// database's server has: none of them would notice until all are busy, and then any of them is
+// refused in the middle of its work. Those that were here first stay; one that is about to leave is
+// waited for.
 func (a *App) checkConnections(ctx context.Context) error {
 	allowed, err := a.db.MaxConnections(ctx)
 	if err != nil || allowed == 0 {

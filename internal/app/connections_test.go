@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// Instances that together could want more connections than the server has do not start: the last one says why, those that are there serve on,
-// and when one has left another may come.
+// Instances that together could want more connections than the server has do not start: the last
+// one says why, those that are there serve on, and when one has left another may come.
 func TestConnectionsAreBudgetedAtAStart(t *testing.T) {
 	t.Parallel()
 	args := clusterArgs(t, false)

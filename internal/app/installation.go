@@ -38,11 +38,12 @@ func (e *MixUpError) Error() string {
 		". Nothing was changed. Put the right directory in place, or run \"smartdrive admin restore\" after restoring a backup"
 }
 
-// identify compares the marks of database and blobs, raises the generation, and returns who we are, where this is the only
-// instance. The database is written first: after a crash between the two writes it is one generation ahead, which is the only
-// difference that is accepted. Such a start has served nobody, so the next one takes its number: however often the mark cannot
-// be written, they stay one apart. That there was a mark is noted before anybody is served: from then on a directory without one
-// is another directory, or its disk is not mounted.
+// identify compares the marks of database and blobs, raises the generation, and returns who we are,
+// where this is the only instance. The database is written first: after a crash between the two
+// writes it is one generation ahead, which is the only difference that is accepted. Such a start
+// has served nobody, so the next one takes its number: however often the mark cannot be written,
+// they stay one apart. That there was a mark is noted before anybody is served: from then on a
+// directory without one is another directory, or its disk is not mounted.
 func identify(ctx context.Context, db *sqldb.DB, at marks) (Installation, error) {
 	in, err := readInstallation(ctx, db)
 	if err != nil {

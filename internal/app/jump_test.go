@@ -14,8 +14,9 @@ import (
 	"smartdrive/internal/server"
 )
 
-// The clock of the machine, and with it that of the database, has jumped 100 days ahead when the server is started: its housekeeping, and all
-// else that deletes, deletes nothing, be it in the database or on the disk. When 100 days have really passed, it deletes all of it.
+// The clock of the machine, and with it that of the database, has jumped 100 days ahead when the
+// server is started: its housekeeping, and all else that deletes, deletes nothing, be it in the
+// database or on the disk. When 100 days have really passed, it deletes all of it.
 func TestAClockThatJumpsDeletesNothing(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--min-free", "0")
@@ -76,7 +77,8 @@ func reopened(t *testing.T, cfg config.Config, touch func(*App)) *App {
 	return a
 }
 
-// setKept makes the clock of retention say something else, as if no process had seen what has passed since.
+// setKept makes the clock of retention say something else, as if no process had seen what has
+// passed since.
 func setKept(t *testing.T, a *App, at time.Time) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"time": drive.TimeOf(at), "seen": drive.TimeOf(at), "steady": 0})
@@ -86,7 +88,8 @@ func setKept(t *testing.T, a *App, at time.Time) {
 	write(t, a, fmt.Sprintf(`UPDATE meta SET value = '%s' WHERE name = 'retention'`, text))
 }
 
-// fillWithOldThings makes one of everything that is kept for a while and then deleted, and closes a.
+// fillWithOldThings makes one of everything that is kept for a while and then deleted, and closes
+// a.
 func fillWithOldThings(t *testing.T, a *App) {
 	t.Helper()
 	api := httptest.NewServer(a.api("test", server.NewGate[drive.UserID](32)).Handler())

@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/sqldb/sqldbtest"
 )
 
-// The disk with the blobs is not mounted when the server is started for the second time ever: it refuses, makes nothing below the mount
-// point, and serves again when the disk is there.
+// The disk with the blobs is not mounted when the server is started for the second time ever: it
+// refuses, makes nothing below the mount point, and serves again when the disk is there.
 func TestTheSecondStartWithoutItsDiskIsRefused(t *testing.T) {
 	t.Parallel()
 	disk := filepath.Join(t.TempDir(), "disk")
@@ -38,7 +38,8 @@ func TestTheSecondStartWithoutItsDiskIsRefused(t *testing.T) {
 	opens(t, cfg)
 }
 
-// A first start that died before its mark has served nobody. The next one begins where it ended; from then on the mark must be there.
+// A first start that died before its mark has served nobody. The next one begins where it ended;
+// from then on the mark must be there.
 func TestAFirstStartMayDieBeforeItsMark(t *testing.T) {
 	t.Parallel()
 	db, dir := sqldbtest.Open(t), t.TempDir()
@@ -61,7 +62,8 @@ func TestAFirstStartMayDieBeforeItsMark(t *testing.T) {
 	}
 }
 
-// The disk that contents move to is not mounted at a start: it is waited for, nothing is made in its stead, and the move goes on with it.
+// The disk that contents move to is not mounted at a start: it is waited for, nothing is made in
+// its stead, and the move goes on with it.
 func TestTheNewPlaceOfContentsIsNotMounted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t, "--start-wait", "0")
@@ -92,7 +94,8 @@ func TestTheNewPlaceOfContentsIsNotMounted(t *testing.T) {
 	n.holds(t, token, "/meanwhile", []byte("written meanwhile"))
 }
 
-// A directory that a migration goes to is absolute: the server's working directory is not the caller's, nor that of its next start.
+// A directory that a migration goes to is absolute: the server's working directory is not the
+// caller's, nor that of its next start.
 func TestAMigrationTakesNoRelativeDirectory(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)

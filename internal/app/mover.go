@@ -66,9 +66,9 @@ func (m mover) Start(ctx context.Context, who drive.Who, in rest.MigrationStart)
 	return report, a.settleStep(ctx)
 }
 
-// refuseTarget refuses places that only somebody at a distance names. Where an installation goes, and so which hosts and directories the
-// server opens and writes to, is said on its machine, with a command or in its settings: an administrator's stolen token must not take
-// everything elsewhere.
+// refuseTarget refuses places that only somebody at a distance names. Where an installation goes,
+// and so which hosts and directories the server opens and writes to, is said on its machine, with a
+// command or in its settings: an administrator's stolen token must not take everything elsewhere.
 func (a *App) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 	if who.User == (drive.UserID{}) { // the control socket
 		return nil
@@ -81,8 +81,8 @@ func (a *App) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 	return nil
 }
 
-// refuseRelative refuses a directory that is not absolute: the server's working directory is not the caller's, and that of its next start
-// need not be the one of this.
+// refuseRelative refuses a directory that is not absolute: the server's working directory is not
+// the caller's, and that of its next start need not be the one of this.
 func refuseRelative(in rest.MigrationStart) error {
 	for field, where := range map[string]string{"to_db": in.ToDB, "to_blobs": in.ToBlobs} {
 		if where != "" && !strings.Contains(where, "://") && !filepath.IsAbs(where) {
@@ -327,7 +327,8 @@ func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.
 	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied", p.side.Name, sum)}, nil
 }
 
-// lookAtContents is checkContents for a dry run: what only a trial shows, such as the right to write, is tried when it begins.
+// lookAtContents is checkContents for a dry run: what only a trial shows, such as the right to
+// write, is tried when it begins.
 func (a *App) lookAtContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
 	const name = "new contents"
 	p := place{side: pair.Side{Name: showContents(to)}, marks: directory(to.Dir), close: func() error { return nil }}

@@ -309,8 +309,9 @@ func (a *App) openFollowing(ctx context.Context, state migrate.State) error {
 	return a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return setMeta(ctx, tx, metaSecond, state.ID) })
 }
 
-// openSecondPlace opens the new place of contents, unless it is open. A directory that has had the mark and is without it now is one
-// whose disk is not mounted: it is waited for, and nothing is made in its stead.
+// openSecondPlace opens the new place of contents, unless it is open. A directory that has had the
+// mark and is without it now is one whose disk is not mounted: it is waited for, and nothing is
+// made in its stead.
 func (a *App) openSecondPlace(ctx context.Context, state migrate.State, to config.Contents) error {
 	mv := &a.moving
 	if mv.second != nil {

@@ -11,9 +11,10 @@ import (
 	"smartdrive/internal/stream"
 )
 
-// The outbox as serve composes it. Where a relay sends the records to brokers, one that was sent goes an hour later, whatever cursor is
-// left from before there were brokers, and one that was not sent stays, however long the brokers are away. Where there are none, the
-// consumers say what may go.
+// The outbox as serve composes it. Where a relay sends the records to brokers, one that was sent
+// goes an hour later, whatever cursor is left from before there were brokers, and one that was not
+// sent stays, however long the brokers are away. Where there are none, the consumers say what may
+// go.
 func TestTheOutboxOfTheProgramIsTrimmed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

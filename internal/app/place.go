@@ -84,10 +84,12 @@ func (a *App) openDatabase(ctx context.Context, at string, how migrate.Opening) 
 	return sqldb.Open(ctx, opt)
 }
 
-// bringConnections are for bringing rows to a side: one batch at a time, and a few small writes beside it.
+// bringConnections are for bringing rows to a side: one batch at a time, and a few small writes
+// beside it.
 const bringConnections = 4
 
-// databaseTarget is what an administrator names as the new database: a URL, or a data directory, absolute.
+// databaseTarget is what an administrator names as the new database: a URL, or a data directory,
+// absolute.
 func databaseTarget(text string) string {
 	if text == "" || strings.Contains(text, "://") {
 		return text

@@ -12,9 +12,10 @@ import (
 	"smartdrive/internal/vault"
 )
 
-// openVault opens the secret of links with the key that the configuration names, or else with the one that lies beside an embedded
-// database; the first start makes that one. Several instances that were given no key keep the secret in plain, as there is no place that all of
-// them see and no copy of the database has; one that was embedded before opens it with the key of that time.
+// openVault opens the secret of links with the key that the configuration names, or else with the
+// one that lies beside an embedded database; the first start makes that one. Several instances that
+// were given no key keep the secret in plain, as there is no place that all of them see and no copy
+// of the database has; one that was embedded before opens it with the key of that time.
 func (a *App) openVault(ctx context.Context) error {
 	keys, err := a.secretKeys()
 	if err != nil {
@@ -38,7 +39,8 @@ func (a *App) openVault(ctx context.Context) error {
 	return err
 }
 
-// sealUntilDone seals in the background what a version before has left in plain: it is served meanwhile as it is.
+// sealUntilDone seals in the background what a version before has left in plain: it is served
+// meanwhile as it is.
 func (a *App) sealUntilDone(ctx context.Context) error {
 	err := retry(ctx, a.log, "seal the tokens of links", a.sealLinks)
 	if err != nil && ctx.Err() == nil {
@@ -105,8 +107,8 @@ type (
 	RotateAnswer  struct{}
 )
 
-// rotateSecrets voids whatever was signed, and seals the tokens and codes of links with a new key. Dying between the two leaves them under
-// the one before; the next start goes on.
+// rotateSecrets voids whatever was signed, and seals the tokens and codes of links with a new key.
+// Dying between the two leaves them under the one before; the next start goes on.
 func (a *App) rotateSecrets(ctx context.Context, _ RotateRequest) (RotateAnswer, error) {
 	if err := a.vault.Rotate(ctx); err != nil {
 		return RotateAnswer{}, err

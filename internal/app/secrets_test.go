@@ -39,7 +39,8 @@ func (a *App) linkRow(t *testing.T) (secret, row string) {
 	return hex.EncodeToString(raw), row
 }
 
-// An installation of a version before keys opens, its links stay good, and a copy of its database does not tell their secret any more.
+// An installation of a version before keys opens, its links stay good, and a copy of its database
+// does not tell their secret any more.
 func TestTheSecretOfLinksIsSealedAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--min-free", "0")
@@ -97,7 +98,8 @@ func TestTheSecretOfLinksIsSealedAtTheNextStart(t *testing.T) {
 	}
 }
 
-// A share and a collect link that a version before has left open while they are sealed, after a rotation, and at the next start.
+// A share and a collect link that a version before has left open while they are sealed, after a
+// rotation, and at the next start.
 func TestLinksOfAnOlderVersionAreSealedByTheProgram(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--min-free", "0")

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/rest"
 )
 
-// An administrator's token does not say where the installation goes: the server would open what it names, and write there.
+// An administrator's token does not say where the installation goes: the server would open what it
+// names, and write there.
 func TestWhereAMigrationGoesIsSaidOnTheMachine(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	fresh := filepath.Join(t.TempDir(), "fresh")

@@ -9,12 +9,14 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// owes sums the files of one account that wait to be deleted; what is not released any more is owed by nobody.
+// owes sums the files of one account that wait to be deleted; what is not released any more is owed
+// by nobody.
 const owes = `SELECT COALESCE(SUM(f.size), 0) FROM owed_files f JOIN released r ON r.file = f.file WHERE f.account_id = l.account_id`
 
 const selectOwed = `SELECT l.account_id, COALESCE(o.size, 0), (` + owes + `) FROM ledgers l LEFT JOIN owed o ON o.account_id = l.account_id `
 
-// checkOwed compares what each account owes with the files that it has let go and that are there still (Q6).
+// checkOwed compares what each account owes with the files that it has let go and that are there
+// still (Q6).
 func (p *pass) checkOwed(ctx context.Context) error {
 	const page = 50
 	query := selectOwed + `WHERE l.account_id > ? ORDER BY l.account_id LIMIT ?`

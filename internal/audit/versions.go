@@ -14,8 +14,8 @@ const selectOld = `SELECT t.account_id, COALESCE(o.n, 0), (SELECT COUNT(*) FROM 
 		JOIN versions c ON c.id = n.version_id AND c.node_id = n.id WHERE v.account_id = t.account_id AND v.id <> c.id)
 	FROM trees t LEFT JOIN old_versions o ON o.account_id = t.account_id `
 
-// checkOldVersions compares the count of each account's old versions with its rows (N3). A file without a version of its
-// own, or a version without a file, is the business of other checks.
+// checkOldVersions compares the count of each account's old versions with its rows (N3). A file
+// without a version of its own, or a version without a file, is the business of other checks.
 func (p *pass) checkOldVersions(ctx context.Context) error {
 	const page = 50
 	query := selectOld + `WHERE t.account_id > ? ORDER BY t.account_id LIMIT ?`

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// A sender goes on with a file that takes up more than half of what the link has left: it counts once.
+// A sender goes on with a file that takes up more than half of what the link has left: it counts
+// once.
 func TestASenderGoesOnNearTheLimit(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})

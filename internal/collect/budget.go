@@ -60,9 +60,10 @@ type Begun struct {
 	Found  bool // the sender's own, which was open already: it counts, and is not written down, a second time
 }
 
-// LetIn is the transaction that begins an upload of f.Size bytes if the link has room for it: begin is its effect. It takes the lock on
-// the ledger first. A sender goes on with an upload of theirs whether the link has room for another one or not. Errors: Gone {reason},
-// TooLarge {limit, sent}, Quota {needed, available} of the link, TooManyOpen, and those of begin.
+// LetIn is the transaction that begins an upload of f.Size bytes if the link has room for it: begin
+// is its effect. It takes the lock on the ledger first. A sender goes on with an upload of theirs
+// whether the link has room for another one or not. Errors: Gone {reason}, TooLarge {limit, sent},
+// Quota {needed, available} of the link, TooManyOpen, and those of begin.
 func (s *Links) LetIn(ctx context.Context, tx *sqldb.Tx, by Sender, f File, begin func() (Begun, error)) error {
 	l, err := s.enter(ctx, tx, by)
 	if err != nil {
@@ -136,12 +137,14 @@ func (s *Links) fits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum t
 	return nil
 }
 
-// ownersShare is the part of an account's room, one of so many, that senders by links without a limit leave to its owner: else
-// anybody who knows such a link declares all of it and sends nothing.
+// ownersShare is the part of an account's room, one of so many, that senders by links without a
+// limit leave to its owner: else anybody who knows such a link declares all of it and sends
+// nothing.
 const ownersShare = 2
 
-// leavesRoom refuses what would make the open uploads by links without a limit more than their share of what the account has left.
-// Declared sizes count, not what is reserved: a parked upload takes its reservation again.
+// leavesRoom refuses what would make the open uploads by links without a limit more than their
+// share of what the account has left. Declared sizes count, not what is reserved: a parked upload
+// takes its reservation again.
 func (s *Links) leavesRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	balance, err := s.opt.Ledger.Get(ctx, tx, account)
 	if err != nil || balance.Total == nil {

@@ -15,11 +15,13 @@
 //
 // # Budget
 //
-// A link's bytes are what it has received and the declared sizes of its uploads that are not gone, finished or not: C1: at no commit is
-// that more than the link's limit. LetIn computes the sum in the transaction that begins an upload and under the lock of the
-// account's ledger, out of the rows of the uploads themselves. So there is no counter to be given back: an upload that is cancelled or
-// reclaimed, by whomever, stops counting at the commit that ends it, and one that idles counts until then. Files that are done are moved
-// from the sum into the link's row (settle), which may happen late, twice or never.
+// A link's bytes are what it has received and the declared sizes of its uploads that are not gone,
+// finished or not: C1: at no commit is that more than the link's limit. LetIn computes the sum in
+// the transaction that begins an upload and under the lock of the account's ledger, out of the rows
+// of the uploads themselves. So there is no counter to be given back: an upload that is cancelled
+// or reclaimed, by whomever, stops counting at the commit that ends it, and one that idles counts
+// until then. Files that are done are moved from the sum into the link's row (settle), which may
+// happen late, twice or never.
 //
 // The bytes are the owner's in every other respect: charged to their ledger, refused when they have no room.
 //

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/vault"
 )
 
-// Seal brings the rows of older versions into the form of this one, and after a rotation all rows under the newest key.
+// Seal brings the rows of older versions into the form of this one, and after a rotation all rows
+// under the newest key.
 func (s *Links) Seal(ctx context.Context) error { return s.opt.Vault.SealLinks(ctx, table{s.opt.DB}) }
 
 // table is collects and collect_texts, for the vault. These links have no codes.
@@ -26,7 +27,8 @@ func (t table) Page(ctx context.Context, after string, limit int) ([]vault.Link,
 	return all, nil
 }
 
-// Replace tells by the sealed text whether a row is as it was: each has a nonce of its own. A row without one is in plain.
+// Replace tells by the sealed text whether a row is as it was: each has a nonce of its own. A row
+// without one is in plain.
 func (table) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
 	if was.Sealed != "" {
 		_, err = tx.Exec(ctx, "UPDATE collect_texts SET sealed = ? WHERE collect_id = ? AND sealed = ?", now.Sealed, now.ID, was.Sealed)

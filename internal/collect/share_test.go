@@ -19,7 +19,8 @@ func (d *desk) unlimited(t testing.TB) collect.Sender {
 	return d.sender(t, l)
 }
 
-// Senders by links without a limit declare no more than half of what the owner has left, by however many links and pauses.
+// Senders by links without a limit declare no more than half of what the owner has left, by however
+// many links and pauses.
 func TestSendersLeaveTheOwnerHalf(t *testing.T) {
 	t.Parallel()
 	d := sit(t, uploadtest.Options{})

@@ -66,8 +66,8 @@ type Config struct {
 	LogLevel  slog.Level
 	LogFormat telemetry.Format
 
-	// Decoder is the program, and its first arguments, that decodes images in a process of its own. It is no setting: the command that
-	// serves names itself. Empty: this process decodes.
+	// Decoder is the program, and its first arguments, that decodes images in a process of its own.
+	// It is no setting: the command that serves names itself. Empty: this process decodes.
 	Decoder []string
 
 	// Notes are for the log: variables that look like a setting but are none.

@@ -1,8 +1,9 @@
 // Package content knows which blobs there are: by digest, by alias, and how many versions refer to each.
 //
-// It owns the rows blobs, aliases, released, owed_files and owed, and no bytes. B2: a blob without references goes away, one with references
-// never does. The last Release deletes the row and writes a released row in the same transaction; the file follows later,
-// and until then the released row explains it (B3).
+// It owns the rows blobs, aliases, released, owed_files and owed, and no bytes. B2: a blob without
+// references goes away, one with references never does. The last Release deletes the row and writes
+// a released row in the same transaction; the file follows later, and until then the released row
+// explains it (B3).
 package content
 
 import (
@@ -190,8 +191,8 @@ func inOrder(ids []drive.BlobID, do func(drive.BlobID) error) error {
 	return nil
 }
 
-// Release gives one reference of the account back. With the last one the row goes, and its file is released: the account owes it until
-// it is off the disk. The zero account owes nothing.
+// Release gives one reference of the account back. With the last one the row goes, and its file is
+// released: the account owes it until it is off the disk. The zero account owes nothing.
 func (c Content) Release(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
 	n, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs - 1 WHERE id = ? AND refs > 1`, id)
 	if err != nil {

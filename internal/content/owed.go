@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// A released file is owed by the account that let it go, until it is off the disk: owed_files says which, and owed adds them up, which
-// is what the quota goes by (Q6). What nobody in particular let go, such as a damaged file that was healed, is owed by nobody.
+// A released file is owed by the account that let it go, until it is off the disk: owed_files says
+// which, and owed adds them up, which is what the quota goes by (Q6). What nobody in particular let
+// go, such as a damaged file that was healed, is owed by nobody.
 
 // owe adds a file that was just released to what the account owes.
 func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, file string, size drive.ByteSize) error {

@@ -1,11 +1,13 @@
-// Package depth says how much a test tries. There are three depths, and every test runs at each of them unless it says otherwise:
+// Package depth says how much a test tries. There are three depths, and every test runs at each of
+// them unless it says otherwise:
 //
 //	short    go test -short            what a change usually breaks, without services      make check
 //	normal   go test                   one smoke of everything, what lands a change        make test, .ci/run
 //	deep     SMARTDRIVE_TEST_DEPTH=deep  long histories, every call, many kills            make deep
 //
-// A test that repeats itself (random histories, a crash at every call, kills) asks Pick how often. A test that only makes sense
-// at length calls Normal or Deep, which skip it and name the command that runs it.
+// A test that repeats itself (random histories, a crash at every call, kills) asks Pick how often.
+// A test that only makes sense at length calls Normal or Deep, which skip it and name the command
+// that runs it.
 package depth
 
 import (

@@ -61,8 +61,9 @@ type Challenge struct {
 // Expired reports whether an answer that comes at now is too late.
 func (c Challenge) Expired(now drive.Time) bool { return now >= c.ExpiresAt }
 
-// NewChallenge makes a challenge for a content of size bytes. random must be a CSPRNG: crypto/rand.Reader. It asks for every
-// byte. Samples would let through a client that lacks a few bytes, or one that asks until the samples miss what it lacks.
+// NewChallenge makes a challenge for a content of size bytes. random must be a CSPRNG:
+// crypto/rand.Reader. It asks for every byte. Samples would let through a client that lacks a few
+// bytes, or one that asks until the samples miss what it lacks.
 func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, error) {
 	c := Challenge{ExpiresAt: now.Add(ChallengeLife)}
 	if _, err := io.ReadFull(random, c.Nonce[:]); err != nil {

@@ -9,9 +9,10 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// Direct returns a zip of what the files of a request hold just now, at once: no row, no reference, no file is made. Its bytes stay the
-// same while the files do, which its ETag tells; a file that is deleted for good while it is sent breaks it off. An empty list is
-// BadRequest, one that is too long TooLarge. Its memory is taken in the name of client, an address; when there is none it is
+// Direct returns a zip of what the files of a request hold just now, at once: no row, no reference,
+// no file is made. Its bytes stay the same while the files do, which its ETag tells; a file that is
+// deleted for good while it is sent breaks it off. An empty list is BadRequest, one that is too
+// long TooLarge. Its memory is taken in the name of client, an address; when there is none it is
 // Unavailable. The caller closes the download.
 func (e *Exports) Direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
 	grant, err := e.windows.Take(ctx, client, directMemory, directMemory)

@@ -53,7 +53,8 @@ type Options struct {
 	Bucket Bucket
 	// Clock is the one that all instances share. Default: the database's.
 	Clock func(ctx context.Context) (drive.Time, error)
-	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Clock.
+	// Kept is the clock that says for how long something was kept before it is deleted; see package
+	// retention. Default: Clock.
 	Kept func() time.Time
 	Log  *slog.Logger
 }
@@ -76,8 +77,8 @@ const (
 	keepRows   = 30 * 24 * time.Hour
 )
 
-// memory is what all zips that are being sent may hold: 10 at full speed, or 64 of few bytes each. Jobs of workers, which are few
-// (perMachine), have their own.
+// memory is what all zips that are being sent may hold: 10 at full speed, or 64 of few bytes each.
+// Jobs of workers, which are few (perMachine), have their own.
 const memory = 128 * drive.MiB
 
 // Exports is the set of batches. It is safe for concurrent use.

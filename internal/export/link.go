@@ -57,8 +57,8 @@ func (e *Exports) key(ctx context.Context) (ticket.Key, error) {
 	return ticket.For(secret, "export access"), nil
 }
 
-// Link is a download link: whoever has the token may fetch the zip until it expires, the batch ends, the login or token that made it
-// ends, or the user changes the password or is disabled.
+// Link is a download link: whoever has the token may fetch the zip until it expires, the batch
+// ends, the login or token that made it ends, or the user changes the password or is disabled.
 type Link struct {
 	Token     string
 	ExpiresAt drive.Time

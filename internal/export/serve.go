@@ -31,8 +31,8 @@ func zipName(name string, revision int64) string {
 	return name + ".zip"
 }
 
-// Serve answers a GET or HEAD of a client, a user or an address, with the zip or ranges of it; see zipline.Archive.Serve. Headers that
-// the caller has set stay.
+// Serve answers a GET or HEAD of a client, a user or an address, with the zip or ranges of it; see
+// zipline.Archive.Serve. Headers that the caller has set stay.
 func (d Download) Serve(w http.ResponseWriter, r *http.Request, client string, refuse func(error)) {
 	ended := drive.Time(0)
 	if d.EndedAt != nil {
@@ -123,8 +123,8 @@ type kept struct {
 	size int // bytes of memory
 }
 
-// keepArchives is how many, and keepMemory how large they are together, in bytes; one of 10,000 entries takes some 3 MiB, and with
-// the longest names ten. The last one is kept in any case.
+// keepArchives is how many, and keepMemory how large they are together, in bytes; one of 10,000
+// entries takes some 3 MiB, and with the longest names ten. The last one is kept in any case.
 const (
 	keepArchives = 8
 	keepMemory   = 32 << 20

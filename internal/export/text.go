@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// Lists are not content, so that no quota bounds them: an account has a budget of its own for the text of all its lists, and the process
-// one for the memory of those that are being read.
+// Lists are not content, so that no quota bounds them: an account has a budget of its own for the
+// text of all its lists, and the process one for the memory of those that are being read.
 const (
 	maxTexts   = int64(128 * drive.MiB) // of an account; 50 batches of 10,000 entries of usual names have some 80 MiB
 	textOfRow  = 100                    // bytes of a row beside its texts
@@ -35,7 +35,8 @@ func textOf(list []want) (n int64) {
 	return n
 }
 
-// turn waits for one of the places for lists that are being made or laid out, which are in memory several times meanwhile; end gives it back. The error is Unavailable.
+// turn waits for one of the places for lists that are being made or laid out, which are in memory
+// several times meanwhile; end gives it back. The error is Unavailable.
 func (e *Exports) turn(ctx context.Context) (end func(), err error) {
 	select {
 	case e.making <- struct{}{}:
@@ -45,8 +46,9 @@ func (e *Exports) turn(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// charge writes down how large the list of a batch is, before the list is written. Batches of the account that have ended make room,
-// the oldest first; then it is TooLarge. What a schedule makes is written down and not refused: an account has few of them.
+// charge writes down how large the list of a batch is, before the list is written. Batches of the
+// account that have ended make room, the oldest first; then it is TooLarge. What a schedule makes
+// is written down and not refused: an account has few of them.
 func (e *Exports) charge(ctx context.Context, b batch, size int64) error {
 	for {
 		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return e.chargeTx(ctx, tx, b, size) })
@@ -89,7 +91,8 @@ func (e *Exports) uncharge(ctx context.Context, id drive.ExportID) error {
 	})
 }
 
-// Incoming is the body of a list, of which only so much is taken into memory at a time as there is for all of them.
+// Incoming is the body of a list, of which only so much is taken into memory at a time as there is
+// for all of them.
 type Incoming struct {
 	src  io.Reader
 	all  *atomic.Int64

@@ -19,7 +19,8 @@ func listsOf(t *testing.T, w *world) (n int64, rows int) {
 	return n, rows
 }
 
-// The lists of an account are together no more than its budget for them; those of batches that have ended make room.
+// The lists of an account are together no more than its budget for them; those of batches that have
+// ended make room.
 func TestListsHaveABudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +61,8 @@ func TestListsHaveABudget(t *testing.T) {
 	}
 }
 
-// Lists that are read at a time take no more memory than there is for all of them; small ones always find room.
+// Lists that are read at a time take no more memory than there is for all of them; small ones
+// always find room.
 func TestListsAreReadWithinTheirMemory(t *testing.T) {
 	t.Parallel()
 	e := New(Options{Clock: func(context.Context) (drive.Time, error) { return start, nil }})

@@ -26,16 +26,18 @@ type Expired struct {
 	More       bool // there is more to do
 }
 
-// How much PurgeExpired does before it says that there is more: the rest of the housekeeping is not to wait for long.
+// How much PurgeExpired does before it says that there is more: the rest of the housekeeping is not
+// to wait for long.
 const (
 	expirePage    = 200  // what is due, in one read
 	expireMost    = 5000 // places at one go, of each kind
 	surveysAtOnce = 20   // steps of the survey
 )
 
-// PurgeExpired deletes what has been kept long enough: trash (Options.TrashKeep), versions that are neither among the last
-// nor young, tombstones (90 days) and ended operations (7 days). It looks at what is due, not at all accounts, works in short
-// transactions and may stop anywhere. A place that cannot be tidied does not keep the others from it.
+// PurgeExpired deletes what has been kept long enough: trash (Options.TrashKeep), versions that are
+// neither among the last nor young, tombstones (90 days) and ended operations (7 days). It looks at
+// what is due, not at all accounts, works in short transactions and may stop anywhere. A place that
+// cannot be tidied does not keep the others from it.
 func (f *Files) PurgeExpired(ctx context.Context) (out Expired, err error) {
 	surveyErr := f.survey(ctx, &out)
 	keep := map[tree.DueKind]time.Duration{

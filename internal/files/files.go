@@ -31,11 +31,13 @@ type Options struct {
 	Batch int
 	// TrashKeep is how long the trash keeps what was put there. Default: 720 h.
 	TrashKeep time.Duration
-	// Secret returns what signed links are signed with. Default: the one in the database, without a key.
+	// Secret returns what signed links are signed with. Default: the one in the database, without a
+	// key.
 	Secret func(ctx context.Context) ([]byte, error)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Now.
+	// Kept is the clock that says for how long something was kept before it is deleted; see package
+	// retention. Default: Now.
 	Kept func() time.Time
 }
 

@@ -25,7 +25,8 @@ const (
 //
 //	16 node | 16 user | 16 account | 8 epoch | 8 expiry, Unix ms | 1 disposition | 16 session
 //
-// signed with the secret itself. Links of older versions end before the session; they are read until they expire.
+// signed with the secret itself. Links of older versions end before the session; they are read
+// until they expire.
 type link struct {
 	node        drive.NodeID
 	user        drive.UserID
@@ -60,8 +61,9 @@ func parseLink(token string, secret []byte) (link, error) {
 	return l, nil
 }
 
-// Link is a signed link: whoever has the token may read the file's current version until it expires, the file is trashed, the login or
-// token that made it ends, or the user changes the password or is disabled.
+// Link is a signed link: whoever has the token may read the file's current version until it
+// expires, the file is trashed, the login or token that made it ends, or the user changes the
+// password or is disabled.
 type Link struct {
 	Token     string
 	ExpiresAt drive.Time

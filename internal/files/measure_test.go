@@ -14,8 +14,9 @@ import (
 	"smartdrive/internal/tree"
 )
 
-// What housekeeping costs where nothing is due, and where 1,000 trashes are, with many accounts beside them, each with a young trashed node
-// and a file of ten versions. SMARTDRIVE_MEASURE says how many accounts. It judges nothing.
+// What housekeeping costs where nothing is due, and where 1,000 trashes are, with many accounts
+// beside them, each with a young trashed node and a file of ten versions. SMARTDRIVE_MEASURE says
+// how many accounts. It judges nothing.
 func TestMeasureHousekeeping(t *testing.T) {
 	accounts, err := strconv.Atoi(os.Getenv("SMARTDRIVE_MEASURE"))
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/tree"
 )
 
-// How many searches run at a time: each may read an account's whole index of names, and SQLite has four readers. Others wait.
+// How many searches run at a time: each may read an account's whole index of names, and SQLite has
+// four readers. Others wait.
 const (
 	searchesEach   = 2
 	searchesAtOnce = 3

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/tree"
 )
 
-// However many searches somebody asks for at a time, readers of the database are left for everything else.
+// However many searches somebody asks for at a time, readers of the database are left for
+// everything else.
 func TestSearchesLeaveReaders(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "it has a fixed number of readers")

@@ -43,11 +43,13 @@ type Effect func(ctx context.Context, tx *sqldb.Tx) (status int, body []byte, er
 type Options struct {
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Sealer seals what is kept of secret requests. Default: none, and they are kept like all others.
+	// Sealer seals what is kept of secret requests. Default: none, and they are kept like all
+	// others.
 	Sealer Sealer
 }
 
-// Sealer makes of a text one that tells nothing to who reads the database. Both methods make no transaction, and read by q at most.
+// Sealer makes of a text one that tells nothing to who reads the database. Both methods make no
+// transaction, and read by q at most.
 type Sealer interface {
 	Seal(ctx context.Context, q sqldb.Querier, row, text string) (string, error)
 	Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error)

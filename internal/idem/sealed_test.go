@@ -27,7 +27,8 @@ func (v *veil) Open(_ context.Context, _ sqldb.Querier, row, sealed string) (str
 	return text, nil
 }
 
-// What is kept of a request with a secret tells neither its answer nor, by trying, what was asked for; it is a key like all others.
+// What is kept of a request with a secret tells neither its answer nor, by trying, what was asked
+// for; it is a key like all others.
 func TestSecretRequestsAreKeptSealed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -32,8 +32,8 @@ func (k *Keys) find(ctx context.Context, q sqldb.Querier, req Request) (stored, 
 	return s, nil
 }
 
-// isSealed reports whether fingerprint and body of a row are sealed together, in the column of the body. A fingerprint alone would tell
-// a secret of few bits, such as a code, to who tries them all.
+// isSealed reports whether fingerprint and body of a row are sealed together, in the column of the
+// body. A fingerprint alone would tell a secret of few bits, such as a code, to who tries them all.
 func (s stored) isSealed() bool { return string(s.fingerprint) == string(sealedFingerprint) }
 
 var sealedFingerprint = make([]byte, sha256.Size)
@@ -50,8 +50,8 @@ func (k *Keys) kept(ctx context.Context, tx *sqldb.Tx, req Request, body []byte)
 	return sealedFingerprint, []byte(sealed), nil
 }
 
-// reveal opens what is sealed. What cannot be opened, because its key is lost, is an answer to nothing: the key counts as used for
-// something else, since whether it did its work cannot be told.
+// reveal opens what is sealed. What cannot be opened, because its key is lost, is an answer to
+// nothing: the key counts as used for something else, since whether it did its work cannot be told.
 func (k *Keys) reveal(ctx context.Context, q sqldb.Querier, req Request, s *stored) error {
 	switch {
 	case !s.isSealed():

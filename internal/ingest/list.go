@@ -169,7 +169,8 @@ type DocumentFull struct {
 	Model     json.RawMessage `json:"model" doc:"in the own model: docs/intake.md"` // nil: see Packed
 	History   []DocumentEvent `json:"history"`
 
-	// Packed is the model, deflated: it may be fifty times as long and is inflated while it is sent.
+	// Packed is the model, deflated: it may be fifty times as long and is inflated while it is
+	// sent.
 	Packed []byte `json:"-"`
 }
 

@@ -30,13 +30,14 @@ type Dispute struct {
 	New      ConflictSide     `json:"new" doc:"what came later"`
 }
 
-// maxPacked is how many bytes of models a list of conflicts has, deflated; the first one counts however long it is.
+// maxPacked is how many bytes of models a list of conflicts has, deflated; the first one counts
+// however long it is.
 const maxPacked = 4 << 20
 
 var errEnough = errors.New("the page is full")
 
-// Disputes lists up to limit open conflicts of the caller's account, or of one document (zero: all), the oldest first, after the one
-// given; and whether there are more.
+// Disputes lists up to limit open conflicts of the caller's account, or of one document (zero:
+// all), the oldest first, after the one given; and whether there are more.
 func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
 	where, args := "c.account_id = ? AND c.state = 'open' AND c.id > ?", []any{who.Account, after.String()}
 	if !document.IsZero() {

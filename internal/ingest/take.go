@@ -103,7 +103,8 @@ func (r *run) member(ctx context.Context, m member) error {
 	return r.flushFull(ctx)
 }
 
-// largeMember is the size in bytes of a member whose model may take so much memory that only one such is read at a time.
+// largeMember is the size in bytes of a member whose model may take so much memory that only one
+// such is read at a time.
 const largeMember = 2 * drive.MiB
 
 // alone waits until no other large member is being read; end says that this one is.

@@ -55,7 +55,8 @@ func (m *Migration) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	if err != nil || v.Phase != WriteNew || v.Peer == "" {
 		return gates, err
 	}
-	// The other side becomes the truth, as it does on the way forward, and must be proved to be as much.
+	// The other side becomes the truth, as it does on the way forward, and must be proved to be as
+	// much.
 	gates = append(gates, m.checkTarget(ctx, v))
 	for _, check := range []func(context.Context, *view) (Gate, error){m.checkLoss, m.checkLagNow, m.checkEvidence, m.checkMismatches} {
 		g, err := check(ctx, v)

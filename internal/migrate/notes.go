@@ -105,8 +105,8 @@ func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error 
 	return err
 }
 
-// carryNotes takes the notes to the side that is to be the primary, but for the receipts, which are of one side; what it has already is not
-// written.
+// carryNotes takes the notes to the side that is to be the primary, but for the receipts, which are
+// of one side; what it has already is not written.
 func carryNotes(ctx context.Context, from, to *Side) error {
 	all, err := allNotes(ctx, from.DB)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // guessedRate is rows a second, for the guess of a preflight: what two busy cores do.
 const guessedRate = 5000
 
-// preflight looks at both sides. A dry run changes nothing at all; else the other side gets its schema, if it is empty.
+// preflight looks at both sides. A dry run changes nothing at all; else the other side gets its
+// schema, if it is empty.
 func (m *Migration) preflight(ctx context.Context, req Request) (Report, error) {
 	r := Report{Checks: []Gate{}}
 	if req.ToDB != "" {
@@ -80,8 +81,8 @@ func (r *Report) guess(ctx context.Context, db *sqldb.DB, tables []*table) error
 	return nil
 }
 
-// lookAtRows is preflightRows for a dry run. It opens the other database so that nothing can be written. What only a trial shows, such as
-// the right to make triggers, is tried when it begins.
+// lookAtRows is preflightRows for a dry run. It opens the other database so that nothing can be
+// written. What only a trial shows, such as the right to make triggers, is tried when it begins.
 func (m *Migration) lookAtRows(ctx context.Context, to string, r *Report) error {
 	tables, err := schemaOf(ctx, m.home.DB)
 	if err != nil {

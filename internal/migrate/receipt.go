@@ -10,14 +10,15 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// Whether the secondary still has what it has acknowledged. A server may fail over to a replica that lacks its last commits: the changes are
-// no longer in the list of the primary, and a comparison that was made before is equal.
+// Whether the secondary still has what it has acknowledged. A server may fail over to a replica
+// that lacks its last commits: the changes are no longer in the list of the primary, and a
+// comparison that was made before is equal.
 //
 //	secondary   brings changes, and counts that, in one transaction    migration_notes 'applied'
 //	primary     forgets them, and keeps what was counted, in another   migration_notes 'acknowledged'
 //
-// A secondary that has counted less than the primary was told has lost commits. So has one that has counted as much and brought something
-// else; each count has a name of its own for that.
+// A secondary that has counted less than the primary was told has lost commits. So has one that has
+// counted as much and brought something else; each count has a name of its own for that.
 
 // receipt is one of the two notes.
 type receipt struct {
@@ -31,8 +32,8 @@ const (
 	noteAcknowledged = "acknowledged"
 )
 
-// errLost says that the secondary lacks commits that it had acknowledged. Nothing is brought to it any more, nothing is read from it, and
-// it does not become the primary.
+// errLost says that the secondary lacks commits that it had acknowledged. Nothing is brought to it
+// any more, nothing is read from it, and it does not become the primary.
 var errLost error = drive.Wrap(errors.New("the other side has lost changes that it had acknowledged: its server has failed over, "+
 	"or was put back to an older state. Bring back the server that had them, or go back and begin again"), drive.WrongState)
 
@@ -98,9 +99,10 @@ func (m *Migration) checkLoss(ctx context.Context, v *view) (Gate, error) {
 	return g, err
 }
 
-// acknowledge keeps, in the transaction in which the primary forgets changes, what the secondary has counted. It reports whether they may be
-// forgotten: where another process was told of a later count already, it cannot be known whether that has the same history. They are brought
-// once more then.
+// acknowledge keeps, in the transaction in which the primary forgets changes, what the secondary
+// has counted. It reports whether they may be forgotten: where another process was told of a later
+// count already, it cannot be known whether that has the same history. They are brought once more
+// then.
 func acknowledge(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	var text string
 	var told receipt

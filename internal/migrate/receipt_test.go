@@ -55,8 +55,9 @@ func lateEvent(t *testing.T, p *process, id string) {
 	must(t, p.m.apply.now(t.Context())) // what the first has brought is out of the list
 }
 
-// The server of the secondary fails over to a replica that lacks the last commit that it has acknowledged, after an equal comparison. It does
-// not become the primary, nothing is read from it, and nothing is brought to it: not even what would make it seem to be as far again. When the
+// The server of the secondary fails over to a replica that lacks the last commit that it has
+// acknowledged, after an equal comparison. It does not become the primary, nothing is read from it,
+// and nothing is brought to it: not even what would make it seem to be as far again. When the
 // server that has the commits is back, all goes on.
 func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 	t.Parallel()
@@ -118,8 +119,8 @@ func TestAWayBackToASideThatLostCommitsIsRefused(t *testing.T) {
 	}
 }
 
-// A process brings changes, and before it has noted that, the secondary loses them and another process brings others: nobody forgets what
-// is lost.
+// A process brings changes, and before it has noted that, the secondary loses them and another
+// process brings others: nobody forgets what is lost.
 func TestALateAcknowledgementForgetsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))

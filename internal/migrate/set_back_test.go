@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// The clock of the primary is set back by an hour while a comparison runs, and by a day between two: what it finds counts all the same, and
-// it is the later comparison that does.
+// The clock of the primary is set back by an hour while a comparison runs, and by a day between
+// two: what it finds counts all the same, and it is the later comparison that does.
 func TestAClockSetBackHidesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))

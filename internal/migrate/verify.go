@@ -50,7 +50,8 @@ func (m *Migration) Verify(ctx context.Context) error {
 		return err
 	}
 	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		// Only the latest counts, and ids do not say which that is: a clock may have been set back between the two.
+		// Only the latest counts, and ids do not say which that is: a clock may have been set back
+		// between the two.
 		if _, err := tx.Exec(ctx, "DELETE FROM migration_checksums WHERE migration = ?", v.Migration); err != nil {
 			return err
 		}
@@ -113,7 +114,8 @@ type comparison struct {
 	source, target *table
 }
 
-// endChecksum ends a comparison. Without points it was of the other direction, and nothing is known.
+// endChecksum ends a comparison. Without points it was of the other direction, and nothing is
+// known.
 func (m *Migration) endChecksum(ctx context.Context, v *view, c checksum, points map[string]savePoint) error {
 	unknown := flag(points == nil)
 	var rows int64
@@ -366,8 +368,8 @@ func (m *Migration) note(ctx context.Context, v *view, x Mismatch) error {
 	return m.noteOf(ctx, v, "", x)
 }
 
-// noteOf stores a mismatch, and counts it for the full comparison that found it, if it was one. It is counted there and not by its time,
-// which says nothing when a clock is set back.
+// noteOf stores a mismatch, and counts it for the full comparison that found it, if it was one. It
+// is counted there and not by its time, which says nothing when a clock is set back.
 func (m *Migration) noteOf(ctx context.Context, v *view, comparison string, x Mismatch) error {
 	now, err := v.near.DB.Now(ctx)
 	if err != nil {

@@ -6,8 +6,9 @@
 //	reserved    Q2  declared bytes (or the grant) of uploads in active and sealing
 //	unfinished  Q3  held bytes of uploads in parked and reclaiming
 //
-// Q6: together with what the account has deleted and the disk still holds (owed), a commit that grows the sum leaves at most twice the
-// total: who empties the trash has room at once, and who puts and deletes again and again waits until the disk is rid of it.
+// Q6: together with what the account has deleted and the disk still holds (owed), a commit that
+// grows the sum leaves at most twice the total: who empties the trash has room at once, and who
+// puts and deletes again and again waits until the disk is rid of it.
 //
 // Q4: no commit that grows finished + unfinished + reserved leaves it above total. A Move that does not grow the sum always
 // succeeds, also when an administrator has set total below what is there.
@@ -46,8 +47,8 @@ func (b Balance) Available() drive.ByteSize {
 	return max(0, min(left, left+*b.Total-b.Owed))
 }
 
-// Refused is the error about growth that does not fit: Quota {needed, available}, and owed where it would fit if what was deleted
-// were gone from the disk.
+// Refused is the error about growth that does not fit: Quota {needed, available}, and owed where it
+// would fit if what was deleted were gone from the disk.
 func (b Balance) Refused(growth drive.ByteSize) error {
 	if b.Total != nil && b.Used()+growth <= *b.Total {
 		return drive.Fail(drive.Quota, "needed", growth, "available", b.Available(), "owed", b.Owed)
@@ -91,7 +92,8 @@ func (Ledger) Lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) e
 	return nil
 }
 
-// owed is, within a statement about ledgers, what the account has deleted and the disk still holds. Package content writes it.
+// owed is, within a statement about ledgers, what the account has deleted and the disk still holds.
+// Package content writes it.
 const owed = `COALESCE((SELECT owed.size FROM owed WHERE owed.account_id = ledgers.account_id), 0)`
 
 // Get reads a balance; NotFound when the account has none.
@@ -105,8 +107,9 @@ func (Ledger) Get(ctx context.Context, q sqldb.Querier, account drive.AccountID)
 	return b, nil
 }
 
-// Apply moves bytes, and locks the row as Lock does, also where there is nothing to move. Growth of the sum that does not fit is Quota (Balance.Refused); a column that would become negative
-// is a broken invariant and fails as Internal, leaving the row alone.
+// Apply moves bytes, and locks the row as Lock does, also where there is nothing to move. Growth of
+// the sum that does not fit is Quota (Balance.Refused); a column that would become negative is a
+// broken invariant and fails as Internal, leaving the row alone.
 func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, m Move) error {
 	if m == (Move{}) {
 		return l.Lock(ctx, tx, account)

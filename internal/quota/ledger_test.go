@@ -95,8 +95,8 @@ func TestRefusalSaysWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// A total below what is there holds back growth alone.
-// Q6: what would fit, but for what was deleted and is still on the disk, is refused with that number, and with it only then.
+// A total below what is there holds back growth alone. Q6: what would fit, but for what was deleted
+// and is still on the disk, is refused with that number, and with it only then.
 func TestRefusalSaysWhatIsOwed(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

@@ -21,16 +21,18 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// A COMMIT that finds the disk full takes everything with it that shared it: also the refusals, the replays and the "done already"
-// that one request concluded from what another one of its group had written. Each use case runs twice in such a group, so that
-// whoever comes second sees the first one's rows. Both must hear that it did not happen; and once the disk has room again, the
-// same request succeeds.
+// A COMMIT that finds the disk full takes everything with it that shared it: also the refusals, the
+// replays and the "done already" that one request concluded from what another one of its group had
+// written. Each use case runs twice in such a group, so that whoever comes second sees the first
+// one's rows. Both must hear that it did not happen; and once the disk has room again, the same
+// request succeeds.
 
 // twins are two requests that meet in one group.
 type twins struct {
 	send func(i int) response // i is 0 or 1
 
-	// alone: the second one waits for the first outside the database, or both do, and meets it no more in the group.
+	// alone: the second one waits for the first outside the database, or both do, and meets it no
+	// more in the group.
 	alone bool
 }
 
@@ -263,7 +265,8 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 	},
 }
 
-// noUseCases are routes that change something by their method, and write nothing in a group of the stack's database; why.
+// noUseCases are routes that change something by their method, and write nothing in a group of the
+// stack's database; why.
 var noUseCases = map[string]string{
 	"POST /prepare":                                 "what it hands out is stored nowhere",
 	"POST /uploads/{id}/proof":                      "its transactions are those of a link and of a refusal: internal/upload has them",

@@ -87,11 +87,13 @@ func (c *call) serve() error {
 	return c.send(rep)
 }
 
-// codeOf are the ways in which a browser would let what it gets act as a part of a page (Fetch standard §2.2.5).
+// codeOf are the ways in which a browser would let what it gets act as a part of a page (Fetch
+// standard §2.2.5).
 var codeOf = []string{"script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet", "xslt", "manifest"}
 
-// notCode refuses a request of a browser that would run the answer, or lay a page out by it: here are data, and contents that anybody may
-// have stored. The pages' policy allows scripts of their own origin, which is that of the contents, too.
+// notCode refuses a request of a browser that would run the answer, or lay a page out by it: here
+// are data, and contents that anybody may have stored. The pages' policy allows scripts of their
+// own origin, which is that of the contents, too.
 func notCode(r *http.Request) error {
 	if dest := r.Header.Get("Sec-Fetch-Dest"); slices.Contains(codeOf, dest) {
 		return drive.Bad("Sec-Fetch-Dest", drive.NotAllowed, "allowed", []string{"document", "empty", "image", "audio", "video"})

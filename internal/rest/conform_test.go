@@ -91,7 +91,8 @@ func operationOf(in request) map[string]any {
 	return best
 }
 
-// wildcardsOf is how many segments of a path a pattern leaves open; a path that it does not describe has very many.
+// wildcardsOf is how many segments of a path a pattern leaves open; a path that it does not
+// describe has very many.
 func wildcardsOf(pattern, path []string) (n int) {
 	if len(pattern) != len(path) {
 		return math.MaxInt

@@ -145,7 +145,8 @@ func disposition(name string, inline bool) string {
 	return fmt.Sprintf(`%s; filename="%s"; filename*=UTF-8''%s`, how, plain, escapeExtended(name))
 }
 
-// plainDirection takes away what turns text around (Unicode TR9 §2): with it "gpj.exe" saves itself under a name that looks like "exe.jpg".
+// plainDirection takes away what turns text around (Unicode TR9 §2): with it "gpj.exe" saves itself
+// under a name that looks like "exe.jpg".
 func plainDirection(r rune) rune {
 	if unicode.Is(unicode.Bidi_Control, r) {
 		return '_'

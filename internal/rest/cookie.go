@@ -17,8 +17,9 @@ import (
 // A bearer token is added by nobody else than the one who has it: it is looked at first, and needs none of this.
 const (
 	cookieName = "smartdrive_session"
-	// Over TLS the name begins with one of these, which browsers take only from us over TLS, and the first only for the whole host (RFC
-	// 6265bis §4.1.3): neither a sibling domain nor somebody on a line without TLS can put a login of theirs there.
+	// Over TLS the name begins with one of these, which browsers take only from us over TLS, and
+	// the first only for the whole host (RFC 6265bis §4.1.3): neither a sibling domain nor somebody
+	// on a line without TLS can put a login of theirs there.
 	hostPrefix   = "__Host-"
 	securePrefix = "__Secure-" // where the server is below a path
 	// cookieLife is in seconds: 400 days, the longest that browsers keep one (RFC 6265bis §5.5). The session ends earlier, 30 days
@@ -49,7 +50,8 @@ func (a *API) secret(r *http.Request) (string, error) {
 	return cookie, a.ownPage(r)
 }
 
-// sentCookie is the login that a browser sends; empty: none. Over TLS one without a prefix may be anybody's.
+// sentCookie is the login that a browser sends; empty: none. Over TLS one without a prefix may be
+// anybody's.
 func sentCookie(r *http.Request) string {
 	names := []string{hostPrefix + cookieName, securePrefix + cookieName}
 	if r.TLS == nil && r.URL.Scheme != "https" {

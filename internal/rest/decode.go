@@ -35,7 +35,8 @@ func (c *call) decode(in any) error {
 	return decodeObject(raw, in)
 }
 
-// readJSON reads a body that says it is JSON. Of a large one it waits until there is memory for what becomes of it.
+// readJSON reads a body that says it is JSON. Of a large one it waits until there is memory for
+// what becomes of it.
 func (c *call) readJSON() ([]byte, error) {
 	body := &limited{src: server.Incoming(c.r), all: &c.memory.reading}
 	defer body.close()
@@ -199,7 +200,8 @@ func decodeField(value json.RawMessage, field reflect.StructField, into any, nam
 	return drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", expected(field.Type))
 }
 
-// isMembers reports whether a type is an object of members that this package reads, and not one that reads itself.
+// isMembers reports whether a type is an object of members that this package reads, and not one
+// that reads itself.
 func isMembers(t reflect.Type) bool {
 	own := reflect.PointerTo(t)
 	return t.Kind() == reflect.Struct && !own.Implements(reflect.TypeFor[json.Unmarshaler]()) && !own.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())

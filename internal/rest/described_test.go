@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// Answers that no other test asks for; that they are as described is looked at by every request of the stack.
+// Answers that no other test asks for; that they are as described is looked at by every request of
+// the stack.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -263,7 +263,8 @@ func (c *call) sendZip(d export.Download) (reply, error) {
 	return reply{}, nil
 }
 
-// reader is in whose name memory is taken for what is sent: the user, or the address where nobody has logged in.
+// reader is in whose name memory is taken for what is sent: the user, or the address where nobody
+// has logged in.
 func (c *call) reader() string {
 	if c.who.User.IsZero() {
 		return c.network().String()

@@ -97,7 +97,8 @@ func FuzzParseTags(f *testing.F) {
 	})
 }
 
-// FuzzDisposition: the header is one line of ASCII, and the name can be read back from it, but for what turns text around.
+// FuzzDisposition: the header is one line of ASCII, and the name can be read back from it, but for
+// what turns text around.
 func FuzzDisposition(f *testing.F) {
 	for _, seed := range []string{"a.txt", `a"b\c%.txt`, "你好", "a\u202eb", "'*;="} {
 		f.Add(seed)

@@ -13,8 +13,9 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// What large requests of all users may take together, in bytes. Each user may have some tens of requests in flight, and there may be
-// any number of users: what one request takes says nothing about what the process does.
+// What large requests of all users may take together, in bytes. Each user may have some tens of
+// requests in flight, and there may be any number of users: what one request takes says nothing
+// about what the process does.
 const (
 	workMemory = int64(32 * drive.MiB) // of lists and bodies that are being worked on
 	bodyMemory = int64(16 * drive.MiB) // of JSON that is coming in
@@ -42,7 +43,8 @@ func newMemory() *memory {
 	return &memory{work: semaphore.NewWeighted(workMemory), sending: answers{free: sendMemory, open: map[*answering]struct{}{}}}
 }
 
-// take waits until there is memory for what the request does; leave gives it back. Who comes first is served first. A call takes once.
+// take waits until there is memory for what the request does; leave gives it back. Who comes first
+// is served first. A call takes once.
 func (c *call) take(n int64) error {
 	if n = min(n, workMemory); c.room > 0 || n == 0 {
 		return nil
@@ -86,7 +88,8 @@ func (l *limited) Read(p []byte) (int, error) {
 
 func (l *limited) close() { l.all.Add(-l.took) }
 
-// answers are those that are being sent to clients who may read slowly. Where there is no room for one more the oldest is broken off.
+// answers are those that are being sent to clients who may read slowly. Where there is no room for
+// one more the oldest is broken off.
 type answers struct {
 	mu   sync.Mutex
 	free int64 // bytes
@@ -100,7 +103,8 @@ type answering struct {
 	over  bool   // it was called
 }
 
-// begin waits for room for an answer of n bytes. done gives it back, and says whether the answer was broken off.
+// begin waits for room for an answer of n bytes. done gives it back, and says whether the answer
+// was broken off.
 func (a *answers) begin(ctx context.Context, n int64, end func()) (done func() (over bool), err error) {
 	if n <= smallAnswer {
 		return func() bool { return false }, nil

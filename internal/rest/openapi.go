@@ -19,8 +19,9 @@ import (
 	"smartdrive/internal/timer"
 )
 
-// openAPI renders the document of the routes as OpenAPI 3.1, and as 3.0 for generators of clients that know no later one. Huma's registry turns Go types into JSON schemas; the rest of huma is
-// not used, because its validation speaks English sentences and not drive.Kinds.
+// openAPI renders the document of the routes as OpenAPI 3.1, and as 3.0 for generators of clients
+// that know no later one. Huma's registry turns Go types into JSON schemas; the rest of huma is not
+// used, because its validation speaks English sentences and not drive.Kinds.
 func openAPI(routes []route, version string) (v31, v30 []byte) {
 	schemas := newSchemas()
 	doc := &huma.OpenAPI{

@@ -240,7 +240,8 @@ func TestSharesEnd(t *testing.T) {
 	_ = made
 }
 
-// Neither the rows nor what is kept under an idempotency key tell a copy of the database what opens a link.
+// Neither the rows nor what is kept under an idempotency key tell a copy of the database what opens
+// a link.
 func TestACopyOfTheDatabaseOpensNoLink(t *testing.T) {
 	t.Parallel()
 	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", 0)

@@ -1,8 +1,10 @@
-// Package retention is the clock that decides how long something was kept: before trash, old versions, deleted users, abandoned uploads,
-// sent records are deleted for good. It is not the clock that people are shown, nor the one that leases and logins go by.
+// Package retention is the clock that decides how long something was kept: before trash, old
+// versions, deleted users, abandoned uploads, sent records are deleted for good. It is not the
+// clock that people are shown, nor the one that leases and logins go by.
 //
-// A wall clock may jump: a dead battery, a wrong time server, a restored virtual machine. One that jumps a month ahead would empty every
-// trash. So this clock is kept in the database, and moves by what has really passed:
+// A wall clock may jump: a dead battery, a wrong time server, a restored virtual machine. One that
+// jumps a month ahead would empty every trash. So this clock is kept in the database, and moves by
+// what has really passed:
 //
 //		            reads each minute                       database
 //		  instance ───────────────────► now, and the row ◄─────────── meta 'retention': time, seen, steady
@@ -44,7 +46,8 @@ type Options struct {
 	Now func(ctx context.Context) (drive.Time, error)
 	// Wall is the clock of this machine. Default: time.Now.
 	Wall func() time.Time
-	// Passed is what has passed since any moment, and never jumps. Default: the machine's monotonic clock.
+	// Passed is what has passed since any moment, and never jumps. Default: the machine's monotonic
+	// clock.
 	Passed func() time.Duration
 	Log    *slog.Logger // default: slog.Default
 }
@@ -106,14 +109,16 @@ func (c *Clock) nowLocked() drive.Time {
 	return c.at.Add(min(c.opt.Passed()-c.last.passed, credit))
 }
 
-// Behind returns by how much the clock is behind the database's: what is kept is kept for longer by as much.
+// Behind returns by how much the clock is behind the database's: what is kept is kept for longer by
+// as much.
 func (c *Clock) Behind() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.behind
 }
 
-// Run looks each minute until ctx is done. What fails is repeated; meanwhile the clock goes on for 10 minutes and then stands.
+// Run looks each minute until ctx is done. What fails is repeated; meanwhile the clock goes on for
+// 10 minutes and then stands.
 func (c *Clock) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -129,7 +134,8 @@ func (c *Clock) Run(ctx context.Context) error {
 	}
 }
 
-// Look compares the clocks, moves the one of retention on, and takes over what other instances have made of it.
+// Look compares the clocks, moves the one of retention on, and takes over what other instances have
+// made of it.
 func (c *Clock) Look(ctx context.Context) error {
 	text, row, err := c.find(ctx)
 	if err != nil {
@@ -151,8 +157,8 @@ func (c *Clock) Look(ctx context.Context) error {
 	return nil
 }
 
-// compare reports whether this instance has reason to doubt the database's clock, which is off its own by so much, or its own. That the
-// reply took a while is no reason.
+// compare reports whether this instance has reason to doubt the database's clock, which is off its
+// own by so much, or its own. That the reply took a while is no reason.
 func (c *Clock) compare(ctx context.Context, off time.Duration, now moment, took time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -63,7 +63,8 @@ func (w *world) start() *machine {
 // now is the database's clock.
 func (w *world) now() time.Time { return begun.Add(w.passed + w.step) }
 
-// pass lets time pass, with a look of everybody each minute. Long times go in larger steps, each of which is less than what is credited.
+// pass lets time pass, with a look of everybody each minute. Long times go in larger steps, each of
+// which is less than what is credited.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	for end := w.passed + d; w.passed < end; {
@@ -76,7 +77,8 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// is fails unless the clock of m is so far behind the time that has really passed since the beginning, give or take a minute.
+// is fails unless the clock of m is so far behind the time that has really passed since the
+// beginning, give or take a minute.
 func (w *world) is(m *machine, behind time.Duration) {
 	w.t.Helper()
 	got := begun.Add(w.passed).Sub(m.Now())
@@ -99,7 +101,8 @@ func TestTheClockGoesWithTheDatabases(t *testing.T) {
 	w.is(m, -30*time.Second) // between two looks it goes on
 }
 
-// The clock jumps a month ahead: nothing becomes older than it is for a day, and nothing at all when somebody sets the clock in that time.
+// The clock jumps a month ahead: nothing becomes older than it is for a day, and nothing at all
+// when somebody sets the clock in that time.
 func TestAJumpAheadIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"while it runs": false, "across a restart": true} {
@@ -158,7 +161,8 @@ func TestAClockThatJumpsEachNightIsNeverBelieved(t *testing.T) {
 	}
 }
 
-// A clock that is set back is followed at once: what is written from now on is written with its time.
+// A clock that is set back is followed at once: what is written from now on is written with its
+// time.
 func TestAStepBackIsFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -171,7 +175,8 @@ func TestAStepBackIsFollowed(t *testing.T) {
 	w.is(m, 10*day)
 }
 
-// One machine's clock is off, the database's is not: nothing is hurt, and no step is believed while they disagree.
+// One machine's clock is off, the database's is not: nothing is hurt, and no step is believed while
+// they disagree.
 func TestAMachineThatIsOffBelievesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -191,7 +196,8 @@ func TestAMachineThatIsOffBelievesNothing(t *testing.T) {
 	w.is(bad, -10*day)
 }
 
-// While the database is away the clock goes on for a little and then stands; before its first look nothing is old.
+// While the database is away the clock goes on for a little and then stands; before its first look
+// nothing is old.
 func TestWithoutTheDatabaseTheClockStands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -112,8 +112,8 @@ func completes(r *http.Request) bool {
 	return complete
 }
 
-// exceeded gives an upload up for which more comes than there is: what has come is not what was meant, and nothing may be added to it
-// (§4.4).
+// exceeded gives an upload up for which more comes than there is: what has come is not what was
+// meant, and nothing may be added to it (§4.4).
 func (c *call) exceeded(id drive.UploadID, size drive.ByteSize) error {
 	if err := c.Uploads.Cancel(c.r.Context(), c.who, id); err != nil {
 		return err

@@ -44,7 +44,8 @@ func (c *call) completed(view upload.View, created bool) error {
 	return c.AnswerPut(c.w, c.r, *view.Node, isNew)
 }
 
-// head is HEAD, and GET, which has nothing to add (§4.3). Sealing is complete: nothing can be added, and the file comes by itself.
+// head is HEAD, and GET, which has nothing to add (§4.3). Sealing is complete: nothing can be
+// added, and the file comes by itself.
 func (c *call) head() error {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {

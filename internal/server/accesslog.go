@@ -67,9 +67,10 @@ func (s *Server) writeLine(rec *recorder, r *http.Request, path string, start ti
 	s.log.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
 }
 
-// loggable hides the token in an address: who reads the log shall not be able to open what is shared. Of a route with a token its pattern
-// is said; of pages, and of what no route has (an address that was mistyped, a method that there is not), the first segment, unless that
-// might be a token itself.
+// loggable hides the token in an address: who reads the log shall not be able to open what is
+// shared. Of a route with a token its pattern is said; of pages, and of what no route has (an
+// address that was mistyped, a method that there is not), the first segment, unless that might be a
+// token itself.
 func loggable(route, path string) string {
 	if route == routePages || route == "" {
 		first, _, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
@@ -86,7 +87,8 @@ func loggable(route, path string) string {
 	return path
 }
 
-// longestPlain is the length in bytes from which on a segment may be a token; all that tell something are shorter.
+// longestPlain is the length in bytes from which on a segment may be a token; all that tell
+// something are shorter.
 const longestPlain = 15
 
 // alarming reports whether an operator must hear of a 5xx: not of a full quota, a stop, or a client that went away.
@@ -140,7 +142,8 @@ func (rec *recorder) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// noteReader notes that the answer was broken off because the client did not read it. Handlers look at no error of a Write.
+// noteReader notes that the answer was broken off because the client did not read it. Handlers look
+// at no error of a Write.
 func (rec *recorder) noteReader(err error) {
 	if behind, ok := errors.AsType[*readerError](err); ok && rec.err == nil {
 		rec.err = drive.Wrap(behind, drive.TooSlow)

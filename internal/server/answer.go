@@ -29,12 +29,13 @@ func (l pacedListener) Accept() (net.Conn, error) {
 	return &pacedConn{Conn: c, pace: l.pace, cut: l.cut}, nil
 }
 
-// pacedConn is a connection whose peer must take what is sent to it at a Pace: Rate on average over each Window in which Write
-// waits for the peer. The time in which the server has nothing to send does not count.
+// pacedConn is a connection whose peer must take what is sent to it at a Pace: Rate on average over
+// each Window in which Write waits for the peer. The time in which the server has nothing to send
+// does not count.
 //
-// The pace is kept here and not in a http.ResponseWriter, because package http gives a connection up at the first Write that
-// reaches its deadline, and does not say how much of it has gone out. A slow peer and one that has stopped differ just in
-// that. Below TLS it works the same way.
+// The pace is kept here and not in a http.ResponseWriter, because package http gives a connection
+// up at the first Write that reaches its deadline, and does not say how much of it has gone out. A
+// slow peer and one that has stopped differ just in that. Below TLS it works the same way.
 type pacedConn struct {
 	net.Conn
 	pace Pace
@@ -50,9 +51,9 @@ type pacedConn struct {
 	took   int64         // bytes, in this window
 }
 
-// Read implements net.Conn. What the peer sends begins its window afresh: small answers to many requests of one connection shall not
-// add up to a slow reader on a machine that is busy. For one answer a peer wins a window or two by it, for package http reads ahead
-// just one byte.
+// Read implements net.Conn. What the peer sends begins its window afresh: small answers to many
+// requests of one connection shall not add up to a slow reader on a machine that is busy. For one
+// answer a peer wins a window or two by it, for package http reads ahead just one byte.
 func (c *pacedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -61,7 +62,8 @@ func (c *pacedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readerError says why a connection was broken off. It is a deadline for whoever asks with errors.Is.
+// readerError says why a connection was broken off. It is a deadline for whoever asks with
+// errors.Is.
 type readerError struct{ took, need int64 }
 
 func (e *readerError) Error() string {

@@ -21,7 +21,8 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// sending is a server on synctest's clock that sends size bytes, and a connection to it over which they were asked for.
+// sending is a server on synctest's clock that sends size bytes, and a connection to it over which
+// they were asked for.
 type sending struct {
 	*Server
 	http  *http.Server
@@ -106,7 +107,8 @@ func TestAnAnswerMustBeReadWith4KiBASecondOver60s(t *testing.T) {
 	}
 }
 
-// A client that asks for something and does not read it loses its connection; the log and the figures tell.
+// A client that asks for something and does not read it loses its connection; the log and the
+// figures tell.
 func TestAReaderThatStopsIsCutOffAndLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,8 @@
 //	ranges     Range and If-Range as RFC 9110 means them
 //	routes     the mux, with its plain 404 and 405 said as problems
 //
-// Below all of them is the connection (answer.go), which is broken off when its peer does not read what is sent to it.
+// Below all of them is the connection (answer.go), which is broken off when its peer does not read
+// what is sent to it.
 //
 // There is no http.CrossOriginProtection here: bearer tokens a browser never adds by itself to another site's request, so there is
 // nothing for a forged request to ride on. The head that takes cookies, rest, has it for requests that come with one.

@@ -16,5 +16,6 @@ func securityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// hstsSeconds is for how long browsers come by TLS alone once they have (RFC 6797): a year. Of hosts below this one it says nothing.
+// hstsSeconds is for how long browsers come by TLS alone once they have (RFC 6797): a year. Of
+// hosts below this one it says nothing.
 const hstsSeconds = "31536000"

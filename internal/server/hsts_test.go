@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Browsers that have come by TLS come by it from then on; where there is none they are told nothing.
+// Browsers that have come by TLS come by it from then on; where there is none they are told
+// nothing.
 func TestTLSIsRemembered(t *testing.T) {
 	t.Parallel()
 	s := New(Options{Routes: http.NewServeMux()})

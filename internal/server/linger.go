@@ -76,8 +76,9 @@ func (u *rest) settle() {
 	}
 	u.settled = true
 	if len(u.request.TransferEncoding) > 0 {
-		// With a Content-Length besides, somebody on the way may have taken the end of the body to be elsewhere: nothing that follows may
-		// count (RFC 9112 §6.1). Package http hides whether there was one, so no connection is used again after a chunked body.
+		// With a Content-Length besides, somebody on the way may have taken the end of the body to
+		// be elsewhere: nothing that follows may count (RFC 9112 §6.1). Package http hides whether
+		// there was one, so no connection is used again after a chunked body.
 		u.Header().Set("Connection", "close")
 	}
 	b, l := u.body, u.server.opt.Linger

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// plainRanges lets the handlers, and http.ServeContent behind them, see Range and If-Range only as RFC 9110 means them (§13.1.5, §14.1,
-// §14.2):
+// plainRanges lets the handlers, and http.ServeContent behind them, see Range and If-Range only as
+// RFC 9110 means them (§13.1.5, §14.1, §14.2):
 //
 //   - only a GET has ranges: of a HEAD the answer is the one to a GET without them
 //   - a unit that nobody here knows is ignored; "bytes" has no case
@@ -32,7 +32,8 @@ func plainRanges(next http.Handler) http.Handler {
 	})
 }
 
-// strongIfRange reports whether an If-Range can be true. Whether its tag is the right one is for the handler to say.
+// strongIfRange reports whether an If-Range can be true. Whether its tag is the right one is for
+// the handler to say.
 func strongIfRange(h http.Header) bool {
 	sent := h.Get("If-Range")
 	return sent == "" || strings.HasPrefix(sent, `"`)
@@ -44,7 +45,8 @@ const (
 	mostDigits = len("9223372036854775807-") - 2 // of a number that surely fits
 )
 
-// plainRange returns a header that http.ServeContent takes for what s means; not ok: it is to be ignored.
+// plainRange returns a header that http.ServeContent takes for what s means; not ok: it is to be
+// ignored.
 func plainRange(s string) (plain string, ok bool) {
 	unit, set, _ := strings.Cut(s, "=")
 	if !strings.EqualFold(unit, "bytes") {

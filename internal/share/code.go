@@ -48,8 +48,8 @@ func randomCode() string {
 	return string(code)
 }
 
-// sameCode compares what a visitor typed, in a time that does not tell how much of it is right. A code that cannot be read any more is
-// never right: its owner sets another one.
+// sameCode compares what a visitor typed, in a time that does not tell how much of it is right. A
+// code that cannot be read any more is never right: its owner sets another one.
 func sameCode(want, typed string) bool {
 	if want == "" {
 		return false

@@ -15,8 +15,9 @@
 //
 // # Codes
 //
-// The owner reads the code again, so it is kept sealed, as the token is (package vault). What protects it from being guessed is the count of attempts, which is in
-// the database and so holds for all instances together (attempts.go).
+// The owner reads the code again, so it is kept sealed, as the token is (package vault). What
+// protects it from being guessed is the count of attempts, which is in the database and so holds
+// for all instances together (attempts.go).
 //
 // # Downloads
 //

@@ -21,7 +21,8 @@ func (s *Shares) recode(ctx context.Context, tx *sqldb.Tx, sh *Share, code strin
 	return nil
 }
 
-// Seal brings the rows of older versions into the form of this one, and after a rotation all rows under the newest key.
+// Seal brings the rows of older versions into the form of this one, and after a rotation all rows
+// under the newest key.
 func (s *Shares) Seal(ctx context.Context) error { return s.opt.Vault.SealLinks(ctx, table{s.opt.DB}) }
 
 // table is shares and share_texts, for the vault.
@@ -41,7 +42,8 @@ func (t table) Page(ctx context.Context, after string, limit int) ([]vault.Link,
 	return all, nil
 }
 
-// Replace tells by the sealed text whether a row is as it was: each has a nonce of its own. A row without one is in plain.
+// Replace tells by the sealed text whether a row is as it was: each has a nonce of its own. A row
+// without one is in plain.
 func (table) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
 	var n int64
 	if was.Sealed == "" {

@@ -25,7 +25,8 @@ func (d *desk) inPlain(t testing.TB, v share.View) {
 	})
 }
 
-// seen fails unless the owner sees a share as it was, its visitor comes in, and a copy of the database tells neither token nor code.
+// seen fails unless the owner sees a share as it was, its visitor comes in, and a copy of the
+// database tells neither token nor code.
 func (d *desk) seen(t testing.TB, v share.View, inDump bool) {
 	t.Helper()
 	got, err := d.Find(t.Context(), d.who, v.ID)
@@ -78,7 +79,8 @@ func TestACopyOfTheDatabaseOpensNoShare(t *testing.T) {
 	}
 }
 
-// An installation of a version before: its links open at once, and are sealed while they are in use, by several instances at a time.
+// An installation of a version before: its links open at once, and are sealed while they are in
+// use, by several instances at a time.
 func TestSharesOfAnOlderVersionAreSealed(t *testing.T) {
 	t.Parallel()
 	d := sit(t, sqldb.Options{})

@@ -8,7 +8,8 @@ import (
 // defaultConnections is Options.Connections of who does not say.
 const defaultConnections = 32
 
-// Budget is how many connections to a server a DB takes at most that was opened with so many; 0: the default.
+// Budget is how many connections to a server a DB takes at most that was opened with so many; 0:
+// the default.
 func Budget(connections int) int {
 	if connections == 0 {
 		connections = defaultConnections
@@ -19,7 +20,8 @@ func Budget(connections int) int {
 // readers is how many connections there are for reading beside those for transactions.
 func readers(connections int) int { return max(1, connections/2) }
 
-// MaxConnections is how many connections the server allows this user, all of its clients together; 0: there is no bound.
+// MaxConnections is how many connections the server allows this user, all of its clients together;
+// 0: there is no bound.
 func (db *DB) MaxConnections(ctx context.Context) (n int, err error) {
 	if db.Dialect() == SQLite {
 		return 0, nil

@@ -32,8 +32,8 @@ type Options struct {
 	Twice bool
 	// Unchecked opens connections that check no foreign keys and follow none: for internal/migrate, which brings rows in any order.
 	Unchecked bool
-	// Look opens a database to be looked at: nothing is made, its schema stays what it is, and Write refuses. A file that is not there is
-	// fs.ErrNotExist.
+	// Look opens a database to be looked at: nothing is made, its schema stays what it is, and
+	// Write refuses. A file that is not there is fs.ErrNotExist.
 	Look bool
 	// Connector opens a data source; tests count calls and inject faults with it. Default: NewConnector.
 	Connector func(dsn string) (driver.Connector, error)

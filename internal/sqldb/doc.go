@@ -11,14 +11,16 @@
 // is 50 ms), leaves effects outside the database to Tx.AfterCommit, and must be prepared to run again from its beginning: it
 // assigns what it hands out and does not read or add to it.
 //
-// When Write returns nil the change is durable (synchronous=FULL, or as the server's settings say). When it returns an error of
-// kind Unavailable the outcome may be unknown: the commit may have happened and its reply been lost. Every caller is a
-// compare-and-set or carries a key, so that doing it again is safe. ErrUnwritten marks an Unavailable after which it is known
-// that nothing was written.
+// When Write returns nil the change is durable (synchronous=FULL, or as the server's settings say).
+// When it returns an error of kind Unavailable the outcome may be unknown: the commit may have
+// happened and its reply been lost. Every caller is a compare-and-set or carries a key, so that
+// doing it again is safe. ErrUnwritten marks an Unavailable after which it is known that nothing
+// was written.
 //
-// The functions of a group see what those before them have written and nobody has committed yet. So the verdict of a function, a
-// refusal included, counts only once its group is committed: if the group breaks, every function that ran in it has failed with
-// Unavailable or DiskFull, whatever it returned.
+// The functions of a group see what those before them have written and nobody has committed yet. So
+// the verdict of a function, a refusal included, counts only once its group is committed: if the
+// group breaks, every function that ran in it has failed with Unavailable or DiskFull, whatever it
+// returned.
 //
 // # Locks
 //

@@ -11,11 +11,12 @@ import (
 	"smartdrive/internal/sqldb/sqldbtest"
 )
 
-// idleLimits are MariaDB's limits on transactions that stand still. Which one counts depends on what the transaction has done.
+// idleLimits are MariaDB's limits on transactions that stand still. Which one counts depends on
+// what the transaction has done.
 var idleLimits = []string{"idle_transaction_timeout", "idle_write_transaction_timeout", "idle_readonly_transaction_timeout"}
 
-// A process that is frozen inside a transaction must not keep what it has locked for longer than any transaction may take, whether it
-// has changed a row or only read it with a lock.
+// A process that is frozen inside a transaction must not keep what it has locked for longer than
+// any transaction may take, whether it has changed a row or only read it with a lock.
 func TestLocksOfAFrozenProcessEnd(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -59,7 +60,8 @@ func TestLocksOfAFrozenProcessEnd(t *testing.T) {
 	}
 }
 
-// freeze runs a statement and then stands still in its transaction until thaw is closed. The limits that are set become 1 s.
+// freeze runs a statement and then stands still in its transaction until thaw is closed. The limits
+// that are set become 1 s.
 func freeze(db *sqldb.DB, first, name string, held, thaw chan struct{}) error {
 	again := false
 	return db.Write(context.Background(), func(ctx context.Context, tx *sqldb.Tx) error {

@@ -121,8 +121,9 @@ func (w *group) run() {
 	}
 }
 
-// runGroup runs the first job and those that wait behind it in one transaction. If the transaction breaks, all of its jobs
-// fail, and none keeps a verdict of its own: the rows that it saw may have gone with the transaction.
+// runGroup runs the first job and those that wait behind it in one transaction. If the transaction
+// breaks, all of its jobs fail, and none keeps a verdict of its own: the rows that it saw may have
+// gone with the transaction.
 func (w *group) runGroup(first *job) []*job {
 	ctx := context.Background() // one caller's cancellation must not break the others' transaction
 	group := []*job{first}
@@ -193,9 +194,10 @@ func (w *group) next(size int, deadline time.Time) *job {
 	}
 }
 
-// breakGroup makes sure that no transaction stays open and fails every job, whatever it had concluded: that a name is taken, that
-// an upload has ended, or what an earlier request was answered may be in rows that another job wrote and that are gone now. Only a
-// job that never began keeps its error.
+// breakGroup makes sure that no transaction stays open and fails every job, whatever it had
+// concluded: that a name is taken, that an upload has ended, or what an earlier request was
+// answered may be in rows that another job wrote and that are gone now. Only a job that never began
+// keeps its error.
 func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	if drive.KindOf(cause) == drive.DiskFull {
 		w.full()

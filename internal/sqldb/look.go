@@ -20,8 +20,9 @@ func (noWriter) write(context.Context, func(context.Context, *Tx) error) error {
 
 func (noWriter) close() error { return nil }
 
-// lookAtSQLite opens a file that is there, and makes none beside it. A log that lies beside the file belongs to somebody who writes, or to a
-// crash; without one the file is all there is, and nothing of the engine's is needed to read it.
+// lookAtSQLite opens a file that is there, and makes none beside it. A log that lies beside the
+// file belongs to somebody who writes, or to a crash; without one the file is all there is, and
+// nothing of the engine's is needed to read it.
 func lookAtSQLite(opt Options) (*DB, error) {
 	if _, err := os.Stat(opt.Path); err != nil {
 		return nil, err

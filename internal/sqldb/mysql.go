@@ -185,9 +185,10 @@ func (s server) check() error {
 	return nil
 }
 
-// settings are the session variables that the two servers name differently, or that only one has: a process that is frozen, or was cut
-// off in a way that the server cannot see, does not keep what it has locked. MariaDB calls a transaction that has locked rows and not
-// changed one yet read only; of the three limits on idle ones it takes the general one only where the other is 0.
+// settings are the session variables that the two servers name differently, or that only one has: a
+// process that is frozen, or was cut off in a way that the server cannot see, does not keep what it
+// has locked. MariaDB calls a transaction that has locked rows and not changed one yet read only;
+// of the three limits on idle ones it takes the general one only where the other is 0.
 func (s server) settings() map[string]string {
 	if s.maria {
 		idle := strconv.Itoa(idleTime)

@@ -6,9 +6,10 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// ErrUnwritten marks an error of DB.Write that is Unavailable and nevertheless certain: the function never ran, because its
-// caller gave up while it waited or no transaction could begin, or its transaction ended before COMMIT was sent. Without the mark
-// the change may be there, and its reply was lost.
+// ErrUnwritten marks an error of DB.Write that is Unavailable and nevertheless certain: the
+// function never ran, because its caller gave up while it waited or no transaction could begin, or
+// its transaction ended before COMMIT was sent. Without the mark the change may be there, and its
+// reply was lost.
 var ErrUnwritten = errors.New("nothing was written")
 
 // unwritten marks err. Errors of other kinds are certain without it.

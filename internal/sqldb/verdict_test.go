@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/sqldb/sqldbtest"
 )
 
-// A function that has read what another one of its group wrote may conclude anything from it. When COMMIT fails, what it read is
-// gone, and so is its verdict.
+// A function that has read what another one of its group wrote may conclude anything from it. When
+// COMMIT fails, what it read is gone, and so is its verdict.
 func TestAVerdictGoesWithItsGroup(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "nobody else sees rows that are not committed")
@@ -57,7 +57,8 @@ func takeName(ctx context.Context, tx *sqldb.Tx) error {
 	return put("name", "x")(ctx, tx)
 }
 
-// Whoever gives up before the function began, or whose transaction could not begin, knows that nothing was written.
+// Whoever gives up before the function began, or whose transaction could not begin, knows that
+// nothing was written.
 func TestAWriteThatNeverBeganIsCertain(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults

@@ -54,8 +54,8 @@ func newCache(opt Options) *cache { return &cache{dir: opt.Dir, max: opt.MaxCach
 
 func (c *cache) path(key string) string { return filepath.Join(c.dir, key[:2], key) }
 
-// find returns what is kept; nil and no error is nothing. NoThumbnail: there is none. Unavailable: it took too long a while ago. A
-// file that is not whole is removed.
+// find returns what is kept; nil and no error is nothing. NoThumbnail: there is none. Unavailable:
+// it took too long a while ago. A file that is not whole is removed.
 func (c *cache) find(key string) (*Thumbnail, error) {
 	if c.dir == "" {
 		return nil, nil
@@ -121,7 +121,8 @@ func (c *cache) refuse(key string, why error) {
 	c.put(key, kindSlow, nil)
 }
 
-// put writes a file. That it cannot be written, as on a full disk, is no reason to fail: it is made again next time.
+// put writes a file. That it cannot be written, as on a full disk, is no reason to fail: it is made
+// again next time.
 func (c *cache) put(key string, kind byte, content []byte) {
 	if c.dir == "" {
 		return

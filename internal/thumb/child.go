@@ -16,24 +16,26 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// A child is a process that decodes one image and ends. It has no environment, no file and no connection of its parent's:
+// A child is a process that decodes one image and ends. It has no environment, no file and no
+// connection of its parent's:
 //
 //	arguments       size in pixels, memory in bytes, processor time in seconds
 //	standard input  the image
 //	standard output 'r' once its limits are set, then 'j' or 'p' and the picture, or '!' and the reason
 //
-// It ends with code 0 unless a limit ended it. One that does not say 'r' is none: a program without this command, or a system that does
-// not set limits.
+// It ends with code 0 unless a limit ended it. One that does not say 'r' is none: a program without
+// this command, or a system that does not set limits.
 const kindReady = 'r'
 
-// maxAnswer is more than a picture of the largest of Sizes can take: four bytes a pixel and what PNG adds.
+// maxAnswer is more than a picture of the largest of Sizes can take: four bytes a pixel and what
+// PNG adds.
 const maxAnswer = 2 << 20 // bytes
 
 // errNoChild says that no process could be had that keeps the limits.
 var errNoChild = errors.New("no process to decode in")
 
-// apartBySize decodes in a child that may take little; and, if that says it takes more, in one that may take more, of which there is
-// one at a time. Only a child looks at the image.
+// apartBySize decodes in a child that may take little; and, if that says it takes more, in one that
+// may take more, of which there is one at a time. Only a child looks at the image.
 func (m *Maker) apartBySize(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	small := min(m.opt.Small, m.opt.MaxMemory)
 	t, err := m.apart(ctx, r, size, small)

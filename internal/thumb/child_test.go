@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hungry takes more memory than it may, and busy more time: what a decoder does that its header did not tell of.
+// hungry takes more memory than it may, and busy more time: what a decoder does that its header did
+// not tell of.
 type (
 	hungry struct{}
 	busy   struct{}
@@ -123,7 +124,8 @@ func TestAChildEndsAtItsLimits(t *testing.T) {
 	}
 }
 
-// An image that takes more than children may beside each other is decoded in one that may take more.
+// An image that takes more than children may beside each other is decoded in one that may take
+// more.
 func TestALargeImageIsDecodedAlone(t *testing.T) {
 	t.Parallel()
 	if raceDetector {

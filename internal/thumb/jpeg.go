@@ -88,8 +88,8 @@ func (f frame) bytesPerPixel(progressive bool) float64 {
 	return samples
 }
 
-// maxScans is how often the decoder may go over all pixels, which it does for each scan of some 30 bytes. Cameras and programs write at most
-// some 20.
+// maxScans is how often the decoder may go over all pixels, which it does for each scan of some 30
+// bytes. Cameras and programs write at most some 20.
 const maxScans = 100
 
 var errScans = errors.New("too many scans")
@@ -116,8 +116,9 @@ func (l *scanLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// beginsScan looks for a segment SOS: marker, a length of two bytes, and the number of components that the length agrees with. In
-// picture data a zero follows each 0xff, and in a profile nothing looks like this by chance.
+// beginsScan looks for a segment SOS: marker, a length of two bytes, and the number of components
+// that the length agrees with. In picture data a zero follows each 0xff, and in a profile nothing
+// looks like this by chance.
 func beginsScan(last uint64) bool {
 	components, length := last&0xff, last>>8&0xffff
 	return last>>24&0xffff == 0xff00|markerSOS && 1 <= components && components <= 4 && length == 6+2*components

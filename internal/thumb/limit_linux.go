@@ -8,12 +8,12 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// overhead is what a process takes beside the decoder: the program's own data, what is read ahead, the picture while it becomes smaller, and
-// the 64 MiB in which the runtime takes memory.
+// overhead is what a process takes beside the decoder: the program's own data, what is read ahead,
+// the picture while it becomes smaller, and the 64 MiB in which the runtime takes memory.
 const overhead = 160 * drive.MiB
 
-// set makes the system end this process where it takes more. RLIMIT_DATA counts what is written to and not what is only
-// set aside, of which a Go program has much (getrlimit(2); since Linux 4.7).
+// set makes the system end this process where it takes more. RLIMIT_DATA counts what is written to
+// and not what is only set aside, of which a Go program has much (getrlimit(2); since Linux 4.7).
 func (l limits) set() error {
 	most := uint64(l.memory + overhead) //nolint:gosec // positive
 	seconds := uint64(l.time.Seconds())
@@ -32,6 +32,6 @@ func (l limits) set() error {
 	return syscall.Setpriority(syscall.PRIO_PGRP, 0, later)
 }
 
-// alone keeps what a terminal tells the server from the child, which ends with its request. When the
-// server dies its input ends, and so does the child.
+// alone keeps what a terminal tells the server from the child, which ends with its request. When
+// the server dies its input ends, and so does the child.
 func alone() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -25,10 +25,12 @@ const (
 	readAhead = 1 << 20 // bytes
 )
 
-// maxHeader is how much may stand before the size of an image: the profiles and the second picture of a camera.
+// maxHeader is how much may stand before the size of an image: the profiles and the second picture
+// of a camera.
 const maxHeader = 8 << 20 // bytes
 
-// picture makes the thumbnail of the image that in reads, once and from front to back. A decoder may take at most memory.
+// picture makes the thumbnail of the image that in reads, once and from front to back. A decoder
+// may take at most memory.
 func picture(ctx context.Context, in io.Reader, size int, memory drive.ByteSize) (t Thumbnail, err error) {
 	defer func() {
 		if p := recover(); p != nil { // decoders do, now and then, with files made for it

@@ -8,9 +8,11 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// A PNG file is a signature of 8 bytes, and chunks of a length, a type, a content and a CRC (W3C PNG §5.3).
+// A PNG file is a signature of 8 bytes, and chunks of a length, a type, a content and a CRC (W3C
+// PNG §5.3).
 
-// Where the bytes of a PNG lie that say how a pixel is stored: IHDR is the first chunk, and 13 bytes long.
+// Where the bytes of a PNG lie that say how a pixel is stored: IHDR is the first chunk, and 13
+// bytes long.
 const (
 	pngDepth     = 24
 	pngColour    = 25
@@ -30,9 +32,9 @@ func pngTypes(head []byte) iter.Seq[string] {
 	}
 }
 
-// pngDetails: a chunk tRNS makes the decoder give grey and plain colours an alpha, which is 4 or 8 bytes a pixel instead of 1 or 2. It
-// stands before the first IDAT; where that is out of sight there may be one. The passes of an interlaced image are images of their
-// own beside the whole.
+// pngDetails: a chunk tRNS makes the decoder give grey and plain colours an alpha, which is 4 or 8
+// bytes a pixel instead of 1 or 2. It stands before the first IDAT; where that is out of sight
+// there may be one. The passes of an interlaced image are images of their own beside the whole.
 func pngDetails(head []byte, c image.Config) details {
 	d := plainDetails(head, c)
 	if len(head) < pngChunks {

@@ -1,6 +1,7 @@
 // Package thumb makes small pictures of images: JPEG, PNG, GIF (its first frame), WebP and BMP.
 //
-// Images are what strangers made, and decoding is where a few bytes become many. Three fences stand one behind the other:
+// Images are what strangers made, and decoding is where a few bytes become many. Three fences stand
+// one behind the other:
 //
 //   - Before the decoder sees the file, its header says which format it is (by its first bytes, never by its name), how many pixels it
 //     has, and how much memory the decoder will take for them (header.go).
@@ -8,11 +9,13 @@
 //     more (child.go). What the header did not tell ends that process, and nobody else's.
 //   - Two images are decoded at a time, of one account all but one, each for so long at most.
 //
-// Where such a process cannot be had, which is where Options.Child is not set or the system does not start it, decoders run in this one:
-// then the first and the third hold, and a decoder that panics has met a damaged file.
+// Where such a process cannot be had, which is where Options.Child is not set or the system does
+// not start it, decoders run in this one: then the first and the third hold, and a decoder that
+// panics has met a damaged file.
 //
-// What was made is kept by the content's digest in files that may be deleted at any time (cache.go). That nothing could be made is
-// kept, too; that it took too long is kept for an hour. The same thumbnail is made once however many ask for it at a time.
+// What was made is kept by the content's digest in files that may be deleted at any time
+// (cache.go). That nothing could be made is kept, too; that it took too long is kept for an hour.
+// The same thumbnail is made once however many ask for it at a time.
 package thumb
 
 import (
@@ -37,19 +40,21 @@ type Options struct {
 	MaxCache drive.ByteSize
 	// MaxFile is the largest file that is read. Default: 128 MiB.
 	MaxFile drive.ByteSize
-	// MaxMemory is the most that a decoder may take for one image. Default: 128 MiB: a JPEG of 85 million pixels, a PNG of 33.
+	// MaxMemory is the most that a decoder may take for one image. Default: 128 MiB: a JPEG of 85
+	// million pixels, a PNG of 33.
 	MaxMemory drive.ByteSize
-	// Small is what each of several children may take beside each other; an image that takes more is decoded alone. Default: 40 MiB: a
-	// JPEG of 26 million pixels, a PNG of 10.
+	// Small is what each of several children may take beside each other; an image that takes more
+	// is decoded alone. Default: 40 MiB: a JPEG of 26 million pixels, a PNG of 10.
 	Small drive.ByteSize
-	// Child is the program and its first arguments that decode an image in a process of their own; it calls Serve with the arguments that
-	// come after them. Empty: this process decodes.
+	// Child is the program and its first arguments that decode an image in a process of their own;
+	// it calls Serve with the arguments that come after them. Empty: this process decodes.
 	Child []string
 	// Workers is how many images are decoded at a time. Default: 2.
 	Workers int
 	// Time is how long one may take. Default: 20 s.
 	Time time.Duration
-	// Processor is how much of a processor's time a child may take, in whole seconds. Default: 10 s.
+	// Processor is how much of a processor's time a child may take, in whole seconds. Default: 10
+	// s.
 	Processor time.Duration
 	// Wait is how long a request waits for its turn and a worker. Default: 20 s.
 	Wait time.Duration
@@ -111,7 +116,8 @@ type Thumbnail struct {
 	Body []byte
 }
 
-// Counters are what a Maker has done. Apart is how many images a process of their own was started for.
+// Counters are what a Maker has done. Apart is how many images a process of their own was started
+// for.
 type Counters struct{ Made, Kept, Refused, Apart atomic.Int64 }
 
 // Maker makes thumbnails. It is safe for concurrent use.
@@ -132,9 +138,9 @@ func New(opt Options) *Maker {
 	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1), turns: turn.New(max(1, opt.Workers-1), 0)}
 }
 
-// Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is NoThumbnail {reason: type |
-// too-large | damaged} where there never will be one, Unavailable where the workers are busy or the image takes too long, or the one
-// of opening or reading it.
+// Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is
+// NoThumbnail {reason: type | too-large | damaged} where there never will be one, Unavailable where
+// the workers are busy or the image takes too long, or the one of opening or reading it.
 func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, size int) (Thumbnail, error) {
 	key := keyOf(src, size)
 	if t, err := m.cache.find(key); t != nil || err != nil {
@@ -156,7 +162,8 @@ func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, s
 	}
 }
 
-// anySize is the size under which it is kept that nothing can be made: what holds of a file holds of all its thumbnails.
+// anySize is the size under which it is kept that nothing can be made: what holds of a file holds
+// of all its thumbnails.
 const anySize = 0
 
 func keyOf(src Source, size int) string { return fmt.Sprintf("%s-%s-%d", src.Sum, Format, size) }
@@ -256,8 +263,8 @@ func refused(reason string, cause error) error {
 	return drive.Wrap(cause, drive.NoThumbnail, "reason", reason)
 }
 
-// reader reads an image from front to back until the time is over. It remembers what failed, which decoders wrap in words of their own,
-// and how long it waited.
+// reader reads an image from front to back until the time is over. It remembers what failed, which
+// decoders wrap in words of their own, and how long it waited.
 type reader struct {
 	file   File
 	ctx    context.Context //nolint:containedctx // of one call, as a Reader has none

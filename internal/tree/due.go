@@ -28,7 +28,8 @@ type Due struct {
 	Since   drive.Time // for how long at most
 }
 
-// note remembers that something begins to wait. What is remembered of the same place already is older, and stays.
+// note remembers that something begins to wait. What is remembered of the same place already is
+// older, and stays.
 func note(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	_, err := tx.InsertNew(ctx, "INSERT INTO due (kind, id, account_id, since) VALUES (?, ?, ?, ?)", d.Kind, d.ID, d.Account, d.Since)
 	if err != nil {
@@ -72,8 +73,9 @@ func (t *Tree) oldest(ctx context.Context, q sqldb.Querier, kind DueKind, id str
 	return since, err
 }
 
-// ListDue returns up to limit places where something has waited since before a moment, the longest first, after the one given (the zero
-// Due: from the first). A place may turn out to hold nothing of that age: see Settle.
+// ListDue returns up to limit places where something has waited since before a moment, the longest
+// first, after the one given (the zero Due: from the first). A place may turn out to hold nothing
+// of that age: see Settle.
 func (t *Tree) ListDue(ctx context.Context, q sqldb.Querier, kind DueKind, before drive.Time, after Due, limit int) ([]Due, error) {
 	rows, err := q.Query(ctx, `SELECT kind, id, account_id, since FROM due WHERE kind = ? AND since >= ? AND since < ?
 		AND (since > ? OR id > ?) ORDER BY since, id LIMIT ?`, kind, after.Since, before, after.Since, after.ID, limit)
@@ -82,8 +84,8 @@ func (t *Tree) ListDue(ctx context.Context, q sqldb.Querier, kind DueKind, befor
 	})
 }
 
-// Settle writes down since when something of the place waits now, or that nothing does any more. The caller holds the lock on the account:
-// what begins to wait meanwhile is seen.
+// Settle writes down since when something of the place waits now, or that nothing does any more.
+// The caller holds the lock on the account: what begins to wait meanwhile is seen.
 func (t *Tree) Settle(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	since, err := t.oldest(ctx, tx, d.Kind, d.ID)
 	switch {
@@ -99,8 +101,9 @@ func (t *Tree) Settle(ctx context.Context, tx *sqldb.Tx, d Due) error {
 	return nil
 }
 
-// survey is how far the search for what waits and was not noted has come: in a database of an older version, or when fewer versions are
-// kept than before. It is kept in meta, and begins anew each month.
+// survey is how far the search for what waits and was not noted has come: in a database of an older
+// version, or when fewer versions are kept than before. It is kept in meta, and begins anew each
+// month.
 type survey struct {
 	Keep     int        `json:"keep"`               // KeepVersions that it is made for
 	Accounts bool       `json:"accounts,omitempty"` // it is through all accounts
@@ -113,8 +116,8 @@ const (
 	surveyAgain = 30 * 24 * time.Hour // for what nobody has noted: an instance of an older version may have run beside this one
 )
 
-// Survey does the next step of the search for what waits and is not noted yet, and reports whether there is more. It may end anywhere,
-// be repeated, and run several times at once.
+// Survey does the next step of the search for what waits and is not noted yet, and reports whether
+// there is more. It may end anywhere, be repeated, and run several times at once.
 func (t *Tree) Survey(ctx context.Context, db *sqldb.DB) (more bool, err error) {
 	s, err := t.loadSurvey(ctx, db)
 	if err != nil || s.Ended > 0 {

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/tree"
 )
 
-// unnoted counts what waits to be deleted and would never be found: trashed nodes, tombstones, versions. The trees of these tests keep two
-// versions.
+// unnoted counts what waits to be deleted and would never be found: trashed nodes, tombstones,
+// versions. The trees of these tests keep two versions.
 func (g *garden) unnoted(t tb) (n [3]int) {
 	t.Helper()
 	const due = " AND NOT EXISTS (SELECT 1 FROM due d WHERE d.kind = '%s' AND d.id = x.%s AND d.since <= x.%s)"
@@ -113,8 +113,8 @@ func TestDueInPages(t *testing.T) {
 	}
 }
 
-// What waited before anything was noted is found, step by step, by several at once, also after fewer versions are kept; and a survey that
-// is over is not made again for a month.
+// What waited before anything was noted is found, step by step, by several at once, also after
+// fewer versions are kept; and a survey that is over is not made again for a month.
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

@@ -9,13 +9,14 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// Old versions, those that are no file's current one, have a budget of their own (N3): they may be small, so that no quota bounds their
-// rows, and one file may have any number of them. old_versions counts them by account.
+// Old versions, those that are no file's current one, have a budget of their own (N3): they may be
+// small, so that no quota bounds their rows, and one file may have any number of them. old_versions
+// counts them by account.
 
-// countOld counts the version that has just become an old one, and what was dropped to it. When the account has as many as it may have, the
-// oldest of the same file goes, young as it is, unless it is among those that are always kept; then it is TooLarge {field: versions,
-// limit, sent}.
-// It returns all that was dropped.
+// countOld counts the version that has just become an old one, and what was dropped to it. When the
+// account has as many as it may have, the oldest of the same file goes, young as it is, unless it
+// is among those that are always kept; then it is TooLarge {field: versions, limit, sent}. It
+// returns all that was dropped.
 func (t *Tree) countOld(ctx context.Context, tx *sqldb.Tx, n Node, dropped []Version) ([]Version, error) {
 	growth := 1 - int64(len(dropped))
 	if growth <= 0 {

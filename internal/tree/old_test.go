@@ -25,8 +25,8 @@ func (g *garden) oldVersions(t tb) (counted, there int) {
 	return counted, there
 }
 
-// N3: however often a file is replaced, the account has no more old versions than it may have. Those of the same file make room, as far
-// as they are not among the last, which are always kept.
+// N3: however often a file is replaced, the account has no more old versions than it may have.
+// Those of the same file make room, as far as they are not among the last, which are always kept.
 func TestOldVersionsHaveABudget(t *testing.T) {
 	t.Parallel()
 	g := plant(t, tree.Options{MaxOldVersions: 10, KeepVersions: 3})
@@ -46,7 +46,8 @@ func TestOldVersionsHaveABudget(t *testing.T) {
 	if _, there := g.oldVersions(t); dropped+there != 30 {
 		t.Errorf("%d dropped, %d there", dropped, there)
 	}
-	// Many files, each with no more than is always kept: then it is refused, and deleting for good makes room.
+	// Many files, each with no more than is always kept: then it is refused, and deleting for good
+	// makes room.
 	var refused error
 	var last tree.Node
 	for i := 0; refused == nil && i < 20; i++ {

@@ -13,7 +13,8 @@ import (
 type Options struct {
 	// MaxNodes is the number of nodes an account may have, trash included. Default: 1,000,000.
 	MaxNodes int64
-	// MaxOldVersions is the number of versions an account may have that are no file's current one. Default: 200,000.
+	// MaxOldVersions is the number of versions an account may have that are no file's current one.
+	// Default: 200,000.
 	MaxOldVersions int64
 	// KeepVersions is how many of a file's last versions are always kept, the current one included. Default: 5.
 	KeepVersions int
@@ -21,7 +22,8 @@ type Options struct {
 	KeepVersionsFor time.Duration
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says for how long something was kept before it is deleted; see package retention. Default: Now.
+	// Kept is the clock that says for how long something was kept before it is deleted; see package
+	// retention. Default: Now.
 	Kept func() time.Time
 	// Arrived is told, in the transaction, of a node that has come to be seen where it is, or has other content: put, moved, renamed,
 	// restored. What lies below a folder that came is not told of. An error undoes the transaction.

@@ -88,8 +88,8 @@ func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node Node, limit 
 	return old, fewerOld(ctx, tx, node.Account, int64(len(old)))
 }
 
-// beyondLast is what of a file's versions is not kept whatever its age: neither the current one nor among the last. Its arguments are the
-// file, the file, KeepVersions, the file.
+// beyondLast is what of a file's versions is not kept whatever its age: neither the current one nor
+// among the last. Its arguments are the file, the file, KeepVersions, the file.
 const beyondLast = `node_id = ?
 	AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
 	AND id <> (SELECT version_id FROM nodes WHERE id = ?)`

@@ -1,5 +1,5 @@
-// Package turn lets each account do so much of something at a time, and all together so much, so that one who asks for much does not keep
-// the others waiting.
+// Package turn lets each account do so much of something at a time, and all together so much, so
+// that one who asks for much does not keep the others waiting.
 package turn
 
 import (
@@ -23,7 +23,8 @@ type queue struct {
 	users int
 }
 
-// New makes turns of which each account may have so many at a time, and all together so many; zero: any number.
+// New makes turns of which each account may have so many at a time, and all together so many; zero:
+// any number.
 func New(each, all int) *Turns {
 	t := &Turns{each: each, of: map[drive.AccountID]*queue{}}
 	if all > 0 {

@@ -25,7 +25,8 @@ func take(t *testing.T, turns *turn.Turns, account drive.AccountID) (end func(),
 	return nil, false
 }
 
-// An account has no more turns than are its own, and all have no more than there are, whoever gives up waiting.
+// An account has no more turns than are its own, and all have no more than there are, whoever gives
+// up waiting.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	turns := turn.New(2, 3)

@@ -29,8 +29,9 @@ func (s slowSeal) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 	return s.Staging.Seal(ctx, ref, size)
 }
 
-// HEAD of a final upload right after the last byte of its last part finds it being sealed. It waits for the file, as that of any upload that
-// has all its bytes: a client that finds no offset takes it for unfinished.
+// HEAD of a final upload right after the last byte of its last part finds it being sealed. It waits
+// for the file, as that of any upload that has all its bytes: a client that finds no offset takes
+// it for unfinished.
 func TestHeadOfAFinalWaitsForTheFile(t *testing.T) {
 	t.Parallel()
 	slow := slowSeal{gate: make(chan struct{})}

@@ -103,8 +103,9 @@ func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View])
 	return view, nil
 }
 
-// notBegun clears up behind a begin that has failed. Where the row may be there all the same the directory stays, and a timer looks.
-// Most who give up while they wait are no such case: nothing was written, and their directory, which nobody is charged for, must go.
+// notBegun clears up behind a begin that has failed. Where the row may be there all the same the
+// directory stays, and a timer looks. Most who give up while they wait are no such case: nothing
+// was written, and their directory, which nobody is charged for, must go.
 func (s *Sessions) notBegun(ctx context.Context, row Row, err error) {
 	if maybeWritten(err) {
 		s.doubt(ctx, row, err)

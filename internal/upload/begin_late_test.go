@@ -13,7 +13,8 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// onceCommitted runs then after the commit of a begin and before Begin goes on: a process may stand still there for seconds.
+// onceCommitted runs then after the commit of a begin and before Begin goes on: a process may stand
+// still there for seconds.
 func onceCommitted(then func()) upload.Once[upload.View] {
 	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
 		v, err := effect(ctx, tx)
@@ -22,7 +23,8 @@ func onceCommitted(then func()) upload.Once[upload.View] {
 	}
 }
 
-// From its commit on an upload is found by others. Whatever one of them does with it before Begin goes on is not undone by that.
+// From its commit on an upload is found by others. Whatever one of them does with it before Begin
+// goes on is not undone by that.
 func TestABeginThatStandsStillForgetsNothing(t *testing.T) {
 	t.Parallel()
 	data := random(2*mib + 1000)
@@ -162,7 +164,8 @@ func (h *leaving) Create(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// Whoever hangs up before the transaction of a begin has begun leaves nothing: nobody is charged for it.
+// Whoever hangs up before the transaction of a begin has begun leaves nothing: nobody is charged
+// for it.
 func TestABeginOfAClientThatHangsUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := &leaving{}

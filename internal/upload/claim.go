@@ -15,8 +15,9 @@ import (
 	"smartdrive/internal/stream"
 )
 
-// Instant upload: claim, challenge, link (docs/architecture.md tells why a digest alone must not link). The answer to a challenge
-// takes every byte of the content, so only somebody who has all of it passes; and a user is asked once a day about one content.
+// Instant upload: claim, challenge, link (docs/architecture.md tells why a digest alone must not
+// link). The answer to a challenge takes every byte of the content, so only somebody who has all of
+// it passes; and a user is asked once a day about one content.
 const (
 	minInstant  = drive.MiB      // nothing below: small files are guessed too easily, and sent quickly
 	maxProof    = 64 * drive.MiB // the largest content that is asked for, since the answer takes all of it
@@ -85,8 +86,8 @@ func (s *Sessions) strongly(ctx context.Context, q sqldb.Querier, b content.Blob
 	return known.SameContent(claim), err
 }
 
-// ask returns the question that is open already, so that a repeated claim asks nothing new, or makes one about the contents that
-// the user has not been asked about today.
+// ask returns the question that is open already, so that a repeated claim asks nothing new, or
+// makes one about the contents that the user has not been asked about today.
 func (s *Sessions) ask(ctx context.Context, q sqldb.Querier, row Row, blobs []content.Blob) (offer, error) {
 	if row.Challenge.covers(blobs, s.now()) {
 		return offer{challenge: row.Challenge}, nil
@@ -258,7 +259,8 @@ func (s *Sessions) rightAnswer(ctx context.Context, row Row, id drive.BlobID, al
 	return right, errors.Join(err, file.Close())
 }
 
-// refuse uses the challenge up. It was counted when it was asked: this user gets none for this content for a day.
+// refuse uses the challenge up. It was counted when it was asked: this user gets none for this
+// content for a day.
 func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 	if row.Challenge == nil {
 		return s.viewOf(ctx, l, row)
@@ -323,8 +325,9 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 	return next, s.orLost(ctx, row, err)
 }
 
-// linkTx is (none) ⇒ done by content that the account owns already. The row stays for as long as that of any upload that is done:
-// whoever has its id asks for it, completes it once more, or learns how far it has come.
+// linkTx is (none) ⇒ done by content that the account owns already. The row stays for as long as
+// that of any upload that is done: whoever has its id asks for it, completes it once more, or
+// learns how far it has come.
 func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id drive.BlobID) (View, error) {
 	if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
 		return View{}, err

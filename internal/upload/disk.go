@@ -11,9 +11,10 @@ import (
 
 // budget is what this process has promised to uploads and has not written yet, in bytes.
 //
-// An account may be promised all that is free. Against the others its promise counts for half of that at most: else who has a large quota
-// declares the whole disk, sends nothing, and keeps everybody away. So there may be promised more than there is; until that is over, the
-// account that was counted for half writes only what leaves the others theirs.
+// An account may be promised all that is free. Against the others its promise counts for half of
+// that at most: else who has a large quota declares the whole disk, sends nothing, and keeps
+// everybody away. So there may be promised more than there is; until that is over, the account that
+// was counted for half writes only what leaves the others theirs.
 type budget struct {
 	over atomic.Bool // there is somebody in yields
 
@@ -39,7 +40,8 @@ func (b *budget) add(account drive.AccountID, n drive.ByteSize) {
 	}
 }
 
-// fits reports whether what is promised to the account can be kept where so much is free, and how much more of it could be.
+// fits reports whether what is promised to the account can be kept where so much is free, and how
+// much more of it could be.
 func (b *budget) fits(account drive.AccountID, free drive.ByteSize) (ok bool, left drive.ByteSize) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,8 +94,9 @@ func (s *Sessions) free(ctx context.Context) (free drive.ByteSize, ok bool, err 
 	return free - s.opt.MinFree, true, err
 }
 
-// reserve promises n bytes of disk, or fails with DiskFull when what is promised would eat into the floor. release gives back what was not
-// used; written bytes are released as they arrive, because statfs sees them then.
+// reserve promises n bytes of disk, or fails with DiskFull when what is promised would eat into the
+// floor. release gives back what was not used; written bytes are released as they arrive, because
+// statfs sees them then.
 func (s *Sessions) reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if n <= 0 {
 		return nil
@@ -125,7 +128,8 @@ func (s *Sessions) reserveSome(ctx context.Context, account drive.AccountID, wan
 
 func (s *Sessions) release(account drive.AccountID, n drive.ByteSize) { s.disk.add(account, -n) }
 
-// leavesOthers fails with DiskFull when the account, which was promised more than is left beside others, would write what is theirs.
+// leavesOthers fails with DiskFull when the account, which was promised more than is left beside
+// others, would write what is theirs.
 func (s *Sessions) leavesOthers(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if !s.disk.over.Load() {
 		return nil

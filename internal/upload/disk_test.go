@@ -22,7 +22,8 @@ func (s shrinking) Free(context.Context) (drive.ByteSize, error) {
 	return drive.ByteSize(s.free.Load()), nil
 }
 
-// J: an account that declares the whole disk and sends nothing leaves the others half of it, and what they were promised is theirs.
+// J: an account that declares the whole disk and sends nothing leaves the others half of it, and
+// what they were promised is theirs.
 func TestOneAccountDoesNotHoldTheDisk(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64

@@ -27,9 +27,9 @@
 //
 // Where several instances share the staging, a live is a guess, and nothing is decided by it: see shared.go.
 //
-// Locks: a live's turn serialises changes of state within this process (correctness does not need it, the compare-and-set
-// decides; it saves failed attempts); a live's mu guards its fields and is never held over I/O. The order of all locks stands in
-// locks.go.
+// Locks: a live's turn serialises changes of state within this process (correctness does not need
+// it, the compare-and-set decides; it saves failed attempts); a live's mu guards its fields and is
+// never held over I/O. The order of all locks stands in locks.go.
 //
 // Invariants: Q1-Q5, P1-P5, B1-B3, T1-T3 of docs/invariants.md.
 package upload

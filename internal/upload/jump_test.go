@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/upload/uploadtest"
 )
 
-// The clock jumps a month ahead, and the clock of retention does not believe it: no upload with bytes ends, however long that lasts. One
-// that never had a byte goes, and when the time has really passed the others go, too.
+// The clock jumps a month ahead, and the clock of retention does not believe it: no upload with
+// bytes ends, however long that lasts. One that never had a byte goes, and when the time has really
+// passed the others go, too.
 func TestAClockThatJumpsEndsNoUpload(t *testing.T) {
 	t.Parallel()
 	behind := time.Duration(0)

@@ -200,9 +200,10 @@ func (s *Sessions) read(l *live, row Row, from func() (blob.Staged, error)) erro
 	}
 }
 
-// adoptNew makes a row that was just begun what the live holds, and reports whether that is so now. The row was visible from its
-// commit on: whoever has found it meanwhile may have sent parts, parked it or ended it, and what they made of the live stays. The caller
-// has entered the live before the commit.
+// adoptNew makes a row that was just begun what the live holds, and reports whether that is so now.
+// The row was visible from its commit on: whoever has found it meanwhile may have sent parts,
+// parked it or ended it, and what they made of the live stays. The caller has entered the live
+// before the commit.
 func (s *Sessions) adoptNew(l *live, row Row) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// The locks of an upload, in the only order in which a request takes them. Whoever holds one of them takes none that stands above it.
+// The locks of an upload, in the only order in which a request takes them. Whoever holds one of
+// them takes none that stands above it.
 //
 //	table.mu    finds the live
 //	appending   takeOver      fills the upload by offset, or keeps those away who do; held while a body comes
@@ -21,10 +22,12 @@ import (
 //	follower.mu               hashes what has arrived
 //	live.mu                   guards the fields; never held over I/O
 //
-// Of several uploads: partial ones in the order of their ids, and their final one, which is younger, after them. All locks of one come
-// before those of the next. A seal, a follower and a join run in goroutines of their own and begin with nothing.
+// Of several uploads: partial ones in the order of their ids, and their final one, which is
+// younger, after them. All locks of one come before those of the next. A seal, a follower and a
+// join run in goroutines of their own and begin with nothing.
 //
-// The tests check appending to growing: see Options.OutOfOrder. The mutexes around them are held for some lines only.
+// The tests check appending to growing: see Options.OutOfOrder. The mutexes around them are held
+// for some lines only.
 type rank uint8
 
 const (
@@ -96,7 +99,8 @@ func (o *lockOrder) give(id drive.UploadID, r rank) {
 	o.held[me] = have
 }
 
-// goroutine returns the number of the calling goroutine, which only its stack says: "goroutine 17 [running]:".
+// goroutine returns the number of the calling goroutine, which only its stack says: "goroutine 17
+// [running]:".
 func goroutine() uint64 {
 	var buf [64]byte
 	_, rest, _ := bytes.Cut(buf[:runtime.Stack(buf[:], false)], []byte(" "))

@@ -19,8 +19,8 @@ func deleteForGood(t *testing.T, s *uploadtest.Site, who drive.Who, path string)
 	s.CheckLedger(t, who)
 }
 
-// Q6: whoever puts and deletes for good, again and again, has at most twice their total on the disk. Once it is off the disk there is
-// room again.
+// Q6: whoever puts and deletes for good, again and again, has at most twice their total on the
+// disk. Once it is off the disk there is room again.
 func TestDeletedFilesAreOwedUntilTheyAreGone(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -62,7 +62,8 @@ func TestDeletedFilesAreOwedUntilTheyAreGone(t *testing.T) {
 	}
 }
 
-// Q6: a file whose content turns out to be there is owed, too: it came, and it is on the disk until it is deleted.
+// Q6: a file whose content turns out to be there is owed, too: it came, and it is on the disk until
+// it is deleted.
 func TestContentThatCameTwiceIsOwed(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -88,7 +89,8 @@ func TestContentThatCameTwiceIsOwed(t *testing.T) {
 	s.CheckLedger(t, who)
 }
 
-// What one account owes is nothing to another one, also where one statement settles the files of both.
+// What one account owes is nothing to another one, also where one statement settles the files of
+// both.
 func TestEachAccountOwesItsOwn(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// A question about a content counts when it is asked, not when it is answered: else somebody asks until the question suits them.
-// A right answer gives it back. It counts by the content itself, whatever digest was claimed and for whatever upload.
+// A question about a content counts when it is asked, not when it is answered: else somebody asks
+// until the question suits them. A right answer gives it back. It counts by the content itself,
+// whatever digest was claimed and for whatever upload.
 
 // questionKey is what refusals know a content by: its canonical digest, which outlives the row.
 func questionKey(b content.Blob) string { return "blake3:" + b.Sum.String() }
@@ -26,8 +27,9 @@ func (s *Sessions) wasAsked(ctx context.Context, q sqldb.Querier, user drive.Use
 	return n == 1, nil
 }
 
-// countQuestion counts a question in the transaction that writes it into its upload's row. errMeanwhile when the user has been
-// asked since the question was made: of two that come at once, one is asked.
+// countQuestion counts a question in the transaction that writes it into its upload's row.
+// errMeanwhile when the user has been asked since the question was made: of two that come at once,
+// one is asked.
 func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
 	now := s.now()
 	until := now.Add(refusalTime)
@@ -47,7 +49,8 @@ func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.U
 	return nil
 }
 
-// giveBackQuestion uncounts the question about a content that is being linked to: who has it all may be asked again.
+// giveBackQuestion uncounts the question about a content that is being linked to: who has it all
+// may be asked again.
 func (s *Sessions) giveBackQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
 	b, err := s.Content.Find(ctx, tx, id)
 	if err != nil {

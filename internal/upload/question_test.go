@@ -87,8 +87,8 @@ func TestLargeContentOfOthersIsSent(t *testing.T) {
 	}
 }
 
-// A question counts when it is asked: neither another claim nor another upload nor another digest of the content brings a second
-// one that day. A right answer gives it back.
+// A question counts when it is asked: neither another claim nor another upload nor another digest
+// of the content brings a second one that day. A right answer gives it back.
 func TestAQuestionIsAskedOnceADay(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})

@@ -66,7 +66,8 @@ type Options struct {
 	Kept       func() time.Time // that says for how long something was kept, see package retention; nil: the clock that rows go by
 	Log        *slog.Logger
 
-	// OutOfOrder is told when locks of uploads are taken in another order than locks.go says: for tests. nil: nobody looks.
+	// OutOfOrder is told when locks of uploads are taken in another order than locks.go says: for
+	// tests. nil: nobody looks.
 	OutOfOrder func(what string)
 
 	// Of installations with several instances; see shared.go.

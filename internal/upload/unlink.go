@@ -18,9 +18,9 @@ const (
 	// unlinkers is how many batches an instance works on at the same time: while one waits for the
 	// store another is at the database.
 	unlinkers = 2
-	// minUnlinkHold and maxUnlinkHold bound for how long nobody else gets a batch, which is as long as
-	// released files are kept anyway. A batch takes a second, or minutes at a store that is throttled;
-	// who dies in the middle of it leaves its files for so long.
+	// minUnlinkHold and maxUnlinkHold bound for how long nobody else gets a batch, which is as long
+	// as released files are kept anyway. A batch takes a second, or minutes at a store that is
+	// throttled; who dies in the middle of it leaves its files for so long.
 	minUnlinkHold = 30 * time.Second
 	maxUnlinkHold = 10 * time.Minute
 	// unlinkLook is the longest pause between two looks for what is due: other instances release

@@ -23,7 +23,8 @@ func NewKey() Key {
 	return k
 }
 
-// ParseKeys reads keys as Text writes them, separated by white space or commas. The first one seals, all of them open.
+// ParseKeys reads keys as Text writes them, separated by white space or commas. The first one
+// seals, all of them open.
 func ParseKeys(text string) ([]Key, error) {
 	var keys []Key
 	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' }) {

@@ -49,7 +49,8 @@ func (l Link) AsksCode() bool { return l.Code != "" }
 
 func (l Link) isPlain() bool { return !strings.HasPrefix(l.Token, hashPrefix) }
 
-// OpenLink returns the token and the code of a link; both are empty when the key that has sealed them is lost.
+// OpenLink returns the token and the code of a link; both are empty when the key that has sealed
+// them is lost.
 func (v *Vault) OpenLink(ctx context.Context, q sqldb.Querier, l Link) (token, code string, err error) {
 	if l.isPlain() {
 		return l.Token, l.Code, nil
@@ -65,7 +66,8 @@ func (v *Vault) OpenLink(ctx context.Context, q sqldb.Querier, l Link) (token, c
 	return token, code, nil
 }
 
-// Recode gives a link another code, or none. Its token stays, also where it is only known by its hash.
+// Recode gives a link another code, or none. Its token stays, also where it is only known by its
+// hash.
 func (v *Vault) Recode(ctx context.Context, q sqldb.Querier, l Link, code string) (Link, error) {
 	token, _, err := v.OpenLink(ctx, q, l)
 	if err != nil {
@@ -84,8 +86,9 @@ func HashToken(token string) string {
 	return hashPrefix + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Lookup returns the two values of which a row has one that keeps the token: the hash, or the token itself where the row is of a version
-// before. What looks like a hash is no token: else whoever has read the database could show what they have read.
+// Lookup returns the two values of which a row has one that keeps the token: the hash, or the token
+// itself where the row is of a version before. What looks like a hash is no token: else whoever has
+// read the database could show what they have read.
 func Lookup(token string) []any {
 	hash := HashToken(token)
 	if strings.Contains(token, ":") {
@@ -100,16 +103,18 @@ type Links interface {
 	Name() string
 	// Page returns up to limit rows in the order of their ids, after the one given.
 	Page(ctx context.Context, after string, limit int) ([]Link, error)
-	// Replace writes now where the row is still as it was: its token, code and sealed text. Where it is not, it does nothing.
+	// Replace writes now where the row is still as it was: its token, code and sealed text. Where
+	// it is not, it does nothing.
 	Replace(ctx context.Context, tx *sqldb.Tx, was, now Link) error
 }
 
 // sealBatch is rows a transaction, well within its 50 ms.
 const sealBatch = 200
 
-// SealLinks seals what a version before has left in plain, and seals again what is sealed with a key before the newest. It notes for
-// which key it has ended, and so costs one read once it is done: else every row is read once, and written if it has to be. It works in
-// short transactions, may stop anywhere, and may run in several processes at once.
+// SealLinks seals what a version before has left in plain, and seals again what is sealed with a
+// key before the newest. It notes for which key it has ended, and so costs one read once it is
+// done: else every row is read once, and written if it has to be. It works in short transactions,
+// may stop anywhere, and may run in several processes at once.
 func (v *Vault) SealLinks(ctx context.Context, table Links) error {
 	k, err := v.newest(ctx, v.opt.DB)
 	if err != nil {

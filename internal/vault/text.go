@@ -10,16 +10,17 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// Texts are sealed with keys that lie in meta, each sealed itself as the secret of links is, so that another key outside the database
-// changes one row and not all. The newest one seals. None is ever removed: what a process has sealed that had not heard of a rotation
-// can be opened.
+// Texts are sealed with keys that lie in meta, each sealed itself as the secret of links is, so
+// that another key outside the database changes one row and not all. The newest one seals. None is
+// ever removed: what a process has sealed that had not heard of a rotation can be opened.
 const (
 	textRows  = "text-key:" // a number of eight digits follows: the largest is the newest
 	firstText = textRows + "00000001"
 )
 
-// Prepare sees to it that there is a key to seal texts with, and seals the keys that are in plain or sealed by an older key outside the
-// database. It must have succeeded once before Seal. ErrOtherKey: the newest one cannot be opened.
+// Prepare sees to it that there is a key to seal texts with, and seals the keys that are in plain
+// or sealed by an older key outside the database. It must have succeeded once before Seal.
+// ErrOtherKey: the newest one cannot be opened.
 func (v *Vault) Prepare(ctx context.Context) error {
 	rows, err := textKeys(ctx, v.opt.DB)
 	if err == nil && len(rows) == 0 {
@@ -39,8 +40,8 @@ func (v *Vault) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Seal returns the form in which a text is kept in a row, which it is bound to: row names it, unlike any other of the installation.
-// It makes no transaction, and reads by q at most.
+// Seal returns the form in which a text is kept in a row, which it is bound to: row names it,
+// unlike any other of the installation. It makes no transaction, and reads by q at most.
 func (v *Vault) Seal(ctx context.Context, q sqldb.Querier, row, text string) (string, error) {
 	k, err := v.newest(ctx, q)
 	if err != nil {
@@ -49,7 +50,8 @@ func (v *Vault) Seal(ctx context.Context, q sqldb.Querier, row, text string) (st
 	return k.seal(row, []byte(text))
 }
 
-// Open returns the text of a form that Seal has made for the row. ErrOtherKey: it cannot be opened with the keys that there are.
+// Open returns the text of a form that Seal has made for the row. ErrOtherKey: it cannot be opened
+// with the keys that there are.
 func (v *Vault) Open(ctx context.Context, q sqldb.Querier, row, sealed string) (string, error) {
 	name, content, _ := strings.Cut(strings.TrimPrefix(sealed, sealedPrefix), ":")
 	v.mu.Lock()
@@ -140,7 +142,8 @@ func textKeys(ctx context.Context, q sqldb.Querier) ([]metaRow, error) {
 	return all, nil
 }
 
-// addTextKey makes a key of texts that is newer than all others. When somebody else does so just now, theirs is as good.
+// addTextKey makes a key of texts that is newer than all others. When somebody else does so just
+// now, theirs is as good.
 func (v *Vault) addTextKey(ctx context.Context, tx *sqldb.Tx) error {
 	rows, err := textKeys(ctx, tx)
 	if err != nil {

@@ -56,8 +56,9 @@ func New(opt Options) *Vault {
 	return &Vault{opt: opt}
 }
 
-// Links returns the secret of signed links, of which other kinds of link make keys of their own. The first caller ever makes it; one that
-// is in plain, or sealed by an older key, is sealed. ErrOtherKey: it cannot be opened with the keys that there are.
+// Links returns the secret of signed links, of which other kinds of link make keys of their own.
+// The first caller ever makes it; one that is in plain, or sealed by an older key, is sealed.
+// ErrOtherKey: it cannot be opened with the keys that there are.
 func (v *Vault) Links(ctx context.Context) ([]byte, error) {
 	now := v.opt.Now()
 	v.mu.Lock()
@@ -163,9 +164,10 @@ func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) erro
 	})
 }
 
-// Rotate puts a new secret in the place of the one that there is, whatever key has sealed it: every signed link, access to a share and
-// sender's token is void. Texts are sealed with a new key from then on; those that are sealed stay as they are, and can still be opened,
-// until SealLinks has sealed them again. Running it again makes others.
+// Rotate puts a new secret in the place of the one that there is, whatever key has sealed it: every
+// signed link, access to a share and sender's token is void. Texts are sealed with a new key from
+// then on; those that are sealed stay as they are, and can still be opened, until SealLinks has
+// sealed them again. Running it again makes others.
 func (v *Vault) Rotate(ctx context.Context) error {
 	text, err := v.fresh(linkRow)
 	if err != nil {

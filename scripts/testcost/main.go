@@ -1,5 +1,6 @@
-// Command testcost runs a test binary for "go test -exec" and says afterwards what it cost: processor time of the test and of the
-// processes that it started and waited for, which a busy machine does not change much.
+// Command testcost runs a test binary for "go test -exec" and says afterwards what it cost:
+// processor time of the test and of the processes that it started and waited for, which a busy
+// machine does not change much.
 //
 //	go test -exec .tools/testcost ./...
 package main

@@ -1,6 +1,6 @@
-// Command testreport reads "go test -json" and prints what people look for: a line per package, the output of what failed, the
-// slowest tests and packages, and one block at the end with what this run left out. Several runs may follow each other, each with
-// a line of text before it.
+// Command testreport reads "go test -json" and prints what people look for: a line per package, the
+// output of what failed, the slowest tests and packages, and one block at the end with what this
+// run left out. Several runs may follow each other, each with a line of text before it.
 //
 //	-budget FILE   a package that uses more processor time than it says there fails; see cost.go
 //	-missing FILE  a line for each service that could not be had
@@ -116,7 +116,8 @@ func (r *report) take(e event) {
 	delete(r.output, key)
 }
 
-// fail notes a test that failed; a package that failed before or beside its tests (a build, a panic, a limit) is one, too.
+// fail notes a test that failed; a package that failed before or beside its tests (a build, a
+// panic, a limit) is one, too.
 func (r *report) fail(key test) {
 	if key.name != "" {
 		r.count(key)

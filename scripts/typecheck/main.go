@@ -1,6 +1,7 @@
-// Command typecheck reads all packages of the module, tests included, as the compiler of another platform would, and prints what does
-// not fit. It compiles nothing: what is different on another platform are the files that are chosen and the types in them, and these
-// it finds in seconds, where building everything for three platforms takes minutes.
+// Command typecheck reads all packages of the module, tests included, as the compiler of another
+// platform would, and prints what does not fit. It compiles nothing: what is different on another
+// platform are the files that are chosen and the types in them, and these it finds in seconds,
+// where building everything for three platforms takes minutes.
 //
 //	go run ./scripts/typecheck linux/arm64 darwin/arm64 windows/amd64
 package main
@@ -22,7 +23,8 @@ func main() {
 			os.Exit(2)
 		}
 		all, err := packages.Load(&packages.Config{
-			// Types of dependencies, but not their uses in function bodies: those are read for our own packages alone.
+			// Types of dependencies, but not their uses in function bodies: those are read for our
+			// own packages alone.
 			Mode:  packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax,
 			Env:   append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0"),
 			Tests: true,

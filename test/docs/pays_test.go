@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// docs/who-pays.md lists each table of the database once, with what bounds it, and lists nothing else.
+// docs/who-pays.md lists each table of the database once, with what bounds it, and lists nothing
+// else.
 func TestEachTableSaysWhoPays(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root, "docs", "who-pays.md"))

@@ -28,8 +28,8 @@ const (
 	perCheck  = 20   // kills from one judgement to the next
 )
 
-// TestKillLoop takes SMARTDRIVE_KILLS kills (30 of them; 200 in a deep run) and, to repeat a run's random choices, its SMARTDRIVE_SEED. The moments at
-// which the server dies are not the same again.
+// TestKillLoop takes SMARTDRIVE_KILLS kills (30 of them; 200 in a deep run) and, to repeat a run's
+// random choices, its SMARTDRIVE_SEED. The moments at which the server dies are not the same again.
 func TestKillLoop(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM on Windows, and kill -9 is another thing there")

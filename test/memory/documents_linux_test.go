@@ -90,7 +90,8 @@ func xml(seed uint64, size int) []byte {
 	return b.Bytes()
 }
 
-// text is how many bytes of text a document has. A model keeps at most 8 MiB, each of which may take six bytes in JSON.
+// text is how many bytes of text a document has. A model keeps at most 8 MiB, each of which may
+// take six bytes in JSON.
 func text() int { return depth.Pick(10_000, 2*mib, 7*mib) }
 
 // bundles are taken in by both workers at once.

@@ -37,7 +37,8 @@ func blank(side int, colour byte, bytesPerPixel int, clear bool) []byte {
 	return chunk(chunk(raw, "IDAT", content.Bytes()), "IEND", nil)
 }
 
-// progressive is a grey progressive JPEG of zeros: each scan says of every block that it has nothing.
+// progressive is a grey progressive JPEG of zeros: each scan says of every block that it has
+// nothing.
 func progressive(side, scans int) []byte {
 	raw := []byte{0xff, 0xd8, 0xff, 0xdb, 0, 67, 0}
 	raw = append(raw, bytes.Repeat([]byte{1}, 64)...)
@@ -58,7 +59,8 @@ func progressive(side, scans int) []byte {
 	return append(raw, 0xff, 0xd9)
 }
 
-// images are asked for as thumbnails by two users at a time, which is as many as are decoded at a time.
+// images are asked for as thumbnails by two users at a time, which is as many as are decoded at a
+// time.
 func images(s *stage) plan {
 	side := func(most int) int { return depth.Pick(64, most/4, most) }
 	files := [][]byte{

@@ -22,7 +22,8 @@ type attack struct {
 	prepare func(*stage) plan
 }
 
-// plan is an attack that is ready. run returns when it has done its worst; what it still holds then, end lets go.
+// plan is an attack that is ready. run returns when it has done its worst; what it still holds
+// then, end lets go.
 type plan struct {
 	run func()
 	end func()

@@ -123,7 +123,8 @@ func stalled(s *stage) plan {
 	}, end: h.close}
 }
 
-// checked are bodies of which nothing counts before all of it agrees with a digest, and it does not.
+// checked are bodies of which nothing counts before all of it agrees with a digest, and it does
+// not.
 func checked(s *stage) plan {
 	users := depth.Pick(1, 2, 4)
 	c := history.Content{Seed: 5, Size: int64(depth.Pick(8, 32, 256)) * mib}

@@ -69,7 +69,8 @@ func (s *stage) from(address string) rig.User {
 	return rig.User{URL: s.server.URL, HTTP: &http.Client{Transport: transport}}
 }
 
-// ask sends a request that may be refused because there is no room or no turn; a failure of the server's own it may not be.
+// ask sends a request that may be refused because there is no room or no turn; a failure of the
+// server's own it may not be.
 func (s *stage) ask(u rig.User, method, path string, body any, header ...string) rig.Reply {
 	s.Helper()
 	r, err := u.Try(s, method, path, body, header...)
@@ -115,7 +116,8 @@ type held struct {
 	conns []net.Conn
 }
 
-// open sends the beginning of a request from an address and leaves it at that. A small window makes the server keep what it has.
+// open sends the beginning of a request from an address and leaves it at that. A small window makes
+// the server keep what it has.
 func (h *held) open(s *stage, address, request string, body []byte) {
 	s.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}

@@ -78,7 +78,8 @@ func (w *watch) sample() {
 	w.seen.both = max(w.seen.both, server+children)
 }
 
-// findLocked looks which processes are children that decode. Between fork and exec a child has the memory of the server.
+// findLocked looks which processes are children that decode. Between fork and exec a child has the
+// memory of the server.
 func (w *watch) findLocked() {
 	all, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -132,7 +133,8 @@ func (w *watch) read() peaks {
 	return w.seen
 }
 
-// calm is when the server has not grown for a while: those who hold on to something have got all that they get.
+// calm is when the server has not grown for a while: those who hold on to something have got all
+// that they get.
 func (w *watch) calm() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +144,8 @@ func (w *watch) calm() error {
 	return nil
 }
 
-// number is a field of the status of a process, in bytes where it is memory; zero if the process is gone.
+// number is a field of the status of a process, in bytes where it is memory; zero if the process is
+// gone.
 func number(pid int, field string) int64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

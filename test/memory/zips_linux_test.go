@@ -89,7 +89,8 @@ func exportZips(s *stage) plan {
 	})
 }
 
-// manifest is a list with the longest names that it may have, written as long as it can be. Of every second entry there is no file.
+// manifest is a list with the longest names that it may have, written as long as it can be. Of
+// every second entry there is no file.
 func manifest(entries int) []byte {
 	var b bytes.Buffer
 	folders := strings.Repeat(strings.Repeat(`\u0064`, 249)+"/", 3)
@@ -100,7 +101,8 @@ func manifest(entries int) []byte {
 	return b.Bytes()
 }
 
-// lists sends a list for each of some users as often as said, side by side, until each was taken once. It returns the batches that were made.
+// lists sends a list for each of some users as often as said, side by side, until each was taken
+// once. It returns the batches that were made.
 func (s *stage) sendLists(users, times int, body []byte) (ids [][]string) {
 	s.Helper()
 	ids = make([][]string, users)

@@ -14,8 +14,8 @@ import (
 // many is how many rows of a table a server may mean to read without a bound from an index.
 const many = 10_000
 
-// A server plans by what is in the tables: it is asked with a million rows in them. What sqlite.txt has
-// a reason for needs no other one here.
+// A server plans by what is in the tables: it is asked with a million rows in them. What sqlite.txt
+// has a reason for needs no other one here.
 func TestServerReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
 	depth.Deep(t)
@@ -45,8 +45,8 @@ func TestServerReadsNoWholeTable(t *testing.T) {
 	known.unused(t)
 }
 
-// judgeServer looks through a plan, of which MariaDB and MySQL have each their own nesting, for tables
-// that are read from one end to the other, themselves or an index of them.
+// judgeServer looks through a plan, of which MariaDB and MySQL have each their own nesting, for
+// tables that are read from one end to the other, themselves or an index of them.
 func judgeServer(plan string) (wrong string, err error) {
 	var tree any
 	if err := json.Unmarshal([]byte(plan), &tree); err != nil {

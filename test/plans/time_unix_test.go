@@ -15,7 +15,8 @@ import (
 )
 
 // slow is how much processor time a statement may take on a million rows: one that reads them all
-// takes two to ten times as much, what is quick a thousandth. How busy the machine is does not count.
+// takes two to ten times as much, what is quick a thousandth. How busy the machine is does not
+// count.
 const slow = 150 * time.Millisecond
 
 // An index may be used and not choose: what the planner cannot know is measured with rows. Each

@@ -29,11 +29,12 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// directory names one with commands that are built already: linking them costs each package seconds. scripts/test.sh fills it.
+// directory names one with commands that are built already: linking them costs each package
+// seconds. scripts/test.sh fills it.
 const directory = "SMARTDRIVE_TEST_BIN"
 
-// Build compiles a command of this module, as a static binary, once per test process, and returns its path. A command that
-// SMARTDRIVE_TEST_BIN has is taken from there.
+// Build compiles a command of this module, as a static binary, once per test process, and returns
+// its path. A command that SMARTDRIVE_TEST_BIN has is taken from there.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
 	name := filepath.Base(pkg)

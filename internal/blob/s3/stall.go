@@ -11,15 +11,17 @@ import (
 	"time"
 )
 
-// stallTime is how long a store may take no byte of a request, or send none of an answer that it has begun, before the connection counts
-// as broken. It is longer than stores stand still to sync what they got.
+// stallTime is how long a store may take no byte of a request, or send none of an answer that it
+// has begun, before the connection counts as broken. It is longer than stores stand still to sync
+// what they got.
 const stallTime = 30 * time.Second
 
-// takenConn is a connection whose peer must take what is sent to it: not all of it within a time, for a request may be long and the line
-// slow, but something of it.
+// takenConn is a connection whose peer must take what is sent to it: not all of it within a time,
+// for a request may be long and the line slow, but something of it.
 //
-// Package http has no such limit. A store that stops reading (a process that stands still behind a kernel that does not) would hold the
-// request, its part's lease and the connection for ever: the time for an answer runs only once everything is sent.
+// Package http has no such limit. A store that stops reading (a process that stands still behind a
+// kernel that does not) would hold the request, its part's lease and the connection for ever: the
+// time for an answer runs only once everything is sent.
 type takenConn struct {
 	net.Conn
 	stall time.Duration
@@ -49,8 +51,8 @@ func dialTaken(dial func(ctx context.Context, network, addr string) (net.Conn, e
 	}
 }
 
-// awaitBody makes reads of an answer's body fail that wait for too long. A connection has no deadline for reading: it is read also while
-// nothing is expected.
+// awaitBody makes reads of an answer's body fail that wait for too long. A connection has no
+// deadline for reading: it is read also while nothing is expected.
 func awaitBody(r *http.Request, stall time.Duration, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	resp, err := send(r.WithContext(ctx))

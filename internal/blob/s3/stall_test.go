@@ -19,7 +19,8 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// tarpit is a store that takes connections and does with them what the test says. Its bucket gives it stall.
+// tarpit is a store that takes connections and does with them what the test says. Its bucket gives
+// it stall.
 func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufio.Reader)) *Bucket {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,8 +43,8 @@ func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufi
 	return b
 }
 
-// A store that takes the head of a PUT and then reads no more: a frozen process behind a live kernel. The request ends, and so does
-// whatever it holds.
+// A store that takes the head of a PUT and then reads no more: a frozen process behind a live
+// kernel. The request ends, and so does whatever it holds.
 func TestAStoreThatStopsReading(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -138,7 +139,8 @@ func TestAnAnswerThatComesByAndBy(t *testing.T) {
 	}
 }
 
-// A part that goes to a store that stops reading does not keep its lease: whoever sends it again, to any instance, is served.
+// A part that goes to a store that stops reading does not keep its lease: whoever sends it again,
+// to any instance, is served.
 func TestAStoreThatStopsReadingFreesThePart(t *testing.T) {
 	t.Parallel()
 	o := target(t)

@@ -9,9 +9,10 @@ import (
 	"smartdrive/internal/drive"
 )
 
-// Budget is the memory that all readers of a process have together. Each client's answers are grants of it. As it is used up grants
-// become smaller; when nothing is left a client that comes takes a grant away from one that has more of them, or that reads slowly.
-// So those who read slowly, or not at all, keep nobody else from reading.
+// Budget is the memory that all readers of a process have together. Each client's answers are
+// grants of it. As it is used up grants become smaller; when nothing is left a client that comes
+// takes a grant away from one that has more of them, or that reads slowly. So those who read
+// slowly, or not at all, keep nobody else from reading.
 //
 // Grants are few: a budget of 128 MiB has at most 64. Each step may look at all of them.
 type Budget struct {
@@ -27,15 +28,16 @@ type Budget struct {
 }
 
 const (
-	// patience is how long a client waits for a grant that was taken away to come back. Its answer is broken off at once; closing the
-	// objects of a store takes a moment.
+	// patience is how long a client waits for a grant that was taken away to come back. Its answer
+	// is broken off at once; closing the objects of a store takes a moment.
 	patience = 5 * time.Second
 	// youth is how long a grant is not judged by its rate: a store may be slow at first.
 	youth = 30 * time.Second
-	// slowRate is the rate in bytes a second below which a grant is taken away when there is no other: 16 times the pace that a client
-	// must keep in any case.
+	// slowRate is the rate in bytes a second below which a grant is taken away when there is no
+	// other: 16 times the pace that a client must keep in any case.
 	slowRate = 64 << 10
-	// portion of what is free that one grant may take: so much stays free that the next ones get something good, too.
+	// portion of what is free that one grant may take: so much stays free that the next ones get
+	// something good, too.
 	portion = 4
 )
 
@@ -59,7 +61,8 @@ type Grant struct {
 	end    func()       // breaks the answer off
 }
 
-// Take returns a grant for a client of want bytes, or fewer, but least. When there is nothing it is Unavailable.
+// Take returns a grant for a client of want bytes, or fewer, but least. When there is nothing it is
+// Unavailable.
 func (b *Budget) Take(ctx context.Context, client string, least, want drive.ByteSize) (*Grant, error) {
 	if b == nil {
 		return &Grant{Bytes: want}, nil
@@ -85,7 +88,8 @@ func (b *Budget) Take(ctx context.Context, client string, least, want drive.Byte
 	}
 }
 
-// tryTake gives g its bytes; or else it returns what to wait for, which the caller leaves then; or nothing.
+// tryTake gives g its bytes; or else it returns what to wait for, which the caller leaves then; or
+// nothing.
 func (b *Budget) tryTake(g *Grant, least, want int64) (wait <-chan struct{}, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,8 +118,9 @@ func (b *Budget) leave(least int64) {
 	b.wanted -= least
 }
 
-// victimLocked is the grant that a client may have taken away from another one: the slowest of the client that has most grants, if that
-// has two more than the one who comes, who will have at most as many then. Or the slowest of all, if that is slow.
+// victimLocked is the grant that a client may have taken away from another one: the slowest of the
+// client that has most grants, if that has two more than the one who comes, who will have at most
+// as many then. Or the slowest of all, if that is slow.
 func (b *Budget) victimLocked(client string) *Grant {
 	held, most := map[string]int{}, 0
 	for g := range b.grants {
@@ -156,7 +161,8 @@ func (g *Grant) rate(now time.Time) float64 {
 	return float64(g.sent.Load()) / max(now.Sub(g.since).Seconds(), 1e-3)
 }
 
-// onEviction says how to break the answer off; nil: there is none any more. It does not wait. It is not called after Close.
+// onEviction says how to break the answer off; nil: there is none any more. It does not wait. It is
+// not called after Close.
 func (g *Grant) onEviction(end func()) {
 	if g.budget == nil {
 		return

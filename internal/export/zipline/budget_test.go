@@ -46,7 +46,8 @@ func TestGrantsBecomeSmaller(t *testing.T) {
 	}
 }
 
-// Who has most gives: the slowest of what it has. A client with one answer loses it to nobody, as long as it reads.
+// Who has most gives: the slowest of what it has. A client with one answer loses it to nobody, as
+// long as it reads.
 func TestWhoHasMostGives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +132,8 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	})
 }
 
-// Clients that ask for an archive and never read it hold no more than the budget, however many there are, and nobody else up.
+// Clients that ask for an archive and never read it hold no more than the budget, however many
+// there are, and nobody else up.
 func TestStalledReadersHoldTheBudgetAndNobodyUp(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
@@ -189,7 +191,8 @@ func TestStalledReadersHoldTheBudgetAndNobodyUp(t *testing.T) {
 	}
 }
 
-// When there is nothing, that is what the answer says, with nothing of the archive in it; conditions need no memory.
+// When there is nothing, that is what the answer says, with nothing of the archive in it;
+// conditions need no memory.
 func TestNoMemoryIsSaid(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()
@@ -225,7 +228,8 @@ func TestNoMemoryIsSaid(t *testing.T) {
 	}
 }
 
-// An answer whose memory the caller has taken, and which was taken away, ends like any other that breaks off.
+// An answer whose memory the caller has taken, and which was taken away, ends like any other that
+// breaks off.
 func TestAGrantOfTheCallersIsTakenAway(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()

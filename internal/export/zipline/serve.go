@@ -17,10 +17,11 @@ type ServeOptions struct {
 	Options
 	// Modified is the time of Last-Modified: when it was sealed. Zero: no such header.
 	Modified drive.Time
-	// Refuse answers a request whose conditions or ranges cannot be met: Precondition or Range {size}; or that there is no memory for:
-	// Unavailable. nil: in plain text.
+	// Refuse answers a request whose conditions or ranges cannot be met: Precondition or Range
+	// {size}; or that there is no memory for: Unavailable. nil: in plain text.
 	Refuse func(error)
-	// Budget is where the memory of an answer with content comes from, in the name of Client. nil: it is not bounded.
+	// Budget is where the memory of an answer with content comes from, in the name of Client. nil:
+	// it is not bounded.
 	Budget *Budget
 	Client string
 	// Grant is memory that the caller has taken already, and gives back. nil: Serve takes it.
@@ -66,7 +67,8 @@ func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o Se
 	http.ServeContent(out, r, "", o.Modified.Std(), c)
 }
 
-// memory is the grant of an answer. It is taken when it is known that there is something to send, and how much.
+// memory is the grant of an answer. It is taken when it is known that there is something to send,
+// and how much.
 type memory struct {
 	archive *Archive
 	content *content

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// Dump returns all values of all tables as text, as somebody sees them who has a copy of the database.
+// Dump returns all values of all tables as text, as somebody sees them who has a copy of the
+// database.
 func Dump(t testing.TB, db *sqldb.DB) string {
 	t.Helper()
 	query := "SELECT name FROM sqlite_master WHERE type = 'table'"

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/sqldb"
 )
 
-// template is a database file with all migrations and no rows. Making one runs every migration, which the race detector slows down to
-// seconds; a copy is one write.
+// template is a database file with all migrations and no rows. Making one runs every migration,
+// which the race detector slows down to seconds; a copy is one write.
 var template = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "smartdrive-template-") //nolint:usetesting // of no one test
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"smartdrive/test/process"
 )
 
-// Together makes n calls of write, each of which comes to a DB.Write, wait for one another: on SQLite they then run in one group and
-// share its COMMIT. It returns when all of them have. On MySQL, where each has a transaction of its own, they merely run at once.
+// Together makes n calls of write, each of which comes to a DB.Write, wait for one another: on
+// SQLite they then run in one group and share its COMMIT. It returns when all of them have. On
+// MySQL, where each has a transaction of its own, they merely run at once.
 func Together(t testing.TB, db *sqldb.DB, n int, write func(i int)) {
 	t.Helper()
 	TogetherAt(t, db, n, n, write)
