@@ -18,14 +18,20 @@ const selectOwed = `SELECT l.account_id, COALESCE(o.size, 0), (` + owes + `) FRO
 // checkOwed compares what each account owes with the files that it has let go and that are there
 // still (Q6).
 func (p *pass) checkOwed(ctx context.Context) error {
-	const page = 50
-	query := selectOwed + `WHERE l.account_id > ? ORDER BY l.account_id LIMIT ?`
+	return p.checkSums(ctx, selectOwed+`WHERE l.account_id > ? ORDER BY l.account_id LIMIT ?`, wrongDebt, fixOwed)
+}
+
+// checkSums compares, for each account, what is counted with what there is.
+func (p *pass) checkSums(ctx context.Context, query string, wrong func(balance) Finding,
+	fix func(context.Context, *sqldb.Tx, drive.AccountID, *Finding) (bool, error),
+) error {
+	const page = 50 // each row of it adds up a whole account
 	return each(ctx, p, query, page, scanBalance, func(row balance) any { return row.account }, func(row balance) error {
 		if row.has == row.sum {
 			return nil
 		}
-		return p.found(ctx, defect{Finding: wrongDebt(row), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
-			return fixOwed(ctx, tx, row.account, f)
+		return p.found(ctx, defect{Finding: wrong(row), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
+			return fix(ctx, tx, row.account, f)
 		}})
 	})
 }

@@ -17,16 +17,7 @@ const selectOld = `SELECT t.account_id, COALESCE(o.n, 0), (SELECT COUNT(*) FROM 
 // checkOldVersions compares the count of each account's old versions with its rows (N3). A file
 // without a version of its own, or a version without a file, is the business of other checks.
 func (p *pass) checkOldVersions(ctx context.Context) error {
-	const page = 50
-	query := selectOld + `WHERE t.account_id > ? ORDER BY t.account_id LIMIT ?`
-	return each(ctx, p, query, page, scanBalance, func(row balance) any { return row.account }, func(row balance) error {
-		if row.has == row.sum {
-			return nil
-		}
-		return p.found(ctx, defect{Finding: wrongOld(row), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
-			return fixOld(ctx, tx, row.account, f)
-		}})
-	})
+	return p.checkSums(ctx, selectOld+`WHERE t.account_id > ? ORDER BY t.account_id LIMIT ?`, wrongOld, fixOld)
 }
 
 func wrongOld(row balance) Finding {

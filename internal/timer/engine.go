@@ -128,8 +128,8 @@ func (e *Engine) Pending(ctx context.Context) (map[Kind]Horizon, error) {
 	return nil, nil
 }
 
-// Sample is Pending for who asks again and again: where a walk over all timers is dear, some are
-// counted each time.
+// Sample is a cheaper Pending, for callers that ask often: where counting all timers is expensive,
+// each call counts some of them.
 func (e *Engine) Sample(ctx context.Context) (map[Kind]Horizon, error) {
 	if q, ok := e.opt.Queue.(Sampler); ok {
 		return q.Sample(ctx)

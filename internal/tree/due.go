@@ -102,8 +102,8 @@ func (t *Tree) Settle(ctx context.Context, tx *sqldb.Tx, d Due) error {
 }
 
 // survey is how far the search for what waits and was not noted has come: in a database of an older
-// version, or when fewer versions are kept than before. It is kept in meta, and begins anew each
-// month.
+// version, or when fewer versions are kept than before. It is kept in meta, and starts again
+// after a month.
 type survey struct {
 	Keep     int        `json:"keep"`               // KeepVersions that it is made for
 	Accounts bool       `json:"accounts,omitempty"` // it is through all accounts

@@ -1,5 +1,5 @@
-// Package turn lets each account do so much of something at a time, and all together so much, so
-// that one who asks for much does not keep the others waiting.
+// Package turn limits how many requests of one kind run at a time, for each account and for all
+// accounts together, so that one account with many requests does not keep the others waiting.
 package turn
 
 import (

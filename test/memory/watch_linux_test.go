@@ -111,7 +111,7 @@ func (w *watch) findLocked() {
 	}
 }
 
-// follow begins to count anew, of another server perhaps.
+// follow resets the peaks and watches this server from now on.
 func (w *watch) follow(t testing.TB, server int) {
 	t.Helper()
 	const highWater = "5" // proc(5), clear_refs

@@ -101,8 +101,8 @@ func hasSearch(steps []string) bool {
 	return false
 }
 
-// chosen are the indexes that statements must take which could take one that is no use: EXPLAIN
-// calls both a search.
+// chosen names the index that a statement must use where SQLite could also pick a useless one:
+// EXPLAIN calls both a search.
 var chosen = map[string]string{
 	"SELECT id FROM uploads WHERE ended_at > 0 AND":               "uploads_ended",
 	"SELECT id FROM operations WHERE state IN ('done', 'failed')": "operations_ended",

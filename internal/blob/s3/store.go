@@ -164,8 +164,8 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 	return page, false, err
 }
 
-// ListOdd implements blob.Pager: one list of what lies directly below blobs, and one of each prefix
-// that is no shard.
+// ListOdd implements blob.Pager. It lists the objects directly below blobs, and those below each
+// prefix that is not a shard.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
 	return s.list(ctx, opts, func(stray blob.Stray) error {
