@@ -8,9 +8,9 @@ TOOLS := $(CURDIR)/.tools
 
 # Packages with goroutines that share memory; the race detector needs a C compiler and runs on these alone. What it skips is
 # long and has one thing happen after the other.
-RACE := ./internal/sqldb/... ./internal/timer/... ./internal/stream/... ./internal/blob/... ./internal/upload/... \
-        ./internal/export/... ./internal/lease ./internal/ingest/... ./internal/migrate/... ./internal/share/... ./internal/collect/... ./internal/thumb/... ./internal/tus/... ./internal/rufh/... \
-        ./internal/account/... ./internal/idem/... ./internal/instance/... ./internal/dispatch/... ./internal/server/... ./client/... \
+RACE := ./internal/engine/sqldb/... ./internal/engine/timer/... ./internal/engine/stream/... ./internal/engine/blob/... ./internal/usecase/upload/... \
+        ./internal/export/... ./internal/engine/instance/lease ./internal/intake/... ./internal/move/migrate/... ./internal/usecase/share/... ./internal/usecase/collect/... ./internal/usecase/thumb/... ./internal/head/tus/... ./internal/head/rufh/... \
+        ./internal/domain/account/... ./internal/domain/idem/... ./internal/engine/instance/... ./internal/engine/stream/dispatch/... ./internal/head/server/... ./client/... \
         ./test/services/...
 FUZZTIME ?= 5s
 
@@ -64,11 +64,11 @@ kill: ## the kill loop: 200 kills of the real binary under load, judged by the i
 
 .PHONY: soak
 soak: ## the long runs: 100,000 model histories, 2,000 kills, 500 kills of a cluster and every fault of its network, a million operations through switches of the database, a comparison of ten million rows, 150 kills within steps of a migration, an instance that sleeps through one, zips over 4 GiB (hours)
-	SMARTDRIVE_SOAK=1 go test ./internal/upload -run Histories -count 1 -timeout 12h
+	SMARTDRIVE_SOAK=1 go test ./internal/usecase/upload -run Histories -count 1 -timeout 12h
 	SMARTDRIVE_SOAK=1 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 12h
 	SMARTDRIVE_SOAK=1 go test ./test/cluster -count 1 -v -timeout 12h
-	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./internal/migrate -run TestChaos -count 1 -v -timeout 12h
-	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./internal/migrate -run TestMeasureMany -count 1 -v -timeout 12h
+	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./internal/move/migrate -run TestChaos -count 1 -v -timeout 12h
+	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./internal/move/migrate -run TestMeasureMany -count 1 -v -timeout 12h
 	set -a; ! [ -f .services/env ] || . .services/env; set +a; SMARTDRIVE_SOAK=1 go test ./test/migration -run 'Killed|Asleep' -count 1 -v -timeout 12h
 	SMARTDRIVE_SOAK=1 go test ./internal/export/zipline -run Huge -count 1 -v -timeout 1h
 
@@ -77,10 +77,10 @@ bench: ## the figures of docs/performance.md, each a ratio against a baseline in
 	go run ./scripts/services up || echo "the services could not be started: their benchmarks are skipped"
 	set -a; ! [ -f .services/env ] || . .services/env; set +a; \
 	go test ./bench -run XXX -bench . -benchtime 1x -count 1 -timeout 60m && \
-	go test ./internal/blob/s3 -run XXX -bench PartEvents -benchtime 1x -count 3
+	go test ./internal/engine/blob/s3 -run XXX -bench PartEvents -benchtime 1x -count 3
 
 .PHONY: web
-web: ## build the pages into internal/webui/dist; fails when that is not what is committed
+web: ## build the pages into internal/head/webui/dist; fails when that is not what is committed
 	./scripts/web.sh build
 
 .PHONY: web-test
@@ -101,7 +101,7 @@ fmt: $(TOOLS)/golangci-lint ## format the code
 
 .PHONY: docs
 docs: ## write the generated pages: docs/api.md, docs/configuration.md, docs/invoice-model.md, docs/invoice-rules.md
-	go test ./internal/rest ./internal/config ./internal/invoice ./internal/invoice/rule -run 'Docs|Reference' -update
+	go test ./internal/head/rest ./internal/base/config ./internal/intake/invoice ./internal/intake/invoice/rule -run 'Docs|Reference' -update
 
 .PHONY: ci
 ci: ## what lands a change

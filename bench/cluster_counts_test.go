@@ -14,17 +14,17 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/s3"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
-	"smartdrive/internal/stream/outbox"
-	"smartdrive/internal/timer"
-	"smartdrive/internal/timer/redis"
-	"smartdrive/internal/upload"
-	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/s3"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/redis"
+	"smartdrive/internal/testkit/servicetest"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // counted are uploads whose calls of the components are counted. No server runs: nothing else calls them.

@@ -11,14 +11,14 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/timer"
-	"smartdrive/internal/timer/redis"
-	"smartdrive/internal/timer/timertest"
-	"smartdrive/internal/upload"
-	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/redis"
+	"smartdrive/internal/engine/timer/timertest"
+	"smartdrive/internal/testkit/servicetest"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // patient is an upload's world under a virtual clock: the rows on MariaDB, the timers in Redis, and a staging without bytes.

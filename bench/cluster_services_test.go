@@ -13,7 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/test/services"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 const (

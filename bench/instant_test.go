@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/digest"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/upload"
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload"
 )
 
 // BenchmarkInstant puts a file of 10 GiB that its owner has already into their drive once more, by

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/bundle"
-	"smartdrive/internal/invoice/invoicetest"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
 // BenchmarkIntake takes in a bundle of 20,000 invoices, some 50 MB of JSON lines: from when its meta.json was sent until it is done, and

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/digest"
-	"smartdrive/internal/upload"
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/usecase/upload"
 )
 
 // accept makes the staged upload in dir look as if parts of it had arrived in random order, as docs/formats/journal.md

@@ -15,17 +15,17 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"smartdrive/internal/dispatch"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
-	"smartdrive/internal/stream"
-	"smartdrive/internal/stream/kafka"
-	"smartdrive/internal/stream/outbox"
-	"smartdrive/internal/stream/streamtest"
-	"smartdrive/internal/timer"
-	"smartdrive/internal/timer/timertest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/stream/dispatch"
+	"smartdrive/internal/engine/stream/kafka"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/engine/stream/streamtest"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/timertest"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 // BenchmarkKafkaDispatch measures how many timers that are due leave one Redis for a topic in a second, each with acks=all

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/idem"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // BenchmarkClicks compares what makes one thing of a double click (SOURCES I3): 500 people click twice at once, which is 1,000

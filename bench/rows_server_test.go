@@ -18,11 +18,11 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 const connections = 32 // SmartDrive's default

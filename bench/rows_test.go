@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // BenchmarkRows compares the schemes of making one row per user by whoever comes first (SOURCES I2): 1,000 requests at once over

@@ -15,10 +15,10 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/s3"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/s3"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 // BenchmarkS3Upload compares one upload through the staging on S3, hashed, leased and journaled, with the same client library

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/digest"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/upload"
-	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // BenchmarkSeal completes uploads of 1, 10 and 50 GiB whose parts came in random order. All parts are holes but the last eight to

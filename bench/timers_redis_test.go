@@ -13,10 +13,10 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/timer"
-	"smartdrive/internal/timer/redis"
-	"smartdrive/internal/timer/timertest"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/redis"
+	"smartdrive/internal/engine/timer/timertest"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 // BenchmarkTimersRedis measures the queue that instances share, on one Redis: what a pending timer costs, how many that are

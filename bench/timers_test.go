@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"smartdrive/internal/timer"
-	"smartdrive/internal/timer/memory"
-	"smartdrive/internal/timer/timertest"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/memory"
+	"smartdrive/internal/engine/timer/timertest"
 )
 
 // BenchmarkTimers measures the memory queue with a million pending timers: what each costs, how fast activity is noted, and how

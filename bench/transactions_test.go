@@ -11,10 +11,10 @@ import (
 
 	"modernc.org/sqlite"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/upload"
-	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // BenchmarkTransactions counts: write transactions of an upload of 1, 100 and 10,000 parts, and database calls while its parts

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/export/zipline"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"smartdrive/client/clienttest"
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 )
 
 const mib = 1 << 20

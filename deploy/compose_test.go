@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"smartdrive/internal/config"
+	"smartdrive/internal/base/config"
 )
 
 type composed struct {

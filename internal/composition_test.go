@@ -18,14 +18,14 @@ var onlyTests = map[string]string{
 	"Wall": "a clock of the test's own", "Passed": "a clock of the test's own",
 	"Stamped": "a clock of the test's own", "Dial": "a network of the test's own", "Transport": "a network of the test's own",
 
-	"account.Cost":        "a cheap hash; the program's is DefaultCost",
-	"sqldb.Connector":     "faults and counts",
-	"sqldb.Twice":         "finds what a function must not do that may run again",
-	"stream.Levels":       "shorter delays",
-	"stream/kafka.Levels": "shorter delays",
-	"stream/kafka.Roots":  "a broker of the test's own, which no authority vouches for",
-	"server.Linger":       "numbers",
-	"webui.Files":         "pages of the test's own",
+	"domain/account.Cost":        "a cheap hash; the program's is DefaultCost",
+	"engine/sqldb.Connector":     "faults and counts",
+	"engine/sqldb.Twice":         "finds what a function must not do that may run again",
+	"engine/stream.Levels":       "shorter delays",
+	"engine/stream/kafka.Levels": "shorter delays",
+	"engine/stream/kafka.Roots":  "a broker of the test's own, which no authority vouches for",
+	"head/server.Linger":         "numbers",
+	"head/webui.Files":           "pages of the test's own",
 }
 
 // A part may be right with every option that its tests give it, and wrong in the program, which
@@ -63,7 +63,7 @@ func TestTheProgramSetsTheOptionsThatTestsAssume(t *testing.T) {
 }
 
 // composition is who sets which option. Options are named by the package below internal and the
-// field: "stream/outbox.Relayed".
+// field: "engine/stream/outbox.Relayed".
 type composition struct {
 	fields  map[string]map[string]bool // of a package's Options and Parts: whether a field switches behaviour
 	program map[string]bool

@@ -15,49 +15,49 @@ import (
 // layers says on which floor each package lives. A package may import only packages of a strictly lower layer; those of one
 // layer do not know each other. The suites that sit beside a port (xtest) belong to tests and may import what they need.
 var layers = map[string]int{
-	"depth": 0, "drive": 0, "digest": 0, "ticket": 0, "invoice/xmlscan": 0, "config": 0, "telemetry": 0, "filelock": 0,
-	"blob": 1, "blob/local": 1, "blob/s3": 1, "blob/pair": 1, "sqldb": 1, "turn": 1, "bundle": 1, "invoice": 1,
-	"lease": 2, "retention": 2, "timer": 2, "timer/memory": 2, "timer/redis": 2, "stream": 2, "stream/outbox": 2, "stream/kafka": 2,
-	"export/zipline": 2, "export/fetch": 2, "invoice/syntax": 2, "invoice/rule": 2, "account": 3, "quota": 3, "tree": 3, "content": 3, "idem": 3, "vault": 3, "dispatch": 3, "instance": 3,
-	"upload": 4, "files": 4, "thumb": 4, "share": 4, "collect": 4, "export": 4, "ingest": 4, "migrate": 4, "migrate/contents": 4, "admin": 4, "audit": 4, "backup": 4, "problem": 4,
-	"rest": 5, "tus": 5, "rufh": 5, "server": 5, "webui": 5,
+	"testkit/depth": 0, "base/drive": 0, "base/digest": 0, "base/ticket": 0, "intake/invoice/xmlscan": 0, "base/config": 0, "base/telemetry": 0, "base/filelock": 0,
+	"engine/blob": 1, "engine/blob/local": 1, "engine/blob/s3": 1, "move/pair": 1, "engine/sqldb": 1, "engine/turn": 1, "intake/bundle": 1, "intake/invoice": 1,
+	"engine/instance/lease": 2, "engine/retention": 2, "engine/timer": 2, "engine/timer/memory": 2, "engine/timer/redis": 2, "engine/stream": 2, "engine/stream/outbox": 2, "engine/stream/kafka": 2,
+	"export/zipline": 2, "export/fetch": 2, "intake/invoice/syntax": 2, "intake/invoice/rule": 2, "domain/account": 3, "domain/quota": 3, "domain/tree": 3, "domain/content": 3, "domain/idem": 3, "domain/vault": 3, "engine/stream/dispatch": 3, "engine/instance": 3,
+	"usecase/upload": 4, "usecase/files": 4, "usecase/thumb": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/audit": 4, "usecase/backup": 4, "head/problem": 4,
+	"head/rest": 5, "head/tus": 5, "head/rufh": 5, "head/server": 5, "head/webui": 5,
 	"app": 6,
 }
 
 // exceptions are imports within one layer, each with its reason.
 var exceptions = map[string]string{
-	"digest -> drive":             "drive is the vocabulary that everyone imports",
-	"config -> drive":             "drive is the vocabulary that everyone imports",
-	"telemetry -> drive":          "drive is the vocabulary that everyone imports",
-	"config -> telemetry":         "the log format is a setting",
-	"blob/local -> blob":          "an adapter knows its port",
-	"blob/s3 -> blob":             "an adapter knows its port",
-	"blob/pair -> blob":           "an adapter knows its port",
-	"migrate/contents -> migrate": "it moves bytes in the phases of the one who moves rows",
-	"timer/memory -> timer":       "an adapter knows its port",
-	"timer/redis -> timer":        "an adapter knows its port",
-	"stream/outbox -> stream":     "an adapter knows its port",
-	"stream/kafka -> stream":      "an adapter knows its port",
-	"rest -> server":              "the gate and the path rules are the server's",
-	"rufh -> server":              "what every head needs of a request: its body, its base URL",
-	"tus -> server":               "what every head needs of a request: its body, its base URL",
+	"base/digest -> base/drive":             "drive is the vocabulary that everyone imports",
+	"base/config -> base/drive":             "drive is the vocabulary that everyone imports",
+	"base/telemetry -> base/drive":          "drive is the vocabulary that everyone imports",
+	"base/config -> base/telemetry":         "the log format is a setting",
+	"engine/blob/local -> engine/blob":      "an adapter knows its port",
+	"engine/blob/s3 -> engine/blob":         "an adapter knows its port",
+	"move/pair -> engine/blob":              "an adapter knows its port",
+	"move/contents -> move/migrate":         "it moves bytes in the phases of the one who moves rows",
+	"engine/timer/memory -> engine/timer":   "an adapter knows its port",
+	"engine/timer/redis -> engine/timer":    "an adapter knows its port",
+	"engine/stream/outbox -> engine/stream": "an adapter knows its port",
+	"engine/stream/kafka -> engine/stream":  "an adapter knows its port",
+	"head/rest -> head/server":              "the gate and the path rules are the server's",
+	"head/rufh -> head/server":              "what every head needs of a request: its body, its base URL",
+	"head/tus -> head/server":               "what every head needs of a request: its body, its base URL",
 }
 
 // forbidden are imports that the layers would allow: heads reach storage and engines through use cases only.
 var forbidden = map[string][]string{
-	"rest": {"blob", "blob/local", "blob/s3", "sqldb", "timer", "timer/memory", "timer/redis", "stream", "stream/outbox"},
-	"rufh": {"blob", "blob/local", "blob/s3", "sqldb", "timer", "timer/memory", "timer/redis", "stream", "stream/outbox"},
-	"tus":  {"blob", "blob/local", "blob/s3", "sqldb", "timer", "timer/memory", "timer/redis", "stream", "stream/outbox"},
+	"head/rest": {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
+	"head/rufh": {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
+	"head/tus":  {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
 }
 
 // allowed are exceptions to forbidden, each with its reason.
 var allowed = map[string]string{
-	"rest -> sqldb":  "the transaction that an idempotency key shares with its effect",
-	"rest -> blob":   "the words of parts: UnknownSize, Part",
-	"rufh -> blob":   "a word: UnknownSize",
-	"tus -> blob":    "a word: UnknownSize",
-	"rest -> stream": "dead letters, shown to administrators",
-	"rest -> timer":  "timers, shown to administrators",
+	"head/rest -> engine/sqldb":  "the transaction that an idempotency key shares with its effect",
+	"head/rest -> engine/blob":   "the words of parts: UnknownSize, Part",
+	"head/rufh -> engine/blob":   "a word: UnknownSize",
+	"head/tus -> engine/blob":    "a word: UnknownSize",
+	"head/rest -> engine/stream": "dead letters, shown to administrators",
+	"head/rest -> engine/timer":  "timers, shown to administrators",
 }
 
 // modules says why each third-party module is here.

@@ -2,7 +2,7 @@
 # make test: every test that this machine can run, and those that keep things in a database again on MySQL where one is up.
 # It starts nothing: "make services" does, and .services/env names what is up. At the end it says what it left out.
 #   SMARTDRIVE_TEST_REQUIRE  a list: what is missing of it is a failure and no skip; CI sets it
-#   SMARTDRIVE_TEST_DEPTH    deep: see internal/depth
+#   SMARTDRIVE_TEST_DEPTH    deep: see internal/testkit/depth
 #   SMARTDRIVE_TEST_PARTS    some of the parts below (default: all)
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +20,7 @@ export SMARTDRIVE_TEST_BIN=$bin
 
 # The packages whose tests open a database through sqldbtest. SMARTDRIVE_TEST_DB=mysql makes it open one on MySQL.
 with_database() {
-	local it=smartdrive/internal/sqldb/sqldbtest # where the package is part of what it tests, its name says so
+	local it=smartdrive/internal/engine/sqldb/sqldbtest # where the package is part of what it tests, its name says so
 	go list -test -f '{{range .Deps}}{{if or (eq . "'$it'") (eq . (printf "'$it' [%s]" $.ImportPath))}}{{$.ImportPath}}{{end}}{{end}}' ./internal/... |
 		sed -n 's/\.test$//p'
 	echo smartdrive/test/crossed # of the whole programs the one that opens its database itself

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The web pages, with Node.
-#   web.sh build   builds internal/webui/dist and fails when it is not what is committed
+#   web.sh build   builds internal/head/webui/dist and fails when it is not what is committed
 #   web.sh test    checks types, runs the tests of the pages, and the pages themselves: the real binary in a real browser
 #   web.sh deep    the same in every look, and all scenarios of the uploader, with its rate against a bare fetch
 set -euo pipefail
@@ -27,9 +27,9 @@ case "${1:-}" in
 build)
 	install
 	(cd web && npm run build --workspace app)
-	if [ -n "$(git status --porcelain -- internal/webui/dist)" ]; then
-		git --no-pager diff --stat -- internal/webui/dist
-		echo "internal/webui/dist is not what web/ builds: commit it" >&2
+	if [ -n "$(git status --porcelain -- internal/head/webui/dist)" ]; then
+		git --no-pager diff --stat -- internal/head/webui/dist
+		echo "internal/head/webui/dist is not what web/ builds: commit it" >&2
 		exit 1
 	fi
 	;;

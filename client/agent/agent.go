@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"smartdrive/client"
-	"smartdrive/internal/bundle"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/intake/bundle"
 )
 
 // Options say what an agent watches and where it sends. Dir, To and Client are needed.

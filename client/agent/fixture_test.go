@@ -21,7 +21,7 @@ import (
 
 	"smartdrive/client"
 	"smartdrive/client/clienttest"
-	"smartdrive/internal/bundle"
+	"smartdrive/internal/intake/bundle"
 )
 
 // world is a directory, a server, and a wire between them that needs no network: its time may be virtual.

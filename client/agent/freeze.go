@@ -15,10 +15,10 @@ import (
 
 	"lukechampine.com/blake3"
 
-	"smartdrive/internal/bundle"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/filelock"
-	"smartdrive/internal/invoice/syntax"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/filelock"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice/syntax"
 )
 
 // again is how long a file that could not be read is left alone.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"smartdrive/internal/filelock"
+	"smartdrive/internal/base/filelock"
 )
 
 // A status command holds the lock for a moment, to see whether it is free: an agent that starts just then asks again.

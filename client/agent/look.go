@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"smartdrive/internal/bundle"
+	"smartdrive/internal/intake/bundle"
 )
 
 // mostDepth is how many directories deep files are looked for.

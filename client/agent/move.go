@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/bundle"
+	"smartdrive/internal/intake/bundle"
 )
 
 // movesOf are the moves of the files of a bundle that was sent.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"smartdrive/client"
-	"smartdrive/internal/bundle"
+	"smartdrive/internal/intake/bundle"
 )
 
 // memberError is why one member could not be sent.

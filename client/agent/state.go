@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/bundle"
+	"smartdrive/internal/intake/bundle"
 )
 
 // Places below the directory that is watched.

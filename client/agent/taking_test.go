@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/bundle"
+	"smartdrive/internal/intake/bundle"
 )
 
 func TestNames(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 
 	"smartdrive/client"
 	"smartdrive/internal/app"
-	"smartdrive/internal/config"
-	"smartdrive/internal/telemetry"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/telemetry"
 )
 
 const adminLong = `Administer the installation in a data directory, on the machine itself. While a server runs, the commands speak to it

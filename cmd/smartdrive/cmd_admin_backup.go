@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"smartdrive/internal/app"
-	"smartdrive/internal/backup"
-	"smartdrive/internal/config"
-	"smartdrive/internal/telemetry"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/usecase/backup"
 )
 
 func (a *adminCLI) backupCommand() *cobra.Command {

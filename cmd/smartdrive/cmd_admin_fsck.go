@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"smartdrive/internal/app"
-	"smartdrive/internal/audit"
+	"smartdrive/internal/usecase/audit"
 )
 
 const fsckLong = `Check that the database, the files and the uploads agree, by the invariants of docs/invariants.md. Without --repair nothing

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/rest"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/head/rest"
 )
 
 func (a *adminCLI) statusCommand() *cobra.Command {

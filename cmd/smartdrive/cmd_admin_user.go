@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"smartdrive/client"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 func (a *adminCLI) userCommand() *cobra.Command {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"smartdrive/client"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 func newCollectCommand(c *cli) *cobra.Command {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/thumb"
+	"smartdrive/internal/usecase/thumb"
 )
 
 const decodeCommand = "decode-image"

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/rest"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/migrate"
 )
 
 const migrateLong = `Move the installation to another database, another place of contents, or both, while it serves. The commands speak to the

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/rest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/migrate"
 )
 
 // What an operator does to a migration beside its phases: the pace, mismatches, and what is left of the old side.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/migrate"
+	"smartdrive/internal/move/migrate"
 )
 
 func TestBytesASecond(t *testing.T) {

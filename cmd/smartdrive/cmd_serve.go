@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"smartdrive/internal/app"
-	"smartdrive/internal/config"
-	"smartdrive/internal/telemetry"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/telemetry"
 )
 
 const serveLong = `Serve the drive from a data directory: a database, the files, and nothing else to install. With --db, --redis and

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/account"
-	"smartdrive/internal/dispatch"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream/dispatch"
+	"smartdrive/internal/engine/timer"
 )
 
 // recover arms again what only memory knew: the timers of uploads, of operations, of housekeeping.

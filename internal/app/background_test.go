@@ -14,12 +14,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/audit"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/server"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/stream"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/audit"
 )
 
 // opened is an installation without running engines, its control, and its API as a network server.

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"smartdrive/internal/backup"
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/local"
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/instance"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/instance"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/backup"
 )
 
 // BackupRequest names the directory of a backup, absolute because the server's working directory is not the caller's.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strconv"
 
-	"smartdrive/internal/audit"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/rest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/usecase/audit"
 )
 
 // findings is what the API lists of what audits found.

@@ -3,9 +3,9 @@ package app
 import (
 	"context"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/server"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/server"
 )
 
 // checks is what /readyz looks at. What an instance can do without, for a while and for some requests, is shown and does not

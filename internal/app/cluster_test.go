@@ -15,13 +15,13 @@ import (
 
 	_ "github.com/go-sql-driver/mysql" // the tests make databases of their own
 
-	"smartdrive/internal/audit"
-	"smartdrive/internal/config"
-	"smartdrive/internal/instance"
-	"smartdrive/internal/rest"
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb/sqldbtest"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/engine/instance"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/testkit/servicetest"
+	"smartdrive/internal/usecase/audit"
 	"smartdrive/test/process"
 )
 

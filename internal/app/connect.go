@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // connect opens what the mode of the installation stands on, and checks it. Whose bytes these are is looked at afterwards.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Instances that together could want more connections than the server has do not start: the last

@@ -12,10 +12,10 @@ import (
 	"os"
 	"time"
 
-	"smartdrive/internal/admin"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/problem"
-	"smartdrive/internal/rest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/problem"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/usecase/admin"
 )
 
 // The control socket is where "smartdrive admin" speaks to a running server: the native API with the rights of an

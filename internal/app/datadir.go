@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/filelock"
+	"smartdrive/internal/base/filelock"
 )
 
 // Files of the data directory besides the blobs:

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/admin"
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/rest"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/usecase/admin"
 	"smartdrive/test/process"
 )
 

@@ -6,11 +6,11 @@ import (
 	"io"
 	"strconv"
 
-	"smartdrive/internal/blob/s3"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/s3"
 	"smartdrive/internal/export"
 	"smartdrive/internal/export/fetch"
-	"smartdrive/internal/upload"
+	"smartdrive/internal/usecase/upload"
 )
 
 // composeExports makes the batches of documents.

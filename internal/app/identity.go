@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // identifyShared is identify where several instances start at any time, also at once. Each takes a number of its own. The mark

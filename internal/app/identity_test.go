@@ -7,9 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // shelf is a place for a mark in memory.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Names in the meta table.

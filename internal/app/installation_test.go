@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/blob/local"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 func TestWhatBelongsTogether(t *testing.T) {

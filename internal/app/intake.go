@@ -4,12 +4,12 @@ import (
 	"context"
 	"strconv"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/export"
-	"smartdrive/internal/ingest"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/stream"
-	"smartdrive/internal/tree"
+	"smartdrive/internal/intake/ingest"
 )
 
 // composeIntake makes the intake of bundles.

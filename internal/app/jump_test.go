@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/server"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
 )
 
 // The clock of the machine, and with it that of the database, has jumped 100 days ahead when the

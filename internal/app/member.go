@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/instance"
-	"smartdrive/internal/telemetry"
+	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/engine/instance"
 )
 
 // What one instance does for all: the names of its leases.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync/atomic"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/telemetry"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/timer"
 )
 
 // counts registers counters that somebody else keeps in an atomic number.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/rest"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/migrate"
 )
 
 // The disk with the blobs is not mounted when the server is started for the second time ever: it

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/pair"
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/rest"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/move/pair"
 )
 
 // mover is what administrators do to a migration. One step is taken at a time.

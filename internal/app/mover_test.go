@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/migrate"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/move/migrate"
 )
 
 // What comes out of a move must be an installation that can be started; what cannot is refused in words.

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/pair"
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/migrate/contents"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/move/contents"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/move/pair"
 )
 
 // moving is an installation on its way to another place. What it is doing is in the database; this is what the process has open for it.

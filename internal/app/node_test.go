@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/config"
+	"smartdrive/internal/base/config"
 	"smartdrive/test/process"
 )
 

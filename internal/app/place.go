@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/local"
-	"smartdrive/internal/blob/pair"
-	"smartdrive/internal/blob/s3"
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/blob/s3"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/move/pair"
 )
 
 // place is where contents may be, open.

@@ -7,9 +7,9 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/internal/audit"
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/audit"
 )
 
 // What somebody has put among the contents of a bucket by hand goes to the quarantine by a repair, is counted by every check as in a

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/server"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
 )
 
 // Reach returns a client for the control of a data directory: of the server that has it, or, when none runs, of the installation

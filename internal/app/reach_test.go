@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"smartdrive/internal/config"
+	"smartdrive/internal/base/config"
 )
 
 // testConfig is the default one in a directory of its own.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/audit"
-	"smartdrive/internal/rest"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/usecase/audit"
 	"smartdrive/test/process"
 )
 

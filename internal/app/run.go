@@ -12,14 +12,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/idem"
-	"smartdrive/internal/rest"
-	"smartdrive/internal/rufh"
-	"smartdrive/internal/server"
-	"smartdrive/internal/tus"
-	"smartdrive/internal/webui"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/head/rufh"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/head/tus"
+	"smartdrive/internal/head/webui"
 )
 
 // Run serves until ctx is done and then stops: first the heads, so that no request is cut, then the engines. ready is called

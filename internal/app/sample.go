@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/stream"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/timer"
 )
 
 // samples are figures of the installation as a whole. They cost a walk over the timers or questions to the database and the

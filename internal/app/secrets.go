@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"smartdrive/internal/vault"
+	"smartdrive/internal/domain/vault"
 )
 
 // openVault opens the secret of links with the key that the configuration names, or else with the

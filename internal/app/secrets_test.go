@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
-	"smartdrive/internal/vault"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // life opens the installation, hands it to look, and closes it.

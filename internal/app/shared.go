@@ -9,15 +9,15 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/s3"
-	"smartdrive/internal/config"
-	"smartdrive/internal/dispatch"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/ingest"
-	"smartdrive/internal/server"
-	"smartdrive/internal/stream/kafka"
-	"smartdrive/internal/timer/redis"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/s3"
+	"smartdrive/internal/engine/stream/dispatch"
+	"smartdrive/internal/engine/stream/kafka"
+	"smartdrive/internal/engine/timer/redis"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/intake/ingest"
 )
 
 // shared is what several instances stand on beside the database. The zero value is that of an installation with one.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // component is something outside of this process that a start needs.

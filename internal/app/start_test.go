@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 func TestAllThatIsWrongIsSaidAtOnce(t *testing.T) {

@@ -3,9 +3,9 @@ package app
 import (
 	"context"
 
-	"smartdrive/internal/rest"
-	"smartdrive/internal/stream"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/head/rest"
 )
 
 // status is what "admin status" shows. The database must answer; what else does not is named, so that the rest is still seen.

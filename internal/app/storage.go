@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/blob/local"
-	"smartdrive/internal/upload"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/usecase/upload"
 )
 
 // storage is where the bytes are: a directory of this machine, or a bucket.

@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/config"
-	"smartdrive/internal/dispatch"
-	"smartdrive/internal/stream"
-	"smartdrive/internal/timer"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/stream/dispatch"
+	"smartdrive/internal/engine/timer"
 )
 
 // composeStream connects the outbox with the brokers, where there are some, and makes the way of fired timers over them.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/rest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/migrate"
 )
 
 // An administrator's token does not say where the installation goes: the server would open what it

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/timer"
-	"smartdrive/internal/timer/memory"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/memory"
 )
 
 // composeTimers makes the engine on the queue that the mode has.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 )
 
 // A document that this machine does not get at is left to another one; when no machine gets it, it is a row, and never a hang.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // BenchmarkTenThousand collects and seals 10,000 entries of the drive (A6 asks for 2 s).

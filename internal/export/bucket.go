@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Bucket is where zips are published as objects, beside the drive, for programs that read the bucket itself. Names have slashes between

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/account"
-	"smartdrive/internal/depth"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/lease"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/testkit/depth"
 )
 
 // rack is a bucket that keeps objects in memory.

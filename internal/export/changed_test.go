@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/content"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/tree"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // replace gives a file another content; no older version of it is kept.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/lease"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // errFenced says that somebody else has the batch, or that it has ended: nothing was changed, and its worker stops.

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"sync"
 
-	"smartdrive/internal/content"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/tree"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // leftError says that entries are left which a later try, or another machine, may collect.

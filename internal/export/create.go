@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Request says what a zip shall hold: exactly one of Nodes, Folder and Manifest.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/export/zipline"
 )
 

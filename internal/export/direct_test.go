@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // Documents are those that were taken in, as a batch of a month needs them.

@@ -10,15 +10,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/content"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/export/fetch"
 	"smartdrive/internal/export/zipline"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/stream"
-	"smartdrive/internal/tree"
 )
 
 // Options configure New. DB, Tree, Store, Secret and Epochs are required; the zero value of each other field is its default.

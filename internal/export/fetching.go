@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/content"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/export/fetch"
-	"smartdrive/internal/sqldb"
 )
 
 // fetchAll fetches entries side by side. Each is recorded as it arrives, so that nobody fetches it again.

@@ -7,8 +7,8 @@ import (
 	"time"
 	_ "time/tzdata" // zones of schedules, also where the system has none
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/tree"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 )
 
 // Filter says which files of a folder are meant: those that all fields agree to.

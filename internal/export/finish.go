@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Cancel ends a batch, whatever it is doing, and gives back what it holds. A sealed one can no longer be downloaded; downloads that run

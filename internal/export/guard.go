@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // errFull says that there is no room to fetch anything.

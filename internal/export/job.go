@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/export/zipline"
-	"smartdrive/internal/lease"
-	"smartdrive/internal/sqldb"
 )
 
 // A job writes a zip into the drive, as an ordinary upload of the account: reserved, charged and published like any; or into the bucket.

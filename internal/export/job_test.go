@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/depth"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/lease"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/testkit/depth"
 )
 
 // shelf is a drive that keeps uploads in memory, beside the processes that write to it.

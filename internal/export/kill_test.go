@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/depth"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/lease"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
 )
 
 // A worker is killed at a call of its database, with or without that call coming through; another takes over when the lease is over.

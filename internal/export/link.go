@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/ticket"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/ticket"
 )
 
 // MaxLinkLife is the longest life of a download link; it ends with the batch at the latest.

@@ -7,8 +7,8 @@ import (
 	"path"
 	"slices"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/tree"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 )
 
 // list finds out which entries a request means, and names the batch if the request does not.

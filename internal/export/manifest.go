@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // Item is a line of a manifest: exactly one of Node, Path and URL says what, ID is the asker's own name for it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // A place is where a job writes its zip. Its parts are numbered from 0, all but the last of them partSize long.

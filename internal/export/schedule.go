@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // A schedule makes a batch of a folder on the first of each month at two o'clock: what was last changed in the month before.

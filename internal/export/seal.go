@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/export/zipline"
-	"smartdrive/internal/lease"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/stream"
 )
 
 // errName is what the list of failures is called, beside the directory of the documents.

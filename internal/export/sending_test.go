@@ -13,10 +13,10 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/internal/blob/s3"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/lease"
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/s3"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 // sends makes a schedule for the bucket.

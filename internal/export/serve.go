@@ -7,10 +7,10 @@ import (
 	"slices"
 	"sync"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/export/zipline"
-	"smartdrive/internal/sqldb"
 )
 
 // Download is a sealed zip, ready to be sent.

@@ -7,8 +7,8 @@ import (
 	"io"
 	"sync/atomic"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Lists are not content, so that no quota bounds them: an account has a budget of its own for the

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // errInactive says that the user whose work it is was disabled or deleted.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/lease"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
 )
 
 // Wake makes a worker of this process look for work now.

@@ -10,7 +10,7 @@ import (
 func TestAPackageThatPassesItsBudgetFails(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "budget")
-	if err := os.WriteFile(path, []byte("# seconds of CPU\n* 10\ninternal/upload 60 # histories\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("# seconds of CPU\n* 10\ninternal/usecase/upload 60 # histories\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err := readBudget(path)
@@ -19,16 +19,16 @@ func TestAPackageThatPassesItsBudgetFails(t *testing.T) {
 	}
 	r := newReport()
 	err = r.read(strings.NewReader(`=== the first run
-{"Action":"output","Package":"smartdrive/internal/upload","Output":"cost: 61.50 s of CPU\n"}
-{"Action":"pass","Package":"smartdrive/internal/upload","Elapsed":40}
-{"Action":"output","Package":"smartdrive/internal/tree","Output":"cost: 9.99 s of CPU\n"}
-{"Action":"pass","Package":"smartdrive/internal/tree","Elapsed":400}
+{"Action":"output","Package":"smartdrive/internal/usecase/upload","Output":"cost: 61.50 s of CPU\n"}
+{"Action":"pass","Package":"smartdrive/internal/usecase/upload","Elapsed":40}
+{"Action":"output","Package":"smartdrive/internal/domain/tree","Output":"cost: 9.99 s of CPU\n"}
+{"Action":"pass","Package":"smartdrive/internal/domain/tree","Elapsed":400}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	over := b.over(r.packages)
-	if len(over) != 1 || !strings.Contains(over[0], "internal/upload used 62 s of CPU  (the first run); its budget is 60 s") {
+	if len(over) != 1 || !strings.Contains(over[0], "internal/usecase/upload used 62 s of CPU  (the first run); its budget is 60 s") {
 		t.Errorf("over their budgets are %q", over)
 	}
 }
@@ -36,7 +36,7 @@ func TestAPackageThatPassesItsBudgetFails(t *testing.T) {
 func TestABudgetThatCannotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "budget")
-	for _, text := range []string{"internal/upload", "internal/upload many", "internal/upload 1 2"} {
+	for _, text := range []string{"internal/usecase/upload", "internal/usecase/upload many", "internal/usecase/upload 1 2"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -49,10 +49,10 @@ func TestABudgetThatCannotBeReadIsRefused(t *testing.T) {
 func TestAPackageThatDoesNotBuildIsAFailure(t *testing.T) {
 	t.Parallel()
 	r := newReport()
-	err := r.read(strings.NewReader(`{"Action":"start","Package":"smartdrive/internal/tree"}
-{"Action":"fail","Package":"smartdrive/internal/tree","Elapsed":0,"FailedBuild":"smartdrive/internal/tree"}
-{"Action":"fail","Package":"smartdrive/internal/quota","Test":"TestX","Elapsed":0}
-{"Action":"fail","Package":"smartdrive/internal/quota","Elapsed":0}
+	err := r.read(strings.NewReader(`{"Action":"start","Package":"smartdrive/internal/domain/tree"}
+{"Action":"fail","Package":"smartdrive/internal/domain/tree","Elapsed":0,"FailedBuild":"smartdrive/internal/domain/tree"}
+{"Action":"fail","Package":"smartdrive/internal/domain/quota","Test":"TestX","Elapsed":0}
+{"Action":"fail","Package":"smartdrive/internal/domain/quota","Elapsed":0}
 `))
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 
 	"smartdrive/client"
 	"smartdrive/client/agent"
-	"smartdrive/internal/bundle"
+	"smartdrive/internal/intake/bundle"
 	"smartdrive/test/process"
 	"smartdrive/test/system/rig"
 )

@@ -14,7 +14,7 @@ import (
 
 	"smartdrive/client"
 	"smartdrive/client/agent"
-	"smartdrive/internal/invoice/invoicetest"
+	"smartdrive/internal/intake/invoice/invoicetest"
 	"smartdrive/test/process"
 	"smartdrive/test/system/rig"
 )

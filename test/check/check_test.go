@@ -79,7 +79,7 @@ func (f *fixture) exec(query string, args ...any) {
 
 // migrate runs the server's own migrations, read as text.
 func (f *fixture) migrate() {
-	names, err := filepath.Glob("../../internal/sqldb/migrations/sqlite/*.sql")
+	names, err := filepath.Glob("../../internal/engine/sqldb/migrations/sqlite/*.sql")
 	if err != nil || len(names) == 0 {
 		f.t.Fatalf("no migrations: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/cluster/rig"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/history"
 	"smartdrive/test/process"

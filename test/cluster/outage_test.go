@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/process"
 )

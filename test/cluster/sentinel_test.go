@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/process"
 )

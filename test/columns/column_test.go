@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"smartdrive/internal/app"
-	"smartdrive/internal/audit"
-	"smartdrive/internal/config"
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/base/config"
+	"smartdrive/internal/testkit/servicetest"
+	"smartdrive/internal/usecase/audit"
 	"smartdrive/test/ground"
 )
 

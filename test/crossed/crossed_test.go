@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/depth"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/files"
-	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 const people = 64

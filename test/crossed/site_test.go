@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 	"testing"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/content"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/files"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
-	"smartdrive/internal/stream/outbox"
-	"smartdrive/internal/timer"
-	"smartdrive/internal/tree"
-	"smartdrive/internal/upload"
-	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // instance is a process as far as the database is concerned: connections of its own, and nothing shared in memory.

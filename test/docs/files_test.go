@@ -14,7 +14,7 @@ var (
 )
 
 // A file or directory of the project that a document names is there. In a list such as
-// "`internal/upload/park.go`, `reclaim.go`" the others are its siblings.
+// "`internal/usecase/upload/park.go`, `reclaim.go`" the others are its siblings.
 func TestNamedFilesExist(t *testing.T) {
 	t.Parallel()
 	for path, text := range documents(t) {

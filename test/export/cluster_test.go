@@ -21,7 +21,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/history"
 	"smartdrive/test/process"

@@ -19,8 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 // Flags makes what an installation stands on from the services, for the time of the test, and returns the flags that name it: SQLite and

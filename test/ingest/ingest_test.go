@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/bundle"
-	"smartdrive/internal/invoice/invoicetest"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice/invoicetest"
 	"smartdrive/test/cluster/rig"
 	"smartdrive/test/process"
 	system "smartdrive/test/system/rig"

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/account"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/engine/sqldb"
 )
 
 func newUsers(d drives) *account.Users {

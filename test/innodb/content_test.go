@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/content"
-	"smartdrive/internal/digest"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // brought is one upload's copy of the same content.

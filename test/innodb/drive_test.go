@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // drives is SmartDrive's database on the server, and the same one past SmartDrive.

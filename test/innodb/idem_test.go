@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/idem"
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // clicks is a user who sends one creation again and again.

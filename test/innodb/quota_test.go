@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/quota"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/tree"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
 )
 
 func gib(n drive.ByteSize) *drive.ByteSize { n *= drive.GiB; return &n }

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/drive"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/timer"
-	"smartdrive/internal/upload"
-	"smartdrive/internal/upload/uploadtest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // Two read a balance, reckon, and write: one of the two changes is lost, in either isolation.

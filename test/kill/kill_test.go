@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/process"
 )
 

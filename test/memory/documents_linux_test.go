@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"smartdrive/internal/bundle"
-	"smartdrive/internal/depth"
-	"smartdrive/internal/invoice"
-	"smartdrive/internal/invoice/invoicetest"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/invoicetest"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/system/rig"
 )
 

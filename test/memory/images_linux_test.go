@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/history"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/process"
 )
 

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"smartdrive/internal/depth"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/history"
 	"smartdrive/test/system/rig"
 )

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/depth"
-	"smartdrive/internal/migrate"
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/test/process"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/depth"
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 // S3 wants MySQL and Redis beside it, so that contents alone go to S3 only where rows are at MySQL already. One installation makes all

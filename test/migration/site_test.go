@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/migrate"
+	"smartdrive/internal/move/migrate"
 	"smartdrive/test/process"
 )
 

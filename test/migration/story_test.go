@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/servicetest"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/test/process"
 )
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // The rows that stand for a million fit the tables as they are now.

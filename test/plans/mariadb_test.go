@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"testing"
 
-	"smartdrive/internal/depth"
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
 )
 
 // many is how many rows of a table a server may mean to read without a bound from an index.

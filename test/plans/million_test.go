@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/sqldb"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // crowd is how many rows there are of each kind when all of an installation is a million: 10^5

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // reasons are statements that may read many rows, and why. A file of them has one in each line,

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/sqldb"
-	"smartdrive/internal/sqldb/sqldbtest"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // No statement on SQLite reads a whole table, whatever is in it, unless there is a reason. An empty

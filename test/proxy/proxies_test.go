@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/test/process"
 )
 

@@ -23,7 +23,7 @@ type kind interface {
 	command(s *Server) (*exec.Cmd, error)
 	// ready is nil when clients are served.
 	ready(ctx context.Context, s *Server) error
-	// url is what SMARTDRIVE_TEST_<NAME> says; see internal/servicetest.
+	// url is what SMARTDRIVE_TEST_<NAME> says; see internal/testkit/servicetest.
 	url(s *Server) string
 }
 

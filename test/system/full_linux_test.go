@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/test/history"
 	"smartdrive/test/process"
 	"smartdrive/test/system/rig"

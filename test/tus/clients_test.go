@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 const tuspyService servicetest.Service = "tuspy"

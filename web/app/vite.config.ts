@@ -20,7 +20,7 @@ export default defineConfig({
     __INTLIFY_JIT_COMPILATION__: true, // messages are interpreted: a compiler would need eval
   },
   build: {
-    outDir: "../../internal/webui/dist",
+    outDir: "../../internal/head/webui/dist",
     emptyOutDir: true,
     target: "es2022",
     license: { fileName: "licenses.md" },

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // Options configure New. The zero value of each field but Hosts is its default.

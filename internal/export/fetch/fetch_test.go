@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // Budget is the memory that all readers of a process have together. Each client's answers are

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 func mustTake(t *testing.T, b *Budget, client string, least, want drive.ByteSize) *Grant {

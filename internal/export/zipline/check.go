@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // checkEntries refuses a manifest that must not become an archive: names that lead out of where they are unpacked, names that are

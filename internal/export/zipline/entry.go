@@ -4,7 +4,7 @@ import (
 	"hash/crc32"
 	"strings"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // Entry is one line of a manifest. Its bytes are those of Blob at the store, or Inline; a folder has neither.

@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 )
 
 // pieceSize is the longest stretch of an entry that is read at once, in bytes. An entry up to here is checked as a whole before any

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/digest"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 )
 
 // sealed is when the entries of tests were changed last: an odd second, with milliseconds.

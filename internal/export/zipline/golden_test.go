@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // testdata/golden.txt has name, size, SHA-256 and ETag of three archives. A line that changes breaks every download that is under way

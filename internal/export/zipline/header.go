@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // Records and fields of the format (PKWARE APPNOTE.TXT 6.3.10 §4.3, §4.4).

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"sort"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // LayoutVersion is part of the ETag. It changes with any change of what Layout makes of the same manifest.

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // mixed is a shelf with what a batch has: folders, texts, empty, small and large files, names in several scripts.

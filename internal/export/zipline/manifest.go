@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"unicode/utf8"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // The frozen manifest:

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // maxParentBytes is the longest way to a file in an archive, in bytes and with its slashes; with the file's own name it is 1,023. The

@@ -7,8 +7,8 @@ import (
 	"io"
 	"sync"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 )
 
 // Source is where the content of entries comes from; a blob.Store is one.

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smartdrive/internal/blob"
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 )
 
 func TestRangesAreSlicesOfTheWhole(t *testing.T) {

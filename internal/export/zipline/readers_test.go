@@ -16,9 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smartdrive/internal/depth"
-	"smartdrive/internal/drive"
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/testkit/servicetest"
 )
 
 func run(t *testing.T, stdin io.Reader, name string, args ...string) string {

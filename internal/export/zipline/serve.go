@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/drive"
+	"smartdrive/internal/base/drive"
 )
 
 // ServeOptions say how an archive is sent.

@@ -25,7 +25,7 @@ import (
 	"sync"
 	"testing"
 
-	"smartdrive/internal/servicetest"
+	"smartdrive/internal/testkit/servicetest"
 	system "smartdrive/test/system/rig"
 
 	"smartdrive/test/services"

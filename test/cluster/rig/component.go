@@ -24,7 +24,7 @@ const patience = 5 * time.Minute
 // Direct is its own address, for the test.
 func (c *Component) Direct() string { return c.server.Addr() }
 
-// URL is where the test finds it, in the form of internal/servicetest.
+// URL is where the test finds it, in the form of internal/testkit/servicetest.
 func (c *Component) URL() string { return c.server.URL() }
 
 func (c *Component) throughLink() string {

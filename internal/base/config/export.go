@@ -1,0 +1,55 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Addresses says which addresses may be connected to.
+type Addresses string
+
+// The addresses.
+const (
+	AddressesPublic Addresses = "public"
+	AddressesAny    Addresses = "any"
+)
+
+// hostName is a name as in a URL: labels of letters, digits and hyphens, perhaps with a wildcard before them.
+var hostName = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+
+func setExportHosts(c *Config, v string) error {
+	c.ExportHosts = nil
+	for _, e := range elements(v) {
+		host := strings.ToLower(e)
+		if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+			port := host[i+1:]
+			host = host[:i]
+			if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+				return fmt.Errorf("%q: the port is a number from 1 to 65535", e)
+			}
+		}
+		_, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+		if err != nil && !hostName.MatchString(host) {
+			return fmt.Errorf("%q is not a host as in docs.example.org, *.example.org or docs.example.org:8443", e)
+		}
+		c.ExportHosts = append(c.ExportHosts, strings.ToLower(e))
+	}
+	return nil
+}
+
+// maxDocument is the largest that content of one part can be.
+const maxDocument = drive.GiB
+
+func setExportMaxDocument(c *Config, v string) error {
+	n, err := drive.ParseByteSize(v)
+	if err == nil && (n < 1 || n > maxDocument) {
+		err = fmt.Errorf("%s is out of range; use 1B to %s", v, maxDocument)
+	}
+	c.ExportMaxDocument = n
+	return err
+}

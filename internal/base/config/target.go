@@ -1,0 +1,357 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Secret is a text that no log and no message shows: formatted in any way it is "***". string(s) is what it says.
+type Secret string
+
+// String implements fmt.Stringer.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "***"
+}
+
+// GoString implements fmt.GoStringer.
+func (s Secret) GoString() string { return strconv.Quote(s.String()) }
+
+// MarshalText implements encoding.TextMarshaler, for JSON and slog.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MySQL says where the database is: mysql://user:password@host[:port]/name[?tls=...&connections=N].
+type MySQL struct {
+	Addr        string // host:port
+	User        string
+	Password    Secret
+	Name        string // of the database
+	TLS         string // "", "true" or "skip-verify"
+	Connections int    // at most so many; 0: the adapter's default
+}
+
+// Redis says where Redis is: redis://[[user]:password@]host[:port][,host[:port]...][/db][?sentinel=NAME|cluster=true]; rediss:// is
+// with TLS.
+type Redis struct {
+	Addrs    []string // host:port; of the sentinels where there are some
+	User     string
+	Password Secret
+	DB       int
+	Sentinel string // name of the master that the sentinels watch
+	Cluster  bool
+	TLS      bool
+}
+
+// Kafka says where the brokers are: host[:port][,host[:port]...], or kafka://[user:password@]host[:port]...[?tls=true&sasl=MECHANISM]
+// where they ask who comes.
+type Kafka struct {
+	Brokers  []string // host:port
+	User     string   // with SASL; empty: without
+	Password Secret
+	SASL     string // scram-sha-512, scram-sha-256 or plain
+	TLS      bool
+}
+
+// S3 says where contents are, or zips of exports: s3://[key:secret@]host[:port]/bucket[/prefix][?region=...&insecure=true]. Without a key in it, the
+// variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN count.
+type S3 struct {
+	Endpoint string // host[:port]
+	Key      string
+	Secret   Secret
+	Session  Secret // token of temporary credentials
+	Bucket   string
+	Prefix   string // of all keys, without slashes at its ends
+	Region   string
+	Insecure bool // HTTP instead of HTTPS
+}
+
+// parseTarget reads a URL whose parts may be secret: its errors say nothing of what stands in it.
+func parseTarget(v, form string, schemes ...string) (*url.URL, error) {
+	u, err := url.Parse(v)
+	if err != nil || u.Host == "" || u.Opaque != "" || u.Fragment != "" || !slices.Contains(schemes, u.Scheme) {
+		return nil, fmt.Errorf("write it as %s; special characters of a password as %%2F and the like", form)
+	}
+	return u, nil
+}
+
+// parseOptions reads the part after "?"; a name that is not allowed is an error.
+func parseOptions(u *url.URL, allowed ...string) (url.Values, error) {
+	values, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("what stands behind ? cannot be read; write it as name=value&name=value")
+	}
+	for name := range values {
+		if !slices.Contains(allowed, name) {
+			return nil, fmt.Errorf("there is no option %q; there are %s", name, strings.Join(allowed, ", "))
+		}
+	}
+	return values, nil
+}
+
+func option(values url.Values, name string) (bool, error) {
+	v := values.Get(name)
+	if v == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, fmt.Errorf("%s=%q is neither true nor false", name, v)
+	}
+	return on, nil
+}
+
+// address adds the port where there is none. Its error shows nothing: a password with a slash in it makes its first half look
+// like a port.
+func address(host, port string) (string, error) {
+	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
+		host += ":" + port
+	}
+	if strings.HasPrefix(host, ":") || hostPort(host) != nil {
+		return "", errors.New("what stands in the place of the host is not HOST:PORT; special characters of a password are written as %2F and the like")
+	}
+	return host, nil
+}
+
+const mysqlForm = "mysql://user:password@host:3306/database"
+
+func setDB(c *Config, v string) error {
+	u, err := parseTarget(v, mysqlForm, "mysql")
+	if err != nil {
+		return err
+	}
+	values, err := parseOptions(u, "tls", "connections")
+	if err != nil {
+		return err
+	}
+	m := &MySQL{User: u.User.Username(), Name: strings.TrimPrefix(u.Path, "/"), TLS: values.Get("tls")}
+	password, _ := u.User.Password()
+	m.Password = Secret(password)
+	if m.Addr, err = address(u.Host, "3306"); err != nil {
+		return err
+	}
+	switch m.TLS {
+	case "false":
+		m.TLS = ""
+	case "", "true", "skip-verify":
+	default:
+		return fmt.Errorf("tls=%q is not one of true, skip-verify, false", m.TLS)
+	}
+	if n := values.Get("connections"); n != "" {
+		if m.Connections, err = strconv.Atoi(n); err != nil || m.Connections < 4 || m.Connections > 10_000 {
+			return fmt.Errorf("connections=%q is not a whole number from 4 to 10000", n)
+		}
+	}
+	if m.User == "" || m.Name == "" || strings.Contains(m.Name, "/") {
+		return errors.New("the user or the name of the database is missing; write it as " + mysqlForm)
+	}
+	c.MySQL = m
+	return nil
+}
+
+const redisForm = "redis://:password@host:6379/0, with ?cluster=true and some hosts of a cluster, or ?sentinel=NAME and the sentinels"
+
+// parseHosts reads a URL with several hosts, which is none: those after the first are taken out before it is parsed.
+func parseHosts(v, form string, schemes ...string) (u *url.URL, hosts string, err error) {
+	scheme, rest, _ := strings.Cut(v, "://")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	hosts = rest[strings.LastIndexByte(rest[:end], '@')+1 : end]
+	first, _, _ := strings.Cut(hosts, ",")
+	u, err = parseTarget(scheme+"://"+rest[:end-len(hosts)]+first+rest[end:], form, schemes...)
+	return u, hosts, err
+}
+
+// addresses reads hosts with commas between them, which may be without a port.
+func addresses(hosts, port string) (all []string, err error) {
+	for _, host := range elements(hosts) {
+		addr, err := address(host, port)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, addr)
+	}
+	return all, nil
+}
+
+func setRedis(c *Config, v string) error {
+	u, hosts, err := parseHosts(v, redisForm, "redis", "rediss")
+	if err != nil {
+		return err
+	}
+	values, err := parseOptions(u, "sentinel", "cluster")
+	if err != nil {
+		return err
+	}
+	r := &Redis{User: u.User.Username(), Sentinel: values.Get("sentinel"), TLS: u.Scheme == "rediss"}
+	password, _ := u.User.Password()
+	r.Password = Secret(password)
+	if r.Cluster, err = option(values, "cluster"); err != nil {
+		return err
+	}
+	port := "6379"
+	if r.Sentinel != "" {
+		port = "26379"
+	}
+	if r.Addrs, err = addresses(hosts, port); err != nil {
+		return err
+	}
+	if db := strings.Trim(u.Path, "/"); db != "" {
+		if r.DB, err = strconv.Atoi(db); err != nil || r.DB < 0 {
+			return fmt.Errorf("%q is not the number of a database; write it as %s", db, redisForm)
+		}
+	}
+	c.Redis = r
+	return r.agree()
+}
+
+func (r *Redis) agree() error {
+	switch {
+	case r.Cluster && r.Sentinel != "":
+		return errors.New("cluster=true and sentinel= exclude each other")
+	case r.Cluster && r.DB != 0:
+		return errors.New("a Redis Cluster has only the database 0")
+	case len(r.Addrs) > 1 && !r.Cluster && r.Sentinel == "":
+		return errors.New("several hosts are a cluster or sentinels; add ?cluster=true or ?sentinel=NAME")
+	}
+	return nil
+}
+
+const kafkaForm = "host:9092,host:9092, or kafka://user:password@host:9092,host:9092?tls=true&sasl=scram-sha-512"
+
+// mechanisms are the ways to say who comes, the default first.
+var mechanisms = []string{"scram-sha-512", "scram-sha-256", "plain"}
+
+func setKafka(c *Config, v string) error {
+	if !strings.Contains(v, "://") {
+		v = "kafka://" + v
+		if strings.ContainsAny(v[len("kafka://"):], "/@?") {
+			return errors.New("what is there is no list of brokers; write it as " + kafkaForm)
+		}
+	}
+	u, hosts, err := parseHosts(v, kafkaForm, "kafka")
+	if err != nil && hosts != "" && hosts != "," {
+		return err
+	}
+	if len(elements(hosts)) == 0 {
+		return errors.New("there is no broker in it; write them as " + kafkaForm)
+	}
+	values, err := parseOptions(u, "tls", "sasl")
+	if err != nil {
+		return err
+	}
+	k := &Kafka{User: u.User.Username(), SASL: values.Get("sasl")}
+	password, _ := u.User.Password()
+	k.Password = Secret(password)
+	if k.Brokers, err = addresses(hosts, "9092"); err != nil {
+		return err
+	}
+	if k.TLS, err = option(values, "tls"); err != nil {
+		return err
+	}
+	c.Kafka = k
+	return k.agree()
+}
+
+func (k *Kafka) agree() error {
+	if k.User != "" && k.SASL == "" {
+		k.SASL = mechanisms[0]
+	}
+	switch {
+	case (k.User == "") != (k.Password == ""):
+		return errors.New("the user or the password is missing; write it as " + kafkaForm)
+	case k.SASL != "" && k.User == "":
+		return errors.New("sasl= needs a user and a password; write it as " + kafkaForm)
+	case k.SASL != "" && !slices.Contains(mechanisms, k.SASL):
+		return fmt.Errorf("sasl=%q is not known here; there are %s", k.SASL, strings.Join(mechanisms, ", "))
+	case k.SASL == "plain" && !k.TLS:
+		return errors.New("sasl=plain sends the password as it is; add tls=true, or use scram-sha-512")
+	}
+	return nil
+}
+
+const s3Form = "s3://key:secret@host:port/bucket/prefix, or leave key:secret@ to AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+// setBlobs takes a directory or an S3 URL.
+func setBlobs(c *Config, v string) error {
+	if !strings.HasPrefix(v, "s3:") {
+		c.Blobs = v
+		if scheme, _, ok := strings.Cut(v, "://"); ok {
+			return fmt.Errorf("%s:// is not known here; use a directory, or %s", scheme, s3Form)
+		}
+		return path(v)
+	}
+	s, err := parseS3(v)
+	c.S3 = s
+	return err
+}
+
+func setExportBucket(c *Config, v string) (err error) {
+	c.ExportBucket, err = parseS3(v)
+	return err
+}
+
+func parseS3(v string) (*S3, error) {
+	u, err := parseTarget(v, s3Form, "s3")
+	if err != nil {
+		return nil, err
+	}
+	values, err := parseOptions(u, "region", "insecure")
+	if err != nil {
+		return nil, err
+	}
+	s := &S3{Endpoint: u.Host, Key: u.User.Username(), Region: values.Get("region")}
+	secret, _ := u.User.Password()
+	s.Secret = Secret(secret)
+	s.Bucket, s.Prefix, _ = strings.Cut(strings.Trim(u.Path, "/"), "/")
+	if s.Insecure, err = option(values, "insecure"); err != nil {
+		return nil, err
+	}
+	if s.Bucket == "" {
+		return nil, errors.New("the bucket is missing; write it as " + s3Form)
+	}
+	if (s.Key == "") != (s.Secret == "") {
+		return nil, errors.New("the key or its secret is missing; write both or none, as in " + s3Form)
+	}
+	return s, nil
+}
+
+// credentials takes the key from the environment where the URL has none.
+func (s *S3) credentials(env environment, setting string) error {
+	if s == nil || s.Key != "" {
+		return nil
+	}
+	s.Key, s.Secret = env.lookup("AWS_ACCESS_KEY_ID"), Secret(env.lookup("AWS_SECRET_ACCESS_KEY"))
+	s.Session = Secret(env.lookup("AWS_SESSION_TOKEN"))
+	if s.Key == "" || s.Secret == "" {
+		return errors.New("--" + setting + ": there is no key; write it as " + s3Form)
+	}
+	return nil
+}
+
+// maxNamespace leaves room for what Kafka adds: names of topics end at 249 characters, and people read them.
+const maxNamespace = 40
+
+func setNamespace(c *Config, v string) error {
+	ok := v != "" && len(v) <= maxNamespace && v[0] >= 'a' && v[0] <= 'z'
+	for _, r := range v {
+		ok = ok && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
+	}
+	if !ok {
+		return fmt.Errorf("%q is not possible; use at most %d of a-z, 0-9 and -, a letter first", v, maxNamespace)
+	}
+	c.Namespace = v
+	return nil
+}
+
+// leastSharedPart is the smallest part size on S3, whose own parts are at least 5 MiB and ours a power of two.
+const leastSharedPart = 8 * drive.MiB

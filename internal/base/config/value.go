@@ -1,0 +1,232 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+// tenYears is the longest duration of any setting: beyond it a unit is wrong.
+const tenYears = 10 * 365 * 24 * time.Hour
+
+// text makes a set function for a string that check accepts.
+func text(field func(*Config) *string, check func(string) error) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		*field(c) = v
+		return check(v)
+	}
+}
+
+func path(v string) error {
+	if strings.HasPrefix(v, "~") {
+		return fmt.Errorf("%q: \"~\" is not expanded here; write the whole path", v)
+	}
+	if strings.ContainsRune(v, 0) {
+		return errors.New("a path cannot hold a NUL character")
+	}
+	return nil
+}
+
+func hostPort(v string) error {
+	host, port, err := net.SplitHostPort(v)
+	if err != nil {
+		return fmt.Errorf("%q is not HOST:PORT, as 127.0.0.1:8320, :8320 or [::1]:8320", v)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q is not a port; use a number from 0 to 65535", port)
+	}
+	if strings.ContainsAny(host, " \t/@?#") {
+		return fmt.Errorf("%q is not a host name or address", host)
+	}
+	return nil
+}
+
+// span makes a set function for a duration between least and most.
+func span(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		d, err := parseDuration(v)
+		if err != nil {
+			return err
+		}
+		if d < least || d > most {
+			return fmt.Errorf("%s is out of range; use %s to %s", v, short(least), short(most))
+		}
+		*field(c) = d
+		return nil
+	}
+}
+
+// spanOrNever is span, but allows 0 too.
+func spanOrNever(field func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
+	set := span(field, least, most)
+	return func(c *Config, v string) error {
+		if d, err := parseDuration(v); err == nil && d == 0 {
+			*field(c) = 0
+			return nil
+		}
+		return set(c, v)
+	}
+}
+
+// parseDuration reads what time.ParseDuration reads, and "30d".
+func parseDuration(v string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(v, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration; write it as 100ms, 30s, 15m, 168h or 30d", v)
+	}
+	return d, nil
+}
+
+// short writes "15m" where time.Duration writes "15m0s".
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func number(field func(*Config) *int, least, most int) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("%q is not a whole number from %d to %d", v, least, most)
+		}
+		*field(c) = n
+		return nil
+	}
+}
+
+func size(field func(*Config) *drive.ByteSize) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		n, err := drive.ParseByteSize(v)
+		if err != nil {
+			return err
+		}
+		*field(c) = n
+		return nil
+	}
+}
+
+func setPartSize(c *Config, v string) error {
+	n, err := drive.ParseByteSize(v)
+	if err != nil {
+		return err
+	}
+	if n < drive.MiB || n > drive.GiB || n&(n-1) != 0 {
+		return fmt.Errorf("%s is not possible; use a power of two from 1MiB to 1GiB, as 8MiB", v)
+	}
+	c.PartSize = n
+	return nil
+}
+
+func choice[T ~string](field func(*Config) *T, allowed ...T) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if !slices.Contains(allowed, T(v)) {
+			return fmt.Errorf("%q is not one of %s", v, join(allowed))
+		}
+		*field(c) = T(v)
+		return nil
+	}
+}
+
+func onOff(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v != "on" && v != "off" {
+			return fmt.Errorf("%q is neither on nor off", v)
+		}
+		*field(c) = v == "on"
+		return nil
+	}
+}
+
+func join[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func setLogLevel(c *Config, v string) error {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	level, ok := levels[v]
+	if !ok {
+		return fmt.Errorf("%q is not one of debug, info, warn, error", v)
+	}
+	c.LogLevel = level
+	return nil
+}
+
+func setBaseURL(c *Config, v string) error {
+	u, err := url.Parse(v)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is not a base URL; write it as https://example.org or https://example.org/drive", v)
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	if u.RawPath != "" || strings.Contains(u.Path+"/", "//") || strings.Contains(u.Path+"/", "/./") || strings.Contains(u.Path+"/", "/../") {
+		return fmt.Errorf("the path %q is not possible; use plain names between single slashes", u.EscapedPath())
+	}
+	// A proxy may strip the sub-path or not, and the server must be able to tell.
+	if first, _, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/"); slices.Contains([]string{"api", "healthz", "readyz", "metrics", "problems"}, first) {
+		return fmt.Errorf("the path %q begins like an address of the server itself; choose another name", u.Path)
+	}
+	c.BaseURL = u
+	return nil
+}
+
+func setTrustedProxies(c *Config, v string) error {
+	c.TrustedProxies = nil
+	for _, s := range elements(v) {
+		prefix, err := netip.ParsePrefix(s)
+		if err != nil {
+			addr, err := netip.ParseAddr(s)
+			if err != nil {
+				return fmt.Errorf("%q is neither an address nor a range; write it as 127.0.0.1 or 10.0.0.0/8", s)
+			}
+			prefix = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+		}
+		c.TrustedProxies = append(c.TrustedProxies, prefix.Masked())
+	}
+	return nil
+}
+
+func setCORSOrigins(c *Config, v string) error {
+	c.CORSOrigins = nil
+	for _, s := range elements(v) {
+		u, err := url.Parse(s)
+		if s != "*" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || !strings.EqualFold(u.Scheme+"://"+u.Host, s)) {
+			return fmt.Errorf("%q is not an origin; write it as https://app.example.org, without a path, or *", s)
+		}
+		c.CORSOrigins = append(c.CORSOrigins, strings.ToLower(s))
+	}
+	return nil
+}
+
+// elements splits a list at its commas; empty elements do not count.
+func elements(v string) []string {
+	var list []string
+	for e := range strings.SplitSeq(v, ",") {
+		if e = strings.TrimSpace(e); e != "" {
+			list = append(list, e)
+		}
+	}
+	return list
+}

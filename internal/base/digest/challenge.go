@@ -1,0 +1,82 @@
+package digest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+// What a challenge asks for, and until when.
+const (
+	maxRange      = int64(drive.GiB) // bytes; fits the 32-bit length, and JavaScript's buffers
+	ChallengeLife = 5 * time.Minute  // from the claim to the last moment for its answer
+)
+
+// Range is a slice of a file: in JSON [offset, length].
+type Range struct {
+	Offset int64
+	Length uint32
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Range) MarshalJSON() ([]byte, error) {
+	return json.Marshal([2]int64{r.Offset, int64(r.Length)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Range) UnmarshalJSON(b []byte) error {
+	var pair []int64
+	if err := json.Unmarshal(b, &pair); err != nil {
+		return fmt.Errorf("read range: %w", err)
+	}
+	if len(pair) != 2 || pair[0] < 0 || pair[1] < 0 || pair[1] > math.MaxUint32 || pair[0] > math.MaxInt64-pair[1] {
+		return fmt.Errorf("range %s is not [offset, length]", b)
+	}
+	*r = Range{pair[0], uint32(pair[1])}
+	return nil
+}
+
+// Nonce is the random key of one challenge: 64 lower-case hex digits.
+type Nonce [32]byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (n Nonce) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(n[:])), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *Nonce) UnmarshalText(b []byte) error { return parseHex(n[:], string(b), "nonce") }
+
+// Challenge asks a client that named the digest of a content to prove that it holds the bytes. It is chosen after the claim,
+// and whoever keeps it binds it to one user, one upload and one answer.
+type Challenge struct {
+	Nonce     Nonce      `json:"nonce"`
+	Ranges    []Range    `json:"ranges"`
+	ExpiresAt drive.Time `json:"expires_at"`
+}
+
+// Expired reports whether an answer that comes at now is too late.
+func (c Challenge) Expired(now drive.Time) bool { return now >= c.ExpiresAt }
+
+// NewChallenge makes a challenge for a content of size bytes. random must be a CSPRNG:
+// crypto/rand.Reader. It asks for every byte. Samples would let through a client that lacks a few
+// bytes, or one that asks until the samples miss what it lacks.
+func NewChallenge(random io.Reader, size int64, now drive.Time) (Challenge, error) {
+	c := Challenge{ExpiresAt: now.Add(ChallengeLife)}
+	if _, err := io.ReadFull(random, c.Nonce[:]); err != nil {
+		return Challenge{}, fmt.Errorf("choose nonce: %w", err)
+	}
+	c.Ranges = wholeRanges(size)
+	return c, nil
+}
+
+func wholeRanges(size int64) []Range {
+	ranges := []Range{} // in JSON an empty list, not null
+	for off := int64(0); off < size; off += maxRange {
+		ranges = append(ranges, Range{off, uint32(min(size-off, maxRange))})
+	}
+	return ranges
+}

@@ -1,0 +1,82 @@
+package digest
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"io"
+
+	"lukechampine.com/blake3"
+
+	"smartdrive/internal/base/drive"
+)
+
+// ProofAlgo is the keyed hash with which a client answers a challenge.
+type ProofAlgo string
+
+// The keyed hashes; both take the nonce as key and give 32 bytes.
+const (
+	ProofHMAC   ProofAlgo = "hmac-sha256" // RFC 2104
+	ProofBlake3 ProofAlgo = "blake3"      // keyed BLAKE3, §2.3 of its paper
+)
+
+// ParseProofAlgo reads the `alg` of a proof.
+func ParseProofAlgo(s string) (ProofAlgo, error) {
+	switch a := ProofAlgo(s); a {
+	case ProofHMAC, ProofBlake3:
+		return a, nil
+	}
+	return "", drive.Bad("alg", drive.NotAllowed, "allowed", []ProofAlgo{ProofHMAC, ProofBlake3}, "sent", s)
+}
+
+func (a ProofAlgo) keyed(nonce Nonce) (hash.Hash, error) {
+	switch a {
+	case ProofHMAC:
+		return hmac.New(sha256.New, nonce[:]), nil
+	case ProofBlake3:
+		return blake3.New(Size, nonce[:]), nil
+	}
+	return nil, fmt.Errorf("no proof algorithm %q", string(a))
+}
+
+// Answer computes the right answer to a challenge from the content in src: the keyed hash over, for each range in order,
+//
+//	uint64le(offset) | uint32le(length) | the bytes
+//
+// Offset and length are hashed with the bytes so that the answer to one choice of ranges is none to another.
+func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) ([]byte, error) {
+	h, err := algo.keyed(c.Nonce)
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, min(readBuffer, longest(c.Ranges)))
+	take := func(b []byte) error {
+		_, err := h.Write(b)
+		return err
+	}
+	for _, r := range c.Ranges {
+		var head [12]byte
+		binary.LittleEndian.PutUint64(head[:8], uint64(r.Offset))
+		binary.LittleEndian.PutUint32(head[8:], r.Length)
+		if err := take(head[:]); err != nil {
+			return nil, err
+		}
+		if err := readRange(ctx, src, r.Offset, int64(r.Length), buf, take); err != nil {
+			return nil, fmt.Errorf("answer challenge: %w", err)
+		}
+	}
+	return h.Sum(nil), nil
+}
+
+// SameAnswer compares two answers in constant time.
+func SameAnswer(right, sent []byte) bool { return hmac.Equal(right, sent) }
+
+func longest(ranges []Range) (n int64) {
+	for _, r := range ranges {
+		n = max(n, int64(r.Length))
+	}
+	return n
+}

@@ -1,0 +1,32 @@
+package account
+
+import (
+	"testing"
+
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+)
+
+// What every request pays.
+func BenchmarkAuthenticateCached(b *testing.B) {
+	p := newProcess(sqldbtest.Open(b), Options{Cost: cheap})
+	p.add(b, "ann", false)
+	bearer := p.login(b, "ann").Secret
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := p.auth.Authenticate(b.Context(), bearer); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// What every login pays.
+func BenchmarkHash(b *testing.B) {
+	h := newHasher(DefaultCost)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.make(secret)
+	}
+}

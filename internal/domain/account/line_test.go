@@ -1,0 +1,126 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+
+	"smartdrive/internal/base/drive"
+)
+
+// hold takes all turns to hash; release gives one back, the others go with the test.
+func (h *hasher) hold(t *testing.T) (release func()) {
+	t.Helper()
+	for range maxHashing {
+		leave, err := h.enter(t.Context(), visitor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release = leave
+	}
+	return release
+}
+
+// A thousand addresses that guess do not keep out who has logged in from there before.
+func TestStrangersWaitBehindTheKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHasher(cheap)
+		release := h.hold(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		turns := make(chan string, 2*maxStrangers)
+		wait := func(v visitor, name string) {
+			go func() {
+				if _, err := h.enter(ctx, v); err != nil {
+					name = drive.KindOf(err).String()
+				}
+				turns <- name
+			}()
+			synctest.Wait()
+		}
+		for i := range maxStrangers {
+			wait(visitor{source: fmt.Sprint(i)}, "stranger")
+		}
+		wait(visitor{source: "next"}, "")
+		if got := <-turns; got != drive.Rate.String() {
+			t.Errorf("beyond the line there is %s", got)
+		}
+		for i := range maxKnown {
+			wait(visitor{source: fmt.Sprint(i), known: true}, "known")
+		}
+		served := map[string]int{}
+		for range 8 {
+			release()
+			served[<-turns]++
+		}
+		if served["known"] != 6 || served["stranger"] != 2 {
+			t.Errorf("of 8 turns there were %v", served)
+		}
+		cancel()
+		synctest.Wait()
+		if n := h.waiting(); n != 0 {
+			t.Errorf("%d still wait", n)
+		}
+	})
+}
+
+func TestOneSourceDoesNotFillTheLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHasher(cheap)
+		release := h.hold(t)
+		outcome := make(chan error, 1)
+		for range maxPerSource {
+			go func() { _, _ = h.enter(t.Context(), visitor{source: "one"}) }()
+		}
+		synctest.Wait()
+		_, err := h.enter(t.Context(), visitor{source: "one"})
+		wantKind(t, err, drive.Rate)
+		go func() {
+			_, err := h.enter(t.Context(), visitor{source: "other"})
+			outcome <- err
+		}()
+		synctest.Wait()
+		for range maxPerSource + 1 {
+			release()
+			synctest.Wait()
+		}
+		if err := <-outcome; err != nil {
+			t.Errorf("the other one: %v", err)
+		}
+	})
+}
+
+// A thousand addresses guess at one name: its user comes in from where they were, and from anywhere
+// else.
+func TestNobodyIsLockedOutBySomebodyElse(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.add(t, "ann", false)
+	from := func(n int, password string) error {
+		address := netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)})
+		_, err := f.sessions.Login(t.Context(), Login{Name: "ann", Password: password, Client: address})
+		return err
+	}
+	home := 60000
+	if err := from(home, secret); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 1000 {
+		wantKind(t, from(n, "wrong horse"), drive.Unauthenticated)
+	}
+	for range maxPair - 1 { // at home one may mistype as often as ever
+		wantKind(t, from(home, "wrong horse"), drive.Unauthenticated)
+	}
+	for _, n := range []int{home, home + 1} {
+		if err := from(n, secret); err != nil {
+			t.Errorf("the user: %v", err)
+		}
+	}
+	for range siegePair {
+		wantKind(t, from(home+2, "wrong horse"), drive.Unauthenticated)
+	}
+	wantKind(t, from(home+2, "wrong horse"), drive.Rate)
+}

@@ -1,0 +1,53 @@
+package account
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Preferences returns what the user chose on the pages, as it came: a JSON object, the empty one if nothing was chosen.
+func (u *Users) Preferences(ctx context.Context, q sqldb.Querier, id drive.UserID) (value []byte, err error) {
+	err = q.QueryRow(ctx, "SELECT value FROM preferences WHERE user_id = ?", id).Scan(&value)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return []byte("{}"), nil
+	case err != nil:
+		return nil, fmt.Errorf("read the preferences of %s: %w", id, err)
+	}
+	return value, nil
+}
+
+// SetPreferences keeps a JSON object in place of the one before. Of two at a time the later one stays; of a deleted user none.
+func (u *Users) SetPreferences(ctx context.Context, id drive.UserID, value []byte) error {
+	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		now := drive.TimeOf(u.opt.Now())
+		n, err := tx.Exec(ctx, "UPDATE preferences SET value = ?, updated_at = ? WHERE user_id = ?", string(value), now, id)
+		if err != nil || n > 0 {
+			return wrapPreferences(err, id)
+		}
+		made, err := tx.InsertNew(ctx, `INSERT INTO preferences (user_id, value, updated_at)
+			SELECT id, ?, ? FROM users WHERE id = ? AND state <> 'deleted'`, string(value), now, id)
+		if err == nil && !made {
+			return sqldb.Again(fmt.Errorf("the first preferences of %s", id))
+		}
+		return wrapPreferences(err, id)
+	})
+}
+
+func wrapPreferences(err error, id drive.UserID) error {
+	if err != nil {
+		return fmt.Errorf("keep the preferences of %s: %w", id, err)
+	}
+	return nil
+}
+
+// deletePreferences removes those of a user who is about to be purged.
+func deletePreferences(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM preferences WHERE user_id = ?", id); err != nil {
+		return fmt.Errorf("delete the preferences of %s: %w", id, err)
+	}
+	return nil
+}

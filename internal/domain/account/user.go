@@ -1,0 +1,195 @@
+package account
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// State says what a user may do.
+type State string
+
+// The states of a user.
+const (
+	Active   State = "active"
+	Disabled State = "disabled" // cannot log in; sessions sleep, signed links are void
+	Deleted  State = "deleted"  // gone for everybody; the data follows after DeletedKeep
+)
+
+// DeletedKeep is how long the data of a deleted user waits for the purge: 30 days.
+const DeletedKeep = 30 * 24 * time.Hour
+
+// User is a person who logs in and acts on an account.
+type User struct {
+	ID        drive.UserID
+	Account   drive.AccountID
+	Name      string
+	Admin     bool
+	State     State
+	CreatedAt drive.Time
+	UpdatedAt drive.Time
+	DeletedAt drive.Time
+}
+
+// Options configure the package. The zero value of each field is its default.
+type Options struct {
+	// Cost of a new password's hash. Default: DefaultCost. A login re-hashes a password that was hashed at another cost.
+	Cost Cost
+	// PasswordChanged is told, after the commit, whose password is a new one; it must not block. Default: nobody is told.
+	PasswordChanged func(name string)
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Kept is the clock that says for how long something was kept before it is deleted; see package
+	// retention. Default: Now.
+	Kept func() time.Time
+	// Log receives what no caller can be told. Default: slog.Default.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.PasswordChanged == nil {
+		o.PasswordChanged = func(string) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Kept == nil {
+		o.Kept = o.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+// Users creates, finds and changes users.
+type Users struct {
+	db     *sqldb.DB
+	auth   *Auth
+	hasher *hasher
+	opt    Options
+}
+
+// NewUsers returns the users of db; auth is told of those who may no longer act.
+func NewUsers(db *sqldb.DB, auth *Auth, opt Options) *Users {
+	return &Users{db: db, auth: auth, hasher: newHasher(opt.Cost), opt: opt.withDefaults()}
+}
+
+// Hashes returns how many passwords were hashed since the start.
+func (u *Users) Hashes() int64 { return u.hasher.count.Load() }
+
+// Hash checks a new password of the user of that name and hashes it: tens of milliseconds, so never
+// inside a transaction.
+func (u *Users) Hash(ctx context.Context, name, password string) (Hash, error) {
+	password, err := parsePassword("password", password, name)
+	if err != nil {
+		return "", err
+	}
+	leave, err := u.hasher.enter(ctx, visitor{known: true})
+	if err != nil {
+		return "", fmt.Errorf("wait to hash a password: %w", err)
+	}
+	defer leave()
+	return u.hasher.make(password), nil
+}
+
+const userColumns = "id, account_id, name, admin, state, created_at, updated_at, deleted_at"
+
+func scanUser(u *User, scan func(...any) error) error {
+	return scan(&u.ID, &u.Account, &u.Name, &u.Admin, &u.State, &u.CreatedAt, &u.UpdatedAt, &u.DeletedAt)
+}
+
+// Find returns a user, deleted ones excepted: NotFound.
+func (u *Users) Find(ctx context.Context, q sqldb.Querier, id drive.UserID) (User, error) {
+	var user User
+	row := q.QueryRow(ctx, "SELECT "+userColumns+" FROM users WHERE id = ? AND state <> 'deleted'", id)
+	if err := scanUser(&user, row.Scan); err != nil {
+		return User{}, fmt.Errorf("find user %s: %w", id, err)
+	}
+	return user, nil
+}
+
+// FindByName returns the user of that name, whatever its case; NotFound.
+func (u *Users) FindByName(ctx context.Context, q sqldb.Querier, name string) (User, error) {
+	name, err := parseName(name)
+	if err != nil {
+		return User{}, drive.Wrap(err, drive.NotFound)
+	}
+	var user User
+	row := q.QueryRow(ctx, "SELECT "+userColumns+" FROM users WHERE slot = ?", slotOf(name))
+	if err := scanUser(&user, row.Scan); err != nil {
+		return User{}, fmt.Errorf("find user %q: %w", name, err)
+	}
+	return user, nil
+}
+
+const maxPage = 1000 // users, the contract's limit
+
+// List returns up to limit (1 to 1,000) users in the order of their folded names, deleted ones excepted, and the cursor of the next page,
+// "" after the last. A cursor that List did not make is CursorInvalid.
+func (u *Users) List(ctx context.Context, q sqldb.Querier, cursor string, limit int) ([]User, string, error) {
+	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, "", drive.Wrap(err, drive.CursorInvalid)
+	}
+	limit = max(1, min(limit, maxPage))
+	rows, err := q.Query(ctx, "SELECT "+userColumns+
+		" FROM users WHERE slot > ? AND state <> 'deleted' ORDER BY slot LIMIT ?", string(after), limit+1)
+	users, err := sqldb.Scan(rows, err, scanUser)
+	if err != nil {
+		return nil, "", fmt.Errorf("list users: %w", err)
+	}
+	if len(users) <= limit {
+		return users, "", nil
+	}
+	last := slotOf(users[limit-1].Name)
+	return users[:limit], base64.RawURLEncoding.EncodeToString([]byte(last)), nil
+}
+
+// ListDeleted returns up to limit users deleted before the given time, the longest gone first: the purger's work.
+func (u *Users) ListDeleted(ctx context.Context, q sqldb.Querier, before drive.Time, limit int) ([]User, error) {
+	rows, err := q.Query(ctx, "SELECT "+userColumns+
+		" FROM users WHERE deleted_at > 0 AND deleted_at < ? ORDER BY deleted_at, id LIMIT ?", before, limit)
+	users, err := sqldb.Scan(rows, err, scanUser)
+	if err != nil {
+		return nil, fmt.Errorf("list deleted users: %w", err)
+	}
+	return users, nil
+}
+
+// Any reports whether there is a user at all, deleted ones included.
+func (u *Users) Any(ctx context.Context, q sqldb.Querier) (bool, error) {
+	var n int
+	if err := q.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM users)").Scan(&n); err != nil {
+		return false, fmt.Errorf("look for a user: %w", err)
+	}
+	return n == 1, nil
+}
+
+// LinkEpoch returns the number that a signed link of this user must carry; NotFound unless the user is active.
+func (u *Users) LinkEpoch(ctx context.Context, user drive.UserID) (int64, error) {
+	var epoch int64
+	row := u.db.QueryRow(ctx, "SELECT link_epoch FROM users WHERE id = ? AND state = 'active'", user)
+	if err := row.Scan(&epoch); err != nil {
+		return 0, fmt.Errorf("read the link epoch of %s: %w", user, err)
+	}
+	return epoch, nil
+}
+
+// SessionLives is nil while a login or token is good: NotFound once it has ended or expired. What
+// it made for others to use asks this. It reads the row: what another process ended has ended here.
+func (u *Users) SessionLives(ctx context.Context, id drive.SessionID) error {
+	var end drive.Time
+	if err := u.db.QueryRow(ctx, "SELECT expires_at FROM sessions WHERE id = ?", id).Scan(&end); err != nil {
+		return fmt.Errorf("read session %s: %w", id, err)
+	}
+	if end != 0 && drive.TimeOf(u.opt.Now()) >= end {
+		return drive.Fail(drive.NotFound)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package content
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// maxCandidates bounds how many blobs one claim may look at: MD5 and size can be shared by many, made on purpose.
+const maxCandidates = 8
+
+// Candidates finds sound blobs that have this size and every digest of the claim that the server knows of them. A strong
+// digest decides by itself; md5 alone may return several.
+func (c Content) Candidates(ctx context.Context, q sqldb.Querier, claim digest.Set, size drive.ByteSize) ([]Blob, error) {
+	for _, algo := range []digest.Algo{digest.Blake3, digest.SHA256, digest.SM3, digest.MD5} {
+		sum, ok := claim[algo]
+		if !ok {
+			continue
+		}
+		blobs, err := c.byDigest(ctx, q, algo, hex.EncodeToString(sum), size)
+		if err != nil {
+			return nil, err
+		}
+		if blobs, err = c.agreeing(ctx, q, blobs, claim); err != nil || len(blobs) > 0 {
+			return blobs, err
+		}
+	}
+	return nil, nil
+}
+
+func (c Content) byDigest(ctx context.Context, q sqldb.Querier, algo digest.Algo, sum string, size drive.ByteSize) ([]Blob, error) {
+	query := `SELECT ` + columns + ` FROM blobs WHERE id IN (SELECT blob_id FROM aliases WHERE algo = ? AND digest = ?)
+			AND size = ? AND damaged_at = 0 LIMIT ?`
+	if algo == digest.Blake3 {
+		query = `SELECT ` + columns + ` FROM blobs WHERE algo = ? AND digest = ? AND size = ? AND damaged_at = 0 LIMIT ?`
+	}
+	rows, err := q.Query(ctx, query, string(algo), sum, size, maxCandidates)
+	blobs, err := sqldb.Scan(rows, err, scanBlob)
+	if err != nil {
+		return nil, fmt.Errorf("find content by %s: %w", algo, err)
+	}
+	return blobs, nil
+}
+
+// agreeing drops the blobs of which another digest is known and differs from the claim's.
+func (c Content) agreeing(ctx context.Context, q sqldb.Querier, blobs []Blob, claim digest.Set) ([]Blob, error) {
+	var keep []Blob
+	for _, b := range blobs {
+		known, err := c.Aliases(ctx, q, b.ID)
+		if err != nil {
+			return nil, err
+		}
+		if agree(known, claim) {
+			keep = append(keep, b)
+		}
+	}
+	return keep, nil
+}
+
+func agree(known, claim digest.Set) bool {
+	for algo, sum := range claim {
+		if other, ok := known[algo]; ok && !bytes.Equal(sum, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// OwnedBy reports whether one of the account's versions already has this content.
+func (c Content) OwnedBy(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.BlobID) (bool, error) {
+	var n int
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM versions WHERE blob_id = ? AND account_id = ?)`, id, account).Scan(&n)
+	if err != nil {
+		return false, fmt.Errorf("look for blob %s in account %s: %w", id, account, err)
+	}
+	return n == 1, nil
+}

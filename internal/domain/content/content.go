@@ -1,0 +1,282 @@
+// Package content knows which blobs there are: by digest, by alias, and how many versions refer to each.
+//
+// It owns the rows blobs, aliases, released, owed_files and owed, and no bytes. B2: a blob without
+// references goes away, one with references never does. The last Release deletes the row and writes
+// a released row in the same transaction; the file follows later, and until then the released row
+// explains it (B3).
+package content
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Content is the set of blobs. The zero value is ready; Now defaults to time.Now.
+type Content struct{ Now func() time.Time }
+
+// Blob is a blob's row without its parts.
+type Blob struct {
+	ID       drive.BlobID
+	File     string // its name in the blob store
+	Sum      digest.Sum
+	Size     drive.ByteSize
+	PartSize drive.ByteSize
+	CRC32    uint32
+	Refs     int64
+	Created  drive.Time
+	Damaged  drive.Time // when its bytes were found missing or changed; zero: sound
+}
+
+// New is content that has just been stored under File and verified.
+type New struct {
+	ID       drive.BlobID // made before the transaction (I1)
+	File     string
+	Sum      digest.Sum
+	Size     drive.ByteSize
+	PartSize drive.ByteSize
+	CRC32    uint32
+	Parts    []byte          // see PackParts
+	Aliases  digest.Set      // verified by the server, never merely declared
+	Account  drive.AccountID // owes the file, if it turns out that the content is there already
+}
+
+func (c Content) now() drive.Time {
+	if c.Now == nil {
+		return drive.TimeOf(time.Now())
+	}
+	return drive.TimeOf(c.Now())
+}
+
+const columns = `id, file, digest, size, part_size, crc32, refs, created_at, damaged_at`
+
+func scanBlob(b *Blob, scan func(dest ...any) error) error {
+	var sum string
+	if err := scan(&b.ID, &b.File, &sum, &b.Size, &b.PartSize, &b.CRC32, &b.Refs, &b.Created, &b.Damaged); err != nil {
+		return err
+	}
+	raw, err := hex.DecodeString(sum)
+	if err != nil || len(raw) != len(b.Sum) {
+		return fmt.Errorf("blob %s has the digest %q", b.ID, sum)
+	}
+	copy(b.Sum[:], raw)
+	return nil
+}
+
+// Find reads one blob; NotFound when there is none.
+func (c Content) Find(ctx context.Context, q sqldb.Querier, id drive.BlobID) (Blob, error) {
+	var b Blob
+	err := scanBlob(&b, q.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE id = ?`, id).Scan)
+	if err != nil {
+		return Blob{}, fmt.Errorf("find blob %s: %w", id, err)
+	}
+	return b, nil
+}
+
+// Attach takes one reference to content that was just stored. If equal content is there already the new file is released
+// (reused is true) and the old blob is referenced, else the file becomes a blob. A blob found damaged is healed: the new
+// file takes the old one's place. Of two who store the same content at the same moment, the one who finds that the other was
+// first begins its transaction anew.
+func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.BlobID, reused bool, err error) {
+	same, err := c.bySum(ctx, tx, n.Sum, n.Size)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		id, err = n.ID, meanwhile(c.insert(ctx, tx, n))
+	case err != nil:
+		return drive.BlobID{}, false, err
+	case same.File == n.File:
+		return drive.BlobID{}, false, fmt.Errorf("file %s is attached already", n.File)
+	case same.Damaged != 0:
+		id, err = same.ID, c.heal(ctx, tx, same, n)
+	default:
+		id, reused = same.ID, true
+		if err = meanwhile(c.Ref(ctx, tx, same.ID)); err == nil {
+			err = c.release(ctx, tx, n.Account, n.File, n.Size)
+		}
+	}
+	if err != nil {
+		return drive.BlobID{}, false, err
+	}
+	return id, reused, c.addAliases(ctx, tx, id, n.Aliases)
+}
+
+// meanwhile turns what contradicts a look of the same transaction into another run of it.
+func meanwhile(err error) error {
+	if drive.IsKind(err, drive.NotFound) || sqldb.IsDuplicate(err) {
+		return sqldb.Again(err)
+	}
+	return err
+}
+
+func (c Content) bySum(ctx context.Context, q sqldb.Querier, sum digest.Sum, size drive.ByteSize) (Blob, error) {
+	var b Blob
+	err := scanBlob(&b, q.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE algo = 'blake3' AND digest = ? AND size = ?`,
+		hex.EncodeToString(sum[:]), size).Scan)
+	return b, err
+}
+
+func (c Content) insert(ctx context.Context, tx *sqldb.Tx, n New) error {
+	_, err := tx.Exec(ctx, `INSERT INTO blobs
+		(id, file, algo, digest, size, part_size, crc32, refs, created_at, scrubbed_at, parts) VALUES (?, ?, 'blake3', ?, ?, ?, ?, 1, ?, ?, ?)`,
+		n.ID, n.File, hex.EncodeToString(n.Sum[:]), n.Size, n.PartSize, n.CRC32, c.now(), c.now(), n.Parts)
+	if err != nil {
+		return fmt.Errorf("insert blob %s: %w", n.ID, err)
+	}
+	return nil
+}
+
+func (c Content) heal(ctx context.Context, tx *sqldb.Tx, old Blob, n New) error {
+	changed, err := tx.Exec(ctx, `UPDATE blobs SET file = ?, part_size = ?, parts = ?, refs = refs + 1, damaged_at = 0, scrubbed_at = ?
+		WHERE id = ? AND file = ? AND damaged_at > 0`, n.File, n.PartSize, n.Parts, c.now(), old.ID, old.File)
+	if err != nil {
+		return fmt.Errorf("heal blob %s: %w", old.ID, err)
+	}
+	if changed == 0 { // somebody else healed it, or its last owner let it go
+		return meanwhile(drive.Fail(drive.NotFound))
+	}
+	return c.release(ctx, tx, drive.AccountID{}, old.File, old.Size)
+}
+
+func (c Content) addAliases(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, set digest.Set) error {
+	for algo, sum := range set {
+		if algo == digest.Blake3 {
+			continue
+		}
+		_, err := tx.InsertNew(ctx, `INSERT INTO aliases (algo, digest, blob_id) VALUES (?, ?, ?)`, string(algo), hex.EncodeToString(sum), id)
+		if err != nil {
+			return fmt.Errorf("add an alias of blob %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// Ref takes one more reference; NotFound when the blob has gone meanwhile.
+func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
+	n, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + 1 WHERE id = ? AND refs > 0`, id)
+	if err != nil {
+		return fmt.Errorf("reference blob %s: %w", id, err)
+	}
+	if n == 0 {
+		return drive.Fail(drive.NotFound)
+	}
+	return nil
+}
+
+// ReleaseAll is Release for every one of them. It goes by the order of ids, as everybody does who takes several.
+func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, ids ...drive.BlobID) error {
+	return inOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
+}
+
+// RefAll is Ref for every one of them, in the order of ids.
+func (c Content) RefAll(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) error {
+	return inOrder(ids, func(id drive.BlobID) error { return c.Ref(ctx, tx, id) })
+}
+
+// inOrder keeps two who need the same rows from waiting for each other.
+func inOrder(ids []drive.BlobID, do func(drive.BlobID) error) error {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(x, y drive.BlobID) int { return bytes.Compare(x[:], y[:]) })
+	for _, id := range ids {
+		if err := do(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release gives one reference of the account back. With the last one the row goes, and its file is
+// released: the account owes it until it is off the disk. The zero account owes nothing.
+func (c Content) Release(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
+	n, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs - 1 WHERE id = ? AND refs > 1`, id)
+	if err != nil {
+		return fmt.Errorf("release blob %s: %w", id, err)
+	}
+	if n == 1 {
+		return nil
+	}
+	return c.releaseLast(ctx, tx, account, id)
+}
+
+// releaseLast is Release of what seems to be the last reference: once the row is locked it is, or another one has come.
+func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
+	var b Blob
+	err := scanBlob(&b, tx.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan)
+	if err != nil {
+		return fmt.Errorf("find blob %s: %w", id, err)
+	}
+	if b.Refs > 1 {
+		_, err = tx.Exec(ctx, `UPDATE blobs SET refs = refs - 1 WHERE id = ?`, id)
+		return err
+	}
+	for _, gone := range []string{`DELETE FROM aliases WHERE blob_id = ?`, `DELETE FROM blobs WHERE id = ?`} {
+		if _, err := tx.Exec(ctx, gone, id); err != nil {
+			return fmt.Errorf("delete blob %s: %w", id, err)
+		}
+	}
+	return c.release(ctx, tx, account, b.File, b.Size)
+}
+
+// Aliases returns the verified digests of a blob, its canonical one included.
+func (c Content) Aliases(ctx context.Context, q sqldb.Querier, id drive.BlobID) (digest.Set, error) {
+	rows, err := q.Query(ctx, `SELECT algo, digest FROM blobs WHERE id = ? UNION ALL SELECT algo, digest FROM aliases WHERE blob_id = ?`, id, id)
+	type pair struct{ algo, sum string }
+	pairs, err := sqldb.Scan(rows, err, func(p *pair, scan func(dest ...any) error) error { return scan(&p.algo, &p.sum) })
+	if err != nil {
+		return nil, fmt.Errorf("read the digests of blob %s: %w", id, err)
+	}
+	set := digest.Set{}
+	for _, p := range pairs {
+		if set[digest.Algo(p.algo)], err = hex.DecodeString(p.sum); err != nil {
+			return nil, fmt.Errorf("blob %s has the alias %q: %w", id, p.sum, err)
+		}
+	}
+	return set, nil
+}
+
+// AliasesOf is Aliases of many blobs.
+func (c Content) AliasesOf(ctx context.Context, q sqldb.Querier, ids []drive.BlobID) (map[drive.BlobID]digest.Set, error) {
+	all := make(map[drive.BlobID]digest.Set, len(ids))
+	for some := range slices.Chunk(ids, 500) { // a statement has room for some thousand ids
+		args := make([]any, 0, 2*len(some))
+		for range 2 {
+			for _, id := range some {
+				args = append(args, id)
+			}
+		}
+		in := " IN (" + sqldb.Marks(len(some)) + ")"
+		rows, err := q.Query(ctx, "SELECT id, algo, digest FROM blobs WHERE id"+in+" UNION ALL SELECT blob_id, algo, digest FROM aliases WHERE blob_id"+in, args...)
+		type entry struct {
+			id        drive.BlobID
+			algo, sum string
+		}
+		entries, err := sqldb.Scan(rows, err, func(e *entry, scan func(dest ...any) error) error { return scan(&e.id, &e.algo, &e.sum) })
+		if err != nil {
+			return nil, fmt.Errorf("read the digests of %d blobs: %w", len(some), err)
+		}
+		for _, e := range entries {
+			if all[e.id] == nil {
+				all[e.id] = digest.Set{}
+			}
+			if all[e.id][digest.Algo(e.algo)], err = hex.DecodeString(e.sum); err != nil {
+				return nil, fmt.Errorf("blob %s has the alias %q: %w", e.id, e.sum, err)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Parts reads the packed parts of a blob.
+func (c Content) Parts(ctx context.Context, q sqldb.Querier, id drive.BlobID) ([]byte, error) {
+	var packed []byte
+	if err := q.QueryRow(ctx, `SELECT parts FROM blobs WHERE id = ?`, id).Scan(&packed); err != nil {
+		return nil, fmt.Errorf("read the parts of blob %s: %w", id, err)
+	}
+	return packed, nil
+}

@@ -1,0 +1,96 @@
+package content
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// FindMany reads blobs by id. Those that there are none of are not in the map.
+func (c Content) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.BlobID) (map[drive.BlobID]Blob, error) {
+	found := make(map[drive.BlobID]Blob, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM blobs WHERE id IN (`+sqldb.Marks(len(ids))+`)`, args(ids)...)
+	all, err := sqldb.Scan(rows, err, scanBlob)
+	if err != nil {
+		return nil, fmt.Errorf("find %d blobs: %w", len(ids), err)
+	}
+	for _, b := range all {
+		found[b.ID] = b
+	}
+	return found, nil
+}
+
+// RefMany is Ref for every one of them, by few statements. An id may come several times. It returns those that have gone meanwhile,
+// of which no reference was taken.
+func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) (gone map[drive.BlobID]bool, err error) {
+	count := map[drive.BlobID]int{}
+	for _, id := range ids {
+		count[id]++
+	}
+	var single, several []drive.BlobID
+	for id, n := range count {
+		if n == 1 {
+			single = append(single, id)
+		} else {
+			several = append(several, id)
+		}
+	}
+	byID := func(x, y drive.BlobID) int { return bytes.Compare(x[:], y[:]) }
+	slices.SortFunc(single, byID)
+	slices.SortFunc(several, byID)
+	// All rows are locked in the order of ids first: two statements would each have an order of their own.
+	present, err := c.lockMany(ctx, tx, single, several)
+	if err != nil {
+		return nil, err
+	}
+	if len(single) > 0 {
+		if _, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + 1 WHERE id IN (`+sqldb.Marks(len(single))+`)`, args(single)...); err != nil {
+			return nil, fmt.Errorf("reference %d blobs: %w", len(single), err)
+		}
+	}
+	for _, id := range several {
+		if _, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + ? WHERE id = ?`, count[id], id); err != nil {
+			return nil, fmt.Errorf("reference blob %s: %w", id, err)
+		}
+	}
+	gone = map[drive.BlobID]bool{}
+	for id := range count {
+		if !present[id] {
+			gone[id] = true
+		}
+	}
+	return gone, nil
+}
+
+func (c Content) lockMany(ctx context.Context, tx *sqldb.Tx, lists ...[]drive.BlobID) (map[drive.BlobID]bool, error) {
+	ids := slices.Concat(lists...)
+	present := make(map[drive.BlobID]bool, len(ids))
+	if len(ids) == 0 {
+		return present, nil
+	}
+	rows, err := tx.Query(ctx, `SELECT id FROM blobs WHERE id IN (`+sqldb.Marks(len(ids))+`) ORDER BY id`+tx.ForUpdate(), args(ids)...)
+	all, err := sqldb.Scan(rows, err, func(id *drive.BlobID, scan func(...any) error) error { return scan(id) })
+	if err != nil {
+		return nil, fmt.Errorf("lock %d blobs: %w", len(ids), err)
+	}
+	for _, id := range all {
+		present[id] = true
+	}
+	return present, nil
+}
+
+// args makes arguments of a statement of what is asked for.
+func args[T any](all []T) []any {
+	out := make([]any, len(all))
+	for i, v := range all {
+		out[i] = v
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+package content
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// A released file is owed by the account that let it go, until it is off the disk: owed_files says
+// which, and owed adds them up, which is what the quota goes by (Q6). What nobody in particular let
+// go, such as a damaged file that was healed, is owed by nobody.
+
+// owe adds a file that was just released to what the account owes.
+func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, file string, size drive.ByteSize) error {
+	if account.IsZero() || size == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO owed_files (file, account_id, size) VALUES (?, ?, ?)`, file, account, size)
+	if err != nil {
+		return fmt.Errorf("owe file %s: %w", file, err)
+	}
+	n, err := tx.Exec(ctx, `UPDATE owed SET size = size + ? WHERE account_id = ?`, size, account)
+	if err == nil && n == 0 {
+		_, err = tx.Exec(ctx, `INSERT INTO owed (account_id, size) VALUES (?, ?)`, account, size)
+		err = meanwhile(err)
+	}
+	if err != nil {
+		return fmt.Errorf("add to what account %s owes: %w", account, err)
+	}
+	return nil
+}
+
+// settle takes files that are off the disk from what their accounts owe, in the order of the
+// accounts. The caller has locked their released rows.
+func (c Content) settle(ctx context.Context, tx *sqldb.Tx, files []string) error {
+	names, in := args(files), whereFile(len(files))
+	type debt struct {
+		account drive.AccountID
+		size    drive.ByteSize
+	}
+	rows, err := tx.Query(ctx, `SELECT account_id, SUM(size) FROM owed_files`+in+` GROUP BY account_id ORDER BY account_id`, names...)
+	debts, err := sqldb.Scan(rows, err, func(d *debt, scan func(dest ...any) error) error { return scan(&d.account, &d.size) })
+	if err != nil {
+		return fmt.Errorf("read what is owed for %d files: %w", len(files), err)
+	}
+	if len(debts) == 0 {
+		return nil
+	}
+	for _, d := range debts {
+		_, err := tx.Exec(ctx, `UPDATE owed SET size = CASE WHEN size > ? THEN size - ? ELSE 0 END WHERE account_id = ?`, d.size, d.size, d.account)
+		if err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM owed WHERE account_id = ? AND size = 0`, d.account)
+		}
+		if err != nil {
+			return fmt.Errorf("settle what account %s owes: %w", d.account, err)
+		}
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM owed_files`+in, names...); err != nil {
+		return fmt.Errorf("settle %d files: %w", len(files), err)
+	}
+	return nil
+}

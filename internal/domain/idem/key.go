@@ -1,0 +1,64 @@
+package idem
+
+import (
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Key is an idempotency key as a client sent it; the zero Key is none.
+type Key struct {
+	text     string
+	prepared bool // a verified prepare id
+}
+
+// IsZero reports whether there is no key.
+func (k Key) IsZero() bool { return k.text == "" }
+
+// MaxKeyBytes is the longest key, the limit that Stripe and the IETF draft's implementers settled on.
+const MaxKeyBytes = 255
+
+const header = "Idempotency-Key"
+
+// parseKey reads the header: 1 to 255 printable ASCII characters, bare or as the quoted string of
+// draft-ietf-httpapi-idempotency-key-header-07 §2.1 (RFC 9651 §3.3.3). Both forms of the same characters are the same key.
+func parseKey(s string) (string, error) {
+	if strings.HasPrefix(s, `"`) {
+		text, ok := unquote(s)
+		if !ok {
+			return "", drive.Bad(header, drive.Malformed, "expected", "a quoted string (RFC 9651)")
+		}
+		s = text
+	}
+	switch {
+	case s == "":
+		return "", drive.Bad(header, drive.Required)
+	case len(s) > MaxKeyBytes:
+		return "", drive.Bad(header, drive.TooLong, "limit", MaxKeyBytes, "sent", len(s))
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }):
+		return "", drive.Bad(header, drive.Malformed, "expected", "printable ASCII")
+	}
+	return s, nil
+}
+
+// unquote reads an sf-string that is the whole of s, without parameters.
+func unquote(s string) (string, bool) {
+	if len(s) < 2 || s[0] != '"' {
+		return "", false
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return b.String(), i == len(s)-1
+		case c != '\\':
+			b.WriteByte(c)
+		default: // only a quote and a backslash may be escaped
+			if i++; i == len(s) || (s[i] != '"' && s[i] != '\\') {
+				return "", false
+			}
+			b.WriteByte(s[i])
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,136 @@
+package idem
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// PrepareLife is how long a prepare id can be used (SOURCES I3: 12 hours).
+const PrepareLife = 12 * time.Hour
+
+// A prepare id is "pre_" and the base64url of
+//
+//	version 1 | expiry 8, Unix ms, big endian | random 16 | HMAC-SHA256 32
+//
+// 57 bytes, so that there is no padding and no spare bit. The MAC covers the bytes before it and the user: nobody can use
+// another's. The prefix keeps ids and keys of the clients' own making apart.
+const (
+	preparePrefix  = "pre_"
+	prepareVersion = 1
+	nonceBytes     = 16
+	signedBytes    = 1 + 8 + nonceBytes
+	prepareBytes   = signedBytes + sha256.Size
+	secretBytes    = 32
+	secretName     = "prepare_secret"
+)
+
+var preparedBase64 = base64.RawURLEncoding.Strict()
+
+// PreparedIDs hands out and checks prepare ids. It stores nothing but the installation's secret.
+type PreparedIDs struct {
+	secret []byte
+	opt    Options
+}
+
+// OpenPreparedIDs reads the installation's secret and makes it at the first start.
+func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedIDs, error) {
+	fresh := make([]byte, secretBytes)
+	rand.Read(fresh) // never fails
+	text, err := readSecret(ctx, db)
+	if drive.IsKind(err, drive.NotFound) {
+		text, err = storeSecret(ctx, db, base64.StdEncoding.EncodeToString(fresh))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the secret of prepare ids: %w", err)
+	}
+	secret, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(secret) != secretBytes {
+		return nil, fmt.Errorf("the secret of prepare ids is damaged: %d characters", len(text))
+	}
+	return &PreparedIDs{secret: secret, opt: opt.withDefaults()}, nil
+}
+
+func readSecret(ctx context.Context, q sqldb.Querier) (text string, err error) {
+	err = q.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", secretName).Scan(&text)
+	return text, err
+}
+
+// storeSecret keeps the first secret that anybody stored and returns it.
+func storeSecret(ctx context.Context, db *sqldb.DB, fresh string) (text string, err error) {
+	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if _, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)",
+			secretName, fresh); err != nil {
+			return err
+		}
+		text, err = readSecret(ctx, tx)
+		return err
+	})
+	return text, err
+}
+
+// New returns a prepare id for the user and when it ends.
+func (p *PreparedIDs) New(user drive.UserID) (id string, expires drive.Time) {
+	expires = drive.TimeOf(p.opt.Now().Add(PrepareLife))
+	var nonce [nonceBytes]byte
+	rand.Read(nonce[:]) // never fails
+	return p.sign(user, expires, nonce), expires
+}
+
+func (p *PreparedIDs) sign(user drive.UserID, expires drive.Time, nonce [nonceBytes]byte) string {
+	b := make([]byte, 0, prepareBytes)
+	b = append(b, prepareVersion)
+	b = binary.BigEndian.AppendUint64(b, uint64(expires))
+	b = append(b, nonce[:]...)
+	b = append(b, p.mac(user, b)...)
+	return preparePrefix + preparedBase64.EncodeToString(b)
+}
+
+func (p *PreparedIDs) mac(user drive.UserID, signed []byte) []byte {
+	h := hmac.New(sha256.New, p.secret)
+	h.Write([]byte("smartdrive prepare id\x00")) // the secret's only purpose, said once more
+	h.Write(user[:])
+	h.Write(signed)
+	return h.Sum(nil)
+}
+
+// Verify checks a prepare id of the user's: BadRequest when this installation did not make it for them, Gone when it ended.
+func (p *PreparedIDs) Verify(user drive.UserID, id string, now time.Time) error {
+	text, ok := strings.CutPrefix(id, preparePrefix)
+	b, err := preparedBase64.DecodeString(text)
+	if !ok || err != nil || len(b) != prepareBytes || b[0] != prepareVersion || preparePrefix+preparedBase64.EncodeToString(b) != id {
+		return drive.Bad(header, drive.Malformed, "expected", "a prepare id of this server")
+	}
+	if !hmac.Equal(p.mac(user, b[:signedBytes]), b[signedBytes:]) {
+		return drive.Bad(header, drive.Malformed, "expected", "a prepare id of this server")
+	}
+	if expires := drive.Time(binary.BigEndian.Uint64(b[1:])); drive.TimeOf(now) >= expires {
+		return drive.Fail(drive.Gone, "reason", "expired")
+	}
+	return nil
+}
+
+// ParseKey reads an Idempotency-Key header of the user's: a key of the client's own making, or a prepare id, which is
+// verified. An absent header is the caller's zero Key; an empty one is BadRequest.
+func (p *PreparedIDs) ParseKey(user drive.UserID, value string) (Key, error) {
+	text, err := parseKey(value)
+	if err != nil {
+		return Key{}, err
+	}
+	if !strings.HasPrefix(text, preparePrefix) {
+		return Key{text: text}, nil
+	}
+	if err := p.Verify(user, text, p.opt.Now()); err != nil {
+		return Key{}, err
+	}
+	return Key{text: text, prepared: true}, nil
+}

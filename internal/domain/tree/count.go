@@ -1,0 +1,74 @@
+package tree
+
+import (
+	"context"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Count returns the number of nodes from the node downwards, trashed ones included, and stops counting at limit.
+func (t *Tree) Count(ctx context.Context, q sqldb.Querier, id drive.NodeID, limit int64) (int64, error) {
+	n, err := t.count(ctx, q, "SELECT id FROM nodes WHERE id = ?", id, limit)
+	return n, wrap(err, "count below node", id)
+}
+
+// CountTrash is Count for all that is in the account's trash.
+func (t *Tree) CountTrash(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int64) (int64, error) {
+	n, err := t.count(ctx, q, "SELECT id FROM nodes WHERE account_id = ? AND trashed_at > 0 AND operation_id IS NULL", account, limit)
+	return n, wrap(err, "count the trash of", account)
+}
+
+// maxWalk is the limit up to which nodes are counted by walking where a recursive statement cannot stop early, or may not: outside of a
+// transaction the next statement may go to another engine than the one before, while an installation moves.
+const maxWalk = 10_000
+
+// count counts what the query for the tops finds and what is below it; a top below another one counts once.
+func (t *Tree) count(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int64) (n int64, err error) {
+	stop, args := "", []any{arg}
+	tx, one := q.(*sqldb.Tx)
+	switch {
+	case one && tx.Dialect() == sqldb.SQLite:
+		stop, args = " LIMIT ?", append(args, limit)
+	case limit <= maxWalk:
+		return walkDown(ctx, q, tops, arg, int(limit))
+	}
+	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id) AS (`+tops+`
+		UNION SELECT n.id FROM sub JOIN nodes n ON n.parent_id = sub.id`+stop+`) SELECT COUNT(*) FROM sub`, args...).Scan(&n)
+	return min(n, limit), err
+}
+
+// walkWidth is how many folders are looked into at a time.
+const walkWidth = 200
+
+func walkDown(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int) (int64, error) {
+	scan := func(id *drive.NodeID, scan func(...any) error) error { return scan(id) }
+	rows, err := q.Query(ctx, tops+" LIMIT ?", arg, limit)
+	todo, err := sqldb.Scan(rows, err, scan)
+	if err != nil {
+		return 0, err
+	}
+	seen := make(map[drive.NodeID]bool, len(todo))
+	for _, id := range todo {
+		seen[id] = true
+	}
+	for len(todo) > 0 && len(seen) < limit {
+		var args []any
+		for _, id := range todo[:min(len(todo), walkWidth)] {
+			args = append(args, id)
+		}
+		todo = slices.Clone(todo[len(args):])
+		rows, err := q.Query(ctx, "SELECT id FROM nodes WHERE parent_id IN ("+sqldb.Marks(len(args))+") LIMIT ?", append(args, limit)...)
+		below, err := sqldb.Scan(rows, err, scan)
+		if err != nil {
+			return 0, err
+		}
+		for _, id := range below {
+			if !seen[id] {
+				seen[id], todo = true, append(todo, id)
+			}
+		}
+	}
+	return int64(min(len(seen), limit)), nil
+}

@@ -1,0 +1,54 @@
+package tree
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// EnsureFolders returns the folder at a path and creates what of it is missing. A file in the way is NameTaken.
+func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path) (Node, error) {
+	n, rest, err := t.walk(ctx, tx, account, path)
+	if err != nil {
+		return Node{}, err
+	}
+	if !n.IsFolder() {
+		return Node{}, nameTaken(n.Name)
+	}
+	for _, name := range rest {
+		if n, err = t.addFolder(ctx, tx, account, n.ID, name); err != nil {
+			return Node{}, err
+		}
+	}
+	return n, nil
+}
+
+// CreateFolder makes a folder. A folder cannot replace anything: ConflictReplace is the same as ConflictFail.
+func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p Place) (Node, error) {
+	if err := t.checkParent(ctx, tx, account, p, Extent{}); err != nil {
+		return Node{}, err
+	}
+	_, taken, err := t.Child(ctx, tx, account, p.Parent, p.Name)
+	switch {
+	case err != nil:
+		return Node{}, err
+	case taken && p.Conflict != drive.ConflictRename:
+		return Node{}, nameTaken(p.Name)
+	case taken:
+		if p.Name, err = t.freeName(ctx, tx, account, p, TypeFolder); err != nil {
+			return Node{}, err
+		}
+	}
+	return t.addFolder(ctx, tx, account, p.Parent, p.Name)
+}
+
+func (t *Tree) addFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, error) {
+	seq, err := t.change(ctx, tx, account, 1, 1)
+	if err != nil {
+		return Node{}, err
+	}
+	n := t.newNode(account, parent, name, TypeFolder)
+	n.Seq = seq
+	return n, t.insert(ctx, tx, n)
+}

@@ -1,0 +1,367 @@
+package tree_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+)
+
+// The model: what a tree is when it is kept in a map, with none of the real one's code.
+type model struct {
+	root  drive.NodeID
+	nodes map[drive.NodeID]*item
+	gone  map[drive.NodeID]bool
+}
+
+type item struct {
+	parent   drive.NodeID
+	name     string
+	folder   bool
+	trashed  bool
+	versions int
+}
+
+func (m *model) live(id drive.NodeID) bool {
+	for ; id != m.root; id = m.nodes[id].parent {
+		if m.nodes[id].trashed {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *model) path(id drive.NodeID) string {
+	if id == m.root {
+		return ""
+	}
+	return m.path(m.nodes[id].parent) + "/" + m.nodes[id].name
+}
+
+func (m *model) within(id, top drive.NodeID) bool {
+	for ; id != m.root; id = m.nodes[id].parent {
+		if id == top {
+			return true
+		}
+	}
+	return id == top
+}
+
+func (m *model) child(parent drive.NodeID, name string) (drive.NodeID, bool) {
+	for id, n := range m.nodes {
+		if id != m.root && n.parent == parent && n.name == name && !n.trashed {
+			return id, true
+		}
+	}
+	return drive.NodeID{}, false
+}
+
+func (m *model) goodParent(id drive.NodeID) bool {
+	n, ok := m.nodes[id]
+	return ok && n.folder && m.live(id)
+}
+
+// purge takes a node and what is below it away, and hangs what was trashed inside below the root.
+func (m *model) purge(id drive.NodeID) {
+	for kid, n := range m.nodes {
+		if kid != m.root && n.parent == id {
+			if n.trashed {
+				n.parent = m.root
+			} else {
+				m.purge(kid)
+			}
+		}
+	}
+	delete(m.nodes, id)
+	m.gone[id] = true
+}
+
+// paths lists the live nodes.
+func (m *model) paths() []string {
+	var all []string
+	for id, n := range m.nodes {
+		if m.live(id) && id != m.root {
+			all = append(all, fmt.Sprintf("%s folder=%v", m.path(id), n.folder))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestTreeAgainstModel(t *testing.T) {
+	t.Parallel()
+	db := sqldbtest.Open(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		g := plantIn(rt, db, tree.Options{KeepVersions: 2, KeepVersionsFor: time.Hour})
+		w := &walker{
+			garden: g, rt: rt, replica: map[drive.NodeID]tree.Node{},
+			m: model{root: g.root, nodes: map[drive.NodeID]*item{g.root: {folder: true}}, gone: map[drive.NodeID]bool{}},
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"put": w.put, "mkdir": w.mkdir, "edit": w.edit, "trash": w.trash, "restore": w.restore, "purge": w.purge,
+			"wait": func(*rapid.T) { g.now = g.now.Add(20 * time.Minute) },
+			"":     w.check,
+		})
+	})
+}
+
+// walker does the same to the tree and to the model.
+type walker struct {
+	*garden
+	rt      *rapid.T
+	m       model
+	seq     int64
+	replica map[drive.NodeID]tree.Node
+	feed    tree.Position
+}
+
+func (w *walker) any(t *rapid.T, label string) drive.NodeID {
+	ids := slices.SortedFunc(maps.Keys(w.m.nodes), func(a, b drive.NodeID) int { return cmp.Compare(a.String(), b.String()) })
+	return ids[rapid.IntRange(0, len(ids)-1).Draw(t, label)]
+}
+
+var (
+	names     = rapid.SampledFrom([]string{"a", "b", "c"})
+	conflicts = rapid.SampledFrom([]drive.Conflict{drive.ConflictFail, drive.ConflictRename, drive.ConflictReplace})
+)
+
+// free is the name that the rename policy takes while there are few: the first free number.
+func (w *walker) free(parent drive.NodeID, name string) string {
+	for k := 2; ; k++ {
+		try := fmt.Sprintf("%s (%d)", name, k)
+		if _, taken := w.m.child(parent, try); !taken {
+			return try
+		}
+	}
+}
+
+func (w *walker) put(t *rapid.T) {
+	parent, name, conflict := w.any(t, "parent"), names.Draw(t, "name"), conflicts.Draw(t, "conflict")
+	p := tree.Place{Parent: parent, Name: drive.Name(name), Conflict: conflict}
+	there, ok, err := w.tree.Child(t.Context(), w.db, w.account, parent, p.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok {
+		p.Base = there.Version
+	}
+	placed, err := w.tryPut(t, p, 1)
+	id, taken := w.m.child(parent, name)
+	switch {
+	case !w.m.goodParent(parent):
+		expect(t, err, drive.ParentGone)
+	case taken && conflict == drive.ConflictReplace && !w.m.nodes[id].folder:
+		expect(t, err, 0)
+		w.m.nodes[id].versions += 1 - len(placed.Dropped)
+		if placed.Node.ID != id || placed.Created {
+			t.Fatalf("replaced %v instead of %v", placed.Node.ID, id)
+		}
+	case taken && conflict != drive.ConflictRename:
+		expect(t, err, drive.NameTaken)
+	default:
+		expect(t, err, 0)
+		if taken {
+			name = w.free(parent, name)
+		}
+		w.m.nodes[placed.Node.ID] = &item{parent: parent, name: name, versions: 1}
+	}
+}
+
+func (w *walker) mkdir(t *rapid.T) {
+	parent, name := w.any(t, "parent"), names.Draw(t, "name")
+	var n tree.Node
+	err := w.try(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		n, err = w.tree.CreateFolder(ctx, tx, w.account, tree.Place{Parent: parent, Name: drive.Name(name)})
+		return err
+	})
+	_, taken := w.m.child(parent, name)
+	switch {
+	case !w.m.goodParent(parent):
+		expect(t, err, drive.ParentGone)
+	case taken:
+		expect(t, err, drive.NameTaken)
+	default:
+		expect(t, err, 0)
+		w.m.nodes[n.ID] = &item{parent: parent, name: name, folder: true}
+	}
+}
+
+func (w *walker) edit(t *rapid.T) {
+	id, parent, name, conflict := w.any(t, "node"), w.any(t, "parent"), names.Draw(t, "name"), conflicts.Draw(t, "conflict")
+	_, err := w.garden.edit(t, id, tree.Edit{Parent: parent, Name: drive.Name(name), Conflict: conflict})
+	n := w.m.nodes[id]
+	there, taken := w.m.child(parent, name)
+	switch {
+	case id == w.root:
+		expect(t, err, drive.BadRequest)
+	case !w.m.live(id):
+		expect(t, err, drive.WrongState)
+	case n.parent == parent && n.name == name:
+		expect(t, err, 0)
+	case n.folder && w.m.within(parent, id):
+		expect(t, err, drive.Cycle)
+	case !w.m.goodParent(parent):
+		expect(t, err, drive.ParentGone)
+	case taken && conflict == drive.ConflictFail:
+		expect(t, err, drive.NameTaken)
+	case taken && conflict == drive.ConflictReplace && w.m.within(id, there):
+		expect(t, err, drive.Cycle)
+	default:
+		expect(t, err, 0)
+		if taken && conflict == drive.ConflictReplace {
+			w.m.nodes[there].trashed = true
+		} else if taken {
+			name = w.free(parent, name)
+		}
+		n.parent, n.name = parent, name
+	}
+}
+
+func (w *walker) trash(t *rapid.T) {
+	id := w.any(t, "node")
+	_, err := w.garden.trash(t, id)
+	if id == w.root {
+		expect(t, err, drive.BadRequest)
+		return
+	}
+	expect(t, err, 0)
+	w.m.nodes[id].trashed = w.m.nodes[id].trashed || w.m.live(id)
+}
+
+func (w *walker) restore(t *rapid.T) {
+	id := w.any(t, "node")
+	_, err := w.garden.restore(t, id, tree.Restore{})
+	if id == w.root {
+		expect(t, err, drive.BadRequest)
+		return
+	}
+	expect(t, err, 0)
+	if w.m.live(id) {
+		return
+	}
+	n := w.m.nodes[id]
+	home := n.parent
+	if !w.m.live(home) {
+		home = w.root
+	}
+	if _, taken := w.m.child(home, n.name); taken {
+		n.name = w.free(home, n.name)
+	}
+	n.parent, n.trashed = home, false
+}
+
+func (w *walker) purge(t *rapid.T) {
+	id := w.any(t, "node")
+	dropped, err := w.garden.purge(t, id, rapid.IntRange(1, 5).Draw(t, "limit"))
+	if id == w.root {
+		expect(t, err, drive.BadRequest)
+		return
+	}
+	expect(t, err, 0)
+	before := w.m.versions()
+	w.m.purge(id)
+	if got, want := len(dropped), before-w.m.versions(); got != want {
+		t.Fatalf("%d versions were dropped, want %d", got, want)
+	}
+}
+
+func (m *model) versions() (n int) {
+	for _, i := range m.nodes {
+		n += i.versions
+	}
+	return n
+}
+
+// check compares the tree, and a replica fed by the feed alone, with the model.
+func (w *walker) check(t *rapid.T) {
+	var seq int64
+	var nodes, versions, old, files int
+	if err := w.db.QueryRow(t.Context(), `SELECT seq, node_count, (SELECT COUNT(*) FROM versions v WHERE v.account_id = t.account_id),
+		COALESCE((SELECT n FROM old_versions o WHERE o.account_id = t.account_id), 0),
+		(SELECT COUNT(*) FROM nodes n WHERE n.account_id = t.account_id AND n.type = 'file')
+		FROM trees t WHERE account_id = ?`, w.account).Scan(&seq, &nodes, &versions, &old, &files); err != nil {
+		t.Fatal(err)
+	}
+	if seq < w.seq || nodes != len(w.m.nodes)-1 || versions != w.m.versions() {
+		t.Fatalf("seq %d after %d; %d nodes, want %d; %d versions, want %d", seq, w.seq, nodes, len(w.m.nodes)-1, versions, w.m.versions())
+	}
+	if old != versions-files {
+		t.Fatalf("N3: %d old versions are counted, there are %d of %d files", old, versions, files)
+	}
+	w.seq = seq
+	if forgotten := w.unnoted(t); forgotten != [3]int{} {
+		t.Fatalf("not due, or too late: %v of what is trashed, tombstones, versions", forgotten)
+	}
+	want := w.m.paths()
+	if diff := gocmp.Diff(want, w.list(t, w.root, "")); diff != "" {
+		t.Fatalf("the tree differs from the model (-want +got):\n%s", diff)
+	}
+	w.follow(t, rapid.IntRange(1, 7).Draw(t, "page"))
+	if diff := gocmp.Diff(want, w.replicaPaths(t)); diff != "" {
+		t.Fatalf("a replica of the feed differs from the model (-want +got):\n%s", diff)
+	}
+}
+
+func (w *walker) list(t *rapid.T, folder drive.NodeID, path string) (all []string) {
+	page, err := w.tree.Children(t.Context(), w.db, folder, tree.List{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range page.Items {
+		all = append(all, fmt.Sprintf("%s/%s folder=%v", path, n.Name, n.IsFolder()))
+		all = append(all, w.list(t, n.ID, path+"/"+string(n.Name))...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *walker) follow(t *rapid.T, limit int) {
+	for more := true; more; {
+		f, err := w.tree.Changes(t.Context(), w.db, w.account, w.feed, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := w.feed.Seq
+		for _, c := range f.Items {
+			if c.Seq <= last {
+				t.Fatalf("seq %d comes after %d", c.Seq, last)
+			}
+			last = c.Seq
+			if c.Deleted.IsZero() {
+				w.replica[c.Node.ID] = c.Node
+			} else {
+				delete(w.replica, c.Deleted)
+			}
+		}
+		w.feed, more = f.Next, f.More
+	}
+}
+
+func (w *walker) replicaPaths(t *rapid.T) []string {
+	m := model{root: w.root, nodes: map[drive.NodeID]*item{}}
+	for id, n := range w.replica {
+		m.nodes[id] = &item{parent: n.Parent, name: string(n.Name), folder: n.IsFolder(), trashed: n.Trashed != 0}
+		if _, ok := w.replica[n.Parent]; !ok && id != w.root {
+			t.Fatalf("the replica has no parent for %s", n.Name)
+		}
+	}
+	return m.paths()
+}
+
+func expect(t *rapid.T, err error, kind drive.Kind) {
+	t.Helper()
+	if kind == 0 && err != nil || kind != 0 && !drive.IsKind(err, kind) {
+		t.Fatalf("got %v, want %v", err, kind)
+	}
+}

@@ -1,0 +1,106 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Type is what a node is.
+type Type string
+
+// The types.
+const (
+	TypeFile   Type = "file"
+	TypeFolder Type = "folder"
+)
+
+// Node is a file or a folder as it is now.
+type Node struct {
+	ID        drive.NodeID
+	Account   drive.AccountID
+	Parent    drive.NodeID // zero: the root
+	Name      drive.Name   // empty: the root
+	Type      Type
+	Rev       int64 // grows with every change of the node
+	Seq       int64 // the tree's number of that change
+	MTime     drive.Time
+	Created   drive.Time
+	Updated   drive.Time
+	Trashed   drive.Time        // when it was put into the trash itself; what lies in a trashed folder has zero
+	Operation drive.OperationID // the operation that builds or purges a node that is trashed
+
+	// Of the current version; zero for a folder.
+	Version drive.VersionID
+	Blob    drive.BlobID
+	Size    drive.ByteSize
+	Mime    string
+}
+
+// IsRoot reports whether the node is the root of its tree.
+func (n Node) IsRoot() bool { return n.Parent.IsZero() }
+
+// IsFolder reports whether the node is a folder.
+func (n Node) IsFolder() bool { return n.Type == TypeFolder }
+
+// slot is the value of the column that keeps live names unique. A slash is in no name.
+func (n Node) slot() string {
+	if n.Trashed != 0 {
+		return "/" + n.ID.String()
+	}
+	return string(n.Name)
+}
+
+// nodeColumns is what scanNode reads, selectNodes the beginning of most statements that read nodes.
+const nodeColumns = `n.id, n.account_id, n.parent_id, n.name, n.type, n.rev, n.seq, n.mtime, n.created_at, n.updated_at,
+	n.trashed_at, n.operation_id, n.version_id, v.blob_id, COALESCE(v.size, 0), COALESCE(v.mime, '')`
+
+const selectNodes = `SELECT ` + nodeColumns + ` FROM nodes n LEFT JOIN versions v ON v.id = n.version_id `
+
+func scanNode(n *Node, scan func(...any) error) error {
+	return scan(&n.ID, &n.Account, &n.Parent, &n.Name, &n.Type, &n.Rev, &n.Seq, &n.MTime, &n.Created, &n.Updated,
+		&n.Trashed, &n.Operation, &n.Version, &n.Blob, &n.Size, &n.Mime)
+}
+
+func (t *Tree) queryNode(ctx context.Context, q sqldb.Querier, where string, args ...any) (n Node, err error) {
+	err = scanNode(&n, q.QueryRow(ctx, selectNodes+where, args...).Scan)
+	return n, err
+}
+
+func (t *Tree) queryNodes(ctx context.Context, q sqldb.Querier, where string, args ...any) ([]Node, error) {
+	rows, err := q.Query(ctx, selectNodes+where, args...)
+	return sqldb.Scan(rows, err, scanNode)
+}
+
+func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, n Node) error {
+	_, err := tx.Exec(ctx, `INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, version_id, mtime, rev, seq,
+		created_at, updated_at, trashed_at, operation_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		n.ID, n.Account, n.Parent, n.Name, n.Name.Fold(), n.slot(), n.Type, n.Version, n.MTime, n.Rev, n.Seq,
+		n.Created, n.Updated, n.Trashed, n.Operation)
+	return wrap(err, "insert node", n.ID)
+}
+
+// update writes what of a node can change, as its next revision under the next seq.
+func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, n *Node) error {
+	seq, err := t.change(ctx, tx, n.Account, 1, 0)
+	if err != nil {
+		return err
+	}
+	n.Seq, n.Rev, n.Updated = seq, n.Rev+1, t.now()
+	_, err = tx.Exec(ctx, `UPDATE nodes SET parent_id = ?, name = ?, name_fold = ?, slot = ?, version_id = ?, mtime = ?, rev = ?,
+		seq = ?, updated_at = ?, trashed_at = ?, operation_id = ? WHERE id = ?`, n.Parent, n.Name, n.Name.Fold(), n.slot(), n.Version,
+		n.MTime, n.Rev, n.Seq, n.Updated, n.Trashed, n.Operation, n.ID)
+	if err != nil {
+		return wrap(err, "update node", n.ID)
+	}
+	return t.noteTrash(ctx, tx, *n)
+}
+
+func wrap(err error, what string, id fmt.Stringer) error {
+	if err != nil {
+		return fmt.Errorf("%s %v: %w", what, id, err)
+	}
+	return nil
+}

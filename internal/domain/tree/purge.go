@@ -1,0 +1,236 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Deleting for good goes from the leaves to the top, a bounded number of rows per transaction. The top stays trashed, and owned
+// by its operation, until its last descendant is gone: wherever the process dies, what is left is a tree, and the next
+// PurgeStep goes on.
+
+// Doom gives a node to an operation that will purge it; from then on it cannot be found or restored. A node that another
+// operation owns is NotFound. rev as in Edit.
+func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
+	n, _, err := t.lock(ctx, tx, account, id)
+	if err == nil {
+		err = checkRev(n, rev)
+	}
+	if err != nil {
+		return Node{}, err
+	}
+	if n.Trashed == 0 {
+		n.Trashed = t.now()
+	}
+	n.Operation = op
+	return n, t.update(ctx, tx, &n)
+}
+
+// Purged reports whether a node of the account is being purged, or was and its tombstone is still there.
+func (t *Tree) Purged(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (bool, error) {
+	var n int
+	err := q.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM nodes WHERE id = ? AND account_id = ? AND operation_id IS NOT NULL)
+		+ (SELECT COUNT(*) FROM tombstones WHERE node_id = ? AND account_id = ?)`, id, account, id, account).Scan(&n)
+	return n > 0, err
+}
+
+// ListOwned returns up to limit nodes that the operation owns.
+func (t *Tree) ListOwned(ctx context.Context, q sqldb.Querier, account drive.AccountID, op drive.OperationID, limit int) ([]Node, error) {
+	return t.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.trashed_at > 0 AND n.operation_id = ? LIMIT ?", account, op, limit)
+}
+
+// Purge is what one step deleted.
+type Purge struct {
+	Nodes    int64
+	Versions []Version // the caller releases their blobs and takes their sizes off the ledger
+	Done     bool      // nothing is left, the top included
+}
+
+// PurgeStep deletes up to limit rows (nodes and versions; one more at most) of a subtree whose top is trashed. What was trashed on its own inside
+// of it is not part of what its owner deletes: it is hung below the root and stays in the trash. A top that is gone is Done.
+func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, top drive.NodeID, limit int) (Purge, error) {
+	if _, err := t.change(ctx, tx, account, 0, 0); err != nil {
+		return Purge{}, err
+	}
+	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", top, account)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return Purge{Done: true}, nil
+	case err != nil:
+		return Purge{}, err
+	case n.Trashed == 0 || n.IsRoot():
+		return Purge{}, drive.Fail(drive.WrongState, "state", "live")
+	}
+	root, err := t.Root(ctx, tx, account)
+	if err != nil {
+		return Purge{}, err
+	}
+	p := purger{t: t, tx: tx, root: root, budget: limit}
+	if p.out.Done, err = p.remove(ctx, n); err != nil {
+		return Purge{}, fmt.Errorf("purge node %v: %w", top, err)
+	}
+	if err := fewerOld(ctx, tx, account, p.old); err != nil {
+		return Purge{}, err
+	}
+	return p.out, t.bury(ctx, tx, account, p.gone)
+}
+
+type purger struct {
+	t      *Tree
+	tx     *sqldb.Tx
+	root   drive.NodeID // zero: nothing is spared
+	budget int          // rows that may still be written
+	gone   []drive.NodeID
+	old    int64 // versions among the rows deleted that were no file's current one
+	out    Purge
+}
+
+// remove deletes a node with all that is below it, as far as the budget goes, and reports whether all of it went.
+func (p *purger) remove(ctx context.Context, n Node) (bool, error) {
+	if n.IsFolder() {
+		if empty, err := p.removeBelow(ctx, n.ID); !empty {
+			return false, err
+		}
+		if p.budget <= 0 {
+			return false, nil
+		}
+	} else if bare, err := p.removeVersions(ctx, n.ID); !bare {
+		return false, err
+	}
+	p.budget--
+	p.gone = append(p.gone, n.ID)
+	p.out.Nodes++
+	_, err := p.tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", n.ID)
+	return err == nil, err
+}
+
+// purgeAhead bounds how many children are read at once: on the way down a deep tree what was read is not used.
+const purgeAhead = 64
+
+func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bool, err error) {
+	for p.budget > 0 {
+		kids, err := p.t.queryNodes(ctx, p.tx, "WHERE n.parent_id = ? ORDER BY n.slot LIMIT ?", folder, min(p.budget, purgeAhead))
+		if err != nil || len(kids) == 0 {
+			return err == nil, err
+		}
+		for _, kid := range kids {
+			if p.budget <= 0 {
+				return false, nil
+			}
+			if kid.Trashed != 0 && !p.root.IsZero() {
+				err = p.rescue(ctx, kid)
+			} else if gone, failed := p.remove(ctx, kid); !gone {
+				return false, failed
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// removeVersions deletes the versions of a file, the oldest first, as far as the budget goes. The last one goes only together with
+// the file, though that be one row too many: a copy that runs at the same time must not meet a file without content.
+func (p *purger) removeVersions(ctx context.Context, file drive.NodeID) (bare bool, err error) {
+	rows, err := p.tx.Query(ctx, selectVersions+"WHERE node_id = ? ORDER BY id LIMIT ?", file, p.budget+1)
+	all, err := sqldb.Scan(rows, err, scanVersion)
+	if err != nil {
+		return false, err
+	}
+	bare = len(all) <= p.budget
+	all = all[:min(len(all), p.budget)]
+	for _, v := range all {
+		if _, err := p.tx.Exec(ctx, "DELETE FROM versions WHERE id = ?", v.ID); err != nil {
+			return false, err
+		}
+	}
+	if p.old += int64(len(all)); bare && len(all) > 0 {
+		p.old-- // the current one, which goes with its node
+	}
+	p.budget -= len(all)
+	p.out.Versions = append(p.out.Versions, all...)
+	return bare, nil
+}
+
+func (p *purger) rescue(ctx context.Context, n Node) error {
+	p.budget--
+	n.Parent = p.root
+	return p.t.update(ctx, p.tx, &n)
+}
+
+// PurgeAll is PurgeStep for all that an account has: its nodes, its trash, its tombstones and the tree itself. It leaves no
+// tombstones. An account without a tree is Done.
+func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, limit int) (Purge, error) {
+	root, err := t.Root(ctx, tx, account)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return Purge{Done: true}, nil
+	case err != nil:
+		return Purge{}, err
+	}
+	forgotten, err := t.Forget(ctx, tx, account, math.MaxInt64, limit)
+	if err != nil || forgotten > 0 {
+		return Purge{}, err
+	}
+	p := purger{t: t, tx: tx, budget: limit}
+	gone, err := p.remove(ctx, Node{ID: root, Account: account, Type: TypeFolder})
+	if err != nil {
+		return Purge{}, fmt.Errorf("purge the tree of %v: %w", account, err)
+	}
+	if err := fewerOld(ctx, tx, account, p.old); err != nil {
+		return Purge{}, err
+	}
+	if !gone {
+		_, err = t.change(ctx, tx, account, 0, -p.out.Nodes)
+		return p.out, err
+	}
+	p.out.Done = true
+	if _, err := tx.Exec(ctx, "DELETE FROM old_versions WHERE account_id = ?", account); err != nil {
+		return p.out, wrap(err, "delete the count of versions of", account)
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM due WHERE account_id = ?", account); err != nil {
+		return p.out, wrap(err, "delete what is due of", account)
+	}
+	_, err = tx.Exec(ctx, "DELETE FROM trees WHERE account_id = ?", account)
+	return p.out, wrap(err, "delete the tree of", account)
+}
+
+// bury leaves a tombstone for each node.
+func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []drive.NodeID) error {
+	n := int64(len(gone))
+	if n == 0 {
+		return nil
+	}
+	last, err := t.change(ctx, tx, account, n, -n)
+	if err != nil {
+		return err
+	}
+	now := t.now()
+	for i, id := range gone {
+		if _, err := tx.Exec(ctx, "INSERT INTO tombstones (account_id, seq, node_id, deleted_at) VALUES (?, ?, ?, ?)",
+			account, last-n+1+int64(i), id, now); err != nil {
+			return wrap(err, "bury node", id)
+		}
+	}
+	return note(ctx, tx, Due{DueTombstones, account.String(), account, now})
+}
+
+// Forget drops up to limit tombstones of the account that are older than before, and returns how many. Feeds that have not
+// come this far are told that they are incomplete.
+func (t *Tree) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, before drive.Time, limit int) (int64, error) {
+	var last int64
+	err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(seq), 0) FROM (SELECT seq, deleted_at FROM tombstones WHERE account_id = ?
+		ORDER BY seq LIMIT ?) oldest WHERE deleted_at < ?`, account, limit, before).Scan(&last)
+	if err != nil || last == 0 {
+		return 0, err
+	}
+	if _, err := tx.Exec(ctx, "UPDATE trees SET forgotten = ? WHERE account_id = ?", last, account); err != nil {
+		return 0, fmt.Errorf("forget tombstones: %w", err)
+	}
+	return tx.Exec(ctx, "DELETE FROM tombstones WHERE account_id = ? AND seq <= ?", account, last)
+}

@@ -1,0 +1,105 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Options configure New. The zero value of each field is its default.
+type Options struct {
+	// MaxNodes is the number of nodes an account may have, trash included. Default: 1,000,000.
+	MaxNodes int64
+	// MaxOldVersions is the number of versions an account may have that are no file's current one.
+	// Default: 200,000.
+	MaxOldVersions int64
+	// KeepVersions is how many of a file's last versions are always kept, the current one included. Default: 5.
+	KeepVersions int
+	// KeepVersionsFor is how long a version is kept besides. Default: 30 days.
+	KeepVersionsFor time.Duration
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Kept is the clock that says for how long something was kept before it is deleted; see package
+	// retention. Default: Now.
+	Kept func() time.Time
+	// Arrived is told, in the transaction, of a node that has come to be seen where it is, or has other content: put, moved, renamed,
+	// restored. What lies below a folder that came is not told of. An error undoes the transaction.
+	Arrived func(ctx context.Context, tx *sqldb.Tx, n Node) error
+}
+
+// Tree is the store of nodes. It is safe for concurrent use; all state is in the database.
+type Tree struct{ opt Options }
+
+// New returns a Tree.
+func New(opt Options) *Tree {
+	if opt.MaxNodes == 0 {
+		opt.MaxNodes = 1_000_000
+	}
+	if opt.MaxOldVersions == 0 {
+		opt.MaxOldVersions = 200_000
+	}
+	if opt.KeepVersions == 0 {
+		opt.KeepVersions = 5
+	}
+	if opt.KeepVersionsFor == 0 {
+		opt.KeepVersionsFor = 30 * 24 * time.Hour
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Kept == nil {
+		opt.Kept = opt.Now
+	}
+	if opt.Arrived == nil {
+		opt.Arrived = func(context.Context, *sqldb.Tx, Node) error { return nil }
+	}
+	return &Tree{opt}
+}
+
+// KeepVersionsFor is Options.KeepVersionsFor.
+func (t *Tree) KeepVersionsFor() time.Duration { return t.opt.KeepVersionsFor }
+
+func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
+
+func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.Kept()) }
+
+// Create makes the tree of an account and returns its root; a tree that is there already is left as it is.
+func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (drive.NodeID, error) {
+	root := drive.NewID[drive.NodeID]()
+	made, err := tx.InsertNew(ctx, `INSERT INTO trees (account_id, root_id, seq, node_count) VALUES (?, ?, 1, 0)`, account, root)
+	if err != nil {
+		return root, fmt.Errorf("create the tree of %v: %w", account, err)
+	}
+	if !made {
+		return t.Root(ctx, tx, account)
+	}
+	now := t.now()
+	return root, t.insert(ctx, tx, Node{
+		ID: root, Account: account, Type: TypeFolder, Rev: 1, Seq: 1, MTime: now, Created: now, Updated: now,
+	})
+}
+
+// Root returns the id of the account's root folder. An account without a tree is NotFound.
+func (t *Tree) Root(ctx context.Context, q sqldb.Querier, account drive.AccountID) (root drive.NodeID, err error) {
+	err = q.QueryRow(ctx, "SELECT root_id FROM trees WHERE account_id = ?", account).Scan(&root)
+	return root, err
+}
+
+// change announces changes of n nodes and a growth of the number of nodes: it takes the lock on the tree and returns the last
+// of the n numbers that the changes get. More nodes than an account may have is TooLarge {field: nodes, limit, sent}.
+func (t *Tree) change(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n, growth int64) (seq int64, err error) {
+	changed, err := tx.Exec(ctx, `UPDATE trees SET seq = seq + ?, node_count = node_count + ?
+		WHERE account_id = ? AND (? <= 0 OR node_count + ? <= ?)`, n, growth, account, growth, growth, t.opt.MaxNodes)
+	if err != nil {
+		return 0, fmt.Errorf("take the next seq: %w", err)
+	}
+	var count int64
+	err = tx.QueryRow(ctx, "SELECT seq, node_count FROM trees WHERE account_id = ?", account).Scan(&seq, &count)
+	if err == nil && changed == 0 {
+		err = drive.Fail(drive.TooLarge, "field", "nodes", "limit", t.opt.MaxNodes, "sent", count+growth)
+	}
+	return seq, err
+}

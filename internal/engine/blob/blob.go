@@ -1,0 +1,157 @@
+// Package blob defines where bytes live: the Store of sealed content and the Staging of uploads on their way in.
+//
+// It is two ports, their contracts, and Body, the checked front door that every byte enters through. Adapters are
+// neighbours (local: a directory); blobtest is the conformance suite that all of them pass.
+//
+// Invariants kept here: P2 (an accepted part survives kill -9), B1 (bytes of a blob never change), B3 (bytes that nobody can
+// explain are moved aside, never deleted).
+package blob
+
+import (
+	"context"
+	"io"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+)
+
+// Store holds sealed content, each under a name of its own. Names are upload ids or "put-<generation>-<id>".
+type Store interface {
+	// Put stores what body yields under a new name, durably when it returns nil. On any error nothing stays. It returns the
+	// part that body's Finish returned. A full disk is DiskFull.
+	Put(ctx context.Context, name string, body Body) (Part, error)
+	// Open gives random access to content. A missing one is NotFound.
+	Open(ctx context.Context, name string) (Object, error)
+	// Stat returns the size of content; missing is NotFound.
+	Stat(ctx context.Context, name string) (drive.ByteSize, error)
+	// Remove deletes content; a missing one is no error.
+	Remove(ctx context.Context, name string) error
+	// List calls fn for everything in the store, also for names that the project never gave, in no order.
+	List(ctx context.Context, fn func(Stray) error) error
+	// Quarantine moves something that List showed out of the way and keeps it.
+	Quarantine(ctx context.Context, s Stray) error
+}
+
+// Object is open content.
+type Object interface {
+	io.ReaderAt
+	io.Closer
+	Size() drive.ByteSize
+}
+
+// Capacity is an optional power of a Store: how much room is left.
+type Capacity interface {
+	// Free returns the bytes that may still be written.
+	Free(ctx context.Context) (drive.ByteSize, error)
+}
+
+// Staging holds the parts of uploads until they are sealed. Only Create makes a staged upload; every other method answers
+// NotFound for one that is not there. An upload that is sealed is still there until Remove: Load, Fence and Verify answer for
+// it from the journal, Write and Drop are WrongState.
+//
+// The journal of a staging is the durable list of what has arrived. Fencing: a staging refuses (WrongState) every Write and
+// Drop whose gen is not greater than the last one that was fenced.
+type Staging interface {
+	// Create makes an empty staged upload, durably. Existing already is no error.
+	Create(ctx context.Context, ref Ref) error
+	// Write stores part w.N from body at its final place. When it returns nil the part is in the journal and survives
+	// kill -9 (P2). On any error, the context's included, nothing of this attempt stays and the part counts as not there,
+	// a part that was accepted before under the same number included, unless the Write was refused before it began (NotFound,
+	// WrongState, InProgress, PartRange, or PartSize of w). The caller lets one Write per part run at a time; a
+	// second one is InProgress and changes nothing. A cancelled ctx does not interrupt a Read of body: who cancels makes the
+	// body's reader fail. Bytes that all arrived are accepted even if ctx ends then.
+	Write(ctx context.Context, ref Ref, w Write, body Body) (Part, error)
+	// Drop takes a part out of the journal and frees its bytes. A part that is not there is no error, one that is being written
+	// is InProgress.
+	Drop(ctx context.Context, ref Ref, gen int64, n int) error
+	// Load returns what has arrived, freeing first what a crash left torn. It does not check suspect parts; see Suspect.
+	Load(ctx context.Context, ref Ref) (Staged, error)
+	// Fence refuses all further Writes with this gen or a smaller one, waits for those that are running (it does not stop them:
+	// who wants haste cancels them), makes what arrived durable against power loss, and returns what is held. Repeating it is
+	// harmless; it is the way on after an error, an expired ctx included, which leaves the gen refused.
+	Fence(ctx context.Context, ref Ref, gen int64) (Staged, error)
+	// Remove deletes a staged upload with all its bytes, but never sealed content. A missing one is no error. It needs no room
+	// on a full disk and no Fence before it: a Write that still runs ends with NotFound.
+	Remove(ctx context.Context, ref Ref) error
+}
+
+// Sealer is the power of a Staging to turn a staged upload into content of a Store without copying it.
+type Sealer interface {
+	// Seal makes the staged bytes the content named after the upload, durably: cut to size, synced, moved. It may be redone
+	// after a crash at any point: bytes that are in place already are success. Bytes in neither place are NotFound, parts that do
+	// not make up size are PartsMissing, a Write that runs is InProgress, suspect parts are WrongState: Fence and Verify come
+	// first. The journal stays until Remove.
+	Seal(ctx context.Context, ref Ref, size drive.ByteSize) error
+	// Unseal moves the content back to the staging, so that parts can be sent again. Redoable like Seal.
+	Unseal(ctx context.Context, ref Ref) error
+	// OpenStaged gives random access to the staged bytes, holes included, or to the content if it is sealed already.
+	OpenStaged(ctx context.Context, ref Ref) (Object, error)
+	// Verify reads parts whose bytes a power loss may have taken (Staged.Suspect), drops those that no longer match their
+	// chaining value, and returns what is left. It clears the suspicion.
+	Verify(ctx context.Context, ref Ref, gen int64) (Staged, error)
+	// ListStaged calls fn for every staged upload there is, and for everything else that lies where they lie.
+	ListStaged(ctx context.Context, fn func(Stray) error) error
+	// QuarantineStaged moves something that ListStaged showed out of the way and keeps it.
+	QuarantineStaged(ctx context.Context, s Stray) error
+}
+
+// Ref names a staged upload and tells its shape.
+type Ref struct {
+	ID       drive.UploadID
+	Begun    drive.Time     // when it began: its UTC date is part of the place
+	PartSize drive.ByteSize // a power of two, at least 1 MiB
+	Size     drive.ByteSize // UnknownSize when it was not declared
+}
+
+// UnknownSize is the size of an upload whose length was not declared.
+const UnknownSize drive.ByteSize = -1
+
+// Write says which part comes and under which right.
+type Write struct {
+	N       int
+	Gen     int64
+	Session [16]byte // the login or token that sends it: complete asks for a digest where several sent parts
+	Size    drive.ByteSize
+}
+
+// Part is an accepted part.
+type Part struct {
+	N       int
+	Size    drive.ByteSize
+	CRC32   uint32     // IEEE, of its bytes
+	CV      digest.CV  // BLAKE3 chaining value at its place in the file
+	Root    digest.Sum // BLAKE3 of its bytes as a file of their own; only part 0 has it
+	Session [16]byte
+
+	// Unread: the journal was lost, and the part found again at the store with nothing known but its size. CRC32, CV and Root are
+	// zero until somebody reads it.
+	Unread bool
+}
+
+// Staged is what a staging holds of an upload.
+type Staged struct {
+	Parts   []Part         // in order of N
+	Held    drive.ByteSize // bytes on disk for it, never less than the sum of Parts and Tails
+	Last    drive.Time     // when the last part was accepted, by the staging's clock, also before a restart; zero when none was
+	Suspect bool           // a power loss may have taken bytes of Parts or Tails: call Verify before relying on them
+	Tails   []Part         // beginnings of parts, in order of N: Size bytes of each are there; see Tailer
+
+	// Of shared stagings only:
+	Writing int        // parts that are being written just now, by whatever instance
+	Now     drive.Time // the staging's clock when it answered, to compare Last with; zero: the clock is this process's
+}
+
+// Body is the checked front door: the bytes of one part or one small file. Read hashes what it hands out. Once Read has
+// returned io.EOF, Finish checks the declared digests and returns what is known of the bytes; a driver makes nothing durable
+// before that.
+type Body interface {
+	io.Reader
+	Finish() (Part, error)
+}
+
+// Stray is something found in a store or a staging.
+type Stray struct {
+	Place string // where it lies, relative to the store: for messages and for Quarantine
+	Name  string // content: its name; staged upload: its id; empty when the place does not follow the rules
+	Size  drive.ByteSize
+}

@@ -1,0 +1,234 @@
+package blobtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Faults says which calls of the ports that it is given to fail, and how. Calls are named by their method ("Write", "Seal") and
+// counted from 1 for each rule, beginning when the rule is made. The zero value lets everything pass. It is safe for concurrent
+// use.
+type Faults struct {
+	mu    sync.Mutex
+	rules []*rule
+	calls map[string]int
+}
+
+type rule struct {
+	call  string
+	n     int  // which call, counted down
+	every bool // all calls from the n-th on
+	act   func(ctx context.Context, do func() error) error
+}
+
+// Fail makes the n-th call fail with err and do nothing.
+func (f *Faults) Fail(call string, n int, err error) {
+	f.add(&rule{call: call, n: n, act: func(context.Context, func() error) error { return err }})
+}
+
+// FailAll makes all calls fail with err until Clear.
+func (f *Faults) FailAll(call string, err error) {
+	f.add(&rule{call: call, n: 1, every: true, act: func(context.Context, func() error) error { return err }})
+}
+
+// LoseReply makes the n-th call succeed, but report err.
+func (f *Faults) LoseReply(call string, n int, err error) {
+	f.add(&rule{call: call, n: n, act: func(_ context.Context, do func() error) error {
+		if failed := do(); failed != nil {
+			return failed
+		}
+		return err
+	}})
+}
+
+// Hold stops the n-th call before it does anything. The channel closes when it is there; release lets it go on, as the end of its
+// context does, with that error.
+func (f *Faults) Hold(call string, n int) (reached <-chan struct{}, release func()) {
+	at, open := make(chan struct{}), make(chan struct{})
+	f.add(&rule{call: call, n: n, act: func(ctx context.Context, do func() error) error {
+		close(at)
+		select {
+		case <-open:
+			return do()
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", call, ctx.Err())
+		}
+	}})
+	return at, sync.OnceFunc(func() { close(open) })
+}
+
+// Clear takes all rules back.
+func (f *Faults) Clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rules = nil
+}
+
+// Calls returns how often a method was called, failed calls included.
+func (f *Faults) Calls(call string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[call]
+}
+
+func (f *Faults) add(r *rule) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rules = append(f.rules, r)
+}
+
+// find counts a call and returns what is to happen to it, nil for nothing. The oldest rule that is due wins.
+func (f *Faults) find(call string) (act func(context.Context, func() error) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.calls == nil {
+		f.calls = make(map[string]int)
+	}
+	f.calls[call]++
+	for _, r := range f.rules {
+		if r.call != call {
+			continue
+		}
+		if r.n > 0 {
+			r.n--
+		}
+		if r.n == 0 && act == nil {
+			act = r.act
+			if !r.every {
+				r.n = -1 // used up
+			}
+		}
+	}
+	return act
+}
+
+func (f *Faults) do(ctx context.Context, call string, do func() error) error {
+	if act := f.find(call); act != nil {
+		return act(ctx, do)
+	}
+	return do()
+}
+
+// get is do for calls that return something.
+func get[T any](ctx context.Context, f *Faults, call string, do func() (T, error)) (v T, err error) {
+	err = f.do(ctx, call, func() error {
+		v, err = do()
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return v, nil
+}
+
+// Faulty is a staging that seals, with faults.
+type Faulty struct {
+	SealingStaging
+	*Faults
+}
+
+var _ SealingStaging = Faulty{}
+
+// Create implements blob.Staging.
+func (s Faulty) Create(ctx context.Context, ref blob.Ref) error {
+	return s.do(ctx, "Create", func() error { return s.SealingStaging.Create(ctx, ref) })
+}
+
+// Write implements blob.Staging.
+func (s Faulty) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
+	return get(ctx, s.Faults, "Write", func() (blob.Part, error) { return s.SealingStaging.Write(ctx, ref, w, body) })
+}
+
+// Extend implements blob.Tailer.
+func (s Faulty) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
+	return get(ctx, s.Faults, "Extend", func() (blob.Part, error) { return s.SealingStaging.Extend(ctx, ref, e, body) })
+}
+
+// Withhold implements blob.Tailer.
+func (s Faulty) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
+	return get(ctx, s.Faults, "Withhold", func() (blob.Withheld, error) { return s.SealingStaging.Withhold(ctx, ref, e, body) })
+}
+
+// Adopt implements blob.Adopter, if the staging does.
+func (s Faulty) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
+	return get(ctx, s.Faults, "Adopt", func() (bool, error) { return blob.Adopt(ctx, s.SealingStaging, ref, from) })
+}
+
+// OpenTail implements blob.Tailer.
+func (s Faulty) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
+	return get(ctx, s.Faults, "OpenTail", func() (io.ReadCloser, error) { return s.SealingStaging.OpenTail(ctx, ref, n) })
+}
+
+// Drop implements blob.Staging.
+func (s Faulty) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
+	return s.do(ctx, "Drop", func() error { return s.SealingStaging.Drop(ctx, ref, gen, n) })
+}
+
+// Load implements blob.Staging.
+func (s Faulty) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
+	return get(ctx, s.Faults, "Load", func() (blob.Staged, error) { return s.SealingStaging.Load(ctx, ref) })
+}
+
+// Fence implements blob.Staging.
+func (s Faulty) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
+	return get(ctx, s.Faults, "Fence", func() (blob.Staged, error) { return s.SealingStaging.Fence(ctx, ref, gen) })
+}
+
+// Remove implements blob.Staging.
+func (s Faulty) Remove(ctx context.Context, ref blob.Ref) error {
+	return s.do(ctx, "Remove", func() error { return s.SealingStaging.Remove(ctx, ref) })
+}
+
+// Seal implements blob.Sealer.
+func (s Faulty) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
+	return s.do(ctx, "Seal", func() error { return s.SealingStaging.Seal(ctx, ref, size) })
+}
+
+// Unseal implements blob.Sealer.
+func (s Faulty) Unseal(ctx context.Context, ref blob.Ref) error {
+	return s.do(ctx, "Unseal", func() error { return s.SealingStaging.Unseal(ctx, ref) })
+}
+
+// OpenStaged implements blob.Sealer.
+func (s Faulty) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
+	return get(ctx, s.Faults, "OpenStaged", func() (blob.Object, error) { return s.SealingStaging.OpenStaged(ctx, ref) })
+}
+
+// Verify implements blob.Sealer.
+func (s Faulty) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
+	return get(ctx, s.Faults, "Verify", func() (blob.Staged, error) { return s.SealingStaging.Verify(ctx, ref, gen) })
+}
+
+// FaultyStore is a store with faults; its methods are named Put, Open, Stat and RemoveBlob.
+type FaultyStore struct {
+	blob.Store
+	*Faults
+}
+
+var _ blob.Store = FaultyStore{}
+
+// Put implements blob.Store.
+func (s FaultyStore) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return get(ctx, s.Faults, "Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
+}
+
+// Open implements blob.Store.
+func (s FaultyStore) Open(ctx context.Context, name string) (blob.Object, error) {
+	return get(ctx, s.Faults, "Open", func() (blob.Object, error) { return s.Store.Open(ctx, name) })
+}
+
+// Stat implements blob.Store.
+func (s FaultyStore) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
+	return get(ctx, s.Faults, "Stat", func() (drive.ByteSize, error) { return s.Store.Stat(ctx, name) })
+}
+
+// Remove implements blob.Store. Its rule is named RemoveBlob, for a staging has a Remove too.
+func (s FaultyStore) Remove(ctx context.Context, name string) error {
+	return s.do(ctx, "RemoveBlob", func() error { return s.Store.Remove(ctx, name) })
+}

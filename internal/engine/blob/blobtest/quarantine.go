@@ -1,0 +1,112 @@
+package blobtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/engine/blob"
+)
+
+// RunQuarantine checks that what open returns is where the store moves things to. open makes an empty one for each subtest.
+func RunQuarantine(t *testing.T, open func(t *testing.T) (blob.Store, blob.Quarantine)) {
+	for name, check := range map[string]func(*testing.T, blob.Store, blob.Quarantine){
+		"List shows what the store moved there":         quarantineListed,
+		"Purge deletes what was listed, and repeatedly": quarantinePurged,
+		"Purge reaches nothing outside":                 quarantineBounds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, q := open(t)
+			check(t, store, q)
+		})
+	}
+}
+
+// condemn puts content of size bytes and moves it to the quarantine.
+func condemn(t *testing.T, s blob.Store, size int) (place string) {
+	t.Helper()
+	name := put(t, s, make([]byte, size))
+	for _, stray := range list(t, s) {
+		if stray.Name == name {
+			noError(t, s.Quarantine(t.Context(), stray))
+			return stray.Place
+		}
+	}
+	t.Fatalf("%s is not listed", name)
+	return ""
+}
+
+func quarantine(t *testing.T, q blob.Quarantine) (all []blob.Quarantined) {
+	t.Helper()
+	noError(t, q.List(t.Context(), func(item blob.Quarantined) error {
+		all = append(all, item)
+		return nil
+	}))
+	return all
+}
+
+func quarantineListed(t *testing.T, s blob.Store, q blob.Quarantine) {
+	if found := quarantine(t, q); len(found) > 0 {
+		t.Errorf("a new one holds %v", found)
+	}
+	put(t, s, []byte("in its place"))
+	from := time.Now().UTC().Format(time.DateOnly)
+	place := condemn(t, s, 7)
+	to := time.Now().UTC().Format(time.DateOnly)
+	found := quarantine(t, q)
+	want := blob.Quarantined{Date: from, Name: strings.ReplaceAll(place, "/", "_"), Size: 7}
+	if len(found) == 1 && found[0].Date == to {
+		want.Date = to
+	}
+	if len(found) != 1 || found[0] != want {
+		t.Errorf("it holds %v, want %v", found, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := q.List(ctx, func(blob.Quarantined) error { return nil }); err == nil {
+		t.Error("a list that was called off is taken for a whole one")
+	}
+}
+
+func quarantinePurged(t *testing.T, s blob.Store, q blob.Quarantine) {
+	condemn(t, s, 1)
+	condemn(t, s, 2)
+	items := quarantine(t, q)
+	condemn(t, s, 3)
+	kept := put(t, s, []byte("in its place"))
+	for range 2 {
+		for _, item := range items {
+			noError(t, q.Purge(t.Context(), item))
+		}
+	}
+	if left := quarantine(t, q); len(left) != 1 || left[0].Size != 3 {
+		t.Errorf("left %v, want only what came later", left)
+	}
+	if left := list(t, s); len(left) != 1 || left[0].Name != kept {
+		t.Errorf("contents are now %v", left)
+	}
+}
+
+func quarantineBounds(t *testing.T, s blob.Store, q blob.Quarantine) {
+	condemn(t, s, 1)
+	put(t, s, []byte("in its place"))
+	shelf, name, _ := strings.Cut(list(t, s)[0].Place, "/")
+	date := quarantine(t, q)[0].Date
+	for _, item := range []blob.Quarantined{
+		{Date: "..", Name: shelf},
+		{Date: "..", Name: shelf + "/" + name},
+		{Name: "../" + shelf + "/" + name},
+		{Date: ".", Name: "."},
+		{Date: date, Name: "."},
+		{Date: date},
+		{Date: date, Name: "../../" + shelf + "/" + name},
+		{},
+	} {
+		_ = q.Purge(t.Context(), item) // what it says matters less than what it does
+	}
+	if len(list(t, s)) != 1 || len(quarantine(t, q)) != 1 {
+		t.Errorf("left: %v and %v in quarantine", list(t, s), quarantine(t, q))
+	}
+}

@@ -1,0 +1,221 @@
+package blobtest
+
+import (
+	"bytes"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// SealingStaging is a Staging with all its powers.
+type SealingStaging interface {
+	blob.Staging
+	blob.Sealer
+	blob.Tailer
+}
+
+// RunSealer checks that what open returns seals into the store beside it. open makes empty ones for each subtest.
+func RunSealer(t *testing.T, open func(t *testing.T) (SealingStaging, blob.Store)) {
+	for name, check := range map[string]func(*testing.T, SealingStaging, blob.Store){
+		"sealed parts are the content named after the upload":       sealing,
+		"Seal may be redone, but not with another size":             sealAgain,
+		"parts that do not make up the size are PartsMissing":       sealMissing,
+		"a running Write is InProgress for Seal":                    sealRunning,
+		"a sealed upload is loaded, but takes no part":              sealedStaging,
+		"Seal of bytes that are nowhere is NotFound":                sealNothing,
+		"an upload without bytes becomes an empty content":          sealEmpty,
+		"Unseal brings the parts back and may be redone":            unsealing,
+		"Unseal of what was never sealed changes nothing":           unsealUnsealed,
+		"OpenStaged reads parts, holes and sealed content":          openStaged,
+		"Remove after Seal keeps the content":                       removeSealed,
+		"Verify of parts that nothing happened to keeps them":       verifyFine,
+		"ListStaged shows every upload, QuarantineStaged takes one": listStaged,
+		"what ListStaged shows may be removed meanwhile":            removeListed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			staging, store := open(t)
+			check(t, staging, store)
+		})
+	}
+}
+
+// whole returns a staged upload of which all parts have come.
+func whole(t *testing.T, s blob.Staging) (blob.Ref, []byte) {
+	t.Helper()
+	ref, file := begun(t, s)
+	for _, n := range []int{2, 0, 1} {
+		send(t, s, ref, 1, n, slice(ref, file, n))
+	}
+	return ref, file
+}
+
+func wantContent(t *testing.T, store blob.Store, ref blob.Ref, want []byte) {
+	t.Helper()
+	o, err := store.Open(t.Context(), ref.ID.String())
+	if got := read(t, o, err); !bytes.Equal(got, want) {
+		t.Errorf("content of %d bytes differs from what was sent (%d bytes)", len(got), len(want))
+	}
+}
+
+func sealing(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := whole(t, s)
+	_, err := store.Open(t.Context(), ref.ID.String())
+	wantKind(t, err, drive.NotFound) // P3: not before it is sealed
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, store, ref, file)
+}
+
+func sealAgain(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := whole(t, s)
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	if err := s.Seal(t.Context(), ref, ref.Size-1); err == nil {
+		t.Error("sealed with two sizes")
+	}
+	wantContent(t, store, ref, file)
+}
+
+func sealMissing(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, _ := whole(t, s)
+	wantKind(t, s.Seal(t.Context(), ref, ref.Size+1), drive.PartsMissing)
+	noError(t, s.Drop(t.Context(), ref, 1, 1))
+	wantKind(t, s.Seal(t.Context(), ref, ref.Size), drive.PartsMissing)
+	wantKind(t, s.Seal(t.Context(), ref, ref.Size-ref.PartSize), drive.PartsMissing)
+}
+
+func sealRunning(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := begun(t, s)
+	send(t, s, ref, 1, 0, slice(ref, file, 0))
+	send(t, s, ref, 1, 2, slice(ref, file, 2))
+	g, done := startWrite(t, s, ref, 1, 1, slice(ref, file, 1))
+	wantKind(t, s.Seal(t.Context(), ref, ref.Size), drive.InProgress)
+	g.open <- nil
+	noError(t, <-done)
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, store, ref, file)
+}
+
+func sealedStaging(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := whole(t, s)
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
+	_, err := Send(t.Context(), s, ref, 9, 1, Bytes(3, ref.PartSize))
+	wantKind(t, err, drive.WrongState)
+	wantKind(t, s.Drop(t.Context(), ref, 9, 1), drive.WrongState)
+	_, err = s.Fence(t.Context(), ref, 9)
+	noError(t, err)
+	noError(t, s.Create(t.Context(), ref))
+	wantContent(t, store, ref, file)
+}
+
+func sealNothing(t *testing.T, s SealingStaging, _ blob.Store) {
+	wantKind(t, s.Seal(t.Context(), newRef(s, 5), 5), drive.NotFound)
+	wantKind(t, s.Unseal(t.Context(), newRef(s, 5)), drive.NotFound)
+	_, err := s.OpenStaged(t.Context(), newRef(s, 5))
+	wantKind(t, err, drive.NotFound)
+}
+
+func sealEmpty(t *testing.T, s SealingStaging, store blob.Store) {
+	ref := newRef(s, 0)
+	noError(t, s.Create(t.Context(), ref))
+	noError(t, s.Seal(t.Context(), ref, 0))
+	wantContent(t, store, ref, nil)
+}
+
+// A seal may be refused, for a name that is taken, before its first step.
+func unsealUnsealed(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := whole(t, s)
+	noError(t, s.Unseal(t.Context(), ref))
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, store, ref, file)
+}
+
+func unsealing(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := whole(t, s)
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	noError(t, s.Unseal(t.Context(), ref))
+	noError(t, s.Unseal(t.Context(), ref))
+	if _, err := store.Open(t.Context(), ref.ID.String()); !blob.CapsOf(s).Shared {
+		wantKind(t, err, drive.NotFound)
+	}
+	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
+	noError(t, s.Drop(t.Context(), ref, 2, 1))
+	b := Bytes(6, ref.PartSize)
+	send(t, s, ref, 2, 1, b)
+	copy(file[ref.PartSize:], b)
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, store, ref, file)
+}
+
+func openStaged(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	send(t, s, ref, 1, 2, slice(ref, file, 2))
+	want := make([]byte, len(file))
+	copy(want[2*ref.PartSize:], slice(ref, file, 2))
+	o, err := s.OpenStaged(t.Context(), ref)
+	if !blob.CapsOf(s).ReadableParts && err != nil {
+		wantKind(t, err, drive.NotFound)
+	} else if got := read(t, o, err); !bytes.Equal(got, want) {
+		t.Error("staged bytes differ")
+	}
+	send(t, s, ref, 1, 0, slice(ref, file, 0))
+	send(t, s, ref, 1, 1, slice(ref, file, 1))
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	o, err = s.OpenStaged(t.Context(), ref)
+	if got := read(t, o, err); !bytes.Equal(got, file) {
+		t.Error("sealed bytes differ")
+	}
+}
+
+func removeSealed(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := whole(t, s)
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	noError(t, s.Remove(t.Context(), ref))
+	wantContent(t, store, ref, file)
+	noError(t, s.Seal(t.Context(), ref, ref.Size)) // a repeated seal still finds its work done
+	_, err := s.Load(t.Context(), ref)
+	wantKind(t, err, drive.NotFound)
+}
+
+func verifyFine(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, _ := whole(t, s)
+	got, err := s.Verify(t.Context(), ref, 1)
+	noError(t, err)
+	if len(got.Parts) != 3 || got.Suspect {
+		t.Errorf("%d parts, suspect %v", len(got.Parts), got.Suspect)
+	}
+}
+
+func listStaged(t *testing.T, s SealingStaging, _ blob.Store) {
+	first, _ := whole(t, s)
+	second, _ := begun(t, s)
+	names := map[string]blob.Stray{}
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error {
+		names[stray.Name] = stray
+		return nil
+	}))
+	if len(names) != 2 || names[first.ID.String()].Size < first.Size || names[second.ID.String()].Place == "" {
+		t.Fatalf("listed %v", names)
+	}
+	noError(t, s.QuarantineStaged(t.Context(), names[first.ID.String()]))
+	noError(t, s.QuarantineStaged(t.Context(), names[first.ID.String()]))
+	_, err := s.OpenStaged(t.Context(), first)
+	wantKind(t, err, drive.NotFound)
+	wantParts(t, s, second)
+}
+
+// An auditor removes what it finds while it walks; with the last upload of a day its directories may go too.
+func removeListed(t *testing.T, s SealingStaging, _ blob.Store) {
+	refs := map[string]blob.Ref{}
+	for range 3 {
+		ref, _ := begun(t, s)
+		refs[ref.ID.String()] = ref
+	}
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error { return s.Remove(t.Context(), refs[stray.Name]) }))
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error {
+		t.Errorf("%s was removed and is listed", stray.Place)
+		return nil
+	}))
+}

@@ -1,0 +1,376 @@
+package blobtest
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// RunTailer checks that what open returns takes parts in pieces. open makes an empty one for each subtest.
+func RunTailer(t *testing.T, open func(t *testing.T) (SealingStaging, blob.Store)) {
+	for name, check := range map[string]func(*testing.T, SealingStaging, blob.Store){
+		"pieces make a tail, and a part once they are whole":            pieces,
+		"many small pieces are one tail":                                manyPieces,
+		"a piece that belongs elsewhere is OffsetMismatch and not read": movedTail,
+		"a torn piece leaves the tail as it was":                        tornPiece,
+		"a piece beyond the part is refused":                            longPiece,
+		"an empty piece makes a part of a whole tail":                   promoted,
+		"a part that comes whole replaces the tail":                     replacedTail,
+		"Drop and Remove take the tail":                                 droppedTail,
+		"a fenced gen extends nothing, a later one goes on":             fencedTail,
+		"Extend beside a Write is InProgress":                           busyTail,
+		"a tail is held, verified, and no part":                         heldTail,
+		"what is withheld is in no journal until it is entered":         withheldPieces,
+		"an upload of parts and tails seals once the tail is a part":    sealedTail,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			staging, store := open(t)
+			check(t, staging, store)
+		})
+	}
+}
+
+// Filler sends pieces of one part, as somebody does who remembers the hashes between them.
+type Filler struct {
+	Ref   blob.Ref
+	N     int
+	Gen   int64
+	Whole drive.ByteSize
+	tail  *blob.Tail
+}
+
+func fill(ref blob.Ref, n int, whole int) *Filler {
+	return &Filler{Ref: ref, N: n, Gen: 1, Whole: drive.ByteSize(whole), tail: blob.NewTail(drive.ByteSize(n) * ref.PartSize)}
+}
+
+// Send extends the tail by what r yields.
+func (f *Filler) Send(t testing.TB, s blob.Tailer, r io.Reader) (blob.Part, error) {
+	t.Helper()
+	e, body := f.next(t, s, r)
+	part, err := s.Extend(t.Context(), f.Ref, e, body)
+	if err != nil {
+		f.tail = nil
+	}
+	return part, err
+}
+
+func (f *Filler) withhold(t testing.TB, s blob.Tailer, b []byte) blob.Withheld {
+	t.Helper()
+	e, body := f.next(t, s, bytes.NewReader(b))
+	w, err := s.Withhold(t.Context(), f.Ref, e, body)
+	noError(t, err)
+	return w
+}
+
+// next is the Extend by what r yields.
+func (f *Filler) next(t testing.TB, s blob.Tailer, r io.Reader) (blob.Extend, blob.Body) {
+	t.Helper()
+	if f.tail == nil || f.tail.Size() < 0 {
+		f.reread(t, s)
+	}
+	e := blob.Extend{N: f.N, Gen: f.Gen, Session: Session, At: f.tail.Size(), Whole: f.Whole}
+	return e, blob.NewBody(r, blob.BodyOptions{
+		N: f.N, Offset: drive.ByteSize(f.N) * f.Ref.PartSize, Size: blob.UnknownSize, Limit: f.Whole - e.At, Session: Session, Tail: f.tail,
+	})
+}
+
+// reread makes the hashes from what the staging has, as after a crash.
+func (f *Filler) reread(t testing.TB, s blob.Tailer) {
+	t.Helper()
+	f.tail = blob.NewTail(drive.ByteSize(f.N) * f.Ref.PartSize)
+	r, err := s.OpenTail(t.Context(), f.Ref, f.N)
+	if drive.IsKind(err, drive.NotFound) {
+		return
+	}
+	noError(t, err)
+	_, err = io.Copy(f.tail, r)
+	noError(t, err)
+	noError(t, r.Close())
+}
+
+func (f *Filler) send(t *testing.T, s blob.Tailer, b []byte) blob.Part {
+	t.Helper()
+	part, err := f.Send(t, s, bytes.NewReader(b))
+	noError(t, err)
+	return part
+}
+
+// wantTail checks that the upload has exactly one tail, with these bytes, and returns all that is staged.
+func wantTail(t *testing.T, s blob.Staging, ref blob.Ref, n int, b []byte) blob.Staged {
+	t.Helper()
+	got, err := s.Load(t.Context(), ref)
+	noError(t, err)
+	want := []blob.Part{}
+	if len(b) > 0 {
+		want = append(want, partOf(t, ref, n, b))
+	}
+	if diff := cmp.Diff(want, append([]blob.Part{}, got.Tails...)); diff != "" {
+		t.Fatalf("tails (-want +got):\n%s", diff)
+	}
+	if len(b) == 0 {
+		return got
+	}
+	r, err := s.(blob.Tailer).OpenTail(t.Context(), ref, n)
+	noError(t, err)
+	bytesOf, err := io.ReadAll(r)
+	noError(t, err)
+	noError(t, r.Close())
+	if !bytes.Equal(bytesOf, b) {
+		t.Fatalf("the tail reads %d bytes that are not the %d sent", len(bytesOf), len(b))
+	}
+	return got
+}
+
+func pieces(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	for n := range 3 {
+		b := slice(ref, file, n)
+		f := fill(ref, n, len(b))
+		cut := []int{0, 1, 2000, len(b) / 2, len(b)}
+		for i := range cut[1:] {
+			got := f.send(t, s, b[cut[i]:cut[i+1]])
+			if want := partOf(t, ref, n, b[:cut[i+1]]); got != want {
+				t.Fatalf("after %d bytes: %+v, want %+v", cut[i+1], got, want)
+			}
+			if cut[i+1] < len(b) {
+				wantTail(t, s, ref, n, b[:cut[i+1]])
+			}
+		}
+	}
+	wantTail(t, s, ref, 0, nil)
+	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
+}
+
+func manyPieces(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 2)
+	f := fill(ref, 2, len(b))
+	for i := 0; i < len(b)-200; i += 100 {
+		if i == 2500 {
+			f.tail = nil // the process has died
+		}
+		f.send(t, s, b[i:i+100])
+	}
+	wantTail(t, s, ref, 2, b[:len(b)-200])
+	f.send(t, s, b[len(b)-200:])
+	wantParts(t, s, ref, partOf(t, ref, 2, b))
+}
+
+func movedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 0)
+	f := fill(ref, 0, len(b))
+	f.send(t, s, b[:1000])
+	for _, at := range []drive.ByteSize{0, 999, 1001} {
+		read := &counter{r: bytes.NewReader(b)}
+		body := blob.NewBody(read, blob.BodyOptions{Size: blob.UnknownSize, Limit: ref.PartSize, Session: Session})
+		_, err := s.Extend(t.Context(), ref, blob.Extend{N: 0, Gen: 1, At: at, Whole: f.Whole}, body)
+		wantKind(t, err, drive.OffsetMismatch)
+		if read.n > 0 {
+			t.Errorf("%d bytes were read", read.n)
+		}
+	}
+	wantTail(t, s, ref, 0, b[:1000])
+	f.send(t, s, b[1000:])
+	_, err := f.Send(t, s, bytes.NewReader(nil))
+	wantKind(t, err, drive.OffsetMismatch)
+	wantParts(t, s, ref, partOf(t, ref, 0, b))
+}
+
+type counter struct {
+	r io.Reader
+	n int
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += n
+	return n, err
+}
+
+func tornPiece(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 1)
+	f := fill(ref, 1, len(b))
+	for _, had := range []int{0, 3000} {
+		f.send(t, s, b[:had])
+		if _, err := f.Send(t, s, cutReader(b[had:700_000])); err == nil {
+			t.Fatal("a torn piece is accepted")
+		}
+		if got := wantTail(t, s, ref, 1, b[:had]); got.Held > 64<<10 {
+			t.Errorf("held %d bytes after a torn piece", got.Held)
+		}
+	}
+	f.send(t, s, b[3000:])
+	wantParts(t, s, ref, partOf(t, ref, 1, b))
+}
+
+func longPiece(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 2)
+	f := fill(ref, 2, len(b))
+	f.send(t, s, b[:100])
+	_, err := f.Send(t, s, bytes.NewReader(append(bytes.Clone(b[100:]), 'x')))
+	wantKind(t, err, drive.PartSize)
+	wantTail(t, s, ref, 2, b[:100])
+	f.Whole++
+	_, err = f.Send(t, s, bytes.NewReader(b[100:]))
+	wantKind(t, err, drive.PartSize)
+	wantTail(t, s, ref, 2, b[:100])
+}
+
+func promoted(t *testing.T, s SealingStaging, _ blob.Store) {
+	file := Bytes(6, 4000)
+	ref := newRef(s, blob.UnknownSize)
+	noError(t, s.Create(t.Context(), ref))
+	f := fill(ref, 0, int(ref.PartSize))
+	f.send(t, s, file)
+	wantTail(t, s, ref, 0, file)
+	f.Whole = drive.ByteSize(len(file))
+	f.send(t, s, nil)
+	wantTail(t, s, ref, 0, nil)
+	wantParts(t, s, ref, partOf(t, ref, 0, file))
+}
+
+func replacedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 1)
+	f := fill(ref, 1, len(b))
+	f.send(t, s, Bytes(9, 1000))
+	send(t, s, ref, 1, 1, b)
+	wantTail(t, s, ref, 1, nil)
+	wantParts(t, s, ref, partOf(t, ref, 1, b))
+}
+
+func droppedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 1)
+	f := fill(ref, 1, len(b))
+	f.send(t, s, b[:200_000])
+	noError(t, s.Drop(t.Context(), ref, 1, 1))
+	if got := wantTail(t, s, ref, 1, nil); got.Held > 64<<10 {
+		t.Errorf("held %d bytes after Drop", got.Held)
+	}
+	f.tail = nil
+	f.send(t, s, b[:300])
+	wantTail(t, s, ref, 1, b[:300])
+	noError(t, s.Remove(t.Context(), ref))
+	_, err := f.Send(t, s, bytes.NewReader(b[300:]))
+	wantKind(t, err, drive.NotFound)
+	_, err = s.OpenTail(t.Context(), ref, 1)
+	wantKind(t, err, drive.NotFound)
+	noError(t, s.ListStaged(t.Context(), func(stray blob.Stray) error {
+		t.Errorf("%s stays after Remove", stray.Place)
+		return nil
+	}))
+}
+
+func fencedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 1)
+	f := fill(ref, 1, len(b))
+	f.send(t, s, b[:5000])
+	staged, err := s.Fence(t.Context(), ref, 1)
+	noError(t, err)
+	if len(staged.Tails) != 1 || staged.Tails[0].Size != 5000 {
+		t.Fatalf("Fence returns tails %v", staged.Tails)
+	}
+	_, err = f.Send(t, s, bytes.NewReader(b[5000:]))
+	wantKind(t, err, drive.WrongState)
+	wantTail(t, s, ref, 1, b[:5000])
+	f.Gen = 2
+	f.send(t, s, b[5000:])
+	wantParts(t, s, ref, partOf(t, ref, 1, b))
+}
+
+func busyTail(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 0)
+	g, done := startWrite(t, s, ref, 1, 0, b)
+	_, err := fill(ref, 0, len(b)).Send(t, s, bytes.NewReader(b[:10]))
+	wantKind(t, err, drive.InProgress)
+	g.open <- nil
+	noError(t, <-done)
+	wantParts(t, s, ref, partOf(t, ref, 0, b))
+}
+
+func withheldPieces(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 1)
+	f := fill(ref, 1, len(b))
+	for _, had := range []int{0, 3000} {
+		f.send(t, s, b[:had])
+		for _, size := range []int{had, had + 5, len(b)} {
+			w := f.withhold(t, s, b[had:size])
+			if w.Part() != partOf(t, ref, 1, b[:size]) {
+				t.Errorf("withheld %+v", w.Part())
+			}
+			wantTail(t, s, ref, 1, b[:had])
+			_, err := fill(ref, 1, len(b)).Send(t, s, bytes.NewReader(b))
+			wantKind(t, err, drive.InProgress)
+			w.Discard(t.Context())
+			if got := wantTail(t, s, ref, 1, b[:had]); got.Held > 64<<10 {
+				t.Errorf("held %d bytes of what was discarded", got.Held)
+			}
+			f.tail = nil
+		}
+	}
+	for _, end := range []int{4000, len(b)} {
+		from := int(load(t, s, ref, 1))
+		noError(t, f.withhold(t, s, b[from:end]).Enter(t.Context()))
+	}
+	wantParts(t, s, ref, partOf(t, ref, 1, b))
+	fill(ref, 0, len(slice(ref, file, 0))).withhold(t, s, []byte("x")).Discard(t.Context())
+	_, err := s.Fence(t.Context(), ref, 1) // waits for nobody
+	noError(t, err)
+}
+
+// load returns the length of a tail.
+func load(t *testing.T, s blob.Staging, ref blob.Ref, n int) drive.ByteSize {
+	t.Helper()
+	got, err := s.Load(t.Context(), ref)
+	noError(t, err)
+	for _, p := range got.Tails {
+		if p.N == n {
+			return p.Size
+		}
+	}
+	return 0
+}
+
+func heldTail(t *testing.T, s SealingStaging, _ blob.Store) {
+	ref, file := begun(t, s)
+	b := slice(ref, file, 0)
+	f := fill(ref, 0, len(b))
+	f.send(t, s, b[:300_000])
+	got := wantTail(t, s, ref, 0, b[:300_000])
+	if slack := drive.ByteSize(64 << 10); got.Held < 300_000 || got.Held > 300_000+slack || len(got.Parts) > 0 || got.Last == 0 {
+		t.Errorf("held %d bytes of 300000, %d parts, last %v", got.Held, len(got.Parts), got.Last)
+	}
+	got, err := s.Verify(t.Context(), ref, 1)
+	noError(t, err)
+	if len(got.Tails) != 1 || got.Suspect {
+		t.Errorf("after Verify tails %v, suspect %v", got.Tails, got.Suspect)
+	}
+}
+
+func sealedTail(t *testing.T, s SealingStaging, store blob.Store) {
+	ref, file := begun(t, s)
+	send(t, s, ref, 1, 0, slice(ref, file, 0))
+	send(t, s, ref, 1, 2, slice(ref, file, 2))
+	b := slice(ref, file, 1)
+	f := fill(ref, 1, len(b))
+	f.send(t, s, b[:len(b)-1])
+	wantKind(t, s.Seal(t.Context(), ref, ref.Size), drive.PartsMissing)
+	f.send(t, s, b[len(b)-1:])
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, store, ref, file)
+	noError(t, s.Remove(t.Context(), ref))
+	wantContent(t, store, ref, file)
+}

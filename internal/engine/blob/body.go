@@ -1,0 +1,149 @@
+package blob
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+)
+
+// BodyOptions say what a body must be.
+type BodyOptions struct {
+	N       int            // number of the part; 0 for a whole small file
+	Offset  drive.ByteSize // where it begins in its file: a multiple of the part size
+	Size    drive.ByteSize // exact length, or UnknownSize
+	Limit   drive.ByteSize // longest that is taken where Size is UnknownSize
+	Session [16]byte
+
+	// Tail is what Read goes on with where these bytes continue a part: Finish returns what is known of all of it then. The tail
+	// is moved on by a body that was read to its end, and given up by any other. nil: they begin one.
+	Tail *Tail
+
+	// Sources say where the bytes lie already, in order and all of them; nil: nowhere that is known. They do not change any more.
+	Sources []Source
+
+	// Verify holds what the sender declared of these bytes (Content-Digest); nil when nothing was.
+	Verify *digest.Verifier
+}
+
+// errUnfinished comes from a driver that would have made a body durable before it has read all of it.
+var errUnfinished = errors.New("body finished before its end was read")
+
+// NewBody returns the Body of what r yields.
+//
+// Its Read hashes in the caller's buffer and allocates nothing. It passes errors of r through as they are. A body that is too
+// long is PartSize {limit, sent}, one that ends early PartSize {expected, sent}; both as soon as Read sees it. Finish returns
+// DigestMismatch where Verify disagrees.
+func NewBody(r io.Reader, o BodyOptions) Body {
+	b := &body{r: r, o: o, limit: o.Size, tail: o.Tail}
+	if o.Size == UnknownSize {
+		b.limit = o.Limit
+	}
+	if b.tail == nil {
+		b.own.hash = hashers.Get().(*digest.Part)
+		b.own.hash.Reset(int64(o.Offset))
+		b.tail = &b.own
+	}
+	return b
+}
+
+// Sized is the optional interface of a Body whose length is declared; a Body of NewBody has it. A driver that must announce the
+// length of what it sends need not collect the bytes first.
+type Sized interface {
+	Size() drive.ByteSize // UnknownSize when it was not declared
+}
+
+// SizeOf returns the declared length of a body, or UnknownSize.
+func SizeOf(b Body) drive.ByteSize {
+	if s, ok := b.(Sized); ok {
+		return s.Size()
+	}
+	return UnknownSize
+}
+
+// hashers keeps digest.Parts: each is 18 KiB and a small file needs one too.
+var hashers = sync.Pool{New: func() any { return digest.NewPart(0) }}
+
+type body struct {
+	r     io.Reader
+	o     BodyOptions
+	limit drive.ByteSize
+	sent  drive.ByteSize
+	own   Tail  // where there was none
+	tail  *Tail // what hashes
+	part  Part  // known once the end was read
+	err   error // what Read goes on to return
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.r.Read(p)
+	b.sent += drive.ByteSize(n)
+	if b.sent > b.limit {
+		return 0, b.stop(drive.Fail(drive.PartSize, "limit", b.limit, "sent", b.sent))
+	}
+	if herr := b.add(p[:n]); herr != nil {
+		return 0, b.stop(herr)
+	}
+	switch {
+	case err == io.EOF && b.o.Size != UnknownSize && b.sent < b.o.Size:
+		err = b.stop(drive.Wrap(io.ErrUnexpectedEOF, drive.PartSize, "expected", b.o.Size, "sent", b.sent))
+	case err == io.EOF:
+		b.close()
+		err = b.stop(io.EOF)
+	case err != nil:
+		err = b.stop(err)
+	}
+	return n, err
+}
+
+// Size implements Sized.
+func (b *body) Size() drive.ByteSize { return b.o.Size }
+
+// Sources implements Copied.
+func (b *body) Sources() []Source { return b.o.Sources }
+
+func (b *body) add(p []byte) error {
+	if _, err := b.tail.Write(p); err != nil {
+		return fmt.Errorf("hash part %d: %w", b.o.N, err)
+	}
+	if b.o.Verify != nil {
+		_, _ = b.o.Verify.Write(p)
+	}
+	return nil
+}
+
+// close takes the result out of the hasher.
+func (b *body) close() {
+	b.part = b.tail.Part(b.o.N, b.o.Offset, b.o.Session)
+}
+
+// stop ends the body with err and gives the hasher back, unless a tail goes on with it. A body that nobody reads to an end leaves its hasher to the garbage
+// collector.
+func (b *body) stop(err error) error {
+	if b.tail == &b.own || err != io.EOF {
+		b.tail.Close()
+	}
+	b.err = err
+	return err
+}
+
+func (b *body) Finish() (Part, error) {
+	switch {
+	case b.err == nil:
+		return Part{}, errUnfinished
+	case b.err != io.EOF:
+		return Part{}, b.err
+	}
+	if b.o.Verify != nil {
+		if err := b.o.Verify.Verify(); err != nil {
+			return Part{}, err
+		}
+	}
+	return b.part, nil
+}

@@ -1,0 +1,92 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/testkit/servicetest"
+)
+
+// tmpfs mounts a file system of its own on dir for one test. Only root can; SMARTDRIVE_TEST_REQUIRE=tmpfs makes it a failure when
+// that cannot be had.
+func tmpfs(t *testing.T, dir, options string) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		servicetest.Missing(t, "tmpfs", fmt.Sprintf("a small file system of its own cannot be mounted: %v", err))
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	tmpfs(t, root, "size=3m")
+	d := open(t, func(o *Options) { o.Dir = root })
+	ref := blobtest.NewRef(8 * blobtest.PartSize)
+	noError(t, d.Staging.Create(t.Context(), ref))
+	file := blobtest.Bytes(1, ref.Size)
+	var held int
+	for ; ; held++ {
+		if _, err := blobtest.Send(t.Context(), d.Staging, ref, 1, held, blobtest.Slice(file, held)); err != nil {
+			wantKind(t, err, drive.DiskFull)
+			break
+		}
+	}
+	if held == 0 {
+		t.Fatal("no part fits on 3 MiB")
+	}
+	if got := load(t, d, ref); got.Held != drive.ByteSize(held)*blobtest.PartSize {
+		t.Errorf("held %d with %d parts: the torn one stays", got.Held, held)
+	}
+	left := blobtest.Bytes(2, 2*drive.MiB)
+	_, err := d.Blobs.Put(t.Context(), blobtest.PutName(), blobtest.BodyOf(0, len(left), bytes.NewReader(left)))
+	wantKind(t, err, drive.DiskFull)
+
+	// Not a byte is left: what frees room must not need any.
+	fillUp(t, root)
+	wantKind(t, d.Staging.Create(t.Context(), blobtest.NewRef(1)), drive.DiskFull)
+	noError(t, d.Staging.Drop(t.Context(), ref, 1, 0))
+	noError(t, d.Staging.Remove(t.Context(), ref))
+
+	// And all goes on.
+	ref = blobtest.NewRef(2 * blobtest.PartSize)
+	noError(t, d.Staging.Create(t.Context(), ref))
+	for n := range 2 {
+		send(t, d, ref, 1, n, blobtest.Slice(file, n))
+	}
+	noError(t, d.Staging.Seal(t.Context(), ref, ref.Size))
+}
+
+// fillUp writes until the file system of dir is full.
+func fillUp(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(dir + "/fill")
+	noError(t, err)
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !isFull(err) {
+		t.Fatal(err)
+	}
+	noError(t, f.Close())
+}
+
+func TestOpenRefusesTwoFileSystems(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	tmpfs(t, d.abs(blobsDir), "size=1m")
+	_, err := Open(t.Context(), Options{Dir: d.root})
+	if err == nil || !strings.Contains(err.Error(), "must be on one file system") {
+		t.Errorf("error is %v", err)
+	}
+}

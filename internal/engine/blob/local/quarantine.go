@@ -1,0 +1,82 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Quarantine implements blob.Quarantine.
+type Quarantine struct{ dir string }
+
+var _ blob.Quarantine = (*Quarantine)(nil)
+
+// List implements blob.Quarantine. A directory that was moved there as a whole is one thing.
+func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
+	fsys := os.DirFS(q.dir)
+	err := fs.WalkDir(fsys, ".", func(name string, e fs.DirEntry, err error) error {
+		day, item := path.Split(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // purged meanwhile
+			return nil
+		case err != nil:
+			return err
+		case name == ".", day == "" && e.IsDir():
+			return ctx.Err()
+		}
+		size, err := treeSize(fsys, name)
+		if err == nil {
+			err = fn(blob.Quarantined{Date: strings.TrimSuffix(day, "/"), Name: item, Size: size})
+		}
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return fs.SkipDir
+	})
+	if err != nil {
+		return fmt.Errorf("list the quarantine: %w", classify(err))
+	}
+	return nil
+}
+
+func treeSize(fsys fs.FS, name string) (size drive.ByteSize, err error) {
+	err = fs.WalkDir(fsys, name, func(_ string, e fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil && e.Type().IsRegular() {
+			if info, err = e.Info(); err == nil {
+				size += drive.ByteSize(info.Size())
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) { // purged meanwhile
+			return nil
+		}
+		return err
+	})
+	return size, err
+}
+
+// Purge implements blob.Quarantine.
+func (q *Quarantine) Purge(_ context.Context, item blob.Quarantined) error {
+	if item.Name != path.Base(item.Name) || item.Name == "." || item.Name == ".." {
+		return fmt.Errorf("purge %q: not in the quarantine", item.Name)
+	}
+	root, err := os.OpenRoot(q.dir)
+	if err != nil {
+		return fmt.Errorf("open the quarantine: %w", classify(err))
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.RemoveAll(path.Join(item.Date, item.Name)); err != nil {
+		return fmt.Errorf("purge the quarantine: %w", classify(err))
+	}
+	if item.Date != "" {
+		_ = root.Remove(item.Date) // succeeds for the last one of the day
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/internal/engine/blob"
+)
+
+var _ blob.AllRemover = (*Store)(nil)
+
+// shardsAtOnce is how many directories are synced at the same time: a journaling file system makes
+// one commit of those that meet.
+const shardsAtOnce = 16
+
+// RemoveAll implements blob.AllRemover: a directory is synced once for all that goes from it.
+func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
+	shards := map[string][]string{} // names by directory
+	for _, name := range names {
+		path, err := s.d.blobPath(name)
+		if err != nil {
+			gone = append(gone, name) // such a name was never given, so it is not there
+			continue
+		}
+		shards[filepath.Dir(path)] = append(shards[filepath.Dir(path)], name)
+	}
+	var (
+		mu   sync.Mutex
+		errs []error
+		all  errgroup.Group
+	)
+	all.SetLimit(shardsAtOnce)
+	for dir, names := range shards {
+		all.Go(func() error {
+			some, err := removeFrom(ctx, dir, names)
+			mu.Lock()
+			defer mu.Unlock()
+			gone = append(gone, some...)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("remove content: %w", classify(err)))
+			}
+			return nil
+		})
+	}
+	_ = all.Wait() // each one's error is in errs
+	return gone, blob.First(errs)
+}
+
+// removeFrom deletes files of one directory, and returns those that are durably gone.
+func removeFrom(ctx context.Context, dir string, names []string) (gone []string, err error) {
+	var errs []error
+	for _, name := range names {
+		err := ctx.Err()
+		if err == nil {
+			err = os.Remove(filepath.Join(dir, name))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is gone already may be so not durably
+			errs = append(errs, err)
+			continue
+		}
+		gone = append(gone, name)
+	}
+	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
+		return nil, err
+	}
+	return gone, blob.First(errs)
+}

@@ -1,0 +1,260 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Staging implements blob.Staging and blob.Sealer.
+type Staging struct {
+	d *Dir
+
+	mu      sync.Mutex // guards the map and the users of its uploads; never held across I/O
+	uploads map[drive.UploadID]*upload
+}
+
+var (
+	_ blob.Staging = (*Staging)(nil)
+	_ blob.Sealer  = (*Staging)(nil)
+	_ blob.Tailer  = (*Staging)(nil)
+	_ blob.Adopter = (*Staging)(nil)
+)
+
+// use returns the loaded upload of ref; done gives it back.
+func (s *Staging) use(ref blob.Ref) (*upload, error) {
+	u := s.enter(ref)
+	u.mu.Lock()
+	err := u.loadLocked()
+	u.mu.Unlock()
+	if err == nil && (u.ref.PartSize != ref.PartSize || u.ref.Begun != ref.Begun) {
+		err = fmt.Errorf("upload %s has parts of %s and began %s, not %s and %s", ref.ID, u.ref.PartSize, u.ref.Begun, ref.PartSize,
+			ref.Begun)
+	}
+	if err != nil {
+		s.done(u)
+		return nil, err
+	}
+	return u, nil
+}
+
+// enter returns the upload of ref as far as it is known.
+func (s *Staging) enter(ref blob.Ref) *upload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.uploads[ref.ID]
+	if u == nil {
+		u = &upload{d: s.d, ref: ref, dir: s.d.stagedDir(ref), writing: make(map[int]int64)}
+		u.flush = flusher{d: s.d, path: u.path(dataFile), failed: u.doubt}
+		s.uploads[ref.ID] = u
+	}
+	u.users++
+	return u
+}
+
+// done forgets an upload that nobody uses, unless parts of it come.
+func (s *Staging) done(u *upload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.users--; u.users == 0 && !u.active.Load() && s.uploads[u.ref.ID] == u {
+		delete(s.uploads, u.ref.ID)
+	}
+}
+
+// stopAll ends all write-back.
+func (s *Staging) stopAll() {
+	s.mu.Lock()
+	all := make([]*upload, 0, len(s.uploads))
+	for _, u := range s.uploads {
+		all = append(all, u)
+	}
+	s.mu.Unlock()
+	for _, u := range all {
+		u.flush.stop()
+	}
+}
+
+// createAttempts bounds how often Create makes directories anew that a Remove beside it has taken away as empty.
+const createAttempts = 100
+
+// Create implements blob.Staging.
+func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
+	if ref.PartSize < drive.MiB || ref.PartSize&(ref.PartSize-1) != 0 {
+		return fmt.Errorf("create staging: part size %d is no power of two of at least 1 MiB", ref.PartSize)
+	}
+	if _, err := os.Lstat(s.d.sealedPath(ref.ID)); err == nil {
+		return nil // it exists, and is sealed
+	}
+	dir := s.d.stagedDir(ref)
+	for attempt := 1; ; attempt++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := os.MkdirAll(dir, dirMode)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || attempt == createAttempts {
+			return fmt.Errorf("create staging: %w", classify(err))
+		}
+	}
+	if err := s.createFiles(dir, ref); err != nil {
+		return fmt.Errorf("create staging: %w", classify(err))
+	}
+	day := filepath.Dir(dir)
+	month := filepath.Dir(day)
+	year := filepath.Dir(month)
+	// All levels each time: one that another Create made may not be durable yet, and one that is costs next to nothing.
+	return syncDirs(dir, day, month, year, filepath.Dir(year))
+}
+
+// createFiles makes data and journal unless they are there; a journal without a whole header is begun anew.
+func (s *Staging) createFiles(dir string, ref blob.Ref) error {
+	data, err := os.OpenFile(filepath.Join(dir, dataFile), os.O_CREATE|os.O_WRONLY, fileMode)
+	if err != nil {
+		return err
+	}
+	if err := data.Close(); err != nil {
+		return err
+	}
+	j, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_CREATE|os.O_RDWR, fileMode)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.writeHeader(j, ref), j.Close())
+}
+
+func (s *Staging) writeHeader(j *os.File, ref blob.Ref) error {
+	info, err := j.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < frameOver+headerLen {
+		head := record{
+			kind: kindHeader, id: ref.ID, begun: ref.Begun, partSize: ref.PartSize, size: ref.Size, boot: s.d.boot,
+		}
+		if _, err := j.WriteAt(head.append(nil), 0); err != nil {
+			return err
+		}
+	}
+	return syncData(j)
+}
+
+// Drop implements blob.Staging.
+func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
+	u, err := s.use(ref)
+	if err != nil {
+		return err
+	}
+	defer s.done(u)
+	if err := u.claim(gen, n); err != nil {
+		return err
+	}
+	defer u.release(n)
+	return u.free(n, 0)
+}
+
+// Load implements blob.Staging.
+func (s *Staging) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
+	u, err := s.use(ref)
+	if err != nil {
+		return blob.Staged{}, err
+	}
+	defer s.done(u)
+	return u.staged()
+}
+
+// Fence implements blob.Staging. The fence is in the journal before anything is waited for, so that it holds whatever comes
+// between: an error, an eviction, a restart.
+func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
+	u, err := s.use(ref)
+	if err != nil {
+		return blob.Staged{}, err
+	}
+	defer s.done(u)
+	if err := u.fence(gen); err != nil {
+		return blob.Staged{}, err
+	}
+	if err := u.waitWriters(ctx, gen); err != nil {
+		return blob.Staged{}, err
+	}
+	if err := u.settle(); err != nil {
+		return blob.Staged{}, err
+	}
+	staged, err := u.staged()
+	if err == nil {
+		u.rest()
+	}
+	return staged, err
+}
+
+func (u *upload) fence(gen int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.loadLocked(); err != nil {
+		return err
+	}
+	if gen <= u.journal.fenced {
+		return nil
+	}
+	r := record{kind: kindFence, gen: gen}
+	err := u.appendLocked(r)
+	if err != nil && u.journal != nil { // no room: it holds at least as long as this process
+		u.active.Store(true)
+		return errors.Join(err, u.journal.apply(r))
+	}
+	return err
+}
+
+// rest lets u be forgotten, unless a Write of a later gen has come.
+func (u *upload) rest() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.active.Store(len(u.writing) > 0 || u.flush.isRunning())
+}
+
+// Remove implements blob.Staging. It needs no room on a full disk.
+func (s *Staging) Remove(_ context.Context, ref blob.Ref) error {
+	u := s.enter(ref)
+	defer s.done(u)
+	u.mu.Lock()
+	u.gone = true // a Write that is still running finds this when it wants to enter its part
+	u.mu.Unlock()
+	s.forget(u)
+	u.flush.stop()
+	if err := os.RemoveAll(u.dir); err != nil {
+		return fmt.Errorf("remove staging: %w", classify(err))
+	}
+	return s.prune(filepath.Dir(u.dir))
+}
+
+// forget lets the next call begin with what is on disk.
+func (s *Staging) forget(u *upload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uploads[u.ref.ID] == u {
+		delete(s.uploads, u.ref.ID)
+	}
+}
+
+// prune removes a day's directory, its month's and its year's as far as they are empty, and makes the removals durable.
+func (s *Staging) prune(day string) error {
+	dir := day
+	for range 3 {
+		if os.Remove(dir) != nil {
+			break // not empty, or gone already
+		}
+		dir = filepath.Dir(dir)
+	}
+	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sync directory: %w", classify(err))
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Store implements blob.Store and blob.Capacity.
+type Store struct{ d *Dir }
+
+var (
+	_ blob.Store    = (*Store)(nil)
+	_ blob.Capacity = (*Store)(nil)
+)
+
+// Put implements blob.Store. The bytes are written under their final name: a crash leaves a torn file, but no row names it before
+// Put has returned, and the auditor knows what to do with a put- file of an older generation.
+func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	path, err := s.d.blobPath(name)
+	if err != nil {
+		return blob.Part{}, fmt.Errorf("put %q: no name for content", name)
+	}
+	if err := s.d.makeShard(path); err != nil {
+		return blob.Part{}, fmt.Errorf("put: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
+	if err != nil {
+		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
+	}
+	// The name becomes durable while the bytes come: to wait for one sync after the other would take twice as long.
+	named := make(chan error, 1)
+	go func() { named <- s.d.syncShard(filepath.Dir(path)) }()
+	part, err := s.fill(ctx, f, body)
+	if err = errors.Join(err, f.Close(), <-named); err != nil {
+		if rerr := os.Remove(path); rerr != nil {
+			s.d.log.Warn("torn content not removed", "name", name, "err", rerr)
+		}
+		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
+	}
+	return part, nil
+}
+
+func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body) (blob.Part, error) {
+	c := copier{to: f, limit: int64(drive.MaxFileSize), buffers: s.d.buffers}
+	n, err := c.copy(ctx, body)
+	if err != nil {
+		return blob.Part{}, err
+	}
+	part, err := body.Finish()
+	if err == nil && int64(part.Size) != n {
+		err = fmt.Errorf("body of %d bytes gave %d", part.Size, n)
+	}
+	if err != nil {
+		return blob.Part{}, err
+	}
+	return part, classify(syncData(f))
+}
+
+// Open implements blob.Store.
+func (s *Store) Open(_ context.Context, name string) (blob.Object, error) {
+	path, err := s.d.blobPath(name)
+	if err != nil {
+		return nil, err
+	}
+	return openObject(path)
+}
+
+// object is an open file with the size that it had when it was opened.
+type object struct {
+	*os.File
+	size drive.ByteSize
+}
+
+func (o object) Size() drive.ByteSize { return o.size }
+
+func openObject(path string) (blob.Object, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open content: %w", classify(err))
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = drive.Fail(drive.NotFound)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open content: %w", err), f.Close())
+	}
+	return object{f, drive.ByteSize(info.Size())}, nil
+}
+
+// Stat implements blob.Store.
+func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
+	path, err := s.d.blobPath(name)
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, fmt.Errorf("stat content: %w", classify(err))
+	}
+	if !info.Mode().IsRegular() {
+		return 0, drive.Fail(drive.NotFound)
+	}
+	return drive.ByteSize(info.Size()), nil
+}
+
+// Remove implements blob.Store. The removal is durable: content that came back after a power loss would be bytes that nobody can
+// explain.
+func (s *Store) Remove(_ context.Context, name string) error {
+	path, err := s.d.blobPath(name)
+	if err != nil {
+		return nil //nolint:nilerr // such a name was never given, so it is not there
+	}
+	err = os.Remove(path)
+	// One that is gone already may be so since a moment ago, and not durably.
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
+		return fmt.Errorf("remove content: %w", classify(err))
+	}
+	return nil
+}
+
+// Free implements blob.Capacity.
+func (s *Store) Free(context.Context) (drive.ByteSize, error) {
+	n, err := freeBytes(s.d.root)
+	if err != nil {
+		return 0, fmt.Errorf("free space: %w", err)
+	}
+	return drive.ByteSize(n), nil
+}

@@ -1,0 +1,111 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"smartdrive/internal/base/drive"
+)
+
+// maxSkew is how far the clocks may be apart: stores refuse requests that are 15 minutes old.
+const maxSkew = 5 * time.Minute
+
+// Check says whether the bucket can be used, before anything relies on it: that it is there, that its objects may be written, read,
+// listed and deleted and multipart uploads begun, filled, listed and aborted, and that the clocks agree. Each line of the error is
+// one trouble, in words for whoever set it up. It finds out whether the store knows If-None-Match.
+func (b *Bucket) Check(ctx context.Context) error {
+	found, err := b.api.BucketExists(ctx, b.name)
+	if err != nil {
+		return b.trouble("be reached", err)
+	}
+	if !found {
+		return fmt.Errorf("the bucket %s does not exist: create it, or name another one", b.name)
+	}
+	key := b.key(probeDir + randomID())
+	err = errors.Join(b.checkObjects(ctx, key), b.checkMultipart(ctx, key))
+	if err := b.remove(ctx, key); err != nil {
+		return errors.Join(err, b.trouble("have objects deleted (s3:DeleteObject)", err))
+	}
+	return err
+}
+
+// trouble is a line of Check.
+func (b *Bucket) trouble(what string, err error) error {
+	return fmt.Errorf("the bucket %s cannot %s: %w", b.name, what, classify(err))
+}
+
+func (b *Bucket) checkObjects(ctx context.Context, key string) error {
+	text := []byte("probe\n")
+	put := func(opts minio.PutObjectOptions) error {
+		_, err := b.api.PutObject(ctx, b.name, key, bytes.NewReader(text), int64(len(text)), "", "", opts)
+		return err
+	}
+	if err := put(minio.PutObjectOptions{}); err != nil {
+		return b.trouble("have objects written (s3:PutObject)", err)
+	}
+	body, _, header, err := b.api.GetObject(ctx, b.name, key, minio.GetObjectOptions{})
+	if err != nil {
+		return b.trouble("have objects read (s3:GetObject)", err)
+	}
+	got, err := io.ReadAll(body)
+	if err = errors.Join(err, body.Close()); err != nil || !bytes.Equal(got, text) {
+		return b.trouble("be trusted: what is read is not what was written", err)
+	}
+	for o := range b.api.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: key, Recursive: true}) {
+		if o.Err != nil {
+			return b.trouble("be listed (s3:ListBucket)", o.Err)
+		}
+	}
+	opts := minio.PutObjectOptions{}
+	opts.SetMatchETagExcept("*")
+	if err := put(opts); !hasCode(err, minio.PreconditionFailed) {
+		b.unconditional.Store(true)
+		b.log.Warn("the store does not honour If-None-Match: names are looked up before they are written", "bucket", b.name)
+	}
+	return b.checkClock(header)
+}
+
+// checkClock compares the clocks by the date of an answer.
+func (b *Bucket) checkClock(header http.Header) error {
+	date, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return nil //nolint:nilerr // a store that does not tell the time does not judge by it
+	}
+	if skew := b.now().Sub(date); skew.Abs() > maxSkew {
+		return fmt.Errorf("the clock of this machine is %s away from the store's: set it", skew.Round(time.Second))
+	}
+	return nil
+}
+
+func (b *Bucket) checkMultipart(ctx context.Context, key string) error {
+	mpu, err := b.api.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{})
+	if err != nil {
+		return b.trouble("have multipart uploads begun (s3:PutObject)", err)
+	}
+	_, err = b.api.PutObjectPart(ctx, b.name, key, mpu, 1, bytes.NewReader([]byte("x")), 1, minio.PutObjectPartOptions{})
+	if err != nil {
+		err = b.trouble("have parts written (s3:PutObject)", err)
+	} else if _, lerr := b.listParts(ctx, key, mpu); lerr != nil {
+		err = b.trouble("have parts listed (s3:ListMultipartUploadParts)", lerr)
+	} else if all, lerr := b.pendingOf(ctx, key); lerr != nil || len(all) == 0 {
+		err = b.trouble("have multipart uploads listed (s3:ListBucketMultipartUploads)", errors.Join(lerr, lost(all)))
+	}
+	if aerr := b.abort(ctx, key, mpu); aerr != nil {
+		err = errors.Join(err, b.trouble("have multipart uploads aborted (s3:AbortMultipartUpload)", aerr))
+	}
+	return err
+}
+
+func lost(all []pending) error {
+	if len(all) == 0 {
+		return drive.Wrap(errors.New("one that was begun is not in the list"), drive.Unavailable)
+	}
+	return nil
+}

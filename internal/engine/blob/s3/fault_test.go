@@ -1,0 +1,214 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+)
+
+// errDead is what a process that has died would see, could it still look.
+var errDead = errors.New("process is dead")
+
+// grave makes a process die at its n-th call of a service: the call is lost before it is made, or its reply is, and so is
+// everything after it. The zero grave lets everything pass.
+type grave struct {
+	mu     sync.Mutex
+	at     int  // which call; 0: none
+	served bool // the call itself is made
+	calls  int
+	dead   bool
+	die    func() // called once
+}
+
+// enter counts a call and says whether it may be made, and whether its reply arrives.
+func (g *grave) enter() (make, reply bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls++
+	if g.dead {
+		return false, false
+	}
+	if g.calls == g.at {
+		g.dead = true
+		g.die()
+		return g.served, false
+	}
+	return true, true
+}
+
+// count returns how many calls there were, and whether one of them was the last.
+func (g *grave) count() (calls int, dead bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls, g.dead
+}
+
+// mortal is the way to the store.
+type mortal struct {
+	*grave
+	next http.RoundTripper
+}
+
+func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	may, reply := m.enter()
+	if !may {
+		return nil, errDead
+	}
+	resp, err := m.next.RoundTrip(r)
+	if err == nil && !reply {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		return nil, errDead
+	}
+	return resp, err
+}
+
+// mortalRedis is the way to Redis.
+type mortalRedis struct{ *grave }
+
+func (m mortalRedis) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (m mortalRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		may, reply := m.enter()
+		var err error
+		if may {
+			err = next(ctx, cmds)
+		}
+		if !reply {
+			err = errDead
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+func (m mortalRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		may, reply := m.enter()
+		if !may {
+			cmd.SetErr(errDead)
+			return errDead
+		}
+		err := next(ctx, cmd)
+		if !reply {
+			err = errDead
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// life is what a process does with one upload, to its end; each life begins where the last one has died. It behaves as package
+// upload does: it redoes what it does not know to be done.
+type life struct {
+	ref   blob.Ref
+	file  []byte
+	other []byte // what part 1 becomes after the unseal
+	stage int
+}
+
+func (l *life) run(ctx context.Context, b *Bucket) error {
+	s := b.Staging
+	for stages := l.stages(s); l.stage < len(stages); l.stage++ {
+		if err := stages[l.stage](ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *life) stages(s *Staging) []func(context.Context) error {
+	first, last := l.file[:l.ref.PartSize], l.file[l.ref.PartSize:]
+	return []func(context.Context) error{
+		func(ctx context.Context) error { return s.Create(ctx, l.ref) },
+		func(ctx context.Context) error { return l.send(ctx, s, 1, 1, last) },
+		func(ctx context.Context) error { return l.send(ctx, s, 1, 0, first) },
+		func(ctx context.Context) error { return second(s.Fence(ctx, l.ref, 1)) },
+		func(ctx context.Context) error { return s.Seal(ctx, l.ref, l.ref.Size) },
+		func(ctx context.Context) error { return s.Unseal(ctx, l.ref) },
+		func(ctx context.Context) error { return s.Drop(ctx, l.ref, 2, 1) },
+		func(ctx context.Context) error { return l.send(ctx, s, 2, 1, l.other) },
+		func(ctx context.Context) error { return second(s.Fence(ctx, l.ref, 2)) },
+		func(ctx context.Context) error { return s.Seal(ctx, l.ref, l.ref.Size) },
+		func(ctx context.Context) error { return s.Remove(ctx, l.ref) },
+	}
+}
+
+// send is a part as package upload brings it: one that is there already is compared, and a journal that was made again opened.
+func (l *life) send(ctx context.Context, s *Staging, gen int64, n int, b []byte) error {
+	_, err := blobtest.Send(ctx, s, l.ref, gen, n, b)
+	if there, ok := errors.AsType[*blob.ThereError](err); ok {
+		if there.Part.Size != drive.ByteSize(len(b)) {
+			return err
+		}
+		return nil
+	}
+	if drive.IsKind(err, drive.WrongState) {
+		return errors.Join(err, second(s.Fence(ctx, l.ref, gen-1)))
+	}
+	return err
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A process may die before any of its calls of a service is made, or before any reply arrives. Whoever comes after it finishes the
+// upload, with the right bytes, and leaves nothing behind.
+func TestAProcessMayDieAtEveryCall(t *testing.T) {
+	t.Parallel()
+	calls := dieAndFinish(t, &grave{})
+	if calls < 30 {
+		t.Fatalf("the upload made only %d calls: what is tested?", calls)
+	}
+	for name, served := range map[string]bool{"before it is made": false, "before the reply": true} {
+		for at := 1; at <= calls; at++ {
+			t.Run(fmt.Sprintf("call %d %s", at, name), func(t *testing.T) {
+				t.Parallel()
+				dieAndFinish(t, &grave{at: at, served: served})
+			})
+		}
+	}
+}
+
+// dieAndFinish lets a process die as g says and another one finish its work. It returns how many calls the first one made.
+func dieAndFinish(t *testing.T, g *grave) (calls int) {
+	t.Helper()
+	o := target(t)
+	size := testPart + 5000
+	l := &life{file: blobtest.Bytes(1, size), other: blobtest.Bytes(99, 5000), ref: newRef(size)}
+	ctx, die := context.WithCancel(t.Context())
+	defer die()
+	g.die = die
+	doomed := o
+	if g.at > 0 {
+		doomed.Lease = testLease / 10 // for the heir waits until what it has left is over
+	}
+	doomed.Transport = mortal{g, sharedTransport}
+	doomed.Redis = redisAt(t)
+	doomed.Redis.AddHook(mortalRedis{g})
+	err := l.run(ctx, at(t, doomed))
+	calls, died := g.count()
+	if died != (err != nil) && g.at == 0 {
+		t.Fatalf("died: %v, error: %v", died, err)
+	}
+	heir := at(t, o)
+	eventually(t, func() error { return l.run(t.Context(), heir) })
+	wantContent(t, heir, l.ref, append(append([]byte{}, l.file[:testPart]...), l.other...))
+	wantNothingStaged(t, heir)
+	return calls
+}

@@ -1,0 +1,212 @@
+package s3
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+)
+
+// testPart is the smallest part size that S3 and a power of two allow.
+const testPart = 8 * drive.MiB
+
+// testLease is short enough to wait for. Nothing may depend on that it lasts: on a busy machine it does not.
+const testLease = 2 * time.Second
+
+// briefly takes the lease of a part for as long, as an instance does that stands still or dies after that.
+func briefly(t *testing.T, s *Staging, ref blob.Ref, n int) *lease {
+	t.Helper()
+	usual := s.lease
+	s.lease = testLease
+	l, err := s.claim(t.Context(), ref, blob.Write{N: n, Gen: 1, Size: testPart}, "write")
+	s.lease = usual
+	noError(t, err)
+	return l
+}
+
+// leaseEnd is until when Redis has the lease of a part.
+func leaseEnd(t *testing.T, s *Staging, ref blob.Ref, n int) time.Time {
+	t.Helper()
+	v, err := s.j.redis.HGet(t.Context(), s.j.keys(ref.ID)[1], strconv.Itoa(n)).Result()
+	noError(t, err)
+	ms, err := strconv.ParseInt(strings.Fields(v)[3], 10, 64)
+	noError(t, err)
+	return time.UnixMilli(ms)
+}
+
+// sharedTransport serves all tests that do nothing to it.
+var sharedTransport = newTransport(stallTime)
+
+func newRef(size drive.ByteSize) blob.Ref {
+	ref := blobtest.NewRef(size)
+	ref.PartSize = testPart
+	return ref
+}
+
+// begun returns a staged upload of two parts, the last one short, and the bytes of its file.
+func begun(t *testing.T, s *Staging) (blob.Ref, []byte) {
+	t.Helper()
+	file := blobtest.Bytes(1, testPart+5000)
+	ref := newRef(drive.ByteSize(len(file)))
+	noError(t, s.Create(t.Context(), ref))
+	return ref, file
+}
+
+func slicePart(file []byte, n int) []byte {
+	return file[n*int(testPart) : min((n+1)*int(testPart), len(file))]
+}
+
+func send(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) blob.Part {
+	t.Helper()
+	part, err := blobtest.Send(t.Context(), s, ref, 1, n, b)
+	noError(t, err)
+	return part
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantKind(t testing.TB, err error, want drive.Kind) {
+	t.Helper()
+	if !drive.IsKind(err, want) {
+		t.Fatalf("error is %v, want kind %v", err, want)
+	}
+}
+
+// eventually asks until what is in Redis and at the store agrees: nothing announces that a lease has run out.
+func eventually(t testing.TB, agrees func() error) {
+	t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	late := time.NewTimer(5 * time.Minute)
+	defer late.Stop()
+	for {
+		err := agrees()
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-late.C:
+			t.Fatalf("not within five minutes: %v", err)
+		}
+	}
+}
+
+func readAll(t *testing.T, b *Bucket, name string) []byte {
+	t.Helper()
+	o, err := b.Blobs.Open(t.Context(), name)
+	noError(t, err)
+	got, err := io.ReadAll(io.NewSectionReader(o, 0, int64(o.Size())))
+	noError(t, err)
+	noError(t, o.Close())
+	return got
+}
+
+func wantContent(t *testing.T, b *Bucket, ref blob.Ref, want []byte) {
+	t.Helper()
+	if got := readAll(t, b, ref.ID.String()); !bytes.Equal(got, want) {
+		t.Errorf("content of %d bytes differs from what was sent (%d bytes)", len(got), len(want))
+	}
+}
+
+// wantNothingStaged checks that neither the store nor Redis holds anything of uploads that have ended.
+func wantNothingStaged(t *testing.T, b *Bucket) {
+	t.Helper()
+	noError(t, b.Staging.ListStaged(t.Context(), func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }))
+}
+
+// wipe takes everything of a namespace out of Redis, as FLUSHALL would.
+func wipe(t testing.TB, s *Staging) {
+	t.Helper()
+	keys, err := s.j.redis.Keys(t.Context(), s.j.prefix+":*").Result()
+	noError(t, err)
+	if len(keys) == 0 {
+		t.Fatal("nothing to lose")
+	}
+	noError(t, s.j.redis.Del(t.Context(), keys...).Err())
+}
+
+// lose is wipe, and what package upload does next: a journal that was made again refuses every gen until one is fenced.
+func lose(t *testing.T, s *Staging, ref blob.Ref) {
+	t.Helper()
+	wipe(t, s)
+	_, err := blobtest.Send(t.Context(), s, ref, 7, 0, []byte("of whichever gen"))
+	wantKind(t, err, drive.WrongState)
+	_, err = s.Fence(t.Context(), ref, 0)
+	noError(t, err)
+}
+
+// pause is a reader in the middle of which a test can stop.
+type pause struct {
+	first   io.Reader
+	reached chan struct{}
+	open    chan error // nil: the end, else the error
+	at      bool
+}
+
+func newPause(b []byte) *pause {
+	return &pause{first: bytes.NewReader(b), reached: make(chan struct{}), open: make(chan error, 1)}
+}
+
+func (p *pause) Read(b []byte) (int, error) {
+	n, err := p.first.Read(b)
+	if err != io.EOF || n > 0 {
+		return n, nil
+	}
+	if !p.at {
+		p.at = true
+		close(p.reached)
+	}
+	if err := <-p.open; err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
+}
+
+// startWrite begins a Write of gen 1 and returns when all of its bytes were read, but not yet their end.
+func startWrite(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (*pause, <-chan error) {
+	t.Helper()
+	return startWriteOf(t, s, ref, blobtest.WriteOf(1, n, b), b)
+}
+
+func startWriteOf(t *testing.T, s *Staging, ref blob.Ref, w blob.Write, b []byte) (*pause, <-chan error) {
+	t.Helper()
+	p, done := newPause(b), make(chan error, 1)
+	go func() {
+		_, err := s.Write(t.Context(), ref, w, bodyOf(w.N, len(b), p))
+		done <- err
+	}()
+	<-p.reached
+	return p, done
+}
+
+func bodyOf(n, size int, r io.Reader) blob.Body {
+	return blob.NewBody(r, blob.BodyOptions{
+		N: n, Offset: drive.ByteSize(n) * testPart, Size: drive.ByteSize(size), Session: blobtest.Session,
+	})
+}
+
+// onlyReader returns a reader that can only be read, as a client's body can.
+func onlyReader(b []byte) io.Reader { return io.MultiReader(bytes.NewReader(b)) }
+
+func partOf(t *testing.T, n int, b []byte) blob.Part {
+	t.Helper()
+	body := bodyOf(n, len(b), bytes.NewReader(b))
+	_, err := io.Copy(io.Discard, body)
+	noError(t, err)
+	part, err := body.Finish()
+	noError(t, err)
+	return part
+}

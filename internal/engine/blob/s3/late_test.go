@@ -1,0 +1,112 @@
+package s3
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"smartdrive/internal/base/drive"
+)
+
+// between lets something happen when content was looked for and multipart uploads were not yet.
+type between struct {
+	next   http.RoundTripper
+	looked chan struct{} // closed after the first HEAD
+	once   sync.Once
+	do     sync.Once
+	what   func()
+}
+
+func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Has("uploads") && r.Method == http.MethodGet {
+		<-b.looked
+		b.do.Do(b.what)
+	}
+	resp, err := b.next.RoundTrip(r)
+	if r.Method == http.MethodHead {
+		b.once.Do(func() { close(b.looked) })
+	}
+	return resp, err
+}
+
+// The journal is lost while another instance's Complete is on its way: who looks for content before and for parts after it must not
+// find that there is neither, for then the upload is given up, and what was completed is deleted.
+func TestALossWhileContentIsMade(t *testing.T) {
+	t.Parallel()
+	o := target(t)
+	other := at(t, o)
+	ref, file := begun(t, other.Staging)
+	for n := range 2 {
+		send(t, other.Staging, ref, n, slicePart(file, n))
+	}
+	j, err := other.Staging.load(t.Context(), ref)
+	noError(t, err)
+	o.Transport = &between{next: sharedTransport, looked: make(chan struct{}), what: func() {
+		_, err := other.api.CompleteMultipartUpload(t.Context(), other.name, other.contentKey(ref.ID), j.mpu, j.completeParts(), minio.PutObjectOptions{})
+		if err != nil {
+			t.Errorf("complete: %v", err)
+		}
+	}}
+	b := at(t, o)
+	wipe(t, other.Staging)
+	noError(t, b.Staging.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, b, ref, file)
+	wantHeld(t, b.Staging, ref, true, true)
+}
+
+// Redis fails over to a server whose clock is a day behind: the lease of an instance that died does not last for that day, and that of
+// one that lives goes on.
+func TestLeasesWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	b := openBucket(t)
+	s := b.Staging
+	ref, file := begun(t, s)
+	key, now := s.j.keys(ref.ID)[1], time.Now()
+	later := func(n, owner, token string) {
+		t.Helper()
+		v := fmt.Sprintf("%s %s 1 %d", owner, token, now.Add(24*time.Hour).UnixMilli())
+		noError(t, s.j.redis.HSet(t.Context(), key, n, v).Err())
+	}
+	later("0", "dead", "gone")
+	got, err := s.Load(t.Context(), ref)
+	noError(t, err)
+	if got.Writing != 0 {
+		t.Errorf("%d parts are being written", got.Writing)
+	}
+	send(t, s, ref, 0, slicePart(file, 0))
+	p, done := startWrite(t, s, ref, 1, slicePart(file, 1))
+	v, err := s.j.redis.HGet(t.Context(), key, "1").Result()
+	noError(t, err)
+	later("1", s.owner, strings.Fields(v)[1])
+	p.open <- nil
+	noError(t, <-done)
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, b, ref, file)
+}
+
+// An instance stood still before its Complete, and the upload was opened again meanwhile: who takes a part back then finds no multipart
+// upload, and an upload that is not lost.
+func TestADropAfterALateComplete(t *testing.T) {
+	t.Parallel()
+	b := openBucket(t)
+	s := b.Staging
+	ref, file := begun(t, s)
+	for n := range 2 {
+		send(t, s, ref, n, slicePart(file, n))
+	}
+	j, err := s.load(t.Context(), ref)
+	noError(t, err)
+	noError(t, s.complete(t.Context(), ref, j, ref.Size))
+	wantKind(t, s.Drop(t.Context(), ref, 1, 1), drive.Unavailable)
+	wantKind(t, s.Drop(t.Context(), ref, 1, 1), drive.WrongState) // it is sealed
+	noError(t, s.Unseal(t.Context(), ref))
+	_, err = s.Fence(t.Context(), ref, 1)
+	noError(t, err)
+	noError(t, s.Drop(t.Context(), ref, 2, 1))
+	wantHeld(t, s, ref, true)
+}

@@ -1,0 +1,225 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/redis/go-redis/v9"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// ListStaged implements blob.Sealer: all multipart uploads at the store, then the journals that have none there. Uploads are shown
+// under the date of their id; a key that no upload has is shown without a name.
+func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
+	seen := map[string]bool{} // keys
+	var same []pending        // of one key: the store lists them one after the other
+	show := func() error {
+		if len(same) == 0 || seen[same[0].key] {
+			return nil
+		}
+		seen[same[0].key] = true
+		stray, err := s.show(ctx, same)
+		if err != nil {
+			return err
+		}
+		return fn(stray)
+	}
+	err := s.b.eachPending(ctx, s.b.key(blobsDir), func(p pending) error {
+		if len(same) > 0 && same[0].key != p.key {
+			if err := show(); err != nil {
+				return err
+			}
+			same = same[:0]
+		}
+		same = append(same, p)
+		return nil
+	})
+	if err == nil {
+		err = show()
+	}
+	if err == nil {
+		err = s.listJournals(ctx, seen, fn)
+	}
+	if err == nil {
+		err = s.listTails(ctx, seen, fn)
+	}
+	if err != nil {
+		return fmt.Errorf("list staged uploads: %w", err)
+	}
+	return nil
+}
+
+// listJournals shows journals of uploads that are not among those seen.
+func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn func(blob.Stray) error) error {
+	return s.eachJournal(ctx, func(id drive.UploadID) error {
+		key := s.b.contentKey(id)
+		if seen[key] {
+			return nil
+		}
+		seen[key] = true
+		j, found, err := s.j.load(ctx, id)
+		if err != nil || !found || j.state == removed {
+			return err
+		}
+		return fn(blob.Stray{Place: stagedPlace(id), Name: id.String(), Size: j.staged().Held})
+	})
+}
+
+// show describes the multipart uploads of one key. What the journal says of a size need not be asked of the store.
+func (s *Staging) show(ctx context.Context, all []pending) (blob.Stray, error) {
+	key := all[0].key
+	place := strings.TrimPrefix(key, s.b.prefix)
+	stray := blob.Stray{Place: strayDir + place}
+	known := ""
+	if id, ok := uploadOf(place); ok {
+		stray.Place, stray.Name = stagedPlace(id), id.String()
+		j, found, err := s.j.load(ctx, id)
+		if err != nil {
+			return blob.Stray{}, err
+		}
+		if found && j.complete() {
+			known, stray.Size = j.mpu, j.staged().Held
+		}
+	}
+	for _, p := range all {
+		if p.mpu == known {
+			continue
+		}
+		parts, err := s.b.listParts(ctx, key, p.mpu)
+		if err != nil && !drive.IsKind(err, drive.NotFound) {
+			return blob.Stray{}, err
+		}
+		for _, part := range parts {
+			stray.Size += drive.ByteSize(part.size)
+		}
+	}
+	return stray, nil
+}
+
+// scanCount is how many keys Redis looks at for one answer.
+const scanCount = 1000
+
+// eachJournal calls fn for the journals there are, of one perhaps more than once.
+func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error) error {
+	scan := func(ctx context.Context, node redis.Cmdable) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := node.Scan(ctx, cursor, s.j.match(), scanCount).Result()
+			if err != nil {
+				return classifyRedis(err)
+			}
+			for _, key := range keys {
+				id, ok := s.j.idOf(key)
+				if !ok {
+					continue
+				}
+				if err := fn(id); err != nil {
+					return err
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	cluster, ok := s.j.redis.(*redis.ClusterClient)
+	if !ok {
+		return scan(ctx, s.j.redis)
+	}
+	var masters []*redis.Client
+	// One after the other: fn is called by one goroutine at a time.
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		masters = append(masters, node)
+		return nil
+	})
+	if err != nil {
+		return classifyRedis(err)
+	}
+	for _, node := range masters {
+		if err := scan(ctx, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// QuarantineStaged implements blob.Sealer. Bytes in a multipart upload cannot be read or copied, and to abort it destroys them: so
+// it is completed, and what comes of it moved. What cannot be completed stays as it is and is listed again (B3); only who knows
+// that it has ended may Remove it.
+func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
+	place, foreign := strings.CutPrefix(stray.Place, strayDir)
+	key := s.b.key(place)
+	if !foreign {
+		id, err := drive.ParseID[drive.UploadID](stray.Name)
+		if err != nil {
+			return fmt.Errorf("quarantine %q: no place of a staged upload", stray.Place)
+		}
+		key = s.b.contentKey(id)
+		_, err = s.j.run(ctx, removeScript, id, rememberEnd.Milliseconds())
+		if err == nil {
+			err = s.b.keepPieces(ctx, id)
+		}
+		if err != nil {
+			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+		}
+	}
+	all, err := s.b.pendingOf(ctx, key)
+	if err != nil {
+		return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+	}
+	for _, p := range all {
+		if err := s.b.keepPending(ctx, p, stray.Place); err != nil {
+			return fmt.Errorf("quarantine %q: %w", stray.Place, err)
+		}
+	}
+	return nil
+}
+
+// keepPending moves the bytes of a multipart upload to quarantine.
+func (b *Bucket) keepPending(ctx context.Context, p pending, place string) error {
+	parts, err := b.listParts(ctx, p.key, p.mpu)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	list := (&journal{entries: entriesOf(parts)}).completeParts()
+	if len(list) == 0 {
+		return b.abort(ctx, p.key, p.mpu) // nothing is lost
+	}
+	if err := b.absent(ctx, p.key); err != nil {
+		if drive.IsKind(err, drive.Unavailable) {
+			return err
+		}
+		b.log.Warn("a multipart upload beside its content is left alone", "key", p.key, "upload", p.mpu)
+		return nil // to complete it would replace content (B1)
+	}
+	opts := minio.PutObjectOptions{}
+	if !b.unconditional.Load() {
+		opts.SetMatchETagExcept("*")
+	}
+	_, err = b.api.CompleteMultipartUpload(ctx, b.name, p.key, p.mpu, list, opts)
+	if hasCode(err, "EntityTooSmall", "InvalidPart", minio.PreconditionFailed) {
+		b.log.Warn("a multipart upload that nobody knows cannot be kept as content and is left alone", "key", p.key, "upload", p.mpu,
+			"err", err)
+		return nil
+	}
+	if err != nil && !hasCode(err, "NoSuchUpload") {
+		return classify(err)
+	}
+	return b.quarantine(ctx, p.key, place)
+}
+
+func entriesOf(parts map[int]storedPart) map[int]entry {
+	all := make(map[int]entry, len(parts))
+	for n, p := range parts {
+		all[n] = unread(n, p)
+	}
+	return all
+}

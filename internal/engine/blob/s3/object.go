@@ -1,0 +1,176 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Windows of a GET in bytes. Reads that follow one another ask for more each time, so that a download of any length takes few
+// requests and a few bytes somewhere do not make the store send megabytes. No window is buffered: what nobody reads waits in the
+// connection.
+const (
+	firstWindow = 256 << 10
+	lastWindow  = 32 << 20
+)
+
+// rereads is how often in a row a read is tried again that brought nothing, and rereadPause how long after the first.
+const (
+	rereads     = 4
+	rereadPause = 100 * time.Millisecond
+)
+
+// readStall is how long a store may take for what one ReadAt wants before the connection counts as broken.
+const readStall = time.Minute
+
+// open returns the object of key as it is now: one that was replaced meanwhile is not read on (B1).
+func (b *Bucket) open(ctx context.Context, key string) (blob.Object, error) {
+	info, err := b.stat(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("open content: %w", err)
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	return &object{
+		b: b, key: key, etag: info.ETag, size: info.Size, life: func() context.Context { return life }, cancel: cancel,
+	}, nil
+}
+
+// object reads by ranges. One stream is kept between reads, for whoever reads on where it left off; readers beside it have
+// requests of their own.
+type object struct {
+	b      *Bucket
+	key    string
+	etag   string
+	size   int64
+	life   func() context.Context // ends with Close, not with the call that opened it
+	cancel context.CancelFunc
+
+	mu     sync.Mutex // held by the reader that has the stream
+	stream stream
+}
+
+// stream is an open GET. The zero stream is none.
+type stream struct {
+	body   io.ReadCloser
+	cancel context.CancelFunc
+	off    int64 // of the next byte
+	end    int64 // of the window
+	window int64 // bytes asked for
+}
+
+func (o *object) Size() drive.ByteSize { return drive.ByteSize(o.size) }
+
+func (o *object) Close() error {
+	o.cancel()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stream.close()
+	return nil
+}
+
+// ReadAt implements io.ReaderAt.
+func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, errors.New("read content: negative offset")
+	}
+	short := off+int64(len(p)) > o.size
+	if short {
+		p = p[:max(0, o.size-off)]
+	}
+	if len(p) > 0 {
+		if o.mu.TryLock() {
+			n, err = o.read(&o.stream, p, off)
+			o.mu.Unlock()
+		} else {
+			var own stream
+			n, err = o.read(&own, p, off)
+			own.close()
+		}
+	}
+	if err == nil && short {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// read fills p by way of s. A connection that breaks is replaced by one that goes on where it broke.
+func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
+	pause := rereadPause
+	for fruitless := 0; n < len(p); {
+		m, err := o.readOnce(s, p[n:], off+int64(n))
+		if n += m; err == nil {
+			continue
+		}
+		s.close()
+		if m > 0 {
+			fruitless, pause = 0, rereadPause
+		}
+		if fruitless++; fruitless > rereads || !drive.IsKind(err, drive.Unavailable) {
+			return n, fmt.Errorf("read content: %w", err)
+		}
+		select {
+		case <-time.After(pause):
+			pause *= 2
+		case <-o.life().Done():
+			return n, fmt.Errorf("read content: %w", context.Canceled)
+		}
+	}
+	return n, nil
+}
+
+// readOnce reads from the stream, which it opens anew where off is not the next byte or the window has ended.
+func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
+	if s.body == nil || s.off != off || s.off == s.end {
+		if err := o.get(s, int64(len(p)), off); err != nil {
+			return 0, err
+		}
+	}
+	stall := time.AfterFunc(readStall, s.cancel)
+	defer stall.Stop()
+	m, err := io.ReadFull(s.body, p[:min(int64(len(p)), s.end-s.off)])
+	s.off += int64(m)
+	if err != nil {
+		return m, classify(err)
+	}
+	return m, nil
+}
+
+func (o *object) get(s *stream, want, off int64) error {
+	window := int64(firstWindow)
+	if s.body != nil && s.off == off { // read on
+		window = min(4*s.window, lastWindow)
+	}
+	s.close()
+	window = min(max(window, want), o.size-off)
+	opts := minio.GetObjectOptions{}
+	if err := errors.Join(opts.SetRange(off, off+window-1), opts.SetMatchETag(o.etag)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(o.life())
+	body, _, _, err := o.b.api.GetObject(ctx, o.b.name, o.key, opts)
+	if err != nil {
+		cancel()
+		return classify(err)
+	}
+	*s = stream{body: body, cancel: cancel, off: off, end: off + window, window: window}
+	return nil
+}
+
+func (s *stream) close() {
+	if s.body != nil {
+		if s.off == s.end { // lets the connection be used again
+			_, _ = io.CopyN(io.Discard, s.body, 1)
+		}
+		_ = s.body.Close()
+		s.cancel()
+		s.body = nil
+	}
+}

@@ -1,0 +1,178 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Objects keeps finished files under names of their own, for whoever else reads the bucket. None of them is content: no other port
+// shows them, and no auditor looks at them.
+//
+//	<prefix>/exports/<name>    the name may have slashes
+//
+// An object is written as a multipart upload. Whoever writes it must make the same bytes of the same name each time: then any process
+// goes on with the parts that another one has left, and it does not matter which of several completes it.
+type Objects struct{ b *Bucket }
+
+// Objects returns those of the bucket.
+func (b *Bucket) Objects() *Objects { return &Objects{b} }
+
+const objectsDir = "exports/"
+
+func (o *Objects) key(name string) string { return o.b.key(objectsDir + name) }
+
+// Find returns the size of an object that is complete. A missing one is NotFound.
+func (o *Objects) Find(ctx context.Context, name string) (drive.ByteSize, error) {
+	info, err := o.b.stat(ctx, o.key(name))
+	if err != nil {
+		return 0, fmt.Errorf("look for an object: %w", err)
+	}
+	return drive.ByteSize(info.Size), nil
+}
+
+// Begin returns the multipart upload of an object and the sizes of the parts that it holds, by number from 0. It begins one if there is
+// none; of several that processes have begun at the same time it takes the one that holds most.
+func (o *Objects) Begin(ctx context.Context, name, media string) (upload string, parts map[int]drive.ByteSize, err error) {
+	key := o.key(name)
+	all, err := o.b.pendingOf(ctx, key)
+	if err != nil {
+		return "", nil, fmt.Errorf("look for the upload of an object: %w", err)
+	}
+	most := drive.ByteSize(-1)
+	for _, p := range all {
+		sizes, sum, err := o.sizes(ctx, key, p.mpu)
+		if drive.IsKind(err, drive.NotFound) { // it has just ended
+			continue
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		if sum > most || sum == most && p.mpu < upload {
+			upload, parts, most = p.mpu, sizes, sum
+		}
+	}
+	if upload != "" {
+		return upload, parts, nil
+	}
+	upload, err = o.b.api.NewMultipartUpload(ctx, o.b.name, key, minio.PutObjectOptions{ContentType: media, ContentDisposition: disposition(name)})
+	if err != nil {
+		return "", nil, fmt.Errorf("begin an object: %w", classify(err))
+	}
+	return upload, map[int]drive.ByteSize{}, nil
+}
+
+// disposition gives a file that is fetched from the bucket the last part of its name (RFC 8187).
+func disposition(name string) string {
+	return "attachment; filename*=UTF-8''" + url.PathEscape(name[strings.LastIndexByte(name, '/')+1:])
+}
+
+func (o *Objects) sizes(ctx context.Context, key, upload string) (sizes map[int]drive.ByteSize, sum drive.ByteSize, err error) {
+	stored, err := o.b.listParts(ctx, key, upload)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the parts of an object: %w", err)
+	}
+	sizes = make(map[int]drive.ByteSize, len(stored))
+	for n, p := range stored {
+		sizes[n] = drive.ByteSize(p.size)
+		sum += sizes[n]
+	}
+	return sizes, sum, nil
+}
+
+// Put stores a part. The store keeps nothing of a body that fails, or that is not of that size.
+func (o *Objects) Put(ctx context.Context, name, upload string, n int, size drive.ByteSize, body io.Reader) error {
+	_, _, err := o.b.send(ctx, outgoing{
+		body: blob.NewBody(body, blob.BodyOptions{Size: size, Limit: size}), size: size, last: func(blob.Part) error { return ctx.Err() },
+		put: func(ctx context.Context, r io.Reader, size int64) error {
+			_, err := o.b.api.PutObjectPart(ctx, o.b.name, o.key(name), upload, n+1, r, size, minio.PutObjectPartOptions{})
+			return err
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("put part %d of an object: %w", n, err)
+	}
+	return nil
+}
+
+// Publish makes the object of the first count parts, all of it at once. An object that is there is left as it is, and no error. When
+// the upload is gone, or lacks a part, it is NotFound.
+func (o *Objects) Publish(ctx context.Context, name, upload string, count int) error {
+	key := o.key(name)
+	stored, err := o.b.listParts(ctx, key, upload)
+	if err == nil {
+		err = o.publish(ctx, key, upload, count, stored)
+	}
+	if err != nil && (drive.IsKind(err, drive.NotFound) || hasCode(err, minio.PreconditionFailed, "ConditionalRequestConflict")) {
+		if _, serr := o.b.stat(ctx, key); serr == nil {
+			err = o.abortAll(ctx, key) // somebody else was first; what is left here nobody needs
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("publish an object: %w", err)
+	}
+	return nil
+}
+
+func (o *Objects) publish(ctx context.Context, key, upload string, count int, stored map[int]storedPart) error {
+	all := make([]minio.CompletePart, count)
+	for n := range all {
+		p, ok := stored[n]
+		if !ok {
+			return drive.Wrap(fmt.Errorf("part %d of %d is not there", n, count), drive.NotFound)
+		}
+		all[n] = minio.CompletePart{PartNumber: n + 1, ETag: p.etag}
+	}
+	opts := minio.PutObjectOptions{}
+	if !o.b.unconditional.Load() {
+		opts.SetMatchETagExcept("*")
+	}
+	_, err := o.b.api.CompleteMultipartUpload(ctx, o.b.name, key, upload, all, opts)
+	return classify(err)
+}
+
+// Remove removes an object and whatever has come of it. One that is not there is no error.
+func (o *Objects) Remove(ctx context.Context, name string) error {
+	key := o.key(name)
+	err := o.abortAll(ctx, key)
+	if err == nil { // after the uploads: one of them may just have become the object
+		err = o.b.remove(ctx, key)
+	}
+	if err != nil {
+		return fmt.Errorf("remove an object: %w", err)
+	}
+	return nil
+}
+
+func (o *Objects) abortAll(ctx context.Context, key string) error {
+	all, err := o.b.pendingOf(ctx, key)
+	for _, p := range all {
+		if err == nil {
+			err = o.b.abort(ctx, p.key, p.mpu)
+		}
+	}
+	return err
+}
+
+// List calls fn with the names of all objects, also of those that are being written. A name may come twice.
+func (o *Objects) List(ctx context.Context, fn func(name string) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dir := o.b.key(objectsDir)
+	for obj := range o.b.api.ListObjectsIter(ctx, o.b.name, minio.ListObjectsOptions{Prefix: dir, Recursive: true, MaxKeys: pageSize}) {
+		if obj.Err != nil {
+			return fmt.Errorf("list objects: %w", classify(obj.Err))
+		}
+		if err := fn(strings.TrimPrefix(obj.Key, dir)); err != nil {
+			return err
+		}
+	}
+	return o.b.eachPending(ctx, dir, func(p pending) error { return fn(strings.TrimPrefix(p.key, dir)) })
+}

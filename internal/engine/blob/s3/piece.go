@@ -1,0 +1,225 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+func (b *Bucket) piecesPrefix(id drive.UploadID) string { return b.key(tailsDir) + id.String() + "/" }
+
+func (b *Bucket) pieceKey(id drive.UploadID, p storedPiece) string {
+	return b.piecesPrefix(id) + p.Place
+}
+
+// pieceReader reads pieces one after the other.
+type pieceReader struct {
+	ctx  func() context.Context // of the call that reads
+	b    *Bucket
+	id   drive.UploadID
+	left []storedPiece
+	body io.ReadCloser // of the first of left; nil: not asked for yet
+	got  int64
+}
+
+func (b *Bucket) openPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) *pieceReader {
+	return &pieceReader{ctx: func() context.Context { return ctx }, b: b, id: id, left: pieces}
+}
+
+func (r *pieceReader) Read(p []byte) (int, error) {
+	for len(r.left) > 0 {
+		if r.body == nil {
+			body, _, _, err := r.b.api.GetObject(r.ctx(), r.b.name, r.b.pieceKey(r.id, r.left[0]), minio.GetObjectOptions{})
+			if err != nil {
+				return 0, fmt.Errorf("read a piece: %w", classify(err))
+			}
+			r.body, r.got = body, 0
+		}
+		n, err := r.body.Read(p)
+		r.got += int64(n)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return n, fmt.Errorf("read a piece: %w", classify(err))
+		}
+		if err != nil {
+			if r.got != r.left[0].Size {
+				return n, drive.Wrap(fmt.Errorf("piece %s has %d bytes, not %d", r.left[0].Place, r.got, r.left[0].Size), drive.Unavailable)
+			}
+			r.close()
+			r.left = r.left[1:]
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, io.EOF
+}
+
+func (r *pieceReader) close() {
+	if r.body != nil {
+		_ = r.body.Close()
+		r.body = nil
+	}
+}
+
+// dropPieces removes pieces that no tail names any more. What stays goes with the upload.
+func (b *Bucket) dropPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) {
+	ctx, stop := detached(ctx)
+	defer stop()
+	for _, p := range pieces {
+		if err := b.remove(ctx, b.pieceKey(id, p)); err != nil {
+			b.log.Warn("piece of a tail not removed", "upload", id, "piece", p.Place, "err", err)
+			return
+		}
+	}
+}
+
+// eachPiece calls fn for the pieces whose key begins with prefix.
+func (b *Bucket) eachPiece(ctx context.Context, prefix string, fn func(minio.ObjectInfo) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for o := range b.api.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: prefix, Recursive: true, MaxKeys: pageSize}) {
+		if o.Err != nil {
+			return fmt.Errorf("list pieces of tails: %w", classify(o.Err))
+		}
+		if err := fn(o); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (b *Bucket) removePieces(ctx context.Context, id drive.UploadID) error {
+	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error { return b.remove(ctx, o.Key) })
+}
+
+// keepPieces moves pieces to the quarantine.
+func (b *Bucket) keepPieces(ctx context.Context, id drive.UploadID) error {
+	return b.eachPiece(ctx, b.piecesPrefix(id), func(o minio.ObjectInfo) error {
+		return b.quarantine(ctx, o.Key, strings.TrimPrefix(o.Key, b.prefix))
+	})
+}
+
+// listTails shows uploads of which there are pieces and nothing else.
+func (s *Staging) listTails(ctx context.Context, seen map[string]bool, fn func(blob.Stray) error) error {
+	sizes, order := map[drive.UploadID]int64{}, []drive.UploadID{}
+	err := s.b.eachPiece(ctx, s.b.key(tailsDir), func(o minio.ObjectInfo) error {
+		id, err := drive.ParseID[drive.UploadID](path.Base(path.Dir(o.Key)))
+		if err != nil || seen[s.b.contentKey(id)] {
+			return nil //nolint:nilerr // nothing of ours
+		}
+		if _, known := sizes[id]; !known {
+			order = append(order, id)
+		}
+		sizes[id] += o.Size
+		return nil
+	})
+	for _, id := range order {
+		if err == nil {
+			err = fn(blob.Stray{Place: stagedPlace(id), Name: id.String(), Size: drive.ByteSize(sizes[id])})
+		}
+	}
+	return err
+}
+
+// found is a piece as the store lists it.
+type found struct {
+	storedPiece
+	n    int
+	at   int64
+	time drive.Time
+}
+
+func parsePiece(o minio.ObjectInfo) (found, bool) {
+	words := strings.Split(path.Base(o.Key), "-")
+	if len(words) != 3 {
+		return found{}, false
+	}
+	n, err1 := strconv.Atoi(words[0])
+	at, err2 := strconv.ParseInt(words[1], 10, 64)
+	f := found{storedPiece{Place: path.Base(o.Key), Size: o.Size}, n, at, drive.TimeOf(o.LastModified)}
+	return f, err1 == nil && err2 == nil && n >= 0 && at >= 0 && o.Size > 0
+}
+
+// findTails makes the tails of an upload again from its pieces: the longest row of them that begins with a part. Every piece was
+// what a client sent for its place, also one that was not entered; of those that begin at one byte the newest counts, if it
+// leads as far.
+func (b *Bucket) findTails(ctx context.Context, ref blob.Ref) (map[int]tail, error) {
+	byPart := map[int][]found{}
+	err := b.eachPiece(ctx, b.piecesPrefix(ref.ID), func(o minio.ObjectInfo) error {
+		if f, ok := parsePiece(o); ok && f.at+f.Size < int64(ref.PartSize) {
+			byPart[f.n] = append(byPart[f.n], f)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	tails := map[int]tail{}
+	for n, all := range byPart {
+		if t, ok := longestTail(n, all); ok {
+			tails[n] = t
+		}
+	}
+	return tails, nil
+}
+
+func longestTail(n int, all []found) (tail, bool) {
+	// From the end: where each row of pieces that begins at a byte leads to.
+	slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.time, b.time)) })
+	type row struct {
+		end  int64
+		from found
+	}
+	best := map[int64]row{}
+	for _, f := range all {
+		end := f.at + f.Size
+		if next, ok := best[end]; ok {
+			end = next.end
+		}
+		if have, ok := best[f.at]; !ok || end >= have.end {
+			best[f.at] = row{end, f}
+		}
+	}
+	t := tail{Part: blob.Part{N: n, Unread: true}}
+	for at := int64(0); ; {
+		r, ok := best[at]
+		if !ok {
+			return t, at > 0
+		}
+		t.pieces = append(t.pieces, r.from.storedPiece)
+		t.time = max(t.time, r.from.time)
+		at += r.from.Size
+		t.Size = drive.ByteSize(at)
+	}
+}
+
+// tailChanges returns the triples of mendScript that make the tails of a journal agree with the store. A tail all of whose pieces
+// are there, and that no row of pieces passes, stays as it is.
+func tailChanges(j *journal, parts map[int]storedPart, tails map[int]tail) (triples []any) {
+	for n, t := range tails {
+		_, accepted := j.entries[n]
+		if accepted || parts[n].size > 0 || j.tails[n].Size == t.Size && samePieces(j.tails[n].pieces, t.pieces) {
+			continue
+		}
+		triples = append(triples, "p"+strconv.Itoa(n), j.rawTails[n], t.encode())
+	}
+	for n, raw := range j.rawTails {
+		if _, ok := tails[n]; !ok || parts[n].size > 0 {
+			triples = append(triples, "p"+strconv.Itoa(n), raw, "")
+		}
+	}
+	return triples
+}
+
+func samePieces(a, b []storedPiece) bool { return slices.Equal(a, b) }

@@ -1,0 +1,64 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Quarantine implements blob.Quarantine over the objects whose key begins with quarantine/.
+type Quarantine struct{ b *Bucket }
+
+var _ blob.Quarantine = (*Quarantine)(nil)
+
+// List implements blob.Quarantine.
+func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	prefix := q.b.key(quarantineDir)
+	opts := minio.ListObjectsOptions{Prefix: prefix, Recursive: true, MaxKeys: pageSize}
+	for o := range q.b.api.ListObjectsIter(ctx, q.b.name, opts) {
+		if o.Err != nil {
+			return fmt.Errorf("list the quarantine: %w", classify(o.Err))
+		}
+		item := quarantinedAt(strings.TrimPrefix(o.Key, prefix))
+		if item.Size = drive.ByteSize(o.Size); item.Name == "" && item.Size == 0 {
+			continue // a console's mark of an empty folder
+		}
+		if err := fn(item); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// quarantinedAt returns what lies at a place below quarantine/. Whatever somebody has put there by hand has a name too.
+func quarantinedAt(place string) blob.Quarantined {
+	date, name, found := strings.Cut(place, "/")
+	if !found || date == "" {
+		return blob.Quarantined{Name: place}
+	}
+	return blob.Quarantined{Date: date, Name: name}
+}
+
+// Purge implements blob.Quarantine.
+func (q *Quarantine) Purge(ctx context.Context, item blob.Quarantined) error {
+	place := item.Name
+	if item.Date != "" {
+		place = item.Date + "/" + item.Name
+	}
+	// A store that keeps objects as files may take such a segment at its word.
+	if segments := strings.Split(place, "/"); place == "" || slices.Contains(segments, "..") || slices.Contains(segments, ".") {
+		return fmt.Errorf("purge %q: not in the quarantine", place)
+	}
+	if err := q.b.remove(ctx, q.b.key(quarantineDir)+place); err != nil {
+		return fmt.Errorf("purge the quarantine: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package s3
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	"smartdrive/internal/engine/blob/blobtest"
+)
+
+// faked is a Bucket over a store in memory, with names of objects that are there.
+func faked(t testing.TB, n int) (*Bucket, *blobtest.Bucket, []string) {
+	t.Helper()
+	fake := blobtest.NewBucket(t)
+	b := at(t, Options{
+		Endpoint: fake.Host, Bucket: "bucket", Prefix: "p", AccessKey: "a", SecretKey: "s", Insecure: true, Log: slog.New(slog.DiscardHandler),
+	})
+	names := make([]string, n)
+	for i := range names {
+		names[i] = blobtest.PutName()
+		fake.Fill(keyOf(t, b, names[i]), 1)
+	}
+	return b, fake, names
+}
+
+func keyOf(t testing.TB, b *Bucket, name string) string {
+	t.Helper()
+	key, err := b.blobKey(name)
+	noError(t, err)
+	return key
+}
+
+// A thousand objects go in one request; what the store keeps is not gone, and neither is what it
+// says nothing about.
+func TestAThousandObjectsAreRemovedInOneRequest(t *testing.T) {
+	t.Parallel()
+	b, fake, names := faked(t, 1000)
+	stuck := names[500]
+	fake.Stuck = map[string]bool{keyOf(t, b, stuck): true}
+	gone, err := b.Blobs.RemoveAll(t.Context(), names)
+	if err == nil || len(gone) != 999 || slices.Contains(gone, stuck) {
+		t.Errorf("%d are gone, %v", len(gone), err)
+	}
+	if n := fake.Requests("delete many"); n != 1 || fake.Requests("delete") != 0 || len(fake.Keys()) != 1 {
+		t.Errorf("%d requests, %d objects are left", n, len(fake.Keys()))
+	}
+	fake.Stuck = nil
+	if gone, err = b.Blobs.RemoveAll(t.Context(), names); err != nil || len(gone) != 1000 || len(fake.Keys()) != 0 {
+		t.Errorf("the fault is gone: %d of 1000, %v", len(gone), err)
+	}
+}
+
+// A store without DeleteObjects is asked for it once.
+func TestAStoreThatDeletesOneByOne(t *testing.T) {
+	t.Parallel()
+	b, fake, names := faked(t, 100)
+	fake.Single = true
+	for _, some := range [][]string{names[:50], names[50:]} {
+		if gone, err := b.Blobs.RemoveAll(t.Context(), some); err != nil || len(gone) != 50 {
+			t.Errorf("%d of 50 are gone, %v", len(gone), err)
+		}
+	}
+	if n := fake.Requests("delete"); n != 100 || !b.singly.Load() || len(fake.Keys()) != 0 {
+		t.Errorf("%d requests for 100 objects, %d are left", n, len(fake.Keys()))
+	}
+}

@@ -1,0 +1,259 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// restore makes the journal of an upload again from what lies at the store; nothing there is NotFound. All parts are Unread then:
+// their bytes were checked when they came, but what they were is forgotten. So are fences: it refuses every gen until the next one.
+//
+// It looks twice before it says so: an upload that another instance completes between the look for content and the one for parts is
+// in neither.
+func (s *Staging) restore(ctx context.Context, ref blob.Ref) error {
+	err := s.restoreOnce(ctx, ref)
+	if drive.IsKind(err, drive.NotFound) {
+		err = s.restoreOnce(ctx, ref)
+	}
+	return err
+}
+
+func (s *Staging) restoreOnce(ctx context.Context, ref blob.Ref) error {
+	f, err := s.survey(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("find the parts again: %w", err)
+	}
+	args := []any{randomID(), "s", f.state, "m", f.mpu, "e", f.left}
+	var last drive.Time
+	for n, p := range f.parts {
+		if p.size > 0 {
+			args = append(args, strconv.Itoa(n), unread(n, p).encode())
+			last = max(last, drive.TimeOf(p.time))
+		}
+	}
+	if f.state == open {
+		for n, t := range f.tails {
+			if _, whole := f.parts[n]; !whole || f.parts[n].size == 0 {
+				args = append(args, "p"+strconv.Itoa(n), t.encode(), "x", "1")
+				last = max(last, t.time)
+			}
+		}
+	}
+	if last > 0 {
+		args = append(args, "t", int64(last))
+	}
+	a, err := s.j.run(ctx, restoreScript, ref.ID, args...)
+	if err != nil {
+		return err
+	}
+	s.b.log.Warn("journal made again from the store", "upload", ref.ID, "parts", len(f.parts), "state", f.state)
+	return a.refused()
+}
+
+// unread is the entry of a part of which nothing is known but what the store says.
+func unread(n int, p storedPart) entry {
+	return entry{Part: blob.Part{N: n, Size: drive.ByteSize(p.size), Unread: true}, etag: p.etag, time: drive.TimeOf(p.time)}
+}
+
+// finding is what lies at the store of one upload.
+type finding struct {
+	state, mpu, left string
+	parts            map[int]storedPart
+	tails            map[int]tail
+}
+
+// survey looks for what an upload has at the store. Where there is content and a multipart upload too, either an Unseal has filled
+// that one, or has died on the way, and nobody relies on what it has done: the journal changes only at its end.
+func (s *Staging) survey(ctx context.Context, ref blob.Ref) (f finding, err error) {
+	key := s.b.contentKey(ref.ID)
+	var info minio.ObjectInfo
+	var all []pending
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		if info, err = s.b.stat(gctx, key); drive.IsKind(err, drive.NotFound) {
+			info.Size, err = -1, nil
+		}
+		return err
+	})
+	g.Go(func() (err error) {
+		all, err = s.b.pendingOf(gctx, key)
+		return err
+	})
+	var tails map[int]tail
+	g.Go(func() (err error) {
+		tails, err = s.b.findTails(gctx, ref)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return finding{}, err
+	}
+	best, begun := finding{}, false
+	for _, p := range all {
+		parts, err := s.b.listParts(ctx, key, p.mpu)
+		if drive.IsKind(err, drive.NotFound) {
+			continue
+		}
+		if err != nil {
+			return finding{}, err
+		}
+		if !begun || len(parts) > len(best.parts) {
+			best, begun = finding{mpu: p.mpu, parts: parts}, true
+		}
+	}
+	slices := slice(info, ref.PartSize)
+	switch {
+	case info.Size < 0 && !begun:
+		return finding{}, drive.Fail(drive.NotFound)
+	case info.Size >= 0 && (len(best.parts) == 0 || len(best.parts) < len(slices)):
+		return finding{state: sealed, parts: slices}, nil
+	case info.Size >= 0:
+		best.left = info.ETag
+	}
+	best.tails = tails
+	return best, nil
+}
+
+// slice returns the parts that content was made of.
+func slice(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
+	parts := map[int]storedPart{}
+	if partSize <= 0 {
+		return parts
+	}
+	for off := int64(0); off < info.Size; off += int64(partSize) {
+		parts[len(parts)] = storedPart{size: min(int64(partSize), info.Size-off), time: info.LastModified}
+	}
+	return parts
+}
+
+// policy says who is right where journal and store disagree.
+type policy bool
+
+const (
+	// adopt: Redis may have lost what it acknowledged. Parts at the store count, with their bytes unknown.
+	adopt policy = true
+	// distrust: the store has other bytes than were accepted. Such parts are missing.
+	distrust policy = false
+)
+
+// mend makes the journal agree with the store.
+func (s *Staging) mend(ctx context.Context, ref blob.Ref, j *journal, p policy) error {
+	var parts map[int]storedPart
+	err := error(drive.Fail(drive.NotFound))
+	if j.state != sealed {
+		parts, err = s.b.listParts(ctx, s.b.contentKey(ref.ID), j.mpu)
+	}
+	if drive.IsKind(err, drive.NotFound) {
+		return s.mendWithoutParts(ctx, ref, j)
+	}
+	if err != nil {
+		return err
+	}
+	triples := changes(j, parts, p)
+	if p == adopt {
+		tails, err := s.b.findTails(ctx, ref)
+		if err != nil {
+			return err
+		}
+		triples = append(triples, tailChanges(j, parts, tails)...)
+	}
+	return s.apply(ctx, ref, j, triples)
+}
+
+// mendWithoutParts is mend of an upload whose multipart upload is not there: completed, if content is, or else lost.
+func (s *Staging) mendWithoutParts(ctx context.Context, ref blob.Ref, j *journal) error {
+	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
+	switch {
+	case err == nil && j.isContent(info):
+		if j.state != sealed {
+			if _, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, j.state, sealed); err != nil {
+				return err
+			}
+		}
+		return s.apply(ctx, ref, j, nil)
+	case err != nil && !drive.IsKind(err, drive.NotFound):
+		return err
+	}
+	if _, err := s.j.run(ctx, forgetScript, ref.ID, j.incarnation); err != nil {
+		return err
+	}
+	return s.restore(ctx, ref)
+}
+
+func (s *Staging) apply(ctx context.Context, ref blob.Ref, j *journal, triples []any) error {
+	a, err := s.j.run(ctx, mendScript, ref.ID, append([]any{j.incarnation, j.reignNow}, triples...)...)
+	if err != nil {
+		return err
+	}
+	if n := len(triples) / 3; n > 0 {
+		s.b.log.Warn("journal mended by what the store has", "upload", ref.ID, "fields", n)
+	}
+	if a.verdict() != "ok" && a.text(1) != removed {
+		return nil // somebody else has made it again: it is looked at once more
+	}
+	return a.refused()
+}
+
+// changes returns the triples of mendScript.
+func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
+	set := func(field, old, now string) {
+		if old != now {
+			triples = append(triples, field, old, now)
+		}
+	}
+	loose := func(n int, now string) {
+		if bytes, ok := j.loose[n]; ok || now != "" {
+			old := ""
+			if ok {
+				old = strconv.FormatInt(bytes, 10)
+			}
+			set("o"+strconv.Itoa(n), old, now)
+		}
+	}
+	for n, part := range parts {
+		e, known := j.entries[n]
+		switch {
+		case part.size == 0: // stands for none
+		case known && e.etag == part.etag:
+			loose(n, "")
+		case p == adopt:
+			set(strconv.Itoa(n), j.raw[n], string(unread(n, part).encode()))
+			loose(n, "")
+		default:
+			set(strconv.Itoa(n), j.raw[n], "")
+			loose(n, strconv.FormatInt(part.size, 10))
+		}
+	}
+	for n, e := range j.entries {
+		if parts[n].size == 0 && e.Size > 0 {
+			set(strconv.Itoa(n), j.raw[n], "")
+		}
+	}
+	for n := range j.loose {
+		if parts[n].size == 0 {
+			loose(n, "")
+		}
+	}
+	return triples
+}
+
+// find looks whether an upload is there whose multipart upload is not the one that the journal names.
+func (s *Staging) find(ctx context.Context, ref blob.Ref) error {
+	j, found, err := s.j.load(ctx, ref.ID)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return s.restore(ctx, ref)
+	case j.state == removed:
+		return drive.Fail(drive.NotFound)
+	default:
+		return s.mend(ctx, ref, j, adopt)
+	}
+}

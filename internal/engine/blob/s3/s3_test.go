@@ -1,0 +1,121 @@
+package s3
+
+import (
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/testkit/servicetest"
+)
+
+// target is a place of a test's own at the real services.
+func target(t testing.TB) Options {
+	t.Helper()
+	u, err := url.Parse(servicetest.URL(t, servicetest.S3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, _ := u.User.Password()
+	name := servicetest.Unique()
+	return Options{
+		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
+		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: redisAt(t), SpoolDir: t.TempDir(),
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// replyTime is how long a reply of Redis is waited for: one that is late because the machine is busy is no outage.
+const replyTime = time.Minute
+
+// redisAt returns a client of the test's own, so that its hooks hurt nobody else.
+func redisAt(t testing.TB) redis.UniversalClient {
+	t.Helper()
+	o, err := redis.ParseURL(servicetest.URL(t, servicetest.Redis))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ReadTimeout, o.WriteTimeout = replyTime, replyTime
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// at returns a Bucket over o, as another process would have it.
+func at(t testing.TB, o Options) *Bucket {
+	t.Helper()
+	if o.Transport == nil {
+		transport := newTransport(stallTime)
+		t.Cleanup(transport.CloseIdleConnections)
+		o.Transport = transport
+	}
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func openBucket(t testing.TB) *Bucket {
+	t.Helper()
+	return at(t, target(t))
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	blobtest.RunStore(t, func(t *testing.T) blob.Store { return openBucket(t).Blobs })
+}
+
+func TestStaging(t *testing.T) {
+	t.Parallel()
+	blobtest.RunStaging(t, func(t *testing.T) blob.Staging { return openBucket(t).Staging })
+}
+
+func TestSealer(t *testing.T) {
+	t.Parallel()
+	blobtest.RunSealer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+		b := openBucket(t)
+		return b.Staging, b.Blobs
+	})
+}
+
+func TestTailer(t *testing.T) {
+	t.Parallel()
+	blobtest.RunTailer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+		b := openBucket(t)
+		return b.Staging, b.Blobs
+	})
+}
+
+// Journals on a Redis Cluster: all keys of an upload are in one slot, and lists ask every master.
+func TestSealerOnRedisCluster(t *testing.T) {
+	t.Parallel()
+	addrs := strings.TrimPrefix(servicetest.URL(t, servicetest.RedisCluster), "redis://")
+	blobtest.RunSealer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+		o := target(t)
+		c := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs:                    strings.Split(addrs, ","),
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+			ReadTimeout:              replyTime, WriteTimeout: replyTime,
+		})
+		t.Cleanup(func() { _ = c.Close() })
+		o.Redis = c
+		b := at(t, o)
+		return b.Staging, b.Blobs
+	})
+}
+
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	blobtest.RunQuarantine(t, func(t *testing.T) (blob.Store, blob.Quarantine) {
+		b := openBucket(t)
+		return b.Blobs, b.Quarantine
+	})
+}

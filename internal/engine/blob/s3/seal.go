@@ -1,0 +1,254 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // S3 makes ETags of it
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/minio/minio-go/v7"
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Seal implements blob.Sealer: the multipart upload is completed with exactly the parts that the journal has, by their ETags.
+//
+//	dies after ...      and then
+//	state sealing       done again
+//	Complete            no such multipart upload, but content of the right size: done
+//	state sealed        done
+func (s *Staging) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
+	for range tries {
+		done, err := s.trySeal(ctx, ref, size)
+		if err != nil {
+			return fmt.Errorf("seal: %w", err)
+		}
+		if done {
+			return nil
+		}
+	}
+	return fmt.Errorf("seal: %w", drive.Wrap(errUnrest, drive.Unavailable))
+}
+
+func (s *Staging) trySeal(ctx context.Context, ref blob.Ref, size drive.ByteSize) (done bool, err error) {
+	a, err := s.j.run(ctx, sealScript, ref.ID)
+	switch {
+	case err != nil:
+		return false, err
+	case a.verdict() == "none":
+		return false, s.restore(ctx, ref)
+	case a.verdict() == "state": // sealed, or ended after that
+		return true, s.checkContent(ctx, ref, size)
+	case a.refused() != nil:
+		return false, a.refused()
+	}
+	j, found, err := s.j.load(ctx, ref.ID)
+	switch {
+	case err != nil || !found:
+		return false, err
+	case j.state != sealing:
+		return false, nil
+	case !j.complete():
+		return false, s.mend(ctx, ref, j, adopt)
+	case j.missing(size, ref.PartSize):
+		return false, s.unready(ctx, ref, j, fmt.Errorf("%d parts do not make up %d bytes", len(j.entries), size))
+	}
+	if err := s.complete(ctx, ref, j, size); err != nil {
+		return false, err
+	}
+	a, err = s.j.run(ctx, moveScript, ref.ID, j.incarnation, sealing, sealed)
+	return err == nil && (a.verdict() == "ok" || a.text(1) == sealed), err
+}
+
+// unready opens an upload again that cannot be sealed.
+func (s *Staging) unready(ctx context.Context, ref blob.Ref, j *journal, cause error) error {
+	_, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, sealing, open)
+	return errors.Join(drive.Wrap(cause, drive.PartsMissing), err)
+}
+
+// checkContent is Seal of what is sealed.
+func (s *Staging) checkContent(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
+	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
+	if err == nil && info.Size != int64(size) {
+		err = fmt.Errorf("content of upload %s has %d bytes, not %d", ref.ID, info.Size, size)
+	}
+	return err
+}
+
+// complete makes content of the parts.
+func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size drive.ByteSize) error {
+	key := s.b.contentKey(ref.ID)
+	if size == 0 { // S3 completes nothing without parts
+		_, err := s.b.api.PutObject(ctx, s.b.name, key, bytes.NewReader(nil), 0, "", "", minio.PutObjectOptions{})
+		return classify(err)
+	}
+	_, err := s.b.api.CompleteMultipartUpload(ctx, s.b.name, key, j.mpu, j.completeParts(), minio.PutObjectOptions{})
+	switch {
+	case hasCode(err, "InvalidPart", "InvalidPartOrder"):
+		if err := s.mend(ctx, ref, j, distrust); err != nil {
+			return err
+		}
+		return s.unready(ctx, ref, j, err)
+	case err != nil && !hasCode(err, "NoSuchUpload"):
+		return classify(err)
+	}
+	info, serr := s.b.stat(ctx, key)
+	switch {
+	case drive.IsKind(serr, drive.NotFound) && err != nil: // neither here nor there
+		return s.mendWithoutParts(ctx, ref, j)
+	case serr != nil:
+		return serr
+	case info.Size != int64(size) || err != nil && !j.isContent(info):
+		return fmt.Errorf("content of upload %s has %d bytes and ETag %q: not what its parts make up", ref.ID, info.Size, info.ETag)
+	}
+	return nil
+}
+
+func (j *journal) completeParts() []minio.CompletePart {
+	var parts []minio.CompletePart
+	for _, e := range j.sorted() {
+		if e.Size > 0 {
+			parts = append(parts, minio.CompletePart{PartNumber: e.N + 1, ETag: e.etag})
+		}
+	}
+	return parts
+}
+
+// isContent reports whether an object is what the parts of j make up, and not what an Unseal has left in its place.
+func (j *journal) isContent(info minio.ObjectInfo) bool {
+	var sum drive.ByteSize
+	for _, e := range j.entries {
+		sum += e.Size
+	}
+	return info.Size == int64(sum) && (j.left == "" || info.ETag != j.left || info.ETag == j.etag())
+}
+
+// etag returns the ETag that a store gives to the parts where it makes them of MD5s.
+func (j *journal) etag() string {
+	var all []byte
+	n := 0
+	for _, e := range j.sorted() {
+		if raw, err := hex.DecodeString(e.etag); err == nil && e.Size > 0 {
+			all, n = append(all, raw...), n+1
+		}
+	}
+	sum := md5.Sum(all) //nolint:gosec // as above
+	return fmt.Sprintf("%x-%d", sum, n)
+}
+
+// Unseal implements blob.Sealer: the parts are copied, at the store, into a new multipart upload. The content stays, for another
+// instance may have vouched for it; a later Seal replaces it. Until the end the journal says sealed.
+func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
+	for range tries {
+		done, err := s.tryUnseal(ctx, ref)
+		if err != nil {
+			return fmt.Errorf("unseal: %w", err)
+		}
+		if done {
+			return nil
+		}
+	}
+	return fmt.Errorf("unseal: %w", drive.Wrap(errUnrest, drive.Unavailable))
+}
+
+func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err error) {
+	j, err := s.load(ctx, ref)
+	if err != nil {
+		return false, err
+	}
+	switch j.state {
+	case open:
+		return true, nil
+	case sealed:
+		return s.reopen(ctx, ref, j)
+	}
+	_, err = s.b.listParts(ctx, s.b.contentKey(ref.ID), j.mpu)
+	if drive.IsKind(err, drive.NotFound) { // completed, before anybody could say so
+		return false, s.mendWithoutParts(ctx, ref, j)
+	}
+	if err != nil {
+		return false, err
+	}
+	a, err := s.j.run(ctx, moveScript, ref.ID, j.incarnation, sealing, open)
+	return err == nil && a.verdict() == "ok", err
+}
+
+// reopen fills a new multipart upload with the content and lets parts in.
+func (s *Staging) reopen(ctx context.Context, ref blob.Ref, j *journal) (done bool, err error) {
+	mpu := j.unsealing
+	if mpu == "" {
+		if mpu, err = s.beginUnseal(ctx, ref, j); err != nil || mpu == "" {
+			return false, err
+		}
+	}
+	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
+	if err != nil {
+		return false, err
+	}
+	entries, err := s.copyParts(ctx, ref, j, mpu, info)
+	if hasCode(err, "NoSuchUpload") { // aborted by nobody of ours: another one is begun
+		return false, s.apply(ctx, ref, j, []any{"u", mpu, ""})
+	}
+	if err != nil {
+		return false, err
+	}
+	args := []any{mpu, info.ETag}
+	for _, e := range entries {
+		args = append(args, e.N, e.encode())
+	}
+	a, err := s.j.run(ctx, reopenScript, ref.ID, args...)
+	return err == nil && a.verdict() == "ok", err
+}
+
+func (s *Staging) beginUnseal(ctx context.Context, ref blob.Ref, j *journal) (mpu string, err error) {
+	if mpu, err = s.b.beginMultipart(ctx, ref.ID); err != nil {
+		return "", err
+	}
+	a, err := s.j.run(ctx, unsealScript, ref.ID, j.incarnation, mpu)
+	if err == nil && a.text(1) != mpu {
+		err = s.b.abort(ctx, s.b.contentKey(ref.ID), mpu)
+	}
+	if a.verdict() != "ok" {
+		return "", err
+	}
+	return a.text(1), err
+}
+
+// copies is how many parts the store copies at a time.
+const copies = 8
+
+func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu string, info minio.ObjectInfo) ([]entry, error) {
+	key, entries := s.b.contentKey(ref.ID), j.sorted()
+	same := map[string]string{"x-amz-copy-source-if-match": info.ETag}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(copies)
+	for i := range entries {
+		e := &entries[i]
+		if e.Size == 0 {
+			continue
+		}
+		g.Go(func() error {
+			off := int64(e.N) * int64(ref.PartSize)
+			p, err := s.b.api.CopyObjectPart(ctx, s.b.name, key, s.b.name, key, mpu, e.N+1, off, int64(e.Size), same)
+			e.etag = trim(p.ETag)
+			return classify(err)
+		})
+	}
+	return entries, g.Wait()
+}
+
+// OpenStaged implements blob.Sealer: parts cannot be read before they are sealed.
+func (s *Staging) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
+	j, found, err := s.j.load(ctx, ref.ID)
+	if err != nil {
+		return nil, fmt.Errorf("open staging: %w", err)
+	}
+	if found && (j.state == open || j.state == sealing) {
+		return nil, drive.Fail(drive.NotFound)
+	}
+	return s.b.open(ctx, s.b.contentKey(ref.ID))
+}

@@ -1,0 +1,163 @@
+package s3
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/blobtest"
+)
+
+// tarpit is a store that takes connections and does with them what the test says. Its bucket gives
+// it stall.
+func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufio.Reader)) *Bucket {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	noError(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn, bufio.NewReader(conn))
+		}
+	}()
+	b, err := New(Options{
+		Endpoint: l.Addr().String(), Bucket: "bucket", AccessKey: "access", SecretKey: "secretsecret", Region: "us-east-1", Insecure: true,
+		Transport: newTransport(stall),
+	})
+	noError(t, err)
+	return b
+}
+
+// A store that takes the head of a PUT and then reads no more: a frozen process behind a live
+// kernel. The request ends, and so does whatever it holds.
+func TestAStoreThatStopsReading(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	defer close(over)
+	b := tarpit(t, 50*time.Millisecond, func(conn net.Conn, r *bufio.Reader) {
+		defer conn.Close()
+		if _, err := http.ReadRequest(r); err == nil {
+			<-over
+		}
+	})
+	data := blobtest.Bytes(1, 32<<20)
+	_, err := b.Blobs.Put(t.Context(), drive.NewID[drive.BlobID]().String(), bodyOf(0, len(data), bytes.NewReader(data)))
+	if !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("Put returned %v", err)
+	}
+}
+
+// One that stops in the middle of an answer.
+func TestAStoreThatStopsSending(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	defer close(over)
+	b := tarpit(t, 50*time.Millisecond, func(conn net.Conn, r *bufio.Reader) {
+		defer conn.Close()
+		if _, err := http.ReadRequest(r); err == nil {
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: 1000\r\n\r\n<?xml")
+			<-over
+		}
+	})
+	err := b.Objects().List(t.Context(), func(string) error { return nil })
+	if !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("List returned %v", err)
+	}
+}
+
+// A store that is slow, and a sender that pauses, are no reason to end anything.
+func TestASlowStoreIsNotStalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := &takenConn{ours, stallTime}
+		read := make(chan int64)
+		go func() {
+			var n int64
+			for {
+				time.Sleep(stallTime - time.Second)
+				m, err := io.CopyN(io.Discard, theirs, 1000)
+				if n += m; err != nil {
+					read <- n
+					return
+				}
+			}
+		}()
+		for range 5 {
+			if n, err := c.Write(make([]byte, 10_000)); n != 10_000 || err != nil {
+				t.Fatalf("%d bytes went out: %v", n, err)
+			}
+			time.Sleep(time.Hour)
+		}
+		ours.Close()
+		if n := <-read; n != 50_000 {
+			t.Errorf("%d bytes came", n)
+		}
+	})
+}
+
+// The limits are the same below TLS, and a body that comes by and by is read to its end.
+func TestAnAnswerThatComesByAndBy(t *testing.T) {
+	t.Parallel()
+	piece := strings.Repeat("x", 100)
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 50 {
+			fmt.Fprint(w, piece)
+			_ = http.NewResponseController(w).Flush()
+		}
+	}))
+	t.Cleanup(srv.Close)
+	tr := newTransport(time.Hour)
+	tr.quick.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	t.Cleanup(tr.CloseIdleConnections)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)
+	noError(t, err)
+	resp, err := tr.RoundTrip(r)
+	noError(t, err)
+	got, err := io.ReadAll(resp.Body)
+	noError(t, err)
+	noError(t, resp.Body.Close())
+	if string(got) != strings.Repeat(piece, 50) {
+		t.Errorf("%d bytes came", len(got))
+	}
+}
+
+// A part that goes to a store that stops reading does not keep its lease: whoever sends it again,
+// to any instance, is served.
+func TestAStoreThatStopsReadingFreesThePart(t *testing.T) {
+	t.Parallel()
+	o := target(t)
+	other := at(t, o)
+	silent := newTransport(50 * time.Millisecond)
+	silent.quick.DialContext = dialTaken(func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe() // nobody reads
+		t.Cleanup(func() { theirs.Close() })
+		return ours, nil
+	}, 50*time.Millisecond)
+	o.Transport = silent
+	stuck := at(t, o)
+	ref, file := begun(t, other.Staging)
+	_, err := blobtest.Send(t.Context(), stuck.Staging, ref, 1, 0, slicePart(file, 0))
+	wantKind(t, err, drive.Unavailable)
+	send(t, other.Staging, ref, 0, slicePart(file, 0)) // at once: no InProgress
+	send(t, other.Staging, ref, 1, slicePart(file, 1))
+	noError(t, other.Staging.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, other, ref, file)
+}

@@ -1,0 +1,374 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/minio/minio-go/v7"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// errMoved comes from a script: the tail is not what an Extend believes.
+var errMoved = errors.New("the tail has changed")
+
+// tail is the beginning of a part: nothing that a multipart upload takes, so its pieces are objects of their own until it is whole.
+type tail struct {
+	blob.Part
+	gen    int64
+	time   drive.Time
+	pieces []storedPiece
+}
+
+// storedPiece is an object that holds some bytes of a tail.
+type storedPiece struct {
+	Place string `json:"k"` // below tails/<upload id>/
+	Size  int64  `json:"s"`
+}
+
+// tailText is how a tail is kept: what an entry says of a part, and the pieces in order.
+type tailText struct {
+	Entry  []byte        `json:"e"`
+	Pieces []storedPiece `json:"p"`
+}
+
+func (t tail) encode() string {
+	b, err := json.Marshal(tailText{entry{Part: t.Part, gen: t.gen, time: t.time}.encode(), t.pieces})
+	if err != nil {
+		panic(err) // only our own plain types come here
+	}
+	return string(b)
+}
+
+func decodeTail(s string) (tail, error) {
+	if s == "" {
+		return tail{}, nil
+	}
+	var text tailText
+	if err := json.Unmarshal([]byte(s), &text); err != nil {
+		return tail{}, errors.Join(errEntry, err)
+	}
+	e, err := decodeEntry(text.Entry)
+	var sum int64
+	for _, p := range text.Pieces {
+		sum += p.Size
+	}
+	if err == nil && sum != int64(e.Size) {
+		err = errEntry
+	}
+	return tail{Part: e.Part, gen: e.gen, time: e.time, pieces: text.Pieces}, err
+}
+
+// Extend implements blob.Tailer. What comes is gathered in a file, for nobody knows how long it will be, and is then a piece: an object of
+// its own. Pieces at the end that are not at least twice as long as what comes behind them go into the new one, so that there
+// are never more than the logarithm of the part's length, and each byte is sent that many times at the most. A whole part is put
+// together of its pieces and sent as a part.
+//
+//	dies after ...     is left                           and then
+//	the lease          a lease                           it runs out, or this process takes it over
+//	the piece          an object that no tail names      it goes with the upload, or a restore finds it
+//	the entry          the longer tail, unacknowledged   what the next offset says; the old pieces go with the upload
+func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
+	w, err := s.Withhold(ctx, ref, e, body)
+	if err != nil {
+		return blob.Part{}, err
+	}
+	return w.Part(), w.Enter(ctx)
+}
+
+// Withhold implements blob.Tailer. The lease of the part is kept until the end.
+func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
+	if err := e.Admits(ref); err != nil {
+		return nil, err
+	}
+	if e.N >= maxParts {
+		return nil, drive.Fail(drive.PartRange, "limit", maxParts, "sent", e.N)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("extend part %d: %w", e.N, err)
+	}
+	leave, err := s.enter(ref.ID, e.N, e.Gen)
+	if err != nil {
+		return nil, err
+	}
+	l, t, err := s.claimTail(ctx, ref, e)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	x := &extension{s: s, ref: ref, e: e, l: l, old: t, leave: leave}
+	if err := x.run(ctx, body); err != nil {
+		return nil, fmt.Errorf("extend part %d: %w", e.N, err)
+	}
+	return x, nil
+}
+
+// claimTail takes the lease of a part whose tail is as long as e says.
+func (s *Staging) claimTail(ctx context.Context, ref blob.Ref, e blob.Extend) (*lease, tail, error) {
+	for range tries {
+		raw, err := s.j.field(ctx, ref.ID, fmt.Sprintf("p%d", e.N))
+		if err != nil {
+			return nil, tail{}, err
+		}
+		if raw == "" { // there is none, or the journal is lost
+			if _, err := s.load(ctx, ref); err != nil {
+				return nil, tail{}, err
+			}
+			if raw, err = s.j.field(ctx, ref.ID, fmt.Sprintf("p%d", e.N)); err != nil {
+				return nil, tail{}, err
+			}
+		}
+		t, err := decodeTail(raw)
+		if err != nil {
+			return nil, tail{}, err
+		}
+		l, err := s.claim(ctx, ref, e.Write(), "extend", raw)
+		there, isThere := errors.AsType[*blob.ThereError](err)
+		switch {
+		case errors.Is(err, errMoved):
+			continue
+		case isThere:
+			return nil, tail{}, e.Moved(there.Part.Size)
+		case err != nil:
+			return nil, tail{}, err
+		case t.Size != e.At:
+			return nil, tail{}, errors.Join(e.Moved(t.Size), s.release(ctx, l, l.before))
+		}
+		return l, t, nil
+	}
+	return nil, tail{}, drive.Wrap(errMoved, drive.InProgress, "retry_after", 1)
+}
+
+// extension is an Extend that has its lease. It implements blob.Withheld.
+type extension struct {
+	s   *Staging
+	ref blob.Ref
+	e   blob.Extend
+	l   *lease
+	old tail
+
+	part  blob.Part
+	enter func(context.Context) error // names what was stored; nil: nothing was
+	undo  func(context.Context) int64 // takes back what was stored, and returns the bytes of the part that stay at the store
+	stop  func()                      // ends the keeping of the lease
+	leave func()
+}
+
+// run gathers the body and stores it. The lease is kept from then on.
+func (x *extension) run(ctx context.Context, body blob.Body) error {
+	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	kept := x.s.keep(held, x.l, cancel)
+	x.stop = func() {
+		kept()
+		cancel(nil)
+	}
+	f, part, err := x.gather(ctx, body)
+	if err == nil {
+		x.part = part
+		err = x.store(held, f, part)
+		f.close()
+	}
+	if err != nil {
+		x.Discard(ctx)
+	}
+	return err
+}
+
+func (x *extension) Part() blob.Part { return x.part }
+
+// Enter implements blob.Withheld.
+func (x *extension) Enter(ctx context.Context) error {
+	if x.enter == nil {
+		x.Discard(ctx)
+		return nil
+	}
+	if err := x.l.alive(); err != nil {
+		x.Discard(ctx)
+		return fmt.Errorf("extend part %d: %w", x.e.N, err)
+	}
+	x.stop()
+	defer x.leave()
+	if err := x.enter(ctx); err != nil {
+		return fmt.Errorf("extend part %d: %w", x.e.N, err)
+	}
+	return nil
+}
+
+// Discard implements blob.Withheld.
+func (x *extension) Discard(ctx context.Context) {
+	defer x.leave()
+	x.stop()
+	left := x.l.before
+	if x.undo != nil {
+		left = x.undo(ctx)
+	}
+	if err := x.s.release(ctx, x.l, left); err != nil {
+		x.s.b.log.Warn("lease of a tail not given back", "upload", x.ref.ID, "part", x.e.N, "err", err)
+	}
+}
+
+// gather takes the body to a file.
+func (x *extension) gather(ctx context.Context, body blob.Body) (f *spoolFile, part blob.Part, err error) {
+	if f, err = x.s.b.newSpool(); err != nil {
+		return nil, blob.Part{}, err
+	}
+	if part, err = spool(f.File, body, ctx.Err); err == nil {
+		f.size, err = f.Seek(0, io.SeekCurrent)
+	}
+	if err == nil {
+		part.Session = x.e.Session
+		err = x.e.Check(part, drive.ByteSize(f.size))
+	}
+	if err == nil {
+		err = x.l.alive()
+	}
+	if err != nil {
+		f.close()
+		return nil, blob.Part{}, err
+	}
+	return f, part, nil
+}
+
+// store sends what was gathered, if anything was.
+func (x *extension) store(ctx context.Context, f *spoolFile, part blob.Part) error {
+	switch {
+	case part.Size == x.e.Whole:
+		return x.storePart(ctx, f, part)
+	case f.size == 0:
+		return nil
+	}
+	return x.storePiece(ctx, f, part)
+}
+
+// storePart sends the whole part: its pieces and what came last.
+func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part) error {
+	pieces := x.s.b.openPieces(ctx, x.ref.ID, x.old.pieces)
+	defer pieces.close()
+	etag, err := x.s.b.putPart(ctx, x.ref.ID, x.l.mpu, x.e.N, io.MultiReader(pieces, f.reader()), int64(part.Size))
+	if err != nil {
+		return x.s.explain(ctx, x.ref, x.l, err)
+	}
+	e := entry{Part: part, gen: x.e.Gen, time: drive.TimeOf(x.s.b.now()), etag: etag}
+	x.enter = func(ctx context.Context) error {
+		err := x.s.accept(ctx, x.ref, x.l, e)
+		if err == nil {
+			x.s.b.dropPieces(ctx, x.ref.ID, x.old.pieces)
+		}
+		return err
+	}
+	x.undo = x.emptyPart
+	return nil
+}
+
+// emptyPart puts an empty part, which stands for none, in the place of one that is discarded: a journal that is made anew would find it.
+func (x *extension) emptyPart(ctx context.Context) int64 {
+	ctx, stop := detached(ctx)
+	defer stop()
+	if x.l.alive() == nil { // else somebody else may have the part
+		if _, err := x.s.b.putPart(ctx, x.ref.ID, x.l.mpu, x.e.N, nil, 0); err == nil {
+			return 0
+		}
+	}
+	return int64(x.part.Size)
+}
+
+// storePiece sends a piece, with those that go into it.
+func (x *extension) storePiece(ctx context.Context, f *spoolFile, part blob.Part) error {
+	keep, size := x.old.pieces, f.size
+	for len(keep) > 0 && keep[len(keep)-1].Size < 2*size {
+		size += keep[len(keep)-1].Size
+		keep = keep[:len(keep)-1]
+	}
+	merged := x.old.pieces[len(keep):]
+	piece := storedPiece{Place: fmt.Sprintf("%d-%d-%s", x.e.N, int64(part.Size)-size, randomID()), Size: size}
+	before := x.s.b.openPieces(ctx, x.ref.ID, merged)
+	defer before.close()
+	_, err := x.s.b.api.PutObject(ctx, x.s.b.name, x.s.b.pieceKey(x.ref.ID, piece), io.MultiReader(before, f.reader()), size, "", "",
+		minio.PutObjectOptions{})
+	if err != nil {
+		return classify(err)
+	}
+	t := tail{Part: part, gen: x.e.Gen, time: drive.TimeOf(x.s.b.now()), pieces: append(slices.Clip(keep), piece)}
+	x.enter = func(ctx context.Context) error { return x.enterPiece(ctx, t, merged) }
+	x.undo = func(ctx context.Context) int64 {
+		x.s.b.dropPieces(ctx, x.ref.ID, []storedPiece{piece})
+		return x.l.before
+	}
+	return nil
+}
+
+// enterPiece makes t the tail, whose last piece has taken the place of the merged ones.
+func (x *extension) enterPiece(ctx context.Context, t tail, merged []storedPiece) error {
+	ctx, stop := detached(ctx)
+	defer stop()
+	_, err := x.s.script(ctx, x.ref, tailScript, x.e.N, x.l.token, x.l.before, t.encode())
+	switch {
+	case err == nil:
+		x.s.b.dropPieces(ctx, x.ref.ID, merged)
+	case drive.IsKind(err, drive.NotFound, drive.WrongState): // nobody will name it
+		x.s.b.dropPieces(ctx, x.ref.ID, t.pieces[len(t.pieces)-1:])
+	}
+	return err
+}
+
+// OpenTail implements blob.Tailer.
+func (s *Staging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
+	j, err := s.load(ctx, ref)
+	if err != nil {
+		return nil, fmt.Errorf("open the tail of part %d: %w", n, err)
+	}
+	t, ok := j.tails[n]
+	if !ok {
+		return nil, drive.Fail(drive.NotFound)
+	}
+	r := s.b.openPieces(ctx, ref.ID, t.pieces)
+	return struct {
+		io.Reader
+		io.Closer
+	}{r, closerFunc(func() error { r.close(); return nil })}, nil
+}
+
+type closerFunc func() error
+
+func (f closerFunc) Close() error { return f() }
+
+// forgetTail removes the pieces of a tail that was given up.
+func (s *Staging) forgetTail(ctx context.Context, id drive.UploadID, raw string) {
+	if t, err := decodeTail(raw); err == nil && len(t.pieces) > 0 {
+		s.b.dropPieces(ctx, id, t.pieces)
+	}
+}
+
+// spoolFile is a file without a name.
+type spoolFile struct {
+	*os.File
+	size int64
+}
+
+func (b *Bucket) newSpool() (*spoolFile, error) {
+	f, err := os.CreateTemp(b.spool, "smartdrive-part-*")
+	if err != nil {
+		return nil, fmt.Errorf("spool: %w", classifySpool(err))
+	}
+	_ = os.Remove(f.Name()) // not on Windows, where it goes at the end
+	return &spoolFile{File: f}, nil
+}
+
+func (f *spoolFile) reader() io.Reader {
+	if f.size == 0 {
+		return bytes.NewReader(nil)
+	}
+	return io.NewSectionReader(f.File, 0, f.size)
+}
+
+func (f *spoolFile) close() {
+	_ = f.Close()
+	_ = os.Remove(f.Name())
+}

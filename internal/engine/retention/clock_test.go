@@ -1,0 +1,219 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/retention"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+)
+
+const day = 24 * time.Hour
+
+// world is a database with its clock, and what has really passed.
+type world struct {
+	t      *testing.T
+	db     *sqldb.DB
+	passed time.Duration
+	step   time.Duration // of the database's clock
+	away   bool
+	all    []*machine
+}
+
+// machine is an instance with a clock of its own.
+type machine struct {
+	*retention.Clock
+	off time.Duration
+}
+
+var begun = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{t: t, db: sqldbtest.Open(t)}
+}
+
+// start starts an instance, whose clock goes with the database's.
+func (w *world) start() *machine {
+	w.t.Helper()
+	m := &machine{}
+	m.Clock = retention.New(retention.Options{
+		DB: w.db, Log: slog.New(slog.DiscardHandler),
+		Now: func(context.Context) (drive.Time, error) {
+			if w.away {
+				return 0, errors.New("away")
+			}
+			return drive.TimeOf(w.now()), nil
+		},
+		Wall:   func() time.Time { return w.now().Add(m.off) },
+		Passed: func() time.Duration { return w.passed },
+	})
+	if err := m.Look(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.all = append(w.all, m)
+	return m
+}
+
+// now is the database's clock.
+func (w *world) now() time.Time { return begun.Add(w.passed + w.step) }
+
+// pass lets time pass, with a look of everybody each minute. Long times go in larger steps, each of
+// which is less than what is credited.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	for end := w.passed + d; w.passed < end; {
+		w.passed += min(end-w.passed, 4*time.Minute)
+		for _, m := range w.all {
+			if err := m.Look(w.t.Context()); err != nil && !w.away {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// is fails unless the clock of m is so far behind the time that has really passed since the
+// beginning, give or take a minute.
+func (w *world) is(m *machine, behind time.Duration) {
+	w.t.Helper()
+	got := begun.Add(w.passed).Sub(m.Now())
+	if (got - behind).Abs() > time.Minute {
+		w.t.Errorf("after %v it is %v behind what has passed, want %v", w.passed, got, behind)
+	}
+}
+
+func TestTheClockGoesWithTheDatabases(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.start()
+	w.is(m, 0)
+	w.pass(3 * time.Hour)
+	w.is(m, 0)
+	w.step = 30 * time.Second // a time server at work
+	w.pass(time.Hour)
+	w.is(m, -30*time.Second)
+	w.pass(10 * time.Second)
+	w.is(m, -30*time.Second) // between two looks it goes on
+}
+
+// The clock jumps a month ahead: nothing becomes older than it is for a day, and nothing at all
+// when somebody sets the clock in that time.
+func TestAJumpAheadIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"while it runs": false, "across a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			m := w.start()
+			w.pass(time.Hour)
+			w.step = 30 * day
+			if restart {
+				w.all = nil
+				m = w.start()
+				w.is(m, -5*time.Minute) // since the row was written, by what it knows
+				w.pass(5 * time.Minute)
+			}
+			ahead := m.Now().Sub(begun.Add(w.passed)) // at most what is credited
+			if ahead > 10*time.Minute {
+				t.Fatalf("the jump is believed: %v ahead", ahead)
+			}
+			w.pass(23 * time.Hour)
+			w.is(m, -ahead)
+			if behind := m.Behind(); (behind - 30*day + ahead).Abs() > time.Minute {
+				t.Errorf("it says that it is %v behind", behind)
+			}
+			w.step = 0
+			w.pass(2 * day)
+			w.is(m, 0)
+		})
+	}
+}
+
+// A step that everybody agrees on for a day was a correction, or the machine was switched off.
+func TestAStepThatStaysIsBelievedAfterADay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.start()
+	w.pass(time.Hour)
+	w.step = 3 * day
+	w.pass(25 * time.Hour)
+	w.is(m, -3*day)
+	if m.Behind() != 0 {
+		t.Errorf("it is %v behind", m.Behind())
+	}
+}
+
+// Steps again and again: it goes by what passes, however long that lasts.
+func TestAClockThatJumpsEachNightIsNeverBelieved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.start()
+	for range 5 {
+		w.pass(16 * time.Hour)
+		w.step += 8 * time.Hour
+		w.pass(4 * time.Minute)
+		w.is(m, 0)
+	}
+}
+
+// A clock that is set back is followed at once: what is written from now on is written with its
+// time.
+func TestAStepBackIsFollowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := w.start()
+	w.pass(time.Hour)
+	w.step = -10 * day
+	w.pass(4 * time.Minute)
+	w.is(m, 10*day)
+	w.pass(time.Hour)
+	w.is(m, 10*day)
+}
+
+// One machine's clock is off, the database's is not: nothing is hurt, and no step is believed while
+// they disagree.
+func TestAMachineThatIsOffBelievesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	good, bad := w.start(), w.start()
+	w.pass(time.Hour)
+	bad.off = 30 * day
+	w.pass(2 * day)
+	w.is(good, 0)
+	w.is(bad, 0)
+	w.step = 10 * day
+	w.pass(2 * day)
+	w.is(good, 0)
+	w.is(bad, 0)
+	bad.off = 0
+	w.pass(25 * time.Hour)
+	w.is(good, -10*day)
+	w.is(bad, -10*day)
+}
+
+// While the database is away the clock goes on for a little and then stands; before its first look
+// nothing is old.
+func TestWithoutTheDatabaseTheClockStands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if at := retention.New(retention.Options{DB: w.db}).Now(); !at.IsZero() {
+		t.Errorf("before the first look it is %v", at)
+	}
+	m := w.start()
+	w.pass(time.Hour)
+	w.away = true
+	w.pass(6 * time.Minute)
+	w.is(m, 0)
+	w.pass(3 * time.Hour)
+	if behind := begun.Add(w.passed).Sub(m.Now()); behind < 2*time.Hour {
+		t.Errorf("it went on for %v without the database", 3*time.Hour-behind)
+	}
+	w.away = false
+	w.pass(26 * time.Hour)
+	w.is(m, 0)
+}

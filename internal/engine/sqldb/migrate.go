@@ -1,0 +1,99 @@
+package sqldb
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"smartdrive/internal/base/drive"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// Migrations returns the files that make the schema, a directory per dialect.
+func Migrations() fs.FS { return migrations }
+
+// migrate brings the schema up to date. Only one process may do it at a time (goose by itself breaks when two begin at once):
+// for SQLite the lock on the data directory sees to that, for MySQL migrateLocked.
+func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
+	files, err := fs.Sub(migrations, "migrations/"+dialect.String())
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	engine := database.DialectSQLite3
+	if dialect == MySQL {
+		engine = database.DialectMySQL
+	}
+	provider, err := goose.NewProvider(engine, db, files)
+	if err != nil {
+		return fmt.Errorf("prepare the migrations: %w", err)
+	}
+	have, err := provider.GetDBVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("read the schema version: %w", err)
+	}
+	sources := provider.ListSources()
+	if newest := sources[len(sources)-1].Version; have > newest {
+		return fmt.Errorf("the database has format %d and this program knows formats up to %d: use a newer release", have, newest)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("apply the migrations: %w", err)
+	}
+	return nil
+}
+
+// migrateTime is how long a starter waits for another one that migrates.
+const migrateTime = 5 * time.Minute
+
+// migrateLocked is migrate under a lock of the server's, held by a connection that does nothing else: if the process dies the
+// server gives it back. DDL is not transactional, so every file can be run again from its beginning.
+func migrateLocked(ctx context.Context, db *sql.DB, name string) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return classify(err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	sum := sha256.Sum256([]byte(name)) // the name of a lock is the server's, and has at most 64 characters
+	lock := "smartdrive.migrate." + hex.EncodeToString(sum[:16])
+	var got sql.NullInt64
+	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", lock, int(migrateTime.Seconds())).Scan(&got); err != nil {
+		return fmt.Errorf("wait for the lock on the schema: %w", classify(err))
+	}
+	if got.Int64 != 1 {
+		return drive.Wrap(errors.New("another process has been changing the schema for minutes"), drive.Unavailable)
+	}
+	defer func() {
+		_, releaseErr := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", lock)
+		err = errors.Join(err, classify(releaseErr))
+	}()
+	if err := mendVersions(ctx, db); err != nil {
+		return err
+	}
+	return migrate(ctx, db, MySQL)
+}
+
+// mendVersions completes goose's table of versions if the process that made it died before it wrote the first row, which goose
+// calls a missing zero version for ever after.
+func mendVersions(ctx context.Context, db *sql.DB) error {
+	var tables int
+	err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.tables
+		WHERE table_schema = DATABASE() AND table_name = 'goose_db_version'`).Scan(&tables)
+	if err == nil && tables == 1 {
+		_, err = db.ExecContext(ctx, `INSERT INTO goose_db_version (version_id, is_applied)
+			SELECT 0, TRUE FROM (SELECT COUNT(*) AS n FROM goose_db_version) AS have WHERE have.n = 0`)
+	}
+	if err != nil {
+		return fmt.Errorf("look at the table of schema versions: %w", classify(err))
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package sqldbtest
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"smartdrive/internal/engine/sqldb"
+)
+
+// StatementsVariable names a directory. When it is set, each test binary writes there which SQL its
+// tests made the program execute, and test/plans asks the engines how they would do it. What tests
+// ask for themselves is left out.
+const StatementsVariable = "SMARTDRIVE_TEST_STATEMENTS"
+
+// Statement is one line of such a file, in JSON.
+type Statement struct {
+	Dialect string `json:"dialect"` // sqlite | mysql
+	Text    string `json:"text"`    // in one line
+	Args    []any  `json:"args"`    // of one execution; what is long is cut
+	From    string `json:"from"`    // the function that asked for it
+}
+
+// recorder writes each statement once into the file of this process.
+type recorder struct {
+	texts sync.Map // dialect and text that was executed: what was seen is not looked at again
+	mu    sync.Mutex
+	known map[string]bool // dialect and Normal text; guarded by mu
+	file  *os.File        // guarded by mu
+}
+
+// record is nil unless the variable is set: then nothing is wrapped, and tests cost what they cost
+// without it.
+var record = sync.OnceValue(func() *recorder {
+	dir := os.Getenv(StatementsVariable)
+	if dir == "" {
+		return nil
+	}
+	file, err := openRecord(dir)
+	if err != nil {
+		panic(fmt.Errorf("record statements: %w", err))
+	}
+	return &recorder{known: map[string]bool{}, file: file}
+})
+
+// openRecord opens the file of this test binary, PACKAGE@DATABASE.BUILD.jsonl, and removes those of
+// older builds of it. So the file of a package is there even if "go test" has its result in the
+// cache; processes of one build add to one file.
+func openRecord(dir string) (*os.File, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	about, err := os.Stat(binary)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	stem := filepath.Join(dir, RecordOf(here, OnMySQL()))
+	path := fmt.Sprintf("%s.%x.jsonl", stem, about.ModTime().UnixNano())
+	old, err := filepath.Glob(stem + ".*")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range old {
+		if name != path {
+			_ = os.Remove(name) // another process may have done it
+		}
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// RecordOf is how the names of files begin in which the tests of a package are recorded, up to a
+// dot.
+func RecordOf(directory string, onMySQL bool) string {
+	path := filepath.ToSlash(directory)
+	if _, inside, found := strings.Cut(path, "/internal/"); found {
+		path = "internal/" + inside
+	} else {
+		path = filepath.Base(path)
+	}
+	database := "sqlite"
+	if onMySQL {
+		database = "mysql"
+	}
+	return strings.ReplaceAll(path, "/", "+") + "@" + database
+}
+
+// recorded makes a connector of one that records what it is asked; nil is the default one.
+func recorded(open func(dsn string) (driver.Connector, error)) func(dsn string) (driver.Connector, error) {
+	if record() == nil {
+		return open
+	}
+	if open == nil {
+		open = sqldb.NewConnector
+	}
+	return func(dsn string) (driver.Connector, error) {
+		real, err := open(dsn)
+		if _, wrapped := real.(connector); wrapped || err != nil {
+			return real, err
+		}
+		return wrap(real, dsn, func(_ Call, do func() error) error { return do() }), nil
+	}
+}
+
+// dialectOf names the dialect that a data source speaks.
+func dialectOf(dsn string) string {
+	if strings.HasPrefix(dsn, "file:") {
+		return sqldb.SQLite.String()
+	}
+	return sqldb.MySQL.String()
+}
+
+// note writes a statement down that was not seen before.
+func (r *recorder) note(dialect, query string, args []driver.NamedValue) {
+	if r == nil {
+		return
+	}
+	executed := [2]string{dialect, query}
+	if _, seen := r.texts.Load(executed); seen {
+		return
+	}
+	from, found := caller()
+	if !found {
+		return
+	}
+	r.texts.Store(executed, true)
+	s := Statement{Dialect: dialect, Text: strings.Join(strings.Fields(query), " "), Args: make([]any, len(args)), From: from}
+	for i, a := range args {
+		s.Args[i] = sample(a.Value)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if key := dialect + " " + Normal(s.Text); !r.known[key] {
+		r.known[key] = true
+		if err := r.write(s); err != nil {
+			panic(fmt.Errorf("record a statement: %w", err))
+		}
+	}
+}
+
+// caller names the function of the program that asks the database for something; none if a test, a
+// library or the database itself does.
+func caller() (name string, found bool) {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	for {
+		frame, more := frames.Next()
+		name, ours := strings.CutPrefix(frame.Function, "smartdrive/internal/")
+		switch path, _, _ := strings.Cut(name, "."); {
+		case strings.HasPrefix(frame.Function, "database/sql."), ours && (path == "engine/sqldb" || path == "engine/sqldb/sqldbtest"):
+			if !more {
+				return "", false
+			}
+		default:
+			return name, ours && !strings.HasSuffix(path, "test") && !strings.HasSuffix(frame.File, "_test.go")
+		}
+	}
+}
+
+// write adds a line with one call, since other processes add to the same file.
+func (r *recorder) write(s Statement) error {
+	var line bytes.Buffer
+	text := json.NewEncoder(&line)
+	text.SetEscapeHTML(false)
+	if err := text.Encode(s); err != nil {
+		return err
+	}
+	_, err := r.file.Write(line.Bytes())
+	return err
+}
+
+// longest is how many bytes of an argument are kept: identifiers and names, no contents.
+const longest = 200
+
+func sample(v any) any {
+	switch v := v.(type) {
+	case string:
+		return v[:min(len(v), longest)]
+	case []byte:
+		return map[string][]byte{"bytes": v[:min(len(v), longest)]}
+	}
+	return v
+}
+
+// Normal writes a statement in one line, and lists of placeholders with at most two of them: how
+// long a list is changes no plan. Statements of one normal form are recorded once.
+func Normal(query string) string {
+	query = strings.Join(strings.Fields(query), " ")
+	query = strings.ReplaceAll(strings.ReplaceAll(query, "?,", "?, "), "?,  ", "?, ")
+	for strings.Contains(query, "?, ?, ?") {
+		query = strings.ReplaceAll(query, "?, ?, ?", "?, ?")
+	}
+	return query
+}

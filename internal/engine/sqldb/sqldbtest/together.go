@@ -1,0 +1,55 @@
+package sqldbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/test/process"
+)
+
+// Together makes n calls of write, each of which comes to a DB.Write, wait for one another: on
+// SQLite they then run in one group and share its COMMIT. It returns when all of them have. On
+// MySQL, where each has a transaction of its own, they merely run at once.
+func Together(t testing.TB, db *sqldb.DB, n int, write func(i int)) {
+	t.Helper()
+	TogetherAt(t, db, n, n, write)
+}
+
+// TogetherAt is Together of n calls of which only some come to a DB.Write before the others have.
+func TogetherAt(t testing.TB, db *sqldb.DB, n, writes int, write func(i int)) {
+	t.Helper()
+	var all sync.WaitGroup
+	defer all.Wait()
+	early := make(chan int, n)
+	if db.Dialect() == sqldb.SQLite {
+		hold, entered := make(chan struct{}), make(chan struct{})
+		all.Go(func() {
+			_ = db.Write(context.Background(), func(context.Context, *sqldb.Tx) error { close(entered); <-hold; return errors.New("only a hold") })
+		})
+		<-entered
+		defer close(hold)
+		defer func() {
+			if len(early) > 0 {
+				t.Errorf("call %d has returned, and nothing was written yet", <-early)
+			}
+		}()
+		defer process.Eventually(t, time.Minute, "all wait for the writer", func() error {
+			pending := db.Stats().Pending.Load() - 1
+			if pending >= int64(writes) || len(early) > 0 {
+				return nil
+			}
+			return fmt.Errorf("%d of %d", pending, writes)
+		})
+	}
+	for i := range n {
+		all.Go(func() {
+			write(i)
+			early <- i
+		})
+	}
+}

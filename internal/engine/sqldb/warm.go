@@ -1,0 +1,39 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Warm opens half of the connections that db may have, for reading and for transactions, so that many who come at once need not wait
+// until each has one. It is for internal/move/migrate, before everybody goes to a database that hardly anybody has asked yet.
+func (db *DB) Warm(ctx context.Context) error {
+	err := warm(ctx, db.reads)
+	if p, ok := db.writer.(*pool); ok {
+		err = errors.Join(err, warm(ctx, p.db))
+	}
+	if err != nil {
+		return fmt.Errorf("open connections: %w", classify(err))
+	}
+	return nil
+}
+
+// warm holds the connections until all are open: one that was given back would be had again.
+func warm(ctx context.Context, db *sql.DB) error {
+	conns := make([]*sql.Conn, max(1, db.Stats().MaxOpenConnections/2))
+	errs := make([]error, len(conns))
+	var all sync.WaitGroup
+	for i := range conns {
+		all.Go(func() { conns[i], errs[i] = db.Conn(ctx) })
+	}
+	all.Wait()
+	for i, c := range conns {
+		if c != nil {
+			errs[i] = errors.Join(errs[i], c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"smartdrive/internal/base/drive"
+)
+
+var errPanic = errors.New("panic in a handler")
+
+// handle hands one delivery over and judges the outcome. Its error is an outage: the delivery keeps its place and its attempt.
+func (r *Runner) handle(ctx context.Context, d Delivery) (Outcome, error) {
+	rec, err := d.decode()
+	if err != nil {
+		r.counters.Dead.Add(1)
+		r.log.Error("record cannot be read", "position", d.Position.Offset, "error", err)
+		return Outcome{Delivery: d, Verdict: Bury, Failure: FailureOf(err)}, nil
+	}
+	log := r.log.With("record", rec.ID, "type", string(rec.Type), "subject", rec.Subject, "account", d.Key)
+	err = r.call(ctx, rec, log)
+	switch {
+	case err == nil:
+		r.counters.Handled.Add(1)
+		log.Debug("record handled", "failures", d.Failures)
+		return Outcome{Delivery: d, Verdict: Ack}, nil
+	case isOutage(ctx, err):
+		return Outcome{}, fmt.Errorf("handle record %s: %w", rec.ID, err)
+	}
+	return r.fail(d, err, log), nil
+}
+
+func (r *Runner) fail(d Delivery, err error, log *slog.Logger) Outcome {
+	d.Failures++
+	level, ok := levelAfter(r.levels, d.Failures)
+	if !ok {
+		r.counters.Dead.Add(1)
+		log.Error("record is dead", "failures", d.Failures, "error", err)
+		return Outcome{Delivery: d, Verdict: Bury, Failure: FailureOf(err)}
+	}
+	r.counters.Retried.Add(1)
+	log.Warn("record failed", "failures", d.Failures, "again_in", level.Delay, "error", err)
+	return Outcome{Delivery: d, Verdict: Delay, Level: level, Failure: FailureOf(err)}
+}
+
+// call runs the handler; a panic is an error like any other and must not stop the records behind it.
+func (r *Runner) call(ctx context.Context, rec Record, log *slog.Logger) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.counters.Panics.Add(1)
+			log.Error("handler panicked", "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v", errPanic, v)
+		}
+	}()
+	return r.consumer.Handle(ctx, rec)
+}
+
+func (d Delivery) decode() (Record, error) {
+	var key drive.AccountID
+	if d.Key != "" {
+		var err error
+		if key, err = drive.ParseID[drive.AccountID](d.Key); err != nil {
+			return Record{}, fmt.Errorf("key %q is not an account", d.Key)
+		}
+	}
+	return Decode(d.Topic, key, d.Event)
+}

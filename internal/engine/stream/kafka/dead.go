@@ -1,0 +1,95 @@
+package kafka
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/stream"
+)
+
+// RunDead takes the dead letters of the dlq over into the Graveyard until ctx is done, so that there is one list to show and
+// to replay from. Every instance may run it.
+func (s *Stream) RunDead(ctx context.Context) error {
+	return s.loop(ctx, "dead letters", func(ctx context.Context) (bool, error) {
+		if err := s.ensure(ctx, spec{name: s.dlq(), keep: keepDead}); err != nil {
+			return false, err
+		}
+		cl, err := s.member(s.dlqGroup(), nobody{}, s.dlq())
+		if err != nil {
+			return false, fmt.Errorf("read the dead letters: %w", err)
+		}
+		defer cl.CloseAllowingRebalance()
+		for ctx.Err() == nil {
+			if err := s.drain(ctx, cl); err != nil {
+				return false, err // a new member begins at the committed offset
+			}
+		}
+		return false, nil
+	}, func(context.Context) {})
+}
+
+// nobody keeps no track: the marks in the Graveyard tell what is taken over already.
+type nobody struct{}
+
+func (nobody) assigned(map[string][]int32) {}
+func (nobody) revoked(map[string][]int32)  {}
+
+const drainBatch = 200
+
+// drain takes over what one poll brings.
+func (s *Stream) drain(ctx context.Context, cl *kgo.Client) error {
+	fetches := cl.PollRecords(ctx, drainBatch)
+	defer cl.AllowRebalance()
+	if ctx.Err() != nil {
+		return nil
+	}
+	var failed error
+	fetches.EachError(func(_ string, _ int32, err error) { failed = errors.Join(failed, err) })
+	if failed != nil {
+		return fmt.Errorf("read the dead letters: %w", classify(failed))
+	}
+	log, err := s.dlqID(ctx)
+	if err != nil {
+		return err
+	}
+	commit := offsets{s.dlq(): {}}
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if err != nil || len(p.Records) == 0 {
+			return
+		}
+		letters := make([]stream.Drained, len(p.Records))
+		for i, m := range p.Records {
+			letters[i] = letter(m)
+		}
+		if err = s.opt.Graveyard.Inter(ctx, log, letters); err == nil {
+			s.counters.Drained.Add(int64(len(letters)))
+			last := p.Records[len(p.Records)-1]
+			commit[s.dlq()][p.Partition] = kgo.EpochOffset{Epoch: last.LeaderEpoch, Offset: last.Offset + 1}
+		}
+	})
+	if len(commit[s.dlq()]) > 0 {
+		err = errors.Join(err, commitOffsets(ctx, cl, commit))
+	}
+	return err
+}
+
+// dlqID names the dlq as it is now: if it is deleted and made again its offsets begin anew.
+func (s *Stream) dlqID(ctx context.Context) (string, error) {
+	topics, err := s.admin.ListTopics(ctx, s.dlq())
+	if err == nil {
+		err = topics.Error()
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the dlq: %w", classify(err))
+	}
+	detail, ok := topics[s.dlq()]
+	if !ok {
+		return "", drive.Fail(drive.Unavailable, "topic", s.dlq())
+	}
+	return s.dlq() + "/" + hex.EncodeToString(detail.ID[:]), nil
+}

@@ -1,0 +1,77 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"smartdrive/internal/engine/stream"
+)
+
+// Lags returns how far the consumers are behind: Offsets counts records of the topic and of its retries, Waiting those on
+// the levels, of all consumers together, in the first element.
+func (s *Stream) Lags(ctx context.Context) ([]stream.Lag, error) {
+	subs := s.opt.Consumers
+	groups := make([]string, 0, len(subs)+1)
+	for _, sub := range subs {
+		groups = append(groups, s.group(sub.Consumer, sub.Topic))
+	}
+	groups = append(groups, s.levelGroup())
+	lags, err := s.admin.Lag(ctx, groups...)
+	if err != nil {
+		return nil, fmt.Errorf("read the lag of the consumers: %w", classify(err))
+	}
+	all := make([]stream.Lag, 0, len(groups))
+	for i, sub := range subs {
+		n, err := total(lags, groups[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, stream.Lag{Consumer: sub.Consumer, Topic: sub.Topic, Offsets: n})
+	}
+	n, err := total(lags, s.levelGroup())
+	if len(all) > 0 {
+		all[0].Waiting = n
+	}
+	return all, err
+}
+
+func total(lags kadm.DescribedGroupLags, group string) (n int64, err error) {
+	l, ok := lags[group]
+	if !ok {
+		return 0, nil
+	}
+	err = l.Error()
+	if errors.Is(err, kerr.GroupIDNotFound) { // nobody has joined it yet
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the lag of group %s: %w", group, classify(err))
+	}
+	for _, parts := range l.Lag {
+		for _, p := range parts {
+			n += max(0, p.Lag)
+		}
+	}
+	return n, nil
+}
+
+// Held tells of the records that wait on the levels in this process: how many, and by how much the latest head is overdue.
+func (s *Stream) Held() (n int, overdue time.Duration) {
+	s.levels.mu.Lock()
+	defer s.levels.mu.Unlock()
+	for w := range s.levels.running {
+		w.mu.Lock()
+		for _, q := range w.parts {
+			if n += len(q.held); len(q.held) > 0 {
+				overdue = max(overdue, s.opt.Now().Sub(w.due(q.held[0])))
+			}
+		}
+		w.mu.Unlock()
+	}
+	return n, overdue
+}

@@ -1,0 +1,101 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+// maxPage is the largest page of List.
+const maxPage = 1000
+
+// Add implements stream.DeadLetters.
+func (o *Outbox) Add(ctx context.Context, tx *sqldb.Tx, consumer string, r stream.Record, failures int, cause error) error {
+	event, err := o.encode(r)
+	if err != nil {
+		return err
+	}
+	return o.bury(ctx, tx, stream.DeadLetter{
+		Consumer: consumer, Topic: r.Topic, Key: keyText(r.Key), Event: []byte(event), Failures: failures,
+		Failure: stream.FailureOf(cause),
+	})
+}
+
+func (o *Outbox) bury(ctx context.Context, tx *sqldb.Tx, d stream.DeadLetter) error {
+	_, err := tx.Exec(ctx, "INSERT INTO dead_letters (consumer, topic, `key`, event, failures, kind, error, died_at) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?)", d.Consumer, string(d.Topic), d.Key, string(d.Event), d.Failures,
+		d.Failure.Kind, d.Failure.Text, o.nowMs())
+	if err != nil {
+		return fmt.Errorf("write a dead letter: %w", err)
+	}
+	return nil
+}
+
+const selectDead = "SELECT id, consumer, topic, `key`, event, failures, kind, error, died_at FROM dead_letters "
+
+func scanDead(d *stream.DeadLetter, scan func(...any) error) error {
+	return scan(&d.ID, &d.Consumer, &d.Topic, &d.Key, &d.Event, &d.Failures, &d.Failure.Kind, &d.Failure.Text, &d.DiedAt)
+}
+
+// List implements stream.DeadLetters. The limit is cut to 1..1000.
+func (o *Outbox) List(ctx context.Context, limit int, after stream.DeadID) ([]stream.DeadLetter, error) {
+	rows, err := o.db.Query(ctx, selectDead+"WHERE id > ? ORDER BY id LIMIT ?", int64(after), min(max(limit, 1), maxPage))
+	letters, err := sqldb.Scan(rows, err, scanDead)
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	return letters, nil
+}
+
+// Get implements stream.DeadLetters.
+func (o *Outbox) Get(ctx context.Context, id stream.DeadID) (stream.DeadLetter, error) {
+	var d stream.DeadLetter
+	if err := scanDead(&d, o.db.QueryRow(ctx, selectDead+"WHERE id = ?", int64(id)).Scan); err != nil {
+		return stream.DeadLetter{}, fmt.Errorf("get dead letter %d: %w", id, err)
+	}
+	return d, nil
+}
+
+// Replay implements stream.DeadLetters.
+func (o *Outbox) Replay(ctx context.Context, id stream.DeadID) error {
+	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		var topic stream.Topic
+		if err := tx.QueryRow(ctx, "SELECT topic FROM dead_letters WHERE id = ?", int64(id)).Scan(&topic); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO deliveries (consumer, topic, `key`, event, failures, kind, error, not_before) "+
+			"SELECT consumer, topic, `key`, event, 0, kind, error, ? FROM dead_letters WHERE id = ?", o.nowMs(), int64(id)); err != nil {
+			return err
+		}
+		tx.AfterCommit(func() {
+			o.counters.Replayed.Add(1)
+			o.log.Debug("dead letter replayed", "dead_letter", int64(id), "topic", string(topic))
+			o.wake(topic)
+		})
+		return deleteDead(ctx, tx, id)
+	})
+	if err != nil {
+		return fmt.Errorf("replay dead letter %d: %w", id, err)
+	}
+	return nil
+}
+
+// Drop implements stream.DeadLetters.
+func (o *Outbox) Drop(ctx context.Context, id stream.DeadID) error {
+	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return deleteDead(ctx, tx, id) })
+	if err != nil {
+		return fmt.Errorf("drop dead letter %d: %w", id, err)
+	}
+	return nil
+}
+
+func deleteDead(ctx context.Context, tx *sqldb.Tx, id stream.DeadID) error {
+	n, err := tx.Exec(ctx, "DELETE FROM dead_letters WHERE id = ?", int64(id))
+	if err == nil && n == 0 {
+		return drive.Fail(drive.NotFound)
+	}
+	return err
+}

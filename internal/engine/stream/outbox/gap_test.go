@@ -1,0 +1,137 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/engine/stream/streamtest"
+)
+
+// hold publishes a record in a transaction that stays open until end is called, with what its function returns.
+func hold(t *testing.T, db *sqldb.DB, o *outbox.Outbox, subject string) (end func(error)) {
+	t.Helper()
+	inserted, ended, done := make(chan struct{}), make(chan error), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = db.Write(context.Background(), func(ctx context.Context, tx *sqldb.Tx) error {
+			if err := o.Append(ctx, tx, streamtest.Records(t, streamtest.Account, subject)...); err != nil {
+				return err
+			}
+			close(inserted)
+			return <-ended
+		})
+	}()
+	<-inserted
+	return func(err error) {
+		ended <- err
+		<-done
+	}
+}
+
+func poll(t *testing.T, s stream.Session) (subjects []string, again time.Time) {
+	t.Helper()
+	got, again, err := s.Poll(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range got {
+		r, err := stream.Decode(d.Topic, streamtest.Account, d.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subjects = append(subjects, r.Subject)
+	}
+	return subjects, again
+}
+
+// Of two transactions the one with the larger number commits first: nothing of it is handed over before the other has ended, or
+// the other's record would be passed over for ever.
+func TestASmallerNumberThatCommitsLater(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	for name, end := range map[string]struct {
+		err  error
+		want []string
+	}{"commits": {nil, []string{"a", "b"}}, "is rolled back": {errors.New("no"), []string{"b"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, o := open(t)
+			s, err := o.Open(t.Context(), stream.Subscription{Consumer: "w", Topic: stream.TopicUploads})
+			if err != nil {
+				t.Fatal(err)
+			}
+			finish := hold(t, f.DB, o, "a")
+			f.Publish(t, streamtest.Account, "b")
+			for range 3 {
+				if got, again := poll(t, s); len(got) > 0 || again.IsZero() {
+					t.Fatalf("handed over %v while a smaller number is open; again at %v", got, again)
+				}
+			}
+			finish(end.err)
+			got, _ := poll(t, s)
+			if len(got) == 0 { // it was seen to be filled
+				got, _ = poll(t, s)
+			}
+			if len(got) != len(end.want) || got[0] != end.want[0] {
+				t.Errorf("handed over %v, want %v", got, end.want)
+			}
+		})
+	}
+}
+
+// turning is an installation in the moment in which it moves: what it says of its engine is true before a poll or after it.
+type turning struct {
+	*sqldb.DB // where the rows are
+	said      [2]*sqldb.DB
+	asked     atomic.Int64
+}
+
+func (r *turning) Primary() *sqldb.DB { return r.said[(r.asked.Add(1)-1)%2] }
+
+func (r *turning) Reader(context.Context) (from, again *sqldb.DB, err error) { return r.DB, nil, nil }
+
+func (r *turning) Read(context.Context, *sqldb.DB, string, []any, error) {}
+
+// A session that reads while its installation moves does not know which engine has answered: it waits for gaps as MySQL's.
+func TestAGapWhileTheEngineChanges(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	lite, err := sqldb.Open(t.Context(), sqldb.Options{Path: filepath.Join(t.TempDir(), "drive.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lite.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"to MySQL", "from MySQL"} {
+		t.Run(name, func(t *testing.T) {
+			f, o := open(t)
+			s, err := o.Open(t.Context(), stream.Subscription{Consumer: "w", Topic: stream.TopicUploads})
+			if err != nil {
+				t.Fatal(err)
+			}
+			finish := hold(t, f.DB, o, "a")
+			f.Publish(t, streamtest.Account, "b")
+			r := &turning{DB: f.DB.Direct(), said: [2]*sqldb.DB{lite, f.DB.Direct()}}
+			if name == "from MySQL" {
+				r.said[0], r.said[1] = r.said[1], r.said[0]
+			}
+			f.DB.Route(r)
+			if got, again := poll(t, s); len(got) > 0 || again.IsZero() {
+				t.Errorf("handed over %v while a smaller number is open; again at %v", got, again)
+			}
+			f.DB.Route(nil)
+			finish(nil)
+		})
+	}
+}

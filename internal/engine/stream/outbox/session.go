@@ -1,0 +1,133 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+type session struct {
+	o       *Outbox
+	sub     stream.Subscription
+	ready   chan struct{}
+	settled int64 // the cursor as it is durable
+	read    int64 // the last offset that Poll returned
+	gaps    gaps
+	retries map[int64]struct{} // what Poll returned of deliveries and nobody has settled
+}
+
+// Open implements stream.Source.
+func (o *Outbox) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
+	s := &session{o: o, sub: sub, ready: make(chan struct{}, 1), retries: map[int64]struct{}{}}
+	err := o.findCursor(ctx, sub, &s.settled)
+	if drive.IsKind(err, drive.NotFound) {
+		if err = o.createCursor(ctx, sub); err == nil {
+			err = o.findCursor(ctx, sub, &s.settled)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open consumer %s of %s: %w", sub.Consumer, sub.Topic, err)
+	}
+	s.read, s.gaps.sure = s.settled, s.settled
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions[s] = struct{}{}
+	return s, nil
+}
+
+func (o *Outbox) findCursor(ctx context.Context, sub stream.Subscription, position *int64) error {
+	return o.db.QueryRow(ctx, "SELECT position FROM cursors WHERE consumer = ? AND topic = ?",
+		sub.Consumer, string(sub.Topic)).Scan(position)
+}
+
+// createCursor inserts it if it is absent; it is read back by its caller: a cursor that somebody else made meanwhile stays.
+func (o *Outbox) createCursor(ctx context.Context, sub stream.Subscription) error {
+	return o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		var start int64
+		if sub.Start == stream.FromEnd {
+			err := tx.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM outbox WHERE topic = ?", string(sub.Topic)).Scan(&start)
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.InsertNew(ctx, "INSERT INTO cursors (consumer, topic, position) VALUES (?, ?, ?)",
+			sub.Consumer, string(sub.Topic), start)
+		return err
+	})
+}
+
+// Ready implements stream.Session.
+func (s *session) Ready() <-chan struct{} { return s.ready }
+
+// Close implements stream.Session.
+func (s *session) Close() error {
+	s.o.mu.Lock()
+	defer s.o.mu.Unlock()
+	delete(s.o.sessions, s)
+	return nil
+}
+
+// Poll implements stream.Session.
+func (s *session) Poll(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
+	retries, next, err := s.pollRetries(ctx, limit)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read the retries of %s: %w", s.sub.Consumer, err)
+	}
+	inOrder := s.o.db.Dialect() == sqldb.SQLite
+	rows, err := s.o.db.Query(ctx, "SELECT id, `key`, event FROM outbox WHERE topic = ? AND id > ? ORDER BY id LIMIT ?",
+		string(s.sub.Topic), s.read, limit)
+	log, err := sqldb.Scan(rows, err, func(d *stream.Delivery, scan func(...any) error) error {
+		d.Topic = s.sub.Topic
+		return scan(&d.Position.Offset, &d.Key, &d.Event)
+	})
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read %s: %w", s.sub.Topic, err)
+	}
+	log, wait, err := s.withoutGaps(ctx, log, inOrder)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("look for gaps in %s: %w", s.sub.Topic, err)
+	}
+	if again := s.o.now().Add(wait); wait > 0 && (next.IsZero() || again.Before(next)) {
+		next = again
+	}
+	for _, d := range retries {
+		s.retries[d.Position.Offset] = struct{}{}
+	}
+	if len(log) > 0 {
+		s.read = log[len(log)-1].Position.Offset
+	}
+	return append(retries, log...), next, nil
+}
+
+type waiting struct {
+	stream.Delivery
+	notBefore drive.Time
+}
+
+// pollRetries reads one row more than it may return, which tells when to come back, and those that are handed over already.
+func (s *session) pollRetries(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
+	rows, err := s.o.db.Query(ctx, "SELECT id, `key`, event, failures, not_before FROM deliveries "+
+		"WHERE consumer = ? AND topic = ? ORDER BY not_before, id LIMIT ?", s.sub.Consumer, string(s.sub.Topic), limit+1+len(s.retries))
+	all, err := sqldb.Scan(rows, err, func(w *waiting, scan func(...any) error) error {
+		w.Topic, w.Retry = s.sub.Topic, true
+		return scan(&w.Position.Offset, &w.Key, &w.Event, &w.Failures, &w.notBefore)
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	var due []stream.Delivery
+	for _, w := range all {
+		if _, out := s.retries[w.Position.Offset]; out {
+			continue
+		}
+		if len(due) == limit || w.notBefore > s.o.nowMs() {
+			return due, w.notBefore.Std(), nil
+		}
+		due = append(due, w.Delivery)
+	}
+	return due, time.Time{}, nil
+}

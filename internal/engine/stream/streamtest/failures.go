@@ -1,0 +1,251 @@
+package streamtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+func doesNotBlock(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	w.Answer = failing("b")
+	f.Publish(t, Account, "a", "b", "c")
+	want(t, "all", w.Pass(t), "a", "b", "c")
+	f.Publish(t, Account, "d")
+	want(t, "later ones", w.Pass(t), "d")
+	w.Answer = nil
+	f.after(0)
+	want(t, "the retry", w.Pass(t), "b")
+	f.long()
+	want(t, "nothing more", w.Pass(t))
+}
+
+func levels(t *testing.T, f *Fixture) {
+	f.Clock.Advance(time.Microsecond) // a delay must not be cut by rounding
+	w := f.Work("w")
+	w.Answer = failing("a")
+	f.Publish(t, Account, "a")
+	want(t, "the first try", w.Pass(t), "a")
+	for i, level := range f.levels() {
+		f.almost(i)
+		want(t, "before "+level.Name, w.Pass(t))
+		f.rest()
+		want(t, "after "+level.Name, w.Pass(t), "a")
+	}
+}
+
+func failureSurvives(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	w.Answer = failing("a")
+	f.Publish(t, Account, "a", "b")
+	want(t, "before the crash", w.Pass(t), "a", "b")
+	next := f.Work("w")
+	want(t, "after the crash", next.Pass(t))
+	f.after(0)
+	want(t, "the retry", next.Pass(t), "a")
+}
+
+func unavailable(t *testing.T, f *Fixture) {
+	w := f.Work("w", func(c *stream.Consumer) { c.Batch = 2 })
+	w.Answer = func(r stream.Record) error {
+		if r.Subject == "b" {
+			return fmt.Errorf("ask: %w", drive.Fail(drive.Unavailable))
+		}
+		return nil
+	}
+	f.Publish(t, Account, "a", "b", "c", "d", "e")
+	w.Ready(t)
+	for range 20 {
+		if _, err := w.RunOnce(t.Context()); !drive.IsKind(err, drive.Unavailable) {
+			t.Fatalf("error %v", err)
+		}
+		f.Clock.Advance(cmp.Or(f.Long, 24*time.Hour) / 1440)
+	}
+	if got := w.Counters().Pauses.Load(); got != 20 {
+		t.Errorf("%d pauses, want 20", got)
+	}
+	want(t, "during the outage", w.Subjects()[:3], "a", "b", "b")
+	w.Answer = failing("b")
+	want(t, "after it, in order", w.Pass(t), "b", "c", "d", "e")
+	f.almost(0)
+	want(t, "before the first level", w.Pass(t))
+	f.rest()
+	want(t, "after the first level", w.Pass(t), "b")
+}
+
+func ownTimeout(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	w.Answer = func(r stream.Record) error {
+		if r.Subject == "a" {
+			return fmt.Errorf("work: %w", context.DeadlineExceeded)
+		}
+		return nil
+	}
+	f.Publish(t, Account, "a", "b")
+	want(t, "both", w.Pass(t), "a", "b")
+}
+
+func panics(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	w.Answer = func(r stream.Record) error {
+		if r.Subject == "a" {
+			panic(errors.New("boom"))
+		}
+		return nil
+	}
+	f.Publish(t, Account, "a", "b")
+	want(t, "both", w.Pass(t), "a", "b")
+	if c := w.Counters(); c.Panics.Load() != 1 || c.Retried.Load() != 1 || c.Handled.Load() != 1 {
+		t.Errorf("%d panics, %d retried, %d handled", c.Panics.Load(), c.Retried.Load(), c.Handled.Load())
+	}
+	w.Answer = nil
+	f.after(0)
+	want(t, "the retry", w.Pass(t), "a")
+}
+
+// kill lets the record of this subject fail until it is dead.
+func kill(t *testing.T, f *Fixture, w *Worker, subject string) {
+	t.Helper()
+	w.Answer = failing(subject)
+	want(t, "the first try", w.Pass(t), subject)
+	for i, level := range f.levels() {
+		f.after(i)
+		want(t, "the try after "+level.Name, w.Pass(t), subject)
+	}
+	f.long()
+	want(t, "after its death", w.Pass(t))
+}
+
+func letters(t *testing.T, f *Fixture, n int) []stream.DeadLetter {
+	t.Helper()
+	list, err := f.Dead.List(t.Context(), 100, 0)
+	if err != nil || len(list) != n {
+		t.Fatalf("%d dead letters, want %d; error %v", len(list), n, err)
+	}
+	return list
+}
+
+func dead(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	sent := f.Publish(t, Account, "a")[0]
+	kill(t, f, w, "a")
+	d := letters(t, f, 1)[0]
+	rec, err := stream.Decode(d.Topic, Account, d.Event)
+	if err != nil || rec.ID != sent.ID || d.Key != Account.String() {
+		t.Errorf("record %v of key %s, want %v; error %v", rec.ID, d.Key, sent.ID, err)
+	}
+	if want := len(f.levels()) + 1; d.Failures != want || d.Consumer != "w" || d.Failure.Text != "cannot do a" ||
+		d.Failure.Kind != drive.Internal.String() || d.DiedAt == 0 {
+		t.Errorf("%+v, want %d failures of w", d, want)
+	}
+	if got := w.Counters().Dead.Load(); got != 1 {
+		t.Errorf("%d dead counted", got)
+	}
+}
+
+func replay(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	f.Publish(t, Account, "a")
+	kill(t, f, w, "a")
+	id := letters(t, f, 1)[0].ID
+	for i, kind := range []drive.Kind{0, drive.NotFound} {
+		if err := f.Dead.Replay(t.Context(), id); (i == 0) != (err == nil) || i == 1 && !drive.IsKind(err, kind) {
+			t.Fatalf("replay %d: %v", i, err)
+		}
+	}
+	letters(t, f, 0)
+	kill(t, f, w, "a") // it has all of its attempts again
+	if err := f.Dead.Replay(t.Context(), letters(t, f, 1)[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	w.Answer = nil
+	want(t, "the replay", w.Pass(t), "a")
+	f.long()
+	want(t, "nothing more", w.Pass(t))
+	letters(t, f, 0)
+}
+
+func drop(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	f.Publish(t, Account, "a")
+	kill(t, f, w, "a")
+	id := letters(t, f, 1)[0].ID
+	if err := f.Dead.Drop(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"get":    func() error { _, err := f.Dead.Get(t.Context(), id); return err }(),
+		"replay": f.Dead.Replay(t.Context(), id),
+		"drop":   f.Dead.Drop(t.Context(), id),
+	} {
+		if !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	want(t, "nothing more", w.Pass(t))
+}
+
+// bury adds a dead letter for each subject.
+func bury(t *testing.T, f *Fixture, consumer string, subjects ...string) {
+	t.Helper()
+	records := Records(t, Account, subjects...)
+	err := f.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		for _, r := range records {
+			if err := f.Dead.Add(ctx, tx, consumer, r, 3, drive.Fail(drive.DiskFull)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pages(t *testing.T, f *Fixture) {
+	bury(t, f, "w", "a", "b", "c", "d", "e")
+	var got []string
+	var after stream.DeadID
+	for {
+		page, err := f.Dead.List(t.Context(), 2, after)
+		if err != nil || len(page) > 2 {
+			t.Fatalf("a page of %d, error %v", len(page), err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, d := range page {
+			one, err := f.Dead.Get(t.Context(), d.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec, err := stream.Decode(one.Topic, Account, one.Event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, after = append(got, rec.Subject), d.ID
+		}
+	}
+	want(t, "all pages", got, "a", "b", "c", "d", "e")
+}
+
+func added(t *testing.T, f *Fixture) {
+	bury(t, f, "w", "a")
+	d := letters(t, f, 1)[0]
+	if d.Failures != 3 || d.Failure.Kind != drive.DiskFull.String() {
+		t.Errorf("%+v", d)
+	}
+	other, w := f.Work("other"), f.Work("w")
+	if err := f.Dead.Replay(t.Context(), d.ID); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "another consumer", other.Pass(t))
+	want(t, "its consumer", w.Pass(t), "a")
+}

@@ -1,0 +1,45 @@
+package streamtest
+
+import (
+	"context"
+	"errors"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/stream"
+)
+
+// Faulty is a Source whose sessions fail once when told to.
+type Faulty struct {
+	stream.Source
+	FailSettle bool // the next Settle does nothing and fails
+	LoseReply  bool // the next Settle succeeds and says that it failed
+}
+
+var errFault = errors.New("injected")
+
+// Open implements stream.Source.
+func (f *Faulty) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
+	s, err := f.Source.Open(ctx, sub)
+	if err != nil {
+		return nil, err
+	}
+	return &faultySession{Session: s, faulty: f}, nil
+}
+
+type faultySession struct {
+	stream.Session
+	faulty *Faulty
+}
+
+func (s *faultySession) Settle(ctx context.Context, outcomes []stream.Outcome) error {
+	if s.faulty.FailSettle {
+		s.faulty.FailSettle = false
+		return drive.Wrap(errFault, drive.Unavailable)
+	}
+	err := s.Session.Settle(ctx, outcomes)
+	if err == nil && s.faulty.LoseReply {
+		s.faulty.LoseReply = false
+		return drive.Wrap(errFault, drive.Unavailable)
+	}
+	return err
+}

@@ -1,0 +1,278 @@
+package streamtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+// Run runs the suite; open makes an empty stream for one subtest.
+func Run(t *testing.T, open func(*testing.T) *Fixture) {
+	for name, test := range Tests() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+// Tests returns the suite, for who runs each test in surroundings of its own.
+func Tests() map[string]func(*testing.T, *Fixture) {
+	return map[string]func(*testing.T, *Fixture){
+		"a record arrives as it was published":                        arrives,
+		"a record of a rolled back transaction is never seen":         rolledBack,
+		"a record is published once":                                  publishedOnce,
+		"records of one key come in order":                            orderPerKey,
+		"every consumer gets every record":                            everyConsumer,
+		"a new consumer begins where it says":                         starts,
+		"a crash before the cursor moves hands the record over again": crash,
+		"what is settled does not come again":                         settled,
+		"a settle that failed is handed over again":                   settleFails,
+		"a lost reply of settle repeats nothing":                      settleReplyLost,
+		"a second session of a consumer ends the first, or shares":    secondSession,
+		"a poll returns at most limit of each":                        limits,
+		"a failed record does not block later ones":                   doesNotBlock,
+		"a retry does not come before its level's delay":              levels,
+		"a failure survives a crash":                                  failureSurvives,
+		"unavailable consumes no attempt":                             unavailable,
+		"a handler's own time-out is a failure":                       ownTimeout,
+		"a panic is a failure":                                        panics,
+		"a record is dead after its last level":                       dead,
+		"a replay gives a dead letter again once":                     replay,
+		"a dropped dead letter is gone":                               drop,
+		"dead letters are listed in pages":                            pages,
+		"a dead letter from outside is replayed to its consumer":      added,
+		"a slow record delays its own key only":                       slowKey,
+		"the cursor does not pass a record that is at work":           cursorWaits,
+		"records of a busy key are put off when they are in the way":  putOff,
+	}
+}
+
+func want(t testing.TB, what string, got []string, subjects ...string) {
+	t.Helper()
+	if diff := cmp.Diff(subjects, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func arrives(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	before := drive.TimeOf(f.Clock.Now())
+	sent := f.Publish(t, Account, "a")[0]
+	after := drive.TimeOf(f.Clock.Now())
+	want(t, "handed over", w.Pass(t), "a")
+	sent.Time, sent.Source = w.Got[0].Time, w.Got[0].Source
+	if sent.Time < before.Add(-f.Slack) || sent.Time > after.Add(f.Slack) {
+		t.Errorf("it says that it was published at %v; that was between %v and %v", sent.Time, before, after)
+	}
+	if diff := cmp.Diff(sent, w.Got[0]); diff != "" || sent.Source == "" {
+		t.Errorf("the record changed on its way (-published +handled):\n%s", diff)
+	}
+	var data map[string]string
+	if err := json.Unmarshal(w.Got[0].Data, &data); err != nil || data["path"] != "/<a>" {
+		t.Errorf("data %s, error %v", w.Got[0].Data, err)
+	}
+}
+
+func rolledBack(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	boom := errors.New("boom")
+	err := f.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := f.Publisher.Append(ctx, tx, Records(t, Account, "a")...); err != nil {
+			return err
+		}
+		if err := f.Publisher.Append(ctx, tx, Records(t, Account, "b")...); err != nil {
+			return err
+		}
+		return boom
+	})
+	if !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	want(t, "after the roll back", w.Pass(t))
+	f.Publish(t, Account, "c")
+	want(t, "after the next commit", w.Pass(t), "c")
+}
+
+func publishedOnce(t *testing.T, f *Fixture) {
+	records := f.Publish(t, Account, "a")
+	err := f.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		return f.Publisher.Append(ctx, tx, records...)
+	})
+	if !sqldb.IsDuplicate(err) {
+		t.Errorf("published a second time: %v", err)
+	}
+	want(t, "handed over", f.Work("w").Pass(t), "a")
+}
+
+func orderPerKey(t *testing.T, f *Fixture) {
+	keys := []drive.AccountID{Account, drive.NewID[drive.AccountID]()}
+	sent := map[drive.AccountID][]stream.RecordID{}
+	for i := range 40 {
+		key := keys[i%3%2]
+		for _, r := range f.Publish(t, key, "x", "y") {
+			sent[key] = append(sent[key], r.ID)
+		}
+	}
+	w := f.Work("w", func(c *stream.Consumer) { c.Batch = 7 })
+	w.Pass(t)
+	got := map[drive.AccountID][]stream.RecordID{}
+	for _, r := range w.Got {
+		got[r.Key] = append(got[r.Key], r.ID)
+	}
+	if diff := cmp.Diff(sent, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func everyConsumer(t *testing.T, f *Fixture) {
+	a, b := f.Work("a"), f.Work("b")
+	a.Answer = failing("1")
+	f.Publish(t, Account, "1", "2")
+	want(t, "the first consumer", a.Pass(t), "1", "2")
+	want(t, "the second consumer", b.Pass(t), "1", "2")
+	f.after(0)
+	want(t, "the one that failed", a.Pass(t), "1")
+	want(t, "the one that did not", b.Pass(t))
+}
+
+func starts(t *testing.T, f *Fixture) {
+	f.Publish(t, Account, "old")
+	end := func(c *stream.Consumer) { c.Start = stream.FromEnd }
+	want(t, "from the beginning", f.Work("a").Pass(t), "old")
+	want(t, "from the end", f.Work("b", end).Pass(t))
+	f.Publish(t, Account, "new")
+	want(t, "from the end, once something came, even if it crashed before", f.Work("b", end).Pass(t), "new")
+	if n := len(stream.Topics()); n < 2 {
+		t.Fatalf("%d topics", n)
+	}
+	other := f.Work("a", func(c *stream.Consumer) { c.Topic = stream.TopicNodes })
+	want(t, "another topic", other.Pass(t))
+}
+
+func crash(t *testing.T, f *Fixture) {
+	f.Publish(t, Account, "a", "b")
+	want(t, "before the crash", f.Work("w").Pass(t), "a", "b")
+	want(t, "after the crash", f.Work("w", settleNow).Pass(t), "a", "b")
+	want(t, "once it was settled", f.Work("w").Pass(t))
+}
+
+func settled(t *testing.T, f *Fixture) {
+	f.Publish(t, Account, "a", "b", "c")
+	want(t, "first", f.Work("w", settleNow).Pass(t), "a", "b", "c")
+	f.Publish(t, Account, "d")
+	want(t, "the next process", f.Work("w", settleNow).Pass(t), "d")
+}
+
+func settleFails(t *testing.T, f *Fixture) {
+	faulty := &Faulty{Source: f.Source, FailSettle: true}
+	f.Source = faulty
+	w := f.Work("w", settleNow)
+	f.Publish(t, Account, "a")
+	w.Ready(t)
+	if _, err := w.RunOnce(t.Context()); !drive.IsKind(err, drive.Unavailable) {
+		t.Fatalf("error %v", err)
+	}
+	want(t, "fault gone", w.Pass(t), "a")
+	want(t, "settled", w.Pass(t))
+}
+
+func settleReplyLost(t *testing.T, f *Fixture) {
+	faulty := &Faulty{Source: f.Source, LoseReply: true}
+	f.Source = faulty
+	w := f.Work("w", func(c *stream.Consumer) { c.Batch = 10 })
+	w.Answer = failing("a")
+	f.Publish(t, Account, "a", "b")
+	w.Ready(t)
+	if _, err := w.RunOnce(t.Context()); !drive.IsKind(err, drive.Unavailable) {
+		t.Fatalf("error %v", err)
+	}
+	want(t, "fault gone", w.Pass(t))
+	f.after(0)
+	w.Ready(t)
+	faulty.LoseReply = true
+	w.Got = nil
+	if _, err := w.RunOnce(t.Context()); !drive.IsKind(err, drive.Unavailable) {
+		t.Fatalf("error %v", err)
+	}
+	want(t, "one retry", w.Subjects(), "a")
+	w.Answer = nil
+	want(t, "it waits once on the next level", w.Pass(t))
+	f.after(1)
+	want(t, "one retry again", w.Pass(t), "a")
+	want(t, "done", w.Pass(t))
+}
+
+func secondSession(t *testing.T, f *Fixture) {
+	if f.Shared {
+		sharedRecords(t, f)
+		return
+	}
+	first, second := f.Work("w", settleNow), f.Work("w", settleNow)
+	want(t, "open", slices.Concat(first.Pass(t), second.Pass(t)))
+	f.Publish(t, Account, "a")
+	second.Answer = failing("a")
+	want(t, "the second settles", second.Pass(t), "a")
+	first.Got = nil
+	if _, err := first.RunOnce(t.Context()); !drive.IsKind(err, drive.WrongState) {
+		t.Fatalf("the first settled as well: %v", err)
+	}
+	f.after(0)
+	first.Answer = func(stream.Record) error { return drive.Fail(drive.Stopping) }
+	if _, err := first.RunOnce(t.Context()); !drive.IsKind(err, drive.Stopping) {
+		t.Fatalf("error %v", err)
+	}
+	want(t, "the second is faster with the retry", second.Pass(t), "a")
+	first.Answer = failing("a")
+	if _, err := first.RunOnce(t.Context()); !drive.IsKind(err, drive.WrongState) {
+		t.Fatalf("the first settled the retry as well: %v", err)
+	}
+	want(t, "it waits on the next level", first.Pass(t))
+	f.after(1)
+	first.Answer = nil
+	want(t, "the first goes on from what the second left", first.Pass(t), "a")
+}
+
+func limits(t *testing.T, f *Fixture) {
+	w := f.Work("w")
+	w.Answer = func(stream.Record) error { return errors.New("no") }
+	f.Publish(t, Account, "a", "b", "c")
+	w.Pass(t)
+	f.after(0)
+	f.Publish(t, Account, "d", "e", "f")
+	if f.Shared {
+		w.crash()
+	}
+	s, err := f.Source.Open(t.Context(), stream.Subscription{Consumer: "w", Topic: stream.TopicUploads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.quiet(t)
+	batch, next, err := s.Poll(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range batch {
+		rec, err := stream.Decode(d.Topic, Account, d.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, rec.Subject)
+	}
+	want(t, "two retries, two records", got, "a", "b", "d", "e")
+	if next.IsZero() || next.After(f.Clock.Now()) {
+		t.Errorf("the third retry is due now, not at %v", next)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

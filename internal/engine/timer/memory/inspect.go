@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/timer"
+)
+
+// Show implements timer.Inspector.
+func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
+	q.clock.sync()
+	s, h := q.shard(key)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := s.findLocked(h, key)
+	if n < 0 {
+		return timer.State{}, drive.Fail(drive.NotFound)
+	}
+	e, p, show := s.entry(n), s.plan(n), q.clock.show
+	st := timer.State{
+		Key: key, Gen: p.gen, Account: p.owner, First: show(p.first), Last: show(e.last.Load()), Indexed: show(p.at), Leased: e.leased,
+		Idle: time.Duration(p.idle) * time.Millisecond, Max: time.Duration(p.max) * time.Millisecond,
+		Due: show(max(p.at, s.due(n))),
+	}
+	if f := s.leases[n]; e.leased {
+		st.Due, st.Attempt, st.Delivery = st.Indexed, f.attempt, f.delivery
+	}
+	return st, nil
+}
+
+// Pending implements timer.Inspector. It walks over all timers, one shard under its shared lock at a time: some 10 ms for a
+// million.
+func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
+	now := q.clock.sync()
+	sums := make(map[timer.Kind]timer.Horizon, len(timer.Kinds()))
+	for i := range q.shards {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for _, kind := range timer.Kinds() {
+			sum := sums[kind]
+			q.shards[i].count(kind, now, &sum)
+			sums[kind] = sum
+		}
+	}
+	return sums, nil
+}
+
+func (s *shard) count(kind timer.Kind, now int64, sum *timer.Horizon) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, n := range s.lanes[kind].heap {
+		if s.entry(n).leased {
+			sum.Leased++
+			continue
+		}
+		sum.Add(time.Duration(max(s.plan(n).at, s.due(n))-now) * time.Millisecond)
+	}
+}

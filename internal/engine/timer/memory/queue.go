@@ -1,0 +1,176 @@
+package memory
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/timer"
+)
+
+const (
+	shardBits = 6
+	numShards = 1 << shardBits
+)
+
+// Options configure a Queue; the zero value is complete.
+type Options struct {
+	// Now is the clock (time.Now). Readings without a monotonic part, of tests, may step: back has no effect, forward is time
+	// that passes.
+	Now func() time.Time
+	// Stepped is told when the wall clock was set by more than a minute, or the machine slept; by is negative for back. Timers
+	// are not affected. It is called by whoever calls the queue, and must not call it.
+	Stepped func(by time.Duration)
+}
+
+// Queue is a timer.Queue in the memory of the process. It is safe for concurrent use and its calls do not fail, but for
+// entries that no queue takes.
+type Queue struct {
+	clock  *clock
+	tokens atomic.Uint64
+	epoch  atomic.Uint64
+	turns  []atomic.Uint32 // per kind: the shard where the next Lease begins
+	shards [numShards]shard
+}
+
+var (
+	_ timer.Queue     = (*Queue)(nil)
+	_ timer.Inspector = (*Queue)(nil)
+)
+
+// New returns an empty queue.
+func New(opt Options) *Queue {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	kinds := len(timer.Kinds()) + 1
+	q := &Queue{clock: newClock(opt.Now, opt.Stepped), turns: make([]atomic.Uint32, kinds)}
+	q.tokens.Store(rand.Uint64())
+	q.epoch.Store(rand.Uint64() | 1)
+	for i := range q.shards {
+		q.shards[i].init(kinds)
+	}
+	return q
+}
+
+// shard returns where a key lives, and its hash.
+func (q *Queue) shard(k timer.Key) (*shard, uint64) {
+	h := hash(k)
+	return &q.shards[h>>(64-shardBits)], h
+}
+
+// token returns a new name for a lease.
+func (q *Queue) token() uint64 {
+	for {
+		if t := q.tokens.Add(1); t != 0 {
+			return t
+		}
+	}
+}
+
+// Arm implements timer.Queue.
+func (q *Queue) Arm(_ context.Context, entries []timer.Entry) error {
+	for i := range entries {
+		if err := entries[i].Check(); err != nil {
+			return err
+		}
+	}
+	now := q.clock.sync()
+	for i := range entries {
+		x := &entries[i]
+		last := q.clock.place(x.Last, now, now)
+		first := q.clock.place(x.First, last, last)
+		s, h := q.shard(x.Key)
+		s.mu.Lock()
+		s.armLocked(h, x, first, last)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// Touch implements timer.Queue.
+func (q *Queue) Touch(key timer.Key) {
+	now := q.clock.tick()
+	s, h := q.shard(key)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := s.findLocked(h, key)
+	if n < 0 {
+		return
+	}
+	e := s.entry(n)
+	for last := e.last.Load(); last < now && !e.last.CompareAndSwap(last, now); last = e.last.Load() {
+	}
+	if e.leased {
+		s.leases[n].touched.Store(true)
+	}
+}
+
+// Cancel implements timer.Queue.
+func (q *Queue) Cancel(_ context.Context, key timer.Key, gen int64) error {
+	s, h := q.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.findLocked(h, key); n >= 0 && s.plan(n).gen <= gen {
+		s.dropLocked(h, n)
+	}
+	return nil
+}
+
+// Lease implements timer.Queue. Shards take turns at being first, so that none starves in a backlog.
+func (q *Queue) Lease(_ context.Context, kind timer.Kind, limit int, hold time.Duration) (timer.Batch, error) {
+	now := q.clock.sync()
+	b := timer.Batch{Now: q.clock.show(now), Epoch: q.epoch.Load()}
+	if !kind.Known() || limit <= 0 {
+		return b, drive.Fail(drive.Internal, "kind", uint8(kind), "limit", limit)
+	}
+	next, from := int64(never), q.turns[kind].Load()
+	for i := range uint32(numShards) {
+		s := &q.shards[(from+i)%numShards]
+		if len(b.Fired) < limit && s.lanes[kind].next.Load() <= now {
+			s.mu.Lock()
+			s.leaseLocked(q, kind, now, now+ceilMs(hold), limit, &b)
+			s.mu.Unlock()
+			if len(b.Fired) == limit {
+				q.turns[kind].Store(from + i)
+			}
+		}
+		next = min(next, s.lanes[kind].next.Load())
+	}
+	b.Wait = wait(next, now)
+	return b, nil
+}
+
+// Settle implements timer.Queue.
+func (q *Queue) Settle(_ context.Context, outcomes []timer.Outcome) (time.Duration, error) {
+	now, next := q.clock.tick(), int64(never)
+	for i := range outcomes {
+		s, h := q.shard(outcomes[i].Key)
+		s.mu.Lock()
+		next = min(next, s.settleLocked(h, &outcomes[i], now))
+		s.mu.Unlock()
+	}
+	return wait(next, now), nil
+}
+
+// wait is how long to wait for next.
+func wait(next, now int64) time.Duration {
+	if next == never {
+		return timer.Never
+	}
+	return time.Duration(max(next-now, 0)) * time.Millisecond
+}
+
+// Forget drops all timers and says so by a new epoch, as a queue does that lost its memory: for drills and tests. What is
+// armed meanwhile may be dropped or not; the epoch changes last, so that what is armed because of it stays.
+func (q *Queue) Forget() {
+	for i := range q.shards {
+		s := &q.shards[i]
+		s.mu.Lock()
+		s.init(len(s.lanes))
+		s.mu.Unlock()
+	}
+	q.epoch.Store(rand.Uint64() | 1)
+}

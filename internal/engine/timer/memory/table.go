@@ -1,0 +1,105 @@
+package memory
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"smartdrive/internal/engine/timer"
+)
+
+// The table of a shard maps the hash of a key to the number of its entry: open addressing with linear probing, at most 3/4
+// full. It is small because a touch of a timer that nobody touched for a while costs what the memory takes to answer, twice:
+// once for the slot, once for the entry.
+//
+//	slot = tag << 24 | number + 1      zero is empty; 2^24 entries a shard, a thousand million in all
+//	hash = shard (6 bits) ... tag (8 bits, from 32) | place (32 bits, as many as the table needs)
+type table struct {
+	slots []uint32
+	used  int
+}
+
+const (
+	minSlots   = 16
+	numberBits = 24
+)
+
+// hash spreads a key over 64 bits. Keys are ids made by the server, so nobody can choose them to collide.
+func hash(k timer.Key) uint64 {
+	a, b := binary.LittleEndian.Uint64(k.ID[:8]), binary.LittleEndian.Uint64(k.ID[8:])
+	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15^uint64(k.Kind)<<56, b^0xe7037ed1a0b428db)
+	hi, lo = bits.Mul64(hi^lo, 0x8ebc6af09c88c6e3)
+	return hi ^ lo
+}
+
+func slotOf(h uint64, n int32) uint32 { return uint32(h>>32)<<numberBits | uint32(n+1) }
+
+func (t *table) mask() uint32 { return uint32(len(t.slots) - 1) }
+
+// findLocked returns the number of the entry of a key with hash h; -1 = none.
+func (s *shard) findLocked(h uint64, k timer.Key) int32 {
+	slots := s.table.slots
+	if len(slots) == 0 {
+		return -1
+	}
+	mask, tag := uint32(len(slots)-1), uint32(h>>32)<<numberBits
+	for i := uint32(h) & mask; slots[i] != 0; i = (i + 1) & mask {
+		if slot := slots[i]; slot&^(1<<numberBits-1) == tag {
+			n := int32(slot&(1<<numberBits-1)) - 1
+			if e := s.entry(n); e.id == k.ID && e.kind == k.Kind {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// linkLocked enters a new entry, whose key is set.
+func (s *shard) linkLocked(h uint64, n int32) {
+	t := &s.table
+	if 4*(t.used+1) > 3*len(t.slots) {
+		s.growLocked()
+	}
+	t.put(h, slotOf(h, n))
+	t.used++
+}
+
+func (t *table) put(h uint64, slot uint32) {
+	i := uint32(h) & t.mask()
+	for t.slots[i] != 0 {
+		i = (i + 1) & t.mask()
+	}
+	t.slots[i] = slot
+}
+
+func (s *shard) growLocked() {
+	old := s.table.slots
+	s.table.slots = make([]uint32, max(minSlots, 2*len(old)))
+	for _, slot := range old {
+		if slot != 0 {
+			s.table.put(s.hashLocked(slot), slot)
+		}
+	}
+}
+
+// hashLocked returns the hash of the key that a slot stands for.
+func (s *shard) hashLocked(slot uint32) uint64 {
+	return hash(s.entry(int32(slot&(1<<numberBits-1)) - 1).key())
+}
+
+// unlinkLocked takes an entry out and moves back what was pushed along by it, so that no tombstones remain.
+func (s *shard) unlinkLocked(h uint64, n int32) {
+	t := &s.table
+	hole := uint32(h) & t.mask()
+	for t.slots[hole] != slotOf(h, n) {
+		hole = (hole + 1) & t.mask()
+	}
+	t.used--
+	for i := (hole + 1) & t.mask(); t.slots[i] != 0; i = (i + 1) & t.mask() {
+		home := uint32(s.hashLocked(t.slots[i])) & t.mask()
+		if (i-home)&t.mask() >= (i-hole)&t.mask() {
+			t.slots[hole] = t.slots[i]
+			hole = i
+		}
+	}
+	t.slots[hole] = 0
+}

@@ -1,0 +1,299 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/timer"
+)
+
+// Queue is a timer.Queue in Redis. It is safe for concurrent use. Its touches go out, and its instance counts among those
+// that share the shards, while Run runs.
+type Queue struct {
+	opt    Options
+	client redis.UniversalClient
+	shards []*shard
+	trust  time.Duration // how long a lane is not asked again when nothing is known to come up
+
+	epoch    atomic.Uint64 // of the queue as a whole, in this process
+	lossSeen atomic.Bool   // and not told yet
+	told     atomic.Bool   // an engine knows epoch
+	greeting sync.Mutex
+	greeted  atomic.Bool
+	steps    steps
+	owners   owners
+	touches  touches
+	widths   []atomic.Int32 // by kind: how many shards are asked at a time
+	count    Counters
+	sampler  sampler
+}
+
+var (
+	_ timer.Queue     = (*Queue)(nil)
+	_ timer.Inspector = (*Queue)(nil)
+	_ timer.Sampler   = (*Queue)(nil)
+)
+
+// New returns a queue. It connects when it is first used.
+func New(opt Options) *Queue {
+	opt.setDefaults()
+	kinds := len(timer.Kinds()) + 1
+	q := &Queue{opt: opt, client: opt.client(), trust: opt.MaxWait, widths: make([]atomic.Int32, kinds)}
+	q.epoch.Store(rand.Uint64() | 1)
+	for n := range opt.Shards {
+		q.shards = append(q.shards, newShard(opt.Namespace, n))
+	}
+	for i := range q.widths {
+		q.widths[i].Store(firstWidth)
+	}
+	q.touches.wake, q.owners.joins = make(chan struct{}, 1), make(chan struct{})
+	return q
+}
+
+// Close ends all connections. Nothing may be called afterwards.
+func (q *Queue) Close() error { return q.client.Close() }
+
+// MaxWait is the longest Wait that a Lease returns.
+func (q *Queue) MaxWait() time.Duration { return q.opt.MaxWait }
+
+// shardOf returns where a key lives. The hash is part of the format.
+func (q *Queue) shardOf(k timer.Key) *shard {
+	a, b := binary.LittleEndian.Uint64(k.ID[:8]), binary.LittleEndian.Uint64(k.ID[8:])
+	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15^uint64(k.Kind)<<56, b^0xe7037ed1a0b428db)
+	hi, lo = bits.Mul64(hi^lo, 0x8ebc6af09c88c6e3)
+	return q.shards[(hi^lo)%uint64(len(q.shards))]
+}
+
+// batch is what one script call carries: items of one shard and kind, no id twice.
+type batch struct {
+	shard  *shard
+	kind   timer.Kind
+	items  []string
+	slices []string
+}
+
+// maxItems bounds a batch: Lua's stack holds some thousands, and nothing else runs on the server meanwhile.
+const maxItems = 500
+
+// batcher sorts items into batches.
+type batcher struct {
+	q    *Queue
+	all  []*batch
+	open map[laneID]*batch
+	seen map[timer.Key]bool
+}
+
+type laneID struct {
+	shard int
+	kind  timer.Kind
+}
+
+func (q *Queue) newBatcher() *batcher {
+	return &batcher{q: q, open: map[laneID]*batch{}, seen: map[timer.Key]bool{}}
+}
+
+// add puts an item into a batch; codes are of the slices that it may need. A key that came before must be sent after: then it
+// reports false, and the batches so far are to be applied first.
+func (b *batcher) add(k timer.Key, item string, codes []string) bool {
+	if b.seen[k] {
+		return false
+	}
+	b.seen[k] = true
+	sh := b.q.shardOf(k)
+	id := laneID{sh.number, k.Kind}
+	x := b.open[id]
+	if x == nil || len(x.items) == maxItems {
+		x = &batch{shard: sh, kind: k.Kind}
+		b.open[id] = x
+		b.all = append(b.all, x)
+	}
+	x.items = append(x.items, item)
+	for _, code := range codes {
+		x.slices = appendNew(x.slices, code)
+	}
+	return true
+}
+
+func appendNew(codes []string, code string) []string {
+	if slices.Contains(codes, code) {
+		return codes
+	}
+	return append(codes, code)
+}
+
+// maxTries bounds how often a batch is sent again with more slices: each time it learns all that it lacked, but another
+// process may move the same timers meanwhile.
+const maxTries = 8
+
+// apply runs a script over batches until each item was done. It returns when the first timer of all comes up, by the shard's
+// reckoned clock at the time: in how long.
+func (q *Queue) apply(ctx context.Context, s *script, batches []*batch) (time.Duration, error) {
+	wait := timer.Never
+	for range maxTries {
+		calls := make([]*call, len(batches))
+		for i, b := range batches {
+			args := make([]any, len(b.items))
+			for j, item := range b.items {
+				args[j] = item
+			}
+			calls[i] = &call{script: s, shard: b.shard, keys: b.shard.keys(b.kind, b.slices), args: args}
+		}
+		err := q.run(ctx, calls...)
+		var again []*batch
+		for i, b := range batches {
+			if calls[i].err != nil {
+				continue
+			}
+			if next := calls[i].next(); next != never {
+				b.shard.expect(b.kind, next)
+				wait = min(wait, time.Duration(max(next-calls[i].now, 0))*time.Millisecond)
+			}
+			if b.rest(&calls[i].reply) {
+				again = append(again, b)
+			}
+		}
+		if err != nil || len(again) == 0 {
+			return wait, err
+		}
+		batches = again
+	}
+	return wait, drive.Fail(drive.Unavailable)
+}
+
+// rest keeps the items that lacked a slice, which it has then. It reports whether there are any.
+func (b *batch) rest(r *reply) bool {
+	for _, code := range r.texts(1) {
+		b.slices = appendNew(b.slices, code)
+	}
+	var left []string
+	for _, v := range r.list(2) {
+		if i, ok := v.(int64); ok && i >= 0 && int(i) < len(b.items) {
+			left = append(left, b.items[i])
+		}
+	}
+	b.items = left
+	return len(left) > 0
+}
+
+// Arm implements timer.Queue.
+func (q *Queue) Arm(ctx context.Context, entries []timer.Entry) error {
+	for i := range entries {
+		if err := entries[i].Check(); err != nil {
+			return err
+		}
+		if g := entries[i].Gen; g > maxGen || g < -maxGen {
+			return drive.Bad("gen", drive.OutOfRange, "min", -maxGen, "max", maxGen)
+		}
+	}
+	now, b := q.opt.Now(), q.newBatcher()
+	for i := range entries {
+		x := &entries[i]
+		item, codes := armed(x, now), q.armSlices(x, now)
+		if b.add(x.Key, item, codes) {
+			continue
+		}
+		if err := q.arm(ctx, b.all); err != nil {
+			return err
+		}
+		b = q.newBatcher()
+		b.add(x.Key, item, codes)
+	}
+	return q.arm(ctx, b.all)
+}
+
+func (q *Queue) arm(ctx context.Context, batches []*batch) error {
+	if _, err := q.apply(ctx, armScript, batches); err != nil {
+		return fmt.Errorf("arm: %w", err)
+	}
+	return nil
+}
+
+// armSlices guesses where an entry comes up.
+func (q *Queue) armSlices(x *timer.Entry, now time.Time) []string {
+	last := q.clockOf(q.shardOf(x.Key), now)
+	first := last
+	if x.Last != 0 {
+		last -= max(now.UnixMilli()-int64(x.Last), 0)
+		first = last
+	}
+	if x.First != 0 {
+		first = min(first-now.UnixMilli()+int64(x.First), last)
+	}
+	at, span := last+ceilMs(x.Idle), x.Idle
+	if x.Max > 0 {
+		at, span = min(at, first+ceilMs(x.Max)), min(span, x.Max)
+	}
+	if span >= time.Hour {
+		return []string{hourSlice(at), hourSlice(at + slack)}
+	}
+	return []string{minuteSlice(at), minuteSlice(at + slack)}
+}
+
+// clockOf reckons a shard's clock, by the wall clock while nothing is known.
+func (q *Queue) clockOf(sh *shard, now time.Time) int64 {
+	if _, clock := sh.knows(now); clock > 0 {
+		return clock
+	}
+	return now.UnixMilli()
+}
+
+// Cancel implements timer.Queue.
+func (q *Queue) Cancel(ctx context.Context, key timer.Key, gen int64) error {
+	if !key.Kind.Known() {
+		return nil
+	}
+	gen = min(max(gen, -maxGen), maxGen)
+	b := &batch{shard: q.shardOf(key), kind: key.Kind, items: []string{string(key.ID[:])}}
+	for range maxTries {
+		c := &call{script: cancelScript, shard: b.shard, keys: b.shard.keys(b.kind, b.slices), args: []any{string(key.ID[:]), gen}}
+		if err := q.run(ctx, c); err != nil {
+			return fmt.Errorf("cancel: %w", err)
+		}
+		if !b.rest(&c.reply) {
+			return nil
+		}
+	}
+	return drive.Fail(drive.Unavailable)
+}
+
+// Settle implements timer.Queue.
+func (q *Queue) Settle(ctx context.Context, outcomes []timer.Outcome) (time.Duration, error) {
+	now, b, wait := q.opt.Now(), q.newBatcher(), timer.Never
+	flush := func() error {
+		w, err := q.apply(ctx, settleScript, b.all)
+		wait = min(wait, w)
+		b = q.newBatcher()
+		return err
+	}
+	for i := range outcomes {
+		o := &outcomes[i]
+		if !o.Key.Kind.Known() {
+			continue
+		}
+		var codes []string
+		if o.Verdict == timer.Snooze {
+			at := q.clockOf(q.shardOf(o.Key), now) + ceilMs(min(max(o.In, 0), timer.MaxDelay))
+			codes = []string{minuteSlice(at), minuteSlice(at + slack), hourSlice(at)}
+		}
+		if !b.add(o.Key, ended(o), codes) {
+			if err := flush(); err != nil {
+				return wait, fmt.Errorf("settle: %w", err)
+			}
+			b.add(o.Key, ended(o), codes)
+		}
+	}
+	if err := flush(); err != nil {
+		return wait, fmt.Errorf("settle: %w", err)
+	}
+	return wait, nil
+}

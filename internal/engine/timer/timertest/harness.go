@@ -1,0 +1,249 @@
+package timertest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/timer"
+)
+
+// Clock is the virtual clock of a test. The queue under test reads it and nothing else.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that stands at a fixed date.
+func NewClock() *Clock { return &Clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
+
+// Now returns the virtual time; it has no monotonic part.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock; a negative d is a clock that was set back.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Flusher is a queue that gathers touches; Flush returns when it has received all that were made.
+type Flusher interface{ Flush() }
+
+// Forgetter is a queue that can be made to lose all it holds.
+type Forgetter interface{ Forget() }
+
+// Capped is a queue that never lets an engine sleep for longer than MaxWait.
+type Capped interface{ MaxWait() time.Duration }
+
+// failer is a *testing.T or a *rapid.T.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// harness does each step to a queue and to the model, and compares.
+type harness struct {
+	t     failer
+	tb    *testing.T
+	clock *Clock
+	queue timer.Queue
+	model model
+	epoch uint64
+	wait  time.Duration // of the last lease
+}
+
+func newHarness(t failer, tb *testing.T, open func(*testing.T, *Clock) timer.Queue) *harness {
+	c := NewClock()
+	h := &harness{t: t, tb: tb, clock: c, queue: open(tb, c)}
+	h.model = model{now: c.Now().UnixMilli(), timers: map[timer.Key]*modelTimer{}}
+	return h
+}
+
+func driveTime(ms int64) drive.Time { return drive.Time(ms) }
+
+func (h *harness) ok(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatalf("queue: %v", err)
+	}
+}
+
+// advance moves the clock and, if it was not set back behind what was seen before, the model's.
+func (h *harness) advance(d time.Duration) {
+	h.clock.Advance(d)
+	h.model.now = max(h.model.now, h.clock.Now().UnixMilli())
+}
+
+func (h *harness) arm(entries ...timer.Entry) {
+	h.t.Helper()
+	h.ok(h.queue.Arm(h.tb.Context(), entries))
+	for _, x := range entries {
+		h.model.arm(x)
+	}
+}
+
+func (h *harness) touch(k timer.Key) {
+	h.queue.Touch(k)
+	if q, ok := h.queue.(Flusher); ok {
+		q.Flush()
+	}
+	h.model.touch(k)
+}
+
+func (h *harness) cancel(k timer.Key, gen int64) {
+	h.t.Helper()
+	h.ok(h.queue.Cancel(h.tb.Context(), k, gen))
+	h.model.cancel(k, gen)
+}
+
+func (h *harness) settle(outcomes ...timer.Outcome) {
+	h.t.Helper()
+	again, err := h.queue.Settle(h.tb.Context(), outcomes)
+	h.ok(err)
+	for _, o := range outcomes {
+		due := h.model.settle(o)
+		if again > max(due, 0) {
+			h.t.Fatalf("T2: settle says that nothing remains to be done for %v, %s is due in %v", again, o.Key, due)
+		}
+	}
+}
+
+func (h *harness) forget(q Forgetter) {
+	q.Forget()
+	clear(h.model.timers)
+}
+
+// lease leases until the queue has nothing more to say, at most limit timers, and holds what it says against the model.
+func (h *harness) lease(kind timer.Kind, limit int, hold time.Duration) []timer.Fired {
+	h.t.Helper()
+	var fired []timer.Fired
+	for {
+		b, err := h.queue.Lease(h.tb.Context(), kind, limit-len(fired), hold)
+		h.ok(err)
+		for _, f := range b.Fired {
+			h.checkFired(kind, f, b.Now, hold)
+		}
+		fired = append(fired, b.Fired...)
+		h.epoch, h.wait = b.Epoch, b.Wait
+		if len(fired) >= limit || len(b.Fired) == 0 && b.Early == 0 {
+			break
+		}
+	}
+	h.checkWait(kind, limit-len(fired))
+	return fired
+}
+
+func (h *harness) checkFired(kind timer.Kind, got timer.Fired, now drive.Time, hold time.Duration) {
+	h.t.Helper()
+	m := h.model.timers[got.Key]
+	switch {
+	case got.Key.Kind != kind:
+		h.t.Fatalf("a lease of %s timers gave %s", kind, got.Key)
+	case m == nil:
+		h.t.Fatalf("%s fired, and is not armed", got.Key)
+	case m.comesUp() > h.model.now:
+		h.t.Fatalf("T1: %s fired %d ms early", got.Key, m.comesUp()-h.model.now)
+	case got.Token == 0:
+		h.t.Fatalf("%s fired without a token", got.Key)
+	}
+	// Times are compared as ages: a clock that was set back shifts all of them alike.
+	shift := now - driveTime(h.model.now)
+	want := h.model.fire(got.Key, m.nextToken(got.Token), hold)
+	want.First, want.Last, want.Due = want.First+shift, want.Last+shift, want.Due+shift
+	if got != want {
+		h.t.Fatalf("fired\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// nextToken is the token that a delivery must carry: the present one of a leased timer, else any.
+func (m *modelTimer) nextToken(got uint64) uint64 {
+	if m.leased {
+		return m.token
+	}
+	return got
+}
+
+// checkWait holds the queue to T2: with room left for more, nothing that is due is kept back, and the wait does not lead past
+// the next due time; and to not asking to be asked again at once when nothing is due.
+func (h *harness) checkWait(kind timer.Kind, room int) {
+	h.t.Helper()
+	for k, m := range h.model.timers {
+		if k.Kind != kind {
+			continue
+		}
+		until := time.Duration(m.comesUp()-h.model.now) * time.Millisecond
+		if room > 0 && until <= 0 {
+			h.t.Fatalf("T2: %s is due since %v and was not delivered", k, -until)
+		}
+		if h.wait > max(until, time.Millisecond) { // a queue that has to tell of a loss first is asked again after one
+			h.t.Fatalf("T2: the queue would sleep %v, %s is due in %v", h.wait, k, until)
+		}
+	}
+	if room > 0 && h.wait <= 0 {
+		h.t.Fatalf("nothing is due, and the queue says to ask again at once")
+	}
+}
+
+// checkShow compares what an Inspector says of a timer with the model.
+func (h *harness) checkShow(k timer.Key) {
+	h.t.Helper()
+	q, ok := h.queue.(timer.Inspector)
+	if !ok {
+		return
+	}
+	got, err := q.Show(h.tb.Context(), k)
+	m := h.model.timers[k]
+	if m == nil {
+		if !drive.IsKind(err, drive.NotFound) {
+			h.t.Fatalf("show of %s, which is not armed: %+v, %v", k, got, err)
+		}
+		return
+	}
+	h.ok(err)
+	if got.Indexed > got.Due {
+		h.t.Fatalf("%s is due at %v and comes up only at %v", k, got.Due, got.Indexed)
+	}
+	want := timer.State{
+		Key: k, Gen: m.gen, Account: m.account, First: driveTime(m.first), Last: driveTime(m.last), Due: driveTime(m.comesUp()), Indexed: got.Indexed,
+		Idle: time.Duration(m.idle) * time.Millisecond, Max: time.Duration(m.max) * time.Millisecond, Leased: m.leased,
+	}
+	if m.leased {
+		want.Attempt, want.Delivery = m.attempt, m.delivery
+	}
+	got.Shard, got.Slice, got.Holder = "", "", ""
+	if got != want {
+		h.t.Fatalf("show\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// checkPending compares the horizons with the model.
+func (h *harness) checkPending() {
+	h.t.Helper()
+	q, ok := h.queue.(timer.Inspector)
+	if !ok {
+		return
+	}
+	want := map[timer.Kind]timer.Horizon{}
+	for k, m := range h.model.timers {
+		sum := want[k.Kind]
+		if m.leased {
+			sum.Leased++
+		} else {
+			sum.Add(time.Duration(m.due()-h.model.now) * time.Millisecond)
+		}
+		want[k.Kind] = sum
+	}
+	got, err := q.Pending(h.tb.Context())
+	h.ok(err)
+	for _, kind := range timer.Kinds() {
+		if got[kind] != want[kind] {
+			h.t.Fatalf("pending %s timers\n got %+v\nwant %+v", kind, got[kind], want[kind])
+		}
+	}
+}

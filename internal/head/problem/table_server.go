@@ -1,0 +1,63 @@
+package problem
+
+import (
+	"net/http"
+
+	"smartdrive/internal/base/drive"
+)
+
+// serverRows are about what the server lacks at the moment.
+var serverRows = []row{
+	{
+		kind: drive.Stopping, status: http.StatusServiceUnavailable, retry: 5,
+		title: text{"The server is stopping", "服务器正在停止"},
+		says: []text{{
+			"The server is being stopped or restarted. What it has acknowledged is kept.",
+			"服务器正在停止或重启，已确认的内容不会丢失。",
+		}},
+		advice: text{"Try again in a moment.", "请稍后重试。"},
+	},
+	{
+		kind: drive.Unavailable, status: http.StatusServiceUnavailable, retry: 5,
+		title: text{"Not available at the moment", "暂时不可用"},
+		says: []text{{
+			"Something the server needs does not answer at the moment.",
+			"服务器所依赖的部分暂时没有响应。",
+		}},
+		advice: text{
+			"Try again in a moment. /readyz tells the operator which part it is.",
+			"请稍后重试。管理员可通过 /readyz 查看是哪一部分。",
+		},
+	},
+	{
+		kind: drive.Quota, status: http.StatusInsufficientStorage,
+		title: text{"Not enough space in the account", "账户空间不足"},
+		says: []text{
+			{
+				"{needed:size} more are needed; {available:size} are available. {owed:size} that were deleted are still on the server's disk, and count until they are gone from it, usually within a quarter of an hour.",
+				"还需要 {needed:size}，可用空间为 {available:size}。已删除的 {owed:size} 仍在服务器磁盘上，在清除之前（通常一刻钟内）仍计入用量。",
+			},
+			{
+				"{needed:size} more are needed; {available:size} are available.",
+				"还需要 {needed:size}，可用空间为 {available:size}。",
+			},
+			{"The account has not enough space for this.", "账户空间不足。"},
+		},
+		advice: text{
+			"Delete something and empty the trash, cancel unfinished uploads, or ask for more space. Trash and old versions count until they are gone; so does what has just been deleted for good, where it is more than the space of the account: then try again in a quarter of an hour.",
+			"请删除内容并清空回收站、取消未完成的上传，或申请更多空间。回收站和旧版本在清除前都计入用量；刚彻底删除的内容超出账户空间时也是如此，请一刻钟后重试。",
+		},
+	},
+	{
+		kind: drive.DiskFull, status: http.StatusInsufficientStorage,
+		title: text{"The server's disk is full", "服务器磁盘已满"},
+		says: []text{{
+			"The server has no room for more bytes. Reading and deleting go on.",
+			"服务器已无剩余空间，仍可读取和删除。",
+		}},
+		advice: text{
+			"Tell the operator. Nothing that was acknowledged is lost; the upload can go on when there is room.",
+			"请通知管理员。已确认的内容不会丢失，有空间后可继续上传。",
+		},
+	},
+}

@@ -1,0 +1,106 @@
+package rest
+
+import (
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/usecase/files"
+)
+
+func (a *API) inspectRoutes() []route {
+	return []route{
+		{
+			method: "GET", path: "/admin/timers/{key...}", need: admins, act: plain((*call).showTimer),
+			does: "Show what the queue knows of a timer. A key is its kind and the id of what it watches: `park/0198c0de-...`.",
+			out:  []outcome{gives[timer.State](200, "the timer")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "GET", path: "/admin/status", need: admins, act: plain((*call).showStatus),
+			does: "Show who serves the installation: the instances, who does what only one does, how many timers wait, and how far the consumers of events are behind.",
+			out:  []outcome{gives[Status](200, "the installation as this instance sees it")},
+		}, {
+			method: "GET", path: "/admin/findings", need: admins, act: plain((*call).listFindings), query: []param{limitParam, cursor},
+			does: "List what audits found, the newest first.",
+			out:  []outcome{gives[files.Page[Finding]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		},
+	}
+}
+
+func (c *call) showTimer() (reply, error) {
+	key, err := timer.ParseKey(c.r.PathValue("key"))
+	if err != nil {
+		return reply{}, drive.Wrap(err, drive.NotFound) // it is a malformed id
+	}
+	return answer(c.Timers.Show(c.ctx(), key))
+}
+
+// Finding is something that was not as it should be.
+type Finding struct {
+	ID        string     `json:"id"`
+	At        drive.Time `json:"at"`
+	Invariant string     `json:"invariant"` // its number in docs/invariants.md
+	Subject   string     `json:"subject"`
+	Expected  string     `json:"expected"`
+	Found     string     `json:"found"`
+	Repaired  bool       `json:"repaired"`
+}
+
+func (c *call) listFindings() (reply, error) {
+	items, next, err := c.Findings(c.ctx(), c.query.Get(cursor.name), c.limit())
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[Finding]{Items: items}
+	if items == nil {
+		page.Items = []Finding{}
+	}
+	if next != "" {
+		page.NextCursor = &next
+	}
+	return ok(page)
+}
+
+// Status is how an installation is doing. What cannot be asked at the moment is absent, and named in failing.
+type Status struct {
+	Installation string                   `json:"installation"`
+	Mode         string                   `json:"mode"`
+	Instances    []Instance               `json:"instances"`
+	Leases       []Lease                  `json:"leases"`
+	Timers       map[string]timer.Horizon `json:"timers"` // by kind
+	Consumers    []Lag                    `json:"consumers"`
+	Unsent       *Unsent                  `json:"unsent,omitempty"`
+	Failing      []string                 `json:"failing"`
+}
+
+// Instance is a process that serves the installation, or did so of late.
+type Instance struct {
+	Generation int64      `json:"generation"`
+	Host       string     `json:"host"`
+	Roles      string     `json:"roles"`
+	Version    string     `json:"version"`
+	JoinedAt   drive.Time `json:"joined_at"`
+	SeenAt     drive.Time `json:"seen_at"`
+	Alive      bool       `json:"alive"`
+}
+
+// Lease says which instance does something that only one does.
+type Lease struct {
+	Name       string     `json:"name"`
+	Generation int64      `json:"generation"`
+	Epoch      int64      `json:"epoch"`
+	TakenAt    drive.Time `json:"taken_at"`
+}
+
+// Lag says how far a consumer of events is behind.
+type Lag struct {
+	Consumer string `json:"consumer"`
+	Topic    string `json:"topic"`
+	Behind   int64  `json:"behind"`
+	Waiting  int64  `json:"waiting"`
+}
+
+// Unsent is what transactions have published and no broker has yet.
+type Unsent struct {
+	Records  int64 `json:"records"`
+	OldestMs int64 `json:"oldest_ms"`
+}
+
+func (c *call) showStatus() (reply, error) { return answer(c.Status(c.ctx())) }

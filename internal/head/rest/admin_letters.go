@@ -1,0 +1,97 @@
+package rest
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/usecase/files"
+)
+
+func (a *API) deadLetterRoutes() []route {
+	all := "/admin/dead-letters"
+	return []route{
+		{
+			method: "GET", path: all, need: admins, act: plain((*call).listDeadLetters), query: []param{limitParam, cursor},
+			does: "List the records that nobody could handle, the oldest first.",
+			out:  []outcome{gives[files.Page[letterView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "POST", path: all + "/{id}/replay", need: admins, act: plain((*call).replayDeadLetter),
+			does: "Hand one to its consumer again.",
+			out:  []outcome{nothing(204, "it is on its way")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "DELETE", path: all + "/{id}", need: admins, act: plain((*call).dropDeadLetter),
+			does: "Forget one.",
+			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+type letterView struct {
+	ID        string          `json:"id"`
+	Consumer  string          `json:"consumer"`
+	Topic     stream.Topic    `json:"topic"`
+	AccountID string          `json:"account_id,omitempty"`
+	Event     json.RawMessage `json:"event"` // a CloudEvent; a string where it is no JSON
+	Failures  int             `json:"failures"`
+	Code      string          `json:"code"` // of the problem
+	DiedAt    drive.Time      `json:"died_at"`
+}
+
+func showLetter(d stream.DeadLetter) letterView {
+	event := json.RawMessage(d.Event)
+	if !json.Valid(event) {
+		event, _ = json.Marshal(string(d.Event)) // a string always is one
+	}
+	return letterView{letterID(d), d.Consumer, d.Topic, d.Key, event, d.Failures, d.Failure.Kind, d.DiedAt}
+}
+
+func letterID(d stream.DeadLetter) string { return strconv.FormatInt(int64(d.ID), 10) }
+
+// parseLetter reads an id as letterID writes it.
+func parseLetter(s string) (stream.DeadID, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || strconv.FormatInt(n, 10) != s {
+		return 0, drive.Wrap(err, drive.NotFound)
+	}
+	return stream.DeadID(n), nil
+}
+
+func (c *call) listDeadLetters() (reply, error) {
+	var since stream.DeadID
+	if text := c.query.Get(cursor.name); text != "" {
+		var err error
+		if since, err = parseLetter(text); err != nil {
+			return reply{}, drive.Wrap(err, drive.CursorInvalid)
+		}
+	}
+	letters, err := c.DeadLetters.List(c.ctx(), c.limit(), since)
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[letterView]{Items: make([]letterView, len(letters))}
+	for i, d := range letters {
+		page.Items[i] = showLetter(d)
+	}
+	if n := len(page.Items); n == c.limit() { // the list cannot be asked for one more than the largest page
+		page.NextCursor = &page.Items[n-1].ID
+	}
+	return ok(page)
+}
+
+func (c *call) replayDeadLetter() (reply, error) {
+	id, err := parseLetter(c.r.PathValue("id"))
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(c.DeadLetters.Replay(c.ctx(), id))
+}
+
+func (c *call) dropDeadLetter() (reply, error) {
+	id, err := parseLetter(c.r.PathValue("id"))
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(c.DeadLetters.Drop(c.ctx(), id))
+}

@@ -1,0 +1,72 @@
+package rest
+
+import (
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload"
+)
+
+func (a *API) adminUploadRoutes() []route {
+	return []route{
+		{
+			method: "GET", path: "/admin/uploads", need: admins, act: plain((*call).listAllUploads),
+			query: []param{{name: "account", says: "only those of the account with this id"}, limitParam, cursor},
+			does:  "List the open uploads of all accounts, the oldest first.",
+			out:   []outcome{gives[files.Page[ownedUpload]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "POST", path: "/admin/uploads/reset", need: admins, act: takes((*call).resetUploads),
+			does: "Cancel all open uploads of an account, or with null of all accounts, and give back what was charged for them: the maintenance reset.",
+			out:  []outcome{gives[resetView](200, "how many there were")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+// ownedUpload is an upload as an administrator sees it.
+type ownedUpload struct {
+	upload.View
+	AccountID  drive.AccountID `json:"account_id"`
+	UserID     drive.UserID    `json:"user_id"`
+	Held       drive.ByteSize  `json:"held"` // bytes charged as unfinished
+	CreatedAt  drive.Time      `json:"created_at"`
+	LastActive drive.Time      `json:"last_active"` // as the database knows it
+}
+
+func (c *call) listAllUploads() (reply, error) {
+	since, err := after[drive.UploadID](c)
+	if err != nil {
+		return reply{}, err
+	}
+	q := upload.ListQuery{After: since, Limit: c.limit() + 1, Open: true}
+	if text := c.query.Get("account"); text != "" {
+		if q.Account, err = drive.ParseID[drive.AccountID](text); err != nil {
+			return reply{}, drive.Wrap(err, drive.BadRequest, "field", "account", "reason", string(drive.Malformed), "expected", "an id")
+		}
+	}
+	views, err := c.Uploads.List(c.ctx(), q)
+	if err != nil {
+		return reply{}, err
+	}
+	items := make([]ownedUpload, len(views))
+	for i, v := range views {
+		row := v.Row()
+		items[i] = ownedUpload{v, row.Account, row.User, row.Held, row.Created, row.Active}
+	}
+	return ok(shown(items, c.limit(), func(v ownedUpload) string { return v.ID.String() }))
+}
+
+type resetBody struct {
+	AccountID *drive.AccountID `json:"account_id" nullable:"true" doc:"null: of all accounts"`
+}
+
+type resetView struct {
+	Reset int `json:"reset"`
+}
+
+func (c *call) resetUploads(in *resetBody) (reply, error) {
+	var account drive.AccountID
+	if in.AccountID != nil {
+		account = *in.AccountID
+	}
+	n, err := c.Uploads.Reset(c.ctx(), account)
+	return answer(resetView{n}, err)
+}

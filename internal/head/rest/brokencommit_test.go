@@ -1,0 +1,356 @@
+package rest_test
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lukechampine.com/blake3"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/intake/invoice/invoicetest"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// A COMMIT that finds the disk full takes everything with it that shared it: also the refusals, the
+// replays and the "done already" that one request concluded from what another one of its group had
+// written. Each use case runs twice in such a group, so that whoever comes second sees the first
+// one's rows. Both must hear that it did not happen; and once the disk has room again, the same
+// request succeeds.
+
+// twins are two requests that meet in one group.
+type twins struct {
+	send func(i int) response // i is 0 or 1
+
+	// alone: the second one waits for the first outside the database, or both do, and meets it no
+	// more in the group.
+	alone bool
+}
+
+// same makes twins that are equal but for a key.
+func (u user) same(t testing.TB, method, path string, body any) twins {
+	return twins{send: func(int) response { return u.send(t, method, path, body) }}
+}
+
+// keyed makes twins that carry one key: the second is a replay of the first.
+func (u user) keyed(t testing.TB, method, path string, body any) twins {
+	return twins{send: func(int) response { return u.send(t, method, path, body, "Idempotency-Key", path) }}
+}
+
+// each makes twins that do the same to two things.
+func (u user) each(t testing.TB, method string, paths [2]string, body any) twins {
+	return twins{send: func(i int) response { return u.send(t, method, paths[i], body) }}
+}
+
+func (u user) made(t testing.TB, path string, body any) string {
+	t.Helper()
+	return u.post(t, path, body).json(t, http.StatusCreated)["id"].(string)
+}
+
+// useCases are the routes that write, by their pattern; name is of the case's own.
+var useCases = map[string]func(t *testing.T, u user, name string) twins{
+	"POST /sessions": func(t *testing.T, u user, _ string) twins {
+		return u.same(t, "POST", "/sessions", map[string]any{"name": u.name, "password": password})
+	},
+	"DELETE /sessions/{id}": func(t *testing.T, u user, _ string) twins {
+		u.login(t, u.name)
+		all := u.get(t, "/sessions").items(t)
+		i := slices.IndexFunc(all, func(s map[string]any) bool { return s["current"] != true })
+		return u.same(t, "DELETE", "/sessions/"+all[i]["id"].(string), nil)
+	},
+	"POST /tokens": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "POST", "/tokens", map[string]any{"name": name, "scopes": []string{"read"}})
+	},
+	"DELETE /tokens/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/tokens/"+u.made(t, "/tokens", map[string]any{"name": name, "scopes": []string{"read"}}), nil)
+	},
+	"PUT /me/preferences": func(t *testing.T, u user, _ string) twins {
+		return u.same(t, "PUT", "/me/preferences", `{"theme":"dark"}`)
+	},
+	"PUT /me/password": func(t *testing.T, u user, name string) twins {
+		other := u.newUser(t, name, 0)
+		return other.same(t, "PUT", "/me/password", map[string]any{"current": password, "password": password + "!"})
+	},
+
+	"POST /uploads": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/uploads", map[string]any{"path": "/" + name, "size": 5})
+	},
+	"POST /uploads found": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "POST", "/uploads", map[string]any{"path": "/" + name, "size": 5, "fingerprint": name})
+	},
+	"POST /uploads linked": func(t *testing.T, u user, name string) twins {
+		data := append(pattern(1<<20), name...)
+		u.put(t, "/"+name, data)
+		sum := blake3.Sum256(data)
+		in := map[string]any{"path": "/" + name + "2", "size": len(data), "digests": map[string]any{"blake3": hex.EncodeToString(sum[:])}}
+		return u.same(t, "POST", "/uploads", in)
+	},
+	"PATCH /uploads/{id}": func(t *testing.T, u user, name string) twins {
+		id := u.made(t, "/uploads", map[string]any{"path": "/" + name, "size": 5})
+		second := u.same(t, "PATCH", "/uploads/"+id, map[string]any{"name": name + "2"})
+		second.alone = true
+		return second
+	},
+	"DELETE /uploads/{id}": func(t *testing.T, u user, name string) twins {
+		id := u.made(t, "/uploads", map[string]any{"path": "/" + name, "size": 5})
+		second := u.same(t, "DELETE", "/uploads/"+id, nil)
+		second.alone = true
+		return second
+	},
+	"POST /uploads/{id}/complete": func(t *testing.T, u user, name string) twins {
+		var paths [2]string
+		for i := range paths { // both become the same file
+			id := u.made(t, "/uploads", map[string]any{"path": "/" + name, "size": 5})
+			u.sendParts(t, id, []byte("bytes"))
+			paths[i] = "/uploads/" + id + "/complete"
+		}
+		return u.each(t, "POST", paths, nil)
+	},
+	"PUT /uploads/{id}/parts/{n}": func(t *testing.T, u user, name string) twins {
+		var paths [2]string
+		for i := range paths {
+			id := u.made(t, "/uploads", map[string]any{"path": fmt.Sprint("/", name, i), "size": 5})
+			paths[i] = "/uploads/" + id + "/parts/0"
+		}
+		u.Clock.Advance(31 * time.Second)
+		u.Fire(t) // parked: it is resumed by the part
+		return u.each(t, "PUT", paths, []byte("bytes"))
+	},
+	"PUT /files/{path}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PUT", "/files/"+name+"?conflict=fail", []byte("bytes"))
+	},
+	"PUT /files/{path} by parts": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PUT", "/files/"+name, pattern(partSize+1))
+	},
+
+	"POST /nodes": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/nodes", map[string]any{"path": "/" + name, "type": "folder"})
+	},
+	"POST /nodes without a key": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "POST", "/nodes", map[string]any{"path": "/" + name, "type": "folder"})
+	},
+	"PATCH /nodes/{id}": func(t *testing.T, u user, name string) twins { // two nodes and one name
+		paths := [2]string{"/nodes/" + u.folder(t, "/"+name+"0"), "/nodes/" + u.folder(t, "/"+name+"1")}
+		return u.each(t, "PATCH", paths, map[string]any{"name": name})
+	},
+	"DELETE /nodes/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/nodes/"+u.folder(t, "/"+name), nil)
+	},
+	"DELETE /nodes/{id} for good": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/nodes/"+u.put(t, "/"+name, []byte(name))["id"].(string)+"?permanent=true", nil)
+	},
+	"POST /nodes/{id}/copy": func(t *testing.T, u user, name string) twins {
+		node := u.put(t, "/"+name, []byte(name))["id"].(string)
+		return u.keyed(t, "POST", "/nodes/"+node+"/copy", map[string]any{"parent": "root", "name": name + "2"})
+	},
+	"POST /nodes/{id}/restore": func(t *testing.T, u user, name string) twins {
+		node := "/nodes/" + u.folder(t, "/"+name)
+		u.send(t, "DELETE", node, nil)
+		return u.same(t, "POST", node+"/restore", "{}")
+	},
+	"POST /nodes/{id}/versions/{v}/restore": func(t *testing.T, u user, name string) twins {
+		node := "/nodes/" + u.put(t, "/"+name, []byte(name))["id"].(string)
+		old := u.get(t, node+"/versions").items(t)[0]["id"].(string)
+		u.put(t, "/"+name, []byte("newer"))
+		return u.keyed(t, "POST", node+"/versions/"+old+"/restore", nil)
+	},
+	"DELETE /trash": func(t *testing.T, u user, name string) twins {
+		u.send(t, "DELETE", "/nodes/"+u.folder(t, "/"+name), nil)
+		return u.same(t, "DELETE", "/trash", nil)
+	},
+
+	"POST /shares": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/shares", map[string]any{"node": u.folder(t, "/"+name)})
+	},
+	"PATCH /shares/{id}": func(t *testing.T, u user, name string) twins {
+		_, made := u.shareOf(t, u.folder(t, "/"+name), nil)
+		return u.same(t, "PATCH", "/shares/"+made["id"].(string), map[string]any{"max_downloads": 7})
+	},
+	"DELETE /shares/{id}": func(t *testing.T, u user, name string) twins {
+		_, made := u.shareOf(t, u.folder(t, "/"+name), nil)
+		return u.same(t, "DELETE", "/shares/"+made["id"].(string), nil)
+	},
+	"POST /public/shares/{token}/open": func(t *testing.T, u user, name string) twins { // attempts are counted
+		v, _ := u.shareOf(t, u.folder(t, "/"+name), map[string]any{"code": "1234"})
+		return u.same(t, "POST", "/public/shares/"+v.token+"/open", map[string]any{"code": "1234"})
+	},
+	"POST /collects": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/collects", map[string]any{"folder": u.folder(t, "/"+name), "title": name})
+	},
+	"PATCH /collects/{id}": func(t *testing.T, u user, name string) twins {
+		_, id := u.collectInto(t, u.folder(t, "/"+name), nil)
+		return u.same(t, "PATCH", "/collects/"+id, map[string]any{"title": "new"})
+	},
+	"DELETE /collects/{id}": func(t *testing.T, u user, name string) twins {
+		_, id := u.collectInto(t, u.folder(t, "/"+name), nil)
+		return u.same(t, "DELETE", "/collects/"+id, nil)
+	},
+	"POST /uploads by a collect link": func(t *testing.T, u user, name string) twins { // its limit takes one of them
+		token, _ := u.collectInto(t, u.folder(t, "/"+name), map[string]any{"max_bytes": 6})
+		return u.sender(t, token, "bob").each(t, "POST", [2]string{"/uploads", "/uploads"}, map[string]any{"path": "/f", "size": 5, "fingerprint": name})
+	},
+
+	"POST /exports": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/exports", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}})
+	},
+	"POST /exports/manifest": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/exports/manifest?name="+name, []byte("path\n/x.pdf\n"))
+	},
+	"DELETE /exports/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/exports/"+u.made(t, "/exports", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}}), nil)
+	},
+	"POST /exports/{id}/supplement": func(t *testing.T, u user, name string) twins {
+		v := u.post(t, "/exports/manifest?name="+name, []byte("id,path\n1,/missing\n")).json(t, http.StatusCreated)
+		u.drain(t)
+		one := "/exports/" + v["id"].(string)
+		u.put(t, "/"+name, []byte("y"))
+		n := u.get(t, one+"/errors").items(t)[0]["n"]
+		return u.keyed(t, "POST", one+"/supplement", map[string]any{"mode": "complete", "items": []any{map[string]any{"n": n, "path": "/" + name}}})
+	},
+	"POST /export-schedules": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/export-schedules", map[string]any{"folder": u.folder(t, "/"+name), "name": name})
+	},
+	"DELETE /export-schedules/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/export-schedules/"+u.made(t, "/export-schedules", map[string]any{"folder": "root", "name": name}), nil)
+	},
+	"PUT /sources/{name}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PUT", "/sources/"+name, map[string]any{"rules": map[string]any{"types": []string{}}})
+	},
+	"DELETE /sources/{name}": func(t *testing.T, u user, name string) twins {
+		u.send(t, "PUT", "/sources/"+name, map[string]any{"rules": map[string]any{"types": []string{}}})
+		return u.same(t, "DELETE", "/sources/"+name, nil)
+	},
+	"POST /documents/{id}/settle": func(t *testing.T, u user, name string) twins {
+		u = u.newUser(t, name, 0)
+		d, other := invoicetest.New(1), invoicetest.New(1)
+		other.Buyer.Name = "somebody else"
+		u.takeIn(t, d)
+		u.takeIn(t, other)
+		dispute := u.get(t, "/conflicts").items(t)[0]
+		id := dispute["document"].(map[string]any)["id"].(string)
+		return u.same(t, "POST", "/documents/"+id+"/settle", map[string]any{"keep": "new"})
+	},
+
+	"POST /admin/users": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "POST", "/admin/users", map[string]any{"name": name, "password": password})
+	},
+	"PATCH /admin/users/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PATCH", "/admin/users/"+u.newUser(t, name, 0).id, `{"total":100}`)
+	},
+	"DELETE /admin/users/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/admin/users/"+u.newUser(t, name, 0).id, nil)
+	},
+	"POST /admin/uploads/reset": func(t *testing.T, u user, name string) twins {
+		other := u.newUser(t, name, 0)
+		other.made(t, "/uploads", map[string]any{"path": "/x", "size": 10})
+		account := other.get(t, "/me").json(t, 200)["account"].(map[string]any)["id"]
+		all := u.same(t, "POST", "/admin/uploads/reset", map[string]any{"account_id": account})
+		all.alone = true
+		return all
+	},
+	"POST /admin/dead-letters/{id}/replay": func(t *testing.T, u user, _ string) twins {
+		return u.same(t, "POST", "/admin/dead-letters/"+u.letter(t)+"/replay", nil)
+	},
+	"DELETE /admin/dead-letters/{id}": func(t *testing.T, u user, _ string) twins {
+		return u.same(t, "DELETE", "/admin/dead-letters/"+u.letter(t), nil)
+	},
+}
+
+// noUseCases are routes that change something by their method, and write nothing in a group of the
+// stack's database; why.
+var noUseCases = map[string]string{
+	"POST /prepare":                                 "what it hands out is stored nowhere",
+	"POST /uploads/{id}/proof":                      "its transactions are those of a link and of a refusal: internal/usecase/upload has them",
+	"DELETE /uploads/{id}/parts/{n}":                "a part is an entry in the journal",
+	"POST /nodes/{id}/links":                        "a link is signed, not stored",
+	"POST /exports/{id}/links":                      "a link is signed, not stored",
+	"POST /public/collects/{token}/open":            "what a sender gets is signed, not stored",
+	"POST /exports/{id}/files":                      "the stack has no drive that zips are written to",
+	"POST /bundles/{id}/retry":                      "it is work for the intake, which tells nobody anything",
+	"POST /admin/migration":                         "the stack has no migration; these rows are in both databases",
+	"POST /admin/migration/advance":                 "as above",
+	"POST /admin/migration/percent":                 "as above",
+	"POST /admin/migration/pause":                   "as above",
+	"POST /admin/migration/resume":                  "as above",
+	"POST /admin/migration/rollback":                "as above",
+	"POST /admin/migration/finish":                  "as above",
+	"POST /admin/migration/drop":                    "as above",
+	"POST /admin/migration/drop-old":                "as above",
+	"POST /admin/migration/rate":                    "as above",
+	"POST /admin/migration/verify":                  "as above",
+	"POST /admin/migration/mismatches/{id}/explain": "as above",
+}
+
+func TestEveryUseCaseThatWritesIsTried(t *testing.T) {
+	t.Parallel()
+	tried := map[string]bool{}
+	for name := range useCases {
+		words := strings.Fields(name)
+		tried[words[0]+" "+words[1]] = true
+	}
+	for path, methods := range newStack(t, uploadtest.Options{}).addresses(t) {
+		for _, method := range methods {
+			route := method + " " + strings.TrimPrefix(path, "/api/v1")
+			if _, why := noUseCases[route]; method != "GET" && method != "HEAD" && !why && !tried[route] {
+				t.Errorf("%s writes, and nobody tries what becomes of it when its group cannot be committed", route)
+			}
+		}
+	}
+}
+
+func TestAGroupThatCannotBeCommittedDoesNothing(t *testing.T) {
+	t.Parallel()
+	var faults sqldbtest.Faults
+	s := newStack(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector}})
+	boss, n := s.admin(t), 0
+	for route, prepare := range useCases {
+		n++
+		t.Run(route, func(t *testing.T) {
+			both := prepare(t, boss, fmt.Sprintf("case-%d-", n)) // cases add to their name: 2 must not become 22
+			writes := 2
+			if both.alone {
+				writes = 1
+			}
+			defer faults.Clear()
+			faults.FailAll(sqldbtest.Commit, drive.Fail(drive.DiskFull))
+			var got [2]response
+			sqldbtest.TogetherAt(t, s.DB, 2, writes, func(i int) { got[i] = both.send(i) })
+			faults.Clear()
+			for _, r := range got {
+				r.problem(t, drive.DiskFull, nil)
+			}
+			if r := both.send(0); r.StatusCode >= 300 || r.Header.Get("Idempotent-Replayed") != "" {
+				t.Errorf("there is room again, and the answer is %s, replayed %q", r, r.Header.Get("Idempotent-Replayed"))
+			}
+		})
+	}
+	if left := s.Staged(t); len(left) > 0 {
+		t.Errorf("staged, and of no upload: %v", left)
+	}
+}
+
+// letter makes a dead letter and returns its id.
+func (u user) letter(t testing.TB) string {
+	t.Helper()
+	err := u.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		r, err := stream.New(stream.TopicUploads, stream.UploadDone, drive.NewID[drive.AccountID](), "x", nil)
+		if err != nil {
+			return err
+		}
+		return u.letters.Add(ctx, tx, "indexer", r, 5, errors.New("refused"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := u.get(t, "/admin/dead-letters").items(t)
+	return all[len(all)-1]["id"].(string)
+}

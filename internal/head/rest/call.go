@@ -1,0 +1,241 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/head/problem"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/usecase/collect"
+)
+
+// call is one request on its way through a route.
+type call struct {
+	*API
+	w     http.ResponseWriter
+	r     *http.Request
+	route *route
+	who   drive.Who
+	query url.Values // checked
+	key   idem.Key   // zero: none
+	body  []byte     // the JSON as it came
+	room  int64      // bytes that take has taken
+
+	sender *collect.Sender // set: who came by a collect link
+}
+
+// reply is what a handler answers. The zero reply says that the handler has answered by itself.
+type reply struct {
+	status   int
+	body     any      // sent as JSON; nil: no body
+	raw      []byte   // JSON that was made before; instead of body
+	models   [][]byte // deflated JSON that stands for each "model":null in body, in their order
+	replayed bool
+}
+
+func ok(body any) (reply, error)      { return reply{status: http.StatusOK, body: body}, nil }
+func created(body any) (reply, error) { return reply{status: http.StatusCreated, body: body}, nil }
+func empty(err error) (reply, error)  { return reply{status: http.StatusNoContent}, err }
+
+func (a *API) handler(rt *route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{API: a, w: w, r: r, route: rt}
+		if err := c.serve(); err != nil {
+			problem.Write(w, r, err)
+		}
+	})
+}
+
+// serve runs the steps of the package comment.
+func (c *call) serve() error {
+	if err := notCode(c.r); err != nil {
+		return err
+	}
+	release, err := c.enter()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.parseQuery(); err != nil {
+		return err
+	}
+	if err := c.parseKey(); err != nil {
+		return err
+	}
+	defer c.leave()
+	if slices.ContainsFunc(c.route.query, func(p param) bool { return p.name == limitParam.name }) {
+		if err := c.take(int64(c.limit()) * itemMemory); err != nil {
+			return err
+		}
+	}
+	rep, err := c.route.act.run(c)
+	if err != nil && c.sender != nil {
+		err = forSender(err)
+	}
+	if err != nil || rep.status == 0 {
+		return err
+	}
+	return c.send(rep)
+}
+
+// codeOf are the ways in which a browser would let what it gets act as a part of a page (Fetch
+// standard §2.2.5).
+var codeOf = []string{"script", "style", "worker", "sharedworker", "serviceworker", "audioworklet", "paintworklet", "xslt", "manifest"}
+
+// notCode refuses a request of a browser that would run the answer, or lay a page out by it: here
+// are data, and contents that anybody may have stored. The pages' policy allows scripts of their
+// own origin, which is that of the contents, too.
+func notCode(r *http.Request) error {
+	if dest := r.Header.Get("Sec-Fetch-Dest"); slices.Contains(codeOf, dest) {
+		return drive.Bad("Sec-Fetch-Dest", drive.NotAllowed, "allowed", []string{"document", "empty", "image", "audio", "video"})
+	}
+	return nil
+}
+
+// enter finds out who calls and takes a place for the request: of the user, or of the address of somebody who has not logged in.
+func (c *call) enter() (release func(), err error) {
+	if c.route.need == open {
+		return c.Visitors.Acquire(c.network())
+	}
+	if err := c.authenticate(); err != nil {
+		return nil, err
+	}
+	if c.r.Method == http.MethodPost || c.route.asks {
+		if err := c.Clicks.Allow(c.actor(), c.route.path); err != nil {
+			return nil, err
+		}
+	}
+	return c.Gate.Acquire(c.actor())
+}
+
+// authenticate finds out who calls and whether the token may do it.
+func (c *call) authenticate() error {
+	if c.local != nil {
+		c.who = *c.local
+		return nil
+	}
+	if token := bearer(c.r); collect.IsToken(token) {
+		return c.enterSender(token)
+	}
+	who, err := c.whoIs(c.r, c.route.need)
+	c.who = who
+	if err == nil { // while an installation moves, reads go by whose they are
+		c.r = c.r.WithContext(migrate.For(c.r.Context(), who.Account.String()))
+	}
+	return err
+}
+
+// bearer returns the token of the Authorization header, empty when there is none. The scheme's name has no case (RFC 9110 §11.1).
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.Trim(token, " ")
+}
+
+func (c *call) ctx() context.Context { return c.r.Context() }
+
+// client is the address that the request comes from; the server has put it there, behind proxies too. Zero: a local socket.
+func (c *call) client() netip.Addr {
+	at, err := netip.ParseAddrPort(c.r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap().WithZone("")
+}
+
+// send writes a reply.
+func (c *call) send(rep reply) error {
+	raw, err := rep.encode()
+	if err != nil {
+		return err
+	}
+	done, err := c.answering(rep.size(raw))
+	if err != nil {
+		return err
+	}
+	defer done()
+	h := c.w.Header()
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	if rep.replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if at := c.location(rep.status, raw); at != "" {
+		h.Set("Location", at)
+	}
+	if raw == nil {
+		c.w.WriteHeader(rep.status)
+		return nil
+	}
+	h.Set("Content-Type", "application/json")
+	if rep.models != nil {
+		return c.sendModels(rep, raw)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(raw)))
+	c.w.WriteHeader(rep.status)
+	_, _ = c.w.Write(raw) // fails only when the client is gone
+	return nil
+}
+
+func (rep reply) encode() ([]byte, error) {
+	if rep.raw != nil || rep.body == nil {
+		return rep.raw, nil
+	}
+	return json.Marshal(rep.body)
+}
+
+// location is the address of what was made, or of the operation that goes on.
+func (c *call) location(status int, raw []byte) string {
+	above := c.route.above(status)
+	if above == "" {
+		return ""
+	}
+	var made struct {
+		ID   string `json:"id"`
+		Node struct {
+			ID string `json:"id"`
+		} `json:"node"` // of an upload that is done
+	}
+	if json.Unmarshal(raw, &made) != nil || made.ID == "" {
+		return ""
+	}
+	id := made.ID
+	if above == nodesPath && made.Node.ID != "" {
+		id = made.Node.ID
+	}
+	return c.subPath() + prefix + above + "/" + id
+}
+
+// subPath is the path of the base URL.
+func (c *call) subPath() string {
+	if u, err := url.Parse(c.BaseURL); err == nil {
+		return u.EscapedPath()
+	}
+	return ""
+}
+
+// baseURL is how the client reaches the server.
+func (c *call) baseURL() string { return server.BaseURL(c.BaseURL, c.r) }
+
+// network is the address of the client; of IPv6 the /64, which one client has to itself.
+func (c *call) network() netip.Prefix {
+	at := c.client()
+	bits := at.BitLen()
+	if at.Is6() {
+		bits = 64
+	}
+	p, _ := at.Prefix(bits) // the zero address has the zero prefix
+	return p
+}

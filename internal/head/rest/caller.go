@@ -1,0 +1,50 @@
+package rest
+
+import (
+	"net/http"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/collect"
+)
+
+// Writer finds out for the other protocol heads who sends a request that changes files, by the rules of this API: who it is
+// (Unauthenticated, CrossOrigin), whether that may write (Forbidden), and no more than so many requests of one user at a time (Rate). The
+// head calls release when the request has been answered.
+func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error) {
+	if who, err = a.whoIs(r, write); err != nil {
+		return drive.Who{}, nil, err
+	}
+	release, err = a.Gate.Acquire(who.User)
+	return who, release, err
+}
+
+// Uploader is Writer for a head that the senders of collect links may use, too: sender is nil for a user.
+func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release func(), err error) {
+	token := bearer(r)
+	if !collect.IsToken(token) {
+		who, release, err = a.Writer(r)
+		return who, nil, release, err
+	}
+	by, err := a.Collects.Authenticate(r.Context(), token)
+	if err != nil {
+		return drive.Who{}, nil, nil, err
+	}
+	release, err = a.Gate.Acquire(drive.UserID(by.ID))
+	return by.Who(), &Sender{a, by}, release, err
+}
+
+// whoIs returns the caller of a request and checks that they may do what needs this access.
+func (a *API) whoIs(r *http.Request, need access) (drive.Who, error) {
+	secret, err := a.secret(r)
+	if err != nil {
+		return drive.Who{}, err
+	}
+	who, err := a.Auth.Authenticate(r.Context(), secret)
+	if err != nil {
+		return drive.Who{}, err
+	}
+	if !who.Scopes.Has(need.scope()) || need == admins && !who.Admin {
+		return drive.Who{}, drive.Fail(drive.Forbidden, "scope", need.String())
+	}
+	return who, nil
+}

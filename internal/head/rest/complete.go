@@ -1,0 +1,85 @@
+package rest
+
+import (
+	"encoding/hex"
+	"net/http"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/upload"
+)
+
+type completeBody struct {
+	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; a strong one is needed where several sessions sent parts"`
+	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
+	Name     nameField     `json:"name,omitempty"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"what was said before if absent; replace: of the version that is there now"`
+	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; needed where begin said null"`
+}
+
+func (c *call) completeUpload(in *completeBody) (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	if c.sender != nil {
+		in.Parent = nil // where a sender's file goes is the link's business
+	}
+	parent, err := c.folder(in.Parent)
+	if err != nil {
+		return reply{}, err
+	}
+	done := upload.Complete{
+		Digests: in.Digests, Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict),
+	}
+	if in.Size != nil {
+		if *in.Size < 0 {
+			return reply{}, drive.Bad("size", drive.OutOfRange, "min", 0, "max", drive.MaxFileSize, "sent", *in.Size)
+		}
+		size := drive.ByteSize(*in.Size)
+		done.Size = &size
+	}
+	if c.sender != nil {
+		if done, err = c.completing(c.ctx(), *c.sender, id, done); err != nil {
+			return reply{}, err
+		}
+	}
+	v, created, err := c.Uploads.Complete(c.ctx(), c.who, id, done)
+	switch {
+	case err != nil:
+		return reply{}, err
+	case v.State == upload.Sealing.Public():
+		return c.answerUpload(http.StatusAccepted, v)
+	case created:
+		return c.answerUpload(http.StatusCreated, v)
+	}
+	return c.answerUpload(http.StatusOK, v)
+}
+
+type proofBody struct {
+	Alg    string `json:"alg" enum:"hmac-sha256,blake3"`
+	Answer string `json:"answer" doc:"64 lower-case hex digits"`
+}
+
+func (c *call) proveUpload(in *proofBody) (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	alg, err := digest.ParseProofAlgo(in.Alg)
+	if err != nil {
+		return reply{}, err
+	}
+	answer, err := hex.DecodeString(in.Answer)
+	if err != nil || len(answer) != digest.Size {
+		return reply{}, drive.Bad("answer", drive.Malformed, "expected", "64 hex digits")
+	}
+	v, err := c.Uploads.Prove(c.ctx(), c.who, id, alg, answer)
+	switch {
+	case err != nil:
+		return reply{}, err
+	case v.State == upload.Done.Public():
+		return c.answerUpload(http.StatusCreated, v)
+	}
+	return c.answerUpload(http.StatusOK, v)
+}

@@ -1,0 +1,169 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"unicode"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/problem"
+	"smartdrive/internal/usecase/files"
+)
+
+func (a *API) contentRoutes() []route {
+	return []route{{
+		method: "GET", path: nodesPath + "/{id}/content", need: read, act: plain((*call).getContent),
+		query: []param{
+			{name: "version", says: "id of an older version"},
+			{name: "inline", form: boolean, says: "let a browser show it instead of saving it"},
+		},
+		header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+		does:   "Read a file. The answer carries ETag, Last-Modified (the file's mtime) and, where the SHA-256 is known, Repr-Digest.",
+		out:    contentOutcomes(),
+		fails:  []drive.Kind{drive.NotFound, drive.Precondition, drive.Range},
+	}}
+}
+
+func contentOutcomes() []outcome {
+	return []outcome{
+		{status: 200, bytes: true, when: "the content"},
+		{status: 206, bytes: true, when: "the ranges that were asked for"},
+		nothing(307, "where --download-redirect is set: Location is the content at the store, ETag the content's; fetch it there with the same Range, but without the token"),
+		nothing(304, "it is still what If-None-Match names"),
+	}
+}
+
+// ContentPath is where the content of a file is, for other heads.
+func ContentPath(file drive.NodeID) string {
+	return prefix + nodesPath + "/" + file.String() + "/content"
+}
+
+func (c *call) getContent() (reply, error) {
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	var version drive.VersionID
+	if text := c.query.Get("version"); text != "" {
+		if version, err = drive.ParseID[drive.VersionID](text); err != nil {
+			return reply{}, err
+		}
+	}
+	d, err := c.Files.Open(c.ctx(), c.who, id, version)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.sendContent(d, c.flag("inline"))
+}
+
+// sendContent answers with a file, or with the ranges of it that were asked for, and closes it.
+func (c *call) sendContent(d files.Download, inline bool) (reply, error) {
+	tag := quoted(opaqueTag(d.Sum.String()))
+	if done, err := c.redirect(d, tag, inline); done || err != nil {
+		return reply{}, errors.Join(err, d.Close())
+	}
+	h := c.w.Header()
+	h.Set("ETag", tag)
+	h.Set("Content-Type", d.Version.Mime)
+	h.Set("Content-Disposition", disposition(d.Node.Name, inline))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'") // what a user stored must not act as a page of ours
+	h.Set("Cache-Control", "private, no-cache")
+	if repr := digest.FormatReprDigest(d.Digests); repr != "" {
+		h.Set("Repr-Digest", repr)
+	}
+	w := &contentWriter{ResponseWriter: c.w, r: c.r, size: d.Size()}
+	http.ServeContent(w, c.r, "", d.Version.MTime.Std(), io.NewSectionReader(d, 0, int64(d.Size())))
+	return reply{}, d.Close()
+}
+
+// contentWriter says what http.ServeContent would say in plain text as a problem, and copies through large buffers.
+type contentWriter struct {
+	http.ResponseWriter
+	r       *http.Request
+	size    drive.ByteSize
+	refused bool
+}
+
+// Unwrap is for http.ResponseController.
+func (w *contentWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *contentWriter) WriteHeader(status int) {
+	switch status {
+	case http.StatusRequestedRangeNotSatisfiable:
+		w.refuse(drive.Fail(drive.Range, "size", int64(w.size)))
+	case http.StatusPreconditionFailed:
+		w.refuse(drive.Fail(drive.Precondition))
+	default:
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (w *contentWriter) refuse(err error) {
+	w.refused = true
+	problem.Write(w.ResponseWriter, w.r, err)
+}
+
+// Write drops the plain text of what was refused.
+func (w *contentWriter) Write(p []byte) (int, error) {
+	if w.refused {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// copyBufferSize in bytes: below it reading a file costs visibly more, above it nothing is won.
+const copyBufferSize = 256 << 10
+
+var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
+
+// ReadFrom implements io.ReaderFrom; that of package http would copy in steps of 32 KiB.
+func (w *contentWriter) ReadFrom(src io.Reader) (int64, error) {
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, *buf)
+}
+
+// disposition is the Content-Disposition of a file: its name twice, in ASCII for old clients and in full (RFC 6266 §4.3, RFC 8187).
+func disposition(name string, inline bool) string {
+	name = strings.Map(plainDirection, name)
+	how := "attachment"
+	if inline {
+		how = "inline"
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' || r == '%' {
+			return '_'
+		}
+		return r
+	}, name)
+	return fmt.Sprintf(`%s; filename="%s"; filename*=UTF-8''%s`, how, plain, escapeExtended(name))
+}
+
+// plainDirection takes away what turns text around (Unicode TR9 §2): with it "gpj.exe" saves itself
+// under a name that looks like "exe.jpg".
+func plainDirection(r rune) rune {
+	if unicode.Is(unicode.Bidi_Control, r) {
+		return '_'
+	}
+	return r
+}
+
+// escapeExtended percent-encodes what is no attr-char (RFC 8187 §3.2.1).
+func escapeExtended(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("!#$&+-.^_`|~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

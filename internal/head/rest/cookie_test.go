@@ -1,0 +1,140 @@
+package rest_test
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// tab is a browser's tab on a page of the server: what it sends carries the cookie, and the origin of the page.
+type tab struct {
+	*stack
+	cookie *http.Cookie
+	header map[string]string // beside the cookie
+}
+
+const home = "http://example.com" // what httptest calls the server
+
+func (s *stack) browse(t *testing.T, name string, header ...string) tab {
+	t.Helper()
+	in := request{method: "POST", path: "/api/v1/sessions", body: map[string]any{"name": name, "password": password, "cookie": true}, header: map[string]string{"Origin": home}}
+	for i := 0; i+1 < len(header); i += 2 {
+		in.header[header[i]] = header[i+1]
+	}
+	got := s.do(t, in)
+	doc := got.json(t, http.StatusCreated)
+	if doc["token"] != nil || strings.Contains(string(got.body), "sd_") || doc["expires_at"] == nil {
+		t.Errorf("the page can read %s", got)
+	}
+	if user := doc["user"].(map[string]any); user["name"] != name {
+		t.Errorf("the user is %v", user)
+	}
+	set := got.Cookies()
+	if len(set) != 1 {
+		t.Fatalf("the cookies are %v", set)
+	}
+	return tab{stack: s, cookie: set[0], header: in.header}
+}
+
+func (b tab) send(t *testing.T, method, path string, body any, header ...string) response {
+	t.Helper()
+	in := request{method: method, path: "/api/v1" + path, body: body, header: map[string]string{}}
+	maps.Copy(in.header, b.header)
+	in.header["Cookie"] = b.cookie.Name + "=" + b.cookie.Value
+	for i := 0; i+1 < len(header); i += 2 {
+		in.header[header[i]] = header[i+1]
+	}
+	return b.do(t, in)
+}
+
+func TestABrowserLogsInByACookie(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	s.newUser(t, "ann", 0)
+	b := s.browse(t, "ann")
+	c := b.cookie
+	if !c.HttpOnly || c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.MaxAge <= 0 {
+		t.Errorf("the cookie is %v", c)
+	}
+	if me := b.send(t, "GET", "/me", nil).json(t, http.StatusOK); me["user"].(map[string]any)["name"] != "ann" {
+		t.Errorf("the cookie is %v's", me)
+	}
+	b.send(t, "POST", "/nodes", map[string]any{"path": "/a", "type": "folder"}).json(t, http.StatusCreated)
+	if got := b.send(t, "GET", "/me", nil, "Authorization", "Bearer sd_wrong"); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a wrong token with a good cookie is %s", got)
+	}
+	out := b.send(t, "DELETE", "/sessions/current", nil)
+	if set := out.Cookies(); out.StatusCode != http.StatusNoContent || len(set) != 1 || set[0].MaxAge >= 0 || set[0].Value != "" || set[0].Path != "/" {
+		t.Errorf("logging out is %s, the cookies %v", out, set)
+	}
+	b.send(t, "GET", "/me", nil).problem(t, drive.Unauthenticated, nil)
+}
+
+func TestTheCookieIsForTheAddressOfTheServer(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) { o.BaseURL = "https://nas.example/drive/" })
+	s.newUser(t, "ann", 0)
+	b := s.browse(t, "ann", "Origin", "https://nas.example") // a proxy in front, which sends another Host
+	if !b.cookie.Secure || b.cookie.Path != "/drive" {
+		t.Errorf("the cookie is %v", b.cookie)
+	}
+	b.send(t, "POST", "/nodes", map[string]any{"path": "/a", "type": "folder"}).json(t, http.StatusCreated)
+	inHouse := s.browse(t, "ann", "Origin", home) // http, by the address in the house
+	if inHouse.cookie.Secure {
+		t.Error("a browser without TLS would not keep the cookie")
+	}
+}
+
+// TestOtherSitesCannotUseTheCookie sends every request that changes something from a page of another origin.
+func TestOtherSitesCannotUseTheCookie(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	s.newUser(t, "ann", 0)
+	b := s.browse(t, "ann")
+	foreign := map[string]map[string]string{
+		"another site":                {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"},
+		"another port":                {"Origin": home + ":8080", "Sec-Fetch-Site": "same-site"},
+		"another port, no Sec-Fetch":  {"Origin": home + ":8080"},
+		"a sandboxed page":            {"Origin": "null"},
+		"a sandboxed page, Sec-Fetch": {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+	}
+	n := 0
+	for path, methods := range s.addresses(t) {
+		path = strings.TrimPrefix(path, "/api/v1")
+		for _, method := range methods {
+			at := fill(path, "{id}", "x", "{v}", "x", "{key}", "park/x")
+			if method == http.MethodGet || s.do(t, request{method: method, path: "/api/v1" + at}).StatusCode != http.StatusUnauthorized {
+				continue // it changes nothing, or asks for no login
+			}
+			n++
+			for name, header := range foreign {
+				b.header = header
+				if got := b.send(t, method, at, "{}"); got.StatusCode != http.StatusForbidden {
+					t.Errorf("%s: %s %s is %s", name, method, path, got)
+				} else {
+					got.problem(t, drive.CrossOrigin, nil)
+				}
+			}
+		}
+	}
+	if n < 25 {
+		t.Errorf("only %d routes were tried", n)
+	}
+	for name, header := range foreign {
+		b.header = header
+		b.send(t, "POST", "/sessions", map[string]any{"name": "ann", "password": password, "cookie": true}).problem(t, drive.CrossOrigin, nil)
+		if got := b.send(t, "GET", "/me", nil); got.StatusCode != http.StatusOK {
+			t.Errorf("%s: reading, which the browser keeps from the page, is %s", name, got)
+		}
+	}
+	b.header = map[string]string{"Origin": "https://app.example", "Sec-Fetch-Site": "cross-site"}
+	token := s.login(t, "ann").token
+	b.send(t, "POST", "/nodes", map[string]any{"path": "/a", "type": "folder"}, "Authorization", "Bearer "+token).json(t, http.StatusCreated)
+	b.header = map[string]string{"Origin": home, "Sec-Fetch-Site": "same-origin"}
+	b.send(t, "POST", "/nodes", map[string]any{"path": "/b", "type": "folder"}).json(t, http.StatusCreated)
+}

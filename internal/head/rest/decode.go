@@ -1,0 +1,241 @@
+package rest
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
+)
+
+// maxBody is the longest JSON body in bytes.
+const maxBody = int64(drive.MiB)
+
+// decode reads the JSON body into in, a pointer to a struct.
+func (c *call) decode(in any) error {
+	raw, err := c.readJSON()
+	if err != nil {
+		return err
+	}
+	c.body = raw
+	if len(raw) == 0 && c.route.optional {
+		return nil
+	}
+	return decodeObject(raw, in)
+}
+
+// readJSON reads a body that says it is JSON. Of a large one it waits until there is memory for
+// what becomes of it.
+func (c *call) readJSON() ([]byte, error) {
+	body := &limited{src: server.Incoming(c.r), all: &c.memory.reading}
+	defer body.close()
+	raw, err := readJSON(c.w, c.r, body)
+	if err == nil && len(raw) > smallBody {
+		err = c.take(int64(len(raw)) * bodyTimes)
+	}
+	return raw, err
+}
+
+func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		return nil, drive.Fail(drive.TooLarge, "limit", maxBody, "sent", r.ContentLength)
+	}
+	if err := server.RefuseEncoding(r); err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, io.NopCloser(body), maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, drive.Wrap(err, drive.TooLarge, "limit", maxBody, "sent", maxBody+1) // or more: nobody counts on
+	case err != nil:
+		return nil, err
+	case len(raw) == 0:
+		return nil, nil
+	}
+	return raw, checkJSON(r.Header.Get("Content-Type"))
+}
+
+func checkJSON(contentType string) error {
+	media, args, err := mime.ParseMediaType(contentType)
+	if charset, said := args["charset"]; err != nil || media != "application/json" || said && !strings.EqualFold(charset, "utf-8") {
+		return drive.Wrap(err, drive.MediaType, "field", "Content-Type", "sent", clip(contentType), "expected", "application/json")
+	}
+	return nil
+}
+
+// clip shortens what a client sent before it is sent back.
+func clip(s string) string { return server.Clip(s) }
+
+// decodeObject reads one JSON object into a flat struct, more strictly than encoding/json does: names are compared as they are,
+// unknown and repeated ones are refused, null is a value only of fields with the tag nullable, and every field without
+// omitempty or omitzero must be there. What is a struct in it is read in the same way.
+func decodeObject(raw []byte, into any) error {
+	members, err := splitObject(raw)
+	if err != nil {
+		return err
+	}
+	v := reflect.ValueOf(into).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		value, there := members[name]
+		delete(members, name)
+		if !there {
+			if options != "omitempty" && options != "omitzero" {
+				return drive.Bad(name, drive.Required)
+			}
+			continue
+		}
+		if err := decodeField(value, field, v.Field(i).Addr().Interface(), name); err != nil {
+			return err
+		}
+	}
+	for name := range maps.Keys(members) {
+		return drive.Bad(clip(name), drive.Unknown)
+	}
+	return nil
+}
+
+// splitObject returns the members of the one object that raw is.
+func splitObject(raw []byte) (map[string]json.RawMessage, error) {
+	malformed := func(err error) error {
+		return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "a JSON object in UTF-8")
+	}
+	if len(raw) == 0 {
+		return nil, drive.Bad("body", drive.Required)
+	}
+	if !utf8.Valid(raw) || hasLoneSurrogate(raw) { // encoding/json would replace what is not
+		return nil, malformed(nil)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return nil, malformed(err)
+	}
+	members := map[string]json.RawMessage{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, malformed(err)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, malformed(err)
+		}
+		if _, twice := members[name.(string)]; twice {
+			return nil, drive.Bad(clip(name.(string)), drive.Malformed, "expected", "one value")
+		}
+		members[name.(string)] = value
+	}
+	if _, err := d.Token(); err != nil { // the closing brace
+		return nil, malformed(err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, malformed(err)
+	}
+	return members, nil
+}
+
+// hasLoneSurrogate reports whether an escape stands for half of a character: such text is no Unicode (RFC 8259 §8.2).
+func hasLoneSurrogate(raw []byte) bool {
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 || i+1 == len(raw) {
+			return false
+		}
+		first, ok := escaped(raw[i:])
+		if !ok || !utf16.IsSurrogate(first) {
+			raw = raw[i+2:] // past the character that is escaped, which may be a backslash
+			continue
+		}
+		second, ok := escaped(raw[i+6:])
+		if !ok || utf16.DecodeRune(first, second) == utf8.RuneError {
+			return true
+		}
+		raw = raw[i+12:]
+	}
+}
+
+// escaped reads the escape \uXXXX that b begins with.
+func escaped(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 32)
+	return rune(n), err == nil
+}
+
+func decodeField(value json.RawMessage, field reflect.StructField, into any, name string) error {
+	if string(value) == "null" && field.Tag.Get("nullable") == "true" {
+		if own, ok := into.(json.Unmarshaler); ok {
+			return own.UnmarshalJSON(value)
+		}
+		return nil
+	}
+	err := errNull
+	switch {
+	case isMembers(field.Type) && len(value) > 0 && value[0] == '{':
+		err = decodeObject(value, into)
+	case string(value) != "null":
+		err = json.Unmarshal(value, into)
+	}
+	var known *drive.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return named(known, name)
+	}
+	return drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", expected(field.Type))
+}
+
+// isMembers reports whether a type is an object of members that this package reads, and not one
+// that reads itself.
+func isMembers(t reflect.Type) bool {
+	own := reflect.PointerTo(t)
+	return t.Kind() == reflect.Struct && !own.Implements(reflect.TypeFor[json.Unmarshaler]()) && !own.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+var errNull = errors.New("null is no value of this field")
+
+// named says in the error which field it is about, unless it says more already.
+func named(err *drive.Error, field string) error {
+	if _, said := err.Args["field"]; said {
+		return err
+	}
+	args := drive.Args{"field": field}
+	maps.Copy(args, err.Args)
+	return &drive.Error{Kind: err.Kind, Args: args, Err: err}
+}
+
+// expected says in words what a field takes.
+func expected(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == reflect.TypeFor[drive.Time]() {
+		return "an RFC 3339 time"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "an integer"
+	case reflect.Slice:
+		return "an array of strings"
+	case reflect.Map:
+		return "an object of strings"
+	}
+	return "a string"
+}

@@ -1,0 +1,180 @@
+package rest
+
+import (
+	"net/http"
+	"reflect"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/intake/ingest"
+	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/usecase/files"
+)
+
+const documentsPath = "/documents"
+
+var (
+	minParam           = param{name: "min", says: "smallest total with VAT, such as 100.50"}
+	maxParam           = param{name: "max", says: "largest total with VAT"}
+	formatParam        = param{name: "format", form: choice, choices: []string{"json", "csv", "ndjson"}, says: "csv and ndjson give all documents, not a page; or by Accept: text/csv, application/x-ndjson"}
+	documentStateParam = param{name: "state", form: choice, choices: []string{anything, "accepted", "conflict"}, says: "only documents in this state"}
+	// documentParams are what documents are filtered by.
+	documentParams = []param{
+		{name: "month", says: "of the documents' own date, such as 2026-10"},
+		sourceParam,
+		{name: "seller", says: "its id or name"},
+		{name: "buyer", says: "its id or name"},
+		minParam, maxParam,
+		{name: "currency", says: "ISO 4217"},
+		{name: "type", says: "code of UNTDID 1001: 380 an invoice, 381 a credit note"},
+		documentStateParam,
+		{name: "q", says: "occurs in number, names or ids, whatever its case"},
+	}
+)
+
+func (a *API) documentRoutes() []route {
+	one := documentsPath + "/{id}"
+	return []route{
+		{
+			method: "GET", path: documentsPath, need: read, act: plain((*call).listDocuments),
+			query:  append(append([]param{}, documentParams...), formatParam, limitParam, cursor),
+			header: []string{"Accept"},
+			does:   "List documents that came in bundles, by their own date, the newest first.",
+			out: []outcome{{
+				status: 200, body: reflect.TypeFor[files.Page[ingest.Document]](), also: []string{"text/csv", "application/x-ndjson"},
+				when: "a page; or all of them as CSV or as JSON lines",
+			}},
+			fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: one, need: read, act: plain((*call).getDocument),
+			does: "Show a document with all that it says, and where it came from.",
+			out:  []outcome{gives[ingest.DocumentFull](200, "the document")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "GET", path: one + "/conflict", need: read, act: plain((*call).getConflict),
+			does: "Show both sides of the oldest open conflict of a document.",
+			out:  []outcome{gives[ingest.Dispute](200, "the conflict")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "POST", path: one + "/settle", need: write, act: takes((*call).settleConflict),
+			does: "Say which side of a conflict is true. The other is kept aside: it is known when it comes again.",
+			// A second call finds the conflict settled and says so, so it takes no key.
+			out: []outcome{gives[ingest.DocumentFull](200, "the document as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		}, {
+			method: "GET", path: conflictsPath, need: read, act: plain((*call).listConflicts), query: []param{limitParam, cursor},
+			does: "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
+			out:  []outcome{gives[files.Page[ingest.Dispute]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		},
+	}
+}
+
+const conflictsPath = "/conflicts"
+
+// documentFilter reads the filter of the query.
+func (c *call) documentFilter() (f ingest.Filter, err error) {
+	f = ingest.Filter{
+		Month: c.query.Get("month"), Source: c.query.Get(sourceParam.name), Seller: c.query.Get("seller"), Buyer: c.query.Get("buyer"),
+		Currency: c.query.Get("currency"), Type: c.query.Get("type"), State: c.only(documentStateParam), Query: c.query.Get("q"),
+	}
+	for name, to := range map[string]*invoice.Decimal{minParam.name: &f.Min, maxParam.name: &f.Max} {
+		value := c.query.Get(name)
+		if value == "" {
+			continue
+		}
+		if *to, err = invoice.ParseDecimal(value); err != nil {
+			return ingest.Filter{}, drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", "a number such as 100.50")
+		}
+	}
+	return f, nil
+}
+
+func (c *call) listDocuments() (reply, error) {
+	f, err := c.documentFilter()
+	if err != nil {
+		return reply{}, err
+	}
+	if sheet := c.sheet(); sheet != nil {
+		c.leave() // it is read and sent in pieces, for as long as the client likes
+		return c.sendDocuments(f, sheet)
+	}
+	all, err := c.Intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), c.limit()+1)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(shown(all, c.limit(), ingest.Document.Place))
+}
+
+func (c *call) document() (drive.DocumentID, error) {
+	return drive.ParseID[drive.DocumentID](c.r.PathValue("id"))
+}
+
+func (c *call) getDocument() (reply, error) {
+	id, err := c.document()
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.take(documentRoom); err != nil {
+		return reply{}, err
+	}
+	doc, err := c.Intake.Document(c.ctx(), c.who, id)
+	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
+}
+
+func (c *call) listConflicts() (reply, error) {
+	since, err := after[drive.ConflictID](c)
+	if err != nil {
+		return reply{}, err
+	}
+	all, more, err := c.Intake.Disputes(c.ctx(), c.who, drive.DocumentID{}, since, c.limit())
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[ingest.Dispute]{Items: all}
+	if more {
+		next := all[len(all)-1].ID.String()
+		page.NextCursor = &next
+	}
+	return reply{status: http.StatusOK, body: page, models: modelsOf(all...)}, nil
+}
+
+func (c *call) getConflict() (reply, error) {
+	id, err := c.document()
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.take(2 * documentRoom); err != nil {
+		return reply{}, err
+	}
+	all, _, err := c.Intake.Disputes(c.ctx(), c.who, id, drive.ConflictID{}, 1)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(all) == 0 {
+		return reply{}, drive.Fail(drive.NotFound)
+	}
+	return reply{status: http.StatusOK, body: all[0], models: modelsOf(all[0])}, nil
+}
+
+type settleBody struct {
+	Keep     string `json:"keep" enum:"old,new" doc:"old: what is kept now; new: what came later"`
+	Conflict string `json:"conflict,omitempty" doc:"id of the conflict that was looked at; the oldest open one if absent"`
+}
+
+func (c *call) settleConflict(in *settleBody) (reply, error) {
+	id, err := c.document()
+	if err != nil {
+		return reply{}, err
+	}
+	keep := ingest.Keep(in.Keep)
+	if keep != ingest.KeepOld && keep != ingest.KeepNew {
+		return reply{}, drive.Bad("keep", drive.NotAllowed, "allowed", []ingest.Keep{ingest.KeepOld, ingest.KeepNew}, "sent", clip(in.Keep))
+	}
+	var conflict drive.ConflictID
+	if in.Conflict != "" {
+		if conflict, err = drive.ParseID[drive.ConflictID](in.Conflict); err != nil {
+			return reply{}, err
+		}
+	}
+	if err := c.take(documentRoom); err != nil { // several in one group of commits
+		return reply{}, err
+	}
+	doc, err := c.Intake.Settle(c.ctx(), c.who, id, conflict, keep)
+	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
+}

@@ -1,0 +1,116 @@
+package rest
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/intake/ingest"
+)
+
+// sheet is a list of documents that is written while it is read.
+type sheet struct {
+	mime, name string
+	begin      func(w io.Writer) (write func(ingest.Document) error, end func() error)
+}
+
+// sheet says how the whole list is wanted; nil: a page.
+func (c *call) sheet() *sheet {
+	format, accept := c.query.Get(formatParam.name), c.r.Header.Get("Accept")
+	switch {
+	case format == "csv", format == "" && strings.HasPrefix(accept, "text/csv"):
+		return &sheet{"text/csv; charset=utf-8; header=present", "documents.csv", writeCSV}
+	case format == "ndjson", format == "" && strings.HasPrefix(accept, "application/x-ndjson"):
+		return &sheet{"application/x-ndjson", "documents.ndjson", writeLines}
+	}
+	return nil
+}
+
+// sheetPage is how many documents are read at a time.
+const sheetPage = 500
+
+// sendDocuments sends all documents of a filter. The first page is read before the answer begins, so that what is wrong with the request
+// is an error; what fails later breaks the connection off, and the list is not taken for whole.
+func (c *call) sendDocuments(f ingest.Filter, s *sheet) (reply, error) {
+	page, err := c.Intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), sheetPage)
+	if err != nil {
+		return reply{}, err
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", s.mime)
+	h.Set("Content-Disposition", disposition(s.name, false))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "private, no-store")
+	c.w.WriteHeader(http.StatusOK)
+	to := bufio.NewWriter(c.w)
+	write, end := s.begin(to)
+	for len(page) > 0 && err == nil {
+		for _, d := range page {
+			if err = write(d); err != nil {
+				break
+			}
+		}
+		if len(page) < sheetPage || err != nil {
+			break
+		}
+		page, err = c.Intake.Documents(c.ctx(), c.who, f, page[len(page)-1].Place(), sheetPage)
+	}
+	if err == nil {
+		err = end()
+	}
+	if err == nil {
+		err = to.Flush()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return reply{}, nil
+}
+
+func writeLines(w io.Writer) (func(ingest.Document) error, func() error) {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return func(d ingest.Document) error { return enc.Encode(d) }, func() error { return nil }
+}
+
+var sheetColumns = []string{
+	"id", "source", "type", "number", "date", "seller_id", "seller_name", "buyer_id", "buyer_name", "currency", "total", "payable", "state",
+	"file", "pdf", "bundle",
+}
+
+func writeCSV(w io.Writer) (func(ingest.Document) error, func() error) {
+	out := csv.NewWriter(w)
+	err := out.Write(sheetColumns)
+	return func(d ingest.Document) error {
+			if err != nil {
+				return err
+			}
+			return out.Write([]string{
+				d.ID.String(), harmless(d.Source), harmless(d.Type), harmless(d.Number), d.Date, harmless(d.Seller.ID), harmless(d.Seller.Name),
+				harmless(d.Buyer.ID), harmless(d.Buyer.Name), harmless(d.Currency), d.Total, d.Payable, d.State, orNone(d.File), orNone(d.PDF),
+				d.Bundle.String(),
+			})
+		}, func() error {
+			out.Flush()
+			return out.Error()
+		}
+}
+
+func orNone(id *drive.NodeID) string {
+	if id == nil {
+		return ""
+	}
+	return id.String()
+}
+
+// harmless keeps a spreadsheet from taking a text of a sender for a formula (OWASP, CSV injection): it begins with a quote then.
+func harmless(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}

@@ -1,0 +1,66 @@
+package rest
+
+import (
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+// tags is an If-Match or If-None-Match: any, or a list of entity tags (RFC 9110 §13.1.1).
+type tags struct {
+	any  bool
+	list []tag
+}
+
+type tag struct {
+	opaque string // between the quotes
+	weak   bool
+}
+
+func (t tags) absent() bool { return !t.any && t.list == nil }
+
+// match compares strongly.
+func (t tags) match(opaque string) bool { return t.any || slices.Contains(t.list, tag{opaque: opaque}) }
+
+// matchWeakly compares weakly.
+func (t tags) matchWeakly(opaque string) bool {
+	return t.match(opaque) || slices.Contains(t.list, tag{opaque: opaque, weak: true})
+}
+
+// parseTags reads the field's value; the empty value is absent.
+func parseTags(name, value string) (tags, error) {
+	malformed := drive.Bad(name, drive.Malformed, "expected", `* or a list of "tags" in quotes`)
+	if value = strings.Trim(value, " \t"); value == "*" {
+		return tags{any: true}, nil
+	}
+	var t tags
+	for value != "" {
+		one := tag{}
+		value, one.weak = strings.CutPrefix(value, "W/")
+		rest, quoted := strings.CutPrefix(value, `"`)
+		opaque, rest, closed := strings.Cut(rest, `"`)
+		if !quoted || !closed || strings.ContainsFunc(opaque, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			return tags{}, malformed
+		}
+		one.opaque = opaque
+		t.list = append(t.list, one)
+		value = strings.TrimLeft(rest, " \t")
+		if value == "" {
+			break
+		}
+		comma, more := strings.CutPrefix(value, ",")
+		if value = strings.TrimLeft(comma, " \t"); !more || value == "" {
+			return tags{}, malformed
+		}
+	}
+	return t, nil
+}
+
+// tags reads a header of the request.
+func (c *call) tags(name string) (tags, error) { return parseTags(name, c.joined(name)) }
+
+// opaqueTag is the ETag of a content, without the quotes.
+func opaqueTag(blake3 string) string { return "b3-" + blake3 }
+
+func quoted(opaque string) string { return `"` + opaque + `"` }

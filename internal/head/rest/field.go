@@ -1,0 +1,115 @@
+package rest
+
+import (
+	"mime"
+	"strings"
+	"unicode"
+
+	"smartdrive/internal/base/drive"
+)
+
+// pathField is an absolute path in JSON; nil: absent.
+type pathField struct{ drive.Path }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *pathField) UnmarshalText(b []byte) (err error) {
+	p.Path, err = drive.ParsePath(string(b))
+	return err
+}
+
+// nameField is a name in JSON; empty: absent.
+type nameField drive.Name
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *nameField) UnmarshalText(b []byte) error {
+	name, err := drive.ParseName(string(b))
+	*n = nameField(name)
+	return err
+}
+
+// conflictField is a policy in JSON; empty: absent.
+type conflictField drive.Conflict
+
+// UnmarshalText implements encoding.TextUnmarshaler. The empty text is no policy.
+func (f *conflictField) UnmarshalText(b []byte) error {
+	text := string(b)
+	if text == "" {
+		text = " "
+	}
+	conflict, err := drive.ParseConflict(text, "")
+	*f = conflictField(conflict)
+	return err
+}
+
+// mimeField is a media type in JSON; empty: absent.
+type mimeField string
+
+const maxMime = 255 // bytes; RFC 6838 §4.2 allows 127 on each side of the slash
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *mimeField) UnmarshalText(b []byte) error {
+	text, ok := parseMime(string(b))
+	if !ok {
+		return drive.Fail(drive.BadRequest, "reason", string(drive.Malformed), "expected", "a media type of at most 255 bytes")
+	}
+	*f = mimeField(text)
+	return nil
+}
+
+// parseMime checks a media type that a client gives a file: it is sent as Content-Type when the file is read. What package mime takes for
+// space between parameters may be a line break, which is none in a header.
+func parseMime(s string) (string, bool) {
+	media, _, err := mime.ParseMediaType(s)
+	major, minor, two := strings.Cut(media, "/")
+	return s, err == nil && two && major != "" && minor != "" && len(s) <= maxMime && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// place says where something is to go: at a path, or by a name in a folder.
+type place struct {
+	path   drive.Path
+	parent drive.NodeID
+	name   drive.Name
+}
+
+// place checks that a body says exactly one of the two.
+func (c *call) place(path pathField, parent string, name nameField) (place, error) {
+	switch {
+	case path.Path != nil && parent != "":
+		return place{}, drive.Bad("path", drive.NotTogether, "with", "parent")
+	case path.Path != nil && name != "":
+		return place{}, drive.Bad("path", drive.NotTogether, "with", "name")
+	case path.Path != nil && len(path.Path) == 0:
+		return place{}, drive.Fail(drive.BadName, "field", "path", "reason", "root")
+	case path.Path != nil:
+		return place{path: path.Path}, nil
+	case parent == "" && name == "":
+		return place{}, drive.Bad("path", drive.Required)
+	case parent == "":
+		return place{}, drive.Bad("parent", drive.Required)
+	case name == "":
+		return place{}, drive.Bad("name", drive.Required)
+	}
+	id, err := c.Files.ParseNode(c.ctx(), c.who, parent)
+	return place{parent: id, name: drive.Name(name)}, err
+}
+
+// folder reads the id of a folder in a body; absent is zero.
+func (c *call) folder(id *string) (drive.NodeID, error) {
+	if id == nil {
+		return drive.NodeID{}, nil
+	}
+	return c.Files.ParseNode(c.ctx(), c.who, *id)
+}
+
+// node reads the id of the node in the path.
+func (c *call) node() (drive.NodeID, error) {
+	return c.Files.ParseNode(c.ctx(), c.who, c.r.PathValue("id"))
+}
+
+// timeOf reads an optional time.
+func timeOf(t *drive.Time) drive.Time {
+	if t == nil {
+		return 0
+	}
+	return *t
+}

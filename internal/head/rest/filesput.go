@@ -1,0 +1,193 @@
+package rest
+
+import (
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload"
+)
+
+func (a *API) putRoutes() []route {
+	return []route{{
+		method: "PUT", path: filesPath, need: write, senders: true, act: takesBytes((*call).putFile), created: nodesPath,
+		query: []param{
+			{name: "conflict", form: choice, choices: []string{"replace", "fail", "rename"}, says: "what to do when the name is taken"},
+			{name: "parents", form: boolean, says: "make the folders that are missing"},
+		},
+		header: []string{"If-Match", "If-None-Match", "Repr-Digest", "Content-Digest", "X-Mtime", "Content-Type"},
+		does:   "Store a whole file, of known or unknown length. The path is that of the file without the first slash, each name percent-encoded by itself. A body that breaks off leaves nothing.",
+		out:    []outcome{gives[files.NodeView](201, "a new file"), gives[files.NodeView](200, "the file has a new version")},
+		fails: []drive.Kind{
+			drive.BadName, drive.NotFound, drive.NameTaken, drive.VersionChanged, drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow,
+			drive.DigestMismatch, drive.InProgress, drive.TooManyOpen, drive.Quota, drive.DiskFull,
+		},
+	}}
+}
+
+func (c *call) putFile() (reply, error) {
+	put, err := c.readPut()
+	if err != nil {
+		return reply{}, err
+	}
+	declared, err := digest.ParseContentDigest(c.joined("Content-Digest"))
+	if err != nil {
+		return reply{}, err
+	}
+	var body io.Reader = server.Incoming(c.r)
+	if len(declared) > 0 {
+		body = &verified{body, digest.NewVerifier(declared)}
+	}
+	if c.sender != nil {
+		return c.putSent(put, body)
+	}
+	n, isNew, err := c.Uploads.PutFile(c.ctx(), c.who, put, body)
+	if err != nil {
+		return reply{}, err
+	}
+	view, err := c.showPut(put, n)
+	if err != nil {
+		return reply{}, err
+	}
+	c.w.Header().Set("ETag", quoted(opaqueTag(view.Digests[string(digest.Blake3)])))
+	if isNew {
+		return created(view)
+	}
+	return ok(view)
+}
+
+// showPut shows the file that was stored. While a larger one came its folder may have been moved.
+func (c *call) showPut(put upload.PutFile, n tree.Node) (files.NodeView, error) {
+	if put.Size == blob.UnknownSize || put.Size > upload.QuickSize {
+		return c.Files.View(c.ctx(), c.DB, n)
+	}
+	folder, _, _ := put.Path.Split()
+	return c.Files.ViewAt(c.ctx(), c.DB, n, folder)
+}
+
+func (c *call) readPut() (upload.PutFile, error) {
+	put := upload.PutFile{Size: drive.ByteSize(c.r.ContentLength), Conflict: drive.Conflict(c.query.Get("conflict")), Parents: c.flag("parents")}
+	if put.Size < 0 {
+		put.Size = blob.UnknownSize
+	}
+	err := server.RefuseEncoding(c.r)
+	if err == nil {
+		put.Path, err = c.path()
+	}
+	if err == nil {
+		put.Digests, err = digest.ParseReprDigest(c.joined("Repr-Digest"))
+	}
+	if err == nil {
+		put.MTime, err = parseMTime(c.r.Header)
+	}
+	if err == nil {
+		put.Check, err = c.condition()
+	}
+	put.Mime = givenMime(c.r.Header.Get("Content-Type"))
+	return put, err
+}
+
+// path reads the file's path out of the URL, split before it is decoded.
+func (c *call) path() (drive.Path, error) {
+	_, escaped, _ := strings.Cut(c.r.URL.EscapedPath(), prefix+"/files/")
+	segments := strings.Split(escaped, "/")
+	for i, s := range segments {
+		name, err := url.PathUnescape(s)
+		if err != nil {
+			return nil, drive.Wrap(err, drive.BadName, "reason", "escape")
+		}
+		segments[i] = name
+	}
+	return drive.ParseSegments(segments)
+}
+
+// Limits of X-Mtime, in ms: the years 1 to 9999, which RFC 3339 can say.
+const (
+	minMTime = -62_135_596_800_000
+	maxMTime = 253_402_300_799_999
+)
+
+func parseMTime(h http.Header) (drive.Time, error) {
+	const name = "X-Mtime"
+	lines := h.Values(name)
+	if len(lines) == 0 {
+		return 0, nil
+	}
+	ms, err := strconv.ParseInt(lines[0], 10, 64)
+	switch {
+	case err != nil || len(lines) > 1:
+		return 0, drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", "Unix milliseconds")
+	case ms < minMTime || ms > maxMTime:
+		return 0, drive.Bad(name, drive.OutOfRange, "min", int64(minMTime), "max", int64(maxMTime), "sent", ms)
+	}
+	return drive.Time(ms), nil
+}
+
+// givenMime is the type that the client gives the file; what clients send when they do not know is none.
+func givenMime(contentType string) string {
+	media, _, _ := mime.ParseMediaType(contentType)
+	if media == "application/octet-stream" || media == "application/x-www-form-urlencoded" {
+		return ""
+	}
+	given, ok := parseMime(contentType)
+	if !ok {
+		return ""
+	}
+	return given
+}
+
+// condition makes the check of If-Match and If-None-Match (RFC 9110 §13.2.2); nil when there is neither.
+func (c *call) condition() (func(there *tree.Node) error, error) {
+	must, err := c.tags("If-Match")
+	if err != nil {
+		return nil, err
+	}
+	mustNot, err := c.tags("If-None-Match")
+	if err != nil || must.absent() && mustNot.absent() {
+		return nil, err
+	}
+	return func(there *tree.Node) error {
+		if there == nil {
+			return failUnless(must.absent())
+		}
+		view, err := c.Files.View(c.ctx(), c.DB, *there)
+		if err != nil {
+			return err
+		}
+		now := opaqueTag(view.Digests[string(digest.Blake3)])
+		return failUnless((must.absent() || must.match(now)) && !mustNot.matchWeakly(now))
+	}, nil
+}
+
+func failUnless(holds bool) error {
+	if !holds {
+		return drive.Fail(drive.Precondition)
+	}
+	return nil
+}
+
+// verified checks the declared digests at the end of the body, before anybody takes it for complete.
+type verified struct {
+	io.Reader
+	verifier *digest.Verifier
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	n, err := v.Reader.Read(p)
+	_, _ = v.verifier.Write(p[:n]) // does not fail
+	if err == io.EOF {
+		if wrong := v.verifier.Verify(); wrong != nil {
+			return n, wrong
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,80 @@
+package rest
+
+import (
+	"net/url"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+)
+
+const linksPath = "/links"
+
+func (a *API) linkRoutes() []route {
+	return []route{
+		{
+			method: "POST", path: nodesPath + "/{id}/links", need: write, act: takes((*call).createLink),
+			does: "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed, the login or token that made it has ended, or the password changed.",
+			out:  []outcome{gives[linkView](201, "the link; whoever has it may read the file")},
+			// A second link does no harm, so it takes no key.
+			fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		}, {
+			method: "GET", path: linksPath, need: open, act: plain((*call).openLink),
+			query:  []param{{name: "token", required: true, says: "what the link's maker was given; in the query, which no log shows"}},
+			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+			does:   "Read the file of a signed link.",
+			out:    contentOutcomes(),
+			fails:  []drive.Kind{drive.NotFound, drive.Gone, drive.Precondition, drive.Range},
+		},
+	}
+}
+
+type linkBody struct {
+	ExpiresIn   int64  `json:"expires_in" minimum:"1" maximum:"86400" doc:"seconds"`
+	Disposition string `json:"disposition,omitempty" enum:"attachment,inline" default:"attachment"`
+}
+
+type linkView struct {
+	URL       string     `json:"url"`
+	ExpiresAt drive.Time `json:"expires_at"`
+}
+
+func (c *call) createLink(in *linkBody) (reply, error) {
+	how := files.Attachment
+	switch in.Disposition {
+	case "", "attachment":
+	case "inline":
+		how = files.Inline
+	default:
+		return reply{}, drive.Bad("disposition", drive.NotAllowed, "allowed", []string{"attachment", "inline"}, "sent", clip(in.Disposition))
+	}
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	life, err := seconds("expires_in", in.ExpiresIn, 1, int64(files.MaxLinkLife/time.Second))
+	if err != nil {
+		return reply{}, err
+	}
+	link, err := c.Files.CreateLink(c.ctx(), c.who, id, life, how)
+	if err != nil {
+		return reply{}, err
+	}
+	return created(linkView{c.baseURL() + prefix + linksPath + "?token=" + url.QueryEscape(link.Token), link.ExpiresAt})
+}
+
+// seconds checks a number of seconds before it could overflow a Duration.
+func seconds(field string, n, least, most int64) (time.Duration, error) {
+	if n < least || n > most {
+		return 0, drive.Bad(field, drive.OutOfRange, "min", least, "max", most, "sent", n)
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+func (c *call) openLink() (reply, error) {
+	d, how, err := c.Files.OpenLink(c.ctx(), c.query.Get("token"))
+	if err != nil {
+		return reply{}, err
+	}
+	return c.sendContent(d, how == files.Inline)
+}

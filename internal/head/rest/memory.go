@@ -1,0 +1,175 @@
+package rest
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"smartdrive/internal/base/drive"
+)
+
+// What large requests of all users may take together, in bytes. Each user may have some tens of
+// requests in flight, and there may be any number of users: what one request takes says nothing
+// about what the process does.
+const (
+	workMemory = int64(32 * drive.MiB) // of lists and bodies that are being worked on
+	bodyMemory = int64(16 * drive.MiB) // of JSON that is coming in
+	sendMemory = int64(32 * drive.MiB) // of answers that are on their way
+
+	itemMemory     = 16 << 10         // of an item of a page: a path of 4 KiB, in the row, in its view, in JSON that grows
+	bodyTimes      = 16               // what becomes of a byte of JSON: 300,000 empty strings of four bytes take 16 each, twice while they grow
+	documentRoom   = 16 << 20         // of a document, deflated, in the row and in its view
+	smallBody      = 64 << 10         // and below: not counted
+	smallAnswer    = 64 << 10         // and below: not counted
+	roomPatience   = 20 * time.Second // how long a request waits for its turn
+	answerYouth    = 5 * time.Second  // an answer is not broken off before, whoever waits
+	answerLook     = 500 * time.Millisecond
+	answerPatience = 20 * time.Second
+)
+
+// memory is what is left of it.
+type memory struct {
+	work    *semaphore.Weighted
+	reading atomic.Int64
+	sending answers
+}
+
+func newMemory() *memory {
+	return &memory{work: semaphore.NewWeighted(workMemory), sending: answers{free: sendMemory, open: map[*answering]struct{}{}}}
+}
+
+// take waits until there is memory for what the request does; leave gives it back. Who comes first
+// is served first. A call takes once.
+func (c *call) take(n int64) error {
+	if n = min(n, workMemory); c.room > 0 || n == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.ctx(), roomPatience)
+	defer cancel()
+	if err := c.memory.work.Acquire(ctx, n); err != nil {
+		return drive.Wrap(err, drive.Unavailable, "retry_after", 1)
+	}
+	c.room = n
+	return nil
+}
+
+func (c *call) leave() {
+	if c.room > 0 {
+		c.memory.work.Release(c.room)
+		c.room = 0
+	}
+}
+
+// limited reads a body of which so much is taken into memory as there is for all of them.
+type limited struct {
+	src  io.Reader
+	all  *atomic.Int64
+	n    int64 // read
+	took int64 // of all
+}
+
+// Read implements io.Reader.
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.src.Read(p)
+	if l.n += int64(n); l.n > smallBody+l.took {
+		more := l.n - smallBody - l.took
+		l.took += more
+		if l.all.Add(more) > bodyMemory {
+			return 0, drive.Fail(drive.Unavailable, "retry_after", 10)
+		}
+	}
+	return n, err
+}
+
+func (l *limited) close() { l.all.Add(-l.took) }
+
+// answers are those that are being sent to clients who may read slowly. Where there is no room for
+// one more the oldest is broken off.
+type answers struct {
+	mu   sync.Mutex
+	free int64 // bytes
+	open map[*answering]struct{}
+}
+
+type answering struct {
+	n     int64
+	since time.Time
+	end   func() // makes the Write that waits return
+	over  bool   // it was called
+}
+
+// begin waits for room for an answer of n bytes. done gives it back, and says whether the answer
+// was broken off.
+func (a *answers) begin(ctx context.Context, n int64, end func()) (done func() (over bool), err error) {
+	if n <= smallAnswer {
+		return func() bool { return false }, nil
+	}
+	one := &answering{n: min(n, sendMemory), since: time.Now(), end: end}
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	again := time.NewTicker(answerLook)
+	defer again.Stop()
+	for !a.enter(one) {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, drive.Wrap(ctx.Err(), drive.Unavailable, "retry_after", 1)
+		}
+	}
+	return func() bool { return a.leave(one) }, nil
+}
+
+// enter takes the room if there is some, and else makes some.
+func (a *answers) enter(one *answering) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.free >= one.n {
+		a.free -= one.n
+		one.since = time.Now()
+		a.open[one] = struct{}{}
+		return true
+	}
+	var oldest *answering
+	coming := a.free
+	for other := range a.open {
+		if other.over {
+			coming += other.n
+		}
+		if !other.over && time.Since(other.since) > answerYouth && (oldest == nil || other.since.Before(oldest.since)) {
+			oldest = other
+		}
+	}
+	if oldest != nil && coming < one.n {
+		oldest.over = true
+		oldest.end()
+	}
+	return false
+}
+
+func (a *answers) leave(one *answering) (over bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open, one)
+	a.free += one.n
+	return one.over
+}
+
+// answering takes room for an answer of n bytes, and gives back what working on it has taken.
+func (c *call) answering(n int64) (done func(), err error) {
+	conn := http.NewResponseController(c.w)
+	end, err := c.memory.sending.begin(c.ctx(), n, func() { _ = conn.SetWriteDeadline(time.Now()) }) // without a connection nothing is slow
+	if err != nil {
+		return nil, err
+	}
+	c.leave()
+	return func() {
+		if end() {
+			_ = conn.SetWriteDeadline(time.Time{}) // it was the last Write of this answer that was meant
+		}
+	}, nil
+}

@@ -1,0 +1,109 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Bodies of JSON share what there is; a small one is always read.
+func TestBodiesShareMemory(t *testing.T) {
+	t.Parallel()
+	var all atomic.Int64
+	all.Store(bodyMemory - 100)
+	small := &limited{src: strings.NewReader(strings.Repeat("x", smallBody)), all: &all}
+	if _, err := readAll(small); err != nil {
+		t.Errorf("a small body: %v", err)
+	}
+	large := &limited{src: strings.NewReader(strings.Repeat("x", smallBody+101)), all: &all}
+	if _, err := readAll(large); !drive.IsKind(err, drive.Unavailable) {
+		t.Errorf("a large body for which there is no memory: %v", err)
+	}
+	small.close()
+	large.close()
+	if left := all.Load(); left != bodyMemory-100 {
+		t.Errorf("%d bytes are in use when both are gone", left)
+	}
+}
+
+func readAll(l *limited) (n int, err error) {
+	buffer := make([]byte, 1000)
+	for {
+		m, err := l.Read(buffer)
+		n += m
+		if err != nil {
+			if err.Error() == "EOF" {
+				err = nil
+			}
+			return n, err
+		}
+	}
+}
+
+// Who does not read keeps nobody from an answer: the oldest one is broken off, but not a young one.
+func TestTheOldestAnswerIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newMemory().sending.atOnce(t)
+		var broken []int
+		var done []func() bool
+		for i := range 2 {
+			done = append(done, a.begin(sendMemory/2, func() { broken = append(broken, i) }))
+			time.Sleep(time.Second) // of the bubble
+		}
+		began := time.Now()
+		go func() { // as its handler does when its Write fails
+			time.Sleep(answerYouth)
+			if !done[0]() {
+				t.Error("the oldest was not broken off")
+			}
+		}()
+		last := a.begin(sendMemory/2, func() {})
+		if took := time.Since(began); took < answerYouth-time.Second || len(broken) != 1 || broken[0] != 0 {
+			t.Errorf("after %s these were broken off: %v", took, broken)
+		}
+		if done[1]() || last() {
+			t.Error("one was broken off for nobody")
+		}
+		if a.free != sendMemory {
+			t.Errorf("%d bytes are free in the end", a.free)
+		}
+	})
+}
+
+// Nobody waits for ever, and who gives up has taken nothing.
+func TestAnAnswerWithoutRoomIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newMemory().sending.atOnce(t)
+		first := a.begin(sendMemory, func() {}) // its Write does not even end when it is told to
+		if _, err := a.answers.begin(t.Context(), sendMemory, func() {}); !drive.IsKind(err, drive.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it is answered with %v", err)
+		}
+		first()
+		a.begin(sendMemory, func() {})()
+	})
+}
+
+// atOnce are answers of a test that get room.
+type atOnce struct {
+	*answers
+	t *testing.T
+}
+
+func (a *answers) atOnce(t *testing.T) atOnce { return atOnce{a, t} }
+
+func (a atOnce) begin(n int64, end func()) func() bool {
+	a.t.Helper()
+	done, err := a.answers.begin(a.t.Context(), n, end)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return done
+}

@@ -1,0 +1,184 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/usecase/files"
+)
+
+// Mover moves the installation to other engines. A refusal is WrongState, its error the reason.
+type Mover interface {
+	Status(ctx context.Context) (migrate.Status, error)
+	// Start looks at both sides and, unless it is only to look or something is wrong, begins. What is wrong is in the report.
+	Start(ctx context.Context, who drive.Who, in MigrationStart) (migrate.Report, error)
+	// Step takes one step.
+	Step(ctx context.Context, who drive.Who, step MigrationStep, in MigrationBody) error
+	// Explain says why a mismatch does not matter.
+	Explain(ctx context.Context, who drive.Who, id int64, reason string) error
+	// Mismatches lists what the two sides did not agree on, the latest first.
+	Mismatches(ctx context.Context, limit int) ([]migrate.Mismatch, error)
+}
+
+// MigrationStep is what an administrator does to a migration that is under way.
+type MigrationStep string
+
+// The steps.
+const (
+	MigrationVerify   MigrationStep = "verify"
+	MigrationAdvance  MigrationStep = "advance"
+	MigrationPercent  MigrationStep = "percent"
+	MigrationPause    MigrationStep = "pause"
+	MigrationResume   MigrationStep = "resume"
+	MigrationRollback MigrationStep = "rollback"
+	MigrationFinish   MigrationStep = "finish"
+	MigrationDrop     MigrationStep = "drop"
+	MigrationRate     MigrationStep = "rate"
+	MigrationDropOld  MigrationStep = "drop-old"
+)
+
+// MigrationStart says where the installation shall go.
+type MigrationStart struct {
+	ToDB    string `json:"to_db,omitempty" doc:"a mysql:// URL, or the absolute path of a data directory for SQLite; absent: rows stay"`
+	ToBlobs string `json:"to_blobs,omitempty" doc:"an s3:// URL or the absolute path of a directory; absent: contents stay"`
+	ToRedis string `json:"to_redis,omitempty" doc:"with s3://: the Redis for the journals of uploads there"`
+	DryRun  bool   `json:"dry_run,omitempty" doc:"only look, and say what is missing; nothing is written, at either side"`
+	Rows    int64  `json:"rows_per_second,omitempty" doc:"bound of filling in and comparing; 0: none"`
+	Bytes   int64  `json:"bytes_per_second,omitempty" doc:"bound of rows, and of contents, each by itself; 0: none"`
+}
+
+// MigrationBody is what a step is told.
+type MigrationBody struct {
+	Phase   *int   `json:"phase,omitempty" doc:"of advance and rollback: the phase that this was decided in; in another one nothing is done, so that a step that is sent twice is taken once"`
+	Percent int    `json:"percent,omitempty" doc:"of percent, verify and drop-old: 0 to 100"`
+	Rows    *int64 `json:"rows_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
+	Bytes   *int64 `json:"bytes_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
+	Early   bool   `json:"early,omitempty" doc:"of drop-old: although the old side is to be kept for longer"`
+}
+
+const migrationPath = "/admin/migration"
+
+func (a *API) migrationRoutes() []route {
+	says := map[MigrationStep]string{
+		MigrationVerify:   "Compare both sides in full: all rows, and that every content is at both places; `percent` of the contents are read again.",
+		MigrationAdvance:  "Enter the next phase, up to 4, if its gate is open. Phase 5 is entered by `finish`.",
+		MigrationPercent:  "Set of how many percent of the accounts reads go to the new side, in phase 3.",
+		MigrationPause:    "Stop filling in and comparing; what changes is still brought to the other side.",
+		MigrationResume:   "Go on after a pause.",
+		MigrationRollback: "Go back to the phase before; from phase 1 the migration is given up.",
+		MigrationFinish:   "Leave the old side: phase 5.",
+		MigrationDrop:     "Forget a migration that has finished, once the installation was started with its new settings.",
+		MigrationRate:     "Change how many rows and bytes a second are filled in, copied and compared at most. All instances follow.",
+		MigrationDropOld: "Drop what the old side has, rows and contents, once it was kept for as long as --migration-keep says, or `early`. It goes on in the background; " +
+			"`percent` of the contents are read at the new place before they go, of the others the size is compared. What the new place does not have stays.",
+	}
+	all := []route{
+		{
+			method: "GET", path: migrationPath, need: admins, act: plain((*call).showMigration),
+			does: "Show how far the installation is on its way to other engines, and what the gate of the next phase waits for.",
+			out:  []outcome{gives[migrate.Status](200, "where the migration stands; `state` is `none` when nothing moves")},
+		}, {
+			method: "POST", path: migrationPath, need: admins, act: takes((*call).startMigration),
+			does: "Begin to move the installation to another database, another place of contents, or both, while it serves. It begins when the report is `ok`; with `dry_run` nothing is written anywhere. Over the network each place must be one of `--migration-targets`, or it is 403; `smartdrive migrate start` on the server's machine may name any.",
+			out:  []outcome{gives[migrate.Report](200, "what was looked at")}, fails: []drive.Kind{drive.WrongState},
+		}, {
+			method: "GET", path: migrationPath + "/mismatches", need: admins, act: plain((*call).listMismatches), query: []param{limitParam},
+			does: "List what the two sides of a migration did not agree on, the latest first.",
+			out:  []outcome{gives[files.Page[migrate.Mismatch]](200, "a page")},
+		}, {
+			method: "POST", path: migrationPath + "/mismatches/{id}/explain", need: admins, act: takes((*call).explainMismatch),
+			does: "Say why a mismatch does not matter. It closes no gate any more, and is shown there with who has explained it, and why. The first explanation stays.",
+			out:  []outcome{nothing(204, "it is explained")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		},
+	}
+	for _, step := range []MigrationStep{
+		MigrationVerify, MigrationAdvance, MigrationPercent, MigrationPause, MigrationResume, MigrationRollback, MigrationFinish, MigrationDrop,
+		MigrationRate, MigrationDropOld,
+	} {
+		all = append(all, route{
+			method: "POST", path: migrationPath + "/" + string(step), need: admins, optional: true,
+			act:  takes(func(c *call, in *MigrationBody) (reply, error) { return c.stepMigration(step, in) }),
+			does: says[step],
+			out:  []outcome{gives[migrate.Status](200, "where the migration stands now")}, fails: []drive.Kind{drive.WrongState},
+		})
+	}
+	return all
+}
+
+// rooted is the Mover of an installation that cannot move.
+type rooted struct{}
+
+func (rooted) Status(context.Context) (migrate.Status, error) {
+	return migrate.Status{State: "none", Instances: []migrate.Instance{}, Gate: []migrate.Gate{}}, nil
+}
+
+func (rooted) Start(context.Context, drive.Who, MigrationStart) (migrate.Report, error) {
+	return migrate.Report{}, drive.Fail(drive.WrongState)
+}
+
+func (rooted) Step(context.Context, drive.Who, MigrationStep, MigrationBody) error {
+	return drive.Fail(drive.WrongState)
+}
+
+func (rooted) Explain(context.Context, drive.Who, int64, string) error {
+	return drive.Fail(drive.WrongState)
+}
+
+func (rooted) Mismatches(context.Context, int) ([]migrate.Mismatch, error) { return nil, nil }
+
+func (c *call) showMigration() (reply, error) { return answer(c.Migration.Status(c.ctx())) }
+
+func (c *call) startMigration(in *MigrationStart) (reply, error) {
+	report, err := c.Migration.Start(c.ctx(), c.who, *in)
+	return answer(report, withReason(err))
+}
+
+func (c *call) stepMigration(step MigrationStep, in *MigrationBody) (reply, error) {
+	if in.Percent < 0 || in.Percent > 100 {
+		return reply{}, drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
+	}
+	// A step goes on when the one who has asked for it is gone: half of it would have to be mended by others.
+	if err := c.Migration.Step(context.WithoutCancel(c.ctx()), c.who, step, *in); err != nil {
+		return reply{}, withReason(err)
+	}
+	return answer(c.Migration.Status(c.ctx()))
+}
+
+func (c *call) listMismatches() (reply, error) {
+	items, err := c.Migration.Mismatches(c.ctx(), c.limit())
+	if items == nil {
+		items = []migrate.Mismatch{}
+	}
+	return answer(files.Page[migrate.Mismatch]{Items: items}, err)
+}
+
+type explanation struct {
+	Reason string `json:"reason" doc:"why it does not matter, for whoever looks at it later; at most 2000 bytes"`
+}
+
+func (c *call) explainMismatch(in *explanation) (reply, error) {
+	id, err := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
+	if err != nil {
+		return reply{}, drive.Wrap(err, drive.NotFound)
+	}
+	return empty(withReason(c.Migration.Explain(c.ctx(), c.who, id, in.Reason)))
+}
+
+// withReason tells administrators why a step was refused. Such errors are written for them.
+func withReason(err error) error {
+	if !drive.IsKind(err, drive.WrongState) {
+		return err
+	}
+	why := err
+	if e, ok := errors.AsType[*drive.Error](err); ok && e.Err != nil {
+		why = e.Err // without the word for its kind
+	}
+	args := []any{"why", why.Error()}
+	if refusal, ok := errors.AsType[*migrate.Refusal](err); ok {
+		args = append(args, "gate", refusal.Gates)
+	}
+	return drive.Wrap(err, drive.WrongState, args...)
+}

@@ -1,0 +1,48 @@
+package rest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+
+	"smartdrive/internal/intake/ingest"
+)
+
+// noModel is what stands in an answer where a model belongs. In a text the quotes would be escaped.
+const noModel = `"model":null`
+
+// modelsOf are those of conflicts in the order of their JSON.
+func modelsOf(all ...ingest.Dispute) [][]byte {
+	models := make([][]byte, 0, 2*len(all))
+	for _, d := range all {
+		models = append(models, d.Old.Packed, d.New.Packed)
+	}
+	return models
+}
+
+// size is how many bytes of memory a reply takes while it is sent.
+func (rep reply) size(raw []byte) (n int64) {
+	n = int64(len(raw))
+	for _, m := range rep.models {
+		n += int64(len(m))
+	}
+	return n
+}
+
+// sendModels sends JSON with the models in it, which are never in memory as a whole.
+func (c *call) sendModels(rep reply, raw []byte) error {
+	c.w.WriteHeader(rep.status)
+	for _, m := range rep.models {
+		before, after, _ := bytes.Cut(raw, []byte(noModel))
+		raw = after
+		if _, err := c.w.Write(append(slices.Clip(before), `"model":`...)); err != nil {
+			return nil //nolint:nilerr // the client is gone
+		}
+		if _, err := io.Copy(c.w, ingest.Inflate(m)); err != nil {
+			panic(http.ErrAbortHandler) // the client must not take it for whole
+		}
+	}
+	_, _ = c.w.Write(raw) // fails only when the client is gone
+	return nil
+}

@@ -1,0 +1,240 @@
+package rest
+
+import (
+	"net/http"
+	"strconv"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/usecase/files"
+)
+
+const nodesPath = "/nodes"
+
+func (a *API) nodeRoutes() []route {
+	one := nodesPath + "/{id}"
+	ifMatch := []string{"If-Match"}
+	return []route{
+		{
+			method: "GET", path: nodesPath, need: read, act: plain((*call).getByPath),
+			query: []param{{name: "path", required: true, says: "an absolute path"}},
+			does:  "Show what is at a path.",
+			out:   []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.BadName, drive.NotFound},
+		}, {
+			method: "POST", path: nodesPath, need: write, act: takes((*call).makeFolder), once: true, created: nodesPath,
+			does: "Make a folder.",
+			out:  []outcome{gives[files.NodeView](201, "the folder")}, fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
+		}, {
+			method: "GET", path: one, need: read, act: plain((*call).getNode),
+			does: "Show a node, live or in the trash. `root` works as an id.",
+			out:  []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "PATCH", path: one, need: write, act: takes((*call).patchNode), header: ifMatch,
+			does:  "Rename, move or touch a node.",
+			out:   []outcome{gives[files.NodeView](200, "the node")},
+			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Precondition, drive.Cycle},
+		}, {
+			method: "DELETE", path: one, need: write, act: plain((*call).deleteNode), header: ifMatch,
+			query: []param{{name: "permanent", form: boolean, says: "delete it for good, with all that is below it"}},
+			does:  "Put a node into the trash, or delete it for good. Doing it again is no error.",
+			out: []outcome{
+				nothing(204, "done"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+			},
+			fails: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Precondition, drive.WrongState},
+		}, {
+			method: "GET", path: one + "/children", need: read, act: plain((*call).listChildren),
+			query: []param{
+				limitParam, cursor,
+				{name: "sort", form: choice, choices: []string{"name", "size", "mtime", "type"}, says: "what to sort by; names are compared byte by byte"},
+				{name: "order", form: choice, choices: []string{"asc", "desc"}, says: "in which direction"},
+				{name: "folders_first", form: boolean, says: "all folders before the first file, in either direction"},
+			},
+			does: "List what is in a folder.",
+			out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+		}, {
+			method: "POST", path: one + "/copy", need: write, act: takes((*call).copyNode), once: true, created: nodesPath,
+			does: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
+			out: []outcome{
+				gives[files.NodeView](201, "the copy"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
+			},
+			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Cycle, drive.TooLarge, drive.Quota},
+		}, {
+			method: "POST", path: one + "/restore", need: write, act: takes((*call).restoreNode), optional: true,
+			does:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
+			out:   []outcome{gives[files.NodeView](200, "the node")},
+			fails: []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Cycle},
+		},
+	}
+}
+
+func (c *call) getByPath() (reply, error) {
+	path, err := drive.ParsePath(c.query.Get("path"))
+	if err != nil {
+		return reply{}, err
+	}
+	return answer(c.Files.GetByPath(c.ctx(), c.who, path))
+}
+
+// answer is 200 with what a use case returned.
+func answer[T any](body T, err error) (reply, error) {
+	return reply{status: http.StatusOK, body: body}, err
+}
+
+func (c *call) getNode() (reply, error) {
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	return answer(c.Files.Get(c.ctx(), c.who, id))
+}
+
+type folderBody struct {
+	Path     pathField     `json:"path,omitempty" doc:"of the new folder; or parent and name"`
+	Parent   string        `json:"parent,omitempty" doc:"id of a folder, or root"`
+	Name     nameField     `json:"name,omitempty"`
+	Type     string        `json:"type" enum:"folder"`
+	Parents  bool          `json:"parents,omitempty" doc:"make the folders of path that are missing"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename" default:"fail"`
+}
+
+func (c *call) makeFolder(in *folderBody) (reply, error) {
+	if in.Type != string(tree.TypeFolder) {
+		return reply{}, drive.Bad("type", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", clip(in.Type))
+	}
+	if conflict := drive.Conflict(in.Conflict); conflict == drive.ConflictReplace {
+		return reply{}, drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", conflict)
+	}
+	at, err := c.place(in.Path, in.Parent, in.Name)
+	if err != nil {
+		return reply{}, err
+	}
+	m := files.Mkdir{Parent: at.parent, Name: at.name, Parents: in.Parents, Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated)}
+	if at.path != nil {
+		m.Path, m.Name, _ = at.path.Split()
+	}
+	return c.once(func() (reply, error) {
+		r, err := c.Files.Mkdir(c.ctx(), c.who, m)
+		return settled(http.StatusCreated, r), err
+	})
+}
+
+// settled answers with the node, or with the operation that will make it.
+func settled(status int, r files.Result) reply {
+	if r.Operation != nil {
+		return reply{status: http.StatusAccepted, body: r.Operation}
+	}
+	return reply{status: status, body: r.Node}
+}
+
+// goesOn answers 204, or with the operation that is not over.
+func goesOn(o *files.Operation, err error) (reply, error) {
+	if o != nil {
+		return reply{status: http.StatusAccepted, body: o}, err
+	}
+	return empty(err)
+}
+
+type patchBody struct {
+	Name     nameField     `json:"name,omitempty"`
+	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
+	MTime    *drive.Time   `json:"mtime,omitempty"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail" doc:"replace: what is in the way goes to the trash"`
+}
+
+func (c *call) patchNode(in *patchBody) (reply, error) {
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	rev, err := c.rev()
+	if err != nil {
+		return reply{}, err
+	}
+	parent, err := c.folder(in.Parent)
+	if err != nil {
+		return reply{}, err
+	}
+	return answer(c.Files.Patch(c.ctx(), c.who, id, files.Patch{
+		Name: drive.Name(in.Name), Parent: parent, MTime: timeOf(in.MTime), Conflict: drive.Conflict(in.Conflict), Rev: rev,
+	}))
+}
+
+// rev reads an If-Match that names the node's revision; zero: any.
+func (c *call) rev() (int64, error) {
+	match, err := c.tags("If-Match")
+	if err != nil || match.any || match.absent() {
+		return 0, err
+	}
+	rev, err := strconv.ParseInt(match.list[0].opaque, 10, 64)
+	if err != nil || rev < 1 || len(match.list) > 1 || match.list[0].weak {
+		return 0, drive.Wrap(err, drive.BadRequest, "field", "If-Match", "reason", string(drive.Malformed), "expected", `"<rev>" or *`)
+	}
+	return rev, nil
+}
+
+func (c *call) deleteNode() (reply, error) {
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	rev, err := c.rev()
+	if err != nil {
+		return reply{}, err
+	}
+	if c.flag("permanent") {
+		return goesOn(c.Files.DeletePermanently(c.ctx(), c.who, id, rev))
+	}
+	_, err = c.Files.Trash(c.ctx(), c.who, id, rev)
+	return empty(err)
+}
+
+func (c *call) listChildren() (reply, error) {
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	return answer(c.Files.Children(c.ctx(), c.who, id, tree.List{
+		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
+		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
+	}))
+}
+
+type copyBody struct {
+	Parent   string        `json:"parent" doc:"id of the folder that the copy goes to, or root"`
+	Name     nameField     `json:"name,omitempty" doc:"the one it has if absent"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
+}
+
+func (c *call) copyNode(in *copyBody) (reply, error) {
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	parent, err := c.folder(&in.Parent)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.once(func() (reply, error) {
+		r, err := c.Files.Copy(c.ctx(), c.who, id, files.Copy{
+			Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated),
+		})
+		return settled(http.StatusCreated, r), err
+	})
+}
+
+type restoreBody struct {
+	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"rename"`
+}
+
+func (c *call) restoreNode(in *restoreBody) (reply, error) {
+	id, err := c.node()
+	if err != nil {
+		return reply{}, err
+	}
+	parent, err := c.folder(in.Parent)
+	if err != nil {
+		return reply{}, err
+	}
+	return answer(c.Files.Restore(c.ctx(), c.who, id, parent, drive.Conflict(in.Conflict)))
+}

@@ -1,0 +1,337 @@
+package rest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/head/problem"
+	"smartdrive/internal/usecase/admin"
+)
+
+// openAPI renders the document of the routes as OpenAPI 3.1, and as 3.0 for generators of clients
+// that know no later one. Huma's registry turns Go types into JSON schemas; the rest of huma is not
+// used, because its validation speaks English sentences and not drive.Kinds.
+func openAPI(routes []route, version string) (v31, v30 []byte) {
+	schemas := newSchemas()
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "SmartDrive", Version: version,
+			Description: "Sizes are bytes, digests lower-case hex, times RFC 3339 in UTC. Problems are RFC 9457 documents.",
+		},
+		Paths: map[string]*huma.PathItem{},
+		Components: &huma.Components{
+			Schemas: schemas.registry,
+			SecuritySchemes: map[string]*huma.SecurityScheme{
+				"token": {Type: "http", Scheme: "bearer"}, "cookie": {Type: "apiKey", In: "cookie", Name: cookieName},
+			},
+		},
+	}
+	for i := range routes {
+		doc.AddOperation(schemas.operation(&routes[i]))
+	}
+	schemas.finish()
+	v31, err := json.Marshal(doc)
+	if err == nil {
+		v30, err = downgrade(doc)
+	}
+	if err != nil { // only what stands in the table goes in
+		panic(fmt.Sprintf("rest: render the OpenAPI document: %v", err))
+	}
+	return v31, v30
+}
+
+// downgrade is huma's, and has what it leaves: a reference that may be null is of 3.1.
+func downgrade(doc *huma.OpenAPI) ([]byte, error) {
+	raw, err := doc.Downgrade()
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return nil, err
+	}
+	nullable(tree)
+	return json.Marshal(tree)
+}
+
+// nullable says "one of this and null" as OpenAPI 3.0 does.
+func nullable(node any) {
+	switch node := node.(type) {
+	case []any:
+		for _, item := range node {
+			nullable(item)
+		}
+	case map[string]any:
+		for _, member := range node {
+			nullable(member)
+		}
+		if either, ok := node["anyOf"].([]any); ok && len(either) == 2 {
+			if null, ok := either[1].(map[string]any); ok && null["type"] == "null" {
+				delete(node, "anyOf")
+				node["allOf"], node["nullable"] = either[:1], true
+			}
+		}
+	}
+}
+
+func serveDocument(document []byte, version string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version="+version)
+		w.Header().Set("Content-Length", strconv.Itoa(len(document)))
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		_, _ = w.Write(document) // fails only when the reader is gone
+	}
+}
+
+func (s *schemas) operation(rt *route) *huma.Operation {
+	op := &huma.Operation{
+		Method: rt.method, Path: documentPath(rt.path), OperationID: operationID(rt), Tags: []string{rt.resource()}, Summary: rt.does,
+		Parameters: parameters(rt), RequestBody: s.requestBody(rt), Responses: map[string]*huma.Response{},
+	}
+	if rt.need != open {
+		op.Security = []map[string][]string{{"token": {rt.need.String()}}, {"cookie": {}}}
+	}
+	for _, o := range rt.out {
+		op.Responses[strconv.Itoa(o.status)] = s.response(rt, o)
+	}
+	for status, kinds := range byStatus(rt.problems()) {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: strings.Join(kinds, ", "),
+			Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: &huma.Schema{Ref: schemaPrefix + "Problem"}}},
+		}
+	}
+	return op
+}
+
+// documentPath writes {path...} as OpenAPI does.
+func documentPath(path string) string { return prefix + strings.ReplaceAll(path, "...}", "}") }
+
+// resource is the first word of the path.
+func (rt *route) resource() string {
+	words := strings.Split(strings.TrimPrefix(rt.path, "/"), "/")
+	if words[0] == "admin" {
+		return "admin " + words[1]
+	}
+	return words[0]
+}
+
+// operationID is the method and the words of the path: "putUploadsIdPartsN".
+func operationID(rt *route) string {
+	var id strings.Builder
+	id.WriteString(strings.ToLower(rt.method))
+	for _, word := range strings.FieldsFunc(rt.path, func(r rune) bool { return strings.ContainsRune("/{}.-", r) }) {
+		id.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return id.String()
+}
+
+// wildcards returns the names in braces of the path.
+func (rt *route) wildcards() []string {
+	var names []string
+	for segment := range strings.SplitSeq(rt.path, "/") {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			names = append(names, strings.TrimRight(name, ".}"))
+		}
+	}
+	return names
+}
+
+func parameters(rt *route) []*huma.Param {
+	var all []*huma.Param
+	for _, name := range rt.wildcards() {
+		all = append(all, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
+	}
+	for i := range rt.query {
+		p := &rt.query[i]
+		all = append(all, &huma.Param{Name: p.name, In: "query", Required: p.required, Description: p.says, Schema: p.schema()})
+	}
+	headers := rt.header
+	if rt.once {
+		headers = append(slices.Clone(headers), keyHeader)
+	}
+	for _, name := range headers {
+		if name == "Content-Type" || name == "Content-Length" { // OpenAPI says them by the body
+			continue
+		}
+		all = append(all, &huma.Param{Name: name, In: "header", Schema: &huma.Schema{Type: "string"}})
+	}
+	return all
+}
+
+func (p *param) schema() *huma.Schema {
+	switch p.form {
+	case integer:
+		least, most := float64(p.min), float64(p.max)
+		return &huma.Schema{Type: "integer", Format: "int64", Minimum: &least, Maximum: &most, Default: p.def}
+	case boolean:
+		return &huma.Schema{Type: "boolean", Default: false}
+	case choice:
+		s := &huma.Schema{Type: "string", Default: p.choices[0]}
+		for _, c := range p.choices {
+			s.Enum = append(s.Enum, c)
+		}
+		return s
+	case text:
+	}
+	return &huma.Schema{Type: "string"}
+}
+
+func (s *schemas) requestBody(rt *route) *huma.RequestBody {
+	switch {
+	case rt.act.raw:
+		return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{}}}}
+	case rt.act.in != nil:
+		return &huma.RequestBody{
+			Required: !rt.optional,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(rt.act.in, true, "")}},
+		}
+	}
+	return nil
+}
+
+func (s *schemas) response(rt *route, o outcome) *huma.Response {
+	r := &huma.Response{Description: o.when}
+	switch {
+	case o.bytes:
+		r.Content = map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}}
+	case o.body != nil:
+		r.Content = map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(o.body, true, "")}}
+	}
+	for _, media := range o.also {
+		r.Content[media] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+	}
+	if rt.above(o.status) != "" {
+		r.Headers = map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: "string"}}}
+	}
+	return r
+}
+
+// problems returns all that may go wrong: what the route says, and what the steps before its handler may say.
+func (rt *route) problems() []drive.Kind {
+	all := append([]drive.Kind{drive.Internal, drive.Unavailable, drive.Stopping, drive.BadRequest}, rt.fails...)
+	if rt.method != http.MethodGet && rt.method != http.MethodHead {
+		all = append(all, drive.DiskFull) // no transaction can be committed then
+	}
+	if rt.need != open {
+		all = append(all, drive.Unauthenticated, drive.Forbidden, drive.Rate)
+		if rt.method != http.MethodGet {
+			all = append(all, drive.CrossOrigin)
+		}
+	}
+	if rt.act.in != nil {
+		all = append(all, drive.TooLarge, drive.MediaType, drive.TooSlow)
+	}
+	if rt.once {
+		all = append(all, drive.InProgress, drive.KeyReused, drive.Gone)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// byStatus groups the codes of kinds by their HTTP status.
+func byStatus(kinds []drive.Kind) map[int][]string {
+	all := map[int][]string{}
+	for _, kind := range kinds {
+		all[problem.Status(kind)] = append(all[problem.Status(kind)], kind.String())
+	}
+	return all
+}
+
+const schemaPrefix = "#/components/schemas/"
+
+// schemas collects the schemas of the types that the routes name.
+type schemas struct{ registry huma.Registry }
+
+func newSchemas() *schemas {
+	s := &schemas{huma.NewMapRegistry(schemaPrefix, schemaName)}
+	for from, to := range aliases {
+		s.registry.RegisterTypeAlias(from, to)
+	}
+	text, integer := &huma.Schema{Type: "string"}, &huma.Schema{Type: "integer"}
+	s.registry.Map()["Problem"] = &huma.Schema{
+		Type: "object", Description: "RFC 9457; with the facts of each code as further members", AdditionalProperties: true,
+		Properties: map[string]*huma.Schema{
+			"type": text, "title": text, "status": integer, "detail": text, "code": text, "request_id": text,
+		},
+		Required: []string{"type", "title", "status", "detail", "code"},
+	}
+	return s
+}
+
+// aliases are the types whose JSON is another type's.
+var aliases = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[drive.Time]():     reflect.TypeFor[time.Time](),
+	reflect.TypeFor[drive.ByteSize](): reflect.TypeFor[int64](),
+	reflect.TypeFor[digest.Set]():     reflect.TypeFor[map[string]string](),
+	reflect.TypeFor[digest.Range]():   reflect.TypeFor[[2]int64](),
+	reflect.TypeFor[admin.Total]():    reflect.TypeFor[int64](),
+
+	reflect.TypeFor[optional[string]](): reflect.TypeFor[string](),
+	reflect.TypeFor[optional[int64]]():  reflect.TypeFor[int64](),
+}
+
+func schemaName(t reflect.Type, hint string) string {
+	if t == reflect.TypeFor[timer.State]() { // "State" would say nothing
+		return "Timer"
+	}
+	name := huma.DefaultSchemaNamer(t, hint)
+	if strings.HasSuffix(t.PkgPath(), "/internal/move/migrate") && !strings.HasPrefix(name, "Migration") {
+		name = "Migration" + name // its words are everybody's: Status, Progress
+	}
+	return name
+}
+
+// finish corrects what the registry cannot know: lists of ours are never null, pointers that aliases stand for are, and answers
+// may grow members.
+func (s *schemas) finish() {
+	for name, schema := range s.registry.Map() {
+		for _, p := range schema.Properties {
+			if p.Type == "array" {
+				p.Nullable = false
+				p.Items.Nullable = false
+			}
+		}
+		t := s.registry.TypeFromRef(schemaPrefix + name)
+		if t == nil {
+			continue
+		}
+		if !strings.HasSuffix(name, "Body") {
+			schema.AdditionalProperties = nil
+		}
+		for _, f := range reflect.VisibleFields(t) {
+			member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			p := schema.Properties[member]
+			if p == nil {
+				continue
+			}
+			if f.Type.Kind() == reflect.Pointer && options == "" {
+				p = orNull(p)
+				schema.Properties[member] = p
+			}
+			if p.Description == "" {
+				p.Description = meanings[member]
+			}
+		}
+	}
+}
+
+// orNull describes what may be null, too. A reference cannot say it of itself.
+func orNull(p *huma.Schema) *huma.Schema {
+	if p.Ref == "" {
+		p.Nullable = true
+		return p
+	}
+	return &huma.Schema{AnyOf: []*huma.Schema{p, {Type: "null"}}, Description: p.Description}
+}

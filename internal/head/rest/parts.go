@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload"
+)
+
+func (a *API) partRoutes() []route {
+	all, one := uploadsPath+"/{id}/parts", uploadsPath+"/{id}/parts/{n}"
+	return []route{
+		{
+			method: "GET", path: all, need: read, senders: true, act: plain((*call).listParts), query: []param{limitParam, cursor},
+			does: "List the parts that have arrived. `cv` is a part's BLAKE3 chaining value: a client proves with it that a file picked again is the same.",
+			out:  []outcome{gives[files.Page[partView]](200, "a page, by number")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.CursorInvalid},
+		}, {
+			method: "PUT", path: one, need: write, senders: true, act: takesBytes((*call).putPart), header: []string{"Content-Length", "Content-Digest"},
+			does: "Send a part: exactly its length, in any order, several at a time, any number of times. A second PUT of a part ends the first.",
+			out:  []outcome{nothing(204, "it is there, and survives a crash")},
+			fails: []drive.Kind{
+				drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange, drive.PartSize, drive.PartDiffers, drive.LengthRequired,
+				drive.MediaType, drive.TooSlow, drive.DigestMismatch, drive.InProgress, drive.Quota, drive.DiskFull,
+			},
+		}, {
+			method: "DELETE", path: one, need: write, senders: true, act: plain((*call).deletePart),
+			does: "Take a part back, so that other bytes can be sent in its place.",
+			out:  []outcome{nothing(204, "it is not there")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange, drive.InProgress},
+		},
+	}
+}
+
+type partView struct {
+	N     int        `json:"n"`
+	Size  int64      `json:"size"`
+	CRC32 uint32     `json:"crc32"` // IEEE 802.3, as a number
+	CV    *digest.CV `json:"cv"`    // null: not known
+}
+
+func (c *call) listParts() (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	parts, err := c.Uploads.ListParts(c.ctx(), c.who, id)
+	if err != nil {
+		return reply{}, err
+	}
+	views := make([]partView, len(parts))
+	for i, p := range parts {
+		views[i] = showPart(p)
+	}
+	return pageOf(c, views, func(p partView) string { return strconv.Itoa(p.N) })
+}
+
+func showPart(p blob.Part) partView {
+	view := partView{N: p.N, Size: int64(p.Size), CRC32: p.CRC32}
+	if !p.CV.IsZero() {
+		view.CV = &p.CV
+	}
+	return view
+}
+
+// part reads the number in the path. What is no number is no part; a number that is too large is one out of range.
+func (c *call) part() (int, error) {
+	text := c.r.PathValue("n")
+	digits := strings.TrimPrefix(text, "-")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
+		return 0, drive.Fail(drive.NotFound)
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return math.MaxInt32, nil //nolint:nilerr // digits that are no int are too many of them
+	}
+	return n, nil
+}
+
+func (c *call) putPart() (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	n, err := c.part()
+	if err != nil {
+		return reply{}, err
+	}
+	if err := server.RefuseEncoding(c.r); err != nil {
+		return reply{}, err
+	}
+	declared, err := digest.ParseContentDigest(c.joined("Content-Digest"))
+	if err != nil {
+		return reply{}, err
+	}
+	p := upload.PutPart{N: n, Size: drive.ByteSize(c.r.ContentLength)}
+	if len(declared) > 0 {
+		p.Verify = digest.NewVerifier(declared)
+	}
+	return empty(c.Uploads.Put(c.ctx(), c.who, id, p, server.Incoming(c.r)))
+}
+
+// joined is a header that is a list, over all its lines (RFC 9110 §5.3).
+func (c *call) joined(name string) string { return strings.Join(c.r.Header.Values(name), ", ") }
+
+func (c *call) deletePart() (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	n, err := c.part()
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(c.Uploads.DeletePart(c.ctx(), c.who, id, n))
+}

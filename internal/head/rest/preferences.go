@@ -1,0 +1,54 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"reflect"
+
+	"smartdrive/internal/base/drive"
+)
+
+// maxPreferences is how much a user may keep: choices, and not a store.
+const maxPreferences = 16 << 10 // bytes
+
+// preferences is a JSON object that the pages understand, and the server does not look into.
+type preferences map[string]any
+
+func (a *API) preferenceRoutes() []route {
+	const path = "/me/preferences"
+	return []route{
+		{
+			method: "GET", path: path, need: read, act: plain((*call).getPreferences),
+			does: "Show what the user chose on the pages, such as language, theme and view: an empty object if nothing.",
+			out:  []outcome{gives[preferences](200, "the choices")},
+		}, {
+			method: "PUT", path: path, need: write, act: action{in: reflect.TypeFor[preferences](), run: (*call).setPreferences},
+			does: "Keep a JSON object of at most 16 KiB in place of the one before. The server does not look into it.",
+			out:  []outcome{nothing(204, "it is kept")},
+		},
+	}
+}
+
+func (c *call) getPreferences() (reply, error) {
+	value, err := c.Users.Preferences(c.ctx(), c.DB, c.who.User)
+	return reply{status: http.StatusOK, raw: value}, err
+}
+
+func (c *call) setPreferences() (reply, error) {
+	raw, err := c.readJSON()
+	if err != nil {
+		return reply{}, err
+	}
+	if _, err := splitObject(raw); err != nil {
+		return reply{}, err
+	}
+	var value bytes.Buffer
+	if err := json.Compact(&value, raw); err != nil {
+		return reply{}, err
+	}
+	if value.Len() > maxPreferences {
+		return reply{}, drive.Fail(drive.TooLarge, "limit", maxPreferences, "sent", value.Len())
+	}
+	return empty(c.Users.SetPreferences(c.ctx(), c.who.User, value.Bytes()))
+}

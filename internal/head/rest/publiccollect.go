@@ -1,0 +1,55 @@
+package rest
+
+import (
+	"smartdrive/internal/base/drive"
+)
+
+func (a *API) publicCollectRoutes() []route {
+	const one = "/public/collects/{token}"
+	return []route{
+		{
+			method: "GET", path: one, need: open, act: plain((*call).lookAtCollect),
+			does: "Show what a collect link asks for.",
+			out:  []outcome{gives[publicCollectView](200, "the link")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
+		}, {
+			method: "POST", path: one + "/open", need: open, act: takes((*call).openCollect), optional: true,
+			does:  "Get a sender's token. It may begin uploads with a `path` of one name, and see and complete these; nothing else.",
+			out:   []outcome{gives[senderView](200, "the token")},
+			fails: []drive.Kind{drive.NotFound, drive.Gone},
+		},
+	}
+}
+
+type publicCollectView struct {
+	Title     string          `json:"title"`
+	Message   string          `json:"message"`
+	Owner     string          `json:"owner"`
+	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
+	MaxFile   *drive.ByteSize `json:"max_file"`   // null: any
+	Left      *drive.ByteSize `json:"left"`       // null: the link has no limit of its own
+}
+
+func (c *call) lookAtCollect() (reply, error) {
+	p, err := c.Collects.Look(c.ctx(), c.r.PathValue("token"))
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(publicCollectView{p.Title, p.Message, p.Owner, timeOrNull(p.ExpiresAt), p.MaxFile, p.Left})
+}
+
+type openCollectBody struct {
+	Sender string `json:"sender,omitempty" nullable:"true" doc:"what the owner shall read as the sender's name; at most 64 bytes"`
+}
+
+type senderView struct {
+	Token     string     `json:"token"`
+	ExpiresAt drive.Time `json:"expires_at"`
+}
+
+func (c *call) openCollect(in *openCollectBody) (reply, error) {
+	g, err := c.Collects.Open(c.ctx(), c.r.PathValue("token"), in.Sender)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(senderView{g.Token, g.ExpiresAt})
+}

@@ -1,0 +1,84 @@
+package rest
+
+import (
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/export"
+	"smartdrive/internal/usecase/share"
+)
+
+func publicZipRoute(node string, ticket param, closed []drive.Kind) route {
+	return route{
+		method: "GET", path: node + "/zip", need: open, act: plain((*call).getSharedZip),
+		query:  []param{ticket, {name: "nodes", says: "only these nodes below it: up to 100 ids with commas between them"}},
+		header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
+		does:   "Download a folder of a share as a zip. It is computed while it is sent; a request that begins at its first byte is one download, however many files there are.",
+		out:    zipOutcomes(), fails: append([]drive.Kind{drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range}, closed...),
+	}
+}
+
+const (
+	maxPicked = 100 // nodes that one request may name
+	// maxZips is how many zips of shares one address is sent at a time: there are few places for all, and who reads slowly keeps one.
+	maxZips = 4
+)
+
+func (c *call) getSharedZip() (reply, error) {
+	v, n, path, err := c.reach()
+	if err != nil {
+		return reply{}, err
+	}
+	wish := export.Request{Name: string(n.Name), Nodes: []drive.NodeID{n.ID}}
+	if n.IsFolder() {
+		wish.Nodes, wish.Folder = nil, n.ID
+	}
+	if text := c.query.Get("nodes"); text != "" {
+		if wish.Nodes, err = c.picked(v, text, path); err != nil {
+			return reply{}, err
+		}
+		wish.Folder = drive.NodeID{}
+	}
+	release, err := c.zips.Acquire(c.network())
+	if err != nil {
+		return reply{}, err
+	}
+	defer release()
+	d, err := c.Exports.Direct(c.ctx(), v.Who(), c.reader(), wish)
+	if err != nil {
+		return reply{}, err
+	}
+	defer d.Close()
+	// Who has begun one zip of a folder may go on with another one of the same: they have had all of it.
+	if sends, fromStart := c.wouldSend(d.ETag, "application/zip", int64(d.Size), time.Time{}); sends {
+		if err := c.Shares.Count(c.ctx(), v, n.ID, fromStart); err != nil {
+			return reply{}, err
+		}
+	}
+	return c.sendZip(d)
+}
+
+// picked reads ids of nodes of a share below the one at path.
+func (c *call) picked(v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
+	names := strings.Split(text, ",")
+	if len(names) > maxPicked {
+		return nil, drive.Bad("nodes", drive.OutOfRange, "min", 1, "max", maxPicked, "sent", len(names))
+	}
+	above := strings.TrimSuffix(path.String(), "/") + "/"
+	for _, name := range names {
+		id, err := drive.ParseID[drive.NodeID](name)
+		if err != nil {
+			return nil, err
+		}
+		_, at, err := c.Shares.Reach(c.ctx(), v, id)
+		if err == nil && !strings.HasPrefix(at.String(), above) {
+			err = drive.Fail(drive.NotFound)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

@@ -1,0 +1,127 @@
+package rest
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+)
+
+// param is a query parameter of a route.
+type param struct {
+	name     string
+	says     string
+	form     form
+	min, max int64    // of an integer
+	def      int64    // of an integer
+	choices  []string // of a choice, the default first
+	required bool
+}
+
+// form is how a parameter is written.
+type form uint8
+
+const (
+	text form = iota
+	integer
+	boolean
+	choice
+)
+
+var (
+	limitParam = param{name: "limit", form: integer, min: 1, max: tree.MaxLimit, def: 200, says: "items a page"}
+	cursor     = param{name: "cursor", says: "`next_cursor` of the page before"}
+)
+
+// check says what is wrong with a value.
+func (p *param) check(value string) error {
+	switch p.form {
+	case integer:
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return drive.Wrap(err, drive.BadRequest, "field", p.name, "reason", string(drive.Malformed), "expected", "an integer")
+		}
+		if n < p.min || n > p.max {
+			return drive.Bad(p.name, drive.OutOfRange, "min", p.min, "max", p.max, "sent", n)
+		}
+	case boolean:
+		if _, ok := parseBool(value); !ok {
+			return drive.Bad(p.name, drive.NotAllowed, "allowed", []string{"true", "false", "1", "0"}, "sent", clip(value))
+		}
+	case choice:
+		if !slices.Contains(p.choices, value) {
+			return drive.Bad(p.name, drive.NotAllowed, "allowed", p.choices, "sent", clip(value))
+		}
+	case text:
+		if value == "" {
+			return drive.Bad(p.name, drive.Required)
+		}
+	}
+	return nil
+}
+
+func parseBool(s string) (value, ok bool) {
+	switch s {
+	case "true", "1":
+		return true, true
+	case "false", "0":
+		return false, true
+	}
+	return false, false
+}
+
+// parseQuery checks the query against the route's parameters.
+func (c *call) parseQuery() (err error) {
+	c.query, err = parseQuery(c.r.URL.RawQuery, c.route.query)
+	return err
+}
+
+func parseQuery(raw string, params []param) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, drive.Wrap(err, drive.BadRequest, "field", "query", "reason", string(drive.Malformed), "expected", "name=value&...")
+	}
+	for name, given := range values {
+		i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+		if i < 0 {
+			return nil, drive.Bad(clip(name), drive.Unknown, "allowed", names(params))
+		}
+		if len(given) > 1 {
+			return nil, drive.Bad(name, drive.Malformed, "expected", "one value")
+		}
+		if err := params[i].check(given[0]); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range params {
+		if p.required && !values.Has(p.name) {
+			return nil, drive.Bad(p.name, drive.Required)
+		}
+	}
+	return values, nil
+}
+
+func names(params []param) []string {
+	all := make([]string, len(params))
+	for i, p := range params {
+		all[i] = p.name
+	}
+	return all
+}
+
+// number returns an integer of the query, or its default.
+func (c *call) number(p param) int {
+	if n, err := strconv.ParseInt(c.query.Get(p.name), 10, 64); err == nil {
+		return int(n)
+	}
+	return int(p.def)
+}
+
+func (c *call) limit() int { return c.number(limitParam) }
+
+func (c *call) flag(name string) bool {
+	value, _ := parseBool(c.query.Get(name))
+	return value
+}

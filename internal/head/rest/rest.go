@@ -1,0 +1,145 @@
+package rest
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/export"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/intake/ingest"
+	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/collect"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/thumb"
+	"smartdrive/internal/usecase/upload"
+)
+
+// Options are what the API stands on. All but those with a default are required.
+type Options struct {
+	DB      *sqldb.DB // read outside of use cases only: /me, stored responses
+	Uploads *upload.Sessions
+	Files   *files.Files
+
+	Shares   *share.Shares
+	Exports  *export.Exports
+	Intake   *ingest.Intake
+	Collects *collect.Links
+
+	Thumbs *thumb.Maker // default: one that keeps nothing
+
+	Auth     *account.Auth
+	Users    *account.Users
+	Sessions *account.Sessions
+	Ledger   quota.Ledger
+
+	Keys     *idem.Keys
+	Prepared *idem.PreparedIDs
+	Clicks   *idem.DoubleClick
+	Gate     Gate[drive.UserID] // default: no limit
+	Visitors Gate[netip.Prefix] // for those who have not logged in, by address; default: no limit
+
+	Admin       *admin.Admin
+	DeadLetters stream.DeadLetters
+	Timers      *timer.Engine
+	Findings    Findings // default: there are none
+	// Status says how the installation is doing. Default: nothing is known.
+	Status func(ctx context.Context) (Status, error)
+
+	Migration Mover // default: the installation cannot move
+
+	// BaseURL is how the server is reached from outside, with its sub-path and without a final slash. Default: as the request
+	// came in.
+	BaseURL string
+	// DownloadRedirect is how long the addresses of the store are good that downloads are sent on to. Default: the API sends the
+	// content itself.
+	DownloadRedirect time.Duration
+
+	Version string           // of the program, for the OpenAPI document; default "dev"
+	Now     func() time.Time // default time.Now
+}
+
+// Gate limits how many requests of a client are in flight; it is server.Gate. The error is Rate.
+type Gate[K comparable] interface {
+	Acquire(client K) (release func(), err error)
+}
+
+// Findings returns a page of what audits found, the newest first, and the cursor of the next page ("" on the last). A cursor
+// that it did not make is CursorInvalid.
+type Findings func(ctx context.Context, cursor string, limit int) (items []Finding, next string, err error)
+
+// API answers the requests. It is safe for concurrent use.
+type API struct {
+	Options
+	Resumable Resumable // nil: no PUT can be resumed; set before Register
+
+	local                *drive.Who // set: every request is this caller's
+	routes               []route
+	document, document30 []byte // the routes as OpenAPI 3.1 and 3.0
+	forgery              *http.CrossOriginProtection
+	zips                 *server.Gate[netip.Prefix] // of shares, by address
+	memory               *memory
+}
+
+// New puts the API together. It does no I/O.
+func New(opt Options) *API {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Thumbs == nil {
+		opt.Thumbs = thumb.New(thumb.Options{})
+	}
+	if opt.Gate == nil {
+		opt.Gate = noGate[drive.UserID]{}
+	}
+	if opt.Visitors == nil {
+		opt.Visitors = noGate[netip.Prefix]{}
+	}
+	if opt.Findings == nil {
+		opt.Findings = func(context.Context, string, int) ([]Finding, string, error) { return nil, "", nil }
+	}
+	if opt.Migration == nil {
+		opt.Migration = rooted{}
+	}
+	if opt.Status == nil {
+		opt.Status = func(context.Context) (Status, error) { return Status{}, nil }
+	}
+	opt.Version = cmp.Or(opt.Version, "dev")
+	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
+	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), memory: newMemory()}
+	a.routes = a.table()
+	a.document, a.document30 = openAPI(a.routes, a.Version)
+	return a
+}
+
+type noGate[K comparable] struct{}
+
+func (noGate[K]) Acquire(K) (func(), error) { return func() {}, nil }
+
+// Register adds the API's patterns to the mux of all heads.
+func (a *API) Register(mux *http.ServeMux) {
+	for i := range a.routes {
+		rt := &a.routes[i]
+		mux.Handle(rt.pattern(), a.resumable(rt, a.handler(rt)))
+	}
+	mux.HandleFunc("GET /api/openapi.json", serveDocument(a.document, "3.1"))
+	mux.HandleFunc("GET /api/openapi-3.0.json", serveDocument(a.document30, "3.0"))
+}
+
+// Handler returns the API as a handler of its own.
+func (a *API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	a.Register(mux)
+	return mux
+}

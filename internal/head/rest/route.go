@@ -1,0 +1,128 @@
+package rest
+
+import (
+	"net/http"
+	"reflect"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+)
+
+// prefix is where the routes are.
+const prefix = "/api/v1"
+
+// route is all there is to say about one method of one address.
+type route struct {
+	method, path string // the path below prefix, with {wildcards}
+	need         access
+	does         string // one sentence for the documents
+	act          action
+	query        []param
+	header       []string  // request headers with a meaning here
+	out          []outcome // the answers, the usual one first
+	fails        []drive.Kind
+
+	once     bool   // takes an Idempotency-Key
+	secret   bool   // what it takes or answers is a secret, and kept sealed under that key
+	asks     bool   // it may ask whether a content is known: as many are let in as of a POST
+	senders  bool   // a sender of a collect link may call it, too, for uploads of their own
+	optional bool   // the JSON body may be absent
+	created  string // the path above what a 201 has made: it gets a Location
+}
+
+func (rt *route) pattern() string { return rt.method + " " + prefix + rt.path }
+
+// above is the path above the thing that an answer of this status is about; empty: it gets no Location.
+func (rt *route) above(status int) string {
+	switch status {
+	case http.StatusCreated:
+		return rt.created
+	case http.StatusAccepted:
+		for _, o := range rt.out {
+			if o.status == status && o.body == reflect.TypeFor[files.Operation]() {
+				return operationsPath
+			}
+		}
+	}
+	return ""
+}
+
+// access says who may call a route.
+type access uint8
+
+const (
+	open access = iota // anybody
+	read               // a token with the scope
+	write
+	admins // an administrator's token with the scope admin
+)
+
+func (a access) scope() drive.Scope {
+	switch a {
+	case read:
+		return drive.ScopeRead
+	case write:
+		return drive.ScopeWrite
+	case admins:
+		return drive.ScopeAdmin
+	case open:
+	}
+	return 0
+}
+
+func (a access) String() string { return [...]string{"", "read", "write", "admin"}[a] }
+
+// outcome is one answer that a route may give.
+type outcome struct {
+	status int
+	body   reflect.Type // of the JSON; nil: none
+	bytes  bool         // the body is a file's content
+	also   []string     // media types of the same as text
+	when   string
+}
+
+// gives describes an answer of type T.
+func gives[T any](status int, when string) outcome {
+	return outcome{status: status, body: reflect.TypeFor[T](), when: when}
+}
+
+func nothing(status int, when string) outcome { return outcome{status: status, when: when} }
+
+// action is a handler and what it takes.
+type action struct {
+	in  reflect.Type // the JSON body; nil: none
+	raw bool         // the body is bytes
+	run func(c *call) (reply, error)
+}
+
+// plain is a handler without a body.
+func plain(run func(*call) (reply, error)) action { return action{run: run} }
+
+// takesBytes is a handler that reads the body itself.
+func takesBytes(run func(*call) (reply, error)) action { return action{raw: true, run: run} }
+
+// takes is a handler with a JSON body.
+func takes[In any](run func(*call, *In) (reply, error)) action {
+	return action{in: reflect.TypeFor[In](), run: func(c *call) (reply, error) {
+		var in In
+		if err := c.decode(&in); err != nil {
+			return reply{}, err
+		}
+		return run(c, &in)
+	}}
+}
+
+// table is the API.
+func (a *API) table() []route {
+	var all []route
+	for _, resource := range [][]route{
+		a.sessionRoutes(), a.tokenRoutes(), a.preferenceRoutes(), a.meRoutes(), a.uploadRoutes(), a.partRoutes(), a.putRoutes(), a.nodeRoutes(),
+		a.contentRoutes(), a.thumbnailRoutes(), a.linkRoutes(), a.versionRoutes(), a.trashRoutes(), a.changeRoutes(), a.operationRoutes(),
+		a.searchRoutes(),
+		a.shareRoutes(), a.publicRoutes(), a.exportRoutes(), a.exportScheduleRoutes(), a.bundleRoutes(), a.documentRoutes(), a.sourceRoutes(), a.publicThumbnailRoutes(), a.collectRoutes(),
+		a.publicCollectRoutes(), a.userRoutes(), a.adminUploadRoutes(), a.deadLetterRoutes(), a.inspectRoutes(), a.migrationRoutes(),
+	} {
+		all = append(all, resource...)
+	}
+	return all
+}

@@ -1,0 +1,96 @@
+package rest
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/usecase/files"
+)
+
+const (
+	maxExtensions = 50 // of one search: more than all kinds of pictures that there are
+	maxExtension  = 32 // bytes
+)
+
+func (a *API) searchRoutes() []route {
+	return []route{{
+		method: "GET", path: "/search", need: read, act: plain((*call).search),
+		query: []param{
+			{name: "q", says: "occurs in the name, whatever its case; no character has a meaning of its own"},
+			{name: "in", says: "path of a folder: somewhere below it"},
+			{name: "type", form: choice, choices: []string{"any", "file", "folder"}, says: "files, folders, or both"},
+			{name: "ext", says: "what the name ends in after a dot, whatever its case; several with commas between"},
+			{name: "min_size", form: integer, max: int64(drive.MaxFileSize), says: "bytes; more than 0 leaves folders out"},
+			{name: "max_size", form: integer, min: 1, max: int64(drive.MaxFileSize), def: int64(drive.MaxFileSize), says: "bytes; leaves folders out"},
+			{name: "after", says: "RFC 3339: mtime at or after it"},
+			{name: "before", says: "RFC 3339: mtime before it"},
+			limitParam, cursor,
+		},
+		does: "Find files and folders that are not in the trash, by name and by what a list shows of them; contents are not searched. Sorted by name, whatever its case. A page may be short, or empty, and yet have a next one.",
+		out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.BadName, drive.NotFound, drive.CursorInvalid},
+	}}
+}
+
+func (c *call) search() (reply, error) {
+	s := tree.Search{
+		Name: c.query.Get("q"), MinSize: drive.ByteSize(c.number(param{name: "min_size"})), MaxSize: drive.ByteSize(c.number(param{name: "max_size"})),
+		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
+	}
+	switch {
+	case len(s.Name) > drive.MaxNameBytes:
+		return reply{}, drive.Bad("q", drive.TooLong, "limit", drive.MaxNameBytes, "sent", len(s.Name))
+	case !utf8.ValidString(s.Name):
+		return reply{}, drive.Bad("q", drive.Malformed, "expected", "UTF-8")
+	}
+	if t := c.query.Get("type"); t != "any" {
+		s.Type = tree.Type(t)
+	}
+	var in drive.Path
+	var err error
+	if path := c.query.Get("in"); path != "" {
+		if in, err = drive.ParsePath(path); err != nil {
+			return reply{}, err
+		}
+	}
+	if s.After, err = c.time("after"); err != nil {
+		return reply{}, err
+	}
+	if s.Before, err = c.time("before"); err != nil {
+		return reply{}, err
+	}
+	if s.Ext, err = parseExtensions(c.query.Get("ext")); err != nil {
+		return reply{}, err
+	}
+	return answer(c.Files.Search(c.ctx(), c.who, in, s))
+}
+
+// time reads a parameter that is a time; absent is zero.
+func (c *call) time(name string) (t drive.Time, err error) {
+	text := c.query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	if err := t.UnmarshalText([]byte(text)); err != nil {
+		return 0, drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", "an RFC 3339 time")
+	}
+	return t, nil
+}
+
+func parseExtensions(list string) (all []string, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for ext := range strings.SplitSeq(list, ",") {
+		ext = strings.TrimPrefix(strings.TrimSpace(ext), ".")
+		if ext == "" || len(ext) > maxExtension || !utf8.ValidString(ext) {
+			return nil, drive.Bad("ext", drive.Malformed, "expected", "extensions of at most 32 bytes, as in jpg,png")
+		}
+		all = append(all, ext)
+	}
+	if len(all) > maxExtensions {
+		return nil, drive.Bad("ext", drive.TooLong, "limit", maxExtensions, "sent", len(all))
+	}
+	return all, nil
+}

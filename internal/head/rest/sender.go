@@ -1,0 +1,271 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/collect"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload"
+)
+
+// Senders of a collect link come with a token of their own. It reaches the routes with the mark senders, and there only the uploads that
+// it has begun. What they are told is what they sent: see package collect.
+
+// enterSender is authenticate for a sender's token.
+func (c *call) enterSender(token string) error {
+	if !c.route.senders {
+		return drive.Fail(drive.Forbidden, "scope", c.route.need.String())
+	}
+	sender, err := c.Collects.Authenticate(c.ctx(), token)
+	if err != nil {
+		return err
+	}
+	c.sender, c.who = &sender, sender.Who()
+	return nil
+}
+
+// actor is who the limits of requests count, and whose keys are told apart: a user, or a sender.
+func (c *call) actor() drive.UserID {
+	if c.sender != nil {
+		return drive.UserID(c.sender.ID)
+	}
+	return c.who.User
+}
+
+// forSender takes out of an error what is the owner's business: how much room the account has, how much is in it.
+func forSender(err error) error {
+	_, own := errors.AsType[*collect.ExceededError](err)
+	switch {
+	case own:
+		return err
+	case drive.IsKind(err, drive.Quota):
+		return drive.Wrap(err, drive.Quota)
+	case drive.IsKind(err, drive.TooManyOpen):
+		return drive.Wrap(err, drive.TooManyOpen)
+	}
+	if e, ok := errors.AsType[*drive.Error](err); ok && e.Kind == drive.TooLarge && e.Args["field"] == "nodes" {
+		return drive.Wrap(err, drive.Quota)
+	}
+	return err
+}
+
+// sentView shows an upload as its sender may see it: under the name that they gave it, and without a place.
+func (c *call) sentView(ctx context.Context, q sqldb.Querier, v upload.View) (uploadView, error) {
+	f, err := c.Collects.Sent(ctx, q, *c.sender, v.ID)
+	if err != nil {
+		return uploadView{}, err
+	}
+	v.Path, v.Challenge = "/"+string(f.Name), nil
+	view := uploadView{View: v}
+	if v.Node != nil {
+		view.Node = &files.NodeView{
+			ID: v.Node.ID, Name: string(f.Name), Path: v.Path, Type: v.Node.Type, Size: int64(f.Size), Mime: v.Node.Mime, MTime: v.Node.MTime,
+			CreatedAt: v.Node.Created, UpdatedAt: v.Node.Created, Rev: 1, Digests: map[string]string{},
+		}
+	}
+	return view, nil
+}
+
+// sentName is the one name that a sender's path has.
+func sentName(path drive.Path) (drive.Name, error) {
+	if len(path) != 1 {
+		return "", drive.Bad("path", drive.Malformed, "expected", "one name: a collect link takes files and no folders")
+	}
+	return path[0], nil
+}
+
+// beginSent is beginUpload for a sender: into the link's folder, under a free name, never linked.
+func (c *call) beginSent(in *beginBody) (reply, error) {
+	switch {
+	case in.Parent != "":
+		return reply{}, drive.Bad("parent", drive.NotAllowed, "allowed", []string{}, "sent", server.Clip(in.Parent))
+	case in.Path.Path == nil:
+		return reply{}, drive.Bad("path", drive.Required)
+	case in.Name != "":
+		return reply{}, drive.Bad("path", drive.NotTogether, "with", "name")
+	case in.Size == nil:
+		return reply{}, drive.Bad("size", drive.Required)
+	}
+	b, err := c.readBegin(in)
+	if err != nil {
+		return reply{}, err
+	}
+	begin, err := c.sending(b)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.once(func() (reply, error) {
+		v, err := c.Uploads.Begin(c.ctx(), c.who, begin, c.admitted(begin, b.Digests))
+		if err != nil {
+			return reply{}, err
+		}
+		return c.begun(c.ctx(), c.DB, v)
+	})
+}
+
+// sending is what a sender's begin means.
+func (c *call) sending(b upload.Begin) (upload.Begin, error) { return sending(*c.sender, b) }
+
+func sending(by collect.Sender, b upload.Begin) (upload.Begin, error) {
+	name, err := sentName(b.Path)
+	return upload.Begin{
+		Parent: by.Folder(), Name: name, Size: b.Size, Fingerprint: by.Fingerprint(b.Fingerprint), Conflict: drive.ConflictRename,
+		PartSize: b.PartSize, MTime: b.MTime, Mime: b.Mime, Protocol: b.Protocol, Metadata: b.Metadata,
+	}, err
+}
+
+// admitted lets an upload begin if the link has room, and writes down whose it is, in the transaction that begins it.
+func (c *call) admitted(b upload.Begin, declared digest.Set) upload.Once[upload.View] {
+	keep, admit := c.beginning(), c.admit(*c.sender, b, declared)
+	if keep == nil {
+		return admit
+	}
+	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
+		return keep(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (upload.View, error) { return admit(ctx, tx, effect) })
+	}
+}
+
+func (a *API) admit(by collect.Sender, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
+	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
+		var v upload.View
+		f := collect.File{Name: b.Name, Size: b.Size, Digests: declared}
+		err := a.Collects.LetIn(ctx, tx, by, f, func() (_ collect.Begun, err error) {
+			v, err = effect(ctx, tx)
+			return collect.Begun{Upload: v.ID, Found: v.Found}, err
+		})
+		return v, err
+	}
+}
+
+func (c *call) listSent() (reply, error) {
+	since, err := after[drive.UploadID](c)
+	if err != nil {
+		return reply{}, err
+	}
+	sent, err := c.Collects.ListSent(c.ctx(), *c.sender, since, c.limit()+1)
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[uploadView]{Items: []uploadView{}}
+	if len(sent) > c.limit() {
+		sent = sent[:c.limit()]
+		next := sent[len(sent)-1].Upload.String()
+		page.NextCursor = &next
+	}
+	for _, f := range sent {
+		v, err := c.Uploads.Get(c.ctx(), c.who, f.Upload)
+		if drive.IsKind(err, drive.Gone, drive.NotFound) { // since it was listed
+			continue
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		view, err := c.sentView(c.ctx(), c.DB, v)
+		if err != nil {
+			return reply{}, err
+		}
+		page.Items = append(page.Items, view)
+	}
+	return ok(page)
+}
+
+// patchSent is patchUpload for a sender: a claim is noted and verified at the end, and answered as one that nothing is known of.
+func (c *call) patchSent(id drive.UploadID, in *amendBody) (reply, error) {
+	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
+		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
+	}
+	if err := c.Collects.Declare(c.ctx(), *c.sender, id, in.Digests); err != nil {
+		return reply{}, err
+	}
+	return c.getUpload()
+}
+
+// completing is what a sender's complete means: with the digests that were declared before, and no other place.
+func (a *API) completing(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
+	f, err := a.Collects.Sent(ctx, a.DB, by, id)
+	if err != nil {
+		return upload.Complete{}, err
+	}
+	digests := digest.Set{}
+	maps.Copy(digests, f.Digests)
+	maps.Copy(digests, done.Digests)
+	return upload.Complete{Digests: digests, Size: done.Size}, nil
+}
+
+// putSent is putFile for a sender: an upload whose parts come one after the other.
+func (c *call) putSent(put upload.PutFile, body io.Reader) (reply, error) {
+	if put.Size == blob.UnknownSize {
+		return reply{}, drive.Fail(drive.LengthRequired)
+	}
+	begin, err := c.sending(upload.Begin{Path: put.Path, Size: put.Size, MTime: put.MTime, Mime: put.Mime})
+	if err != nil {
+		return reply{}, err
+	}
+	v, err := c.Uploads.Begin(c.ctx(), c.who, begin, c.admitted(begin, put.Digests))
+	if err != nil {
+		return reply{}, err
+	}
+	done, err := c.sendParts(v, put.Digests, body)
+	if err != nil {
+		return reply{}, errors.Join(err, c.Uploads.Cancel(context.WithoutCancel(c.ctx()), c.who, v.ID))
+	}
+	if done.Node == nil { // the seal goes on
+		return reply{}, drive.Fail(drive.InProgress, "retry_after", 5)
+	}
+	view, err := c.sentView(c.ctx(), c.DB, done)
+	return reply{status: http.StatusCreated, body: view.Node}, err
+}
+
+func (c *call) sendParts(v upload.View, digests digest.Set, body io.Reader) (upload.View, error) {
+	left := *v.Size
+	for n := 0; left > 0; n++ {
+		size := min(left, v.PartSize)
+		if err := c.Uploads.Put(c.ctx(), c.who, v.ID, upload.PutPart{N: n, Size: size}, io.LimitReader(body, int64(size))); err != nil {
+			return upload.View{}, err
+		}
+		left -= size
+	}
+	if _, err := io.Copy(io.Discard, body); err != nil { // the end of it, where its digests are verified
+		return upload.View{}, err
+	}
+	done, _, err := c.Uploads.Complete(c.ctx(), c.who, v.ID, upload.Complete{Digests: digests})
+	return done, err
+}
+
+// Sender is the sender of a collect link for another protocol head, with the limits that they have here.
+type Sender struct {
+	api *API
+	by  collect.Sender
+}
+
+// Begin is what a begin means, and the transaction that lets it begin if the link has room. The digests are verified in the end, and link
+// nothing.
+func (s *Sender) Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error) {
+	if b.Size == blob.UnknownSize {
+		return b, nil, drive.Bad("size", drive.Required)
+	}
+	begin, err := sending(s.by, b)
+	return begin, s.api.admit(s.by, begin, declared), err
+}
+
+// Owns is NotFound for an upload that the sender has not begun.
+func (s *Sender) Owns(ctx context.Context, id drive.UploadID) error {
+	return s.api.Collects.Owns(ctx, s.by, id)
+}
+
+// Completing is what a complete without changes means.
+func (s *Sender) Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error) {
+	return s.api.completing(ctx, s.by, id, upload.Complete{})
+}
+
+// Told is an error without what is the owner's business.
+func (s *Sender) Told(err error) error { return forSender(err) }

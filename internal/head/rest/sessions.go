@@ -1,0 +1,122 @@
+package rest
+
+import (
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/usecase/files"
+)
+
+func (a *API) sessionRoutes() []route {
+	return []route{
+		{
+			method: "POST", path: "/sessions", need: open, act: takes((*call).login),
+			does: "Log in. The token is good for 30 days after it was last used. With `cookie`, for browsers, it is not shown but set as a cookie: HttpOnly, SameSite=Lax; what changes something is then taken only from pages of this server.",
+			out:  []outcome{gives[loginView](201, "the token, shown this once, or with `cookie` the user")}, fails: []drive.Kind{drive.Unauthenticated, drive.Rate, drive.CrossOrigin},
+		}, {
+			method: "GET", path: "/sessions", need: read, act: plain((*call).listSessions), query: []param{limitParam, cursor},
+			does: "List the logins, the newest first.",
+			out:  []outcome{gives[files.Page[sessionView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "DELETE", path: "/sessions/{id}", need: write, act: plain((*call).logout),
+			does: "End a login; `current` is the one that asks.",
+			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+type loginBody struct {
+	Name     string `json:"name"`
+	Password string `json:"password"`
+	Cookie   bool   `json:"cookie,omitempty" doc:"set a cookie in place of showing the token"`
+}
+
+// loginView is a grant whose token is shown or set as a cookie.
+type loginView struct {
+	ID        drive.SessionID `json:"id"`
+	Token     string          `json:"token,omitempty"`
+	User      *meUser         `json:"user,omitempty"` // with a cookie
+	ExpiresAt *drive.Time     `json:"expires_at"`     // null: never
+}
+
+type grantView struct {
+	ID        drive.SessionID `json:"id"`
+	Token     string          `json:"token"`
+	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
+}
+
+func grant(g account.Granted) grantView {
+	return grantView{ID: g.ID, Token: g.Secret, ExpiresAt: timeOrNull(g.ExpiresAt)}
+}
+
+func timeOrNull(t drive.Time) *drive.Time {
+	if t == 0 {
+		return nil
+	}
+	return &t
+}
+
+func (c *call) login(in *loginBody) (reply, error) {
+	if in.Cookie { // another site must not log a browser in as somebody else
+		if err := c.ownPage(c.r); err != nil {
+			return reply{}, err
+		}
+	}
+	g, err := c.Sessions.Login(c.ctx(), account.Login{
+		Name: in.Name, Password: in.Password, Client: c.client(), Agent: c.r.UserAgent(),
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	view := loginView{ID: g.ID, ExpiresAt: timeOrNull(g.ExpiresAt)}
+	if !in.Cookie {
+		view.Token = g.Secret
+		return created(view)
+	}
+	user, err := c.Users.Find(c.ctx(), c.DB, g.User)
+	if err != nil {
+		return reply{}, err
+	}
+	view.User = &meUser{user.ID, user.Name, user.Admin}
+	c.setCookie(g.Secret)
+	return created(view)
+}
+
+type sessionView struct {
+	ID        drive.SessionID `json:"id"`
+	Name      string          `json:"name"` // what the client called itself
+	CreatedAt drive.Time      `json:"created_at"`
+	SeenAt    drive.Time      `json:"seen_at"` // exact to an hour
+	ExpiresAt drive.Time      `json:"expires_at"`
+	Current   bool            `json:"current"` // the one that asks
+}
+
+func (c *call) listSessions() (reply, error) {
+	logins, err := c.Sessions.List(c.ctx(), c.who, account.KindLogin)
+	if err != nil {
+		return reply{}, err
+	}
+	views := make([]sessionView, len(logins))
+	for i, s := range logins {
+		views[i] = sessionView{s.ID, s.Name, s.CreatedAt, s.SeenAt, s.ExpiresAt, s.ID == c.who.Session}
+	}
+	return pageOf(c, views, func(s sessionView) string { return s.ID.String() })
+}
+
+func (c *call) logout() (reply, error) {
+	if id := c.r.PathValue("id"); id != "current" && id != c.who.Session.String() {
+		return c.endSession(account.KindLogin)
+	}
+	err := c.Sessions.Delete(c.ctx(), c.who, account.KindLogin, c.who.Session)
+	if err == nil && sentCookie(c.r) != "" {
+		c.setCookie("")
+	}
+	return empty(err)
+}
+
+func (c *call) endSession(kind account.Kind) (reply, error) {
+	id, err := drive.ParseID[drive.SessionID](c.r.PathValue("id"))
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(c.Sessions.Delete(c.ctx(), c.who, kind, id))
+}

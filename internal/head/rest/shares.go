@@ -1,0 +1,215 @@
+package rest
+
+import (
+	"context"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+)
+
+const sharesPath = "/shares"
+
+func (a *API) shareRoutes() []route {
+	one := sharesPath + "/{id}"
+	return []route{
+		{
+			method: "POST", path: sharesPath, need: write, act: takes((*call).createShare), once: true, secret: true, created: sharesPath,
+			does:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
+			out:   []outcome{gives[shareView](201, "the share")},
+			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+		}, {
+			method: "GET", path: sharesPath, need: read, act: plain((*call).listShares),
+			query: []param{{name: "node", says: "id of a node: only shares of it"}, limitParam, cursor},
+			does:  "List the shares, the newest first.",
+			out:   []outcome{gives[files.Page[shareView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+		}, {
+			method: "GET", path: one, need: read, act: plain((*call).getShare),
+			does: "Show a share.",
+			out:  []outcome{gives[shareView](200, "the share")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "PATCH", path: one, need: write, act: takes((*call).patchShare),
+			does: "Change a share. A new code, or none, ends every access that was given with the old one.",
+			out:  []outcome{gives[shareView](200, "the share")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "DELETE", path: one, need: write, act: plain((*call).deleteShare),
+			does: "End a share: its link leads nowhere any more.",
+			out:  []outcome{nothing(204, "it is ended")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+type shareBody struct {
+	Node         string  `json:"node" doc:"id of a file or folder"`
+	Code         *string `json:"code,omitempty" nullable:"true" doc:"extraction code: 4 to 16 letters and digits, or auto for one of the server's; none if absent"`
+	ExpiresIn    *int64  `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"seconds; for ever if absent"`
+	MaxDownloads *int64  `json:"max_downloads,omitempty" nullable:"true" minimum:"1" maximum:"1000000" doc:"any number if absent"`
+}
+
+type shareView struct {
+	ID           drive.ShareID `json:"id"`
+	Token        string        `json:"token"` // the last part of the URL; a secret. Empty: the key of the server that sealed it is lost
+	URL          string        `json:"url"`   // empty: as token
+	Node         sharedNode    `json:"node"`
+	Code         *string       `json:"code"`          // null: none; empty: as token
+	ExpiresAt    *drive.Time   `json:"expires_at"`    // null: never
+	MaxDownloads *int64        `json:"max_downloads"` // null: any number
+	Downloads    int64         `json:"downloads"`
+	Views        int64         `json:"views"`
+	CreatedAt    drive.Time    `json:"created_at"`
+	State        share.State   `json:"state" enum:"open,expired,used-up,gone"`
+}
+
+// sharedNode is the node of a link; of one that was deleted for good only the id is known.
+type sharedNode struct {
+	ID   drive.NodeID `json:"id"`
+	Name string       `json:"name"`
+	Type tree.Type    `json:"type"`
+	Size int64        `json:"size"`
+}
+
+func (c *call) showShare(v share.View) shareView {
+	view := shareView{
+		ID: v.ID, ExpiresAt: timeOrNull(v.ExpiresAt), MaxDownloads: v.MaxDownloads,
+		Node:      sharedNode{v.Node, string(v.Item.Name), v.Item.Type, int64(v.Item.Size)},
+		Downloads: v.Downloads, Views: v.Views, CreatedAt: v.CreatedAt, State: v.State,
+	}
+	if v.Token != "" {
+		view.Token, view.URL = v.Token, c.baseURL()+"/s/"+v.Token
+	}
+	if v.AsksCode() {
+		view.Code = &v.Code
+	}
+	return view
+}
+
+func (c *call) createShare(in *shareBody) (reply, error) {
+	node, err := c.Files.ParseNode(c.ctx(), c.who, in.Node)
+	if err != nil {
+		return reply{}, err
+	}
+	life, err := life(in.ExpiresIn)
+	if err != nil {
+		return reply{}, err
+	}
+	wish := share.Request{Node: node, Life: life, MaxDownloads: in.MaxDownloads}
+	if in.Code != nil {
+		wish.Code = *in.Code
+	}
+	return c.once(func() (reply, error) {
+		v, err := c.Shares.Create(c.ctx(), c.who, wish, func(ctx context.Context, tx *sqldb.Tx, v share.View) error {
+			return c.keepMade(ctx, tx, c.showShare(v))
+		})
+		if err != nil {
+			return reply{}, err
+		}
+		return created(c.showShare(v))
+	})
+}
+
+// keepMade keeps what was made under the key, if there is one.
+func (c *call) keepMade(ctx context.Context, tx *sqldb.Tx, body any) error {
+	if c.key.IsZero() {
+		return nil
+	}
+	_, err := c.keep(ctx, tx, func(context.Context, *sqldb.Tx) (reply, error) { return created(body) })
+	return err
+}
+
+// Limits of expires_in of links, in seconds.
+const (
+	minLinkLife = 60
+	maxLinkLife = 10 * 365 * 24 * 60 * 60
+)
+
+// life reads an expires_in of a link; null and absent are zero.
+func life(n *int64) (time.Duration, error) {
+	if n == nil {
+		return 0, nil
+	}
+	return seconds("expires_in", *n, minLinkLife, maxLinkLife)
+}
+
+func (c *call) listShares() (reply, error) {
+	q := share.Query{Limit: c.limit() + 1}
+	var err error
+	if q.After, err = after[drive.ShareID](c); err != nil {
+		return reply{}, err
+	}
+	if id := c.query.Get("node"); id != "" {
+		if q.Node, err = c.Files.ParseNode(c.ctx(), c.who, id); err != nil {
+			return reply{}, err
+		}
+	}
+	all, err := c.Shares.List(c.ctx(), c.who, q)
+	if err != nil {
+		return reply{}, err
+	}
+	views := make([]shareView, len(all))
+	for i, v := range all {
+		views[i] = c.showShare(v)
+	}
+	return ok(shown(views, c.limit(), func(v shareView) string { return v.ID.String() }))
+}
+
+// share reads the id in the path.
+func (c *call) share() (drive.ShareID, error) {
+	return drive.ParseID[drive.ShareID](c.r.PathValue("id"))
+}
+
+func (c *call) answerShare(v share.View, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(c.showShare(v))
+}
+
+func (c *call) getShare() (reply, error) {
+	id, err := c.share()
+	if err != nil {
+		return reply{}, err
+	}
+	return c.answerShare(c.Shares.Find(c.ctx(), c.who, id))
+}
+
+type shareChangeBody struct {
+	Code         optional[string] `json:"code,omitempty" nullable:"true" doc:"as at its making; null: none from now on"`
+	ExpiresIn    optional[int64]  `json:"expires_in,omitempty" nullable:"true" doc:"seconds from now on; null: for ever"`
+	MaxDownloads optional[int64]  `json:"max_downloads,omitempty" nullable:"true" doc:"with those that were counted; null: any number"`
+}
+
+func (c *call) patchShare(in *shareChangeBody) (reply, error) {
+	id, err := c.share()
+	if err != nil {
+		return reply{}, err
+	}
+	var change share.Change
+	if in.Code.given {
+		change.Code = new(string)
+		if in.Code.value != nil {
+			change.Code = in.Code.value
+		}
+	}
+	if in.ExpiresIn.given {
+		life, err := life(in.ExpiresIn.value)
+		if err != nil {
+			return reply{}, err
+		}
+		change.Life = &life
+	}
+	if in.MaxDownloads.given {
+		change.MaxDownloads = &in.MaxDownloads.value
+	}
+	return c.answerShare(c.Shares.Change(c.ctx(), c.who, id, change))
+}
+
+func (c *call) deleteShare() (reply, error) {
+	id, err := c.share()
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(c.Shares.Delete(c.ctx(), c.who, id))
+}

@@ -1,0 +1,237 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload"
+)
+
+const uploadsPath = "/uploads"
+
+func (a *API) uploadRoutes() []route {
+	one := uploadsPath + "/{id}"
+	return []route{
+		{
+			method: "POST", path: uploadsPath, need: write, senders: true, act: takes((*call).beginUpload), once: true, created: uploadsPath,
+			does: "Begin an upload, find the open one that matches, or link content that is there already.",
+			out: []outcome{
+				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 to 64 MiB, once a day"),
+				gives[uploadView](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
+			},
+			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
+		}, {
+			method: "GET", path: uploadsPath, need: read, senders: true, act: plain((*call).listUploads), query: []param{limitParam, cursor},
+			does: "List the open uploads, the oldest first. `received` is empty in the list.",
+			out:  []outcome{gives[files.Page[uploadView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: one, need: read, senders: true, act: plain((*call).getUpload),
+			does: "Show an upload; a done one, with its node, for 7 days.",
+			out:  []outcome{gives[uploadView](200, "the upload")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
+		}, {
+			method: "PATCH", path: one, need: write, asks: true, senders: true, act: takes((*call).patchUpload),
+			does: "Claim digests in the middle, or choose another place.",
+			out:  []outcome{gives[uploadView](200, "the upload, with a `challenge`, or done with its node")},
+			fails: []drive.Kind{
+				drive.BadName, drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress,
+			},
+		}, {
+			method: "DELETE", path: one, need: write, senders: true, act: plain((*call).cancelUpload),
+			does: "Cancel an upload and delete what has arrived.",
+			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.InProgress},
+		}, {
+			method: "POST", path: one + "/proof", need: write, act: takes((*call).proveUpload), created: nodesPath,
+			does: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
+			out: []outcome{
+				gives[uploadView](201, "the content is linked: `state: done`"),
+				gives[uploadView](200, "wrong or late: the upload goes on as any other"),
+			},
+			fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress},
+		}, {
+			method: "POST", path: one + "/complete", need: write, senders: true, act: takes((*call).completeUpload), optional: true, created: nodesPath,
+			does: "Make a file of what has arrived.",
+			out: []outcome{
+				gives[uploadView](201, "done, with the node"),
+				gives[uploadView](200, "it was done before"),
+				gives[uploadView](202, "`state: sealing`: it takes longer than 10 s; a repeat attaches to the running seal"),
+			},
+			fails: []drive.Kind{
+				drive.BadName, drive.NotFound, drive.Gone, drive.PartsMissing, drive.PartSize, drive.NameTaken, drive.ParentGone, drive.VersionChanged,
+				drive.DigestMismatch, drive.DigestRequired, drive.TooLarge, drive.Quota, drive.InProgress,
+			},
+		},
+	}
+}
+
+// uploadView is an upload with the node that it became.
+type uploadView struct {
+	upload.View
+	Node *files.NodeView `json:"node,omitempty"`
+}
+
+func (c *call) showUpload(ctx context.Context, q sqldb.Querier, v upload.View) (uploadView, error) {
+	if c.sender != nil {
+		return c.sentView(ctx, q, v)
+	}
+	view := uploadView{View: v}
+	if v.Node == nil {
+		return view, nil
+	}
+	node, err := c.Files.View(ctx, q, *v.Node)
+	switch {
+	case drive.IsKind(err, drive.NotFound): // deleted since
+		return view, nil
+	case err != nil:
+		return uploadView{}, err
+	}
+	view.Node = &node
+	return view, nil
+}
+
+// answerUpload answers with an upload.
+func (c *call) answerUpload(status int, v upload.View) (reply, error) {
+	view, err := c.showUpload(c.ctx(), c.DB, v)
+	return reply{status: status, body: view}, err
+}
+
+// upload reads the id in the path. A sender's is NotFound unless the sender has begun it.
+func (c *call) upload() (drive.UploadID, error) {
+	id, err := drive.ParseID[drive.UploadID](c.r.PathValue("id"))
+	if err == nil && c.sender != nil {
+		err = c.Collects.Owns(c.ctx(), *c.sender, id)
+	}
+	return id, err
+}
+
+type beginBody struct {
+	Path        pathField     `json:"path,omitempty" doc:"where the file is to go: an absolute path; or parent and name"`
+	Parent      string        `json:"parent,omitempty" doc:"id of a folder, or root"`
+	Name        nameField     `json:"name,omitempty"`
+	Size        *int64        `json:"size" nullable:"true" minimum:"0" doc:"bytes; null when it is not known yet"`
+	Digests     digest.Set    `json:"digests,omitempty" doc:"algorithm (blake3, sha256, sm3, md5) to lower-case hex: claimed, and verified before the file is visible"`
+	Fingerprint string        `json:"fingerprint,omitempty" doc:"the client's own mark of the file, at most 128 bytes: an open upload with an equal one is resumed"`
+	Conflict    conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
+	Parents     bool          `json:"parents,omitempty" doc:"make the folders of path that are missing"`
+	PartSize    *int64        `json:"part_size,omitempty" doc:"bytes: a power of two from 1 MiB; the server's choice if absent"`
+	MTime       *drive.Time   `json:"mtime,omitempty" doc:"of the client's file; now if absent"`
+	Mime        mimeField     `json:"mime,omitempty" doc:"by the name's extension if absent"`
+}
+
+func (c *call) beginUpload(in *beginBody) (reply, error) {
+	if c.sender != nil {
+		return c.beginSent(in)
+	}
+	b, err := c.readBegin(in)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.once(func() (reply, error) {
+		v, err := c.Uploads.Begin(c.ctx(), c.who, b, c.beginning())
+		if err != nil {
+			return reply{}, err
+		}
+		return c.begun(c.ctx(), c.DB, v)
+	})
+}
+
+func (c *call) begun(ctx context.Context, q sqldb.Querier, v upload.View) (reply, error) {
+	view, err := c.showUpload(ctx, q, v)
+	if v.Found || v.State == upload.Done.Public() {
+		return reply{status: http.StatusOK, body: view}, err
+	}
+	return reply{status: http.StatusCreated, body: view}, err
+}
+
+func (c *call) readBegin(in *beginBody) (upload.Begin, error) {
+	at, err := c.place(in.Path, in.Parent, in.Name)
+	if err != nil {
+		return upload.Begin{}, err
+	}
+	b := upload.Begin{
+		Path: at.path, Parent: at.parent, Name: at.name, Size: blob.UnknownSize, Digests: in.Digests, Fingerprint: in.Fingerprint,
+		Conflict: drive.Conflict(in.Conflict), Parents: in.Parents, MTime: timeOf(in.MTime), Mime: string(in.Mime),
+	}
+	if in.Size != nil {
+		if b.Size = drive.ByteSize(*in.Size); b.Size < 0 {
+			return upload.Begin{}, drive.Bad("size", drive.OutOfRange, "min", 0, "max", drive.MaxFileSize, "sent", b.Size)
+		}
+	}
+	if in.PartSize != nil {
+		if b.PartSize = drive.ByteSize(*in.PartSize); b.PartSize == 0 {
+			return upload.Begin{}, drive.Bad("part_size", drive.OutOfRange, "min", upload.MinPartSize, "max", upload.MaxPartSize, "sent", 0)
+		}
+	}
+	return b, nil
+}
+
+func (c *call) listUploads() (reply, error) {
+	if c.sender != nil {
+		return c.listSent()
+	}
+	since, err := after[drive.UploadID](c)
+	if err != nil {
+		return reply{}, err
+	}
+	views, err := c.Uploads.List(c.ctx(), upload.ListQuery{Account: c.who.Account, After: since, Limit: c.limit() + 1, Open: true})
+	if err != nil {
+		return reply{}, err
+	}
+	items := make([]uploadView, len(views))
+	for i, v := range views {
+		items[i] = uploadView{View: v} // open ones have no node
+	}
+	return ok(shown(items, c.limit(), func(v uploadView) string { return v.ID.String() }))
+}
+
+func (c *call) getUpload() (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	v, err := c.Uploads.Get(c.ctx(), c.who, id)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.answerUpload(http.StatusOK, v)
+}
+
+type amendBody struct {
+	Digests  digest.Set    `json:"digests,omitempty" doc:"as at begin; added to what was claimed before"`
+	Parent   *string       `json:"parent,omitempty" doc:"id of another folder, or root"`
+	Name     nameField     `json:"name,omitempty"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: of the version that is there now"`
+}
+
+func (c *call) patchUpload(in *amendBody) (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	if c.sender != nil {
+		return c.patchSent(id, in)
+	}
+	parent, err := c.folder(in.Parent)
+	if err != nil {
+		return reply{}, err
+	}
+	v, err := c.Uploads.Patch(c.ctx(), c.who, id, upload.Patch{
+		Digests: in.Digests, Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict),
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return c.answerUpload(http.StatusOK, v)
+}
+
+func (c *call) cancelUpload() (reply, error) {
+	id, err := c.upload()
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(c.Uploads.Cancel(c.ctx(), c.who, id))
+}

@@ -1,0 +1,95 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/problem"
+)
+
+// checkPath refuses the paths that http.ServeMux would clean and redirect, and takes the sub-path off. A redirect would send
+// a body to another address than the client named, and "a/../b" and "a%2Fb" mean different things to every proxy.
+//
+// Only "/" and the given addresses may end in a slash.
+func checkPath(subPath string, slashed []string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		escaped := r.URL.EscapedPath()
+		for _, address := range slashed {
+			if escaped == address || escaped == subPath+address {
+				escaped = strings.TrimSuffix(escaped, "/")
+			}
+		}
+		if err := checkSegments(escaped); err != nil {
+			problem.Write(w, r, err)
+			return
+		}
+		stripSubPath(r.URL, subPath)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkSegments splits an escaped path and looks at each segment decoded. What else a name may not hold is the business of
+// drive.ParseSegments.
+func checkSegments(escaped string) error {
+	rest, ok := strings.CutPrefix(escaped, "/")
+	if !ok {
+		return drive.Fail(drive.BadName, "reason", "not-absolute")
+	}
+	if rest == "" {
+		return nil
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		if err := checkSegment(segment); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSegment(escaped string) error {
+	s, err := url.PathUnescape(escaped)
+	switch {
+	case err != nil:
+		return drive.Wrap(err, drive.BadName, "reason", "escape")
+	case s == "":
+		return drive.Fail(drive.BadName, "reason", "empty")
+	case s == "." || s == "..":
+		return drive.Fail(drive.BadName, "reason", "dots")
+	case strings.Contains(s, "/"):
+		return drive.Fail(drive.BadName, "reason", "slash")
+	}
+	return nil
+}
+
+// stripSubPath makes "/drive/api" into "/api" and "/drive" into "/"; other paths stay, because some proxies strip it
+// themselves.
+func stripSubPath(u *url.URL, subPath string) {
+	if subPath == "" {
+		return
+	}
+	path, ok := cutPath(u.Path, subPath)
+	if !ok {
+		return
+	}
+	if raw, ok := cutPath(u.RawPath, subPath); ok && u.RawPath != "" {
+		u.RawPath = raw
+	} else {
+		u.RawPath = "" // how the sub-path was escaped is nobody's business; url.URL escapes Path anew
+	}
+	u.Path = path
+}
+
+func cutPath(path, prefix string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, prefix)
+	switch {
+	case !ok:
+		return path, false
+	case rest == "":
+		return "/", true
+	case rest[0] == '/':
+		return rest, true
+	}
+	return path, false
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Incoming is the body of a request whose breaking off is called what it is: no fault of the server.
+func Incoming(r *http.Request) io.ReadCloser { return incoming{r.Body} }
+
+type incoming struct{ io.ReadCloser }
+
+func (b incoming) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	var known *drive.Error
+	if err != nil && err != io.EOF && !errors.As(err, &known) {
+		err = drive.Wrap(err, drive.BadRequest, "field", "body", "reason", "cut")
+	}
+	return n, err
+}
+
+// RefuseEncoding refuses a compressed body: no head unpacks one.
+func RefuseEncoding(r *http.Request) error {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return drive.Fail(drive.MediaType, "field", "Content-Encoding", "sent", Clip(coding), "expected", "identity")
+	}
+	return nil
+}
+
+// Clip shortens what a client sent before it is sent back.
+func Clip(s string) string {
+	const most = 200 // bytes
+	if len(s) > most {
+		s = s[:most]
+	}
+	return strings.ToValidUTF8(s, string(utf8.RuneError))
+}
+
+// Joined is a header that is a list, over all its lines (RFC 9110 §5.3).
+func Joined(h http.Header, name string) string { return strings.Join(h.Values(name), ", ") }
+
+// BaseURL is how the client of r reaches the server, without a final slash: configured, or else as the request came in.
+func BaseURL(configured string, r *http.Request) string {
+	if configured != "" {
+		return strings.TrimSuffix(configured, "/")
+	}
+	scheme := r.URL.Scheme // clientOf has put it there
+	if scheme == "" {
+		scheme = "http"
+	}
+	return scheme + "://" + r.Host
+}

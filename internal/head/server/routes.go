@@ -1,0 +1,80 @@
+package server
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/problem"
+)
+
+// routePages is what pages are counted under.
+const routePages = "pages"
+
+// routes serves mux, but says its own plain answers as problems: 404, 405 with Allow, and the redirect from "/a" to a
+// pattern "/a/...", which is a 404 here. OPTIONS on an address that has none gets 204 with Allow. A GET that would be 404 is for
+// pages, if there are any: as a pattern "GET /" of the mux they would make a 405 of every other 404, and hide the other 405s.
+func routes(mux *http.ServeMux, pages http.Handler) http.Handler {
+	redirect := reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if reflect.TypeOf(h) == redirect {
+			problem.Write(w, r, drive.Fail(drive.NotFound))
+			return
+		}
+		rec, ok := w.(*recorder)
+		if pattern == "" {
+			if pages != nil && allowed(r, h) == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+				if ok {
+					rec.route = routePages
+				}
+				pages.ServeHTTP(w, r)
+				return
+			}
+			noRoute(w, r, h)
+			return
+		}
+		if ok {
+			rec.route = pattern
+		}
+		mux.ServeHTTP(w, r) // looks the pattern up again: only so does r get its PathValues
+	})
+}
+
+// allowed asks the mux's own handler whether it means 405, and for which methods; empty: it means 404.
+func allowed(r *http.Request, h http.Handler) string {
+	answer := headerOnly{}
+	h.ServeHTTP(&answer, r)
+	return answer.Header().Get("Allow")
+}
+
+// noRoute says as a problem that there is no such address, or not for this method.
+func noRoute(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	allow := allowed(r, h)
+	if allow == "" {
+		problem.Write(w, r, drive.Fail(drive.NotFound))
+		return
+	}
+	if !strings.Contains(allow, http.MethodOptions) {
+		allow += ", " + http.MethodOptions
+	}
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Allow", allow)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	problem.Write(w, r, drive.Fail(drive.Method, "method", r.Method, "allow", strings.Split(allow, ", ")))
+}
+
+// headerOnly is a ResponseWriter that keeps the header and drops the rest.
+type headerOnly struct{ header http.Header }
+
+func (h *headerOnly) Header() http.Header {
+	if h.header == nil {
+		h.header = make(http.Header)
+	}
+	return h.header
+}
+func (h *headerOnly) Write(p []byte) (int, error) { return len(p), nil }
+func (h *headerOnly) WriteHeader(int)             {}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/telemetry"
+)
+
+// Options say what to serve and how. The zero value of each but Routes and Listen is a good one.
+type Options struct {
+	Routes *http.ServeMux // the patterns of all heads; New adds those of this package (see health.go)
+	// Pages answers the GETs that Routes has no pattern for. Nil: they are 404.
+	Pages  http.Handler
+	Listen string // host:port; port 0 takes a free one
+
+	TLSCert, TLSKey string // PEM files; both or none; read again by Reload
+
+	// SubPath is the path of the base URL ("" or "/drive"). A request may carry it or not: some proxies strip it.
+	SubPath        string
+	Slashed        []string       // addresses that end in a slash, as protocols have them that are not ours: "/tus/"
+	TrustedProxies []netip.Prefix // whose X-Forwarded-* headers and X-Request-Id are believed
+	CORSOrigins    []string       // "https://host[:port]" each, or "*"
+
+	// Admin reports whether r comes from an administrator; such a request may see /metrics from anywhere. Nil: nobody.
+	Admin  func(r *http.Request) bool
+	Checks []Check // what /readyz looks at
+
+	// OnReady is called once, when requests are being answered, with the URL to reach the server at, without a final slash.
+	OnReady func(url string)
+
+	Pace          Pace          // the slowest body that is taken, and the slowest reader that is sent to
+	Linger        Linger        // how much of a rejected body is taken in
+	HeaderTimeout time.Duration // for the header of a request; 10 s
+	IdleTimeout   time.Duration // for a connection between requests; 2 min, more than common proxies keep theirs
+	Drain         time.Duration // how long running requests may go on after stop; 20 s
+
+	Metrics *telemetry.Metrics // nil: a registry of its own
+	Log     *slog.Logger       // nil: no log
+}
+
+// Server answers HTTP requests until it is told to stop.
+type Server struct {
+	opt      Options
+	log      *slog.Logger
+	handler  http.Handler
+	cert     certificate
+	listener net.Listener
+	url      string
+	stopping atomic.Bool
+	flights  flights
+	ready    readiness
+	metrics  metrics
+}
+
+// metrics are the figures of this package; their labels are a route's pattern, a method and a status, never a path.
+type metrics struct {
+	requests func(n float64, values ...string)
+	seconds  func(v float64, values ...string)
+	received func(n float64, values ...string)
+	sent     func(n float64, values ...string)
+	panics   func(n float64, values ...string)
+	cut      func(n float64, values ...string)
+}
+
+// New does no I/O. It panics when Routes already has a pattern of this package.
+func New(opt Options) *Server {
+	opt = withDefaults(opt)
+	s := &Server{opt: opt, log: opt.Log, metrics: newMetrics(opt.Metrics)}
+	s.cert.certFile, s.cert.keyFile = opt.TLSCert, opt.TLSKey
+	s.ready.checks = opt.Checks
+	opt.Metrics.Gauge("http_in_flight", "Requests being answered.", s.flights.count)
+	s.addOwnRoutes(opt.Routes)
+	s.handler = s.chain(routes(opt.Routes, opt.Pages))
+	return s
+}
+
+func withDefaults(opt Options) Options {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Metrics == nil {
+		opt.Metrics = telemetry.NewMetrics()
+	}
+	opt.Pace = opt.Pace.withDefaults()
+	opt.Linger = opt.Linger.withDefaults()
+	setDefault(&opt.HeaderTimeout, 10*time.Second)
+	setDefault(&opt.IdleTimeout, 2*time.Minute)
+	setDefault(&opt.Drain, 20*time.Second)
+	opt.SubPath = strings.TrimSuffix(opt.SubPath, "/")
+	return opt
+}
+
+func setDefault[T time.Duration | drive.ByteSize](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func newMetrics(m *telemetry.Metrics) metrics {
+	return metrics{
+		requests: m.Counter("http_requests_total", "Requests answered.", "route", "status"),
+		seconds: m.Histogram("http_request_seconds", "From the header of the request to the end of the answer.",
+			[]float64{.001, .005, .025, .1, .5, 2.5, 10, 60, 600}, "route"),
+		received: m.Counter("http_received_bytes_total", "Bytes of request bodies, as handlers read them."),
+		sent:     m.Counter("http_sent_bytes_total", "Bytes of response bodies."),
+		panics:   m.Counter("http_panics_total", "Handlers that panicked."),
+		cut:      m.Counter("http_readers_cut_total", "Connections broken off because the client did not read."),
+	}
+}
+
+// chain wraps the routes in everything that the package comment lists; the last line is the outermost.
+func (s *Server) chain(h http.Handler) http.Handler {
+	h = plainRanges(h)
+	h = checkPath(s.opt.SubPath, s.opt.Slashed, h)
+	h = cors(s.opt.CORSOrigins, h)
+	h = s.refuseWhenStopping(h)
+	h = securityHeaders(h)
+	h = s.recoverPanics(h)
+	h = s.accessLog(h)
+	h = s.guardBody(h)
+	h = clientOf(s.opt.TrustedProxies, h)
+	h = requestID(s.opt.TrustedProxies, h)
+	return h
+}
+
+// ServeHTTP answers one request, for tests and for those who bring their own listener.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }

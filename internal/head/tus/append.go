@@ -1,0 +1,98 @@
+package tus
+
+import (
+	"net/http"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/upload"
+)
+
+// patch is PATCH: bytes for the end of an upload.
+func (c *call) patch() error {
+	if !hasBytesType(c.r) {
+		return drive.Fail(drive.MediaType, "field", "Content-Type", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", bytesType)
+	}
+	text := c.r.Header.Get("Upload-Offset")
+	if text == "" {
+		return drive.Bad("Upload-Offset", drive.Required)
+	}
+	offset, err := parseNumber("Upload-Offset", text)
+	if err != nil {
+		return err
+	}
+	a := upload.Append{Offset: offset, Size: c.bodySize()}
+	if a.Verify, err = verifier(c.r); err != nil {
+		return err
+	}
+	if err := c.declareLength(); err != nil {
+		return err
+	}
+	pos, err := c.fill(c.id, a)
+	if drive.IsKind(err, drive.WrongState) {
+		pos, err = c.afterTheEnd(a, err)
+	}
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Upload-Offset", number(pos.Offset))
+	c.setExpires(pos)
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// declareLength takes the Upload-Length that a PATCH brings for an upload that was begun without.
+func (c *call) declareLength() error {
+	text := c.r.Header.Get("Upload-Length")
+	if text == "" {
+		return nil
+	}
+	size, err := parseNumber("Upload-Length", text)
+	if err != nil {
+		return err
+	}
+	return c.Uploads.DeclareSize(c.r.Context(), c.who, c.id, size)
+}
+
+// bodySize is the length of the body.
+func (c *call) bodySize() drive.ByteSize {
+	if c.r.ContentLength < 0 {
+		return blob.UnknownSize
+	}
+	return drive.ByteSize(c.r.ContentLength)
+}
+
+// fill adds the body of the request to an upload, and completes one that has all its bytes then.
+func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error) {
+	if err := server.RefuseEncoding(c.r); err != nil {
+		return upload.Position{}, err
+	}
+	if _, err := c.Uploads.Append(c.r.Context(), c.who, id, a, server.Incoming(c.r)); err != nil {
+		return upload.Position{}, err
+	}
+	pos, err := c.Uploads.Offset(c.r.Context(), c.who, id)
+	if err != nil {
+		return pos, err
+	}
+	return c.completeIfFull(id, pos)
+}
+
+// afterTheEnd answers a PATCH that came when the upload took no bytes any more: none at all are right if the client knows where it
+// ends.
+func (c *call) afterTheEnd(a upload.Append, refusal error) (upload.Position, error) {
+	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
+	switch {
+	case err != nil:
+		return pos, err
+	case pos.Kind == upload.Final:
+		return pos, drive.Wrap(refusal, drive.Forbidden, "field", concatHeader) // tus 1.0.0 §Concatenation
+	case pos.State != upload.Sealing && pos.State != upload.Done:
+		return pos, refusal
+	case a.Offset != pos.Offset:
+		return pos, drive.Wrap(refusal, drive.OffsetMismatch, "offset", pos.Offset, "sent", a.Offset)
+	case a.Size != 0:
+		return pos, drive.Wrap(refusal, drive.TooLarge, "limit", pos.Size, "sent", pos.Offset+max(a.Size, 1))
+	}
+	return pos, nil
+}

@@ -1,0 +1,67 @@
+package tus
+
+import (
+	"net/url"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+const concatHeader = "Upload-Concat"
+
+const partial = "partial"
+
+// finalPrefix begins the value of a final upload; addresses of partial ones follow, with spaces between them.
+const finalPrefix = "final;"
+
+// maxPartials is how many uploads one request may put together: their addresses must fit into a header.
+const maxPartials = 1000
+
+// concat is a parsed Upload-Concat.
+type concat struct {
+	partial  bool
+	final    bool
+	partials []drive.UploadID // of a final one
+}
+
+// parseConcat reads Upload-Concat (tus 1.0.0 §Upload-Concat); empty is neither. The addresses of a final one are absolute URLs, paths,
+// or what comes after the last slash: ids are unique, and only the caller's own are ever looked for.
+func parseConcat(s string) (concat, error) {
+	if s == "" {
+		return concat{}, nil
+	}
+	if s == partial {
+		return concat{partial: true}, nil
+	}
+	list, ok := strings.CutPrefix(s, finalPrefix)
+	addresses := strings.Fields(list)
+	if !ok || len(addresses) == 0 || len(addresses) > maxPartials {
+		return concat{}, drive.Bad(concatHeader, drive.Malformed, "expected", "partial, or final; and 1 to 1000 addresses")
+	}
+	c := concat{final: true}
+	for _, address := range addresses {
+		id, err := parseAddress(address)
+		if err != nil {
+			return concat{}, err
+		}
+		c.partials = append(c.partials, id)
+	}
+	return c, nil
+}
+
+func parseAddress(s string) (drive.UploadID, error) {
+	bad := drive.Bad(concatHeader, drive.Malformed, "expected", "addresses of uploads")
+	u, err := url.Parse(s)
+	if err != nil || u.RawQuery != "" {
+		return drive.UploadID{}, bad
+	}
+	above, last := "", u.Path
+	if i := strings.LastIndexByte(u.Path, '/'); i >= 0 {
+		above, last = u.Path[:i+1], u.Path[i+1:]
+	}
+	id, err := drive.ParseID[drive.UploadID](last)
+	if err != nil || above != "" && !strings.HasSuffix(above, Prefix) {
+		return drive.UploadID{}, bad
+	}
+	return id, nil
+}

@@ -1,0 +1,79 @@
+package tus_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/head/tus"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// slowSeal is a disk that takes its time for a seal: until gate is closed.
+type slowSeal struct {
+	upload.Staging
+	gate chan struct{}
+}
+
+func (s slowSeal) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
+	<-s.gate
+	return s.Staging.Seal(ctx, ref, size)
+}
+
+// HEAD of a final upload right after the last byte of its last part finds it being sealed. It waits
+// for the file, as that of any upload that has all its bytes: a client that finds no offset takes
+// it for unfinished.
+func TestHeadOfAFinalWaitsForTheFile(t *testing.T) {
+	t.Parallel()
+	slow := slowSeal{gate: make(chan struct{})}
+	var asked atomic.Bool // HEAD is on its way: the seal goes on once it has read that the upload is being sealed
+	s := uploadtest.New(t, uploadtest.Options{
+		Staging: func(in upload.Staging) upload.Staging { slow.Staging = in; return slow },
+		DB: sqldb.Options{Connector: func(dsn string) (driver.Connector, error) {
+			return sqldbtest.Connect(dsn, func(call sqldbtest.Call, do func() error) error {
+				err := do()
+				if sqldbtest.Reads(dsn) && call == sqldbtest.Query && asked.Swap(false) {
+					close(slow.gate)
+				}
+				return err
+			})
+		}},
+	})
+	who := s.Account(t, 0)
+	head := tus.New(tus.Options{
+		Uploads: s.Sessions,
+		Caller:  func(*http.Request) (tus.Caller, func(), error) { return tus.Caller{Who: who}, func() {}, nil },
+	})
+	mux := http.NewServeMux()
+	head.Register(mux)
+	send := func(method, at, body string, header ...string) *http.Response {
+		r := httptest.NewRequestWithContext(t.Context(), method, at, bytes.NewReader([]byte(body)))
+		r.Header.Set("Tus-Resumable", tus.Version)
+		for i := 0; i+1 < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code >= 300 {
+			t.Fatalf("%s %s: %d %s", method, at, w.Code, w.Body)
+		}
+		return w.Result()
+	}
+	part := send("POST", "/tus/", "", "Upload-Concat", "partial", "Upload-Length", "5").Header.Get("Location")
+	final := send("POST", "/tus/", "", "Upload-Concat", "final;"+part).Header.Get("Location")
+	send("PATCH", part, "bytes", "Upload-Offset", "0", "Content-Type", "application/offset+octet-stream")
+	asked.Store(true)
+	got := send("HEAD", final, "")
+	if offset, length := got.Header.Get("Upload-Offset"), got.Header.Get("Upload-Length"); offset != "5" || length != "5" {
+		t.Errorf("the offset is %q of %q", offset, length)
+	}
+}

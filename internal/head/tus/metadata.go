@@ -1,0 +1,55 @@
+package tus
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/upload"
+)
+
+const metadataHeader = "Upload-Metadata"
+
+// metadata is the decoded Upload-Metadata.
+type metadata map[string]string
+
+// parseMetadata reads Upload-Metadata (tus 1.0.0 §Upload-Metadata): pairs with a comma between them, of a key and, after a space, its
+// value in base64, which may be absent. Keys are unique and hold neither spaces nor commas.
+func parseMetadata(s string) (metadata, error) {
+	if len(s) > upload.MaxMetadata {
+		return nil, drive.Bad(metadataHeader, drive.TooLong, "limit", upload.MaxMetadata, "sent", len(s))
+	}
+	all := metadata{}
+	if strings.Trim(s, " ") == "" {
+		return all, nil
+	}
+	for pair := range strings.SplitSeq(s, ",") {
+		key, encoded, _ := strings.Cut(strings.Trim(pair, " "), " ")
+		value, err := decodeBase64(encoded)
+		_, twice := all[key]
+		if key == "" || err != nil || twice {
+			return nil, drive.Wrap(err, drive.BadRequest, "field", metadataHeader, "reason", string(drive.Malformed),
+				"expected", "key base64,key base64")
+		}
+		all[key] = string(value)
+	}
+	return all, nil
+}
+
+// decodeBase64 is strict: no line breaks, which encoding/base64 would skip, and with padding.
+func decodeBase64(s string) ([]byte, error) {
+	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
+		return nil, base64.CorruptInputError(i)
+	}
+	return base64.StdEncoding.DecodeString(s)
+}
+
+// first is the first of the values that says something. Uppy sends "null" where it has none.
+func (m metadata) first(keys ...string) string {
+	for _, key := range keys {
+		if v := m[key]; v != "" && v != "null" {
+			return v
+		}
+	}
+	return ""
+}

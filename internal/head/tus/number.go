@@ -1,0 +1,19 @@
+package tus
+
+import (
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+func number[N ~int64 | ~int](n N) string { return strconv.FormatInt(int64(n), 10) }
+
+// parseNumber reads a header that is a number of bytes: digits and nothing else.
+func parseNumber(name, s string) (drive.ByteSize, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || strings.Trim(s, "0123456789") != "" {
+		return 0, drive.Bad(name, drive.Malformed, "expected", "a number of bytes")
+	}
+	return drive.ByteSize(n), nil
+}

@@ -1,0 +1,27 @@
+package tus
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/problem"
+)
+
+// A refusal says what is wrong with what was sent, in words that fit it.
+func TestRefusalsSayWhatWouldBeRight(t *testing.T) {
+	t.Parallel()
+	said := func(err error) string {
+		w := httptest.NewRecorder()
+		problem.Write(w, httptest.NewRequestWithContext(t.Context(), "PATCH", "/tus/x", nil), err)
+		return w.Body.String()
+	}
+	_, err := parseChecksum("sha1 MTIzNA==") // four bytes
+	if s := said(err); !strings.Contains(s, "sha1, a space, and 20 bytes in base64") {
+		t.Errorf("of a checksum that is too short: %s", s)
+	}
+	if s := said(drive.Fail(drive.Forbidden, "reason", "finished")); !strings.Contains(s, "has become a file") || strings.Contains(s, "administrator") {
+		t.Errorf("of a finished upload: %s", s)
+	}
+}

@@ -1,0 +1,370 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/bundle"
+)
+
+// The reasons of bundles.
+const (
+	reasonGone    = "gone"            // the folder or its meta.json was deleted
+	reasonPlace   = "wrong-place"     // the manifest is of another source or bundle
+	reasonMissing = "members-missing" // or what is there is not what the manifest says
+	reasonDiffer  = "members-differ"
+	reasonDamaged = "damaged" // a member's bytes are lost
+	reasonFailed  = "failed"
+)
+
+// check holds the members against the manifest and writes down what they are. Members that are not there yet are waited for.
+func (in *Intake) check(ctx context.Context, b *row) error {
+	if err := in.dropRecorded(ctx, b); err != nil {
+		return err
+	}
+	m, err := in.manifest(ctx, b)
+	if err != nil {
+		return err
+	}
+	members, err := in.locate(ctx, b, m)
+	if err == nil {
+		err = in.compare(ctx, members)
+	}
+	if err == nil {
+		err = in.complete(ctx, b, members)
+	}
+	if err != nil {
+		return err
+	}
+	in.halt("compared")
+	return in.saveMembers(ctx, b, m, members)
+}
+
+// member is a file of a bundle.
+type member struct {
+	N         int64
+	Name      string
+	Size      drive.ByteSize
+	Type      string
+	SHA256    string
+	Documents int64
+	Node      drive.NodeID
+	Blob      drive.BlobID
+	State     string
+	Reason    string
+
+	wrong string // how it differs from the manifest
+}
+
+const memberColumns = "n, name, size, type, sha256, documents, node_id, blob_id, state, reason"
+
+func scanMember(m *member, scan func(...any) error) error {
+	return scan(&m.N, &m.Name, &m.Size, &m.Type, &m.SHA256, &m.Documents, &m.Node, &m.Blob, &m.State, &m.Reason)
+}
+
+// manifest reads what sealed the bundle: that version, whatever the file holds now.
+func (in *Intake) manifest(ctx context.Context, b *row) (*bundle.Manifest, error) {
+	v, err := in.opt.Tree.FindVersion(ctx, in.opt.DB, b.Meta, b.Version)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil, &refusal{reasonGone, "its meta.json is gone"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	object, err := in.open(ctx, v.Blob)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close() //nolint:errcheck // it was only read
+	m, err := bundle.Decode(io.NewSectionReader(object, 0, int64(object.Size())))
+	if bad, ok := errors.AsType[*bundle.Error](err); ok {
+		return nil, &refusal{"manifest-" + string(bad.Reason), bad.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.Source != b.Source || m.ID != b.SenderID {
+		return nil, &refusal{reasonPlace, fmt.Sprintf("the manifest is of bundle %s of source %q", m.ID, m.Source)}
+	}
+	return m, nil
+}
+
+// open opens content. What is known to be damaged, or is not there, is an error that is tried again and then ends the bundle.
+func (in *Intake) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
+	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
+	if err != nil {
+		return nil, err
+	}
+	return in.opt.Store.Open(ctx, b.File)
+}
+
+// folderPage is how many files of a folder one statement reads.
+const folderPage = 1000
+
+// locate finds the members in the bundle's folder.
+func (in *Intake) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
+	_, live, err := in.opt.Tree.PathOf(ctx, in.opt.DB, b.Folder)
+	if drive.IsKind(err, drive.NotFound) || err == nil && !live {
+		return nil, &refusal{reasonGone, "its folder is gone"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	there := map[drive.Name]tree.Node{}
+	for after := drive.Name(""); ; {
+		page, err := in.opt.Tree.ChildrenAfter(ctx, in.opt.DB, b.Folder, after, folderPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range page {
+			after = n.Name
+			there[n.Name] = n
+		}
+		if len(page) < folderPage {
+			break
+		}
+	}
+	members := make([]member, len(m.Members))
+	for i, d := range m.Members {
+		members[i] = member{
+			N: int64(i) + 1, Name: d.Name, Size: drive.ByteSize(d.Size), Type: d.Type, SHA256: d.SHA256, Documents: int64(d.Documents),
+			State: "pending",
+		}
+		n, ok := there[drive.Name(d.Name)]
+		switch {
+		case !ok || n.IsFolder():
+			members[i].wrong = reasonMissing
+		case n.Size != members[i].Size:
+			members[i].wrong = reasonDiffer
+		}
+		members[i].Node, members[i].Blob = n.ID, n.Blob
+	}
+	return members, nil
+}
+
+// compareBatch is how many members one statement asks about.
+const compareBatch = 500
+
+// compare looks at the SHA-256 of each member: the stored one, else it reads the bytes.
+func (in *Intake) compare(ctx context.Context, members []member) error {
+	for at := 0; at < len(members); at += compareBatch {
+		page := members[at:min(at+compareBatch, len(members))]
+		var blobs []drive.BlobID
+		for _, m := range page {
+			if m.wrong == "" {
+				blobs = append(blobs, m.Blob)
+			}
+		}
+		sums, err := in.opt.Content.AliasesOf(ctx, in.opt.DB, blobs)
+		if err != nil {
+			return err
+		}
+		found, err := in.opt.Content.FindMany(ctx, in.opt.DB, blobs...)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := in.compareOne(ctx, &page[i], sums, found); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (in *Intake) compareOne(ctx context.Context, m *member, sums map[drive.BlobID]digest.Set, found map[drive.BlobID]content.Blob) error {
+	if m.wrong != "" {
+		return nil
+	}
+	b, stored := found[m.Blob]
+	if !stored { // replaced between two reads
+		m.wrong = reasonMissing
+		return nil
+	}
+	if b.Damaged != 0 {
+		m.wrong = reasonDamaged
+		return nil
+	}
+	sum := sums[m.Blob][digest.SHA256]
+	if sum == nil {
+		var err error
+		if sum, err = in.readSum(ctx, b); err != nil {
+			return fmt.Errorf("read member %q: %w", m.Name, err)
+		}
+	}
+	if hex.EncodeToString(sum) != m.SHA256 {
+		m.wrong = reasonDiffer
+	}
+	return nil
+}
+
+func (in *Intake) readSum(ctx context.Context, b content.Blob) ([]byte, error) {
+	object, err := in.opt.Store.Open(ctx, b.File)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close() //nolint:errcheck // it was only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, bounded(ctx, object)); err != nil {
+		return nil, err
+	}
+	return sum.Sum(nil), nil
+}
+
+// complete waits for members that are not as they should be, for a bounded time.
+func (in *Intake) complete(ctx context.Context, b *row, members []member) error {
+	var names []string
+	reason := ""
+	for _, m := range members {
+		if m.wrong == "" {
+			continue
+		}
+		if reason == "" {
+			reason = m.wrong
+		}
+		if len(names) < 10 {
+			names = append(names, m.Name)
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	detail := strings.Join(names, ", ")
+	now, err := in.now(ctx)
+	if err != nil {
+		return err
+	}
+	if now < b.WaitsUntil {
+		return &waiting{reason, detail}
+	}
+	if err := in.saveDeclared(ctx, b, members); err != nil {
+		return err
+	}
+	return &refusal{reason, detail}
+}
+
+// saveMembers writes the members down, and that they were checked.
+func (in *Intake) saveMembers(ctx context.Context, b *row, m *bundle.Manifest, members []member) error {
+	if err := in.insertMembers(ctx, b, members); err != nil {
+		return err
+	}
+	declared, size := int64(m.Declared()), m.Size()
+	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return b.update(ctx, tx, "declared = ?, members = ?, size = ?, checked = 1, reason = '', detail = ''", declared, len(members), size)
+	})
+	if err == nil {
+		b.declared, b.Members, b.Size, b.Checked = declared, int64(len(members)), drive.ByteSize(size), true
+	}
+	return err
+}
+
+// saveDeclared writes down what was declared by a bundle that is going to be rejected: its members with what is wrong with them.
+func (in *Intake) saveDeclared(ctx context.Context, b *row, members []member) error {
+	var declared int64
+	var size drive.ByteSize
+	for i := range members {
+		declared, size = declared+members[i].Documents, size+members[i].Size
+		if members[i].wrong != "" {
+			members[i].State, members[i].Reason = "rejected", members[i].wrong
+		}
+	}
+	if err := in.insertMembers(ctx, b, members); err != nil {
+		return err
+	}
+	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return b.update(ctx, tx, "declared = ?, members = ?, size = ?", declared, len(members), size)
+	})
+	if err == nil {
+		b.declared, b.Members, b.Size = declared, int64(len(members)), size
+	}
+	return err
+}
+
+// insertRows is how many rows one statement inserts, and insertBatch how many a transaction.
+const (
+	insertRows  = 100
+	insertBatch = 1000
+)
+
+func (in *Intake) insertMembers(ctx context.Context, b *row, members []member) error {
+	for at := 0; at < len(members); at += insertBatch {
+		page := members[at:min(at+insertBatch, len(members))]
+		err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			if err := b.update(ctx, tx, "checked = 0"); err != nil {
+				return err
+			}
+			return insertMany(ctx, tx, "bundle_members (bundle_id, "+memberColumns+")", 11, page, func(m member) []any {
+				return []any{b.ID, m.N, m.Name, m.Size, m.Type, m.SHA256, m.Documents, m.Node, m.Blob, m.State, m.Reason}
+			})
+		})
+		if err != nil {
+			return fmt.Errorf("write down the members of bundle %s: %w", b.ID, err)
+		}
+	}
+	return nil
+}
+
+// insertMany inserts rows by few statements.
+func insertMany[T any](ctx context.Context, tx *sqldb.Tx, into string, width int, all []T, args func(T) []any) error {
+	for at := 0; at < len(all); at += insertRows {
+		page := all[at:min(at+insertRows, len(all))]
+		values := make([]any, 0, len(page)*width)
+		for _, one := range page {
+			values = append(values, args(one)...)
+		}
+		marks := strings.TrimSuffix(strings.Repeat("("+sqldb.Marks(width)+"), ", len(page)), ", ")
+		if _, err := tx.Exec(ctx, "INSERT INTO "+into+" VALUES "+marks, values...); err != nil {
+			return fmt.Errorf("insert into %.30s: %w", into, err)
+		}
+	}
+	return nil
+}
+
+// dropRecorded drops what an earlier beginning left: nothing of it counts.
+func (in *Intake) dropRecorded(ctx context.Context, b *row) error {
+	for _, table := range []string{"bundle_members", "bundle_records"} {
+		for n := int64(insertBatch); n == insertBatch; {
+			err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+				if err := b.update(ctx, tx, "checked = 0"); err != nil {
+					return err
+				}
+				n, err = dropSome(ctx, tx, table, b.ID)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("drop rows of %s: %w", table, err)
+			}
+		}
+	}
+	return nil
+}
+
+// dropSome deletes up to insertBatch rows of a bundle. Fewer: there is nothing left.
+func dropSome(ctx context.Context, tx *sqldb.Tx, table string, id drive.BundleID) (int64, error) {
+	if table == "bundle_members" {
+		return tx.DeleteBatch(ctx, sqldb.Batch{Table: table, Key: "n", Where: "bundle_id = ?", Args: []any{id}, Limit: insertBatch})
+	}
+	var first *int64
+	err := tx.QueryRow(ctx, "SELECT MIN(member) FROM bundle_records WHERE bundle_id = ?", id).Scan(&first)
+	if err != nil || first == nil {
+		return 0, err
+	}
+	n, err := tx.DeleteBatch(ctx, sqldb.Batch{
+		Table: table, Key: "idx", Where: "bundle_id = ? AND member = ?", Args: []any{id, *first}, Limit: insertBatch,
+	})
+	if n > 0 {
+		n = insertBatch // other members may have some
+	}
+	return n, err
+}

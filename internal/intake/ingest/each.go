@@ -1,0 +1,54 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Each tells of all documents of an account that a filter means, in the order of lists.
+func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, fn func(Document) error) error {
+	for after := ""; ; {
+		page, err := in.Documents(ctx, drive.Who{Account: account}, f, after, folderPage)
+		if err != nil {
+			return err
+		}
+		for _, d := range page {
+			if err := fn(d); err != nil {
+				return err
+			}
+			after = d.Place()
+		}
+		if len(page) < folderPage {
+			return nil
+		}
+	}
+}
+
+// PDFs returns those of documents of an account, by their ids, as far as they can be seen.
+func (in *Intake) PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
+	pdfs := map[string]drive.NodeID{}
+	for at := 0; at < len(ids); at += folderPage {
+		page := ids[at:min(at+folderPage, len(ids))]
+		args := []any{account}
+		for _, id := range page {
+			args = append(args, id)
+		}
+		rows, err := in.opt.DB.Query(ctx, selectDocuments+"WHERE account_id = ? AND id IN ("+sqldb.Marks(len(page))+")", args...)
+		all, err := sqldb.Scan(rows, err, scanDocument)
+		if err != nil {
+			return nil, fmt.Errorf("find %d documents: %w", len(page), err)
+		}
+		if err := in.showFiles(ctx, account, all); err != nil {
+			return nil, err
+		}
+		for _, d := range all {
+			if d.PDF != nil {
+				pdfs[d.ID.String()] = *d.PDF
+			}
+		}
+	}
+	return pdfs, nil
+}

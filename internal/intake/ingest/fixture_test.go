@@ -1,0 +1,308 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice"
+)
+
+// world is an account with a drive, senders, and a clock, over which any number of processes may work.
+type world struct {
+	at    sqldb.Options
+	db    *sqldb.DB
+	store blob.Store
+	tree  *tree.Tree
+	who   drive.Who
+	clock atomic.Int64
+	deaf  atomic.Bool // nobody is told of what arrives
+	tells *Intake     // who is told
+}
+
+// start is the 21st of November 2026, noon.
+const start = 1_795_262_400_000
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{at: sqldbtest.At(t, sqldb.Options{}), who: drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}}
+	w.db = w.open(t, sqldb.NewConnector)
+	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.store = dir.Blobs
+	w.clock.Store(start)
+	w.tree = tree.New(tree.Options{
+		Now: func() time.Time { return drive.Time(w.clock.Load()).Std() },
+		Arrived: func(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+			if w.deaf.Load() {
+				return nil
+			}
+			return w.tells.Arrived(ctx, tx, n)
+		},
+	})
+	w.tells = w.process(w.db, "told", func(o *Options) { o.Events = outbox.New(w.db, outbox.Options{Source: "smartdrive/test"}) })
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, ?)", w.who.Account, start); err != nil {
+			return err
+		}
+		_, err := w.tree.Create(ctx, tx, w.who.Account)
+		return err
+	})
+	return w
+}
+
+func (w *world) open(t testing.TB, connector func(string) (driver.Connector, error)) *sqldb.DB {
+	t.Helper()
+	return sqldbtest.OpenAt(t, w.at, connector)
+}
+
+func (w *world) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
+	t.Helper()
+	if err := w.db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// process is an intake of its own on the database.
+func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *Intake {
+	opt := Options{
+		DB: db, Tree: w.tree, Store: w.store, Instance: name, Log: slog.New(slog.DiscardHandler),
+		Clock: func(context.Context) (drive.Time, error) { return drive.Time(w.clock.Load()), nil },
+	}
+	for _, c := range change {
+		c(&opt)
+	}
+	return New(opt)
+}
+
+func (w *world) pass(d time.Duration) { w.clock.Add(d.Milliseconds()) }
+
+// stored is content in the store, with or without a digest that is known.
+func (w *world) stored(t testing.TB, raw []byte, known bool) (content.New, error) {
+	t.Helper()
+	name := "put-1-" + drive.NewID[drive.UploadID]().String()
+	part, err := w.store.Put(t.Context(), name, blob.NewBody(bytes.NewReader(raw), blob.BodyOptions{Size: drive.ByteSize(len(raw))}))
+	aliases := digest.Set{}
+	if known {
+		sum := sha256.Sum256(raw)
+		aliases[digest.SHA256] = sum[:]
+	}
+	return content.New{
+		ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32, Parts: []byte{},
+		Aliases: aliases,
+	}, err
+}
+
+// put stores a file at a path, folders included, or another version of the one that is there.
+func (w *world) put(t testing.TB, at drive.Path, raw []byte) drive.NodeID {
+	t.Helper()
+	fresh, err := w.stored(t, raw, len(raw)%2 == 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, base, _ := at.Split()
+	var n tree.Node
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		folder, err := w.tree.EnsureFolders(ctx, tx, w.who.Account, parent)
+		if err != nil {
+			return err
+		}
+		there, _, err := w.tree.Child(ctx, tx, w.who.Account, folder.ID, base)
+		if err != nil {
+			return err
+		}
+		id, _, err := content.Content{}.Attach(ctx, tx, fresh)
+		if err != nil {
+			return err
+		}
+		placed, err := w.tree.PutFile(ctx, tx, w.who.Account, tree.File{
+			Parent: folder.ID, Name: base, Conflict: drive.ConflictReplace, Base: there.Version, Blob: id, Size: fresh.Size, By: w.who.User,
+		})
+		n = placed.Node
+		return err
+	})
+	return n.ID
+}
+
+// parcel is a bundle on its way.
+type parcel struct {
+	bundle.Manifest
+	files map[string][]byte
+}
+
+func newParcel(source string) *parcel {
+	return &parcel{
+		Manifest: bundle.Manifest{Schema: bundle.Schema, ID: bundle.NewID(), Source: source, CreatedAt: drive.Time(start).Std()},
+		files:    map[string][]byte{},
+	}
+}
+
+// add puts a member into the parcel.
+func (p *parcel) add(name string, documents int, raw []byte) *parcel {
+	sum := sha256.Sum256(raw)
+	p.Members = append(p.Members, bundle.Member{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:]), Documents: documents})
+	p.files[name] = raw
+	return p
+}
+
+// lines puts a member of documents into the parcel.
+func (p *parcel) lines(name string, docs ...*invoice.Document) *parcel {
+	var b bytes.Buffer
+	for _, d := range docs {
+		raw, err := json.Marshal(d)
+		if err != nil {
+			panic(err)
+		}
+		b.Write(append(raw, '\n'))
+	}
+	return p.add(name, len(docs), b.Bytes())
+}
+
+func (p *parcel) path(name string) drive.Path {
+	return append(bundle.Folder(p.Source, p.ID), drive.Name(name))
+}
+
+func (w *world) sendMembers(t testing.TB, p *parcel) {
+	t.Helper()
+	for name, raw := range p.files {
+		w.put(t, p.path(name), raw)
+	}
+}
+
+func (w *world) sendMeta(t testing.TB, p *parcel) {
+	t.Helper()
+	raw, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, p.path("meta.json"), raw)
+}
+
+// send sends a parcel as it should be sent, and returns its bundle.
+func (w *world) send(t testing.TB, p *parcel) Bundle {
+	t.Helper()
+	w.sendMembers(t, p)
+	w.sendMeta(t, p)
+	return w.bundle(t, p)
+}
+
+// bundle returns what has become of a parcel.
+func (w *world) bundle(t testing.TB, p *parcel) Bundle {
+	t.Helper()
+	var id drive.BundleID
+	if err := w.db.QueryRow(t.Context(), "SELECT id FROM bundles WHERE sender_id = ?", p.ID).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	b, err := w.tells.find(t.Context(), w.db, "WHERE id = ?", id)
+	if err != nil {
+		t.Fatalf("bundle %s: %v", p.ID, err)
+	}
+	return b.view()
+}
+
+// finish lets a process work until nothing is due.
+func (w *world) finish(t testing.TB, in *Intake) {
+	t.Helper()
+	if err := in.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// doc is a good invoice; what it says follows from its numbers.
+func doc(number string, cents int64) *invoice.Document {
+	net := invoice.NewDecimal(cents*100, 2)
+	tax := invoice.NewDecimal(cents*19, 2)
+	gross := net.Add(tax)
+	rate := invoice.NewDecimal(19, 0)
+	return &invoice.Document{
+		Profile: "urn:cen.eu:en16931:2017", Number: number, Date: invoice.NewDate(2026, 10, 5), Type: "380", Currency: "EUR", Due: invoice.NewDate(2026, 11, 5),
+		Seller: invoice.Party{Name: "Muster AG", VATID: "DE123456789", Address: &invoice.Address{City: "Berlin", Zone: "10115", Country: "DE"}},
+		Buyer:  invoice.Party{Name: "Beispiel GmbH", VATID: "DE987654321", Address: &invoice.Address{City: "Bonn", Zone: "53111", Country: "DE"}},
+		Totals: invoice.Totals{Lines: net, Net: net, Tax: tax, Gross: gross, Payable: gross},
+		Taxes:  []invoice.Tax{{Category: "S", Rate: rate, Base: net, Amount: tax}},
+		Lines: []invoice.Line{{
+			ID: "1", Name: "Ware", Quantity: invoice.NewDecimal(1, 0), Unit: "C62", Price: net, Net: net, Category: "S", Rate: rate,
+		}},
+	}
+}
+
+func docs(prefix string, n int) (all []*invoice.Document) {
+	for i := range n {
+		all = append(all, doc(fmt.Sprintf("%s-%04d", prefix, i), int64(i+1)))
+	}
+	return all
+}
+
+// check compares counts with the rows that they are of (K2, K3).
+func (w *world) check(t testing.TB) {
+	t.Helper()
+	for what, query := range map[string]string{
+		"a bundle has ended and is not counted": `SELECT COUNT(*) FROM bundles WHERE state IN ('done', 'rejected')
+			AND declared <> accepted + rejected + duplicates + conflicts`,
+		"records say something else than the counts": `SELECT COUNT(*) FROM bundles b WHERE
+			accepted <> (SELECT COALESCE(SUM(counts), 0) FROM bundle_records r WHERE r.bundle_id = b.id AND r.outcome = 'accepted') OR
+			duplicates <> (SELECT COALESCE(SUM(counts), 0) FROM bundle_records r WHERE r.bundle_id = b.id AND r.outcome = 'duplicate') OR
+			conflicts <> (SELECT COALESCE(SUM(counts), 0) FROM bundle_records r WHERE r.bundle_id = b.id AND r.outcome = 'conflict') OR
+			rejected + surplus <> (SELECT COALESCE(SUM(counts), 0) FROM bundle_records r WHERE r.bundle_id = b.id AND r.outcome = 'rejected')`,
+		"a document was accepted by no bundle, or by several": `SELECT COUNT(*) FROM documents d WHERE 1 <> (SELECT COUNT(*) FROM bundle_records r
+			WHERE r.document_id = d.id AND r.outcome = 'accepted')`,
+		"a record names a document that is not there": `SELECT COUNT(*) FROM bundle_records r LEFT JOIN documents d ON d.id = r.document_id
+			WHERE r.document_id IS NOT NULL AND d.id IS NULL`,
+		"a conflict is open and its document does not say so": `SELECT COUNT(*) FROM documents d WHERE (d.state = 'conflict') <>
+			EXISTS (SELECT 1 FROM document_conflicts c WHERE c.document_id = d.id AND c.state = 'open')`,
+	} {
+		if n := w.count(t, query); n != 0 {
+			t.Errorf("%s: %d times", what, n)
+		}
+	}
+}
+
+// count returns a number of the database.
+func (w *world) count(t testing.TB, query string, args ...any) (n int64) {
+	t.Helper()
+	if err := w.db.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// sums says how a bundle ended, in one line.
+func sums(v Bundle) string {
+	reason := ""
+	if v.Reason != nil {
+		reason = " " + *v.Reason
+	}
+	return fmt.Sprintf("%s%s %d=%d+%d+%d+%d", v.State, reason, v.Declared, v.Accepted, v.Rejected, v.Duplicate, v.Conflict)
+}
+
+func wantSums(t testing.TB, v Bundle, want string) {
+	t.Helper()
+	if got := sums(v); got != want {
+		t.Errorf("it is %s, want %s (%s)", got, want, v.Detail)
+	}
+}

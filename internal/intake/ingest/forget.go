@@ -1,0 +1,78 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Forget drops everything of an account that is being purged. It works in short transactions and may stop anywhere. Workers that have a
+// bundle of it are fenced first. Its tree is gone by then: nothing is found anew.
+func (in *Intake) Forget(ctx context.Context, account drive.AccountID) error {
+	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		for _, drop := range []string{
+			`UPDATE bundles SET epoch = epoch + 1, state = 'rejected', rejected = declared - accepted - duplicates - conflicts
+				WHERE account_id = ? AND state IN ('sealed', 'running')`,
+			"DELETE FROM sources WHERE account_id = ?",
+		} {
+			if _, err := tx.Exec(ctx, drop, account); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end the bundles of account %s: %w", account, err)
+	}
+	for _, table := range []string{"document_conflicts", "documents"} {
+		if err := in.dropOwn(ctx, table, account); err != nil {
+			return err
+		}
+	}
+	for {
+		b, err := in.find(ctx, in.opt.DB, "WHERE account_id = ? ORDER BY id LIMIT 1", account)
+		if drive.IsKind(err, drive.NotFound) {
+			return nil
+		}
+		if err == nil {
+			err = in.drop(ctx, b.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("forget bundle: %w", err)
+		}
+	}
+}
+
+func (in *Intake) dropOwn(ctx context.Context, table string, account drive.AccountID) error {
+	for n := int64(insertBatch); n == insertBatch; {
+		err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			n, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: table, Key: "id", Where: "account_id = ?", Args: []any{account}, Limit: insertBatch})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("drop rows of %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// drop deletes the rows of a bundle, its own last.
+func (in *Intake) drop(ctx context.Context, id drive.BundleID) error {
+	for _, table := range []string{"bundle_members", "bundle_records"} {
+		for n := int64(insertBatch); n == insertBatch; {
+			err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+				n, err = dropSome(ctx, tx, table, id)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM bundles WHERE id = ?", id)
+		return err
+	})
+}

@@ -1,0 +1,206 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+// Options configure New. DB, Tree and Store are required; the zero value of each other field is its default.
+type Options struct {
+	DB      *sqldb.DB
+	Tree    *tree.Tree
+	Store   blob.Store
+	Content content.Content
+	// Events gets a record of each sealed bundle. nil: workers find it by themselves, a few seconds later.
+	Events   stream.Publisher
+	Instance string // of this process, unlike that of any other start; default "1"
+	Workers  int    // bundles that this process takes in at a time; default 2
+	// Wait is how long a bundle waits for members that come after its meta.json. Default: 15 min.
+	Wait time.Duration
+	// Clock is the one that all instances share. Default: the database's.
+	Clock func(ctx context.Context) (drive.Time, error)
+	Log   *slog.Logger
+}
+
+// The times and numbers of the work.
+const (
+	pollEvery      = 10 * time.Second // between two looks for work
+	reconcileEvery = 5 * time.Minute
+	maxTries       = 5               // without getting any further
+	maxPause       = 5 * time.Minute // between two tries
+	batchSize      = 200             // documents in a transaction: some 20 ms
+	batchBytes     = 4 * drive.MiB   // of their models, deflated
+)
+
+// Intake is the set of bundles and documents. It is safe for concurrent use.
+type Intake struct {
+	opt   Options
+	log   *slog.Logger
+	slots chan struct{} // what this process works on
+	large chan struct{} // the member of more than largeMember that is being read
+	wake  chan struct{}
+	stats Stats
+
+	halt func(step string) // of tests: called at each step of a worker
+}
+
+// Stats count what this process has done since it started.
+type Stats struct {
+	Done, Rejected, Retried, Found  atomic.Int64 // bundles; Found: by the reconciler
+	Accepted, Refused, Double, Torn atomic.Int64 // documents: by outcome
+}
+
+// New returns the intake of a database. It does no I/O.
+func New(opt Options) *Intake {
+	if opt.Instance == "" {
+		opt.Instance = "1"
+	}
+	if opt.Workers == 0 {
+		opt.Workers = 2
+	}
+	if opt.Wait == 0 {
+		opt.Wait = 15 * time.Minute
+	}
+	if opt.Clock == nil {
+		opt.Clock = opt.DB.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	return &Intake{
+		opt: opt, log: opt.Log, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1), wake: make(chan struct{}, 1), halt: func(string) {},
+	}
+}
+
+// Stats returns the counters.
+func (in *Intake) Stats() *Stats { return &in.stats }
+
+func (in *Intake) now(ctx context.Context) (drive.Time, error) {
+	now, err := in.opt.Clock(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("ask the database for the time: %w", err)
+	}
+	return now, nil
+}
+
+// State is how a bundle stands.
+type State string
+
+// The states; see the package comment.
+const (
+	Sealed   State = "sealed"
+	Running  State = "running"
+	Done     State = "done"
+	Rejected State = "rejected"
+)
+
+// Outcome is what became of a document that a bundle declares.
+type Outcome string
+
+// The outcomes.
+const (
+	Accept    Outcome = "accepted"
+	Reject    Outcome = "rejected"
+	Duplicate Outcome = "duplicate"
+	Conflict  Outcome = "conflict"
+)
+
+// pos is a save point: the members up to one are dealt with, and so many documents of the next.
+type pos struct{ member, index int64 }
+
+// counts are the documents of a bundle by outcome.
+type counts struct{ declared, accepted, rejected, duplicates, conflicts, surplus int64 }
+
+func (c counts) left() int64 {
+	return c.declared - c.accepted - c.rejected - c.duplicates - c.conflicts
+}
+
+// row is a row of bundles.
+type row struct {
+	ID       drive.BundleID
+	Account  drive.AccountID
+	Source   string
+	SenderID string
+	Folder   drive.NodeID
+	Meta     drive.NodeID
+	Version  drive.VersionID
+	State    State
+	Reason   string
+	Detail   string
+	counts
+	Members    int64
+	Size       drive.ByteSize
+	Checked    bool
+	Save       pos
+	Epoch      int64
+	Tries      int64
+	Attempts   int64
+	Sealed     drive.Time
+	WaitsUntil drive.Time
+	Ended      drive.Time
+}
+
+const columns = `id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail, declared, accepted, rejected,
+	duplicates, conflicts, surplus, members, size, checked, save_member, save_index, epoch, tries, attempts, sealed_at, waits_until, ended_at`
+
+const selectBundles = "SELECT " + columns + " FROM bundles "
+
+func scanRow(b *row, scan func(...any) error) error {
+	return scan(&b.ID, &b.Account, &b.Source, &b.SenderID, &b.Folder, &b.Meta, &b.Version, &b.State, &b.Reason, &b.Detail, &b.declared,
+		&b.accepted, &b.rejected, &b.duplicates, &b.conflicts, &b.surplus, &b.Members, &b.Size, &b.Checked, &b.Save.member, &b.Save.index,
+		&b.Epoch, &b.Tries, &b.Attempts, &b.Sealed, &b.WaitsUntil, &b.Ended)
+}
+
+func (in *Intake) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b row, err error) {
+	err = scanRow(&b, q.QueryRow(ctx, selectBundles+where, args...).Scan)
+	return b, err
+}
+
+// Bundle is a bundle as its owner sees it.
+type Bundle struct {
+	ID       drive.BundleID `json:"id"`
+	Source   string         `json:"source"`
+	Folder   drive.NodeID   `json:"folder"`
+	SenderID string         `json:"sender_id" doc:"the id that the sender gave it"`
+	State    State          `json:"state" enum:"sealed,running,done,rejected"`
+	Reason   *string        `json:"reason" nullable:"true" doc:"why it was rejected, or what it waits for: a word"`
+	Detail   string         `json:"detail,omitempty" doc:"the same, for people"`
+
+	Declared  int64 `json:"declared" doc:"documents, by the manifest; of a bundle that has ended: accepted + rejected + duplicate + conflict"`
+	Accepted  int64 `json:"accepted"`
+	Rejected  int64 `json:"rejected"`
+	Duplicate int64 `json:"duplicate"`
+	Conflict  int64 `json:"conflict"`
+	Surplus   int64 `json:"surplus" doc:"documents found beyond the declared ones; none of them was taken"`
+
+	Members  int64          `json:"members"`
+	Size     drive.ByteSize `json:"size"`
+	SealedAt drive.Time     `json:"sealed_at"`
+	EndedAt  *drive.Time    `json:"ended_at" nullable:"true"`
+	Attempts int64          `json:"attempts"`
+}
+
+func (b row) view() Bundle {
+	v := Bundle{
+		ID: b.ID, Source: b.Source, Folder: b.Folder, SenderID: b.SenderID, State: b.State, Detail: b.Detail, Declared: b.declared,
+		Accepted: b.accepted, Rejected: b.rejected, Duplicate: b.duplicates, Conflict: b.conflicts, Surplus: b.surplus, Members: b.Members,
+		Size: b.Size, SealedAt: b.Sealed, Attempts: b.Attempts,
+	}
+	if b.Reason != "" {
+		v.Reason = &b.Reason
+	}
+	if b.Ended != 0 {
+		v.EndedAt = &b.Ended
+	}
+	return v
+}

@@ -1,0 +1,189 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// BundleFilter says which bundles are listed; zero fields: all.
+type BundleFilter struct {
+	Source string
+	State  State
+	Before drive.BundleID // older than this one
+	Limit  int
+}
+
+// Bundles lists those of the caller's account, the newest first.
+func (in *Intake) Bundles(ctx context.Context, who drive.Who, f BundleFilter) ([]Bundle, error) {
+	where, args := []string{"account_id = ?"}, []any{who.Account}
+	also := func(condition string, arg any) { where, args = append(where, condition), append(args, arg) }
+	if f.Source != "" {
+		also("source = ?", f.Source)
+	}
+	if f.State != "" {
+		also("state = ?", f.State)
+	}
+	if !f.Before.IsZero() {
+		also("id < ?", f.Before)
+	}
+	rows, err := in.opt.DB.Query(ctx, selectBundles+"WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?", append(args, f.Limit)...)
+	all, err := sqldb.Scan(rows, err, scanRow)
+	if err != nil {
+		return nil, fmt.Errorf("list bundles: %w", err)
+	}
+	views := make([]Bundle, len(all))
+	for i, b := range all {
+		views[i] = b.view()
+	}
+	return views, nil
+}
+
+// BundleMember is one file of a bundle as its owner sees it.
+type BundleMember struct {
+	Name      string         `json:"name"`
+	Size      drive.ByteSize `json:"size"`
+	Type      string         `json:"type,omitempty"`
+	Documents int64          `json:"documents" doc:"declared"`
+	Node      *drive.NodeID  `json:"node" nullable:"true"`
+	State     string         `json:"state" enum:"pending,done,rejected"`
+	Reason    *string        `json:"reason" nullable:"true"`
+}
+
+// BundleFull is a bundle with its members.
+type BundleFull struct {
+	Bundle
+	Members []BundleMember `json:"members" doc:"in the order of the manifest"`
+}
+
+// own finds a bundle of the caller's account.
+func (in *Intake) own(ctx context.Context, who drive.Who, id drive.BundleID) (row, error) {
+	return in.find(ctx, in.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
+}
+
+// Bundle returns one of the caller's account.
+func (in *Intake) Bundle(ctx context.Context, who drive.Who, id drive.BundleID) (BundleFull, error) {
+	b, err := in.own(ctx, who, id)
+	if err != nil {
+		return BundleFull{}, err
+	}
+	rows, err := in.opt.DB.Query(ctx, "SELECT "+memberColumns+" FROM bundle_members WHERE bundle_id = ? ORDER BY n", id)
+	members, err := sqldb.Scan(rows, err, scanMember)
+	if err != nil {
+		return BundleFull{}, fmt.Errorf("read the members of bundle %s: %w", id, err)
+	}
+	w := BundleFull{Bundle: b.view(), Members: []BundleMember{}}
+	for _, m := range members {
+		one := BundleMember{Name: m.Name, Size: m.Size, Type: m.Type, Documents: m.Documents, State: m.State}
+		if !m.Node.IsZero() {
+			one.Node = &m.Node
+		}
+		if m.Reason != "" {
+			one.Reason = &m.Reason
+		}
+		if m.State == "pending" && (m.N <= b.Save.member || b.State == Done) {
+			one.State = "done"
+		}
+		w.Members = append(w.Members, one)
+	}
+	return w, nil
+}
+
+// BundleRecord is what became of a document that a bundle declares, or of several that have no row of their own.
+type BundleRecord struct {
+	Member   string            `json:"member" doc:"name of the file; empty: the bundle was rejected as a whole"`
+	Index    int64             `json:"index" doc:"of the document in it, from 0"`
+	Outcome  Outcome           `json:"outcome" enum:"accepted,rejected,duplicate,conflict"`
+	Reason   *string           `json:"reason" nullable:"true" doc:"a word"`
+	Count    int64             `json:"count" doc:"documents that it stands for"`
+	Document *drive.DocumentID `json:"document" nullable:"true" doc:"what it is, or is a duplicate of, or in conflict with"`
+	Number   string            `json:"number"`
+	Findings []DocumentFinding `json:"findings"`
+
+	Place string `json:"-"` // for a cursor
+}
+
+// Records lists those of a bundle in the order of its members, behind a place (empty: from the first).
+func (in *Intake) Records(ctx context.Context, who drive.Who, id drive.BundleID, outcome Outcome, after string, limit int) ([]BundleRecord, error) {
+	if _, err := in.own(ctx, who, id); err != nil {
+		return nil, err
+	}
+	where, args := "r.bundle_id = ?", []any{id}
+	if outcome != "" {
+		where, args = where+" AND r.outcome = ?", append(args, outcome)
+	}
+	if after != "" {
+		var at pos
+		if _, err := fmt.Sscanf(after, "%d.%d", &at.member, &at.index); err != nil || place(at) != after {
+			return nil, drive.Fail(drive.CursorInvalid)
+		}
+		where, args = where+" AND (r.member, r.idx) > (?, ?)", append(args, at.member, at.index)
+	}
+	rows, err := in.opt.DB.Query(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number, r.findings
+		FROM bundle_records r LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member
+		WHERE `+where+" ORDER BY r.member, r.idx LIMIT ?", append(args, limit)...)
+	all, err := sqldb.Scan(rows, err, scanRecord)
+	if err != nil {
+		return nil, fmt.Errorf("list the records of bundle %s: %w", id, err)
+	}
+	return all, nil
+}
+
+func place(at pos) string { return fmt.Sprintf("%d.%d", at.member, at.index) }
+
+func scanRecord(r *BundleRecord, scan func(...any) error) error {
+	var at pos
+	var reason, findings string
+	var document drive.DocumentID
+	if err := scan(&r.Member, &at.member, &at.index, &r.Outcome, &reason, &r.Count, &document, &r.Number, &findings); err != nil {
+		return err
+	}
+	r.Index, r.Place, r.Findings = at.index, place(at), []DocumentFinding{}
+	if reason != "" {
+		r.Reason = &reason
+	}
+	if !document.IsZero() {
+		r.Document = &document
+	}
+	if findings != "" {
+		return json.Unmarshal([]byte(findings), &r.Findings)
+	}
+	return nil
+}
+
+// Retry lets a rejected bundle begin anew; documents that it had got accepted stay, and are found again. One that is not rejected is
+// WrongState.
+func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
+	now, err := in.now(ctx)
+	if err != nil {
+		return Bundle{}, err
+	}
+	var b row
+	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if b, err = in.find(ctx, tx, "WHERE id = ? AND account_id = ?"+tx.ForUpdate(), id, who.Account); err != nil {
+			return err
+		}
+		if b.State != Rejected {
+			return drive.Fail(drive.WrongState, "state", string(b.State))
+		}
+		meta, there, err := in.opt.Tree.Child(ctx, tx, who.Account, b.Folder, "meta.json")
+		if err != nil {
+			return err
+		}
+		if there && !meta.IsFolder() {
+			b.Meta, b.Version = meta.ID, meta.Version
+		}
+		if err := in.reset(ctx, tx, b, now); err != nil {
+			return err
+		}
+		if b, err = in.find(ctx, tx, "WHERE id = ?", id); err != nil {
+			return err
+		}
+		return in.announce(ctx, tx, b)
+	})
+	return b.view(), err
+}

@@ -1,0 +1,196 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice"
+)
+
+// Rules say which documents of a source are taken: those that all of them agree to. An empty one agrees to every document.
+type Rules struct {
+	Types   []string        `json:"types,omitempty" doc:"codes of UNTDID 1001, as 380 for an invoice and 381 for a credit note"`
+	From    invoice.Date    `json:"from,omitzero" doc:"first day of issue, as 2026-10-01"`
+	To      invoice.Date    `json:"to,omitzero" doc:"last day of issue"`
+	Sellers []string        `json:"sellers,omitempty" doc:"ids of sellers: VAT id, tax number, or what the documents have"`
+	Buyers  []string        `json:"buyers,omitempty" doc:"ids of buyers"`
+	Min     invoice.Decimal `json:"min,omitzero" doc:"smallest total with VAT"`
+	Max     invoice.Decimal `json:"max,omitzero" doc:"largest total with VAT"`
+}
+
+// Source is who sends, with the rules of what is taken.
+type Source struct {
+	Name      string     `json:"name"`
+	Rules     Rules      `json:"rules"`
+	UpdatedAt drive.Time `json:"updated_at"`
+}
+
+// The limits of rules.
+const (
+	maxSources = 1000 // of an account
+	maxListed  = 1000 // types, sellers, buyers
+	maxRules   = 60_000
+)
+
+func (r Rules) check() error {
+	for field, list := range map[string][]string{"types": r.Types, "sellers": r.Sellers, "buyers": r.Buyers} {
+		if len(list) > maxListed {
+			return drive.Bad("rules."+field, drive.OutOfRange, "min", 0, "max", maxListed, "sent", len(list))
+		}
+		if slices.ContainsFunc(list, func(s string) bool { return plain(s) == "" || len(s) > maxID }) {
+			return drive.Bad("rules."+field, drive.Malformed, "expected", "texts of up to 255 bytes")
+		}
+	}
+	if r.To != 0 && r.To < r.From {
+		return drive.Bad("rules.to", drive.OutOfRange, "min", r.From.String(), "sent", r.To.String())
+	}
+	if r.Min.Given() && r.Max.Given() && r.Max.Cmp(r.Min) < 0 {
+		return drive.Bad("rules.max", drive.OutOfRange, "min", r.Min.String(), "sent", r.Max.String())
+	}
+	return nil
+}
+
+// matcher is rules made ready.
+type matcher struct {
+	Rules
+	types, sellers, buyers map[string]bool
+}
+
+func (r Rules) compile() matcher {
+	set := func(list []string) map[string]bool {
+		all := make(map[string]bool, len(list))
+		for _, s := range list {
+			all[plain(s)] = true
+		}
+		return all
+	}
+	return matcher{r, set(r.Types), set(r.Sellers), set(r.Buyers)}
+}
+
+// plain is an id without what people add for reading.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '.' || r == '-' {
+			return -1
+		}
+		return unicode.ToUpper(r)
+	}, s)
+}
+
+// refuses says which rule does not want a document; empty: it is taken.
+func (m matcher) refuses(d *invoice.Document) string {
+	total := d.Totals.Gross
+	switch {
+	case len(m.types) > 0 && !m.types[plain(d.Type)]:
+		return "type"
+	case m.From != 0 && d.Date < m.From, m.To != 0 && d.Date > m.To:
+		return "date"
+	case len(m.sellers) > 0 && !listed(m.sellers, &d.Seller):
+		return "seller"
+	case len(m.buyers) > 0 && !listed(m.buyers, &d.Buyer):
+		return "buyer"
+	case m.Min.Given() && total.Cmp(m.Min) < 0, m.Max.Given() && total.Cmp(m.Max) > 0:
+		return "amount"
+	}
+	return ""
+}
+
+// listed reports whether any id of a party is in the list.
+func listed(list map[string]bool, p *invoice.Party) bool {
+	ids := []string{p.VATID, p.TaxID, p.Legal.ID, p.Endpoint.ID}
+	for _, id := range p.IDs {
+		ids = append(ids, id.ID)
+	}
+	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && list[plain(id)] })
+}
+
+// rulesOf reads the rules of a source; one that nobody has written any for takes everything.
+func (in *Intake) rulesOf(ctx context.Context, account drive.AccountID, source string) (matcher, error) {
+	s, err := in.Source(ctx, drive.Who{Account: account}, source)
+	if drive.IsKind(err, drive.NotFound) {
+		return matcher{}, nil
+	}
+	return s.Rules.compile(), err
+}
+
+func scanSource(s *Source, scan func(...any) error) error {
+	var rules string
+	if err := scan(&s.Name, &rules, &s.UpdatedAt); err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(rules), &s.Rules)
+}
+
+// Source returns one that has rules.
+func (in *Intake) Source(ctx context.Context, who drive.Who, name string) (s Source, err error) {
+	err = scanSource(&s, in.opt.DB.QueryRow(ctx, "SELECT name, rules, updated_at FROM sources WHERE account_id = ? AND name = ?", who.Account, name).Scan)
+	return s, err
+}
+
+// Sources lists those of the caller's account: with rules, or with bundles.
+func (in *Intake) Sources(ctx context.Context, who drive.Who) ([]Source, error) {
+	rows, err := in.opt.DB.Query(ctx, `SELECT name, rules, updated_at FROM sources WHERE account_id = ?
+		UNION ALL SELECT DISTINCT b.source, '{}', 0 FROM bundles b LEFT JOIN sources s ON s.account_id = b.account_id AND s.name = b.source
+		WHERE b.account_id = ? AND s.name IS NULL ORDER BY 1 LIMIT ?`, who.Account, who.Account, maxSources)
+	all, err := sqldb.Scan(rows, err, scanSource)
+	if err != nil {
+		return nil, fmt.Errorf("list sources: %w", err)
+	}
+	return all, nil
+}
+
+// PutSource writes the rules of a source. They hold for bundles that are taken in from now on.
+func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Source, error) {
+	if bundle.CheckSource(s.Name) != nil {
+		return Source{}, drive.Bad("name", drive.Malformed, "expected", "a name of a folder of up to 100 bytes")
+	}
+	if err := s.Rules.check(); err != nil {
+		return Source{}, err
+	}
+	raw, err := json.Marshal(s.Rules)
+	if err != nil {
+		return Source{}, err
+	}
+	if len(raw) > maxRules {
+		return Source{}, drive.Bad("rules", drive.TooLong, "limit", maxRules, "sent", len(raw))
+	}
+	if s.UpdatedAt, err = in.now(ctx); err != nil {
+		return Source{}, err
+	}
+	return s, in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "UPDATE sources SET rules = ?, updated_at = ? WHERE account_id = ? AND name = ?", string(raw), s.UpdatedAt, who.Account, s.Name)
+		if err != nil || n == 1 {
+			return err
+		}
+		var have int
+		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM sources WHERE account_id = ?", who.Account).Scan(&have); err != nil {
+			return err
+		}
+		if have >= maxSources {
+			return drive.Fail(drive.TooManyOpen, "limit", maxSources, "sent", have+1)
+		}
+		made, err := tx.InsertNew(ctx, "INSERT INTO sources (account_id, name, rules, updated_at) VALUES (?, ?, ?, ?)", who.Account, s.Name, string(raw), s.UpdatedAt)
+		if err == nil && !made {
+			err = sqldb.Again(drive.Fail(drive.NotFound))
+		}
+		return err
+	})
+}
+
+// DeleteSource forgets the rules of a source: everything it sends is taken then. Its bundles and documents stay.
+func (in *Intake) DeleteSource(ctx context.Context, who drive.Who, name string) error {
+	return in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "DELETE FROM sources WHERE account_id = ? AND name = ?", who.Account, name)
+		if err == nil && n == 0 {
+			err = drive.Fail(drive.NotFound)
+		}
+		return err
+	})
+}

@@ -1,0 +1,185 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// ConflictSide is one of two documents that cannot both be true.
+type ConflictSide struct {
+	Bundle drive.BundleID  `json:"bundle"`
+	Number string          `json:"number"`
+	File   *drive.NodeID   `json:"file" nullable:"true"`
+	PDF    *drive.NodeID   `json:"pdf" nullable:"true"`
+	Model  json.RawMessage `json:"model"` // nil: see Packed
+
+	Packed []byte `json:"-"` // the model, deflated
+}
+
+// Dispute is an open conflict: a document, and another of the same source, seller, number and date that says something else.
+type Dispute struct {
+	ID       drive.ConflictID `json:"id"`
+	Document Document         `json:"document"`
+	At       drive.Time       `json:"at"`
+	Old      ConflictSide     `json:"old" doc:"what is kept now"`
+	New      ConflictSide     `json:"new" doc:"what came later"`
+}
+
+// maxPacked is how many bytes of models a list of conflicts has, deflated; the first one counts
+// however long it is.
+const maxPacked = 4 << 20
+
+var errEnough = errors.New("the page is full")
+
+// Disputes lists up to limit open conflicts of the caller's account, or of one document (zero:
+// all), the oldest first, after the one given; and whether there are more.
+func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
+	where, args := "c.account_id = ? AND c.state = 'open' AND c.id > ?", []any{who.Account, after.String()}
+	if !document.IsZero() {
+		where, args = where+" AND c.document_id = ?", append(args, document)
+	}
+	rows, err := in.opt.DB.Query(ctx, `SELECT c.id, c.document_id, c.bundle_id, c.file_id, c.pdf_id, c.created_at, c.body, d.body
+		FROM document_conflicts c JOIN documents d ON d.id = c.document_id WHERE `+where+" ORDER BY c.id LIMIT ?", append(args, limit+1)...)
+	type found struct {
+		Dispute
+		document  drive.DocumentID
+		file, pdf drive.NodeID
+	}
+	var all []found
+	size := 0
+	_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
+		if len(all) == limit || size > maxPacked {
+			return errEnough
+		}
+		var f found
+		err := scan(&f.ID, &f.document, &f.New.Bundle, &f.file, &f.pdf, &f.At, &f.New.Packed, &f.Old.Packed)
+		size += len(f.New.Packed) + len(f.Old.Packed)
+		all = append(all, f)
+		return err
+	})
+	if more = errors.Is(err, errEnough); err != nil && !more {
+		return nil, false, fmt.Errorf("list conflicts: %w", err)
+	}
+	disputes := make([]Dispute, len(all))
+	for i, f := range all {
+		rows, err := in.opt.DB.Query(ctx, selectDocuments+"WHERE id = ?", f.document)
+		docs, err := sqldb.Scan(rows, err, scanDocument)
+		if err != nil || len(docs) == 0 {
+			return nil, false, err
+		}
+		both := []Document{docs[0], {file: f.file, pdf: f.pdf}}
+		if err := in.showFiles(ctx, who.Account, both); err != nil {
+			return nil, false, err
+		}
+		f.Document = both[0]
+		f.Old.Bundle, f.Old.Number, f.Old.File, f.Old.PDF = both[0].Bundle, both[0].Number, both[0].File, both[0].PDF
+		f.New.Number, f.New.File, f.New.PDF = both[0].Number, both[1].File, both[1].PDF
+		disputes[i] = f.Dispute
+	}
+	return disputes, more, nil
+}
+
+// Keep says which side of a conflict is true.
+type Keep string
+
+// The sides.
+const (
+	KeepOld Keep = "old"
+	KeepNew Keep = "new"
+)
+
+// Settle decides an open conflict of a document: the one given, or the oldest (zero). The side that goes is kept where nobody counts it,
+// so that it is known when it comes again. A document without open conflict is WrongState.
+func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
+	now, err := in.now(ctx)
+	if err != nil {
+		return DocumentFull{}, err
+	}
+	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		s, err := lockSides(ctx, tx, who.Account, id, conflict)
+		if err != nil {
+			return err
+		}
+		state := sideDiscarded
+		if keep == KeepNew {
+			state = sideReplaced
+			if err := s.swap(ctx, tx, now); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, "UPDATE document_conflicts SET state = ?, settled_at = ?, settled_by = ? WHERE id = ?", state, now, who.User, s.conflict); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE documents SET updated_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM document_conflicts c
+			WHERE c.document_id = documents.id AND c.state = 'open') THEN 'conflict' ELSE 'accepted' END WHERE id = ?`, now, id)
+		return err
+	})
+	if err != nil {
+		return DocumentFull{}, fmt.Errorf("settle a conflict of document %s: %w", id, err)
+	}
+	return in.Document(ctx, who, id)
+}
+
+// sides are both rows of a conflict.
+type sides struct {
+	conflict         drive.ConflictID
+	document         drive.DocumentID
+	source           string
+	oldHash, newHash string
+	oldBody, newBody []byte
+	old, fresh       origin
+}
+
+// origin is where a side came from.
+type origin struct {
+	bundle        drive.BundleID
+	member, index int64
+	file, pdf     drive.NodeID
+}
+
+// lockSides reads a document and an open conflict of it, the document first: whoever takes documents in locks it, too.
+func lockSides(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.DocumentID, conflict drive.ConflictID) (s sides, err error) {
+	s.document = id
+	err = tx.QueryRow(ctx, "SELECT source, hash, bundle_id, member, idx, file_id, pdf_id, body FROM documents WHERE id = ? AND account_id = ?"+tx.ForUpdate(),
+		id, account).Scan(&s.source, &s.oldHash, &s.old.bundle, &s.old.member, &s.old.index, &s.old.file, &s.old.pdf, &s.oldBody)
+	if err != nil {
+		return sides{}, err
+	}
+	where, args := "document_id = ? AND state = 'open' ORDER BY id LIMIT 1", []any{id}
+	if !conflict.IsZero() {
+		where, args = "document_id = ? AND state = 'open' AND id = ?", []any{id, conflict}
+	}
+	err = tx.QueryRow(ctx, "SELECT id, hash, bundle_id, member, idx, file_id, pdf_id, body FROM document_conflicts WHERE "+where, args...).
+		Scan(&s.conflict, &s.newHash, &s.fresh.bundle, &s.fresh.member, &s.fresh.index, &s.fresh.file, &s.fresh.pdf, &s.newBody)
+	if drive.IsKind(err, drive.NotFound) {
+		err = drive.Fail(drive.WrongState, "state", "settled")
+	}
+	return s, err
+}
+
+// swap makes the document what the other side says, and the other side what the document was.
+func (s sides) swap(ctx context.Context, tx *sqldb.Tx, now drive.Time) error {
+	doc, err := unpackDocument(s.newBody)
+	if err != nil {
+		return err
+	}
+	d, err := newDocument(s.source, doc)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE document_conflicts SET hash = ?, bundle_id = ?, member = ?, idx = ?, file_id = ?, pdf_id = ?, body = ? WHERE id = ?`,
+		s.oldHash, s.old.bundle, s.old.member, s.old.index, s.old.file, s.old.pdf, s.oldBody, s.conflict)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE documents SET hash = ?, bundle_id = ?, member = ?, idx = ?, type = ?, number = ?, seller_id = ?, seller_name = ?,
+		buyer_id = ?, buyer_name = ?, currency = ?, total = ?, payable = ?, total_e4 = ?, file_id = ?, pdf_id = ?, search = ?, body = ?,
+		updated_at = ? WHERE id = ?`, s.newHash, s.fresh.bundle, s.fresh.member, s.fresh.index, d.typ, d.number, d.sellerID, d.sellerName,
+		d.buyerID, d.buyerName, d.currency, d.total, d.payable, d.totalE4, s.fresh.file, s.fresh.pdf, d.search, s.newBody, now, s.document)
+	return err
+}

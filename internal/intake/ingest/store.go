@@ -1,0 +1,290 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// known is a document that is there, as far as it matters for another of the same key.
+type known struct {
+	id            drive.DocumentID
+	key, hash     string
+	bundle        drive.BundleID
+	member, index int64
+	pdf           drive.NodeID
+}
+
+// side is the other side of a conflict.
+type side struct {
+	document      drive.DocumentID
+	hash          string
+	bundle        drive.BundleID
+	member, index int64
+	pdf           drive.NodeID
+	settled       drive.Time // when it made way for another; zero: it never was the document
+}
+
+// store writes a batch in one transaction: the documents, their records, the counts and the save point. What another bundle has stored
+// meanwhile decides: the unique key of documents makes a transaction that lost the race run again, and it sees the other then (K3).
+func (r *run) store(ctx context.Context, batch []item, at pos) error {
+	now, err := r.now(ctx)
+	if err != nil {
+		return err
+	}
+	var sum counts
+	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		// The row before all that follows: it keeps others out, and says at once when they are in.
+		if err := r.b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
+			return err
+		}
+		p := plan{items: slices.Clone(batch)}
+		if err := r.settleKeys(ctx, tx, &p); err != nil {
+			return err
+		}
+		if err := r.write(ctx, tx, &p, now); err != nil {
+			return err
+		}
+		sum = p.count()
+		return r.b.update(ctx, tx, `accepted = accepted + ?, rejected = rejected + ?, duplicates = duplicates + ?, conflicts = conflicts + ?,
+			surplus = surplus + ?, save_member = ?, save_index = ?, tries = 0`,
+			sum.accepted, sum.rejected, sum.duplicates, sum.conflicts, sum.surplus, at.member, at.index)
+	})
+	if err != nil {
+		return fmt.Errorf("store %d documents: %w", len(batch), err)
+	}
+	r.b.accepted += sum.accepted
+	r.b.rejected += sum.rejected
+	r.b.duplicates += sum.duplicates
+	r.b.conflicts += sum.conflicts
+	r.b.surplus += sum.surplus
+	r.b.Save = at
+	r.stats.add(sum)
+	return nil
+}
+
+func (s *Stats) add(sum counts) {
+	s.Accepted.Add(sum.accepted)
+	s.Refused.Add(sum.rejected)
+	s.Double.Add(sum.duplicates)
+	s.Torn.Add(sum.conflicts)
+}
+
+// plan is what a batch comes to.
+type plan struct {
+	items    []item
+	fresh    []item    // to be inserted as documents
+	sides    []item    // to be inserted as other sides of conflicts
+	pictures []picture // to be given to documents and sides that are there
+}
+
+func (p *plan) count() (sum counts) {
+	for _, one := range p.items {
+		switch {
+		case one.surplus:
+			sum.surplus += one.counts
+		case one.outcome == Accept:
+			sum.accepted += one.counts
+		case one.outcome == Duplicate:
+			sum.duplicates += one.counts
+		case one.outcome == Conflict:
+			sum.conflicts += one.counts
+		default:
+			sum.rejected += one.counts
+		}
+	}
+	return sum
+}
+
+// settleKeys finds out which documents are new, and what the others are.
+func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
+	there, err := r.knownOf(ctx, tx, p.items)
+	if err != nil {
+		return err
+	}
+	sides, err := sidesOf(ctx, tx, there)
+	if err != nil {
+		return err
+	}
+	first := firstOf(sides)
+	for i := range p.items {
+		one := &p.items[i]
+		if one.doc == nil {
+			continue
+		}
+		k, ok := there[one.doc.key]
+		here := side{document: k.id, hash: one.doc.hash}
+		switch {
+		case !ok:
+			p.fresh = append(p.fresh, *one)
+			there[one.doc.key] = known{one.document, one.doc.key, one.doc.hash, r.b.ID, one.member, one.index, one.doc.pdf}
+			continue
+		case k.hash == one.doc.hash:
+			if k.bundle != r.b.ID || k.member != one.member || k.index != one.index {
+				one.outcome = Duplicate
+			} else if _, ok := first[k.id]; ok { // the bundle began anew, and this is what was the other side of a conflict
+				one.outcome = Conflict
+			}
+			k.pdf = p.offer(*one, k.id, k.pdf)
+			there[one.doc.key] = k
+		case sides[here.id()].document.IsZero():
+			one.outcome = Conflict
+			here.bundle, here.member, here.index, here.pdf = r.b.ID, one.member, one.index, one.doc.pdf
+			sides[here.id()] = here
+			side := *one
+			side.document = k.id
+			p.sides = append(p.sides, side)
+		default:
+			one.outcome, one.reason = Duplicate, reasonKnownSide
+			s := sides[here.id()]
+			if s.bundle == r.b.ID && s.member == one.member && s.index == one.index {
+				if one.outcome, one.reason = Conflict, ""; first[k.id] == s.hash {
+					one.outcome = Accept
+				}
+			}
+			s.pdf = p.offer(*one, k.id, s.pdf)
+			sides[here.id()] = s
+		}
+		one.document = k.id
+	}
+	return nil
+}
+
+func (s side) id() string { return s.document.String() + s.hash }
+
+// knownOf reads the documents that have the keys of the items, and locks them.
+func (r *run) knownOf(ctx context.Context, tx *sqldb.Tx, items []item) (map[string]known, error) {
+	there := map[string]known{}
+	args := []any{r.b.Account}
+	for _, one := range items {
+		if one.doc != nil {
+			args = append(args, one.doc.key)
+		}
+	}
+	if len(args) == 1 {
+		return there, nil
+	}
+	rows, err := tx.Query(ctx, `SELECT id, doc_key, hash, bundle_id, member, idx, pdf_id FROM documents WHERE account_id = ? AND doc_key IN (`+
+		sqldb.Marks(len(args)-1)+") ORDER BY doc_key"+tx.ForUpdate(), args...)
+	all, err := sqldb.Scan(rows, err, func(k *known, scan func(...any) error) error {
+		return scan(&k.id, &k.key, &k.hash, &k.bundle, &k.member, &k.index, &k.pdf)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for documents of the same keys: %w", err)
+	}
+	for _, k := range all {
+		there[k.key] = k
+	}
+	return there, nil
+}
+
+func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[string]side, error) {
+	sides := map[string]side{}
+	var args []any
+	for _, k := range there {
+		args = append(args, k.id)
+	}
+	if len(args) == 0 {
+		return sides, nil
+	}
+	rows, err := tx.Query(ctx, `SELECT document_id, hash, bundle_id, member, idx, pdf_id,
+		CASE state WHEN 'replaced' THEN settled_at ELSE 0 END FROM document_conflicts WHERE document_id IN (`+
+		sqldb.Marks(len(args))+")", args...)
+	all, err := sqldb.Scan(rows, err, func(s *side, scan func(...any) error) error {
+		return scan(&s.document, &s.hash, &s.bundle, &s.member, &s.index, &s.pdf, &s.settled)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for sides of conflicts: %w", err)
+	}
+	for _, s := range all {
+		sides[s.id()] = s
+	}
+	return sides, nil
+}
+
+// firstOf returns the hashes of what documents were when they were accepted, of those that have made way for the other side of a conflict
+// since. What bundles that begin anew count is what they counted before, whoever is kept.
+func firstOf(sides map[string]side) map[drive.DocumentID]string {
+	first, when := map[drive.DocumentID]string{}, map[drive.DocumentID]drive.Time{}
+	for _, s := range sides {
+		if at, ok := when[s.document]; s.settled != 0 && (!ok || s.settled < at) {
+			first[s.document], when[s.document] = s.hash, s.settled
+		}
+	}
+	return first
+}
+
+// write inserts what the plan has. Documents go in the order of their keys: two who insert the same ones wait, and do not block each
+// other.
+func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
+	slices.SortFunc(p.fresh, func(x, y item) int { return strings.Compare(x.doc.key, y.doc.key) })
+	err := insertMany(ctx, tx, "documents ("+documentColumns+", search, body)", 26, p.fresh, func(one item) []any {
+		d := one.doc
+		return []any{
+			one.document, r.b.Account, r.b.Source, d.key, d.hash, r.b.ID, one.member, one.index, d.typ, d.number, d.dated, d.sellerID,
+			d.sellerName, d.buyerID, d.buyerName, d.currency, d.total, d.payable, d.totalE4, stateAccepted, d.file, d.pdf, now, now,
+			d.search, d.body,
+		}
+	})
+	if sqldb.IsDuplicate(err) {
+		return sqldb.Again(err)
+	}
+	if err != nil {
+		return err
+	}
+	err = insertMany(ctx, tx, `document_conflicts (id, account_id, document_id, hash, bundle_id, member, idx, file_id, pdf_id, body, state,
+		created_at)`, 12, p.sides, func(one item) []any {
+		return []any{
+			drive.NewID[drive.ConflictID](), r.b.Account, one.document, one.doc.hash, r.b.ID, one.member, one.index, one.doc.file, one.doc.pdf,
+			one.doc.body, sideOpen, now,
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, one := range p.sides {
+		if _, err := tx.Exec(ctx, "UPDATE documents SET state = ?, updated_at = ? WHERE id = ?", stateConflict, now, one.document); err != nil {
+			return err
+		}
+	}
+	if err := r.givePictures(ctx, tx, p.pictures, now); err != nil {
+		return err
+	}
+	if err := insertRecords(ctx, tx, r.b.ID, p.items); err != nil {
+		return err
+	}
+	return r.markMembers(ctx, tx)
+}
+
+// markMembers writes which members could not be read as a whole.
+func (r *run) markMembers(ctx context.Context, tx *sqldb.Tx) error {
+	for n, reason := range r.wrong {
+		_, err := tx.Exec(ctx, "UPDATE bundle_members SET state = 'rejected', reason = ? WHERE bundle_id = ? AND n = ?", reason, r.b.ID, n)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func insertRecords(ctx context.Context, tx *sqldb.Tx, id drive.BundleID, all []item) error {
+	return insertMany(ctx, tx, "bundle_records (bundle_id, member, idx, outcome, reason, counts, document_id, number, findings)", 9, all,
+		func(one item) []any {
+			return []any{id, one.member, one.index, one.outcome, one.reason, one.counts, one.document, one.number, one.findings}
+		})
+}
+
+// The states of a document, and of the other side of a conflict.
+const (
+	stateAccepted = "accepted"
+	stateConflict = "conflict"
+
+	sideOpen      = "open"
+	sideDiscarded = "discarded" // the document stayed as it was
+	sideReplaced  = "replaced"  // the document became the other side; this is what it was
+)

@@ -1,0 +1,260 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice/rule"
+	"smartdrive/internal/intake/invoice/syntax"
+)
+
+// The reasons of records, besides the codes of syntax.Kind.
+const (
+	reasonInvalid   = "invalid"     // it breaks rules; see the findings
+	reasonNoKey     = "no-key"      // it does not say who issued it, its number, or its date
+	reasonAbsent    = "absent"      // declared and not there
+	reasonSurplus   = "surplus"     // there and not declared
+	reasonUnknown   = "unsupported" // a format that is not known here
+	reasonFiltered  = "filtered-"   // the source's rules do not want it, and why
+	reasonKnownSide = "known-conflict"
+)
+
+// take goes through the documents of a bundle from its save point on.
+func (in *Intake) take(ctx context.Context, b *row) error {
+	if !b.Checked {
+		if err := in.check(ctx, b); err != nil {
+			return err
+		}
+	}
+	in.halt("checked")
+	rules, err := in.rulesOf(ctx, b.Account, b.Source)
+	if err != nil {
+		return err
+	}
+	rows, err := in.opt.DB.Query(ctx, "SELECT "+memberColumns+" FROM bundle_members WHERE bundle_id = ? ORDER BY n", b.ID)
+	members, err := sqldb.Scan(rows, err, scanMember)
+	if err != nil {
+		return fmt.Errorf("read the members of bundle %s: %w", b.ID, err)
+	}
+	r := &run{Intake: in, b: b, rules: rules, at: b.Save, pdfs: pdfsOf(members)}
+	for _, m := range members {
+		if m.N <= b.Save.member {
+			continue
+		}
+		if err := r.member(ctx, m); err != nil {
+			return fmt.Errorf("member %d of bundle %s: %w", m.N, b.ID, err)
+		}
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	in.halt("flushed")
+	return in.end(ctx, b)
+}
+
+// run is one worker's way through a bundle.
+type run struct {
+	*Intake
+	b     *row
+	rules matcher
+	at    pos // behind the last item of batch
+	pdfs  map[string]drive.NodeID
+
+	batch []item
+	bytes int // of the models in batch
+	wrong map[int64]string
+}
+
+// pdfsOf finds the members that may be the picture of a document, by their names in lower case without extension.
+func pdfsOf(members []member) map[string]drive.NodeID {
+	all := map[string]drive.NodeID{}
+	for _, m := range members {
+		if name := strings.ToLower(m.Name); strings.HasSuffix(name, ".pdf") {
+			all[strings.TrimSuffix(name, ".pdf")] = m.Node
+		}
+	}
+	return all
+}
+
+// member goes through the documents of a member, behind those that are dealt with.
+func (r *run) member(ctx context.Context, m member) error {
+	found := int64(0)
+	if m.Documents > 0 {
+		var err error
+		if found, err = r.documents(ctx, m); err != nil {
+			return err
+		}
+	}
+	if found < m.Documents {
+		r.add(item{member: m.N, index: found, outcome: Reject, reason: reasonAbsent, counts: m.Documents - found})
+	}
+	if found > m.Documents {
+		r.add(item{member: m.N, index: m.Documents, outcome: Reject, reason: reasonSurplus, counts: found - m.Documents, surplus: true})
+	}
+	r.at = pos{member: m.N}
+	return r.flushFull(ctx)
+}
+
+// largeMember is the size in bytes of a member whose model may take so much memory that only one
+// such is read at a time.
+const largeMember = 2 * drive.MiB
+
+// alone waits until no other large member is being read; end says that this one is.
+func (in *Intake) alone(ctx context.Context, m member) (end func(), err error) {
+	if m.Size <= largeMember {
+		return func() {}, nil
+	}
+	select {
+	case in.large <- struct{}{}:
+		return func() { <-in.large }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// documents decodes a member and returns how many documents it has; those of a member that cannot be read as a whole count as dealt
+// with.
+func (r *run) documents(ctx context.Context, m member) (found int64, err error) {
+	end, err := r.alone(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	object, err := r.open(ctx, m.Blob)
+	if err != nil {
+		return 0, err
+	}
+	defer object.Close() //nolint:errcheck // it was only read
+	in := bufio.NewReaderSize(bounded(ctx, object), 64<<10)
+	head, err := in.Peek(syntax.SniffBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	format := syntax.Sniff(head)
+	if format == syntax.Unknown {
+		r.rejectMember(m, unknown(head))
+		return m.Documents, nil
+	}
+	skip := int64(0)
+	if r.b.Save.member == m.N-1 {
+		skip = r.b.Save.index
+	}
+	for doc, err := range syntax.Decode(format, in, syntax.Limits{}) {
+		var fault *syntax.Error
+		if err != nil && !errors.As(err, &fault) {
+			return 0, err
+		}
+		if found++; found <= skip || found > m.Documents {
+			continue
+		}
+		one := item{member: m.N, index: found - 1, counts: 1}
+		if fault != nil {
+			one.outcome, one.reason = Reject, fault.Kind.String()
+			one.findings = encodeFindings([]DocumentFinding{{Rule: fault.Kind.String(), Severity: rule.Fatal.String(), Text: fault.Error()}})
+		} else if err := r.judge(&one, doc, m); err != nil {
+			return 0, err
+		}
+		r.add(one)
+		r.at = pos{m.N - 1, found}
+		if err := r.flushFull(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return found, nil
+}
+
+// rejectMember counts all documents of a member that are not dealt with as rejected.
+func (r *run) rejectMember(m member, reason string) {
+	index := int64(0)
+	if r.b.Save.member == m.N-1 {
+		index = r.b.Save.index
+	}
+	if index < m.Documents {
+		r.add(item{member: m.N, index: index, outcome: Reject, reason: reason, counts: m.Documents - index})
+	}
+	if r.wrong == nil {
+		r.wrong = map[int64]string{}
+	}
+	r.wrong[m.N] = reason
+}
+
+// unknown says why a member is not read that begins like this: XML that declares its own type is refused, whatever it is.
+func unknown(head []byte) string {
+	if bytes.Contains(head, []byte("<!DOCTYPE")) || bytes.Contains(head, []byte("<!ENTITY")) {
+		return syntax.Refused.String()
+	}
+	return reasonUnknown
+}
+
+func (r *run) add(one item) {
+	r.batch = append(r.batch, one)
+	if one.doc != nil {
+		r.bytes += len(one.doc.body)
+	}
+}
+
+func (r *run) flushFull(ctx context.Context) error {
+	if len(r.batch) < batchSize && r.bytes < int(batchBytes) {
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+// flush stores what was gathered, and moves the save point behind it.
+func (r *run) flush(ctx context.Context) error {
+	if len(r.batch) == 0 && r.at == r.b.Save {
+		return nil
+	}
+	if err := r.store(ctx, r.batch, r.at); err != nil {
+		return err
+	}
+	clear(r.batch)
+	r.batch, r.bytes, r.wrong = r.batch[:0], 0, nil
+	r.halt("stored")
+	return nil
+}
+
+// pdfOf finds the picture of a document among the members: one that it names, one with the name of the member, or one named by its
+// number.
+func (r *run) pdfOf(m member, number string, named []string) drive.NodeID {
+	if len(r.pdfs) == 0 {
+		return drive.NodeID{}
+	}
+	stem := strings.TrimSuffix(m.Name, path.Ext(m.Name))
+	for _, name := range append(named, stem, number) {
+		if id, ok := r.pdfs[strings.TrimSuffix(strings.ToLower(name), ".pdf")]; ok && (name != stem || m.Documents == 1) {
+			return id
+		}
+	}
+	return drive.NodeID{}
+}
+
+// bounded reads an object from its beginning until ctx is done.
+func bounded(ctx context.Context, object interface {
+	io.ReaderAt
+	Size() drive.ByteSize
+},
+) io.Reader {
+	return &boundedReader{ctx: ctx, r: io.NewSectionReader(object, 0, int64(object.Size()))}
+}
+
+// boundedReader holds the context of the one call that it is made in.
+type boundedReader struct {
+	ctx context.Context //nolint:containedctx // a reader has no other way to learn of it
+	r   io.Reader
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, context.Cause(b.ctx)
+	}
+	return b.r.Read(p)
+}

@@ -1,0 +1,118 @@
+package rule
+
+import "smartdrive/internal/intake/invoice"
+
+// calculation are the rules on several terms together (EN 16931-1, 6.4.2).
+var calculation = []Rule{
+	{
+		ID: "BR-CO-03", Severity: Fatal, Text: "The date when VAT becomes due (BT-7) and its code (BT-8) exclude each other",
+		document: func(d *document) bool { return d.TaxPoint == 0 || d.TaxPointCode == "" },
+	},
+	{ID: "BR-CO-04", Severity: Fatal, Text: "A line has a VAT category (BT-151)", line: func(_ *document, l *line) bool { return l.Category != "" }},
+	{ID: "BR-CO-09", Severity: Fatal, Text: "A VAT identifier begins with the letters of a country (BT-31, BT-48, BT-63)", document: vatPrefixes},
+	{
+		ID: "BR-CO-10", Severity: Fatal, Text: "The sum of lines (BT-106) is the sum of their net amounts (BT-131)",
+		document: func(d *document) bool { return d.Totals.Lines.Round(2).Cmp(sumLines(d).Round(2)) == 0 },
+	},
+	{
+		ID: "BR-CO-11", Severity: Fatal, Text: "The sum of allowances (BT-107) is the sum of their amounts (BT-92)",
+		document: func(d *document) bool { return d.Totals.Allowances.Round(2).Cmp(sumAllowances(d, false).Round(2)) == 0 },
+	},
+	{
+		ID: "BR-CO-12", Severity: Fatal, Text: "The sum of charges (BT-108) is the sum of their amounts (BT-99)",
+		document: func(d *document) bool { return d.Totals.Charges.Round(2).Cmp(sumAllowances(d, true).Round(2)) == 0 },
+	},
+	{
+		ID: "BR-CO-13", Severity: Fatal, Text: "The total without VAT (BT-109) is the sum of lines less allowances plus charges",
+		document: func(d *document) bool {
+			return d.Totals.Net.Cmp(d.Totals.Lines.Sub(d.Totals.Allowances).Add(d.Totals.Charges)) == 0
+		},
+	},
+	{
+		ID: "BR-CO-14", Severity: Fatal, Text: "The total of VAT (BT-110) is the sum of the VAT of its categories (BT-117)",
+		document: func(d *document) bool {
+			sum := invoice.NewDecimal(0, 0)
+			for i := range d.Taxes {
+				sum = sum.Add(d.Taxes[i].Amount)
+			}
+			return d.Totals.Tax.Round(2).Cmp(sum.Round(2)) == 0
+		},
+	},
+	{
+		ID: "BR-CO-15", Severity: Fatal, Text: "The total with VAT (BT-112) is the total without VAT plus the VAT",
+		document: func(d *document) bool { return d.Totals.Gross.Cmp(d.Totals.Net.Add(d.Totals.Tax)) == 0 },
+	},
+	{
+		ID: "BR-CO-16", Severity: Fatal, Text: "The amount due (BT-115) is the total with VAT less what is paid (BT-113) plus rounding (BT-114)",
+		document: func(d *document) bool {
+			return isExtension(d) || d.Totals.Payable.Cmp(d.Totals.Gross.Sub(d.Totals.Prepaid).Add(d.Totals.Rounding)) == 0
+		},
+	},
+	{
+		ID: "BR-CO-17", Severity: Fatal, Text: "The VAT of a category (BT-117) is its taxable amount times its rate, to less than 1",
+		tax: func(_ *document, t *tax) bool {
+			return withinOne(t.Amount.Abs(), t.Base.Percent(t.Rate).Abs().Round(2))
+		},
+	},
+	{ID: "BR-CO-18", Severity: Fatal, Text: "An invoice has at least one VAT breakdown (BG-23)", document: func(d *document) bool { return len(d.Taxes) > 0 }},
+	{
+		ID: "BR-CO-19", Severity: Fatal, Text: "An invoicing period has a first or a last day (BG-14)",
+		document: func(d *document) bool {
+			return d.Period == nil || d.Period.Start != 0 || d.Period.End != 0 || d.TaxPointCode != ""
+		},
+	},
+	{
+		ID: "BR-CO-20", Severity: Fatal, Text: "A line's period has a first or a last day (BG-26)",
+		line: func(_ *document, l *line) bool { return l.Period == nil || l.Period.Start != 0 || l.Period.End != 0 },
+	},
+	{ID: "BR-CO-21", Severity: Fatal, Text: "An allowance has a reason, its code, or both", allowance: allowanceHas(false, hasReason)},
+	{ID: "BR-CO-22", Severity: Fatal, Text: "A charge has a reason, its code, or both", allowance: allowanceHas(true, hasReason)},
+	{ID: "BR-CO-23", Severity: Fatal, Text: "A line's allowance has a reason, its code, or both", lineAllowance: allowanceHas(false, hasReason)},
+	{ID: "BR-CO-24", Severity: Fatal, Text: "A line's charge has a reason, its code, or both", lineAllowance: allowanceHas(true, hasReason)},
+	{
+		ID: "BR-CO-25", Severity: Fatal, Text: "A positive amount due of an invoice, not of a credit note, has a due date (BT-9) or terms of payment (BT-20)",
+		document: func(d *document) bool {
+			return d.Totals.Payable.Sign() <= 0 || d.Due != 0 || d.PaymentTerms != "" || creditTypes.has(d.Type)
+		},
+	},
+	{
+		ID: "BR-CO-26", Severity: Fatal, Text: "The seller has an identifier (BT-29), a registration (BT-30) or a VAT identifier (BT-31)",
+		document: func(d *document) bool {
+			return len(d.Seller.IDs) > 0 || d.Seller.Legal.ID != "" || d.Seller.VATID != "" || d.Creditor != ""
+		},
+	},
+}
+
+func vatPrefixes(d *document) bool {
+	parties := []*invoice.Party{&d.Seller, &d.Buyer}
+	if d.TaxRepresentative != nil {
+		parties = append(parties, d.TaxRepresentative)
+	}
+	for _, p := range parties {
+		if p.VATID != "" && (len(p.VATID) < 2 || p.VATID[:2] != "EL" && !countries.has(p.VATID[:2])) {
+			return false
+		}
+	}
+	return true
+}
+
+func sumLines(d *document) invoice.Decimal {
+	sum := invoice.NewDecimal(0, 0)
+	for i := range d.Lines {
+		sum = sum.Add(d.Lines[i].Net)
+	}
+	return sum
+}
+
+func sumAllowances(d *document, charges bool) invoice.Decimal {
+	sum := invoice.NewDecimal(0, 0)
+	for i := range d.Allowances {
+		if d.Allowances[i].Charge == charges {
+			sum = sum.Add(d.Allowances[i].Amount)
+		}
+	}
+	return sum
+}
+
+// withinOne is the tolerance of the standard's validators for products of amounts and rates.
+func withinOne(a, b invoice.Decimal) bool { return a.Sub(b).Abs().Cmp(invoice.NewDecimal(1, 0)) < 0 }

@@ -1,0 +1,60 @@
+package rule_test
+
+import "smartdrive/internal/intake/invoice"
+
+func codeBreaches() map[string][]breach {
+	return map[string][]breach{
+		"BR-CL-01":         one(func(d *invoice.Document) { d.Type = "invoice" }, "BR-CL-01 warning"),
+		"BR-CL-01 warning": one(func(d *invoice.Document) { d.Type = "999" }),
+		"BR-CL-04":         one(func(d *invoice.Document) { d.Currency = "Euro" }, "BR-CL-04 warning"),
+		"BR-CL-04 warning": one(func(d *invoice.Document) { d.Currency = "QQQ" }),
+		"BR-CL-05":         one(func(d *invoice.Document) { d.TaxCurrency = "eur" }, "BR-CL-05 warning"),
+		"BR-CL-05 warning": one(func(d *invoice.Document) { d.TaxCurrency = "QQQ" }),
+		"BR-CL-06":         one(func(d *invoice.Document) { d.TaxPointCode = "29" }),
+		"BR-CL-07 warning": one(func(d *invoice.Document) { d.Object.Scheme = "meter" }),
+		"BR-CL-08 warning": one(func(d *invoice.Document) { d.Notes[0].Subject = "note" }),
+		"BR-CL-10 warning": one(func(d *invoice.Document) { d.Payee.IDs[0].Scheme = "9999" }),
+		"BR-CL-11 warning": one(func(d *invoice.Document) { d.Seller.Legal.Scheme = "HRB" }),
+		"BR-CL-13 warning": first(func(l *invoice.Line) { l.Classes[0].Scheme = "unspsc" }),
+		"BR-CL-14":         one(func(d *invoice.Document) { d.Delivery.Address.Country = "Germany" }, "BR-CL-14 warning"),
+		"BR-CL-14 warning": one(func(d *invoice.Document) { d.Buyer.Address.Country = "QX" }),
+		"BR-CL-15":         first(func(l *invoice.Line) { l.Origin = "CHN" }, "BR-CL-15 warning"),
+		"BR-CL-15 warning": first(func(l *invoice.Line) { l.Origin = "QX" }),
+		"BR-CL-16":         one(func(d *invoice.Document) { d.Payments[1].Code = "card" }, "BR-CL-16 warning"),
+		"BR-CL-16 warning": one(func(d *invoice.Document) { d.Payments[1].Code = "99" }),
+		"BR-CL-17":         one(func(d *invoice.Document) { d.Taxes = append(d.Taxes, zeroTax("X")) }),
+		"BR-CL-18": {
+			{change: func(d *invoice.Document) { d.Lines = append(d.Lines, zeroLine(d.Lines[1], "X")) }},
+			{change: func(d *invoice.Document) { d.Allowances = append(d.Allowances, zeroAllowance("X")) }},
+		},
+		"BR-CL-19 warning": {
+			{change: func(d *invoice.Document) { d.Allowances[0].Code = "FC" }},
+			{change: func(d *invoice.Document) { d.Lines[0].Allowances[0].Code = "1" }},
+		},
+		"BR-CL-20 warning": one(func(d *invoice.Document) { d.Allowances[1].Code = "freight" }),
+		"BR-CL-21 warning": first(func(l *invoice.Line) { l.StandardItem.Scheme = "GTIN" }),
+		"BR-CL-22":         {{of: only("E"), change: func(d *invoice.Document) { d.Taxes[0].ReasonCode = "EU-132" }}},
+		"BR-CL-22 warning": {{of: only("E"), change: func(d *invoice.Document) { d.Taxes[0].ReasonCode = "VATEX-XX-1" }}},
+		"BR-CL-23":         first(func(l *invoice.Line) { l.Unit = "pieces" }),
+		"BR-CL-24":         one(func(d *invoice.Document) { d.Attachments[0].Type = "application/x-msdownload" }),
+		"BR-CL-25 warning": one(func(d *invoice.Document) { d.Buyer.Endpoint.Scheme = "mailto" }),
+		"BR-CL-26 warning": one(func(d *invoice.Document) { d.Delivery.Location.Scheme = "GLN" }),
+	}
+}
+
+// zeroTax, zeroLine and zeroAllowance add a category to a document without changing its sums.
+func zeroTax(category string) invoice.Tax {
+	zero := invoice.NewDecimal(0, 0)
+	return invoice.Tax{Category: category, Rate: zero, Base: zero, Amount: zero}
+}
+
+func zeroLine(like invoice.Line, category string) invoice.Line {
+	zero := invoice.NewDecimal(0, 0)
+	like.ID, like.Net, like.Price, like.Category, like.Rate = "zero", zero, zero, category, zero
+	return like
+}
+
+func zeroAllowance(category string) invoice.Allowance {
+	zero := invoice.NewDecimal(0, 0)
+	return invoice.Allowance{Amount: zero, Category: category, Rate: zero, Reason: "nothing"}
+}

@@ -1,0 +1,61 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown is the page docs/invoice-rules.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	european, rest := europeanRules(), chineseRules()
+	counts := func(rules []Rule) string { return fmt.Sprintf("%d rows", len(rules)) }
+	section := func(title string, rules []Rule) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| rule | severity | what must hold |\n|---|---|---|\n", title, counts(rules))
+		for i := range rules {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", rules[i].ID, rules[i].Severity, rules[i].Text)
+		}
+	}
+	section("EN 16931", european[:len(european)-len(own)])
+	section("Chinese fully digital invoices", rest[:len(rest)-len(own)])
+	section("All invoices", own)
+	b.WriteString("\n## Not checked\n\n| rule | why |\n|---|---|\n")
+	for _, not := range NotCovered {
+		fmt.Fprintf(&b, "| %s | %s |\n", not[0], not[1])
+	}
+	return b.String()
+}
+
+const pageHead = `# Rules for invoices
+
+Written by ` + "`make docs`" + ` from the tables of internal/intake/invoice/rule.
+
+> 中文摘要：本页列出接收发票时检查的全部规则。“fatal” 表示文档无效，将被拒收并附上规则编号；“warning” 仅提示，文档仍被接收。“不支持”
+> （未知的格式、编码、profile）单独报告，绝不等同于“无效”。代码表中未知但格式正确的代码只给出警告，因为代码表会更新。金额均为精确十进制数。
+
+A document is **rejected as invalid** when it breaks a rule that is fatal; the findings name the rule. A warning is stored with the document and
+changes nothing. What SmartDrive does not know is **unsupported**, which says nothing about the document.
+
+| format | read | unsupported |
+|---|---|---|
+| UBL 2.1 Invoice and CreditNote | EN 16931-3-2, and lines within lines | other documents of UBL |
+| UN/CEFACT CII | EN 16931-3-3 (D16B) | |
+| the XML of the Chinese fully digital invoice | see internal/intake/invoice/syntax/fapiao.go | OFD |
+| NDJSON of the own model | one document in a line ([invoice-model.md](invoice-model.md)) | |
+| PDF, zip, anything else | | always |
+
+Profiles (BT-24): ` + "`urn:cen.eu:en16931:2017`" + `, each CIUS of it (` + "`#compliant#`" + `), and the XRechnung extension. Other extensions (` + "`#conformant#`" + `) and
+profiles of Factur-X below EN 16931 are unsupported: the core's rules need not hold for them. Encodings: UTF-8, UTF-16, GB18030 with GBK and
+GB 2312, ISO 8859-1 and -15, Windows-1252. A member of XML holds one document.
+
+Tests break each rule by itself in a valid invoice and expect that rule to be reported. The 86 instances of the XRechnung test suite break none
+that is fatal.
+
+Where these rules are kinder than the standard's own validators: zeros at the end do not count as decimals, and a code that has the form of its
+list and is not known here is a warning, because lists grow. Where they are stricter: what an invoice says twice with different values, and
+amounts in another currency than the invoice's, are refused.
+
+The same document is recognized by its seller, number and date, and by a hash of what it says. The hash does not depend on the format, so that an
+invoice in UBL and the same in CII are duplicates. Embedded files count by their SHA-256 and are not kept.
+`

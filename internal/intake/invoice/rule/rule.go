@@ -1,0 +1,125 @@
+package rule
+
+import (
+	"fmt"
+
+	"smartdrive/internal/intake/invoice"
+)
+
+// Severity says whether a finding makes a document invalid.
+type Severity uint8
+
+// The severities.
+const (
+	Warning Severity = iota // worth a look; the document is valid
+	Fatal                   // the document is invalid
+)
+
+// String returns the code that is stored and shown.
+func (s Severity) String() string { return [...]string{"warning", "fatal"}[s] }
+
+// Finding is one rule that a document breaks. Rule is the rule's public name (BR-CO-10); Text is one English sentence.
+type Finding struct {
+	Rule     string
+	Severity Severity
+	Text     string
+}
+
+// Rule is one row of the tables. Exactly one of the checks is set: it reports whether the rule holds for the document, or for each of
+// its lines, allowances and charges, those of its lines, or taxes. Two rows may share an ID: what is wrong for certain, and
+// what may only be unknown here.
+type Rule struct {
+	ID       string
+	Severity Severity
+	Text     string // what must hold, as a sentence
+
+	document      func(*invoice.Document) bool
+	line          func(*invoice.Document, *invoice.Line) bool
+	allowance     func(*invoice.Document, *invoice.Allowance) bool
+	lineAllowance func(*invoice.Document, *invoice.Allowance) bool
+	tax           func(*invoice.Document, *invoice.Tax) bool
+}
+
+// MaxFindings is how many findings of one document are reported: enough to mend it, few enough to store.
+const MaxFindings = 50
+
+// Validate returns what is wrong with a document, in the order of the rules: one finding for each rule, with the first place where
+// it is broken. Which rules apply follows from the profile.
+func Validate(d *invoice.Document) []Finding {
+	rules := europeanRules()
+	if d.Profile == invoice.ProfileFapiao {
+		rules = chineseRules()
+	}
+	var findings []Finding
+	for i := range rules {
+		r := &rules[i]
+		where, times := r.broken(d)
+		if times == 0 {
+			continue
+		}
+		if where != "" {
+			where = fmt.Sprintf(" (%.60s)", where)
+		}
+		if times > 1 {
+			where = fmt.Sprintf("%s, and %d more", where, times-1)
+		}
+		findings = append(findings, Finding{Rule: r.ID, Severity: r.Severity, Text: r.Text + where})
+		if len(findings) == MaxFindings {
+			break
+		}
+	}
+	return findings
+}
+
+// Valid reports whether none of the findings is fatal.
+func Valid(findings []Finding) bool {
+	for i := range findings {
+		if findings[i].Severity == Fatal {
+			return false
+		}
+	}
+	return true
+}
+
+// broken returns how many times a rule is broken, and the first place.
+func (r *Rule) broken(d *invoice.Document) (where string, times int) {
+	note := func(holds bool, place func() string) {
+		if holds {
+			return
+		}
+		if times == 0 {
+			where = place()
+		}
+		times++
+	}
+	switch {
+	case r.document != nil:
+		note(r.document(d), func() string { return "" })
+	case r.line != nil:
+		for i := range d.Lines {
+			note(r.line(d, &d.Lines[i]), func() string { return placeOf(&d.Lines[i], i) })
+		}
+	case r.allowance != nil:
+		for i := range d.Allowances {
+			note(r.allowance(d, &d.Allowances[i]), func() string { return fmt.Sprintf("allowance or charge %d", i+1) })
+		}
+	case r.lineAllowance != nil:
+		for i := range d.Lines {
+			for j := range d.Lines[i].Allowances {
+				note(r.lineAllowance(d, &d.Lines[i].Allowances[j]), func() string { return placeOf(&d.Lines[i], i) })
+			}
+		}
+	case r.tax != nil:
+		for i := range d.Taxes {
+			note(r.tax(d, &d.Taxes[i]), func() string { return "VAT " + d.Taxes[i].Category + " " + d.Taxes[i].Rate.String() })
+		}
+	}
+	return where, times
+}
+
+func placeOf(l *invoice.Line, i int) string {
+	if l.ID == "" {
+		return fmt.Sprintf("line %d", i+1)
+	}
+	return "line " + l.ID
+}

@@ -1,0 +1,89 @@
+package syntax
+
+import (
+	"fmt"
+	"io"
+	"iter"
+
+	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/xmlscan"
+)
+
+// Decode reads the documents of a member one after another. Each element is a document or an error, never both. An error of one
+// line of NDJSON does not end the others; any error of XML, and an error of the reader itself, is the last element.
+// A document belongs to the caller. It is as the member says it: complete and right is what package rule finds it to be.
+func Decode(format Format, from io.Reader, limits Limits) iter.Seq2[*invoice.Document, error] {
+	limits = limits.withDefaults()
+	if format == NDJSON {
+		return func(yield func(*invoice.Document, error) bool) { lines(from, limits, yield) }
+	}
+	return func(yield func(*invoice.Document, error) bool) { yield(decodeXML(format, from, limits)) }
+}
+
+// root is a document element, and what reads it.
+type root struct {
+	format Format
+	spaces []string
+	tree   func() *node
+	finish func(*builder)
+	space  int
+	local  string
+}
+
+func roots() []root {
+	return []root{
+		{UBL, ublSpaces, ublTree, (*builder).finish, spaceUBLInvoice, "Invoice"},
+		{UBL, ublSpaces, ublTree, (*builder).finish, spaceUBLCreditNote, "CreditNote"},
+		{CII, ciiSpaces, ciiTree, (*builder).finish, 1, "CrossIndustryInvoice"},
+		{Fapiao, nil, fapiaoTree, finishFapiao, 0, "EInvoice"},
+	}
+}
+
+func decodeXML(format Format, from io.Reader, limits Limits) (*invoice.Document, error) {
+	var spaces []string
+	var candidates []root
+	for _, r := range roots() {
+		if r.format == format {
+			spaces, candidates = r.spaces, append(candidates, r)
+		}
+	}
+	if len(candidates) == 0 {
+		return nil, &Error{Kind: Unsupported, Text: "the format of this file is not supported"}
+	}
+	s := xmlscan.New(from, xmlscan.Limits{Bytes: limits.Bytes, Depth: limits.Depth, Attributes: limits.Attributes}, spaces...)
+	defer s.Close()
+	found, err := findRoot(s, candidates)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(limits)
+	defer b.release()
+	if err := walk(s, found.tree(), b); err != nil {
+		return nil, scanned(err)
+	}
+	if b.unsupported != "" {
+		return nil, &Error{Kind: Unsupported, Text: b.unsupported + ": not supported"}
+	}
+	found.finish(b)
+	if err := checkProfile(b.doc); err != nil {
+		return nil, err
+	}
+	return b.doc, nil
+}
+
+// findRoot reads up to the root element.
+func findRoot(s *xmlscan.Scanner, candidates []root) (root, error) {
+	token, err := s.Next()
+	if err != nil {
+		return root{}, scanned(err)
+	}
+	if token == xmlscan.Start {
+		name := s.Name()
+		for _, r := range candidates {
+			if r.space == name.Space && r.local == string(name.Local) {
+				return r, nil
+			}
+		}
+	}
+	return root{}, &Error{Kind: Unsupported, Text: fmt.Sprintf("the root element %.60q is not supported", s.Name().Local)}
+}

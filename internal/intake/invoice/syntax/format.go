@@ -1,0 +1,44 @@
+package syntax
+
+import (
+	"bytes"
+
+	"smartdrive/internal/intake/invoice/xmlscan"
+)
+
+// Format is a syntax of invoices. String returns the code that is stored and shown.
+type Format uint8
+
+// The formats.
+const (
+	Unknown Format = iota
+	UBL            // UBL 2.1 Invoice or CreditNote
+	CII            // UN/CEFACT Cross Industry Invoice, D16B and later
+	Fapiao         // the XML of the Chinese fully digital invoice
+	NDJSON         // the own model, one document in a line
+)
+
+// String returns the code of the format.
+func (f Format) String() string {
+	return [...]string{"unknown", "ubl", "cii", "fapiao", "ndjson"}[f]
+}
+
+// SniffBytes is how much of the head of a member Sniff wants to see: room for a licence in a comment before the root element.
+const SniffBytes = 16 << 10
+
+// Sniff says which format begins like this. It looks at the root element and its namespace, or for the beginning of JSON;
+// names and media types of files play no part. What is Unknown is not supported; it may still be an invoice.
+func Sniff(head []byte) Format {
+	if text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"); len(text) > 0 && text[0] == '{' {
+		return NDJSON
+	}
+	for _, r := range roots() {
+		s := xmlscan.New(bytes.NewReader(head), xmlscan.Limits{Bytes: 4 * SniffBytes, Depth: 1, Attributes: 64}, r.spaces...)
+		_, err := findRoot(s, []root{r})
+		s.Close()
+		if err == nil {
+			return r.format
+		}
+	}
+	return Unknown
+}

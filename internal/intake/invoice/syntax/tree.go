@@ -1,0 +1,185 @@
+package syntax
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/intake/invoice/xmlscan"
+)
+
+// A syntax is a table of rows: which element, by its path below the root, goes to which place of the model. The table becomes a tree
+// once, and the tree is walked along with the stream. Elements that are in no table are skipped.
+
+// place returns a pointer into the model: *string, *invoice.Decimal, *invoice.Date or *bool.
+type place func(b *builder) any
+
+// row is an element, or with @ an attribute. Begin runs at its start and counts as an item; to is where its text goes; end runs
+// at its end, when everything in it has been read.
+type row struct {
+	path  string
+	to    place
+	begin func(b *builder)
+	end   func(b *builder)
+	file  bool // the text is base64 of an embedded file, which is hashed and not kept
+}
+
+// under puts rows below a path.
+func under(path string, rows []row) []row {
+	below := slices.Clone(rows)
+	for i := range below {
+		if strings.HasPrefix(below[i].path, "@") {
+			below[i].path = path + below[i].path
+		} else {
+			below[i].path = path + "/" + below[i].path
+		}
+	}
+	return below
+}
+
+type node struct {
+	space    int
+	path     string
+	children map[string]*node
+	attrs    map[string]place
+	row      row
+}
+
+// grow makes the tree of a table. Spaces are the prefixes that paths use, in the order of the scanner's namespaces.
+func grow(spaces []string, tables ...[]row) *node {
+	root := &node{children: map[string]*node{}}
+	for _, r := range slices.Concat(tables...) {
+		path, attr, isAttr := strings.Cut(r.path, "@")
+		at := root
+		for step := range strings.SplitSeq(path, "/") {
+			if step == "" {
+				continue
+			}
+			prefix, local, found := strings.Cut(step, ":")
+			if !found {
+				prefix, local = "", step
+			}
+			if at.children == nil {
+				at.children = map[string]*node{}
+			}
+			next, ok := at.children[local]
+			if !ok {
+				next = &node{space: slices.Index(spaces, prefix) + 1, path: step}
+				at.children[local] = next
+			}
+			at = next
+		}
+		if !isAttr {
+			at.row = r
+			continue
+		}
+		if at.attrs == nil {
+			at.attrs = map[string]place{}
+		}
+		at.attrs[attr] = r.to
+	}
+	return root
+}
+
+// find returns the node of a path, for tables that contain themselves.
+func (n *node) find(path string) *node {
+	for step := range strings.SplitSeq(path, "/") {
+		n = n.children[step[strings.IndexByte(step, ':')+1:]]
+	}
+	return n
+}
+
+// walk reads the root element, whose Start has been read, to its end.
+func walk(s *xmlscan.Scanner, root *node, b *builder) error {
+	b.path = append(b.path[:0], root)
+	for {
+		token, err := s.Next()
+		if err != nil {
+			return err
+		}
+		at := b.path[len(b.path)-1]
+		switch token {
+		case xmlscan.Start:
+			name := s.Name()
+			child := at.children[string(name.Local)]
+			if child == nil || child.space != name.Space {
+				err = skip(s)
+			} else {
+				err = b.open(s, child)
+			}
+		case xmlscan.Text:
+			if at.row.to != nil {
+				err = b.append(s.Text())
+			}
+		case xmlscan.End:
+			err = b.close(at)
+			if b.path = b.path[:len(b.path)-1]; len(b.path) == 0 && err == nil {
+				_, err = s.Next() // EOF, or what is wrong behind the root
+				return err
+			}
+		case xmlscan.EOF:
+			return errors.New("the scanner has ended inside of an element")
+		}
+		if err != nil {
+			return fail(err, s.Line(), at)
+		}
+	}
+}
+
+func (b *builder) open(s *xmlscan.Scanner, n *node) error {
+	b.text = b.text[:0]
+	if n.row.begin != nil {
+		if b.items--; b.items < 0 {
+			return &Error{Kind: Limit, Text: "too many lines, notes or the like"}
+		}
+		n.row.begin(b)
+	}
+	for _, attr := range s.Attrs() {
+		if to, ok := n.attrs[string(attr.Name.Local)]; ok && attr.Name.Space == 0 {
+			if err := b.set(to, n, attr.Value); err != nil {
+				return err
+			}
+		}
+	}
+	if n.row.file {
+		return b.embedded(s, n)
+	}
+	b.path = append(b.path, n)
+	return nil
+}
+
+func (b *builder) close(n *node) error {
+	if n.row.to != nil {
+		if err := b.set(n.row.to, n, b.text); err != nil {
+			return err
+		}
+	}
+	b.text = b.text[:0]
+	if n.row.end != nil {
+		n.row.end(b)
+	}
+	return nil
+}
+
+// skip reads to the end of the element that has started.
+func skip(s *xmlscan.Scanner) error {
+	for depth := s.Depth(); s.Depth() >= depth; {
+		if _, err := s.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail completes an error with where it happened.
+func fail(err error, line int, at *node) error {
+	var ours *Error
+	if errors.As(err, &ours) && ours.Line == 0 {
+		ours.Line = line
+		if at.path != "" && ours.Kind == BadValue {
+			ours.Text = fmt.Sprintf("%s: %s", at.path, ours.Text)
+		}
+	}
+	return err
+}

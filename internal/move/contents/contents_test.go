@@ -1,0 +1,189 @@
+package contents
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"lukechampine.com/blake3"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/move/migrate"
+	"smartdrive/internal/move/pair"
+)
+
+type site struct {
+	t     *testing.T
+	db    *sqldb.DB
+	pair  *pair.Pair
+	state migrate.State
+	*Copier
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, db: sqldbtest.Open(t), state: migrate.State{ID: "m", Phase: migrate.Fill, Contents: "there"}}
+	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as package migrate leaves it
+		_, err := tx.Exec(ctx, `INSERT INTO migration_side (id, migration, role, epoch, term, phase, percent, careful, paused, here, peer, contents, marker,
+			changed_at, begun_at) VALUES (1, 'm', 1, 1, 1, 1, 0, 0, 0, 'here', '', 'there', '', 0, 0)`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pair = pair.New(s.directory("here"))
+	s.pair.Attach(s.directory("there"))
+	s.Copier = s.again()
+	return s
+}
+
+// again is the copier of a process that was started anew.
+func (s *site) again() *Copier {
+	return New(Options{
+		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) },
+	})
+}
+
+func (s *site) directory(name string) pair.Side {
+	s.t.Helper()
+	d, err := local.Open(s.t.Context(), local.Options{Dir: s.t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = d.Close() })
+	return pair.Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
+}
+
+// put stores content and makes its row, as an upload of a whole file does.
+func (s *site) put(seed uint64) (file string) {
+	s.t.Helper()
+	b, file := blobtest.Bytes(seed, 1000), blobtest.PutName()
+	if _, err := s.pair.Blobs.Put(s.t.Context(), file, blobtest.BodyOf(0, len(b), bytes.NewReader(b))); err != nil {
+		s.t.Fatal(err)
+	}
+	err := s.db.Write(s.t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, _, err := content.Content{}.Attach(ctx, tx, content.New{
+			ID: drive.NewID[drive.BlobID](), File: file, Sum: blake3.Sum256(b), Size: 1000, PartSize: drive.MiB, Parts: []byte{},
+		})
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return file
+}
+
+func (s *site) run() {
+	s.t.Helper()
+	for busy := true; busy; {
+		var err error
+		if busy, err = s.runOnce(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *site) wantAt(w pair.Which, file string, want bool) {
+	s.t.Helper()
+	if _, err := s.pair.Side(w).Store.Stat(s.t.Context(), file); (err == nil) != want {
+		s.t.Errorf("%s at side %d: %v", file, w, err)
+	}
+}
+
+func (s *site) wantGate(to migrate.Phase, want bool) {
+	s.t.Helper()
+	gates, err := s.Gate(s.t.Context(), to)
+	open := len(gates) > 0
+	for _, g := range gates {
+		open = open && g.OK
+	}
+	if err != nil || open != want {
+		s.t.Errorf("the gate of phase %v is %v, %v: %+v", to, open, err, gates)
+	}
+}
+
+func TestWhatWasThereAndWhatComesIsBrought(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var before []string
+	for i := range uint64(pageSize + 20) { // more than a page
+		before = append(before, s.put(i))
+	}
+	if _, err := s.runOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantGate(migrate.Second, false)
+	s.Copier = s.again() // the process dies in the middle
+	s.run()
+	s.wantGate(migrate.Second, true)
+	after := s.put(10_000)
+	if n, err := s.Waiting(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d wait, %v: the row was not captured", n, err)
+	}
+	s.run()
+	for _, file := range append(before, after) {
+		s.wantAt(pair.Second, file, true)
+	}
+	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d wait, %v", n, err)
+	}
+}
+
+// The old side is left only when nothing is there that is not at the new one, in that direction.
+func TestTheOldSideIsLeftOnlyWhenNothingIsThereAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.put(1)
+	s.run()
+	s.state.Phase, s.state.Switched = migrate.WriteNew, true
+	s.pair.Lead(pair.Second)
+	s.wantGate(migrate.NewOnly, false) // not looked through since the switch
+	s.run()
+	s.wantGate(migrate.NewOnly, true)
+
+	s.pair.Lead(pair.First) // a put that began before the switch, and ends after it
+	late := s.put(2)
+	s.pair.Lead(pair.Second)
+	s.wantGate(migrate.NewOnly, false)
+	s.run()
+	s.wantAt(pair.Second, late, true)
+	s.wantGate(migrate.NewOnly, true)
+}
+
+func TestWrongBytesCloseTheGate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	file := s.put(1)
+	s.run()
+	s.wantGate(migrate.Second, true)
+	if err := s.pair.Blobs.Remove(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verify(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	s.wantGate(migrate.Second, false)
+}
+
+func TestDisarmLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.put(1)
+	s.run()
+	if err := s.Disarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.put(2)
+	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d wait, %v", n, err)
+	}
+}

@@ -1,0 +1,158 @@
+package contents
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/move/migrate"
+)
+
+// sweep is how far the rows have been gone through: the save point, in the table meta, which moves with the rows.
+type sweep struct {
+	Of     string         `json:"of"` // the migration, and whether its primary has changed
+	After  string         `json:"after"`
+	Done   int64          `json:"done"`
+	Total  int64          `json:"total"` // rows when it began
+	Copied int64          `json:"copied"`
+	Bytes  drive.ByteSize `json:"bytes"` // of what was copied
+	Bad    int64          `json:"bad"`   // contents whose bytes are not what their row tells of
+	Worst  string         `json:"worst,omitempty"`
+	Deep   int            `json:"deep"` // percent of contents whose digest is compared on the side that is new
+	Begun  drive.Time     `json:"begun"`
+	Ended  drive.Time     `json:"ended"` // zero: it runs
+}
+
+func (s *sweep) add(r row, res result) {
+	s.Done++
+	if res.copied {
+		s.Copied++
+		s.Bytes += r.content.Size
+	}
+	if res.bad != "" {
+		s.Bad++
+		s.Worst = res.bad
+	}
+}
+
+// metaSweep is its name in the table meta.
+const metaSweep = "contents-sweep"
+
+func nameOf(state migrate.State) string {
+	if state.Switched {
+		return state.ID + "/back"
+	}
+	return state.ID
+}
+
+// open returns the sweep of where the migration stands, or begins it, after the triggers were made.
+func (c *Copier) open(ctx context.Context, state migrate.State) (sweep, error) {
+	s, err := c.load(ctx)
+	if err != nil || s.Of == nameOf(state) {
+		return s, err
+	}
+	if err := c.arm(ctx); err != nil {
+		return sweep{}, err
+	}
+	return c.begin(ctx, state, 0)
+}
+
+func (c *Copier) begin(ctx context.Context, state migrate.State, deep int) (sweep, error) {
+	s := sweep{Of: nameOf(state), Deep: deep, Begun: drive.TimeOf(c.opt.Now())}
+	if err := c.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM blobs").Scan(&s.Total); err != nil {
+		return sweep{}, fmt.Errorf("count blobs: %w", err)
+	}
+	return s, c.save(ctx, s)
+}
+
+func (c *Copier) load(ctx context.Context) (s sweep, err error) {
+	var text string
+	err = c.opt.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", metaSweep).Scan(&text)
+	if drive.IsKind(err, drive.NotFound) {
+		return sweep{}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &s)
+	}
+	if err != nil {
+		return sweep{}, fmt.Errorf("read how far contents were copied: %w", err)
+	}
+	return s, nil
+}
+
+func (c *Copier) save(ctx context.Context, s sweep) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("write how far contents were copied: %w", err)
+	}
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", string(text), metaSweep)
+		if err == nil && n == 0 {
+			_, err = tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", metaSweep, string(text))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write how far contents were copied: %w", err)
+	}
+	return nil
+}
+
+// Verify goes through all contents once more, and compares the digests of some percent of them by reading them on the side that is
+// new. Run does it.
+func (c *Copier) Verify(ctx context.Context, percent int) error {
+	state := c.opt.State()
+	if state.ID == "" || state.Contents == "" {
+		return nil
+	}
+	_, err := c.begin(ctx, state, percent)
+	return err
+}
+
+// Progress implements migrate.Contents.
+func (c *Copier) Progress(ctx context.Context) (migrate.ContentsProgress, error) {
+	state := c.opt.State()
+	if state.ID == "" || state.Contents == "" {
+		return migrate.ContentsProgress{}, nil
+	}
+	s, err := c.load(ctx)
+	if err != nil || s.Of != nameOf(state) {
+		return migrate.ContentsProgress{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return migrate.ContentsProgress{Done: s.Done, Total: s.Total, Bytes: int64(s.Bytes), Rate: c.speed.of()}, nil
+}
+
+// speed is how fast bytes have come of late.
+type speed struct {
+	now   func() time.Time
+	since time.Time
+	bytes drive.ByteSize
+	last  float64
+}
+
+// speedWindow is how long bytes are counted for one figure.
+const speedWindow = 5 * time.Second
+
+func (c *Copier) note(n drive.ByteSize) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.speed.of()
+	c.speed.bytes += n
+}
+
+// of returns bytes a second.
+func (s *speed) of() float64 {
+	now := s.now()
+	if s.since.IsZero() {
+		s.since = now
+	}
+	if passed := now.Sub(s.since); passed >= speedWindow {
+		s.last, s.bytes, s.since = float64(s.bytes)/passed.Seconds(), 0, now
+	}
+	return s.last
+}

@@ -1,0 +1,468 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Refusal is why a step was not taken: the gates that are closed.
+type Refusal struct { //nolint:errname // a refusal that lists its reasons
+	Step  string
+	Gates []Gate
+}
+
+// Error lists what is missing.
+func (r *Refusal) Error() string {
+	var why []string
+	for _, g := range r.Gates {
+		if !g.OK {
+			why = append(why, g.Name+": "+g.Detail)
+		}
+	}
+	return r.Step + " is refused: " + strings.Join(why, "; ")
+}
+
+func refuse(step string, gates []Gate) error {
+	for _, g := range gates {
+		if !g.OK {
+			return drive.Wrap(&Refusal{Step: step, Gates: gates}, drive.WrongState)
+		}
+	}
+	return nil
+}
+
+func wrong(why string) error { return drive.Wrap(errors.New(why), drive.WrongState) }
+
+// Start looks at both sides and, unless it is only to look or something is wrong, begins. What is wrong is in the report.
+func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
+	home, err := readRecord(ctx, m.home.DB, "")
+	if err != nil {
+		return Report{}, err
+	}
+	if home.Role != nobody {
+		return Report{}, wrong("a migration is under way, or its bookkeeping is there still")
+	}
+	if req.ToDB == "" && req.ToBlobs == "" {
+		return Report{}, wrong("neither another database nor another store was named")
+	}
+	if req.Pace.Rows < 0 || req.Pace.Bytes < 0 {
+		return Report{}, drive.Bad("rows_per_second, bytes_per_second", drive.OutOfRange, "min", 0)
+	}
+	if err := m.openHome(ctx); err != nil {
+		return Report{}, err
+	}
+	report, err := m.preflight(ctx, req)
+	if err != nil || !report.OK || req.DryRun {
+		return report, err
+	}
+	if err := m.begin(ctx, req); err != nil {
+		return report, err
+	}
+	_, err = m.Advance(ctx, Freeze)
+	return report, err
+}
+
+// begin writes the row of this side. From then on the move is under way, at phase 0, and either goes on or is rolled back.
+func (m *Migration) begin(ctx context.Context, req Request) error {
+	now, err := m.home.DB.Now(ctx)
+	if err != nil {
+		return err
+	}
+	r := record{
+		Migration: drive.NewID[drive.OperationID]().String(), Role: primary, Epoch: 1, Term: 1, Here: m.opt.Here, Peer: req.ToDB, Contents: req.ToBlobs,
+		Marker: drive.NewID[drive.OperationID]().String(), ChangedAt: now, BegunAt: now,
+	}
+	made := false
+	err = m.home.write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if made, err = insertRecord(ctx, tx, r); err == nil && made {
+			err = errors.Join(writeNote(ctx, tx, noteOld, oldNotes{Contents: req.FromBlobs}), writeNote(ctx, tx, notePace, req.Pace))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin the migration: %w", err)
+	}
+	if !made {
+		return errOvertaken
+	}
+	_, err = m.refresh(ctx)
+	return err
+}
+
+// Advance enters the phase after from, up to 4, if its gate is open. In another phase than from it does nothing: asked for twice, it
+// is done once. Phase 5 is Finish's, because nothing leads back from there.
+func (m *Migration) Advance(ctx context.Context, from Phase) (Phase, error) {
+	v, err := m.steadyAt(ctx, from)
+	if err != nil {
+		return 0, err
+	}
+	if v.Phase >= WriteNew {
+		return v.Phase, wrong("phase 4 ends by finish, and after it there is none")
+	}
+	err = m.enter(ctx, v, v.Phase+1)
+	return m.arrived(ctx, v.Phase, err)
+}
+
+// enter goes to the next phase.
+func (m *Migration) enter(ctx context.Context, v *view, next Phase) error {
+	if next == Fill {
+		if err := m.prepare(ctx, v); err != nil {
+			return err
+		}
+	}
+	gates, err := m.gates(ctx, v, next, true)
+	if err == nil {
+		err = refuse("phase "+next.String(), gates)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case next == NewOnly:
+		return m.leave(ctx, v)
+	case next == WriteNew && v.Peer != "":
+		return m.change(ctx, v, next)
+	}
+	return m.step(ctx, v, func(r *record) {
+		r.Phase = next
+		if next == ReadNew {
+			r.Percent = 1
+		}
+	})
+}
+
+// arrived tells the phase that was reached.
+func (m *Migration) arrived(ctx context.Context, before Phase, err error) (Phase, error) {
+	if err != nil {
+		return before, err
+	}
+	v, err := m.refresh(ctx)
+	if err != nil || v == nil {
+		return Freeze, err
+	}
+	return v.Phase, m.ack(ctx, v)
+}
+
+// steady is the view for somebody who is about to change it.
+func (m *Migration) steady(ctx context.Context) (*view, error) {
+	if m.known() == nil {
+		if err := m.runOnce(ctx); err != nil {
+			return nil, err
+		}
+	}
+	v, err := m.refresh(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case v == nil:
+		return nil, wrong("nothing is moving")
+	case v.near == nil:
+		return nil, wrong("a switch is under way")
+	}
+	return v, nil
+}
+
+// Any stands for a phase that does not matter to who asks.
+const Any Phase = -1
+
+// steadyAt is steady, for somebody who has seen the phase from.
+func (m *Migration) steadyAt(ctx context.Context, from Phase) (*view, error) {
+	v, err := m.steady(ctx)
+	if err == nil && from != Any && v.Phase != from {
+		return nil, wrong(fmt.Sprintf("it was asked for from phase %d, and this is phase %d", from, v.Phase))
+	}
+	return v, err
+}
+
+// step changes the primary's row, and nothing else.
+func (m *Migration) step(ctx context.Context, v *view, change func(r *record)) error {
+	now, err := v.near.DB.Now(ctx)
+	if err != nil {
+		return err
+	}
+	to := v.record
+	to.Epoch++
+	to.ChangedAt = now
+	change(&to)
+	return swapRecord(ctx, *v.near, v.record, to)
+}
+
+// prepare makes what the other side and the triggers need. It can be done again.
+func (m *Migration) prepare(ctx context.Context, v *view) error {
+	if v.Peer == "" {
+		return nil
+	}
+	away, err := m.sideAway(ctx, v.Peer, false)
+	if err != nil {
+		return err
+	}
+	there := v.record
+	there.Role, there.Here, there.Peer = secondary, v.Peer, v.Here
+	made := false
+	err = away.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		made, err = insertRecord(ctx, tx, there)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("mark the other side: %w", err)
+	}
+	if !made {
+		have, err := readRecord(ctx, away.DB, "")
+		if err != nil {
+			return err
+		}
+		switch {
+		case have.Migration == v.Migration && have.Role == retired:
+			return wrong("going back has begun to empty the other side and was not finished: go back again")
+		case have.Migration != v.Migration || have.Role != secondary:
+			return wrong("the other side belongs to another migration, or is this one")
+		}
+	}
+	if err := m.learn(ctx, &m.home, away); err != nil {
+		return err
+	}
+	if err := arm(ctx, *away, m.shapes(away)); err != nil {
+		return err
+	}
+	if err := arm(ctx, *v.near, m.shapes(v.near)); err != nil {
+		return err
+	}
+	_, err = m.refresh(ctx)
+	return err
+}
+
+func (m *Migration) sideAway(ctx context.Context, at string, fresh bool) (*Side, error) {
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	return m.openAway(ctx, at, fresh)
+}
+
+// Percent sets how many accounts read from the new side in phase 3.
+func (m *Migration) Percent(ctx context.Context, percent int) error {
+	v, err := m.steady(ctx)
+	switch {
+	case err != nil:
+		return err
+	case v.Phase != ReadNew:
+		return wrong("only phase 3 reads from both sides")
+	case percent < 0 || percent > 100:
+		return drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100)
+	}
+	err = m.step(ctx, v, func(r *record) { r.Percent = percent })
+	_, err = m.arrived(ctx, v.Phase, err)
+	return err
+}
+
+// Pause stops filling in and comparing, or lets them go on. Changes are always applied.
+func (m *Migration) Pause(ctx context.Context, paused bool) error {
+	v, err := m.steady(ctx)
+	if err != nil {
+		return err
+	}
+	err = m.step(ctx, v, func(r *record) { r.Paused = paused })
+	_, err = m.arrived(ctx, v.Phase, err)
+	return err
+}
+
+// Rollback goes back to the phase before from; from 0 and 1 to none, which empties the other side again. In another phase than from it
+// does nothing.
+func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
+	v, err := m.steadyAt(ctx, from)
+	if err != nil {
+		return 0, err
+	}
+	if v.Phase == NewOnly {
+		return v.Phase, wrong("the old side was left for good")
+	}
+	gates, err := m.gatesBack(ctx, v)
+	if err == nil {
+		err = refuse("going back from phase "+v.Phase.String(), gates)
+	}
+	if err != nil {
+		return v.Phase, err
+	}
+	switch {
+	case v.Phase <= Fill:
+		err = m.abandon(ctx, v)
+	case v.Phase == WriteNew && v.Peer != "":
+		err = m.change(ctx, v, ReadNew)
+	default:
+		err = m.step(ctx, v, func(r *record) { r.Phase-- })
+	}
+	return m.arrived(ctx, v.Phase, err)
+}
+
+// Finish enters phase 5, from phase 4.
+func (m *Migration) Finish(ctx context.Context) error {
+	v, err := m.steady(ctx)
+	if err != nil {
+		return err
+	}
+	if v.Phase != WriteNew {
+		return wrong("only phase 4 can be finished")
+	}
+	_, err = m.arrived(ctx, v.Phase, m.enter(ctx, v, NewOnly))
+	return err
+}
+
+// leave makes the new side the only one.
+func (m *Migration) leave(ctx context.Context, v *view) error {
+	now, err := v.near.DB.Now(ctx)
+	if err == nil {
+		err = edit(ctx, m, v, noteOld, func(n *oldNotes) { n.LeftAt = now })
+	}
+	if err != nil {
+		return err
+	}
+	if err := m.step(ctx, v, func(r *record) { r.Phase = NewOnly }); err != nil {
+		return err
+	}
+	v, err = m.refresh(ctx)
+	if err != nil || v == nil || v.near == nil {
+		return err
+	}
+	return m.part(ctx, v)
+}
+
+// part ends the capture on the new side, and makes the old one refuse even what is brought to it. Whoever finds that it was not done
+// does it.
+func (m *Migration) part(ctx context.Context, v *view) error {
+	if v.other == nil || v.far.Role != secondary {
+		return nil
+	}
+	if err := disarm(ctx, *v.near, m.shapes(v.near)); err != nil {
+		return err
+	}
+	to := v.far
+	to.Role, to.Phase, to.ChangedAt = retired, NewOnly, v.ChangedAt
+	err := swapRecord(ctx, *v.other, v.far, to)
+	if errors.Is(err, errOvertaken) { // whoever leads has found it at the same time
+		if have, readErr := readRecord(ctx, v.other.DB, ""); readErr == nil && have.Role == retired && have.Migration == v.Migration {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("leave the old side: %w", err)
+	}
+	return nil
+}
+
+// Drop forgets a migration that has finished: the bookkeeping of the new side. It is for a process that was started on that side, when
+// no other is left that was not. The old side keeps its rows, and refuses every write.
+func (m *Migration) Drop(ctx context.Context) error {
+	v, err := m.steady(ctx)
+	switch {
+	case err != nil:
+		return err
+	case v.Phase != NewOnly:
+		return wrong("the migration has not finished")
+	case !v.home:
+		return wrong("start the instances with the new database first")
+	}
+	if err := disarm(ctx, *v.near, m.shapesAlone(ctx, v.near)); err != nil {
+		return err
+	}
+	if err := forgetAll(ctx, *v.near); err != nil {
+		return err
+	}
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	m.take(nil)
+	return nil
+}
+
+// shapesAlone are the tables of a side whose other side need not be there any more.
+func (m *Migration) shapesAlone(ctx context.Context, s *Side) []*table {
+	if tables := m.shapes(s); tables != nil {
+		return tables
+	}
+	tables, err := schemaOf(ctx, s.DB)
+	if err != nil {
+		m.log.WarnContext(ctx, "read the schema", "error", err)
+	}
+	return tables
+}
+
+// bookkeeping are the tables migration_... of a side, but for its row.
+var bookkeeping = []string{"changes", "versions", "progress", "acks", "waits", "checksums", "mismatches", "explained", "notes"}
+
+// forgetAll empties the bookkeeping of a side, its row last.
+func forgetAll(ctx context.Context, s Side) error {
+	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		for _, t := range append(slices.Clone(bookkeeping), "side") {
+			if _, err := tx.Exec(ctx, "DELETE FROM migration_"+t); err != nil {
+				return fmt.Errorf("forget the migration: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// abandon goes back from phase 0 or 1 to none. What was brought to the other side is deleted, if that is the one that was empty when
+// it began; it can be done again wherever it stopped.
+func (m *Migration) abandon(ctx context.Context, v *view) error {
+	if v.Phase != Freeze { // so that all stop applying
+		if err := m.step(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
+			return err
+		}
+	}
+	if v.Peer != "" {
+		if v.other != nil {
+			if err := m.empty(ctx, v); err != nil {
+				return err
+			}
+		} else if v.Phase != Freeze || v.far.Migration != "" {
+			return wrong("the other side cannot be reached, or is not the one that was filled: what is on it stays; go back again to forget it")
+		}
+		if err := disarm(ctx, *v.near, m.shapesAlone(ctx, v.near)); err != nil {
+			return err
+		}
+	}
+	return forgetAll(ctx, *v.near)
+}
+
+// empty takes from the other side everything that was brought.
+func (m *Migration) empty(ctx context.Context, v *view) error {
+	if v.far.Role == secondary {
+		to := v.far
+		to.Role = retired // who is still applying is refused
+		if err := swapRecord(ctx, *v.other, v.far, to); err != nil {
+			return err
+		}
+	}
+	tables := m.shapes(v.other)
+	if err := disarm(ctx, *v.other, tables); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		for n := int64(1); n > 0; {
+			err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+				n, err = t.deleteSome(ctx, tx)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return forgetAll(ctx, *v.other)
+}
+
+// deleteSome deletes the first rows of a table.
+func (t *table) deleteSome(ctx context.Context, tx *sqldb.Tx) (int64, error) {
+	rows, err := t.chunk(ctx, tx, "", fillRows/4)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	keys := make([]string, len(rows))
+	for i, r := range rows {
+		keys[i] = t.keyOf(r)
+	}
+	return int64(len(rows)), t.deleteKeys(ctx, tx, keys)
+}

@@ -1,0 +1,299 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// evidenceTime is how long a full comparison counts.
+const evidenceTime = 24 * time.Hour
+
+// gates are what must hold before a phase is entered. Asked for real it waits until what is pending now has been applied; else it
+// only looks.
+func (m *Migration) gates(ctx context.Context, v *view, to Phase, real bool) (all []Gate, err error) {
+	add := func(g Gate, e error) {
+		if e != nil && err == nil {
+			err = e
+		}
+		all = append(all, g)
+	}
+	if to >= Second {
+		add(m.checkInstances(ctx, v, ready))
+	}
+	if v.Peer != "" && to >= Second {
+		add(m.checkTarget(ctx, v), nil)
+		add(m.checkLoss(ctx, v))
+		add(m.checkFilled(ctx, v))
+		add(m.checkLag(ctx, v, real))
+	}
+	if v.Peer != "" && to >= ReadNew {
+		add(m.checkEvidence(ctx, v))
+		add(m.checkMismatches(ctx, v))
+	}
+	if m.opt.Contents != nil && v.Contents != "" && to <= NewOnly {
+		more, e := m.opt.Contents.Gate(ctx, to)
+		all = append(all, more...)
+		if err == nil {
+			err = e
+		}
+	}
+	return all, err
+}
+
+// gatesBack are what must hold before going back a phase.
+func (m *Migration) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
+	if v.Phase == Freeze {
+		return nil, nil
+	}
+	g, err := m.checkInstances(ctx, v, heard)
+	gates := []Gate{g}
+	if err != nil || v.Phase != WriteNew || v.Peer == "" {
+		return gates, err
+	}
+	// The other side becomes the truth, as it does on the way forward, and must be proved to be as
+	// much.
+	gates = append(gates, m.checkTarget(ctx, v))
+	for _, check := range []func(context.Context, *view) (Gate, error){m.checkLoss, m.checkLagNow, m.checkEvidence, m.checkMismatches} {
+		g, err := check(ctx, v)
+		if err != nil {
+			return gates, err
+		}
+		gates = append(gates, g)
+	}
+	return gates, nil
+}
+
+// How far instances must have come with an epoch. Who goes forward needs all that can act by it. To go back it is enough that nobody
+// acts by an older one: what cannot be opened may be the reason for going back.
+type readiness bool
+
+const (
+	heard readiness = false
+	ready readiness = true
+)
+
+// checkInstances asks whether all that are alive have come so far with the epoch (M5), and names who has not.
+func (m *Migration) checkInstances(ctx context.Context, v *view, want readiness) (Gate, error) {
+	all, err := m.instances(ctx, v)
+	if err != nil {
+		return Gate{Name: "instances"}, err
+	}
+	var behind []string
+	for _, in := range all {
+		switch {
+		case in.Heard < v.Epoch:
+			behind = append(behind, in.name()+" has not heard of it")
+		case want == ready && in.Epoch < v.Epoch:
+			behind = append(behind, in.name()+" cannot: "+in.Why)
+		}
+	}
+	g := Gate{Name: "instances", OK: len(behind) == 0 && len(all) > 0}
+	g.Detail = fmt.Sprintf("%d of %d instances act by epoch %d", len(all)-len(behind), len(all), v.Epoch)
+	if want == heard {
+		g.Detail = fmt.Sprintf("%d of %d instances have heard of epoch %d", len(all)-len(behind), len(all), v.Epoch)
+	}
+	if len(behind) > maxNamed {
+		behind = append(behind[:maxNamed], "...")
+	}
+	if len(behind) > 0 {
+		g.Detail += "; " + strings.Join(behind, "; ")
+	}
+	return g, nil
+}
+
+// maxNamed is how many instances a gate names.
+const maxNamed = 5
+
+func (in Instance) name() string {
+	if in.Host == "" {
+		return fmt.Sprintf("start %d", in.ID)
+	}
+	return fmt.Sprintf("start %d on %s", in.ID, in.Host)
+}
+
+func (m *Migration) instances(ctx context.Context, v *view) ([]Instance, error) {
+	alive, err := m.opt.Member.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type told struct {
+		instance, epoch int64
+		why             string
+		at              drive.Time
+	}
+	scan := func(h *told, scan func(...any) error) error { return scan(&h.instance, &h.epoch, &h.why, &h.at) }
+	rows, err := v.near.DB.Query(ctx, "SELECT instance, epoch, '', seen_at FROM migration_acks")
+	acks, err := sqldb.Scan(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read who has acknowledged the epoch: %w", err)
+	}
+	rows, err = v.near.DB.Query(ctx, "SELECT instance, epoch, why, seen_at FROM migration_waits")
+	waits, err := sqldb.Scan(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read who waits: %w", err)
+	}
+	acked, waiting := map[int64]told{}, map[int64]told{}
+	for _, h := range acks {
+		acked[h.instance] = h
+	}
+	for _, h := range waits {
+		waiting[h.instance] = h
+	}
+	var all []Instance
+	for _, in := range alive {
+		a, w := acked[in.Generation], waiting[in.Generation]
+		all = append(all, Instance{
+			ID: in.Generation, Host: in.Host, Epoch: a.epoch, Heard: max(a.epoch, w.epoch), Why: w.why, SeenAt: max(a.at, w.at),
+		})
+	}
+	return all, nil
+}
+
+// checkTarget asks whether the other side is still the one that was filled: its row, its marker, the triggers of both, and that no
+// table is empty there that is not here. A database that was made anew under the same name is found out by this.
+func (m *Migration) checkTarget(ctx context.Context, v *view) Gate {
+	bad := func(why string) Gate { return Gate{Name: "target", Detail: why} }
+	if v.other == nil {
+		return bad("the other side cannot be reached, or is not the one that was filled")
+	}
+	if v.far.Migration != v.Migration || v.far.Marker != v.Marker || v.far.Role != secondary {
+		return bad("the other side is not the one that was filled")
+	}
+	for _, s := range []*Side{v.near, v.other} {
+		n, err := countTriggers(ctx, s.DB)
+		if err != nil {
+			return bad(err.Error())
+		}
+		if n != len(events)*len(m.shapes(v.near)) {
+			return bad(fmt.Sprintf("a side has %d of %d triggers", n, len(events)*len(m.shapes(v.near))))
+		}
+	}
+	for _, t := range m.shapes(v.near) {
+		empty, err := m.isLost(ctx, v, t)
+		if err != nil {
+			return bad(err.Error())
+		}
+		if empty {
+			return bad("table " + t.name + " is empty on the other side")
+		}
+	}
+	return Gate{Name: "target", OK: true, Detail: "the other side is the one that was filled"}
+}
+
+// isLost reports whether a table has rows only on the primary, although it was filled in.
+func (m *Migration) isLost(ctx context.Context, v *view, t *table) (bool, error) {
+	const any = "SELECT EXISTS (SELECT 1 FROM %s)"
+	var here, there bool
+	if err := v.near.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&here); err != nil || !here {
+		return false, err
+	}
+	if err := v.other.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&there); err != nil || there {
+		return false, err
+	}
+	var pending bool // its first row may just have come
+	err := v.near.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes WHERE tbl = ?)", t.name).Scan(&pending)
+	if err != nil || pending {
+		return false, err
+	}
+	if v.Phase <= Fill {
+		points, err := savePoints(ctx, v.other.DB, "fill")
+		if err != nil || !points[t.name].ended {
+			return false, err
+		}
+	}
+	err = v.other.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&there)
+	return !there, err
+}
+
+func (m *Migration) checkFilled(ctx context.Context, v *view) (Gate, error) {
+	if v.Phase >= WriteNew {
+		return Gate{Name: "fill", OK: true, Detail: "all rows were filled in"}, nil
+	}
+	if v.other == nil {
+		return Gate{Name: "fill", Detail: "the other side cannot be reached"}, nil
+	}
+	p, err := m.rowsProgress(ctx, v)
+	if err != nil {
+		return Gate{Name: "fill"}, err
+	}
+	done, err := m.filled(ctx, v)
+	return Gate{Name: "fill", OK: done, Detail: fmt.Sprintf("%d of about %d rows are filled in", p.Done, p.Total)}, err
+}
+
+// checkLag asks whether everything that was committed before now has been applied.
+func (m *Migration) checkLag(ctx context.Context, v *view, real bool) (Gate, error) {
+	var last int64
+	err := v.near.DB.QueryRow(ctx, "SELECT COALESCE(MAX(seq), 0) FROM migration_changes").Scan(&last)
+	if err != nil {
+		return Gate{Name: "lag"}, err
+	}
+	if real {
+		if why := m.applied(ctx); why != "" {
+			return Gate{Name: "lag", Detail: "changes cannot be applied: " + why}, nil
+		}
+	}
+	var left int64
+	if err = v.near.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_changes WHERE seq <= ?", last).Scan(&left); err != nil {
+		return Gate{Name: "lag"}, err
+	}
+	ok := left == 0 || !real && left <= applyBatch
+	return Gate{Name: "lag", OK: ok, Detail: fmt.Sprintf("%d changes are not applied yet", left)}, nil
+}
+
+func (m *Migration) checkLagNow(ctx context.Context, v *view) (Gate, error) {
+	return m.checkLag(ctx, v, true)
+}
+
+// applied applies what is pending, and says why it cannot.
+func (m *Migration) applied(ctx context.Context) string {
+	for range 2 { // what the first pass has applied is out of the list when the second begins
+		if err := m.apply.now(ctx); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// checkEvidence asks for a full comparison that was equal, is of this pair of sides in this direction, and is not old.
+func (m *Migration) checkEvidence(ctx context.Context, v *view) (Gate, error) {
+	bad := func(why string) (Gate, error) { return Gate{Name: "checksum", Detail: why}, nil }
+	c, err := m.lastChecksum(ctx, v)
+	if err != nil {
+		return Gate{Name: "checksum"}, err
+	}
+	now, err := v.near.DB.Now(ctx)
+	if err != nil {
+		return Gate{Name: "checksum"}, err
+	}
+	switch {
+	case c.id == "":
+		return bad("both sides were never compared in this direction")
+	case c.state != "done":
+		return bad("the comparison is under way")
+	case c.marker != v.Marker || c.term != v.Term:
+		return bad("the comparison is of another pair of sides, or of the other direction")
+	case c.unequal > 0:
+		return bad(fmt.Sprintf("%d rows were unequal", c.unequal))
+	case now.Sub(c.ended).Abs() > evidenceTime: // after a clock was set back it may seem to be of tomorrow
+		return bad(fmt.Sprintf("the comparison is %s old", now.Sub(c.ended).Round(time.Minute)))
+	}
+	return Gate{Name: "checksum", OK: true, Detail: fmt.Sprintf("%d rows were equal %s ago", c.rows, now.Sub(c.ended).Round(time.Second))}, nil
+}
+
+func (m *Migration) checkMismatches(ctx context.Context, v *view) (Gate, error) {
+	n, err := m.countMismatches(ctx, v)
+	if err != nil {
+		return Gate{Name: "mismatches"}, err
+	}
+	g := Gate{Name: "mismatches", OK: n == 0, Detail: fmt.Sprintf("%d are not explained", n)}
+	told, err := m.explanations(ctx, v)
+	if len(told) > 0 {
+		g.Detail += "; by people: " + strings.Join(told, "; ")
+	}
+	return g, err
+}

@@ -1,0 +1,458 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+)
+
+// climb starts a migration and takes it to a phase, with everything that the next gate asks for.
+func climb(t *testing.T, p *process, to Phase) {
+	t.Helper()
+	report, err := p.m.Start(t.Context(), Request{ToDB: placeOf(p)})
+	must(t, err)
+	if !report.OK {
+		t.Fatalf("the preflight refuses: %+v", report.Checks)
+	}
+	for at := Fill; ; {
+		work(t, p)
+		must(t, p.m.Verify(t.Context()))
+		work(t, p)
+		if at == to {
+			return
+		}
+		if at, err = p.m.Advance(t.Context(), Any); err != nil {
+			t.Fatalf("advance to %d: %v", at+1, err)
+		}
+	}
+}
+
+func placeOf(p *process) string {
+	for at := range p.faults {
+		if at != p.m.opt.Here {
+			return at
+		}
+	}
+	return ""
+}
+
+func work(t *testing.T, p *process) {
+	t.Helper()
+	must(t, p.m.runOnce(t.Context()))
+	must(t, p.m.leadOnce(t.Context()))
+}
+
+func exec(t *testing.T, s *Side, query string, args ...any) {
+	t.Helper()
+	must(t, s.Unchecked.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		must(t, mark(ctx, tx, 1))
+		if _, err := tx.Exec(ctx, query, args...); err != nil {
+			return err
+		}
+		return mark(ctx, tx, 0)
+	}))
+}
+
+// refused advances, and wants that gate to be closed.
+func refused(t *testing.T, p *process, gate string) {
+	t.Helper()
+	at := p.m.State().Phase
+	_, err := p.m.Advance(t.Context(), Any)
+	r, ok := errors.AsType[*Refusal](err)
+	if !ok {
+		t.Fatalf("advance from %d: %v, want it to be refused for its %s", at, err, gate)
+	}
+	for _, g := range r.Gates {
+		if g.Name == gate && !g.OK {
+			if now := p.m.State().Phase; now != at {
+				t.Fatalf("refused, and at phase %d", now)
+			}
+			return
+		}
+	}
+	t.Fatalf("refused for other reasons than the %s: %v", gate, err)
+}
+
+// TestGate is C3: each accident of others is refused, and when it is mended the phase can be entered.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		gate  string
+		at    Phase
+		spoil func(t *testing.T, p *process)
+		mend  func(t *testing.T, p *process)
+	}{
+		{"a stale stamp", "checksum", ReadNew, func(t *testing.T, p *process) {
+			exec(t, p.m.known().near, "UPDATE migration_checksums SET ended_at = ended_at - ?", (25 * time.Hour).Milliseconds())
+		}, verifyAgain},
+		{"the stamp of a trial", "checksum", Second, func(t *testing.T, p *process) {
+			exec(t, p.m.known().near, "UPDATE migration_checksums SET marker = 'of a trial'")
+		}, verifyAgain},
+		{"a stamp of the other direction", "checksum", ReadNew, func(t *testing.T, p *process) {
+			exec(t, p.m.known().near, "UPDATE migration_checksums SET term = term - 1")
+		}, verifyAgain},
+		{"an unequal row", "checksum", Second, func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "UPDATE ledgers SET finished = 7")
+			verifyAgain(t, p)
+		}, mendLedgers},
+		{"a row too few", "checksum", Second, func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "DELETE FROM ledgers WHERE account_id = (SELECT MIN(account_id) FROM trees)")
+			verifyAgain(t, p)
+		}, mendLedgers},
+		{"a row too many", "checksum", Second, func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "INSERT INTO released (file, size, released_at) VALUES ('zzz', 1, 1)")
+			verifyAgain(t, p)
+		}, func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "DELETE FROM released")
+			verifyAgain(t, p)
+		}},
+		{"an empty table", "target", ReadNew, func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "DELETE FROM sessions")
+		}, func(t *testing.T, p *process) {
+			must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+				_, err := tx.Exec(ctx, "UPDATE sessions SET seen_at = 2")
+				return err
+			}))
+			verifyAgain(t, p)
+		}},
+		{"another database of the same name", "target", ReadNew, func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "UPDATE migration_side SET marker = 'made anew'")
+		}, func(t *testing.T, p *process) {
+			exec(t, sideOf(t, p, placeOf(p)), "UPDATE migration_side SET marker = ?", p.m.known().Marker)
+		}},
+		{"triggers that are gone", "target", ReadNew, func(t *testing.T, p *process) {
+			exec(t, p.m.known().near, "DROP TRIGGER migration_upd_nodes")
+		}, func(t *testing.T, p *process) {
+			must(t, arm(t.Context(), *p.m.known().near, p.m.shapes(p.m.known().near)))
+		}},
+		{"changes that cannot be applied", "lag", Second, func(t *testing.T, p *process) {
+			p.faults[placeOf(p)].FailAll(sqldbtest.Commit, nil)
+			touchAll(t, p.db, accountsOf(t, p), 1)
+		}, func(_ *testing.T, p *process) { p.faults[placeOf(p)].Clear() }},
+		{"a mismatch that nobody has looked at", "mismatches", ReadNew, func(t *testing.T, p *process) {
+			must(t, p.m.note(t.Context(), p.m.known(), Mismatch{Source: "read", Subject: "SELECT 1", Ours: "1", Theirs: "2"}))
+		}, func(t *testing.T, p *process) {
+			all, err := p.m.Mismatches(t.Context(), 10)
+			if err != nil || len(all) != 1 || all[0].Ours != "1" || all[0].Theirs != "2" {
+				t.Fatalf("mismatches %+v, %v", all, err)
+			}
+			must(t, p.m.Explain(t.Context(), all[0].ID, Explanation{Who: "ann", Why: "a probe of ours"}))
+		}},
+		{"rows that are not filled in", "fill", Fill, func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "UPDATE migration_progress SET ended = 0 WHERE kind = 'fill' AND tbl = 'nodes'")
+		}, func(t *testing.T, p *process) { work(t, p) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, onSQLite(t), onSQLite(t))
+			p := s.mustStart(s.old)
+			defer p.stop(t)
+			seed(t, p.db, 3)
+			climb(t, p, test.at)
+			test.spoil(t, p)
+			refused(t, p, test.gate)
+			test.mend(t, p)
+			if to, err := p.m.Advance(t.Context(), Any); err != nil || to != test.at+1 {
+				t.Fatalf("mended, and at phase %d: %v", to, err)
+			}
+		})
+	}
+}
+
+func verifyAgain(t *testing.T, p *process) {
+	must(t, p.m.Verify(t.Context()))
+	work(t, p)
+}
+
+// mendLedgers changes the rows on the primary, which brings them again.
+func mendLedgers(t *testing.T, p *process) {
+	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE ledgers SET version = version + 1")
+		return err
+	}))
+	verifyAgain(t, p)
+}
+
+func accountsOf(t *testing.T, p *process) []drive.AccountID {
+	rows, err := p.db.Query(t.Context(), "SELECT id FROM accounts")
+	all, err := sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error { return scan(id) })
+	must(t, err)
+	return all
+}
+
+// TestUnseenInstance: a phase counts only when everybody has heard of it, forwards and back.
+func TestUnseenInstance(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	f := &fleet{}
+	s.member = func(*sqldb.DB) Member { return f.join() }
+	p := s.mustStart(s.old)
+	defer p.stop(t)
+	seed(t, p.db, 3)
+	climb(t, p, Second)
+	deaf := s.mustStart(s.old)
+	defer deaf.stop(t)
+	refused(t, p, "instances")
+	if _, err := p.m.Rollback(t.Context(), Any); err == nil {
+		t.Fatal("went back past an instance that has not heard of the phase")
+	}
+	must(t, deaf.m.runOnce(t.Context()))
+	if to, err := p.m.Advance(t.Context(), Any); err != nil || to != ReadNew {
+		t.Fatalf("heard, and at phase %d: %v", to, err)
+	}
+}
+
+// TestStartAgain: what the rows of the move say is checked when a process starts.
+func TestStartAgain(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, p *process)
+		want  string
+	}{
+		{"the other side was made anew", func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "DELETE FROM migration_side")
+		}, "evidence does not hold"},
+		{"the other side is empty", func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "DELETE FROM nodes")
+		}, "evidence does not hold"},
+		{"both say that they are the primary", func(t *testing.T, p *process) {
+			exec(t, p.m.known().other, "UPDATE migration_side SET role = 1")
+		}, "both sides"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, onSQLite(t), onSQLite(t))
+			p := s.mustStart(s.old)
+			seed(t, p.db, 3)
+			climb(t, p, ReadNew)
+			test.spoil(t, p)
+			p.stop(t)
+			p, err := s.start(s.old)
+			if err == nil {
+				p.stop(t)
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("started with %v", err)
+			}
+		})
+	}
+}
+
+// TestEitherSide: a process serves from the side that is the truth, whichever it was configured for; a side that was left refuses.
+func TestEitherSide(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	seed(t, p.db, 3)
+	climb(t, p, ReadNew)
+	p.stop(t)
+
+	early := s.mustStart(s.new) // the operator was too early
+	if n := len(accountsOf(t, early)); n != 3 || early.m.known().home {
+		t.Fatalf("%d accounts, from the new side: %v", n, early.m.known().home)
+	}
+	if to, err := early.m.Advance(t.Context(), Any); err != nil || to != WriteNew {
+		t.Fatalf("at phase %d: %v", to, err)
+	}
+	touchAll(t, early.db, accountsOf(t, early), 1)
+	work(t, early)
+	must(t, early.m.Verify(t.Context()))
+	work(t, early)
+	must(t, early.m.Finish(t.Context()))
+	must(t, early.m.Drop(t.Context()))
+	touchAll(t, early.db, accountsOf(t, early), 2)
+	early.stop(t)
+
+	if late, err := s.start(s.old); err == nil {
+		late.stop(t)
+		t.Fatal("a process started on the side that was left")
+	}
+	again := s.mustStart(s.new)
+	defer again.stop(t)
+	if again.m.State().ID != "" {
+		t.Fatalf("still moving: %+v", again.m.State())
+	}
+	touchAll(t, again.db, accountsOf(t, again), 3)
+}
+
+// TestOpenTransaction: a transaction that is open at the switch is neither lost nor left on the old side.
+func TestOpenTransaction(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onMySQL(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer p.stop(t)
+	id := seed(t, p.db, 3)[0]
+	climb(t, p, ReadNew)
+	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- p.db.Write(context.Background(), func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE ledgers SET finished = 41 WHERE account_id = ?", id)
+			close(begun)
+			<-end
+			return err
+		})
+	}()
+	<-begun
+	if _, err := p.m.Advance(t.Context(), Any); !errors.Is(err, errOpen) {
+		t.Fatalf("switched with %v", err)
+	}
+	if at := p.m.State().Phase; at != ReadNew {
+		t.Fatalf("refused, and at phase %d", at)
+	}
+	close(end)
+	must(t, <-done)
+	if to, err := p.m.Advance(t.Context(), Any); err != nil || to != WriteNew {
+		t.Fatalf("at phase %d: %v", to, err)
+	}
+	var finished int64
+	must(t, p.db.QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
+	if finished != 41 || p.db.Dialect() != sqldb.SQLite {
+		t.Fatalf("finished %d on %s", finished, p.db.Dialect())
+	}
+}
+
+// TestPreflight: what must not be the other side.
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, check string
+		make        func(t *testing.T, s *site, p *process)
+	}{
+		{"another installation's", "empty", func(t *testing.T, s *site, _ *process) {
+			other := s.mustStart(s.new)
+			seed(t, other.db, 1)
+			other.stop(t)
+		}},
+		{"the database in use", "other database", func(_ *testing.T, s *site, _ *process) { s.new = s.old }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, onSQLite(t), onSQLite(t))
+			p := s.mustStart(s.old)
+			defer p.stop(t)
+			seed(t, p.db, 2)
+			test.make(t, s, p)
+			report, err := p.m.Start(t.Context(), Request{ToDB: s.new.at})
+			must(t, err)
+			for _, g := range report.Checks {
+				if g.Name == test.check && !g.OK && !report.OK && p.m.State().ID == "" {
+					return
+				}
+			}
+			t.Fatalf("%+v", report)
+		})
+	}
+	t.Run("only a look", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t, onSQLite(t), onSQLite(t))
+		p := s.mustStart(s.old)
+		defer p.stop(t)
+		seed(t, p.db, 2)
+		report, err := p.m.Start(t.Context(), Request{ToDB: s.new.at, DryRun: true})
+		if err != nil || !report.OK || report.Rows == 0 || p.m.State().ID != "" {
+			t.Fatalf("%+v, %v", report, err)
+		}
+	})
+}
+
+// TestFinishMayStopAnywhere: what finishing has left undone is done by whoever finds it, and the old side takes nothing meanwhile.
+func TestFinishMayStopAnywhere(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	seed(t, p.db, 3)
+	climb(t, p, WriteNew)
+	must(t, p.m.step(t.Context(), p.m.known(), func(r *record) { r.Phase = NewOnly })) // and it dies
+	p.stop(t)
+	p = s.mustStart(s.old)
+	defer p.stop(t)
+	work(t, p)
+	touchAll(t, p.db, accountsOf(t, p), 1)
+	work(t, p)
+	n, err := countTriggers(t.Context(), p.m.known().near.DB)
+	must(t, err)
+	left, err := countChanges(t.Context(), p.m.known().near.DB)
+	must(t, err)
+	if v := p.m.known(); v.far.Role != retired || v.Phase != NewOnly || n != 0 || left != 0 {
+		t.Fatalf("role %d of the old side, phase %d, %d triggers and %d changes on the new one", v.far.Role, v.Phase, n, left)
+	}
+}
+
+// TestOtherSideAway: the primary serves while the other side cannot be reached, from its start on, and the other catches up.
+func TestOtherSideAway(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	seed(t, p.db, 3)
+	climb(t, p, ReadNew)
+	must(t, p.m.Percent(t.Context(), 100))
+	p.stop(t)
+	dir := filepath.Dir(s.new.at)
+	must(t, os.Rename(dir, dir+" away"))
+	p = s.mustStart(s.old)
+	defer func() { p.stop(t) }()
+	touchAll(t, p.db, accountsOf(t, p), 1)
+	id := accountsOf(t, p)[0]
+	var finished int64
+	must(t, p.db.QueryRow(For(t.Context(), id.String()), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
+	if finished != 1 {
+		t.Fatalf("read %d", finished)
+	}
+	refused(t, p, "target")
+	must(t, os.Rename(dir+" away", dir))
+	work(t, p)
+	must(t, p.m.apply.now(t.Context()))
+	v := p.m.known()
+	if v.other == nil {
+		t.Fatal("the other side is back, and was not found")
+	}
+	if diff := cmp.Diff(dump(t, p.m, v.near), dump(t, p.m, v.other)); diff != "" {
+		t.Fatalf("the sides differ (-primary +secondary):\n%s", diff)
+	}
+}
+
+// An advance or a rollback that is asked for twice is done once, and phase 5 is nobody's by accident.
+func TestAStepIsOfOnePhase(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer p.stop(t)
+	seed(t, p.db, 3)
+	climb(t, p, Fill)
+	if to, err := p.m.Advance(t.Context(), Fill); err != nil || to != Second {
+		t.Fatalf("phase %d: %v", to, err)
+	}
+	stays := func(what string, at Phase, step func(ctx context.Context, from Phase) (Phase, error), from Phase) {
+		t.Helper()
+		if _, err := step(t.Context(), from); drive.KindOf(err) != drive.WrongState {
+			t.Errorf("%s: %v", what, err)
+		}
+		if now := p.m.State().Phase; now != at {
+			t.Errorf("%s led to phase %d", what, now)
+		}
+	}
+	stays("another advance from 1", Second, p.m.Advance, Fill)
+	stays("a rollback from 3", Second, p.m.Rollback, ReadNew)
+	for at := Second; at < WriteNew; at++ {
+		must(t, p.m.Verify(t.Context()))
+		work(t, p)
+		if to, err := p.m.Advance(t.Context(), at); err != nil || to != at+1 {
+			t.Fatalf("phase %d: %v", to, err)
+		}
+	}
+	must(t, p.m.Verify(t.Context()))
+	work(t, p)
+	stays("an advance from 4", WriteNew, p.m.Advance, WriteNew)
+}

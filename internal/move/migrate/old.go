@@ -1,0 +1,276 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// What is left of the old side once phase 5 was entered: kept, and refusing every write, until somebody asks for it to be dropped.
+//
+//	asked for      the note says so, and the epoch is raised: nothing goes until every instance that is alive acts by it, which one that
+//	               was started with the old settings does not
+//	rows           deleted some at a time under the lock of the old side's row, by whoever reaches it
+//	contents       removed one at a time, each after the new place was asked for it (package contents)
+//	what stays     the row of migration_side, so that a start with the old settings is refused for ever, the schema, and the mark
+//
+// All of it may be repeated, and goes on wherever it stopped.
+
+const (
+	defaultKeep = 7 * 24 * time.Hour
+	dropTime    = time.Second // of deleting between two looks at where the move stands
+)
+
+// DropOld begins to drop the old side, rows and contents; Run does it. early: although the days that it is to be kept are not over. deep
+// is how many percent of contents are read at the new place before they go at the old one; of the others the size is asked for. Asked
+// for again it does nothing but try again what could not be dropped.
+func (m *Migration) DropOld(ctx context.Context, early bool, deep int) error {
+	v, err := m.steady(ctx)
+	if err != nil {
+		return err
+	}
+	if v.Phase != NewOnly {
+		return wrong("the old side is in use until phase 5")
+	}
+	if err := m.learnNotes(ctx, v); err != nil {
+		return err
+	}
+	if !m.notes().old.Dropping {
+		gates, err := m.gatesDrop(ctx, v, early)
+		if err == nil {
+			err = refuse("dropping the old side", gates)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err = edit(ctx, m, v, noteOld, func(n *oldNotes) {
+		n.Dropping, n.Deep = true, deep
+		if n.Blobs.Kept > 0 {
+			n.Blobs = OldContents{}
+		}
+	})
+	if err == nil {
+		err = m.step(ctx, v, func(*record) {})
+	}
+	_, err = m.arrived(ctx, v.Phase, err)
+	return err
+}
+
+// gatesDrop are what must hold before the old side is dropped.
+func (m *Migration) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, error) {
+	kept, err := m.checkKept(ctx, v, early)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := m.checkInstances(ctx, v, ready)
+	if err != nil {
+		return nil, err
+	}
+	all := []Gate{kept, instances}
+	if v.Peer != "" {
+		g, err := m.checkOldRows(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, g)
+	}
+	if m.opt.Contents != nil && v.Contents != "" {
+		more, err := m.opt.Contents.GateDrop(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// checkKept asks whether the old side was kept for as long as it is to be.
+func (m *Migration) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
+	now, err := v.near.DB.Now(ctx)
+	if m.opt.Kept != nil {
+		now = min(now, drive.TimeOf(m.opt.Kept()))
+	}
+	until := m.keptUntil(v)
+	g := Gate{Name: "kept", OK: now >= until, Detail: "the old side was kept until " + until.Std().UTC().Format(time.RFC3339)}
+	switch {
+	case !g.OK && early:
+		g.OK, g.Detail = true, g.Detail+", as it was to be: it is dropped early"
+	case !g.OK:
+		g.Detail = "the old side is kept until " + until.Std().UTC().Format(time.RFC3339) + ", unless you ask for it to be dropped early"
+	}
+	return g, err
+}
+
+func (m *Migration) keptUntil(v *view) drive.Time {
+	left := m.notes().old.LeftAt
+	if left == 0 { // by a release that did not note it
+		left = v.ChangedAt
+	}
+	return drive.TimeOf(left.Std().Add(m.opt.Keep))
+}
+
+// checkOldRows asks whether the other side is the one that was left, this process serves from the new one by its settings, and both
+// were equal when it was left.
+func (m *Migration) checkOldRows(ctx context.Context, v *view) (Gate, error) {
+	bad := func(why string) (Gate, error) { return Gate{Name: "old-rows", Detail: why}, nil }
+	switch {
+	case !v.home:
+		return bad("start the instances with the new settings first")
+	case v.other == nil:
+		return bad("the old database: " + v.why)
+	case v.far.Role != retired || v.far.Migration != v.Migration || v.far.Marker != v.Marker:
+		return bad("the other database is not the one that was left")
+	}
+	c, err := m.lastChecksum(ctx, v)
+	if err != nil {
+		return Gate{Name: "old-rows"}, err
+	}
+	if c.state != "done" || c.unequal > 0 || c.marker != v.Marker || c.term != v.Term {
+		return bad("there is no comparison by which both databases were equal when the old one was left")
+	}
+	const installation = "SELECT value FROM meta WHERE name = 'installation'"
+	var ours, theirs string
+	if err := v.near.DB.QueryRow(ctx, installation).Scan(&ours); err != nil {
+		return Gate{Name: "old-rows"}, err
+	}
+	if err := v.other.DB.QueryRow(ctx, installation).Scan(&theirs); err != nil && !drive.IsKind(err, drive.NotFound) {
+		return Gate{Name: "old-rows"}, err
+	}
+	if theirs != ours {
+		return bad(fmt.Sprintf("the databases are of the installations %q and %q", ours, theirs))
+	}
+	return Gate{Name: "old-rows", OK: true, Detail: fmt.Sprintf("the old database is the one that was left; %d rows were equal", c.rows)}, nil
+}
+
+// DropReady says whether what was asked for may be done now: every instance acts by the epoch that it came with.
+func (m *Migration) DropReady(ctx context.Context) (bool, error) {
+	v := m.known()
+	if v == nil || v.near == nil || v.Phase != NewOnly || !m.notes().old.Dropping {
+		return false, nil
+	}
+	g, err := m.checkInstances(ctx, v, ready)
+	return g.OK, err
+}
+
+// NoteContents changes what is kept of how far contents are.
+func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents)) error {
+	v := m.known()
+	if v == nil || v.near == nil {
+		return wrong("nothing is moving")
+	}
+	return edit(ctx, m, v, noteOld, func(n *oldNotes) { change(&n.Blobs) })
+}
+
+// dropRows deletes rows of the old side for dropTime, if that was asked for. A process that does not reach it leaves it to the others.
+func (m *Migration) dropRows(ctx context.Context, v *view) error {
+	if n := m.notes().old; !n.Dropping || n.Rows || !v.home || v.Peer != "" && (v.other == nil || v.far.Role != retired) {
+		return nil
+	}
+	if ok, err := m.DropReady(ctx); err != nil || !ok {
+		return err
+	}
+	if v.Peer != "" {
+		for until := time.Now().Add(dropTime); ; {
+			n, err := m.dropSome(ctx, v)
+			if err != nil {
+				return fmt.Errorf("drop the old rows: %w", err)
+			}
+			if n == 0 {
+				break
+			}
+			if time.Now().After(until) {
+				return nil
+			}
+		}
+		if err := m.shrink(ctx, v); err != nil {
+			return fmt.Errorf("give the room of the old rows back: %w", err)
+		}
+	}
+	return edit(ctx, m, v, noteOld, func(n *oldNotes) { n.Rows = true })
+}
+
+// dropSome deletes the first rows that are left, after it has proved under the lock of the side's row that it is the one that was left.
+func (m *Migration) dropSome(ctx context.Context, v *view) (n int64, err error) {
+	for _, t := range m.shapes(v.other) {
+		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			if err = holdRetired(ctx, tx, v); err != nil {
+				return err
+			}
+			if err = mark(ctx, tx, 1); err == nil {
+				n, err = t.deleteSome(ctx, tx)
+			}
+			return errors.Join(err, mark(ctx, tx, 0))
+		})
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, nil
+}
+
+func holdRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
+	have, err := readRecord(ctx, tx, tx.ForUpdate())
+	if err == nil && (have.Role != retired || have.Migration != v.Migration || have.Marker != v.Marker) {
+		err = wrong("the other database is not the one that was left")
+	}
+	return err
+}
+
+// shrink empties the old side's bookkeeping, but for the row that says that it was left, and gives the room of what is gone back.
+func (m *Migration) shrink(ctx context.Context, v *view) error {
+	err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := holdRetired(ctx, tx, v); err != nil {
+			return err
+		}
+		for _, t := range bookkeeping {
+			if _, err := tx.Exec(ctx, "DELETE FROM migration_"+t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || v.other.DB.Dialect() == sqldb.SQLite {
+		return err
+	}
+	for _, t := range m.shapes(v.other) {
+		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, "TRUNCATE TABLE "+quote(t.name))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// old is what Status shows of the side that was left.
+func (m *Migration) old(ctx context.Context, v *view) (*Old, error) {
+	if v.Phase != NewOnly {
+		return nil, nil
+	}
+	if err := m.learnNotes(ctx, v); err != nil {
+		return nil, err
+	}
+	n := m.notes().old
+	o := &Old{State: "kept", KeptUntil: m.keptUntil(v), Rows: n.Rows || v.Peer == "", Contents: n.Blobs, Gate: []Gate{}}
+	switch {
+	case n.Rows && (n.Blobs.Ended && n.Blobs.Kept == 0 || v.Contents == ""):
+		o.State = "dropped"
+	case n.Dropping:
+		o.State = "dropping"
+		g, err := m.checkInstances(ctx, v, ready)
+		o.Gate = []Gate{g}
+		return o, err
+	default:
+		gates, err := m.gatesDrop(ctx, v, false)
+		o.Gate = append(o.Gate, gates...)
+		return o, err
+	}
+	return o, nil
+}

@@ -1,0 +1,138 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/testkit/depth"
+)
+
+// world is a few rows that change and exchange a unique name, and the changes that were captured of them.
+type world struct {
+	id      int
+	states  [][]row // of each key, by time
+	changes []worldChange
+	names   map[string]int // who has a name now
+}
+
+type worldChange struct {
+	key  int
+	time int
+}
+
+const (
+	worldKeys  = 3
+	worldTimes = 8
+)
+
+// newWorld makes a history of some rows: at each time one of them comes, goes, or takes a name that is free.
+func newWorld(id int) *world {
+	w := &world{id: id, states: make([][]row, worldKeys), names: map[string]int{}}
+	for k := range worldKeys {
+		w.states[k] = make([]row, worldTimes+1)
+	}
+	for at := 1; at <= worldTimes; at++ {
+		k := rand.N(worldKeys)
+		for i := range worldKeys {
+			w.states[i][at] = w.states[i][at-1]
+		}
+		if had := w.states[k][at-1]; had != nil {
+			delete(w.names, had[1].(string))
+		}
+		name := fmt.Sprintf("w%d n%d", id, rand.N(2))
+		if _, taken := w.names[name]; taken || rand.N(4) == 0 {
+			w.states[k][at] = nil
+		} else {
+			w.names[name] = k
+			w.states[k][at] = w.row(k, name, int64(at))
+		}
+		w.changes = append(w.changes, worldChange{k, at})
+	}
+	return w
+}
+
+// row is a row of things, whose name is unique.
+func (w *world) row(k int, name string, at int64) row {
+	return row{w.key(k), name, at}
+}
+
+func (w *world) key(k int) string { return fmt.Sprintf("w%d k%d", w.id, k) }
+
+// compensation is what a change comes to when it is applied at some later time: the number of the change, and what the row is then.
+func (w *world) compensation(c worldChange) stamped {
+	then := c.time + rand.N(worldTimes+1-c.time)
+	return stamped{key: w.key(c.key), version: int64(c.time), state: w.states[c.key][then]}
+}
+
+// TestAnyOrder is C2: compensations in any order and any number of times end in the same state. Each world is an interleaving of its
+// own; many share a transaction.
+func TestAnyOrder(t *testing.T) {
+	t.Parallel()
+	worlds := depth.Pick(1_000, 10_000, 100_000)
+	const together = 250
+	side := onSQLite(t)
+	db, err := sqldb.Open(t.Context(), side.options())
+	must(t, err)
+	defer db.Close()
+	must(t, db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "CREATE TABLE things (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, at INTEGER NOT NULL) WITHOUT ROWID")
+		return err
+	}))
+	things := &table{name: "things", cols: []column{{name: "id", kind: text}, {name: "name", kind: text}, {name: "at", kind: number}}, key: []int{0}, unique: [][]int{{1}}}
+	for first := 0; first < worlds; first += together {
+		want := map[string]row{}
+		var all []stamped
+		for i := range together {
+			w := newWorld(first + i)
+			for _, c := range w.changes {
+				for range 1 + rand.N(2) {
+					all = append(all, w.compensation(c))
+				}
+			}
+			for k := range worldKeys {
+				if s := w.states[k][worldTimes]; s != nil {
+					want[w.key(k)] = s
+				}
+			}
+		}
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		must(t, db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			if _, err := tx.Exec(ctx, "DELETE FROM things"); err != nil {
+				return err
+			}
+			return deliver(ctx, tx, things, all)
+		}))
+		got := map[string]row{}
+		rows, err := things.readRows(t.Context(), db, "")
+		must(t, err)
+		for _, r := range rows {
+			got[things.keyOf(r)] = r
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("worlds from %d (-want +got):\n%s", first, diff)
+		}
+	}
+}
+
+// deliver brings compensations in batches of any size. A batch has each key once, as batches do.
+func deliver(ctx context.Context, tx *sqldb.Tx, things *table, all []stamped) error {
+	for len(all) > 0 {
+		n := min(len(all), 1+rand.N(200))
+		seen := map[string]bool{}
+		i := 0
+		for i < n && !seen[all[i].key] {
+			seen[all[i].key] = true
+			i++
+		}
+		if err := things.bring(ctx, tx, all[:i]); err != nil {
+			return err
+		}
+		all = all[i:]
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// guessedRate is rows a second, for the guess of a preflight: what two busy cores do.
+const guessedRate = 5000
+
+// preflight looks at both sides. A dry run changes nothing at all; else the other side gets its
+// schema, if it is empty.
+func (m *Migration) preflight(ctx context.Context, req Request) (Report, error) {
+	r := Report{Checks: []Gate{}}
+	if req.ToDB != "" {
+		look := m.preflightRows
+		if req.DryRun {
+			look = m.lookAtRows
+		}
+		if err := look(ctx, req.ToDB, &r); err != nil {
+			return r, err
+		}
+	}
+	if m.opt.Contents != nil && req.ToBlobs != "" {
+		gates, err := m.opt.Contents.Gate(ctx, Freeze)
+		if err != nil {
+			return r, err
+		}
+		r.Checks = append(r.Checks, gates...)
+	}
+	r.OK = refuse("", r.Checks) == nil
+	return r, nil
+}
+
+// check adds what was found out to a report.
+func (r *Report) check(name, good string, err error) bool {
+	g := Gate{Name: name, OK: err == nil, Detail: good}
+	if err != nil {
+		g.Detail = err.Error()
+	}
+	r.Checks = append(r.Checks, g)
+	return g.OK
+}
+
+func (m *Migration) preflightRows(ctx context.Context, to string, r *Report) error {
+	check := r.check
+	if to == m.opt.Here {
+		check("other database", "", wrong("it is the one that is in use"))
+		return nil
+	}
+	away, err := m.sideAway(ctx, to, true)
+	if !check("other database", "it can be opened, and its schema is up to date", err) {
+		return nil
+	}
+	if !check("schema", "both sides have the same tables and columns", m.sameSchema(ctx, away)) {
+		return nil
+	}
+	check("empty", "the other side is empty", m.isEmpty(ctx, away))
+	check("triggers", "the users of both sides may make triggers", joined(mayArm(ctx, m.home), mayArm(ctx, *away)))
+	check("values", "every value fits", m.fits(ctx, away))
+	return r.guess(ctx, m.home.DB, m.shapes(&m.home))
+}
+
+// guess adds what there is to bring, and how long that takes.
+func (r *Report) guess(ctx context.Context, db *sqldb.DB, tables []*table) error {
+	for _, t := range tables {
+		n, err := count(ctx, db, t)
+		if err != nil {
+			return err
+		}
+		r.Rows += n
+		r.Tables++
+	}
+	r.Seconds = r.Rows/guessedRate + 1
+	return nil
+}
+
+// lookAtRows is preflightRows for a dry run. It opens the other database so that nothing can be
+// written. What only a trial shows, such as the right to make triggers, is tried when it begins.
+func (m *Migration) lookAtRows(ctx context.Context, to string, r *Report) error {
+	tables, err := schemaOf(ctx, m.home.DB)
+	if err != nil {
+		return err
+	}
+	if to == m.opt.Here {
+		r.check("other database", "", wrong("it is the one that is in use"))
+		return nil
+	}
+	db, err := m.opt.Open(ctx, to, Opening{Look: true})
+	if errors.Is(err, fs.ErrNotExist) {
+		r.check("other database", "it is not there yet, and will be made", nil)
+		return r.guess(ctx, m.home.DB, tables)
+	}
+	if err != nil {
+		r.check("other database", "", err)
+		return nil
+	}
+	err = m.lookAt(ctx, &Side{DB: db, Unchecked: db}, r)
+	return errors.Join(err, db.Close(), r.guess(ctx, m.home.DB, tables))
+}
+
+func (m *Migration) lookAt(ctx context.Context, away *Side, r *Report) error {
+	n, err := away.DB.TableCount(ctx)
+	if !r.check("other database", "it can be opened", err) {
+		return nil
+	}
+	if n == 0 {
+		r.check("empty", "the other side is empty, and gets its tables when it begins", nil)
+		return nil
+	}
+	defer m.unlearn(away)
+	if r.check("schema", "both sides have the same tables and columns", m.sameSchema(ctx, away)) {
+		r.check("empty", "the other side is empty", m.isEmpty(ctx, away))
+		r.check("values", "every value fits", m.fits(ctx, away))
+	}
+	return nil
+}
+
+// unlearn forgets the schema of a side that was looked at.
+func (m *Migration) unlearn(s *Side) {
+	m.shape.Lock()
+	defer m.shape.Unlock()
+	delete(m.shaped, s)
+}
+
+func joined(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameSchema compares the numbers of the schemas, and then what is really there.
+func (m *Migration) sameSchema(ctx context.Context, away *Side) error {
+	var here, there int64
+	const format = "SELECT MAX(version_id) FROM goose_db_version"
+	if err := m.home.DB.QueryRow(ctx, format).Scan(&here); err != nil {
+		return err
+	}
+	if err := away.DB.QueryRow(ctx, format).Scan(&there); err != nil {
+		return err
+	}
+	if here != there {
+		return wrong(fmt.Sprintf("this side has format %d, the other %d", here, there))
+	}
+	return m.learn(ctx, &m.home, away)
+}
+
+// isEmpty refuses a side with rows: of this installation, of another, or of a migration.
+func (m *Migration) isEmpty(ctx context.Context, away *Side) error {
+	have, err := readRecord(ctx, away.DB, "")
+	if err != nil {
+		return err
+	}
+	if have.Role != nobody {
+		return wrong("it belongs to migration " + have.Migration + ", or is the database in use itself")
+	}
+	var installation string
+	err = away.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = 'installation'").Scan(&installation)
+	switch {
+	case err == nil:
+		return wrong("it holds the rows of installation " + installation)
+	case !drive.IsKind(err, drive.NotFound):
+		return err
+	}
+	for _, t := range m.shapes(away) {
+		var any bool
+		if err := away.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+quote(t.name)+")").Scan(&any); err != nil {
+			return err
+		}
+		if any {
+			return wrong("table " + t.name + " has rows")
+		}
+	}
+	return nil
+}
+
+// fits looks for text that is longer than the other side's columns take.
+func (m *Migration) fits(ctx context.Context, away *Side) error {
+	if m.home.DB.Dialect() != sqldb.SQLite || away.DB.Dialect() == sqldb.SQLite {
+		return nil
+	}
+	here, there := m.shapes(&m.home), m.shapes(away)
+	for i, t := range there {
+		var tooLong []string
+		for _, c := range t.cols {
+			if c.limit > 0 {
+				tooLong = append(tooLong, fmt.Sprintf("length(CAST(%s AS BLOB)) > %d", quote(c.name), c.limit))
+			}
+		}
+		if len(tooLong) == 0 {
+			continue
+		}
+		rows, err := here[i].readRows(ctx, m.home.DB, "WHERE "+strings.Join(tooLong, " OR ")+" LIMIT 1")
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			return wrong(fmt.Sprintf("the row %s of %s has a value that is too long for the other side", here[i].keyOf(rows[0]), t.name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/engine/sqldb"
+)
+
+// snapshot is what a secondary has of some tables, to fail over to it later.
+type snapshot map[string][]row
+
+func takeSnapshot(t *testing.T, p *process, tables ...string) snapshot {
+	t.Helper()
+	s := snapshot{}
+	other := p.m.known().other
+	for _, name := range append(tables, "migration_versions", "migration_notes") {
+		columns := map[string]string{"outbox": "id, event_id, topic, `key`, event, created_at", "migration_versions": "tbl, k, version, deleted", "migration_notes": "name, value"}[name]
+		rows, err := other.DB.Query(t.Context(), "SELECT "+columns+" FROM "+name)
+		all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error {
+			*r = make(row, strings.Count(columns, ",")+1)
+			into := make([]any, len(*r))
+			for i := range into {
+				into[i] = &(*r)[i]
+			}
+			return scan(into...)
+		})
+		must(t, err)
+		s[name+" ("+columns+")"] = all
+	}
+	return s
+}
+
+// failOver makes the secondary what it was.
+func (s snapshot) failOver(t *testing.T, side *Side) {
+	t.Helper()
+	for into, rows := range s {
+		name, _, _ := strings.Cut(into, " ")
+		exec(t, side, "DELETE FROM "+name)
+		for _, r := range rows {
+			exec(t, side, "INSERT INTO "+into+" VALUES ("+sqldb.Marks(len(r))+")", r...)
+		}
+	}
+}
+
+func lateEvent(t *testing.T, p *process, id string) {
+	t.Helper()
+	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO outbox (event_id, topic, `key`, event, created_at) VALUES (?, 't', 'k', '{}', 1)", id)
+		return err
+	}))
+	must(t, p.m.apply.now(t.Context()))
+	must(t, p.m.apply.now(t.Context())) // what the first has brought is out of the list
+}
+
+// The server of the secondary fails over to a replica that lacks the last commit that it has
+// acknowledged, after an equal comparison. It does not become the primary, nothing is read from it,
+// and nothing is brought to it: not even what would make it seem to be as far again. When the
+// server that has the commits is back, all goes on.
+func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]int{"at once": 0, "after as many commits have come": 1, "after more have come": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, onSQLite(t), onSQLite(t))
+			p := s.mustStart(s.old)
+			defer func() { p.stop(t) }()
+			accounts := seed(t, p.db, 5)
+			climb(t, p, ReadNew)
+			lateEvent(t, p, "before")
+			must(t, p.m.Percent(t.Context(), 100))
+			v := p.m.known()
+			old := takeSnapshot(t, p, "outbox")
+			lateEvent(t, p, "lost")
+			whole := takeSnapshot(t, p, "outbox")
+			old.failOver(t, v.other)
+			for range after {
+				must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // is answered, and waits in the list
+					_, err := tx.Exec(ctx, "UPDATE ledgers SET version = version + 1")
+					return err
+				}))
+			}
+			if err := p.m.apply.now(t.Context()); !errors.Is(err, errLost) {
+				t.Errorf("it is brought more: %v", err)
+			}
+			refused(t, p, "acknowledged")
+			if from, _, err := p.m.Reader(For(t.Context(), accounts[0].String())); err != nil || from != v.near.DB {
+				t.Errorf("it is read from, %v", err)
+			}
+			whole.failOver(t, v.other)
+			work(t, p)
+			if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+				t.Errorf("phase %d, %v", at, err)
+			}
+		})
+	}
+}
+
+// The old side, which follows in phase 4, loses a commit: it does not become the truth again.
+func TestAWayBackToASideThatLostCommitsIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer func() { p.stop(t) }()
+	seed(t, p.db, 5)
+	climb(t, p, WriteNew)
+	old := takeSnapshot(t, p, "outbox")
+	lateEvent(t, p, "lost")
+	whole := takeSnapshot(t, p, "outbox")
+	old.failOver(t, p.m.known().other)
+	if at, err := p.m.Rollback(t.Context(), Any); err == nil || !strings.Contains(err.Error(), "lost changes") {
+		t.Errorf("back to phase %d, %v", at, err)
+	}
+	whole.failOver(t, p.m.known().other)
+	if at, err := p.m.Rollback(t.Context(), Any); err != nil || at != ReadNew {
+		t.Errorf("back to phase %d, %v", at, err)
+	}
+}
+
+// A process brings changes, and before it has noted that, the secondary loses them and another
+// process brings others: nobody forgets what is lost.
+func TestALateAcknowledgementForgetsNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer func() { p.stop(t) }()
+	seed(t, p.db, 5)
+	climb(t, p, Second)
+	v := p.m.known()
+	event := func(id string) {
+		exec(t, v.near, "INSERT INTO migration_changes (tbl, k, account) VALUES ('outbox', ?, '')", id)
+	}
+	old := takeSnapshot(t, p, "outbox")
+	event("7001")
+	late, err := p.m.applyBatch(t.Context())
+	must(t, err)
+	old.failOver(t, v.other)
+	event("7002")
+	other, err := p.m.applyBatch(t.Context()) // brings both
+	must(t, err)
+	event("7003")
+	must(t, other.forget(t.Context()))
+	before, err := countChanges(t.Context(), v.near.DB)
+	must(t, err)
+	must(t, late.forget(t.Context()))
+	if after, err := countChanges(t.Context(), v.near.DB); err != nil || after != before {
+		t.Errorf("%d changes became %d, %v", before, after, err)
+	}
+	must(t, p.m.apply.now(t.Context()))
+	must(t, p.m.apply.now(t.Context()))
+	if left, err := countChanges(t.Context(), v.near.DB); err != nil || left != 0 {
+		t.Errorf("%d changes are left, %v", left, err)
+	}
+}
+
+func TestReceipts(t *testing.T) {
+	t.Parallel()
+	a, b := receipt{Term: 1, Count: 5, Name: "a"}, receipt{Term: 1, Count: 5, Name: "b"}
+	for _, c := range []struct {
+		has, told receipt
+		want      bool
+	}{
+		{a, receipt{}, true},
+		{a, a, true},
+		{a.next(), a, true},
+		{a, b, false},
+		{a, a.next(), false},
+		{receipt{Term: 1}, a, false},
+		{receipt{}.inTerm(2), a.inTerm(2), true},
+	} {
+		if got := c.has.holds(c.told); got != c.want {
+			t.Errorf("%+v holds %+v: %t", c.has, c.told, got)
+		}
+	}
+}

@@ -1,0 +1,411 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Migration moves the installation that DB is the handle of. It is safe for concurrent use.
+type Migration struct {
+	opt  Options
+	log  *slog.Logger
+	home Side
+	now  atomic.Pointer[view]
+	// noted is what the notes of the primary were when they were last read.
+	noted atomic.Pointer[notes]
+	lost  atomic.Bool // the secondary lacks what it has acknowledged
+
+	looking   sync.Mutex // held while both sides are asked; guards what follows
+	away      *Side
+	awayPlace string
+	closing   []*sqldb.DB
+	lookedAt  time.Time // when the latest look at both sides began
+	lookedErr error     // what came of it
+	heard     int64     // the epoch that this process has told of
+	heardAt   time.Time // when it last did
+	waits     string    // why it did not acknowledge it; empty: it did
+	warmed    bool      // for the switch that everybody is careful for
+	fencedAt  time.Time // since when nobody is the primary, as seen here
+
+	shape     sync.Mutex // guards what follows
+	tables    []*table   // in the column order that both sides' rows are handled in
+	shaped    map[*Side][]*table
+	apply     *applier
+	compare   *comparator
+	counts    counters
+	rate      meter
+	mendAfter time.Duration           // mendTime
+	halt      func(step string) error // of tests: called at each step of a switch
+}
+
+// New does no I/O.
+func New(opt Options) *Migration {
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	if opt.Show == nil {
+		opt.Show = func(string) string { return "" }
+	}
+	if opt.Sample == 0 {
+		opt.Sample = 0.01
+	}
+	if opt.Keep == 0 {
+		opt.Keep = defaultKeep
+	}
+	if opt.Ready == nil {
+		opt.Ready = func(State) error { return nil }
+	}
+	m := &Migration{opt: opt, log: opt.Log, shaped: map[*Side][]*table{}, mendAfter: mendTime, halt: func(string) error { return nil }}
+	m.home.DB = opt.DB.Direct()
+	m.apply = &applier{m: m}
+	m.compare = newComparator(m)
+	return m
+}
+
+// Restore finds out whether the installation is moving and, if so, makes opt.DB go to the side that is the truth. It is called once,
+// after the database was opened and before anything else is read. It refuses a side that was left, and a new side that is not the one
+// that was filled, whatever the rows of the move say.
+func (m *Migration) Restore(ctx context.Context) error {
+	home, err := readRecord(ctx, m.home.DB, "")
+	if err != nil || home.Role == nobody {
+		return err
+	}
+	if err := m.openHome(ctx); err != nil {
+		return err
+	}
+	v, err := m.settled(ctx, time.Now().Add(m.mendAfter))
+	if err != nil && home.Role == fenced || v != nil && (v.near == nil || v.far.Role == fenced) {
+		if err = m.resolve(ctx); err == nil {
+			v, err = m.refresh(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("take the migration up again: %w", err)
+	}
+	if v != nil && v.deaf { // the primary serves without it, and nothing is read from it
+		m.log.WarnContext(ctx, "the other side of the migration cannot be reached", "phase", int(v.Phase))
+		return nil
+	}
+	if v != nil && v.Phase >= ReadNew && v.Peer != "" && v.Phase != NewOnly {
+		if g := m.checkTarget(ctx, v); !g.OK {
+			return drive.Wrap(fmt.Errorf("the migration stands at phase %d, and its evidence does not hold: %s", v.Phase, g.Detail), drive.WrongState)
+		}
+	}
+	return nil
+}
+
+// openHome opens the home side for bringing rows.
+func (m *Migration) openHome(ctx context.Context) (err error) {
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	if m.home.Unchecked == nil {
+		m.home.Unchecked, err = m.opt.Open(ctx, m.opt.Here, Opening{Unchecked: true})
+	}
+	return err
+}
+
+// Run follows the phases, applies what was left, and lets one of the instances fill in and compare, until ctx is done.
+func (m *Migration) Run(ctx context.Context) error {
+	var jobs sync.WaitGroup
+	defer jobs.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	jobs.Go(func() { m.compare.run(ctx) })
+	jobs.Go(func() {
+		if err := m.opt.Member.Lead(ctx, "migration", m.lead); err != nil {
+			m.log.WarnContext(ctx, "the work of the migration ended", "error", err)
+		}
+	})
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if err := m.runOnce(ctx); err != nil && ctx.Err() == nil {
+			m.log.WarnContext(ctx, "the migration", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// runOnce hears where the move stands, says that it has heard, and applies what is left.
+func (m *Migration) runOnce(ctx context.Context) error {
+	if m.known() == nil {
+		home, err := readRecord(ctx, m.home.DB, "")
+		if err != nil || home.Role == nobody {
+			return err
+		}
+		if err := m.openHome(ctx); err != nil {
+			return err
+		}
+	}
+	v, err := m.refresh(ctx)
+	if err != nil || v == nil {
+		return err
+	}
+	if v.near == nil {
+		return m.mend(ctx)
+	}
+	m.looking.Lock()
+	m.fencedAt = time.Time{}
+	m.looking.Unlock()
+	if v.far.Role == fenced { // the new primary is there, and the old one does not follow yet
+		if err := m.resolve(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.ack(ctx, v); err != nil {
+		return err
+	}
+	if v.Phase == NewOnly {
+		return m.dropRows(ctx, v)
+	}
+	if v.other == nil || v.Phase == Freeze {
+		return nil
+	}
+	if err := m.lookForLoss(ctx, v); err != nil {
+		if errors.Is(err, errLost) { // it is in the log, and closes the gates
+			err = nil
+		}
+		return err
+	}
+	var left bool
+	if err := v.near.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM migration_changes)").Scan(&left); err != nil || !left {
+		return err
+	}
+	return m.apply.now(ctx)
+}
+
+const (
+	ackEvery = 5 * time.Second
+	mendTime = 5 * time.Second // that a switch may take before others end it
+)
+
+// ack says which epoch this process acts by. Where something that the epoch wants is not open yet it says so instead: the gate names it,
+// and stays closed (M5).
+func (m *Migration) ack(ctx context.Context, v *view) error {
+	if err := m.learnNotes(ctx, v); err != nil {
+		return err
+	}
+	m.warm(ctx, v)
+	why := cutTo(m.unready(v), maxWhy)
+	m.looking.Lock()
+	due := m.heard != v.Epoch || m.waits != why || time.Since(m.heardAt) > ackEvery
+	m.looking.Unlock()
+	if !due {
+		return nil
+	}
+	now, err := v.near.DB.Now(ctx)
+	if err != nil {
+		return err
+	}
+	me := m.opt.Member.Info().Generation
+	err = v.near.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if why != "" {
+			_, err := tx.Exec(ctx, "REPLACE INTO migration_waits (instance, epoch, why, seen_at) VALUES (?, ?, ?, ?)", me, v.Epoch, why, now)
+			return err
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM migration_waits WHERE instance = ?", me); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "REPLACE INTO migration_acks (instance, epoch, seen_at) VALUES (?, ?, ?)", me, v.Epoch, now)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("acknowledge the epoch: %w", err)
+	}
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	m.heard, m.waits, m.heardAt = v.Epoch, why, time.Now()
+	return nil
+}
+
+// warm opens connections to the side that is about to become the primary: all who waited for the switch come to it at once. It belongs to
+// being ready, which everybody must be before a switch begins.
+func (m *Migration) warm(ctx context.Context, v *view) {
+	m.looking.Lock()
+	due := v.Careful && v.other != nil && !m.warmed
+	m.warmed = v.Careful && (m.warmed || due)
+	m.looking.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, warmTime)
+	defer cancel()
+	if err := v.other.DB.Warm(ctx); err != nil { // it costs time, later
+		m.log.WarnContext(ctx, "connections for the switch", "error", err)
+	}
+}
+
+const warmTime = 2 * time.Second
+
+// maxWhy bounds the reason why an instance waits, in bytes.
+const maxWhy = 1000
+
+// unready says what this process lacks to act by what it has heard of; empty: nothing.
+func (m *Migration) unready(v *view) string {
+	switch {
+	case v.Peer != "" && v.other == nil && v.Phase >= Fill && v.Phase <= WriteNew:
+		return "the other database: " + v.why
+	case v.Peer != "" && !v.home && m.notes().old.Dropping:
+		return "it was started with the old settings"
+	}
+	if err := m.opt.Ready(m.stateOf(v)); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Acknowledge says which epoch this process acts by, without waiting for Run to do it.
+func (m *Migration) Acknowledge(ctx context.Context) error {
+	v, err := m.refresh(ctx)
+	if err != nil || v == nil || v.near == nil {
+		return err
+	}
+	return m.ack(ctx, v)
+}
+
+// mend ends a switch that whoever began it has left in the middle.
+func (m *Migration) mend(ctx context.Context) error {
+	m.looking.Lock()
+	if m.fencedAt.IsZero() {
+		m.fencedAt = time.Now()
+	}
+	since := time.Since(m.fencedAt)
+	m.looking.Unlock()
+	if since < m.mendAfter {
+		return nil
+	}
+	return m.resolve(ctx)
+}
+
+// lead is what one instance does.
+func (m *Migration) lead(ctx context.Context) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if err := m.leadOnce(ctx); err != nil && !errors.Is(err, errStop) && ctx.Err() == nil {
+			m.log.WarnContext(ctx, "the migration stands still", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (m *Migration) leadOnce(ctx context.Context) error {
+	v := m.known()
+	if v == nil || v.near == nil {
+		return nil
+	}
+	if v.Careful {
+		if err := m.calmLate(ctx, v); err != nil {
+			return err
+		}
+	}
+	if v.Phase == NewOnly {
+		return m.part(ctx, v)
+	}
+	if v.other == nil || v.Paused || v.Phase == Freeze {
+		return nil
+	}
+	if v.Phase < WriteNew {
+		if err := m.fill(ctx, v); err != nil {
+			return err
+		}
+	}
+	return m.verify(ctx, v)
+}
+
+// Close waits for what is being applied, and closes what this package has opened. The caller closes opt.DB.
+func (m *Migration) Close() error {
+	m.apply.close()
+	m.opt.DB.Route(nil)
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	all := m.closing
+	if m.away != nil {
+		all = append(all, m.away.DB, m.away.Unchecked)
+	}
+	if m.home.Unchecked != nil {
+		all = append(all, m.home.Unchecked)
+	}
+	m.away, m.home.Unchecked, m.closing = nil, nil, nil
+	var errs []error
+	for _, db := range all {
+		errs = append(errs, db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// State returns what this process knows, without asking.
+func (m *Migration) State() State {
+	v := m.known()
+	if v == nil {
+		return State{}
+	}
+	return m.stateOf(v)
+}
+
+func (m *Migration) stateOf(v *view) State {
+	n := m.notes()
+	return State{
+		ID: v.Migration, Phase: v.Phase, Epoch: v.Epoch, Percent: v.Percent, Paused: v.Paused, Contents: v.Contents,
+		Switched: v.Phase >= WriteNew, Mine: v.home == (v.Phase >= WriteNew),
+		Pace: n.pace, Dropping: n.old.Dropping && v.Phase == NewOnly, OldContents: n.old.Contents, OldGone: n.old.Blobs.Ended, Deep: n.old.Deep,
+	}
+}
+
+// learn reads the schema of both sides, once.
+func (m *Migration) learn(ctx context.Context, a, b *Side) error {
+	m.shape.Lock()
+	defer m.shape.Unlock()
+	if m.shaped[a] != nil && m.shaped[b] != nil {
+		return nil
+	}
+	ours, err := schemaOf(ctx, a.DB)
+	if err != nil {
+		return err
+	}
+	theirs, err := schemaOf(ctx, b.DB)
+	if err != nil {
+		return err
+	}
+	if how := same(ours, theirs); how != "" {
+		return wrong("the schemas differ: " + how)
+	}
+	m.tables = ours
+	m.shaped[a], m.shaped[b] = ours, inOrderOf(ours, theirs)
+	return nil
+}
+
+// shapes are the tables of a side.
+func (m *Migration) shapes(s *Side) []*table {
+	m.shape.Lock()
+	defer m.shape.Unlock()
+	return m.shaped[s]
+}
+
+// tablesOf finds a table in the shape of one side and of the other.
+func (m *Migration) tablesOf(name string, from, to *Side) (source, target *table, err error) {
+	m.shape.Lock()
+	defer m.shape.Unlock()
+	for i, t := range m.tables {
+		if t.name == name {
+			return m.shaped[from][i], m.shaped[to][i], nil
+		}
+	}
+	return nil, nil, fmt.Errorf("a change of table %q, which is not there", name)
+}

@@ -1,0 +1,295 @@
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/engine/sqldb"
+)
+
+// kind is what a column holds. The same column may be text on one side and bytes on the other: names are bytes on MySQL, so that no
+// collation takes two for one.
+type kind uint8
+
+const (
+	number kind = iota
+	text
+	octets
+)
+
+type column struct {
+	name  string
+	kind  kind
+	null  bool
+	limit int64 // bytes; 0: none
+}
+
+// table is a table of one side. Both sides have the same columns in the same order (pair).
+type table struct {
+	name    string
+	cols    []column
+	key     []int   // positions of the primary key's columns, in its order
+	unique  [][]int // of other unique keys
+	numbers bool    // the key is an automatic number
+	account string  // the column that says whose a row is; empty: none
+	// children are rows that the server deletes with one of these, without a trigger. Their key is the key of this table.
+	children []string
+}
+
+// own reports whether a table is bookkeeping of the database itself, which is not moved: what this package keeps, the format of the
+// schema, and what SQLite keeps for automatic numbers (that is carried over by itself: see numbers.go) and for its planner.
+func own(name string) bool {
+	return strings.HasPrefix(name, "migration_") || strings.HasPrefix(name, "goose_") || strings.HasPrefix(name, "sqlite_")
+}
+
+// schemaOf reads the tables of a side, by name.
+func schemaOf(ctx context.Context, db *sqldb.DB) (tables []*table, err error) {
+	if db.Dialect() == sqldb.MySQL {
+		tables, err = schemaOfMySQL(ctx, db)
+	} else {
+		tables, err = schemaOfSQLite(ctx, db)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	slices.SortFunc(tables, func(a, b *table) int { return cmp.Compare(a.name, b.name) })
+	for _, t := range tables {
+		if len(t.key) == 0 {
+			return nil, fmt.Errorf("table %s has no primary key", t.name)
+		}
+		t.account = t.owner()
+	}
+	return tables, nil
+}
+
+// owner finds the column that says whose a row is. The key of a record orders it among those of an account.
+func (t *table) owner() string {
+	for _, c := range t.cols {
+		if c.name == "account_id" || t.name == "outbox" && c.name == "key" || t.name == "accounts" && c.name == "id" {
+			return c.name
+		}
+	}
+	return ""
+}
+
+func (t *table) find(name string) int {
+	return slices.IndexFunc(t.cols, func(c column) bool { return c.name == name })
+}
+
+func schemaOfSQLite(ctx context.Context, db *sqldb.DB) ([]*table, error) {
+	rows, err := db.Query(ctx, `SELECT m.name, c.name, c.type, c."notnull", c.pk, instr(m.sql, 'AUTOINCREMENT') > 0
+		FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY m.name, c.cid`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	b := builder{}
+	for rows.Next() {
+		var name, title, declared string
+		var notNull, auto bool
+		var pk int
+		if err := rows.Scan(&name, &title, &declared, &notNull, &pk, &auto); err != nil {
+			return nil, err
+		}
+		kinds := map[string]kind{"INTEGER": number, "TEXT": text, "BLOB": octets}
+		k, ok := kinds[declared]
+		if !ok && !own(name) {
+			return nil, fmt.Errorf("column %s.%s is a %s", name, title, declared)
+		}
+		b.column(name, column{name: title, kind: k, null: !notNull && pk == 0}, pk, auto)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return b.tables, b.uniqueSQLite(ctx, db)
+}
+
+func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
+	rows, err := db.Query(ctx, `SELECT c.table_name, c.column_name, c.data_type, c.is_nullable = 'YES', COALESCE(c.character_octet_length, 0),
+		COALESCE(k.seq_in_index, 0), c.extra LIKE '%auto_increment%'
+		FROM information_schema.columns c LEFT JOIN information_schema.statistics k ON k.table_schema = c.table_schema
+			AND k.table_name = c.table_name AND k.column_name = c.column_name AND k.index_name = 'PRIMARY'
+		WHERE c.table_schema = DATABASE() ORDER BY c.table_name, c.ordinal_position`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	b := builder{}
+	for rows.Next() {
+		var name, typ string
+		var c column
+		var pk int
+		var auto bool
+		if err := rows.Scan(&name, &c.name, &typ, &c.null, &c.limit, &pk, &auto); err != nil {
+			return nil, err
+		}
+		switch {
+		case strings.HasSuffix(typ, "int"):
+			c.kind = number
+		case strings.HasSuffix(typ, "char"), strings.HasSuffix(typ, "text"):
+			c.kind = text
+		case strings.HasSuffix(typ, "binary"), strings.HasSuffix(typ, "blob"):
+			c.kind = octets
+		case !own(name):
+			return nil, fmt.Errorf("column %s.%s is a %s", name, c.name, typ)
+		}
+		b.column(name, c, pk, auto)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if err := b.uniqueMySQL(ctx, db); err != nil {
+		return nil, err
+	}
+	return b.tables, b.cascades(ctx, db)
+}
+
+// builder gathers tables from rows that come in the order of their names.
+type builder struct{ tables []*table }
+
+func (b *builder) column(name string, c column, pk int, auto bool) {
+	if own(name) {
+		return
+	}
+	if n := len(b.tables); n == 0 || b.tables[n-1].name != name {
+		b.tables = append(b.tables, &table{name: name})
+	}
+	t := b.tables[len(b.tables)-1]
+	t.cols = append(t.cols, c)
+	t.numbers = t.numbers || auto
+	if pk > 0 {
+		for len(t.key) < pk {
+			t.key = append(t.key, 0)
+		}
+		t.key[pk-1] = len(t.cols) - 1
+	}
+}
+
+func (b *builder) find(name string) *table {
+	for _, t := range b.tables {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+func (b *builder) uniqueSQLite(ctx context.Context, db *sqldb.DB) error {
+	return b.uniqueOf(ctx, db, `SELECT m.name, i.name, c.name FROM sqlite_master m JOIN pragma_index_list(m.name) i
+		JOIN pragma_index_info(i.name) c WHERE m.type = 'table' AND i."unique" = 1 AND i.origin <> 'pk' ORDER BY m.name, i.name, c.seqno`)
+}
+
+func (b *builder) uniqueMySQL(ctx context.Context, db *sqldb.DB) error {
+	return b.uniqueOf(ctx, db, `SELECT table_name, index_name, column_name FROM information_schema.statistics
+		WHERE table_schema = DATABASE() AND non_unique = 0 AND index_name <> 'PRIMARY' ORDER BY table_name, index_name, seq_in_index`)
+}
+
+func (b *builder) uniqueOf(ctx context.Context, db *sqldb.DB, query string) error {
+	type part struct{ table, index, column string }
+	rows, err := db.Query(ctx, query)
+	parts, err := sqldb.Scan(rows, err, func(p *part, scan func(...any) error) error { return scan(&p.table, &p.index, &p.column) })
+	last := part{}
+	for _, p := range parts {
+		t := b.find(p.table)
+		if t == nil {
+			continue
+		}
+		if p.table != last.table || p.index != last.index {
+			t.unique = append(t.unique, nil)
+		}
+		t.unique[len(t.unique)-1] = append(t.unique[len(t.unique)-1], t.find(p.column))
+		last = p
+	}
+	return err
+}
+
+// cascades finds what MySQL deletes without a trigger. (SQLite's triggers see it.)
+func (b *builder) cascades(ctx context.Context, db *sqldb.DB) error {
+	type cascade struct{ parent, child, column, to string }
+	rows, err := db.Query(ctx, `SELECT k.referenced_table_name, k.table_name, k.column_name, k.referenced_column_name
+		FROM information_schema.referential_constraints r JOIN information_schema.key_column_usage k
+			ON k.constraint_schema = r.constraint_schema AND k.constraint_name = r.constraint_name AND k.table_name = r.table_name
+		WHERE r.constraint_schema = DATABASE() AND (r.delete_rule NOT IN ('RESTRICT', 'NO ACTION') OR r.update_rule NOT IN ('RESTRICT', 'NO ACTION'))`)
+	all, err := sqldb.Scan(rows, err, func(c *cascade, scan func(...any) error) error {
+		return scan(&c.parent, &c.child, &c.column, &c.to)
+	})
+	for _, c := range all {
+		parent, child := b.find(c.parent), b.find(c.child)
+		if parent == nil || child == nil || !child.isKey(c.column) || !parent.isKey(c.to) {
+			return fmt.Errorf("what is deleted from %s with a row of %s cannot be captured", c.child, c.parent)
+		}
+		parent.children = append(parent.children, c.child)
+	}
+	return err
+}
+
+func (t *table) isKey(column string) bool { return len(t.key) == 1 && t.cols[t.key[0]].name == column }
+
+// same reports in words how two sides' tables differ; empty: the rows of one fit into the other.
+func same(a, b []*table) string {
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(a) || i < len(b) && b[i].name < a[i].name:
+			return "only one side has table " + b[i].name
+		case i >= len(b) || a[i].name < b[i].name:
+			return "only one side has table " + a[i].name
+		}
+		if how := a[i].differs(b[i]); how != "" {
+			return "table " + a[i].name + ": " + how
+		}
+	}
+	return ""
+}
+
+func (t *table) differs(o *table) string {
+	names := func(t *table, of []int) (s []string) {
+		for _, i := range of {
+			s = append(s, t.cols[i].name)
+		}
+		return s
+	}
+	if !slices.Equal(names(t, t.key), names(o, o.key)) {
+		return "the keys differ"
+	}
+	if len(t.cols) != len(o.cols) {
+		return "the columns differ"
+	}
+	for _, c := range t.cols {
+		i := o.find(c.name)
+		if i < 0 || (o.cols[i].kind == number) != (c.kind == number) {
+			return "column " + c.name + " differs"
+		}
+	}
+	return ""
+}
+
+// inOrderOf returns the tables with their columns in the order of the model's, so that rows of both have the same shape.
+func inOrderOf(model, tables []*table) []*table {
+	out := make([]*table, len(tables))
+	for i, t := range tables {
+		o := *t
+		o.cols = make([]column, len(t.cols))
+		moved := make([]int, len(t.cols)) // from the old position
+		for j, c := range model[i].cols {
+			old := t.find(c.name)
+			o.cols[j], moved[old] = t.cols[old], j
+		}
+		o.key, o.unique = moveTo(t.key, moved), make([][]int, len(t.unique))
+		for j, u := range t.unique {
+			o.unique[j] = moveTo(u, moved)
+		}
+		out[i] = &o
+	}
+	return out
+}
+
+func moveTo(of, moved []int) []int {
+	out := make([]int, len(of))
+	for i, p := range of {
+		out[i] = moved[p]
+	}
+	return out
+}

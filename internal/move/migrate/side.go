@@ -1,0 +1,94 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// role is what a side is to the move.
+type role int64
+
+const (
+	nobody    role = iota // nothing moves
+	primary               // the truth
+	secondary             // follows
+	fenced                // was the primary until a moment ago, and nobody is yet
+	retired               // was left for good: refuses every write
+)
+
+// record is the row of migration_side.
+type record struct {
+	Migration string
+	Role      role
+	Epoch     int64
+	Term      int64
+	Phase     Phase
+	Percent   int
+	Careful   bool
+	Paused    bool
+	Here      string
+	Peer      string
+	Contents  string
+	Marker    string
+	ChangedAt drive.Time
+	BegunAt   drive.Time
+}
+
+const recordColumns = "migration, role, epoch, term, phase, percent, careful, paused, here, peer, contents, marker, changed_at, begun_at"
+
+// readRecord reads the row of a side; the zero record where there is none. lock is what stands at the end of the SELECT.
+func readRecord(ctx context.Context, q sqldb.Querier, lock string) (r record, err error) {
+	err = q.QueryRow(ctx, "SELECT "+recordColumns+" FROM migration_side WHERE id = 1"+lock).Scan(&r.Migration, &r.Role, &r.Epoch, &r.Term,
+		&r.Phase, &r.Percent, &r.Careful, &r.Paused, &r.Here, &r.Peer, &r.Contents, &r.Marker, &r.ChangedAt, &r.BegunAt)
+	if drive.IsKind(err, drive.NotFound) {
+		return record{}, nil
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("read what this side is to the migration: %w", err)
+	}
+	return r, nil
+}
+
+// insertRecord makes the row of a side that has none.
+func insertRecord(ctx context.Context, tx *sqldb.Tx, r record) (bool, error) {
+	return tx.InsertNew(ctx, "INSERT INTO migration_side (id, "+recordColumns+") VALUES (1, "+sqldb.Marks(14)+")", r.Migration, r.Role, r.Epoch, r.Term,
+		r.Phase, r.Percent, flag(r.Careful), flag(r.Paused), r.Here, r.Peer, r.Contents, r.Marker, r.ChangedAt, r.BegunAt)
+}
+
+// swapRecord changes the row of a side from one that was read: compare-and-set on migration, role and epoch. It waits for the
+// transactions that hold the row.
+func swapRecord(ctx context.Context, s Side, from, to record) error {
+	if from.Migration == "" {
+		return drive.Wrap(errors.New("there is no migration any more"), drive.WrongState)
+	}
+	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, `UPDATE migration_side SET role = ?, epoch = ?, term = ?, phase = ?, percent = ?, careful = ?, paused = ?, applying = 0,
+			here = ?, peer = ?, contents = ?, changed_at = ? WHERE id = 1 AND migration = ? AND role = ? AND epoch = ?`,
+			to.Role, to.Epoch, to.Term, to.Phase, to.Percent, flag(to.Careful), flag(to.Paused), to.Here, to.Peer, to.Contents, to.ChangedAt,
+			from.Migration, from.Role, from.Epoch)
+		switch {
+		case sqldb.IsLockTimeout(err): // not to be tried again: those who write wait behind it
+			return errOpen
+		case err == nil && n == 0:
+			return errOvertaken
+		}
+		return err
+	})
+}
+
+// errOpen says that a transaction was open for so long that the row of a side could not be changed.
+var errOpen error = drive.Wrap(errors.New("a transaction stayed open for longer than a second"), drive.WrongState)
+
+// errOvertaken says that another instance has changed the migration meanwhile.
+var errOvertaken error = drive.Wrap(errors.New("another instance has changed the migration meanwhile"), drive.WrongState)
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,131 @@
+package pair_test
+
+import (
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/blob/s3"
+	"smartdrive/internal/move/pair"
+	"smartdrive/internal/testkit/servicetest"
+)
+
+func directory(t *testing.T) pair.Side {
+	t.Helper()
+	d, err := local.Open(t.Context(), local.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pair.Side{Name: "directory", Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
+}
+
+func bucket(t *testing.T) pair.Side {
+	t.Helper()
+	u, err := url.Parse(servicetest.URL(t, servicetest.S3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := redis.ParseURL(servicetest.URL(t, servicetest.Redis))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute // a reply that is late because the machine is busy is no outage
+	journal := redis.NewClient(o)
+	t.Cleanup(func() { _ = journal.Close() })
+	secret, _ := u.User.Password()
+	name := servicetest.Unique()
+	b, err := s3.New(s3.Options{
+		Endpoint: u.Host, Bucket: strings.Trim(u.Path, "/"), Prefix: name, AccessKey: u.User.Username(), SecretKey: secret,
+		Insecure: u.Query().Get("insecure") == "true", Namespace: name, Redis: journal, SpoolDir: t.TempDir(),
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair.Side{Name: "bucket", Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine}
+}
+
+// setups are the pairs that the suites are run on.
+var setups = map[string]func(t *testing.T) *pair.Pair{
+	"a directory alone":                   func(t *testing.T) *pair.Pair { return pair.New(directory(t)) },
+	"two directories":                     func(t *testing.T) *pair.Pair { return both(directory(t), directory(t), pair.First) },
+	"two directories, the second leads":   func(t *testing.T) *pair.Pair { return both(directory(t), directory(t), pair.Second) },
+	"a directory and a bucket":            func(t *testing.T) *pair.Pair { return both(directory(t), bucket(t), pair.First) },
+	"a directory and a bucket that leads": func(t *testing.T) *pair.Pair { return both(directory(t), bucket(t), pair.Second) },
+	"a bucket and a directory that leads": func(t *testing.T) *pair.Pair { return both(bucket(t), directory(t), pair.Second) },
+}
+
+func both(first, second pair.Side, lead pair.Which) *pair.Pair {
+	p := pair.New(first)
+	p.Attach(second)
+	p.Lead(lead)
+	return p
+}
+
+func eachSetup(t *testing.T, suite func(t *testing.T, open func(t *testing.T) *pair.Pair)) {
+	t.Helper()
+	for name, open := range setups {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			suite(t, open)
+		})
+	}
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+		blobtest.RunStore(t, func(t *testing.T) blob.Store { return open(t).Blobs })
+	})
+}
+
+func TestStaging(t *testing.T) {
+	t.Parallel()
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+		blobtest.RunStaging(t, func(t *testing.T) blob.Staging { return open(t).Uploads })
+	})
+}
+
+func TestSealer(t *testing.T) {
+	t.Parallel()
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+		blobtest.RunSealer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+			p := open(t)
+			return p.Uploads, p.Blobs
+		})
+	})
+}
+
+func TestTailer(t *testing.T) {
+	t.Parallel()
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+		blobtest.RunTailer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+			p := open(t)
+			return p.Uploads, p.Blobs
+		})
+	})
+}
+
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+		blobtest.RunQuarantine(t, func(t *testing.T) (blob.Store, blob.Quarantine) {
+			p := open(t)
+			return p.Blobs, p.Quarantine
+		})
+	})
+}

@@ -1,0 +1,183 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// Store is the blob.Store of a pair. What it can besides depends on its sides: ask blob.CapacityOf and blob.PresignerOf.
+type Store struct{ p *Pair }
+
+var (
+	_ blob.Store      = (*Store)(nil)
+	_ blob.Several    = (*Store)(nil)
+	_ blob.AllRemover = (*Store)(nil)
+	_ blob.Pager      = (*Store)(nil)
+)
+
+// Several implements blob.Several.
+func (s *Store) Several() []blob.Store {
+	var all []blob.Store
+	for _, side := range s.p.now.Load().order() {
+		all = append(all, side.Store)
+	}
+	return all
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.p.now.Load().leader().Store.Put(ctx, name, body)
+}
+
+// Open implements blob.Store. Where one side cannot be asked, the other one may do.
+func (s *Store) Open(ctx context.Context, name string) (blob.Object, error) {
+	return first(s.p.now.Load().readers(name), func(at *Side) (blob.Object, error) { return at.Store.Open(ctx, name) })
+}
+
+// Stat implements blob.Store.
+func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
+	return first(s.p.now.Load().readers(name), func(at *Side) (drive.ByteSize, error) { return at.Store.Stat(ctx, name) })
+}
+
+// first asks one side after the other. Content is missing only where both say so: of two errors the graver one is returned.
+func first[T any](sides []*Side, ask func(*Side) (T, error)) (v T, err error) {
+	var refusal error
+	for _, at := range sides {
+		if v, err = ask(at); err == nil {
+			return v, nil
+		}
+		if refusal == nil || drive.IsKind(refusal, drive.NotFound) {
+			refusal = err
+		}
+	}
+	return v, refusal
+}
+
+// readers returns who is asked for content, in order.
+func (s *state) readers(name string) []*Side {
+	order := s.order()
+	if len(order) == 2 && s.percent > 0 && share(name) < s.percent {
+		order[0], order[1] = order[1], order[0]
+	}
+	return order
+}
+
+// share is from 0 to 99, and always the same for a name: whose content is read where does not flip.
+func share(name string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return int(h.Sum32() % 100)
+}
+
+// Remove implements blob.Store. An error of either side is one: who removes does it again.
+func (s *Store) Remove(ctx context.Context, name string) error {
+	var errs []error
+	for _, at := range s.p.now.Load().order() {
+		errs = append(errs, at.Store.Remove(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveAll implements blob.AllRemover. What has not gone where it leads stays at the follower,
+// too.
+func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
+	gone = names
+	var errs []error
+	for _, at := range s.p.now.Load().order() {
+		if gone, err = blob.RemoveAll(ctx, at.Store, gone); err != nil {
+			errs = append(errs, fmt.Errorf("at %s: %w", at.Name, err))
+		}
+	}
+	return gone, errors.Join(errs...)
+}
+
+// List implements blob.Store.
+func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
+	for _, at := range s.p.now.Load().order() {
+		if err := at.Store.List(ctx, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ListPage implements blob.Pager: what lies at both sides is there twice, so a page may have twice
+// as many entries.
+func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
+	end := "" // beyond it a side has more than it has shown
+	for _, at := range s.p.now.Load().order() {
+		some, cut, err := blob.PagerOf(at.Store).ListPage(ctx, shard, after, limit)
+		if err != nil {
+			return nil, false, err
+		}
+		if last := len(some) - 1; cut && last >= 0 && (end == "" || some[last].Place < end) {
+			end = some[last].Place
+		}
+		page, more = append(page, some...), more || cut
+	}
+	blob.SortPage(page)
+	if end != "" {
+		page = slices.DeleteFunc(page, func(s blob.Stray) bool { return s.Place > end })
+	}
+	return page, more, nil
+}
+
+// ListOdd implements blob.Pager.
+func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+	for _, at := range s.p.now.Load().order() {
+		if err := blob.PagerOf(at.Store).ListOdd(ctx, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Quarantine implements blob.Store: what is in neither place is gone already.
+func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
+	var errs []error
+	for _, at := range s.p.now.Load().order() {
+		errs = append(errs, at.Store.Quarantine(ctx, stray))
+	}
+	return errors.Join(errs...)
+}
+
+// Quarantine is the quarantine of both sides. Where something lies is told by its name.
+type Quarantine struct{ p *Pair }
+
+var _ blob.Quarantine = (*Quarantine)(nil)
+
+// followerMark begins the names of what lies in the quarantine of the follower.
+const followerMark = "follower:"
+
+// List implements blob.Quarantine.
+func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) error {
+	s := q.p.now.Load()
+	if err := s.leader().Quarantine.List(ctx, fn); err != nil || s.follower() == nil {
+		return err
+	}
+	err := s.follower().Quarantine.List(ctx, func(item blob.Quarantined) error {
+		item.Name = followerMark + item.Name
+		return fn(item)
+	})
+	if err != nil {
+		return fmt.Errorf("list the quarantine of %s: %w", s.follower().Name, err)
+	}
+	return nil
+}
+
+// Purge implements blob.Quarantine.
+func (q *Quarantine) Purge(ctx context.Context, item blob.Quarantined) error {
+	s := q.p.now.Load()
+	at := s.leader()
+	if name, there := strings.CutPrefix(item.Name, followerMark); there && s.follower() != nil {
+		at, item.Name = s.follower(), name
+	}
+	return at.Quarantine.Purge(ctx, item)
+}

@@ -1,0 +1,227 @@
+package pair_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"lukechampine.com/blake3"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/move/pair"
+)
+
+func put(t *testing.T, s blob.Store, b []byte) pair.Content {
+	t.Helper()
+	name := blobtest.PutName()
+	if _, err := s.Put(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b))); err != nil {
+		t.Fatal(err)
+	}
+	return pair.Content{Name: name, Sum: blake3.Sum256(b), Size: drive.ByteSize(len(b)), PartSize: drive.MiB}
+}
+
+func wantBytes(t *testing.T, s blob.Store, c pair.Content, want []byte) {
+	t.Helper()
+	o, err := s.Open(t.Context(), c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(io.NewSectionReader(o, 0, int64(o.Size())))
+	if err = errors.Join(err, o.Close()); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes differ from the %d that were put: %v", len(got), len(want), err)
+	}
+}
+
+func wantOutcome(t *testing.T, p *pair.Pair, c pair.Content, want pair.Outcome) {
+	t.Helper()
+	if got, err := p.Sync(t.Context(), c, nil); err != nil || got != want {
+		t.Errorf("sync is %v, %v, want %v", got, err, want)
+	}
+}
+
+func TestSyncCopiesWhicheverWay(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) pair.Side{"directory": directory, "bucket": bucket} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := both(directory(t), open(t), pair.First)
+			for _, size := range []drive.ByteSize{0, 1, 3*drive.MiB + 5} {
+				b := blobtest.Bytes(uint64(size), size)
+				before := put(t, p.Blobs, b)
+				p.Lead(pair.Second)
+				after := put(t, p.Blobs, b)
+				wantBytes(t, p.Blobs, before, b)
+				for _, c := range []pair.Content{before, after} {
+					wantOutcome(t, p, c, pair.Copied)
+					wantOutcome(t, p, c, pair.There)
+					wantBytes(t, p.Side(pair.First).Store, c, b)
+					wantBytes(t, p.Side(pair.Second).Store, c, b)
+					if err := p.Check(t.Context(), pair.Second, c, true, nil); err != nil {
+						t.Error(err)
+					}
+				}
+				p.Lead(pair.First)
+			}
+		})
+	}
+}
+
+// What is not what the row tells of never arrives.
+func TestSyncRefusesOtherBytes(t *testing.T) {
+	t.Parallel()
+	p := both(directory(t), directory(t), pair.First)
+	b := blobtest.Bytes(1, 5000)
+	c := put(t, p.Blobs, b)
+	c.Sum[0] ^= 1
+	var mismatch *pair.MismatchError
+	if _, err := p.Sync(t.Context(), c, nil); !errors.As(err, &mismatch) {
+		t.Errorf("error is %v, want a mismatch", err)
+	}
+	short := c
+	short.Size++
+	if _, err := p.Sync(t.Context(), short, nil); !errors.As(err, &mismatch) {
+		t.Errorf("error is %v, want a mismatch", err)
+	}
+	if _, err := p.Side(pair.Second).Store.Stat(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("wrong bytes have arrived: %v", err)
+	}
+	if err := p.Check(t.Context(), pair.First, c, false, nil); err != nil {
+		t.Errorf("the size is right: %v", err)
+	}
+	if err := p.Check(t.Context(), pair.First, c, true, nil); !errors.As(err, &mismatch) {
+		t.Errorf("error is %v, want a mismatch", err)
+	}
+	if err := p.Check(t.Context(), pair.Second, c, false, nil); !errors.As(err, &mismatch) {
+		t.Errorf("error is %v, want a mismatch", err)
+	}
+	c.Sum = blake3.Sum256(b)
+	wantOutcome(t, p, c, pair.Copied)
+}
+
+// A follower that has a torn copy, as an interrupted Put of other hands leaves it, gets a whole one.
+func TestSyncMendsTheFollower(t *testing.T) {
+	t.Parallel()
+	p := both(directory(t), directory(t), pair.First)
+	b := blobtest.Bytes(1, 5000)
+	c := put(t, p.Blobs, b)
+	torn := b[:100]
+	if _, err := p.Side(pair.Second).Store.Put(t.Context(), c.Name, blobtest.BodyOf(0, len(torn), bytes.NewReader(torn))); err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, p, c, pair.Copied)
+	wantBytes(t, p.Side(pair.Second).Store, c, b)
+}
+
+// Of who copies and who removes, one sees the other: nothing is left that no row explains.
+func TestContentThatIsRemovedMeanwhileDoesNotStay(t *testing.T) {
+	t.Parallel()
+	p := both(directory(t), directory(t), pair.First)
+	c := put(t, p.Blobs, blobtest.Bytes(1, 5000))
+	got, err := p.Sync(t.Context(), c, func(ctx context.Context, _ int) error { return p.Blobs.Remove(ctx, c.Name) })
+	if err != nil || got != pair.Nowhere {
+		t.Errorf("sync is %v, %v", got, err)
+	}
+	for _, w := range []pair.Which{pair.First, pair.Second} {
+		if _, err := p.Side(w).Store.Stat(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("side %d has it: %v", w, err)
+		}
+	}
+}
+
+// A copy that dies goes on, and nobody reads half of it meanwhile.
+func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) pair.Side{"directory": directory, "bucket": bucket} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := both(directory(t), open(t), pair.First)
+			b := blobtest.Bytes(1, 3*drive.MiB)
+			c := put(t, p.Blobs, b)
+			cut := errors.New("cut")
+			calls := 0
+			_, err := p.Sync(t.Context(), c, func(context.Context, int) error {
+				if calls++; calls > 1 {
+					return cut
+				}
+				if _, err := p.Side(pair.Second).Store.Open(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
+					t.Errorf("half of it can be read: %v", err)
+				}
+				return nil
+			})
+			if !errors.Is(err, cut) {
+				t.Errorf("error is %v, want the cut", err)
+			}
+			wantOutcome(t, p, c, pair.Copied)
+			wantBytes(t, p.Side(pair.Second).Store, c, b)
+		})
+	}
+}
+
+// An upload ends on the side where it began, whoever leads by then, also for a process that has to ask.
+func TestAnUploadStaysWhereItBegan(t *testing.T) {
+	t.Parallel()
+	first, second := directory(t), directory(t)
+	p := both(first, second, pair.First)
+	file := blobtest.Bytes(1, 2*drive.MiB)
+	ref := blobtest.NewRef(drive.ByteSize(len(file)))
+	if err := p.Uploads.Create(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		p = both(first, second, pair.Second) // as after a restart
+		if err := p.Uploads.Create(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blobtest.Send(t.Context(), p.Uploads, ref, 1, n, blobtest.Slice(file, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Uploads.Seal(t.Context(), ref, ref.Size); err != nil {
+		t.Fatal(err)
+	}
+	c := pair.Content{Name: ref.ID.String(), Sum: blake3.Sum256(file), Size: ref.Size, PartSize: ref.PartSize}
+	wantBytes(t, first.Store, c, file)
+	wantOutcome(t, p, c, pair.Copied)
+	wantBytes(t, second.Store, c, file)
+}
+
+func TestAShareIsReadAtTheFollower(t *testing.T) {
+	t.Parallel()
+	p := both(directory(t), directory(t), pair.First)
+	at := func(c pair.Content) (sides int) { // which side answers: told by a size that only it has
+		n, err := p.Blobs.Stat(t.Context(), c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(n)
+	}
+	all := make([]pair.Content, 40)
+	for i := range all {
+		all[i] = put(t, p.Side(pair.First).Store, blobtest.Bytes(1, 1))
+		b := blobtest.Bytes(1, 2)
+		if _, err := p.Side(pair.Second).Store.Put(t.Context(), all[i].Name, blobtest.BodyOf(0, 2, bytes.NewReader(b))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[string]bool{}
+	for _, percent := range []int{0, 30, 60, 100} {
+		p.Read(percent)
+		moved := 0
+		for _, c := range all {
+			switch follower := at(c) == 2; {
+			case follower:
+				seen[c.Name] = true
+				moved++
+			case seen[c.Name]:
+				t.Errorf("%s flips back at %d percent", c.Name, percent)
+			}
+		}
+		if percent == 0 && moved != 0 || percent == 100 && moved != len(all) {
+			t.Errorf("%d of %d are read at the follower at %d percent", moved, len(all), percent)
+		}
+	}
+}

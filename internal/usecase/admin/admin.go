@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// defaultQuota is what an account gets that is created without a total.
+const defaultQuota = 10 * drive.GiB
+
+// Options configure New. The zero value of each field is its default.
+type Options struct {
+	// DefaultQuota is the total of an account created without one. Default: 10 GiB.
+	DefaultQuota Total
+}
+
+// Parts are what the use cases are composed of.
+type Parts struct {
+	DB     *sqldb.DB
+	Users  *account.Users
+	Ledger quota.Ledger
+	Trees  *tree.Tree
+	Keys   *idem.Keys
+}
+
+// Admin holds the use cases. It is safe for concurrent use.
+type Admin struct {
+	parts Parts
+	opt   Options
+}
+
+// New returns the use cases.
+func New(parts Parts, opt Options) *Admin {
+	opt.DefaultQuota = opt.DefaultQuota.or(Limit(defaultQuota))
+	return &Admin{parts, opt}
+}
+
+// Local is the caller of a command on the machine itself, which may do all that an administrator may.
+func Local() drive.Who {
+	return drive.Who{Admin: true, Scopes: drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin}
+}
+
+func check(who drive.Who) error {
+	if !who.Admin {
+		return drive.Fail(drive.Forbidden)
+	}
+	return nil
+}
+
+// User is a user and the balance of their account, as administrators see it (Q5).
+type User struct {
+	account.User
+	Balance quota.Balance
+}
+
+// FindUser returns a user; NotFound for a deleted one.
+func (a *Admin) FindUser(ctx context.Context, who drive.Who, id drive.UserID) (User, error) {
+	if err := check(who); err != nil {
+		return User{}, err
+	}
+	return a.read(ctx, a.parts.DB, id)
+}
+
+func (a *Admin) read(ctx context.Context, q sqldb.Querier, id drive.UserID) (User, error) {
+	u, err := a.parts.Users.Find(ctx, q, id)
+	if err != nil {
+		return User{}, err
+	}
+	return a.withBalance(ctx, q, u)
+}
+
+func (a *Admin) withBalance(ctx context.Context, q sqldb.Querier, u account.User) (User, error) {
+	b, err := a.parts.Ledger.Get(ctx, q, u.Account)
+	if err != nil {
+		return User{}, fmt.Errorf("user %s: %w", u.ID, err)
+	}
+	return User{u, b}, nil
+}
+
+// LedgerOf returns the balance of a user's account: finished, unfinished and reserved (Q5).
+func (a *Admin) LedgerOf(ctx context.Context, who drive.Who, id drive.UserID) (quota.Balance, error) {
+	u, err := a.FindUser(ctx, who, id)
+	return u.Balance, err
+}
+
+// UserQuery says which users to list.
+type UserQuery struct {
+	Name   string // only the user of this name, whatever its case
+	Cursor string // of the page before
+	Limit  int    // users a page, 1 to 1,000
+}
+
+// UserPage is a page of users by name; Next is the cursor of the next one, "" at the end.
+type UserPage struct {
+	Items []User
+	Next  string
+}
+
+// ListUsers returns a page of users, deleted ones excepted.
+func (a *Admin) ListUsers(ctx context.Context, who drive.Who, query UserQuery) (UserPage, error) {
+	if err := check(who); err != nil {
+		return UserPage{}, err
+	}
+	users, next, err := a.list(ctx, query)
+	if err != nil {
+		return UserPage{}, err
+	}
+	page := UserPage{Items: make([]User, 0, len(users)), Next: next}
+	for _, u := range users {
+		item, err := a.withBalance(ctx, a.parts.DB, u)
+		if err != nil {
+			return UserPage{}, err
+		}
+		page.Items = append(page.Items, item)
+	}
+	return page, nil
+}
+
+func (a *Admin) list(ctx context.Context, query UserQuery) ([]account.User, string, error) {
+	if query.Name == "" {
+		return a.parts.Users.List(ctx, a.parts.DB, query.Cursor, query.Limit)
+	}
+	u, err := a.parts.Users.FindByName(ctx, a.parts.DB, query.Name)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil, "", nil
+	}
+	return []account.User{u}, "", err
+}

@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Change is a change of a user; what is absent stays as it is.
+type Change struct {
+	Total    Total
+	Password *string
+	State    account.State // Active or Disabled; "": absent
+}
+
+// SetUser changes a user, all of it or nothing. A total below what is used is allowed: growth is refused from then on (Q4). A
+// new password ends the user's sessions and tokens, but not the session that this request came with.
+func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c Change) (User, error) {
+	if err := check(who); err != nil {
+		return User{}, err
+	}
+	if err := c.Total.check(); err != nil {
+		return User{}, err
+	}
+	patch := account.Patch{State: c.State, Keep: who.Session}
+	if c.Password != nil {
+		named, err := a.parts.Users.Find(ctx, a.parts.DB, id)
+		if err != nil {
+			return User{}, err
+		}
+		if patch.Password, err = a.parts.Users.Hash(ctx, named.Name, *c.Password); err != nil {
+			return User{}, err
+		}
+	}
+	var user User
+	err := a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		changed, err := a.parts.Users.Update(ctx, tx, id, patch)
+		if err != nil {
+			return err
+		}
+		if c.Total.Given {
+			if err := a.parts.Ledger.SetTotal(ctx, tx, changed.Account, c.Total.Bytes); err != nil {
+				return err
+			}
+		}
+		user, err = a.withBalance(ctx, tx, changed)
+		return err
+	})
+	return user, err
+}
+
+// DeleteUser makes a user unknown at once; the data is purged after account.DeletedKeep. The last administrator stays:
+// WrongState.
+func (a *Admin) DeleteUser(ctx context.Context, who drive.Who, id drive.UserID) error {
+	if err := check(who); err != nil {
+		return err
+	}
+	return a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return a.parts.Users.Delete(ctx, tx, id) })
+}

@@ -1,0 +1,52 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Total is a limit of bytes in a request: absent (the zero value), unlimited (null in JSON) or a number.
+type Total struct {
+	Given bool
+	Bytes *drive.ByteSize // nil: unlimited
+}
+
+// Unlimited is no limit.
+func Unlimited() Total { return Total{Given: true} }
+
+// Limit is a limit of n bytes.
+func Limit(n drive.ByteSize) Total { return Total{Given: true, Bytes: &n} }
+
+// maxTotal keeps sums of ledger columns far from the end of int64.
+const maxTotal = drive.ByteSize(1) << 60
+
+// UnmarshalJSON implements json.Unmarshaler; encoding/json does not call it for an absent member.
+func (t *Total) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(b, []byte("null")) {
+		*t = Unlimited()
+		return nil
+	}
+	var n drive.ByteSize
+	if err := json.Unmarshal(b, (*int64)(&n)); err != nil {
+		return drive.Wrap(err, drive.BadRequest, "field", "total", "reason", string(drive.Malformed), "expected", "integer or null")
+	}
+	*t = Limit(n)
+	return nil
+}
+
+func (t Total) check() error {
+	if t.Bytes != nil && (*t.Bytes < 0 || *t.Bytes > maxTotal) {
+		return drive.Bad("total", drive.OutOfRange, "min", 0, "max", int64(maxTotal))
+	}
+	return nil
+}
+
+// or returns t, or def where t is absent.
+func (t Total) or(def Total) Total {
+	if t.Given {
+		return t
+	}
+	return def
+}

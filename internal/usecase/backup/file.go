@@ -1,0 +1,210 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+// tempSuffix ends the names of files that are being written; a crash leaves them, and the next run overwrites them.
+const tempSuffix = ".new"
+
+func writeFile(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// replace renames durably.
+func replace(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(to))
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// placeOf returns where content lies below a blobs directory. Names come from a database that may have been tampered with:
+// only "<id>" and "put-<generation>-<id>" are taken.
+func placeOf(file string) (string, error) {
+	id := file
+	if rest, ok := strings.CutPrefix(file, "put-"); ok {
+		generation, after, _ := strings.Cut(rest, "-")
+		if _, err := strconv.ParseUint(generation, 10, 63); err == nil {
+			id = after
+		}
+	}
+	if _, err := drive.ParseID[drive.BlobID](id); err != nil {
+		return "", fmt.Errorf("%q is no name for content", file)
+	}
+	return filepath.Join(id[len(id)-2:], file), nil
+}
+
+func isContent(name string) bool {
+	_, err := placeOf(name)
+	return err == nil
+}
+
+// Moved counts what was transferred.
+type Moved struct {
+	Linked int64          `json:"linked"`
+	Copied int64          `json:"copied"`
+	Bytes  drive.ByteSize `json:"bytes"` // of copies
+}
+
+// carrier brings content files from one blobs directory to another.
+type carrier struct {
+	from, to string
+	copies   bool // links are not wanted, or not possible
+	touched  map[string]bool
+	moved    Moved
+}
+
+// bring makes a file of this size be there. One of another size that is there already is handed to aside first. NotFound when
+// the source has none of that size.
+func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, aside func(path string) error) error {
+	place, err := placeOf(file)
+	if err != nil {
+		return err
+	}
+	from, to := filepath.Join(c.from, place), filepath.Join(c.to, place)
+	there, err := sizeOf(to)
+	switch {
+	case err == nil && there == size:
+		return nil
+	case err == nil:
+		err = aside(to)
+	case drive.IsKind(err, drive.NotFound):
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if has, err := sizeOf(from); err != nil || has != size {
+		return errors.Join(err, drive.Wrap(err, drive.NotFound))
+	}
+	if err := c.touch(filepath.Dir(to)); err != nil {
+		return err
+	}
+	if !c.copies {
+		err := os.Link(from, to)
+		if err == nil {
+			c.moved.Linked++
+			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return drive.Wrap(err, drive.NotFound)
+		}
+		c.copies = true // another file system, or one without links
+	}
+	return c.copy(ctx, from, to, size)
+}
+
+func sizeOf(path string) (drive.ByteSize, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, drive.Wrap(err, drive.NotFound)
+	case err != nil:
+		return 0, err
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("%s is no file", path)
+	}
+	return drive.ByteSize(info.Size()), nil
+}
+
+func (c *carrier) touch(dir string) error {
+	if c.touched[dir] {
+		return nil
+	}
+	c.touched[dir] = true
+	return os.MkdirAll(dir, 0o700)
+}
+
+func (c *carrier) copy(ctx context.Context, from, to string, size drive.ByteSize) error {
+	src, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return drive.Wrap(err, drive.NotFound)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	temp := to + tempSuffix
+	dst, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := copyAll(ctx, dst, src)
+	if err == nil && n != int64(size) {
+		err = fmt.Errorf("%s has %d bytes, not %d", from, n, size)
+	}
+	if err = errors.Join(err, dst.Sync(), dst.Close()); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	c.moved.Copied++
+	c.moved.Bytes += size
+	return os.Rename(temp, to)
+}
+
+// copyAll copies in pieces, so that ctx can end it and the kernel can still do the copying.
+func copyAll(ctx context.Context, dst io.Writer, src io.Reader) (total int64, err error) {
+	const piece = 64 << 20
+	for {
+		if err := ctx.Err(); err != nil {
+			return total, err
+		}
+		n, err := io.CopyN(dst, src, piece)
+		total += n
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// sync makes the names durable; the bytes are already.
+func (c *carrier) sync() error {
+	for dir := range c.touched {
+		if err := syncDir(dir); err != nil {
+			return err
+		}
+	}
+	clear(c.touched)
+	if err := syncDir(c.to); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(c.to))
+}

@@ -1,0 +1,117 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// format is the version of the layout; a newer one is refused.
+const format = 1
+
+const (
+	manifestFile = "manifest.json"
+	blobsDir     = "blobs"
+)
+
+// Manifest describes a backup.
+type Manifest struct {
+	Format       int            `json:"format"`
+	Complete     bool           `json:"complete"` // false: the first backup into this directory has not come to its end
+	Installation string         `json:"installation"`
+	Generation   int64          `json:"generation"`
+	Taken        drive.Time     `json:"taken_at"` // when the database was copied
+	Database     string         `json:"database"` // name of the file
+	Size         drive.ByteSize `json:"size"`     // of the database
+	SHA256       string         `json:"sha256"`   // of the database, as sha256sum prints it
+	Blobs        int64          `json:"blobs"`
+	Bytes        drive.ByteSize `json:"bytes"`             // of them
+	Missing      []string       `json:"missing,omitempty"` // files that the installation itself does not have: run fsck there
+}
+
+// ReadManifest reads the manifest of a backup; NotFound when there is none.
+func ReadManifest(dir string) (m Manifest, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, drive.Wrap(err, drive.NotFound)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return m, fmt.Errorf("read the manifest: %w", err)
+	}
+	if m.Format > format {
+		return m, fmt.Errorf("the backup has format %d and this program knows formats up to %d: use a newer release", m.Format, format)
+	}
+	return m, nil
+}
+
+func writeManifest(dir string, m Manifest) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	temp := filepath.Join(dir, manifestFile+tempSuffix)
+	if err := writeFile(temp, append(text, '\n')); err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	return replace(temp, filepath.Join(dir, manifestFile))
+}
+
+// check compares the database of a backup with the manifest.
+func (m Manifest) check(dir string) error {
+	if !m.Complete {
+		return errors.New("the backup is not complete: run it again")
+	}
+	if m.Database != filepath.Base(m.Database) {
+		return fmt.Errorf("the manifest names the database %q", m.Database)
+	}
+	sum, size, err := digestOf(filepath.Join(dir, m.Database))
+	if err == nil && (sum != m.SHA256 || size != m.Size) {
+		err = fmt.Errorf("%s is not what the manifest says: it was changed or damaged", m.Database)
+	}
+	return err
+}
+
+func digestOf(path string) (sum string, size drive.ByteSize, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer func() { _ = f.Close() }()
+	hash := sha256.New()
+	n, err := io.Copy(hash, f)
+	return hex.EncodeToString(hash.Sum(nil)), drive.ByteSize(n), err
+}
+
+// identity reads who a database belongs to. An installation that was never started has none.
+func identity(ctx context.Context, q sqldb.Querier) (id string, generation int64, err error) {
+	if id, err = meta(ctx, q, "installation"); err != nil || id == "" {
+		return id, 0, err
+	}
+	text, err := meta(ctx, q, "generation")
+	if err == nil {
+		generation, err = strconv.ParseInt(text, 10, 64)
+	}
+	return id, generation, err
+}
+
+func meta(ctx context.Context, q sqldb.Querier, name string) (value string, err error) {
+	err = q.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, name).Scan(&value)
+	if drive.IsKind(err, drive.NotFound) {
+		return "", nil
+	}
+	return value, err
+}

@@ -1,0 +1,258 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Options change how files are brought. The zero value of each field is its default.
+type Options struct {
+	Copy bool // never link, also on the same file system
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+// Result is what a run has done.
+type Result struct {
+	Manifest
+	Moved  Moved `json:"moved"`
+	Pruned int64 `json:"pruned"` // files of the backup before that this one does not need
+}
+
+// maxRounds bounds how often the database is copied anew because files went before their turn came. Each round copies only what
+// is new; with links one is enough.
+const maxRounds = 8
+
+// Run brings the backup in dest up to date with an installation that may be running. It can be stopped and run again at any
+// point: until the new manifest is in its place the backup before stays whole. dest is made if it is missing; one that holds
+// anything but a backup of this installation is refused.
+func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Result, error) {
+	opt = opt.withDefaults()
+	r := run{db: db, dest: dest, opt: opt, carrier: carrier{
+		from: filepath.Join(blobs, blobsDir), to: filepath.Join(dest, blobsDir), copies: opt.Copy, touched: map[string]bool{},
+	}}
+	if err := r.prepare(ctx, blobs); err != nil {
+		return Result{}, fmt.Errorf("back up to %s: %w", dest, err)
+	}
+	for round := 1; ; round++ {
+		m, lost, err := r.round(ctx)
+		if err == nil && lost > 0 && round == maxRounds {
+			err = fmt.Errorf("%d files were deleted faster than they could be copied", lost)
+		}
+		if err != nil {
+			return Result{}, fmt.Errorf("back up to %s: %w", dest, err)
+		}
+		if lost > 0 {
+			opt.Log.InfoContext(ctx, "backup: another round", "files", lost)
+			continue
+		}
+		if err := writeManifest(dest, m); err != nil {
+			return Result{}, err
+		}
+		pruned, err := r.prune(ctx, m)
+		return Result{Manifest: m, Moved: r.carrier.moved, Pruned: pruned}, err
+	}
+}
+
+type run struct {
+	db      *sqldb.DB
+	dest    string
+	opt     Options
+	carrier carrier
+	wanted  map[string]bool // files that the newest copy of the database names
+}
+
+// prepare makes sure that dest is ours.
+func (r *run) prepare(ctx context.Context, blobs string) error {
+	id, generation, err := identity(ctx, r.db)
+	if err != nil {
+		return err
+	}
+	if err := apart(blobs, r.dest); err != nil {
+		return err
+	}
+	switch m, err := ReadManifest(r.dest); {
+	case err == nil && m.Installation != id:
+		return fmt.Errorf("it holds a backup of installation %s, and this is %s", m.Installation, id)
+	case err == nil:
+		return os.MkdirAll(r.carrier.to, 0o700)
+	case !drive.IsKind(err, drive.NotFound):
+		return err
+	}
+	found, err := os.ReadDir(r.dest)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return e.Name() != manifestFile+tempSuffix }) {
+		return errors.New("it holds something that is no backup: choose an empty directory")
+	}
+	if err := os.MkdirAll(r.dest, 0o700); err != nil {
+		return err
+	}
+	// From here on the directory is known as ours, also when this run is stopped.
+	if err := writeManifest(r.dest, Manifest{Format: format, Installation: id, Generation: generation}); err != nil {
+		return err
+	}
+	return os.MkdirAll(r.carrier.to, 0o700)
+}
+
+// apart refuses a backup into the blobs that are backed up.
+func apart(blobs, dest string) error {
+	from, err := filepath.Abs(blobs)
+	if err != nil {
+		return err
+	}
+	to, err := filepath.Abs(dest)
+	if err != nil {
+		return err
+	}
+	if from == to {
+		return errors.New("it is the directory of the blobs themselves")
+	}
+	if rel, err := filepath.Rel(filepath.Join(from, blobsDir), to); err == nil && filepath.IsLocal(rel) {
+		return errors.New("it lies among the blobs themselves")
+	}
+	return nil
+}
+
+// round copies the database and brings every file that the copy names. lost is how many of them have been released and deleted
+// since.
+func (r *run) round(ctx context.Context) (m Manifest, lost int64, err error) {
+	taken := drive.TimeOf(r.opt.Now())
+	temp := filepath.Join(r.dest, "database"+tempSuffix)
+	if err := copyDatabase(ctx, r.db, temp); err != nil {
+		return m, 0, err
+	}
+	m = Manifest{Format: format, Complete: true, Taken: taken, Database: fmt.Sprintf("database-%d.db", int64(taken))}
+	if lost, err = r.bringAll(ctx, temp, &m); err != nil || lost > 0 {
+		return m, lost, err
+	}
+	if err := r.carrier.sync(); err != nil {
+		return m, 0, err
+	}
+	if err := settle(ctx, temp); err != nil {
+		return m, 0, err
+	}
+	if m.SHA256, m.Size, err = digestOf(temp); err != nil {
+		return m, 0, err
+	}
+	return m, 0, errors.Join(syncFile(temp), replace(temp, filepath.Join(r.dest, m.Database)))
+}
+
+func (r *run) bringAll(ctx context.Context, database string, m *Manifest) (lost int64, err error) {
+	db, err := sqldb.Open(ctx, sqldb.Options{Path: database, Log: r.opt.Log})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if m.Installation, m.Generation, err = identity(ctx, db); err != nil {
+		return 0, err
+	}
+	r.wanted = map[string]bool{}
+	err = eachBlob(ctx, db, func(b content) error {
+		err := r.carrier.bring(ctx, b.file, b.size, os.Remove)
+		if drive.IsKind(err, drive.NotFound) {
+			var has bool
+			if has, err = r.stillNamed(ctx, b); err == nil && !has {
+				lost++
+				return nil
+			}
+			m.Missing = append(m.Missing, b.file)
+		}
+		r.wanted[b.file] = true
+		m.Blobs++
+		m.Bytes += b.size
+		return err
+	})
+	return lost, err
+}
+
+// stillNamed tells a file that was deleted in good order from one that the installation has lost.
+func (r *run) stillNamed(ctx context.Context, b content) (bool, error) {
+	var n int
+	err := r.db.QueryRow(ctx, `SELECT COUNT(*) FROM blobs WHERE id = ? AND file = ?`, b.id, b.file).Scan(&n)
+	return n > 0, err
+}
+
+// content is a blob as far as a backup cares.
+type content struct {
+	id   drive.BlobID
+	file string
+	size drive.ByteSize
+}
+
+func eachBlob(ctx context.Context, q sqldb.Querier, fn func(content) error) error {
+	const page = 1000
+	for after := ""; ; {
+		rows, err := q.Query(ctx, `SELECT id, file, size FROM blobs WHERE id > ? ORDER BY id LIMIT ?`, after, page)
+		all, err := sqldb.Scan(rows, err, func(b *content, scan func(...any) error) error { return scan(&b.id, &b.file, &b.size) })
+		if err != nil {
+			return fmt.Errorf("list the blobs: %w", err)
+		}
+		for _, b := range all {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := fn(b); err != nil {
+				return fmt.Errorf("content %s: %w", b.file, err)
+			}
+			after = b.id.String()
+		}
+		if len(all) < page {
+			return nil
+		}
+	}
+}
+
+// prune deletes what earlier backups needed and this one does not. Names that a backup never gives are left.
+func (r *run) prune(ctx context.Context, m Manifest) (n int64, err error) {
+	databases, err := filepath.Glob(filepath.Join(r.dest, "database-*.db"))
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range databases {
+		if filepath.Base(path) == m.Database {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return 0, err
+		}
+	}
+	root, err := os.OpenRoot(r.carrier.to)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = root.Close() }()
+	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return errors.Join(err, ctx.Err())
+		}
+		if r.wanted[e.Name()] || !isContent(strings.TrimSuffix(e.Name(), tempSuffix)) {
+			return nil
+		}
+		n++
+		return root.Remove(name)
+	})
+	return n, err
+}

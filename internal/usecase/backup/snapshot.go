@@ -1,0 +1,73 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Snapshots is where copies of the database alone are kept, and for how long.
+type Snapshots struct {
+	Dir  string
+	Keep int // days, and how many at least
+	// Now is the wall clock: it names the day. Kept is the clock of retention, which says how old
+	// the others are: a wall clock that has jumped a month ahead, or to another day every hour,
+	// must not push the good ones out.
+	Now, Kept time.Time
+}
+
+// mostSnapshots bounds, as a multiple of Keep, how many there are while the clock of retention is
+// behind: each is as large as the database, and the clock of a machine that sleeps every night
+// stays behind.
+const mostSnapshots = 3
+
+// Snapshot copies the database alone into a directory, one file a day (UTC), and drops what is
+// older than the days that are kept. A day that has its snapshot is left as it is. It returns the
+// day's file.
+func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
+	dir, path := s.Dir, s.path(s.Now)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	temp := filepath.Join(dir, "smartdrive"+tempSuffix)
+	err := copyDatabase(ctx, db, temp)
+	if err == nil {
+		err = replace(temp, path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("snapshot: %w", err)
+	}
+	return path, s.dropOld()
+}
+
+// path is the file of a day.
+func (s Snapshots) path(day time.Time) string {
+	return filepath.Join(s.Dir, "smartdrive-"+day.UTC().Format("2006-01-02")+".db")
+}
+
+func (s Snapshots) dropOld() error {
+	all, err := filepath.Glob(filepath.Join(s.Dir, "smartdrive-????-??-??.db"))
+	if err != nil {
+		return fmt.Errorf("look for old snapshots: %w", err)
+	}
+	slices.Sort(all)
+	keep := max(1, s.Keep)
+	end := s.path(s.Kept.AddDate(0, 0, -keep)) // the youngest that is old enough
+	for i, old := range all[:max(0, len(all)-keep)] {
+		if old > end && len(all)-i <= mostSnapshots*keep {
+			break
+		}
+		if err := os.Remove(old); err != nil {
+			return fmt.Errorf("drop an old snapshot: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+const fileColumns = `c.upload_id, c.sender_id, c.sender, c.name, c.size, c.digests, c.created_at,
+	c.state = 'done' OR u.state IS NULL OR u.state = 'done', COALESCE(c.node_id, u.node_id)`
+
+func scanFile(f *File, scan func(...any) error) error {
+	var digests string
+	var done bool
+	if err := scan(&f.Upload, &f.Sender, &f.By, &f.Name, &f.Size, &digests, &f.At, &done, &f.Node); err != nil {
+		return err
+	}
+	f.State = Open
+	if done {
+		f.State = "done"
+	}
+	if err := json.Unmarshal([]byte(digests), &f.Digests); err != nil {
+		return fmt.Errorf("the digests of upload %s: %w", f.Upload, err)
+	}
+	return nil
+}
+
+func digestText(s digest.Set) string {
+	raw, err := json.Marshal(s.Hex())
+	if err != nil {
+		panic(err) // text only
+	}
+	return string(raw)
+}
+
+// Owns reports by its error whether an upload is the sender's: another one is NotFound. What was seen once is remembered, so that parts
+// need no database.
+func (s *Links) Owns(ctx context.Context, by Sender, id drive.UploadID) error {
+	s.mu.Lock()
+	whose, ok := s.mine[id]
+	s.mu.Unlock()
+	if !ok {
+		err := s.opt.DB.QueryRow(ctx, "SELECT sender_id FROM collected WHERE upload_id = ?", id).Scan(&whose)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		if len(s.mine) >= maxMine {
+			clear(s.mine)
+		}
+		s.mine[id] = whose
+		s.mu.Unlock()
+	}
+	if whose != by.ID {
+		return drive.Fail(drive.NotFound)
+	}
+	return nil
+}
+
+// Sent returns what is written down of a sender's upload; NotFound when it is none of theirs.
+func (s *Links) Sent(ctx context.Context, q sqldb.Querier, by Sender, id drive.UploadID) (f File, err error) {
+	err = scanFile(&f, q.QueryRow(ctx, "SELECT "+fileColumns+` FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
+		WHERE c.upload_id = ? AND c.sender_id = ?`, id, by.ID).Scan)
+	return f, err
+}
+
+// ListSent returns up to limit of a sender's uploads that are open, in order of id, after the one given.
+func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, limit int) ([]File, error) {
+	rows, err := s.opt.DB.Query(ctx, "SELECT "+fileColumns+` FROM collected c JOIN uploads u ON u.id = c.upload_id
+		WHERE c.sender_id = ? AND c.upload_id > ? AND u.state IN ('active', 'parked', 'sealing') ORDER BY c.upload_id LIMIT ?`,
+		by.ID, after.String(), limit)
+	all, err := sqldb.Scan(rows, err, scanFile)
+	if err != nil {
+		return nil, fmt.Errorf("list the uploads of a sender: %w", err)
+	}
+	return all, nil
+}
+
+// ListFiles returns up to limit of the files of a link of the caller's, the newest first, after the one given (zero: from the first):
+// those that have come and those that are coming.
+func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID, after drive.UploadID, limit int) ([]File, error) {
+	if _, err := s.find(ctx, s.opt.DB, "l.id = ? AND l.account_id = ?", id, who.Account); err != nil {
+		return nil, err
+	}
+	where, args := "c.collect_id = ? AND (u.state IS NULL OR u.state <> 'gone')", []any{id}
+	if !after.IsZero() {
+		where, args = where+" AND c.upload_id < ?", append(args, after)
+	}
+	rows, err := s.opt.DB.Query(ctx, "SELECT "+fileColumns+` FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
+		WHERE `+where+" ORDER BY c.upload_id DESC LIMIT ?", append(args, limit)...)
+	all, err := sqldb.Scan(rows, err, scanFile)
+	if err != nil {
+		return nil, fmt.Errorf("list the files of collect link %s: %w", id, err)
+	}
+	return all, nil
+}
+
+// Declare adds digests to what a sender's upload must have at its end. They are never looked for.
+func (s *Links) Declare(ctx context.Context, by Sender, id drive.UploadID, more digest.Set) error {
+	return s.write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		f, err := s.Sent(ctx, tx, by, id)
+		if err != nil {
+			return err
+		}
+		if f.Digests == nil {
+			f.Digests = digest.Set{}
+		}
+		maps.Copy(f.Digests, more)
+		_, err = tx.Exec(ctx, "UPDATE collected SET digests = ? WHERE upload_id = ?", digestText(f.Digests), id)
+		return err
+	})
+}

@@ -1,0 +1,196 @@
+package collect
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Link is a collect link.
+type Link struct {
+	ID        drive.CollectID
+	Account   drive.AccountID
+	User      drive.UserID // who made it
+	Folder    drive.NodeID
+	Token     string // empty: the key that has sealed it is lost
+	Title     string
+	Message   string
+	ExpiresAt drive.Time
+	MaxBytes  *drive.ByteSize // of all files; nil: what the account has room for
+	MaxFile   *drive.ByteSize // of one file; nil: any
+	Files     int64           // settled
+	Received  drive.ByteSize  // settled
+	CreatedAt drive.Time
+
+	kept vault.Link
+}
+
+// State is how a link stands.
+type State string
+
+// The states.
+const (
+	Open    State = "open"
+	Expired State = "expired"
+	Full    State = "full" // nothing fits any more: its own limit, or the account's
+	Gone    State = "gone" // its folder is in the trash or gone, or its owner is
+)
+
+// View is a link as its owner sees it.
+type View struct {
+	Link
+	State    State
+	Item     tree.Node      // the folder; zero: it is gone
+	Files    int64          // done
+	Received drive.ByteSize // their bytes
+	Arriving drive.ByteSize // declared bytes of uploads that are not done
+	Left     *drive.ByteSize
+}
+
+// Options configure New. DB, Tree, Users and Vault are required.
+type Options struct {
+	DB     *sqldb.DB
+	Tree   *tree.Tree
+	Users  *account.Users
+	Ledger quota.Ledger
+	// Vault has the secret that senders' tokens are signed with, and keeps the tokens of links.
+	Vault *vault.Vault
+	Now   func() time.Time // default: time.Now
+}
+
+// Links makes, shows and ends collect links, and lets senders in. It is safe for concurrent use.
+type Links struct {
+	opt Options
+
+	mu    sync.Mutex
+	known map[drive.CollectID]known         // links that senders use just now
+	mine  map[drive.UploadID]drive.SenderID // whose uploads are; that does not change
+
+	links, files sqldb.Orphans // links into folders that were deleted for good, and what came by links that are not there
+}
+
+// New returns the links of a database.
+func New(opt Options) *Links {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Links{
+		opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{},
+		links: sqldb.Orphans{Table: "collects", Key: "id", Owner: "folder_id", Of: "nodes"},
+		files: sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
+	}
+}
+
+func (s *Links) now() drive.Time { return drive.TimeOf(s.opt.Now()) }
+
+const tokenBytes = 16 // nobody guesses 128 bits
+
+func newToken() string {
+	b := make([]byte, tokenBytes)
+	_, _ = rand.Read(b) // does not fail
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+const selectLinks = `SELECT l.id, l.account_id, l.user_id, l.folder_id, l.token, COALESCE(t.sealed, ''), l.title, l.message, l.expires_at,
+	l.max_bytes, l.max_file, l.files, l.received, l.created_at FROM collects l LEFT JOIN collect_texts t ON t.collect_id = l.id WHERE `
+
+func scan(l *Link, scan func(...any) error) error {
+	err := scan(&l.ID, &l.Account, &l.User, &l.Folder, &l.kept.Token, &l.kept.Sealed, &l.Title, &l.Message, &l.ExpiresAt, &l.MaxBytes,
+		&l.MaxFile, &l.Files, &l.Received, &l.CreatedAt)
+	l.kept.ID = l.ID.String()
+	return err
+}
+
+func (s *Links) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (l Link, err error) {
+	err = scan(&l, q.QueryRow(ctx, selectLinks+where, args...).Scan)
+	return l, err
+}
+
+// closed returns why nobody may send by the link: nil, or Gone {reason: expired or withdrawn}.
+func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
+	if l.ExpiresAt != 0 && s.now() >= l.ExpiresAt {
+		return drive.Fail(drive.Gone, "reason", "expired")
+	}
+	folder, err := s.opt.Tree.Find(ctx, q, l.Account, l.Folder)
+	live := err == nil && folder.IsFolder()
+	if live {
+		_, live, err = s.opt.Tree.PathOf(ctx, q, l.Folder)
+	}
+	if live && err == nil {
+		var user account.User
+		user, err = s.opt.Users.Find(ctx, q, l.User)
+		live = user.State == account.Active
+	}
+	switch {
+	case err != nil && !drive.IsKind(err, drive.NotFound):
+		return fmt.Errorf("look whether collect link %s is open: %w", l.ID, err)
+	case err != nil || !live:
+		return withdrawn()
+	}
+	return nil
+}
+
+func withdrawn() error { return drive.Fail(drive.Gone, "reason", "withdrawn") }
+
+// view adds to a link how it stands.
+func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error) {
+	v := View{Link: l, State: Open}
+	var err error
+	if v.Token, _, err = s.opt.Vault.OpenLink(ctx, q, l.kept); err != nil {
+		return View{}, err
+	}
+	item, err := s.opt.Tree.Find(ctx, q, l.Account, l.Folder)
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return View{}, err
+	}
+	v.Item = item
+	sum, err := count(ctx, q, l)
+	if err != nil {
+		return View{}, err
+	}
+	v.Files, v.Received, v.Arriving = sum.files, sum.received, sum.open
+	if v.Left, err = s.left(ctx, q, l, sum); err != nil {
+		return View{}, err
+	}
+	if v.Left != nil && *v.Left == 0 {
+		v.State = Full
+	}
+	err = s.closed(ctx, q, l)
+	switch {
+	case !drive.IsKind(err, drive.Gone):
+		return v, err
+	case l.ExpiresAt != 0 && s.now() >= l.ExpiresAt:
+		v.State = Expired
+	default:
+		v.State = Gone
+	}
+	return v, nil
+}
+
+// left is how much may still be begun: the link's own rest, or less where the account has less; nil: the link has no limit of its own,
+// and the account has some room, which is nobody's business.
+func (s *Links) left(ctx context.Context, q sqldb.Querier, l Link, sum totals) (*drive.ByteSize, error) {
+	balance, err := s.opt.Ledger.Get(ctx, q, l.Account)
+	if err != nil {
+		return nil, err
+	}
+	room := balance.Available()
+	switch {
+	case l.MaxBytes != nil:
+		left := min(room, max(0, *l.MaxBytes-sum.all()))
+		return &left, nil
+	case room == 0:
+		return &room, nil
+	}
+	return nil, nil
+}

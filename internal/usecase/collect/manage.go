@@ -1,0 +1,244 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+const (
+	maxLinks   = 1000 // an account
+	maxTitle   = 200  // bytes
+	maxMessage = 2000 // bytes
+	maxSender  = 64   // bytes of what a sender calls themselves
+	minLife    = time.Minute
+	maxLife    = 10 * 365 * 24 * time.Hour
+)
+
+// Request describes a link to be made.
+type Request struct {
+	Folder   drive.NodeID
+	Title    string
+	Message  string
+	Life     time.Duration // zero: for ever
+	MaxBytes *drive.ByteSize
+	MaxFile  *drive.ByteSize
+}
+
+// Hook runs at the end of the transaction that makes a link, so that an idempotency key commits with it. Nil does nothing; an error
+// undoes all.
+type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
+
+// Create makes a link into a live folder of the caller's. At most 1,000 an account: TooManyOpen.
+func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
+	l := Link{
+		ID: drive.NewID[drive.CollectID](), Account: who.Account, User: who.User, Folder: in.Folder, Token: newToken(),
+		MaxBytes: in.MaxBytes, MaxFile: in.MaxFile, CreatedAt: s.now(),
+	}
+	change := Change{Title: &in.Title, Message: &in.Message, Life: &in.Life, MaxBytes: &in.MaxBytes, MaxFile: &in.MaxFile}
+	if err := s.apply(&l, change); err != nil {
+		return View{}, err
+	}
+	err = s.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.mayCollect(ctx, tx, l); err != nil {
+			return err
+		}
+		if err := s.insert(ctx, tx, &l); err != nil {
+			return fmt.Errorf("insert collect link %s: %w", l.ID, err)
+		}
+		if v, err = s.view(ctx, tx, l); err != nil || hook == nil {
+			return err
+		}
+		return hook(ctx, tx, v)
+	})
+	return v, err
+}
+
+func (s *Links) insert(ctx context.Context, tx *sqldb.Tx, l *Link) (err error) {
+	if l.kept, err = s.opt.Vault.NewLink(ctx, tx, l.ID.String(), l.Token, ""); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO collects
+		(id, account_id, user_id, folder_id, token, title, message, expires_at, max_bytes, max_file, files, received, created_at)
+		VALUES (`+sqldb.Marks(13)+")", l.ID, l.Account, l.User, l.Folder, l.kept.Token, l.Title, l.Message, l.ExpiresAt, l.MaxBytes,
+		l.MaxFile, l.Files, l.Received, l.CreatedAt)
+	if err != nil {
+		return err
+	}
+	return insertText(ctx, tx, l.kept)
+}
+
+// write runs fn in a transaction under the lock on the account's ledger, as everything does that changes uploads.
+func (s *Links) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.opt.Ledger.Lock(ctx, tx, account); err != nil {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+}
+
+func (s *Links) mayCollect(ctx context.Context, tx *sqldb.Tx, l Link) error {
+	n, err := s.opt.Tree.Find(ctx, tx, l.Account, l.Folder)
+	if err != nil {
+		return err
+	}
+	if !n.IsFolder() {
+		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", n.Type)
+	}
+	if _, live, err := s.opt.Tree.PathOf(ctx, tx, l.Folder); err != nil {
+		return err
+	} else if !live {
+		return drive.Fail(drive.WrongState, "state", "trashed")
+	}
+	var have int
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM collects WHERE account_id = ?", l.Account).Scan(&have); err != nil {
+		return fmt.Errorf("count collect links: %w", err)
+	}
+	if have >= maxLinks {
+		return drive.Fail(drive.TooManyOpen, "limit", maxLinks, "sent", have+1)
+	}
+	return nil
+}
+
+// Change is a change of a link; nil stays as it is.
+type Change struct {
+	Title    *string
+	Message  *string
+	Life     *time.Duration // from now on; zero: for ever
+	MaxBytes **drive.ByteSize
+	MaxFile  **drive.ByteSize
+}
+
+func (s *Links) apply(l *Link, c Change) (err error) {
+	if c.Title != nil {
+		if l.Title, err = text("title", *c.Title, maxTitle, false); err == nil && l.Title == "" {
+			err = drive.Bad("title", drive.Required)
+		}
+	}
+	if err == nil && c.Message != nil {
+		l.Message, err = text("message", *c.Message, maxMessage, true)
+	}
+	if err == nil && c.Life != nil {
+		l.ExpiresAt, err = s.end(*c.Life)
+	}
+	if err == nil && c.MaxBytes != nil {
+		l.MaxBytes, err = *c.MaxBytes, checkSize("max_bytes", *c.MaxBytes)
+	}
+	if err == nil && c.MaxFile != nil {
+		l.MaxFile, err = *c.MaxFile, checkSize("max_file", *c.MaxFile)
+	}
+	return err
+}
+
+// text checks what people read: NFC, without characters that one cannot see, line breaks excepted where there may be lines.
+func text(field, s string, limit int, lines bool) (string, error) {
+	if !utf8.ValidString(s) {
+		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
+	}
+	s = strings.TrimSpace(norm.NFC.String(s))
+	switch {
+	case len(s) > limit:
+		return "", drive.Bad(field, drive.TooLong, "limit", limit, "sent", len(s))
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) && (!lines || r != '\n') }):
+		return "", drive.Bad(field, drive.Malformed, "expected", "visible characters")
+	}
+	return s, nil
+}
+
+func (s *Links) end(life time.Duration) (drive.Time, error) {
+	switch {
+	case life == 0:
+		return 0, nil
+	case life < minLife || life > maxLife:
+		return 0, drive.Bad("expires_in", drive.OutOfRange, "min", int64(minLife.Seconds()), "max", int64(maxLife.Seconds()))
+	}
+	return s.now().Add(life), nil
+}
+
+// maxTotal keeps sums far from the end of int64.
+const maxTotal = drive.ByteSize(1) << 60
+
+func checkSize(field string, n *drive.ByteSize) error {
+	if n != nil && (*n < 1 || *n > maxTotal) {
+		return drive.Bad(field, drive.OutOfRange, "min", 1, "max", int64(maxTotal), "sent", *n)
+	}
+	return nil
+}
+
+// Find returns a link of the caller's account.
+func (s *Links) Find(ctx context.Context, who drive.Who, id drive.CollectID) (View, error) {
+	l, err := s.find(ctx, s.opt.DB, "l.id = ? AND l.account_id = ?", id, who.Account)
+	if err != nil {
+		return View{}, err
+	}
+	return s.view(ctx, s.opt.DB, l)
+}
+
+// List returns a page of the links of the caller's account, the newest first, after the one given (zero: from the first).
+func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, limit int) ([]View, error) {
+	where, args := "l.account_id = ?", []any{who.Account}
+	if !after.IsZero() {
+		where, args = where+" AND l.id < ?", append(args, after)
+	}
+	rows, err := s.opt.DB.Query(ctx, selectLinks+where+" ORDER BY l.id DESC LIMIT ?", append(args, limit)...)
+	all, err := sqldb.Scan(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list the collect links of account %s: %w", who.Account, err)
+	}
+	views := make([]View, len(all))
+	for i, l := range all {
+		if views[i], err = s.view(ctx, s.opt.DB, l); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// Change changes a link. A limit below what has come is allowed: nothing more is let in then.
+func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c Change) (v View, err error) {
+	err = s.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		l, err := s.find(ctx, tx, "l.id = ? AND l.account_id = ?", id, who.Account)
+		if err != nil {
+			return err
+		}
+		if err := s.apply(&l, c); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "UPDATE collects SET title = ?, message = ?, expires_at = ?, max_bytes = ?, max_file = ? WHERE id = ?",
+			l.Title, l.Message, l.ExpiresAt, l.MaxBytes, l.MaxFile, l.ID); err != nil {
+			return fmt.Errorf("change collect link %s: %w", id, err)
+		}
+		tx.AfterCommit(func() { s.forget(id) })
+		v, err = s.view(ctx, tx, l)
+		return err
+	})
+	return v, err
+}
+
+// Delete ends a link of the caller's account, and returns its uploads that are open, for the caller to cancel: nobody can complete them
+// any more. What has come stays. NotFound when there is no such link.
+func (s *Links) Delete(ctx context.Context, who drive.Who, id drive.CollectID) (open []drive.UploadID, err error) {
+	err = s.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "DELETE FROM collects WHERE id = ? AND account_id = ?", id, who.Account)
+		if err == nil && n == 0 {
+			err = drive.Fail(drive.NotFound)
+		}
+		if err != nil {
+			return err
+		}
+		tx.AfterCommit(func() { s.forget(id) })
+		rows, err := tx.Query(ctx, "SELECT upload_id FROM collected WHERE collect_id = ? AND state = 'open' ORDER BY upload_id", id)
+		open, err = sqldb.Scan(rows, err, func(u *drive.UploadID, scan func(...any) error) error { return scan(u) })
+		return err
+	})
+	return open, err
+}

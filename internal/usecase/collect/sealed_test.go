@@ -1,0 +1,72 @@
+package collect_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/usecase/collect"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// seen fails unless the owner sees a link as it was, and somebody can send by it.
+func (d *desk) seen(t testing.TB, l collect.View, inDump bool) {
+	t.Helper()
+	got, err := d.Find(t.Context(), d.who, l.ID)
+	if err != nil || got.Token != l.Token {
+		t.Errorf("the owner sees %q, %v; want %q", got.Token, err, l.Token)
+	}
+	list, err := d.List(t.Context(), d.who, drive.CollectID{}, 10)
+	if err != nil || len(list) != 1 || list[0].Token != l.Token {
+		t.Errorf("the list: %v, %v", list, err)
+	}
+	d.sender(t, l)
+	if strings.Contains(sqldbtest.Dump(t, d.DB), l.Token) != inDump {
+		t.Errorf("a copy of the database tells the token; want %v", inDump)
+	}
+}
+
+// A link of a version before opens at once, is sealed while it is in use, and a rotation leaves it
+// as it is.
+func TestACopyOfTheDatabaseOpensNoCollectLink(t *testing.T) {
+	t.Parallel()
+	d := sit(t, uploadtest.Options{})
+	l := d.link(t, 100)
+	d.seen(t, l, false)
+	var hash string
+	if err := d.DB.QueryRow(t.Context(), "SELECT token FROM collects").Scan(&hash); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Look(t.Context(), hash); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("what a thief can read is a token: %v", err)
+	}
+	err := d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, "UPDATE collects SET token = ?", l.Token); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "DELETE FROM collect_texts")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.seen(t, l, true)
+	for range 2 {
+		if err := d.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.seen(t, l, false)
+		if err := vault.New(vault.Options{DB: d.DB, Keys: []vault.Key{d.key}}).Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.Links = d.links()
+		d.seen(t, l, false)
+	}
+	if _, err := d.Delete(t.Context(), d.who, l.ID); err != nil || strings.Contains(sqldbtest.Dump(t, d.DB), "collect_texts") {
+		t.Errorf("something is left of a link that was deleted: %v", err)
+	}
+}

@@ -1,0 +1,133 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+const batch = 500 // rows a transaction, well within its 50 ms
+
+// ended is an upload that has ended since it was looked at last.
+type ended struct {
+	upload drive.UploadID
+	size   drive.ByteSize
+	gone   bool
+	node   drive.NodeID
+}
+
+// settle moves what has ended out of the sum into the link's row, a batch at a time; what is left is in the sum as before. The caller
+// holds the lock on the account's ledger, under which uploads end.
+func settle(ctx context.Context, tx *sqldb.Tx, l *Link) error {
+	rows, err := tx.Query(ctx, `SELECT c.upload_id, c.size, COALESCE(u.state, 'done') = 'gone', u.node_id
+		FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
+		WHERE c.collect_id = ? AND c.state = 'open' AND (u.state IS NULL OR u.state IN ('done', 'gone')) ORDER BY c.upload_id LIMIT ?`, l.ID, batch)
+	all, err := sqldb.Scan(rows, err, func(e *ended, scan func(...any) error) error { return scan(&e.upload, &e.size, &e.gone, &e.node) })
+	if err != nil {
+		return fmt.Errorf("settle collect link %s: %w", l.ID, err)
+	}
+	files, received := int64(0), drive.ByteSize(0)
+	for _, e := range all {
+		n, err := e.settle(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("settle upload %s: %w", e.upload, err)
+		}
+		if n == 1 && !e.gone {
+			files, received = files+1, received+e.size
+		}
+	}
+	if files == 0 {
+		return nil
+	}
+	l.Files, l.Received = l.Files+files, l.Received+received
+	if _, err := tx.Exec(ctx, "UPDATE collects SET files = files + ?, received = received + ? WHERE id = ?", files, received, l.ID); err != nil {
+		return fmt.Errorf("settle collect link %s: %w", l.ID, err)
+	}
+	return nil
+}
+
+func (e ended) settle(ctx context.Context, tx *sqldb.Tx) (int64, error) {
+	if e.gone {
+		return tx.Exec(ctx, "DELETE FROM collected WHERE upload_id = ? AND state = 'open'", e.upload)
+	}
+	return tx.Exec(ctx, "UPDATE collected SET state = 'done', node_id = ? WHERE upload_id = ? AND state = 'open'", e.node, e.upload)
+}
+
+// Purge settles the links that files were sent by, before the rows of the uploads are dropped, and
+// drops what no longer means anything: links into folders that were deleted for good, and what is
+// written down of links that are not there, some in each call (sqldb.Orphans). It works in short
+// transactions and may stop anywhere.
+func (s *Links) Purge(ctx context.Context) error {
+	if err := s.settleAll(ctx); err != nil {
+		return err
+	}
+	if _, err := s.links.Delete(ctx, s.opt.DB); err != nil {
+		return err
+	}
+	_, err := s.files.Delete(ctx, s.opt.DB)
+	return err
+}
+
+// settleAll goes from one link that has open files to the next.
+func (s *Links) settleAll(ctx context.Context) error {
+	for after := (drive.CollectID{}); ; {
+		rows, err := s.opt.DB.Query(ctx, "SELECT DISTINCT collect_id FROM collected WHERE state = 'open' AND collect_id > ? ORDER BY collect_id LIMIT ?",
+			after.String(), batch)
+		page, err := sqldb.Scan(rows, err, func(id *drive.CollectID, scan func(...any) error) error { return scan(id) })
+		if err != nil {
+			return fmt.Errorf("list collect links with open files: %w", err)
+		}
+		for _, id := range page {
+			after = id
+			if err := s.settleLink(ctx, id); err != nil {
+				return err
+			}
+		}
+		if len(page) < batch {
+			return nil
+		}
+	}
+}
+
+// settleLink settles one, unless it was deleted and its rows wait for Purge.
+func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
+	l, err := s.find(ctx, s.opt.DB, "l.id = ?", id)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.settleOne(ctx, l)
+}
+
+func (s *Links) settleOne(ctx context.Context, l Link) error {
+	for before := int64(-1); before != l.Files; {
+		before = l.Files
+		err := s.write(ctx, l.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			if l, err = s.find(ctx, tx, "l.id = ?", l.ID); drive.IsKind(err, drive.NotFound) { // deleted meanwhile
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return settle(ctx, tx, &l)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget drops the links of an account that is being purged, and what is written down of them.
+func (s *Links) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	for _, table := range []string{"collects", "collected"} {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = ?", account); err != nil {
+			return fmt.Errorf("forget the %s of account %s: %w", table, account, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package files_test
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/usecase/files"
+)
+
+// TestBalancesHold does anything at all, in any order, and looks at Q1, Q4 and B2 after each step.
+func TestBalancesHold(t *testing.T) {
+	t.Parallel()
+	dbs := t.TempDir()
+	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		at, giveBack := sqldbtest.Borrow(t, sqldb.Options{Path: filepath.Join(dbs, drive.NewID[drive.UploadID]().String())})
+		defer giveBack()
+		db, err := sqldb.Open(rt.Context(), at)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() {
+			if err := db.Close(); err != nil {
+				rt.Error(err)
+			}
+		}()
+		d := sitAt(rt, db, dir.Blobs, files.Options{Direct: 4, Batch: 3, TrashKeep: time.Hour})
+		const total = 60
+		d.limit(rt, total)
+		w := &hand{d}
+		rt.Repeat(map[string]func(*rapid.T){
+			"put": w.put, "copy": w.copy, "version": w.version, "trash": w.trash, "restore": w.restore, "delete": w.delete,
+			"move": w.move, "run": w.run,
+			"empty": func(t *rapid.T) { w.ok(t, second(d.EmptyTrash(t.Context(), d.who))) },
+			"expire": func(t *rapid.T) {
+				d.now = d.now.Add(2 * time.Hour)
+				w.ok(t, second(d.PurgeExpired(t.Context())))
+			},
+			"": func(t *rapid.T) {
+				d.balance(t)
+				var used int64
+				if err := db.QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", d.who.Account).Scan(&used); err != nil || used > total {
+					t.Fatalf("Q4: %d of %d bytes are used, %v", used, total, err)
+				}
+			},
+		})
+	})
+}
+
+type hand struct{ *desk }
+
+func second[T any](_ T, err error) error { return err }
+
+// ok takes success and every refusal that a person can cause; a failure of the program is Internal or Unavailable.
+func (h *hand) ok(t *rapid.T, err error) {
+	t.Helper()
+	if drive.IsKind(err, drive.Internal, drive.Unavailable) {
+		t.Fatal(err)
+	}
+}
+
+// any picks a node: live, trashed or hidden.
+func (h *hand) any(t *rapid.T, label string) drive.NodeID {
+	all, err := h.tree.Changes(t.Context(), h.db, h.who.Account, tree.Position{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []drive.NodeID{}
+	for _, c := range all.Items {
+		if c.Deleted.IsZero() {
+			ids = append(ids, c.Node.ID)
+		}
+	}
+	slices.SortFunc(ids, func(a, b drive.NodeID) int { return cmp.Compare(a.String(), b.String()) })
+	return ids[rapid.IntRange(0, len(ids)-1).Draw(t, label)]
+}
+
+var conflicts = rapid.SampledFrom([]drive.Conflict{drive.ConflictFail, drive.ConflictRename, drive.ConflictReplace})
+
+func (h *hand) put(t *rapid.T) {
+	at := fmt.Sprintf("/%d/%d", rapid.IntRange(0, 2).Draw(t, "folder"), rapid.IntRange(0, 3).Draw(t, "name"))
+	_, err := h.tryPut(t, at, fmt.Sprint("text ", rapid.IntRange(0, 5).Draw(t, "text")))
+	h.ok(t, err)
+}
+
+func (h *hand) copy(t *rapid.T) {
+	_, err := h.Copy(t.Context(), h.who, h.any(t, "node"), files.Copy{Parent: h.any(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
+	h.ok(t, err)
+}
+
+func (h *hand) version(t *rapid.T) {
+	id := h.any(t, "node")
+	page, err := h.Versions(t.Context(), h.who, id, "", 0)
+	h.ok(t, err)
+	if len(page.Items) > 0 {
+		v := page.Items[rapid.IntRange(0, len(page.Items)-1).Draw(t, "version")]
+		h.ok(t, second(h.RestoreVersion(t.Context(), h.who, id, v.ID, nil)))
+	}
+	if rapid.Bool().Draw(t, "later") {
+		h.now = h.now.AddDate(0, 0, 31)
+	}
+}
+
+func (h *hand) trash(t *rapid.T) {
+	h.ok(t, second(h.Trash(t.Context(), h.who, h.any(t, "node"), 0)))
+}
+
+func (h *hand) restore(t *rapid.T) {
+	h.ok(t, second(h.Restore(t.Context(), h.who, h.any(t, "node"), drive.NodeID{}, conflicts.Draw(t, "conflict"))))
+}
+
+func (h *hand) delete(t *rapid.T) {
+	h.ok(t, second(h.DeletePermanently(t.Context(), h.who, h.any(t, "node"), 0)))
+}
+
+func (h *hand) move(t *rapid.T) {
+	_, err := h.Patch(t.Context(), h.who, h.any(t, "node"), files.Patch{Parent: h.any(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
+	h.ok(t, err)
+}
+
+// run lets the background do a little: the process may die in the middle.
+func (h *hand) run(t *rapid.T) {
+	ids, err := h.ListRunning(t.Context(), drive.OperationID{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		err := h.RunOperation(&dying{Context: t.Context(), left: rapid.IntRange(0, 12).Draw(t, "lives")}, id)
+		if err != nil && !drive.IsKind(err, drive.Unavailable) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Copy says what a copy shall be.
+type Copy struct {
+	Parent   drive.NodeID
+	Name     drive.Name     // empty: the name it has
+	Conflict drive.Conflict // empty: fail; replace: a file gets a version, what is in a folder's way goes to the trash
+	Hook     Hook           // also told of an operation that the call itself then ends
+}
+
+// copyArgs is where a copy goes and how far it came.
+type copyArgs struct {
+	Parent   drive.NodeID   `json:"parent"`
+	Conflict drive.Conflict `json:"conflict"`
+	Below    tree.Extent    `json:"below"`
+	// Stack is the way from the top down to where the copy is: what of each folder was copied already.
+	Stack []frame `json:"stack"`
+}
+
+type frame struct {
+	From  drive.NodeID `json:"from"`
+	To    drive.NodeID `json:"to"`
+	After drive.Name   `json:"after"` // children up to this name are done
+}
+
+// Copy copies a live file, or a live folder with all that is live in it. Content is shared, and charged like any other. What
+// is changed while a folder is being copied may be in the copy or not.
+func (f *Files) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (Result, error) {
+	src, err := f.live(ctx, f.opt.DB, who, id)
+	if err != nil {
+		return Result{}, err
+	}
+	if c.Name == "" {
+		c.Name = src.Name
+	}
+	if c.Conflict == "" {
+		c.Conflict = drive.ConflictFail
+	}
+	switch {
+	case src.IsRoot():
+		return Result{}, drive.Bad("id", drive.NotAllowed, "sent", RootID)
+	case src.IsFolder():
+		return f.copyFolder(ctx, who, src, c)
+	}
+	return f.copyFile(ctx, who, id, c)
+}
+
+// live finds a node that is not in the trash.
+func (f *Files) live(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID) (tree.Node, error) {
+	n, err := f.opt.Tree.Find(ctx, q, who.Account, id)
+	if err != nil {
+		return tree.Node{}, err
+	}
+	_, live, err := f.opt.Tree.PathOf(ctx, q, id)
+	if err == nil && !live {
+		err = drive.Fail(drive.WrongState, "state", "trashed")
+	}
+	return n, err
+}
+
+func (f *Files) copyFile(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (r Result, err error) {
+	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		src, err := f.live(ctx, tx, who, id)
+		if err != nil {
+			return err
+		}
+		if err := f.charge(ctx, tx, who.Account, src); err != nil {
+			return err
+		}
+		there, _, err := f.opt.Tree.Child(ctx, tx, who.Account, c.Parent, c.Name)
+		if err != nil {
+			return err
+		}
+		placed, err := f.opt.Tree.PutFile(ctx, tx, who.Account, tree.File{
+			Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
+			Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: who.User,
+		})
+		if err != nil {
+			return err
+		}
+		if err := f.drop(ctx, tx, who.Account, placed.Dropped); err != nil {
+			return err
+		}
+		r, err = f.answer(ctx, tx, placed.Node, c.Hook)
+		return err
+	})
+	return r, err
+}
+
+// answer shows a node that a transaction made and runs its hook.
+func (f *Files) answer(ctx context.Context, tx *sqldb.Tx, n tree.Node, hook Hook) (Result, error) {
+	view, err := f.View(ctx, tx, n)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Node: &view}
+	return r, hook.run(ctx, tx, r)
+}
+
+func (f *Files) copyFolder(ctx context.Context, who drive.Who, src tree.Node, c Copy) (Result, error) {
+	below, err := f.opt.Tree.Extent(ctx, f.opt.DB, src.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	nodes, err := f.opt.Tree.Count(ctx, f.opt.DB, src.ID, f.opt.Direct+1)
+	if err != nil {
+		return Result{}, err
+	}
+	var o operation
+	var r Result
+	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		r = Result{}
+		o = f.newOperation(who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below}})
+		o.Total = nodes
+		if err := f.startCopy(ctx, tx, &o, src, c); err != nil {
+			return err
+		}
+		if err := f.begin(ctx, tx, &o); err != nil {
+			return err
+		}
+		if o.State == Running {
+			r = Result{Operation: &o.Operation}
+			return c.Hook.run(ctx, tx, r)
+		}
+		n, err := f.opt.Tree.Find(ctx, tx, who.Account, o.args.Top)
+		if err != nil {
+			return err
+		}
+		r, err = f.answer(ctx, tx, n, c.Hook)
+		return err
+	})
+	if err != nil || r.Node != nil {
+		return r, err
+	}
+	if r.Operation, err = f.finish(ctx, o, nodes); err != nil || r.Operation != nil {
+		return r, err
+	}
+	view, err := f.Get(ctx, who, o.args.Top)
+	return Result{Node: &view}, err
+}
+
+// startCopy makes the branch that the copy grows in. A name that is taken already is refused before the work.
+func (f *Files) startCopy(ctx context.Context, tx *sqldb.Tx, o *operation, src tree.Node, c Copy) error {
+	_, taken, err := f.opt.Tree.Child(ctx, tx, o.account, c.Parent, c.Name)
+	if err != nil {
+		return err
+	}
+	if taken && c.Conflict == drive.ConflictFail {
+		return drive.Fail(drive.NameTaken, "name", string(c.Name))
+	}
+	place := tree.Place{Parent: c.Parent, Name: c.Name}
+	top, err := f.opt.Tree.StartBranch(ctx, tx, o.account, place, o.args.Copy.Below, o.ID)
+	if err != nil {
+		return err
+	}
+	o.Done, o.args.Top, o.args.Copy.Stack = 1, top.ID, []frame{{From: src.ID, To: top.ID}}
+	return nil
+}
+
+// stepCopy copies up to a batch of nodes, depth first, and shows the branch when all is there.
+func (f *Files) stepCopy(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
+	c := o.args.Copy
+	var copied []tree.Node
+	for len(c.Stack) > 0 && len(copied) < f.opt.Batch {
+		some, err := f.copySome(ctx, tx, o, min(f.opt.Batch-len(copied), copyAhead))
+		if err != nil {
+			return false, err
+		}
+		copied = append(copied, some...)
+	}
+	o.Done += int64(len(copied))
+	if err := f.charge(ctx, tx, o.account, copied...); err != nil { // all at once, in the order of their blobs
+		return false, err
+	}
+	if len(c.Stack) > 0 {
+		return false, nil
+	}
+	_, err = f.opt.Tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Below: c.Below})
+	return err == nil, err
+}
+
+// copyAhead bounds how many children are read at once: what comes after the first folder is read again.
+const copyAhead = 64
+
+// whole leaves out files without content: a purge of the source has begun to delete them.
+func whole(kids []tree.Node) []tree.Node {
+	return slices.DeleteFunc(kids, func(n tree.Node) bool { return !n.IsFolder() && n.Blob.IsZero() })
+}
+
+// copySome copies the next children of the folder on top of the stack, up to and including the first folder, which goes onto
+// the stack. A folder that is through leaves it.
+func (f *Files) copySome(ctx context.Context, tx *sqldb.Tx, o *operation, limit int) ([]tree.Node, error) {
+	stack := o.args.Copy.Stack
+	at := &stack[len(stack)-1]
+	kids, err := f.opt.Tree.ChildrenAfter(ctx, tx, at.From, at.After, limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(kids) == 0 {
+		o.args.Copy.Stack = stack[:len(stack)-1]
+		return nil, nil
+	}
+	for i, kid := range kids {
+		if kid.IsFolder() {
+			kids = kids[:i+1]
+			break
+		}
+	}
+	last := kids[len(kids)-1]
+	kids = whole(kids)
+	made, err := f.opt.Tree.CopyInto(ctx, tx, o.account, at.To, kids, o.user)
+	if err != nil {
+		return nil, err
+	}
+	if at.After = last.Name; last.IsFolder() {
+		o.args.Copy.Stack = append(stack, frame{From: last.ID, To: made[len(made)-1].ID})
+	}
+	return kids, nil
+}
+
+// abandon turns a copy that cannot be finished into the purge of what there is of it; the operation will end as failed.
+func (f *Files) abandon(ctx context.Context, id drive.OperationID, cause error) (o operation, err error) {
+	err = f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running || o.kind != copyFolder {
+			return err
+		}
+		o.Error, o.args.Copy, o.cause = drive.KindOf(cause).String(), nil, cause
+		if o.kind = purgeNode; o.args.Top.IsZero() {
+			return errors.New("a copy has no top")
+		}
+		if _, err := tx.Exec(ctx, "UPDATE operations SET kind = ? WHERE id = ?", o.kind, id); err != nil {
+			return err
+		}
+		return f.save(ctx, tx, o)
+	})
+	return o, err
+}

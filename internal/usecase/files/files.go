@@ -1,0 +1,156 @@
+package files
+
+import (
+	"context"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/turn"
+)
+
+// Options configure New. DB, Tree, Store and Epochs are required; the zero value of each other field is its default.
+type Options struct {
+	DB      *sqldb.DB
+	Tree    *tree.Tree
+	Ledger  quota.Ledger
+	Content content.Content
+	Store   blob.Store
+	Epochs  Epochs
+	// Start is told, after the commit, of an operation that shall run in the background; it must not block. Default: nobody
+	// is told, and the operation waits for ListRunning.
+	Start func(drive.OperationID)
+	// Direct is how many nodes a call deals with before it answers; more become an operation. Default: 1,000.
+	Direct int64
+	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default: 200 (some 20 ms).
+	Batch int
+	// TrashKeep is how long the trash keeps what was put there. Default: 720 h.
+	TrashKeep time.Duration
+	// Secret returns what signed links are signed with. Default: the one in the database, without a
+	// key.
+	Secret func(ctx context.Context) ([]byte, error)
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Kept is the clock that says for how long something was kept before it is deleted; see package
+	// retention. Default: Now.
+	Kept func() time.Time
+}
+
+// Epochs tells the number that a user's signed links must carry; NotFound unless the user is active. It is account.Users.
+type Epochs interface {
+	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
+	// SessionLives is NotFound once a login or token has ended.
+	SessionLives(ctx context.Context, id drive.SessionID) error
+}
+
+const maxBatch = 500
+
+// Files is the set of use cases on nodes. It is safe for concurrent use.
+type Files struct {
+	opt      Options
+	searches *turn.Turns
+}
+
+// New returns a Files.
+func New(opt Options) *Files {
+	if opt.Start == nil {
+		opt.Start = func(drive.OperationID) {}
+	}
+	if opt.Direct == 0 {
+		opt.Direct = 1000
+	}
+	if opt.Batch == 0 {
+		opt.Batch = 200
+	}
+	opt.Batch = min(opt.Batch, maxBatch)
+	if opt.TrashKeep == 0 {
+		opt.TrashKeep = 720 * time.Hour
+	}
+	if opt.Secret == nil {
+		opt.Secret = vault.New(vault.Options{DB: opt.DB}).Links
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Kept == nil {
+		opt.Kept = opt.Now
+	}
+	return &Files{opt: opt, searches: turn.New(searchesEach, searchesAtOnce)}
+}
+
+func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }
+
+func (f *Files) kept() drive.Time { return drive.TimeOf(f.opt.Kept()) }
+
+// Result is what a call made: the node, or the operation that will.
+type Result struct {
+	Node      *NodeView
+	Operation *Operation
+}
+
+// Hook runs at the end of the transaction that decides what a creating call answers, so that an idempotency key commits with
+// its effect. Nil does nothing; an error undoes the effect.
+type Hook func(ctx context.Context, tx *sqldb.Tx, r Result) error
+
+func (h Hook) run(ctx context.Context, tx *sqldb.Tx, r Result) error {
+	if h == nil {
+		return nil
+	}
+	return h(ctx, tx, r)
+}
+
+// write runs fn in a transaction that changes what belongs to the account: it begins with the lock on the ledger, so that all
+// of them go one after the other.
+func (f *Files) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := f.opt.Ledger.Lock(ctx, tx, account); err != nil {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+}
+
+// charge takes references to the blobs of the nodes and grows the ledger by their sizes (Q1, Q4).
+func (f *Files) charge(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes ...tree.Node) error {
+	var sum drive.ByteSize
+	for _, n := range nodes {
+		sum += n.Size
+	}
+	if err := f.opt.Ledger.Apply(ctx, tx, account, quota.Move{Finished: sum}); err != nil {
+		return err
+	}
+	return f.opt.Content.RefAll(ctx, tx, blobsOf(nodes)...)
+}
+
+func blobsOf(nodes []tree.Node) (blobs []drive.BlobID) {
+	for _, n := range nodes {
+		if !n.Blob.IsZero() {
+			blobs = append(blobs, n.Blob)
+		}
+	}
+	return blobs
+}
+
+// drop releases the blobs of versions that are gone and takes their sizes off the ledger (Q1, B2).
+func (f *Files) drop(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []tree.Version) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	var sum drive.ByteSize
+	for _, v := range gone {
+		sum += v.Size
+	}
+	if err := f.opt.Ledger.Apply(ctx, tx, account, quota.Move{Finished: -sum}); err != nil {
+		return err
+	}
+	blobs := make([]drive.BlobID, len(gone))
+	for i, v := range gone {
+		blobs[i] = v.Blob
+	}
+	return f.opt.Content.ReleaseAll(ctx, tx, account, blobs...)
+}

@@ -1,0 +1,258 @@
+package files_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/usecase/files"
+)
+
+// desk is one person with a drive, on a real database and a real directory.
+type desk struct {
+	*files.Files
+	db      *sqldb.DB
+	tree    *tree.Tree
+	store   blob.Store
+	users   *account.Users
+	who     drive.Who
+	root    drive.NodeID
+	now     time.Time
+	started []drive.OperationID
+}
+
+type tb interface {
+	Helper()
+	Context() context.Context
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Errorf(string, ...any)
+}
+
+func sit(t testing.TB, opt files.Options) *desk {
+	t.Helper()
+	db := sqldbtest.Open(t)
+	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return sitAt(t, db, dir.Blobs, opt)
+}
+
+var cheap = account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}}
+
+func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
+	t.Helper()
+	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
+	now := func() time.Time { return d.now }
+	d.tree = tree.New(tree.Options{Now: now, KeepVersions: 2})
+	d.users = account.NewUsers(db, account.NewAuth(db, cheap), cheap)
+	opt.DB, opt.Tree, opt.Store, opt.Epochs, opt.Now = db, d.tree, store, d.users, now
+	opt.Start = func(id drive.OperationID) { d.started = append(d.started, id) }
+	d.Files = files.New(opt)
+	draft, err := d.users.Draft(t.Context(), "u"+drive.NewID[drive.UserID]().String()[14:], "correct horse battery", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.who = drive.Who{User: draft.User().ID, Account: draft.Account()}
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := d.users.Create(ctx, tx, draft); err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Create(ctx, tx, d.who.Account, nil); err != nil {
+			return err
+		}
+		d.root, err = d.tree.Create(ctx, tx, d.who.Account)
+		return err
+	})
+	return d
+}
+
+func (d *desk) write(t tb, fn func(context.Context, *sqldb.Tx) error) {
+	t.Helper()
+	if err := d.db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *desk) limit(t tb, total drive.ByteSize) {
+	t.Helper()
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		return quota.Ledger{}.SetTotal(ctx, tx, d.who.Account, &total)
+	})
+}
+
+func path(t tb, s string) drive.Path {
+	t.Helper()
+	p, err := drive.ParsePath(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tryPut stores a file as an upload would, folders included; replacing what is there.
+func (d *desk) tryPut(t tb, at, text string) (n tree.Node, err error) {
+	t.Helper()
+	name := "put-1-" + drive.NewID[drive.UploadID]().String()
+	part, err := d.store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, base, _ := path(t, at).Split()
+	err = d.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		folder, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, parent)
+		if err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Apply(ctx, tx, d.who.Account, quota.Move{Finished: part.Size}); err != nil {
+			return err
+		}
+		id, _, err := content.Content{}.Attach(ctx, tx, content.New{
+			ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32,
+			Parts: []byte{}, Aliases: digest.Set{},
+		})
+		if err != nil {
+			return err
+		}
+		there, _, err := d.tree.Child(ctx, tx, d.who.Account, folder.ID, base)
+		if err != nil {
+			return err
+		}
+		placed, err := d.tree.PutFile(ctx, tx, d.who.Account, tree.File{
+			Parent: folder.ID, Name: base, Conflict: drive.ConflictReplace, Base: there.Version,
+			Blob: id, Size: part.Size, Mime: "text/plain", By: d.who.User,
+		})
+		if err != nil {
+			return err
+		}
+		n = placed.Node
+		return d.dropAsUploadDoes(ctx, tx, placed.Dropped)
+	})
+	return n, err
+}
+
+func (d *desk) dropAsUploadDoes(ctx context.Context, tx *sqldb.Tx, gone []tree.Version) error {
+	for _, v := range gone {
+		if err := (quota.Ledger{}).Apply(ctx, tx, d.who.Account, quota.Move{Finished: -v.Size}); err != nil {
+			return err
+		}
+		if err := (content.Content{}).Release(ctx, tx, d.who.Account, v.Blob); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *desk) put(t tb, at, text string) tree.Node {
+	t.Helper()
+	n, err := d.tryPut(t, at, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (d *desk) get(t tb, at string) files.NodeView {
+	t.Helper()
+	n, err := d.GetByPath(t.Context(), d.who, path(t, at))
+	if err != nil {
+		t.Fatalf("get %s: %v", at, err)
+	}
+	return n
+}
+
+// ls lists the paths of all live nodes, sizes with files.
+func (d *desk) ls(t tb) []string {
+	t.Helper()
+	return d.lsBelow(t, d.root)
+}
+
+func (d *desk) lsBelow(t tb, id drive.NodeID) (all []string) {
+	t.Helper()
+	page, err := d.Children(t.Context(), d.who, id, tree.List{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range page.Items {
+		all = append(all, n.Path)
+		if n.Type == tree.TypeFolder {
+			all = append(all, d.lsBelow(t, n.ID)...)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (d *desk) read(t tb, id drive.NodeID) string {
+	t.Helper()
+	open, err := d.Open(t.Context(), d.who, id, drive.VersionID{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(io.NewSectionReader(open, 0, int64(open.Size())))
+	if err = errors.Join(err, open.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// balance checks what must be true after every step: Q1, B2, and that each node is counted.
+func (d *desk) balance(t tb) {
+	t.Helper()
+	d.balanceOf(t, true)
+}
+
+// balanceOf is balance of an account whose operations may have been called off.
+func (d *desk) balanceOf(t tb, owned bool) {
+	t.Helper()
+	var finished, other, sum, count, nodes, wrongRefs, orphans int64
+	if err := d.db.QueryRow(t.Context(), `SELECT l.finished, l.unfinished + l.reserved, t.node_count,
+		(SELECT COALESCE(SUM(size), 0) FROM versions WHERE account_id = l.account_id),
+		(SELECT COUNT(*) - 1 FROM nodes WHERE account_id = l.account_id),
+		(SELECT COUNT(*) FROM blobs b WHERE b.refs <> (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)),
+		(SELECT COUNT(*) FROM nodes n WHERE n.operation_id IS NOT NULL AND NOT EXISTS
+			(SELECT 1 FROM operations o WHERE o.id = n.operation_id AND o.state = 'running'))
+		FROM ledgers l JOIN trees t ON t.account_id = l.account_id WHERE l.account_id = ?`, d.who.Account).
+		Scan(&finished, &other, &count, &sum, &nodes, &wrongRefs, &orphans); err != nil {
+		t.Fatal(err)
+	}
+	if finished != sum || other != 0 {
+		t.Errorf("Q1: finished is %d, the versions have %d bytes; unfinished + reserved is %d", finished, sum, other)
+	}
+	if count != nodes {
+		t.Errorf("node_count is %d, there are %d", count, nodes)
+	}
+	if wrongRefs != 0 {
+		t.Errorf("B2: %d blobs have a wrong number of references", wrongRefs)
+	}
+	if owned && orphans != 0 {
+		t.Errorf("%d nodes belong to an operation that does not run", orphans)
+	}
+}
+
+func wantKind(t tb, err error, kind drive.Kind) {
+	t.Helper()
+	if !drive.IsKind(err, kind) {
+		t.Errorf("got %v, want an error of kind %v", err, kind)
+	}
+}

@@ -1,0 +1,282 @@
+package files_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+)
+
+// dying is a context that ends after a number of looks at it: the process dies between two batches.
+type dying struct {
+	context.Context
+	mu   sync.Mutex
+	left int
+}
+
+func (d *dying) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left--; d.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// plantBig makes a folder of 61 nodes and returns it.
+func (d *desk) plantBig(t tb, name string) files.NodeView {
+	t.Helper()
+	for i := range 40 {
+		d.put(t, fmt.Sprintf("/%s/%d/%d/f%d", name, i%4, i%20, i), fmt.Sprint("text ", i%7))
+	}
+	return d.get(t, "/"+name)
+}
+
+var small = files.Options{Direct: 10, Batch: 7}
+
+// finish runs the operation to its end, dying again and again on the way, and says how it ended.
+func (d *desk) finish(t tb, id drive.OperationID) files.Operation {
+	t.Helper()
+	last := files.Operation{}
+	for lives := 2; ; lives++ {
+		d.balance(t)
+		o, err := d.Operation(t.Context(), d.who, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Done < last.Done && o.Error == "" || o.Total < o.Done {
+			t.Errorf("progress went from %+v to %+v", last, o)
+		}
+		if last = o; o.State != files.Running {
+			return o
+		}
+		err = d.RunOperation(&dying{Context: t.Context(), left: lives % 9}, id)
+		if err != nil && !drive.IsKind(err, drive.Unavailable) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestBigCopy(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	src := d.plantBig(t, "src")
+	before := d.ls(t)
+	var hooked files.Result
+	hook := func(_ context.Context, _ *sqldb.Tx, r files.Result) error { hooked = r; return nil }
+	r, err := d.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: "dst", Hook: hook})
+	if err != nil || r.Operation == nil || r.Node != nil || hooked.Operation == nil || !slices.Equal(d.started, []drive.OperationID{r.Operation.ID}) {
+		t.Fatalf("got %+v, %v; hooked %+v, started %v", r, err, hooked, d.started)
+	}
+	if diff := cmp.Diff(before, d.ls(t)); diff != "" {
+		t.Errorf("half a copy is visible:\n%s", diff)
+	}
+	running, err := d.ListRunning(t.Context(), drive.OperationID{}, 10)
+	if err != nil || !slices.Equal(running, d.started) {
+		t.Errorf("running: %v, %v", running, err)
+	}
+	if o := d.finish(t, r.Operation.ID); o.State != files.Done || o.Done != 65 || o.Total != 65 {
+		t.Errorf("ended as %+v", o)
+	}
+	d.sameBelow(t, "/src", "/dst")
+}
+
+// sameBelow compares two folders by the paths and the contents below them.
+func (d *desk) sameBelow(t tb, a, b string) {
+	t.Helper()
+	want, got := d.lsBelow(t, d.get(t, a).ID), d.lsBelow(t, d.get(t, b).ID)
+	if len(want) != len(got) || len(want) == 0 {
+		t.Fatalf("%s has %d nodes, %s has %d", a, len(want), b, len(got))
+	}
+	for i := range want {
+		x, y := d.get(t, want[i]), d.get(t, got[i])
+		if strings.TrimPrefix(x.Path, a) != strings.TrimPrefix(y.Path, b) || x.Digests["blake3"] != y.Digests["blake3"] || x.MTime != y.MTime {
+			t.Errorf("%s and %s differ", x.Path, y.Path)
+		}
+	}
+}
+
+func TestOperationRunByTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	r, err := d.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := d.RunOperation(t.Context(), r.Operation.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	d.balance(t)
+	d.sameBelow(t, "/src", "/dst")
+}
+
+func TestBigDelete(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	big := d.plantBig(t, "big")
+	kept := d.put(t, "/kept", "text 1") // shares content with some of what goes
+	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
+	if err != nil || op == nil {
+		t.Fatalf("got %+v, %v", op, err)
+	}
+	if again, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0); again != nil || err != nil {
+		t.Errorf("deleting again: %+v, %v", again, err)
+	}
+	_, err = d.Restore(t.Context(), d.who, big.ID, drive.NodeID{}, "")
+	wantKind(t, err, drive.NotFound)
+	if o := d.finish(t, op.ID); o.State != files.Done || o.Done != 65 || o.Total != 65 {
+		t.Errorf("ended as %+v", o)
+	}
+	if got := d.read(t, kept.ID); got != "text 1" {
+		t.Errorf("the file that stays reads %q", got)
+	}
+	if diff := cmp.Diff([]string{"/kept"}, d.ls(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEmptyBigTrash(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	for _, name := range []string{"one", "two"} {
+		inner := d.plantBig(t, name)
+		if _, err := d.Trash(t.Context(), d.who, d.get(t, "/"+name+"/1/1/f1").ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Trash(t.Context(), d.who, inner.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	op, err := d.EmptyTrash(t.Context(), d.who)
+	if err != nil || op == nil {
+		t.Fatalf("got %+v, %v", op, err)
+	}
+	d.now = d.now.Add(1e9)
+	if _, err := d.Trash(t.Context(), d.who, d.put(t, "/later", "x").ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if o := d.finish(t, op.ID); o.State != files.Done || o.Done != 130 {
+		t.Errorf("ended as %+v", o)
+	}
+	trash, err := d.ListTrash(t.Context(), d.who, tree.List{})
+	if err != nil || len(trash.Items) != 1 || trash.Items[0].Path != "/later" {
+		t.Errorf("the trash holds %+v, %v", trash.Items, err)
+	}
+}
+
+func TestCopyThatCannotBeFinishedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		direct int64
+		spoil  func(d *desk, t tb)
+		kind   drive.Kind
+	}{
+		"quota, in the background": {10, func(d *desk, t tb) { d.limit(t, 300) }, drive.Quota},
+		"name taken meanwhile":     {10, func(d *desk, t tb) { d.put(t, "/to/dst", "x") }, drive.NameTaken},
+		"folder trashed meanwhile": {10, func(d *desk, t tb) {
+			if _, err := d.Trash(t.Context(), d.who, d.get(t, "/to").ID, 0); err != nil {
+				t.Fatal(err)
+			}
+		}, drive.ParentGone},
+		"folder deleted meanwhile": {10, func(d *desk, t tb) {
+			if _, err := d.DeletePermanently(t.Context(), d.who, d.get(t, "/to").ID, 0); err != nil {
+				t.Fatal(err)
+			}
+		}, drive.ParentGone},
+		"quota, while the caller waits": {1000, nil, drive.Quota},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := sit(t, files.Options{Direct: c.direct, Batch: 7})
+			src := d.plantBig(t, "src")
+			to, err := d.Mkdir(t.Context(), d.who, files.Mkdir{Name: "to"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.spoil == nil {
+				d.limit(t, 300) // 40 files of 6 bytes are there
+			}
+			r, err := d.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: to.Node.ID, Name: "dst"})
+			if c.spoil == nil {
+				wantKind(t, err, c.kind)
+				var e *drive.Error
+				if !errors.As(err, &e) || e.Args["needed"] == nil {
+					t.Errorf("the error %v does not say what was needed", err)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			} else {
+				c.spoil(d, t)
+				if o := d.finish(t, r.Operation.ID); o.State != files.Failed || o.Error != c.kind.String() {
+					t.Errorf("ended as %+v", o)
+				}
+			}
+			d.balance(t)
+			var hidden int
+			if err := d.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM nodes WHERE operation_id IS NOT NULL").Scan(&hidden); err != nil || hidden != 0 {
+				t.Errorf("%d hidden nodes are left, %v", hidden, err)
+			}
+			d.sameBelow(t, "/src", "/src")
+			if n := len(d.lsBelow(t, src.ID)); n != 64 {
+				t.Errorf("the source has %d nodes left", n)
+			}
+		})
+	}
+}
+
+func TestPurgeAccount(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	other := sitAt(t, d.db, d.store, small)
+	kept := other.put(t, "/kept", "text 1") // shares content with the account that goes
+	if _, err := d.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"}); err != nil {
+		t.Fatal(err) // a copy is under way
+	}
+	for _, at := range []string{"/src/1", "/src/2/2/f2"} {
+		if _, err := d.Trash(t.Context(), d.who, d.get(t, at).ID, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.DeletePermanently(t.Context(), d.who, d.get(t, "/src/3/3/f3").ID, 0); err != nil {
+		t.Fatal(err) // leaves a tombstone
+	}
+	var err error
+	for lives := 3; ; lives++ {
+		d.balanceOf(t, lives == 3)
+		if err = d.PurgeAccount(&dying{Context: t.Context(), left: lives}, d.who.Account); !drive.IsKind(err, drive.Unavailable) || lives > 100 {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.PurgeAccount(t.Context(), d.who.Account); err != nil {
+		t.Errorf("purging again: %v", err)
+	}
+	for _, table := range []string{"nodes", "versions", "tombstones", "trees", "operations"} {
+		var n int
+		if err := d.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM "+table+" WHERE account_id = ?", d.who.Account).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d %s are left, %v", n, table, err)
+		}
+	}
+	other.balance(t)
+	if got := other.read(t, kept.ID); got != "text 1" {
+		t.Errorf("somebody else's file reads %q", got)
+	}
+}

@@ -1,0 +1,97 @@
+package files
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// VersionView is a version of a file as the native API shows it.
+type VersionView struct {
+	ID        drive.VersionID   `json:"id"`
+	Size      int64             `json:"size"`
+	Mime      string            `json:"mime"`
+	MTime     drive.Time        `json:"mtime"`
+	CreatedAt drive.Time        `json:"created_at"`
+	CreatedBy drive.UserID      `json:"created_by"`
+	Digests   map[string]string `json:"digests"`
+	Current   bool              `json:"current"`
+}
+
+// Versions lists the versions of a file, the newest first. The cursor is the id of the last version of the page before.
+func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cursor string, limit int) (Page[VersionView], error) {
+	limit, err := tree.CheckLimit(limit)
+	if err != nil {
+		return Page[VersionView]{}, err
+	}
+	var before drive.VersionID
+	if cursor != "" {
+		if before, err = drive.ParseID[drive.VersionID](cursor); err != nil {
+			return Page[VersionView]{}, drive.Wrap(err, drive.CursorInvalid)
+		}
+	}
+	n, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
+	if err != nil {
+		return Page[VersionView]{}, err
+	}
+	all, err := f.opt.Tree.Versions(ctx, f.opt.DB, id, before, limit+1)
+	if err != nil {
+		return Page[VersionView]{}, err
+	}
+	next := ""
+	if len(all) > limit {
+		all = all[:limit]
+		next = all[limit-1].ID.String()
+	}
+	views := make([]VersionView, len(all))
+	for i, v := range all {
+		if views[i], err = f.viewVersion(ctx, n, v); err != nil {
+			return Page[VersionView]{}, err
+		}
+	}
+	return pageOf(views, next), nil
+}
+
+func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (VersionView, error) {
+	digests, err := f.opt.Content.Aliases(ctx, f.opt.DB, v.Blob)
+	return VersionView{
+		ID: v.ID, Size: int64(v.Size), Mime: v.Mime, MTime: v.MTime, CreatedAt: v.Created, CreatedBy: v.By,
+		Digests: digests.Hex(), Current: v.ID == n.Version,
+	}, err
+}
+
+// RestoreVersion makes the content of an older version current again, as a new version that is charged like any other. The
+// version that is current already stays as it is.
+func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID, hook Hook) (r Result, err error) {
+	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := f.live(ctx, tx, who, id)
+		if err != nil {
+			return err
+		}
+		if n.Version != version {
+			if n, err = f.addVersion(ctx, tx, who, n, version); err != nil {
+				return err
+			}
+		}
+		r, err = f.answer(ctx, tx, n, hook)
+		return err
+	})
+	return r, err
+}
+
+func (f *Files) addVersion(ctx context.Context, tx *sqldb.Tx, who drive.Who, n tree.Node, version drive.VersionID) (tree.Node, error) {
+	v, err := f.opt.Tree.FindVersion(ctx, tx, n.ID, version)
+	if err != nil {
+		return tree.Node{}, err
+	}
+	if err := f.charge(ctx, tx, who.Account, tree.Node{Blob: v.Blob, Size: v.Size}); err != nil {
+		return tree.Node{}, err
+	}
+	placed, err := f.opt.Tree.AddVersion(ctx, tx, n, tree.File{Blob: v.Blob, Size: v.Size, MTime: v.MTime, Mime: v.Mime, By: who.User})
+	if err != nil {
+		return tree.Node{}, err
+	}
+	return placed.Node, f.drop(ctx, tx, who.Account, placed.Dropped)
+}

@@ -1,0 +1,118 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// NodeView is a node as the native API shows it.
+type NodeView struct {
+	ID        drive.NodeID      `json:"id"`
+	ParentID  *drive.NodeID     `json:"parent_id"` // null: the root
+	Name      string            `json:"name"`
+	Path      string            `json:"path"` // of a node in the trash: the one it had
+	Type      tree.Type         `json:"type"`
+	Size      int64             `json:"size"` // bytes; of a folder 0
+	Mime      string            `json:"mime"`
+	MTime     drive.Time        `json:"mtime"`
+	CreatedAt drive.Time        `json:"created_at"`
+	UpdatedAt drive.Time        `json:"updated_at"`
+	Rev       int64             `json:"rev"`
+	Seq       int64             `json:"seq"`
+	Digests   map[string]string `json:"digests"`    // algorithm to lower-case hex: blake3, and the aliases that were verified
+	TrashedAt *drive.Time       `json:"trashed_at"` // also of what lies in a trashed folder
+
+	// Version is the current version of a file; the contract does not show it.
+	Version drive.VersionID `json:"-"`
+}
+
+// View shows a node.
+func (f *Files) View(ctx context.Context, q sqldb.Querier, n tree.Node) (NodeView, error) {
+	return f.viewer(q).view(ctx, n)
+}
+
+// ViewAt shows a live node whose folder is known to be at a path.
+func (f *Files) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path) (NodeView, error) {
+	v := f.viewer(q)
+	v.folders[n.Parent] = tree.Spot{Path: folder}
+	return v.view(ctx, n)
+}
+
+// viewer shows the nodes of one answer and reads the place of each folder once.
+type viewer struct {
+	f       *Files
+	q       sqldb.Querier
+	folders map[drive.NodeID]tree.Spot
+	digests map[drive.BlobID]digest.Set
+}
+
+func (f *Files) viewer(q sqldb.Querier) *viewer {
+	return &viewer{f: f, q: q, folders: map[drive.NodeID]tree.Spot{}}
+}
+
+// all shows many nodes; what they have in common is read by a few statements.
+func (v *viewer) all(ctx context.Context, nodes []tree.Node) ([]NodeView, error) {
+	var err error
+	if v.folders, err = v.f.opt.Tree.SpotsOf(ctx, v.q, nodes); err != nil {
+		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
+	}
+	if v.digests, err = v.f.opt.Content.AliasesOf(ctx, v.q, blobsOf(nodes)); err != nil {
+		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
+	}
+	views := make([]NodeView, len(nodes))
+	for i, n := range nodes {
+		if views[i], err = v.view(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
+	view := NodeView{
+		ID: n.ID, Name: string(n.Name), Path: "/", Type: n.Type, Size: int64(n.Size), Mime: n.Mime, MTime: n.MTime,
+		CreatedAt: n.Created, UpdatedAt: n.Updated, Rev: n.Rev, Seq: n.Seq, Digests: map[string]string{}, Version: n.Version,
+	}
+	if !n.IsRoot() {
+		parent, err := v.folder(ctx, n.Parent)
+		if err != nil {
+			return NodeView{}, err
+		}
+		view.ParentID, view.Path = &n.Parent, append(slices.Clip(parent.Path), n.Name).String()
+		if n.Trashed == 0 {
+			n.Trashed = parent.Trashed
+		}
+	}
+	if n.Trashed != 0 {
+		view.TrashedAt = &n.Trashed
+	}
+	if n.Blob.IsZero() {
+		return view, nil
+	}
+	digests, ok := v.digests[n.Blob]
+	if !ok {
+		var err error
+		if digests, err = v.f.opt.Content.Aliases(ctx, v.q, n.Blob); err != nil {
+			return NodeView{}, fmt.Errorf("show node %v: %w", n.ID, err)
+		}
+	}
+	view.Digests = digests.Hex()
+	return view, nil
+}
+
+func (v *viewer) folder(ctx context.Context, id drive.NodeID) (tree.Spot, error) {
+	if spot, ok := v.folders[id]; ok {
+		return spot, nil
+	}
+	spot, err := v.f.opt.Tree.Locate(ctx, v.q, id)
+	if err == nil {
+		v.folders[id] = spot
+	}
+	return spot, err
+}

@@ -1,0 +1,68 @@
+package share
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/ticket"
+)
+
+// AccessLife is how long an access is good. A download that has begun goes on beyond it.
+const AccessLife = time.Hour
+
+// access is what a visitor may do for a while. Its text is a ticket of
+//
+//	16 share | 16 visit | 8 epoch | 8 expiry, Unix ms
+type access struct {
+	share   drive.ShareID
+	visit   drive.VisitID
+	epoch   int64
+	expires drive.Time
+}
+
+const accessSize = 2*16 + 2*8
+
+func (s *Shares) key(ctx context.Context) (ticket.Key, error) {
+	secret, err := s.opt.Vault.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ticket.For(secret, "share access"), nil
+}
+
+func (a access) text(key ticket.Key) string {
+	return key.Sign(ticket.Put(slices.Concat(a.share[:], a.visit[:]), a.epoch, int64(a.expires)))
+}
+
+// parseAccess reads an access that was signed with the key.
+func parseAccess(text string, key ticket.Key) (access, bool) {
+	b, ok := key.Open(text, accessSize, accessSize)
+	if !ok {
+		return access{}, false
+	}
+	return access{
+		share: drive.ShareID(b[:16]), visit: drive.VisitID(b[16:32]),
+		epoch: ticket.Number[int64](b[32:]), expires: ticket.Number[drive.Time](b[40:]),
+	}, true
+}
+
+// valid checks an access to a share. The error is Unauthenticated with the reason missing, invalid or expired.
+func (s *Shares) valid(ctx context.Context, sh Share, text string) (access, error) {
+	if text == "" {
+		return access{}, drive.Fail(drive.Unauthenticated, "reason", "missing")
+	}
+	key, err := s.key(ctx)
+	if err != nil {
+		return access{}, err
+	}
+	t, ok := parseAccess(text, key)
+	switch {
+	case !ok || t.share != sh.ID || t.epoch != sh.Epoch:
+		return access{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
+	case s.now() >= t.expires:
+		return access{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
+	}
+	return t, nil
+}

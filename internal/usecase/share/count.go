@@ -1,0 +1,52 @@
+package share
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Count is called before content of a file is sent. A request that begins at the first byte is a download and is counted; any other
+// is part of one that this visit has begun, or it is counted, too. Beyond the limit it is Gone {reason: used-up}.
+func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStart bool) error {
+	if !fromStart && !v.Limited() {
+		return nil
+	}
+	err := s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if !fromStart {
+			if begun, err := v.hasBegun(ctx, tx, file); err != nil || begun {
+				return err
+			}
+		}
+		return v.begin(ctx, tx, file, s.now())
+	})
+	if err != nil && !drive.IsKind(err, drive.Gone) {
+		err = fmt.Errorf("count a download of share %s: %w", v.share.ID, err)
+	}
+	return err
+}
+
+func (v Visit) hasBegun(ctx context.Context, tx *sqldb.Tx, file drive.NodeID) (yes bool, err error) {
+	var n int
+	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM share_downloads WHERE visit_id = ? AND node_id = ?)", v.id, file).Scan(&n)
+	return n == 1, err
+}
+
+// begin counts one more download, if there may be one more.
+func (v Visit) begin(ctx context.Context, tx *sqldb.Tx, file drive.NodeID, now drive.Time) error {
+	n, err := tx.Exec(ctx, `UPDATE shares SET downloads = downloads + 1
+		WHERE id = ? AND epoch = ? AND (max_downloads IS NULL OR downloads < max_downloads)`, v.share.ID, v.share.Epoch)
+	switch {
+	case err != nil:
+		return err
+	case n == 0:
+		return closed(UsedUp)
+	case !v.Limited():
+		return nil
+	}
+	_, err = tx.InsertNew(ctx, "INSERT INTO share_downloads (visit_id, node_id, share_id, begun_at) VALUES (?, ?, ?, ?)",
+		v.id, file, v.share.ID, now)
+	return err
+}

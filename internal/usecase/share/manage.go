@@ -1,0 +1,211 @@
+package share
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Request describes a share to be made.
+type Request struct {
+	Node         drive.NodeID
+	Code         string        // as given, or AutoCode, or none
+	Life         time.Duration // zero: for ever
+	MaxDownloads *int64
+}
+
+// Hook runs at the end of the transaction that makes a share, so that an idempotency key commits with it. Nil does nothing; an
+// error undoes all.
+type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
+
+// Create makes a share of a live node of the caller's, other than the root. At most 10,000 an account: TooManyOpen.
+func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
+	sh := Share{
+		ID: drive.NewID[drive.ShareID](), Account: who.Account, User: who.User, Node: in.Node, Token: newToken(), Epoch: 1,
+		MaxDownloads: in.MaxDownloads, CreatedAt: s.now(),
+	}
+	if sh.Code, err = makeCode(in.Code); err != nil {
+		return View{}, err
+	}
+	if sh.ExpiresAt, err = s.end(in.Life); err != nil {
+		return View{}, err
+	}
+	if err := checkMax(in.MaxDownloads); err != nil {
+		return View{}, err
+	}
+	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
+			return err
+		}
+		if err := s.mayShare(ctx, tx, sh); err != nil {
+			return err
+		}
+		if err := s.insert(ctx, tx, &sh); err != nil {
+			return err
+		}
+		if v, err = s.view(ctx, tx, sh); err != nil || hook == nil {
+			return err
+		}
+		return hook(ctx, tx, v)
+	})
+	return v, err
+}
+
+func (s *Shares) mayShare(ctx context.Context, tx *sqldb.Tx, sh Share) error {
+	n, err := s.opt.Tree.Find(ctx, tx, sh.Account, sh.Node)
+	if err != nil {
+		return err
+	}
+	if n.IsRoot() {
+		return drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
+	}
+	if _, live, err := s.opt.Tree.PathOf(ctx, tx, sh.Node); err != nil {
+		return err
+	} else if !live {
+		return drive.Fail(drive.WrongState, "state", "trashed")
+	}
+	var have int
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM shares WHERE account_id = ?", sh.Account).Scan(&have); err != nil {
+		return fmt.Errorf("count shares: %w", err)
+	}
+	if have >= maxShares {
+		return drive.Fail(drive.TooManyOpen, "limit", maxShares, "sent", have+1)
+	}
+	return nil
+}
+
+func (s *Shares) insert(ctx context.Context, tx *sqldb.Tx, sh *Share) (err error) {
+	if sh.kept, err = s.opt.Vault.NewLink(ctx, tx, sh.ID.String(), sh.Token, sh.Code); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO shares
+		(id, account_id, user_id, node_id, token, code, epoch, expires_at, max_downloads, downloads, views, created_at)
+		VALUES (`+sqldb.Marks(12)+")", sh.ID, sh.Account, sh.User, sh.Node, sh.kept.Token, sh.kept.Code, sh.Epoch, sh.ExpiresAt,
+		sh.MaxDownloads, sh.Downloads, sh.Views, sh.CreatedAt)
+	if err == nil {
+		err = insertText(ctx, tx, sh.kept)
+	}
+	if err != nil {
+		return fmt.Errorf("insert share %s: %w", sh.ID, err)
+	}
+	return nil
+}
+
+// end is when something ends that lives so long from now on.
+func (s *Shares) end(life time.Duration) (drive.Time, error) {
+	switch {
+	case life == 0:
+		return 0, nil
+	case life < minLife || life > maxLife:
+		return 0, drive.Bad("expires_in", drive.OutOfRange, "min", int64(minLife.Seconds()), "max", int64(maxLife.Seconds()))
+	}
+	return s.now().Add(life), nil
+}
+
+func checkMax(limit *int64) error {
+	if limit != nil && (*limit < 1 || *limit > MaxDownloads) {
+		return drive.Bad("max_downloads", drive.OutOfRange, "min", 1, "max", MaxDownloads, "sent", *limit)
+	}
+	return nil
+}
+
+// Find returns a share of the caller's account.
+func (s *Shares) Find(ctx context.Context, who drive.Who, id drive.ShareID) (View, error) {
+	sh, err := s.find(ctx, s.opt.DB, "s.id = ? AND s.account_id = ?", id, who.Account)
+	if err != nil {
+		return View{}, err
+	}
+	return s.view(ctx, s.opt.DB, sh)
+}
+
+// Query selects a page of shares, the newest first.
+type Query struct {
+	Node  drive.NodeID  // zero: of all nodes
+	After drive.ShareID // the last one of the page before
+	Limit int
+}
+
+// List returns a page of the shares of the caller's account.
+func (s *Shares) List(ctx context.Context, who drive.Who, in Query) ([]View, error) {
+	where, args := "s.account_id = ?", []any{who.Account}
+	if !in.Node.IsZero() {
+		where, args = where+" AND s.node_id = ?", append(args, in.Node)
+	}
+	if !in.After.IsZero() {
+		where, args = where+" AND s.id < ?", append(args, in.After)
+	}
+	rows, err := s.opt.DB.Query(ctx, selectShares+where+" ORDER BY s.id DESC LIMIT ?", append(args, in.Limit)...)
+	all, err := sqldb.Scan(rows, err, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list the shares of account %s: %w", who.Account, err)
+	}
+	views := make([]View, len(all))
+	for i, sh := range all {
+		if err := s.reveal(ctx, s.opt.DB, &sh); err != nil {
+			return nil, err
+		}
+		if views[i], err = s.view(ctx, s.opt.DB, sh); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// Change is a change of a share; nil stays as it is.
+type Change struct {
+	Code         *string        // empty: none from now on
+	Life         *time.Duration // from now on; zero: for ever
+	MaxDownloads **int64        // of all downloads, those that were included
+}
+
+// Change changes a share. A new code, or none, voids every access that was given.
+func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in Change) (v View, err error) {
+	code := ""
+	if in.Code != nil {
+		if code, err = makeCode(*in.Code); err != nil {
+			return View{}, err
+		}
+	}
+	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		sh, err := s.find(ctx, tx, "s.id = ? AND s.account_id = ?"+tx.ForUpdate(), id, who.Account)
+		if err != nil {
+			return err
+		}
+		if in.Code != nil && (sh.Code != code || sh.AsksCode() != (code != "")) {
+			if err := s.recode(ctx, tx, &sh, code); err != nil {
+				return err
+			}
+		}
+		if in.Life != nil {
+			if sh.ExpiresAt, err = s.end(*in.Life); err != nil {
+				return err
+			}
+		}
+		if in.MaxDownloads != nil {
+			if sh.MaxDownloads = *in.MaxDownloads; checkMax(sh.MaxDownloads) != nil {
+				return checkMax(sh.MaxDownloads)
+			}
+		}
+		if _, err := tx.Exec(ctx, "UPDATE shares SET epoch = ?, expires_at = ?, max_downloads = ? WHERE id = ?",
+			sh.Epoch, sh.ExpiresAt, sh.MaxDownloads, sh.ID); err != nil {
+			return fmt.Errorf("change share %s: %w", id, err)
+		}
+		v, err = s.view(ctx, tx, sh)
+		return err
+	})
+	return v, err
+}
+
+// Delete ends a share of the caller's account: its link is then one that never was. NotFound when there is none.
+func (s *Shares) Delete(ctx context.Context, who drive.Who, id drive.ShareID) error {
+	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "DELETE FROM shares WHERE id = ? AND account_id = ?", id, who.Account)
+		if err == nil && n == 0 {
+			err = drive.Fail(drive.NotFound)
+		}
+		return err
+	})
+}

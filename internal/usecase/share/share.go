@@ -1,0 +1,172 @@
+package share
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Share is a link to a node.
+type Share struct {
+	ID           drive.ShareID
+	Account      drive.AccountID
+	User         drive.UserID // who made it
+	Node         drive.NodeID
+	Token        string // empty: the key that has sealed it is lost
+	Code         string // empty: none, or the key that has sealed it is lost
+	Epoch        int64  // grows when the code changes
+	ExpiresAt    drive.Time
+	MaxDownloads *int64 // nil: any number
+	Downloads    int64
+	Views        int64
+	CreatedAt    drive.Time
+
+	kept vault.Link
+}
+
+// AsksCode reports whether one needs a code.
+func (s Share) AsksCode() bool { return s.kept.AsksCode() }
+
+// State is how a share stands.
+type State string
+
+// The states.
+const (
+	Open    State = "open"
+	Expired State = "expired"
+	UsedUp  State = "used-up" // it was downloaded as often as allowed
+	Gone    State = "gone"    // its node is in the trash or gone, or its owner is
+)
+
+// View is a share as its owner sees it.
+type View struct {
+	Share
+	State State
+	Item  tree.Node // the node; its name, type and size also while it is in the trash; zero: it is gone
+}
+
+// Options configure New. All but Ledger, Now and Kept are required.
+type Options struct {
+	DB     *sqldb.DB
+	Tree   *tree.Tree
+	Users  *account.Users
+	Ledger quota.Ledger
+	// Vault has the secret that accesses are signed with, and keeps tokens and codes.
+	Vault *vault.Vault
+	Now   func() time.Time // default: time.Now
+	Kept  func() time.Time // that says for how long something was kept, see package retention; default: Now
+}
+
+// Shares makes, shows and ends shares, and lets visitors in. It is safe for concurrent use.
+type Shares struct {
+	opt     Options
+	orphans sqldb.Orphans // shares of nodes that were deleted for good
+}
+
+// New returns the shares of a database.
+func New(opt Options) *Shares {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Kept == nil {
+		opt.Kept = opt.Now
+	}
+	return &Shares{opt: opt, orphans: sqldb.Orphans{Table: "shares", Key: "id", Owner: "node_id", Of: "nodes"}}
+}
+
+func (s *Shares) now() drive.Time { return drive.TimeOf(s.opt.Now()) }
+
+const (
+	maxShares  = 10_000 // an account
+	tokenBytes = 16     // nobody guesses 128 bits
+	maxLife    = 10 * 365 * 24 * time.Hour
+	minLife    = time.Minute
+	// MaxDownloads is the largest limit of downloads.
+	MaxDownloads = 1_000_000
+)
+
+func newToken() string {
+	b := make([]byte, tokenBytes)
+	_, _ = rand.Read(b) // does not fail
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+const selectShares = `SELECT s.id, s.account_id, s.user_id, s.node_id, s.token, s.code, COALESCE(t.sealed, ''), s.epoch, s.expires_at,
+	s.max_downloads, s.downloads, s.views, s.created_at FROM shares s LEFT JOIN share_texts t ON t.share_id = s.id WHERE `
+
+func scan(s *Share, scan func(...any) error) error {
+	err := scan(&s.ID, &s.Account, &s.User, &s.Node, &s.kept.Token, &s.kept.Code, &s.kept.Sealed, &s.Epoch, &s.ExpiresAt, &s.MaxDownloads,
+		&s.Downloads, &s.Views, &s.CreatedAt)
+	s.kept.ID = s.ID.String()
+	return err
+}
+
+func (s *Shares) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (sh Share, err error) {
+	if err := scan(&sh, q.QueryRow(ctx, selectShares+where, args...).Scan); err != nil {
+		return Share{}, err
+	}
+	err = s.reveal(ctx, q, &sh)
+	return sh, err
+}
+
+// reveal reads what is sealed.
+func (s *Shares) reveal(ctx context.Context, q sqldb.Querier, sh *Share) (err error) {
+	sh.Token, sh.Code, err = s.opt.Vault.OpenLink(ctx, q, sh.kept)
+	return err
+}
+
+// view adds to a share how it stands.
+func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, error) {
+	v := View{Share: sh, State: s.stateByItself(sh)}
+	item, err := s.opt.Tree.Find(ctx, q, sh.Account, sh.Node)
+	if drive.IsKind(err, drive.NotFound) {
+		v.State = Gone
+		return v, nil
+	}
+	if err != nil {
+		return View{}, fmt.Errorf("read the node of share %s: %w", sh.ID, err)
+	}
+	v.Item = item
+	live, err := s.live(ctx, q, sh)
+	if err == nil && !live {
+		v.State = Gone
+	}
+	return v, err
+}
+
+// stateByItself is the state as far as the row tells it.
+func (s *Shares) stateByItself(sh Share) State {
+	switch {
+	case sh.ExpiresAt != 0 && s.now() >= sh.ExpiresAt:
+		return Expired
+	case sh.MaxDownloads != nil && sh.Downloads >= *sh.MaxDownloads:
+		return UsedUp
+	}
+	return Open
+}
+
+// live reports whether the node is where it can be shown and its owner is somebody who may show it.
+func (s *Shares) live(ctx context.Context, q sqldb.Querier, sh Share) (bool, error) {
+	_, live, err := s.opt.Tree.PathOf(ctx, q, sh.Node)
+	if err == nil && live {
+		live, err = s.active(ctx, q, sh.User)
+	}
+	if drive.IsKind(err, drive.NotFound) {
+		return false, nil
+	}
+	return live, err
+}
+
+func (s *Shares) active(ctx context.Context, q sqldb.Querier, id drive.UserID) (bool, error) {
+	user, err := s.opt.Users.Find(ctx, q, id)
+	return user.State == account.Active, err
+}

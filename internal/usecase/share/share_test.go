@@ -1,0 +1,344 @@
+package share_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/usecase/share"
+)
+
+// desk is somebody's drive with the shares of two instances.
+type desk struct {
+	*share.Shares
+	twin  *share.Shares
+	db    *sqldb.DB
+	tree  *tree.Tree
+	users *account.Users
+	who   drive.Who
+	root  drive.NodeID
+	mu    sync.Mutex
+	now   time.Time
+	key   vault.Key
+}
+
+func (d *desk) clock() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now
+}
+
+func (d *desk) advance(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(by)
+}
+
+func sit(t testing.TB, opt sqldb.Options) *desk {
+	t.Helper()
+	d := &desk{db: sqldbtest.OpenWith(t, opt), now: time.UnixMilli(1_800_000_000_000), key: vault.NewKey()}
+	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.clock}
+	users := account.NewUsers(d.db, account.NewAuth(d.db, accounts), accounts)
+	d.tree = tree.New(tree.Options{Now: d.clock})
+	d.users = users
+	d.Shares, d.twin = d.shares(t), d.shares(t)
+	draft, err := users.Draft(t.Context(), "ann", "correct horse battery", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.who = drive.Who{User: draft.User().ID, Account: draft.Account()}
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := users.Create(ctx, tx, draft); err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Create(ctx, tx, d.who.Account, nil); err != nil {
+			return err
+		}
+		d.root, err = d.tree.Create(ctx, tx, d.who.Account)
+		return err
+	})
+	return d
+}
+
+// shares are the shares as a process has them that has just begun.
+func (d *desk) shares(t testing.TB) *share.Shares {
+	t.Helper()
+	v := vault.New(vault.Options{DB: d.db, Keys: []vault.Key{d.key}, Now: d.clock})
+	if err := v.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return share.New(share.Options{DB: d.db, Tree: d.tree, Users: d.users, Now: d.clock, Vault: v})
+}
+
+func (d *desk) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
+	t.Helper()
+	if err := d.db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *desk) folder(t testing.TB, path ...drive.Name) drive.NodeID {
+	t.Helper()
+	var n tree.Node
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		n, err = d.tree.EnsureFolders(ctx, tx, d.who.Account, path)
+		return err
+	})
+	return n.ID
+}
+
+func (d *desk) share(t testing.TB, in share.Request) share.View {
+	t.Helper()
+	v, err := d.Create(t.Context(), d.who, in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// enter opens a share and shows the access at once.
+func (d *desk) enter(t testing.TB, v share.View) share.Visit {
+	t.Helper()
+	a, err := d.Open(t.Context(), v.Token, v.Code, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit, err := d.Enter(t.Context(), v.Token, a.Access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return visit
+}
+
+func wantKind(t testing.TB, err error, kind drive.Kind) {
+	t.Helper()
+	if !drive.IsKind(err, kind) {
+		t.Fatalf("got %v, want %v", err, kind)
+	}
+}
+
+var home = netip.MustParseAddr("192.0.2.1")
+
+// callers at once are twice as many as a test's database has connections: more would only wait longer for one than a transaction does.
+const callers = 16
+
+// Two instances count attempts together, made at the same time or one after the other.
+func TestAttemptsCountForAllInstancesTogether(t *testing.T) {
+	t.Parallel()
+	d := sit(t, sqldb.Options{})
+	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: share.AutoCode})
+	var wrong, refused atomic.Int32
+	var all sync.WaitGroup
+	for i := range callers {
+		on := d.Shares
+		if i%2 == 1 {
+			on = d.twin
+		}
+		all.Go(func() {
+			for range 3 {
+				switch _, err := on.Open(t.Context(), v.Token, "zzzz", home); drive.KindOf(err) {
+				case drive.WrongCode:
+					wrong.Add(1)
+				case drive.Rate:
+					refused.Add(1)
+				default:
+					t.Errorf("an attempt: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if wrong.Load() != 10 || refused.Load() != 3*callers-10 {
+		t.Errorf("%d were tried and %d refused, want 10 and %d", wrong.Load(), refused.Load(), 3*callers-10)
+	}
+	_, err := d.twin.Open(t.Context(), v.Token, v.Code, home)
+	wantKind(t, err, drive.Rate)
+	var e *drive.Error
+	if !errors.As(err, &e) || e.Args["retry_after"] != 900 {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := d.Open(t.Context(), v.Token, v.Code, netip.MustParseAddr("198.51.100.7")); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+	d.advance(15 * time.Minute)
+	for range 30 { // those with the right code do not count
+		if _, err := d.Open(t.Context(), v.Token, v.Code, home); err != nil {
+			t.Fatal(err)
+		}
+	}
+	six := netip.MustParseAddr("2001:db8:1:2::1")
+	for range 10 {
+		_, err := d.Open(t.Context(), v.Token, "zzzz", six)
+		wantKind(t, err, drive.WrongCode)
+		six = six.Next()
+	}
+	_, err = d.Open(t.Context(), v.Token, v.Code, six)
+	wantKind(t, err, drive.Rate)
+}
+
+// However many addresses try, one share takes 300 attempts a window.
+func TestManyAddressesGainLittle(t *testing.T) {
+	t.Parallel()
+	d := sit(t, sqldb.Options{})
+	v := d.share(t, share.Request{Node: d.folder(t, "a"), Code: "abcd"})
+	from, wrong := netip.MustParseAddr("10.0.0.1"), 0
+	for range 320 {
+		from = from.Next()
+		if _, err := d.Open(t.Context(), v.Token, "zzzz", from); drive.IsKind(err, drive.WrongCode) {
+			wrong++
+		}
+	}
+	if wrong != 300 {
+		t.Errorf("%d attempts were taken, want 300", wrong)
+	}
+}
+
+// The limit of downloads holds when two instances race, and each visit's later ranges are free.
+func TestDownloadsRace(t *testing.T) {
+	t.Parallel()
+	d := sit(t, sqldb.Options{})
+	limit := int64(7)
+	v := d.share(t, share.Request{Node: d.folder(t, "a"), MaxDownloads: &limit})
+	visit := d.enter(t, v)
+	var given atomic.Int32
+	var all sync.WaitGroup
+	for i := range callers {
+		on := d.Shares
+		if i%2 == 1 {
+			on = d.twin
+		}
+		all.Go(func() {
+			for range 3 {
+				switch err := on.Count(t.Context(), visit, v.Node, true); drive.KindOf(err) {
+				case drive.Gone:
+				default:
+					if err != nil {
+						t.Errorf("a download: %v", err)
+					}
+					given.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if given.Load() != 7 {
+		t.Errorf("%d downloads were given, want 7", given.Load())
+	}
+	if err := d.twin.Count(t.Context(), visit, v.Node, false); err != nil {
+		t.Errorf("a later range: %v", err)
+	}
+	if got, err := d.Find(t.Context(), d.who, v.ID); err != nil || got.Downloads != 7 || got.State != share.UsedUp {
+		t.Errorf("it stands at %+v, %v", got, err)
+	}
+}
+
+// A count whose outcome is not known has given nothing: a limit is not passed, whatever breaks off.
+func TestACountThatBreaksOffGivesNothing(t *testing.T) {
+	t.Parallel()
+	sqldbtest.SQLiteOnly(t, "it counts the calls of one transaction")
+	for _, lost := range []bool{false, true} {
+		faults := &sqldbtest.Faults{}
+		d := sit(t, sqldb.Options{Connector: faults.Connector})
+		limit := int64(2)
+		v := d.share(t, share.Request{Node: d.folder(t, "a"), MaxDownloads: &limit})
+		visit := d.enter(t, v)
+		if lost {
+			faults.LoseReply(sqldbtest.Commit, 1, nil)
+		} else {
+			faults.Fail(sqldbtest.Commit, 1, nil)
+		}
+		given := 0
+		for range 5 {
+			if d.Count(t.Context(), visit, v.Node, true) == nil {
+				given++
+			}
+		}
+		want := 2
+		if lost {
+			want = 1 // one was counted and not given
+		}
+		if left := faults.Clear(); given != want || left != 0 {
+			t.Errorf("lost=%v: %d were given, want %d; %d faults did not come", lost, given, want, left)
+		}
+		if got, err := d.Find(t.Context(), d.who, v.ID); err != nil || got.Downloads != 2 {
+			t.Errorf("lost=%v: it stands at %d, %v", lost, got.Downloads, err)
+		}
+	}
+}
+
+func TestOnlyWhatLiesBelowIsReached(t *testing.T) {
+	t.Parallel()
+	d := sit(t, sqldb.Options{})
+	top, below, beside := d.folder(t, "a", "b"), d.folder(t, "a", "b", "c"), d.folder(t, "a", "d")
+	visit := d.enter(t, d.share(t, share.Request{Node: top}))
+	if n, path, err := d.Reach(t.Context(), visit, below); err != nil || n.ID != below || path.String() != "/c" {
+		t.Errorf("below: %v at %s, %v", n.ID, path, err)
+	}
+	for _, id := range []drive.NodeID{beside, d.folder(t, "a"), d.root, drive.NewID[drive.NodeID](), {}} {
+		_, _, err := d.Reach(t.Context(), visit, id)
+		wantKind(t, err, drive.NotFound)
+	}
+	_, err := d.Create(t.Context(), d.who, share.Request{Node: d.root}, nil)
+	wantKind(t, err, drive.BadRequest)
+	_, err = d.Create(t.Context(), drive.Who{User: d.who.User, Account: drive.NewID[drive.AccountID]()}, share.Request{Node: top}, nil)
+	wantKind(t, err, drive.NotFound)
+}
+
+func TestPurgeDropsWhatMeansNothing(t *testing.T) {
+	t.Parallel()
+	d := sit(t, sqldb.Options{})
+	limit := int64(2)
+	gone, kept := d.folder(t, "gone"), d.folder(t, "kept")
+	dead := d.share(t, share.Request{Node: gone})
+	v := d.share(t, share.Request{Node: kept, Code: "abcd", MaxDownloads: &limit})
+	visit := d.enter(t, v)
+	if err := d.Count(t.Context(), visit, kept, true); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Open(t.Context(), v.Token, "zzzz", home)
+	wantKind(t, err, drive.WrongCode)
+	rows := func() (shares, downloads, attempts int) {
+		t.Helper()
+		err := d.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM shares), (SELECT COUNT(*) FROM share_downloads),
+			(SELECT COUNT(*) FROM share_attempts)`).Scan(&shares, &downloads, &attempts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shares, downloads, attempts
+	}
+	if err := d.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, n, a := rows(); s != 2 || n != 1 || a != 2 {
+		t.Errorf("too early, %d, %d, %d rows are left", s, n, a)
+	}
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", gone)
+		return err
+	})
+	if got, err := d.Find(t.Context(), d.who, dead.ID); err != nil || got.State != share.Gone {
+		t.Errorf("the share of what is gone is %+v, %v", got, err)
+	}
+	d.advance(3 * time.Hour)
+	if err := d.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, n, a := rows(); s != 1 || n != 0 || a != 0 {
+		t.Errorf("%d, %d, %d rows are left", s, n, a)
+	}
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error { return d.Forget(ctx, tx, d.who.Account) })
+	if s, _, _ := rows(); s != 0 {
+		t.Errorf("%d shares are left of the account", s)
+	}
+}

@@ -1,0 +1,26 @@
+package upload_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// A client that goes away between the commit and the timer leaves an upload that is parked like any other.
+func TestAClientThatGoesAwayLeavesATimer(t *testing.T) {
+	t.Parallel()
+	s, fate := siteUnderFate(t)
+	who := s.Account(t, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	fate.Set(uploadtest.Rule{Point: "timers.Arm", N: 1, How: uploadtest.Meanwhile, Do: cancel})
+	v, err := s.Begin(ctx, who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: 3 * drive.MiB}, nil)
+	if err != nil || !fate.Clear() {
+		t.Fatalf("begin: %v", err)
+	}
+	s.Pass(t, time.Minute)
+	wantState(t, s, v, "parked")
+}

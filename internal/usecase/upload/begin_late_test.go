@@ -1,0 +1,207 @@
+package upload_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// onceCommitted runs then after the commit of a begin and before Begin goes on: a process may stand
+// still there for seconds.
+func onceCommitted(then func()) upload.Once[upload.View] {
+	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
+		v, err := effect(ctx, tx)
+		tx.AfterCommit(then)
+		return v, err
+	}
+}
+
+// From its commit on an upload is found by others. Whatever one of them does with it before Begin
+// goes on is not undone by that.
+func TestABeginThatStandsStillForgetsNothing(t *testing.T) {
+	t.Parallel()
+	data := random(2*mib + 1000)
+	for name, twin := range map[string]func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View){
+		"a part": func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) {
+			if err := s.Send(t, who, v, 0, data); err != nil {
+				t.Error(err)
+			}
+		},
+		"a part, and it is parked": func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) {
+			if err := s.Send(t, who, v, 0, data); err != nil {
+				t.Error(err)
+			}
+			s.Pass(t, time.Minute)
+		},
+		"a part, taken back and sent again": func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) {
+			if err := s.Send(t, who, v, 0, data); err != nil {
+				t.Error(err)
+			}
+			if err := s.DeletePart(t.Context(), who, v.ID, 0); err != nil {
+				t.Error(err)
+			}
+			if err := s.Send(t, who, v, 0, data); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := uploadtest.New(t, uploadtest.Options{})
+			who := s.Account(t, 0)
+			b := upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.ByteSize(len(data)), Fingerprint: "x"}
+			v, err := s.Begin(t.Context(), who, b, onceCommitted(func() {
+				found, err := s.Begin(t.Context(), who, b, nil)
+				if err != nil || !found.Found {
+					t.Errorf("it was found: %v, %v", found.Found, err)
+				}
+				twin(t, s, who, found)
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.Get(t.Context(), who, v.ID); err != nil || len(got.Received) != 1 {
+				t.Errorf("after the acknowledged part %v has come, %v", got.Received, err)
+			}
+			other := bytes.Clone(data)
+			other[0] ^= 1
+			if err := s.Send(t, who, v, 0, other); !drive.IsKind(err, drive.PartDiffers) {
+				t.Errorf("other bytes in the place of an acknowledged part: %v", err)
+			}
+			if err := s.Send(t, who, v, 1, data); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := s.Complete(t.Context(), who, v.ID, upload.Complete{Digests: blake(data)}); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(s.Read(t, who, "/f"), data) {
+				t.Error("an acknowledged part was written over")
+			}
+			s.CheckLedger(t, who)
+		})
+	}
+}
+
+// What a twin has ended stays ended.
+func TestABeginThatStandsStillRevivesNothing(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	who := s.Account(t, 0)
+	b := upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.MiB, Fingerprint: "x"}
+	v, err := s.Begin(t.Context(), who, b, onceCommitted(func() {
+		found, err := s.Begin(t.Context(), who, b, nil)
+		if err == nil {
+			err = s.Cancel(t.Context(), who, found.ID)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), who, v.ID); !drive.IsKind(err, drive.Gone) {
+		t.Errorf("it was cancelled: %v", err)
+	}
+	if got := s.Promised(); got != 0 {
+		t.Errorf("%d bytes of the disk are promised to it", got)
+	}
+}
+
+// A file of partial uploads that was found and sealed before Concat goes on is sealed once.
+func TestAConcatThatStandsStillSealsNothingAgain(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	who, data := s.Account(t, 0), random(3*mib)
+	v, err := s.Begin(t.Context(), who, upload.Begin{Kind: upload.Partial, Protocol: upload.Tus, Size: 3 * drive.MiB}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, s.Sessions, who, v.ID, 0, data)
+	var final drive.UploadID
+	b := upload.Begin{Path: uploadtest.Path(t, "/f"), Protocol: upload.Tus}
+	once := func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
+		v, err := effect(ctx, tx)
+		tx.AfterCommit(func() {
+			final = v.ID
+			if done, _, err := s.Complete(t.Context(), who, final, upload.Complete{}); err != nil || done.State != "done" {
+				t.Errorf("completed by a twin: %s, %v", done.State, err)
+			}
+		})
+		return v, err
+	}
+	if _, err := s.Concat(t.Context(), who, b, []drive.UploadID{v.ID}, once); err != nil {
+		t.Fatal(err)
+	}
+	s.Settle()
+	if done, created, err := s.Complete(t.Context(), who, final, upload.Complete{}); err != nil || done.State != "done" || created {
+		t.Errorf("completed again: %s, created %v, %v", done.State, created, err)
+	}
+	if !bytes.Equal(s.Read(t, who, "/f"), data) {
+		t.Error("it has other bytes")
+	}
+	s.CheckLedger(t, who)
+}
+
+// leaving is a client that is gone when the staging of its upload has been made.
+type leaving struct {
+	upload.Staging
+	cancel context.CancelFunc
+}
+
+func (h *leaving) Create(ctx context.Context, ref blob.Ref) error {
+	err := h.Staging.Create(ctx, ref)
+	if h.cancel != nil {
+		h.cancel()
+	}
+	return err
+}
+
+// Whoever hangs up before the transaction of a begin has begun leaves nothing: nobody is charged
+// for it.
+func TestABeginOfAClientThatHangsUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	h := &leaving{}
+	s := uploadtest.New(t, uploadtest.Options{Staging: func(in upload.Staging) upload.Staging { h.Staging = in; return h }})
+	who := s.Account(t, 0)
+	var partials []drive.UploadID
+	for _, size := range []int{1000, 2000} { // the second one is not complete
+		v, err := s.Begin(t.Context(), who, upload.Begin{Kind: upload.Partial, Protocol: upload.Tus, Size: drive.ByteSize(size)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, s.Sessions, who, v.ID, 0, random(1000))
+		partials = append(partials, v.ID)
+	}
+	b := upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.MiB}
+	for name, begin := range map[string]func(context.Context) (upload.View, error){
+		"begin":                       func(ctx context.Context) (upload.View, error) { return s.Begin(ctx, who, b, nil) },
+		"concat":                      func(ctx context.Context) (upload.View, error) { return s.Concat(ctx, who, b, partials[:1], nil) },
+		"concat of what is not there": func(ctx context.Context) (upload.View, error) { return s.Concat(ctx, who, b, partials, nil) },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		h.cancel = cancel
+		if _, err := begin(ctx); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+		if left := s.Staged(t); len(left) > 0 {
+			t.Errorf("%s: of no upload are %v", name, left)
+		}
+	}
+	h.cancel = nil
+	if got := s.Balance(t, who); got != "0/0/3000" {
+		t.Errorf("the ledger says %s", got)
+	}
+	if _, err := s.Begin(t.Context(), who, b, nil); err != nil {
+		t.Errorf("a client that stays: %v", err)
+	}
+	s.CheckLedger(t, who)
+}

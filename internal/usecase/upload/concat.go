@@ -1,0 +1,385 @@
+package upload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+// MaxPartials is how many uploads one Concat may name.
+const MaxPartials = 1000
+
+// Concat makes a file of partial uploads, in their order. From then on their bytes are the final's, charged once: they are gone with
+// reason "joined". The same list again answers with the same final (View.Found). The view says sealing until the bytes are put
+// together; Complete (with nothing to change) waits for it as for any seal.
+//
+// Where one of them is not complete the final waits for it (View.State waiting): see waiting.go.
+//
+// b says where the file goes, as for Begin; its Size and PartSize are ignored.
+//
+// One transaction ends the partial uploads, begins the final as one that is being sealed, moves what is charged, and notes what the
+// final owes: upload_joins. Copying is the first step of the seal, so a crash anywhere leaves either what was before, or a
+// seal that its timer redoes; what is owed to the disk is paid by unjoin, at the latest after the next start.
+//
+// Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not there or is no partial upload of the
+// caller's, or belongs to another final), Gone (one of them is), InProgress; TooManyOpen for one that waits.
+func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
+	if err := checkPartials(partials); err != nil {
+		return View{}, err
+	}
+	for range maxOvertaken {
+		v, err := s.concatOrWait(ctx, who, b, partials, once)
+		if e, ok := errors.AsType[partialError](err); ok {
+			if err = s.closePartial(ctx, who, e); err == nil {
+				continue
+			}
+		}
+		if !errors.Is(err, errLost) {
+			return v, err
+		}
+	}
+	return View{}, drive.Fail(drive.InProgress, "retry_after", 1)
+}
+
+// concatOrWait is one attempt: the final is found, or put together, or begun to wait.
+func (s *Sessions) concatOrWait(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
+	all, err := s.lookAt(ctx, who, drive.UploadID{}, partials)
+	if err != nil {
+		return View{}, err
+	}
+	if all.full && all.final.IsZero() {
+		return s.concat(ctx, who, b, partials, once)
+	}
+	var v View
+	if all.final.IsZero() {
+		v, err = s.await(ctx, who, b, partials, all.size, once)
+	} else {
+		v, err = s.findFinal(ctx, partials)
+	}
+	if err != nil || !v.row.isWaiting() {
+		return v, err
+	}
+	// The last one may have become complete before it could know of the final.
+	if err := s.joinWaiting(ctx, v.ID); err != nil {
+		s.opt.Log.WarnContext(ctx, "look whether a final upload is complete", "upload", v.ID, "error", err)
+	}
+	found := v.Found
+	row, err := findRow(ctx, s.DB, v.ID)
+	if err != nil {
+		return View{}, err
+	}
+	v, err = s.view(ctx, s.DB, row)
+	v.Found = found
+	return v, err
+}
+
+func checkPartials(partials []drive.UploadID) error {
+	seen := map[drive.UploadID]bool{}
+	for _, id := range partials {
+		if seen[id] {
+			return drive.Bad("partials", drive.NotTogether, "with", id)
+		}
+		seen[id] = true
+	}
+	switch n := len(partials); {
+	case n == 0:
+		return drive.Bad("partials", drive.Required)
+	case n > MaxPartials:
+		return drive.Bad("partials", drive.TooLong, "limit", MaxPartials, "sent", n)
+	}
+	return nil
+}
+
+// joining is a Concat on its way.
+type joining struct {
+	partials []drive.UploadID
+	lives    map[drive.UploadID]*live
+	rows     map[drive.UploadID]Row
+	final    Row
+	head     head
+	room     drive.ByteSize // that is reserved of the disk for the copies
+}
+
+// concat is one attempt.
+func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
+	j := &joining{partials: partials, lives: map[drive.UploadID]*live{}, rows: map[drive.UploadID]Row{}}
+	release, err := s.takePartials(ctx, j)
+	defer release()
+	if err != nil {
+		return View{}, err
+	}
+	if v, found, err := s.readPartials(ctx, who, j); found || err != nil {
+		return v, err
+	}
+	if err := s.newFinal(ctx, who, b, j); err != nil {
+		return View{}, err
+	}
+	if err := s.reserveCopies(ctx, j, j.final); err != nil {
+		return View{}, err
+	}
+	defer func() { s.release(j.final.Account, j.room) }()
+	if err := s.Staging.Create(ctx, j.final.Ref()); err != nil {
+		s.unstage(ctx, j.final)
+		return View{}, err
+	}
+	return s.commitConcat(ctx, b, j, once)
+}
+
+// takePartials keeps everybody else in this process away from the partial uploads: in the order of their ids, so that two of these
+// cannot wait for each other.
+func (s *Sessions) takePartials(ctx context.Context, j *joining) (release func(), err error) {
+	var undo []func()
+	release = func() {
+		for _, f := range slices.Backward(undo) {
+			f()
+		}
+	}
+	inOrder := slices.SortedFunc(slices.Values(j.partials), func(a, b drive.UploadID) int { return bytes.Compare(a[:], b[:]) })
+	for _, id := range inOrder {
+		l := s.table.enter(id)
+		undo = append(undo, func() { s.table.leave(l) })
+		j.lives[id] = l
+		end, err := l.takeOver(ctx, func() {})
+		if err != nil {
+			return release, err
+		}
+		undo = append(undo, end)
+		if err := l.takeTurn(ctx); err != nil {
+			return release, err
+		}
+		undo = append(undo, l.giveTurn)
+		l.close(errParking)
+		undo = append(undo, l.open)
+		if err := l.drain(ctx, true); err != nil {
+			return release, err
+		}
+	}
+	return release, nil
+}
+
+// readPartials looks whether the partial uploads may be joined, and closes them; or finds the final that they were joined to.
+func (s *Sessions) readPartials(ctx context.Context, who drive.Who, j *joining) (v View, found bool, err error) {
+	for i, id := range j.partials {
+		row, err := s.loadFor(ctx, who, j.lives[id])
+		if err == nil && !row.isPartial() {
+			err = drive.Fail(drive.NotFound)
+		}
+		if drive.IsKind(err, drive.NotFound) {
+			return View{}, false, drive.Bad("partials", drive.Unknown, "sent", id)
+		}
+		if err != nil {
+			return View{}, false, err
+		}
+		if row.State == Gone && row.Reason == ReasonJoined && i == 0 {
+			v, err := s.findFinal(ctx, j.partials)
+			return v, true, err
+		}
+		if row.State != Active && row.State != Parked {
+			return View{}, false, row.ended()
+		}
+		if err := s.closed(ctx, j.lives[id], row); err != nil {
+			return View{}, false, err
+		}
+		j.rows[id] = row
+		j.final.Size += row.Size
+	}
+	return View{}, false, nil
+}
+
+// findFinal returns the final that has been made of exactly these.
+func (s *Sessions) findFinal(ctx context.Context, partials []drive.UploadID) (View, error) {
+	h, err := findHead(ctx, s.DB, partials[0])
+	if err != nil {
+		return View{}, err
+	}
+	of, err := findHead(ctx, s.DB, h.Final)
+	if err != nil {
+		return View{}, err
+	}
+	if !slices.Equal(of.Partials, partials) {
+		return View{}, drive.Bad("partials", drive.NotAllowed, "sent", partials[0])
+	}
+	row, err := findRow(ctx, s.DB, h.Final)
+	if err != nil {
+		return View{}, err
+	}
+	v, err := s.view(ctx, s.DB, row)
+	v.Found = true
+	return v, err
+}
+
+// partialError is a partial upload whose last part is a tail still.
+type partialError struct {
+	error
+	id   drive.UploadID
+	size drive.ByteSize
+}
+
+func (s *Sessions) closePartial(ctx context.Context, who drive.Who, e partialError) error {
+	l := s.table.enter(e.id)
+	defer s.table.leave(l)
+	return s.closeAt(ctx, who, l, e.size)
+}
+
+// closed checks that all of a partial upload is there, durably, and that nobody can change it any more under its gen.
+func (s *Sessions) closed(ctx context.Context, l *live, row Row) error {
+	if row.Size == blob.UnknownSize {
+		return drive.Fail(drive.PartsMissing, "upload", row.ID)
+	}
+	l.refuse(row.Gen)
+	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
+	if err == nil && staged.Suspect {
+		if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil {
+			s.forget(l)
+		}
+	}
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return s.missing(ctx, l, row, err)
+	case err != nil:
+		return err
+	}
+	if err := row.unclosed(staged); err != nil {
+		return partialError{err, row.ID, row.Size}
+	}
+	return row.checkParts(staged.Parts)
+}
+
+// newFinal fills in the row of the final: it is being sealed from the beginning, and nobody sends it anything.
+func (s *Sessions) newFinal(ctx context.Context, who drive.Who, b Begin, j *joining) error {
+	b.Size, b.PartSize, b.Kind = j.final.Size, 0, Final
+	row, err := s.newRow(who, b)
+	if err != nil {
+		return err
+	}
+	if row.Created, err = s.clock(ctx); err != nil {
+		return err
+	}
+	row.Active, row.State, row.Reserved, row.Received = row.Created, Sealing, row.Size, row.Size
+	j.final = row
+	j.head = head{Kind: Final, Protocol: b.Protocol, Metadata: b.Metadata, Partials: j.partials}
+	return nil
+}
+
+func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once Once[View]) (View, error) {
+	l := s.table.enter(j.final.ID)
+	defer s.table.leave(l)
+	var view View
+	err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) { return s.concatTx(ctx, tx, b, j) })
+		return err
+	})
+	err = s.anyLost(ctx, j, err)
+	if err != nil {
+		for _, l := range j.lives {
+			s.forget(l)
+		}
+		s.notBegun(ctx, j.final, err)
+		return View{}, err
+	}
+	s.joined(ctx, j)
+	s.arm(ctx, view.row)
+	if err := l.takeTurn(context.WithoutCancel(ctx)); err != nil {
+		return View{}, err
+	}
+	defer l.giveTurn()
+	if s.adoptNew(l, view.row) { // else somebody has found it and moved it on
+		s.startJoining(l, view.row, j)
+	}
+	return view, nil
+}
+
+// reserveCopies promises the room that the copies need until the partial uploads are removed. What is taken over as it lies needs none.
+func (s *Sessions) reserveCopies(ctx context.Context, j *joining, final Row) error {
+	room := final.Size
+	if first := j.rows[j.partials[0]]; first.PartSize == final.PartSize && s.caps.ReadableParts {
+		room -= first.Size
+	}
+	err := s.reserve(ctx, final.Account, room)
+	if err == nil {
+		j.room = room
+	}
+	return err
+}
+
+// startJoining starts the seal of a final, which has the room for the copies from then on.
+func (s *Sessions) startJoining(l *live, row Row, j *joining) {
+	s.startSealIn(l, row, j.room)
+	j.room = 0
+}
+
+// joined brings what is in memory of the partial uploads up to date.
+func (s *Sessions) joined(ctx context.Context, j *joining) {
+	for id, l := range j.lives {
+		s.setRow(l, j.rows[id])
+		s.disarm(ctx, j.rows[id])
+	}
+}
+
+// anyLost is orLost for all of them.
+func (s *Sessions) anyLost(ctx context.Context, j *joining, err error) error {
+	for _, row := range j.rows {
+		if err == nil || errors.Is(err, errLost) {
+			break
+		}
+		err = s.orLost(ctx, row, err)
+	}
+	return err
+}
+
+// concatTx is the transaction of Concat.
+func (s *Sessions) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joining) (View, error) {
+	final := j.final
+	if err := s.Ledger.Lock(ctx, tx, final.Account); err != nil {
+		return View{}, err
+	}
+	if err := s.place(ctx, tx, b, &final); err != nil {
+		return View{}, err
+	}
+	if err := s.Tree.CheckPlace(ctx, tx, final.Account, final.place()); err != nil {
+		return View{}, err
+	}
+	if err := s.hold(ctx, tx); err != nil {
+		return View{}, err
+	}
+	if err := insertRow(ctx, tx, final); err != nil {
+		return View{}, err
+	}
+	if err := insertHead(ctx, tx, final.ID, j.head); err != nil {
+		return View{}, err
+	}
+	j.final = final
+	if err := s.joinAllTx(ctx, tx, j); err != nil {
+		return View{}, err
+	}
+	return s.view(ctx, tx, final)
+}
+
+// joinTx is active or parked ⇒ gone for one partial upload, whose bytes are the final's from then on.
+func (s *Sessions) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, was Row) (Row, error) {
+	if err := s.unnamed(ctx, tx, was, final.ID); err != nil {
+		return Row{}, err
+	}
+	want := was
+	want.State, want.Reason, want.Reserved, want.Held, want.Ended = Gone, ReasonJoined, 0, 0, s.now()
+	row, err := change(ctx, tx, was, want)
+	if err != nil {
+		return Row{}, err
+	}
+	if err := setFinal(ctx, tx, was.ID, final.ID); err != nil {
+		return Row{}, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO upload_joins (partial_id, final_id, n, begun_at, part_size, size) VALUES (?,?,?,?,?,?)`,
+		was.ID, final.ID, n, was.Created, was.PartSize, was.Size)
+	if err != nil {
+		return Row{}, fmt.Errorf("note that upload %s is joined: %w", was.ID, err)
+	}
+	return row, s.emit(ctx, tx, stream.UploadGone, row)
+}

@@ -1,0 +1,236 @@
+package upload_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// pieces are partial uploads of one account and the bytes of the file that they make.
+type pieces struct {
+	who  drive.Who
+	ids  []drive.UploadID
+	data []byte
+}
+
+// cut makes complete partial uploads of these sizes.
+func cut(t *testing.T, s *uploadtest.Site, sizes ...int) pieces {
+	t.Helper()
+	p := pieces{who: s.Account(t, 0)}
+	for _, n := range sizes {
+		data := random(n)
+		v, err := s.Begin(t.Context(), p.who, upload.Begin{Size: drive.ByteSize(n), Kind: upload.Partial, Protocol: upload.Tus}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, s.Sessions, p.who, v.ID, 0, data)
+		p.ids, p.data = append(p.ids, v.ID), append(p.data, data...)
+	}
+	return p
+}
+
+func join(t *testing.T, on *upload.Sessions, p pieces, ids ...drive.UploadID) (upload.View, error) {
+	t.Helper()
+	if ids == nil {
+		ids = p.ids
+	}
+	return on.Concat(t.Context(), p.who, upload.Begin{Path: uploadtest.Path(t, "/f"), Protocol: upload.Tus, Metadata: "m"}, ids, nil)
+}
+
+// wantJoined waits for the final and checks it, what is charged, and that nothing of the partial ones is left.
+func wantJoined(t *testing.T, s *uploadtest.Site, p pieces, id drive.UploadID) {
+	t.Helper()
+	done, _, err := s.Complete(t.Context(), p.who, id, upload.Complete{})
+	if err != nil || done.State != "done" {
+		t.Errorf("the final is %s, %v", done.State, err)
+		return
+	}
+	if !bytes.Equal(s.Read(t, p.who, "/f"), p.data) {
+		t.Error("the file has other bytes")
+	}
+	if got := s.Balance(t, p.who); got != fmt.Sprintf("%d/0/0", len(p.data)) {
+		t.Errorf("the ledger is %s", got)
+	}
+	pos, err := s.Offset(t.Context(), p.who, id)
+	if err != nil || pos.Kind != upload.Final || pos.Metadata != "m" || !slices.Equal(pos.Partials, p.ids) || int(pos.Offset) != len(p.data) {
+		t.Errorf("position %+v, %v", pos, err)
+	}
+}
+
+func TestConcat(t *testing.T) {
+	t.Parallel()
+	for _, sizes := range [][]int{{1}, {0}, {2 * mib, 2 * mib}, {1, 0, 3*mib + 5, 7}, {5 * mib, mib, mib}, {3*mib + 5, 2*mib + 9, 7}, {3*mib + 5}, {2*mib + 5, 0}} {
+		for _, parked := range []bool{false, true} {
+			t.Run(fmt.Sprint(sizes, parked), func(t *testing.T) {
+				t.Parallel()
+				s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+				p := cut(t, s, sizes...)
+				if parked {
+					s.Pass(t, time.Minute)
+				}
+				v, err := join(t, s.Sessions, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.CheckLedger(t, p.who)
+				again, err := join(t, s.Sessions, p)
+				if err != nil || !again.Found || again.ID != v.ID {
+					t.Errorf("the same again: %+v, %v", again, err)
+				}
+				wantJoined(t, s, p, v.ID)
+				if pos, err := s.Offset(t.Context(), p.who, p.ids[0]); err != nil || pos.State != upload.Gone {
+					t.Errorf("a joined partial upload is %+v, %v", pos, err)
+				}
+				s.Pass(t, time.Minute) // old timers change nothing
+				clean(t, s, p.who)
+			})
+		}
+	}
+}
+
+func TestConcatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	p := cut(t, s, mib, mib)
+	stranger := cut(t, s, mib)
+	file := s.Start(t, p.who, "/g", 10)
+	half, err := s.Begin(t.Context(), p.who, upload.Begin{Size: 10, Kind: upload.Partial}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		ids  []drive.UploadID
+		kind drive.Kind
+	}{
+		"none":         {[]drive.UploadID{}, drive.BadRequest},
+		"twice":        {[]drive.UploadID{p.ids[0], p.ids[1], p.ids[0]}, drive.BadRequest},
+		"a stranger's": {[]drive.UploadID{p.ids[0], stranger.ids[0]}, drive.BadRequest},
+		"no partial":   {[]drive.UploadID{p.ids[0], file.ID}, drive.BadRequest},
+		"unknown":      {[]drive.UploadID{p.ids[0], drive.NewID[drive.UploadID]()}, drive.BadRequest},
+	} {
+		if _, err := join(t, s.Sessions, p, c.ids...); !drive.IsKind(err, c.kind) && len(c.ids) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.CheckLedger(t, p.who)
+	v, err := join(t, s.Sessions, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []drive.UploadID{file.ID, half.ID} {
+		if err := s.Cancel(t.Context(), p.who, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := join(t, s.Sessions, p, p.ids[1], p.ids[0]); err == nil {
+		t.Error("joined once more, in another order")
+	}
+	if _, err := join(t, s.Sessions, p, p.ids[0]); err == nil {
+		t.Error("joined once more, alone")
+	}
+	wantJoined(t, s, p, v.ID)
+	s.CheckLedger(t, stranger.who)
+}
+
+// underFate are a site that dies, and who goes on afterwards.
+var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site){
+	"alone": func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site) {
+		s, fate := siteUnderFate(t)
+		return s, fate, s
+	},
+	"one of two": func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site) {
+		sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+		s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
+		return s, fate, uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
+	},
+}
+
+// The process dies at each call of a concatenation: either nothing has happened, or it is finished by its timers alone. The bytes are
+// charged once at every moment.
+func TestConcatDiesAtEveryCall(t *testing.T) {
+	t.Parallel()
+	for name, open := range underFate {
+		for i, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter, uploadtest.Lose, uploadtest.Fail} {
+			t.Run(fmt.Sprint(name, how), func(t *testing.T) {
+				t.Parallel()
+				s, fate, left := open(t)
+				for n, came := 1, true; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
+					p := cut(t, s, [][]int{{1000, 2*mib + 5}, {2*mib + 5, mib}}[(n+i)%2]...)
+					fate.Set(uploadtest.Rule{N: n, How: how})
+					_, _ = join(t, s.Sessions, p)
+					s.Settle()
+					came = fate.Clear()
+					if how == uploadtest.Die || how == uploadtest.DieAfter {
+						s.Restart(t)
+					}
+					finishJoin(t, left, p)
+					if t.Failed() {
+						t.Logf("at call %d", n)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A concatenation keeps room on the disk for what it copies until that is written, and nothing after it.
+func TestConcatReservesItsCopies(t *testing.T) {
+	t.Parallel()
+	s, fate := siteUnderFate(t)
+	p := cut(t, s, 3*mib+5, 2*mib)
+	fate.Set(uploadtest.Rule{N: 1, Point: "staging.Write", How: uploadtest.Meanwhile, Do: func() {
+		// Parts 0 to 2 and the beginning of 3 were taken over, the rest of 3 is copied: 4 and 5 are left.
+		if got := s.Promised(); got != int64(mib+5) {
+			t.Errorf("%d bytes are promised while part 4 is copied", got)
+		}
+	}})
+	v, err := join(t, s.Sessions, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Settle()
+	if got := s.Promised(); got != 0 {
+		t.Errorf("%d bytes are promised after the seal", got)
+	}
+	wantJoined(t, s, p, v.ID)
+}
+
+func finishJoin(t *testing.T, s *uploadtest.Site, p pieces) {
+	t.Helper()
+	s.CheckLedger(t, p.who)
+	used, _ := s.Used(t, p.who)
+	if used != int64(len(p.data)) {
+		t.Errorf("charged %d bytes for %d", used, len(p.data))
+	}
+	s.Settle()
+	for range 3 {
+		s.Clock.Advance(20 * time.Second)
+		s.Fire(t)
+		s.Settle()
+	}
+	v, err := join(t, s.Sessions, p)
+	if err != nil {
+		t.Errorf("once more: %v", err)
+		return
+	}
+	s.Settle()
+	wantJoined(t, s, p, v.ID)
+	s.CheckLedger(t, p.who)
+	if err := s.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.CheckBlobs(t)
+	for _, place := range s.Staged(t) { // what else a crash leaves, an auditor removes
+		if slices.ContainsFunc(p.ids, func(id drive.UploadID) bool { return strings.HasSuffix(place, id.String()) }) {
+			t.Errorf("the bytes of a joined upload stay at %s", place)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package upload
+
+import "smartdrive/internal/base/drive"
+
+// Lives returns how many uploads are in memory.
+func (s *Sessions) Lives() int {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	return len(s.table.all)
+}
+
+// Promised returns how many bytes of the disk are promised.
+func (s *Sessions) Promised() int64 {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	if s.disk.promised == 0 && len(s.disk.of) > 0 {
+		return -1 // the shares of accounts do not add up
+	}
+	return int64(s.disk.promised)
+}
+
+// Settle waits until nothing runs in the background.
+func (s *Sessions) Settle() { s.work.Wait() }
+
+// Forgotten reports whether nothing is known of an upload, though somebody holds it.
+func (s *Sessions) Forgotten(id drive.UploadID) bool {
+	l := s.table.enter(id)
+	defer s.table.leave(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.loaded
+}

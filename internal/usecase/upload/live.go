@@ -1,0 +1,376 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// live is an upload in memory: see the package comment.
+type live struct {
+	id    drive.UploadID
+	order *lockOrder
+	turn  chan struct{} // holds one token; whoever takes it may change the state
+	last  atomic.Int64  // drive.Time of the last bytes that this process saw
+	used  drive.Time    // when it was last let go; guarded by table.mu
+
+	growing sync.Mutex // held while the reservation grows: one step serves all parts that wait for room
+
+	mu         sync.Mutex
+	users      int // requests that hold this live; guarded by table.mu
+	loaded     bool
+	known      bool // somebody has loaded it, or made a row its own, since this live was made
+	row        Row
+	parts      map[int]blob.Part // of an active upload
+	tails      map[int]blob.Part // beginnings of parts
+	received   drive.ByteSize    // sum of parts and tails
+	accepts    int               // parts accepted or dropped so far: tells whether a look at the journal is out of date
+	incoming   drive.ByteSize    // sum of the parts being written
+	limit      drive.ByteSize    // where the size is not known: what received and incoming may come to without a further grant
+	promised   drive.ByteSize    // its share of Sessions.disk
+	promisedTo drive.AccountID   // whose share it is
+	refused    int64             // the staging refuses this gen and smaller ones; stays when the row is forgotten
+	suspect    bool              // parts must be verified first
+	closed     error             // set: no part may begin; the holder of the turn sets and clears it
+	writers    map[int]*partWriter
+	quiet      chan struct{}  // closed when the last writer has gone; nil while nobody waits
+	seal       *sealing       // running or ended seal
+	follower   *follower      // hashes for declared digests; nil: none
+	followed   drive.ByteSize // how far the follower is
+
+	appending *appending // who fills it by offset; nil: nobody
+	tail      *blob.Tail // hashes of the tail of part tailN, as far as this process has taken it in; nil: to be read
+	tailN     int
+}
+
+// partWriter is a request that writes a part.
+type partWriter struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	size   drive.ByteSize // its share of live.incoming
+}
+
+// table finds the live of an upload. Active uploads stay in it; others only while a request holds them.
+type table struct {
+	mu    sync.Mutex
+	all   map[drive.UploadID]*live
+	order *lockOrder
+
+	// keepFor is how long an active upload stays that nobody asks for, where another instance may park it; zero: until it is
+	// parked here.
+	keepFor time.Duration
+	now     func() drive.Time
+	evict   func(*live)
+	swept   drive.Time
+}
+
+// enter returns the one live of an upload and keeps it until leave.
+func (t *table) enter(id drive.UploadID) *live {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.all[id]
+	if l == nil {
+		l = &live{id: id, order: t.order, turn: make(chan struct{}, 1), writers: map[int]*partWriter{}}
+		l.turn <- struct{}{}
+		t.all[id] = l
+	}
+	l.users++
+	return l
+}
+
+func (t *table) leave(l *live) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.users--; l.users == 0 && !l.keep() {
+		delete(t.all, l.id)
+	}
+	if t.keepFor > 0 {
+		t.sweepLocked(l)
+	}
+}
+
+// sweepLocked drops what nobody has asked for since keepFor, now and then.
+func (t *table) sweepLocked(just *live) {
+	now := t.now()
+	just.used = now
+	if now.Sub(t.swept) < t.keepFor {
+		return
+	}
+	t.swept = now
+	for id, l := range t.all {
+		if l.users == 0 && now.Sub(l.used) >= t.keepFor {
+			t.evict(l)
+			delete(t.all, id)
+		}
+	}
+}
+
+// keep reports whether a live that nobody holds is still worth its memory.
+func (l *live) keep() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loaded && l.row.State == Active
+}
+
+// takeTurn waits until nobody else changes the upload's state.
+func (l *live) takeTurn(ctx context.Context) error {
+	l.order.take(l.id, rankTurn)
+	select {
+	case <-l.turn:
+		return nil
+	case <-ctx.Done():
+		l.order.give(l.id, rankTurn)
+		return drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+	}
+}
+
+// inTurn runs act while nobody else in this process changes the upload's state, and again when another instance was first: act
+// loads the row, which is the new one then.
+func inTurn[T any](ctx context.Context, s *Sessions, id drive.UploadID, act func(l *live) (T, error)) (v T, err error) {
+	l := s.table.enter(id)
+	defer s.table.leave(l)
+	if err := l.takeTurn(ctx); err != nil {
+		return v, err
+	}
+	defer l.giveTurn()
+	for range maxOvertaken {
+		if v, err = act(l); !errors.Is(err, errLost) {
+			break
+		}
+	}
+	return v, err
+}
+
+// maxOvertaken bounds how often a request begins anew because another instance has changed its upload meanwhile.
+const maxOvertaken = 4
+
+func (l *live) giveTurn() {
+	l.order.give(l.id, rankTurn)
+	l.turn <- struct{}{}
+}
+
+// load reads the row, and the journal of an active upload, unless they are in memory. Where other instances may have changed the
+// row it is read in any case. The caller holds the turn.
+func (s *Sessions) load(ctx context.Context, l *live) (Row, error) {
+	l.mu.Lock()
+	row, loaded := l.row, l.loaded
+	l.mu.Unlock()
+	if loaded && !s.caps.Shared {
+		return row, nil
+	}
+	row, err := findRow(ctx, s.DB, l.id)
+	if err != nil {
+		return Row{}, err
+	}
+	if row, ok := s.renew(l, row); ok {
+		return row, nil
+	}
+	if row.State != Active {
+		s.setRow(l, row)
+		return row, nil
+	}
+	return row, s.read(l, row, func() (blob.Staged, error) {
+		staged, err := s.Staging.Load(ctx, row.Ref())
+		if drive.IsKind(err, drive.NotFound) {
+			return blob.Staged{}, nil // its directory is lost: it can still be parked and cancelled
+		}
+		return staged, err
+	})
+}
+
+// read makes row and what from finds in the journal what the live holds. Parts that were on their way before the row was
+// forgotten may be accepted meanwhile; then it looks again, or a part that is there would be taken for missing.
+func (s *Sessions) read(l *live, row Row, from func() (blob.Staged, error)) error {
+	for {
+		l.mu.Lock()
+		before := l.accepts
+		l.mu.Unlock()
+		staged, err := from()
+		if err != nil {
+			return err
+		}
+		if s.adoptIf(l, before, row, staged) {
+			return nil
+		}
+	}
+}
+
+// adoptNew makes a row that was just begun what the live holds, and reports whether that is so now.
+// The row was visible from its commit on: whoever has found it meanwhile may have sent parts,
+// parked it or ended it, and what they made of the live stays. The caller has entered the live
+// before the commit.
+func (s *Sessions) adoptNew(l *live, row Row) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known {
+		s.adoptLocked(l, row, blob.Staged{})
+	}
+	return l.loaded && l.row.Gen == row.Gen && l.row.State == row.State
+}
+
+// adopt makes row and staged what the live holds. No part is on its way.
+func (s *Sessions) adopt(l *live, row Row, staged blob.Staged) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.adoptLocked(l, row, staged)
+}
+
+func (s *Sessions) adoptIf(l *live, accepts int, row Row, staged blob.Staged) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.accepts != accepts {
+		return false
+	}
+	s.adoptLocked(l, row, staged)
+	if s.caps.Shared { // what is reserved and not used is for those who have asked for it
+		l.limit = min(l.received, row.Reserved)
+	}
+	return true
+}
+
+func (s *Sessions) adoptLocked(l *live, row Row, staged blob.Staged) {
+	l.parts, l.received = make(map[int]blob.Part, len(staged.Parts)), 0
+	for _, p := range staged.Parts {
+		l.parts[p.N] = p
+		l.received += p.Size
+	}
+	l.tails = make(map[int]blob.Part, len(staged.Tails))
+	for _, p := range staged.Tails {
+		l.tails[p.N] = p
+		l.received += p.Size
+	}
+	l.suspect = staged.Suspect
+	l.unfollowLocked()
+	s.setRowLocked(l, row)
+	l.limit = row.Reserved
+}
+
+// setRowLocked takes over a row that was just written or read. What is promised of the disk follows from it.
+func (s *Sessions) setRowLocked(l *live, row Row) {
+	l.row, l.loaded, l.known = row, true, true
+	if row.State != Active {
+		l.parts, l.tails, l.tail, l.received = nil, nil, nil, 0
+	}
+	if !s.caps.Shared {
+		l.limit = row.Reserved
+	}
+	s.promiseLocked(l)
+}
+
+// promiseLocked brings the live's share of the disk budget up to date: what is reserved and has not arrived.
+func (s *Sessions) promiseLocked(l *live) {
+	promise := drive.ByteSize(0)
+	if l.row.State == Active {
+		promise = max(0, l.row.Reserved-l.received)
+	}
+	if l.promisedTo != l.row.Account { // it was not known, or is not any more
+		s.disk.add(l.promisedTo, -l.promised)
+		l.promised, l.promisedTo = 0, l.row.Account
+	}
+	s.disk.add(l.promisedTo, promise-l.promised)
+	l.promised = promise
+}
+
+// setRow takes over a row that was just written. An active one whose parts are not known, because it was parked before or was
+// forgotten meanwhile, is left to adopt or to the next request.
+func (s *Sessions) setRow(l *live, row Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if row.State == Active && l.parts == nil {
+		s.forgetLocked(l)
+		return
+	}
+	s.setRowLocked(l, row)
+}
+
+// forget drops what is in memory, after an outcome that is not known: the next request reads the truth.
+func (s *Sessions) forget(l *live) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.forgetLocked(l)
+}
+
+func (s *Sessions) forgetLocked(l *live) {
+	s.setRowLocked(l, Row{})
+	l.unfollowLocked()
+	l.loaded = false
+}
+
+// refuse notes that the staging refuses gen: the next part needs a greater one.
+func (l *live) refuse(gen int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused = max(l.refused, gen)
+}
+
+// touch notes that bytes arrived.
+func (l *live) touch(now drive.Time) { l.last.Store(int64(now)) }
+
+// close lets no new part begin, and reports whether any is being written. The caller holds the turn.
+func (l *live) close(why error) (busy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = why
+	return len(l.writers) > 0
+}
+
+// open lets parts begin again.
+func (l *live) open() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = nil
+}
+
+// drain waits until no part is being written. With cancel it ends them first. close was called before.
+func (l *live) drain(ctx context.Context, cancel bool) error {
+	l.mu.Lock()
+	if cancel {
+		for _, w := range l.writers {
+			w.cancel()
+		}
+	}
+	if len(l.writers) == 0 {
+		l.mu.Unlock()
+		return nil
+	}
+	if l.quiet == nil {
+		l.quiet = make(chan struct{})
+	}
+	quiet := l.quiet
+	l.mu.Unlock()
+	select {
+	case <-quiet:
+		return nil
+	case <-ctx.Done():
+		return drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+	}
+}
+
+// beginPart registers a writer of part n, or returns the one that must go first.
+func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *partWriter) {
+	if before = l.writers[n]; before == nil {
+		l.order.take(l.id, rankWriting)
+		l.writers[n] = w
+		w.size = size
+		l.incoming += size
+	}
+	return before
+}
+
+func (l *live) endPart(n int, w *partWriter) {
+	l.order.give(l.id, rankWriting)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.writers, n)
+	l.incoming -= w.size
+	close(w.done)
+	if len(l.writers) == 0 && l.quiet != nil {
+		close(l.quiet)
+		l.quiet = nil
+	}
+}

@@ -1,0 +1,70 @@
+package upload_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"smartdrive/internal/base/drive"
+)
+
+// TestHistoriesOfTwoInstances is TestHistories with two instances over one database and a shared staging: each action goes to one
+// of them, which remembers what was true when it last looked. Either may die, and the journals and timers may be emptied.
+func TestHistoriesOfTwoInstances(t *testing.T) {
+	t.Parallel()
+	for i := range severalWorkers {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			w := &world{t: t, several: true}
+			rapid.Check(t, w.history)
+		})
+	}
+}
+
+// severalWorkers make a quarter of the histories that TestHistories makes: 500 where nobody says otherwise.
+const severalWorkers = modelWorkers / 4
+
+// turn draws the instance that acts.
+func (h *history) turn(rt *rapid.T) {
+	if h.several {
+		h.act(rapid.IntRange(0, len(h.sites)-1).Draw(rt, "instance"))
+	}
+}
+
+func (h *history) act(i int) { h.Site, h.fate = h.sites[i], h.fates[i] }
+
+// flush empties the journals, the timers, or both.
+func (h *history) flush(rt *rapid.T) {
+	what := rapid.IntRange(1, 3).Draw(rt, "what")
+	if what&1 != 0 {
+		h.shared.ForgetJournals()
+		for _, it := range h.items {
+			for n := range it.acked {
+				it.lost[n] = true
+			}
+		}
+	}
+	if what&2 != 0 {
+		h.shared.ForgetTimers()
+		h.turn(rt)
+		h.Lost(rt)
+	}
+}
+
+// checkMemory is what holds when all uploads have ended: nothing of them is remembered. An instance that has not seen the end of one
+// drops it when nobody has asked for a while.
+func (h *history) checkMemory(rt *rapid.T) {
+	if h.several {
+		h.Clock.Advance(5 * time.Minute)
+	}
+	for _, s := range h.sites {
+		if h.several {
+			_, _ = s.Get(rt.Context(), h.who[0], drive.NewID[drive.UploadID]())
+		}
+		if n, p := s.Lives(), s.Promised(); n != 0 || p != 0 {
+			rt.Fatalf("%d uploads are in memory, %d bytes of disk are promised", n, p)
+		}
+	}
+}

@@ -1,0 +1,356 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/blob"
+)
+
+// appending is an Append that runs, or an act that none may run beside.
+type appending struct {
+	stop func()
+	done chan struct{}
+}
+
+// takeOver ends the Append that runs and keeps others away until end is called.
+func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error) {
+	l.order.take(l.id, rankAppending)
+	mine := &appending{stop: stop, done: make(chan struct{})}
+	for {
+		before := l.tryAppend(mine)
+		if before == nil {
+			return func() { l.endAppend(mine) }, nil
+		}
+		before.stop()
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+			l.order.give(l.id, rankAppending)
+			return nil, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
+		}
+	}
+}
+
+// quietAppend ends the Append that runs.
+func (l *live) quietAppend(ctx context.Context) error {
+	end, err := l.takeOver(ctx, func() {})
+	if err == nil {
+		end()
+	}
+	return err
+}
+
+func (l *live) tryAppend(mine *appending) (before *appending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before = l.appending; before == nil {
+		l.appending = mine
+	}
+	return before
+}
+
+func (l *live) endAppend(mine *appending) {
+	l.order.give(l.id, rankAppending)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.appending = nil
+	close(mine.done)
+}
+
+// Offset returns how far an upload has come. It ends a running Append of an open one first. One that has ended is only read: a gone
+// one is no error but has its state.
+//
+// Errors: NotFound, InProgress; Gone {reason} where the bytes of an open one were removed from outside.
+func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
+	row, err := findRow(ctx, s.DB, id)
+	if err == nil && row.Account != who.Account {
+		err = drive.Fail(drive.NotFound)
+	}
+	if err != nil {
+		return Position{}, err
+	}
+	if row.isWaiting() {
+		return s.waitingPosition(ctx, who, id)
+	}
+	offset := max(0, row.Size)
+	if row.State == Active || row.State == Parked {
+		if row, offset, err = s.offset(ctx, who, id); err != nil {
+			return Position{}, err
+		}
+	}
+	h, err := findHead(ctx, s.DB, id)
+	return Position{
+		Offset: offset, Size: row.Size, MaxSize: row.MaxSize(), State: row.State, ExpiresAt: s.expires(row), Node: row.Node,
+		Kind: h.Kind, Protocol: h.Protocol, Metadata: h.Metadata, Partials: h.Partials, Joined: row.Reason == ReasonJoined,
+	}, err
+}
+
+// offset is Offset of an upload that was open just now.
+func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
+	l := s.table.enter(id)
+	defer s.table.leave(l)
+	end, err := l.takeOver(ctx, func() {}) // it does not last long
+	if err != nil {
+		return Row{}, 0, err
+	}
+	defer end()
+	offset, err = inTurn(ctx, s, id, func(l *live) (_ drive.ByteSize, err error) {
+		if row, err = s.loadFor(ctx, who, l); err != nil {
+			return 0, err
+		}
+		if row.State != Active && row.State != Parked {
+			return max(0, row.Size), nil
+		}
+		staged, err := s.trusted(ctx, l, row)
+		if drive.IsKind(err, drive.NotFound) {
+			err = s.missing(ctx, l, row, err)
+		}
+		return row.prefix(staged.Parts, staged.Tails), err
+	})
+	if row.State == Active {
+		row.Active = max(row.Active, s.now())
+	}
+	return row, offset, err
+}
+
+// trusted returns what is staged, without what a power loss has taken. The caller holds the turn.
+func (s *Sessions) trusted(ctx context.Context, l *live, row Row) (blob.Staged, error) {
+	staged, err := s.Staging.Load(ctx, row.Ref())
+	if err != nil || !staged.Suspect {
+		return staged, err
+	}
+	if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
+		s.forget(l)
+	}
+	return staged, err
+}
+
+// prefix returns how many bytes are there from the beginning without a gap.
+func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
+	next := 0
+	for _, p := range parts {
+		if p.N != next {
+			break
+		}
+		n += p.Size
+		if next++; p.Size != r.PartSize {
+			return n
+		}
+	}
+	if i := slices.IndexFunc(tails, func(p blob.Part) bool { return p.N == next }); i >= 0 {
+		n += tails[i].Size
+	}
+	return n
+}
+
+// stand makes an upload ready to be filled and returns how far it has come. The caller has taken over; other instances are kept
+// out if they write.
+func (s *Sessions) stand(ctx context.Context, who drive.Who, l *live) (Row, drive.ByteSize, error) {
+	for range maxOvertaken {
+		row, offset, writers, err := l.standing(who)
+		switch {
+		case errors.Is(err, errRefused):
+			err = s.wakeFor(ctx, who, l)
+		case err == nil && s.caps.Shared:
+			offset, err = s.standShared(ctx, l, row, writers)
+		}
+		if err == nil && writers >= 0 {
+			return row, offset, nil
+		}
+		if err != nil && !errors.Is(err, errLost) && !errors.Is(err, errRefused) {
+			return Row{}, 0, err
+		}
+	}
+	return Row{}, 0, drive.Fail(drive.InProgress, "retry_after", 1)
+}
+
+// standing is what memory says; errRefused, and -1 writers, when something must be done first.
+func (l *live) standing(who drive.Who) (row Row, offset drive.ByteSize, writers int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	row = l.row
+	switch {
+	case l.loaded && row.Account != who.Account:
+		return Row{}, 0, 0, drive.Fail(drive.NotFound)
+	case l.closed != nil && !errors.Is(l.closed, errParking):
+		return Row{}, 0, 0, l.closed
+	case !l.loaded, row.State != Active, l.closed != nil, l.refused >= row.Gen, l.suspect:
+		return Row{}, 0, -1, errRefused
+	}
+	return row, l.offsetLocked(), len(l.writers), nil
+}
+
+// offsetLocked is prefix of what memory holds, without a look at every part that is behind.
+func (l *live) offsetLocked() drive.ByteSize {
+	for n := 0; ; n++ {
+		p, ok := l.parts[n]
+		if ok && p.Size == l.row.PartSize {
+			continue
+		}
+		if !ok {
+			p = l.tails[n]
+		}
+		return drive.ByteSize(n)*l.row.PartSize + p.Size
+	}
+}
+
+// standShared asks the staging what memory can only guess, and takes the upload from another instance that writes to it: its client
+// is here now.
+func (s *Sessions) standShared(ctx context.Context, l *live, row Row, writers int) (drive.ByteSize, error) {
+	staged, err := s.Staging.Load(ctx, row.Ref())
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return 0, s.vanished(ctx, l, row, err, false)
+	case err != nil:
+		return 0, err
+	case staged.Writing > writers:
+		l.refuse(row.Gen)
+		return 0, errRefused
+	}
+	for _, p := range staged.Parts {
+		s.learn(l, p, false)
+	}
+	for _, p := range staged.Tails {
+		s.learn(l, p, true)
+	}
+	return row.prefix(staged.Parts, staged.Tails), nil
+}
+
+// DeclareSize says how long the file is whose length was not known at first. The same again is no error.
+//
+// Errors: NotFound, Gone {reason}, WrongState {state}, TooLarge {limit, sent}, Quota, DiskFull, BadRequest {field size} (smaller than
+// what has arrived, or another one was declared before).
+func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
+	l := s.table.enter(id)
+	defer s.table.leave(l)
+	end, err := l.takeOver(ctx, func() {})
+	if err != nil {
+		return err
+	}
+	full, err := s.declareFull(ctx, who, l, size)
+	end()
+	if full {
+		s.filledUp(ctx, id)
+	}
+	return err
+}
+
+// declareFull is declare, and reports whether a partial upload is complete by that.
+func (s *Sessions) declareFull(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) (full bool, err error) {
+	if err := s.declare(ctx, who, l, size); err != nil {
+		return false, err
+	}
+	row, offset, _, err := l.standing(who)
+	return err == nil && row.isPartial() && offset == size, nil
+}
+
+// declare is DeclareSize for who has taken over.
+func (s *Sessions) declare(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
+	for range maxOvertaken {
+		row, offset, err := s.stand(ctx, who, l)
+		if err != nil {
+			return err
+		}
+		switch {
+		case row.Size == size:
+			return s.closeTail(ctx, who, l, row, size)
+		case row.Size != blob.UnknownSize:
+			return drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", size)
+		case size < offset:
+			return drive.Bad("size", drive.OutOfRange, "min", offset, "max", row.MaxSize(), "sent", size)
+		case size > row.MaxSize():
+			return drive.Fail(drive.TooLarge, "field", "size", "limit", row.MaxSize(), "sent", size)
+		}
+		if err := s.commitSize(ctx, who, l, row, size); err != nil && !errors.Is(err, errLost) {
+			return err
+		}
+	}
+	return drive.Fail(drive.InProgress, "retry_after", 1)
+}
+
+// commitSize writes the length into the row, under a new gen: nobody goes on writing who believes that it is not known.
+func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was Row, size drive.ByteSize) error {
+	if err := l.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer l.giveTurn()
+	row, err := s.loadFor(ctx, who, l)
+	if err == nil && (row.Gen != was.Gen || row.State != Active) {
+		err = errLost
+	}
+	if err != nil {
+		return err
+	}
+	more := max(0, size-row.Reserved)
+	if err := s.reserve(ctx, row.Account, more); err != nil {
+		return err
+	}
+	defer s.release(row.Account, more)
+	l.close(errParking)
+	defer l.open()
+	if err := l.drain(ctx, true); err != nil {
+		return err
+	}
+	l.refuse(row.Gen)
+	if _, err := s.Staging.Fence(ctx, row.Ref(), row.Gen); err != nil {
+		return err
+	}
+	next := row
+	next.Size, next.Reserved = size, size
+	if next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved}); err == nil {
+		s.arm(ctx, next)
+	}
+	return err
+}
+
+// closeTail makes the last part of what is its tail, when the upload holds size bytes: that was not known when the last piece came.
+// The caller has taken over.
+func (s *Sessions) closeTail(ctx context.Context, who drive.Who, l *live, row Row, size drive.ByteSize) error {
+	n, at := int(size/row.PartSize), size%row.PartSize
+	l.mu.Lock()
+	tail, ok := l.tails[n]
+	l.mu.Unlock()
+	if !ok || tail.Size != at {
+		return nil
+	}
+	f := &filling{s: s, l: l, who: who, offset: size, partSize: row.PartSize, stop: func() {}}
+	for range maxRefusals {
+		_, err := f.extend(ctx, &piece{stopped: func() error { return nil }}, at)
+		if !errors.Is(err, errRefused) {
+			return err
+		}
+	}
+	return drive.Fail(drive.InProgress, "retry_after", 1)
+}
+
+// unclosedError says that the last part is a tail still, though the size is known now.
+type unclosedError struct{ size drive.ByteSize }
+
+func (unclosedError) Error() string { return "the last part is a tail still" }
+
+// unclosed returns the error for an upload whose last part is a tail.
+func (r Row) unclosed(staged blob.Staged) error {
+	n := int(r.Size / r.PartSize)
+	if slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize }) {
+		return unclosedError{r.Size}
+	}
+	return nil
+}
+
+// closeAt is closeTail for who has not taken over.
+func (s *Sessions) closeAt(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
+	end, err := l.takeOver(ctx, func() {})
+	if err != nil {
+		return err
+	}
+	defer end()
+	row, _, err := s.stand(ctx, who, l)
+	if err != nil {
+		return err
+	}
+	return s.closeTail(ctx, who, l, row, size)
+}

@@ -1,0 +1,117 @@
+package upload_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// deleteForGood is what a purge does: with the rows, the ledger and the content.
+func deleteForGood(t *testing.T, s *uploadtest.Site, who drive.Who, path string) {
+	t.Helper()
+	erase(t, s, who, path)
+	s.CheckLedger(t, who)
+}
+
+// Q6: whoever puts and deletes for good, again and again, has at most twice their total on the
+// disk. Once it is off the disk there is room again.
+func TestDeletedFilesAreOwedUntilTheyAreGone(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	who := s.Account(t, 64*1024)
+	put := func() error {
+		_, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: uploadtest.Path(t, "/f"), Size: 60 * 1024}, bytes.NewReader(random(60*1024)))
+		return err
+	}
+	onDisk := func() (n int) {
+		if err := s.DB.QueryRow(t.Context(), `SELECT (SELECT COALESCE(SUM(size), 0) FROM blobs) + (SELECT COALESCE(SUM(size), 0) FROM released)`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	refused := 0
+	for range 20 {
+		if err := put(); err != nil {
+			wantKind(t, err, drive.Quota)
+			refused++
+			continue
+		}
+		deleteForGood(t, s, who, "/f")
+	}
+	if n := onDisk(); n > 2*64*1024 || refused != 18 {
+		t.Errorf("%d bytes on the disk under a total of %d; %d of 20 were refused", n, 64*1024, refused)
+	}
+	_, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/g"), Size: 60 * 1024}, nil)
+	wantKind(t, err, drive.Quota)
+	s.Pass(t, 16*time.Minute)
+	if _, err := s.Unlink(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := onDisk(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+	s.CheckLedger(t, who)
+	if err := put(); err != nil {
+		t.Errorf("when all is gone: %v", err)
+	}
+}
+
+// Q6: a file whose content turns out to be there is owed, too: it came, and it is on the disk until
+// it is deleted.
+func TestContentThatCameTwiceIsOwed(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	data := random(30 * 1024)
+	who := s.Account(t, 100*1024)
+	put := func(path string) error {
+		_, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: uploadtest.Path(t, path), Size: drive.ByteSize(len(data))}, bytes.NewReader(data))
+		return err
+	}
+	if err := put("/first"); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // 30 KiB that stay, and four times as much that came and is owed: 150 of 200 KiB
+		if err := put("/again"); err != nil {
+			t.Fatal(err)
+		}
+		deleteForGood(t, s, who, "/again")
+	}
+	if err := put("/again"); err != nil { // 180
+		t.Fatal(err)
+	}
+	wantKind(t, put("/more"), drive.Quota)
+	s.CheckLedger(t, who)
+}
+
+// What one account owes is nothing to another one, also where one statement settles the files of
+// both.
+func TestEachAccountOwesItsOwn(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	ann, bob := s.Account(t, 0), s.Account(t, 0)
+	for _, who := range []drive.Who{ann, bob} {
+		if _, _, err := s.PutFile(t.Context(), who, upload.PutFile{Path: uploadtest.Path(t, "/f"), Size: 1000}, bytes.NewReader(random(1000))); err != nil {
+			t.Fatal(err)
+		}
+		deleteForGood(t, s, who, "/f")
+		s.Pass(t, 10*time.Minute)
+	}
+	if next, err := s.Unlink(t.Context()); err != nil || next > time.Minute {
+		t.Errorf("what bob has deleted is looked for after %v, %v", next, err)
+	}
+	var left int
+	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		return tx.QueryRow(ctx, `SELECT COUNT(*) FROM owed WHERE size = 1000`).Scan(&left)
+	})
+	if err != nil || left != 1 {
+		t.Errorf("%d accounts owe something, %v", left, err)
+	}
+	s.CheckLedger(t, ann)
+	s.CheckLedger(t, bob)
+}

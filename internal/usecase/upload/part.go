@@ -1,0 +1,352 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+)
+
+// PutPart says which part a request brings.
+type PutPart struct {
+	N      int
+	Size   drive.ByteSize   // exact length of the body; negative: the request did not say
+	Verify *digest.Verifier // what the request declared of its bytes (Content-Digest); nil: nothing
+	open   bool             // the length is not known: Size is zero, and room is reserved as bytes come
+	drop   bool             // it is taken back, which needs no room
+	beside bool             // other parts of the same body are being written: what would wait for those is InProgress
+}
+
+var (
+	errParking    = errors.New("the upload is being parked") // wait for the turn, then resume it
+	errSuperseded = errors.New("the part is being sent again")
+)
+
+// Put stores one part: any order, in parallel, any number of times. When it returns nil the part survives kill -9 (P2). The
+// same bytes again are accepted, other bytes are PartDiffers. It does no database access while the upload is active and in
+// memory (P5). A second Put of the same part ends the first.
+//
+// Errors: NotFound, Gone {reason}, WrongState {state}, PartRange, PartSize, LengthRequired, DigestMismatch, PartDiffers, Quota,
+// DiskFull, InProgress.
+func (s *Sessions) Put(ctx context.Context, who drive.Who, id drive.UploadID, p PutPart, body io.Reader) error {
+	if p.Size < 0 {
+		return drive.Fail(drive.LengthRequired)
+	}
+	l := s.table.enter(id)
+	defer s.table.leave(l)
+	for range maxRefusals {
+		if err := s.put(ctx, who, l, p, body); !errors.Is(err, errRefused) {
+			return err
+		}
+	}
+	return drive.Fail(drive.InProgress, "retry_after", 1)
+}
+
+// maxRefusals bounds how often a part begins anew because its upload changed state before its first byte.
+const maxRefusals = 4
+
+// put is one attempt. errRefused means that nothing of body was read.
+func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, body io.Reader) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := &partWriter{cancel: func() { cancel(errSuperseded) }, done: make(chan struct{})}
+	row, have, err := s.admit(ctx, who, l, p, w)
+	if err != nil {
+		return err
+	}
+	defer l.endPart(p.N, w)
+	if c, ok := body.(io.Closer); ok { // a read that waits for a stalled client ends with the part
+		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	}
+	in := &activity{body: body, touch: func() { s.touch(l, row) }, every: s.opt.Idle / 4, now: s.now}
+	opt := blob.BodyOptions{
+		N: p.N, Offset: drive.ByteSize(p.N) * row.PartSize, Size: p.Size, Session: who.Session, Verify: p.Verify,
+	}
+	if p.open {
+		opt.Size, opt.Limit = blob.UnknownSize, row.PartSize
+		in.body = &granting{body: body, take: func(n drive.ByteSize) error { return s.take(ctx, l, w, n) }}
+	}
+	checked := blob.NewBody(in, opt)
+	if have != nil {
+		return superseded(ctx, compare(checked, *have))
+	}
+	part, err := s.Staging.Write(ctx, row.Ref(), blob.Write{N: p.N, Gen: row.Gen, Session: who.Session, Size: opt.Size}, checked)
+	if err == nil {
+		s.received(ctx, l, w, part, false)
+		return nil
+	}
+	if there, ok := errors.AsType[*blob.ThereError](err); ok {
+		return s.there(ctx, l, row, in, checked, there.Part)
+	}
+	if errors.Is(context.Cause(ctx), errSuperseded) {
+		return superseded(ctx, err)
+	}
+	return s.notStaged(ctx, l, row, err, in.begun)
+}
+
+// superseded is err, or InProgress where the request was ended because its part is being sent again: that is no fault of its
+// body, though reading it failed.
+func superseded(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errSuperseded) {
+		return drive.Wrap(err, drive.InProgress, "retry_after", 1)
+	}
+	return err
+}
+
+// received notes a part, or the tail of one, that the staging has accepted.
+func (s *Sessions) received(ctx context.Context, l *live, w *partWriter, part blob.Part, tail bool) {
+	row, resumed := s.accept(l, w, part, tail)
+	s.touch(l, row)
+	if resumed {
+		s.arm(ctx, row) // its idle time is no longer a doubled one
+	}
+	s.startFollowing(l)
+}
+
+var errRefused = errors.New("the staging has closed this gen")
+
+// notStaged judges an error of Write or Drop. begun: some of the body was read, so that there is no other attempt with it.
+func (s *Sessions) notStaged(ctx context.Context, l *live, row Row, err error, begun bool) error {
+	switch {
+	case drive.IsKind(err, drive.WrongState): // closed by a change of state that did not come about, or that we did not see
+		l.refuse(row.Gen)
+		s.forget(l)
+		return again(begun)
+	case drive.IsKind(err, drive.NotFound): // removed from outside, or by a cancel that came between
+		return s.vanished(ctx, l, row, err, begun)
+	case drive.IsKind(err, drive.Unavailable): // it may have been accepted
+		s.forget(l)
+	}
+	return err
+}
+
+// compare reads a body whose part is here already.
+func compare(body blob.Body, have blob.Part) error {
+	buf := compareBuffers.Get().(*[]byte)
+	defer compareBuffers.Put(buf)
+	if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, body, *buf); err != nil {
+		return err
+	}
+	part, err := body.Finish()
+	if err != nil {
+		return err
+	}
+	if part.CV != have.CV || part.Size != have.Size {
+		return drive.Fail(drive.PartDiffers, "part", have.N)
+	}
+	return nil
+}
+
+const compareBufferSize = 64 << 10 // bytes: as fast as larger ones when nothing is written
+
+var compareBuffers = sync.Pool{New: func() any { b := make([]byte, compareBufferSize); return &b }}
+
+// admit registers w as the writer of its part once the upload can take it: loaded, active, verified, with enough reserved. If
+// the part is here already, it is returned. An earlier writer of the same part is ended first.
+func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (Row, *blob.Part, error) {
+	if err := s.leavesOthers(ctx, who.Account, max(1, p.Size)); err != nil {
+		return Row{}, nil, err
+	}
+	for {
+		row, have, next, err := l.tryPart(who, p, w, s.caps.Shared)
+		switch {
+		case err != nil:
+			return Row{}, nil, s.unlessStale(ctx, l, err)
+		case next == nil:
+			return row, have, nil
+		}
+		if err := next(ctx, s, l, who); errors.Is(err, errLost) { // another instance was first
+			return Row{}, nil, errRefused
+		} else if err != nil {
+			return Row{}, nil, err
+		}
+	}
+}
+
+// step is what must happen before a part can be admitted.
+type step func(ctx context.Context, s *Sessions, l *live, who drive.Who) error
+
+// tryPart registers w, or says what must happen first. Where the staging is shared it says itself whether it has the part.
+func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter, shared bool) (row Row, have *blob.Part, next step, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	row = l.row
+	switch {
+	case l.loaded && row.Account != who.Account:
+		return Row{}, nil, nil, drive.Fail(drive.NotFound)
+	case l.closed != nil && !errors.Is(l.closed, errParking):
+		return Row{}, nil, nil, l.closed
+	case !l.loaded, row.State != Active, l.closed != nil, l.refused >= row.Gen, l.suspect:
+		if p.beside {
+			return Row{}, nil, nil, drive.Fail(drive.InProgress, "retry_after", 1)
+		}
+		return Row{}, nil, wake, nil
+	}
+	if err := row.checkPart(p); err != nil {
+		return Row{}, nil, nil, err
+	}
+	size := p.Size
+	if part, ok := l.parts[p.N]; ok && shared {
+		size = max(0, size-part.Size)
+	} else if ok {
+		have, size = &part, 0 // it is only compared
+	}
+	if need := l.received + l.incoming + size; row.Size == blob.UnknownSize && !p.drop && need > l.limit {
+		return Row{}, nil, func(ctx context.Context, s *Sessions, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
+	}
+	if before := l.beginPart(p.N, size, w); before != nil {
+		return Row{}, nil, func(ctx context.Context, _ *Sessions, _ *live, _ drive.Who) error { return before.end(ctx) }, nil
+	}
+	return row, have, nil, nil
+}
+
+func (w *partWriter) end(ctx context.Context) error {
+	w.cancel()
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
+	}
+}
+
+func (r Row) checkPart(p PutPart) error {
+	if p.N < 0 || p.N >= r.Parts() {
+		return drive.Fail(drive.PartRange, "limit", r.Parts()-1, "max", r.Parts()-1, "sent", p.N)
+	}
+	want := r.partLength(p.N)
+	if !p.open && (r.Size != blob.UnknownSize && p.Size != want || p.Size > want || p.Size == 0) {
+		last := r.partLength(r.Parts() - 1)
+		return drive.Fail(drive.PartSize, "limit", want, "part_size", r.PartSize, "last", last, "sent", p.Size)
+	}
+	return nil
+}
+
+// accept adds a part or a tail to what the live knows; resumed means that it is the first one since the upload was resumed.
+func (s *Sessions) accept(l *live, w *partWriter, part blob.Part, tail bool) (row Row, resumed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepts++
+	if l.parts == nil { // forgotten meanwhile: the journal has it
+		return Row{ID: l.id}, false
+	}
+	l.incoming, w.size = l.incoming-w.size, 0 // from here on it counts as received, and not twice
+	if have, ok := l.parts[part.N]; ok && s.caps.Shared && !have.Unread {
+		l.limit -= have.Size // it was dropped elsewhere, where its room may be used
+	}
+	l.enterLocked(part, tail)
+	resumed = l.row.Resumes > 0
+	l.row.Resumes = 0
+	s.promiseLocked(l)
+	return l.row, resumed
+}
+
+// enterLocked adds a part or a tail, in the place of what there was.
+func (l *live) enterLocked(part blob.Part, tail bool) {
+	l.received += part.Size - l.parts[part.N].Size - l.tails[part.N].Size
+	delete(l.parts, part.N)
+	delete(l.tails, part.N)
+	if tail {
+		l.tails[part.N] = part
+	} else {
+		l.parts[part.N] = part
+	}
+}
+
+// DeletePart takes a part back, so that other bytes can be sent in its place. One that is not there is no error.
+func (s *Sessions) DeletePart(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
+	l := s.table.enter(id)
+	defer s.table.leave(l)
+	for range maxRefusals {
+		if err := s.deletePart(ctx, who, l, n); !errors.Is(err, errRefused) {
+			return err
+		}
+	}
+	return drive.Fail(drive.InProgress, "retry_after", 1)
+}
+
+func (s *Sessions) deletePart(ctx context.Context, who drive.Who, l *live, n int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &partWriter{cancel: cancel, done: make(chan struct{})}
+	row, _, err := s.admit(ctx, who, l, PutPart{N: n, open: true, drop: true}, w)
+	if err != nil {
+		return err
+	}
+	defer l.endPart(n, w)
+	if err := s.Staging.Drop(ctx, row.Ref(), row.Gen, n); err != nil {
+		s.forget(l) // it may be out of the journal all the same: the same bytes sent again must not be answered from memory
+		return s.notStaged(ctx, l, row, err, false)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepts++
+	if l.parts == nil {
+		return nil
+	}
+	l.received -= l.parts[n].Size + l.tails[n].Size
+	delete(l.parts, n)
+	delete(l.tails, n)
+	l.unfollowLocked()
+	s.promiseLocked(l)
+	return nil
+}
+
+// granting reserves room for bytes before it hands them out.
+type granting struct {
+	body io.Reader
+	take func(drive.ByteSize) error
+}
+
+func (g *granting) Read(p []byte) (int, error) {
+	n, err := g.body.Read(p)
+	if takeErr := g.take(drive.ByteSize(n)); takeErr != nil {
+		return 0, takeErr
+	}
+	return n, err
+}
+
+// take counts n more bytes that w brings, and enlarges the reservation when they do not fit.
+func (s *Sessions) take(ctx context.Context, l *live, w *partWriter, n drive.ByteSize) error {
+	l.mu.Lock()
+	l.incoming += n
+	w.size += n
+	need, fits := l.received+l.incoming, l.received+l.incoming <= l.limit
+	l.mu.Unlock()
+	if fits {
+		return nil
+	}
+	return s.grow(ctx, l, need)
+}
+
+// activity passes bytes on and touches the upload's timer, at most once per interval, however slowly they come.
+type activity struct {
+	body  io.Reader
+	touch func()
+	every time.Duration
+	now   func() drive.Time
+	last  drive.Time
+	begun bool // something was read
+}
+
+func (a *activity) Read(p []byte) (int, error) {
+	n, err := a.body.Read(p)
+	a.begun = true
+	if n > 0 {
+		if now := a.now(); int64(now-a.last) >= a.every.Milliseconds() {
+			a.last = now
+			a.touch()
+		}
+	}
+	return n, err
+}
+
+func (s *Sessions) touch(l *live, row Row) {
+	l.touch(s.now())
+	s.Timers.Touch(parkKey(row.ID))
+}

@@ -1,0 +1,81 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+func (r Row) place() tree.Place {
+	return tree.Place{Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base}
+}
+
+// placeTx makes content visible where the row says, releases the versions that a replace drops, and writes the event. The
+// caller has taken the reference to the blob and moved the ledger for the file itself.
+func (s *Sessions) placeTx(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (tree.Placed, error) {
+	placed, err := s.Tree.PutFile(ctx, tx, row.Account, row.file(blobID))
+	if err != nil {
+		return tree.Placed{}, err
+	}
+	return placed, s.dropTx(ctx, tx, row, placed)
+}
+
+func (r Row) file(blobID drive.BlobID) tree.File {
+	return tree.File{
+		Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base, Blob: blobID, Size: r.Size, MTime: r.MTime, Mime: r.Mime,
+		By: r.User,
+	}
+}
+
+// dropTx releases the versions that a replace drops.
+func (s *Sessions) dropTx(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Placed) error {
+	if len(placed.Dropped) == 0 {
+		return nil
+	}
+	var dropped drive.ByteSize
+	blobs := make([]drive.BlobID, len(placed.Dropped))
+	for i, v := range placed.Dropped {
+		blobs[i] = v.Blob
+		dropped += v.Size
+	}
+	if err := s.Content.ReleaseAll(ctx, tx, row.Account, blobs...); err != nil {
+		return err
+	}
+	return s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: -dropped})
+}
+
+// doneTx places the file and ends the row.
+func (s *Sessions) doneTx(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (Row, error) {
+	placed, err := s.placeTx(ctx, tx, row, blobID)
+	if err != nil {
+		return Row{}, err
+	}
+	next := row
+	next.State, next.Node, next.Reserved, next.Held, next.Challenge = Done, placed.Node.ID, 0, 0, nil
+	next.Ended = s.now()
+	if next, err = change(ctx, tx, row, next); err != nil {
+		return Row{}, err
+	}
+	return next, s.emit(ctx, tx, stream.UploadDone, next)
+}
+
+// event is the data of the records about uploads.
+type event struct {
+	Upload drive.UploadID `json:"upload"`
+	Node   drive.NodeID   `json:"node"`
+	Size   drive.ByteSize `json:"size"`
+	Reason string         `json:"reason,omitempty"`
+}
+
+func (s *Sessions) emit(ctx context.Context, tx *sqldb.Tx, typ stream.Type, r Row) error {
+	record, err := stream.New(stream.TopicUploads, typ, r.Account, r.ID.String(), event{r.ID, r.Node, r.Size, r.Reason})
+	if err != nil {
+		return fmt.Errorf("make the event of upload %s: %w", r.ID, err)
+	}
+	return s.Events.Append(ctx, tx, record)
+}

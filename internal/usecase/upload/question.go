@@ -1,0 +1,63 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// A question about a content counts when it is asked, not when it is answered: else somebody asks
+// until the question suits them. A right answer gives it back. It counts by the content itself,
+// whatever digest was claimed and for whatever upload.
+
+// questionKey is what refusals know a content by: its canonical digest, which outlives the row.
+func questionKey(b content.Blob) string { return "blake3:" + b.Sum.String() }
+
+// wasAsked reports whether a question about the content counts against the user.
+func (s *Sessions) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
+	var n int
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM refusals WHERE user_id = ? AND digest = ? AND until > ?)`,
+		user, questionKey(b), s.now()).Scan(&n)
+	if err != nil {
+		return false, fmt.Errorf("look whether user %s was asked about blob %s: %w", user, b.ID, err)
+	}
+	return n == 1, nil
+}
+
+// countQuestion counts a question in the transaction that writes it into its upload's row.
+// errMeanwhile when the user has been asked since the question was made: of two that come at once,
+// one is asked.
+func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
+	now := s.now()
+	until := now.Add(refusalTime)
+	for _, b := range asks {
+		again, err := tx.Exec(ctx, `UPDATE refusals SET until = ? WHERE user_id = ? AND digest = ? AND until <= ?`, until, user, questionKey(b), now)
+		counted := again == 1
+		if err == nil && !counted {
+			counted, err = tx.InsertNew(ctx, `INSERT INTO refusals (user_id, digest, until) VALUES (?, ?, ?)`, user, questionKey(b), until)
+		}
+		if err != nil {
+			return fmt.Errorf("count a question to user %s: %w", user, err)
+		}
+		if !counted {
+			return errMeanwhile
+		}
+	}
+	return nil
+}
+
+// giveBackQuestion uncounts the question about a content that is being linked to: who has it all
+// may be asked again.
+func (s *Sessions) giveBackQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
+	b, err := s.Content.Find(ctx, tx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM refusals WHERE user_id = ? AND digest = ?`, user, questionKey(b)); err != nil {
+		return fmt.Errorf("give back a question to user %s: %w", user, err)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package upload_test
+
+import (
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// A process that dies takes with it when the last part came. The journal knows, and an upload that was alive until then must not
+// be reclaimed as if nothing had come since it was begun.
+func TestAfterARestartTheQuietTimeCountsFromTheLastPart(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Idle: 3 * day, Abandon: 4 * day}})
+	who, data := s.Account(t, 0), random(7*mib)
+	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
+	for n := range 2 {
+		s.Pass(t, 2*day)
+		if err := s.Send(t, who, v, n, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Restart(t)
+	s.Pass(t, 3*day+2*time.Hour) // parked by now; day 7 after begin, day 3 after the last part
+	if got, err := s.Get(t.Context(), who, v.ID); err != nil || got.State != "parked" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	s.Pass(t, day)
+	_, err := s.Get(t.Context(), who, v.ID)
+	wantKind(t, err, drive.Gone)
+}

@@ -1,0 +1,168 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/engine/blob"
+)
+
+// readSealed computes, where parts cannot be read before they are sealed, what only reading tells: declared digests other than
+// BLAKE3, and everything about parts whose journal was lost. The content is read once, after Seal and before it is visible (P3).
+func (s *Sessions) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealing) (content.New, error) {
+	aliases, lost := row.Digests.Aliases(), slices.ContainsFunc(parts, unread)
+	if len(aliases) == 0 && !lost {
+		return n, nil
+	}
+	file, err := s.Staging.OpenStaged(ctx, row.Ref())
+	if err != nil {
+		return n, err
+	}
+	r := &readBack{file: file, row: row, hash: digest.NewRunning(aliases...), read: &run.read, buf: make([]byte, readBackBuffer)}
+	parts, err = r.all(ctx, parts)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return n, err
+	}
+	if lost {
+		n = summarize(row, parts)
+	}
+	n.Aliases = r.hash.Sums()
+	computed := digest.Set{digest.Blake3: n.Sum[:]}
+	maps.Copy(computed, n.Aliases)
+	return n, row.Digests.Check(computed)
+}
+
+func unread(p blob.Part) bool { return p.Unread }
+
+// readable reports whether parts can be read before they are sealed, and whether that is enough to know all of them.
+func (s *Sessions) readable(parts []blob.Part) bool {
+	return s.readableParts() && !slices.ContainsFunc(parts, unread)
+}
+
+const readBackBuffer = 1 << 20 // bytes of a ranged read: what a store answers in one piece at full speed
+
+// readBack reads sealed content in order.
+type readBack struct {
+	file blob.Object
+	row  Row
+	hash *digest.Running
+	read *atomic.Int64
+	buf  []byte
+}
+
+// all returns parts with what was not known of them.
+func (r *readBack) all(ctx context.Context, parts []blob.Part) ([]blob.Part, error) {
+	known := slices.Clone(parts)
+	r.read.Store(0)
+	for i := range known {
+		if err := r.part(ctx, &known[i]); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+func (r *readBack) part(ctx context.Context, p *blob.Part) error {
+	from := drive.ByteSize(p.N) * r.row.PartSize
+	body := blob.NewBody(io.NewSectionReader(r.file, int64(from), int64(p.Size)), blob.BodyOptions{
+		N: p.N, Offset: from, Size: p.Size, Session: p.Session,
+	})
+	for off := from; ; {
+		if err := ctx.Err(); err != nil {
+			return drive.Wrap(err, drive.Unavailable)
+		}
+		n, err := body.Read(r.buf)
+		if _, hashErr := r.hash.WriteAt(r.buf[:n], int64(off)); hashErr != nil {
+			return hashErr
+		}
+		off += drive.ByteSize(n)
+		r.read.Add(int64(n))
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	got, err := body.Finish()
+	if err == nil && p.Unread {
+		*p = got
+	}
+	return err
+}
+
+func without(set digest.Set, algos []digest.Algo) digest.Set {
+	rest := maps.Clone(set)
+	for _, a := range algos {
+		delete(rest, a)
+	}
+	return rest
+}
+
+// keepSeal pushes the timer back that would have the seal redone, as long as this instance is at it: another one would read the
+// same bytes again. It returns what ends that.
+func (s *Sessions) keepSeal(row Row) (end func()) {
+	if !s.caps.Shared {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(s.stop)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(sealRetry / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				s.Timers.Touch(parkKey(row.ID))
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// Pauses of an instance that watches the seal of another: soon enough for a short one, seldom enough for a long one.
+const (
+	firstWatch = 20 * time.Millisecond
+	lastWatch  = time.Second
+)
+
+// watchSeal waits for a seal that another instance runs. errLost: it came to nothing, and a seal begun here would say why.
+func (s *Sessions) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, error) {
+	for pause := firstWatch; ; pause = min(2*pause, lastWatch) {
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-timeout:
+			wait.Stop()
+			return row, nil
+		case <-ctx.Done():
+			wait.Stop()
+			return row, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+		}
+		now, err := findRow(ctx, s.DB, row.ID)
+		switch {
+		case err != nil:
+			return row, err
+		case now.State == Done:
+			return now, nil
+		case now.State == Reclaiming || now.State == Gone:
+			return now, now.ended()
+		case now.State != Sealing:
+			return now, errLost
+		}
+	}
+}

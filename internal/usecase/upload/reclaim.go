@@ -1,0 +1,188 @@
+package upload
+
+import (
+	"context"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/timer"
+)
+
+// Why an upload is gone.
+const (
+	ReasonCancelled = "cancelled" // by its owner
+	ReasonAbandoned = "abandoned" // nothing came for too long
+	ReasonTooOld    = "too-old"   // it reached the maximum age
+	ReasonLost      = "lost"      // its bytes were removed from outside
+	ReasonReset     = "reset"     // by an administrator
+	ReasonJoined    = "joined"    // a partial one that Concat has made part of another
+	ReasonPartial   = "partial"   // a final one that waited for a partial one that is gone
+	ReasonTooLarge  = "too-large" // a final one whose partial ones became too large together
+)
+
+// Cancel gives an upload up and deletes its bytes. One that is gone already is no error; one that is sealing or done is
+// WrongState.
+func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
+	_, err := inTurn(ctx, s, id, func(l *live) (none struct{}, err error) {
+		row, err := s.loadFor(ctx, who, l)
+		if err != nil {
+			return none, err
+		}
+		return none, s.reclaim(context.WithoutCancel(ctx), l, row, ReasonCancelled)
+	})
+	return err
+}
+
+// OnAbandon handles a fired abandon timer. A timer's word alone does not suffice: the row's own last activity must agree, and
+// none is believed soon after a start.
+func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
+	return s.onTimer(ctx, f, func(l *live, row Row) error {
+		switch row.State {
+		case Active, Parked:
+			return s.expire(ctx, l, row)
+		case Reclaiming:
+			_, err := s.finishReclaim(ctx, l, row)
+			return err
+		case Sealing, Done, Gone:
+		}
+		return nil
+	})
+}
+
+// expire reclaims an upload whose time is over.
+func (s *Sessions) expire(ctx context.Context, l *live, row Row) error {
+	now, err := s.clock(ctx)
+	if err != nil {
+		return err
+	}
+	due, reason := row.Created.Add(s.maxAge(row)), ReasonTooOld
+	if quiet := row.Active.Add(s.abandon(row)); row.State == Parked && quiet < due {
+		due, reason = quiet, ReasonAbandoned
+	}
+	if wait := max(due.Sub(now), s.mayReclaimAt().Sub(s.now())); wait > 0 {
+		return timer.Later(wait)
+	}
+	if s.opt.Kept != nil && !row.isEmpty() { // where a clock has jumped, bytes are kept by what has really passed
+		if wait := due.Sub(s.kept()); wait > 0 {
+			return timer.Later(min(wait, reclaimHold))
+		}
+	}
+	if wait, err := s.held(ctx, now); err != nil {
+		return err
+	} else if wait > 0 {
+		return timer.Later(wait)
+	}
+	if reason == ReasonAbandoned {
+		if wait, err := s.filled(ctx, l, row, now); err != nil {
+			return err
+		} else if wait > 0 {
+			return timer.Later(wait)
+		}
+	}
+	return s.reclaim(ctx, l, row, reason)
+}
+
+// filled returns for how long a parked upload must be kept because parts came that its row does not know of: the fence of the park
+// was lost with the end of the log of the journal's server, and an instance that had not seen the park went on. It sees it from now
+// on: its next part resumes the upload, and is charged.
+func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time) (time.Duration, error) {
+	if !s.caps.Shared {
+		return 0, nil
+	}
+	staged, err := s.fence(ctx, l, row)
+	last := s.lastPart(staged, now)
+	if err != nil || last <= row.Active || sum(staged) == 0 {
+		return 0, err
+	}
+	return last.Add(s.opt.Abandon).Sub(now), nil
+}
+
+// reclaim is active or parked ⇒ reclaiming ⇒ gone. The caller holds the turn. It may be redone at any point.
+func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string) error {
+	switch row.State {
+	case Gone:
+		return nil
+	case Reclaiming:
+		_, err := s.finishReclaim(ctx, l, row)
+		return err
+	case Sealing, Done:
+		return row.ended()
+	case Active, Parked:
+	}
+	next, err := s.beginReclaim(ctx, l, row, reason)
+	if err != nil {
+		return err
+	}
+	_, err = s.finishReclaim(ctx, l, next)
+	return err
+}
+
+// beginReclaim ends all writers, closes the staging and charges what is held until it is deleted.
+func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason string) (Row, error) {
+	l.close(drive.Fail(drive.Gone, "reason", reason))
+	defer l.open()
+	if err := l.drain(ctx, true); err != nil {
+		return Row{}, err
+	}
+	next := row
+	next.State, next.Reason, next.Reserved = Reclaiming, reason, 0
+	if row.State == Active {
+		staged, err := s.close(ctx, l, row)
+		if err != nil {
+			return Row{}, err
+		}
+		next.Held = min(staged.Held, row.Reserved)
+	}
+	next, err := s.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held - row.Held})
+	if err != nil {
+		return Row{}, err
+	}
+	s.arm(ctx, next)
+	return next, nil
+}
+
+// close fences the staging of an upload that is given up. On a full disk the fence cannot be written, but holds as long as this
+// process, and Remove needs no room.
+func (s *Sessions) close(ctx context.Context, l *live, row Row) (blob.Staged, error) {
+	staged, err := s.fence(ctx, l, row)
+	if drive.IsKind(err, drive.DiskFull) {
+		staged, err = s.Staging.Load(ctx, row.Ref())
+	}
+	return staged, err
+}
+
+// finishReclaim deletes the bytes, then gives back what was charged for them.
+func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, error) {
+	if err := s.unstore(ctx, row); err != nil {
+		return Row{}, err
+	}
+	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
+		return Row{}, err
+	}
+	want := row
+	want.State, want.Held, want.Challenge, want.Ended = Gone, 0, nil, s.now()
+	var next Row
+	err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Unfinished: -row.Held}); err != nil {
+			return err
+		}
+		if next, err = change(ctx, tx, row, want); err != nil {
+			return err
+		}
+		return s.emit(ctx, tx, stream.UploadGone, next)
+	})
+	if err = s.orLost(ctx, row, err); err != nil {
+		s.forget(l)
+		s.doubt(ctx, row, err)
+		return Row{}, err
+	}
+	s.setRow(l, next)
+	s.disarm(ctx, next)
+	s.unjoin(ctx, next.ID) // of a final one that came to nothing
+	s.endFinalOf(ctx, next)
+	return next, nil
+}

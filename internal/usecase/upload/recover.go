@@ -1,0 +1,143 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/timer"
+)
+
+const (
+	pageSize  = 500                // rows a page: short enough for one read, long enough to be few
+	keepEnded = 7 * 24 * time.Hour // how long done and gone uploads can be asked for
+	maxJitter = 5 * time.Second    // spread of what is armed again, so that it does not all come due at once
+)
+
+// Recover arms the timers of every upload that has not ended, and makes seals and reclaims that a crash cut off go on. It runs
+// in the background after a start, and after the timers were lost. Running it twice is harmless.
+func (s *Sessions) Recover(ctx context.Context) error {
+	for _, state := range []State{Sealing, Reclaiming, Active, Parked} {
+		for after := (drive.UploadID{}); ; {
+			page, err := s.pageOf(ctx, state, after)
+			if err != nil {
+				return fmt.Errorf("recover uploads in state %s: %w", state, err)
+			}
+			var entries []timer.Entry
+			for _, r := range page {
+				entries = append(entries, s.jittered(r)...)
+				after = r.ID
+			}
+			if err := s.Timers.Arm(ctx, entries...); err != nil {
+				return err
+			}
+			if len(page) < pageSize {
+				break
+			}
+		}
+	}
+	return s.unjoinEnded(ctx)
+}
+
+func (s *Sessions) pageOf(ctx context.Context, state State, after drive.UploadID) ([]Row, error) {
+	rows, err := s.DB.Query(ctx, `SELECT `+rowColumns+` FROM uploads WHERE state = ? AND id > ? ORDER BY id LIMIT ?`, state, after.String(), pageSize)
+	return sqldb.Scan(rows, err, scanRow)
+}
+
+// jittered is timers for a row read from the database: a seal is redone at once, the rest is spread out.
+func (s *Sessions) jittered(r Row) []timer.Entry {
+	entries := s.timers(r)
+	for i := range entries {
+		if r.State == Sealing && entries[i].Key.Kind == timer.Park {
+			entries[i].Idle = 0
+			continue
+		}
+		if r.isWaiting() && entries[i].Key.Kind == timer.Park {
+			entries[i].Idle = 0
+		}
+		entries[i].Idle += rand.N(min(maxJitter, s.opt.Idle/4+1))
+	}
+	return entries
+}
+
+// PurgeEnded deletes rows of uploads that ended more than 7 days ago, and refusals that have run out, in batches.
+func (s *Sessions) PurgeEnded(ctx context.Context) error {
+	limit := s.kept().Add(-keepEnded)
+	for {
+		var n, m int64
+		err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			if n, err = tx.DeleteBatch(ctx, sqldb.Batch{
+				Table: "uploads", Key: "id", Where: "ended_at > 0 AND ended_at < ? AND state IN ('done', 'gone')", Args: []any{limit}, Limit: pageSize,
+			}); err != nil {
+				return err
+			}
+			m, err = tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, s.kept())
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("purge ended uploads: %w", err)
+		}
+		if n < pageSize && m < pageSize {
+			return s.unjoinEnded(ctx)
+		}
+	}
+}
+
+// Forget deletes the rows of an account's uploads, which have all ended.
+func (s *Sessions) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	_, err := tx.Exec(ctx, `DELETE FROM uploads WHERE account_id = ? AND state IN ('done', 'gone')`, account)
+	if err != nil {
+		return fmt.Errorf("forget the uploads of account %s: %w", account, err)
+	}
+	return nil
+}
+
+// Reset reclaims all open uploads of an account, or of all accounts when it is zero: the maintenance reset. Uploads that are
+// sealing are left to end. It returns how many were reclaimed.
+func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, error) {
+	n := 0
+	for _, state := range []State{Active, Parked} {
+		for after := (drive.UploadID{}); ; {
+			page, err := s.pageOf(ctx, state, after)
+			if err != nil {
+				return n, err
+			}
+			for _, r := range page {
+				after = r.ID
+				if !account.IsZero() && r.Account != account {
+					continue
+				}
+				reset, err := s.resetOne(ctx, r.ID)
+				if err != nil {
+					return n, fmt.Errorf("reset upload %s: %w", r.ID, err)
+				}
+				if reset {
+					n++
+				}
+			}
+			if len(page) < pageSize {
+				break
+			}
+		}
+	}
+	return n, nil
+}
+
+// resetOne reclaims an upload unless it has gone on meanwhile. What it has begun another instance may finish.
+func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (bool, error) {
+	begun := false
+	return inTurn(ctx, s, id, func(l *live) (bool, error) {
+		row, err := s.load(ctx, l)
+		if err != nil {
+			return false, err
+		}
+		if row.State != Active && row.State != Parked && (!begun || row.Reason != ReasonReset) {
+			return false, nil
+		}
+		begun = true
+		return true, s.reclaim(ctx, l, row, ReasonReset)
+	})
+}

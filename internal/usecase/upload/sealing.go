@@ -1,0 +1,242 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// sealing is a seal that runs or has ended.
+type sealing struct {
+	done chan struct{}
+	read atomic.Int64 // bytes read for declared digests
+	room atomic.Int64 // bytes reserved of the disk for what a concatenation copies
+	row  Row          // after done is closed: how it ended
+	err  error
+}
+
+// seal takes an upload in state sealing to done, or back to active. It can be redone after a crash at any point:
+//
+//	verify    changes nothing
+//	Seal      the staged bytes become content named after the upload; done already is success
+//	read      what must be read and can be only now; changes nothing
+//	commit    content row, node, ledger, state: one transaction; only the first one finds state sealing and its gen
+//	remove    the journal; a staging without an open row is removed by the auditor
+//
+// Other errors than the client's leave it sealing; the park timer redoes it. Bytes that are in neither place end it; where others seal
+// too, when they stay away.
+func (s *Sessions) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, error) {
+	parts, n, err := s.verify(ctx, l, row, run)
+	if drive.IsKind(err, drive.PartsMissing) { // so it is a final one, whose parts nobody has sent
+		if err = s.join(ctx, row, run, err); err == nil {
+			parts, n, err = s.verify(ctx, l, row, run)
+		}
+	}
+	if err == nil {
+		err = s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place())
+	}
+	if err == nil {
+		err = lost(s.Staging.Seal(ctx, row.Ref(), row.Size))
+	}
+	if err == nil && !s.readable(parts) {
+		n, err = s.readSealed(ctx, row, parts, n, run)
+	}
+	if turnErr := l.takeTurn(ctx); turnErr != nil {
+		return row, turnErr
+	}
+	defer l.giveTurn()
+	if !errors.Is(err, errBytesLost) {
+		s.misses.forget(row.ID)
+	}
+	if err == nil {
+		var next Row
+		if next, err = s.publish(ctx, l, row, n); err == nil {
+			s.clear(ctx, next)
+			return next, nil
+		}
+	}
+	left := row
+	switch {
+	case errors.Is(err, errBytesLost) && s.caps.Shared && !s.misses.lost(row.ID, s.now()):
+		err = drive.Wrap(err, drive.Unavailable)
+	case errors.Is(err, errBytesLost):
+		s.misses.forget(row.ID)
+		err = s.lose(ctx, l, row, err)
+	case clientsFault(err):
+		left, err = s.unseal(ctx, l, row, err)
+	}
+	if errors.Is(err, errLost) {
+		return s.overtaken(ctx, l)
+	}
+	return left, err
+}
+
+// errBytesLost marks what only the staging may say: its bytes are gone. A missing row is no reason to delete anything.
+var errBytesLost = errors.New("the bytes are in neither place")
+
+func lost(err error) error {
+	if drive.IsKind(err, drive.NotFound) {
+		return errors.Join(err, errBytesLost)
+	}
+	return err
+}
+
+// overtaken reads how an upload has ended whose seal somebody else has finished. One that is active again can be completed anew.
+func (s *Sessions) overtaken(ctx context.Context, l *live) (Row, error) {
+	row, err := s.load(ctx, l)
+	if err != nil {
+		return row, err
+	}
+	switch row.State {
+	case Active, Parked:
+		return row, errLost
+	case Reclaiming, Gone:
+		return row, row.ended()
+	case Sealing, Done:
+	}
+	return row, nil
+}
+
+// clientsFault reports whether an error is one that the client can mend and complete again.
+func clientsFault(err error) bool {
+	return drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.BadName,
+		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
+}
+
+// verify computes the digests of what has arrived and compares them with those declared, as far as the staging lets it.
+func (s *Sessions) verify(ctx context.Context, l *live, row Row, run *sealing) ([]blob.Part, content.New, error) {
+	staged, err := s.Staging.Load(ctx, row.Ref())
+	if err == nil && staged.Suspect { // since it began to seal
+		staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen)
+	}
+	if err != nil {
+		return nil, content.New{}, lost(err)
+	}
+	if err := row.checkParts(staged.Parts); err != nil {
+		return nil, content.New{}, err
+	}
+	if slices.ContainsFunc(staged.Parts, unread) {
+		return staged.Parts, content.New{}, nil
+	}
+	n := summarize(row, staged.Parts)
+	computed := digest.Set{digest.Blake3: n.Sum[:]}
+	aliases := row.Digests.Aliases()
+	if !s.readable(staged.Parts) {
+		return staged.Parts, n, without(row.Digests, aliases).Check(computed)
+	}
+	if len(aliases) > 0 {
+		if n.Aliases, err = s.aliases(ctx, l, row, aliases, run); err != nil {
+			return nil, content.New{}, err
+		}
+		maps.Copy(computed, n.Aliases)
+	}
+	return staged.Parts, n, row.Digests.Check(computed)
+}
+
+// summarize derives what is known of the file from its parts alone: nothing is read.
+func summarize(row Row, parts []blob.Part) content.New {
+	n := content.New{ID: drive.NewID[drive.BlobID](), File: row.ID.String(), Size: row.Size, PartSize: row.PartSize, Account: row.Account}
+	cvs, sums := make([]digest.CV, len(parts)), make([]content.PartSum, len(parts))
+	for i, p := range parts {
+		cvs[i], sums[i] = p.CV, content.PartSum{CV: p.CV, CRC32: p.CRC32}
+		n.CRC32 = digest.CombineCRC32(n.CRC32, p.CRC32, int64(p.Size))
+	}
+	switch len(parts) {
+	case 0:
+		n.Sum = digest.NewPart(0).Root()
+	case 1:
+		n.Sum = parts[0].Root
+	default:
+		n.Sum = digest.Fold(cvs)
+	}
+	n.Parts = content.PackParts(sums)
+	return n
+}
+
+// publish is sealing ⇒ done: the file becomes visible, its bytes being complete, verified and durable (P3).
+func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New) (next Row, err error) {
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
+			return err
+		}
+		id, _, err := s.Content.Attach(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		next, err = s.doneTx(ctx, tx, row, id)
+		return err
+	})
+	if err = s.orLost(ctx, row, err); err != nil {
+		s.forget(l)
+		s.doubt(ctx, row, err)
+		return Row{}, err
+	}
+	s.setRow(l, next)
+	return next, nil
+}
+
+// clear removes what an upload that has ended leaves behind: its timers and its staging. A crash here leaves a staging without
+// an open row, which the auditor removes.
+func (s *Sessions) clear(ctx context.Context, row Row) {
+	s.disarm(ctx, row)
+	if row.Reason == ReasonJoined {
+		return // its bytes are its final's: see unjoin
+	}
+	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
+		s.opt.Log.WarnContext(ctx, "remove a staging", "upload", row.ID, "error", err)
+	}
+}
+
+// unseal is sealing ⇒ active with all parts kept, because of an error that the client can mend; it returns that error.
+func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (Row, error) {
+	var staged blob.Staged
+	var err error
+	if !s.caps.Shared { // else both wait until a part asks for it (see reopen), for another instance may have been first
+		if err = s.Staging.Unseal(ctx, row.Ref()); err == nil {
+			staged, err = s.Staging.Load(ctx, row.Ref())
+		}
+	}
+	if err != nil {
+		return row, err
+	}
+	now, err := s.clock(ctx)
+	if err != nil {
+		return row, err
+	}
+	next := row
+	next.State, next.Active = Active, now
+	if next, err = s.commit(ctx, l, row, next, quota.Move{}); err != nil {
+		return row, err
+	}
+	l.touch(s.now())
+	if !s.caps.Shared {
+		s.adopt(l, next, staged)
+	}
+	s.arm(ctx, next)
+	return next, cause
+}
+
+// lose ends an upload whose bytes are in neither place: somebody removed them behind our back.
+func (s *Sessions) lose(ctx context.Context, l *live, row Row, cause error) error {
+	next := row
+	next.State, next.Reason, next.Reserved = Reclaiming, ReasonLost, 0
+	next, err := s.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	s.arm(ctx, next)
+	s.opt.Log.ErrorContext(ctx, "the bytes of an upload are gone", "upload", row.ID, "error", cause)
+	if _, err := s.finishReclaim(ctx, l, next); err != nil {
+		return errors.Join(cause, err)
+	}
+	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+}

@@ -1,0 +1,218 @@
+package upload
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/timer"
+)
+
+// Staging is what uploads need of the place for parts.
+type Staging interface {
+	blob.Staging
+	blob.Sealer
+	blob.Tailer
+}
+
+// Timers is what uploads need of the delayed task engine.
+type Timers interface {
+	Arm(ctx context.Context, entries ...timer.Entry) error
+	Touch(key timer.Key)
+	Cancel(ctx context.Context, key timer.Key, gen int64) error
+}
+
+// Publisher writes records into the outbox within the transaction of the change that they tell of.
+type Publisher interface {
+	Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error
+}
+
+// Scope says whose content an instant upload may link to.
+type Scope string
+
+// The scopes.
+const (
+	ScopeInstance Scope = "instance" // anybody's
+	ScopeUser     Scope = "user"     // the account's own
+	ScopeOff      Scope = "off"      // no instant upload
+)
+
+// Options are what an operator may set. The zero value of each field is its default.
+type Options struct {
+	Idle       time.Duration  // quiet time after which an upload is parked; default 30 s
+	Abandon    time.Duration  // quiet time after which a parked one is reclaimed; default 168 h
+	MaxAge     time.Duration  // age at which any open one is reclaimed; default 720 h
+	MaxOpen    int            // open uploads an account may have; default 1,000
+	PartSize   drive.ByteSize // default 8 MiB
+	MinFree    drive.ByteSize // disk space that uploads leave free; default 1 GiB
+	Instant    Scope          // default ScopeInstance
+	BlobGrace  time.Duration  // how long a released file stays; default 15 min
+	Generation int64          // of this start of the installation: names the files of whole-file uploads
+	Restored   bool           // a backup was restored and not checked yet: nothing is reclaimed or unlinked
+	SealWait   time.Duration  // how long complete waits before it answers "sealing"; default 10 s
+	Now        func() time.Time
+	Kept       func() time.Time // that says for how long something was kept, see package retention; nil: the clock that rows go by
+	Log        *slog.Logger
+
+	// OutOfOrder is told when locks of uploads are taken in another order than locks.go says: for
+	// tests. nil: nobody looks.
+	OutOfOrder func(what string)
+
+	// Of installations with several instances; see shared.go.
+
+	// Clock is the clock that rows go by: the database's. nil: Now.
+	Clock func(ctx context.Context) (drive.Time, error)
+	// Hold fails in a transaction of an instance that others have declared ended, and keeps them from it until the transaction ends:
+	// what an ended one had begun may be gone. nil: there is only one instance.
+	Hold func(ctx context.Context, tx *sqldb.Tx) error
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.Idle, 30*time.Second)
+	setDefault(&o.Abandon, 168*time.Hour)
+	setDefault(&o.MaxAge, 720*time.Hour)
+	setDefault(&o.MaxOpen, 1000)
+	setDefault(&o.PartSize, 8*drive.MiB)
+	setDefault(&o.MinFree, drive.GiB)
+	setDefault(&o.Instant, ScopeInstance)
+	setDefault(&o.SealWait, 10*time.Second)
+	setDefault(&o.BlobGrace, 15*time.Minute)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, def T) {
+	var zero T
+	if *field == zero {
+		*field = def
+	}
+}
+
+// Parts that Sessions is put together from.
+type Parts struct {
+	DB      *sqldb.DB
+	Staging Staging
+	Store   blob.Store
+	Tree    *tree.Tree
+	Ledger  quota.Ledger
+	Content content.Content
+	Timers  Timers
+	Events  Publisher
+}
+
+// Sessions runs all uploads of the installation that this process has a hand in. It is safe for concurrent use.
+type Sessions struct {
+	Parts
+	Unlinked Unlinked
+
+	opt     Options
+	caps    blob.Caps
+	table   table
+	ready   drive.Time // when this instance became ready, or last lost its timers: see mayReclaim
+	readyMu sync.Mutex
+	resumes limiters
+	disk    budget
+	misses  misses
+	putting sync.Map       // names of whole-file uploads that are being written
+	puts    atomic.Uint32  // counts them, from a random number on
+	provers chan struct{}  // holds a token per proof being read
+	work    sync.WaitGroup // seals that outlive their request
+	stop    context.Context
+	cancel  context.CancelFunc
+}
+
+// New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
+func New(parts Parts, opt Options) *Sessions {
+	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: blob.CapsOf(parts.Staging), table: table{all: map[drive.UploadID]*live{}}}
+	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
+	if s.opt.OutOfOrder != nil {
+		s.table.order = &lockOrder{report: s.opt.OutOfOrder, held: map[uint64][]heldLock{}}
+	}
+	if s.caps.Shared {
+		s.table.keepFor, s.table.now, s.table.evict = unusedIdles*s.opt.Idle, s.now, s.forget
+	}
+	s.ready = s.now()
+	s.puts.Store(rand.Uint32())
+	s.provers = make(chan struct{}, maxProvers)
+	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
+	s.stop, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Close stops seals between two steps and waits for them; Recover redoes them at the next start.
+func (s *Sessions) Close() error {
+	s.cancel()
+	s.work.Wait()
+	return nil
+}
+
+func (s *Sessions) now() drive.Time { return drive.TimeOf(s.opt.Now()) }
+
+// kept is the time by which rows have been kept for long enough.
+func (s *Sessions) kept() drive.Time {
+	if s.opt.Kept == nil {
+		return s.now()
+	}
+	return drive.TimeOf(s.opt.Kept())
+}
+
+// LostTimers tells Sessions that the timer queue has forgotten what it held: no timer starts a reclaim for a while.
+func (s *Sessions) LostTimers() {
+	s.readyMu.Lock()
+	defer s.readyMu.Unlock()
+	s.ready = s.now()
+}
+
+// reclaimHold is how long after a start or a loss no timer may start a reclaim: clients that were cut off come back first.
+const reclaimHold = time.Hour
+
+// mayReclaimAt returns the first moment at which a timer's word may start a reclaim.
+func (s *Sessions) mayReclaimAt() drive.Time {
+	s.readyMu.Lock()
+	defer s.readyMu.Unlock()
+	return s.ready.Add(min(reclaimHold, s.opt.Abandon))
+}
+
+// maxLimiters bounds the memory for resume limits; beyond it they are forgotten, which only lets through more.
+const maxLimiters = 10_000
+
+type limiters struct {
+	mu    sync.Mutex
+	limit rate.Limit
+	burst int
+	all   map[drive.AccountID]*rate.Limiter
+}
+
+func (l *limiters) allow(account drive.AccountID, now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lim := l.all[account]
+	if lim == nil {
+		if len(l.all) >= maxLimiters {
+			clear(l.all)
+		}
+		lim = rate.NewLimiter(l.limit, l.burst)
+		l.all[account] = lim
+	}
+	if !lim.AllowN(now, 1) {
+		return drive.Fail(drive.Rate, "retry_after", 1)
+	}
+	return nil
+}

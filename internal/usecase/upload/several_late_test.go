@@ -1,0 +1,186 @@
+package upload_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+func parkOf(v upload.View, gen int64) timer.Fired {
+	return timer.Fired{Key: timer.Key{Kind: timer.Park, ID: v.ID}, Gen: gen}
+}
+
+// An instance stood still in the middle of a change, and another one has made it, or one that ended the upload, meanwhile: it finds
+// the ledger moved already, and has to see that it was overtaken.
+func TestAnInstanceThatStoodStillWasOvertaken(t *testing.T) {
+	t.Parallel()
+	data := random(3 * mib)
+	for name, c := range map[string]struct {
+		point string
+		meant func(*testing.T, several, drive.Who, upload.View) error // by a
+		done  func(*testing.T, several, drive.Who, upload.View) error // by b, meanwhile
+		state string
+	}{
+		"seal and seal": {
+			point: "staging.Seal",
+			meant: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				_, _, err := s.a.Complete(t.Context(), who, v.ID, upload.Complete{})
+				return err
+			},
+			done: func(t *testing.T, s several, _ drive.Who, v upload.View) error {
+				_ = s.b.OnPark(t.Context(), parkOf(v, 2)) // comes again later
+				s.b.Settle()
+				return nil
+			},
+			state: "done",
+		},
+		"park and cancel": {
+			point: "staging.Fence",
+			meant: func(t *testing.T, s several, _ drive.Who, v upload.View) error {
+				s.Clock.Advance(time.Minute)
+				return s.a.OnPark(t.Context(), parkOf(v, 1))
+			},
+			done: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				return s.b.Cancel(t.Context(), who, v.ID)
+			},
+			state: "gone",
+		},
+		"cancel and cancel": {
+			point: "staging.Fence",
+			meant: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				return s.a.Cancel(t.Context(), who, v.ID)
+			},
+			done: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				return s.b.Cancel(t.Context(), who, v.ID)
+			},
+			state: "gone",
+		},
+		"resume and resume": {
+			point: "staging.Load",
+			meant: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				s.b.Pass(t, time.Minute)
+				return s.a.Send(t, who, v, 0, data)
+			},
+			done: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				return s.b.Send(t, who, v, 1, data)
+			},
+			state: "active",
+		},
+		"reclaim and reclaim": {
+			point: "staging.Remove",
+			meant: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				return s.a.Cancel(t.Context(), who, v.ID)
+			},
+			done: func(t *testing.T, s several, who drive.Who, v upload.View) error {
+				return s.b.Cancel(t.Context(), who, v.ID)
+			},
+			state: "gone",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, fate := twoInstances(t, upload.Options{}), &uploadtest.Fate{}
+			s.a = uploadtest.New(t, uploadtest.Options{Dir: s.b.Dir, Shared: s.Shared, Fate: fate})
+			who := s.a.Account(t, 2*drive.ByteSize(len(data))-1) // one such upload, not two
+			v := s.a.Start(t, who, "/f", drive.ByteSize(len(data)))
+			s.a.SendAll(t, who, v, data)
+			var other error
+			fate.Set(uploadtest.Rule{Point: c.point, N: 1, How: uploadtest.Afterwards, Do: func() { other = c.done(t, s, who, v) }})
+			if err := c.meant(t, s, who, v); err != nil || other != nil || !fate.Clear() {
+				t.Errorf("who was overtaken says %v, the other %v", err, other)
+			}
+			wantState(t, s.b, v, c.state)
+			s.clean(t, who)
+		})
+	}
+}
+
+// The last fence was lost with the end of the log of the journal's server. An instance that believes the upload active still fills
+// it, though its row is parked. Nothing of it may be reclaimed because the row knows of no activity.
+func TestPartsAfterALostFenceAreNotReclaimed(t *testing.T) {
+	t.Parallel()
+	s := twoInstances(t, upload.Options{})
+	who, data := s.a.Account(t, 0), random(5*mib)
+	s.Clock.Advance(2 * time.Hour) // reclaims are allowed
+	v := s.a.Start(t, who, "/f", drive.ByteSize(len(data)))
+	s.b.Pass(t, 40*time.Second)
+	wantState(t, s.b, v, "parked")
+	s.ForgetFence(v.ID)
+	send(t, s.a, who, v, 0, data)
+	s.Clock.Advance(3 * time.Minute) // an upload without a byte is given up after two
+	s.b.Fire(t)
+	send(t, s.a, who, v, 1, data)
+	s.b.CheckLedger(t, who)
+	if got := s.a.Balance(t, who); got != fmt.Sprintf("0/0/%d", len(data)) {
+		t.Errorf("the ledger is %s: an upload that goes on is charged", got)
+	}
+	send(t, s.a, who, v, 2, data)
+	complete(t, s.b, who, v)
+	wantFile(t, s.a, who, "/f", data)
+	s.clean(t, who)
+}
+
+// A part is dropped at one instance and sent again at another one, which remembers it: the room of the dropped part is used once,
+// also by one that reads anew what is there.
+func TestRoomOfADroppedPartIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	const part, room = drive.MiB, 4 // the first grant is cut to what the account has
+	s := twoInstances(t, upload.Options{})
+	who := s.a.Account(t, room*part)
+	v, err := s.a.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: blob.UnknownSize}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(on *uploadtest.Site, n int) error {
+		return on.Put(t.Context(), who, v.ID, upload.PutPart{N: n, Size: part}, bytes.NewReader(make([]byte, part)))
+	}
+	if err := errors.Join(put(s.a, 0), put(s.a, 1), put(s.b, 0)); err != nil {
+		t.Fatal(err)
+	}
+	n := 2
+	for range 2 {
+		for range 6 {
+			if err := s.a.DeletePart(t.Context(), who, v.ID, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := put(s.b, 0); err != nil && !drive.IsKind(err, drive.Quota) {
+				t.Fatal(err)
+			}
+			_ = put(s.a, 0)
+		}
+		for ; put(s.a, n) == nil; n++ { //nolint:revive // as many as are taken
+		}
+		s.a.Pass(t, time.Minute)
+	}
+	parts, err := s.b.ListParts(t.Context(), who, v.ID)
+	if err != nil || len(parts) > room+1 { // one too many: what two cannot know of each other
+		t.Errorf("%d parts of an account with room for %d, %v", len(parts), room, err)
+	}
+}
+
+// The timer of what a reset has begun may come up at another instance, which ends it; it is counted all the same.
+func TestResetCountsWhatAnotherInstanceEnds(t *testing.T) {
+	t.Parallel()
+	s, fate := twoInstances(t, upload.Options{}), &uploadtest.Fate{}
+	s.a = uploadtest.New(t, uploadtest.Options{Dir: s.b.Dir, Shared: s.Shared, Fate: fate})
+	who := s.a.Account(t, 0)
+	v := s.a.Start(t, who, "/f", 3*drive.MiB)
+	fate.Set(uploadtest.Rule{Point: "staging.Remove", N: 1, How: uploadtest.Meanwhile, Do: func() {
+		if err := s.b.Cancel(t.Context(), who, v.ID); err != nil {
+			t.Error(err)
+		}
+	}})
+	if n, err := s.a.Reset(t.Context(), who.Account); n != 1 || err != nil {
+		t.Errorf("%d were reset, %v", n, err)
+	}
+	wantState(t, s.b, v, "gone")
+	s.clean(t, who)
+}

@@ -1,0 +1,70 @@
+package upload_test
+
+import (
+	"testing"
+	"time"
+
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// impatient instances do not wait long for a seal that another one runs: here that one is stopped in the middle of it.
+var impatient = upload.Options{SealWait: 30 * time.Millisecond}
+
+// As scenario G, on a shared staging: one of two instances dies at each call of each act, and the other one finishes.
+func TestInstanceDiesAtEveryCall(t *testing.T) {
+	t.Parallel()
+	for _, a := range acts {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
+			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
+			crashAtEveryCall(t, a, s, fate, other)
+		})
+	}
+}
+
+// As scenario G, on a shared staging: the second instance does its whole act between any two calls of the first, and both remember
+// the upload as it was before.
+func TestTwoInstancesAtEveryCallOnASharedStaging(t *testing.T) {
+	t.Parallel()
+	for _, a := range acts {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}
+			s := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: fate, Upload: impatient})
+			other := uploadtest.New(t, uploadtest.Options{Dir: dir, Shared: sh, Fate: &uploadtest.Fate{}, Upload: impatient})
+			s.Clock.Advance(2 * time.Hour)
+			for _, b := range acts {
+				if b.in == a.in {
+					meetAtEveryCall(t, a, b, s, other, fate)
+				}
+			}
+		})
+	}
+}
+
+func meetAtEveryCall(t *testing.T, a, b act, s, other *uploadtest.Site, fate *uploadtest.Fate) {
+	t.Helper()
+	n, came := 1, true
+	var beside, err error
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s at call %d of %s: %v and %v", b.name, n, a.name, beside, err)
+		}
+	}()
+	for ; came && !t.Failed(); n += depth.Pick(9, 3, 1) {
+		c := stageBeside(t, s, a, other.Sessions)
+		beside = nil
+		fate.Set(uploadtest.Rule{N: n, How: uploadtest.Meanwhile, Do: func() { beside = b.do(t, other.Sessions, c) }})
+		err = a.do(t, s.Sessions, c)
+		s.Settle()
+		other.Settle()
+		came = fate.Clear()
+		s.CheckLedger(t, c.who)
+		c.s = []*uploadtest.Site{s, other}[n%2]
+		finish(t, c)
+	}
+}

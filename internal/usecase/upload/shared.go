@@ -1,0 +1,257 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Several instances over one database and one staging. What decides is the row, by compare-and-set on its gen, and the journal,
+// by refusing a gen that was closed; what this process remembers is a guess that one of them corrects:
+//
+//	a row, before a change of state    read again; one more read a change, none a part
+//	a row, for a part                  the journal refuses its gen: then the row is read again
+//	the parts                          a part is never vouched for from memory: the staging says ThereError, or takes it
+//	the reservation (unknown size)     each instance uses up only what it has been granted itself
+//	when bytes last came               the journal and the writes that run elsewhere; each clock is compared with itself only
+//
+// A staging of this process alone (Caps.Shared is not set) is spared all of that.
+
+// unusedIdles is after how many idle times an active upload that nobody asks for here leaves the memory.
+const unusedIdles = 3
+
+// readableParts reports whether parts can be read before they are sealed. While contents move to another place that may cease to be so.
+func (s *Sessions) readableParts() bool { return blob.CapsOf(s.Staging).ReadableParts }
+
+// leastPartSize is the smallest part size that a staging takes: a power of two.
+func leastPartSize(c blob.Caps) drive.ByteSize {
+	if c.MinPart <= MinPartSize {
+		return MinPartSize
+	}
+	return 1 << bits.Len64(uint64(c.MinPart-1))
+}
+
+// clock returns the time that rows go by.
+func (s *Sessions) clock(ctx context.Context) (drive.Time, error) {
+	if s.opt.Clock == nil {
+		return s.now(), nil
+	}
+	return s.opt.Clock(ctx)
+}
+
+// renew takes over a row that was read again, unless the upload has moved on since the one that the live holds; then the live
+// holds nothing any more.
+func (s *Sessions) renew(l *live, row Row) (Row, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.loaded:
+		return row, false
+	case l.row.Gen != row.Gen || l.row.State != row.State:
+		s.forgetLocked(l)
+		return row, false
+	}
+	row.Resumes = min(row.Resumes, l.row.Resumes) // a part that came here has set it back
+	s.setRowLocked(l, row)
+	return row, true
+}
+
+// orLost is the error of a change that did not come about, or errLost where that only follows from another instance having been first:
+// it has moved the ledger, so that what was to be given back is not there, or what was to be taken does not fit a second time.
+func (s *Sessions) orLost(ctx context.Context, was Row, err error) error {
+	if err == nil || !s.caps.Shared || drive.IsKind(err, drive.Unavailable) {
+		return err
+	}
+	if now, findErr := findRow(ctx, s.DB, was.ID); findErr == nil && now.Gen != was.Gen {
+		return errLost
+	}
+	return err
+}
+
+// unlessStale is the refusal of a part that cannot be one of the upload's, or errRefused where the upload has moved on elsewhere: what
+// it has become is what the client must hear.
+func (s *Sessions) unlessStale(ctx context.Context, l *live, err error) error {
+	if !s.caps.Shared || !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
+		return err
+	}
+	l.mu.Lock()
+	was := l.row
+	l.mu.Unlock()
+	if now, findErr := findRow(ctx, s.DB, l.id); findErr != nil || now.Gen == was.Gen {
+		return err
+	}
+	s.forget(l)
+	return errRefused
+}
+
+// there answers a part that the journal has already: by this instance before it forgot, or by another one. Nobody but the
+// journal may say so, for another instance may have dropped it.
+func (s *Sessions) there(ctx context.Context, l *live, row Row, in *activity, body blob.Body, have blob.Part) error {
+	if have.Unread { // what it holds nobody knows: take it as it comes now
+		if err := s.Staging.Drop(ctx, row.Ref(), row.Gen, have.N); err != nil {
+			return s.notStaged(ctx, l, row, err, in.begun)
+		}
+		return again(in.begun)
+	}
+	s.learn(l, have, false)
+	return superseded(ctx, compare(body, have))
+}
+
+// again ends an attempt of a part: another one follows at once if nothing of its body was read, else the client must send it again.
+func again(begun bool) error {
+	if begun {
+		return drive.Fail(drive.InProgress, "retry_after", 1)
+	}
+	return errRefused
+}
+
+// learn adds a part or a tail that another instance has brought, with the room that it was granted.
+func (s *Sessions) learn(l *live, part blob.Part, tail bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.parts == nil {
+		return
+	}
+	before := l.received
+	l.enterLocked(part, tail)
+	l.limit += l.received - before
+	s.promiseLocked(l)
+}
+
+// missing judges a staging that is not there, for a change of state: errLost when another instance has ended the upload since row
+// was read, else its bytes were removed from outside.
+func (s *Sessions) missing(ctx context.Context, l *live, row Row, cause error) error {
+	now, err := findRow(ctx, s.DB, row.ID)
+	switch {
+	case err != nil:
+		return err
+	case now.Gen != row.Gen:
+		s.forget(l)
+		return errLost
+	}
+	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+}
+
+// vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its bytes were removed from outside.
+func (s *Sessions) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) error {
+	s.forget(l)
+	row, err := findRow(ctx, s.DB, was.ID)
+	switch {
+	case err != nil:
+		return err
+	case row.State != Active && row.State != Parked:
+		return row.ended()
+	case row.Gen == was.Gen:
+		return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+	}
+	return again(begun)
+}
+
+// reopen makes ready what the journal refuses though the row is active: the content of a seal that came to nothing becomes parts
+// again, and nobody writes under the row's gen any more, also where the journal was lost and knows of no gen.
+func (s *Sessions) reopen(ctx context.Context, row Row) error {
+	err := s.Staging.Unseal(ctx, row.Ref())
+	if err == nil {
+		_, err = s.Staging.Fence(ctx, row.Ref(), row.Gen)
+	}
+	if drive.IsKind(err, drive.NotFound) {
+		return nil // its bytes are lost; the part will say so
+	}
+	return err
+}
+
+// metaTimersLost is the name of the mark in the meta table that says when any instance last found that timers were lost.
+const metaTimersLost = "timers-lost"
+
+// NoteLoss is LostTimers for all instances: whichever delivers a timer holds reclaims back for a while.
+func (s *Sessions) NoteLoss(ctx context.Context) error {
+	s.LostTimers()
+	if !s.caps.Shared {
+		return nil
+	}
+	now, err := s.clock(ctx)
+	if err != nil {
+		return err
+	}
+	text := strconv.FormatInt(int64(now), 10)
+	return s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", text, metaTimersLost)
+		if err == nil && n == 0 {
+			_, err = tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", metaTimersLost, text) // another's is as good
+		}
+		return err
+	})
+}
+
+// held returns for how long no timer may start a reclaim: after a backup was restored, or after timers were lost.
+func (s *Sessions) held(ctx context.Context, now drive.Time) (time.Duration, error) {
+	if s.opt.Restored {
+		return reclaimHold, nil
+	}
+	if !s.caps.Shared {
+		return 0, nil
+	}
+	at, err := s.lostAt(ctx)
+	if err != nil || at == 0 {
+		return 0, err
+	}
+	return at.Add(min(reclaimHold, s.opt.Abandon)).Sub(now), nil
+}
+
+// hold fails where this instance has been declared ended.
+func (s *Sessions) hold(ctx context.Context, tx *sqldb.Tx) error {
+	if s.opt.Hold == nil {
+		return nil
+	}
+	return s.opt.Hold(ctx, tx)
+}
+
+// unstore removes the content of a seal that came to nothing: on a shared staging it stays until the upload ends; see blob/caps.go.
+// No row names it, for its upload was never done.
+func (s *Sessions) unstore(ctx context.Context, row Row) error {
+	if !s.caps.Shared {
+		return nil
+	}
+	return s.Store.Remove(ctx, row.ID.String())
+}
+
+// lostAt returns when timers were last lost, as far as any instance knows; zero: never.
+func (s *Sessions) lostAt(ctx context.Context) (at drive.Time, err error) {
+	var value string
+	err = s.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", metaTimersLost).Scan(&value)
+	if drive.IsKind(err, drive.NotFound) {
+		return 0, nil
+	}
+	if err == nil {
+		var ms int64
+		ms, err = strconv.ParseInt(value, 10, 64)
+		at = drive.Time(ms)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for lost timers: %w", err)
+	}
+	return at, nil
+}
+
+// lastActive is when an upload was last active, by the clock that rows go by, which says now.
+func (s *Sessions) lastActive(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
+	return min(now, max(row.Active, now.Add(-s.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now)))
+}
+
+// lastPart is when the last part came; zero: none has, or the journal was lost and does not know.
+func (s *Sessions) lastPart(staged blob.Staged, now drive.Time) drive.Time {
+	if staged.Last == 0 {
+		return 0
+	}
+	its := staged.Now
+	if its == 0 {
+		its = s.now()
+	}
+	return now.Add(-its.Sub(staged.Last))
+}

@@ -1,0 +1,215 @@
+package upload_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+	"smartdrive/test/process"
+)
+
+// putAll stores small files at paths, each with bytes of its own.
+func putAll(t *testing.T, s *uploadtest.Site, who drive.Who, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := putText(t, s, who, path, "the bytes of "+path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func putText(t *testing.T, s *uploadtest.Site, who drive.Who, path, text string) error {
+	t.Helper()
+	p := upload.PutFile{Path: uploadtest.Path(t, path), Size: drive.ByteSize(len(text))}
+	_, _, err := s.PutFile(t.Context(), who, p, bytes.NewReader([]byte(text)))
+	return err
+}
+
+func count(t *testing.T, s *uploadtest.Site, query string) (n int) {
+	t.Helper()
+	if err := s.DB.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// wantUnlinked fails the test unless all that was released is deleted, and nothing else, and nobody
+// owes anything.
+func wantUnlinked(t *testing.T, s *uploadtest.Site, who drive.Who) {
+	t.Helper()
+	if left := s.CheckBlobs(t); len(left) > 0 {
+		t.Errorf("left at the store: %v", left)
+	}
+	if n := count(t, s, `SELECT (SELECT COUNT(*) FROM released) + (SELECT COUNT(*) FROM owed_files) + (SELECT COUNT(*) FROM owed)`); n != 0 {
+		t.Errorf("%d rows are left of what was released", n)
+	}
+	s.CheckLedger(t, who)
+}
+
+func unlink(t *testing.T, s *uploadtest.Site) {
+	t.Helper()
+	if _, err := s.Unlink(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Wherever the process dies, whatever fails and whichever reply is lost: the next one deletes what
+// is left, what is in use stays, and what was owed is given back once.
+func TestUnlinkingDiesAnywhere(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]uploadtest.How{
+		"dies before": uploadtest.Die, "dies after": uploadtest.DieAfter, "fails": uploadtest.Fail, "loses the reply": uploadtest.Lose,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, fate := siteUnderFate(t)
+			who := s.Account(t, 0)
+			putAll(t, s, who, "/kept")
+			for n := 1; ; n++ {
+				putAll(t, s, who, "/a", "/b", "/c")
+				if err := putText(t, s, who, "/same", "the bytes of /kept"); err != nil {
+					t.Fatal(err)
+				}
+				for _, path := range []string{"/a", "/b", "/c", "/same"} {
+					deleteForGood(t, s, who, path)
+				}
+				s.Clock.Advance(16 * time.Minute)
+				fate.Set(uploadtest.Rule{N: n, How: how})
+				_, _ = s.Unlink(t.Context())
+				if !fate.Clear() {
+					break
+				}
+				if n > 100 {
+					t.Fatal("it does not come to an end")
+				}
+				s.Restart(t)
+				s.Clock.Advance(11 * time.Minute) // somebody may have claimed them
+				unlink(t, s)
+				wantUnlinked(t, s, who)
+				if got := string(s.Read(t, who, "/kept")); got != "the bytes of /kept" {
+					t.Fatalf("at point %d what is in use became %q", n, got)
+				}
+			}
+			wantUnlinked(t, s, who)
+		})
+	}
+}
+
+// Content that was let go comes again while its file is being deleted: it has a file of its own.
+func TestContentComesAgainWhileItIsUnlinked(t *testing.T) {
+	t.Parallel()
+	s, fate := siteUnderFate(t)
+	who := s.Account(t, 0)
+	putAll(t, s, who, "/a")
+	for _, how := range []uploadtest.How{uploadtest.Meanwhile, uploadtest.Afterwards} {
+		deleteForGood(t, s, who, "/a")
+		s.Clock.Advance(16 * time.Minute)
+		fate.Set(uploadtest.Rule{Point: "store.Remove", N: 1, How: how, Do: func() { putAll(t, s, who, "/a") }})
+		unlink(t, s)
+		if !fate.Clear() {
+			t.Fatal("nothing was deleted")
+		}
+		wantUnlinked(t, s, who)
+		if got := string(s.Read(t, who, "/a")); got != "the bytes of /a" {
+			t.Errorf("what came again is %q", got)
+		}
+	}
+}
+
+// Two instances delete at the same time: each file once, and together all of them.
+func TestTwoInstancesShareWhatIsUnlinked(t *testing.T) {
+	t.Parallel()
+	s := twoInstances(t, upload.Options{})
+	who := s.a.Account(t, 0)
+	for i := range 30 {
+		path := fmt.Sprintf("/%d", i)
+		putAll(t, s.a, who, path)
+		deleteForGood(t, s.a, who, path)
+	}
+	s.Clock.Advance(16 * time.Minute)
+	var all sync.WaitGroup
+	for _, on := range []*uploadtest.Site{s.a, s.b, s.a, s.b} {
+		all.Go(func() { unlink(t, on) })
+	}
+	all.Wait()
+	wantUnlinked(t, s.b, who)
+	if n := s.a.Unlinked.Files.Load() + s.b.Unlinked.Files.Load(); n != 30 {
+		t.Errorf("%d deletions of 30 files", n)
+	}
+}
+
+// stuck is a store that cannot delete one file.
+type stuck struct {
+	blob.Store
+	name *string
+}
+
+func (s stuck) Remove(ctx context.Context, name string) error {
+	if name == *s.name {
+		return errors.New("access denied")
+	}
+	return s.Store.Remove(ctx, name)
+}
+
+// A file that cannot be deleted is in nobody's way, stays owed, and goes once it can be.
+func TestAFileThatCannotBeUnlinked(t *testing.T) {
+	t.Parallel()
+	var bad string
+	s := uploadtest.New(t, uploadtest.Options{Store: func(b blob.Store) blob.Store { return stuck{b, &bad} }})
+	who := s.Account(t, 0)
+	putAll(t, s, who, "/a")
+	if err := s.DB.QueryRow(t.Context(), `SELECT file FROM blobs`).Scan(&bad); err != nil {
+		t.Fatal(err)
+	}
+	deleteForGood(t, s, who, "/a")
+	for i := range 6 { // five overruns were the end of it once
+		path := fmt.Sprintf("/%d", i)
+		putAll(t, s, who, path)
+		deleteForGood(t, s, who, path)
+		s.Clock.Advance(time.Hour)
+		unlink(t, s)
+		if n := count(t, s, `SELECT COUNT(*) FROM released`); n != 1 {
+			t.Errorf("%d files are left, not the one that cannot be deleted", n)
+		}
+	}
+	if n := count(t, s, `SELECT SUM(size) FROM owed`); n != len("the bytes of /a") || s.Unlinked.Failed.Load() != 6 {
+		t.Errorf("%d bytes are owed, %d deletions failed", n, s.Unlinked.Failed.Load())
+	}
+	bad = ""
+	s.Clock.Advance(time.Hour)
+	unlink(t, s)
+	wantUnlinked(t, s, who)
+}
+
+// What is due when an instance starts goes by itself, and the loop ends when it is told to.
+func TestReleasedFilesGoByThemselves(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	who := s.Account(t, 0)
+	putAll(t, s, who, "/a", "/b")
+	deleteForGood(t, s, who, "/a")
+	s.Clock.Advance(16 * time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.RunUnlink(ctx) }()
+	process.Eventually(t, time.Minute, "the released file is deleted", func() error {
+		if n := count(t, s, `SELECT COUNT(*) FROM released`); n > 0 {
+			return fmt.Errorf("%d are left", n)
+		}
+		return nil
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	wantUnlinked(t, s, who)
+}

@@ -1,0 +1,496 @@
+package uploadtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/timer/memory"
+	"smartdrive/internal/usecase/upload"
+)
+
+// Shared is what the instances of one installation have in common besides their database: an object store, a journal that may be
+// emptied at any moment, and a queue of timers. It keeps the contract of blob/caps.go in memory, in its hardest form: a Fence does
+// not wait for writes but makes them fail, nothing can be read before it is sealed, and a lost journal refuses every gen.
+type Shared struct {
+	Clock *Clock
+	Queue *memory.Queue
+
+	mu       sync.Mutex
+	journals map[drive.UploadID]*sharedJournal
+	removed  map[drive.UploadID]bool // its content, if it has any, is no longer a staging's
+	uploads  map[drive.UploadID]*multipart
+	objects  map[string][]byte
+	kept     []blob.Stray // in quarantine
+	skew     time.Duration
+}
+
+// multipart is an upload at the object store: it outlives its journal.
+type multipart struct {
+	ref   blob.Ref
+	parts map[int][]byte
+	tails map[int][]byte
+}
+
+func newMultipart(ref blob.Ref, parts map[int][]byte) *multipart {
+	return &multipart{ref: ref, parts: parts, tails: map[int][]byte{}}
+}
+
+type sharedJournal struct {
+	fence  int64
+	closed bool // made anew: refuses every gen until it is fenced
+	sealed bool
+	parts  map[int]blob.Part
+	tails  map[int]blob.Part
+	leases map[int]*lease
+	last   drive.Time
+}
+
+func newSharedJournal() *sharedJournal {
+	return &sharedJournal{parts: map[int]blob.Part{}, tails: map[int]blob.Part{}, leases: map[int]*lease{}}
+}
+
+// lease says that a part is being written. One that is not renewed runs out.
+type lease struct{ until time.Time }
+
+const leaseTime = 20 * time.Second
+
+// NewShared makes an empty one.
+func NewShared() *Shared {
+	s := &Shared{
+		Clock:    &Clock{now: epoch},
+		journals: map[drive.UploadID]*sharedJournal{}, removed: map[drive.UploadID]bool{},
+		uploads: map[drive.UploadID]*multipart{}, objects: map[string][]byte{},
+	}
+	s.Queue = memory.New(memory.Options{Now: s.Clock.Now})
+	return s
+}
+
+// ForgetJournals is FLUSHALL at the journals' place.
+func (s *Shared) ForgetJournals() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.journals)
+	clear(s.removed)
+}
+
+// ForgetFence is what a server does that takes over without the end of the log: the journal is there, its last fence is not.
+func (s *Shared) ForgetFence(id drive.UploadID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journals[id].fence = 0
+}
+
+// ForgetTimers is FLUSHALL at the timers' place. Every site has to be told; see Site.Lost.
+func (s *Shared) ForgetTimers() { s.Queue.Forget() }
+
+// SkewJournal sets the clock of the journals ahead.
+func (s *Shared) SkewJournal(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.skew = by
+}
+
+// Strand leaves part n of an upload as an instance leaves it that dies while it writes.
+func (s *Shared) Strand(id drive.UploadID, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journals[id].leases[n] = s.newLease()
+}
+
+func (s *Shared) newLease() *lease { return &lease{until: s.Clock.Now().Add(leaseTime)} }
+
+func (s *Shared) now() drive.Time { return drive.TimeOf(s.Clock.Now().Add(s.skew)) }
+
+var (
+	_ upload.Staging = (*Shared)(nil)
+	_ blob.Powers    = (*Shared)(nil)
+)
+
+// Caps implements blob.Powers.
+func (s *Shared) Caps() blob.Caps { return blob.Caps{Shared: true} }
+
+// Create implements blob.Staging.
+func (s *Shared) Create(_ context.Context, ref blob.Ref) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.journalLocked(ref) == nil {
+		s.uploads[ref.ID] = newMultipart(ref, map[int][]byte{})
+		s.journals[ref.ID] = newSharedJournal()
+	}
+	return nil
+}
+
+// journalLocked returns the journal of an upload, made anew from what the store has if it was lost; nil when there is nothing.
+func (s *Shared) journalLocked(ref blob.Ref) *sharedJournal {
+	if j := s.journals[ref.ID]; j != nil {
+		return j
+	}
+	if s.removed[ref.ID] {
+		return nil
+	}
+	j := newSharedJournal()
+	j.closed = true
+	content, isSealed := s.objects[ref.ID.String()]
+	switch up := s.uploads[ref.ID]; {
+	case up != nil:
+		for n, b := range up.parts {
+			j.parts[n] = blob.Part{N: n, Size: drive.ByteSize(len(b)), Unread: true}
+		}
+		for n, b := range up.tails {
+			j.tails[n] = blob.Part{N: n, Size: drive.ByteSize(len(b)), Unread: true}
+		}
+	case isSealed:
+		j.sealed = true
+		for n, b := range split(content, ref.PartSize) {
+			j.parts[n] = blob.Part{N: n, Size: drive.ByteSize(len(b)), Unread: true}
+		}
+	default:
+		return nil
+	}
+	s.journals[ref.ID] = j
+	return j
+}
+
+func split(content []byte, partSize drive.ByteSize) map[int][]byte {
+	parts := map[int][]byte{}
+	for n := 0; len(content) > 0; n++ {
+		size := min(len(content), int(partSize))
+		parts[n], content = content[:size:size], content[size:]
+	}
+	return parts
+}
+
+// Write implements blob.Staging.
+func (s *Shared) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
+	if err := ctx.Err(); err != nil {
+		return blob.Part{}, drive.Wrap(err, drive.Unavailable)
+	}
+	mine, err := s.beginWrite(ref, w)
+	if err != nil {
+		return blob.Part{}, err
+	}
+	data, err := io.ReadAll(&renewing{Reader: body, s: s, l: mine})
+	var part blob.Part
+	if err == nil {
+		part, err = body.Finish()
+	}
+	return part, errors.Join(err, s.endWrite(ref, w, mine, part, data, err == nil))
+}
+
+type renewing struct {
+	io.Reader
+	s *Shared
+	l *lease
+}
+
+func (r *renewing) Read(p []byte) (int, error) {
+	r.s.mu.Lock()
+	r.l.until = r.s.newLease().until
+	r.s.mu.Unlock()
+	return r.Reader.Read(p)
+}
+
+func (s *Shared) beginWrite(ref blob.Ref, w blob.Write) (*lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.mayWrite(ref, w.N, w.Gen); err != nil {
+		return nil, err
+	}
+	j := s.journals[ref.ID]
+	if have, ok := j.parts[w.N]; ok && !have.Unread {
+		return nil, &blob.ThereError{Part: have}
+	}
+	l := s.newLease()
+	j.leases[w.N] = l
+	return l, nil
+}
+
+// mayWrite is what the one script says before a part is written or dropped.
+func (s *Shared) mayWrite(ref blob.Ref, n int, gen int64) error {
+	j := s.journals[ref.ID]
+	switch {
+	case j == nil && s.journalLocked(ref) == nil:
+		return drive.Fail(drive.NotFound)
+	case j == nil, j.closed, j.sealed, gen <= j.fence:
+		return drive.Fail(drive.WrongState)
+	case j.leases[n] != nil && j.leases[n].until.After(s.Clock.Now()):
+		return drive.Fail(drive.InProgress, "retry_after", 1)
+	}
+	return nil
+}
+
+func (s *Shared) endWrite(ref blob.Ref, w blob.Write, mine *lease, part blob.Part, data []byte, whole bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j, up := s.journals[ref.ID], s.uploads[ref.ID]
+	held := j != nil && j.leases[w.N] == mine
+	if held {
+		delete(j.leases, w.N)
+	}
+	switch {
+	case !whole:
+		return nil
+	case up == nil:
+		return drive.Fail(drive.NotFound)
+	case !held, j.closed, j.sealed, w.Gen <= j.fence: // fenced, or lost
+		return drive.Fail(drive.WrongState)
+	}
+	up.parts[w.N], j.parts[w.N], j.last = data, part, s.now()
+	delete(up.tails, w.N)
+	delete(j.tails, w.N)
+	return nil
+}
+
+// Drop implements blob.Staging.
+func (s *Shared) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.mayWrite(ref, n, gen); err != nil {
+		return err
+	}
+	delete(s.journals[ref.ID].parts, n)
+	delete(s.uploads[ref.ID].parts, n)
+	delete(s.journals[ref.ID].tails, n)
+	delete(s.uploads[ref.ID].tails, n)
+	return nil
+}
+
+// Load implements blob.Staging.
+func (s *Shared) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.journalLocked(ref)
+	if j == nil {
+		return blob.Staged{}, drive.Fail(drive.NotFound)
+	}
+	staged := blob.Staged{Last: j.last, Now: s.now(), Parts: inOrder(j.parts), Tails: inOrder(j.tails)}
+	for _, p := range slices.Concat(staged.Parts, staged.Tails) {
+		staged.Held += p.Size
+	}
+	for _, l := range j.leases {
+		if l.until.After(s.Clock.Now()) {
+			staged.Writing++
+		}
+	}
+	return staged, nil
+}
+
+func inOrder(parts map[int]blob.Part) []blob.Part {
+	return slices.SortedFunc(maps.Values(parts), func(a, b blob.Part) int { return a.N - b.N })
+}
+
+// Fence implements blob.Staging.
+func (s *Shared) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
+	s.mu.Lock()
+	if j := s.journalLocked(ref); j != nil {
+		j.fence, j.closed = max(j.fence, gen), false
+		clear(j.leases)
+	}
+	s.mu.Unlock()
+	return s.Load(ctx, ref)
+}
+
+// Remove implements blob.Staging.
+func (s *Shared) Remove(_ context.Context, ref blob.Ref) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.journals, ref.ID)
+	delete(s.uploads, ref.ID)
+	s.removed[ref.ID] = true
+	return nil
+}
+
+// Seal implements blob.Sealer.
+func (s *Shared) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	up := s.uploads[ref.ID]
+	content, isSealed := s.objects[ref.ID.String()]
+	switch {
+	case up == nil && isSealed && drive.ByteSize(len(content)) == size:
+		return nil
+	case up == nil && isSealed:
+		return drive.Fail(drive.PartsMissing)
+	case up == nil:
+		return drive.Fail(drive.NotFound)
+	}
+	j := s.journalLocked(ref)
+	for _, l := range j.leases {
+		if l.until.After(s.Clock.Now()) {
+			return drive.Fail(drive.InProgress, "retry_after", 1)
+		}
+	}
+	content = []byte{}
+	for n := range len(j.parts) {
+		content = append(content, up.parts[n]...)
+	}
+	if drive.ByteSize(len(content)) != size {
+		return drive.Fail(drive.PartsMissing)
+	}
+	s.objects[ref.ID.String()], j.sealed = content, true
+	delete(s.uploads, ref.ID)
+	return nil
+}
+
+// Unseal implements blob.Sealer.
+func (s *Shared) Unseal(_ context.Context, ref blob.Ref) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	content, isSealed := s.objects[ref.ID.String()]
+	switch {
+	case s.uploads[ref.ID] != nil:
+		return nil
+	case !isSealed:
+		return drive.Fail(drive.NotFound)
+	}
+	j := s.journalLocked(ref)
+	s.uploads[ref.ID], j.sealed = newMultipart(ref, split(content, ref.PartSize)), false
+	return nil
+}
+
+// OpenStaged implements blob.Sealer.
+func (s *Shared) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
+	s.mu.Lock()
+	up := s.uploads[ref.ID]
+	s.mu.Unlock()
+	if up != nil {
+		return nil, drive.Fail(drive.NotFound)
+	}
+	return SharedStore{s}.Open(ctx, ref.ID.String())
+}
+
+// Verify implements blob.Sealer.
+func (s *Shared) Verify(ctx context.Context, ref blob.Ref, _ int64) (blob.Staged, error) {
+	return s.Load(ctx, ref)
+}
+
+// ListStaged implements blob.Sealer.
+func (s *Shared) ListStaged(_ context.Context, fn func(blob.Stray) error) error {
+	s.mu.Lock()
+	all := map[drive.UploadID]blob.Stray{}
+	for id := range s.journals {
+		all[id] = blob.Stray{Place: "journal/" + id.String(), Name: id.String()}
+	}
+	for id, up := range s.uploads {
+		stray := blob.Stray{Place: "multipart/" + id.String(), Name: id.String()}
+		for _, all := range []map[int][]byte{up.parts, up.tails} {
+			for _, b := range all {
+				stray.Size += drive.ByteSize(len(b))
+			}
+		}
+		all[id] = stray
+	}
+	s.mu.Unlock()
+	for _, stray := range all {
+		if err := fn(stray); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// QuarantineStaged implements blob.Sealer.
+func (s *Shared) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
+	id, err := drive.ParseID[drive.UploadID](stray.Name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.uploads[id] != nil || s.journals[id] != nil {
+		s.kept = append(s.kept, stray)
+	}
+	s.mu.Unlock()
+	return s.Remove(ctx, blob.Ref{ID: id})
+}
+
+// SharedStore is the blob.Store beside a Shared.
+type SharedStore struct{ *Shared }
+
+var _ blob.Store = SharedStore{}
+
+// Put implements blob.Store.
+func (s SharedStore) Put(_ context.Context, name string, body blob.Body) (blob.Part, error) {
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return blob.Part{}, err
+	}
+	part, err := body.Finish()
+	if err == nil {
+		s.mu.Lock()
+		s.objects[name] = data
+		s.mu.Unlock()
+	}
+	return part, err
+}
+
+type sharedObject struct{ *bytes.Reader }
+
+func (o sharedObject) Close() error         { return nil }
+func (o sharedObject) Size() drive.ByteSize { return drive.ByteSize(o.Reader.Size()) }
+
+// Open implements blob.Store.
+func (s SharedStore) Open(_ context.Context, name string) (blob.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data, ok := s.objects[name]
+	if !ok {
+		return nil, drive.Fail(drive.NotFound)
+	}
+	return sharedObject{bytes.NewReader(data)}, nil
+}
+
+// Stat implements blob.Store.
+func (s SharedStore) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
+	o, err := s.Open(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	return o.Size(), nil
+}
+
+// Remove implements blob.Store.
+func (s SharedStore) Remove(_ context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, name)
+	return nil
+}
+
+// List implements blob.Store.
+func (s SharedStore) List(_ context.Context, fn func(blob.Stray) error) error {
+	s.mu.Lock()
+	var all []blob.Stray
+	for name, b := range s.objects {
+		all = append(all, blob.Stray{Place: "blobs/" + name, Name: name, Size: drive.ByteSize(len(b))})
+	}
+	s.mu.Unlock()
+	for _, stray := range all {
+		if err := fn(stray); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Quarantine implements blob.Store.
+func (s SharedStore) Quarantine(ctx context.Context, stray blob.Stray) error {
+	s.mu.Lock()
+	s.kept = append(s.kept, stray)
+	s.mu.Unlock()
+	return s.Remove(ctx, stray.Name)
+}
+
+// Quarantined returns what was moved out of the way.
+func (s *Shared) Quarantined() []blob.Stray {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.kept)
+}

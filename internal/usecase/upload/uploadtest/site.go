@@ -1,0 +1,374 @@
+// Package uploadtest puts upload.Sessions together on real parts (SQLite, a directory, the memory queue) under a virtual clock,
+// so that tests can crash it, restart it and let timers fire.
+package uploadtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/memory"
+	"smartdrive/internal/usecase/upload"
+)
+
+// Clock is the virtual clock of a Site. It stands still until Advance.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now returns the present.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Read is Now for those who ask a database.
+func (c *Clock) Read(context.Context) (drive.Time, error) { return drive.TimeOf(c.Now()), nil }
+
+// Advance lets time pass.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Options change how a Site is put together. The zero value is an ordinary installation.
+type Options struct {
+	Upload  upload.Options
+	DB      sqldb.Options                       // Connector for counting and faults
+	Staging func(upload.Staging) upload.Staging // decorates the staging
+	Store   func(blob.Store) blob.Store         // decorates the store
+	Local   local.Options                       // BootID, Durability, ...
+	Dir     string                              // an empty directory; default: a temporary one
+	Fate    *Fate                               // what befalls the calls to database, staging, store and timers
+	Shared  *Shared                             // this site is one instance of several: they have Dir and this in common
+}
+
+// epoch is when every virtual clock begins.
+var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// Site is an installation in a directory of the test's own, or one instance of it.
+type Site struct {
+	*upload.Sessions
+	DB    *sqldb.DB
+	Dir   string
+	Local *local.Dir
+	Queue *memory.Queue
+	Tree  *tree.Tree
+	Clock *Clock
+
+	opt     Options
+	parts   upload.Parts
+	staging upload.Staging // undecorated: what checks look at
+	store   blob.Store
+	log     *slog.Logger
+	stop    func() error
+}
+
+// T is what a test gives: *testing.T, *testing.B, *rapid.T.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
+	Context() context.Context
+}
+
+// New makes a site with a 2 MiB default part size, so that tests of many parts stay small.
+func New(t testing.TB, opt Options) *Site {
+	t.Helper()
+	if opt.Upload.PartSize == 0 {
+		opt.Upload.PartSize = 2 * drive.MiB
+	}
+	if opt.Upload.MinFree == 0 {
+		opt.Upload.MinFree = 1
+	}
+	if opt.Upload.SealWait == 0 {
+		opt.Upload.SealWait = time.Minute // real time, which a busy machine may need: who completes means to see the end
+	}
+	if opt.Dir == "" {
+		opt.Dir = t.TempDir()
+	}
+	opt.DB.Path = filepath.Join(opt.Dir, "smartdrive.db")
+	opt.DB = sqldbtest.At(t, opt.DB)
+	s := &Site{Dir: opt.Dir, Clock: &Clock{now: epoch}, opt: opt}
+	if opt.Shared != nil {
+		s.Clock = opt.Shared.Clock
+	}
+	s.start(t)
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("stop the site: %v", err)
+		}
+	})
+	return s
+}
+
+func (s *Site) start(t T) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	s.log = log
+	ctx := context.Background()
+	dbOpt := s.opt.DB
+	if s.opt.Fate != nil {
+		dbOpt.Connector = s.opt.Fate.connector
+	}
+	dbOpt.Log = log
+	db, err := sqldb.Open(ctx, dbOpt)
+	if err != nil {
+		t.Fatalf("open the database: %v", err)
+	}
+	s.DB = db
+	closeBytes := s.openBytes(t)
+	s.Tree = tree.New(tree.Options{Now: s.Clock.Now})
+	up := s.opt.Upload
+	up.Log = log
+	if up.Now == nil { // else the clock of this instance goes wrong
+		up.Now = s.Clock.Now
+	}
+	if up.OutOfOrder == nil {
+		up.OutOfOrder = func(what string) { t.Errorf("locks: %s", what) }
+	}
+	parts := upload.Parts{
+		DB: db, Staging: s.staging, Store: s.store, Tree: s.Tree, Timers: queueTimers{s.Queue},
+		Events: outbox.New(db, outbox.Options{Source: "smartdrive/test", Now: s.Clock.Now, Log: log}),
+	}
+	parts.Content.Now = s.Clock.Now
+	if s.opt.Staging != nil {
+		parts.Staging = s.opt.Staging(parts.Staging)
+	}
+	if s.opt.Store != nil {
+		parts.Store = s.opt.Store(parts.Store)
+	}
+	if f := s.opt.Fate; f != nil {
+		parts.Staging = fatedStaging{parts.Staging, f}
+		parts.Store = fatedStore{parts.Store, f}
+		parts.Timers = fatedTimers{parts.Timers, f}
+	}
+	s.parts = parts
+	s.Sessions = upload.New(parts, up)
+	s.stop = func() error {
+		if err := s.Close(); err != nil {
+			return err
+		}
+		if err := closeBytes(); err != nil {
+			return err
+		}
+		return db.Close()
+	}
+}
+
+// openBytes opens the place for bytes, and the queue of timers that goes with it.
+func (s *Site) openBytes(t T) (closeIt func() error) {
+	t.Helper()
+	if sh := s.opt.Shared; sh != nil {
+		s.staging, s.store, s.Queue = sh, SharedStore{sh}, sh.Queue
+		return func() error { return nil }
+	}
+	lo := s.opt.Local
+	lo.Dir, lo.Now, lo.Log = s.Dir, s.Clock.Now, s.log
+	dir, err := local.Open(context.Background(), lo)
+	if err != nil {
+		t.Fatalf("open the directory: %v", err)
+	}
+	s.Local, s.staging, s.store = dir, dir.Staging, dir.Blobs
+	s.Queue = memory.New(memory.Options{Now: s.Clock.Now})
+	return dir.Close
+}
+
+// Lost is what the engine of an instance does when it finds that the queue has forgotten timers.
+func (s *Site) Lost(t T) {
+	t.Helper()
+	if err := errors.Join(s.NoteLoss(context.Background()), s.Recover(context.Background())); err != nil {
+		t.Fatalf("arm again what was lost: %v", err)
+	}
+}
+
+// Restart ends the process as kill -9 does, as far as that is possible inside one: everything in memory is gone. The new one
+// has recovered.
+func (s *Site) Restart(t T) {
+	t.Helper()
+	if err := s.stop(); err != nil {
+		t.Fatalf("stop the site: %v", err)
+	}
+	s.opt.Fate.Clear()
+	s.start(t)
+	if err := s.Recover(context.Background()); err != nil {
+		t.Fatalf("recover: %v", err)
+	}
+}
+
+// queueTimers hears nobody who has given up: a queue behind a network does not either.
+type queueTimers struct{ q *memory.Queue }
+
+func (q queueTimers) Arm(ctx context.Context, entries ...timer.Entry) error {
+	if ctx.Err() != nil {
+		return drive.Wrap(ctx.Err(), drive.Unavailable)
+	}
+	return q.q.Arm(ctx, entries)
+}
+
+func (q queueTimers) Touch(key timer.Key) { q.q.Touch(key) }
+
+func (q queueTimers) Cancel(ctx context.Context, key timer.Key, gen int64) error {
+	if ctx.Err() != nil {
+		return drive.Wrap(ctx.Err(), drive.Unavailable)
+	}
+	return q.q.Cancel(ctx, key, gen)
+}
+
+// Fire delivers every timer that is due now, each once, and returns how many there were.
+func (s *Site) Fire(t T) int {
+	t.Helper()
+	ctx, n := context.Background(), 0
+	for kind, handle := range map[timer.Kind]timer.Handler{timer.Park: s.OnPark, timer.Abandon: s.OnAbandon} {
+		batch, err := s.Queue.Lease(ctx, kind, 1<<20, time.Minute)
+		if err != nil {
+			t.Fatalf("lease: %v", err)
+		}
+		for _, f := range batch.Fired {
+			out := timer.Outcome{Key: f.Key, Token: f.Token, Verdict: timer.Done}
+			if err := handle(ctx, f); err != nil {
+				out.Verdict, out.In = timer.Snooze, time.Second
+			}
+			if _, err := s.Queue.Settle(ctx, []timer.Outcome{out}); err != nil {
+				t.Fatalf("settle: %v", err)
+			}
+			n++
+		}
+	}
+	return n
+}
+
+// Pass lets time pass in steps of at most a second up to ten minutes, then of a minute, firing what comes due.
+func (s *Site) Pass(t T, d time.Duration) {
+	t.Helper()
+	for d > 0 {
+		step := min(d, time.Minute)
+		if d <= 10*time.Minute {
+			step = min(d, time.Second)
+		}
+		s.Clock.Advance(step)
+		s.Fire(t)
+		d -= step
+	}
+}
+
+// Account makes an account with a ledger and a tree; total 0 is unlimited.
+func (s *Site) Account(t T, total drive.ByteSize) drive.Who {
+	t.Helper()
+	who := drive.Who{
+		User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID](), Session: drive.NewID[drive.SessionID](),
+	}
+	limit := &total
+	if total == 0 {
+		limit = nil
+	}
+	err := s.DB.Write(context.Background(), func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO accounts (id, created_at) VALUES (?, 0)`, who.Account); err != nil {
+			return err
+		}
+		if err := s.Ledger.Create(ctx, tx, who.Account, limit); err != nil {
+			return err
+		}
+		_, err := s.Tree.Create(ctx, tx, who.Account)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("make an account: %v", err)
+	}
+	return who
+}
+
+// Start begins an upload of size bytes at path.
+func (s *Site) Start(t T, who drive.Who, path string, size drive.ByteSize) upload.View {
+	t.Helper()
+	v, err := s.Begin(t.Context(), who, upload.Begin{Path: Path(t, path), Size: size}, nil)
+	if err != nil {
+		t.Fatalf("begin %s: %v", path, err)
+	}
+	return v
+}
+
+// Send sends part n of data.
+func (s *Site) Send(t T, who drive.Who, v upload.View, n int, data []byte) error {
+	t.Helper()
+	part := Part(v, n, data)
+	return s.Put(t.Context(), who, v.ID, upload.PutPart{N: n, Size: drive.ByteSize(len(part))}, bytes.NewReader(part))
+}
+
+// SendAll sends all parts of data in reverse order and fails the test when one is refused.
+func (s *Site) SendAll(t T, who drive.Who, v upload.View, data []byte) {
+	t.Helper()
+	for n := v.Parts - 1; n >= 0; n-- {
+		if err := s.Send(t, who, v, n, data); err != nil {
+			t.Fatalf("send part %d: %v", n, err)
+		}
+	}
+}
+
+// Part returns the bytes of part n.
+func Part(v upload.View, n int, data []byte) []byte {
+	from := n * int(v.PartSize)
+	return data[from:min(len(data), from+int(v.PartSize))]
+}
+
+// Path parses a path or fails the test.
+func Path(t T, s string) drive.Path {
+	t.Helper()
+	p, err := drive.ParsePath(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Read returns the bytes of a file as a reader would get them.
+func (s *Site) Read(t T, who drive.Who, path string) []byte {
+	t.Helper()
+	ctx := t.Context()
+	n, err := s.Tree.Resolve(ctx, s.DB, who.Account, Path(t, path))
+	if err != nil {
+		t.Fatalf("resolve %s: %v", path, err)
+	}
+	b, err := s.Content.Find(ctx, s.DB, n.Blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := s.Store.Open(ctx, b.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	data := make([]byte, file.Size())
+	if _, err := file.ReadAt(data, 0); err != nil && len(data) > 0 && int64(len(data)) != int64(file.Size()) {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Balance returns the account's ledger as "finished/unfinished/reserved" in bytes.
+func (s *Site) Balance(t T, who drive.Who) string {
+	t.Helper()
+	b, err := s.Ledger.Get(context.Background(), s.DB, who.Account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d/%d/%d", b.Finished, b.Unfinished, b.Reserved)
+}

@@ -1,0 +1,192 @@
+package upload
+
+import (
+	"context"
+	"errors"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// wake brings an upload to where a part can be admitted: loaded, active under a gen that the staging takes, verified.
+func wake(ctx context.Context, s *Sessions, l *live, who drive.Who) error {
+	return s.wakeFor(ctx, who, l)
+}
+
+func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, l *live) error {
+	if err := l.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer l.giveTurn()
+	row, err := s.loadFor(ctx, who, l)
+	if err != nil {
+		return err
+	}
+	if row.isWaiting() {
+		return row.ended()
+	}
+	switch row.State {
+	case Active:
+		return s.refresh(ctx, l, row)
+	case Parked:
+		return s.resume(ctx, l, row)
+	case Sealing, Done, Reclaiming, Gone:
+	}
+	return row.ended()
+}
+
+// loadFor is load for a caller: an upload of another account is NotFound.
+func (s *Sessions) loadFor(ctx context.Context, who drive.Who, l *live) (Row, error) {
+	row, err := s.load(ctx, l)
+	if err == nil && row.Account != who.Account {
+		err = drive.Fail(drive.NotFound)
+	}
+	return row, err
+}
+
+// ended is the error for a request that needs an upload to be open.
+func (r Row) ended() error {
+	if r.State == Reclaiming || r.State == Gone {
+		return drive.Fail(drive.Gone, "reason", r.Reason)
+	}
+	return drive.Fail(drive.WrongState, "state", r.public())
+}
+
+// refresh mends an active upload: a gen that the staging refuses is replaced, parts that a power loss may have taken are verified.
+func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
+	l.mu.Lock()
+	refused, suspect := l.refused >= row.Gen, l.suspect
+	l.mu.Unlock()
+	if refused && s.caps.Shared {
+		if err := s.reopen(ctx, row); err != nil {
+			return err
+		}
+	}
+	if refused {
+		next, err := s.commit(ctx, l, row, row, quota.Move{})
+		if err != nil {
+			return err
+		}
+		s.arm(ctx, next)
+		row = next
+	}
+	if !suspect {
+		return nil
+	}
+	return s.read(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
+}
+
+// resume is parked ⇒ active: one transaction on the net amount; Quota when it no longer fits.
+func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
+	if err := s.resumes.allow(row.Account, s.opt.Now()); err != nil {
+		return err
+	}
+	now, err := s.clock(ctx)
+	if err != nil {
+		return err
+	}
+	if row.Created.Add(s.maxAge(row)) <= now {
+		return drive.Fail(drive.Gone, "reason", ReasonTooOld)
+	}
+	staged, err := s.Staging.Load(ctx, row.Ref())
+	if drive.IsKind(err, drive.NotFound) { // if it was removed from outside, the abandon timer ends it
+		return s.missing(ctx, l, row, err)
+	}
+	if err != nil {
+		return err
+	}
+	next := row
+	next.State, next.Held, next.Active = Active, 0, now
+	next.Reserved = row.Size
+	if row.Size == blob.UnknownSize {
+		next.Reserved = row.Held
+	}
+	next.Resumes = row.Resumes + 1 // an accepted part sets it back
+	promise := max(0, next.Reserved-sum(staged))
+	if err := s.reserve(ctx, row.Account, promise); err != nil {
+		return err
+	}
+	next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
+	s.release(row.Account, promise) // from here on the live's own share counts
+	if err != nil {
+		return err
+	}
+	l.touch(s.now())
+	s.adopt(l, next, staged)
+	s.arm(ctx, next)
+	if staged.Suspect {
+		return s.refresh(ctx, l, next)
+	}
+	return nil
+}
+
+// makeRoom is grow for a part that has not begun: when somebody else has changed the upload meanwhile, it looks again.
+func (s *Sessions) makeRoom(ctx context.Context, l *live, need drive.ByteSize) error {
+	err := s.grow(ctx, l, need)
+	if errors.Is(err, errLost) {
+		return nil
+	}
+	return err
+}
+
+// grow enlarges the reservation of an upload whose size is not known, so that need bytes fit: in steps that double, cut to
+// what is left. It is Quota only when need itself does not fit, errLost when the upload has changed. It does not take the turn,
+// which somebody may hold who waits for the part that grows; change compares the reservation as well, so that no arrow overwrites
+// a growth that it did not see.
+func (s *Sessions) grow(ctx context.Context, l *live, need drive.ByteSize) error {
+	l.order.take(l.id, rankGrowing)
+	defer l.order.give(l.id, rankGrowing)
+	l.growing.Lock()
+	defer l.growing.Unlock()
+	l.mu.Lock()
+	row, limit := l.row, l.limit
+	l.mu.Unlock()
+	if row.State != Active {
+		return errLost
+	}
+	if need <= limit {
+		return nil // somebody else was first
+	}
+	least := need - limit
+	step := max(least, min(maxGrant, max(firstGrant, row.Reserved)))
+	step, err := s.reserveSome(ctx, row.Account, step, least)
+	if err != nil {
+		return err
+	}
+	defer s.release(row.Account, step) // then the live's own share counts
+	granted, err := s.grant(ctx, row, step, least)
+	if err != nil {
+		if !drive.IsKind(err, drive.Quota) {
+			s.forget(l) // what is reserved is not known
+		}
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.row.Gen == row.Gen && (s.caps.Shared || l.row.Reserved == row.Reserved) { // else it was forgotten and read again meanwhile
+		l.row.Reserved += granted
+		l.limit += granted
+		s.promiseLocked(l)
+	}
+	return nil
+}
+
+func (s *Sessions) grant(ctx context.Context, row Row, step, least drive.ByteSize) (granted drive.ByteSize, err error) {
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if granted, err = s.Ledger.Grant(ctx, tx, row.Account, step, least); err != nil {
+			return err
+		}
+		query, args := `UPDATE uploads SET reserved = reserved + ? WHERE id = ? AND state = ? AND gen = ?`, []any{granted, row.ID, Active, row.Gen}
+		if !s.caps.Shared { // other instances add theirs
+			query, args = query+` AND reserved = ?`, append(args, row.Reserved)
+		}
+		n, err := tx.Exec(ctx, query, args...)
+		if err == nil && n == 0 {
+			err = errLost
+		}
+		return err
+	})
+	return granted, err
+}

@@ -1,0 +1,289 @@
+package upload
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"sync"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// PutFile is a whole file in one request.
+type PutFile struct {
+	Path     drive.Path
+	Size     drive.ByteSize // blob.UnknownSize: chunked
+	Conflict drive.Conflict // zero: replace
+	Parents  bool
+	Digests  digest.Set // declared (Repr-Digest), verified before the file is visible
+	MTime    drive.Time
+	Mime     string
+	// Check is asked once, before the body is read, with what is there now (nil: nothing); its error refuses the request. A
+	// replace then acts on exactly that version.
+	Check func(there *tree.Node) error
+}
+
+// PutFile stores a whole file. Up to one part it is one transaction and no staging; larger, or of unknown length, it is an
+// ordinary upload underneath. A body that breaks off leaves nothing. created is false when a file was replaced.
+//
+// Errors: as Begin, Put and Complete.
+func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (n tree.Node, created bool, err error) {
+	if p.Conflict == "" {
+		p.Conflict = drive.ConflictReplace
+	}
+	b := Begin{Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
+	row, err := s.newRow(who, b)
+	if err != nil {
+		return tree.Node{}, false, err
+	}
+	quick := p.quick()
+	if !quick {
+		if row.Base, err = s.look(ctx, row, p); err != nil {
+			return tree.Node{}, false, err
+		}
+	}
+	if p.Size == blob.UnknownSize {
+		buf := peekBuffers.Get().(*[]byte)
+		defer peekBuffers.Put(buf)
+		got, err := readUpTo(body, *buf)
+		switch {
+		case errors.Is(err, io.EOF):
+			p.Size, row.Size, body = drive.ByteSize(got), drive.ByteSize(got), bytes.NewReader((*buf)[:got])
+		case err != nil:
+			return tree.Node{}, false, cut(err)
+		default:
+			body = io.MultiReader(bytes.NewReader((*buf)[:got]), body)
+		}
+	}
+	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
+		return s.putSmall(ctx, who, b, row, body, quick)
+	}
+	return s.putLarge(ctx, who, b, row.Base, body)
+}
+
+// QuickSize is the largest file that is taken in before anything was looked up. A refusal then comes with its transaction, a
+// fraction of a second later than it could have; the look-ups would cost as much as storing it.
+const QuickSize = 256 * drive.KiB
+
+// quick reports whether the transaction alone decides about the file.
+func (p PutFile) quick() bool {
+	return p.Size != blob.UnknownSize && p.Size <= QuickSize && p.Check == nil
+}
+
+// peekBuffers hold the beginning of a body of unknown length: one that ends within them is a small file.
+var peekBuffers = sync.Pool{New: func() any { b := make([]byte, QuickSize); return &b }}
+
+// readUpTo fills buf or returns why it could not. It is not io.ReadFull, which says of the end of a whole body what package http
+// says of one that was cut: io.ErrUnexpectedEOF.
+func readUpTo(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var got int
+		got, err = r.Read(buf[n:])
+		n += got
+	}
+	return n, err
+}
+
+// cut says of a body that could not be read to its end what it is, unless its reader says more already.
+func cut(err error) error {
+	if _, known := errors.AsType[*drive.Error](err); known {
+		return err
+	}
+	return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", "cut")
+}
+
+// look finds what is there now and asks p.Check about it.
+func (s *Sessions) look(ctx context.Context, row Row, p PutFile) (drive.VersionID, error) {
+	there, err := s.Tree.Resolve(ctx, s.DB, row.Account, p.Path)
+	found := &there
+	if drive.IsKind(err, drive.NotFound) {
+		found, err = nil, nil
+	}
+	if err != nil {
+		return drive.VersionID{}, err
+	}
+	if p.Check != nil {
+		if err := p.Check(found); err != nil {
+			return drive.VersionID{}, err
+		}
+	}
+	if found == nil {
+		parent, _, _ := p.Path.Split()
+		if _, err := s.Tree.Resolve(ctx, s.DB, row.Account, parent); err != nil && !p.Parents {
+			return drive.VersionID{}, err
+		}
+		return drive.VersionID{}, nil
+	}
+	place := row.place()
+	place.Parent, place.Base = there.Parent, there.Version
+	return there.Version, s.Tree.CheckPlace(ctx, s.DB, row.Account, place)
+}
+
+// putSmall stores the file under a name of its own and makes it visible in one transaction. A quick one was not looked up.
+func (s *Sessions) putSmall(ctx context.Context, who drive.Who, b Begin, row Row, body io.Reader, quick bool) (tree.Node, bool, error) {
+	if !quick {
+		if err := s.fits(ctx, row); err != nil {
+			return tree.Node{}, false, err
+		}
+	}
+	if err := s.reserve(ctx, row.Account, row.Size); err != nil {
+		return tree.Node{}, false, err
+	}
+	defer s.release(row.Account, row.Size)
+	file := s.smallName(row.ID)
+	s.putting.Store(file, struct{}{})
+	defer s.putting.Delete(file)
+	hash := digest.NewRunning(row.Digests.Aliases()...)
+	if len(row.Digests.Aliases()) > 0 {
+		body = &tee{body, hash}
+	}
+	part, err := s.Store.Put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: who.Session}))
+	if err != nil {
+		return tree.Node{}, false, err
+	}
+	n := summarize(row, []blob.Part{part})
+	n.File, n.Aliases = file, hash.Sums()
+	placed, err := s.publishSmall(context.WithoutCancel(ctx), b, row, n, quick)
+	if err != nil && !maybeWritten(err) { // else the row may be there: the auditor decides
+		err = errors.Join(err, s.Store.Remove(context.WithoutCancel(ctx), file))
+	}
+	return placed.Node, placed.Created, err
+}
+
+// perDirectory is how many small files in a row go to one directory.
+const perDirectory = 512
+
+// smallName names the file of a whole-file upload after its id. The last byte, by which the store chooses a directory, is not
+// random: files that come together then lie together, their inodes are neighbours, and one sync of the directory serves several.
+func (s *Sessions) smallName(id drive.UploadID) string {
+	id[len(id)-1] = byte(s.puts.Add(1) / perDirectory)
+	return fmt.Sprintf("put-%d-%s", s.opt.Generation, id)
+}
+
+// fits refuses early what cannot fit; the transaction decides.
+func (s *Sessions) fits(ctx context.Context, row Row) error {
+	balance, err := s.Ledger.Get(ctx, s.DB, row.Account)
+	if err == nil && row.Size > balance.Available() {
+		err = balance.Refused(row.Size)
+	}
+	return err
+}
+
+func (s *Sessions) publishSmall(ctx context.Context, b Begin, row Row, n content.New, quick bool) (placed tree.Placed, err error) {
+	computed := digest.Set{digest.Blake3: n.Sum[:]}
+	maps.Copy(computed, n.Aliases)
+	if err := row.Digests.Check(computed); err != nil {
+		return tree.Placed{}, err
+	}
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
+			return err
+		}
+		at, err := s.Tree.Aim(ctx, tx, row.Account, b.Path, b.Parents)
+		if err != nil {
+			return err
+		}
+		if err := s.hold(ctx, tx); err != nil {
+			return err
+		}
+		id, _, err := s.Content.Attach(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		placing := row
+		if quick { // nobody has seen another version
+			placing.Base = at.There.Version
+		}
+		if placed, err = s.Tree.PutFileAt(ctx, tx, row.Account, at, placing.file(id)); err != nil {
+			return err
+		}
+		return s.dropTx(ctx, tx, placing, placed)
+	})
+	return placed, err
+}
+
+// putLarge is an ordinary upload, its parts sent one after the other as the body comes.
+func (s *Sessions) putLarge(ctx context.Context, who drive.Who, b Begin, base drive.VersionID, body io.Reader) (tree.Node, bool, error) {
+	digests := b.Digests
+	b.Digests = nil // so that it is an upload of its own, which may be cancelled
+	v, err := s.Begin(ctx, who, b, func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (View, error)) (View, error) {
+		v, err := effect(ctx, tx)
+		if err == nil && v.row.Base != base && b.Conflict == drive.ConflictReplace {
+			err = drive.Fail(drive.VersionChanged)
+		}
+		return v, err
+	})
+	if err != nil {
+		return tree.Node{}, false, err
+	}
+	done, err := s.sendAll(ctx, who, v, digests, body)
+	if err != nil {
+		return tree.Node{}, false, errors.Join(err, s.Cancel(context.WithoutCancel(ctx), who, v.ID))
+	}
+	if done.Node == nil { // the seal goes on; a replace of the same bytes later is harmless
+		return tree.Node{}, false, drive.Fail(drive.InProgress, "retry_after", 5)
+	}
+	return *done.Node, base.IsZero(), nil
+}
+
+func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests digest.Set, body io.Reader) (View, error) {
+	sent := &counter{r: body}
+	in := bufio.NewReader(sent)
+	for n := 0; ; n++ {
+		if _, err := in.Peek(1); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return View{}, cut(err)
+		}
+		p := PutPart{N: n, Size: v.row.partLength(n)}
+		if v.Size == nil {
+			p.Size, p.open = 0, true
+		}
+		if err := s.Put(ctx, who, v.ID, p, io.LimitReader(in, int64(v.row.PartSize))); err != nil {
+			return View{}, err
+		}
+	}
+	done, _, err := s.Complete(ctx, who, v.ID, Complete{Size: &sent.n, Digests: digests})
+	return done, err
+}
+
+type counter struct {
+	r io.Reader
+	n drive.ByteSize
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += drive.ByteSize(n)
+	return n, err
+}
+
+// tee feeds what is read to the alias hashes.
+type tee struct {
+	r    io.Reader
+	hash *digest.Running
+}
+
+func (t *tee) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	if _, hashErr := t.hash.WriteAt(p[:n], t.hash.Offset()); hashErr != nil {
+		return n, hashErr
+	}
+	return n, err
+}
+
+// Putting reports whether this process is writing a file of that name just now: the auditor leaves it alone.
+func (s *Sessions) Putting(file string) bool {
+	_, ok := s.putting.Load(file)
+	return ok
+}
