@@ -9,7 +9,7 @@ TOOLS := $(CURDIR)/.tools
 # Packages with goroutines that share memory; the race detector needs a C compiler and runs on these alone. What it skips is
 # long and has one thing happen after the other.
 RACE := ./internal/engine/sqldb/... ./internal/engine/timer/... ./internal/engine/stream/... ./internal/engine/blob/... ./internal/usecase/upload/... \
-        ./internal/export/... ./internal/engine/instance/lease ./internal/intake/... ./internal/move/migrate/... ./internal/usecase/share/... ./internal/usecase/collect/... ./internal/usecase/thumb/... ./internal/head/tus/... ./internal/head/rufh/... \
+        ./internal/export/... ./internal/engine/instance/lease ./internal/intake/... ./internal/move/migrate/... ./internal/usecase/share/... ./internal/usecase/collect/... ./internal/usecase/thumb/... ./internal/head/tus/... ./internal/head/resumable/... \
         ./internal/domain/account/... ./internal/domain/idem/... ./internal/engine/instance/... ./internal/engine/stream/dispatch/... ./internal/head/server/... ./client/... \
         ./test/services/...
 FUZZTIME ?= 5s

@@ -19,8 +19,8 @@ var layers = map[string]int{
 	"engine/blob": 1, "engine/blob/local": 1, "engine/blob/s3": 1, "move/pair": 1, "engine/sqldb": 1, "engine/turn": 1, "intake/bundle": 1, "intake/invoice": 1,
 	"engine/instance/lease": 2, "engine/retention": 2, "engine/timer": 2, "engine/timer/memory": 2, "engine/timer/redis": 2, "engine/stream": 2, "engine/stream/outbox": 2, "engine/stream/kafka": 2,
 	"export/zipline": 2, "export/fetch": 2, "intake/invoice/syntax": 2, "intake/invoice/rule": 2, "domain/account": 3, "domain/quota": 3, "domain/tree": 3, "domain/content": 3, "domain/idem": 3, "domain/vault": 3, "engine/stream/dispatch": 3, "engine/instance": 3,
-	"usecase/upload": 4, "usecase/files": 4, "usecase/thumb": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/audit": 4, "usecase/backup": 4, "head/problem": 4,
-	"head/rest": 5, "head/tus": 5, "head/rufh": 5, "head/server": 5, "head/webui": 5,
+	"usecase/upload": 4, "usecase/files": 4, "usecase/thumb": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
+	"head/rest": 5, "head/tus": 5, "head/resumable": 5, "head/server": 5, "head/webui": 5,
 	"app": 6,
 }
 
@@ -39,25 +39,25 @@ var exceptions = map[string]string{
 	"engine/stream/outbox -> engine/stream": "an adapter knows its port",
 	"engine/stream/kafka -> engine/stream":  "an adapter knows its port",
 	"head/rest -> head/server":              "the gate and the path rules are the server's",
-	"head/rufh -> head/server":              "what every head needs of a request: its body, its base URL",
+	"head/resumable -> head/server":         "what every head needs of a request: its body, its base URL",
 	"head/tus -> head/server":               "what every head needs of a request: its body, its base URL",
 }
 
 // forbidden are imports that the layers would allow: heads reach storage and engines through use cases only.
 var forbidden = map[string][]string{
-	"head/rest": {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
-	"head/rufh": {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
-	"head/tus":  {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
+	"head/rest":      {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
+	"head/resumable": {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
+	"head/tus":       {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
 }
 
 // allowed are exceptions to forbidden, each with its reason.
 var allowed = map[string]string{
-	"head/rest -> engine/sqldb":  "the transaction that an idempotency key shares with its effect",
-	"head/rest -> engine/blob":   "the words of parts: UnknownSize, Part",
-	"head/rufh -> engine/blob":   "a word: UnknownSize",
-	"head/tus -> engine/blob":    "a word: UnknownSize",
-	"head/rest -> engine/stream": "dead letters, shown to administrators",
-	"head/rest -> engine/timer":  "timers, shown to administrators",
+	"head/rest -> engine/sqldb":     "the transaction that an idempotency key shares with its effect",
+	"head/rest -> engine/blob":      "the words of parts: UnknownSize, Part",
+	"head/resumable -> engine/blob": "a word: UnknownSize",
+	"head/tus -> engine/blob":       "a word: UnknownSize",
+	"head/rest -> engine/stream":    "dead letters, shown to administrators",
+	"head/rest -> engine/timer":     "timers, shown to administrators",
 }
 
 // modules says why each third-party module is here.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"smartdrive/internal/app"
-	"smartdrive/internal/usecase/audit"
+	"smartdrive/internal/usecase/fsck"
 )
 
 const fsckLong = `Check that the database, the files and the uploads agree, by the invariants of docs/invariants.md. Without --repair nothing
@@ -15,7 +15,7 @@ is changed. A repair deletes only what a row says is released; bytes that nobody
 beside the blobs, and leave it by --purge alone. Exit code 8: findings that are not repaired.`
 
 func (a *adminCLI) fsckCommand() *cobra.Command {
-	scope, purge := audit.Scope{}, false
+	scope, purge := fsck.Scope{}, false
 	cmd := &cobra.Command{
 		Use:     "fsck",
 		Short:   "Check the installation, and mend it",
@@ -39,7 +39,7 @@ func (a *adminCLI) fsckCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope audit.Scope) error {
+func (a *adminCLI) fsck(cmd *cobra.Command, c *connection, scope fsck.Scope) error {
 	var out app.FsckAnswer
 	if err := c.call(cmd.Context(), http.MethodPost, app.RouteFsck, scope, &out); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (a *adminCLI) report(out app.FsckAnswer) error {
 }
 
 func (a *adminCLI) purge(cmd *cobra.Command, c *connection) error {
-	var gone audit.Heap
+	var gone fsck.Heap
 	if err := c.call(cmd.Context(), http.MethodPost, app.RoutePurge, app.PurgeRequest{}, &gone); err != nil {
 		return err
 	}

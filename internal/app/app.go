@@ -29,9 +29,9 @@ import (
 	"smartdrive/internal/export"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
-	"smartdrive/internal/usecase/audit"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/fsck"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/upload"
@@ -74,7 +74,7 @@ type App struct {
 	prepared   *idem.PreparedIDs
 	admin      *admin.Admin
 	ledger     quota.Ledger
-	auditor    *audit.Auditor
+	auditor    *fsck.Checker
 	sampled    sampler
 	armed      atomic.Bool // the timers of all uploads were armed after the start
 }
@@ -144,7 +144,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Tree: a.tree, Timers: a.engine, Events: a.outbox,
 		Content: a.content(),
 	}, a.uploadOptions())
-	a.auditor = audit.New(a.auditParts(), audit.Options{Scrub: cfg.Scrub, Log: log})
+	a.auditor = fsck.New(a.auditParts(), fsck.Options{Scrub: cfg.Scrub, Log: log})
 	a.auth = account.NewAuth(a.db, account.Options{Log: log})
 	a.users = account.NewUsers(a.db, a.auth, account.Options{Now: a.stamp, Log: log, PasswordChanged: a.onPassword})
 	a.sessions = account.NewSessions(a.db, a.users, a.auth, account.Options{Kept: a.kept.Now, Log: log})
@@ -206,8 +206,8 @@ func (a *App) uploadOptions() upload.Options {
 	return opt
 }
 
-func (a *App) auditParts() audit.Parts {
-	parts := audit.Parts{
+func (a *App) auditParts() fsck.Parts {
+	parts := fsck.Parts{
 		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Timers: a.engine, Armed: a.armed.Load, Putting: a.putting,
 		Quarantine: a.bytes.quarantine, Generation: a.Generation, Content: a.content(), Kept: a.kept.Now,
 	}

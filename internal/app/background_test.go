@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/server"
-	"smartdrive/internal/usecase/audit"
+	"smartdrive/internal/usecase/fsck"
 )
 
 // opened is an installation without running engines, its control, and its API as a network server.
@@ -124,7 +124,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if n := countFiles(t, a.cfg.Data, "staging"); n != 2 {
 		t.Errorf("%d staged files are there, not the data and the journal of one upload", n)
 	}
-	report, err := a.fsck(t.Context(), audit.Scope{Deep: true})
+	report, err := a.fsck(t.Context(), fsck.Scope{Deep: true})
 	if err != nil || !report.Clean() {
 		t.Errorf("fsck: %+v, %v", report, err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/audit"
+	"smartdrive/internal/usecase/fsck"
 )
 
 // findings is what the API lists of what audits found.
@@ -17,7 +17,7 @@ func (a *App) findings(ctx context.Context, cursor string, limit int) (items []r
 			return nil, "", drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	found, err := audit.ListFindings(ctx, a.db, before, limit+1)
+	found, err := fsck.ListFindings(ctx, a.db, before, limit+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -36,17 +36,17 @@ func (a *App) findings(ctx context.Context, cursor string, limit int) (items []r
 
 // FsckAnswer is a report, and whether the installation may delete again after a restored backup.
 type FsckAnswer struct {
-	audit.Report
+	fsck.Report
 	EndedRestored bool `json:"ended_restored"` // takes effect with the next start
 }
 
 // fsck runs all checks to the end. After a restored backup, the first check that leaves nothing ends the report-only mode.
-func (a *App) fsck(ctx context.Context, scope audit.Scope) (FsckAnswer, error) {
+func (a *App) fsck(ctx context.Context, scope fsck.Scope) (FsckAnswer, error) {
 	report, err := a.auditor.Check(ctx, scope)
 	if err != nil || !report.Restored || !report.Clean() {
 		return FsckAnswer{Report: report}, err
 	}
-	err = audit.EndRestored(ctx, a.db, report)
+	err = fsck.EndRestored(ctx, a.db, report)
 	return FsckAnswer{Report: report, EndedRestored: err == nil}, err
 }
 
@@ -54,10 +54,10 @@ func (a *App) fsck(ctx context.Context, scope audit.Scope) (FsckAnswer, error) {
 type PurgeRequest struct{}
 
 // purgeQuarantine deletes for good what lies in the quarantine.
-func (a *App) purgeQuarantine(ctx context.Context, _ PurgeRequest) (audit.Heap, error) {
+func (a *App) purgeQuarantine(ctx context.Context, _ PurgeRequest) (fsck.Heap, error) {
 	items, err := a.auditor.ListQuarantine(ctx)
 	if err != nil {
-		return audit.Heap{}, err
+		return fsck.Heap{}, err
 	}
 	return a.auditor.PurgeQuarantine(ctx, items)
 }

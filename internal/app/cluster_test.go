@@ -21,7 +21,7 @@ import (
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/internal/usecase/audit"
+	"smartdrive/internal/usecase/fsck"
 	"smartdrive/test/process"
 )
 
@@ -191,7 +191,7 @@ func TestTwoInstancesServeOneDrive(t *testing.T) {
 			quiet(t, nodes, token)
 			status(t, nodes[0], token)
 			findAdmin(t, config.Config{Data: cfg[0].Data}) // a command that is told nothing but the directory
-			report, err := nodes[1].fsck(t.Context(), audit.Scope{Deep: true})
+			report, err := nodes[1].fsck(t.Context(), fsck.Scope{Deep: true})
 			if err != nil || !report.Clean() {
 				t.Errorf("fsck: %+v, %v", report, err)
 			}
@@ -262,7 +262,7 @@ func TestRedisIsEmptied(t *testing.T) {
 			return nil
 		})
 	}
-	report, err := nodes[1].fsck(t.Context(), audit.Scope{Deep: true})
+	report, err := nodes[1].fsck(t.Context(), fsck.Scope{Deep: true})
 	if err != nil || !report.Clean() {
 		t.Errorf("fsck: %+v, %v", report, err)
 	}

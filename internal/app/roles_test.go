@@ -11,7 +11,7 @@ import (
 
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
-	"smartdrive/internal/usecase/audit"
+	"smartdrive/internal/usecase/fsck"
 	"smartdrive/test/process"
 )
 
@@ -49,7 +49,7 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 				figures(t, worker, "smartdrive_outbox_lag_seconds", `smartdrive_consumer_behind_records{consumer="timers",topic="smartdrive.park"}`)
 				figures(t, nodes["scheduler"], "smartdrive_stream_sent_total")
 			}
-			report, err := worker.fsck(t.Context(), audit.Scope{})
+			report, err := worker.fsck(t.Context(), fsck.Scope{})
 			if err != nil || !report.Clean() {
 				t.Errorf("fsck: %+v, %v", report, err)
 			}

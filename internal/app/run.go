@@ -16,7 +16,7 @@ import (
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/rest"
-	"smartdrive/internal/head/rufh"
+	"smartdrive/internal/head/resumable"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/head/tus"
 	"smartdrive/internal/head/webui"
@@ -31,7 +31,7 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 	var pages http.Handler
 	if a.cfg.Roles.API {
 		if a.cfg.ResumableDraft {
-			draft := a.rufh(api)
+			draft := a.draftHead(api)
 			draft.Register(mux)
 			api.Resumable = draft
 		}
@@ -146,9 +146,9 @@ func (a *App) tus(api *rest.API) *tus.Head {
 	return tus.New(tus.Options{Uploads: a.uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL})
 }
 
-// rufh is the head of the IETF's draft. What a PUT means, and what is answered, is the API's to say.
-func (a *App) rufh(api *rest.API) *rufh.Head {
-	return rufh.New(rufh.Options{
+// draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's to say.
+func (a *App) draftHead(api *rest.API) *resumable.Head {
+	return resumable.New(resumable.Options{
 		Uploads: a.uploads, Writer: api.Writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL,
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"smartdrive/internal/app"
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/testkit/servicetest"
-	"smartdrive/internal/usecase/audit"
+	"smartdrive/internal/usecase/fsck"
 	"smartdrive/test/ground"
 )
 
@@ -213,7 +213,7 @@ func (c *column) fsck(ctx context.Context) error {
 		return err
 	}
 	var found app.FsckAnswer
-	err = c.ask(client, "POST", "http://localhost"+app.RouteFsck, audit.Scope{Deep: true}, &found)
+	err = c.ask(client, "POST", "http://localhost"+app.RouteFsck, fsck.Scope{Deep: true}, &found)
 	client.CloseIdleConnections()
 	if err = errors.Join(err, done()); err != nil {
 		return err

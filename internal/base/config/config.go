@@ -42,7 +42,7 @@ type Config struct {
 	Durability    Durability
 	InstantScope  InstantScope
 
-	ResumableDraft bool // package rufh answers
+	ResumableDraft bool // package resumable answers
 
 	DefaultQuota    drive.ByteSize
 	MinFree         drive.ByteSize

@@ -21,8 +21,8 @@ import (
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
-	"smartdrive/internal/usecase/audit"
 	"smartdrive/internal/usecase/backup"
+	"smartdrive/internal/usecase/fsck"
 	"smartdrive/internal/usecase/upload"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
@@ -120,7 +120,7 @@ func site(dir string) backup.Site {
 type opened struct {
 	db    *sqldb.DB
 	local *local.Dir
-	audit *audit.Auditor
+	audit *fsck.Checker
 }
 
 func open(t *testing.T, dir string) *opened {
@@ -139,9 +139,9 @@ func open(t *testing.T, dir string) *opened {
 			t.Error(err)
 		}
 	})
-	return &opened{db, blobs, audit.New(audit.Parts{
+	return &opened{db, blobs, fsck.New(fsck.Parts{
 		DB: db, Staging: blobs.Staging, Store: blobs.Blobs, Quarantine: blobs.Quarantine, Generation: 1000,
-	}, audit.Options{Log: log, Settle: 1})}
+	}, fsck.Options{Log: log, Settle: 1})}
 }
 
 func (o *opened) read(t *testing.T, who drive.Who, path string) ([]byte, error) {
@@ -245,11 +245,11 @@ func TestRoundTrip(t *testing.T) {
 // wantCleanAndOver checks everything and ends the restored mode.
 func wantCleanAndOver(t *testing.T, o *opened) {
 	t.Helper()
-	report, err := o.audit.Check(t.Context(), audit.Scope{Deep: true})
+	report, err := o.audit.Check(t.Context(), fsck.Scope{Deep: true})
 	if err != nil || !report.Clean() || !report.Restored {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if err := audit.EndRestored(t.Context(), o.db, report); err != nil {
+	if err := fsck.EndRestored(t.Context(), o.db, report); err != nil {
 		t.Error(err)
 	}
 }
@@ -395,7 +395,7 @@ func TestWhatIsLostIsSaid(t *testing.T) {
 	if res, err := backup.Restore(t.Context(), dest, site(dir), false, r.options()); err != nil || len(res.Missing) != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if report, err := open(t, dir).audit.Check(t.Context(), audit.Scope{}); err != nil || report.Total != 1 || report.Clean() {
+	if report, err := open(t, dir).audit.Check(t.Context(), fsck.Scope{}); err != nil || report.Total != 1 || report.Clean() {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

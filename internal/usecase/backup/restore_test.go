@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/audit"
 	"smartdrive/internal/usecase/backup"
+	"smartdrive/internal/usecase/fsck"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -176,7 +176,7 @@ func wantStrays(t *testing.T, o *opened, n int) {
 	if err != nil || report.Total != n || report.Repaired != 0 {
 		t.Fatalf("in the background: %+v, %v", report, err)
 	}
-	if report, err = o.audit.Check(t.Context(), audit.Scope{Repair: true}); err != nil || report.Repaired != n || o.audit.Counters.Removed.Load() != 0 {
+	if report, err = o.audit.Check(t.Context(), fsck.Scope{Repair: true}); err != nil || report.Repaired != n || o.audit.Counters.Removed.Load() != 0 {
 		t.Fatalf("by an administrator: %+v, %v", report, err)
 	}
 	wantCleanAndOver(t, o)

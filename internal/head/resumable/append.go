@@ -1,0 +1,136 @@
+package resumable
+
+import (
+	"mime"
+	"net/http"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/upload"
+)
+
+// patch is PATCH: bytes for the end of an upload (§4.4).
+func (c *call) patch() error {
+	if media, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || media != bytesType {
+		return drive.Wrap(err, drive.MediaType, "field", "Content-Type", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", bytesType)
+	}
+	offset, there := integer(c.r.Header, offsetField)
+	if !there {
+		return drive.Bad(offsetField, drive.Required)
+	}
+	complete, there := boolean(c.r.Header, completeField)
+	if !there {
+		return drive.Bad(completeField, drive.Required)
+	}
+	verify, err := c.verifier()
+	if err != nil {
+		return err
+	}
+	pos, err := c.open()
+	if err != nil {
+		return err
+	}
+	if pos.Offset != offset {
+		return drive.Fail(drive.OffsetMismatch, "offset", pos.Offset, "sent", offset)
+	}
+	size, err := c.agree(pos, complete)
+	if err != nil {
+		return err
+	}
+	a := upload.Append{Offset: offset, Size: c.bodySize(), Verify: verify, Last: complete && size == blob.UnknownSize}
+	if err := c.append(c.id, a, size); err != nil {
+		return err
+	}
+	if complete {
+		return c.complete(c.id)
+	}
+	return c.appended(c.id, http.StatusNoContent)
+}
+
+// open is how far the upload of the address has come, if bytes may be added.
+func (c *call) open() (upload.Position, error) {
+	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
+	switch {
+	case err != nil:
+		return pos, err
+	case pos.State == upload.Reclaiming || pos.State == upload.Gone:
+		return pos, drive.Fail(drive.Gone)
+	case pos.State == upload.Sealing || pos.State == upload.Done:
+		c.w.Header().Set(completeField, formatBoolean(true))
+		if c.bodySize() != 0 {
+			return pos, inconsistent(nil, pos.Size)
+		}
+		return pos, completed()
+	}
+	return pos, nil
+}
+
+// agree holds the length that a PATCH says against what was said before, and keeps it where nothing was.
+func (c *call) agree(pos upload.Position, complete bool) (drive.ByteSize, error) {
+	size, err := c.length(pos.Offset, complete)
+	switch {
+	case err != nil:
+		return 0, err
+	case size != blob.UnknownSize && pos.Size != blob.UnknownSize && size != pos.Size:
+		return 0, inconsistent(nil, pos.Size)
+	case pos.Size != blob.UnknownSize:
+		if sent := c.bodySize(); sent != blob.UnknownSize && pos.Offset+sent > pos.Size {
+			return 0, c.exceeded(c.id, pos.Size)
+		}
+		return pos.Size, nil
+	}
+	if declared, there := integer(c.r.Header, lengthField); there {
+		err = c.Uploads.DeclareSize(c.r.Context(), c.who, c.id, declared)
+		if drive.IsKind(err, drive.BadRequest) {
+			err = inconsistent(err, declared)
+		}
+		return declared, err
+	}
+	return blob.UnknownSize, nil
+}
+
+// append adds the body of the request to an upload of a size.
+func (c *call) append(id drive.UploadID, a upload.Append, size drive.ByteSize) error {
+	a.Kept = c.progress()
+	got, err := c.Uploads.Append(c.r.Context(), c.who, id, a, c.body(a.Offset == 0 && completes(c.r)))
+	switch {
+	case drive.IsKind(err, drive.TooLarge) && size != blob.UnknownSize && a.Size == blob.UnknownSize:
+		return c.exceeded(id, size)
+	case err != nil:
+		return err
+	}
+	if completes(c.r) && size != blob.UnknownSize && got != size {
+		return inconsistent(nil, size)
+	}
+	return nil
+}
+
+// completes reports whether the request brings the last bytes.
+func completes(r *http.Request) bool {
+	complete, _ := boolean(r.Header, completeField)
+	return complete
+}
+
+// exceeded gives an upload up for which more comes than there is: what has come is not what was
+// meant, and nothing may be added to it (§4.4).
+func (c *call) exceeded(id drive.UploadID, size drive.ByteSize) error {
+	if err := c.Uploads.Cancel(c.r.Context(), c.who, id); err != nil {
+		return err
+	}
+	return inconsistent(nil, size)
+}
+
+// appended answers a request that has brought bytes, but not the last ones.
+func (c *call) appended(id drive.UploadID, status int) error {
+	pos, err := c.Uploads.Offset(c.r.Context(), c.who, id)
+	if err != nil {
+		return err
+	}
+	h := c.w.Header()
+	h.Set(completeField, formatBoolean(false))
+	h.Set(offsetField, formatInteger(pos.Offset))
+	c.setLimit(pos)
+	c.w.WriteHeader(status)
+	return nil
+}

@@ -1,0 +1,105 @@
+package resumable
+
+import (
+	"net/http"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/upload"
+)
+
+// statusResumable is 104 (Upload Resumption Supported).
+const statusResumable = 104
+
+// create is a PUT or POST of a file with Upload-Complete (§4.2). A POST never replaces a file, unless it says so.
+func (c *call) create() error {
+	complete, there := boolean(c.r.Header, completeField)
+	switch {
+	case !there:
+		return drive.Bad(completeField, drive.Required)
+	case !complete && !speaks(c.r): // not half a file for a whole one
+		return drive.Bad(interopField, drive.NotAllowed, "allowed", []string{interop})
+	case !complete && conditional(c.r):
+		return drive.Bad(completeField, drive.NotTogether, "with", "If-Match")
+	}
+	b, verify, err := c.readBegin(complete)
+	if err != nil {
+		return err
+	}
+	view, err := c.Uploads.Begin(c.r.Context(), c.who, b, nil)
+	if err != nil {
+		return err
+	}
+	if view.State == upload.Done.Public() { // the content was there: nothing needs to come
+		return c.completed(view, true)
+	}
+	pos, err := c.Uploads.Offset(c.r.Context(), c.who, view.ID)
+	if err != nil {
+		return err
+	}
+	h := c.w.Header()
+	h.Set("Location", c.location(view.ID))
+	c.setLimit(pos)
+	if speaks(c.r) && c.r.ProtoAtLeast(1, 1) {
+		c.w.WriteHeader(statusResumable)
+	}
+	if err := c.append(view.ID, upload.Append{Size: c.bodySize(), Verify: verify, Last: complete && b.Size == blob.UnknownSize}, b.Size); err != nil {
+		return err
+	}
+	if complete {
+		return c.complete(view.ID)
+	}
+	return c.appended(view.ID, http.StatusCreated)
+}
+
+// readBegin reads a creation and refuses what can be refused before anything is made.
+func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) {
+	put, err := c.ReadPut(c.r)
+	if err != nil {
+		return upload.Begin{}, nil, err
+	}
+	if put.Conflict == "" {
+		put.Conflict = drive.ConflictReplace
+		if c.r.Method == http.MethodPost {
+			put.Conflict = drive.ConflictRename
+		}
+	}
+	b := upload.Begin{
+		Path: put.Path, Conflict: put.Conflict, Parents: put.Parents, Digests: put.Digests, MTime: put.MTime, Mime: put.Mime,
+		Protocol: upload.Rufh,
+	}
+	if b.Size, err = c.length(0, complete); err != nil {
+		return b, nil, err
+	}
+	if sent := c.bodySize(); b.Size != blob.UnknownSize && sent > b.Size {
+		return b, nil, inconsistent(nil, b.Size)
+	}
+	verify, err := c.verifier()
+	return b, verify, err
+}
+
+// length is how long the whole is, by what the request says (§4.1.3); UnknownSize: it does not.
+func (c *call) length(offset drive.ByteSize, complete bool) (drive.ByteSize, error) {
+	size, declared := integer(c.r.Header, lengthField)
+	if !declared {
+		size = blob.UnknownSize
+	}
+	if sent := c.bodySize(); complete && sent != blob.UnknownSize {
+		if declared && size != offset+sent {
+			return 0, inconsistent(nil, size)
+		}
+		return offset + sent, nil
+	}
+	return size, nil
+}
+
+// verifier is of what the request declares about its body (RFC 9530 §2); nil: nothing.
+func (c *call) verifier() (*digest.Verifier, error) {
+	declared, err := digest.ParseContentDigest(server.Joined(c.r.Header, "Content-Digest"))
+	if err != nil || len(declared) == 0 {
+		return nil, err
+	}
+	return digest.NewVerifier(declared), nil
+}

@@ -1,0 +1,113 @@
+package resumable
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+// The header fields (§4) are Structured Fields (RFC 9651). A value of another type than the field's, or two of them, is as if the
+// field were not there: that is what the draft asks for.
+
+// boolean reads a field that is a Boolean.
+func boolean(h http.Header, name string) (value, there bool) {
+	item, ok := bareItem(h, name)
+	return item == "?1", ok && (item == "?1" || item == "?0")
+}
+
+// integer reads a field that is a non-negative Integer.
+func integer(h http.Header, name string) (n drive.ByteSize, there bool) {
+	item, ok := bareItem(h, name)
+	const digits = 15 // RFC 9651 §3.3.1
+	if !ok || item == "" || len(item) > digits || strings.Trim(item, "0123456789") != "" {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(item, 10, 64)
+	return drive.ByteSize(v), err == nil
+}
+
+// bareItem returns what stands in a field before its parameters, which have no meaning in any of these fields.
+func bareItem(h http.Header, name string) (item string, ok bool) {
+	lines := h.Values(name)
+	if len(lines) != 1 {
+		return "", false
+	}
+	item, parameters, _ := strings.Cut(strings.Trim(lines[0], " "), ";")
+	if parameters != "" || strings.HasSuffix(lines[0], ";") {
+		ok = skipParameters(";" + parameters)
+		return item, ok
+	}
+	return item, true
+}
+
+// skipParameters reports whether s is a list of parameters (RFC 9651 §4.2.3.2).
+func skipParameters(s string) bool {
+	for s != "" {
+		var ok bool
+		if s, ok = strings.CutPrefix(s, ";"); !ok {
+			return false
+		}
+		if s, ok = skipKey(strings.TrimLeft(s, " ")); !ok {
+			return false
+		}
+		if value, has := strings.CutPrefix(s, "="); has {
+			if s, ok = skipBareItem(value); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+const (
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits = "0123456789"
+)
+
+// skipKey cuts a key off (RFC 9651 §4.2.3.3).
+func skipKey(s string) (rest string, ok bool) {
+	if s == "" || !strings.ContainsRune(lower+"*", rune(s[0])) {
+		return "", false
+	}
+	return strings.TrimLeft(s, lower+digits+"_-.*"), true
+}
+
+// skipBareItem cuts a bare item off (RFC 9651 §4.2.3.1). It is not strict about what is inside of one: nobody reads it.
+func skipBareItem(s string) (rest string, ok bool) {
+	switch {
+	case s == "":
+		return "", false
+	case s[0] == '"':
+		return skipString(s[1:])
+	case s[0] == ':':
+		_, rest, ok = strings.Cut(s[1:], ":")
+		return rest, ok
+	}
+	rest = strings.TrimLeft(s, lower+upper+digits+"?@-.!#$%&'*+^_`|~:/")
+	return rest, len(rest) < len(s)
+}
+
+// skipString cuts a String off, behind its first quote.
+func skipString(s string) (rest string, ok bool) {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return s[i+1:], true
+		}
+	}
+	return "", false
+}
+
+func formatBoolean(v bool) string {
+	if v {
+		return "?1"
+	}
+	return "?0"
+}
+
+func formatInteger[N ~int64](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -1,0 +1,79 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// stored is what the row of a blob says of its file.
+type stored struct {
+	id      drive.BlobID
+	file    string
+	size    drive.ByteSize
+	damaged drive.Time
+}
+
+func scanStored(b *stored, scan func(...any) error) error {
+	return scan(&b.id, &b.file, &b.size, &b.damaged)
+}
+
+const selectStored = `SELECT id, file, size, damaged_at FROM blobs `
+
+// lookBlob reads the row, the file, and the row again. A file goes only after its row has gone or has taken another one, so a
+// row that names it before and after it was missed does so wrongly.
+func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
+	b, found, err := p.findStored(ctx, id)
+	if err != nil || !found {
+		return nil, err
+	}
+	state, err := p.fileState(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	again, found, err := p.findStored(ctx, id)
+	if err != nil || !found || again.file != b.file {
+		return nil, err
+	}
+	switch {
+	case state != "":
+		return p.damage(ctx, b, "P1", fmt.Sprintf("file %s of %d bytes", b.file, b.size), state)
+	case b.damaged != 0:
+		return p.damage(ctx, b, "B1", "sound bytes", "found damaged at "+b.damaged.String())
+	}
+	return nil, nil
+}
+
+func (p *pass) findStored(ctx context.Context, id drive.BlobID) (b stored, found bool, err error) {
+	err = scanStored(&b, p.DB.QueryRow(ctx, selectStored+`WHERE id = ?`, id).Scan)
+	if drive.IsKind(err, drive.NotFound) {
+		return b, false, nil
+	}
+	return b, err == nil, err
+}
+
+// maxNodes bounds the nodes that a finding names.
+const maxNodes = 100
+
+// damage is the defect of a blob whose bytes are not what its row says. They cannot be brought back here: it is marked, so that
+// nothing links to it any more and the next upload of the same content heals it.
+func (p *pass) damage(ctx context.Context, b stored, invariant, expected, found string) (*defect, error) {
+	rows, err := p.DB.Query(ctx, `SELECT DISTINCT node_id FROM versions WHERE blob_id = ? ORDER BY node_id LIMIT ?`, b.id, maxNodes)
+	nodes, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes of blob %s: %w", b.id, err)
+	}
+	f := Finding{Invariant: invariant, Subject: "blob " + b.id.String(), Expected: expected, Found: found, Nodes: nodes}
+	return &defect{Finding: f, fixTx: func(ctx context.Context, tx *sqldb.Tx, _ *Finding) (bool, error) {
+		n, err := tx.Exec(ctx, `UPDATE blobs SET damaged_at = ? WHERE id = ? AND file = ? AND damaged_at = 0`, p.now(), b.id, b.file)
+		if err != nil || n == 1 {
+			tx.AfterCommit(func() { p.Counters.Damaged.Add(n) })
+			return true, err
+		}
+		var there int
+		err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM blobs WHERE id = ? AND file = ?`, b.id, b.file).Scan(&there)
+		return there == 1, err
+	}}, nil
+}

@@ -1,0 +1,178 @@
+package fsck
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Finding is something that should not be.
+type Finding struct {
+	ID        int64          `json:"id"`
+	FoundAt   drive.Time     `json:"found_at"`
+	SeenAt    drive.Time     `json:"seen_at"` // the last time
+	Invariant string         `json:"invariant"`
+	Subject   string         `json:"subject"`
+	Expected  string         `json:"expected"`
+	Found     string         `json:"found"`
+	Nodes     []drive.NodeID `json:"nodes,omitempty"` // files that suffer from it, at most 100
+	Repaired  bool           `json:"repaired"`
+}
+
+// Report is the outcome of a pass.
+type Report struct {
+	Scope    Scope      `json:"scope"`
+	Restored bool       `json:"restored"` // a restored backup waits for its check
+	Started  drive.Time `json:"started_at"`
+	Ended    drive.Time `json:"ended_at"`
+	Complete bool       `json:"complete"`
+	Total    int        `json:"total"`    // findings
+	Repaired int        `json:"repaired"` // of them
+	Findings []Finding  `json:"findings"` // the first 1,000
+	Checked  Checked    `json:"checked"`
+	// Quarantine is what lies there; only PurgeQuarantine deletes it.
+	Quarantine Heap `json:"quarantine"`
+}
+
+// Checked counts what a pass has looked at.
+type Checked struct {
+	Accounts int64          `json:"accounts"`
+	Nodes    int64          `json:"nodes"`
+	Versions int64          `json:"versions"`
+	Blobs    int64          `json:"blobs"`
+	Uploads  int64          `json:"uploads"` // open ones
+	Staged   int64          `json:"staged"`  // directories
+	Files    int64          `json:"files"`
+	Read     drive.ByteSize `json:"read"` // bytes, to compare digests
+}
+
+// Heap is a number of things and their bytes.
+type Heap struct {
+	Count int64          `json:"count"`
+	Bytes drive.ByteSize `json:"bytes"`
+}
+
+// Clean reports whether a complete pass has left nothing unmended.
+func (r Report) Clean() bool { return r.Complete && r.Total == r.Repaired }
+
+const (
+	maxFindings  = 1000                // in a report
+	keepFindings = 90 * 24 * time.Hour // in the table
+)
+
+// found mends a defect if it may, and records it. A repair of rows and its record are one transaction; of a repair of files the
+// record is written first, so that nothing is ever changed without a trace.
+func (p *pass) found(ctx context.Context, d defect) error {
+	f := d.Finding
+	still := true
+	err := p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if p.scope.Repair && d.fixTx != nil {
+			if still, err = d.fixTx(ctx, tx, &f); err != nil || !still {
+				return err
+			}
+		}
+		return p.record(ctx, tx, &f)
+	})
+	if err != nil {
+		return fmt.Errorf("record %s of %s: %w", f.Invariant, f.Subject, err)
+	}
+	if !still {
+		return nil
+	}
+	if p.scope.Repair && d.fix != nil {
+		if err := p.mend(ctx, d, &f); err != nil {
+			return err
+		}
+	}
+	p.add(ctx, f)
+	return nil
+}
+
+// mend runs the fix of a recorded finding. One that fails leaves it unmended and the pass goes on.
+func (p *pass) mend(ctx context.Context, d defect, f *Finding) error {
+	if err := d.fix(ctx); err != nil {
+		p.opt.Log.ErrorContext(ctx, "repair", "invariant", f.Invariant, "subject", f.Subject, "error", err)
+		return ctx.Err()
+	}
+	f.Repaired = true
+	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE findings SET repaired = 1 WHERE id = ?`, f.ID)
+		return err
+	})
+}
+
+func (p *pass) add(ctx context.Context, f Finding) {
+	p.Counters.Findings.Add(1)
+	p.report.Total++
+	if f.Repaired {
+		p.Counters.Repaired.Add(1)
+		p.report.Repaired++
+	}
+	if len(p.report.Findings) < maxFindings {
+		p.report.Findings = append(p.report.Findings, f)
+	}
+	p.opt.Log.WarnContext(ctx, "finding", "invariant", f.Invariant, "subject", f.Subject, "expected", f.Expected, "found", f.Found,
+		"repaired", f.Repaired)
+}
+
+// record writes a finding, or says of the one that is there and stays that it was seen again.
+func (a *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
+	f.SeenAt = max(a.now(), a.kept()) // a machine whose clock is behind must not make it look old
+	err := tx.QueryRow(ctx, `SELECT id, found_at FROM findings WHERE subject = ? AND invariant = ? AND expected = ? AND found = ?
+		AND repaired = 0 LIMIT 1`, f.Subject, f.Invariant, f.Expected, f.Found).Scan(&f.ID, &f.FoundAt)
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE findings SET seen_at = ?, repaired = ? WHERE id = ?`, f.SeenAt, f.Repaired, f.ID)
+		return err
+	}
+	if !drive.IsKind(err, drive.NotFound) {
+		return err
+	}
+	nodes := ""
+	if len(f.Nodes) > 0 {
+		text, err := json.Marshal(f.Nodes)
+		if err != nil {
+			return err
+		}
+		nodes = string(text)
+	}
+	f.FoundAt = f.SeenAt
+	f.ID, err = tx.Insert(ctx, `INSERT INTO findings (found_at, seen_at, invariant, subject, expected, found, nodes, repaired)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, f.FoundAt, f.SeenAt, f.Invariant, f.Subject, f.Expected, f.Found, nodes, f.Repaired)
+	return err
+}
+
+// ListFindings returns up to limit findings, the newest first, older than the one given (zero: from the newest).
+func ListFindings(ctx context.Context, q sqldb.Querier, before int64, limit int) ([]Finding, error) {
+	rows, err := q.Query(ctx, `SELECT id, found_at, seen_at, invariant, subject, expected, found, nodes, repaired FROM findings
+		WHERE ? = 0 OR id < ? ORDER BY id DESC LIMIT ?`, before, before, limit)
+	all, err := sqldb.Scan(rows, err, scanFinding)
+	if err != nil {
+		return nil, fmt.Errorf("list findings: %w", err)
+	}
+	return all, nil
+}
+
+func scanFinding(f *Finding, scan func(...any) error) error {
+	var nodes string
+	if err := scan(&f.ID, &f.FoundAt, &f.SeenAt, &f.Invariant, &f.Subject, &f.Expected, &f.Found, &nodes, &f.Repaired); err != nil {
+		return err
+	}
+	if nodes == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(nodes), &f.Nodes)
+}
+
+// trim drops findings that were last seen 90 days ago, by the clock of retention (B4).
+func (a *Checker) trim(ctx context.Context) error {
+	return a.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.DeleteBatch(ctx, sqldb.Batch{
+			Table: "findings", Key: "id", Where: "seen_at < ?", Args: []any{a.kept().Add(-keepFindings)}, Order: "seen_at", Limit: pageSize,
+		})
+		return err
+	})
+}

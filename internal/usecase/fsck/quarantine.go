@@ -1,0 +1,54 @@
+package fsck
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"smartdrive/internal/engine/blob"
+)
+
+// ListQuarantine returns everything in the quarantine, the oldest first.
+func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error) {
+	if a.Quarantine == nil {
+		return nil, nil
+	}
+	var all []blob.Quarantined
+	err := a.Quarantine.List(ctx, func(item blob.Quarantined) error {
+		all = append(all, item)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(x, y blob.Quarantined) int {
+		return cmp.Or(cmp.Compare(x.Date, y.Date), cmp.Compare(x.Name, y.Name))
+	})
+	return all, nil
+}
+
+// PurgeQuarantine deletes for good what ListQuarantine returned, and nothing that came since. It is the only way out of the
+// quarantine, and only an administrator goes it.
+func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined) (Heap, error) {
+	var gone Heap
+	for _, item := range items {
+		if err := ctx.Err(); err != nil {
+			return gone, err
+		}
+		if err := a.Quarantine.Purge(ctx, item); err != nil {
+			return gone, err
+		}
+		gone.Count++
+		gone.Bytes += item.Size
+	}
+	return gone, nil
+}
+
+func (p *pass) countQuarantine(ctx context.Context) error {
+	all, err := p.ListQuarantine(ctx)
+	for _, item := range all {
+		p.report.Quarantine.Count++
+		p.report.Quarantine.Bytes += item.Size
+	}
+	return err
+}

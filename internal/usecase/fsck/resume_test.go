@@ -1,0 +1,162 @@
+package fsck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/engine/blob/s3"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/usecase/fsck"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// Wherever a pass dies, another auditor goes on: nothing is left out, and what was saved is not
+// counted twice.
+func TestAPassDiesAnywhereAndGoesOn(t *testing.T) {
+	t.Parallel()
+	fate := &uploadtest.Fate{}
+	r := newRig(t, uploadtest.Options{Fate: fate})
+	for n := 1; ; n += 4 {
+		stray := fmt.Sprintf("018f0000-0000-7000-8000-%012x", n) // older than all contents, and in another shard each time
+		r.plant(t, blobPlace(stray), 10)
+		r.exec(t, `UPDATE trees SET node_count = 9`)
+		fate.Set(uploadtest.Rule{N: n, How: uploadtest.Die})
+		_, err := r.auditor(fsck.Options{Save: 1}).RunOnce(t.Context())
+		if !fate.Clear() {
+			if err != nil || n < 20 {
+				t.Errorf("it ended at call %d, %v", n, err)
+			}
+			break
+		}
+		if err == nil {
+			t.Fatalf("call %d failed and nobody noticed", n)
+		}
+		report, err := r.auditor(fsck.Options{Save: 1}).RunOnce(t.Context())
+		if err != nil || !report.Clean() || report.Total > 2 {
+			t.Fatalf("after call %d: %+v, %v", n, report, err)
+		}
+		want := fsck.Checked{Accounts: 1, Nodes: 3, Versions: 2, Blobs: 2, Uploads: 2, Staged: 2, Files: 3}
+		gone := want
+		gone.Files = 2 // the stray went to quarantine before the first one died
+		if report.Checked != want && report.Checked != gone {
+			t.Fatalf("after call %d checked %+v, want %+v", n, report.Checked, want)
+		}
+		if r.exists(blobPlace(stray)) || r.scalar(t, `SELECT node_count FROM trees`) != "2" {
+			t.Fatalf("after call %d something was left out", n)
+		}
+	}
+	if n := r.scalar(t, `SELECT COUNT(*) FROM meta WHERE name = 'audit'`); n != "0" {
+		t.Error("the save point of a pass that has ended is left")
+	}
+	r.wantClean(t)
+}
+
+// down is a store that does not answer.
+type down struct{ blob.Store }
+
+var errDown = errors.New("the store is away")
+
+func (down) List(context.Context, func(blob.Stray) error) error { return errDown }
+
+func (down) Stat(context.Context, string) (drive.ByteSize, error) { return 0, errDown }
+
+// What the database alone tells is mended, and timers are armed, before the store is asked for
+// anything.
+func TestCheapRepairsComeBeforeTheStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	r.exec(t, `UPDATE trees SET node_count = 9`)
+	r.Queue.Forget()
+	r.audit.Store = down{r.Local.Blobs}
+	if _, err := r.audit.Check(t.Context(), fsck.Scope{Repair: true}); !errors.Is(err, errDown) {
+		t.Errorf("without its store the pass ended with %v", err)
+	}
+	if n := r.scalar(t, `SELECT node_count FROM trees`); n != "2" {
+		t.Errorf("the count of nodes is %s", n)
+	}
+	if _, err := r.Queue.Show(t.Context(), timer.Key{Kind: timer.Abandon, ID: r.active.ID}); err != nil {
+		t.Errorf("the timer of an upload: %v", err)
+	}
+	r.audit.Store = r.Local.Blobs
+	r.wantClean(t)
+}
+
+// A pass that fails at the same place each time begins at its beginning when the next one is due.
+func TestAPassThatFailsDoesNotStandInTheWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	r.audit = r.auditor(fsck.Options{Save: 1})
+	r.audit.Store = down{r.Local.Blobs}
+	for _, c := range []struct {
+		later time.Duration
+		want  string // of the count of nodes
+	}{{time.Minute, "2"}, {5 * time.Hour, "9"}, {6 * time.Hour, "2"}} {
+		r.Clock.Advance(c.later)
+		r.exec(t, `UPDATE trees SET node_count = 9`)
+		if _, err := r.audit.RunOnce(t.Context()); !errors.Is(err, errDown) {
+			t.Errorf("without its store the pass ended with %v", err)
+		}
+		if n := r.scalar(t, `SELECT node_count FROM trees`); n != c.want {
+			t.Errorf("%v later the count of nodes is %s, want %s", c.later, n, c.want)
+		}
+	}
+	r.audit.Store = r.Local.Blobs
+	r.wantClean(t)
+}
+
+// bucketOf copies the names and sizes of the rig's contents into a bucket, which the auditor then
+// looks at.
+func (r *rig) bucketOf(t testing.TB) *blobtest.Bucket {
+	t.Helper()
+	fake := blobtest.NewBucket(t)
+	b, err := s3.New(s3.Options{
+		Endpoint: fake.Host, Bucket: "bucket", AccessKey: "a", SecretKey: "s", Insecure: true, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Local.Blobs.List(t.Context(), func(s blob.Stray) error {
+		size, err := r.Local.Blobs.Stat(t.Context(), s.Name)
+		fake.Fill(s.Place, int64(size))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.audit.Store = b.Blobs
+	return fake
+}
+
+// What agrees is compared by lists. A request of its own is made only for what does not.
+func TestContentsAreComparedByLists(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	for i := range 20 {
+		r.put(t, fmt.Sprintf("/more-%d", i), fmt.Appendf(nil, "text %d", i))
+	}
+	fake := r.bucketOf(t)
+	if found, _ := r.check(t, fsck.Scope{}); len(found) > 0 {
+		t.Errorf("not clean: %v", found)
+	}
+	if heads, lists := fake.Requests("head"), fake.Requests("list"); heads != 0 || lists != 1+256 {
+		t.Errorf("contents that agree took %d HEAD and %d lists; it should be a list of each shard and one of what is in none", heads, lists)
+	}
+	files := strings.Split(r.scalar(t, `SELECT GROUP_CONCAT(file) FROM blobs WHERE size < 12`), ",")
+	fake.Take(blobPlace(files[0]))
+	fake.Fill(blobPlace(files[1]), 1)
+	found, _ := r.check(t, fsck.Scope{})
+	if len(found) != 2 || !strings.Contains(strings.Join(found, "\n"), "no such file") || !strings.Contains(strings.Join(found, "\n"), "| 1 bytes") {
+		t.Errorf("found %v", found)
+	}
+	if n := fake.Requests("head"); n != 2*3 {
+		t.Errorf("%d requests for two contents: one to be sure, and one for each of two looks", n)
+	}
+}

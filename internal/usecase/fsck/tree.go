@@ -1,0 +1,164 @@
+package fsck
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// shape is a tree as it says it is, and as it is.
+type shape struct {
+	account drive.AccountID
+	count   int64 // trees.node_count
+	nodes   int64 // all but one
+	tops    int64 // nodes without a parent
+	root    int64 // 1: the root that the tree names is one of them
+	below   int64 // nodes that hang below the root
+}
+
+func scanShape(s *shape, scan func(...any) error) error {
+	return scan(&s.account, &s.count, &s.nodes, &s.tops, &s.root, &s.below)
+}
+
+const selectShape = `WITH RECURSIVE below (id) AS (
+		SELECT root_id FROM trees WHERE account_id = ? UNION ALL SELECT n.id FROM nodes n JOIN below ON n.parent_id = below.id)
+	SELECT t.account_id, t.node_count,
+	(SELECT COUNT(*) - 1 FROM nodes n WHERE n.account_id = t.account_id),
+	(SELECT COUNT(*) FROM nodes n WHERE n.account_id = t.account_id AND n.parent_id IS NULL),
+	(SELECT COUNT(*) FROM nodes n WHERE n.id = t.root_id AND n.account_id = t.account_id AND n.parent_id IS NULL),
+	(SELECT COUNT(*) - 1 FROM below)
+	FROM trees t WHERE t.account_id = ?`
+
+// checkTrees walks every tree from its root: a node that the walk does not meet is lost to its owner.
+func (p *pass) checkTrees(ctx context.Context) error {
+	const query = `SELECT account_id FROM trees WHERE account_id > ? ORDER BY account_id LIMIT ?`
+	err := each(ctx, p, query, pageSize, scanAccount, func(id drive.AccountID) any { return id }, func(account drive.AccountID) error {
+		if err := p.rest(ctx); err != nil {
+			return err
+		}
+		var s shape
+		err := scanShape(&s, p.DB.QueryRow(ctx, selectShape, account, account).Scan)
+		switch {
+		case drive.IsKind(err, drive.NotFound): // purged since
+			return nil
+		case err != nil:
+			return err
+		}
+		return p.checkTree(ctx, s)
+	})
+	if err != nil {
+		return fmt.Errorf("check trees: %w", err)
+	}
+	return nil
+}
+
+func scanAccount(id *drive.AccountID, scan func(...any) error) error { return scan(id) }
+
+func (p *pass) checkTree(ctx context.Context, s shape) error {
+	if s.tops != 1 || s.root != 1 {
+		if err := p.found(ctx, defect{Finding: s.finding("N1", "its root and no other", fmt.Sprintf("%d roots", s.tops))}); err != nil {
+			return err
+		}
+	}
+	if s.below != s.nodes {
+		f := s.finding("N1", fmt.Sprintf("%d nodes below its root", s.nodes), fmt.Sprintf("%d nodes below its root", s.below))
+		if err := p.found(ctx, defect{Finding: f}); err != nil {
+			return err
+		}
+	}
+	if s.count == s.nodes {
+		return nil
+	}
+	return p.found(ctx, defect{Finding: s.miscount(), fixTx: func(ctx context.Context, tx *sqldb.Tx, f *Finding) (bool, error) {
+		return fixCount(ctx, tx, s.account, f)
+	}})
+}
+
+func (s shape) finding(invariant, expected, found string) Finding {
+	return Finding{Invariant: invariant, Subject: "tree of account " + s.account.String(), Expected: expected, Found: found}
+}
+
+func (s shape) miscount() Finding {
+	return s.finding("N2", fmt.Sprintf("node count %d", s.nodes), fmt.Sprintf("node count %d", s.count))
+}
+
+// fixCount counts again within the transaction.
+func fixCount(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f *Finding) (bool, error) {
+	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
+		return false, err
+	}
+	s := shape{account: account}
+	err := tx.QueryRow(ctx, `SELECT t.node_count, (SELECT COUNT(*) - 1 FROM nodes n WHERE n.account_id = t.account_id)
+		FROM trees t WHERE t.account_id = ?`, account).Scan(&s.count, &s.nodes)
+	if drive.IsKind(err, drive.NotFound) || err == nil && s.count == s.nodes {
+		return false, nil
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `UPDATE trees SET node_count = ? WHERE account_id = ?`, s.nodes, account)
+	}
+	again := s.miscount()
+	f.Expected, f.Found, f.Repaired = again.Expected, again.Found, true
+	return true, err
+}
+
+// node is a node with its neighbours; the pointers are nil where they are not there.
+type node struct {
+	id       drive.NodeID
+	account  drive.AccountID
+	parent   drive.NodeID
+	kind     string
+	version  drive.VersionID
+	tree     *string // root of the account's tree
+	owner    *string // account of the parent
+	above    *string // type of the parent
+	belongs  *string // node of the current version
+	versions int64
+}
+
+func scanNode(n *node, scan func(...any) error) error {
+	return scan(&n.id, &n.account, &n.parent, &n.kind, &n.version, &n.tree, &n.owner, &n.above, &n.belongs, &n.versions)
+}
+
+// checkNodes compares every node with its tree, its parent and its current version.
+func (p *pass) checkNodes(ctx context.Context) error {
+	const query = `SELECT n.id, n.account_id, n.parent_id, n.type, n.version_id, t.root_id, up.account_id, up.type, v.node_id,
+		EXISTS (SELECT 1 FROM versions WHERE node_id = n.id)
+		FROM nodes n LEFT JOIN trees t ON t.account_id = n.account_id LEFT JOIN nodes up ON up.id = n.parent_id
+		LEFT JOIN versions v ON v.id = n.version_id WHERE n.id > ? ORDER BY n.id LIMIT ?`
+	err := each(ctx, p, query, pageSize, scanNode, func(n node) any { return n.id }, func(n node) error {
+		p.report.Checked.Nodes++
+		expected, found := n.wrong()
+		if expected == "" {
+			return nil
+		}
+		return p.found(ctx, defect{Finding: Finding{
+			Invariant: "N1", Subject: "node " + n.id.String(), Expected: expected, Found: found, Nodes: []drive.NodeID{n.id},
+		}})
+	})
+	if err != nil {
+		return fmt.Errorf("check nodes: %w", err)
+	}
+	return nil
+}
+
+// wrong returns what is wrong with a node; empty: nothing.
+func (n node) wrong() (expected, found string) {
+	switch file := n.kind == "file"; {
+	case n.tree == nil:
+		return "a tree of account " + n.account.String(), "none"
+	case !n.parent.IsZero() && n.above == nil:
+		return "parent " + n.parent.String(), "no such node"
+	case n.above != nil && (*n.above != "folder" || *n.owner != n.account.String()):
+		return "a folder of its account as parent", "a " + *n.above + " of account " + *n.owner
+	case !file && (!n.version.IsZero() || n.versions != 0):
+		return "a folder without versions", "versions"
+	case file && n.belongs == nil && !n.version.IsZero():
+		return "version " + n.version.String(), "no such version"
+	case file && (n.belongs == nil || *n.belongs != n.id.String()):
+		return "a current version of its own", "version " + n.version.String()
+	}
+	return "", ""
+}
