@@ -3,7 +3,9 @@ package rest
 import (
 	"context"
 	"io"
+	"math"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,13 +15,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// What large requests of all users may take together, in bytes. Each user may have some tens of
-// requests in flight, and there may be any number of users: what one request takes says nothing
-// about what the process does.
+// Large requests of all users share budgets, in bytes. Each user may have some tens of requests in
+// flight, and there may be any number of users, so a limit for one request bounds nothing. The
+// budgets are fractions of the memory from which on the runtime collects garbage more often
+// (GOMEMLIMIT); the figures in brackets are those of 256 MiB, the default of serve.
 const (
-	workMemory = int64(32 * drive.MiB) // of lists and bodies that are being worked on
-	bodyMemory = int64(16 * drive.MiB) // of JSON that is coming in
-	sendMemory = int64(32 * drive.MiB) // of answers that are on their way
+	defaultMemory = int64(256 * drive.MiB)
+
+	workFraction = 8  // lists and bodies that are being worked on (32 MiB)
+	bodyFraction = 16 // JSON that is coming in (16 MiB)
+	sendFraction = 8  // answers that are on their way (32 MiB)
 
 	itemMemory     = 16 << 10         // of an item of a page: a path of 4 KiB, in the row, in its view, in JSON that grows
 	bodyTimes      = 16               // what becomes of a byte of JSON: 300,000 empty strings of four bytes take 16 each, twice while they grow
@@ -32,21 +37,36 @@ const (
 	answerPatience = 20 * time.Second
 )
 
-// memory is what is left of it.
+// memory holds the budgets and what is left of them.
 type memory struct {
+	most    int64 // of work
 	work    *semaphore.Weighted
-	reading atomic.Int64
+	reading reading
 	sending answers
 }
 
-func newMemory() *memory {
-	return &memory{work: semaphore.NewWeighted(workMemory), sending: answers{free: sendMemory, open: map[*answering]struct{}{}}}
+// newMemory makes budgets for a process that may use limit bytes.
+func newMemory(limit int64) *memory {
+	work, send := limit/workFraction, limit/sendFraction
+	return &memory{
+		most: work, work: semaphore.NewWeighted(work), reading: reading{most: limit / bodyFraction},
+		sending: answers{most: send, free: send, open: map[*answering]struct{}{}},
+	}
+}
+
+// memoryLimit is what the runtime was told; a process that was told nothing gets the default.
+func memoryLimit() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	if limit == math.MaxInt64 {
+		return defaultMemory
+	}
+	return limit
 }
 
 // take waits until there is memory for what the request does; leave gives it back. Who comes first
 // is served first. A call takes once.
 func (c *call) take(n int64) error {
-	if n = min(n, workMemory); c.room > 0 || n == 0 {
+	if n = min(n, c.memory.most); c.room > 0 || n == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.ctx(), roomPatience)
@@ -65,10 +85,16 @@ func (c *call) leave() {
 	}
 }
 
+// reading counts the bytes of bodies that are in memory.
+type reading struct {
+	most int64
+	n    atomic.Int64
+}
+
 // limited reads a body of which so much is taken into memory as there is for all of them.
 type limited struct {
 	src  io.Reader
-	all  *atomic.Int64
+	all  *reading
 	n    int64 // read
 	took int64 // of all
 }
@@ -79,20 +105,21 @@ func (l *limited) Read(p []byte) (int, error) {
 	if l.n += int64(n); l.n > smallBody+l.took {
 		more := l.n - smallBody - l.took
 		l.took += more
-		if l.all.Add(more) > bodyMemory {
+		if l.all.n.Add(more) > l.all.most {
 			return 0, drive.Fail(drive.Unavailable, "retry_after", 10)
 		}
 	}
 	return n, err
 }
 
-func (l *limited) close() { l.all.Add(-l.took) }
+func (l *limited) close() { l.all.n.Add(-l.took) }
 
 // answers are those that are being sent to clients who may read slowly. Where there is no room for
 // one more the oldest is broken off.
 type answers struct {
 	mu   sync.Mutex
-	free int64 // bytes
+	most int64 // bytes
+	free int64
 	open map[*answering]struct{}
 }
 
@@ -109,7 +136,7 @@ func (a *answers) begin(ctx context.Context, n int64, end func()) (done func() (
 	if n <= smallAnswer {
 		return func() bool { return false }, nil
 	}
-	one := &answering{n: min(n, sendMemory), since: time.Now(), end: end}
+	one := &answering{n: min(n, a.most), since: time.Now(), end: end}
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
 	again := time.NewTicker(answerLook)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,22 +11,24 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+const sendMemory = int64(32 << 20)
+
 // Bodies of JSON share what there is; a small one is always read.
 func TestBodiesShareMemory(t *testing.T) {
 	t.Parallel()
-	var all atomic.Int64
-	all.Store(bodyMemory - 100)
-	small := &limited{src: strings.NewReader(strings.Repeat("x", smallBody)), all: &all}
+	all := &newMemory(defaultMemory).reading
+	all.n.Store(all.most - 100)
+	small := &limited{src: strings.NewReader(strings.Repeat("x", smallBody)), all: all}
 	if _, err := readAll(small); err != nil {
 		t.Errorf("a small body: %v", err)
 	}
-	large := &limited{src: strings.NewReader(strings.Repeat("x", smallBody+101)), all: &all}
+	large := &limited{src: strings.NewReader(strings.Repeat("x", smallBody+101)), all: all}
 	if _, err := readAll(large); !drive.IsKind(err, drive.Unavailable) {
 		t.Errorf("a large body for which there is no memory: %v", err)
 	}
 	small.close()
 	large.close()
-	if left := all.Load(); left != bodyMemory-100 {
+	if left := all.n.Load(); left != all.most-100 {
 		t.Errorf("%d bytes are in use when both are gone", left)
 	}
 }
@@ -50,7 +51,7 @@ func readAll(l *limited) (n int, err error) {
 func TestTheOldestAnswerIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newMemory().sending.atOnce(t)
+		a := newMemory(8 * sendMemory).sending.atOnce(t)
 		var broken []int
 		var done []func() bool
 		for i := range 2 {
@@ -81,7 +82,7 @@ func TestTheOldestAnswerIsBrokenOff(t *testing.T) {
 func TestAnAnswerWithoutRoomIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newMemory().sending.atOnce(t)
+		a := newMemory(8 * sendMemory).sending.atOnce(t)
 		first := a.begin(sendMemory, func() {}) // its Write does not even end when it is told to
 		if _, err := a.answers.begin(t.Context(), sendMemory, func() {}); !drive.IsKind(err, drive.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it is answered with %v", err)
@@ -106,4 +107,21 @@ func (a atOnce) begin(n int64, end func()) func() bool {
 		a.t.Fatal(err)
 	}
 	return done
+}
+
+// An operator with a larger machine sets GOMEMLIMIT, and every budget follows.
+func TestBudgetsFollowTheMemoryLimit(t *testing.T) {
+	t.Parallel()
+	small, large := newMemory(defaultMemory), newMemory(4*defaultMemory)
+	for what, is := range map[string][2]int64{
+		"work": {small.most, large.most}, "bodies": {small.reading.most, large.reading.most},
+		"answers": {small.sending.most, large.sending.most},
+	} {
+		if is[0] == 0 || is[1] != 4*is[0] {
+			t.Errorf("%s: %d bytes, and with four times the memory %d", what, is[0], is[1])
+		}
+	}
+	if !large.work.TryAcquire(2 * small.most) {
+		t.Error("the larger budget of work is not there")
+	}
 }

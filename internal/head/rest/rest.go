@@ -117,7 +117,7 @@ func New(opt Options) *API {
 	}
 	opt.Version = cmp.Or(opt.Version, "dev")
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
-	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), memory: newMemory()}
+	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), memory: newMemory(memoryLimit())}
 	a.routes = a.table()
 	a.document, a.document30 = openAPI(a.routes, a.Version)
 	return a
