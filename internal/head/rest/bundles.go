@@ -25,24 +25,27 @@ var (
 	sourceParam      = param{name: "source", says: "only of this source"}
 )
 
-func (a *API) bundleRoutes() []route {
+// bundles are what was sealed in /intake.
+type bundles struct{ intake *ingest.Intake }
+
+func (b bundles) routes() []route {
 	one := bundlesPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: bundlesPath, need: read, act: plain((*call).listBundles),
+			method: "GET", path: bundlesPath, need: read, act: plain(b.list),
 			query: []param{sourceParam, bundleStateParam, limitParam, cursor},
 			does:  "List the bundles of documents that were sealed in /intake, the newest first.",
 			out:   []outcome{gives[files.Page[ingest.Bundle]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: plain((*call).getBundle),
+			method: "GET", path: one, need: read, act: byID(b.get),
 			does: "Show a bundle with its members.",
 			out:  []outcome{gives[ingest.BundleFull](200, "the bundle")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/records", need: read, act: plain((*call).listRecords), query: []param{outcomeParam, limitParam, cursor},
+			method: "GET", path: one + "/records", need: read, act: byID(b.records), query: []param{outcomeParam, limitParam, cursor},
 			does: "List what became of each document that the bundle declares.",
 			out:  []outcome{gives[files.Page[ingest.BundleRecord]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "POST", path: one + "/retry", need: write, act: plain((*call).retryBundle),
+			method: "POST", path: one + "/retry", need: write, act: byID(b.retry),
 			does: "Take a rejected bundle in anew. What it had got accepted is found again and counts once.",
 			// A second call finds it sealed and says so, so it takes no key.
 			out: []outcome{gives[ingest.Bundle](200, "the bundle, `sealed`")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
@@ -50,12 +53,12 @@ func (a *API) bundleRoutes() []route {
 	}
 }
 
-func (c *call) listBundles() (reply, error) {
+func (b bundles) list(c *call) (reply, error) {
 	before, err := after[drive.BundleID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	views, err := c.Intake.Bundles(c.ctx(), c.who, ingest.BundleFilter{
+	views, err := b.intake.Bundles(c.ctx(), c.who, ingest.BundleFilter{
 		Source: c.query.Get(sourceParam.name), State: ingest.State(c.only(bundleStateParam)), Before: before, Limit: c.limit() + 1,
 	})
 	if err != nil {
@@ -64,34 +67,18 @@ func (c *call) listBundles() (reply, error) {
 	return ok(shown(views, c.limit(), func(v ingest.Bundle) string { return v.ID.String() }))
 }
 
-func (c *call) bundle() (drive.BundleID, error) {
-	return drive.ParseID[drive.BundleID](c.r.PathValue("id"))
+func (b bundles) get(c *call, id drive.BundleID) (reply, error) {
+	return answer(b.intake.Bundle(c.ctx(), c.who, id))
 }
 
-func (c *call) getBundle() (reply, error) {
-	id, err := c.bundle()
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(c.Intake.Bundle(c.ctx(), c.who, id))
-}
-
-func (c *call) listRecords() (reply, error) {
-	id, err := c.bundle()
-	if err != nil {
-		return reply{}, err
-	}
-	records, err := c.Intake.Records(c.ctx(), c.who, id, ingest.Outcome(c.only(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)
+func (b bundles) records(c *call, id drive.BundleID) (reply, error) {
+	records, err := b.intake.Records(c.ctx(), c.who, id, ingest.Outcome(c.only(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(records, c.limit(), func(r ingest.BundleRecord) string { return r.Place }))
 }
 
-func (c *call) retryBundle() (reply, error) {
-	id, err := c.bundle()
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(c.Intake.Retry(c.ctx(), c.who, id))
+func (b bundles) retry(c *call, id drive.BundleID) (reply, error) {
+	return answer(b.intake.Retry(c.ctx(), c.who, id))
 }

@@ -31,11 +31,14 @@ var (
 	}
 )
 
-func (a *API) documentRoutes() []route {
+// documents are what came in bundles, and their conflicts.
+type documents struct{ intake *ingest.Intake }
+
+func (d documents) routes() []route {
 	one := documentsPath + "/{id}"
 	return []route{
 		{
-			method: "GET", path: documentsPath, need: read, act: plain((*call).listDocuments),
+			method: "GET", path: documentsPath, need: read, act: plain(d.list),
 			query:  append(append([]param{}, documentParams...), formatParam, limitParam, cursor),
 			header: []string{"Accept"},
 			does:   "List documents that came in bundles, by their own date, the newest first.",
@@ -45,20 +48,20 @@ func (a *API) documentRoutes() []route {
 			}},
 			fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: plain((*call).getDocument),
+			method: "GET", path: one, need: read, act: byID(d.get),
 			does: "Show a document with all that it says, and where it came from.",
 			out:  []outcome{gives[ingest.DocumentFull](200, "the document")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/conflict", need: read, act: plain((*call).getConflict),
+			method: "GET", path: one + "/conflict", need: read, act: byID(d.conflict),
 			does: "Show both sides of the oldest open conflict of a document.",
 			out:  []outcome{gives[ingest.Dispute](200, "the conflict")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/settle", need: write, act: takes((*call).settleConflict),
+			method: "POST", path: one + "/settle", need: write, act: byIDTakes(d.settle),
 			does: "Say which side of a conflict is true. The other is kept aside: it is known when it comes again.",
 			// A second call finds the conflict settled and says so, so it takes no key.
 			out: []outcome{gives[ingest.DocumentFull](200, "the document as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: conflictsPath, need: read, act: plain((*call).listConflicts), query: []param{limitParam, cursor},
+			method: "GET", path: conflictsPath, need: read, act: plain(d.listConflicts), query: []param{limitParam, cursor},
 			does: "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
 			out:  []outcome{gives[files.Page[ingest.Dispute]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		},
@@ -68,7 +71,7 @@ func (a *API) documentRoutes() []route {
 const conflictsPath = "/conflicts"
 
 // documentFilter reads the filter of the query.
-func (c *call) documentFilter() (f ingest.Filter, err error) {
+func documentFilter(c *call) (f ingest.Filter, err error) {
 	f = ingest.Filter{
 		Month: c.query.Get("month"), Source: c.query.Get(sourceParam.name), Seller: c.query.Get("seller"), Buyer: c.query.Get("buyer"),
 		Currency: c.query.Get("currency"), Type: c.query.Get("type"), State: c.only(documentStateParam), Query: c.query.Get("q"),
@@ -85,44 +88,36 @@ func (c *call) documentFilter() (f ingest.Filter, err error) {
 	return f, nil
 }
 
-func (c *call) listDocuments() (reply, error) {
-	f, err := c.documentFilter()
+func (d documents) list(c *call) (reply, error) {
+	f, err := documentFilter(c)
 	if err != nil {
 		return reply{}, err
 	}
-	if sheet := c.sheet(); sheet != nil {
+	if sheet := sheetOf(c); sheet != nil {
 		c.leave() // it is read and sent in pieces, for as long as the client likes
-		return c.sendDocuments(f, sheet)
+		return d.sendAll(c, f, sheet)
 	}
-	all, err := c.Intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), c.limit()+1)
+	all, err := d.intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(all, c.limit(), ingest.Document.Place))
 }
 
-func (c *call) document() (drive.DocumentID, error) {
-	return drive.ParseID[drive.DocumentID](c.r.PathValue("id"))
-}
-
-func (c *call) getDocument() (reply, error) {
-	id, err := c.document()
-	if err != nil {
-		return reply{}, err
-	}
+func (d documents) get(c *call, id drive.DocumentID) (reply, error) {
 	if err := c.take(documentRoom); err != nil {
 		return reply{}, err
 	}
-	doc, err := c.Intake.Document(c.ctx(), c.who, id)
+	doc, err := d.intake.Document(c.ctx(), c.who, id)
 	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }
 
-func (c *call) listConflicts() (reply, error) {
+func (d documents) listConflicts(c *call) (reply, error) {
 	since, err := after[drive.ConflictID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	all, more, err := c.Intake.Disputes(c.ctx(), c.who, drive.DocumentID{}, since, c.limit())
+	all, more, err := d.intake.Disputes(c.ctx(), c.who, drive.DocumentID{}, since, c.limit())
 	if err != nil {
 		return reply{}, err
 	}
@@ -134,15 +129,11 @@ func (c *call) listConflicts() (reply, error) {
 	return reply{status: http.StatusOK, body: page, models: modelsOf(all...)}, nil
 }
 
-func (c *call) getConflict() (reply, error) {
-	id, err := c.document()
-	if err != nil {
-		return reply{}, err
-	}
+func (d documents) conflict(c *call, id drive.DocumentID) (reply, error) {
 	if err := c.take(2 * documentRoom); err != nil {
 		return reply{}, err
 	}
-	all, _, err := c.Intake.Disputes(c.ctx(), c.who, id, drive.ConflictID{}, 1)
+	all, _, err := d.intake.Disputes(c.ctx(), c.who, id, drive.ConflictID{}, 1)
 	if err != nil {
 		return reply{}, err
 	}
@@ -157,17 +148,14 @@ type settleBody struct {
 	Conflict string `json:"conflict,omitempty" doc:"id of the conflict that was looked at; the oldest open one if absent"`
 }
 
-func (c *call) settleConflict(in *settleBody) (reply, error) {
-	id, err := c.document()
-	if err != nil {
-		return reply{}, err
-	}
+func (d documents) settle(c *call, id drive.DocumentID, in *settleBody) (reply, error) {
 	keep := ingest.Keep(in.Keep)
 	if keep != ingest.KeepOld && keep != ingest.KeepNew {
 		return reply{}, drive.Bad("keep", drive.NotAllowed, "allowed", []ingest.Keep{ingest.KeepOld, ingest.KeepNew}, "sent", clip(in.Keep))
 	}
 	var conflict drive.ConflictID
 	if in.Conflict != "" {
+		var err error
 		if conflict, err = drive.ParseID[drive.ConflictID](in.Conflict); err != nil {
 			return reply{}, err
 		}
@@ -175,6 +163,6 @@ func (c *call) settleConflict(in *settleBody) (reply, error) {
 	if err := c.take(documentRoom); err != nil { // several in one group of commits
 		return reply{}, err
 	}
-	doc, err := c.Intake.Settle(c.ctx(), c.who, id, conflict, keep)
+	doc, err := d.intake.Settle(c.ctx(), c.who, id, conflict, keep)
 	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }

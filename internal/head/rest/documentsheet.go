@@ -18,8 +18,8 @@ type sheet struct {
 	begin      func(w io.Writer) (write func(ingest.Document) error, end func() error)
 }
 
-// sheet says how the whole list is wanted; nil: a page.
-func (c *call) sheet() *sheet {
+// sheetOf says how the whole list is wanted; nil: a page.
+func sheetOf(c *call) *sheet {
 	format, accept := c.query.Get(formatParam.name), c.r.Header.Get("Accept")
 	switch {
 	case format == "csv", format == "" && strings.HasPrefix(accept, "text/csv"):
@@ -35,8 +35,8 @@ const sheetPage = 500
 
 // sendDocuments sends all documents of a filter. The first page is read before the answer begins, so that what is wrong with the request
 // is an error; what fails later breaks the connection off, and the list is not taken for whole.
-func (c *call) sendDocuments(f ingest.Filter, s *sheet) (reply, error) {
-	page, err := c.Intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), sheetPage)
+func (d documents) sendAll(c *call, f ingest.Filter, s *sheet) (reply, error) {
+	page, err := d.intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), sheetPage)
 	if err != nil {
 		return reply{}, err
 	}
@@ -57,7 +57,7 @@ func (c *call) sendDocuments(f ingest.Filter, s *sheet) (reply, error) {
 		if len(page) < sheetPage || err != nil {
 			break
 		}
-		page, err = c.Intake.Documents(c.ctx(), c.who, f, page[len(page)-1].Place(), sheetPage)
+		page, err = d.intake.Documents(c.ctx(), c.who, f, page[len(page)-1].Place(), sheetPage)
 	}
 	if err == nil {
 		err = end()

@@ -112,15 +112,63 @@ func takes[In any](run func(*call, *In) (reply, error)) action {
 	}}
 }
 
+// byID is a handler for one thing, whose id is in the path.
+func byID[ID ~[16]byte](run func(*call, ID) (reply, error)) action {
+	return plain(func(c *call) (reply, error) {
+		id, err := drive.ParseID[ID](c.r.PathValue("id"))
+		if err != nil {
+			return reply{}, err
+		}
+		return run(c, id)
+	})
+}
+
+// byIDTakes is byID with a JSON body.
+func byIDTakes[ID ~[16]byte, In any](run func(*call, ID, *In) (reply, error)) action {
+	return takes(func(c *call, in *In) (reply, error) {
+		id, err := drive.ParseID[ID](c.r.PathValue("id"))
+		if err != nil {
+			return reply{}, err
+		}
+		return run(c, id, in)
+	})
+}
+
 // table is the API.
 func (a *API) table() []route {
 	var all []route
 	for _, resource := range [][]route{
-		a.sessionRoutes(), a.tokenRoutes(), a.preferenceRoutes(), a.meRoutes(), a.uploadRoutes(), a.partRoutes(), a.putRoutes(), a.nodeRoutes(),
-		a.contentRoutes(), a.thumbnailRoutes(), a.linkRoutes(), a.versionRoutes(), a.trashRoutes(), a.changeRoutes(), a.operationRoutes(),
+		a.sessionRoutes(),
+		a.tokenRoutes(),
+		a.preferenceRoutes(),
+		a.meRoutes(),
+		a.uploadRoutes(),
+		a.partRoutes(),
+		a.putRoutes(),
+		a.nodeRoutes(),
+		a.contentRoutes(),
+		a.thumbnailRoutes(),
+		a.linkRoutes(),
+		a.versionRoutes(),
+		a.trashRoutes(),
+		a.changeRoutes(),
+		a.operationRoutes(),
 		a.searchRoutes(),
-		a.shareRoutes(), a.publicRoutes(), a.exportRoutes(), a.exportScheduleRoutes(), a.bundleRoutes(), a.documentRoutes(), a.sourceRoutes(), a.publicThumbnailRoutes(), a.collectRoutes(),
-		a.publicCollectRoutes(), a.userRoutes(), a.adminUploadRoutes(), a.deadLetterRoutes(), a.inspectRoutes(), a.migrationRoutes(),
+		a.shareRoutes(),
+		a.publicRoutes(),
+		a.exportRoutes(),
+		a.exportScheduleRoutes(),
+		bundles{a.Intake}.routes(),
+		documents{a.Intake}.routes(),
+		sources{a.Intake}.routes(),
+		a.publicThumbnailRoutes(),
+		a.collectRoutes(),
+		a.publicCollectRoutes(),
+		a.userRoutes(),
+		a.adminUploadRoutes(),
+		a.deadLetterRoutes(),
+		a.inspectRoutes(),
+		a.migrationRoutes(),
 	} {
 		all = append(all, resource...)
 	}
