@@ -1,35 +1,44 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/usecase/files"
 )
 
-func (a *API) inspectRoutes() []route {
+// inspection shows administrators how the installation is doing.
+type inspection struct {
+	timers   *timer.Engine
+	findings Findings
+	status   func(ctx context.Context) (Status, error)
+}
+
+func (i inspection) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/admin/timers/{key...}", need: admins, act: plain((*call).showTimer),
+			method: "GET", path: "/admin/timers/{key...}", need: admins, act: plain(i.showTimer),
 			does: "Show what the queue knows of a timer. A key is its kind and the id of what it watches: `park/0198c0de-...`.",
 			out:  []outcome{gives[timer.State](200, "the timer")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: "/admin/status", need: admins, act: plain((*call).showStatus),
+			method: "GET", path: "/admin/status", need: admins, act: plain(i.showStatus),
 			does: "Show who serves the installation: the instances, who does what only one does, how many timers wait, and how far the consumers of events are behind.",
 			out:  []outcome{gives[Status](200, "the installation as this instance sees it")},
 		}, {
-			method: "GET", path: "/admin/findings", need: admins, act: plain((*call).listFindings), query: []param{limitParam, cursor},
+			method: "GET", path: "/admin/findings", need: admins, act: plain(i.listFindings), query: []param{limitParam, cursor},
 			does: "List what audits found, the newest first.",
 			out:  []outcome{gives[files.Page[Finding]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		},
 	}
 }
 
-func (c *call) showTimer() (reply, error) {
+func (i inspection) showTimer(c *call) (reply, error) {
 	key, err := timer.ParseKey(c.r.PathValue("key"))
 	if err != nil {
 		return reply{}, drive.Wrap(err, drive.NotFound) // it is a malformed id
 	}
-	return answer(c.Timers.Show(c.ctx(), key))
+	return answer(i.timers.Show(c.ctx(), key))
 }
 
 // Finding is something that was not as it should be.
@@ -43,8 +52,8 @@ type Finding struct {
 	Repaired  bool       `json:"repaired"`
 }
 
-func (c *call) listFindings() (reply, error) {
-	items, next, err := c.Findings(c.ctx(), c.query.Get(cursor.name), c.limit())
+func (i inspection) listFindings(c *call) (reply, error) {
+	items, next, err := i.findings(c.ctx(), c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
@@ -103,4 +112,4 @@ type Unsent struct {
 	OldestMs int64 `json:"oldest_ms"`
 }
 
-func (c *call) showStatus() (reply, error) { return answer(c.Status(c.ctx())) }
+func (i inspection) showStatus(c *call) (reply, error) { return answer(i.status(c.ctx())) }

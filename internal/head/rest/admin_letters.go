@@ -9,19 +9,22 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-func (a *API) deadLetterRoutes() []route {
+// deadLetters are the records that nobody could handle.
+type deadLetters struct{ letters stream.DeadLetters }
+
+func (d deadLetters) routes() []route {
 	all := "/admin/dead-letters"
 	return []route{
 		{
-			method: "GET", path: all, need: admins, act: plain((*call).listDeadLetters), query: []param{limitParam, cursor},
+			method: "GET", path: all, need: admins, act: plain(d.list), query: []param{limitParam, cursor},
 			does: "List the records that nobody could handle, the oldest first.",
 			out:  []outcome{gives[files.Page[letterView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: all + "/{id}/replay", need: admins, act: plain((*call).replayDeadLetter),
+			method: "POST", path: all + "/{id}/replay", need: admins, act: plain(d.replay),
 			does: "Hand one to its consumer again.",
 			out:  []outcome{nothing(204, "it is on its way")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: all + "/{id}", need: admins, act: plain((*call).dropDeadLetter),
+			method: "DELETE", path: all + "/{id}", need: admins, act: plain(d.drop),
 			does: "Forget one.",
 			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -58,7 +61,7 @@ func parseLetter(s string) (stream.DeadID, error) {
 	return stream.DeadID(n), nil
 }
 
-func (c *call) listDeadLetters() (reply, error) {
+func (d deadLetters) list(c *call) (reply, error) {
 	var since stream.DeadID
 	if text := c.query.Get(cursor.name); text != "" {
 		var err error
@@ -66,7 +69,7 @@ func (c *call) listDeadLetters() (reply, error) {
 			return reply{}, drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	letters, err := c.DeadLetters.List(c.ctx(), c.limit(), since)
+	letters, err := d.letters.List(c.ctx(), c.limit(), since)
 	if err != nil {
 		return reply{}, err
 	}
@@ -80,18 +83,18 @@ func (c *call) listDeadLetters() (reply, error) {
 	return ok(page)
 }
 
-func (c *call) replayDeadLetter() (reply, error) {
+func (d deadLetters) replay(c *call) (reply, error) {
 	id, err := parseLetter(c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return empty(c.DeadLetters.Replay(c.ctx(), id))
+	return empty(d.letters.Replay(c.ctx(), id))
 }
 
-func (c *call) dropDeadLetter() (reply, error) {
+func (d deadLetters) drop(c *call) (reply, error) {
 	id, err := parseLetter(c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return empty(c.DeadLetters.Drop(c.ctx(), id))
+	return empty(d.letters.Drop(c.ctx(), id))
 }

@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
@@ -12,28 +13,34 @@ import (
 
 const usersPath = "/admin/users"
 
-func (a *API) userRoutes() []route {
+// users are everybody who may log in, as administrators see them.
+type users struct {
+	admin *admin.Admin
+	now   func() time.Time
+}
+
+func (u users) routes() []route {
 	one := usersPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: usersPath, need: admins, act: takes((*call).createUser), once: true, created: usersPath,
+			method: "POST", path: usersPath, need: admins, act: takes(u.create), once: true, created: usersPath,
 			does: "Create a user with an account of their own.",
 			out:  []outcome{gives[userView](201, "the user")}, fails: []drive.Kind{drive.NameTaken},
 		}, {
-			method: "GET", path: usersPath, need: admins, act: plain((*call).listUsers),
+			method: "GET", path: usersPath, need: admins, act: plain(u.list),
 			query: []param{{name: "name", says: "only the user of this name, whatever its case"}, limitParam, cursor},
 			does:  "List the users by name.",
 			out:   []outcome{gives[files.Page[userView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "PATCH", path: one, need: admins, act: takes((*call).changeUser),
+			method: "PATCH", path: one, need: admins, act: byIDTakes(u.change),
 			does: "Change a user, all of it or nothing. A total below what is used is possible: growth is refused from then on.",
 			out:  []outcome{gives[userView](200, "the user")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "DELETE", path: one, need: admins, act: plain((*call).deleteUser),
+			method: "DELETE", path: one, need: admins, act: byID(u.remove),
 			does: "Delete a user: unknown at once, the data is purged after 30 days.",
 			out:  []outcome{gives[deletedView](202, "it is deleted")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/ledger", need: admins, act: plain((*call).getLedger),
+			method: "GET", path: one + "/ledger", need: admins, act: byID(u.ledger),
 			does: "Show what a user's account is charged.",
 			out:  []outcome{gives[ledgerView](200, "the balance, in bytes")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -62,32 +69,32 @@ type userBody struct {
 	Admin    bool        `json:"admin,omitempty"`
 }
 
-func (c *call) createUser(in *userBody) (reply, error) {
+func (u users) create(c *call, in *userBody) (reply, error) {
 	user := admin.NewUser{Name: in.Name, Password: in.Password, Total: in.Total, Admin: in.Admin}
 	if c.key.IsZero() {
-		u, err := c.Admin.CreateUser(c.ctx(), c.who, user)
+		made, err := u.admin.CreateUser(c.ctx(), c.who, user)
 		if err != nil {
 			return reply{}, err
 		}
-		return created(showUser(u))
+		return created(showUser(made))
 	}
-	r, err := c.Admin.CreateUserOnce(c.ctx(), c.who, user, c.request(), func(u admin.User) (int, []byte, error) {
-		raw, err := json.Marshal(showUser(u))
+	r, err := u.admin.CreateUserOnce(c.ctx(), c.who, user, c.request(), func(made admin.User) (int, []byte, error) {
+		raw, err := json.Marshal(showUser(made))
 		return http.StatusCreated, raw, err
 	})
 	return replayOf(r), err
 }
 
-func (c *call) listUsers() (reply, error) {
-	page, err := c.Admin.ListUsers(c.ctx(), c.who, admin.UserQuery{
+func (u users) list(c *call) (reply, error) {
+	page, err := u.admin.ListUsers(c.ctx(), c.who, admin.UserQuery{
 		Name: c.query.Get("name"), Cursor: c.query.Get(cursor.name), Limit: c.limit(),
 	})
 	if err != nil {
 		return reply{}, err
 	}
 	list := files.Page[userView]{Items: make([]userView, len(page.Items))}
-	for i, u := range page.Items {
-		list.Items[i] = showUser(u)
+	for i, user := range page.Items {
+		list.Items[i] = showUser(user)
 	}
 	if page.Next != "" {
 		list.NextCursor = &page.Next
@@ -101,19 +108,12 @@ type userChangeBody struct {
 	State    account.State `json:"state,omitempty" enum:"active,disabled"`
 }
 
-// user reads the id in the path.
-func (c *call) user() (drive.UserID, error) { return drive.ParseID[drive.UserID](c.r.PathValue("id")) }
-
-func (c *call) changeUser(in *userChangeBody) (reply, error) {
-	id, err := c.user()
+func (u users) change(c *call, id drive.UserID, in *userChangeBody) (reply, error) {
+	changed, err := u.admin.SetUser(c.ctx(), c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State})
 	if err != nil {
 		return reply{}, err
 	}
-	u, err := c.Admin.SetUser(c.ctx(), c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State})
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(showUser(u))
+	return ok(showUser(changed))
 }
 
 type deletedView struct {
@@ -121,13 +121,9 @@ type deletedView struct {
 	PurgeAfter drive.Time   `json:"purge_after"`
 }
 
-func (c *call) deleteUser() (reply, error) {
-	id, err := c.user()
-	if err != nil {
-		return reply{}, err
-	}
-	purge := drive.TimeOf(c.Now().Add(account.DeletedKeep))
-	return reply{status: http.StatusAccepted, body: deletedView{id, purge}}, c.Admin.DeleteUser(c.ctx(), c.who, id)
+func (u users) remove(c *call, id drive.UserID) (reply, error) {
+	purge := drive.TimeOf(u.now().Add(account.DeletedKeep))
+	return reply{status: http.StatusAccepted, body: deletedView{id, purge}}, u.admin.DeleteUser(c.ctx(), c.who, id)
 }
 
 type ledgerView struct {
@@ -137,11 +133,7 @@ type ledgerView struct {
 	Reserved   drive.ByteSize  `json:"reserved"`
 }
 
-func (c *call) getLedger() (reply, error) {
-	id, err := c.user()
-	if err != nil {
-		return reply{}, err
-	}
-	b, err := c.Admin.LedgerOf(c.ctx(), c.who, id)
+func (u users) ledger(c *call, id drive.UserID) (reply, error) {
+	b, err := u.admin.LedgerOf(c.ctx(), c.who, id)
 	return reply{status: http.StatusOK, body: ledgerView{b.Total, b.Finished, b.Unfinished, b.Reserved}}, err
 }

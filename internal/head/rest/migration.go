@@ -61,7 +61,10 @@ type MigrationBody struct {
 
 const migrationPath = "/admin/migration"
 
-func (a *API) migrationRoutes() []route {
+// migration moves the installation to other engines.
+type migration struct{ mover Mover }
+
+func (m migration) routes() []route {
 	says := map[MigrationStep]string{
 		MigrationVerify:   "Compare both sides in full: all rows, and that every content is at both places; `percent` of the contents are read again.",
 		MigrationAdvance:  "Enter the next phase, up to 4, if its gate is open. Phase 5 is entered by `finish`.",
@@ -77,19 +80,19 @@ func (a *API) migrationRoutes() []route {
 	}
 	all := []route{
 		{
-			method: "GET", path: migrationPath, need: admins, act: plain((*call).showMigration),
+			method: "GET", path: migrationPath, need: admins, act: plain(m.show),
 			does: "Show how far the installation is on its way to other engines, and what the gate of the next phase waits for.",
 			out:  []outcome{gives[migrate.Status](200, "where the migration stands; `state` is `none` when nothing moves")},
 		}, {
-			method: "POST", path: migrationPath, need: admins, act: takes((*call).startMigration),
+			method: "POST", path: migrationPath, need: admins, act: takes(m.start),
 			does: "Begin to move the installation to another database, another place of contents, or both, while it serves. It begins when the report is `ok`; with `dry_run` nothing is written anywhere. Over the network each place must be one of `--migration-targets`, or it is 403; `smartdrive migrate start` on the server's machine may name any.",
 			out:  []outcome{gives[migrate.Report](200, "what was looked at")}, fails: []drive.Kind{drive.WrongState},
 		}, {
-			method: "GET", path: migrationPath + "/mismatches", need: admins, act: plain((*call).listMismatches), query: []param{limitParam},
+			method: "GET", path: migrationPath + "/mismatches", need: admins, act: plain(m.listMismatches), query: []param{limitParam},
 			does: "List what the two sides of a migration did not agree on, the latest first.",
 			out:  []outcome{gives[files.Page[migrate.Mismatch]](200, "a page")},
 		}, {
-			method: "POST", path: migrationPath + "/mismatches/{id}/explain", need: admins, act: takes((*call).explainMismatch),
+			method: "POST", path: migrationPath + "/mismatches/{id}/explain", need: admins, act: takes(m.explain),
 			does: "Say why a mismatch does not matter. It closes no gate any more, and is shown there with who has explained it, and why. The first explanation stays.",
 			out:  []outcome{nothing(204, "it is explained")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		},
@@ -100,7 +103,7 @@ func (a *API) migrationRoutes() []route {
 	} {
 		all = append(all, route{
 			method: "POST", path: migrationPath + "/" + string(step), need: admins, optional: true,
-			act:  takes(func(c *call, in *MigrationBody) (reply, error) { return c.stepMigration(step, in) }),
+			act:  takes(func(c *call, in *MigrationBody) (reply, error) { return m.step(c, step, in) }),
 			does: says[step],
 			out:  []outcome{gives[migrate.Status](200, "where the migration stands now")}, fails: []drive.Kind{drive.WrongState},
 		})
@@ -129,26 +132,26 @@ func (rooted) Explain(context.Context, drive.Who, int64, string) error {
 
 func (rooted) Mismatches(context.Context, int) ([]migrate.Mismatch, error) { return nil, nil }
 
-func (c *call) showMigration() (reply, error) { return answer(c.Migration.Status(c.ctx())) }
+func (m migration) show(c *call) (reply, error) { return answer(m.mover.Status(c.ctx())) }
 
-func (c *call) startMigration(in *MigrationStart) (reply, error) {
-	report, err := c.Migration.Start(c.ctx(), c.who, *in)
+func (m migration) start(c *call, in *MigrationStart) (reply, error) {
+	report, err := m.mover.Start(c.ctx(), c.who, *in)
 	return answer(report, withReason(err))
 }
 
-func (c *call) stepMigration(step MigrationStep, in *MigrationBody) (reply, error) {
+func (m migration) step(c *call, step MigrationStep, in *MigrationBody) (reply, error) {
 	if in.Percent < 0 || in.Percent > 100 {
 		return reply{}, drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
 	}
 	// A step goes on when the one who has asked for it is gone: half of it would have to be mended by others.
-	if err := c.Migration.Step(context.WithoutCancel(c.ctx()), c.who, step, *in); err != nil {
+	if err := m.mover.Step(context.WithoutCancel(c.ctx()), c.who, step, *in); err != nil {
 		return reply{}, withReason(err)
 	}
-	return answer(c.Migration.Status(c.ctx()))
+	return answer(m.mover.Status(c.ctx()))
 }
 
-func (c *call) listMismatches() (reply, error) {
-	items, err := c.Migration.Mismatches(c.ctx(), c.limit())
+func (m migration) listMismatches(c *call) (reply, error) {
+	items, err := m.mover.Mismatches(c.ctx(), c.limit())
 	if items == nil {
 		items = []migrate.Mismatch{}
 	}
@@ -159,12 +162,12 @@ type explanation struct {
 	Reason string `json:"reason" doc:"why it does not matter, for whoever looks at it later; at most 2000 bytes"`
 }
 
-func (c *call) explainMismatch(in *explanation) (reply, error) {
+func (m migration) explain(c *call, in *explanation) (reply, error) {
 	id, err := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
 	if err != nil {
 		return reply{}, drive.Wrap(err, drive.NotFound)
 	}
-	return empty(withReason(c.Migration.Explain(c.ctx(), c.who, id, in.Reason)))
+	return empty(withReason(m.mover.Explain(c.ctx(), c.who, id, in.Reason)))
 }
 
 // withReason tells administrators why a step was refused. Such errors are written for them.

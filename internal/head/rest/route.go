@@ -164,11 +164,11 @@ func (a *API) table() []route {
 		a.publicThumbnailRoutes(),
 		a.collectRoutes(),
 		a.publicCollectRoutes(),
-		a.userRoutes(),
+		users{a.Admin, a.Now}.routes(),
 		a.adminUploadRoutes(),
-		a.deadLetterRoutes(),
-		a.inspectRoutes(),
-		a.migrationRoutes(),
+		deadLetters{a.DeadLetters}.routes(),
+		inspection{a.Timers, a.Findings, a.Status}.routes(),
+		migration{a.Migration}.routes(),
 	} {
 		all = append(all, resource...)
 	}
