@@ -1,19 +1,34 @@
 package rest
 
-import "smartdrive/internal/base/drive"
+import (
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
+)
 
-func (a *API) meRoutes() []route {
+// profile is what a user sees and changes of their own.
+type profile struct {
+	users    *account.Users
+	sessions *account.Sessions
+	prepared *idem.PreparedIDs
+	ledger   quota.Ledger
+	db       *sqldb.DB // to read the user and the balance
+}
+
+func (p profile) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/me", need: read, act: plain((*call).getMe),
+			method: "GET", path: "/me", need: read, act: plain(p.get),
 			does: "Show who the token acts for and how much space is used: the finished files, with trash and old versions.",
 			out:  []outcome{gives[meView](200, "the user")},
 		}, {
-			method: "PUT", path: "/me/password", need: write, act: takes((*call).setPassword),
+			method: "PUT", path: "/me/password", need: write, act: takes(p.setPassword),
 			does: "Change the password. All other logins and all tokens end, and signed links are void.",
 			out:  []outcome{nothing(204, "it is changed")}, fails: []drive.Kind{drive.Forbidden, drive.Rate},
 		}, {
-			method: "POST", path: "/prepare", need: write, act: plain((*call).prepare),
+			method: "POST", path: "/prepare", need: write, act: plain(p.prepare),
 			does: "Hand out an id that works as an Idempotency-Key for one creation within 12 hours, and never again after.",
 			out:  []outcome{gives[preparedView](200, "the id")},
 		},
@@ -41,12 +56,12 @@ type meUsage struct {
 	Used  drive.ByteSize  `json:"used"`
 }
 
-func (c *call) getMe() (reply, error) {
-	user, err := c.Users.Find(c.ctx(), c.DB, c.who.User)
+func (p profile) get(c *call) (reply, error) {
+	user, err := p.users.Find(c.ctx(), p.db, c.who.User)
 	if err != nil {
 		return reply{}, err
 	}
-	balance, err := c.Ledger.Get(c.ctx(), c.DB, c.who.Account)
+	balance, err := p.ledger.Get(c.ctx(), p.db, c.who.Account)
 	if err != nil {
 		return reply{}, err
 	}
@@ -60,8 +75,8 @@ type passwordBody struct {
 	Password string `json:"password" doc:"8 to 1,024 bytes"`
 }
 
-func (c *call) setPassword(in *passwordBody) (reply, error) {
-	return empty(c.Sessions.ChangePassword(c.ctx(), c.who, in.Current, in.Password, c.client()))
+func (p profile) setPassword(c *call, in *passwordBody) (reply, error) {
+	return empty(p.sessions.ChangePassword(c.ctx(), c.who, in.Current, in.Password, c.client()))
 }
 
 type preparedView struct {
@@ -69,7 +84,7 @@ type preparedView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (c *call) prepare() (reply, error) {
-	id, expires := c.Prepared.New(c.who.User)
+func (p profile) prepare(c *call) (reply, error) {
+	id, expires := p.prepared.New(c.who.User)
 	return ok(preparedView{id, expires})
 }

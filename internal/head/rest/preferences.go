@@ -15,27 +15,27 @@ const maxPreferences = 16 << 10 // bytes
 // preferences is a JSON object that the pages understand, and the server does not look into.
 type preferences map[string]any
 
-func (a *API) preferenceRoutes() []route {
+func (p profile) preferenceRoutes() []route {
 	const path = "/me/preferences"
 	return []route{
 		{
-			method: "GET", path: path, need: read, act: plain((*call).getPreferences),
+			method: "GET", path: path, need: read, act: plain(p.preferences),
 			does: "Show what the user chose on the pages, such as language, theme and view: an empty object if nothing.",
 			out:  []outcome{gives[preferences](200, "the choices")},
 		}, {
-			method: "PUT", path: path, need: write, act: action{in: reflect.TypeFor[preferences](), run: (*call).setPreferences},
+			method: "PUT", path: path, need: write, act: action{in: reflect.TypeFor[preferences](), run: p.setPreferences},
 			does: "Keep a JSON object of at most 16 KiB in place of the one before. The server does not look into it.",
 			out:  []outcome{nothing(204, "it is kept")},
 		},
 	}
 }
 
-func (c *call) getPreferences() (reply, error) {
-	value, err := c.Users.Preferences(c.ctx(), c.DB, c.who.User)
+func (p profile) preferences(c *call) (reply, error) {
+	value, err := p.users.Preferences(c.ctx(), p.db, c.who.User)
 	return reply{status: http.StatusOK, raw: value}, err
 }
 
-func (c *call) setPreferences() (reply, error) {
+func (p profile) setPreferences(c *call) (reply, error) {
 	raw, err := c.readJSON()
 	if err != nil {
 		return reply{}, err
@@ -50,5 +50,5 @@ func (c *call) setPreferences() (reply, error) {
 	if value.Len() > maxPreferences {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxPreferences, "sent", value.Len())
 	}
-	return empty(c.Users.SetPreferences(c.ctx(), c.who.User, value.Bytes()))
+	return empty(p.users.SetPreferences(c.ctx(), c.who.User, value.Bytes()))
 }

@@ -136,12 +136,14 @@ func byIDTakes[ID ~[16]byte, In any](run func(*call, ID, *In) (reply, error)) ac
 
 // table is the API.
 func (a *API) table() []route {
+	logins := sessions{a.Sessions, a.Users, a.DB}
+	self := profile{a.Users, a.Sessions, a.Prepared, a.Ledger, a.DB}
 	var all []route
 	for _, resource := range [][]route{
-		a.sessionRoutes(),
-		a.tokenRoutes(),
-		a.preferenceRoutes(),
-		a.meRoutes(),
+		logins.routes(),
+		logins.tokenRoutes(),
+		self.preferenceRoutes(),
+		self.routes(),
 		a.uploadRoutes(),
 		a.partRoutes(),
 		a.putRoutes(),

@@ -3,21 +3,29 @@ package rest
 import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 )
 
-func (a *API) sessionRoutes() []route {
+// sessions are logins, and tokens of programs.
+type sessions struct {
+	sessions *account.Sessions
+	users    *account.Users
+	db       *sqldb.DB
+}
+
+func (s sessions) routes() []route {
 	return []route{
 		{
-			method: "POST", path: "/sessions", need: open, act: takes((*call).login),
+			method: "POST", path: "/sessions", need: open, act: takes(s.login),
 			does: "Log in. The token is good for 30 days after it was last used. With `cookie`, for browsers, it is not shown but set as a cookie: HttpOnly, SameSite=Lax; what changes something is then taken only from pages of this server.",
 			out:  []outcome{gives[loginView](201, "the token, shown this once, or with `cookie` the user")}, fails: []drive.Kind{drive.Unauthenticated, drive.Rate, drive.CrossOrigin},
 		}, {
-			method: "GET", path: "/sessions", need: read, act: plain((*call).listSessions), query: []param{limitParam, cursor},
+			method: "GET", path: "/sessions", need: read, act: plain(s.list), query: []param{limitParam, cursor},
 			does: "List the logins, the newest first.",
 			out:  []outcome{gives[files.Page[sessionView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/sessions/{id}", need: write, act: plain((*call).logout),
+			method: "DELETE", path: "/sessions/{id}", need: write, act: plain(s.logout),
 			does: "End a login; `current` is the one that asks.",
 			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -55,13 +63,13 @@ func timeOrNull(t drive.Time) *drive.Time {
 	return &t
 }
 
-func (c *call) login(in *loginBody) (reply, error) {
+func (s sessions) login(c *call, in *loginBody) (reply, error) {
 	if in.Cookie { // another site must not log a browser in as somebody else
 		if err := c.ownPage(c.r); err != nil {
 			return reply{}, err
 		}
 	}
-	g, err := c.Sessions.Login(c.ctx(), account.Login{
+	g, err := s.sessions.Login(c.ctx(), account.Login{
 		Name: in.Name, Password: in.Password, Client: c.client(), Agent: c.r.UserAgent(),
 	})
 	if err != nil {
@@ -72,7 +80,7 @@ func (c *call) login(in *loginBody) (reply, error) {
 		view.Token = g.Secret
 		return created(view)
 	}
-	user, err := c.Users.Find(c.ctx(), c.DB, g.User)
+	user, err := s.users.Find(c.ctx(), s.db, g.User)
 	if err != nil {
 		return reply{}, err
 	}
@@ -90,8 +98,8 @@ type sessionView struct {
 	Current   bool            `json:"current"` // the one that asks
 }
 
-func (c *call) listSessions() (reply, error) {
-	logins, err := c.Sessions.List(c.ctx(), c.who, account.KindLogin)
+func (s sessions) list(c *call) (reply, error) {
+	logins, err := s.sessions.List(c.ctx(), c.who, account.KindLogin)
 	if err != nil {
 		return reply{}, err
 	}
@@ -102,21 +110,21 @@ func (c *call) listSessions() (reply, error) {
 	return pageOf(c, views, func(s sessionView) string { return s.ID.String() })
 }
 
-func (c *call) logout() (reply, error) {
+func (s sessions) logout(c *call) (reply, error) {
 	if id := c.r.PathValue("id"); id != "current" && id != c.who.Session.String() {
-		return c.endSession(account.KindLogin)
+		return s.end(c, account.KindLogin)
 	}
-	err := c.Sessions.Delete(c.ctx(), c.who, account.KindLogin, c.who.Session)
+	err := s.sessions.Delete(c.ctx(), c.who, account.KindLogin, c.who.Session)
 	if err == nil && sentCookie(c.r) != "" {
 		c.setCookie("")
 	}
 	return empty(err)
 }
 
-func (c *call) endSession(kind account.Kind) (reply, error) {
+func (s sessions) end(c *call, kind account.Kind) (reply, error) {
 	id, err := drive.ParseID[drive.SessionID](c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return empty(c.Sessions.Delete(c.ctx(), c.who, kind, id))
+	return empty(s.sessions.Delete(c.ctx(), c.who, kind, id))
 }

@@ -9,18 +9,18 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-func (a *API) tokenRoutes() []route {
+func (s sessions) tokenRoutes() []route {
 	return []route{
 		{
-			method: "POST", path: "/tokens", need: write, act: takes((*call).createToken),
+			method: "POST", path: "/tokens", need: write, act: takes(s.createToken),
 			does: "Make a token for a program. Only a login may.",
 			out:  []outcome{gives[grantView](201, "the token, shown this once")}, fails: []drive.Kind{drive.Forbidden, drive.TooManyOpen},
 		}, {
-			method: "GET", path: "/tokens", need: read, act: plain((*call).listTokens), query: []param{limitParam, cursor},
+			method: "GET", path: "/tokens", need: read, act: plain(s.listTokens), query: []param{limitParam, cursor},
 			does: "List the tokens, the newest first.",
 			out:  []outcome{gives[files.Page[tokenView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/tokens/{id}", need: write, act: plain((*call).deleteToken),
+			method: "DELETE", path: "/tokens/{id}", need: write, act: plain(s.deleteToken),
 			does: "Revoke a token: it acts for at most 5 s more.",
 			out:  []outcome{nothing(204, "it is revoked")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -65,7 +65,7 @@ func showScopes(all drive.Scope) []string {
 	return slices.Clip(shown)
 }
 
-func (c *call) createToken(in *tokenBody) (reply, error) {
+func (s sessions) createToken(c *call, in *tokenBody) (reply, error) {
 	scopes, err := parseScopes(in.Scopes)
 	if err != nil {
 		return reply{}, err
@@ -77,7 +77,7 @@ func (c *call) createToken(in *tokenBody) (reply, error) {
 			return reply{}, err
 		}
 	}
-	g, err := c.Sessions.CreateToken(c.ctx(), c.who, token)
+	g, err := s.sessions.CreateToken(c.ctx(), c.who, token)
 	if err != nil {
 		return reply{}, err
 	}
@@ -93,8 +93,8 @@ type tokenView struct {
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
 }
 
-func (c *call) listTokens() (reply, error) {
-	tokens, err := c.Sessions.List(c.ctx(), c.who, account.KindToken)
+func (s sessions) listTokens(c *call) (reply, error) {
+	tokens, err := s.sessions.List(c.ctx(), c.who, account.KindToken)
 	if err != nil {
 		return reply{}, err
 	}
@@ -105,4 +105,4 @@ func (c *call) listTokens() (reply, error) {
 	return pageOf(c, views, func(s tokenView) string { return s.ID.String() })
 }
 
-func (c *call) deleteToken() (reply, error) { return c.endSession(account.KindToken) }
+func (s sessions) deleteToken(c *call) (reply, error) { return s.end(c, account.KindToken) }
