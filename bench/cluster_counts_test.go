@@ -144,7 +144,7 @@ func mysqlSite(b *testing.B, calls *sqldbtest.Counter) *uploadtest.Site {
 }
 
 // over puts Sessions together on the site's database and other components.
-func (c *counted) over(b *testing.B, staging upload.Staging, store blob.Store, q timer.Queue, opt upload.Options) *upload.Sessions {
+func (c *counted) over(b *testing.B, staging blob.Staging, store blob.Store, q timer.Queue, opt upload.Options) *upload.Sessions {
 	b.Helper()
 	opt.Log = slog.New(slog.DiscardHandler)
 	s := upload.New(upload.Parts{

@@ -179,8 +179,8 @@ func (p *patient) sets(b *testing.B) int {
 
 // staging keeps the list of parts as a shared staging does, and no bytes.
 type staging struct {
-	upload.Staging // only what is below is asked of it
-	now            func() time.Time
+	blob.Staging // only what is below is asked of it
+	now          func() time.Time
 
 	mu    sync.Mutex
 	parts map[drive.UploadID]*journal
@@ -193,7 +193,7 @@ type journal struct {
 	last drive.Time
 }
 
-// Caps implements blob.Powers.
+// Caps implements blob.Staging.
 func (s *staging) Caps() blob.Caps { return blob.Caps{Shared: true} }
 
 func (s *staging) Create(_ context.Context, ref blob.Ref) error {

@@ -52,7 +52,7 @@ type sealed struct {
 
 // syncTimer times what of a seal waits for the disk.
 type syncTimer struct {
-	upload.Staging
+	blob.Staging
 	took time.Duration
 }
 
@@ -70,7 +70,7 @@ func sealOnce(b *testing.B, size drive.ByteSize) sealed {
 	b.Helper()
 	var timed *syncTimer
 	site := uploadtest.New(b, uploadtest.Options{
-		Staging: func(s upload.Staging) upload.Staging {
+		Staging: func(s blob.Staging) blob.Staging {
 			timed = &syncTimer{Staging: s}
 			return timed
 		},

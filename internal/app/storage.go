@@ -8,13 +8,12 @@ import (
 
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/local"
-	"smartdrive/internal/usecase/upload"
 )
 
 // storage is where the bytes are: a directory of this machine, or a bucket.
 type storage struct {
 	store      blob.Store
-	staging    upload.Staging
+	staging    blob.Staging
 	quarantine blob.Quarantine
 	close      func() error
 }

@@ -45,13 +45,21 @@ type Capacity interface {
 	Free(ctx context.Context) (drive.ByteSize, error)
 }
 
-// Staging holds the parts of uploads until they are sealed. Only Create makes a staged upload; every other method answers
-// NotFound for one that is not there. An upload that is sealed is still there until Remove: Load, Fence and Verify answer for
-// it from the journal, Write and Drop are WrongState.
+// Staging holds the parts of uploads until they are sealed: turned into content of the Store beside it
+// without being copied. Only Create makes a staged upload; every other method answers NotFound for one
+// that is not there. An upload that is sealed is still there until Remove: Load, Fence and Verify answer
+// for it from the journal, Write, Extend and Drop are WrongState.
 //
-// The journal of a staging is the durable list of what has arrived. Fencing: a staging refuses (WrongState) every Write and
-// Drop whose gen is not greater than the last one that was fenced.
+// The journal of a staging is the durable list of what has arrived. Fencing: a staging refuses
+// (WrongState) every Write, Extend and Drop whose gen is not greater than the last one that was fenced.
+//
+// A part arrives whole (Write) or in pieces, one after the other (Extend). What has arrived of a part
+// that is not whole is its tail: the journal names it, it is held, fenced, verified, dropped and removed
+// like a part, but it is not one of Staged.Parts.
 type Staging interface {
+	// Caps says what this staging can and cannot do. MinPart may change while an installation moves.
+	Caps() Caps
+
 	// Create makes an empty staged upload, durably. Existing already is no error.
 	Create(ctx context.Context, ref Ref) error
 	// Write stores part w.N from body at its final place. When it returns nil the part is in the journal and survives
@@ -61,6 +69,19 @@ type Staging interface {
 	// second one is InProgress and changes nothing. A cancelled ctx does not interrupt a Read of body: who cancels makes the
 	// body's reader fail. Bytes that all arrived are accepted even if ctx ends then.
 	Write(ctx context.Context, ref Ref, w Write, body Body) (Part, error)
+	// Extend adds body at the end of the tail of part e.N, which has e.At bytes; 0: there is none. When it returns nil the longer
+	// tail is in the journal and survives kill -9; once it has e.Whole bytes it is a part. An empty body makes a part of a tail
+	// that has e.Whole bytes already, and else changes nothing. On any error the tail is as it was.
+	//
+	// Where the tail has another length, or the part is there, nothing of body is read: OffsetMismatch. Else it is refused as a
+	// Write is, and a Write beside it is InProgress; one after it replaces the tail. What is written does not depend on the length
+	// of the tail, but for what a store that cannot append costs: there pieces are gathered now and then, each byte O(log) times.
+	Extend(ctx context.Context, ref Ref, e Extend, body Body) (Part, error)
+	// Withhold is Extend, but what has come stays out of the journal: nobody is told of it, and it has not come if the process dies.
+	// The part is being written until Enter or Discard of what is returned; one of them must be called.
+	Withhold(ctx context.Context, ref Ref, e Extend, body Body) (Withheld, error)
+	// OpenTail reads the tail of part n from its first byte. NotFound when there is none.
+	OpenTail(ctx context.Context, ref Ref, n int) (io.ReadCloser, error)
 	// Drop takes a part out of the journal and frees its bytes. A part that is not there is no error, one that is being written
 	// is InProgress.
 	Drop(ctx context.Context, ref Ref, gen int64, n int) error
@@ -73,10 +94,7 @@ type Staging interface {
 	// Remove deletes a staged upload with all its bytes, but never sealed content. A missing one is no error. It needs no room
 	// on a full disk and no Fence before it: a Write that still runs ends with NotFound.
 	Remove(ctx context.Context, ref Ref) error
-}
 
-// Sealer is the power of a Staging to turn a staged upload into content of a Store without copying it.
-type Sealer interface {
 	// Seal makes the staged bytes the content named after the upload, durably: cut to size, synced, moved. It may be redone
 	// after a crash at any point: bytes that are in place already are success. Bytes in neither place are NotFound, parts that do
 	// not make up size are PartsMissing, a Write that runs is InProgress, suspect parts are WrongState: Fence and Verify come
@@ -89,6 +107,15 @@ type Sealer interface {
 	// Verify reads parts whose bytes a power loss may have taken (Staged.Suspect), drops those that no longer match their
 	// chaining value, and returns what is left. It clears the suspicion.
 	Verify(ctx context.Context, ref Ref, gen int64) (Staged, error)
+	// Adopt makes all bytes of from the beginning of ref, which has none yet, durably and without copying
+	// them. They are parts of ref then, and the tail of one where from ends inside a part. They belong to
+	// no session. From is left without bytes; whatever it was, only Remove of it is right from then on. It
+	// may be redone after a crash at any point.
+	//
+	// False changes nothing: they cannot be parts of ref as they lie (another part size, not complete, not
+	// durable or in doubt, ref has bytes), or the staging cannot do it.
+	Adopt(ctx context.Context, ref, from Ref) (bool, error)
+
 	// ListStaged calls fn for every staged upload there is, and for everything else that lies where they lie.
 	ListStaged(ctx context.Context, fn func(Stray) error) error
 	// QuarantineStaged moves something that ListStaged showed out of the way and keeps it.
@@ -134,7 +161,7 @@ type Staged struct {
 	Held    drive.ByteSize // bytes on disk for it, never less than the sum of Parts and Tails
 	Last    drive.Time     // when the last part was accepted, by the staging's clock, also before a restart; zero when none was
 	Suspect bool           // a power loss may have taken bytes of Parts or Tails: call Verify before relying on them
-	Tails   []Part         // beginnings of parts, in order of N: Size bytes of each are there; see Tailer
+	Tails   []Part         // beginnings of parts, in order of N: Size bytes of each are there; see Extend
 
 	// Of shared stagings only:
 	Writing int        // parts that are being written just now, by whatever instance

@@ -32,19 +32,6 @@ type Caps struct {
 // Unseal must not take content away for which another instance's Seal has just vouched or will: it makes the parts writable again
 // and leaves the content where it is. A later Seal replaces it. Who gives the upload up removes it (Store.Remove).
 
-// Powers is the optional interface of a Staging that is not a directory of this process alone.
-type Powers interface {
-	Caps() Caps
-}
-
-// CapsOf returns what a staging can do. One that does not say is a local one.
-func CapsOf(s Staging) Caps {
-	if p, ok := s.(Powers); ok {
-		return p.Caps()
-	}
-	return Caps{ReadableParts: true}
-}
-
 // ThereError refuses a Write on a shared staging: the journal has the part already, by this or another instance.
 type ThereError struct{ Part Part }
 

@@ -3,29 +3,10 @@ package blob
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 )
-
-// Tailer is the power of a Staging to take a part in pieces, one after the other. What of it has arrived is its tail: the journal
-// names it, it is held, fenced, verified, dropped and removed like a part, but it is not one of Staged.Parts.
-type Tailer interface {
-	// Extend adds body at the end of the tail of part e.N, which has e.At bytes; 0: there is none. When it returns nil the longer
-	// tail is in the journal and survives kill -9; once it has e.Whole bytes it is a part. An empty body makes a part of a tail
-	// that has e.Whole bytes already, and else changes nothing. On any error the tail is as it was.
-	//
-	// Where the tail has another length, or the part is there, nothing of body is read: OffsetMismatch. Else it is refused as a
-	// Write is, and a Write beside it is InProgress; one after it replaces the tail. What is written does not depend on the length
-	// of the tail, but for what a store that cannot append costs: there pieces are gathered now and then, each byte O(log) times.
-	Extend(ctx context.Context, ref Ref, e Extend, body Body) (Part, error)
-	// Withhold is Extend, but what has come stays out of the journal: nobody is told of it, and it has not come if the process dies.
-	// The part is being written until Enter or Discard of what is returned; one of them must be called.
-	Withhold(ctx context.Context, ref Ref, e Extend, body Body) (Withheld, error)
-	// OpenTail reads the tail of part n from its first byte. NotFound when there is none.
-	OpenTail(ctx context.Context, ref Ref, n int) (io.ReadCloser, error)
-}
 
 // Withheld is a piece whose bytes are there and that the journal does not name yet.
 type Withheld interface {

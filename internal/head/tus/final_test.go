@@ -14,13 +14,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/tus"
-	"smartdrive/internal/usecase/upload"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // slowSeal is a disk that takes its time for a seal: until gate is closed.
 type slowSeal struct {
-	upload.Staging
+	blob.Staging
 	gate chan struct{}
 }
 
@@ -37,7 +36,7 @@ func TestHeadOfAFinalWaitsForTheFile(t *testing.T) {
 	slow := slowSeal{gate: make(chan struct{})}
 	var asked atomic.Bool // HEAD is on its way: the seal goes on once it has read that the upload is being sealed
 	s := uploadtest.New(t, uploadtest.Options{
-		Staging: func(in upload.Staging) upload.Staging { slow.Staging = in; return slow },
+		Staging: func(in blob.Staging) blob.Staging { slow.Staging = in; return slow },
 		DB: sqldb.Options{Connector: func(dsn string) (driver.Connector, error) {
 			return sqldbtest.Connect(dsn, func(call sqldbtest.Call, do func() error) error {
 				err := do()

@@ -10,15 +10,13 @@ import (
 // alone makes a shared staging look like one of this process alone, which it is used as: content whose seal came to nothing is taken
 // away again, for no other instance can have vouched for it.
 type alone struct {
-	Staging
+	blob.Staging
 	store blob.Store
 }
 
-var _ blob.Powers = alone{}
-
-// Caps implements blob.Powers.
+// Caps implements blob.Staging.
 func (a alone) Caps() blob.Caps {
-	caps := blob.CapsOf(a.Staging)
+	caps := a.Staging.Caps()
 	caps.Shared = false
 	return caps
 }
@@ -35,7 +33,7 @@ func (a alone) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.
 	return a.Staging.Write(ctx, ref, w, body)
 }
 
-// Unseal implements blob.Sealer. The parts are there before the content goes; what a crash leaves between the two the next one removes.
+// Unseal implements blob.Staging. The parts are there before the content goes; what a crash leaves between the two the next one removes.
 func (a alone) Unseal(ctx context.Context, ref blob.Ref) error {
 	if err := a.Staging.Unseal(ctx, ref); err != nil {
 		return err
@@ -48,16 +46,14 @@ type among struct{ exclusive }
 
 // exclusive is a staging of this process alone that says what it would refuse. Package local has it.
 type exclusive interface {
-	Staging
+	blob.Staging
 	// Refuses returns the error with which a Write would be refused before it began; nil: it would not be.
 	Refuses(ref blob.Ref, gen int64, n int) error
 }
 
-var _ blob.Powers = among{}
-
-// Caps implements blob.Powers.
+// Caps implements blob.Staging.
 func (a among) Caps() blob.Caps {
-	caps := blob.CapsOf(a.exclusive)
+	caps := a.exclusive.Caps()
 	caps.Shared = true
 	return caps
 }
@@ -81,3 +77,6 @@ func (a among) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.
 	}
 	return a.exclusive.Write(ctx, ref, w, body)
 }
+
+// Adopt implements blob.Staging: a shared staging copies.
+func (a among) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }

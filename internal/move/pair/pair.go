@@ -8,18 +8,11 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Staging is what a side needs for uploads.
-type Staging interface {
-	blob.Staging
-	blob.Sealer
-	blob.Tailer
-}
-
 // Side is one of the two places.
 type Side struct {
 	Name       string // for people: a directory, or s3://host/bucket
 	Store      blob.Store
-	Staging    Staging
+	Staging    blob.Staging
 	Quarantine blob.Quarantine
 }
 
@@ -57,7 +50,7 @@ type state struct {
 
 // New returns a pair of which there is only one side.
 func New(first Side) *Pair {
-	caps := blob.CapsOf(first.Staging)
+	caps := first.Staging.Caps()
 	p := &Pair{shared: caps.Shared}
 	p.Blobs, p.Uploads, p.Quarantine = &Store{p}, &Uploads{p}, &Quarantine{p}
 	p.now.Store(&state{sides: [2]*Side{&first}, readable: caps.ReadableParts})
@@ -66,7 +59,7 @@ func New(first Side) *Pair {
 
 // Attach adds the second side, or replaces it. The first one goes on leading unless Lead says otherwise.
 func (p *Pair) Attach(second Side) {
-	readable := blob.CapsOf(second.Staging).ReadableParts
+	readable := second.Staging.Caps().ReadableParts
 	second.Staging = p.alike(second)
 	p.change(func(s *state) {
 		s.sides[Second], s.readable = &second, s.readable && readable
@@ -74,8 +67,8 @@ func (p *Pair) Attach(second Side) {
 }
 
 // alike makes the staging of a second side look like one of the first side's kind.
-func (p *Pair) alike(side Side) Staging {
-	switch shared := blob.CapsOf(side.Staging).Shared; {
+func (p *Pair) alike(side Side) blob.Staging {
+	switch shared := side.Staging.Caps().Shared; {
 	case shared && !p.shared:
 		return alone{side.Staging, side.Store}
 	case !shared && p.shared:

@@ -103,7 +103,7 @@ func TestStaging(t *testing.T) {
 func TestSealer(t *testing.T) {
 	t.Parallel()
 	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
-		blobtest.RunSealer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+		blobtest.RunSealer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 			p := open(t)
 			return p.Uploads, p.Blobs
 		})
@@ -113,7 +113,7 @@ func TestSealer(t *testing.T) {
 func TestTailer(t *testing.T) {
 	t.Parallel()
 	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
-		blobtest.RunTailer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+		blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 			p := open(t)
 			return p.Uploads, p.Blobs
 		})
@@ -128,4 +128,44 @@ func TestQuarantine(t *testing.T) {
 			return p.Blobs, p.Quarantine
 		})
 	})
+}
+
+// What a side can do is not lost behind the pair: an upload adopts the bytes of another at its side, and
+// copies those of one at the other side.
+func TestAdoptAtOneSide(t *testing.T) {
+	t.Parallel()
+	p := pair.New(directory(t))
+	begin := func() blob.Ref {
+		ref := blobtest.NewRef(blobtest.PartSize)
+		if err := p.Uploads.Create(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		return ref
+	}
+	fill := func(ref blob.Ref) {
+		_, err := blobtest.Send(t.Context(), p.Uploads, ref, 1, 0, blobtest.Bytes(1, blobtest.PartSize))
+		if err == nil {
+			_, err = p.Uploads.Fence(t.Context(), ref, 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	adopt := func(ref, from blob.Ref, want bool) {
+		t.Helper()
+		if adopted, err := p.Uploads.Adopt(t.Context(), ref, from); err != nil || adopted != want {
+			t.Errorf("adopted %t, %v", adopted, err)
+		}
+	}
+	a, b := begin(), begin()
+	fill(a)
+	adopt(b, a, true)
+	c := begin()
+	fill(c)
+	p.Attach(directory(t))
+	p.Lead(pair.Second)
+	d := begin()
+	adopt(d, c, false)
+	fill(d)
+	adopt(begin(), d, true)
 }

@@ -107,7 +107,7 @@ func (p *Pair) copy(ctx context.Context, from, to *Side, c Content, pace Pace) e
 	}
 	if src.Size() != c.Size {
 		err = &MismatchError{Content: c, At: from.Name, Found: fmt.Sprintf("%d bytes instead of %d", src.Size(), c.Size)}
-	} else if id, err2 := drive.ParseID[drive.UploadID](c.Name); err2 == nil && c.Size > largestPut && blob.CapsOf(to.Staging).MinPart > 0 {
+	} else if id, err2 := drive.ParseID[drive.UploadID](c.Name); err2 == nil && c.Size > largestPut && to.Staging.Caps().MinPart > 0 {
 		err = p.copyParts(ctx, reading{src, pace}, from, to, c, id)
 	} else {
 		err = copyWhole(ctx, reading{src, pace}, from, to, c)
@@ -179,7 +179,7 @@ const maxParts = 10_000
 // copyParts is a copy by way of a staging, in parts: it goes on where one before it has stopped.
 func (p *Pair) copyParts(ctx context.Context, r reading, from, to *Side, c Content, id drive.UploadID) error {
 	ref := blob.Ref{ID: id, PartSize: max(c.PartSize, drive.MiB), Size: c.Size}
-	for least := blob.CapsOf(to.Staging).MinPart; ref.PartSize < least || c.Size > maxParts*ref.PartSize; {
+	for least := to.Staging.Caps().MinPart; ref.PartSize < least || c.Size > maxParts*ref.PartSize; {
 		ref.PartSize *= 2
 	}
 	p.moving.Store(c.Name, true)

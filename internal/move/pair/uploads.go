@@ -12,15 +12,12 @@ import (
 // Uploads is the staging of a pair.
 type Uploads struct{ p *Pair }
 
-var (
-	_ Staging     = (*Uploads)(nil)
-	_ blob.Powers = (*Uploads)(nil)
-)
+var _ blob.Staging = (*Uploads)(nil)
 
-// Caps implements blob.Powers. MinPart is what a new upload must keep to, and moves with who leads.
+// Caps implements blob.Staging. MinPart is what a new upload must keep to, and moves with who leads.
 func (u *Uploads) Caps() blob.Caps {
 	s := u.p.now.Load()
-	return blob.Caps{Shared: u.p.shared, ReadableParts: s.readable, MinPart: blob.CapsOf(s.leader().Staging).MinPart}
+	return blob.Caps{Shared: u.p.shared, ReadableParts: s.readable, MinPart: s.leader().Staging.Caps().MinPart}
 }
 
 // side finds the side where an upload began. An answer other than NotFound decides: where a side cannot be asked the other one must not
@@ -50,7 +47,7 @@ func (u *Uploads) side(ctx context.Context, ref blob.Ref) (*Side, error) {
 // askingOrder begins with the side that is quick to say no: a directory.
 func (s *state) askingOrder() []*Side {
 	order := s.order()
-	if len(order) == 2 && blob.CapsOf(order[0].Staging).MinPart > blob.CapsOf(order[1].Staging).MinPart {
+	if len(order) == 2 && order[0].Staging.Caps().MinPart > order[1].Staging.Caps().MinPart {
 		order[0], order[1] = order[1], order[0]
 	}
 	return order
@@ -68,20 +65,13 @@ func (u *Uploads) sealedSide(ctx context.Context, ref blob.Ref) (*Side, error) {
 	})
 }
 
-// at runs act on the staging that has the upload.
-func at[T any](ctx context.Context, u *Uploads, ref blob.Ref, act func(Staging) (T, error)) (T, error) {
+// staging is the one that has the upload. Where there is one side only that costs a load of a pointer.
+func (u *Uploads) staging(ctx context.Context, ref blob.Ref) (blob.Staging, error) {
 	side, err := u.side(ctx, ref)
 	if err != nil {
-		var none T
-		return none, err
+		return nil, err
 	}
-	return act(side.Staging)
-}
-
-// do is at for what returns nothing.
-func (u *Uploads) do(ctx context.Context, ref blob.Ref, act func(Staging) error) error {
-	_, err := at(ctx, u, ref, func(s Staging) (struct{}, error) { return struct{}{}, act(s) })
-	return err
+	return side.Staging, nil
 }
 
 // Create implements blob.Staging. One that exists stays where it is. A new one that the side that leads now cannot take, because it was
@@ -94,7 +84,7 @@ func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
 	side, err := u.side(ctx, ref)
 	if drive.IsKind(err, drive.NotFound) {
 		side, err = s.leader(), nil
-		if ref.PartSize < blob.CapsOf(side.Staging).MinPart {
+		if ref.PartSize < side.Staging.Caps().MinPart {
 			side = s.follower()
 		}
 	}
@@ -109,17 +99,29 @@ func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
 
 // Write implements blob.Staging.
 func (u *Uploads) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
-	return at(ctx, u, ref, func(s Staging) (blob.Part, error) { return s.Write(ctx, ref, w, body) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return blob.Part{}, err
+	}
+	return s.Write(ctx, ref, w, body)
 }
 
 // Drop implements blob.Staging.
 func (u *Uploads) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
-	return u.do(ctx, ref, func(s Staging) error { return s.Drop(ctx, ref, gen, n) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return s.Drop(ctx, ref, gen, n)
 }
 
 // Load implements blob.Staging.
 func (u *Uploads) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
-	return at(ctx, u, ref, func(s Staging) (blob.Staged, error) { return s.Load(ctx, ref) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return blob.Staged{}, err
+	}
+	return s.Load(ctx, ref)
 }
 
 // Fence implements blob.Staging. That ctx has ended must not keep the fence from standing.
@@ -149,7 +151,7 @@ func (u *Uploads) Remove(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// Seal implements blob.Sealer.
+// Seal implements blob.Staging.
 func (u *Uploads) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
 	side, err := u.sealedSide(ctx, ref)
 	if err != nil {
@@ -158,12 +160,33 @@ func (u *Uploads) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 	return side.Staging.Seal(ctx, ref, size)
 }
 
-// Unseal implements blob.Sealer.
+// Unseal implements blob.Staging.
 func (u *Uploads) Unseal(ctx context.Context, ref blob.Ref) error {
-	return u.do(ctx, ref, func(s Staging) error { return s.Unseal(ctx, ref) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return s.Unseal(ctx, ref)
 }
 
-// OpenStaged implements blob.Sealer.
+// Adopt implements blob.Staging. Bytes change hands where they lie, so both uploads are at one side. One
+// that is nowhere was adopted by an earlier call, or is lost.
+func (u *Uploads) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
+	to, err := u.side(ctx, ref)
+	if err != nil {
+		return false, err
+	}
+	at, err := u.side(ctx, from)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return false, nil
+	case err != nil || at != to:
+		return false, err
+	}
+	return to.Staging.Adopt(ctx, ref, from)
+}
+
+// OpenStaged implements blob.Staging.
 func (u *Uploads) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	side, err := u.sealedSide(ctx, ref)
 	if err != nil {
@@ -172,12 +195,16 @@ func (u *Uploads) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, er
 	return side.Staging.OpenStaged(ctx, ref)
 }
 
-// Verify implements blob.Sealer.
+// Verify implements blob.Staging.
 func (u *Uploads) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	return at(ctx, u, ref, func(s Staging) (blob.Staged, error) { return s.Verify(ctx, ref, gen) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return blob.Staged{}, err
+	}
+	return s.Verify(ctx, ref, gen)
 }
 
-// ListStaged implements blob.Sealer. What is staged for a copy of content is no upload.
+// ListStaged implements blob.Staging. What is staged for a copy of content is no upload.
 func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	for _, side := range u.p.now.Load().order() {
 		err := side.Staging.ListStaged(ctx, func(s blob.Stray) error {
@@ -193,7 +220,7 @@ func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Stray) error) err
 	return nil
 }
 
-// QuarantineStaged implements blob.Sealer.
+// QuarantineStaged implements blob.Staging.
 func (u *Uploads) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
 	var errs []error
 	for _, side := range u.p.now.Load().order() {
@@ -202,17 +229,29 @@ func (u *Uploads) QuarantineStaged(ctx context.Context, stray blob.Stray) error 
 	return errors.Join(errs...)
 }
 
-// Extend implements blob.Tailer.
+// Extend implements blob.Staging.
 func (u *Uploads) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
-	return at(ctx, u, ref, func(s Staging) (blob.Part, error) { return s.Extend(ctx, ref, e, body) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return blob.Part{}, err
+	}
+	return s.Extend(ctx, ref, e, body)
 }
 
-// Withhold implements blob.Tailer.
+// Withhold implements blob.Staging.
 func (u *Uploads) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
-	return at(ctx, u, ref, func(s Staging) (blob.Withheld, error) { return s.Withhold(ctx, ref, e, body) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.Withhold(ctx, ref, e, body)
 }
 
-// OpenTail implements blob.Tailer.
+// OpenTail implements blob.Staging.
 func (u *Uploads) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
-	return at(ctx, u, ref, func(s Staging) (io.ReadCloser, error) { return s.OpenTail(ctx, ref, n) })
+	s, err := u.staging(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.OpenTail(ctx, ref, n)
 }

@@ -17,12 +17,6 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Staging is what an audit needs of the place for parts.
-type Staging interface {
-	blob.Staging
-	blob.Sealer
-}
-
 // Timers is what an audit needs of the delayed task engine.
 type Timers interface {
 	Show(ctx context.Context, key timer.Key) (timer.State, error)
@@ -32,7 +26,7 @@ type Timers interface {
 // Parts that an Checker is put together from.
 type Parts struct {
 	DB      *sqldb.DB
-	Staging Staging
+	Staging blob.Staging
 	Store   blob.Store
 	Content content.Content
 	// Timers is nil where no engine runs: timers are not looked at then.

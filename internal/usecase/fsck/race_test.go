@@ -61,7 +61,7 @@ func (h *hooks) run(step string) {
 }
 
 type staging struct {
-	upload.Staging
+	blob.Staging
 	*hooks
 }
 
@@ -171,7 +171,7 @@ func hooked(t *testing.T) (r *rig, uploads, audits *hooks) {
 	t.Helper()
 	uploads, audits = &hooks{}, &hooks{}
 	r = newRig(t, uploadtest.Options{
-		Staging: func(s upload.Staging) upload.Staging { return staging{s, uploads} },
+		Staging: func(s blob.Staging) blob.Staging { return staging{s, uploads} },
 		Store:   func(s blob.Store) blob.Store { return store{s, uploads} },
 	})
 	r.audit = fsck.New(fsck.Parts{

@@ -102,7 +102,7 @@ func (p *pass) joined(ctx context.Context, id drive.UploadID) (yes bool) {
 
 // stagedBytes reports whether a staged directory holds more than what begin makes.
 func (p *pass) stagedBytes(ctx context.Context, id drive.UploadID, s blob.Stray) (bool, error) {
-	if blob.CapsOf(p.Staging).Shared { // no file of its own is in what it counts
+	if p.Staging.Caps().Shared { // no file of its own is in what it counts
 		return s.Size > 0, nil
 	}
 	begun, ok := begunOf(s.Place)

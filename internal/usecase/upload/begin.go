@@ -271,7 +271,7 @@ func (s *Sessions) newRow(who drive.Who, b Begin) (Row, error) {
 // partSize checks a part size that the client asks for: a power of two, so that every part is a complete subtree of the
 // BLAKE3 tree, and large enough for the file.
 func (s *Sessions) partSize(b Begin) (drive.ByteSize, error) {
-	smallest := leastPartSize(blob.CapsOf(s.Staging)) // of where uploads begin now, which may move
+	smallest := leastPartSize(s.Staging.Caps()) // of where uploads begin now, which may move
 	least := PartSizeFor(b.Size, smallest)
 	switch {
 	case b.PartSize == 0:

@@ -152,7 +152,7 @@ func TestAConcatThatStandsStillSealsNothingAgain(t *testing.T) {
 
 // leaving is a client that is gone when the staging of its upload has been made.
 type leaving struct {
-	upload.Staging
+	blob.Staging
 	cancel context.CancelFunc
 }
 
@@ -169,7 +169,7 @@ func (h *leaving) Create(ctx context.Context, ref blob.Ref) error {
 func TestABeginOfAClientThatHangsUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := &leaving{}
-	s := uploadtest.New(t, uploadtest.Options{Staging: func(in upload.Staging) upload.Staging { h.Staging = in; return h }})
+	s := uploadtest.New(t, uploadtest.Options{Staging: func(in blob.Staging) blob.Staging { h.Staging = in; return h }})
 	who := s.Account(t, 0)
 	var partials []drive.UploadID
 	for _, size := range []int{1000, 2000} { // the second one is not complete

@@ -18,7 +18,7 @@ import (
 
 // weightless is a staging that keeps the list of parts and no bytes, so that ten thousand of them cost nothing.
 type weightless struct {
-	upload.Staging
+	blob.Staging
 	mu    sync.Mutex
 	parts map[drive.UploadID]map[int]blob.Part
 }
@@ -64,7 +64,7 @@ func TestTransactionsDoNotDependOnParts(t *testing.T) {
 				var count sqldbtest.Counter
 				s := uploadtest.New(t, uploadtest.Options{
 					DB:      sqldb.Options{Connector: count.Connector},
-					Staging: func(u upload.Staging) upload.Staging { return &weightless{Staging: u} },
+					Staging: func(u blob.Staging) blob.Staging { return &weightless{Staging: u} },
 					Store:   func(b blob.Store) blob.Store { return roomy{b, drive.MaxFileSize} }, // this disk may have no 10 GiB left
 					Upload:  upload.Options{PartSize: drive.MiB},
 				})

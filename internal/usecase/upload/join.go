@@ -12,7 +12,7 @@ import (
 )
 
 // join is the first step of the seal of a final upload: its parts are made of the bytes of its partial ones. Those of the first one are
-// taken over as they lie, where its parts are the final's (blob.Adopter). All others have another place in the file, on which a chaining
+// taken over as they lie, where its parts are the final's (blob.Staging.Adopt). All others have another place in the file, on which a chaining
 // value depends: each byte of them is read and hashed once, and copied unless the staging can share it. What an earlier attempt has
 // done is there. Then the partial ones are removed: the same bytes lie there twice for no longer than the copying takes.
 //
@@ -65,7 +65,7 @@ func (s *Sessions) adoptFirst(ctx context.Context, row Row, first blob.Ref, stag
 	if len(staged.Parts) > 0 || len(staged.Tails) > 0 {
 		return staged, nil
 	}
-	adopted, err := blob.Adopt(ctx, s.Staging, row.Ref(), first)
+	adopted, err := s.Staging.Adopt(ctx, row.Ref(), first)
 	if err != nil || !adopted {
 		return staged, err
 	}

@@ -16,7 +16,7 @@ import (
 
 // heldFence is a disk that takes its time for the next Fence: until gate is closed.
 type heldFence struct {
-	upload.Staging
+	blob.Staging
 	gate atomic.Pointer[chan struct{}]
 	in   chan struct{}
 }
@@ -54,7 +54,7 @@ func TestRequestsBesideAParkEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			slow := &heldFence{in: make(chan struct{})}
-			s := uploadtest.New(t, uploadtest.Options{Staging: func(in upload.Staging) upload.Staging { slow.Staging = in; return slow }})
+			s := uploadtest.New(t, uploadtest.Options{Staging: func(in blob.Staging) blob.Staging { slow.Staging = in; return slow }})
 			who := s.Account(t, 0)
 			v, err := s.Begin(t.Context(), who, upload.Begin{Kind: upload.Partial, Protocol: upload.Tus, Size: blob.UnknownSize}, nil)
 			if err != nil {

@@ -20,13 +20,6 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Staging is what uploads need of the place for parts.
-type Staging interface {
-	blob.Staging
-	blob.Sealer
-	blob.Tailer
-}
-
 // Timers is what uploads need of the delayed task engine.
 type Timers interface {
 	Arm(ctx context.Context, entries ...timer.Entry) error
@@ -108,7 +101,7 @@ func setDefault[T comparable](field *T, def T) {
 // Parts that Sessions is put together from.
 type Parts struct {
 	DB      *sqldb.DB
-	Staging Staging
+	Staging blob.Staging
 	Store   blob.Store
 	Tree    *tree.Tree
 	Ledger  quota.Ledger
@@ -140,7 +133,7 @@ type Sessions struct {
 
 // New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
 func New(parts Parts, opt Options) *Sessions {
-	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: blob.CapsOf(parts.Staging), table: table{all: map[drive.UploadID]*live{}}}
+	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps(), table: table{all: map[drive.UploadID]*live{}}}
 	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
 	if s.opt.OutOfOrder != nil {
 		s.table.order = &lockOrder{report: s.opt.OutOfOrder, held: map[uint64][]heldLock{}}

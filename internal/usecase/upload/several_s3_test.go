@@ -74,7 +74,7 @@ func onS3(t *testing.T) (a, b *uploadtest.Site, at bucket) {
 		at = realBucket(t, name)
 		return uploadtest.New(t, uploadtest.Options{
 			Dir: dir, Shared: sh,
-			Staging: func(upload.Staging) upload.Staging { return at.Staging },
+			Staging: func(blob.Staging) blob.Staging { return at.Staging },
 			Store:   func(blob.Store) blob.Store { return at.Blobs },
 		})
 	}
@@ -89,7 +89,7 @@ func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Fate, left *u
 		at := realBucket(t, name)
 		return uploadtest.New(t, uploadtest.Options{
 			Dir: dir, Shared: sh, Fate: fate, Upload: impatient,
-			Staging: func(upload.Staging) upload.Staging { return at.Staging },
+			Staging: func(blob.Staging) blob.Staging { return at.Staging },
 			Store:   func(blob.Store) blob.Store { return at.Blobs },
 		})
 	}

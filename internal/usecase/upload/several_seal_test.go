@@ -242,7 +242,7 @@ func TestBytesThatStayAwayAreLost(t *testing.T) {
 
 // powers is a staging with other powers.
 type powers struct {
-	upload.Staging
+	blob.Staging
 	caps blob.Caps
 }
 
@@ -251,7 +251,7 @@ func (p powers) Caps() blob.Caps { return p.caps }
 func TestSmallestPartOfTheStore(t *testing.T) {
 	t.Parallel()
 	caps := blob.Caps{ReadableParts: true, MinPart: 5 * drive.MiB}
-	s := uploadtest.New(t, uploadtest.Options{Staging: func(u upload.Staging) upload.Staging { return powers{u, caps} }})
+	s := uploadtest.New(t, uploadtest.Options{Staging: func(u blob.Staging) blob.Staging { return powers{u, caps} }})
 	who := s.Account(t, 0)
 	_, err := s.Begin(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.GiB, PartSize: 4 * drive.MiB}, nil)
 	if e := wantKind(t, err, drive.BadRequest); e.Args["min"] != 8*drive.MiB {

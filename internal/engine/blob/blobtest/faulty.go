@@ -129,80 +129,80 @@ func get[T any](ctx context.Context, f *Faults, call string, do func() (T, error
 
 // Faulty is a staging that seals, with faults.
 type Faulty struct {
-	SealingStaging
+	blob.Staging
 	*Faults
 }
 
-var _ SealingStaging = Faulty{}
+var _ blob.Staging = Faulty{}
 
 // Create implements blob.Staging.
 func (s Faulty) Create(ctx context.Context, ref blob.Ref) error {
-	return s.do(ctx, "Create", func() error { return s.SealingStaging.Create(ctx, ref) })
+	return s.do(ctx, "Create", func() error { return s.Staging.Create(ctx, ref) })
 }
 
 // Write implements blob.Staging.
 func (s Faulty) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.Body) (blob.Part, error) {
-	return get(ctx, s.Faults, "Write", func() (blob.Part, error) { return s.SealingStaging.Write(ctx, ref, w, body) })
+	return get(ctx, s.Faults, "Write", func() (blob.Part, error) { return s.Staging.Write(ctx, ref, w, body) })
 }
 
-// Extend implements blob.Tailer.
+// Extend implements blob.Staging.
 func (s Faulty) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
-	return get(ctx, s.Faults, "Extend", func() (blob.Part, error) { return s.SealingStaging.Extend(ctx, ref, e, body) })
+	return get(ctx, s.Faults, "Extend", func() (blob.Part, error) { return s.Staging.Extend(ctx, ref, e, body) })
 }
 
-// Withhold implements blob.Tailer.
+// Withhold implements blob.Staging.
 func (s Faulty) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
-	return get(ctx, s.Faults, "Withhold", func() (blob.Withheld, error) { return s.SealingStaging.Withhold(ctx, ref, e, body) })
+	return get(ctx, s.Faults, "Withhold", func() (blob.Withheld, error) { return s.Staging.Withhold(ctx, ref, e, body) })
 }
 
-// Adopt implements blob.Adopter, if the staging does.
+// Adopt implements blob.Staging.
 func (s Faulty) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
-	return get(ctx, s.Faults, "Adopt", func() (bool, error) { return blob.Adopt(ctx, s.SealingStaging, ref, from) })
+	return get(ctx, s.Faults, "Adopt", func() (bool, error) { return s.Staging.Adopt(ctx, ref, from) })
 }
 
-// OpenTail implements blob.Tailer.
+// OpenTail implements blob.Staging.
 func (s Faulty) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
-	return get(ctx, s.Faults, "OpenTail", func() (io.ReadCloser, error) { return s.SealingStaging.OpenTail(ctx, ref, n) })
+	return get(ctx, s.Faults, "OpenTail", func() (io.ReadCloser, error) { return s.Staging.OpenTail(ctx, ref, n) })
 }
 
 // Drop implements blob.Staging.
 func (s Faulty) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
-	return s.do(ctx, "Drop", func() error { return s.SealingStaging.Drop(ctx, ref, gen, n) })
+	return s.do(ctx, "Drop", func() error { return s.Staging.Drop(ctx, ref, gen, n) })
 }
 
 // Load implements blob.Staging.
 func (s Faulty) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
-	return get(ctx, s.Faults, "Load", func() (blob.Staged, error) { return s.SealingStaging.Load(ctx, ref) })
+	return get(ctx, s.Faults, "Load", func() (blob.Staged, error) { return s.Staging.Load(ctx, ref) })
 }
 
 // Fence implements blob.Staging.
 func (s Faulty) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	return get(ctx, s.Faults, "Fence", func() (blob.Staged, error) { return s.SealingStaging.Fence(ctx, ref, gen) })
+	return get(ctx, s.Faults, "Fence", func() (blob.Staged, error) { return s.Staging.Fence(ctx, ref, gen) })
 }
 
 // Remove implements blob.Staging.
 func (s Faulty) Remove(ctx context.Context, ref blob.Ref) error {
-	return s.do(ctx, "Remove", func() error { return s.SealingStaging.Remove(ctx, ref) })
+	return s.do(ctx, "Remove", func() error { return s.Staging.Remove(ctx, ref) })
 }
 
-// Seal implements blob.Sealer.
+// Seal implements blob.Staging.
 func (s Faulty) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) error {
-	return s.do(ctx, "Seal", func() error { return s.SealingStaging.Seal(ctx, ref, size) })
+	return s.do(ctx, "Seal", func() error { return s.Staging.Seal(ctx, ref, size) })
 }
 
-// Unseal implements blob.Sealer.
+// Unseal implements blob.Staging.
 func (s Faulty) Unseal(ctx context.Context, ref blob.Ref) error {
-	return s.do(ctx, "Unseal", func() error { return s.SealingStaging.Unseal(ctx, ref) })
+	return s.do(ctx, "Unseal", func() error { return s.Staging.Unseal(ctx, ref) })
 }
 
-// OpenStaged implements blob.Sealer.
+// OpenStaged implements blob.Staging.
 func (s Faulty) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
-	return get(ctx, s.Faults, "OpenStaged", func() (blob.Object, error) { return s.SealingStaging.OpenStaged(ctx, ref) })
+	return get(ctx, s.Faults, "OpenStaged", func() (blob.Object, error) { return s.Staging.OpenStaged(ctx, ref) })
 }
 
-// Verify implements blob.Sealer.
+// Verify implements blob.Staging.
 func (s Faulty) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
-	return get(ctx, s.Faults, "Verify", func() (blob.Staged, error) { return s.SealingStaging.Verify(ctx, ref, gen) })
+	return get(ctx, s.Faults, "Verify", func() (blob.Staged, error) { return s.Staging.Verify(ctx, ref, gen) })
 }
 
 // FaultyStore is a store with faults; its methods are named Put, Open, Stat and RemoveBlob.

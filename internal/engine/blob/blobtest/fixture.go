@@ -46,7 +46,7 @@ func newRef(s blob.Staging, size drive.ByteSize) blob.Ref {
 // partSize returns the smallest part size that a staging takes.
 func partSize(s blob.Staging) drive.ByteSize {
 	n := PartSize
-	for n < blob.CapsOf(s).MinPart {
+	for n < s.Caps().MinPart {
 		n *= 2
 	}
 	return n

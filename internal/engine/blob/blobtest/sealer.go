@@ -8,16 +8,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// SealingStaging is a Staging with all its powers.
-type SealingStaging interface {
-	blob.Staging
-	blob.Sealer
-	blob.Tailer
-}
-
 // RunSealer checks that what open returns seals into the store beside it. open makes empty ones for each subtest.
-func RunSealer(t *testing.T, open func(t *testing.T) (SealingStaging, blob.Store)) {
-	for name, check := range map[string]func(*testing.T, SealingStaging, blob.Store){
+func RunSealer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
+	for name, check := range map[string]func(*testing.T, blob.Staging, blob.Store){
 		"sealed parts are the content named after the upload":       sealing,
 		"Seal may be redone, but not with another size":             sealAgain,
 		"parts that do not make up the size are PartsMissing":       sealMissing,
@@ -32,6 +25,7 @@ func RunSealer(t *testing.T, open func(t *testing.T) (SealingStaging, blob.Store
 		"Verify of parts that nothing happened to keeps them":       verifyFine,
 		"ListStaged shows every upload, QuarantineStaged takes one": listStaged,
 		"what ListStaged shows may be removed meanwhile":            removeListed,
+		"Adopt hands over all bytes, or changes nothing":            adopting,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +53,7 @@ func wantContent(t *testing.T, store blob.Store, ref blob.Ref, want []byte) {
 	}
 }
 
-func sealing(t *testing.T, s SealingStaging, store blob.Store) {
+func sealing(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := whole(t, s)
 	_, err := store.Open(t.Context(), ref.ID.String())
 	wantKind(t, err, drive.NotFound) // P3: not before it is sealed
@@ -67,7 +61,7 @@ func sealing(t *testing.T, s SealingStaging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
-func sealAgain(t *testing.T, s SealingStaging, store blob.Store) {
+func sealAgain(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := whole(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
@@ -77,7 +71,7 @@ func sealAgain(t *testing.T, s SealingStaging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
-func sealMissing(t *testing.T, s SealingStaging, _ blob.Store) {
+func sealMissing(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, _ := whole(t, s)
 	wantKind(t, s.Seal(t.Context(), ref, ref.Size+1), drive.PartsMissing)
 	noError(t, s.Drop(t.Context(), ref, 1, 1))
@@ -85,7 +79,7 @@ func sealMissing(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantKind(t, s.Seal(t.Context(), ref, ref.Size-ref.PartSize), drive.PartsMissing)
 }
 
-func sealRunning(t *testing.T, s SealingStaging, store blob.Store) {
+func sealRunning(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := begun(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
@@ -97,7 +91,7 @@ func sealRunning(t *testing.T, s SealingStaging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
-func sealedStaging(t *testing.T, s SealingStaging, store blob.Store) {
+func sealedStaging(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := whole(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
@@ -110,14 +104,14 @@ func sealedStaging(t *testing.T, s SealingStaging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
-func sealNothing(t *testing.T, s SealingStaging, _ blob.Store) {
+func sealNothing(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantKind(t, s.Seal(t.Context(), newRef(s, 5), 5), drive.NotFound)
 	wantKind(t, s.Unseal(t.Context(), newRef(s, 5)), drive.NotFound)
 	_, err := s.OpenStaged(t.Context(), newRef(s, 5))
 	wantKind(t, err, drive.NotFound)
 }
 
-func sealEmpty(t *testing.T, s SealingStaging, store blob.Store) {
+func sealEmpty(t *testing.T, s blob.Staging, store blob.Store) {
 	ref := newRef(s, 0)
 	noError(t, s.Create(t.Context(), ref))
 	noError(t, s.Seal(t.Context(), ref, 0))
@@ -125,19 +119,19 @@ func sealEmpty(t *testing.T, s SealingStaging, store blob.Store) {
 }
 
 // A seal may be refused, for a name that is taken, before its first step.
-func unsealUnsealed(t *testing.T, s SealingStaging, store blob.Store) {
+func unsealUnsealed(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := whole(t, s)
 	noError(t, s.Unseal(t.Context(), ref))
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	wantContent(t, store, ref, file)
 }
 
-func unsealing(t *testing.T, s SealingStaging, store blob.Store) {
+func unsealing(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := whole(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	noError(t, s.Unseal(t.Context(), ref))
 	noError(t, s.Unseal(t.Context(), ref))
-	if _, err := store.Open(t.Context(), ref.ID.String()); !blob.CapsOf(s).Shared {
+	if _, err := store.Open(t.Context(), ref.ID.String()); !s.Caps().Shared {
 		wantKind(t, err, drive.NotFound)
 	}
 	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
@@ -149,13 +143,13 @@ func unsealing(t *testing.T, s SealingStaging, store blob.Store) {
 	wantContent(t, store, ref, file)
 }
 
-func openStaged(t *testing.T, s SealingStaging, _ blob.Store) {
+func openStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	send(t, s, ref, 1, 2, slice(ref, file, 2))
 	want := make([]byte, len(file))
 	copy(want[2*ref.PartSize:], slice(ref, file, 2))
 	o, err := s.OpenStaged(t.Context(), ref)
-	if !blob.CapsOf(s).ReadableParts && err != nil {
+	if !s.Caps().ReadableParts && err != nil {
 		wantKind(t, err, drive.NotFound)
 	} else if got := read(t, o, err); !bytes.Equal(got, want) {
 		t.Error("staged bytes differ")
@@ -169,7 +163,7 @@ func openStaged(t *testing.T, s SealingStaging, _ blob.Store) {
 	}
 }
 
-func removeSealed(t *testing.T, s SealingStaging, store blob.Store) {
+func removeSealed(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := whole(t, s)
 	noError(t, s.Seal(t.Context(), ref, ref.Size))
 	noError(t, s.Remove(t.Context(), ref))
@@ -179,7 +173,7 @@ func removeSealed(t *testing.T, s SealingStaging, store blob.Store) {
 	wantKind(t, err, drive.NotFound)
 }
 
-func verifyFine(t *testing.T, s SealingStaging, _ blob.Store) {
+func verifyFine(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, _ := whole(t, s)
 	got, err := s.Verify(t.Context(), ref, 1)
 	noError(t, err)
@@ -188,7 +182,7 @@ func verifyFine(t *testing.T, s SealingStaging, _ blob.Store) {
 	}
 }
 
-func listStaged(t *testing.T, s SealingStaging, _ blob.Store) {
+func listStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	first, _ := whole(t, s)
 	second, _ := begun(t, s)
 	names := map[string]blob.Stray{}
@@ -207,7 +201,7 @@ func listStaged(t *testing.T, s SealingStaging, _ blob.Store) {
 }
 
 // An auditor removes what it finds while it walks; with the last upload of a day its directories may go too.
-func removeListed(t *testing.T, s SealingStaging, _ blob.Store) {
+func removeListed(t *testing.T, s blob.Staging, _ blob.Store) {
 	refs := map[string]blob.Ref{}
 	for range 3 {
 		ref, _ := begun(t, s)
@@ -218,4 +212,31 @@ func removeListed(t *testing.T, s SealingStaging, _ blob.Store) {
 		t.Errorf("%s was removed and is listed", stray.Place)
 		return nil
 	}))
+}
+
+// adopting goes on with whichever upload has the bytes after Adopt.
+func adopting(t *testing.T, s blob.Staging, store blob.Store) {
+	from, file := whole(t, s)
+	_, err := s.Fence(t.Context(), from, 1) // durable
+	noError(t, err)
+	ref := newRef(s, from.Size)
+	noError(t, s.Create(t.Context(), ref))
+	adopted, err := s.Adopt(t.Context(), ref, from)
+	noError(t, err)
+	if adopted {
+		var parts []blob.Part
+		for n := range 3 {
+			p := partOf(t, ref, n, slice(ref, file, n))
+			p.Session = [16]byte{}
+			parts = append(parts, p)
+		}
+		wantParts(t, s, ref, parts...)
+		noError(t, s.Remove(t.Context(), from))
+	} else {
+		wantParts(t, s, ref)
+		noError(t, s.Remove(t.Context(), ref))
+		ref = from
+	}
+	noError(t, s.Seal(t.Context(), ref, ref.Size))
+	wantContent(t, store, ref, file)
 }

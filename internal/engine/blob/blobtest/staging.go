@@ -189,7 +189,7 @@ func failedRewrite(t *testing.T, s blob.Staging) {
 	b := slice(ref, file, 0)
 	send(t, s, ref, 1, 0, b)
 	_, err := s.Write(t.Context(), ref, WriteOf(1, 0, b), bodyOf(ref, 0, len(b), cutReader(b[:10])))
-	if blob.CapsOf(s).Shared {
+	if s.Caps().Shared {
 		wantThere(t, s, ref, err, b)
 		return
 	}
@@ -227,7 +227,7 @@ func rewrite(t *testing.T, s blob.Staging) {
 	ref, file := begun(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	b := Bytes(7, 1000)
-	if blob.CapsOf(s).Shared {
+	if s.Caps().Shared {
 		_, err := Send(t.Context(), s, ref, 1, 0, b)
 		wantThere(t, s, ref, err, slice(ref, file, 0))
 		return

@@ -12,8 +12,8 @@ import (
 )
 
 // RunTailer checks that what open returns takes parts in pieces. open makes an empty one for each subtest.
-func RunTailer(t *testing.T, open func(t *testing.T) (SealingStaging, blob.Store)) {
-	for name, check := range map[string]func(*testing.T, SealingStaging, blob.Store){
+func RunTailer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
+	for name, check := range map[string]func(*testing.T, blob.Staging, blob.Store){
 		"pieces make a tail, and a part once they are whole":            pieces,
 		"many small pieces are one tail":                                manyPieces,
 		"a piece that belongs elsewhere is OffsetMismatch and not read": movedTail,
@@ -50,7 +50,7 @@ func fill(ref blob.Ref, n int, whole int) *Filler {
 }
 
 // Send extends the tail by what r yields.
-func (f *Filler) Send(t testing.TB, s blob.Tailer, r io.Reader) (blob.Part, error) {
+func (f *Filler) Send(t testing.TB, s blob.Staging, r io.Reader) (blob.Part, error) {
 	t.Helper()
 	e, body := f.next(t, s, r)
 	part, err := s.Extend(t.Context(), f.Ref, e, body)
@@ -60,7 +60,7 @@ func (f *Filler) Send(t testing.TB, s blob.Tailer, r io.Reader) (blob.Part, erro
 	return part, err
 }
 
-func (f *Filler) withhold(t testing.TB, s blob.Tailer, b []byte) blob.Withheld {
+func (f *Filler) withhold(t testing.TB, s blob.Staging, b []byte) blob.Withheld {
 	t.Helper()
 	e, body := f.next(t, s, bytes.NewReader(b))
 	w, err := s.Withhold(t.Context(), f.Ref, e, body)
@@ -69,7 +69,7 @@ func (f *Filler) withhold(t testing.TB, s blob.Tailer, b []byte) blob.Withheld {
 }
 
 // next is the Extend by what r yields.
-func (f *Filler) next(t testing.TB, s blob.Tailer, r io.Reader) (blob.Extend, blob.Body) {
+func (f *Filler) next(t testing.TB, s blob.Staging, r io.Reader) (blob.Extend, blob.Body) {
 	t.Helper()
 	if f.tail == nil || f.tail.Size() < 0 {
 		f.reread(t, s)
@@ -81,7 +81,7 @@ func (f *Filler) next(t testing.TB, s blob.Tailer, r io.Reader) (blob.Extend, bl
 }
 
 // reread makes the hashes from what the staging has, as after a crash.
-func (f *Filler) reread(t testing.TB, s blob.Tailer) {
+func (f *Filler) reread(t testing.TB, s blob.Staging) {
 	t.Helper()
 	f.tail = blob.NewTail(drive.ByteSize(f.N) * f.Ref.PartSize)
 	r, err := s.OpenTail(t.Context(), f.Ref, f.N)
@@ -94,7 +94,7 @@ func (f *Filler) reread(t testing.TB, s blob.Tailer) {
 	noError(t, r.Close())
 }
 
-func (f *Filler) send(t *testing.T, s blob.Tailer, b []byte) blob.Part {
+func (f *Filler) send(t *testing.T, s blob.Staging, b []byte) blob.Part {
 	t.Helper()
 	part, err := f.Send(t, s, bytes.NewReader(b))
 	noError(t, err)
@@ -116,7 +116,7 @@ func wantTail(t *testing.T, s blob.Staging, ref blob.Ref, n int, b []byte) blob.
 	if len(b) == 0 {
 		return got
 	}
-	r, err := s.(blob.Tailer).OpenTail(t.Context(), ref, n)
+	r, err := s.OpenTail(t.Context(), ref, n)
 	noError(t, err)
 	bytesOf, err := io.ReadAll(r)
 	noError(t, err)
@@ -127,7 +127,7 @@ func wantTail(t *testing.T, s blob.Staging, ref blob.Ref, n int, b []byte) blob.
 	return got
 }
 
-func pieces(t *testing.T, s SealingStaging, _ blob.Store) {
+func pieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	for n := range 3 {
 		b := slice(ref, file, n)
@@ -147,7 +147,7 @@ func pieces(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 0, slice(ref, file, 0)), partOf(t, ref, 1, slice(ref, file, 1)), partOf(t, ref, 2, slice(ref, file, 2)))
 }
 
-func manyPieces(t *testing.T, s SealingStaging, _ blob.Store) {
+func manyPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 2)
 	f := fill(ref, 2, len(b))
@@ -162,7 +162,7 @@ func manyPieces(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 2, b))
 }
 
-func movedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+func movedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 0)
 	f := fill(ref, 0, len(b))
@@ -194,7 +194,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func tornPiece(t *testing.T, s SealingStaging, _ blob.Store) {
+func tornPiece(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
@@ -211,7 +211,7 @@ func tornPiece(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 1, b))
 }
 
-func longPiece(t *testing.T, s SealingStaging, _ blob.Store) {
+func longPiece(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 2)
 	f := fill(ref, 2, len(b))
@@ -225,7 +225,7 @@ func longPiece(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantTail(t, s, ref, 2, b[:100])
 }
 
-func promoted(t *testing.T, s SealingStaging, _ blob.Store) {
+func promoted(t *testing.T, s blob.Staging, _ blob.Store) {
 	file := Bytes(6, 4000)
 	ref := newRef(s, blob.UnknownSize)
 	noError(t, s.Create(t.Context(), ref))
@@ -238,7 +238,7 @@ func promoted(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 0, file))
 }
 
-func replacedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+func replacedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
@@ -248,7 +248,7 @@ func replacedTail(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 1, b))
 }
 
-func droppedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+func droppedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
@@ -271,7 +271,7 @@ func droppedTail(t *testing.T, s SealingStaging, _ blob.Store) {
 	}))
 }
 
-func fencedTail(t *testing.T, s SealingStaging, _ blob.Store) {
+func fencedTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
@@ -289,7 +289,7 @@ func fencedTail(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 1, b))
 }
 
-func busyTail(t *testing.T, s SealingStaging, _ blob.Store) {
+func busyTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 0)
 	g, done := startWrite(t, s, ref, 1, 0, b)
@@ -300,7 +300,7 @@ func busyTail(t *testing.T, s SealingStaging, _ blob.Store) {
 	wantParts(t, s, ref, partOf(t, ref, 0, b))
 }
 
-func withheldPieces(t *testing.T, s SealingStaging, _ blob.Store) {
+func withheldPieces(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 1)
 	f := fill(ref, 1, len(b))
@@ -344,7 +344,7 @@ func load(t *testing.T, s blob.Staging, ref blob.Ref, n int) drive.ByteSize {
 	return 0
 }
 
-func heldTail(t *testing.T, s SealingStaging, _ blob.Store) {
+func heldTail(t *testing.T, s blob.Staging, _ blob.Store) {
 	ref, file := begun(t, s)
 	b := slice(ref, file, 0)
 	f := fill(ref, 0, len(b))
@@ -360,7 +360,7 @@ func heldTail(t *testing.T, s SealingStaging, _ blob.Store) {
 	}
 }
 
-func sealedTail(t *testing.T, s SealingStaging, store blob.Store) {
+func sealedTail(t *testing.T, s blob.Staging, store blob.Store) {
 	ref, file := begun(t, s)
 	send(t, s, ref, 1, 0, slice(ref, file, 0))
 	send(t, s, ref, 1, 2, slice(ref, file, 2))

@@ -18,7 +18,7 @@ const (
 	adoptedJournal = journalFile + ".adopt"
 )
 
-// Adopt implements blob.Adopter: the data of from become those of ref by a rename, for a chaining value depends on nothing but the place in
+// Adopt implements blob.Staging: the data of from become those of ref by a rename, for a chaining value depends on nothing but the place in
 // the file, and that stays. Two files change at once for that, data and journal; data.adopt says that both are to be changed:
 //
 //	ref                                        from    dies here, and then

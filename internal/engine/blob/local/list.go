@@ -87,7 +87,7 @@ func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	})
 }
 
-// ListStaged implements blob.Sealer.
+// ListStaged implements blob.Staging.
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	return s.listDates(ctx, stagingDir, 0, fn)
 }
@@ -173,7 +173,7 @@ func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
 	return s.d.quarantine(blobsDir, stray.Place)
 }
 
-// QuarantineStaged implements blob.Sealer.
+// QuarantineStaged implements blob.Staging.
 func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Stray) error {
 	return s.d.quarantine(stagingDir, stray.Place)
 }

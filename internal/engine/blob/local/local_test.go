@@ -50,7 +50,7 @@ func TestStaging(t *testing.T) {
 
 func TestSealer(t *testing.T) {
 	t.Parallel()
-	blobtest.RunSealer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+	blobtest.RunSealer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 		d := open(t)
 		return d.Staging, d.Blobs
 	})
@@ -62,7 +62,7 @@ func TestTailer(t *testing.T) {
 	for name, change := range map[string]func(*Options){"process": func(*Options) {}, "part": durable} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			blobtest.RunTailer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+			blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 				d := open(t, change)
 				return d.Staging, d.Blobs
 			})

@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Seal implements blob.Sealer.
+// Seal implements blob.Staging.
 func (s *Staging) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) error {
 	moved, err := s.isSealed(ref, size)
 	if err != nil {
@@ -152,7 +152,7 @@ func (u *upload) endMove() {
 	u.active.Store(false)
 }
 
-// Unseal implements blob.Sealer.
+// Unseal implements blob.Staging.
 func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 	moved, err := s.isSealed(ref, blob.UnknownSize)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Staging) Unseal(_ context.Context, ref blob.Ref) error {
 	return s.syncMove(ref)
 }
 
-// OpenStaged implements blob.Sealer.
+// OpenStaged implements blob.Staging.
 func (s *Staging) OpenStaged(_ context.Context, ref blob.Ref) (blob.Object, error) {
 	o, err := openObject(filepath.Join(s.d.stagedDir(ref), dataFile))
 	if drive.IsKind(err, drive.NotFound) {

@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Staging implements blob.Staging and blob.Sealer.
+// Staging implements blob.Staging.
 type Staging struct {
 	d *Dir
 
@@ -21,12 +21,10 @@ type Staging struct {
 	uploads map[drive.UploadID]*upload
 }
 
-var (
-	_ blob.Staging = (*Staging)(nil)
-	_ blob.Sealer  = (*Staging)(nil)
-	_ blob.Tailer  = (*Staging)(nil)
-	_ blob.Adopter = (*Staging)(nil)
-)
+var _ blob.Staging = (*Staging)(nil)
+
+// Caps implements blob.Staging: a directory belongs to one process.
+func (s *Staging) Caps() blob.Caps { return blob.Caps{ReadableParts: true} }
 
 // use returns the loaded upload of ref; done gives it back.
 func (s *Staging) use(ref blob.Ref) (*upload, error) {

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Tailer. The bytes go to their final place behind those that are there, which stay as they are: the record of
+// Extend implements blob.Staging. The bytes go to their final place behind those that are there, which stay as they are: the record of
 // the shorter tail is true until the longer one's follows it.
 //
 //	dies after ...     is left                                        and then
@@ -25,7 +25,7 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return w.part, w.Enter(ctx)
 }
 
-// Withhold implements blob.Tailer.
+// Withhold implements blob.Staging.
 func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
 	w, err := s.withhold(ctx, ref, e, body)
 	if err != nil {
@@ -155,7 +155,7 @@ func (u *upload) discardTail(e blob.Extend) {
 	}
 }
 
-// OpenTail implements blob.Tailer.
+// OpenTail implements blob.Staging.
 func (s *Staging) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	u, err := s.use(ref)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Verify implements blob.Sealer.
+// Verify implements blob.Staging.
 func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	u, err := s.use(ref)
 	if err != nil {

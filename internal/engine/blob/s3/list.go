@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// ListStaged implements blob.Sealer: all multipart uploads at the store, then the journals that have none there. Uploads are shown
+// ListStaged implements blob.Staging: all multipart uploads at the store, then the journals that have none there. Uploads are shown
 // under the date of their id; a key that no upload has is shown without a name.
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	seen := map[string]bool{} // keys
@@ -148,7 +148,7 @@ func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error
 	return nil
 }
 
-// QuarantineStaged implements blob.Sealer. Bytes in a multipart upload cannot be read or copied, and to abort it destroys them: so
+// QuarantineStaged implements blob.Staging. Bytes in a multipart upload cannot be read or copied, and to abort it destroys them: so
 // it is completed, and what comes of it moved. What cannot be completed stays as it is and is listed again (B3); only who knows
 // that it has ended may Remove it.
 func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error {

@@ -80,7 +80,7 @@ func TestStaging(t *testing.T) {
 
 func TestSealer(t *testing.T) {
 	t.Parallel()
-	blobtest.RunSealer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+	blobtest.RunSealer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 		b := openBucket(t)
 		return b.Staging, b.Blobs
 	})
@@ -88,7 +88,7 @@ func TestSealer(t *testing.T) {
 
 func TestTailer(t *testing.T) {
 	t.Parallel()
-	blobtest.RunTailer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+	blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 		b := openBucket(t)
 		return b.Staging, b.Blobs
 	})
@@ -98,7 +98,7 @@ func TestTailer(t *testing.T) {
 func TestSealerOnRedisCluster(t *testing.T) {
 	t.Parallel()
 	addrs := strings.TrimPrefix(servicetest.URL(t, servicetest.RedisCluster), "redis://")
-	blobtest.RunSealer(t, func(t *testing.T) (blobtest.SealingStaging, blob.Store) {
+	blobtest.RunSealer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 		o := target(t)
 		c := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs:                    strings.Split(addrs, ","),

@@ -15,7 +15,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Seal implements blob.Sealer: the multipart upload is completed with exactly the parts that the journal has, by their ETags.
+// Seal implements blob.Staging: the multipart upload is completed with exactly the parts that the journal has, by their ETags.
 //
 //	dies after ...      and then
 //	state sealing       done again
@@ -140,7 +140,7 @@ func (j *journal) etag() string {
 	return fmt.Sprintf("%x-%d", sum, n)
 }
 
-// Unseal implements blob.Sealer: the parts are copied, at the store, into a new multipart upload. The content stays, for another
+// Unseal implements blob.Staging: the parts are copied, at the store, into a new multipart upload. The content stays, for another
 // instance may have vouched for it; a later Seal replaces it. Until the end the journal says sealed.
 func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
 	for range tries {
@@ -241,7 +241,7 @@ func (s *Staging) copyParts(ctx context.Context, ref blob.Ref, j *journal, mpu s
 	return entries, g.Wait()
 }
 
-// OpenStaged implements blob.Sealer: parts cannot be read before they are sealed.
+// OpenStaged implements blob.Staging: parts cannot be read before they are sealed.
 func (s *Staging) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	j, found, err := s.j.load(ctx, ref.ID)
 	if err != nil {

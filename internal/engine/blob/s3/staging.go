@@ -22,12 +22,7 @@ type Staging struct {
 	writers map[drive.UploadID]*writers
 }
 
-var (
-	_ blob.Staging = (*Staging)(nil)
-	_ blob.Sealer  = (*Staging)(nil)
-	_ blob.Powers  = (*Staging)(nil)
-	_ blob.Tailer  = (*Staging)(nil)
-)
+var _ blob.Staging = (*Staging)(nil)
 
 // Limits of S3's multipart uploads.
 const (
@@ -35,7 +30,7 @@ const (
 	maxParts = 10_000
 )
 
-// Caps implements blob.Powers.
+// Caps implements blob.Staging.
 func (s *Staging) Caps() blob.Caps {
 	return blob.Caps{Shared: true, MinPart: minPart}
 }
@@ -197,7 +192,7 @@ func (s *Staging) Remove(ctx context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// Verify implements blob.Sealer. Parts at a store are never in doubt.
+// Verify implements blob.Staging. Parts at a store are never in doubt.
 func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	j, err := s.load(ctx, ref)
 	if err == nil && gen < j.fenced {
@@ -208,3 +203,6 @@ func (s *Staging) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 	}
 	return j.staged(), nil
 }
+
+// Adopt implements blob.Staging: parts belong to a multipart upload for good.
+func (s *Staging) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }

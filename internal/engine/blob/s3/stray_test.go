@@ -183,7 +183,7 @@ func TestPartsTooSmallForTheStoreAreRefusedByCreate(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
 	ref := blobtest.NewRef(10 * drive.MiB)
-	for ref.PartSize = drive.MiB; ref.PartSize < blob.CapsOf(b.Staging).MinPart; ref.PartSize *= 2 {
+	for ref.PartSize = drive.MiB; ref.PartSize < b.Staging.Caps().MinPart; ref.PartSize *= 2 {
 		if err := b.Staging.Create(t.Context(), ref); err == nil {
 			t.Errorf("parts of %d are taken", ref.PartSize)
 		}

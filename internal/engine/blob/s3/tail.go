@@ -66,7 +66,7 @@ func decodeTail(s string) (tail, error) {
 	return tail{Part: e.Part, gen: e.gen, time: e.time, pieces: text.Pieces}, err
 }
 
-// Extend implements blob.Tailer. What comes is gathered in a file, for nobody knows how long it will be, and is then a piece: an object of
+// Extend implements blob.Staging. What comes is gathered in a file, for nobody knows how long it will be, and is then a piece: an object of
 // its own. Pieces at the end that are not at least twice as long as what comes behind them go into the new one, so that there
 // are never more than the logarithm of the part's length, and each byte is sent that many times at the most. A whole part is put
 // together of its pieces and sent as a part.
@@ -83,7 +83,7 @@ func (s *Staging) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body 
 	return w.Part(), w.Enter(ctx)
 }
 
-// Withhold implements blob.Tailer. The lease of the part is kept until the end.
+// Withhold implements blob.Staging. The lease of the part is kept until the end.
 func (s *Staging) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
 	if err := e.Admits(ref); err != nil {
 		return nil, err
@@ -318,7 +318,7 @@ func (x *extension) enterPiece(ctx context.Context, t tail, merged []storedPiece
 	return err
 }
 
-// OpenTail implements blob.Tailer.
+// OpenTail implements blob.Staging.
 func (s *Staging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	j, err := s.load(ctx, ref)
 	if err != nil {

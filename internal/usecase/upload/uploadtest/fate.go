@@ -146,12 +146,9 @@ func fated[V any](f *Fate, point string, do func() (V, error)) (v V, err error) 
 }
 
 type fatedStaging struct {
-	upload.Staging
+	blob.Staging
 	f *Fate
 }
-
-// Caps implements blob.Powers.
-func (s fatedStaging) Caps() blob.Caps { return blob.CapsOf(s.Staging) }
 
 func (s fatedStaging) Create(ctx context.Context, ref blob.Ref) error {
 	return s.f.at("staging.Create", func() error { return s.Staging.Create(ctx, ref) })
@@ -197,12 +194,8 @@ func (w fatedWithheld) Enter(ctx context.Context) error {
 	return err
 }
 
-// Adopt implements blob.Adopter, if the staging does.
 func (s fatedStaging) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
-	if _, ok := s.Staging.(blob.Adopter); !ok {
-		return false, nil
-	}
-	return fated(s.f, "staging.Adopt", func() (bool, error) { return blob.Adopt(ctx, s.Staging, ref, from) })
+	return fated(s.f, "staging.Adopt", func() (bool, error) { return s.Staging.Adopt(ctx, ref, from) })
 }
 
 func (s fatedStaging) OpenTail(ctx context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {

@@ -13,7 +13,6 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/timer/memory"
-	"smartdrive/internal/usecase/upload"
 )
 
 // Shared is what the instances of one installation have in common besides their database: an object store, a journal that may be
@@ -109,13 +108,13 @@ func (s *Shared) newLease() *lease { return &lease{until: s.Clock.Now().Add(leas
 
 func (s *Shared) now() drive.Time { return drive.TimeOf(s.Clock.Now().Add(s.skew)) }
 
-var (
-	_ upload.Staging = (*Shared)(nil)
-	_ blob.Powers    = (*Shared)(nil)
-)
+var _ blob.Staging = (*Shared)(nil)
 
-// Caps implements blob.Powers.
+// Caps implements blob.Staging.
 func (s *Shared) Caps() blob.Caps { return blob.Caps{Shared: true} }
+
+// Adopt implements blob.Staging.
+func (s *Shared) Adopt(context.Context, blob.Ref, blob.Ref) (bool, error) { return false, nil }
 
 // Create implements blob.Staging.
 func (s *Shared) Create(_ context.Context, ref blob.Ref) error {
@@ -308,7 +307,7 @@ func (s *Shared) Remove(_ context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// Seal implements blob.Sealer.
+// Seal implements blob.Staging.
 func (s *Shared) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,7 +339,7 @@ func (s *Shared) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) erro
 	return nil
 }
 
-// Unseal implements blob.Sealer.
+// Unseal implements blob.Staging.
 func (s *Shared) Unseal(_ context.Context, ref blob.Ref) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -356,7 +355,7 @@ func (s *Shared) Unseal(_ context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// OpenStaged implements blob.Sealer.
+// OpenStaged implements blob.Staging.
 func (s *Shared) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, error) {
 	s.mu.Lock()
 	up := s.uploads[ref.ID]
@@ -367,12 +366,12 @@ func (s *Shared) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, err
 	return SharedStore{s}.Open(ctx, ref.ID.String())
 }
 
-// Verify implements blob.Sealer.
+// Verify implements blob.Staging.
 func (s *Shared) Verify(ctx context.Context, ref blob.Ref, _ int64) (blob.Staged, error) {
 	return s.Load(ctx, ref)
 }
 
-// ListStaged implements blob.Sealer.
+// ListStaged implements blob.Staging.
 func (s *Shared) ListStaged(_ context.Context, fn func(blob.Stray) error) error {
 	s.mu.Lock()
 	all := map[drive.UploadID]blob.Stray{}
@@ -397,7 +396,7 @@ func (s *Shared) ListStaged(_ context.Context, fn func(blob.Stray) error) error 
 	return nil
 }
 
-// QuarantineStaged implements blob.Sealer.
+// QuarantineStaged implements blob.Staging.
 func (s *Shared) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
 	id, err := drive.ParseID[drive.UploadID](stray.Name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Tailer. The pieces of a tail are objects at the store: they outlive the journal.
+// Extend implements blob.Staging. The pieces of a tail are objects at the store: they outlive the journal.
 func (s *Shared) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	w, err := s.Withhold(ctx, ref, e, body)
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Shared) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body b
 	return w.Part(), w.Enter(ctx)
 }
 
-// Withhold implements blob.Tailer.
+// Withhold implements blob.Staging.
 func (s *Shared) Withhold(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Withheld, error) {
 	if err := errors.Join(ctx.Err(), e.Admits(ref)); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (s *Shared) endExtend(ref blob.Ref, e blob.Extend, mine *lease, part blob.P
 	return nil
 }
 
-// OpenTail implements blob.Tailer.
+// OpenTail implements blob.Staging.
 func (s *Shared) OpenTail(_ context.Context, ref blob.Ref, n int) (io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

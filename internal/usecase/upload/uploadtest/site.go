@@ -51,13 +51,13 @@ func (c *Clock) Advance(d time.Duration) {
 // Options change how a Site is put together. The zero value is an ordinary installation.
 type Options struct {
 	Upload  upload.Options
-	DB      sqldb.Options                       // Connector for counting and faults
-	Staging func(upload.Staging) upload.Staging // decorates the staging
-	Store   func(blob.Store) blob.Store         // decorates the store
-	Local   local.Options                       // BootID, Durability, ...
-	Dir     string                              // an empty directory; default: a temporary one
-	Fate    *Fate                               // what befalls the calls to database, staging, store and timers
-	Shared  *Shared                             // this site is one instance of several: they have Dir and this in common
+	DB      sqldb.Options                   // Connector for counting and faults
+	Staging func(blob.Staging) blob.Staging // decorates the staging
+	Store   func(blob.Store) blob.Store     // decorates the store
+	Local   local.Options                   // BootID, Durability, ...
+	Dir     string                          // an empty directory; default: a temporary one
+	Fate    *Fate                           // what befalls the calls to database, staging, store and timers
+	Shared  *Shared                         // this site is one instance of several: they have Dir and this in common
 }
 
 // epoch is when every virtual clock begins.
@@ -75,7 +75,7 @@ type Site struct {
 
 	opt     Options
 	parts   upload.Parts
-	staging upload.Staging // undecorated: what checks look at
+	staging blob.Staging // undecorated: what checks look at
 	store   blob.Store
 	log     *slog.Logger
 	stop    func() error
