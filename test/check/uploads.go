@@ -28,9 +28,6 @@ func (r *uploadRow) open() bool {
 	return r.state == "active" || r.state == "parked" || r.state == "sealing"
 }
 
-// waiting reports whether it is a final upload of tus whose partial ones are not complete.
-func (r *uploadRow) waiting() bool { return r.state == "parked" && r.reason == "waiting" }
-
 // staging returns the directory of an upload, below the UTC date on which it was begun.
 func (c *checker) staging(r *uploadRow) string {
 	day := time.UnixMilli(r.created).UTC().Format("2006/01/02")
@@ -83,7 +80,7 @@ func (c *checker) amounts(r *uploadRow) {
 
 func (c *checker) ending(r *uploadRow) {
 	done, gone, leaving := r.state == "done", r.state == "gone", r.state == "reclaiming"
-	if done != r.node.Valid || (gone || leaving || r.waiting()) != (r.reason != "") || (done || gone) != (r.ended > 0) {
+	if done != r.node.Valid || (gone || leaving) != (r.reason != "") || (done || gone) != (r.ended > 0) {
 		c.found("P4", "upload %s is %s with node %q, reason %q, ended at %d", r.id, r.state, r.node.String, r.reason, r.ended)
 	}
 	if r.reason == "lost" {

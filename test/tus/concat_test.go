@@ -3,6 +3,7 @@ package tus
 import (
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -82,68 +83,29 @@ func TestNothingOfAConcatenationIsChargedTwice(t *testing.T) {
 	})
 }
 
-// A final upload is asked for before its partial ones are complete.
-func TestConcatenationUnfinished(t *testing.T) {
+// A final upload whose partial ones are not complete is refused, as tusd does. The partial ones stay as they are.
+func TestConcatenationOfWhatIsNotComplete(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
-	content := noise(3*mib+5, 30)
+	content := noise(2*mib+5, 30)
 	partial := func(length ...string) string { return d.create(with(append(length, "Upload-Concat", "partial")...)) }
 	one, two := partial("Upload-Length", fmt.Sprint(mib)), partial("Upload-Defer-Length", "1")
 	d.patch(one, chunk(0), content[:1000], 204, 1000)
-	meta := metadata("filename", "later")
-	a := d.ask(http.MethodPost, "/tus/", with("Upload-Concat", final(one, two), "Upload-Metadata", meta), nil)
-	at := a.header.Get("Location")
-	if a.status != 201 || at == "" || a.header.Get("Upload-Expires") == "" {
-		t.Fatalf("POST: %s %v", a, a.header)
-	}
-	if again := d.ask(http.MethodPost, "/tus/", with("Upload-Concat", final(one, two), "Upload-Metadata", meta), nil); again.header.Get("Location") != at {
-		t.Errorf("the same request again: %s %v", again, again.header)
-	}
-	waits := func(length string) {
+	ask := with("Upload-Concat", final(one, two), "Upload-Metadata", metadata("filename", "whole"))
+	refused := func(what, open string) {
 		t.Helper()
-		a := d.ask(http.MethodHead, at, with(), nil)
-		if _, ok := a.header["Upload-Offset"]; a.status != 200 || ok || a.header.Get("Upload-Length") != length ||
-			a.header.Get("Upload-Concat") != final(one, two) || a.header.Get("Upload-Metadata") != meta {
-			t.Errorf("HEAD of one that waits: %d %v", a.status, a.header)
+		a := d.ask(http.MethodPost, "/tus/", ask, nil)
+		if a.status != 400 || !strings.Contains(a.String(), "parts-missing") || !strings.Contains(a.String(), path.Base(open)) {
+			t.Errorf("%s: %s", what, a)
 		}
 	}
-	waits("")
-	d.patch(at, chunk(0), []byte("a"), 403, -1)
-	for what, refused := range map[string]string{"with another": final(one), "in another order": final(two, one)} {
-		if a := d.ask(http.MethodPost, "/tus/", with("Upload-Concat", refused), nil); a.status != 400 {
-			t.Errorf("once more %s: %s", what, a)
-		}
-	}
-	d.patch(two, chunk(0, "Upload-Length", fmt.Sprint(len(content)-mib)), content[mib:2*mib], 204, mib)
-	waits(fmt.Sprint(len(content)))
+	refused("one without its last bytes, one without a length", one)
 	d.patch(one, chunk(1000), content[1000:mib], 204, mib)
-	waits(fmt.Sprint(len(content)))
-	d.patch(two, chunk(mib), content[2*mib:], 204, len(content)-mib)
-	process.Eventually(t, time.Minute, "it is put together by itself", func() error {
-		if a := d.ask(http.MethodHead, at, with(), nil); a.header.Get("Upload-Offset") != fmt.Sprint(len(content)) {
-			return fmt.Errorf("HEAD: %d %v", a.status, a.header)
-		}
-		return nil
-	})
-	d.holds("/later", content)
-	if a := d.ask(http.MethodHead, two, with(), nil); a.status != 200 || a.header.Get("Upload-Offset") != fmt.Sprint(len(content)-mib) {
-		t.Errorf("who did not hear that the last byte came: %d %v", a.status, a.header)
-	}
-
-	three := partial("Upload-Length", "5")
-	ended := d.create(with("Upload-Concat", final(three)))
-	if a := d.ask(http.MethodDelete, three, with(), nil); a.status != 204 {
-		t.Errorf("DELETE: %s", a)
-	}
-	if a := d.ask(http.MethodHead, ended, with(), nil); a.status != 410 {
-		t.Errorf("a final of what is gone: %s", a)
-	}
-	four := partial("Upload-Length", "5")
-	ended = d.create(with("Upload-Concat", final(four)))
-	if a := d.ask(http.MethodDelete, ended, with(), nil); a.status != 204 {
-		t.Errorf("DELETE: %s", a)
-	}
-	d.patch(four, chunk(0), []byte("hello"), 204, 5)
-	d.create(with("Upload-Concat", final(four), "Upload-Metadata", metadata("filename", "after all")))
-	d.holds("/after%20all", []byte("hello"))
+	d.patch(two, chunk(0), content[mib:2*mib], 204, mib)
+	refused("one without a length", two)
+	d.patch(two, chunk(mib, "Upload-Length", fmt.Sprint(mib+5)), nil, 204, mib)
+	refused("one without its last bytes", two)
+	d.patch(two, chunk(mib), content[2*mib:], 204, mib+5)
+	d.create(ask)
+	d.holds("/whole", content)
 }

@@ -106,7 +106,7 @@ func samples() []error {
 		drive.Fail(drive.TooSlow, "limit", 245760, "sent", 12, "seconds", 60),
 		drive.Fail(drive.NameTaken, "name", drive.Name("报告.pdf")), drive.Fail(drive.ParentGone),
 		drive.Fail(drive.PartDiffers, "part", 3), drive.Fail(drive.OffsetMismatch, "offset", 3*drive.MiB, "sent", 5),
-		drive.Fail(drive.PartsMissing, "missing", [][2]int{{0, 3}}),
+		drive.Fail(drive.PartsMissing, "missing", [][2]int{{0, 3}}), drive.Fail(drive.PartsMissing, "upload", "01a1fbeb-6868-709a-9ef7-d9a59f53c9e1"),
 		drive.Fail(drive.WrongState, "state", "sealing"), drive.Fail(drive.VersionChanged, "current", "b3"), drive.Fail(drive.InProgress),
 		drive.Fail(drive.Cycle), drive.Fail(drive.Gone, "reason", "abandoned"), drive.Fail(drive.Gone), drive.Fail(drive.LengthRequired),
 		drive.Fail(drive.Precondition), drive.Fail(drive.TooLarge, "limit", drive.MiB, "sent", 2*drive.MiB),

@@ -71,10 +71,16 @@ var stateRows = []row{
 	{
 		kind: drive.PartsMissing, status: http.StatusConflict,
 		title: text{"Parts are missing", "缺少分片"},
-		says: []text{{
-			"The file cannot be completed because parts of it have not arrived; \"missing\" lists them.",
-			"仍有分片未到达，无法完成；missing 列出了缺少的分片。",
-		}},
+		says: []text{
+			{
+				"No file can be made of partial uploads before all bytes of {upload} have arrived.",
+				"上传 {upload} 的数据尚未全部到达，无法合并成文件。",
+			},
+			{
+				"The file cannot be completed because parts of it have not arrived; \"missing\" lists them.",
+				"仍有分片未到达，无法完成；missing 列出了缺少的分片。",
+			},
+		},
 		advice: text{
 			"Send the parts whose numbers are in \"missing\" (the first 1,000 of them), then complete again.",
 			"请补发 missing 中列出的分片（最多列出前 1,000 个），然后再次完成。",

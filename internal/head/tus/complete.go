@@ -7,7 +7,7 @@ import (
 
 // completeIfFull makes a file of an upload that has all its bytes. A partial one waits for its final one.
 func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Position, error) {
-	if pos.Kind == upload.Final && !pos.Waiting && pos.State.Open() {
+	if pos.Kind == upload.Final && pos.State.Open() {
 		return c.completeFinal(id) // its bytes are being put together, or the file could not be made when they were
 	}
 	if pos.Kind != upload.Whole || !pos.State.Open() || pos.Offset != pos.Size {

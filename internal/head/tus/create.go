@@ -152,7 +152,7 @@ func (c *call) giveUp(id drive.UploadID) {
 	_ = c.Uploads.Cancel(ctx, c.who, id)
 }
 
-// concatenate makes a file of partial uploads, now or when they are complete.
+// concatenate makes a file of partial uploads, all of which are complete.
 func (c *call) concatenate(in creation) error {
 	if c.by != nil { // who has no partial ones
 		return drive.Bad(concatHeader, drive.NotAllowed, "allowed", []string{})
@@ -160,9 +160,6 @@ func (c *call) concatenate(in creation) error {
 	view, err := c.Uploads.Concat(c.r.Context(), c.who, in.begin, in.concat.partials, nil)
 	if err != nil {
 		return err
-	}
-	if view.State == upload.ReasonWaiting {
-		return c.created(upload.Position{State: upload.Parked, ExpiresAt: view.ExpiresAt}, view.ID)
 	}
 	if view.State != upload.Done.Public() {
 		if err := c.complete(view.ID); err != nil {

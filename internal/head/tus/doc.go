@@ -1,6 +1,6 @@
 // Package tus is the head of the tus resumable upload protocol, version 1.0.0 (https://tus.io/protocols/resumable-upload), on
 // upload.Sessions: core, creation, creation-with-upload, creation-defer-length, termination, checksum, checksum-trailer,
-// expiration, concatenation and concatenation-unfinished.
+// expiration and concatenation.
 //
 //	/tus/        OPTIONS  what there is
 //	             POST     create an upload, with its first bytes or without; or put partial ones together

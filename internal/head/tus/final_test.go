@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"sync/atomic"
 	"testing"
 
@@ -28,7 +29,7 @@ func (s slowSeal) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize) e
 	return s.Staging.Seal(ctx, ref, size)
 }
 
-// HEAD of a final upload right after the last byte of its last part finds it being sealed. It waits
+// HEAD of a final upload right after it was made finds it being sealed. It waits
 // for the file, as that of any upload that has all its bytes: a client that finds no offset takes
 // it for unfinished.
 func TestHeadOfAFinalWaitsForTheFile(t *testing.T) {
@@ -68,10 +69,17 @@ func TestHeadOfAFinalWaitsForTheFile(t *testing.T) {
 		return w.Result()
 	}
 	part := send("POST", "/tus/", "", "Upload-Concat", "partial", "Upload-Length", "5").Header.Get("Location")
-	final := send("POST", "/tus/", "", "Upload-Concat", "final;"+part).Header.Get("Location")
 	send("PATCH", part, "bytes", "Upload-Offset", "0", "Content-Type", "application/offset+octet-stream")
+	id, err := drive.ParseID[drive.UploadID](path.Base(part))
+	if err != nil {
+		t.Fatal(err)
+	}
+	final, err := s.Concat(t.Context(), who, upload.Begin{Path: uploadtest.Path(t, "/f"), Protocol: upload.Tus}, []drive.UploadID{id}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	asked.Store(true)
-	got := send("HEAD", final, "")
+	got := send("HEAD", "/tus/"+final.ID.String(), "")
 	if offset, length := got.Header.Get("Upload-Offset"), got.Header.Get("Upload-Length"); offset != "5" || length != "5" {
 		t.Errorf("the offset is %q of %q", offset, length)
 	}

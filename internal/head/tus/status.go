@@ -2,6 +2,7 @@ package tus
 
 import (
 	"errors"
+	"net/http"
 
 	"smartdrive/internal/base/drive"
 )
@@ -22,9 +23,11 @@ func statusOf(err error) int {
 		return statusChecksumMismatch
 	case drive.InProgress:
 		return statusLocked
+	case drive.PartsMissing: // of a partial upload that a final one names: what tusd answers
+		return http.StatusBadRequest
 	case drive.Internal, drive.BadRequest, drive.BadName, drive.PartSize, drive.PartRange, drive.CursorInvalid, drive.Unauthenticated,
 		drive.Forbidden, drive.NotFound, drive.Method, drive.TooSlow, drive.NameTaken, drive.ParentGone, drive.PartDiffers,
-		drive.OffsetMismatch, drive.PartsMissing, drive.WrongState, drive.VersionChanged, drive.Cycle, drive.Gone, drive.LengthRequired,
+		drive.OffsetMismatch, drive.WrongState, drive.VersionChanged, drive.Cycle, drive.Gone, drive.LengthRequired,
 		drive.Precondition, drive.TooLarge, drive.MediaType, drive.Range, drive.KeyReused, drive.DigestRequired, drive.Rate,
 		drive.TooManyOpen, drive.Stopping, drive.Unavailable, drive.Quota, drive.DiskFull, drive.CrossOrigin, drive.WrongCode,
 		drive.NoThumbnail:

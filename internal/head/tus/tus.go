@@ -18,7 +18,7 @@ const Prefix = "/tus/"
 
 // extensions is the Tus-Extension header.
 const extensions = "creation,creation-with-upload,creation-defer-length,termination,checksum,checksum-trailer,expiration," +
-	"concatenation,concatenation-unfinished"
+	"concatenation"
 
 // Options are what the head stands on.
 type Options struct {

@@ -60,7 +60,6 @@ type Position struct {
 	Metadata  string           // exactly what Begin was given
 	Partials  []drive.UploadID // of a final one, in order
 	Node      drive.NodeID     // of a done one
-	Waiting   bool             // a final one whose partial ones are not all complete
 	Joined    bool             // a partial one that is gone because it is part of a final one
 }
 
@@ -73,16 +72,7 @@ type Position struct {
 //
 // Errors: NotFound, Gone {reason}, WrongState {state}, OffsetMismatch {offset, sent}, TooLarge {limit, sent} (refused before a byte
 // is read where Size says so), DigestMismatch, Quota, DiskFull, InProgress, BadRequest {field body, reason cut}.
-func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (drive.ByteSize, error) {
-	offset, full, err := s.append(ctx, who, id, a, body)
-	if full {
-		s.filledUp(ctx, id)
-	}
-	return offset, err
-}
-
-// append is Append, and reports whether a partial upload is complete by that.
-func (s *Sessions) append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, full bool, err error) {
+func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
 	ctx, stop := context.WithCancelCause(ctx)
@@ -90,15 +80,15 @@ func (s *Sessions) append(ctx context.Context, who drive.Who, id drive.UploadID,
 	f := &filling{s: s, l: l, who: who, a: a, stop: func() { stop(errSuperseded) }}
 	end, err := l.takeOver(ctx, f.stop)
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	defer end()
 	row, offset, err := s.stand(ctx, who, l)
 	if err != nil {
-		return 0, false, superseded(ctx, err)
+		return 0, superseded(ctx, err)
 	}
 	if err := a.check(row, offset); err != nil {
-		return offset, false, err
+		return offset, err
 	}
 	if c, ok := body.(io.Closer); ok { // a read that waits for a dead client ends with its request
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
@@ -113,7 +103,7 @@ func (s *Sessions) append(ctx context.Context, who drive.Who, id drive.UploadID,
 	if err == nil && a.Last && row.Size == blob.UnknownSize {
 		err = s.declare(ctx, who, l, f.offset)
 	}
-	return f.offset, row.isPartial() && f.offset == row.Size, superseded(ctx, err)
+	return f.offset, superseded(ctx, err)
 }
 
 // end is the largest length that what is appended may come to.

@@ -333,7 +333,7 @@ func (s *Sessions) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, i
 		return nil, 0, err
 	}
 	for _, r := range same {
-		if !r.isWaiting() && r.Size == row.Size && (r.Digests.SameContent(row.Digests) || row.Fingerprint != "" && r.Fingerprint == row.Fingerprint) {
+		if r.Size == row.Size && (r.Digests.SameContent(row.Digests) || row.Fingerprint != "" && r.Fingerprint == row.Fingerprint) {
 			return &r, open, nil
 		}
 	}

@@ -133,9 +133,6 @@ func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID,
 		if err != nil {
 			return View{}, err
 		}
-		if row.isWaiting() {
-			return View{}, row.ended()
-		}
 		switch row.State {
 		case Active, Parked:
 			return act(l, row)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
@@ -20,8 +21,6 @@ const MaxPartials = 1000
 // reason "joined". The same list again answers with the same final (View.Found). The view says sealing until the bytes are put
 // together; Complete (with nothing to change) waits for it as for any seal.
 //
-// Where one of them is not complete the final waits for it (View.State waiting): see waiting.go.
-//
 // b says where the file goes, as for Begin; its Size and PartSize are ignored.
 //
 // One transaction ends the partial uploads, begins the final as one that is being sealed, moves what is charged, and notes what the
@@ -29,13 +28,13 @@ const MaxPartials = 1000
 // seal that its timer redoes; what is owed to the disk is paid by unjoin, at the latest after the next start.
 //
 // Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not there or is no partial upload of the
-// caller's, or belongs to another final), Gone (one of them is), InProgress; TooManyOpen for one that waits.
+// caller's, or belongs to another final), PartsMissing {upload} (that one is not complete), Gone (one of them is), InProgress.
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	if err := checkPartials(partials); err != nil {
 		return View{}, err
 	}
 	for range maxOvertaken {
-		v, err := s.concatOrWait(ctx, who, b, partials, once)
+		v, err := s.concat(ctx, who, b, partials, once)
 		if e, ok := errors.AsType[partialError](err); ok {
 			if err = s.closePartial(ctx, who, e); err == nil {
 				continue
@@ -46,38 +45,6 @@ func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials 
 		}
 	}
 	return View{}, drive.Fail(drive.InProgress, "retry_after", 1)
-}
-
-// concatOrWait is one attempt: the final is found, or put together, or begun to wait.
-func (s *Sessions) concatOrWait(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
-	all, err := s.lookAt(ctx, who, drive.UploadID{}, partials)
-	if err != nil {
-		return View{}, err
-	}
-	if all.full && all.final.IsZero() {
-		return s.concat(ctx, who, b, partials, once)
-	}
-	var v View
-	if all.final.IsZero() {
-		v, err = s.await(ctx, who, b, partials, all.size, once)
-	} else {
-		v, err = s.findFinal(ctx, partials)
-	}
-	if err != nil || !v.row.isWaiting() {
-		return v, err
-	}
-	// The last one may have become complete before it could know of the final.
-	if err := s.joinWaiting(ctx, v.ID); err != nil {
-		s.opt.Log.WarnContext(ctx, "look whether a final upload is complete", "upload", v.ID, "error", err)
-	}
-	found := v.Found
-	row, err := findRow(ctx, s.DB, v.ID)
-	if err != nil {
-		return View{}, err
-	}
-	v, err = s.view(ctx, s.DB, row)
-	v.Found = found
-	return v, err
 }
 
 func checkPartials(partials []drive.UploadID) error {
@@ -109,6 +76,9 @@ type joining struct {
 
 // concat is one attempt.
 func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
+	if err := s.arrived(ctx, who, partials); err != nil {
+		return View{}, err
+	}
 	j := &joining{partials: partials, lives: map[drive.UploadID]*live{}, rows: map[drive.UploadID]Row{}}
 	release, err := s.takePartials(ctx, j)
 	defer release()
@@ -121,7 +91,7 @@ func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, partials 
 	if err := s.newFinal(ctx, who, b, j); err != nil {
 		return View{}, err
 	}
-	if err := s.reserveCopies(ctx, j, j.final); err != nil {
+	if err := s.reserveCopies(ctx, j); err != nil {
 		return View{}, err
 	}
 	defer func() { s.release(j.final.Account, j.room) }()
@@ -130,6 +100,35 @@ func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, partials 
 		return View{}, err
 	}
 	return s.commitConcat(ctx, b, j, once)
+}
+
+// arrived fails where bytes of a partial upload have not come. It only reads, so it disturbs nobody who still fills one.
+func (s *Sessions) arrived(ctx context.Context, who drive.Who, partials []drive.UploadID) error {
+	for _, id := range partials {
+		row, err := findRow(ctx, s.DB, id)
+		if err = asPartial(who, id, row, err); err != nil {
+			return err
+		}
+		if row.State != Active && row.State != Parked {
+			return nil // readPartials says what has become of it
+		}
+		staged, err := s.Staging.Load(ctx, row.Ref())
+		switch {
+		case err != nil && !drive.IsKind(err, drive.NotFound):
+			return err
+		case row.Size == blob.UnknownSize || row.prefix(staged.Parts, staged.Tails) != row.Size:
+			return drive.Fail(drive.PartsMissing, "upload", id)
+		}
+	}
+	return nil
+}
+
+// asPartial is the error of a request that names row, which was found with err, as a partial upload of its own.
+func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
+	if err == nil && (row.Account != who.Account || !row.isPartial()) || drive.IsKind(err, drive.NotFound) {
+		return drive.Bad("partials", drive.Unknown, "sent", id)
+	}
+	return err
 }
 
 // takePartials keeps everybody else in this process away from the partial uploads: in the order of their ids, so that two of these
@@ -167,14 +166,8 @@ func (s *Sessions) takePartials(ctx context.Context, j *joining) (release func()
 // readPartials looks whether the partial uploads may be joined, and closes them; or finds the final that they were joined to.
 func (s *Sessions) readPartials(ctx context.Context, who drive.Who, j *joining) (v View, found bool, err error) {
 	for i, id := range j.partials {
-		row, err := s.loadFor(ctx, who, j.lives[id])
-		if err == nil && !row.isPartial() {
-			err = drive.Fail(drive.NotFound)
-		}
-		if drive.IsKind(err, drive.NotFound) {
-			return View{}, false, drive.Bad("partials", drive.Unknown, "sent", id)
-		}
-		if err != nil {
+		row, err := s.load(ctx, j.lives[id])
+		if err = asPartial(who, id, row, err); err != nil {
 			return View{}, false, err
 		}
 		if row.State == Gone && row.Reason == ReasonJoined && i == 0 {
@@ -291,28 +284,23 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 	}
 	defer l.giveTurn()
 	if s.adoptNew(l, view.row) { // else somebody has found it and moved it on
-		s.startJoining(l, view.row, j)
+		s.startSealIn(l, view.row, j.room) // which has the room for the copies from then on
+		j.room = 0
 	}
 	return view, nil
 }
 
 // reserveCopies promises the room that the copies need until the partial uploads are removed. What is taken over as it lies needs none.
-func (s *Sessions) reserveCopies(ctx context.Context, j *joining, final Row) error {
-	room := final.Size
-	if first := j.rows[j.partials[0]]; first.PartSize == final.PartSize && s.caps.ReadableParts {
+func (s *Sessions) reserveCopies(ctx context.Context, j *joining) error {
+	room := j.final.Size
+	if first := j.rows[j.partials[0]]; first.PartSize == j.final.PartSize && s.caps.ReadableParts {
 		room -= first.Size
 	}
-	err := s.reserve(ctx, final.Account, room)
+	err := s.reserve(ctx, j.final.Account, room)
 	if err == nil {
 		j.room = room
 	}
 	return err
-}
-
-// startJoining starts the seal of a final, which has the room for the copies from then on.
-func (s *Sessions) startJoining(l *live, row Row, j *joining) {
-	s.startSealIn(l, row, j.room)
-	j.room = 0
 }
 
 // joined brings what is in memory of the partial uploads up to date.
@@ -362,19 +350,36 @@ func (s *Sessions) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joini
 	return s.view(ctx, tx, final)
 }
 
+// joinAllTx makes all partial uploads gone and moves what is charged from them to the final.
+func (s *Sessions) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) error {
+	move := quota.Move{Reserved: j.final.Reserved}
+	ended := map[drive.UploadID]Row{}
+	for n, id := range j.partials {
+		row, err := s.joinTx(ctx, tx, j.final, n, j.rows[id])
+		if err != nil {
+			return err
+		}
+		move.Reserved -= j.rows[id].Reserved
+		move.Unfinished -= j.rows[id].Held
+		ended[id] = row
+	}
+	if err := s.Ledger.Apply(ctx, tx, j.final.Account, move); err != nil {
+		return err
+	}
+	tx.AfterCommit(func() { j.rows = ended })
+	return nil
+}
+
 // joinTx is active or parked ⇒ gone for one partial upload, whose bytes are the final's from then on.
 func (s *Sessions) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, was Row) (Row, error) {
-	if err := s.unnamed(ctx, tx, was, final.ID); err != nil {
-		return Row{}, err
-	}
 	want := was
 	want.State, want.Reason, want.Reserved, want.Held, want.Ended = Gone, ReasonJoined, 0, 0, s.now()
 	row, err := change(ctx, tx, was, want)
 	if err != nil {
 		return Row{}, err
 	}
-	if err := setFinal(ctx, tx, was.ID, final.ID); err != nil {
-		return Row{}, err
+	if _, err := tx.Exec(ctx, `UPDATE upload_heads SET final_id = ? WHERE upload_id = ?`, final.ID, was.ID); err != nil {
+		return Row{}, fmt.Errorf("note the final of upload %s: %w", was.ID, err)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO upload_joins (partial_id, final_id, n, begun_at, part_size, size) VALUES (?,?,?,?,?,?)`,
 		was.ID, final.ID, n, was.Created, was.PartSize, was.Size)

@@ -2,13 +2,17 @@ package upload_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/usecase/upload"
 	"smartdrive/internal/usecase/upload/uploadtest"
@@ -140,6 +144,126 @@ func TestConcatIsRefused(t *testing.T) {
 	s.CheckLedger(t, stranger.who)
 }
 
+// A partial upload that lacks bytes, or has no length yet, keeps all of them from being joined, and disturbs nobody who fills one.
+func TestConcatOfWhatIsNotComplete(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	p, last := cut(t, s, 1000), random(2*mib+5)
+	v, err := s.Begin(t.Context(), p.who, upload.Begin{Size: blob.UnknownSize, Kind: upload.Partial, Protocol: upload.Tus}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ids, p.data = append(p.ids, v.ID), append(p.data, last...)
+	refused := func(what string) {
+		t.Helper()
+		_, err := join(t, s.Sessions, p)
+		if e := wantKind(t, err, drive.PartsMissing); e.Args["upload"] != v.ID {
+			t.Errorf("%s: %v", what, err)
+		}
+		s.CheckLedger(t, p.who)
+	}
+	refused("empty")
+	coming := &beside{Reader: bytes.NewReader(last), at: mib, do: func() { refused("while its bytes come") }}
+	if n, err := s.Append(t.Context(), p.who, v.ID, upload.Append{Size: drive.ByteSize(len(last))}, coming); err != nil || int(n) != len(last) {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	refused("without a length")
+	if err := s.DeclareSize(t.Context(), p.who, v.ID, drive.ByteSize(len(last))); err != nil {
+		t.Fatal(err)
+	}
+	final, err := join(t, s.Sessions, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantJoined(t, s, p, final.ID)
+	clean(t, s, p.who)
+}
+
+// beside does something once that many bytes were read.
+type beside struct {
+	io.Reader
+	at int
+	do func()
+}
+
+func (b *beside) Read(p []byte) (int, error) {
+	if b.do != nil && b.at <= 0 {
+		b.do()
+		b.do = nil
+	}
+	n, err := b.Reader.Read(p[:min(len(p), 64<<10)])
+	b.at -= n
+	return n, err
+}
+
+// olderFinal makes what versions before left behind where a final upload waited for its partial ones: a parked row that holds nothing
+// and has a reason, named by them.
+func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (pieces, upload.View) {
+	t.Helper()
+	p := cut(t, s, 1000, mib)
+	v, err := s.Begin(t.Context(), p.who, upload.Begin{Path: uploadtest.Path(t, "/f"), Size: size, Protocol: upload.Tus, Metadata: "m"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Pass(t, 45*time.Second) // it is parked
+	for _, q := range []struct {
+		text string
+		args []any
+	}{
+		{"UPDATE uploads SET reason = 'waiting' WHERE id = ? AND state = 'parked' AND held = 0", []any{v.ID}},
+		{"UPDATE upload_heads SET kind = ?, partials = ? WHERE upload_id = ?", []any{upload.Final, fmt.Sprintf(`["%s","%s"]`, p.ids[0], p.ids[1]), v.ID}},
+		{"UPDATE upload_heads SET final_id = ? WHERE upload_id IN (?, ?)", []any{v.ID, p.ids[0], p.ids[1]}},
+	} {
+		err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			n, err := tx.Exec(ctx, q.text, q.args...)
+			if err == nil && n == 0 {
+				t.Error("nothing is changed by " + q.text)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Restart(t)
+	return p, v
+}
+
+// A final upload that waited for its partial ones, which versions before did, is given up like any upload that nothing was sent to. Its
+// partial ones are there for another.
+func TestAFinalThatWaitedInAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	for _, size := range []drive.ByteSize{blob.UnknownSize, drive.MiB + 1000} {
+		s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+		p, v := olderFinal(t, s, size)
+		if _, _, err := s.Complete(t.Context(), p.who, v.ID, upload.Complete{}); err == nil {
+			t.Error("it is complete")
+		}
+		if pos, err := s.Offset(t.Context(), p.who, v.ID); err != nil || pos.Offset != 0 || pos.Kind != upload.Final || pos.State != upload.Parked {
+			t.Errorf("position %+v, %v", pos, err)
+		}
+		final, err := join(t, s.Sessions, p)
+		if err != nil || final.ID == v.ID {
+			t.Fatalf("another: %+v, %v", final, err)
+		}
+		wantJoined(t, s, p, final.ID)
+		s.Pass(t, 90*time.Minute) // after a start none is given up for an hour
+		_, err = s.Get(t.Context(), p.who, v.ID)
+		if e := wantKind(t, err, drive.Gone); e.Args["reason"] != upload.ReasonAbandoned {
+			t.Errorf("it is gone because of %v", e.Args["reason"])
+		}
+		clean(t, s, p.who)
+
+		p, v = olderFinal(t, s, size)
+		if err := s.Send(t, p.who, v, 0, random(mib+1000)); err != nil {
+			t.Errorf("whoever sends it bytes has an ordinary upload: %v", err)
+		}
+		if reason := s.Reason(t, v.ID); reason != "" {
+			t.Errorf("it has the reason %q", reason)
+		}
+	}
+}
+
 // underFate are a site that dies, and who goes on afterwards.
 var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site){
 	"alone": func(t *testing.T) (*uploadtest.Site, *uploadtest.Fate, *uploadtest.Site) {
@@ -203,6 +327,17 @@ func TestConcatReservesItsCopies(t *testing.T) {
 	wantJoined(t, s, p, v.ID)
 }
 
+// soon lets a minute pass, in which what was cut off is redone.
+func soon(t *testing.T, s *uploadtest.Site) {
+	t.Helper()
+	s.Settle()
+	for range 3 {
+		s.Clock.Advance(20 * time.Second)
+		s.Fire(t)
+		s.Settle()
+	}
+}
+
 func finishJoin(t *testing.T, s *uploadtest.Site, p pieces) {
 	t.Helper()
 	s.CheckLedger(t, p.who)
@@ -210,12 +345,7 @@ func finishJoin(t *testing.T, s *uploadtest.Site, p pieces) {
 	if used != int64(len(p.data)) {
 		t.Errorf("charged %d bytes for %d", used, len(p.data))
 	}
-	s.Settle()
-	for range 3 {
-		s.Clock.Advance(20 * time.Second)
-		s.Fire(t)
-		s.Settle()
-	}
+	soon(t, s)
 	v, err := join(t, s.Sessions, p)
 	if err != nil {
 		t.Errorf("once more: %v", err)

@@ -73,9 +73,6 @@ func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID)
 	if err != nil {
 		return Position{}, err
 	}
-	if row.isWaiting() {
-		return s.waitingPosition(ctx, who, id)
-	}
 	offset := max(0, row.Size)
 	if row.State == Active || row.State == Parked {
 		if row, offset, err = s.offset(ctx, who, id); err != nil {
@@ -231,21 +228,8 @@ func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.Uplo
 	if err != nil {
 		return err
 	}
-	full, err := s.declareFull(ctx, who, l, size)
-	end()
-	if full {
-		s.filledUp(ctx, id)
-	}
-	return err
-}
-
-// declareFull is declare, and reports whether a partial upload is complete by that.
-func (s *Sessions) declareFull(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) (full bool, err error) {
-	if err := s.declare(ctx, who, l, size); err != nil {
-		return false, err
-	}
-	row, offset, _, err := l.standing(who)
-	return err == nil && row.isPartial() && offset == size, nil
+	defer end()
+	return s.declare(ctx, who, l, size)
 }
 
 // declare is DeclareSize for who has taken over.

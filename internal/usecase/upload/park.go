@@ -35,9 +35,6 @@ func (s *Sessions) idle(r Row) time.Duration {
 
 // abandon returns how long a parked upload is kept.
 func (s *Sessions) abandon(r Row) time.Duration {
-	if r.isWaiting() { // it is abandoned when one of its partial ones is
-		return s.maxAge(r)
-	}
 	if r.isEmpty() {
 		return min(emptyAbandon, s.opt.Abandon)
 	}
@@ -81,10 +78,6 @@ func (s *Sessions) timers(r Row) []timer.Entry {
 		return []timer.Entry{park, abandon}
 	case Parked:
 		abandon.Idle, abandon.Max, abandon.First, abandon.Last = s.abandon(r), s.maxAge(r), r.Created, r.Active
-		if r.isWaiting() {
-			park.Idle = joinRetry
-			return []timer.Entry{park, abandon}
-		}
 		return []timer.Entry{abandon}
 	case Reclaiming:
 		return []timer.Entry{{Key: abandonKey(r.ID), Account: r.Account, Gen: r.Gen, Idle: 0}}
@@ -131,12 +124,7 @@ func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 		case Sealing:
 			s.startSeal(l, row)
 			return timer.Later(sealRetry) // if it ends without an outcome it is redone; if with one, this timer is gone
-		case Parked:
-			if row.isWaiting() {
-				s.startJoin(row.ID)
-				return timer.Later(joinRetry)
-			}
-		case Reclaiming, Done, Gone:
+		case Parked, Reclaiming, Done, Gone:
 		}
 		return nil
 	})

@@ -20,8 +20,6 @@ const (
 	ReasonLost      = "lost"      // its bytes were removed from outside
 	ReasonReset     = "reset"     // by an administrator
 	ReasonJoined    = "joined"    // a partial one that Concat has made part of another
-	ReasonPartial   = "partial"   // a final one that waited for a partial one that is gone
-	ReasonTooLarge  = "too-large" // a final one whose partial ones became too large together
 )
 
 // Cancel gives an upload up and deletes its bytes. One that is gone already is no error; one that is sealing or done is
@@ -183,6 +181,5 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, er
 	s.setRow(l, next)
 	s.disarm(ctx, next)
 	s.unjoin(ctx, next.ID) // of a final one that came to nothing
-	s.endFinalOf(ctx, next)
 	return next, nil
 }

@@ -55,9 +55,6 @@ func (s *Sessions) jittered(r Row) []timer.Entry {
 			entries[i].Idle = 0
 			continue
 		}
-		if r.isWaiting() && entries[i].Key.Kind == timer.Park {
-			entries[i].Idle = 0
-		}
 		entries[i].Idle += rand.N(min(maxJitter, s.opt.Idle/4+1))
 	}
 	return entries

@@ -48,9 +48,6 @@ func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadI
 				err = errLost // once more
 			}
 		}
-		if errors.Is(err, errWaiting) {
-			err = s.awaited(ctx, id)
-		}
 		if !errors.Is(err, errLost) {
 			break
 		}
@@ -111,9 +108,6 @@ func (s *Sessions) beginSeal(ctx context.Context, who drive.Who, l *live, c Comp
 	case Reclaiming, Gone:
 		return nil, row, row.ended()
 	case Active, Parked:
-	}
-	if row.isWaiting() {
-		return nil, row, errWaiting
 	}
 	if row.isPartial() {
 		return nil, row, drive.Wrap(errPartial, drive.WrongState, "state", row.State.Public())

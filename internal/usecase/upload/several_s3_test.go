@@ -96,30 +96,26 @@ func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Fate, left *u
 	return one(fate), fate, one(&uploadtest.Fate{})
 }
 
-// An instance dies at each call to the staging while the last bytes of a partial upload come, for whose final that is the end: another
-// one puts it together. (Calls to the database are the same everywhere: TestAFinalThatWaitsDiesAtEveryCall.)
-func TestAFinalThatWaitsOnS3(t *testing.T) {
+// An instance dies at each call to the staging while it makes a file of partial uploads: another one puts it together. (Calls to the
+// database are the same everywhere: TestConcatDiesAtEveryCall.)
+func TestConcatDiesOnS3(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			t.Parallel()
 			s, fate, left := dyingOnS3(t)
 			for n, came := 1, true; came && !t.Failed(); n++ {
-				p, last := unfinished(t, s, false)
-				v, err := join(t, s.Sessions, p)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := cut(t, s, 1000, 2*mib+5)
 				fate.Set(uploadtest.Rule{N: n, How: how, Point: "staging."})
-				_, _ = s.Append(t.Context(), p.who, p.ids[1], upload.Append{Offset: drive.MiB, Size: drive.ByteSize(len(last))}, bytes.NewReader(last))
+				_, _ = join(t, s.Sessions, p)
 				s.Settle()
 				came = fate.Clear()
 				s.Restart(t)
-				pos := wantAnyOf(t, left, p.who, p.ids[1])
-				if !pos.Joined && pos.Offset < pos.Size {
-					add(t, left.Sessions, p.who, p.ids[1], int(pos.Offset), p.data[1000+int(pos.Offset):])
+				soon(t, left)
+				v, err := join(t, left.Sessions, p)
+				if err != nil {
+					t.Fatal(err)
 				}
-				quarters(t, left)
 				wantJoined(t, left, p, v.ID)
 				left.CheckLedger(t, p.who)
 				if t.Failed() {
@@ -128,15 +124,6 @@ func TestAFinalThatWaitsOnS3(t *testing.T) {
 			}
 		})
 	}
-}
-
-func wantAnyOf(t *testing.T, s *uploadtest.Site, who drive.Who, id drive.UploadID) upload.Position {
-	t.Helper()
-	pos, err := s.Offset(t.Context(), who, id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pos
 }
 
 // The whole way over S3 and Redis: filled by two instances, dropped elsewhere, wrong and mended, its journal lost, read back.

@@ -15,7 +15,7 @@ import (
 // View is an upload as its owner sees it.
 type View struct {
 	ID        drive.UploadID    `json:"id"`
-	State     string            `json:"state"` // active | parked | waiting | sealing | done | gone
+	State     string            `json:"state"` // active | parked | sealing | done | gone
 	Path      string            `json:"path"`
 	Conflict  drive.Conflict    `json:"conflict"` // what happens when the name is taken
 	Size      *drive.ByteSize   `json:"size"`     // null: not declared
@@ -45,7 +45,7 @@ func (v View) Row() Row { return v.row }
 // view describes a row; what has arrived comes from memory or the journal.
 func (s *Sessions) view(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	v := View{
-		ID: r.ID, State: r.public(), Conflict: r.Conflict, PartSize: r.PartSize, Parts: r.Parts(), Received: [][2]int{}, Reserved: r.Reserved,
+		ID: r.ID, State: r.State.Public(), Conflict: r.Conflict, PartSize: r.PartSize, Parts: r.Parts(), Received: [][2]int{}, Reserved: r.Reserved,
 		ExpiresAt: s.expires(r), row: r,
 	}
 	if r.Size == blob.UnknownSize {

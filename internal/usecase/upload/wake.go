@@ -24,9 +24,6 @@ func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, l *live) error {
 	if err != nil {
 		return err
 	}
-	if row.isWaiting() {
-		return row.ended()
-	}
 	switch row.State {
 	case Active:
 		return s.refresh(ctx, l, row)
@@ -51,7 +48,7 @@ func (r Row) ended() error {
 	if r.State == Reclaiming || r.State == Gone {
 		return drive.Fail(drive.Gone, "reason", r.Reason)
 	}
-	return drive.Fail(drive.WrongState, "state", r.public())
+	return drive.Fail(drive.WrongState, "state", r.State.Public())
 }
 
 // refresh mends an active upload: a gen that the staging refuses is replaced, parts that a power loss may have taken are verified.
@@ -98,7 +95,7 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 		return err
 	}
 	next := row
-	next.State, next.Held, next.Active = Active, 0, now
+	next.State, next.Reason, next.Held, next.Active = Active, "", 0, now // an older version gave reasons to parked ones
 	next.Reserved = row.Size
 	if row.Size == blob.UnknownSize {
 		next.Reserved = row.Held

@@ -181,6 +181,12 @@ func (s *Site) State(t T, id drive.UploadID) (state string, gen int64) {
 	return state, gen
 }
 
+// Reason returns what the upload's row says of why it is gone.
+func (s *Site) Reason(t T, id drive.UploadID) string {
+	t.Helper()
+	return s.query(t, `SELECT reason FROM uploads WHERE id = ?`, id)[0][0]
+}
+
 // SetTotal changes an account's quota; 0 is unlimited.
 func (s *Site) SetTotal(t T, who drive.Who, total drive.ByteSize) {
 	t.Helper()

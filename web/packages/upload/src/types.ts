@@ -24,7 +24,7 @@ export interface Node {
 /** OpenUpload is an upload as the API shows it. */
 export interface OpenUpload {
   id: string;
-  /** waiting: a file that tus makes of several uploads, which are not all complete; nothing can be sent to it */
+  /** waiting: earlier servers had it, for a file that tus makes of several uploads; nothing can be sent to it */
   state: "active" | "parked" | "waiting" | "sealing" | "done" | "gone";
   path: string;
   /** bytes; null while it is not known */
