@@ -2,15 +2,15 @@ package rest
 
 import "smartdrive/internal/usecase/files"
 
-func (a *API) changeRoutes() []route {
+func (n nodes) changeRoutes() []route {
 	return []route{{
-		method: "GET", path: "/changes", need: read, act: plain((*call).listChanges),
+		method: "GET", path: "/changes", need: read, act: plain(n.changes),
 		query: []param{{name: "after", says: "`next` of the page before; absent: from the beginning"}, limitParam},
 		does:  "List the changes of the tree in the order of seq, for clients that keep a copy.",
 		out:   []outcome{gives[files.ChangePage](200, "a page; `more` says whether to ask again at once")},
 	}}
 }
 
-func (c *call) listChanges() (reply, error) {
-	return answer(c.Files.Changes(c.ctx(), c.who, c.query.Get("after"), c.limit()))
+func (n nodes) changes(c *call) (reply, error) {
+	return answer(n.files.Changes(c.ctx(), c.who, c.query.Get("after"), c.limit()))
 }

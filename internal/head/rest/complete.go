@@ -25,7 +25,7 @@ func (c *call) completeUpload(in *completeBody) (reply, error) {
 	if c.sender != nil {
 		in.Parent = nil // where a sender's file goes is the link's business
 	}
-	parent, err := c.folder(in.Parent)
+	parent, err := folderID(c, c.Files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"smartdrive/internal/base/digest"
@@ -15,9 +16,15 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-func (a *API) contentRoutes() []route {
+// contents are the bytes of files, and the signed links to them.
+type contents struct {
+	files       *files.Files
+	redirectFor time.Duration // how long an address of the store is good; 0: the API sends the bytes itself
+}
+
+func (s contents) routes() []route {
 	return []route{{
-		method: "GET", path: nodesPath + "/{id}/content", need: read, act: plain((*call).getContent),
+		method: "GET", path: nodesPath + "/{id}/content", need: read, act: byNode(s.files, s.get),
 		query: []param{
 			{name: "version", says: "id of an older version"},
 			{name: "inline", form: boolean, says: "let a browser show it instead of saving it"},
@@ -43,28 +50,25 @@ func ContentPath(file drive.NodeID) string {
 	return prefix + nodesPath + "/" + file.String() + "/content"
 }
 
-func (c *call) getContent() (reply, error) {
-	id, err := c.node()
-	if err != nil {
-		return reply{}, err
-	}
+func (s contents) get(c *call, id drive.NodeID) (reply, error) {
 	var version drive.VersionID
 	if text := c.query.Get("version"); text != "" {
+		var err error
 		if version, err = drive.ParseID[drive.VersionID](text); err != nil {
 			return reply{}, err
 		}
 	}
-	d, err := c.Files.Open(c.ctx(), c.who, id, version)
+	d, err := s.files.Open(c.ctx(), c.who, id, version)
 	if err != nil {
 		return reply{}, err
 	}
-	return c.sendContent(d, c.flag("inline"))
+	return s.send(c, d, c.flag("inline"))
 }
 
 // sendContent answers with a file, or with the ranges of it that were asked for, and closes it.
-func (c *call) sendContent(d files.Download, inline bool) (reply, error) {
+func (s contents) send(c *call, d files.Download, inline bool) (reply, error) {
 	tag := quoted(opaqueTag(d.Sum.String()))
-	if done, err := c.redirect(d, tag, inline); done || err != nil {
+	if done, err := s.redirect(c, d, tag, inline); done || err != nil {
 		return reply{}, errors.Join(err, d.Close())
 	}
 	h := c.w.Header()

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
 )
 
 // pathField is an absolute path in JSON; nil: absent.
@@ -64,46 +65,48 @@ func parseMime(s string) (string, bool) {
 	return s, err == nil && two && major != "" && minor != "" && len(s) <= maxMime && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// place says where something is to go: at a path, or by a name in a folder.
+// destination is what a body says of where something is to go.
+type destination struct {
+	path   pathField
+	parent string
+	name   nameField
+}
+
+// place is where something is to go: at a path, or by a name in a folder.
 type place struct {
 	path   drive.Path
 	parent drive.NodeID
 	name   drive.Name
 }
 
-// place checks that a body says exactly one of the two.
-func (c *call) place(path pathField, parent string, name nameField) (place, error) {
+// find checks that a body says exactly one of the two.
+func (d destination) find(c *call, in *files.Files) (place, error) {
 	switch {
-	case path.Path != nil && parent != "":
+	case d.path.Path != nil && d.parent != "":
 		return place{}, drive.Bad("path", drive.NotTogether, "with", "parent")
-	case path.Path != nil && name != "":
+	case d.path.Path != nil && d.name != "":
 		return place{}, drive.Bad("path", drive.NotTogether, "with", "name")
-	case path.Path != nil && len(path.Path) == 0:
+	case d.path.Path != nil && len(d.path.Path) == 0:
 		return place{}, drive.Fail(drive.BadName, "field", "path", "reason", "root")
-	case path.Path != nil:
-		return place{path: path.Path}, nil
-	case parent == "" && name == "":
+	case d.path.Path != nil:
+		return place{path: d.path.Path}, nil
+	case d.parent == "" && d.name == "":
 		return place{}, drive.Bad("path", drive.Required)
-	case parent == "":
+	case d.parent == "":
 		return place{}, drive.Bad("parent", drive.Required)
-	case name == "":
+	case d.name == "":
 		return place{}, drive.Bad("name", drive.Required)
 	}
-	id, err := c.Files.ParseNode(c.ctx(), c.who, parent)
-	return place{parent: id, name: drive.Name(name)}, err
+	id, err := in.ParseNode(c.ctx(), c.who, d.parent)
+	return place{parent: id, name: drive.Name(d.name)}, err
 }
 
-// folder reads the id of a folder in a body; absent is zero.
-func (c *call) folder(id *string) (drive.NodeID, error) {
+// folderID reads the id of a folder in a body; absent is zero.
+func folderID(c *call, in *files.Files, id *string) (drive.NodeID, error) {
 	if id == nil {
 		return drive.NodeID{}, nil
 	}
-	return c.Files.ParseNode(c.ctx(), c.who, *id)
-}
-
-// node reads the id of the node in the path.
-func (c *call) node() (drive.NodeID, error) {
-	return c.Files.ParseNode(c.ctx(), c.who, c.r.PathValue("id"))
+	return in.ParseNode(c.ctx(), c.who, *id)
 }
 
 // timeOf reads an optional time.

@@ -10,16 +10,16 @@ import (
 
 const linksPath = "/links"
 
-func (a *API) linkRoutes() []route {
+func (s contents) linkRoutes() []route {
 	return []route{
 		{
-			method: "POST", path: nodesPath + "/{id}/links", need: write, act: takes((*call).createLink),
+			method: "POST", path: nodesPath + "/{id}/links", need: write, act: byNodeTakes(s.files, s.createLink),
 			does: "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed, the login or token that made it has ended, or the password changed.",
 			out:  []outcome{gives[linkView](201, "the link; whoever has it may read the file")},
 			// A second link does no harm, so it takes no key.
 			fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: linksPath, need: open, act: plain((*call).openLink),
+			method: "GET", path: linksPath, need: open, act: plain(s.openLink),
 			query:  []param{{name: "token", required: true, says: "what the link's maker was given; in the query, which no log shows"}},
 			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			does:   "Read the file of a signed link.",
@@ -39,7 +39,7 @@ type linkView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (c *call) createLink(in *linkBody) (reply, error) {
+func (s contents) createLink(c *call, id drive.NodeID, in *linkBody) (reply, error) {
 	how := files.Attachment
 	switch in.Disposition {
 	case "", "attachment":
@@ -48,15 +48,11 @@ func (c *call) createLink(in *linkBody) (reply, error) {
 	default:
 		return reply{}, drive.Bad("disposition", drive.NotAllowed, "allowed", []string{"attachment", "inline"}, "sent", clip(in.Disposition))
 	}
-	id, err := c.node()
-	if err != nil {
-		return reply{}, err
-	}
 	life, err := seconds("expires_in", in.ExpiresIn, 1, int64(files.MaxLinkLife/time.Second))
 	if err != nil {
 		return reply{}, err
 	}
-	link, err := c.Files.CreateLink(c.ctx(), c.who, id, life, how)
+	link, err := s.files.CreateLink(c.ctx(), c.who, id, life, how)
 	if err != nil {
 		return reply{}, err
 	}
@@ -71,10 +67,10 @@ func seconds(field string, n, least, most int64) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-func (c *call) openLink() (reply, error) {
-	d, how, err := c.Files.OpenLink(c.ctx(), c.query.Get("token"))
+func (s contents) openLink(c *call) (reply, error) {
+	d, how, err := s.files.OpenLink(c.ctx(), c.query.Get("token"))
 	if err != nil {
 		return reply{}, err
 	}
-	return c.sendContent(d, how == files.Inline)
+	return s.send(c, d, how == files.Inline)
 }

@@ -11,30 +11,33 @@ import (
 
 const nodesPath = "/nodes"
 
-func (a *API) nodeRoutes() []route {
+// nodes are the files and folders of a drive.
+type nodes struct{ files *files.Files }
+
+func (n nodes) routes() []route {
 	one := nodesPath + "/{id}"
 	ifMatch := []string{"If-Match"}
 	return []route{
 		{
-			method: "GET", path: nodesPath, need: read, act: plain((*call).getByPath),
+			method: "GET", path: nodesPath, need: read, act: plain(n.getByPath),
 			query: []param{{name: "path", required: true, says: "an absolute path"}},
 			does:  "Show what is at a path.",
 			out:   []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.BadName, drive.NotFound},
 		}, {
-			method: "POST", path: nodesPath, need: write, act: takes((*call).makeFolder), once: true, created: nodesPath,
+			method: "POST", path: nodesPath, need: write, act: takes(n.makeFolder), once: true, created: nodesPath,
 			does: "Make a folder.",
 			out:  []outcome{gives[files.NodeView](201, "the folder")}, fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge},
 		}, {
-			method: "GET", path: one, need: read, act: plain((*call).getNode),
+			method: "GET", path: one, need: read, act: byNode(n.files, n.get),
 			does: "Show a node, live or in the trash. `root` works as an id.",
 			out:  []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: takes((*call).patchNode), header: ifMatch,
+			method: "PATCH", path: one, need: write, act: byNodeTakes(n.files, n.patch), header: ifMatch,
 			does:  "Rename, move or touch a node.",
 			out:   []outcome{gives[files.NodeView](200, "the node")},
 			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Precondition, drive.Cycle},
 		}, {
-			method: "DELETE", path: one, need: write, act: plain((*call).deleteNode), header: ifMatch,
+			method: "DELETE", path: one, need: write, act: byNode(n.files, n.remove), header: ifMatch,
 			query: []param{{name: "permanent", form: boolean, says: "delete it for good, with all that is below it"}},
 			does:  "Put a node into the trash, or delete it for good. Doing it again is no error.",
 			out: []outcome{
@@ -42,7 +45,7 @@ func (a *API) nodeRoutes() []route {
 			},
 			fails: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Precondition, drive.WrongState},
 		}, {
-			method: "GET", path: one + "/children", need: read, act: plain((*call).listChildren),
+			method: "GET", path: one + "/children", need: read, act: byNode(n.files, n.children),
 			query: []param{
 				limitParam, cursor,
 				{name: "sort", form: choice, choices: []string{"name", "size", "mtime", "type"}, says: "what to sort by; names are compared byte by byte"},
@@ -52,14 +55,14 @@ func (a *API) nodeRoutes() []route {
 			does: "List what is in a folder.",
 			out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "POST", path: one + "/copy", need: write, act: takes((*call).copyNode), once: true, created: nodesPath,
+			method: "POST", path: one + "/copy", need: write, act: byNodeTakes(n.files, n.copy), once: true, created: nodesPath,
 			does: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
 			out: []outcome{
 				gives[files.NodeView](201, "the copy"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
 			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Cycle, drive.TooLarge, drive.Quota},
 		}, {
-			method: "POST", path: one + "/restore", need: write, act: takes((*call).restoreNode), optional: true,
+			method: "POST", path: one + "/restore", need: write, act: byNodeTakes(n.files, n.restore), optional: true,
 			does:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
 			out:   []outcome{gives[files.NodeView](200, "the node")},
 			fails: []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Cycle},
@@ -67,12 +70,12 @@ func (a *API) nodeRoutes() []route {
 	}
 }
 
-func (c *call) getByPath() (reply, error) {
+func (n nodes) getByPath(c *call) (reply, error) {
 	path, err := drive.ParsePath(c.query.Get("path"))
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(c.Files.GetByPath(c.ctx(), c.who, path))
+	return answer(n.files.GetByPath(c.ctx(), c.who, path))
 }
 
 // answer is 200 with what a use case returned.
@@ -80,12 +83,8 @@ func answer[T any](body T, err error) (reply, error) {
 	return reply{status: http.StatusOK, body: body}, err
 }
 
-func (c *call) getNode() (reply, error) {
-	id, err := c.node()
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(c.Files.Get(c.ctx(), c.who, id))
+func (n nodes) get(c *call, id drive.NodeID) (reply, error) {
+	return answer(n.files.Get(c.ctx(), c.who, id))
 }
 
 type folderBody struct {
@@ -97,14 +96,14 @@ type folderBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename" default:"fail"`
 }
 
-func (c *call) makeFolder(in *folderBody) (reply, error) {
+func (n nodes) makeFolder(c *call, in *folderBody) (reply, error) {
 	if in.Type != string(tree.TypeFolder) {
 		return reply{}, drive.Bad("type", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", clip(in.Type))
 	}
 	if conflict := drive.Conflict(in.Conflict); conflict == drive.ConflictReplace {
 		return reply{}, drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", conflict)
 	}
-	at, err := c.place(in.Path, in.Parent, in.Name)
+	at, err := destination{in.Path, in.Parent, in.Name}.find(c, n.files)
 	if err != nil {
 		return reply{}, err
 	}
@@ -113,7 +112,7 @@ func (c *call) makeFolder(in *folderBody) (reply, error) {
 		m.Path, m.Name, _ = at.path.Split()
 	}
 	return c.once(func() (reply, error) {
-		r, err := c.Files.Mkdir(c.ctx(), c.who, m)
+		r, err := n.files.Mkdir(c.ctx(), c.who, m)
 		return settled(http.StatusCreated, r), err
 	})
 }
@@ -141,26 +140,22 @@ type patchBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail" doc:"replace: what is in the way goes to the trash"`
 }
 
-func (c *call) patchNode(in *patchBody) (reply, error) {
-	id, err := c.node()
+func (n nodes) patch(c *call, id drive.NodeID, in *patchBody) (reply, error) {
+	rev, err := revision(c)
 	if err != nil {
 		return reply{}, err
 	}
-	rev, err := c.rev()
+	parent, err := folderID(c, n.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
-	parent, err := c.folder(in.Parent)
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(c.Files.Patch(c.ctx(), c.who, id, files.Patch{
+	return answer(n.files.Patch(c.ctx(), c.who, id, files.Patch{
 		Name: drive.Name(in.Name), Parent: parent, MTime: timeOf(in.MTime), Conflict: drive.Conflict(in.Conflict), Rev: rev,
 	}))
 }
 
-// rev reads an If-Match that names the node's revision; zero: any.
-func (c *call) rev() (int64, error) {
+// revision reads an If-Match that names the node's revision; zero: any.
+func revision(c *call) (int64, error) {
 	match, err := c.tags("If-Match")
 	if err != nil || match.any || match.absent() {
 		return 0, err
@@ -172,28 +167,20 @@ func (c *call) rev() (int64, error) {
 	return rev, nil
 }
 
-func (c *call) deleteNode() (reply, error) {
-	id, err := c.node()
-	if err != nil {
-		return reply{}, err
-	}
-	rev, err := c.rev()
+func (n nodes) remove(c *call, id drive.NodeID) (reply, error) {
+	rev, err := revision(c)
 	if err != nil {
 		return reply{}, err
 	}
 	if c.flag("permanent") {
-		return goesOn(c.Files.DeletePermanently(c.ctx(), c.who, id, rev))
+		return goesOn(n.files.DeletePermanently(c.ctx(), c.who, id, rev))
 	}
-	_, err = c.Files.Trash(c.ctx(), c.who, id, rev)
+	_, err = n.files.Trash(c.ctx(), c.who, id, rev)
 	return empty(err)
 }
 
-func (c *call) listChildren() (reply, error) {
-	id, err := c.node()
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(c.Files.Children(c.ctx(), c.who, id, tree.List{
+func (n nodes) children(c *call, id drive.NodeID) (reply, error) {
+	return answer(n.files.Children(c.ctx(), c.who, id, tree.List{
 		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
 	}))
@@ -205,17 +192,13 @@ type copyBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
 }
 
-func (c *call) copyNode(in *copyBody) (reply, error) {
-	id, err := c.node()
-	if err != nil {
-		return reply{}, err
-	}
-	parent, err := c.folder(&in.Parent)
+func (n nodes) copy(c *call, id drive.NodeID, in *copyBody) (reply, error) {
+	parent, err := folderID(c, n.files, &in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
 	return c.once(func() (reply, error) {
-		r, err := c.Files.Copy(c.ctx(), c.who, id, files.Copy{
+		r, err := n.files.Copy(c.ctx(), c.who, id, files.Copy{
 			Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated),
 		})
 		return settled(http.StatusCreated, r), err
@@ -227,14 +210,10 @@ type restoreBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"rename"`
 }
 
-func (c *call) restoreNode(in *restoreBody) (reply, error) {
-	id, err := c.node()
+func (n nodes) restore(c *call, id drive.NodeID, in *restoreBody) (reply, error) {
+	parent, err := folderID(c, n.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
-	parent, err := c.folder(in.Parent)
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(c.Files.Restore(c.ctx(), c.who, id, parent, drive.Conflict(in.Conflict)))
+	return answer(n.files.Restore(c.ctx(), c.who, id, parent, drive.Conflict(in.Conflict)))
 }

@@ -7,18 +7,18 @@ import (
 
 const operationsPath = "/operations"
 
-func (a *API) operationRoutes() []route {
+func (n nodes) operationRoutes() []route {
 	return []route{{
-		method: "GET", path: operationsPath + "/{id}", need: read, act: plain((*call).getOperation),
+		method: "GET", path: operationsPath + "/{id}", need: read, act: plain(n.operation),
 		does: "Show how far an operation is; for 7 days after its end.",
 		out:  []outcome{gives[files.Operation](200, "the operation")}, fails: []drive.Kind{drive.NotFound},
 	}}
 }
 
-func (c *call) getOperation() (reply, error) {
+func (n nodes) operation(c *call) (reply, error) {
 	id, err := drive.ParseID[drive.OperationID](c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(c.Files.Operation(c.ctx(), c.who, id))
+	return answer(n.files.Operation(c.ctx(), c.who, id))
 }

@@ -14,50 +14,61 @@ import (
 	"smartdrive/internal/usecase/share"
 )
 
-const publicShare = "/public/shares/{token}"
+const (
+	publicShare = "/public/shares/{token}"
+	sharedPath  = publicShare + "/nodes/{id}"
+)
 
-// publicRoutes are what visitors of a share see: the token of the share is in the path, the access that Open gave in the header
+var ticketParam = param{name: "access", says: "instead of the header Authorization: Share ACCESS"}
+
+// closed is what a visitor without an access is told.
+func closed() []drive.Kind { return []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated} }
+
+// visits are what visitors of a share see: the token of the share is in the path, the access that Open gave in the header
 // Authorization: Share ACCESS, or, for links that a browser follows by itself, in the query, which no log shows.
-func (a *API) publicRoutes() []route {
-	node := publicShare + "/nodes/{id}"
-	ticket := param{name: "access", says: "instead of the header Authorization: Share ACCESS"}
-	closed := []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated}
+type visits struct {
+	shares   *share.Shares
+	files    *files.Files
+	contents contents
+}
+
+func (p visits) routes() []route {
 	return []route{
 		{
-			method: "GET", path: publicShare, need: open, act: plain((*call).lookAtShare), query: []param{ticket},
+			method: "GET", path: publicShare, need: open, act: plain(p.look), query: []param{ticketParam},
 			does: "Show what a share is, and what is shared where no code is needed or an access is given.",
 			out:  []outcome{gives[publicShareView](200, "the share")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: publicShare + "/open", need: open, act: takes((*call).openShare), optional: true,
+			method: "POST", path: publicShare + "/open", need: open, act: takes(p.open), optional: true,
 			does:  "Get an access for an hour. At most 10 wrong codes of an address in 15 minutes.",
 			out:   []outcome{gives[accessView](200, "the access")},
 			fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongCode, drive.Rate},
 		}, {
-			method: "GET", path: node, need: open, act: plain((*call).getShared), query: []param{ticket},
+			method: "GET", path: sharedPath, need: open, act: plain(p.get), query: []param{ticketParam},
 			does: "Show a node of a share; `root` is the one that is shared.",
-			out:  []outcome{gives[publicNode](200, "the node")}, fails: closed,
+			out:  []outcome{gives[publicNode](200, "the node")}, fails: closed(),
 		}, {
-			method: "GET", path: node + "/children", need: open, act: plain((*call).listShared),
+			method: "GET", path: sharedPath + "/children", need: open, act: plain(p.children),
 			query: []param{
-				ticket, limitParam, cursor,
+				ticketParam, limitParam, cursor,
 				{name: "sort", form: choice, choices: []string{"name", "size", "mtime", "type"}, says: "what to sort by; names are compared byte by byte"},
 				{name: "order", form: choice, choices: []string{"asc", "desc"}, says: "in which direction"},
 				{name: "folders_first", form: boolean, says: "all folders before the first file, in either direction"},
 			},
 			does: "List what is in a folder of a share.",
-			out:  []outcome{gives[files.Page[publicNode]](200, "a page")}, fails: append([]drive.Kind{drive.CursorInvalid}, closed...),
+			out:  []outcome{gives[files.Page[publicNode]](200, "a page")}, fails: append([]drive.Kind{drive.CursorInvalid}, closed()...),
 		}, {
-			method: "GET", path: node + "/content", need: open, act: plain((*call).getSharedContent),
-			query:  []param{ticket, {name: "inline", form: boolean, says: "let a browser show it instead of saving it"}},
+			method: "GET", path: sharedPath + "/content", need: open, act: plain(p.content),
+			query:  []param{ticketParam, {name: "inline", form: boolean, says: "let a browser show it instead of saving it"}},
 			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			does:   "Read a file of a share. A request that begins at the first byte is a download and is counted; other ranges belong to one.",
-			out:    contentOutcomes(), fails: append([]drive.Kind{drive.Precondition, drive.Range}, closed...),
-		}, publicZipRoute(node, ticket, closed),
+			out:    contentOutcomes(), fails: append([]drive.Kind{drive.Precondition, drive.Range}, closed()...),
+		},
 	}
 }
 
-// ticket is the access that a visitor shows.
-func (c *call) ticket() string {
+// ticketOf is the access that a visitor shows.
+func ticketOf(c *call) string {
 	scheme, ticket, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Share") {
 		return strings.Trim(ticket, " ")
@@ -74,15 +85,15 @@ type publicShareView struct {
 	ExpiresAt *drive.Time `json:"expires_at"` // null: never
 }
 
-func (c *call) lookAtShare() (reply, error) {
-	p, err := c.Shares.Look(c.ctx(), c.r.PathValue("token"), c.ticket())
+func (p visits) look(c *call) (reply, error) {
+	seen, err := p.shares.Look(c.ctx(), c.r.PathValue("token"), ticketOf(c))
 	if err != nil {
 		return reply{}, err
 	}
-	view := publicShareView{NeedsCode: p.NeedsCode, ExpiresAt: timeOrNull(p.ExpiresAt)}
-	if !p.NeedsCode {
-		size := int64(p.Item.Size)
-		view.Name, view.Type, view.Size, view.Owner = string(p.Item.Name), p.Item.Type, &size, p.Owner
+	view := publicShareView{NeedsCode: seen.NeedsCode, ExpiresAt: timeOrNull(seen.ExpiresAt)}
+	if !seen.NeedsCode {
+		size := int64(seen.Item.Size)
+		view.Name, view.Type, view.Size, view.Owner = string(seen.Item.Name), seen.Item.Type, &size, seen.Owner
 	}
 	return ok(view)
 }
@@ -96,8 +107,8 @@ type accessView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (c *call) openShare(in *openShareBody) (reply, error) {
-	a, err := c.Shares.Open(c.ctx(), c.r.PathValue("token"), in.Code, c.client())
+func (p visits) open(c *call, in *openShareBody) (reply, error) {
+	a, err := p.shares.Open(c.ctx(), c.r.PathValue("token"), in.Code, c.client())
 	if err != nil {
 		return reply{}, err
 	}
@@ -127,8 +138,8 @@ func showShared(v share.Visit, n tree.Node, path drive.Path) publicNode {
 }
 
 // reach checks the access and finds the node in the path.
-func (c *call) reach() (v share.Visit, n tree.Node, path drive.Path, err error) {
-	if v, err = c.Shares.Enter(c.ctx(), c.r.PathValue("token"), c.ticket()); err != nil {
+func (p visits) reach(c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
+	if v, err = p.shares.Enter(c.ctx(), c.r.PathValue("token"), ticketOf(c)); err != nil {
 		return v, n, nil, err
 	}
 	id := v.Item().ID
@@ -137,24 +148,24 @@ func (c *call) reach() (v share.Visit, n tree.Node, path drive.Path, err error) 
 			return v, n, nil, err
 		}
 	}
-	n, path, err = c.Shares.Reach(c.ctx(), v, id)
+	n, path, err = p.shares.Reach(c.ctx(), v, id)
 	return v, n, path, err
 }
 
-func (c *call) getShared() (reply, error) {
-	v, n, path, err := c.reach()
+func (p visits) get(c *call) (reply, error) {
+	v, n, path, err := p.reach(c)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(showShared(v, n, path))
 }
 
-func (c *call) listShared() (reply, error) {
-	v, n, path, err := c.reach()
+func (p visits) children(c *call) (reply, error) {
+	v, n, path, err := p.reach(c)
 	if err != nil {
 		return reply{}, err
 	}
-	page, err := c.Files.Children(c.ctx(), v.Who(), n.ID, tree.List{
+	page, err := p.files.Children(c.ctx(), v.Who(), n.ID, tree.List{
 		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
 	})
@@ -171,31 +182,30 @@ func (c *call) listShared() (reply, error) {
 	return ok(views)
 }
 
-func (c *call) getSharedContent() (reply, error) {
-	v, n, _, err := c.reach()
+func (p visits) content(c *call) (reply, error) {
+	v, n, _, err := p.reach(c)
 	if err != nil {
 		return reply{}, err
 	}
-	d, err := c.Files.Open(c.ctx(), v.Who(), n.ID, drive.VersionID{})
+	d, err := p.files.Open(c.ctx(), v.Who(), n.ID, drive.VersionID{})
 	if err != nil {
 		return reply{}, err
 	}
 	d = d.Until(v.ExpiresAt())
-	if sends, fromStart := c.wouldSend(quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std()); sends {
-		if err := c.Shares.Count(c.ctx(), v, n.ID, fromStart); err != nil {
+	if sends, fromStart := wouldSend(c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std()); sends {
+		if err := p.shares.Count(c.ctx(), v, n.ID, fromStart); err != nil {
 			return reply{}, errors.Join(err, d.Close())
 		}
 	}
+	content := p.contents
 	if v.Limited() { // an address of the store works any number of times
-		own := *c.API
-		own.DownloadRedirect = 0
-		c.API = &own
+		content.redirectFor = 0
 	}
-	return c.sendContent(d, c.flag("inline"))
+	return content.send(c, d, c.flag("inline"))
 }
 
 // wouldSend lets http.ServeContent judge the request, without a byte of content: whether the answer has content, and its first byte.
-func (c *call) wouldSend(tag, mime string, size int64, modified time.Time) (sends, fromStart bool) {
+func wouldSend(c *call, tag, mime string, size int64, modified time.Time) (sends, fromStart bool) {
 	if c.r.Method != http.MethodGet {
 		return false, false
 	}

@@ -1,22 +1,31 @@
 package rest
 
 import (
+	"net/netip"
 	"strings"
 	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/export"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/share"
 )
 
-func publicZipRoute(node string, ticket param, closed []drive.Kind) route {
-	return route{
-		method: "GET", path: node + "/zip", need: open, act: plain((*call).getSharedZip),
-		query:  []param{ticket, {name: "nodes", says: "only these nodes below it: up to 100 ids with commas between them"}},
+// sharedZips are folders of a share as zips, computed while they are sent.
+type sharedZips struct {
+	visits  visits
+	exports *export.Exports
+	places  *server.Gate[netip.Prefix] // by address
+}
+
+func (s sharedZips) routes() []route {
+	return []route{{
+		method: "GET", path: sharedPath + "/zip", need: open, act: plain(s.get),
+		query:  []param{ticketParam, {name: "nodes", says: "only these nodes below it: up to 100 ids with commas between them"}},
 		header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 		does:   "Download a folder of a share as a zip. It is computed while it is sent; a request that begins at its first byte is one download, however many files there are.",
-		out:    zipOutcomes(), fails: append([]drive.Kind{drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range}, closed...),
-	}
+		out:    zipOutcomes(), fails: append([]drive.Kind{drive.TooLarge, drive.Rate, drive.Unavailable, drive.Precondition, drive.Range}, closed()...),
+	}}
 }
 
 const (
@@ -25,8 +34,8 @@ const (
 	maxZips = 4
 )
 
-func (c *call) getSharedZip() (reply, error) {
-	v, n, path, err := c.reach()
+func (s sharedZips) get(c *call) (reply, error) {
+	v, n, path, err := s.visits.reach(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -35,24 +44,24 @@ func (c *call) getSharedZip() (reply, error) {
 		wish.Nodes, wish.Folder = nil, n.ID
 	}
 	if text := c.query.Get("nodes"); text != "" {
-		if wish.Nodes, err = c.picked(v, text, path); err != nil {
+		if wish.Nodes, err = s.picked(c, v, text, path); err != nil {
 			return reply{}, err
 		}
 		wish.Folder = drive.NodeID{}
 	}
-	release, err := c.zips.Acquire(c.network())
+	release, err := s.places.Acquire(c.network())
 	if err != nil {
 		return reply{}, err
 	}
 	defer release()
-	d, err := c.Exports.Direct(c.ctx(), v.Who(), c.reader(), wish)
+	d, err := s.exports.Direct(c.ctx(), v.Who(), c.reader(), wish)
 	if err != nil {
 		return reply{}, err
 	}
 	defer d.Close()
 	// Who has begun one zip of a folder may go on with another one of the same: they have had all of it.
-	if sends, fromStart := c.wouldSend(d.ETag, "application/zip", int64(d.Size), time.Time{}); sends {
-		if err := c.Shares.Count(c.ctx(), v, n.ID, fromStart); err != nil {
+	if sends, fromStart := wouldSend(c, d.ETag, "application/zip", int64(d.Size), time.Time{}); sends {
+		if err := s.visits.shares.Count(c.ctx(), v, n.ID, fromStart); err != nil {
 			return reply{}, err
 		}
 	}
@@ -60,7 +69,7 @@ func (c *call) getSharedZip() (reply, error) {
 }
 
 // picked reads ids of nodes of a share below the one at path.
-func (c *call) picked(v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
+func (s sharedZips) picked(c *call, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
 	names := strings.Split(text, ",")
 	if len(names) > maxPicked {
 		return nil, drive.Bad("nodes", drive.OutOfRange, "min", 1, "max", maxPicked, "sent", len(names))
@@ -71,7 +80,7 @@ func (c *call) picked(v share.Visit, text string, path drive.Path) (ids []drive.
 		if err != nil {
 			return nil, err
 		}
-		_, at, err := c.Shares.Reach(c.ctx(), v, id)
+		_, at, err := s.visits.shares.Reach(c.ctx(), v, id)
 		if err == nil && !strings.HasPrefix(at.String(), above) {
 			err = drive.Fail(drive.NotFound)
 		}

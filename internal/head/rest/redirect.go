@@ -15,11 +15,11 @@ import (
 // Whoever follows repeats the request's header there, and the store judges it by validators of its own. So what has to be judged by
 // the file's ETag and mtime is answered here: all preconditions, ranges that do not fit, and several at once, which stores do not
 // give. An If-Range that holds may go: a store that does not know it gives the range, one that does gives the whole.
-func (c *call) redirect(d files.Download, tag string, inline bool) (bool, error) {
-	if c.DownloadRedirect <= 0 || c.r.Method != http.MethodGet || inline && !passive(d.Version.Mime) || !c.storeCanAnswer(d, tag) {
+func (s contents) redirect(c *call, d files.Download, tag string, inline bool) (bool, error) {
+	if s.redirectFor <= 0 || c.r.Method != http.MethodGet || inline && !passive(d.Version.Mime) || !storeCanAnswer(c, d, tag) {
 		return false, nil
 	}
-	url, err := c.Files.StoreURL(c.ctx(), d, c.DownloadRedirect, disposition(d.Node.Name, inline))
+	url, err := s.files.StoreURL(c.ctx(), d, s.redirectFor, disposition(d.Node.Name, inline))
 	if err != nil || url == "" {
 		return false, err
 	}
@@ -40,7 +40,7 @@ func passive(mime string) bool {
 }
 
 // storeCanAnswer lets http.ServeContent judge the request, without a byte of content.
-func (c *call) storeCanAnswer(d files.Download, tag string) bool {
+func storeCanAnswer(c *call, d files.Download, tag string) bool {
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
 		if c.r.Header.Get(name) != "" {
 			return false

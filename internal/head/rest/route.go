@@ -134,10 +134,36 @@ func byIDTakes[ID ~[16]byte, In any](run func(*call, ID, *In) (reply, error)) ac
 	})
 }
 
+// byNode is a handler for the node whose id is in the path. `root` is one, too.
+func byNode(in *files.Files, run func(*call, drive.NodeID) (reply, error)) action {
+	return plain(func(c *call) (reply, error) {
+		id, err := in.ParseNode(c.ctx(), c.who, c.r.PathValue("id"))
+		if err != nil {
+			return reply{}, err
+		}
+		return run(c, id)
+	})
+}
+
+// byNodeTakes is byNode with a JSON body.
+func byNodeTakes[In any](in *files.Files, run func(*call, drive.NodeID, *In) (reply, error)) action {
+	return takes(func(c *call, body *In) (reply, error) {
+		id, err := in.ParseNode(c.ctx(), c.who, c.r.PathValue("id"))
+		if err != nil {
+			return reply{}, err
+		}
+		return run(c, id, body)
+	})
+}
+
 // table is the API.
 func (a *API) table() []route {
 	logins := sessions{a.Sessions, a.Users, a.DB}
 	self := profile{a.Users, a.Sessions, a.Prepared, a.Ledger, a.DB}
+	tree := nodes{a.Files}
+	content := contents{a.Files, a.DownloadRedirect}
+	pictures := thumbnails{a.Files, a.Thumbs}
+	public := visits{a.Shares, a.Files, content}
 	var all []route
 	for _, resource := range [][]route{
 		logins.routes(),
@@ -147,23 +173,24 @@ func (a *API) table() []route {
 		a.uploadRoutes(),
 		a.partRoutes(),
 		a.putRoutes(),
-		a.nodeRoutes(),
-		a.contentRoutes(),
-		a.thumbnailRoutes(),
-		a.linkRoutes(),
-		a.versionRoutes(),
-		a.trashRoutes(),
-		a.changeRoutes(),
-		a.operationRoutes(),
-		a.searchRoutes(),
+		tree.routes(),
+		content.routes(),
+		pictures.routes(),
+		content.linkRoutes(),
+		tree.versionRoutes(),
+		tree.trashRoutes(),
+		tree.changeRoutes(),
+		tree.operationRoutes(),
+		tree.searchRoutes(),
 		a.shareRoutes(),
-		a.publicRoutes(),
+		public.routes(),
+		sharedZips{public, a.Exports, a.zips}.routes(),
 		a.exportRoutes(),
 		a.exportScheduleRoutes(),
 		bundles{a.Intake}.routes(),
 		documents{a.Intake}.routes(),
 		sources{a.Intake}.routes(),
-		a.publicThumbnailRoutes(),
+		sharedThumbnails{public, pictures, a.DB}.routes(),
 		a.collectRoutes(),
 		a.publicCollectRoutes(),
 		users{a.Admin, a.Now}.routes(),

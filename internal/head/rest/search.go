@@ -14,9 +14,9 @@ const (
 	maxExtension  = 32 // bytes
 )
 
-func (a *API) searchRoutes() []route {
+func (n nodes) searchRoutes() []route {
 	return []route{{
-		method: "GET", path: "/search", need: read, act: plain((*call).search),
+		method: "GET", path: "/search", need: read, act: plain(n.search),
 		query: []param{
 			{name: "q", says: "occurs in the name, whatever its case; no character has a meaning of its own"},
 			{name: "in", says: "path of a folder: somewhere below it"},
@@ -33,7 +33,7 @@ func (a *API) searchRoutes() []route {
 	}}
 }
 
-func (c *call) search() (reply, error) {
+func (n nodes) search(c *call) (reply, error) {
 	s := tree.Search{
 		Name: c.query.Get("q"), MinSize: drive.ByteSize(c.number(param{name: "min_size"})), MaxSize: drive.ByteSize(c.number(param{name: "max_size"})),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
@@ -63,7 +63,7 @@ func (c *call) search() (reply, error) {
 	if s.Ext, err = parseExtensions(c.query.Get("ext")); err != nil {
 		return reply{}, err
 	}
-	return answer(c.Files.Search(c.ctx(), c.who, in, s))
+	return answer(n.files.Search(c.ctx(), c.who, in, s))
 }
 
 // time reads a parameter that is a time; absent is zero.

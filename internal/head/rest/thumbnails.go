@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/thumb"
 )
@@ -32,51 +33,60 @@ func thumbnailOutcomes() []outcome {
 	}
 }
 
-func (a *API) thumbnailRoutes() []route {
+// thumbnails are small pictures of images.
+type thumbnails struct {
+	files  *files.Files
+	thumbs *thumb.Maker
+}
+
+func (t thumbnails) routes() []route {
 	return []route{{
-		method: "GET", path: nodesPath + "/{id}/thumbnail", need: read, act: plain((*call).getThumbnail), query: thumbnailParams,
+		method: "GET", path: nodesPath + "/{id}/thumbnail", need: read, act: byNode(t.files, t.get), query: thumbnailParams,
 		header: []string{"If-None-Match"},
 		does:   "Show a small picture of an image: JPEG, PNG, GIF, WebP or BMP of at most 128 MiB, upright as its EXIF says.",
 		out:    thumbnailOutcomes(), fails: []drive.Kind{drive.NotFound, drive.NoThumbnail},
 	}}
 }
 
-func (a *API) publicThumbnailRoutes() []route {
+// sharedThumbnails are those that visitors of a share see.
+type sharedThumbnails struct {
+	visits   visits
+	pictures thumbnails
+	db       *sqldb.DB
+}
+
+func (s sharedThumbnails) routes() []route {
 	return []route{{
-		method: "GET", path: publicShare + "/nodes/{id}/thumbnail", need: open, act: plain((*call).getSharedThumbnail),
-		query:  append([]param{{name: "access", says: "instead of the header Authorization: Share ACCESS"}}, thumbnailParams...),
+		method: "GET", path: sharedPath + "/thumbnail", need: open, act: plain(s.get),
+		query:  append([]param{ticketParam}, thumbnailParams...),
 		header: []string{"Authorization", "If-None-Match"},
 		does:   "Show a small picture of an image in a share. It is no download.",
 		out:    thumbnailOutcomes(), fails: []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated, drive.NoThumbnail},
 	}}
 }
 
-func (c *call) getThumbnail() (reply, error) {
-	id, err := c.node()
+func (t thumbnails) get(c *call, id drive.NodeID) (reply, error) {
+	n, err := t.files.Get(c.ctx(), c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
-	n, err := c.Files.Get(c.ctx(), c.who, id)
-	if err != nil {
-		return reply{}, err
-	}
-	return c.sendThumbnail(c.who, n)
+	return t.send(c, c.who, n)
 }
 
-func (c *call) getSharedThumbnail() (reply, error) {
-	v, n, _, err := c.reach()
+func (s sharedThumbnails) get(c *call) (reply, error) {
+	v, n, _, err := s.visits.reach(c)
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := c.Files.View(c.ctx(), c.DB, n)
+	view, err := s.visits.files.View(c.ctx(), s.db, n)
 	if err != nil {
 		return reply{}, err
 	}
-	return c.sendThumbnail(v.Who(), view)
+	return s.pictures.send(c, v.Who(), view)
 }
 
-// sendThumbnail answers with the thumbnail of a file that who may read. Other files than images are not opened at all.
-func (c *call) sendThumbnail(who drive.Who, n files.NodeView) (reply, error) {
+// send answers with the thumbnail of a file that who may read. Other files than images are not opened at all.
+func (t thumbnails) send(c *call, who drive.Who, n files.NodeView) (reply, error) {
 	sum := n.Digests[string(digest.Blake3)]
 	if n.Type != tree.TypeFile || sum == "" || !strings.HasPrefix(n.Mime, "image/") {
 		return reply{}, drive.Fail(drive.NoThumbnail, "reason", "type")
@@ -96,27 +106,27 @@ func (c *call) sendThumbnail(who drive.Who, n files.NodeView) (reply, error) {
 	}
 	h := c.w.Header()
 	if match.matchWeakly(tag) {
-		c.cacheThumbnail(h, tag)
+		cacheThumbnail(c, h, tag)
 		c.w.WriteHeader(http.StatusNotModified)
 		return reply{}, nil
 	}
-	t, err := c.Thumbs.Make(c.ctx(), who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
-		return c.Files.Open(ctx, who, n.ID, n.Version)
+	small, err := t.thumbs.Make(c.ctx(), who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
+		return t.files.Open(ctx, who, n.ID, n.Version)
 	}}, pixels)
 	if err != nil {
 		return reply{}, err
 	}
-	c.cacheThumbnail(h, tag)
-	h.Set("Content-Type", t.Type)
-	h.Set("Content-Length", strconv.Itoa(len(t.Body)))
+	cacheThumbnail(c, h, tag)
+	h.Set("Content-Type", small.Type)
+	h.Set("Content-Length", strconv.Itoa(len(small.Body)))
 	h.Set("Content-Disposition", "inline")
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(t.Body) // fails only when the client is gone
+	_, _ = c.w.Write(small.Body) // fails only when the client is gone
 	return reply{}, nil
 }
 
 // cacheThumbnail says how long a thumbnail is good: the address stays the same when the file is replaced, unless the rev is in it.
-func (c *call) cacheThumbnail(h http.Header, tag string) {
+func cacheThumbnail(c *call, h http.Header, tag string) {
 	h.Set("ETag", quoted(tag))
 	h.Set("Cache-Control", "private, no-cache")
 	if c.query.Has("rev") {

@@ -6,14 +6,14 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-func (a *API) trashRoutes() []route {
+func (n nodes) trashRoutes() []route {
 	return []route{
 		{
-			method: "GET", path: "/trash", need: read, act: plain((*call).listTrash), query: []param{limitParam, cursor},
+			method: "GET", path: "/trash", need: read, act: plain(n.trash), query: []param{limitParam, cursor},
 			does: "List what was put into the trash, the newest first.",
 			out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/trash", need: write, act: plain((*call).emptyTrash),
+			method: "DELETE", path: "/trash", need: write, act: plain(n.emptyTrash),
 			does: "Delete for good what is in the trash at this moment.",
 			out: []outcome{
 				nothing(204, "done"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
@@ -22,8 +22,8 @@ func (a *API) trashRoutes() []route {
 	}
 }
 
-func (c *call) listTrash() (reply, error) {
-	return answer(c.Files.ListTrash(c.ctx(), c.who, tree.List{Limit: c.limit(), Cursor: c.query.Get(cursor.name)}))
+func (n nodes) trash(c *call) (reply, error) {
+	return answer(n.files.ListTrash(c.ctx(), c.who, tree.List{Limit: c.limit(), Cursor: c.query.Get(cursor.name)}))
 }
 
-func (c *call) emptyTrash() (reply, error) { return goesOn(c.Files.EmptyTrash(c.ctx(), c.who)) }
+func (n nodes) emptyTrash(c *call) (reply, error) { return goesOn(n.files.EmptyTrash(c.ctx(), c.who)) }

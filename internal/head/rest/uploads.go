@@ -148,7 +148,7 @@ func (c *call) begun(ctx context.Context, q sqldb.Querier, v upload.View) (reply
 }
 
 func (c *call) readBegin(in *beginBody) (upload.Begin, error) {
-	at, err := c.place(in.Path, in.Parent, in.Name)
+	at, err := destination{in.Path, in.Parent, in.Name}.find(c, c.Files)
 	if err != nil {
 		return upload.Begin{}, err
 	}
@@ -215,7 +215,7 @@ func (c *call) patchUpload(in *amendBody) (reply, error) {
 	if c.sender != nil {
 		return c.patchSent(id, in)
 	}
-	parent, err := c.folder(in.Parent)
+	parent, err := folderID(c, c.Files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
