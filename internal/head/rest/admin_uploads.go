@@ -6,15 +6,15 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-func (a *API) adminUploadRoutes() []route {
+func (u uploads) adminRoutes() []route {
 	return []route{
 		{
-			method: "GET", path: "/admin/uploads", need: admins, act: plain((*call).listAllUploads),
+			method: "GET", path: "/admin/uploads", need: admins, act: plain(u.listAll),
 			query: []param{{name: "account", says: "only those of the account with this id"}, limitParam, cursor},
 			does:  "List the open uploads of all accounts, the oldest first.",
 			out:   []outcome{gives[files.Page[ownedUpload]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "POST", path: "/admin/uploads/reset", need: admins, act: takes((*call).resetUploads),
+			method: "POST", path: "/admin/uploads/reset", need: admins, act: takes(u.reset),
 			does: "Cancel all open uploads of an account, or with null of all accounts, and give back what was charged for them: the maintenance reset.",
 			out:  []outcome{gives[resetView](200, "how many there were")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -31,7 +31,7 @@ type ownedUpload struct {
 	LastActive drive.Time      `json:"last_active"` // as the database knows it
 }
 
-func (c *call) listAllUploads() (reply, error) {
+func (u uploads) listAll(c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
@@ -42,7 +42,7 @@ func (c *call) listAllUploads() (reply, error) {
 			return reply{}, drive.Wrap(err, drive.BadRequest, "field", "account", "reason", string(drive.Malformed), "expected", "an id")
 		}
 	}
-	views, err := c.Uploads.List(c.ctx(), q)
+	views, err := u.sessions.List(c.ctx(), q)
 	if err != nil {
 		return reply{}, err
 	}
@@ -62,11 +62,11 @@ type resetView struct {
 	Reset int `json:"reset"`
 }
 
-func (c *call) resetUploads(in *resetBody) (reply, error) {
+func (u uploads) reset(c *call, in *resetBody) (reply, error) {
 	var account drive.AccountID
 	if in.AccountID != nil {
 		account = *in.AccountID
 	}
-	n, err := c.Uploads.Reset(c.ctx(), account)
+	n, err := u.sessions.Reset(c.ctx(), account)
 	return answer(resetView{n}, err)
 }

@@ -30,7 +30,7 @@ func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release 
 		return drive.Who{}, nil, nil, err
 	}
 	release, err = a.Gate.Acquire(drive.UserID(by.ID))
-	return by.Who(), &Sender{a, by}, release, err
+	return by.Who(), &Sender{a.uploads, by}, release, err
 }
 
 // whoIs returns the caller of a request and checks that they may do what needs this access.

@@ -17,15 +17,11 @@ type completeBody struct {
 	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; needed where begin said null"`
 }
 
-func (c *call) completeUpload(in *completeBody) (reply, error) {
-	id, err := c.upload()
-	if err != nil {
-		return reply{}, err
-	}
+func (u uploads) complete(c *call, id drive.UploadID, in *completeBody) (reply, error) {
 	if c.sender != nil {
 		in.Parent = nil // where a sender's file goes is the link's business
 	}
-	parent, err := folderID(c, c.Files, in.Parent)
+	parent, err := folderID(c, u.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
@@ -40,20 +36,20 @@ func (c *call) completeUpload(in *completeBody) (reply, error) {
 		done.Size = &size
 	}
 	if c.sender != nil {
-		if done, err = c.completing(c.ctx(), *c.sender, id, done); err != nil {
+		if done, err = u.completing(c.ctx(), *c.sender, id, done); err != nil {
 			return reply{}, err
 		}
 	}
-	v, created, err := c.Uploads.Complete(c.ctx(), c.who, id, done)
+	v, created, err := u.sessions.Complete(c.ctx(), c.who, id, done)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case v.State == upload.Sealing.Public():
-		return c.answerUpload(http.StatusAccepted, v)
+		return u.answer(c, http.StatusAccepted, v)
 	case created:
-		return c.answerUpload(http.StatusCreated, v)
+		return u.answer(c, http.StatusCreated, v)
 	}
-	return c.answerUpload(http.StatusOK, v)
+	return u.answer(c, http.StatusOK, v)
 }
 
 type proofBody struct {
@@ -61,11 +57,7 @@ type proofBody struct {
 	Answer string `json:"answer" doc:"64 lower-case hex digits"`
 }
 
-func (c *call) proveUpload(in *proofBody) (reply, error) {
-	id, err := c.upload()
-	if err != nil {
-		return reply{}, err
-	}
+func (u uploads) prove(c *call, id drive.UploadID, in *proofBody) (reply, error) {
 	alg, err := digest.ParseProofAlgo(in.Alg)
 	if err != nil {
 		return reply{}, err
@@ -74,12 +66,12 @@ func (c *call) proveUpload(in *proofBody) (reply, error) {
 	if err != nil || len(answer) != digest.Size {
 		return reply{}, drive.Bad("answer", drive.Malformed, "expected", "64 hex digits")
 	}
-	v, err := c.Uploads.Prove(c.ctx(), c.who, id, alg, answer)
+	v, err := u.sessions.Prove(c.ctx(), c.who, id, alg, answer)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case v.State == upload.Done.Public():
-		return c.answerUpload(http.StatusCreated, v)
+		return u.answer(c, http.StatusCreated, v)
 	}
-	return c.answerUpload(http.StatusOK, v)
+	return u.answer(c, http.StatusOK, v)
 }

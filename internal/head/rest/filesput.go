@@ -17,9 +17,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-func (a *API) putRoutes() []route {
+func (u uploads) fileRoutes() []route {
 	return []route{{
-		method: "PUT", path: filesPath, need: write, senders: true, act: takesBytes((*call).putFile), created: nodesPath,
+		method: "PUT", path: filesPath, need: write, senders: true, act: takesBytes(u.putFile), created: nodesPath,
 		query: []param{
 			{name: "conflict", form: choice, choices: []string{"replace", "fail", "rename"}, says: "what to do when the name is taken"},
 			{name: "parents", form: boolean, says: "make the folders that are missing"},
@@ -34,8 +34,8 @@ func (a *API) putRoutes() []route {
 	}}
 }
 
-func (c *call) putFile() (reply, error) {
-	put, err := c.readPut()
+func (u uploads) putFile(c *call) (reply, error) {
+	put, err := u.readPut(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -48,13 +48,13 @@ func (c *call) putFile() (reply, error) {
 		body = &verified{body, digest.NewVerifier(declared)}
 	}
 	if c.sender != nil {
-		return c.putSent(put, body)
+		return u.putSent(c, put, body)
 	}
-	n, isNew, err := c.Uploads.PutFile(c.ctx(), c.who, put, body)
+	n, isNew, err := u.sessions.PutFile(c.ctx(), c.who, put, body)
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := c.showPut(put, n)
+	view, err := u.showPut(c, put, n)
 	if err != nil {
 		return reply{}, err
 	}
@@ -66,22 +66,22 @@ func (c *call) putFile() (reply, error) {
 }
 
 // showPut shows the file that was stored. While a larger one came its folder may have been moved.
-func (c *call) showPut(put upload.PutFile, n tree.Node) (files.NodeView, error) {
+func (u uploads) showPut(c *call, put upload.PutFile, n tree.Node) (files.NodeView, error) {
 	if put.Size == blob.UnknownSize || put.Size > upload.QuickSize {
-		return c.Files.View(c.ctx(), c.DB, n)
+		return u.files.View(c.ctx(), u.db, n)
 	}
 	folder, _, _ := put.Path.Split()
-	return c.Files.ViewAt(c.ctx(), c.DB, n, folder)
+	return u.files.ViewAt(c.ctx(), u.db, n, folder)
 }
 
-func (c *call) readPut() (upload.PutFile, error) {
+func (u uploads) readPut(c *call) (upload.PutFile, error) {
 	put := upload.PutFile{Size: drive.ByteSize(c.r.ContentLength), Conflict: drive.Conflict(c.query.Get("conflict")), Parents: c.flag("parents")}
 	if put.Size < 0 {
 		put.Size = blob.UnknownSize
 	}
 	err := server.RefuseEncoding(c.r)
 	if err == nil {
-		put.Path, err = c.path()
+		put.Path, err = pathOf(c)
 	}
 	if err == nil {
 		put.Digests, err = digest.ParseReprDigest(c.joined("Repr-Digest"))
@@ -90,14 +90,14 @@ func (c *call) readPut() (upload.PutFile, error) {
 		put.MTime, err = parseMTime(c.r.Header)
 	}
 	if err == nil {
-		put.Check, err = c.condition()
+		put.Check, err = u.condition(c)
 	}
 	put.Mime = givenMime(c.r.Header.Get("Content-Type"))
 	return put, err
 }
 
-// path reads the file's path out of the URL, split before it is decoded.
-func (c *call) path() (drive.Path, error) {
+// pathOf reads the file's path out of the URL, split before it is decoded.
+func pathOf(c *call) (drive.Path, error) {
 	_, escaped, _ := strings.Cut(c.r.URL.EscapedPath(), prefix+"/files/")
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {
@@ -146,7 +146,7 @@ func givenMime(contentType string) string {
 }
 
 // condition makes the check of If-Match and If-None-Match (RFC 9110 §13.2.2); nil when there is neither.
-func (c *call) condition() (func(there *tree.Node) error, error) {
+func (u uploads) condition(c *call) (func(there *tree.Node) error, error) {
 	must, err := c.tags("If-Match")
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (c *call) condition() (func(there *tree.Node) error, error) {
 		if there == nil {
 			return failUnless(must.absent())
 		}
-		view, err := c.Files.View(c.ctx(), c.DB, *there)
+		view, err := u.files.View(c.ctx(), u.db, *there)
 		if err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ func (c *call) hook(status int) files.Hook {
 }
 
 // beginning is keep for the begin of an upload.
-func (c *call) beginning() upload.Once[upload.View] {
+func (u uploads) beginning(c *call) upload.Once[upload.View] {
 	if c.key.IsZero() {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (c *call) beginning() upload.Once[upload.View] {
 			if v, err = begin(ctx, tx); err != nil {
 				return reply{}, err
 			}
-			return c.begun(ctx, tx, v)
+			return u.begun(ctx, c, tx, v)
 		})
 		return v, err
 	}

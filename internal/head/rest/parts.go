@@ -13,15 +13,15 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-func (a *API) partRoutes() []route {
+func (u uploads) partRoutes() []route {
 	all, one := uploadsPath+"/{id}/parts", uploadsPath+"/{id}/parts/{n}"
 	return []route{
 		{
-			method: "GET", path: all, need: read, senders: true, act: plain((*call).listParts), query: []param{limitParam, cursor},
+			method: "GET", path: all, need: read, senders: true, act: u.byID(u.parts), query: []param{limitParam, cursor},
 			does: "List the parts that have arrived. `cv` is a part's BLAKE3 chaining value: a client proves with it that a file picked again is the same.",
 			out:  []outcome{gives[files.Page[partView]](200, "a page, by number")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.CursorInvalid},
 		}, {
-			method: "PUT", path: one, need: write, senders: true, act: takesBytes((*call).putPart), header: []string{"Content-Length", "Content-Digest"},
+			method: "PUT", path: one, need: write, senders: true, act: takesBytes(u.withID(u.putPart)), header: []string{"Content-Length", "Content-Digest"},
 			does: "Send a part: exactly its length, in any order, several at a time, any number of times. A second PUT of a part ends the first.",
 			out:  []outcome{nothing(204, "it is there, and survives a crash")},
 			fails: []drive.Kind{
@@ -29,7 +29,7 @@ func (a *API) partRoutes() []route {
 				drive.MediaType, drive.TooSlow, drive.DigestMismatch, drive.InProgress, drive.Quota, drive.DiskFull,
 			},
 		}, {
-			method: "DELETE", path: one, need: write, senders: true, act: plain((*call).deletePart),
+			method: "DELETE", path: one, need: write, senders: true, act: u.byID(u.deletePart),
 			does: "Take a part back, so that other bytes can be sent in its place.",
 			out:  []outcome{nothing(204, "it is not there")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.PartRange, drive.InProgress},
 		},
@@ -43,12 +43,8 @@ type partView struct {
 	CV    *digest.CV `json:"cv"`    // null: not known
 }
 
-func (c *call) listParts() (reply, error) {
-	id, err := c.upload()
-	if err != nil {
-		return reply{}, err
-	}
-	parts, err := c.Uploads.ListParts(c.ctx(), c.who, id)
+func (u uploads) parts(c *call, id drive.UploadID) (reply, error) {
+	parts, err := u.sessions.ListParts(c.ctx(), c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
@@ -67,8 +63,8 @@ func showPart(p blob.Part) partView {
 	return view
 }
 
-// part reads the number in the path. What is no number is no part; a number that is too large is one out of range.
-func (c *call) part() (int, error) {
+// partOf reads the number in the path. What is no number is no part; a number that is too large is one out of range.
+func partOf(c *call) (int, error) {
 	text := c.r.PathValue("n")
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
@@ -81,12 +77,8 @@ func (c *call) part() (int, error) {
 	return n, nil
 }
 
-func (c *call) putPart() (reply, error) {
-	id, err := c.upload()
-	if err != nil {
-		return reply{}, err
-	}
-	n, err := c.part()
+func (u uploads) putPart(c *call, id drive.UploadID) (reply, error) {
+	n, err := partOf(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -101,20 +93,16 @@ func (c *call) putPart() (reply, error) {
 	if len(declared) > 0 {
 		p.Verify = digest.NewVerifier(declared)
 	}
-	return empty(c.Uploads.Put(c.ctx(), c.who, id, p, server.Incoming(c.r)))
+	return empty(u.sessions.Put(c.ctx(), c.who, id, p, server.Incoming(c.r)))
 }
 
 // joined is a header that is a list, over all its lines (RFC 9110 §5.3).
 func (c *call) joined(name string) string { return strings.Join(c.r.Header.Values(name), ", ") }
 
-func (c *call) deletePart() (reply, error) {
-	id, err := c.upload()
+func (u uploads) deletePart(c *call, id drive.UploadID) (reply, error) {
+	n, err := partOf(c)
 	if err != nil {
 		return reply{}, err
 	}
-	n, err := c.part()
-	if err != nil {
-		return reply{}, err
-	}
-	return empty(c.Uploads.DeletePart(c.ctx(), c.who, id, n))
+	return empty(u.sessions.DeletePart(c.ctx(), c.who, id, n))
 }

@@ -84,6 +84,7 @@ type API struct {
 	Options
 	Resumable Resumable // nil: no PUT can be resumed; set before Register
 
+	uploads              uploads    // for the other heads, too
 	local                *drive.Who // set: every request is this caller's
 	routes               []route
 	document, document30 []byte // the routes as OpenAPI 3.1 and 3.0
@@ -118,6 +119,7 @@ func New(opt Options) *API {
 	opt.Version = cmp.Or(opt.Version, "dev")
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
 	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), memory: newMemory(memoryLimit())}
+	a.uploads = uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects}
 	a.routes = a.table()
 	a.document, a.document30 = openAPI(a.routes, a.Version)
 	return a

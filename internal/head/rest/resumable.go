@@ -36,13 +36,13 @@ func (a *API) ReadPut(r *http.Request) (upload.PutFile, error) {
 	if err := c.parseQuery(); err != nil {
 		return upload.PutFile{}, err
 	}
-	return c.readPut()
+	return a.uploads.readPut(c)
 }
 
 // AnswerPut answers as a PUT of a file does.
 func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, created bool) error {
 	c := a.putCall(w, r)
-	view, err := c.Files.View(c.ctx(), c.DB, file)
+	view, err := a.uploads.files.View(c.ctx(), a.uploads.db, file)
 	if err != nil {
 		return err
 	}

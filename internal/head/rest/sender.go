@@ -59,8 +59,8 @@ func forSender(err error) error {
 }
 
 // sentView shows an upload as its sender may see it: under the name that they gave it, and without a place.
-func (c *call) sentView(ctx context.Context, q sqldb.Querier, v upload.View) (uploadView, error) {
-	f, err := c.Collects.Sent(ctx, q, *c.sender, v.ID)
+func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
+	f, err := u.links.Sent(ctx, q, *c.sender, v.ID)
 	if err != nil {
 		return uploadView{}, err
 	}
@@ -84,7 +84,7 @@ func sentName(path drive.Path) (drive.Name, error) {
 }
 
 // beginSent is beginUpload for a sender: into the link's folder, under a free name, never linked.
-func (c *call) beginSent(in *beginBody) (reply, error) {
+func (u uploads) beginSent(c *call, in *beginBody) (reply, error) {
 	switch {
 	case in.Parent != "":
 		return reply{}, drive.Bad("parent", drive.NotAllowed, "allowed", []string{}, "sent", server.Clip(in.Parent))
@@ -95,26 +95,24 @@ func (c *call) beginSent(in *beginBody) (reply, error) {
 	case in.Size == nil:
 		return reply{}, drive.Bad("size", drive.Required)
 	}
-	b, err := c.readBegin(in)
+	b, err := u.readBegin(c, in)
 	if err != nil {
 		return reply{}, err
 	}
-	begin, err := c.sending(b)
+	begin, err := sending(*c.sender, b)
 	if err != nil {
 		return reply{}, err
 	}
 	return c.once(func() (reply, error) {
-		v, err := c.Uploads.Begin(c.ctx(), c.who, begin, c.admitted(begin, b.Digests))
+		v, err := u.sessions.Begin(c.ctx(), c.who, begin, u.admitted(c, begin, b.Digests))
 		if err != nil {
 			return reply{}, err
 		}
-		return c.begun(c.ctx(), c.DB, v)
+		return u.begun(c.ctx(), c, u.db, v)
 	})
 }
 
 // sending is what a sender's begin means.
-func (c *call) sending(b upload.Begin) (upload.Begin, error) { return sending(*c.sender, b) }
-
 func sending(by collect.Sender, b upload.Begin) (upload.Begin, error) {
 	name, err := sentName(b.Path)
 	return upload.Begin{
@@ -124,8 +122,8 @@ func sending(by collect.Sender, b upload.Begin) (upload.Begin, error) {
 }
 
 // admitted lets an upload begin if the link has room, and writes down whose it is, in the transaction that begins it.
-func (c *call) admitted(b upload.Begin, declared digest.Set) upload.Once[upload.View] {
-	keep, admit := c.beginning(), c.admit(*c.sender, b, declared)
+func (u uploads) admitted(c *call, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
+	keep, admit := u.beginning(c), u.admit(*c.sender, b, declared)
 	if keep == nil {
 		return admit
 	}
@@ -134,11 +132,11 @@ func (c *call) admitted(b upload.Begin, declared digest.Set) upload.Once[upload.
 	}
 }
 
-func (a *API) admit(by collect.Sender, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
+func (u uploads) admit(by collect.Sender, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
 	return func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (upload.View, error)) (upload.View, error) {
 		var v upload.View
 		f := collect.File{Name: b.Name, Size: b.Size, Digests: declared}
-		err := a.Collects.LetIn(ctx, tx, by, f, func() (_ collect.Begun, err error) {
+		err := u.links.LetIn(ctx, tx, by, f, func() (_ collect.Begun, err error) {
 			v, err = effect(ctx, tx)
 			return collect.Begun{Upload: v.ID, Found: v.Found}, err
 		})
@@ -146,12 +144,12 @@ func (a *API) admit(by collect.Sender, b upload.Begin, declared digest.Set) uplo
 	}
 }
 
-func (c *call) listSent() (reply, error) {
+func (u uploads) listSent(c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	sent, err := c.Collects.ListSent(c.ctx(), *c.sender, since, c.limit()+1)
+	sent, err := u.links.ListSent(c.ctx(), *c.sender, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
@@ -162,14 +160,14 @@ func (c *call) listSent() (reply, error) {
 		page.NextCursor = &next
 	}
 	for _, f := range sent {
-		v, err := c.Uploads.Get(c.ctx(), c.who, f.Upload)
+		v, err := u.sessions.Get(c.ctx(), c.who, f.Upload)
 		if drive.IsKind(err, drive.Gone, drive.NotFound) { // since it was listed
 			continue
 		}
 		if err != nil {
 			return reply{}, err
 		}
-		view, err := c.sentView(c.ctx(), c.DB, v)
+		view, err := u.sentView(c.ctx(), c, u.db, v)
 		if err != nil {
 			return reply{}, err
 		}
@@ -179,19 +177,19 @@ func (c *call) listSent() (reply, error) {
 }
 
 // patchSent is patchUpload for a sender: a claim is noted and verified at the end, and answered as one that nothing is known of.
-func (c *call) patchSent(id drive.UploadID, in *amendBody) (reply, error) {
+func (u uploads) patchSent(c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
 		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
 	}
-	if err := c.Collects.Declare(c.ctx(), *c.sender, id, in.Digests); err != nil {
+	if err := u.links.Declare(c.ctx(), *c.sender, id, in.Digests); err != nil {
 		return reply{}, err
 	}
-	return c.getUpload()
+	return u.get(c, id)
 }
 
 // completing is what a sender's complete means: with the digests that were declared before, and no other place.
-func (a *API) completing(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
-	f, err := a.Collects.Sent(ctx, a.DB, by, id)
+func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
+	f, err := u.links.Sent(ctx, u.db, by, id)
 	if err != nil {
 		return upload.Complete{}, err
 	}
@@ -202,34 +200,34 @@ func (a *API) completing(ctx context.Context, by collect.Sender, id drive.Upload
 }
 
 // putSent is putFile for a sender: an upload whose parts come one after the other.
-func (c *call) putSent(put upload.PutFile, body io.Reader) (reply, error) {
+func (u uploads) putSent(c *call, put upload.PutFile, body io.Reader) (reply, error) {
 	if put.Size == blob.UnknownSize {
 		return reply{}, drive.Fail(drive.LengthRequired)
 	}
-	begin, err := c.sending(upload.Begin{Path: put.Path, Size: put.Size, MTime: put.MTime, Mime: put.Mime})
+	begin, err := sending(*c.sender, upload.Begin{Path: put.Path, Size: put.Size, MTime: put.MTime, Mime: put.Mime})
 	if err != nil {
 		return reply{}, err
 	}
-	v, err := c.Uploads.Begin(c.ctx(), c.who, begin, c.admitted(begin, put.Digests))
+	v, err := u.sessions.Begin(c.ctx(), c.who, begin, u.admitted(c, begin, put.Digests))
 	if err != nil {
 		return reply{}, err
 	}
-	done, err := c.sendParts(v, put.Digests, body)
+	done, err := u.sendParts(c, v, put.Digests, body)
 	if err != nil {
-		return reply{}, errors.Join(err, c.Uploads.Cancel(context.WithoutCancel(c.ctx()), c.who, v.ID))
+		return reply{}, errors.Join(err, u.sessions.Cancel(context.WithoutCancel(c.ctx()), c.who, v.ID))
 	}
 	if done.Node == nil { // the seal goes on
 		return reply{}, drive.Fail(drive.InProgress, "retry_after", 5)
 	}
-	view, err := c.sentView(c.ctx(), c.DB, done)
+	view, err := u.sentView(c.ctx(), c, u.db, done)
 	return reply{status: http.StatusCreated, body: view.Node}, err
 }
 
-func (c *call) sendParts(v upload.View, digests digest.Set, body io.Reader) (upload.View, error) {
+func (u uploads) sendParts(c *call, v upload.View, digests digest.Set, body io.Reader) (upload.View, error) {
 	left := *v.Size
 	for n := 0; left > 0; n++ {
 		size := min(left, v.PartSize)
-		if err := c.Uploads.Put(c.ctx(), c.who, v.ID, upload.PutPart{N: n, Size: size}, io.LimitReader(body, int64(size))); err != nil {
+		if err := u.sessions.Put(c.ctx(), c.who, v.ID, upload.PutPart{N: n, Size: size}, io.LimitReader(body, int64(size))); err != nil {
 			return upload.View{}, err
 		}
 		left -= size
@@ -237,14 +235,14 @@ func (c *call) sendParts(v upload.View, digests digest.Set, body io.Reader) (upl
 	if _, err := io.Copy(io.Discard, body); err != nil { // the end of it, where its digests are verified
 		return upload.View{}, err
 	}
-	done, _, err := c.Uploads.Complete(c.ctx(), c.who, v.ID, upload.Complete{Digests: digests})
+	done, _, err := u.sessions.Complete(c.ctx(), c.who, v.ID, upload.Complete{Digests: digests})
 	return done, err
 }
 
 // Sender is the sender of a collect link for another protocol head, with the limits that they have here.
 type Sender struct {
-	api *API
-	by  collect.Sender
+	uploads uploads
+	by      collect.Sender
 }
 
 // Begin is what a begin means, and the transaction that lets it begin if the link has room. The digests are verified in the end, and link
@@ -254,17 +252,17 @@ func (s *Sender) Begin(b upload.Begin, declared digest.Set) (upload.Begin, uploa
 		return b, nil, drive.Bad("size", drive.Required)
 	}
 	begin, err := sending(s.by, b)
-	return begin, s.api.admit(s.by, begin, declared), err
+	return begin, s.uploads.admit(s.by, begin, declared), err
 }
 
 // Owns is NotFound for an upload that the sender has not begun.
 func (s *Sender) Owns(ctx context.Context, id drive.UploadID) error {
-	return s.api.Collects.Owns(ctx, s.by, id)
+	return s.uploads.links.Owns(ctx, s.by, id)
 }
 
 // Completing is what a complete without changes means.
 func (s *Sender) Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error) {
-	return s.api.completing(ctx, s.by, id, upload.Complete{})
+	return s.uploads.completing(ctx, s.by, id, upload.Complete{})
 }
 
 // Told is an error without what is the owner's business.

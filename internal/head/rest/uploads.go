@@ -8,17 +8,26 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
 )
 
 const uploadsPath = "/uploads"
 
-func (a *API) uploadRoutes() []route {
+// uploads are files on their way in, by parts or in one request.
+type uploads struct {
+	sessions *upload.Sessions
+	files    *files.Files
+	db       *sqldb.DB // to show what became of them
+	links    *collect.Links
+}
+
+func (u uploads) routes() []route {
 	one := uploadsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: uploadsPath, need: write, senders: true, act: takes((*call).beginUpload), once: true, created: uploadsPath,
+			method: "POST", path: uploadsPath, need: write, senders: true, act: takes(u.begin), once: true, created: uploadsPath,
 			does: "Begin an upload, find the open one that matches, or link content that is there already.",
 			out: []outcome{
 				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 to 64 MiB, once a day"),
@@ -26,26 +35,26 @@ func (a *API) uploadRoutes() []route {
 			},
 			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
 		}, {
-			method: "GET", path: uploadsPath, need: read, senders: true, act: plain((*call).listUploads), query: []param{limitParam, cursor},
+			method: "GET", path: uploadsPath, need: read, senders: true, act: plain(u.list), query: []param{limitParam, cursor},
 			does: "List the open uploads, the oldest first. `received` is empty in the list.",
 			out:  []outcome{gives[files.Page[uploadView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, senders: true, act: plain((*call).getUpload),
+			method: "GET", path: one, need: read, senders: true, act: u.byID(u.get),
 			does: "Show an upload; a done one, with its node, for 7 days.",
 			out:  []outcome{gives[uploadView](200, "the upload")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "PATCH", path: one, need: write, asks: true, senders: true, act: takes((*call).patchUpload),
+			method: "PATCH", path: one, need: write, asks: true, senders: true, act: byUploadTakes(u, u.patch),
 			does: "Claim digests in the middle, or choose another place.",
 			out:  []outcome{gives[uploadView](200, "the upload, with a `challenge`, or done with its node")},
 			fails: []drive.Kind{
 				drive.BadName, drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress,
 			},
 		}, {
-			method: "DELETE", path: one, need: write, senders: true, act: plain((*call).cancelUpload),
+			method: "DELETE", path: one, need: write, senders: true, act: u.byID(u.cancel),
 			does: "Cancel an upload and delete what has arrived.",
 			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.InProgress},
 		}, {
-			method: "POST", path: one + "/proof", need: write, act: takes((*call).proveUpload), created: nodesPath,
+			method: "POST", path: one + "/proof", need: write, act: byUploadTakes(u, u.prove), created: nodesPath,
 			does: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
 			out: []outcome{
 				gives[uploadView](201, "the content is linked: `state: done`"),
@@ -53,7 +62,7 @@ func (a *API) uploadRoutes() []route {
 			},
 			fails: []drive.Kind{drive.NotFound, drive.Gone, drive.WrongState, drive.NameTaken, drive.ParentGone, drive.Quota, drive.InProgress},
 		}, {
-			method: "POST", path: one + "/complete", need: write, senders: true, act: takes((*call).completeUpload), optional: true, created: nodesPath,
+			method: "POST", path: one + "/complete", need: write, senders: true, act: byUploadTakes(u, u.complete), optional: true, created: nodesPath,
 			does: "Make a file of what has arrived.",
 			out: []outcome{
 				gives[uploadView](201, "done, with the node"),
@@ -74,15 +83,15 @@ type uploadView struct {
 	Node *files.NodeView `json:"node,omitempty"`
 }
 
-func (c *call) showUpload(ctx context.Context, q sqldb.Querier, v upload.View) (uploadView, error) {
+func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
 	if c.sender != nil {
-		return c.sentView(ctx, q, v)
+		return u.sentView(ctx, c, q, v)
 	}
 	view := uploadView{View: v}
 	if v.Node == nil {
 		return view, nil
 	}
-	node, err := c.Files.View(ctx, q, *v.Node)
+	node, err := u.files.View(ctx, q, *v.Node)
 	switch {
 	case drive.IsKind(err, drive.NotFound): // deleted since
 		return view, nil
@@ -94,16 +103,38 @@ func (c *call) showUpload(ctx context.Context, q sqldb.Querier, v upload.View) (
 }
 
 // answerUpload answers with an upload.
-func (c *call) answerUpload(status int, v upload.View) (reply, error) {
-	view, err := c.showUpload(c.ctx(), c.DB, v)
+func (u uploads) answer(c *call, status int, v upload.View) (reply, error) {
+	view, err := u.show(c.ctx(), c, u.db, v)
 	return reply{status: status, body: view}, err
 }
 
-// upload reads the id in the path. A sender's is NotFound unless the sender has begun it.
-func (c *call) upload() (drive.UploadID, error) {
+// byID is a handler for the upload whose id is in the path.
+func (u uploads) byID(run func(*call, drive.UploadID) (reply, error)) action {
+	return plain(u.withID(run))
+}
+
+// byUploadTakes is byID with a JSON body.
+func byUploadTakes[In any](u uploads, run func(*call, drive.UploadID, *In) (reply, error)) action {
+	return takes(func(c *call, in *In) (reply, error) {
+		return u.withID(func(c *call, id drive.UploadID) (reply, error) { return run(c, id, in) })(c)
+	})
+}
+
+func (u uploads) withID(run func(*call, drive.UploadID) (reply, error)) func(*call) (reply, error) {
+	return func(c *call) (reply, error) {
+		id, err := u.idOf(c)
+		if err != nil {
+			return reply{}, err
+		}
+		return run(c, id)
+	}
+}
+
+// idOf reads the id in the path. A sender's is NotFound unless the sender has begun it.
+func (u uploads) idOf(c *call) (drive.UploadID, error) {
 	id, err := drive.ParseID[drive.UploadID](c.r.PathValue("id"))
 	if err == nil && c.sender != nil {
-		err = c.Collects.Owns(c.ctx(), *c.sender, id)
+		err = u.links.Owns(c.ctx(), *c.sender, id)
 	}
 	return id, err
 }
@@ -122,33 +153,33 @@ type beginBody struct {
 	Mime        mimeField     `json:"mime,omitempty" doc:"by the name's extension if absent"`
 }
 
-func (c *call) beginUpload(in *beginBody) (reply, error) {
+func (u uploads) begin(c *call, in *beginBody) (reply, error) {
 	if c.sender != nil {
-		return c.beginSent(in)
+		return u.beginSent(c, in)
 	}
-	b, err := c.readBegin(in)
+	b, err := u.readBegin(c, in)
 	if err != nil {
 		return reply{}, err
 	}
 	return c.once(func() (reply, error) {
-		v, err := c.Uploads.Begin(c.ctx(), c.who, b, c.beginning())
+		v, err := u.sessions.Begin(c.ctx(), c.who, b, u.beginning(c))
 		if err != nil {
 			return reply{}, err
 		}
-		return c.begun(c.ctx(), c.DB, v)
+		return u.begun(c.ctx(), c, u.db, v)
 	})
 }
 
-func (c *call) begun(ctx context.Context, q sqldb.Querier, v upload.View) (reply, error) {
-	view, err := c.showUpload(ctx, q, v)
+func (u uploads) begun(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (reply, error) {
+	view, err := u.show(ctx, c, q, v)
 	if v.Found || v.State == upload.Done.Public() {
 		return reply{status: http.StatusOK, body: view}, err
 	}
 	return reply{status: http.StatusCreated, body: view}, err
 }
 
-func (c *call) readBegin(in *beginBody) (upload.Begin, error) {
-	at, err := destination{in.Path, in.Parent, in.Name}.find(c, c.Files)
+func (u uploads) readBegin(c *call, in *beginBody) (upload.Begin, error) {
+	at, err := destination{in.Path, in.Parent, in.Name}.find(c, u.files)
 	if err != nil {
 		return upload.Begin{}, err
 	}
@@ -169,15 +200,15 @@ func (c *call) readBegin(in *beginBody) (upload.Begin, error) {
 	return b, nil
 }
 
-func (c *call) listUploads() (reply, error) {
+func (u uploads) list(c *call) (reply, error) {
 	if c.sender != nil {
-		return c.listSent()
+		return u.listSent(c)
 	}
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	views, err := c.Uploads.List(c.ctx(), upload.ListQuery{Account: c.who.Account, After: since, Limit: c.limit() + 1, Open: true})
+	views, err := u.sessions.List(c.ctx(), upload.ListQuery{Account: c.who.Account, After: since, Limit: c.limit() + 1, Open: true})
 	if err != nil {
 		return reply{}, err
 	}
@@ -188,16 +219,12 @@ func (c *call) listUploads() (reply, error) {
 	return ok(shown(items, c.limit(), func(v uploadView) string { return v.ID.String() }))
 }
 
-func (c *call) getUpload() (reply, error) {
-	id, err := c.upload()
+func (u uploads) get(c *call, id drive.UploadID) (reply, error) {
+	v, err := u.sessions.Get(c.ctx(), c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
-	v, err := c.Uploads.Get(c.ctx(), c.who, id)
-	if err != nil {
-		return reply{}, err
-	}
-	return c.answerUpload(http.StatusOK, v)
+	return u.answer(c, http.StatusOK, v)
 }
 
 type amendBody struct {
@@ -207,31 +234,23 @@ type amendBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: of the version that is there now"`
 }
 
-func (c *call) patchUpload(in *amendBody) (reply, error) {
-	id, err := c.upload()
-	if err != nil {
-		return reply{}, err
-	}
+func (u uploads) patch(c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if c.sender != nil {
-		return c.patchSent(id, in)
+		return u.patchSent(c, id, in)
 	}
-	parent, err := folderID(c, c.Files, in.Parent)
+	parent, err := folderID(c, u.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
-	v, err := c.Uploads.Patch(c.ctx(), c.who, id, upload.Patch{
+	v, err := u.sessions.Patch(c.ctx(), c.who, id, upload.Patch{
 		Digests: in.Digests, Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict),
 	})
 	if err != nil {
 		return reply{}, err
 	}
-	return c.answerUpload(http.StatusOK, v)
+	return u.answer(c, http.StatusOK, v)
 }
 
-func (c *call) cancelUpload() (reply, error) {
-	id, err := c.upload()
-	if err != nil {
-		return reply{}, err
-	}
-	return empty(c.Uploads.Cancel(c.ctx(), c.who, id))
+func (u uploads) cancel(c *call, id drive.UploadID) (reply, error) {
+	return empty(u.sessions.Cancel(c.ctx(), c.who, id))
 }
