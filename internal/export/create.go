@@ -19,8 +19,6 @@ type Request struct {
 	Filter   Filter         `json:"filter,omitzero"` // of what lies below Folder and below folders of Nodes
 	Manifest []Item         `json:"-"`
 	Priority int64          `json:"-"` // -100 to 100; higher goes first
-
-	most int64 // bytes of text of the list; zero: maxListText
 }
 
 // asked is what is kept of a request for people to see.
@@ -70,7 +68,7 @@ func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Ho
 	if in.Priority < minPriority || in.Priority > maxPriority {
 		return View{}, drive.Bad("priority", drive.OutOfRange, "min", minPriority, "max", maxPriority, "sent", in.Priority)
 	}
-	end, err := e.turn(ctx)
+	end, err := turn(ctx, e.making)
 	if err != nil {
 		return View{}, err
 	}
@@ -159,7 +157,7 @@ func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, b *batch, also func(
 		return fmt.Errorf("count batches: %w", err)
 	}
 	if held >= maxHeld && b.Origin != Scheduled {
-		return drive.Fail(drive.TooManyOpen, "limit", maxHeld, "sent", held+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", maxHeld, "sent", held+1)
 	}
 	if b.Origin != Scheduled {
 		if err := e.roomForBatch(ctx, tx, b.Account); err != nil {

@@ -96,9 +96,11 @@ type Exports struct {
 	cache   archives
 
 	reading    atomic.Int64  // bytes of lists that are being read: see Incoming
-	making     chan struct{} // see turn
+	making     chan struct{} // lists of batches: see turn
+	laying     chan struct{} // zips that are about to be sent: see turn
 	counters   Counters
 	listPage   int               // folderPage; of tests
+	directMost int               // directMost; of tests
 	bucketPart drive.ByteSize    // the smallest part of an object; of tests
 	halt       func(step string) // of tests: called at each step of a worker
 }
@@ -131,8 +133,8 @@ func New(opt Options) *Exports {
 	}
 	return &Exports{
 		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), windows: zipline.NewBudget(memory), wake: make(chan struct{}, 1),
-		making: make(chan struct{}, atWork),
-		tidy:   make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage,
+		making: make(chan struct{}, atWork), laying: make(chan struct{}, atWork),
+		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage, directMost: directMost,
 	}
 }
 

@@ -198,8 +198,8 @@ func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
 	}
 }
 
-// Purge drops the rows of batches that ended long ago, and lists that belong to none. It works in short transactions and may stop
-// anywhere.
+// Purge drops the rows of batches that ended long ago, lists that belong to none, and archives that are over. It works in short
+// transactions and may stop anywhere.
 func (e *Exports) Purge(ctx context.Context) error {
 	now, err := e.kept(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func (e *Exports) Purge(ctx context.Context) error {
 	for {
 		b, err := e.find(ctx, e.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", now.Add(-keepRows))
 		if drive.IsKind(err, drive.NotFound) {
-			return errors.Join(e.dropLoose(ctx, now), e.sweep(ctx))
+			return errors.Join(e.dropLoose(ctx, now), e.purgeArchives(ctx, now), e.sweep(ctx))
 		}
 		if err == nil {
 			err = e.drop(ctx, b.ID)

@@ -106,7 +106,7 @@ func (e *Exports) insertJob(ctx context.Context, tx *sqldb.Tx, j Job, now drive.
 		return err
 	}
 	if have >= maxJobs {
-		return drive.Fail(drive.TooManyOpen, "limit", maxJobs, "sent", have+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "export-jobs", "limit", maxJobs, "sent", have+1)
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO export_jobs (id, export_id, account_id, user_id, folder_id, name, state, worker, machine, due_at, error, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, 'pending', '', '', ?, '', ?)`, j.ID, j.Export, j.account, j.user, j.Folder, j.Name, now, now)

@@ -2,7 +2,6 @@ package export
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"path"
 	"slices"
@@ -26,7 +25,7 @@ func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) ([]want,
 	if err != nil {
 		return nil, err
 	}
-	w := walk{Exports: e, account: who.Account, match: m, most: in.most}
+	w := walk{Exports: e, account: who.Account, match: m}
 	switch {
 	case m.documents && in.Folder.IsZero():
 		err = drive.Bad("documents", drive.NotTogether, "with", "nodes, manifest")
@@ -49,7 +48,6 @@ type walk struct {
 	account drive.AccountID
 	match   matcher
 	list    []want
-	most    int64 // bytes of text; zero: maxListText
 	text    int64 // of the list,
 	names   int64 // and of them the names
 }
@@ -57,16 +55,15 @@ type walk struct {
 // add refuses a list that grows beyond the limit.
 func (w *walk) add(e want) error {
 	if len(w.list) >= w.opt.MaxEntries {
-		return drive.Fail(drive.TooLarge, "limit", w.opt.MaxEntries, "sent", len(w.list)+1)
+		return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.opt.MaxEntries, "sent", len(w.list)+1)
 	}
 	w.names += int64(len(e.Name))
 	w.text += int64(len(e.Doc) + len(e.Path) + len(e.Name))
-	most := cmp.Or(w.most, maxListText)
 	switch {
 	case w.names > maxListNames:
-		return drive.Fail(drive.TooLarge, "field", "name", "limit", maxListNames, "sent", w.names)
-	case w.text > most:
-		return drive.Fail(drive.TooLarge, "field", "path", "limit", most, "sent", w.text)
+		return drive.Fail(drive.TooLarge, "field", "name", "reason", "names", "limit", maxListNames, "sent", w.names)
+	case w.text > maxListText:
+		return drive.Fail(drive.TooLarge, "field", "path", "reason", "names", "limit", maxListText, "sent", w.text)
 	}
 	w.list = append(w.list, e)
 	return nil
@@ -163,18 +160,18 @@ func (w *walk) kids(ctx context.Context, top drive.NodeID) (map[drive.NodeID][]t
 	for todo := []drive.NodeID{top}; len(todo) > 0; {
 		set := slices.Clone(todo[:min(folderSet, len(todo))])
 		todo = todo[len(set):]
-		err := w.childrenOf(ctx, set, func(n tree.Node) error {
+		err := w.childrenOf(ctx, set, w.match, func(n tree.Node) error {
 			switch {
 			case n.IsFolder():
 				todo = append(todo, n.ID)
 				if folders++; folders > maxFolders {
-					return drive.Fail(drive.TooLarge, "limit", maxFolders, "sent", folders)
+					return drive.Fail(drive.TooLarge, "reason", "folders", "limit", maxFolders, "sent", folders)
 				}
 			case !w.match.matches(n):
 				return nil
 			default:
 				if files++; files > w.opt.MaxEntries {
-					return drive.Fail(drive.TooLarge, "limit", w.opt.MaxEntries, "sent", files)
+					return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.opt.MaxEntries, "sent", files)
 				}
 			}
 			kids[n.Parent] = append(kids[n.Parent], n)
@@ -187,11 +184,13 @@ func (w *walk) kids(ctx context.Context, top drive.NodeID) (map[drive.NodeID][]t
 	return kids, nil
 }
 
-func (w *walk) childrenOf(ctx context.Context, set []drive.NodeID, fn func(tree.Node) error) error {
+// childrenOf calls fn for each child of the folders; of files for those that were changed when match
+// says.
+func (e *Exports) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
 	slices.SortFunc(set, func(a, b drive.NodeID) int { return bytes.Compare(a[:], b[:]) })
-	ask := tree.Below{Folders: set, From: w.match.from, To: w.match.to, Limit: w.listPage}
+	ask := tree.Below{Folders: set, From: match.from, To: match.to, Limit: e.listPage}
 	for {
-		page, err := w.opt.Tree.ChildrenOf(ctx, w.opt.DB, ask)
+		page, err := e.opt.Tree.ChildrenOf(ctx, e.opt.DB, ask)
 		if err != nil {
 			return err
 		}
@@ -200,7 +199,7 @@ func (w *walk) childrenOf(ctx context.Context, set []drive.NodeID, fn func(tree.
 				return err
 			}
 		}
-		if len(page) < w.listPage {
+		if len(page) < e.listPage {
 			return nil
 		}
 		ask.After = page[len(page)-1]

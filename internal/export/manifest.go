@@ -149,7 +149,7 @@ func readLines(in *bufio.Reader, limit int) (items []Item, err error) {
 
 func appendItem(items []Item, it Item, line, limit int) ([]Item, error) {
 	if len(items) >= limit {
-		return nil, drive.Fail(drive.TooLarge, "limit", limit, "sent", len(items)+1)
+		return nil, drive.Fail(drive.TooLarge, "reason", "entries", "limit", limit, "sent", len(items)+1)
 	}
 	if _, err := it.want(); err != nil {
 		return nil, atLine(line, err)

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +15,8 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "a")
-	add := func(most int64, entry want) (n int, err error) {
-		walk := walk{Exports: e, most: most}
+	add := func(entry want) (n int, err error) {
+		walk := walk{Exports: e}
 		for err == nil && n < e.opt.MaxEntries {
 			err = walk.add(entry)
 			n++
@@ -24,21 +25,35 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	}
 	long := strings.Repeat("n", 4000)
 	for what, c := range map[string]struct {
-		most, upTo int64
-		entry      want
-		bytes      int64 // of each that count
+		upTo  int64
+		entry want
+		bytes int64 // of each that count
 	}{
-		"names":           {0, maxListNames, want{Name: long}, 4000},
-		"paths":           {0, maxListText, want{Path: long}, 4000},
-		"names, directly": {directText, directText, want{Name: long}, 4000},
+		"names": {maxListNames, want{Name: long}, 4000},
+		"paths": {maxListText, want{Path: long}, 4000},
 	} {
-		n, err := add(c.most, c.entry)
+		n, err := add(c.entry)
 		if !drive.IsKind(err, drive.TooLarge) || int64(n)*c.bytes <= c.upTo || int64(n-1)*c.bytes > c.upTo {
 			t.Errorf("%s: entry %d: %v", what, n, err)
 		}
 	}
-	if n, err := add(0, want{Name: long[:200], Path: long[:400]}); err != nil {
+	if n, err := add(want{Name: long[:200], Path: long[:400]}); err != nil {
 		t.Errorf("entry %d of usual length: %v", n, err)
+	}
+}
+
+// Of a zip that is sent at once the names are bounded, too.
+func TestTheNamesOfAZipThatIsSentAtOnceAreBounded(t *testing.T) {
+	t.Parallel()
+	p := plan{Exports: newWorld(t).process(nil, "a")}
+	long := kid{name: drive.Name(strings.Repeat("n", drive.MaxNameBytes))}
+	in := strings.Repeat("d", 3744)
+	const most = int(directNames) / 4000
+	if err := p.lay(slices.Repeat([]kid{long}, most), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.lay([]kid{long}, in); !drive.IsKind(err, drive.TooLarge) {
+		t.Errorf("a name more: %v", err)
 	}
 }
 

@@ -106,7 +106,7 @@ func (e *Exports) insertSchedule(ctx context.Context, tx *sqldb.Tx, s Schedule, 
 		return err
 	}
 	if have >= maxSchedules {
-		return drive.Fail(drive.TooManyOpen, "limit", maxSchedules, "sent", have+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "schedules", "limit", maxSchedules, "sent", have+1)
 	}
 	what, err := json.Marshal(scheduled{s.Filter, s.Bucket})
 	if err != nil {

@@ -22,7 +22,7 @@ const listPiece = 256 << 10
 // seal freezes the list of the zip and with it every byte of it. What it writes before its last transaction counts only under this
 // epoch; that transaction checks once more that every entry is accounted for (X2).
 func (e *Exports) seal(ctx context.Context, b *batch) error {
-	end, err := e.turn(ctx)
+	end, err := turn(ctx, e.making)
 	if err != nil {
 		return err
 	}

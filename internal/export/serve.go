@@ -73,7 +73,7 @@ func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (D
 
 // layout computes the zip of a sealed batch, which is the same whoever computes it and whenever.
 func (e *Exports) layout(ctx context.Context, b batch) (*zipline.Archive, error) {
-	end, err := e.turn(ctx)
+	end, err := turn(ctx, e.laying)
 	if err != nil {
 		return nil, err
 	}
@@ -225,8 +225,10 @@ type source struct {
 	at    int // entries before it were looked up, in the order of the zip
 }
 
-// ahead is how many names one statement reads.
-const ahead = 200
+const (
+	ahead     = 200       // names that one statement reads
+	keepNames = 5 * ahead // names that are kept, at most once more: of those that are read just now, and before
+)
 
 // Open implements zipline.Source.
 func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
@@ -263,6 +265,9 @@ func (s *source) file(ctx context.Context, name string) (string, error) {
 	found, err := s.exports.opt.Content.FindMany(ctx, s.exports.opt.DB, ids...)
 	if err != nil {
 		return "", err
+	}
+	if len(s.files) > keepNames {
+		clear(s.files) // readers go forward; one that goes back reads them again
 	}
 	for id, b := range found {
 		s.files[id.String()] = b.File

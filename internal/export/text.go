@@ -21,8 +21,7 @@ const (
 
 	maxListText  = int64(24 * drive.MiB) // of one list: 10,000 addresses of 1 KiB, twice
 	maxListNames = int64(8 * drive.MiB)  // of the names in one zip, which are in memory while it is sent
-	directText   = int64(4 * drive.MiB)  // of one list that is sent at once: 10,000 names and paths of 200 bytes
-	atWork       = 2                     // lists that are made, or laid out, at a time
+	atWork       = 2                     // lists that are made at a time, and zips that are laid out
 )
 
 // errTexts: the lists of the account are as much as they may be.
@@ -35,12 +34,13 @@ func textOf(list []want) (n int64) {
 	return n
 }
 
-// turn waits for one of the places for lists that are being made or laid out, which are in memory
-// several times meanwhile; end gives it back. The error is Unavailable.
-func (e *Exports) turn(ctx context.Context) (end func(), err error) {
+// turn waits for one of the places for lists, which are in memory several times while they are made
+// or laid out; end gives it back. Downloads have places of their own, so that they never wait for a
+// list of a batch. The error is Unavailable.
+func turn(ctx context.Context, places chan struct{}) (end func(), err error) {
 	select {
-	case e.making <- struct{}{}:
-		return func() { <-e.making }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	case <-ctx.Done():
 		return nil, drive.Wrap(context.Cause(ctx), drive.Unavailable)
 	}
@@ -57,7 +57,7 @@ func (e *Exports) charge(ctx context.Context, b batch, size int64) error {
 		}
 		old, findErr := e.find(ctx, e.opt.DB, "WHERE account_id = ? AND released_at > 0 ORDER BY released_at, id LIMIT 1", b.Account)
 		if drive.IsKind(findErr, drive.NotFound) {
-			return drive.Wrap(err, drive.TooLarge, "field", "entries", "limit", maxTexts, "sent", size)
+			return drive.Wrap(err, drive.TooLarge, "field", "entries", "reason", "lists", "limit", maxTexts, "sent", size)
 		}
 		if findErr == nil {
 			findErr = e.drop(ctx, old.ID)

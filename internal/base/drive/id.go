@@ -26,6 +26,7 @@ type (
 	CollectID   = ID[ofCollect]
 	SenderID    = ID[ofSender]
 	ExportID    = ID[ofExport]
+	ArchiveID   = ID[ofArchive]
 	ScheduleID  = ID[ofSchedule]
 	JobID       = ID[ofJob]
 	BundleID    = ID[ofBundle]
@@ -45,6 +46,7 @@ type (
 	ofCollect   struct{}
 	ofSender    struct{}
 	ofExport    struct{}
+	ofArchive   struct{}
 	ofSchedule  struct{}
 	ofJob       struct{}
 	ofBundle    struct{}

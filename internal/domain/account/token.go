@@ -93,7 +93,7 @@ func mayCreateToken(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 		return fmt.Errorf("count the tokens of %s: %w", who.User, err)
 	}
 	if n >= maxSessions {
-		return drive.Fail(drive.TooManyOpen, "limit", maxSessions, "sent", n+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "tokens", "limit", maxSessions, "sent", n+1)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (t *Tree) countOld(ctx context.Context, tx *sqldb.Tx, n Node, dropped []Ver
 	case err != nil:
 		return nil, err
 	case len(young) == 0:
-		return nil, drive.Fail(drive.TooLarge, "field", "versions", "limit", t.opt.MaxOldVersions, "sent", t.opt.MaxOldVersions+1)
+		return nil, drive.Fail(drive.TooLarge, "field", "versions", "reason", "versions", "limit", t.opt.MaxOldVersions, "sent", t.opt.MaxOldVersions+1)
 	}
 	return young, fewerOld(ctx, tx, n.Account, int64(len(young))-1)
 }

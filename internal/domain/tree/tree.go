@@ -99,7 +99,7 @@ func (t *Tree) change(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	var count int64
 	err = tx.QueryRow(ctx, "SELECT seq, node_count FROM trees WHERE account_id = ?", account).Scan(&seq, &count)
 	if err == nil && changed == 0 {
-		err = drive.Fail(drive.TooLarge, "field", "nodes", "limit", t.opt.MaxNodes, "sent", count+growth)
+		err = drive.Fail(drive.TooLarge, "field", "nodes", "reason", "nodes", "limit", t.opt.MaxNodes, "sent", count+growth)
 	}
 	return seq, err
 }

@@ -175,6 +175,52 @@ func (g *Grant) onEviction(end func()) {
 	}
 }
 
+// Grow adds n bytes to a grant, as Take would give them to its client. Unavailable: there are none, or
+// the grant was taken away meanwhile.
+func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
+	b := g.budget
+	if b == nil {
+		g.Bytes += n
+		return nil
+	}
+	more, err := b.Take(ctx, g.client, n, n)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.grants, more)
+	g.Bytes += more.Bytes
+	switch {
+	case g.over && !more.over:
+		b.coming += int64(more.Bytes)
+	case more.over && !g.over:
+		b.coming -= int64(more.Bytes)
+		b.evictLocked(g)
+	}
+	if g.over {
+		return drive.Fail(drive.Unavailable)
+	}
+	return nil
+}
+
+// Shrink gives back what a grant has beyond n bytes.
+func (g *Grant) Shrink(n drive.ByteSize) {
+	b := g.budget
+	if b == nil || n >= g.Bytes {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rest := int64(g.Bytes - n)
+	g.Bytes = n
+	b.free += rest
+	if g.over {
+		b.coming -= rest
+	}
+	b.tellLocked()
+}
+
 // Close gives the bytes back. Only the first call counts.
 func (g *Grant) Close() {
 	b := g.budget
@@ -191,6 +237,11 @@ func (g *Grant) Close() {
 	if g.over {
 		b.coming -= int64(g.Bytes)
 	}
+	b.tellLocked()
+}
+
+// tellLocked wakes those who wait for bytes.
+func (b *Budget) tellLocked() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }

@@ -258,3 +258,53 @@ func TestAGrantOfTheCallersIsTakenAway(t *testing.T) {
 		t.Errorf("%d coming, %d free", b.coming, b.free)
 	}
 }
+
+// A list that grows takes from the same memory as others, and gives back what it does not need in the end.
+func TestAGrantGrowsAndShrinks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(10)
+		g, err := b.Take(t.Context(), "a", 4, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Grow(t.Context(), 6); err != nil || g.Bytes != 10 || b.free != 0 || len(b.grants) != 1 {
+			t.Fatalf("it has %d bytes, %d are free: %v", g.Bytes, b.free, err)
+		}
+		if err := g.Grow(t.Context(), 1); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("beyond all: %v", err)
+		}
+		g.Shrink(12)
+		g.Shrink(3)
+		if g.Bytes != 3 || b.free != 7 {
+			t.Errorf("it has %d bytes, %d are free", g.Bytes, b.free)
+		}
+		time.Sleep(youth) // by the clock of the bubble: from now on it is slow
+		broken := false
+		g.onEviction(func() { broken = true })
+		other := make(chan *Grant)
+		go func() {
+			h, err := b.Take(t.Context(), "b", 10, 10)
+			if err != nil {
+				t.Error(err)
+			}
+			other <- h
+		}()
+		synctest.Wait()
+		if err := g.Grow(t.Context(), 2); !broken || !drive.IsKind(err, drive.Unavailable) || b.coming != int64(g.Bytes) {
+			t.Errorf("one that was taken away has %d bytes, %d are to come: %v", g.Bytes, b.coming, err)
+		}
+		g.Shrink(1)
+		g.Close()
+		(<-other).Close()
+		if b.free != 10 || b.coming != 0 || b.wanted != 0 {
+			t.Errorf("%d are free, %d to come, %d wanted", b.free, b.coming, b.wanted)
+		}
+		var unbounded *Budget
+		u, _ := unbounded.Take(t.Context(), "a", 1, 1)
+		if err := u.Grow(t.Context(), 2); err != nil || u.Bytes != 3 {
+			t.Errorf("without a budget: %d, %v", u.Bytes, err)
+		}
+		u.Shrink(1)
+	})
+}

@@ -6,9 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"html"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -116,9 +118,52 @@ func samples() []error {
 		drive.Fail(drive.DigestMismatch, "algorithm", "sha256", "declared", "00", "computed", "11"),
 		drive.Fail(drive.KeyReused), drive.Fail(drive.DigestRequired),
 		drive.Fail(drive.Rate, "limit", 32, "sent", 33, "retry_after", 1), drive.Fail(drive.Rate, "retry_after", 900),
-		drive.Fail(drive.TooManyOpen, "limit", 1000, "sent", 1001), drive.Fail(drive.Stopping), drive.Fail(drive.Unavailable),
+		drive.Fail(drive.TooManyOpen, "limit", 1000, "sent", 1001), drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", 50, "sent", 51),
+		drive.Fail(drive.TooLarge, "reason", "entries", "limit", 10_000, "sent", 10_001), drive.Fail(drive.Stopping), drive.Fail(drive.Unavailable),
 		drive.Fail(drive.Quota, "needed", 20*drive.GiB, "available", 3*drive.MiB),
 		drive.Fail(drive.Quota, "needed", 20*drive.GiB, "available", 3*drive.MiB, "owed", 50*drive.GiB), drive.Fail(drive.DiskFull),
+	}
+}
+
+var refusal = regexp.MustCompile(`drive\.(?:Fail\(|Wrap\([a-z]+, )drive\.(TooManyOpen|TooLarge), ([^\n]*)`)
+
+var reasonArg = regexp.MustCompile(`"reason", "([a-z-]+)"`)
+
+// A limit of exports or links is not told in the words of uploads, and a number of files not in bytes.
+func TestEveryLimitHasItsOwnWords(t *testing.T) {
+	t.Parallel()
+	told := map[string]map[string]text{"TooManyOpen": openReasons, "TooLarge": sizeReasons}
+	bytes := regexp.MustCompile(`"field", "(size|body)"|[mM]axBody|maxManifest|maxPreferences|maxSize|MaxFileSize|\.Size,`) // limits that are bytes
+	used := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for _, m := range refusal.FindAllStringSubmatch(string(raw), -1) {
+			kind, args := m[1], m[2]
+			reason := reasonArg.FindStringSubmatch(args)
+			switch {
+			case reason != nil:
+				if _, ok := told[kind][reason[1]]; !ok {
+					t.Errorf("%s: %s has no sentence for %q", path, kind, reason[1])
+				}
+				used[kind+reason[1]] = true
+			case kind == "TooManyOpen" && !strings.Contains(path, "/upload/"), kind == "TooLarge" && !bytes.MatchString(args):
+				t.Errorf("%s: %s does not say of what: %s", path, kind, args)
+			}
+		}
+		return err
+	})
+	for kind, reasons := range told {
+		for reason := range reasons {
+			if !used[kind+reason] {
+				t.Errorf("nothing says %s for %q", kind, reason)
+			}
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -168,7 +168,8 @@ var stateRows = []row{
 	},
 	{
 		kind: drive.TooLarge, status: http.StatusRequestEntityTooLarge,
-		title: text{"Too large", "过大"},
+		title:   text{"Too large", "过大"},
+		reasons: sizeReasons,
 		says: []text{
 			{"{sent} bytes were sent; at most {limit} ({limit:size}) are possible here.", "发送了 {sent} 字节，此处最多 {limit} 字节（{limit:size}）。"},
 			{"At most {limit} bytes ({limit:size}) are possible here.", "此处最多 {limit} 字节（{limit:size}）。"},
@@ -261,14 +262,15 @@ var stateRows = []row{
 	},
 	{
 		kind: drive.TooManyOpen, status: http.StatusTooManyRequests,
-		title: text{"Too many unfinished uploads", "未完成的上传过多"},
+		title:   text{"Too many at a time", "数量已达上限"},
+		reasons: openReasons,
 		says: []text{
 			{"At most {limit} uploads can be unfinished at a time.", "最多只能同时有 {limit} 个未完成的上传。"},
-			{"The account has too many unfinished uploads.", "该账户未完成的上传过多。"},
+			{"The account has as many of these as it may have.", "该账户的此类项目数量已达上限。"},
 		},
 		advice: text{
-			"Complete or cancel some (GET /api/v1/uploads lists them); forgotten ones go away by themselves.",
-			"请完成或取消一些上传（GET /api/v1/uploads 可列出）；被遗忘的上传会自动清除。",
+			"End or delete some. Uploads: complete or cancel them (GET /api/v1/uploads lists them); forgotten ones go away by themselves. The member \"reason\" names what else there is too much of.",
+			"请结束或删除一些。上传：完成或取消（GET /api/v1/uploads 可列出），被遗忘的会自动清除。成员 reason 指出其他达到上限的项目。",
 		},
 	},
 }

@@ -199,6 +199,9 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		return u.sender(t, token, "bob").each(t, "POST", [2]string{"/uploads", "/uploads"}, map[string]any{"path": "/f", "size": 5, "fingerprint": name})
 	},
 
+	"POST /archives": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/archives", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}})
+	},
 	"POST /exports": func(t *testing.T, u user, name string) twins {
 		return u.keyed(t, "POST", "/exports", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}})
 	},

@@ -90,6 +90,7 @@ type API struct {
 	document, document30 []byte // the routes as OpenAPI 3.1 and 3.0
 	forgery              *http.CrossOriginProtection
 	zips                 *server.Gate[netip.Prefix] // of shares, by address
+	archives             *server.Gate[drive.UserID] // zips that a user is sent at a time
 	memory               *memory
 }
 
@@ -118,7 +119,7 @@ func New(opt Options) *API {
 	}
 	opt.Version = cmp.Or(opt.Version, "dev")
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
-	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), memory: newMemory(memoryLimit())}
+	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), archives: server.NewGate[drive.UserID](maxArchives), memory: newMemory(memoryLimit())}
 	a.uploads = uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects}
 	a.routes = a.table()
 	a.document, a.document30 = openAPI(a.routes, a.Version)

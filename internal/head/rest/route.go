@@ -185,6 +185,7 @@ func (a *API) table() []route {
 		a.shareRoutes(),
 		public.routes(),
 		sharedZips{public, a.Exports, a.zips}.routes(),
+		archives{a.Exports, a.Files, a.archives}.routes(),
 		a.exportRoutes(),
 		a.exportScheduleRoutes(),
 		bundles{a.Intake}.routes(),

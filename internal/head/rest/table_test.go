@@ -123,6 +123,7 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 	shared := owner.post(t, "/shares", map[string]any{"node": file}).json(t, http.StatusCreated)["id"].(string)
 	collect := owner.post(t, "/collects", map[string]any{"folder": "root", "title": "x"}).json(t, http.StatusCreated)["id"].(string)
 	exported := owner.post(t, "/exports", map[string]any{"nodes": []string{file}}).json(t, http.StatusCreated)["id"].(string)
+	archive := owner.post(t, "/archives", map[string]any{"nodes": []string{file}}).json(t, http.StatusCreated)["id"].(string)
 	schedule := owner.post(t, "/export-schedules", map[string]any{"folder": "root", "name": "all"}).json(t, http.StatusCreated)["id"].(string)
 	bundle, document := owner.takeIn(t, invoicetest.New(1))
 	bodies := map[string]any{
@@ -139,7 +140,7 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 		}
 		id := map[string]string{
 			"uploads": up, "nodes": file, "sessions": session, "tokens": token, "operations": file, "shares": shared, "collects": collect,
-			"exports": exported, "export-schedules": schedule, "bundles": bundle, "documents": document,
+			"exports": exported, "archives": archive, "export-schedules": schedule, "bundles": bundle, "documents": document,
 		}[strings.Split(path, "/")[1]]
 		for _, method := range methods {
 			n++

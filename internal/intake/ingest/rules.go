@@ -174,7 +174,7 @@ func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Sourc
 			return err
 		}
 		if have >= maxSources {
-			return drive.Fail(drive.TooManyOpen, "limit", maxSources, "sent", have+1)
+			return drive.Fail(drive.TooManyOpen, "reason", "sources", "limit", maxSources, "sent", have+1)
 		}
 		made, err := tx.InsertNew(ctx, "INSERT INTO sources (account_id, name, rules, updated_at) VALUES (?, ?, ?, ?)", who.Account, s.Name, string(raw), s.UpdatedAt)
 		if err == nil && !made {

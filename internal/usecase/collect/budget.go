@@ -126,11 +126,11 @@ func (s *Links) fits(ctx context.Context, tx *sqldb.Tx, by Sender, l Link, sum t
 	case l.MaxBytes != nil && sum.all()+size > *l.MaxBytes:
 		return &ExceededError{drive.Fail(drive.Quota, "needed", size, "available", max(0, *l.MaxBytes-sum.all()))}
 	case sum.uploads >= maxOpen:
-		return drive.Fail(drive.TooManyOpen, "limit", maxOpen, "sent", sum.uploads+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "collect-uploads", "limit", maxOpen, "sent", sum.uploads+1)
 	case all >= maxOpenLinks:
-		return drive.Fail(drive.TooManyOpen, "limit", maxOpenLinks, "sent", all+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "collect-uploads", "limit", maxOpenLinks, "sent", all+1)
 	case own >= maxOpenSender:
-		return drive.Fail(drive.TooManyOpen, "limit", maxOpenSender, "sent", own+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "collect-uploads", "limit", maxOpenSender, "sent", own+1)
 	case l.MaxBytes == nil:
 		return s.leavesRoom(ctx, tx, l.Account, size)
 	}

@@ -104,7 +104,7 @@ func (s *Links) mayCollect(ctx context.Context, tx *sqldb.Tx, l Link) error {
 		return fmt.Errorf("count collect links: %w", err)
 	}
 	if have >= maxLinks {
-		return drive.Fail(drive.TooManyOpen, "limit", maxLinks, "sent", have+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "collects", "limit", maxLinks, "sent", have+1)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (s *Shares) mayShare(ctx context.Context, tx *sqldb.Tx, sh Share) error {
 		return fmt.Errorf("count shares: %w", err)
 	}
 	if have >= maxShares {
-		return drive.Fail(drive.TooManyOpen, "limit", maxShares, "sent", have+1)
+		return drive.Fail(drive.TooManyOpen, "reason", "shares", "limit", maxShares, "sent", have+1)
 	}
 	return nil
 }

@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/export"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/files"
+)
+
+const archivesPath = "/archives"
+
+// maxArchives is how many zips one user is sent at a time: laying one out takes a place that there
+// are few of.
+const maxArchives = 8
+
+// archives are zips that are computed while they are sent, of files and folders that somebody has
+// chosen.
+type archives struct {
+	exports *export.Exports
+	files   *files.Files
+	sending *server.Gate[drive.UserID]
+}
+
+func (a archives) routes() []route {
+	zipHeaders := []string{"Range", "If-Range", "If-None-Match", "If-Match"}
+	cannot := []drive.Kind{drive.NotFound, drive.WrongState, drive.TooLarge, drive.Rate, drive.Unavailable}
+	sends := append([]drive.Kind{drive.Precondition, drive.Range}, cannot...)
+	return []route{
+		{
+			method: "POST", path: archivesPath, need: read, act: takes(a.create), once: true, created: archivesPath,
+			does: "Name files and folders that are to be downloaded as one zip. It takes no place of an export: any number can be made, and each is there for a day unless 100 newer ones are.",
+			out:  []outcome{gives[export.Archive](201, "what the zip will be; Location is where it is")}, fails: append(cannot, drive.BadName),
+		}, {
+			method: "GET", path: archivesPath + "/{id}", need: read, act: byID(a.get), header: zipHeaders,
+			does:  "Download the zip of an archive. It is computed while it is sent, of what the files are now. Its ETag changes with them: a download goes on with Range and If-Range, and once something has changed it begins again.",
+			out:   zipOutcomes(),
+			fails: sends,
+		}, {
+			method: "GET", path: nodesPath + "/{id}/archive", need: read, act: byNode(a.files, a.getFolder), header: zipHeaders,
+			does:  "Download a folder as a zip that is computed while it is sent. `root` works as an id. It goes on with Range and If-Range.",
+			out:   zipOutcomes(),
+			fails: sends,
+		},
+	}
+}
+
+type archiveBody struct {
+	Nodes  []string `json:"nodes,omitempty" doc:"ids of up to 20,000 files and folders"`
+	Folder string   `json:"folder,omitempty" doc:"or the id of one folder, or root: its name is that of the directory in the zip"`
+	Name   string   `json:"name,omitempty" doc:"of the directory in the zip"`
+}
+
+func (a archives) create(c *call, in *archiveBody) (reply, error) {
+	wish := export.Request{Name: in.Name}
+	if len(in.Nodes) > export.MaxPicked {
+		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", export.MaxPicked, "sent", len(in.Nodes))
+	}
+	for _, text := range in.Nodes {
+		id, err := a.files.ParseNode(c.ctx(), c.who, text)
+		if err != nil {
+			return reply{}, err
+		}
+		wish.Nodes = append(wish.Nodes, id)
+	}
+	if in.Folder != "" {
+		id, err := a.files.ParseNode(c.ctx(), c.who, in.Folder)
+		if err != nil {
+			return reply{}, err
+		}
+		wish.Folder = id
+	}
+	release, err := a.sending.Acquire(c.actor())
+	if err != nil {
+		return reply{}, err
+	}
+	defer release()
+	return c.once(func() (reply, error) {
+		made, err := a.exports.CreateArchive(c.ctx(), c.who, c.reader(), wish, func(ctx context.Context, tx *sqldb.Tx, made export.Archive) error {
+			return c.keepMade(ctx, tx, made)
+		})
+		if err != nil {
+			return reply{}, err
+		}
+		return created(made)
+	})
+}
+
+func (a archives) get(c *call, id drive.ArchiveID) (reply, error) {
+	return a.send(c, func() (export.Download, error) {
+		d, same, err := a.exports.OpenArchive(c.ctx(), c.who, c.reader(), id)
+		if !same && c.r.Header.Get("If-Range") == "" {
+			// The client does not say of what it has the beginning; it is not of this one (RFC 9110 §14.2).
+			c.r = c.r.Clone(c.ctx())
+			c.r.Header.Del("Range")
+		}
+		return d, err
+	})
+}
+
+func (a archives) getFolder(c *call, id drive.NodeID) (reply, error) {
+	return a.send(c, func() (export.Download, error) { return a.exports.Direct(c.ctx(), c.who, c.reader(), export.Request{Folder: id}) })
+}
+
+// send sends a zip that is laid out for this request.
+func (a archives) send(c *call, open func() (export.Download, error)) (reply, error) {
+	release, err := a.sending.Acquire(c.actor())
+	if err != nil {
+		return reply{}, err
+	}
+	defer release()
+	d, err := open()
+	if err != nil {
+		return reply{}, err
+	}
+	defer d.Close()
+	return c.sendZip(d)
+}
