@@ -172,8 +172,8 @@ func TestABeginOfAClientThatHangsUpLeavesNothing(t *testing.T) {
 	s := uploadtest.New(t, uploadtest.Options{Staging: func(in blob.Staging) blob.Staging { h.Staging = in; return h }})
 	who := s.Account(t, 0)
 	var partials []drive.UploadID
-	for _, size := range []int{1000, 2000} { // the second one is not complete
-		v, err := s.Begin(t.Context(), who, upload.Begin{Kind: upload.Partial, Protocol: upload.Tus, Size: drive.ByteSize(size)}, nil)
+	for range 2 {
+		v, err := s.Begin(t.Context(), who, upload.Begin{Kind: upload.Partial, Protocol: upload.Tus, Size: 1000}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,9 +182,9 @@ func TestABeginOfAClientThatHangsUpLeavesNothing(t *testing.T) {
 	}
 	b := upload.Begin{Path: uploadtest.Path(t, "/f"), Size: drive.MiB}
 	for name, begin := range map[string]func(context.Context) (upload.View, error){
-		"begin":                       func(ctx context.Context) (upload.View, error) { return s.Begin(ctx, who, b, nil) },
-		"concat":                      func(ctx context.Context) (upload.View, error) { return s.Concat(ctx, who, b, partials[:1], nil) },
-		"concat of what is not there": func(ctx context.Context) (upload.View, error) { return s.Concat(ctx, who, b, partials, nil) },
+		"begin":         func(ctx context.Context) (upload.View, error) { return s.Begin(ctx, who, b, nil) },
+		"concat of one": func(ctx context.Context) (upload.View, error) { return s.Concat(ctx, who, b, partials[:1], nil) },
+		"concat of two": func(ctx context.Context) (upload.View, error) { return s.Concat(ctx, who, b, partials, nil) },
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		h.cancel = cancel
@@ -197,7 +197,7 @@ func TestABeginOfAClientThatHangsUpLeavesNothing(t *testing.T) {
 		}
 	}
 	h.cancel = nil
-	if got := s.Balance(t, who); got != "0/0/3000" {
+	if got := s.Balance(t, who); got != "0/0/2000" {
 		t.Errorf("the ledger says %s", got)
 	}
 	if _, err := s.Begin(t.Context(), who, b, nil); err != nil {
