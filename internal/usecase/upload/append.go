@@ -173,14 +173,11 @@ func (f *filling) whole() error {
 
 // piece takes what of in belongs to the next part.
 func (f *filling) piece(ctx context.Context, in io.Reader) error {
-	for range maxRefusals {
+	return attempts(func() (outcome, error) {
 		p := &piece{in: in, stopped: func() error { return stopped(ctx) }}
-		part, err := f.extend(ctx, p, 0)
-		if errors.Is(err, errRefused) && !p.begun {
-			continue
-		}
-		if err != nil {
-			return err
+		part, out, err := f.extend(ctx, p, 0)
+		if err != nil || out == again {
+			return out, err
 		}
 		f.got += endOf(part, f.partSize) - f.offset
 		f.offset = endOf(part, f.partSize)
@@ -188,11 +185,10 @@ func (f *filling) piece(ctx context.Context, in io.Reader) error {
 			f.a.Kept(f.offset)
 		}
 		if p.cause != nil {
-			return cut(p.cause)
+			return settled, cut(p.cause)
 		}
-		return nil
-	}
-	return drive.Fail(drive.InProgress, "retry_after", 1)
+		return settled, nil
+	})
 }
 
 // stopped is the reason to stop reading though bytes come: somebody else fills the upload now, or ends it.

@@ -44,9 +44,6 @@ func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.C
 	return once(ctx, tx, effect)
 }
 
-// errMeanwhile says that what a first look found is no longer so; the caller looks again.
-var errMeanwhile = errors.New("changed meanwhile")
-
 // Begin starts an upload, or finds the open one that the request means (View.Found), or links content that the account owns
 // (View.State done). It reserves the declared size. One transaction (P5).
 //
@@ -65,7 +62,7 @@ func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[
 		if err == nil && view.Found {
 			return s.withArrived(ctx, view)
 		}
-		if !errors.Is(err, errMeanwhile) {
+		if !errors.Is(err, errLost) { // else what a first look found is no longer so
 			return view, err
 		}
 		row.ID = drive.NewID[drive.UploadID]()

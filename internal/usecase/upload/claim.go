@@ -146,7 +146,7 @@ func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID,
 
 func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, error) {
 	if row.isPartial() {
-		return View{}, drive.Wrap(errPartial, drive.WrongState, "state", row.State.Public())
+		return View{}, row.hasNoPlace()
 	}
 	next, err := s.moved(ctx, row, p.Parent, p.Name, p.Conflict)
 	if err != nil {
@@ -164,11 +164,7 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 		next.Challenge = offer.challenge
 	}
 	count := func(ctx context.Context, tx *sqldb.Tx) error { return s.countQuestion(ctx, tx, row.User, offer.asks) }
-	next, err = s.commitWith(ctx, l, row, next, quota.Move{}, count)
-	switch {
-	case errors.Is(err, errMeanwhile): // a question for another upload of the same content came first
-		return View{}, errLost
-	case err != nil:
+	if next, err = s.commitWith(ctx, l, row, next, quota.Move{}, count); err != nil {
 		return View{}, err
 	}
 	s.arm(ctx, next)
@@ -331,7 +327,7 @@ func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, i
 	}
 	switch err := s.Content.Ref(ctx, tx, id); {
 	case drive.IsKind(err, drive.NotFound):
-		return View{}, errMeanwhile
+		return View{}, errLost // its last owner has deleted it
 	case err != nil:
 		return View{}, err
 	}

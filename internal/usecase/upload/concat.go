@@ -34,14 +34,15 @@ func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials 
 		return View{}, err
 	}
 	for range maxOvertaken {
-		v, err := s.concat(ctx, who, b, partials, once)
-		if e, ok := errors.AsType[partialError](err); ok {
-			if err = s.closePartial(ctx, who, e); err == nil {
-				continue
-			}
-		}
-		if !errors.Is(err, errLost) {
+		j := &joining{partials: partials, lives: map[drive.UploadID]*live{}, rows: map[drive.UploadID]Row{}}
+		v, err := s.concat(ctx, who, b, j, once)
+		if err == nil && !j.tail.ID.IsZero() {
+			err = s.closePartial(ctx, who, j.tail.ID, j.tail.Size)
+		} else if !errors.Is(err, errLost) {
 			return v, err
+		}
+		if err != nil && !errors.Is(err, errLost) {
+			return View{}, err
 		}
 	}
 	return View{}, drive.Fail(drive.InProgress, "retry_after", 1)
@@ -72,20 +73,20 @@ type joining struct {
 	final    Row
 	head     head
 	room     drive.ByteSize // that is reserved of the disk for the copies
+	tail     Row            // of an attempt that came to nothing: a partial upload whose last part is a tail still
 }
 
-// concat is one attempt.
-func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
-	if err := s.arrived(ctx, who, partials); err != nil {
+// concat is one attempt. When it has set j.tail nothing has come about.
+func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, j *joining, once Once[View]) (View, error) {
+	if err := s.arrived(ctx, who, j.partials); err != nil {
 		return View{}, err
 	}
-	j := &joining{partials: partials, lives: map[drive.UploadID]*live{}, rows: map[drive.UploadID]Row{}}
 	release, err := s.takePartials(ctx, j)
 	defer release()
 	if err != nil {
 		return View{}, err
 	}
-	if v, found, err := s.readPartials(ctx, who, j); found || err != nil {
+	if v, found, err := s.readPartials(ctx, who, j); found || err != nil || !j.tail.ID.IsZero() {
 		return v, err
 	}
 	if err := s.newFinal(ctx, who, b, j); err != nil {
@@ -154,7 +155,7 @@ func (s *Sessions) takePartials(ctx context.Context, j *joining) (release func()
 			return release, err
 		}
 		undo = append(undo, l.giveTurn)
-		l.close(errParking)
+		l.pause()
 		undo = append(undo, l.open)
 		if err := l.drain(ctx, true); err != nil {
 			return release, err
@@ -177,7 +178,15 @@ func (s *Sessions) readPartials(ctx context.Context, who drive.Who, j *joining) 
 		if row.State != Active && row.State != Parked {
 			return View{}, false, row.ended()
 		}
-		if err := s.closed(ctx, j.lives[id], row); err != nil {
+		staged, err := s.closed(ctx, j.lives[id], row)
+		if err == nil && row.endsInTail(staged) {
+			j.tail = row
+			return View{}, false, nil
+		}
+		if err == nil {
+			err = row.checkParts(staged.Parts)
+		}
+		if err != nil {
 			return View{}, false, err
 		}
 		j.rows[id] = row
@@ -208,23 +217,17 @@ func (s *Sessions) findFinal(ctx context.Context, partials []drive.UploadID) (Vi
 	return v, err
 }
 
-// partialError is a partial upload whose last part is a tail still.
-type partialError struct {
-	error
-	id   drive.UploadID
-	size drive.ByteSize
-}
-
-func (s *Sessions) closePartial(ctx context.Context, who drive.Who, e partialError) error {
-	l := s.table.enter(e.id)
+// closePartial makes the last part of a partial upload of its tail.
+func (s *Sessions) closePartial(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
+	l := s.table.enter(id)
 	defer s.table.leave(l)
-	return s.closeAt(ctx, who, l, e.size)
+	return s.closeAt(ctx, who, l, size)
 }
 
-// closed checks that all of a partial upload is there, durably, and that nobody can change it any more under its gen.
-func (s *Sessions) closed(ctx context.Context, l *live, row Row) error {
+// closed returns what is there of a partial upload, durably; nobody can change it any more under its gen.
+func (s *Sessions) closed(ctx context.Context, l *live, row Row) (blob.Staged, error) {
 	if row.Size == blob.UnknownSize {
-		return drive.Fail(drive.PartsMissing, "upload", row.ID)
+		return blob.Staged{}, drive.Fail(drive.PartsMissing, "upload", row.ID)
 	}
 	l.refuse(row.Gen)
 	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
@@ -233,16 +236,10 @@ func (s *Sessions) closed(ctx context.Context, l *live, row Row) error {
 			s.forget(l)
 		}
 	}
-	switch {
-	case drive.IsKind(err, drive.NotFound):
-		return s.missing(ctx, l, row, err)
-	case err != nil:
-		return err
+	if drive.IsKind(err, drive.NotFound) {
+		err = s.missing(ctx, l, row, err)
 	}
-	if err := row.unclosed(staged); err != nil {
-		return partialError{err, row.ID, row.Size}
-	}
-	return row.checkParts(staged.Parts)
+	return staged, err
 }
 
 // newFinal fills in the row of the final: it is being sealed from the beginning, and nobody sends it anything.

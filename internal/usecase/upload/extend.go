@@ -40,40 +40,40 @@ func endOf(p blob.Part, partSize drive.ByteSize) drive.ByteSize {
 	return drive.ByteSize(p.N)*partSize + p.Size
 }
 
-// extend adds p to the part that f.offset is in, whose whole length is whole; 0: the row says. errRefused: it may be tried again if
-// nothing of p was read.
-func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, error) {
-	part, err := f.write(ctx, p, whole)
+// extend adds p to the part that f.offset is in, whose whole length is whole; 0: the row says.
+func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, outcome, error) {
+	part, out, err := f.write(ctx, p, whole)
 	if drive.IsKind(err, drive.OffsetMismatch) { // now that it writes no part any more it may wait for the turn
 		err = f.s.elsewhere(ctx, f.who, f.l, p, f.offset)
 	}
-	return part, err
+	return part, out, err
 }
 
 // write is extend. OffsetMismatch: f.offset is not where the upload ends.
-func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, error) {
+func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, outcome, error) {
 	s, l := f.s, f.l
 	e := blob.Extend{N: int(f.offset / f.partSize), At: f.offset % f.partSize, Whole: whole}
 	w := &partWriter{cancel: f.stop, done: make(chan struct{})}
-	row, have, err := s.admit(ctx, f.who, l, PutPart{N: e.N, open: true, beside: len(f.withheld) > 0}, w)
-	if err != nil {
-		return blob.Part{}, err
+	admission, out, err := s.admit(ctx, f.who, l, PutPart{N: e.N, open: true, beside: len(f.withheld) > 0}, w)
+	if err != nil || out == again {
+		return blob.Part{}, out, err
 	}
+	row := admission.row
 	kept := false
 	defer func() {
 		if !kept {
 			l.endPart(e.N, w)
 		}
 	}()
-	if have != nil {
-		return blob.Part{}, drive.Fail(drive.OffsetMismatch)
+	if admission.have != nil {
+		return blob.Part{}, settled, drive.Fail(drive.OffsetMismatch)
 	}
 	if e.Gen = row.Gen; whole == 0 {
 		e.Whole = row.partLength(e.N)
 	}
-	tail, err := s.tailOf(ctx, l, row, e)
-	if err != nil {
-		return blob.Part{}, err
+	tail, out, err := s.tailOf(ctx, l, row, e)
+	if err != nil || out == again {
+		return blob.Part{}, out, err
 	}
 	p.left = e.Whole - e.At
 	body := io.Reader(p)
@@ -86,11 +86,12 @@ func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (bl
 	switch {
 	case err == nil:
 		kept = f.a.Verify != nil
-		return part, nil
+		return part, settled, nil
 	case drive.IsKind(err, drive.OffsetMismatch):
-		return blob.Part{}, err
+		return blob.Part{}, settled, err
 	}
-	return blob.Part{}, s.notStaged(ctx, l, row, err, p.begun)
+	out, err = s.notStaged(ctx, l, row, err, p.begun)
+	return blob.Part{}, out, err
 }
 
 // store brings a piece to its place, where it counts unless all of the body must have come first.
@@ -136,7 +137,7 @@ func (l *live) keepTail(tail *blob.Tail, part blob.Part, e blob.Extend) {
 }
 
 // tailOf takes the hashes of a tail out of memory, or makes them of its bytes: one part at the most is read.
-func (s *Sessions) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*blob.Tail, error) {
+func (s *Sessions) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*blob.Tail, outcome, error) {
 	l.mu.Lock()
 	tail, n, have := l.tail, l.tailN, l.tails[e.N]
 	l.tail = nil
@@ -144,31 +145,31 @@ func (s *Sessions) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) 
 	offset := drive.ByteSize(e.N) * row.PartSize
 	switch {
 	case e.At == 0:
-		return blob.NewTail(offset), nil
+		return blob.NewTail(offset), settled, nil
 	case tail != nil && n == e.N && tail.Size() == e.At && (!s.caps.Shared || tail.Part(n, offset, have.Session).CV == have.CV):
-		return tail, nil
+		return tail, settled, nil
 	}
 	return s.rereadTail(ctx, l, row, e, have)
 }
 
 // rereadTail hashes the bytes of a tail that this process has not taken in itself. Bytes that are not what they were are taken back.
-func (s *Sessions) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend, have blob.Part) (*blob.Tail, error) {
+func (s *Sessions) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend, have blob.Part) (*blob.Tail, outcome, error) {
 	tail := blob.NewTail(drive.ByteSize(e.N) * row.PartSize)
 	err := s.readTail(ctx, row, e, tail)
 	if drive.IsKind(err, drive.NotFound) { // it was dropped, or became a part; whoever did has moved on
 		s.forget(l)
-		return nil, errRefused
+		return nil, again, nil
 	}
 	if err == nil && !have.Unread && tail.Part(e.N, drive.ByteSize(e.N)*row.PartSize, have.Session) != have {
 		err = fmt.Errorf("the tail of part %d of upload %s has other bytes than were accepted", e.N, row.ID)
 		s.opt.Log.ErrorContext(ctx, "a tail is damaged and dropped", "upload", row.ID, "part", e.N)
 		s.forget(l)
-		return nil, errors.Join(err, s.Staging.Drop(ctx, row.Ref(), row.Gen, e.N))
+		return nil, settled, errors.Join(err, s.Staging.Drop(ctx, row.Ref(), row.Gen, e.N))
 	}
 	if err != nil {
-		return nil, err
+		return nil, settled, err
 	}
-	return tail, nil
+	return tail, settled, nil
 }
 
 func (s *Sessions) readTail(ctx context.Context, row Row, e blob.Extend, tail *blob.Tail) error {

@@ -36,7 +36,8 @@ type live struct {
 	promisedTo drive.AccountID   // whose share it is
 	refused    int64             // the staging refuses this gen and smaller ones; stays when the row is forgotten
 	suspect    bool              // parts must be verified first
-	closed     error             // set: no part may begin; the holder of the turn sets and clears it
+	shut       door              // the holder of the turn shuts and opens it
+	why        error             // what a part is told that comes while the door is refusing
 	writers    map[int]*partWriter
 	quiet      chan struct{}  // closed when the last writer has gone; nil while nobody waits
 	seal       *sealing       // running or ended seal
@@ -46,6 +47,20 @@ type live struct {
 	appending *appending // who fills it by offset; nil: nobody
 	tail      *blob.Tail // hashes of the tail of part tailN, as far as this process has taken it in; nil: to be read
 	tailN     int
+}
+
+// door says whether parts may begin.
+type door uint8
+
+const (
+	wide     door = iota // they may
+	waiting              // a part waits for the turn, and then for what the upload has become
+	refusing             // it is refused at once
+)
+
+// ready reports whether parts may begin as things stand. l.mu is held.
+func (l *live) ready() bool {
+	return l.loaded && l.row.State == Active && l.shut == wide && l.refused < l.row.Gen && !l.suspect
 }
 
 // partWriter is a request that writes a part.
@@ -311,22 +326,29 @@ func (l *live) refuse(gen int64) {
 // touch notes that bytes arrived.
 func (l *live) touch(now drive.Time) { l.last.Store(int64(now)) }
 
-// close lets no new part begin, and reports whether any is being written. The caller holds the turn.
-func (l *live) close(why error) (busy bool) {
+// pause lets new parts wait, and reports whether any is being written. The caller holds the turn.
+func (l *live) pause() (busy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = why
+	l.shut = waiting
 	return len(l.writers) > 0
+}
+
+// close refuses new parts. The caller holds the turn.
+func (l *live) close(why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut, l.why = refusing, why
 }
 
 // open lets parts begin again.
 func (l *live) open() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = nil
+	l.shut, l.why = wide, nil
 }
 
-// drain waits until no part is being written. With cancel it ends them first. close was called before.
+// drain waits until no part is being written. With cancel it ends them first. pause or close was called before.
 func (l *live) drain(ctx context.Context, cancel bool) error {
 	l.mu.Lock()
 	if cancel {

@@ -148,37 +148,48 @@ func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
 // out if they write.
 func (s *Sessions) stand(ctx context.Context, who drive.Who, l *live) (Row, drive.ByteSize, error) {
 	for range maxOvertaken {
-		row, offset, writers, err := l.standing(who)
+		at, ready, err := l.standing(who)
+		out := again
 		switch {
-		case errors.Is(err, errRefused):
+		case err != nil:
+			return Row{}, 0, err
+		case !ready:
 			err = s.wakeFor(ctx, who, l)
-		case err == nil && s.caps.Shared:
-			offset, err = s.standShared(ctx, l, row, writers)
+		case s.caps.Shared:
+			at.offset, out, err = s.standShared(ctx, l, at)
+		default:
+			return at.row, at.offset, nil
 		}
-		if err == nil && writers >= 0 {
-			return row, offset, nil
-		}
-		if err != nil && !errors.Is(err, errLost) && !errors.Is(err, errRefused) {
+		switch {
+		case err == nil && out == settled:
+			return at.row, at.offset, nil
+		case err != nil && !errors.Is(err, errLost):
 			return Row{}, 0, err
 		}
 	}
 	return Row{}, 0, drive.Fail(drive.InProgress, "retry_after", 1)
 }
 
-// standing is what memory says; errRefused, and -1 writers, when something must be done first.
-func (l *live) standing(who drive.Who) (row Row, offset drive.ByteSize, writers int, err error) {
+// stance is what memory says of an upload that is to be filled.
+type stance struct {
+	row     Row
+	offset  drive.ByteSize
+	writers int
+}
+
+// standing is what memory says; not ready when the upload must be woken first.
+func (l *live) standing(who drive.Who) (at stance, ready bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	row = l.row
 	switch {
-	case l.loaded && row.Account != who.Account:
-		return Row{}, 0, 0, drive.Fail(drive.NotFound)
-	case l.closed != nil && !errors.Is(l.closed, errParking):
-		return Row{}, 0, 0, l.closed
-	case !l.loaded, row.State != Active, l.closed != nil, l.refused >= row.Gen, l.suspect:
-		return Row{}, 0, -1, errRefused
+	case l.loaded && l.row.Account != who.Account:
+		return stance{}, false, drive.Fail(drive.NotFound)
+	case l.shut == refusing:
+		return stance{}, false, l.why
+	case !l.ready():
+		return stance{}, false, nil
 	}
-	return row, l.offsetLocked(), len(l.writers), nil
+	return stance{l.row, l.offsetLocked(), len(l.writers)}, true, nil
 }
 
 // offsetLocked is prefix of what memory holds, without a look at every part that is behind.
@@ -197,16 +208,17 @@ func (l *live) offsetLocked() drive.ByteSize {
 
 // standShared asks the staging what memory can only guess, and takes the upload from another instance that writes to it: its client
 // is here now.
-func (s *Sessions) standShared(ctx context.Context, l *live, row Row, writers int) (drive.ByteSize, error) {
-	staged, err := s.Staging.Load(ctx, row.Ref())
+func (s *Sessions) standShared(ctx context.Context, l *live, at stance) (drive.ByteSize, outcome, error) {
+	staged, err := s.Staging.Load(ctx, at.row.Ref())
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		return 0, s.vanished(ctx, l, row, err, false)
+		out, err := s.vanished(ctx, l, at.row, err, false)
+		return 0, out, err
 	case err != nil:
-		return 0, err
-	case staged.Writing > writers:
-		l.refuse(row.Gen)
-		return 0, errRefused
+		return 0, settled, err
+	case staged.Writing > at.writers:
+		l.refuse(at.row.Gen)
+		return 0, again, nil
 	}
 	for _, p := range staged.Parts {
 		s.learn(l, p, false)
@@ -214,7 +226,7 @@ func (s *Sessions) standShared(ctx context.Context, l *live, row Row, writers in
 	for _, p := range staged.Tails {
 		s.learn(l, p, true)
 	}
-	return row.prefix(staged.Parts, staged.Tails), nil
+	return at.row.prefix(staged.Parts, staged.Tails), settled, nil
 }
 
 // DeclareSize says how long the file is whose length was not known at first. The same again is no error.
@@ -274,7 +286,7 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 		return err
 	}
 	defer s.release(row.Account, more)
-	l.close(errParking)
+	l.pause()
 	defer l.open()
 	if err := l.drain(ctx, true); err != nil {
 		return err
@@ -302,27 +314,16 @@ func (s *Sessions) closeTail(ctx context.Context, who drive.Who, l *live, row Ro
 		return nil
 	}
 	f := &filling{s: s, l: l, who: who, offset: size, partSize: row.PartSize, stop: func() {}}
-	for range maxRefusals {
-		_, err := f.extend(ctx, &piece{stopped: func() error { return nil }}, at)
-		if !errors.Is(err, errRefused) {
-			return err
-		}
-	}
-	return drive.Fail(drive.InProgress, "retry_after", 1)
+	return attempts(func() (outcome, error) {
+		_, out, err := f.extend(ctx, &piece{stopped: func() error { return nil }}, at)
+		return out, err
+	})
 }
 
-// unclosedError says that the last part is a tail still, though the size is known now.
-type unclosedError struct{ size drive.ByteSize }
-
-func (unclosedError) Error() string { return "the last part is a tail still" }
-
-// unclosed returns the error for an upload whose last part is a tail.
-func (r Row) unclosed(staged blob.Staged) error {
+// endsInTail reports whether the last part is a tail still: its size was not known when its last bytes came.
+func (r Row) endsInTail(staged blob.Staged) bool {
 	n := int(r.Size / r.PartSize)
-	if slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize }) {
-		return unclosedError{r.Size}
-	}
-	return nil
+	return slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize })
 }
 
 // closeAt is closeTail for who has not taken over.

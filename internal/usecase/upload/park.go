@@ -177,7 +177,7 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
 	} else if busy {
 		return timer.Later(wait)
 	}
-	if l.close(errParking) { // a part began after lively looked
+	if l.pause() { // a part began after lively looked
 		l.open()
 		return timer.Later(s.idle(row))
 	}

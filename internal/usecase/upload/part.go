@@ -22,10 +22,29 @@ type PutPart struct {
 	beside bool             // other parts of the same body are being written: what would wait for those is InProgress
 }
 
-var (
-	errParking    = errors.New("the upload is being parked") // wait for the turn, then resume it
-	errSuperseded = errors.New("the part is being sent again")
+// errSuperseded is the cause with which a request is cancelled whose bytes are being sent again.
+var errSuperseded = errors.New("the part is being sent again")
+
+// outcome is what an attempt without an error came to.
+type outcome uint8
+
+const (
+	settled outcome = iota // it is done
+	again                  // the upload changed before anything of the request was used: another attempt sees what it has become
 )
+
+// maxRefusals bounds how often a part begins anew because its upload changed state before its first byte.
+const maxRefusals = 4
+
+// attempts runs try until it is settled.
+func attempts(try func() (outcome, error)) error {
+	for range maxRefusals {
+		if out, err := try(); err != nil || out == settled {
+			return err
+		}
+	}
+	return drive.Fail(drive.InProgress, "retry_after", 1)
+}
 
 // Put stores one part: any order, in parallel, any number of times. When it returns nil the part survives kill -9 (P2). The
 // same bytes again are accepted, other bytes are PartDiffers. It does no database access while the upload is active and in
@@ -39,27 +58,20 @@ func (s *Sessions) Put(ctx context.Context, who drive.Who, id drive.UploadID, p 
 	}
 	l := s.table.enter(id)
 	defer s.table.leave(l)
-	for range maxRefusals {
-		if err := s.put(ctx, who, l, p, body); !errors.Is(err, errRefused) {
-			return err
-		}
-	}
-	return drive.Fail(drive.InProgress, "retry_after", 1)
+	return attempts(func() (outcome, error) { return s.put(ctx, who, l, p, body) })
 }
 
-// maxRefusals bounds how often a part begins anew because its upload changed state before its first byte.
-const maxRefusals = 4
-
-// put is one attempt. errRefused means that nothing of body was read.
-func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, body io.Reader) error {
+// put is one attempt.
+func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, body io.Reader) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &partWriter{cancel: func() { cancel(errSuperseded) }, done: make(chan struct{})}
-	row, have, err := s.admit(ctx, who, l, p, w)
-	if err != nil {
-		return err
+	at, out, err := s.admit(ctx, who, l, p, w)
+	if err != nil || out == again {
+		return out, err
 	}
 	defer l.endPart(p.N, w)
+	row := at.row
 	if c, ok := body.(io.Closer); ok { // a read that waits for a stalled client ends with the part
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
@@ -72,19 +84,19 @@ func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 		in.body = &granting{body: body, take: func(n drive.ByteSize) error { return s.take(ctx, l, w, n) }}
 	}
 	checked := blob.NewBody(in, opt)
-	if have != nil {
-		return superseded(ctx, compare(checked, *have))
+	if at.have != nil {
+		return settled, superseded(ctx, compare(checked, *at.have))
 	}
 	part, err := s.Staging.Write(ctx, row.Ref(), blob.Write{N: p.N, Gen: row.Gen, Session: who.Session, Size: opt.Size}, checked)
 	if err == nil {
 		s.received(ctx, l, w, part, false)
-		return nil
+		return settled, nil
 	}
 	if there, ok := errors.AsType[*blob.ThereError](err); ok {
 		return s.there(ctx, l, row, in, checked, there.Part)
 	}
 	if errors.Is(context.Cause(ctx), errSuperseded) {
-		return superseded(ctx, err)
+		return settled, superseded(ctx, err)
 	}
 	return s.notStaged(ctx, l, row, err, in.begun)
 }
@@ -108,21 +120,19 @@ func (s *Sessions) received(ctx context.Context, l *live, w *partWriter, part bl
 	s.startFollowing(l)
 }
 
-var errRefused = errors.New("the staging has closed this gen")
-
 // notStaged judges an error of Write or Drop. begun: some of the body was read, so that there is no other attempt with it.
-func (s *Sessions) notStaged(ctx context.Context, l *live, row Row, err error, begun bool) error {
+func (s *Sessions) notStaged(ctx context.Context, l *live, row Row, err error, begun bool) (outcome, error) {
 	switch {
 	case drive.IsKind(err, drive.WrongState): // closed by a change of state that did not come about, or that we did not see
 		l.refuse(row.Gen)
 		s.forget(l)
-		return again(begun)
+		return repeat(begun)
 	case drive.IsKind(err, drive.NotFound): // removed from outside, or by a cancel that came between
 		return s.vanished(ctx, l, row, err, begun)
 	case drive.IsKind(err, drive.Unavailable): // it may have been accepted
 		s.forget(l)
 	}
-	return err
+	return settled, err
 }
 
 // compare reads a body whose part is here already.
@@ -146,24 +156,32 @@ const compareBufferSize = 64 << 10 // bytes: as fast as larger ones when nothing
 
 var compareBuffers = sync.Pool{New: func() any { b := make([]byte, compareBufferSize); return &b }}
 
-// admit registers w as the writer of its part once the upload can take it: loaded, active, verified, with enough reserved. If
-// the part is here already, it is returned. An earlier writer of the same part is ended first.
-func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (Row, *blob.Part, error) {
+// admitted is what the writer of a part begins with.
+type admitted struct {
+	row  Row
+	have *blob.Part // the part is here already
+}
+
+// admit registers w as the writer of its part once the upload can take it: loaded, active, verified, with enough reserved. An
+// earlier writer of the same part is ended first.
+func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (admitted, outcome, error) {
 	if err := s.leavesOthers(ctx, who.Account, max(1, p.Size)); err != nil {
-		return Row{}, nil, err
+		return admitted{}, settled, err
 	}
 	for {
-		row, have, next, err := l.tryPart(who, p, w, s.caps.Shared)
+		at, next, err := l.tryPart(who, p, w, s.caps.Shared)
 		switch {
 		case err != nil:
-			return Row{}, nil, s.unlessStale(ctx, l, err)
+			out, err := s.unlessStale(ctx, l, err)
+			return admitted{}, out, err
 		case next == nil:
-			return row, have, nil
+			return at, settled, nil
 		}
-		if err := next(ctx, s, l, who); errors.Is(err, errLost) { // another instance was first
-			return Row{}, nil, errRefused
-		} else if err != nil {
-			return Row{}, nil, err
+		switch err := next(ctx, s, l, who); {
+		case errors.Is(err, errLost): // another instance was first
+			return admitted{}, again, nil
+		case err != nil:
+			return admitted{}, settled, err
 		}
 	}
 }
@@ -172,37 +190,38 @@ func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart,
 type step func(ctx context.Context, s *Sessions, l *live, who drive.Who) error
 
 // tryPart registers w, or says what must happen first. Where the staging is shared it says itself whether it has the part.
-func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter, shared bool) (row Row, have *blob.Part, next step, err error) {
+func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter, shared bool) (at admitted, next step, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	row = l.row
+	row := l.row
 	switch {
 	case l.loaded && row.Account != who.Account:
-		return Row{}, nil, nil, drive.Fail(drive.NotFound)
-	case l.closed != nil && !errors.Is(l.closed, errParking):
-		return Row{}, nil, nil, l.closed
-	case !l.loaded, row.State != Active, l.closed != nil, l.refused >= row.Gen, l.suspect:
+		return admitted{}, nil, drive.Fail(drive.NotFound)
+	case l.shut == refusing:
+		return admitted{}, nil, l.why
+	case !l.ready():
 		if p.beside {
-			return Row{}, nil, nil, drive.Fail(drive.InProgress, "retry_after", 1)
+			return admitted{}, nil, drive.Fail(drive.InProgress, "retry_after", 1)
 		}
-		return Row{}, nil, wake, nil
+		return admitted{}, wake, nil
 	}
 	if err := row.checkPart(p); err != nil {
-		return Row{}, nil, nil, err
+		return admitted{}, nil, err
 	}
+	at.row = row
 	size := p.Size
 	if part, ok := l.parts[p.N]; ok && shared {
 		size = max(0, size-part.Size)
 	} else if ok {
-		have, size = &part, 0 // it is only compared
+		at.have, size = &part, 0 // it is only compared
 	}
 	if need := l.received + l.incoming + size; row.Size == blob.UnknownSize && !p.drop && need > l.limit {
-		return Row{}, nil, func(ctx context.Context, s *Sessions, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
+		return admitted{}, func(ctx context.Context, s *Sessions, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
 	}
 	if before := l.beginPart(p.N, size, w); before != nil {
-		return Row{}, nil, func(ctx context.Context, _ *Sessions, _ *live, _ drive.Who) error { return before.end(ctx) }, nil
+		return admitted{}, func(ctx context.Context, _ *Sessions, _ *live, _ drive.Who) error { return before.end(ctx) }, nil
 	}
-	return row, have, nil, nil
+	return at, nil, nil
 }
 
 func (w *partWriter) end(ctx context.Context) error {
@@ -262,39 +281,34 @@ func (l *live) enterLocked(part blob.Part, tail bool) {
 func (s *Sessions) DeletePart(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
-	for range maxRefusals {
-		if err := s.deletePart(ctx, who, l, n); !errors.Is(err, errRefused) {
-			return err
-		}
-	}
-	return drive.Fail(drive.InProgress, "retry_after", 1)
+	return attempts(func() (outcome, error) { return s.deletePart(ctx, who, l, n) })
 }
 
-func (s *Sessions) deletePart(ctx context.Context, who drive.Who, l *live, n int) error {
+func (s *Sessions) deletePart(ctx context.Context, who drive.Who, l *live, n int) (outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &partWriter{cancel: cancel, done: make(chan struct{})}
-	row, _, err := s.admit(ctx, who, l, PutPart{N: n, open: true, drop: true}, w)
-	if err != nil {
-		return err
+	at, out, err := s.admit(ctx, who, l, PutPart{N: n, open: true, drop: true}, w)
+	if err != nil || out == again {
+		return out, err
 	}
 	defer l.endPart(n, w)
-	if err := s.Staging.Drop(ctx, row.Ref(), row.Gen, n); err != nil {
+	if err := s.Staging.Drop(ctx, at.row.Ref(), at.row.Gen, n); err != nil {
 		s.forget(l) // it may be out of the journal all the same: the same bytes sent again must not be answered from memory
-		return s.notStaged(ctx, l, row, err, false)
+		return s.notStaged(ctx, l, at.row, err, false)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accepts++
 	if l.parts == nil {
-		return nil
+		return settled, nil
 	}
 	l.received -= l.parts[n].Size + l.tails[n].Size
 	delete(l.parts, n)
 	delete(l.tails, n)
 	l.unfollowLocked()
 	s.promiseLocked(l)
-	return nil
+	return settled, nil
 }
 
 // granting reserves room for bytes before it hands them out.

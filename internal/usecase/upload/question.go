@@ -28,7 +28,7 @@ func (s *Sessions) wasAsked(ctx context.Context, q sqldb.Querier, user drive.Use
 }
 
 // countQuestion counts a question in the transaction that writes it into its upload's row.
-// errMeanwhile when the user has been asked since the question was made: of two that come at once,
+// errLost when the user has been asked since the question was made: of two that come at once,
 // one is asked.
 func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
 	now := s.now()
@@ -43,7 +43,7 @@ func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.U
 			return fmt.Errorf("count a question to user %s: %w", user, err)
 		}
 		if !counted {
-			return errMeanwhile
+			return errLost
 		}
 	}
 	return nil

@@ -56,8 +56,10 @@ type Row struct {
 // isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent its own id, which is no folder.
 func (r Row) isPartial() bool { return r.Name == "" }
 
-// errPartial: a partial upload has no place of its own that it could be completed at, or be given.
-var errPartial = errors.New("the upload is a partial one")
+// hasNoPlace refuses what only an upload with a place of its own can have done to it: to be completed, or to get another place.
+func (r Row) hasNoPlace() error {
+	return drive.Wrap(errors.New("the upload is a partial one"), drive.WrongState, "state", r.State.Public())
+}
 
 // Ref is the row's name at the staging.
 func (r Row) Ref() blob.Ref {
@@ -164,7 +166,8 @@ func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 	return nil
 }
 
-// errLost says that a compare-and-set found another state or gen: somebody else was first.
+// errLost says that somebody else was first: what a transaction was to change is no longer as it was read. The transaction is rolled
+// back, and whoever has read it reads again (inTurn); if that happens too often, the client may come again.
 var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
 
 // change is every arrow of the diagram: it writes next over the row that has was's id, state and gen, with gen+1, and returns

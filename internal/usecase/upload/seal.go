@@ -34,140 +34,153 @@ func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadI
 	defer s.table.leave(l)
 	timeout := time.NewTimer(s.opt.SealWait)
 	defer timeout.Stop()
-	var run *sealing
-	var row Row
 	if err := l.quietAppend(ctx); err != nil {
 		return View{}, false, err
 	}
 	for range maxOvertaken {
-		if run, row, err = s.beginSeal(ctx, who, l, c); err == nil {
-			run, row, err = s.awaitSeal(ctx, run, row, timeout.C)
-		}
-		if e, ok := errors.AsType[unclosedError](err); ok {
-			if err = s.closeAt(ctx, who, l, e.size); err == nil {
-				err = errLost // once more
+		at, err := s.beginSeal(ctx, who, l, c)
+		switch {
+		case err == nil && at.tail:
+			err = s.closeAt(ctx, who, l, at.row.Size)
+		case err == nil:
+			if at.row, err = s.awaitSeal(ctx, at, timeout.C); err == nil {
+				return s.viewSeal(ctx, at)
 			}
 		}
-		if !errors.Is(err, errLost) {
-			break
+		if err != nil && !errors.Is(err, errLost) {
+			return View{}, false, err
 		}
 	}
+	return View{}, false, drive.Fail(drive.InProgress, "retry_after", 1)
+}
+
+// sealBegun is an upload whose seal was begun.
+type sealBegun struct {
+	run  *sealing // to wait for; nil: it is done already, or another instance seals it
+	row  Row
+	tail bool // it was not: its last part is a tail still
+}
+
+// viewSeal is the view of an upload whose seal was waited for, and whether it was that seal which made the file.
+func (s *Sessions) viewSeal(ctx context.Context, at sealBegun) (View, bool, error) {
+	v, err := s.view(ctx, s.DB, at.row)
 	if err != nil {
 		return View{}, false, err
 	}
-	if v, err = s.view(ctx, s.DB, row); err != nil {
-		return View{}, false, err
+	if at.row.State == Sealing {
+		v.Progress = &Progress{Total: at.row.Size}
+		if at.run != nil {
+			v.Progress.Done = drive.ByteSize(at.run.read.Load())
+		}
 	}
-	if row.State == Sealing {
-		v.Progress = &Progress{Total: row.Size}
-	}
-	if run != nil && row.State == Sealing {
-		v.Progress.Done = drive.ByteSize(run.read.Load())
-	}
-	return v, run != nil && row.State == Done, nil
+	return v, at.run != nil && at.row.State == Done, nil
 }
 
-// awaitSeal waits until an upload has ended its seal, or until timeout: then it is sealing still. errLost: it must be begun anew.
-func (s *Sessions) awaitSeal(ctx context.Context, run *sealing, row Row, timeout <-chan time.Time) (*sealing, Row, error) {
+// awaitSeal waits until an upload has ended its seal, or until timeout: then it is sealing still. errLost: it must be begun once more.
+func (s *Sessions) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, error) {
 	switch {
-	case run == nil && row.State == Sealing:
-		row, err := s.watchSeal(ctx, row, timeout)
-		return nil, row, err
-	case run == nil:
-		return nil, row, nil
+	case at.run == nil && at.row.State == Sealing:
+		return s.watchSeal(ctx, at.row, timeout)
+	case at.run == nil:
+		return at.row, nil
 	}
 	select {
-	case <-run.done:
-		return run, run.row, run.err
+	case <-at.run.done:
+		return at.run.row, at.run.err
 	case <-timeout:
-		return run, row, nil
+		return at.row, nil
 	case <-ctx.Done():
-		return run, row, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+		return at.row, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 	}
 }
 
-// beginSeal is active or parked ⇒ sealing. It returns the seal to wait for; none when the upload is done already, or when another
-// instance seals it (if that one dies the timer has it redone).
-func (s *Sessions) beginSeal(ctx context.Context, who drive.Who, l *live, c Complete) (*sealing, Row, error) {
+// beginSeal is active or parked ⇒ sealing. Where another instance seals it there is nothing to wait for here; if that one dies the
+// timer has it redone.
+func (s *Sessions) beginSeal(ctx context.Context, who drive.Who, l *live, c Complete) (sealBegun, error) {
 	if err := l.takeTurn(ctx); err != nil {
-		return nil, Row{}, err
+		return sealBegun{}, err
 	}
 	defer l.giveTurn()
 	row, err := s.loadFor(ctx, who, l)
 	if err != nil {
-		return nil, Row{}, err
+		return sealBegun{}, err
 	}
 	switch row.State {
 	case Done:
-		return nil, row, nil
+		return sealBegun{row: row}, nil
 	case Sealing:
 		if _, running := s.finished(l); s.caps.Shared && !running {
-			return nil, row, nil
+			return sealBegun{row: row}, nil
 		}
-		return s.startSeal(l, row), row, nil
+		return sealBegun{run: s.startSeal(l, row), row: row}, nil
 	case Reclaiming, Gone:
-		return nil, row, row.ended()
+		return sealBegun{}, row.ended()
 	case Active, Parked:
 	}
 	if row.isPartial() {
-		return nil, row, drive.Wrap(errPartial, drive.WrongState, "state", row.State.Public())
+		return sealBegun{}, row.hasNoPlace()
 	}
+	return s.sealOpen(ctx, l, row, c)
+}
+
+// sealOpen is beginSeal of an upload that is active or parked.
+func (s *Sessions) sealOpen(ctx context.Context, l *live, row Row, c Complete) (sealBegun, error) {
 	l.close(drive.Fail(drive.WrongState, "state", Sealing.Public()))
 	defer l.open()
 	if err := l.drain(ctx, false); err != nil {
-		return nil, row, err
+		return sealBegun{}, err
 	}
 	was := row.Gen
-	if row, err = s.load(ctx, l); err == nil && row.Gen != was { // the last parts may have made the reservation grow
+	row, err := s.load(ctx, l)
+	if err == nil && row.Gen != was { // the last parts may have made the reservation grow
 		err = errLost
 	}
 	if err != nil {
-		return nil, row, err
+		return sealBegun{}, err
 	}
-	next, err := s.readyToSeal(ctx, l, row, c)
-	if err != nil {
-		return nil, row, err
-	}
-	move := quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}
-	if next, err = s.commit(ctx, l, row, next, move); err != nil {
-		return nil, row, err
-	}
-	s.arm(ctx, next)
-	return s.startSeal(l, next), next, nil
-}
-
-// readyToSeal checks that everything is there and closes the staging; it returns the row as it shall be while sealing. When
-// it fails after the staging was closed, the next part opens it again under a new gen.
-func (s *Sessions) readyToSeal(ctx context.Context, l *live, row Row, c Complete) (Row, error) {
 	next, err := s.completed(ctx, row, c)
 	if err != nil {
-		return Row{}, err
+		return sealBegun{}, err
 	}
 	staged, err := s.Staging.Load(ctx, row.Ref())
-	if err == nil {
-		err = next.unclosed(staged)
+	if err == nil && next.endsInTail(staged) {
+		return sealBegun{row: next, tail: true}, nil
 	}
 	if err == nil {
 		err = next.checkParts(staged.Parts)
 	}
 	if err == nil {
-		l.refuse(row.Gen)
-		staged, err = s.Staging.Fence(ctx, row.Ref(), row.Gen)
+		staged, err = s.closeStaged(ctx, l, row, next)
 	}
+	if drive.IsKind(err, drive.NotFound) {
+		err = s.missing(ctx, l, row, err)
+	}
+	if err != nil {
+		return sealBegun{}, err
+	}
+	next.State, next.Held, next.Received = Sealing, 0, sum(staged)
+	next.Reserved = max(row.Reserved, next.Size)
+	if next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}); err != nil {
+		return sealBegun{}, err
+	}
+	s.arm(ctx, next)
+	return sealBegun{run: s.startSeal(l, next), row: next}, nil
+}
+
+// closeStaged closes the staging of an upload that is to be sealed as next, and checks that everything is there. When it fails after
+// the staging was closed, the next part opens it again under a new gen.
+func (s *Sessions) closeStaged(ctx context.Context, l *live, row, next Row) (blob.Staged, error) {
+	l.refuse(row.Gen)
+	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
 	if err == nil && staged.Suspect {
 		if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
 			s.adopt(l, row, staged)
 		}
 	}
-	if err == nil {
-		err = next.checkParts(staged.Parts)
+	if err != nil {
+		return staged, err
 	}
-	if drive.IsKind(err, drive.NotFound) {
-		return Row{}, s.missing(ctx, l, row, err)
-	}
-	next.State, next.Held, next.Received = Sealing, 0, sum(staged)
-	next.Reserved = max(row.Reserved, next.Size)
-	return next, err
+	return staged, next.checkParts(staged.Parts)
 }
 
 // completed is the row with what complete changes.

@@ -74,41 +74,41 @@ func (s *Sessions) orLost(ctx context.Context, was Row, err error) error {
 	return err
 }
 
-// unlessStale is the refusal of a part that cannot be one of the upload's, or errRefused where the upload has moved on elsewhere: what
-// it has become is what the client must hear.
-func (s *Sessions) unlessStale(ctx context.Context, l *live, err error) error {
+// unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has moved on elsewhere: what it has
+// become is what the client must hear.
+func (s *Sessions) unlessStale(ctx context.Context, l *live, err error) (outcome, error) {
 	if !s.caps.Shared || !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
-		return err
+		return settled, err
 	}
 	l.mu.Lock()
 	was := l.row
 	l.mu.Unlock()
 	if now, findErr := findRow(ctx, s.DB, l.id); findErr != nil || now.Gen == was.Gen {
-		return err
+		return settled, err
 	}
 	s.forget(l)
-	return errRefused
+	return again, nil
 }
 
 // there answers a part that the journal has already: by this instance before it forgot, or by another one. Nobody but the
 // journal may say so, for another instance may have dropped it.
-func (s *Sessions) there(ctx context.Context, l *live, row Row, in *activity, body blob.Body, have blob.Part) error {
+func (s *Sessions) there(ctx context.Context, l *live, row Row, in *activity, body blob.Body, have blob.Part) (outcome, error) {
 	if have.Unread { // what it holds nobody knows: take it as it comes now
 		if err := s.Staging.Drop(ctx, row.Ref(), row.Gen, have.N); err != nil {
 			return s.notStaged(ctx, l, row, err, in.begun)
 		}
-		return again(in.begun)
+		return repeat(in.begun)
 	}
 	s.learn(l, have, false)
-	return superseded(ctx, compare(body, have))
+	return settled, superseded(ctx, compare(body, have))
 }
 
-// again ends an attempt of a part: another one follows at once if nothing of its body was read, else the client must send it again.
-func again(begun bool) error {
+// repeat ends an attempt of a part: another one follows at once if nothing of its body was read, else the client must send it again.
+func repeat(begun bool) (outcome, error) {
 	if begun {
-		return drive.Fail(drive.InProgress, "retry_after", 1)
+		return settled, drive.Fail(drive.InProgress, "retry_after", 1)
 	}
-	return errRefused
+	return again, nil
 }
 
 // learn adds a part or a tail that another instance has brought, with the room that it was granted.
@@ -139,18 +139,18 @@ func (s *Sessions) missing(ctx context.Context, l *live, row Row, cause error) e
 }
 
 // vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its bytes were removed from outside.
-func (s *Sessions) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) error {
+func (s *Sessions) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) (outcome, error) {
 	s.forget(l)
 	row, err := findRow(ctx, s.DB, was.ID)
 	switch {
 	case err != nil:
-		return err
+		return settled, err
 	case row.State != Active && row.State != Parked:
-		return row.ended()
+		return settled, row.ended()
 	case row.Gen == was.Gen:
-		return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+		return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 	}
-	return again(begun)
+	return repeat(begun)
 }
 
 // reopen makes ready what the journal refuses though the row is active: the content of a seal that came to nothing becomes parts
