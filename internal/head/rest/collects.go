@@ -1,42 +1,47 @@
 package rest
 
 import (
-	"context"
-
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload"
 )
 
 const collectsPath = "/collects"
 
-func (a *API) collectRoutes() []route {
+// collects are links by which anybody may send files into a folder.
+type collects struct {
+	links   *collect.Links
+	files   *files.Files
+	uploads *upload.Sessions
+}
+
+func (l collects) routes() []route {
 	one := collectsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: collectsPath, need: write, act: takes((*call).createCollect), once: true, secret: true, created: collectsPath,
+			method: "POST", path: collectsPath, need: write, act: takes(l.create), once: true, secret: true, created: collectsPath,
 			does:  "Make a link by which anybody may send files into a folder, charged to this account.",
 			out:   []outcome{gives[collectView](201, "the link")},
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: collectsPath, need: read, act: plain((*call).listCollects), query: []param{limitParam, cursor},
+			method: "GET", path: collectsPath, need: read, act: plain(l.list), query: []param{limitParam, cursor},
 			does: "List the collect links, the newest first.",
 			out:  []outcome{gives[files.Page[collectView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: plain((*call).getCollect),
+			method: "GET", path: one, need: read, act: byID(l.get),
 			does: "Show a collect link.",
 			out:  []outcome{gives[collectView](200, "the link")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: takes((*call).patchCollect),
+			method: "PATCH", path: one, need: write, act: byIDTakes(l.patch),
 			does: "Change a collect link. A limit below what has come lets nothing more in.",
 			out:  []outcome{gives[collectView](200, "the link")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, need: write, act: plain((*call).deleteCollect),
+			method: "DELETE", path: one, need: write, act: byID(l.remove),
 			does: "End a collect link and cancel what is on its way. What has come stays.",
 			out:  []outcome{nothing(204, "it is ended")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/files", need: read, act: plain((*call).listCollected), query: []param{limitParam, cursor},
+			method: "GET", path: one + "/files", need: read, act: byID(l.collected), query: []param{limitParam, cursor},
 			does: "List who has sent what, the newest first.",
 			out:  []outcome{gives[files.Page[collectedView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},
@@ -71,7 +76,7 @@ type collectView struct {
 }
 
 // showCollect shows a link. By its token one writes: it is not for a caller who may only read.
-func (c *call) showCollect(v collect.View) collectView {
+func showCollect(c *call, v collect.View) collectView {
 	view := collectView{
 		ID: v.ID, Title: v.Title, Message: v.Message, ExpiresAt: timeOrNull(v.ExpiresAt),
 		Folder:   sharedNode{v.Folder, string(v.Item.Name), v.Item.Type, 0},
@@ -86,8 +91,8 @@ func (c *call) showCollect(v collect.View) collectView {
 
 func bytesOf(n *int64) *drive.ByteSize { return (*drive.ByteSize)(n) }
 
-func (c *call) createCollect(in *collectBody) (reply, error) {
-	folder, err := c.Files.ParseNode(c.ctx(), c.who, in.Folder)
+func (l collects) create(c *call, in *collectBody) (reply, error) {
+	folder, err := l.files.ParseNode(c.ctx(), c.who, in.Folder)
 	if err != nil {
 		return reply{}, err
 	}
@@ -97,51 +102,25 @@ func (c *call) createCollect(in *collectBody) (reply, error) {
 	if wish.Life, err = life(in.ExpiresIn); err != nil {
 		return reply{}, err
 	}
-	return c.once(func() (reply, error) {
-		v, err := c.Collects.Create(c.ctx(), c.who, wish, func(ctx context.Context, tx *sqldb.Tx, v collect.View) error {
-			return c.keepMade(ctx, tx, c.showCollect(v))
-		})
-		if err != nil {
-			return reply{}, err
-		}
-		return created(c.showCollect(v))
+	return makeOnce(c, showCollect, func(keep keeping[collect.View]) (collect.View, error) {
+		return l.links.Create(c.ctx(), c.who, wish, keep)
 	})
 }
 
-func (c *call) listCollects() (reply, error) {
+func (l collects) list(c *call) (reply, error) {
 	since, err := after[drive.CollectID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := c.Collects.List(c.ctx(), c.who, since, c.limit()+1)
+	all, err := l.links.List(c.ctx(), c.who, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
-	views := make([]collectView, len(all))
-	for i, v := range all {
-		views[i] = c.showCollect(v)
-	}
-	return ok(shown(views, c.limit(), func(v collectView) string { return v.ID.String() }))
+	return ok(pageShowing(c, all, showCollect, func(v collectView) string { return v.ID.String() }))
 }
 
-// collect reads the id in the path.
-func (c *call) collect() (drive.CollectID, error) {
-	return drive.ParseID[drive.CollectID](c.r.PathValue("id"))
-}
-
-func (c *call) answerCollect(v collect.View, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(c.showCollect(v))
-}
-
-func (c *call) getCollect() (reply, error) {
-	id, err := c.collect()
-	if err != nil {
-		return reply{}, err
-	}
-	return c.answerCollect(c.Collects.Find(c.ctx(), c.who, id))
+func (l collects) get(c *call, id drive.CollectID) (reply, error) {
+	return showing(c, showCollect)(l.links.Find(c.ctx(), c.who, id))
 }
 
 type collectChangeBody struct {
@@ -152,11 +131,7 @@ type collectChangeBody struct {
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; null: any"`
 }
 
-func (c *call) patchCollect(in *collectChangeBody) (reply, error) {
-	id, err := c.collect()
-	if err != nil {
-		return reply{}, err
-	}
+func (l collects) patch(c *call, id drive.CollectID, in *collectChangeBody) (reply, error) {
 	change := collect.Change{Title: in.Title, Message: in.Message}
 	if in.ExpiresIn.given {
 		life, err := life(in.ExpiresIn.value)
@@ -173,21 +148,17 @@ func (c *call) patchCollect(in *collectChangeBody) (reply, error) {
 		limit := bytesOf(in.MaxFile.value)
 		change.MaxFile = &limit
 	}
-	return c.answerCollect(c.Collects.Change(c.ctx(), c.who, id, change))
+	return showing(c, showCollect)(l.links.Change(c.ctx(), c.who, id, change))
 }
 
 // deleteCollect also cancels what is on its way, as far as it gets: what is left nobody can complete, and it is reclaimed in its time.
-func (c *call) deleteCollect() (reply, error) {
-	id, err := c.collect()
-	if err != nil {
-		return reply{}, err
-	}
-	open, err := c.Collects.Delete(c.ctx(), c.who, id)
+func (l collects) remove(c *call, id drive.CollectID) (reply, error) {
+	open, err := l.links.Delete(c.ctx(), c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
 	for _, id := range open {
-		err := c.Uploads.Cancel(c.ctx(), c.who, id)
+		err := l.uploads.Cancel(c.ctx(), c.who, id)
 		if err != nil && !drive.IsKind(err, drive.WrongState, drive.NotFound, drive.Gone, drive.InProgress) {
 			return reply{}, err
 		}
@@ -206,25 +177,22 @@ type collectedView struct {
 	CreatedAt drive.Time     `json:"created_at"`
 }
 
-func (c *call) listCollected() (reply, error) {
-	id, err := c.collect()
-	if err != nil {
-		return reply{}, err
-	}
+func (l collects) collected(c *call, id drive.CollectID) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := c.Collects.ListFiles(c.ctx(), c.who, id, since, c.limit()+1)
+	all, err := l.links.ListFiles(c.ctx(), c.who, id, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
-	views := make([]collectedView, len(all))
-	for i, f := range all {
-		views[i] = collectedView{f.Upload, f.By, string(f.Name), f.Size, f.State, nil, f.At}
-		if !f.Node.IsZero() {
-			views[i].NodeID = &f.Node
-		}
+	return ok(pageShowing(c, all, showCollected, func(v collectedView) string { return v.Upload.String() }))
+}
+
+func showCollected(_ *call, f collect.File) collectedView {
+	view := collectedView{f.Upload, f.By, string(f.Name), f.Size, f.State, nil, f.At}
+	if !f.Node.IsZero() {
+		view.NodeID = &f.Node
 	}
-	return ok(shown(views, c.limit(), func(v collectedView) string { return v.Upload.String() }))
+	return view
 }

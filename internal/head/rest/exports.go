@@ -1,14 +1,12 @@
 package rest
 
 import (
-	"context"
 	"crypto/sha256"
 	"io"
 	"net/http"
 	"strconv"
 
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/export"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/server"
@@ -124,13 +122,7 @@ func (c *call) createExport(in *exportBody) (reply, error) {
 
 // makeExport makes a batch once for a key.
 func (c *call) makeExport(do func(export.Hook) (export.View, error)) (reply, error) {
-	return c.once(func() (reply, error) {
-		v, err := do(func(ctx context.Context, tx *sqldb.Tx, v export.View) error { return c.keepMade(ctx, tx, v) })
-		if err != nil {
-			return reply{}, err
-		}
-		return created(v)
-	})
+	return makeOnce(c, func(_ *call, v export.View) export.View { return v }, func(keep keeping[export.View]) (export.View, error) { return do(keep) })
 }
 
 // maxManifest is the longest list in bytes: some kilobytes for each of 10,000 entries.

@@ -94,6 +94,26 @@ func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, er
 	return rep, err
 }
 
+// keeping is what a use case calls in its transaction with what it has made.
+type keeping[V any] = func(ctx context.Context, tx *sqldb.Tx, made V) error
+
+// makeOnce makes something once for a key, and answers with it as show renders it.
+func makeOnce[V, W any](c *call, show func(*call, V) W, do func(keeping[V]) (V, error)) (reply, error) {
+	return c.once(func() (reply, error) {
+		made, err := do(func(ctx context.Context, tx *sqldb.Tx, made V) error {
+			if c.key.IsZero() {
+				return nil
+			}
+			_, err := c.keep(ctx, tx, func(context.Context, *sqldb.Tx) (reply, error) { return created(show(c, made)) })
+			return err
+		})
+		if err != nil {
+			return reply{}, err
+		}
+		return created(show(c, made))
+	})
+}
+
 // hook is keep for the use cases of package files, which have done their work by then.
 func (c *call) hook(status int) files.Hook {
 	if c.key.IsZero() {

@@ -20,6 +20,15 @@ func shown[T any](items []T, limit int, id func(T) string) files.Page[T] {
 	return files.Page[T]{Items: items, NextCursor: &next}
 }
 
+// pageShowing is shown of what show renders.
+func pageShowing[V, W any](c *call, items []V, show func(*call, V) W, id func(W) string) files.Page[W] {
+	views := make([]W, len(items))
+	for i, v := range items {
+		views[i] = show(c, v)
+	}
+	return shown(views, c.limit(), id)
+}
+
 // pageOf cuts a page out of a list that is short enough to be read whole.
 func pageOf[T any](c *call, all []T, id func(T) string) (reply, error) {
 	if after := c.query.Get(cursor.name); after != "" {

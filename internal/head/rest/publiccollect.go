@@ -4,15 +4,15 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-func (a *API) publicCollectRoutes() []route {
+func (l collects) publicRoutes() []route {
 	const one = "/public/collects/{token}"
 	return []route{
 		{
-			method: "GET", path: one, need: open, act: plain((*call).lookAtCollect),
+			method: "GET", path: one, need: open, act: plain(l.look),
 			does: "Show what a collect link asks for.",
 			out:  []outcome{gives[publicCollectView](200, "the link")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
 		}, {
-			method: "POST", path: one + "/open", need: open, act: takes((*call).openCollect), optional: true,
+			method: "POST", path: one + "/open", need: open, act: takes(l.open), optional: true,
 			does:  "Get a sender's token. It may begin uploads with a `path` of one name, and see and complete these; nothing else.",
 			out:   []outcome{gives[senderView](200, "the token")},
 			fails: []drive.Kind{drive.NotFound, drive.Gone},
@@ -29,8 +29,8 @@ type publicCollectView struct {
 	Left      *drive.ByteSize `json:"left"`       // null: the link has no limit of its own
 }
 
-func (c *call) lookAtCollect() (reply, error) {
-	p, err := c.Collects.Look(c.ctx(), c.r.PathValue("token"))
+func (l collects) look(c *call) (reply, error) {
+	p, err := l.links.Look(c.ctx(), c.r.PathValue("token"))
 	if err != nil {
 		return reply{}, err
 	}
@@ -46,8 +46,8 @@ type senderView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (c *call) openCollect(in *openCollectBody) (reply, error) {
-	g, err := c.Collects.Open(c.ctx(), c.r.PathValue("token"), in.Sender)
+func (l collects) open(c *call, in *openCollectBody) (reply, error) {
+	g, err := l.links.Open(c.ctx(), c.r.PathValue("token"), in.Sender)
 	if err != nil {
 		return reply{}, err
 	}

@@ -164,6 +164,7 @@ func (a *API) table() []route {
 	content := contents{a.Files, a.DownloadRedirect}
 	pictures := thumbnails{a.Files, a.Thumbs}
 	public := visits{a.Shares, a.Files, content}
+	wanted := collects{a.Collects, a.Files, a.Uploads}
 	var all []route
 	for _, resource := range [][]route{
 		logins.routes(),
@@ -182,7 +183,7 @@ func (a *API) table() []route {
 		tree.changeRoutes(),
 		tree.operationRoutes(),
 		tree.searchRoutes(),
-		a.shareRoutes(),
+		shares{a.Shares, a.Files}.routes(),
 		public.routes(),
 		sharedZips{public, a.Exports, a.zips}.routes(),
 		archives{a.Exports, a.Files, a.archives}.routes(),
@@ -192,8 +193,8 @@ func (a *API) table() []route {
 		documents{a.Intake}.routes(),
 		sources{a.Intake}.routes(),
 		sharedThumbnails{public, pictures, a.DB}.routes(),
-		a.collectRoutes(),
-		a.publicCollectRoutes(),
+		wanted.routes(),
+		wanted.publicRoutes(),
 		users{a.Admin, a.Now}.routes(),
 		a.uploads.adminRoutes(),
 		deadLetters{a.DeadLetters}.routes(),

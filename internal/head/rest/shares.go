@@ -1,41 +1,45 @@
 package rest
 
 import (
-	"context"
 	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
 )
 
 const sharesPath = "/shares"
 
-func (a *API) shareRoutes() []route {
+// shares are links by which visitors see a file or a folder.
+type shares struct {
+	shares *share.Shares
+	files  *files.Files
+}
+
+func (s shares) routes() []route {
 	one := sharesPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: sharesPath, need: write, act: takes((*call).createShare), once: true, secret: true, created: sharesPath,
+			method: "POST", path: sharesPath, need: write, act: takes(s.create), once: true, secret: true, created: sharesPath,
 			does:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
 			out:   []outcome{gives[shareView](201, "the share")},
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: sharesPath, need: read, act: plain((*call).listShares),
+			method: "GET", path: sharesPath, need: read, act: plain(s.list),
 			query: []param{{name: "node", says: "id of a node: only shares of it"}, limitParam, cursor},
 			does:  "List the shares, the newest first.",
 			out:   []outcome{gives[files.Page[shareView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: plain((*call).getShare),
+			method: "GET", path: one, need: read, act: byID(s.get),
 			does: "Show a share.",
 			out:  []outcome{gives[shareView](200, "the share")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "PATCH", path: one, need: write, act: takes((*call).patchShare),
+			method: "PATCH", path: one, need: write, act: byIDTakes(s.patch),
 			does: "Change a share. A new code, or none, ends every access that was given with the old one.",
 			out:  []outcome{gives[shareView](200, "the share")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "DELETE", path: one, need: write, act: plain((*call).deleteShare),
+			method: "DELETE", path: one, need: write, act: byID(s.remove),
 			does: "End a share: its link leads nowhere any more.",
 			out:  []outcome{nothing(204, "it is ended")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -71,7 +75,7 @@ type sharedNode struct {
 	Size int64        `json:"size"`
 }
 
-func (c *call) showShare(v share.View) shareView {
+func showShare(c *call, v share.View) shareView {
 	view := shareView{
 		ID: v.ID, ExpiresAt: timeOrNull(v.ExpiresAt), MaxDownloads: v.MaxDownloads,
 		Node:      sharedNode{v.Node, string(v.Item.Name), v.Item.Type, int64(v.Item.Size)},
@@ -86,8 +90,8 @@ func (c *call) showShare(v share.View) shareView {
 	return view
 }
 
-func (c *call) createShare(in *shareBody) (reply, error) {
-	node, err := c.Files.ParseNode(c.ctx(), c.who, in.Node)
+func (s shares) create(c *call, in *shareBody) (reply, error) {
+	node, err := s.files.ParseNode(c.ctx(), c.who, in.Node)
 	if err != nil {
 		return reply{}, err
 	}
@@ -99,24 +103,9 @@ func (c *call) createShare(in *shareBody) (reply, error) {
 	if in.Code != nil {
 		wish.Code = *in.Code
 	}
-	return c.once(func() (reply, error) {
-		v, err := c.Shares.Create(c.ctx(), c.who, wish, func(ctx context.Context, tx *sqldb.Tx, v share.View) error {
-			return c.keepMade(ctx, tx, c.showShare(v))
-		})
-		if err != nil {
-			return reply{}, err
-		}
-		return created(c.showShare(v))
+	return makeOnce(c, showShare, func(keep keeping[share.View]) (share.View, error) {
+		return s.shares.Create(c.ctx(), c.who, wish, keep)
 	})
-}
-
-// keepMade keeps what was made under the key, if there is one.
-func (c *call) keepMade(ctx context.Context, tx *sqldb.Tx, body any) error {
-	if c.key.IsZero() {
-		return nil
-	}
-	_, err := c.keep(ctx, tx, func(context.Context, *sqldb.Tx) (reply, error) { return created(body) })
-	return err
 }
 
 // Limits of expires_in of links, in seconds.
@@ -133,46 +122,26 @@ func life(n *int64) (time.Duration, error) {
 	return seconds("expires_in", *n, minLinkLife, maxLinkLife)
 }
 
-func (c *call) listShares() (reply, error) {
+func (s shares) list(c *call) (reply, error) {
 	q := share.Query{Limit: c.limit() + 1}
 	var err error
 	if q.After, err = after[drive.ShareID](c); err != nil {
 		return reply{}, err
 	}
 	if id := c.query.Get("node"); id != "" {
-		if q.Node, err = c.Files.ParseNode(c.ctx(), c.who, id); err != nil {
+		if q.Node, err = s.files.ParseNode(c.ctx(), c.who, id); err != nil {
 			return reply{}, err
 		}
 	}
-	all, err := c.Shares.List(c.ctx(), c.who, q)
+	all, err := s.shares.List(c.ctx(), c.who, q)
 	if err != nil {
 		return reply{}, err
 	}
-	views := make([]shareView, len(all))
-	for i, v := range all {
-		views[i] = c.showShare(v)
-	}
-	return ok(shown(views, c.limit(), func(v shareView) string { return v.ID.String() }))
+	return ok(pageShowing(c, all, showShare, func(v shareView) string { return v.ID.String() }))
 }
 
-// share reads the id in the path.
-func (c *call) share() (drive.ShareID, error) {
-	return drive.ParseID[drive.ShareID](c.r.PathValue("id"))
-}
-
-func (c *call) answerShare(v share.View, err error) (reply, error) {
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(c.showShare(v))
-}
-
-func (c *call) getShare() (reply, error) {
-	id, err := c.share()
-	if err != nil {
-		return reply{}, err
-	}
-	return c.answerShare(c.Shares.Find(c.ctx(), c.who, id))
+func (s shares) get(c *call, id drive.ShareID) (reply, error) {
+	return showing(c, showShare)(s.shares.Find(c.ctx(), c.who, id))
 }
 
 type shareChangeBody struct {
@@ -181,11 +150,7 @@ type shareChangeBody struct {
 	MaxDownloads optional[int64]  `json:"max_downloads,omitempty" nullable:"true" doc:"with those that were counted; null: any number"`
 }
 
-func (c *call) patchShare(in *shareChangeBody) (reply, error) {
-	id, err := c.share()
-	if err != nil {
-		return reply{}, err
-	}
+func (s shares) patch(c *call, id drive.ShareID, in *shareChangeBody) (reply, error) {
 	var change share.Change
 	if in.Code.given {
 		change.Code = new(string)
@@ -203,13 +168,9 @@ func (c *call) patchShare(in *shareChangeBody) (reply, error) {
 	if in.MaxDownloads.given {
 		change.MaxDownloads = &in.MaxDownloads.value
 	}
-	return c.answerShare(c.Shares.Change(c.ctx(), c.who, id, change))
+	return showing(c, showShare)(s.shares.Change(c.ctx(), c.who, id, change))
 }
 
-func (c *call) deleteShare() (reply, error) {
-	id, err := c.share()
-	if err != nil {
-		return reply{}, err
-	}
-	return empty(c.Shares.Delete(c.ctx(), c.who, id))
+func (s shares) remove(c *call, id drive.ShareID) (reply, error) {
+	return empty(s.shares.Delete(c.ctx(), c.who, id))
 }
