@@ -175,7 +175,44 @@ func expressions(t *testing.T) map[string]string {
 }
 
 // documents are pages that name figures.
-var documents = []string{runbookFile, "../docs/cluster.md", "../docs/operations.md"}
+func documents(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	return append(pages, "../README.md", "../README.zh-CN.md")
+}
+
+// ending is a figure that a page shortens: "`..._repaired_total`".
+var ending = regexp.MustCompile("`\\.\\.\\.(_[a-z_]+)`")
+
+// holdEndings compares the shortened names of pages with what an instance shows. Lines that begin
+// with "| with" are about a cluster.
+func holdEndings(t *testing.T, have map[string]bool) {
+	t.Helper()
+	found := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "| with ") || strings.HasPrefix(line, "| 使用 ") {
+				continue
+			}
+			for _, m := range ending.FindAllStringSubmatch(line, -1) {
+				found++
+				if !slices.ContainsFunc(slices.Collect(maps.Keys(have)), func(name string) bool { return strings.HasSuffix(name, m[1]) }) {
+					t.Errorf("%s names ...%s, and no figure ends in it", path, m[1])
+				}
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d shortened names were found", found)
+	}
+}
 
 var figureName = regexp.MustCompile(`\bsmartdrive_[a-z0-9_]+[a-z0-9]\b`)
 
@@ -192,7 +229,7 @@ func wanted(t *testing.T) map[string]string {
 			names[name] = where
 		}
 	}
-	for _, path := range documents {
+	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -279,6 +316,7 @@ func hold(t *testing.T, at string, leftOut func(name string) bool) {
 		}
 	}
 	have, _ := shown(t, at)
+	holdEndings(t, have)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		switch {
 		case have[name]:

@@ -64,7 +64,7 @@ func showUser(u admin.User) userView {
 
 type userBody struct {
 	Name     string      `json:"name" doc:"1 to 64 bytes of visible characters"`
-	Password string      `json:"password" doc:"8 to 1,024 bytes"`
+	Password string      `json:"password" doc:"10 to 1,024 bytes"`
 	Total    admin.Total `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited; absent: the server's default"`
 	Admin    bool        `json:"admin,omitempty"`
 }
@@ -104,7 +104,7 @@ func (u users) list(c *call) (reply, error) {
 
 type userChangeBody struct {
 	Total    admin.Total   `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
-	Password *string       `json:"password,omitempty" doc:"8 to 1,024 bytes; ends the user's sessions and tokens"`
+	Password *string       `json:"password,omitempty" doc:"10 to 1,024 bytes; ends the user's sessions and tokens"`
 	State    account.State `json:"state,omitempty" enum:"active,disabled"`
 }
 

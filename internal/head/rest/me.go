@@ -72,7 +72,7 @@ func (p profile) get(c *call) (reply, error) {
 
 type passwordBody struct {
 	Current  string `json:"current" doc:"the password as it is"`
-	Password string `json:"password" doc:"8 to 1,024 bytes"`
+	Password string `json:"password" doc:"10 to 1,024 bytes"`
 }
 
 func (p profile) setPassword(c *call, in *passwordBody) (reply, error) {

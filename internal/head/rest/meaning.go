@@ -59,7 +59,7 @@ var meanings = map[string]string{
 	"parent_id":     "null: the root",
 	"part_size":     "bytes of each part but the last",
 	"parts":         "how many there are; 0 while the size is not known",
-	"password":      "8 to 1,024 bytes",
+	"password":      "a new one has 10 to 1,024 bytes",
 	"path":          "of a node in the trash: the one it had",
 	"pre_id":        "use it as Idempotency-Key, once",
 	"progress":      "bytes read for declared digests while sealing",
