@@ -100,8 +100,9 @@ fmt: $(TOOLS)/golangci-lint ## format the code
 	$(TOOLS)/golangci-lint fmt ./...
 
 .PHONY: docs
-docs: ## write the generated pages: docs/api.md, docs/configuration.md, docs/invoice-model.md, docs/invoice-rules.md
+docs: ## write the generated pages: docs/api.md, docs/configuration.md, docs/invoice-model.md, docs/invoice-rules.md, the map in docs/README.md
 	go test ./internal/head/rest ./internal/base/config ./internal/intake/invoice ./internal/intake/invoice/rule -run 'Docs|Reference' -update
+	go test ./internal -run Rooms -update
 
 .PHONY: ci
 ci: ## what lands a change

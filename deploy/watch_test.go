@@ -23,8 +23,8 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the test makes a database of its own
 	"go.yaml.in/yaml/v3"
 
-	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/servicetest"
 	"smartdrive/test/process"
 )
 

@@ -25,6 +25,6 @@
 // # Locks
 //
 // SQLite has one writer and needs none. Elsewhere a transaction about what belongs to an account begins with the row of the
-// account's ledger (quota.Ledger.Lock), and takes blobs, where accounts meet, in the order of their ids. docs/architecture.md has
+// account's ledger (quota.Ledger.Lock), and takes blobs, where accounts meet, in the order of their ids. docs/transactions.md has
 // the table of all transactions; docs/decisions/0013-mysql-transactions.md says why.
 package sqldb
