@@ -9,9 +9,12 @@ TOOLS := $(CURDIR)/.tools
 # Packages with goroutines that share memory; the race detector needs a C compiler and runs on these alone. What it skips is
 # long and has one thing happen after the other.
 RACE := ./internal/engine/sqldb/... ./internal/engine/timer/... ./internal/engine/stream/... ./internal/engine/blob/... ./internal/usecase/upload/... \
-        ./internal/export/... ./internal/engine/instance/lease ./internal/intake/... ./internal/move/migrate/... ./internal/usecase/share/... ./internal/usecase/collect/... ./internal/usecase/thumb/... ./internal/head/tus/... ./internal/head/resumable/... \
+        ./internal/export/... ./internal/engine/instance/lease ./internal/intake/... ./internal/move/... ./internal/usecase/share/... ./internal/usecase/collect/... ./internal/usecase/thumb/... ./internal/head/tus/... ./internal/head/resumable/... \
         ./internal/domain/account/... ./internal/domain/idem/... ./internal/engine/instance/... ./internal/engine/stream/dispatch/... ./internal/head/server/... ./client/... \
         ./test/services/...
+# SQLite is C that was translated to Go. Its memory comes from mmap, which the detector does not watch: to instrument it finds
+# nothing, and costs three fifths of the processor time. What calls it, and what stands in for the C library, is instrumented.
+NOT_WATCHED := modernc.org/sqlite/lib=-race=false -d=checkptr=0
 FUZZTIME ?= 5s
 
 .PHONY: help
@@ -48,7 +51,7 @@ services-down: ## stop them; their data stays
 
 .PHONY: race
 race: ## the race detector on the concurrent packages
-	CGO_ENABLED=1 go test -race -short $(if $(CI),-count=1) -timeout 30m -skip 'AtEveryCall|Transactions' $(RACE)
+	CGO_ENABLED=1 go test -race -short $(if $(CI),-count=1) -timeout 30m -gcflags='$(NOT_WATCHED)' -skip 'AtEveryCall|Transactions|StepByStep' $(RACE)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each: a time or a count (default 5s; 2000x)

@@ -348,8 +348,8 @@ func dropRefused(t *testing.T, p *process, early bool) []Gate {
 	return r.Gates
 }
 
-// TestDropOldIsRefused while anything speaks against it; nothing is deleted then.
-func TestDropOldIsRefused(t *testing.T) {
+// TestDropOldIsRefusedStepByStep while anything speaks against it; nothing is deleted then.
+func TestDropOldIsRefusedStepByStep(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, s *site, p *process) *process{
 		"the old settings": func(t *testing.T, s *site, p *process) *process {

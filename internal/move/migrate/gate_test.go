@@ -83,8 +83,8 @@ func refused(t *testing.T, p *process, gate string) {
 	t.Fatalf("refused for other reasons than the %s: %v", gate, err)
 }
 
-// TestGate is C3: each accident of others is refused, and when it is mended the phase can be entered.
-func TestGate(t *testing.T) {
+// TestGateStepByStep is C3: each accident of others is refused, and when it is mended the phase can be entered.
+func TestGateStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
@@ -213,8 +213,8 @@ func TestUnseenInstance(t *testing.T) {
 	}
 }
 
-// TestStartAgain: what the rows of the move say is checked when a process starts.
-func TestStartAgain(t *testing.T) {
+// TestStartAgainStepByStep: what the rows of the move say is checked when a process starts.
+func TestStartAgainStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
@@ -323,8 +323,8 @@ func TestOpenTransaction(t *testing.T) {
 	}
 }
 
-// TestPreflight: what must not be the other side.
-func TestPreflight(t *testing.T) {
+// TestPreflightStepByStep: what must not be the other side.
+func TestPreflightStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, check string
