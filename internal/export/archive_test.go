@@ -156,7 +156,9 @@ func TestSelectionsMakeRoomForEachOther(t *testing.T) {
 	if n := rows(); n == 0 || n == maxArchives || found(all[5]) || !found(all[len(all)-1]) {
 		t.Errorf("%d rows are left after a day", n)
 	}
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { return makeRoom(ctx, tx, w.who.Account, maxPickedOfUser-3) })
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		return makeRoom(ctx, tx, w.who.Account, maxPickedOfUser-3)
+	})
 	if n := rows(); n != 1 {
 		t.Errorf("beside a long one %d rows are left", n)
 	}

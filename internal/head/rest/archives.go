@@ -1,10 +1,7 @@
 package rest
 
 import (
-	"context"
-
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/export"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
@@ -77,14 +74,8 @@ func (a archives) create(c *call, in *archiveBody) (reply, error) {
 		return reply{}, err
 	}
 	defer release()
-	return c.once(func() (reply, error) {
-		made, err := a.exports.CreateArchive(c.ctx(), c.who, c.reader(), wish, func(ctx context.Context, tx *sqldb.Tx, made export.Archive) error {
-			return c.keepMade(ctx, tx, made)
-		})
-		if err != nil {
-			return reply{}, err
-		}
-		return created(made)
+	return makeOnce(c, asItIs, func(keep keeping[export.Archive]) (export.Archive, error) {
+		return a.exports.CreateArchive(c.ctx(), c.who, c.reader(), wish, keep)
 	})
 }
 
@@ -101,7 +92,9 @@ func (a archives) get(c *call, id drive.ArchiveID) (reply, error) {
 }
 
 func (a archives) getFolder(c *call, id drive.NodeID) (reply, error) {
-	return a.send(c, func() (export.Download, error) { return a.exports.Direct(c.ctx(), c.who, c.reader(), export.Request{Folder: id}) })
+	return a.send(c, func() (export.Download, error) {
+		return a.exports.Direct(c.ctx(), c.who, c.reader(), export.Request{Folder: id})
+	})
 }
 
 // send sends a zip that is laid out for this request.
@@ -116,5 +109,5 @@ func (a archives) send(c *call, open func() (export.Download, error)) (reply, er
 		return reply{}, err
 	}
 	defer d.Close()
-	return c.sendZip(d)
+	return sendZip(c, d)
 }

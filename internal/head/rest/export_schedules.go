@@ -8,20 +8,26 @@ import (
 
 const exportSchedulesPath = "/export-schedules"
 
-func (a *API) exportScheduleRoutes() []route {
+// exportSchedules have a folder exported each month.
+type exportSchedules struct {
+	exports *export.Exports
+	files   *files.Files
+}
+
+func (e exportSchedules) routes() []route {
 	return []route{
 		{
-			method: "POST", path: exportSchedulesPath, need: write, act: takes((*call).createExportSchedule),
+			method: "POST", path: exportSchedulesPath, need: write, act: takes(e.create),
 			does: "Have a folder exported each month: on the 1st at 02:00, what was last changed in the month before. The month that is running is the first.",
 			out:  []outcome{gives[export.Schedule](201, "the schedule")},
 			// A second one shows in the list, and is deleted with a word; so it takes no key.
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.BadName, drive.TooManyOpen, drive.Forbidden},
 		}, {
-			method: "GET", path: exportSchedulesPath, need: read, act: plain((*call).listExportSchedules), query: []param{limitParam, cursor},
+			method: "GET", path: exportSchedulesPath, need: read, act: plain(e.list), query: []param{limitParam, cursor},
 			does: "List the schedules.",
 			out:  []outcome{gives[files.Page[export.Schedule]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: exportSchedulesPath + "/{id}", need: write, act: plain((*call).deleteExportSchedule),
+			method: "DELETE", path: exportSchedulesPath + "/{id}", need: write, act: byID(e.remove),
 			does: "End a schedule; the batches that it has made stay.",
 			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -37,12 +43,12 @@ type exportScheduleBody struct {
 	Bucket   bool          `json:"bucket,omitempty" doc:"send each zip to the bucket of --export-bucket, as soon as it is sealed"`
 }
 
-func (c *call) createExportSchedule(in *exportScheduleBody) (reply, error) {
-	folder, err := c.Files.ParseNode(c.ctx(), c.who, in.Folder)
+func (e exportSchedules) create(c *call, in *exportScheduleBody) (reply, error) {
+	folder, err := e.files.ParseNode(c.ctx(), c.who, in.Folder)
 	if err != nil {
 		return reply{}, err
 	}
-	s, err := c.Exports.CreateSchedule(c.ctx(), c.who, export.Schedule{
+	s, err := e.exports.CreateSchedule(c.ctx(), c.who, export.Schedule{
 		Folder: folder, Name: in.Name, Filter: in.Filter, Zone: in.Zone, Priority: in.Priority, Bucket: in.Bucket,
 	})
 	if err != nil {
@@ -51,18 +57,14 @@ func (c *call) createExportSchedule(in *exportScheduleBody) (reply, error) {
 	return created(s)
 }
 
-func (c *call) listExportSchedules() (reply, error) {
-	all, err := c.Exports.Schedules(c.ctx(), c.who)
+func (e exportSchedules) list(c *call) (reply, error) {
+	all, err := e.exports.Schedules(c.ctx(), c.who)
 	if err != nil {
 		return reply{}, err
 	}
 	return pageOf(c, all, func(s export.Schedule) string { return s.ID.String() })
 }
 
-func (c *call) deleteExportSchedule() (reply, error) {
-	id, err := drive.ParseID[drive.ScheduleID](c.r.PathValue("id"))
-	if err != nil {
-		return reply{}, err
-	}
-	return empty(c.Exports.DeleteSchedule(c.ctx(), c.who, id))
+func (e exportSchedules) remove(c *call, id drive.ScheduleID) (reply, error) {
+	return empty(e.exports.DeleteSchedule(c.ctx(), c.who, id))
 }

@@ -15,66 +15,72 @@ import (
 
 const exportsPath = "/exports"
 
-func (a *API) exportRoutes() []route {
+// exports are zips that are collected in the background and kept for a while.
+type exports struct {
+	exports *export.Exports
+	files   *files.Files
+}
+
+func (e exports) routes() []route {
 	one := exportsPath + "/{id}"
 	makes := []drive.Kind{drive.NotFound, drive.WrongState, drive.TooLarge, drive.TooManyOpen, drive.Quota}
 	return []route{
 		{
-			method: "POST", path: exportsPath, need: write, act: takes((*call).createExport), once: true, created: exportsPath,
+			method: "POST", path: exportsPath, need: write, act: takes(e.create), once: true, created: exportsPath,
 			does: "Ask for a zip of files, or of a folder. What belongs into it is decided now; it is collected in the background.",
 			out:  []outcome{gives[export.View](201, "the batch, `pending`")}, fails: makes,
 		}, {
-			method: "POST", path: exportsPath + "/manifest", need: write, act: takesBytes((*call).createExportOf), once: true, created: exportsPath,
+			method: "POST", path: exportsPath + "/manifest", need: write, act: takesBytes(e.createOf), once: true, created: exportsPath,
 			query: []param{{name: "name", says: "of the directory in the zip; `export` if absent"}, priorityParam},
 			does:  "Ask for a zip of a list, as JSON lines or as CSV with a header line. A line has `path` (in the drive), `url` (of an allowed host) or `node`, and perhaps `id` (the caller's own) and `name` (in the zip, with slashes between folders).",
 			out:   []outcome{gives[export.View](201, "the batch, `pending`")}, fails: append(makes, drive.BadName),
 		}, {
-			method: "GET", path: exportsPath, need: read, act: plain((*call).listExports), query: []param{limitParam, cursor},
+			method: "GET", path: exportsPath, need: read, act: plain(e.list), query: []param{limitParam, cursor},
 			does: "List the batches, the newest first.",
 			out:  []outcome{gives[files.Page[export.View]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: plain((*call).getExport),
+			method: "GET", path: one, need: read, act: byID(e.get),
 			does: "Show how far a batch is; for 30 days after its end.",
 			out:  []outcome{gives[export.View](200, "the batch")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/errors", need: read, act: plain((*call).listExportErrors), query: []param{limitParam, cursor},
+			method: "GET", path: one + "/errors", need: read, act: byID(e.errors), query: []param{limitParam, cursor},
 			does: "List the entries that could not be collected, as err.txt in the zip has them.",
 			out:  []outcome{gives[files.Page[export.Failure]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: one, need: write, act: plain((*call).cancelExport),
+			method: "DELETE", path: one, need: write, act: byID(e.cancel),
 			does: "End a batch and give back what it holds. A sealed one cannot be downloaded any more.",
 			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "POST", path: one + "/supplement", need: write, act: takes((*call).supplementExport), optional: true, once: true, created: exportsPath,
+			method: "POST", path: one + "/supplement", need: write, act: byIDTakes(e.supplement), optional: true, once: true, created: exportsPath,
 			does:  "Ask for the next revision of a sealed batch: its failures are tried again, from other sources where `items` names some.",
 			out:   []outcome{gives[export.View](201, "the batch, `pending`")},
 			fails: append(makes, drive.BadName),
 		}, {
-			method: "GET", path: one + "/content", need: read, act: plain((*call).getExportContent),
+			method: "GET", path: one + "/content", need: read, act: byID(e.content),
 			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			does:   "Download the zip. Its bytes are always the same, so that a download can go on where it broke off.",
 			out:    zipOutcomes(),
 			fails:  []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
-			method: "POST", path: one + "/links", need: write, act: takes((*call).createExportLink),
+			method: "POST", path: one + "/links", need: write, act: byIDTakes(e.createLink),
 			does: "Make a signed link to the zip. It is void once it has expired, the batch or the login or token that made it has ended, or the password changed.",
 			out:  []outcome{gives[linkView](201, "the link; whoever has it may download the zip")},
 			// A second link does no harm, so it takes no key.
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone},
 		}, {
-			method: "GET", path: exportLinksPath, need: open, act: plain((*call).openExportLink),
+			method: "GET", path: exportLinksPath, need: open, act: plain(e.openLink),
 			query:  []param{{name: "token", required: true, says: "what the link's maker was given; in the query, which no log shows"}},
 			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
 			does:   "Download the zip of a signed link.",
 			out:    zipOutcomes(),
 			fails:  []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
-			method: "POST", path: one + "/files", need: write, act: takes((*call).materialiseExport),
+			method: "POST", path: one + "/files", need: write, act: byIDTakes(e.materialise),
 			does:  "Write the zip, in the background, into a folder of the drive, as an upload that is charged like any; or into the bucket of `--export-bucket`, once, until the batch ends.",
 			out:   []outcome{gives[export.Job](201, "the job")},
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.BadName, drive.Forbidden, drive.TooManyOpen, drive.Quota},
 		}, {
-			method: "GET", path: one + "/files", need: read, act: plain((*call).listExportFiles), query: []param{limitParam, cursor},
+			method: "GET", path: one + "/files", need: read, act: byID(e.jobs), query: []param{limitParam, cursor},
 			does: "List the jobs that write the zip into the drive or the bucket, the newest first.",
 			out:  []outcome{gives[files.Page[export.Job]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		},
@@ -101,34 +107,31 @@ type exportBody struct {
 	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"higher goes first"`
 }
 
-func (c *call) createExport(in *exportBody) (reply, error) {
+func (e exports) create(c *call, in *exportBody) (reply, error) {
 	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority}
 	for _, text := range in.Nodes {
-		id, err := c.Files.ParseNode(c.ctx(), c.who, text)
+		id, err := e.files.ParseNode(c.ctx(), c.who, text)
 		if err != nil {
 			return reply{}, err
 		}
 		wish.Nodes = append(wish.Nodes, id)
 	}
 	if in.Folder != "" {
-		id, err := c.Files.ParseNode(c.ctx(), c.who, in.Folder)
+		id, err := e.files.ParseNode(c.ctx(), c.who, in.Folder)
 		if err != nil {
 			return reply{}, err
 		}
 		wish.Folder = id
 	}
-	return c.makeExport(func(hook export.Hook) (export.View, error) { return c.Exports.Create(c.ctx(), c.who, wish, hook) })
-}
-
-// makeExport makes a batch once for a key.
-func (c *call) makeExport(do func(export.Hook) (export.View, error)) (reply, error) {
-	return makeOnce(c, func(_ *call, v export.View) export.View { return v }, func(keep keeping[export.View]) (export.View, error) { return do(keep) })
+	return makeOnce(c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+		return e.exports.Create(c.ctx(), c.who, wish, keep)
+	})
 }
 
 // maxManifest is the longest list in bytes: some kilobytes for each of 10,000 entries.
 const maxManifest = int64(64 * drive.MiB)
 
-func (c *call) createExportOf() (reply, error) {
+func (e exports) createOf(c *call) (reply, error) {
 	if c.r.ContentLength > maxManifest {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", c.r.ContentLength)
 	}
@@ -137,10 +140,10 @@ func (c *call) createExportOf() (reply, error) {
 	}
 	what := sha256.New() // what a key stands for; a hash does not fail
 	what.Write([]byte(c.r.URL.RawQuery + "\n"))
-	in := c.Exports.Incoming(server.Incoming(c.r))
+	in := e.exports.Incoming(server.Incoming(c.r))
 	defer in.Close()
 	body := &io.LimitedReader{R: in, N: maxManifest + 1}
-	items, err := export.ReadManifest(io.TeeReader(body, what), c.Exports.MaxEntries()) // to its end, unless it fails
+	items, err := export.ReadManifest(io.TeeReader(body, what), e.exports.MaxEntries()) // to its end, unless it fails
 	if body.N == 0 {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", maxManifest+1)
 	}
@@ -152,58 +155,44 @@ func (c *call) createExportOf() (reply, error) {
 	}
 	c.body = what.Sum(nil)
 	wish := export.Request{Name: c.query.Get("name"), Manifest: items, Priority: int64(c.number(priorityParam))}
-	return c.makeExport(func(hook export.Hook) (export.View, error) { return c.Exports.Create(c.ctx(), c.who, wish, hook) })
+	return makeOnce(c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+		return e.exports.Create(c.ctx(), c.who, wish, keep)
+	})
 }
 
-// export reads the id in the path.
-func (c *call) export() (drive.ExportID, error) {
-	return drive.ParseID[drive.ExportID](c.r.PathValue("id"))
-}
-
-func (c *call) listExports() (reply, error) {
+func (e exports) list(c *call) (reply, error) {
 	before, err := after[drive.ExportID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	views, err := c.Exports.List(c.ctx(), c.who, before, c.limit()+1)
+	views, err := e.exports.List(c.ctx(), c.who, before, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(views, c.limit(), func(v export.View) string { return v.ID.String() }))
 }
 
-func (c *call) getExport() (reply, error) {
-	id, err := c.export()
-	if err != nil {
-		return reply{}, err
-	}
-	return answer(c.Exports.Get(c.ctx(), c.who, id))
+func (e exports) get(c *call, id drive.ExportID) (reply, error) {
+	return answer(e.exports.Get(c.ctx(), c.who, id))
 }
 
-func (c *call) listExportErrors() (reply, error) {
-	id, err := c.export()
-	if err != nil {
-		return reply{}, err
-	}
+func (e exports) errors(c *call, id drive.ExportID) (reply, error) {
+	var err error
 	since := int64(0)
 	if text := c.query.Get(cursor.name); text != "" {
 		if since, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return reply{}, drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	failures, err := c.Exports.Errors(c.ctx(), c.who, id, since, c.limit()+1)
+	failures, err := e.exports.Errors(c.ctx(), c.who, id, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(failures, c.limit(), func(f export.Failure) string { return strconv.FormatInt(f.N, 10) }))
 }
 
-func (c *call) cancelExport() (reply, error) {
-	id, err := c.export()
-	if err != nil {
-		return reply{}, err
-	}
-	return empty(c.Exports.Cancel(c.ctx(), c.who, id))
+func (e exports) cancel(c *call, id drive.ExportID) (reply, error) {
+	return empty(e.exports.Cancel(c.ctx(), c.who, id))
 }
 
 type supplementBody struct {
@@ -219,33 +208,25 @@ type supplied struct {
 	Name string `json:"name,omitempty" doc:"in the zip; as it was if absent"`
 }
 
-func (c *call) supplementExport(in *supplementBody) (reply, error) {
-	id, err := c.export()
-	if err != nil {
-		return reply{}, err
-	}
+func (e exports) supplement(c *call, id drive.ExportID, in *supplementBody) (reply, error) {
 	more := export.More{Mode: export.Mode(in.Mode)}
 	for _, s := range in.Items {
 		more.Items = append(more.Items, export.Supplied{N: s.N, Item: export.Item{Node: s.Node, Path: s.Path, URL: s.URL, Name: s.Name}})
 	}
-	return c.makeExport(func(hook export.Hook) (export.View, error) {
-		return c.Exports.Supplement(c.ctx(), c.who, id, more, hook)
+	return makeOnce(c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+		return e.exports.Supplement(c.ctx(), c.who, id, more, keep)
 	})
 }
 
-func (c *call) getExportContent() (reply, error) {
-	id, err := c.export()
+func (e exports) content(c *call, id drive.ExportID) (reply, error) {
+	d, err := e.exports.Open(c.ctx(), c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
-	d, err := c.Exports.Open(c.ctx(), c.who, id)
-	if err != nil {
-		return reply{}, err
-	}
-	return c.sendZip(d)
+	return sendZip(c, d)
 }
 
-func (c *call) sendZip(d export.Download) (reply, error) {
+func sendZip(c *call, d export.Download) (reply, error) {
 	h := c.w.Header()
 	h.Set("Content-Type", "application/zip")
 	h.Set("Content-Disposition", disposition(d.Filename(), false))
@@ -268,28 +249,24 @@ type exportLinkBody struct {
 	ExpiresIn int64 `json:"expires_in" minimum:"1" maximum:"604800" doc:"seconds; the end of the batch is the end of the link, too"`
 }
 
-func (c *call) createExportLink(in *exportLinkBody) (reply, error) {
-	id, err := c.export()
-	if err != nil {
-		return reply{}, err
-	}
+func (e exports) createLink(c *call, id drive.ExportID, in *exportLinkBody) (reply, error) {
 	life, err := seconds("expires_in", in.ExpiresIn, 1, int64(export.MaxLinkLife.Seconds()))
 	if err != nil {
 		return reply{}, err
 	}
-	link, err := c.Exports.CreateLink(c.ctx(), c.who, id, life)
+	link, err := e.exports.CreateLink(c.ctx(), c.who, id, life)
 	if err != nil {
 		return reply{}, err
 	}
 	return created(linkView{c.baseURL() + prefix + exportLinksPath + "?token=" + link.Token, link.ExpiresAt})
 }
 
-func (c *call) openExportLink() (reply, error) {
-	d, err := c.Exports.OpenLink(c.ctx(), c.query.Get("token"))
+func (e exports) openLink(c *call) (reply, error) {
+	d, err := e.exports.OpenLink(c.ctx(), c.query.Get("token"))
 	if err != nil {
 		return reply{}, err
 	}
-	return c.sendZip(d)
+	return sendZip(c, d)
 }
 
 type exportFileBody struct {
@@ -298,35 +275,27 @@ type exportFileBody struct {
 	Bucket bool      `json:"bucket,omitempty" doc:"instead of a folder: into the bucket, where there is one"`
 }
 
-func (c *call) materialiseExport(in *exportFileBody) (reply, error) {
-	id, err := c.export()
-	if err != nil {
-		return reply{}, err
-	}
+func (e exports) materialise(c *call, id drive.ExportID, in *exportFileBody) (reply, error) {
 	if in.Bucket {
 		if in.Folder != "" || in.Name != "" {
 			return reply{}, drive.Bad("bucket", drive.NotTogether, "with", "folder, name")
 		}
-		job, err := c.Exports.MaterialiseInBucket(c.ctx(), c.who, id)
+		job, err := e.exports.MaterialiseInBucket(c.ctx(), c.who, id)
 		return reply{status: http.StatusCreated, body: job}, err
 	}
 	if in.Folder == "" {
 		return reply{}, drive.Bad("folder", drive.Required)
 	}
-	folder, err := c.Files.ParseNode(c.ctx(), c.who, in.Folder)
+	folder, err := e.files.ParseNode(c.ctx(), c.who, in.Folder)
 	if err != nil {
 		return reply{}, err
 	}
-	job, err := c.Exports.Materialise(c.ctx(), c.who, id, folder, drive.Name(in.Name))
+	job, err := e.exports.Materialise(c.ctx(), c.who, id, folder, drive.Name(in.Name))
 	return reply{status: http.StatusCreated, body: job}, err
 }
 
-func (c *call) listExportFiles() (reply, error) {
-	id, err := c.export()
-	if err != nil {
-		return reply{}, err
-	}
-	jobs, err := c.Exports.Jobs(c.ctx(), c.who, id)
+func (e exports) jobs(c *call, id drive.ExportID) (reply, error) {
+	jobs, err := e.exports.Jobs(c.ctx(), c.who, id)
 	if err != nil {
 		return reply{}, err
 	}

@@ -97,6 +97,8 @@ func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, er
 // keeping is what a use case calls in its transaction with what it has made.
 type keeping[V any] = func(ctx context.Context, tx *sqldb.Tx, made V) error
 
+func asItIs[V any](_ *call, made V) V { return made }
+
 // makeOnce makes something once for a key, and answers with it as show renders it.
 func makeOnce[V, W any](c *call, show func(*call, V) W, do func(keeping[V]) (V, error)) (reply, error) {
 	return c.once(func() (reply, error) {

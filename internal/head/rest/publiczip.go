@@ -65,7 +65,7 @@ func (s sharedZips) get(c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	return c.sendZip(d)
+	return sendZip(c, d)
 }
 
 // picked reads ids of nodes of a share below the one at path.
