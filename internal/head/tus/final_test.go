@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/tus"
+	"smartdrive/internal/usecase/upload"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 

@@ -82,7 +82,7 @@ func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View])
 	if row.Reserved, err = s.reserveFirst(ctx, row.Account, row.Size); err != nil {
 		return View{}, err
 	}
-	defer s.release(row.Account, row.Reserved)
+	defer s.disk.Release(row.Account, row.Reserved)
 	// Only begin creates the staged file, and before the row, so that no row is ever without one (P1). A crash between the
 	// two leaves an empty directory without a row, which the auditor removes.
 	if err := s.Staging.Create(ctx, row.Ref()); err != nil {
@@ -156,9 +156,9 @@ func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o offer, o
 // reserveFirst promises disk for the declared size, or for the first grant where none was declared and the disk has so much.
 func (s *Sessions) reserveFirst(ctx context.Context, account drive.AccountID, size drive.ByteSize) (drive.ByteSize, error) {
 	if size == blob.UnknownSize {
-		return s.reserveSome(ctx, account, firstGrant, 0)
+		return s.disk.ReserveSome(ctx, account, firstGrant, 0)
 	}
-	return size, s.reserve(ctx, account, size)
+	return size, s.disk.Reserve(ctx, account, size)
 }
 
 // beginTx is the transaction of Begin.

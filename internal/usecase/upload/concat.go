@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/usecase/upload/disk"
 )
 
 // MaxPartials is how many uploads one Concat may name.
@@ -72,8 +73,8 @@ type joining struct {
 	rows     map[drive.UploadID]Row
 	final    Row
 	head     head
-	room     drive.ByteSize // that is reserved of the disk for the copies
-	tail     Row            // of an attempt that came to nothing: a partial upload whose last part is a tail still
+	room     *disk.Room // for the copies
+	tail     Row        // of an attempt that came to nothing: a partial upload whose last part is a tail still
 }
 
 // concat is one attempt. When it has set j.tail nothing has come about.
@@ -95,7 +96,7 @@ func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, j *joinin
 	if err := s.reserveCopies(ctx, j); err != nil {
 		return View{}, err
 	}
-	defer func() { s.release(j.final.Account, j.room) }()
+	defer func() { j.room.Close() }()
 	if err := s.Staging.Create(ctx, j.final.Ref()); err != nil {
 		s.unstage(ctx, j.final)
 		return View{}, err
@@ -282,7 +283,7 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 	defer l.giveTurn()
 	if s.adoptNew(l, view.row) { // else somebody has found it and moved it on
 		s.startSealIn(l, view.row, j.room) // which has the room for the copies from then on
-		j.room = 0
+		j.room = nil
 	}
 	return view, nil
 }
@@ -293,11 +294,8 @@ func (s *Sessions) reserveCopies(ctx context.Context, j *joining) error {
 	if first := j.rows[j.partials[0]]; first.PartSize == j.final.PartSize && s.caps.ReadableParts {
 		room -= first.Size
 	}
-	err := s.reserve(ctx, j.final.Account, room)
-	if err == nil {
-		j.room = room
-	}
-	return err
+	j.room = s.disk.Room(j.final.Account)
+	return j.room.Hold(ctx, room)
 }
 
 // joined brings what is in memory of the partial uploads up to date.

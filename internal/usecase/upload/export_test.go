@@ -11,12 +11,11 @@ func (s *Sessions) Lives() int {
 
 // Promised returns how many bytes of the disk are promised.
 func (s *Sessions) Promised() int64 {
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
-	if s.disk.promised == 0 && len(s.disk.of) > 0 {
+	total, accounts := s.disk.Promised()
+	if total == 0 && accounts > 0 {
 		return -1 // the shares of accounts do not add up
 	}
-	return int64(s.disk.promised)
+	return int64(total)
 }
 
 // Settle waits until nothing runs in the background.

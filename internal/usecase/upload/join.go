@@ -37,7 +37,7 @@ func (s *Sessions) join(ctx context.Context, row Row, run *sealing, missing erro
 		staged, err = s.adoptFirst(ctx, row, all[0].ref, staged)
 	}
 	if err == nil {
-		err = s.holdRoom(ctx, run, row.Size-sum(staged))
+		err = run.room.Hold(ctx, row.Size-sum(staged))
 	}
 	if err != nil {
 		return lost(err)
@@ -90,7 +90,7 @@ func (s *Sessions) copyParts(ctx context.Context, row Row, staged blob.Staged, s
 			if err := s.copyPart(ctx, row, blob.Extend{N: n, Gen: row.Gen, At: tails[n], Whole: size}, src); err != nil {
 				return fmt.Errorf("put part %d of upload %s together: %w", n, row.ID, err)
 			}
-			s.releaseRoom(run, size-tails[n])
+			run.room.Use(size - tails[n])
 		}
 		run.read.Add(int64(size))
 	}

@@ -32,7 +32,7 @@ type live struct {
 	accepts    int               // parts accepted or dropped so far: tells whether a look at the journal is out of date
 	incoming   drive.ByteSize    // sum of the parts being written
 	limit      drive.ByteSize    // where the size is not known: what received and incoming may come to without a further grant
-	promised   drive.ByteSize    // its share of Sessions.disk
+	promised   drive.ByteSize    // its share of what the disk is promised for
 	promisedTo drive.AccountID   // whose share it is
 	refused    int64             // the staging refuses this gen and smaller ones; stays when the row is forgotten
 	suspect    bool              // parts must be verified first
@@ -284,10 +284,10 @@ func (s *Sessions) promiseLocked(l *live) {
 		promise = max(0, l.row.Reserved-l.received)
 	}
 	if l.promisedTo != l.row.Account { // it was not known, or is not any more
-		s.disk.add(l.promisedTo, -l.promised)
+		s.disk.Add(l.promisedTo, -l.promised)
 		l.promised, l.promisedTo = 0, l.row.Account
 	}
-	s.disk.add(l.promisedTo, promise-l.promised)
+	s.disk.Add(l.promisedTo, promise-l.promised)
 	l.promised = promise
 }
 

@@ -282,10 +282,10 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 		return err
 	}
 	more := max(0, size-row.Reserved)
-	if err := s.reserve(ctx, row.Account, more); err != nil {
+	if err := s.disk.Reserve(ctx, row.Account, more); err != nil {
 		return err
 	}
-	defer s.release(row.Account, more)
+	defer s.disk.Release(row.Account, more)
 	l.pause()
 	defer l.open()
 	if err := l.drain(ctx, true); err != nil {

@@ -165,7 +165,7 @@ type admitted struct {
 // admit registers w as the writer of its part once the upload can take it: loaded, active, verified, with enough reserved. An
 // earlier writer of the same part is ended first.
 func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (admitted, outcome, error) {
-	if err := s.leavesOthers(ctx, who.Account, max(1, p.Size)); err != nil {
+	if err := s.disk.MayWrite(ctx, who.Account, max(1, p.Size)); err != nil {
 		return admitted{}, settled, err
 	}
 	for {

@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/usecase/upload/disk"
 )
 
 // Complete says that all parts are there, and may still change where the file goes. Zero fields keep what begin said.
@@ -274,16 +275,17 @@ func (s *Sessions) finished(l *live) (*sealing, bool) {
 }
 
 // startSeal returns the running seal of an upload in state sealing, or starts one. The caller holds the turn.
-func (s *Sessions) startSeal(l *live, row Row) *sealing { return s.startSealIn(l, row, 0) }
+func (s *Sessions) startSeal(l *live, row Row) *sealing {
+	return s.startSealIn(l, row, s.disk.Room(row.Account))
+}
 
 // startSealIn is startSeal with room of the disk that was reserved for it.
-func (s *Sessions) startSealIn(l *live, row Row, room drive.ByteSize) *sealing {
+func (s *Sessions) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 	if run, running := s.finished(l); running {
-		s.release(row.Account, room)
+		room.Close()
 		return run
 	}
-	run := &sealing{done: make(chan struct{}), row: row}
-	run.room.Store(int64(room))
+	run := &sealing{done: make(chan struct{}), row: row, room: room}
 	l.mu.Lock()
 	l.seal = run
 	l.mu.Unlock()
@@ -292,7 +294,7 @@ func (s *Sessions) startSealIn(l *live, row Row, room drive.ByteSize) *sealing {
 		defer s.table.leave(held)
 		defer close(run.done)
 		defer s.keepSeal(row)()
-		defer func() { s.release(row.Account, drive.ByteSize(run.room.Swap(0))) }()
+		defer run.room.Close()
 		run.row, run.err = s.seal(s.stop, l, row, run)
 		if run.err != nil {
 			s.opt.Log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))

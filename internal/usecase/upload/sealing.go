@@ -13,13 +13,14 @@ import (
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload/disk"
 )
 
 // sealing is a seal that runs or has ended.
 type sealing struct {
 	done chan struct{}
 	read atomic.Int64 // bytes read for declared digests
-	room atomic.Int64 // bytes reserved of the disk for what a concatenation copies
+	room *disk.Room   // for what a concatenation copies
 	row  Row          // after done is closed: how it ended
 	err  error
 }

@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/usecase/upload/disk"
 )
 
 // Timers is what uploads need of the delayed task engine.
@@ -121,7 +122,7 @@ type Sessions struct {
 	ready   drive.Time // when this instance became ready, or last lost its timers: see mayReclaim
 	readyMu sync.Mutex
 	resumes limiters
-	disk    budget
+	disk    *disk.Promises
 	misses  misses
 	putting sync.Map       // names of whole-file uploads that are being written
 	puts    atomic.Uint32  // counts them, from a random number on
@@ -141,6 +142,7 @@ func New(parts Parts, opt Options) *Sessions {
 	if s.caps.Shared {
 		s.table.keepFor, s.table.now, s.table.evict = unusedIdles*s.opt.Idle, s.now, s.forget
 	}
+	s.disk = disk.New(s.Store, s.opt.MinFree)
 	s.ready = s.now()
 	s.puts.Store(rand.Uint32())
 	s.provers = make(chan struct{}, maxProvers)

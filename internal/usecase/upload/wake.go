@@ -102,11 +102,11 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 	}
 	next.Resumes = row.Resumes + 1 // an accepted part sets it back
 	promise := max(0, next.Reserved-sum(staged))
-	if err := s.reserve(ctx, row.Account, promise); err != nil {
+	if err := s.disk.Reserve(ctx, row.Account, promise); err != nil {
 		return err
 	}
 	next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
-	s.release(row.Account, promise) // from here on the live's own share counts
+	s.disk.Release(row.Account, promise) // from here on the live's own share counts
 	if err != nil {
 		return err
 	}
@@ -148,11 +148,11 @@ func (s *Sessions) grow(ctx context.Context, l *live, need drive.ByteSize) error
 	}
 	least := need - limit
 	step := max(least, min(maxGrant, max(firstGrant, row.Reserved)))
-	step, err := s.reserveSome(ctx, row.Account, step, least)
+	step, err := s.disk.ReserveSome(ctx, row.Account, step, least)
 	if err != nil {
 		return err
 	}
-	defer s.release(row.Account, step) // then the live's own share counts
+	defer s.disk.Release(row.Account, step) // then the live's own share counts
 	granted, err := s.grant(ctx, row, step, least)
 	if err != nil {
 		if !drive.IsKind(err, drive.Quota) {

@@ -136,10 +136,10 @@ func (s *Sessions) putSmall(ctx context.Context, who drive.Who, b Begin, row Row
 			return tree.Node{}, false, err
 		}
 	}
-	if err := s.reserve(ctx, row.Account, row.Size); err != nil {
+	if err := s.disk.Reserve(ctx, row.Account, row.Size); err != nil {
 		return tree.Node{}, false, err
 	}
-	defer s.release(row.Account, row.Size)
+	defer s.disk.Release(row.Account, row.Size)
 	file := s.smallName(row.ID)
 	s.putting.Store(file, struct{}{})
 	defer s.putting.Delete(file)
