@@ -129,7 +129,8 @@ func (c *composition) declared(f *ast.File, dir string) {
 	})
 }
 
-func isOptions(name string) bool { return name == "Options" || name == "Parts" }
+// isOptions reports whether a type of this name holds options: all of them, or those of one kind.
+func isOptions(name string) bool { return name == "Options" || strings.HasSuffix(name, "Parts") }
 
 // switches reports whether a field of this type may be what turns something on: no number, no text.
 func switches(of ast.Expr) bool {

@@ -126,10 +126,17 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		base = a.cfg.BaseURL.String()
 	}
 	return rest.New(rest.Options{
-		DB: a.db, Uploads: a.uploads, Files: a.files, Shares: a.shares, Exports: a.exports, Intake: a.intake, Collects: a.collects, Auth: a.auth, Users: a.users, Sessions: a.sessions, Keys: a.keys,
-		Prepared: a.prepared, Clicks: idem.NewDoubleClick(idem.Options{}), Gate: gate, Visitors: server.NewGate[netip.Prefix](a.cfg.AddressRequests), Admin: a.admin, DeadLetters: a.outbox,
-		Timers: a.engine, Findings: a.findings, Status: a.status, Migration: mover{a}, BaseURL: base, Version: version,
-		DownloadRedirect: a.cfg.DownloadRedirect, Thumbs: a.thumbs,
+		DB: a.db, Uploads: a.uploads, Files: a.files, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
+		Exports: a.exports, Intake: a.intake,
+		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions},
+		LimitParts: rest.LimitParts{
+			Clicks: idem.NewDoubleClick(idem.Options{}), Gate: gate, Visitors: server.NewGate[netip.Prefix](a.cfg.AddressRequests),
+		},
+		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared},
+		AdminParts: rest.AdminParts{
+			Admin: a.admin, DeadLetters: a.outbox, Timers: a.engine, Findings: a.findings, Status: a.status, Migration: mover{a},
+		},
+		BaseURL: base, DownloadRedirect: a.cfg.DownloadRedirect, Version: version,
 	})
 }
 
@@ -143,13 +150,13 @@ func (a *App) tus(api *rest.API) *tus.Head {
 		}
 		return tus.Caller{Who: who, Sender: sender}, release, err
 	}
-	return tus.New(tus.Options{Uploads: a.uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL})
+	return tus.New(tus.Options{Uploads: a.uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL()})
 }
 
 // draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's to say.
 func (a *App) draftHead(api *rest.API) *resumable.Head {
 	return resumable.New(resumable.Options{
-		Uploads: a.uploads, Writer: api.Writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL,
+		Uploads: a.uploads, Writer: api.Writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL(),
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 
 // call is one request on its way through a route.
 type call struct {
-	*API
+	*front
 	w     http.ResponseWriter
 	r     *http.Request
 	route *route
@@ -48,7 +48,7 @@ func empty(err error) (reply, error)  { return reply{status: http.StatusNoConten
 
 func (a *API) handler(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{API: a, w: w, r: r, route: rt}
+		c := &call{front: &a.front, w: w, r: r, route: rt}
 		if err := c.serve(); err != nil {
 			problem.Write(w, r, err)
 		}
@@ -220,14 +220,14 @@ func (c *call) location(status int, raw []byte) string {
 
 // subPath is the path of the base URL.
 func (c *call) subPath() string {
-	if u, err := url.Parse(c.BaseURL); err == nil {
+	if u, err := url.Parse(c.base); err == nil {
 		return u.EscapedPath()
 	}
 	return ""
 }
 
 // baseURL is how the client reaches the server.
-func (c *call) baseURL() string { return server.BaseURL(c.BaseURL, c.r) }
+func (c *call) baseURL() string { return server.BaseURL(c.base, c.r) }
 
 // network is the address of the client; of IPv6 the /64, which one client has to itself.
 func (c *call) network() netip.Prefix {

@@ -11,10 +11,10 @@ import (
 // (Unauthenticated, CrossOrigin), whether that may write (Forbidden), and no more than so many requests of one user at a time (Rate). The
 // head calls release when the request has been answered.
 func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error) {
-	if who, err = a.whoIs(r, write); err != nil {
+	if who, err = a.front.whoIs(r, write); err != nil {
 		return drive.Who{}, nil, err
 	}
-	release, err = a.Gate.Acquire(who.User)
+	release, err = a.front.Gate.Acquire(who.User)
 	return who, release, err
 }
 
@@ -25,21 +25,21 @@ func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release 
 		who, release, err = a.Writer(r)
 		return who, nil, release, err
 	}
-	by, err := a.Collects.Authenticate(r.Context(), token)
+	by, err := a.front.senders.Authenticate(r.Context(), token)
 	if err != nil {
 		return drive.Who{}, nil, nil, err
 	}
-	release, err = a.Gate.Acquire(drive.UserID(by.ID))
+	release, err = a.front.Gate.Acquire(drive.UserID(by.ID))
 	return by.Who(), &Sender{a.uploads, by}, release, err
 }
 
 // whoIs returns the caller of a request and checks that they may do what needs this access.
-func (a *API) whoIs(r *http.Request, need access) (drive.Who, error) {
-	secret, err := a.secret(r)
+func (f *front) whoIs(r *http.Request, need access) (drive.Who, error) {
+	secret, err := f.secret(r)
 	if err != nil {
 		return drive.Who{}, err
 	}
-	who, err := a.Auth.Authenticate(r.Context(), secret)
+	who, err := f.auth.Authenticate(r.Context(), secret)
 	if err != nil {
 		return drive.Who{}, err
 	}

@@ -39,7 +39,7 @@ func newForgery(baseURL string) *http.CrossOriginProtection {
 
 // secret returns what a request is authenticated by: its bearer token, else its cookie; empty when it has neither. CrossOrigin: it
 // has the cookie because another site's page made a browser send it.
-func (a *API) secret(r *http.Request) (string, error) {
+func (f *front) secret(r *http.Request) (string, error) {
 	if token := bearer(r); token != "" {
 		return token, nil
 	}
@@ -47,7 +47,7 @@ func (a *API) secret(r *http.Request) (string, error) {
 	if cookie == "" {
 		return "", nil
 	}
-	return cookie, a.ownPage(r)
+	return cookie, f.ownPage(r)
 }
 
 // sentCookie is the login that a browser sends; empty: none. Over TLS one without a prefix may be
@@ -66,8 +66,8 @@ func sentCookie(r *http.Request) string {
 }
 
 // ownPage refuses what another site's page makes a browser send, unless it only reads.
-func (a *API) ownPage(r *http.Request) error {
-	if err := a.forgery.Check(r); err != nil {
+func (f *front) ownPage(r *http.Request) error {
+	if err := f.forgery.Check(r); err != nil {
 		return drive.Wrap(err, drive.CrossOrigin)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 // IsAdmin reports whether a request outside the API carries an administrator's token or cookie.
 func (a *API) IsAdmin(r *http.Request) bool {
-	_, err := a.whoIs(r, admins)
+	_, err := a.front.whoIs(r, admins)
 	return err == nil
 }
 
@@ -17,7 +17,7 @@ func (a *API) IsAdmin(r *http.Request) bool {
 // no token is asked for.
 func (a *API) Local(who drive.Who) *API {
 	local := *a
-	local.local = &who
-	local.Gate, local.Visitors = noGate[drive.UserID]{}, noGate[netip.Prefix]{}
+	local.front.local = &who
+	local.front.Gate, local.front.Visitors = noGate[drive.UserID]{}, noGate[netip.Prefix]{}
 	return &local
 }

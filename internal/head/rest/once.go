@@ -60,7 +60,7 @@ func (c *call) once(do func() (reply, error)) (reply, error) {
 	if c.key.IsZero() {
 		return do()
 	}
-	stored, found, err := c.Keys.Lookup(c.ctx(), c.DB, c.request())
+	stored, found, err := c.Keys.Lookup(c.ctx(), c.db, c.request())
 	if err != nil || found {
 		return replayOf(stored), err
 	}
@@ -69,7 +69,7 @@ func (c *call) once(do func() (reply, error)) (reply, error) {
 		return replayOf(before.Response), nil
 	}
 	if err != nil { // a twin of this request may have been first, and what it made may be what is in the way now
-		if stored, found, lookErr := c.Keys.Lookup(c.ctx(), c.DB, c.request()); lookErr == nil && found {
+		if stored, found, lookErr := c.Keys.Lookup(c.ctx(), c.db, c.request()); lookErr == nil && found {
 			return replayOf(stored), nil
 		}
 	}

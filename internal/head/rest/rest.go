@@ -16,7 +16,6 @@ import (
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/export"
-	"smartdrive/internal/head/server"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
 	"smartdrive/internal/usecase/collect"
@@ -28,36 +27,20 @@ import (
 
 // Options are what the API stands on. All but those with a default are required.
 type Options struct {
-	DB      *sqldb.DB // read outside of use cases only: /me, stored responses
-	Uploads *upload.Sessions
-	Files   *files.Files
+	DB *sqldb.DB // read outside of use cases only: /me, stored responses
 
+	Uploads  *upload.Sessions
+	Files    *files.Files
+	Thumbs   *thumb.Maker // default: one that keeps nothing
 	Shares   *share.Shares
+	Collects *collect.Links
 	Exports  *export.Exports
 	Intake   *ingest.Intake
-	Collects *collect.Links
 
-	Thumbs *thumb.Maker // default: one that keeps nothing
-
-	Auth     *account.Auth
-	Users    *account.Users
-	Sessions *account.Sessions
-	Ledger   quota.Ledger
-
-	Keys     *idem.Keys
-	Prepared *idem.PreparedIDs
-	Clicks   *idem.DoubleClick
-	Gate     Gate[drive.UserID] // default: no limit
-	Visitors Gate[netip.Prefix] // for those who have not logged in, by address; default: no limit
-
-	Admin       *admin.Admin
-	DeadLetters stream.DeadLetters
-	Timers      *timer.Engine
-	Findings    Findings // default: there are none
-	// Status says how the installation is doing. Default: nothing is known.
-	Status func(ctx context.Context) (Status, error)
-
-	Migration Mover // default: the installation cannot move
+	AccountParts
+	LimitParts
+	KeyParts
+	AdminParts
 
 	// BaseURL is how the server is reached from outside, with its sub-path and without a final slash. Default: as the request
 	// came in.
@@ -68,6 +51,38 @@ type Options struct {
 
 	Version string           // of the program, for the OpenAPI document; default "dev"
 	Now     func() time.Time // default time.Now
+}
+
+// AccountParts say who somebody is.
+type AccountParts struct {
+	Auth     *account.Auth
+	Users    *account.Users
+	Sessions *account.Sessions
+	Ledger   quota.Ledger
+}
+
+// LimitParts bound how much a client may ask for at a time.
+type LimitParts struct {
+	Clicks   *idem.DoubleClick
+	Gate     Gate[drive.UserID] // default: no limit
+	Visitors Gate[netip.Prefix] // for those who have not logged in, by address; default: no limit
+}
+
+// KeyParts keep the answers of creations under the Idempotency-Key of their request.
+type KeyParts struct {
+	Keys     *idem.Keys
+	Prepared *idem.PreparedIDs
+}
+
+// AdminParts are for administrators.
+type AdminParts struct {
+	Admin       *admin.Admin
+	DeadLetters stream.DeadLetters
+	Timers      *timer.Engine
+	Findings    Findings // default: there are none
+	// Status says how the installation is doing. Default: nothing is known.
+	Status    func(ctx context.Context) (Status, error)
+	Migration Mover // default: the installation cannot move
 }
 
 // Gate limits how many requests of a client are in flight; it is server.Gate. The error is Rate.
@@ -81,17 +96,25 @@ type Findings func(ctx context.Context, cursor string, limit int) (items []Findi
 
 // API answers the requests. It is safe for concurrent use.
 type API struct {
-	Options
 	Resumable Resumable // nil: no PUT can be resumed; set before Register
 
-	uploads              uploads    // for the other heads, too
-	local                *drive.Who // set: every request is this caller's
+	front                front
+	uploads              uploads // for the other heads, too
 	routes               []route
 	document, document30 []byte // the routes as OpenAPI 3.1 and 3.0
-	forgery              *http.CrossOriginProtection
-	zips                 *server.Gate[netip.Prefix] // of shares, by address
-	archives             *server.Gate[drive.UserID] // zips that a user is sent at a time
-	memory               *memory
+}
+
+// front is what each request needs before its handler runs and after it.
+type front struct {
+	LimitParts
+	KeyParts
+	db      *sqldb.DB // of stored responses
+	auth    *account.Auth
+	senders *collect.Links
+	local   *drive.Who // set: every request is this caller's
+	base    string     // Options.BaseURL
+	forgery *http.CrossOriginProtection
+	memory  *memory
 }
 
 // New puts the API together. It does no I/O.
@@ -119,16 +142,24 @@ func New(opt Options) *API {
 	}
 	opt.Version = cmp.Or(opt.Version, "dev")
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
-	a := &API{Options: opt, forgery: newForgery(opt.BaseURL), zips: server.NewGate[netip.Prefix](maxZips), archives: server.NewGate[drive.UserID](maxArchives), memory: newMemory(memoryLimit())}
-	a.uploads = uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects}
-	a.routes = a.table()
-	a.document, a.document30 = openAPI(a.routes, a.Version)
+	a := &API{
+		front: front{
+			LimitParts: opt.LimitParts, KeyParts: opt.KeyParts, db: opt.DB, auth: opt.Auth, senders: opt.Collects,
+			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()),
+		},
+		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},
+	}
+	a.routes = table(opt, a.uploads)
+	a.document, a.document30 = openAPI(a.routes, opt.Version)
 	return a
 }
 
 type noGate[K comparable] struct{}
 
 func (noGate[K]) Acquire(K) (func(), error) { return func() {}, nil }
+
+// BaseURL is that of the options.
+func (a *API) BaseURL() string { return a.front.base }
 
 // Register adds the API's patterns to the mux of all heads.
 func (a *API) Register(mux *http.ServeMux) {

@@ -57,7 +57,7 @@ func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, 
 func (a *API) putCall(w http.ResponseWriter, r *http.Request) *call {
 	for i := range a.routes {
 		if a.routes[i].path == filesPath {
-			return &call{API: a, w: w, r: r, route: &a.routes[i]}
+			return &call{front: &a.front, w: w, r: r, route: &a.routes[i]}
 		}
 	}
 	panic("rest: no route for whole files")

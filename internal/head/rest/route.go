@@ -2,9 +2,11 @@ package rest
 
 import (
 	"net/http"
+	"net/netip"
 	"reflect"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -157,23 +159,23 @@ func byNodeTakes[In any](in *files.Files, run func(*call, drive.NodeID, *In) (re
 }
 
 // table is the API.
-func (a *API) table() []route {
-	logins := sessions{a.Sessions, a.Users, a.DB}
-	self := profile{a.Users, a.Sessions, a.Prepared, a.Ledger, a.DB}
-	tree := nodes{a.Files}
-	content := contents{a.Files, a.DownloadRedirect}
-	pictures := thumbnails{a.Files, a.Thumbs}
-	public := visits{a.Shares, a.Files, content}
-	wanted := collects{a.Collects, a.Files, a.Uploads}
+func table(opt Options, u uploads) []route {
+	logins := sessions{opt.Sessions, opt.Users, opt.DB}
+	self := profile{opt.Users, opt.Sessions, opt.Prepared, opt.Ledger, opt.DB}
+	tree := nodes{opt.Files}
+	content := contents{opt.Files, opt.DownloadRedirect}
+	pictures := thumbnails{opt.Files, opt.Thumbs}
+	public := visits{opt.Shares, opt.Files, content}
+	wanted := collects{opt.Collects, opt.Files, opt.Uploads}
 	var all []route
 	for _, resource := range [][]route{
 		logins.routes(),
 		logins.tokenRoutes(),
 		self.preferenceRoutes(),
 		self.routes(),
-		a.uploads.routes(),
-		a.uploads.partRoutes(),
-		a.uploads.fileRoutes(),
+		u.routes(),
+		u.partRoutes(),
+		u.fileRoutes(),
 		tree.routes(),
 		content.routes(),
 		pictures.routes(),
@@ -183,23 +185,23 @@ func (a *API) table() []route {
 		tree.changeRoutes(),
 		tree.operationRoutes(),
 		tree.searchRoutes(),
-		shares{a.Shares, a.Files}.routes(),
+		shares{opt.Shares, opt.Files}.routes(),
 		public.routes(),
-		sharedZips{public, a.Exports, a.zips}.routes(),
-		archives{a.Exports, a.Files, a.archives}.routes(),
-		exports{a.Exports, a.Files}.routes(),
-		exportSchedules{a.Exports, a.Files}.routes(),
-		bundles{a.Intake}.routes(),
-		documents{a.Intake}.routes(),
-		sources{a.Intake}.routes(),
-		sharedThumbnails{public, pictures, a.DB}.routes(),
+		sharedZips{public, opt.Exports, server.NewGate[netip.Prefix](maxZips)}.routes(),
+		archives{opt.Exports, opt.Files, server.NewGate[drive.UserID](maxArchives)}.routes(),
+		exports{opt.Exports, opt.Files}.routes(),
+		exportSchedules{opt.Exports, opt.Files}.routes(),
+		bundles{opt.Intake}.routes(),
+		documents{opt.Intake}.routes(),
+		sources{opt.Intake}.routes(),
+		sharedThumbnails{public, pictures, opt.DB}.routes(),
 		wanted.routes(),
 		wanted.publicRoutes(),
-		users{a.Admin, a.Now}.routes(),
-		a.uploads.adminRoutes(),
-		deadLetters{a.DeadLetters}.routes(),
-		inspection{a.Timers, a.Findings, a.Status}.routes(),
-		migration{a.Migration}.routes(),
+		users{opt.Admin, opt.Now}.routes(),
+		u.adminRoutes(),
+		deadLetters{opt.DeadLetters}.routes(),
+		inspection{opt.Timers, opt.Findings, opt.Status}.routes(),
+		migration{opt.Migration}.routes(),
 	} {
 		all = append(all, resource...)
 	}

@@ -25,7 +25,7 @@ func (c *call) enterSender(token string) error {
 	if !c.route.senders {
 		return drive.Fail(drive.Forbidden, "scope", c.route.need.String())
 	}
-	sender, err := c.Collects.Authenticate(c.ctx(), token)
+	sender, err := c.senders.Authenticate(c.ctx(), token)
 	if err != nil {
 		return err
 	}

@@ -66,10 +66,14 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now,
 	})
 	o := rest.Options{
-		DB: s.DB, Uploads: s.Sessions, Files: s.files, Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts),
-		Keys: keys, Prepared: prepared, Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32),
-		Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Keys: keys}, admin.Options{}),
-		DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Now: now,
+		DB: s.DB, Uploads: s.Sessions, Files: s.files, Now: now,
+		AccountParts: rest.AccountParts{Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts)},
+		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared},
+		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},
+		AdminParts: rest.AdminParts{
+			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Keys: keys}, admin.Options{}),
+			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}),
+		},
 	}
 	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
 	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
