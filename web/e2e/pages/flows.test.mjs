@@ -173,6 +173,12 @@ test("zips: of a choice in the drive, and of a share", { timeout: 600_000 }, asy
   const own = unzip(await bytesOf(saved));
   assert.deepEqual(Object.keys(own).sort(), ["zips/one.txt", "zips/图片/two.txt", "zips/图片/红.png"]);
   assert.equal(String(own["zips/图片/two.txt"]), "two");
+  await entry(page, "one.txt").locator("input[type=checkbox]").click();
+  const folder = page.waitForEvent("download");
+  await page.locator("[role=toolbar]").getByRole("button", { name: "Download", exact: true }).click();
+  assert.equal((await folder).suggestedFilename(), "图片.zip");
+  assert.deepEqual(Object.keys(unzip(await bytesOf(folder))).sort(), ["图片/two.txt", "图片/红.png"]);
+  assert.equal((await call("GET", "/exports")).items.length, 0, "a download is no export");
   assert.deepEqual(complaints, []);
   await context.close();
 

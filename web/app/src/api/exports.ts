@@ -1,16 +1,14 @@
-// Zips of several files, or of folders, put together by the server.
+// Zips of several files, or of a folder, that the server puts together while it sends them.
 import { apiURL, call } from "./client";
 
-export interface Batch {
+export interface Archive {
   id: string;
-  state: "pending" | "running" | "sealed" | "aborted" | "failed" | "cancelled" | "expired";
-  total: number;
-  collected: number;
-  failed: number;
-  error?: string;
+  total: number; // files
+  failed: number; // of them those that cannot be read
+  size: number; // bytes
 }
 
-export const createExport = (nodes: string[], name: string) => call<Batch>("POST", "/exports", { body: { nodes, name }, once: true });
-export const exportOf = (id: string) => call<Batch>("GET", `/exports/${id}`);
-export const cancelExport = (id: string) => call("DELETE", `/exports/${id}`);
-export const exportURL = (id: string) => apiURL(`/exports/${id}/content`);
+export type Choice = { nodes: string[]; name: string } | { folder: string };
+
+export const createArchive = (choice: Choice) => call<Archive>("POST", "/archives", { body: choice, once: true });
+export const archiveURL = (id: string) => apiURL(`/archives/${id}`);

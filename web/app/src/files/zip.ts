@@ -1,32 +1,28 @@
-// Downloads what is no single file: the server puts a zip together, the browser fetches it once it is ready.
+// Downloads what is no single file: the server says what the zip will be, and the browser fetches it.
 import { ElMessage } from "element-plus";
-import { cancelExport, createExport, exportOf, exportURL } from "@/api/exports";
+import { archiveURL, createArchive } from "@/api/exports";
 import type { Node } from "@/api/types";
-import { explain } from "@/components/notify";
+import { fail } from "@/components/notify";
 import { i18n } from "@/i18n";
 
-const pollEvery = 700; // ms
+const quiet = 700; // ms before it is said that there is something to wait for
 const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key, args);
 
 export async function downloadZip(nodes: readonly Node[], name: string): Promise<void> {
-  let given = true; // up by the one who closed the message
-  const shown = ElMessage({ message: t("zip.preparing"), type: "info", duration: 0, showClose: true, onClose: () => (given = false) });
+  let close = () => {};
+  const waiting = setTimeout(() => (close = ElMessage({ message: t("zip.preparing"), type: "info", duration: 0 }).close), quiet);
   try {
-    let batch = await createExport(nodes.map((n) => n.id), name);
-    while (batch.state === "pending" || batch.state === "running") {
-      if (!given) return await cancelExport(batch.id);
-      await new Promise((resolve) => setTimeout(resolve, pollEvery));
-      batch = await exportOf(batch.id);
-    }
-    if (batch.state !== "sealed") throw new Error(t("zip.failed", { why: batch.error ?? batch.state }));
+    const folder = nodes.length === 1 && nodes[0]!.type === "folder" ? nodes[0] : undefined;
+    const archive = await createArchive(folder ? { folder: folder.id } : { nodes: nodes.map((n) => n.id), name });
     const link = document.createElement("a");
-    link.href = exportURL(batch.id);
+    link.href = archiveURL(archive.id);
     link.download = `${name}.zip`;
     link.click();
-    if (batch.failed > 0) ElMessage({ message: t("zip.missing", { n: batch.failed }), type: "warning", duration: 8000, showClose: true });
+    if (archive.failed > 0) ElMessage({ message: t("zip.missing", { n: archive.failed }), type: "warning", duration: 8000, showClose: true });
   } catch (error) {
-    ElMessage({ message: explain(error), type: "error", duration: 6000, showClose: true });
+    fail(error);
   } finally {
-    shown.close();
+    clearTimeout(waiting);
+    close();
   }
 }

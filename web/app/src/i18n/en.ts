@@ -61,7 +61,7 @@ const messages = {
       skip: "Skip", rename: "Keep both", replace: "Replace",
     },
   },
-  zip: { preparing: "The zip is being put together; closing this cancels it.", failed: "The zip could not be made ({why}).", missing: "{n} files could not be read and are not in the zip: err.txt in it tells which." },
+  zip: { preparing: "The download is being prepared.", missing: "{n} files could not be read and are not in the zip: err.txt in it tells which." },
   search: {
     empty: "Nothing found", emptyText: "No name here contains “{q}”.", results: "Results for “{q}”", more: "{n} and more", in: "Where", everywhere: "Everywhere",
     type: "Kind", any: "Any kind", type_file: "Files", type_folder: "Folders", ext: "Extension", size: "Size", sizes: { any: "Any size", small: "Under 1 MB", middle: "1 to 100 MB", large: "Over 100 MB" },

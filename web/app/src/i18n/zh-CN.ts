@@ -63,7 +63,7 @@ const messages: Messages = {
       skip: "跳过", rename: "保留两者", replace: "替换",
     },
   },
-  zip: { preparing: "正在打包，关闭此提示即取消。", failed: "打包失败（{why}）。", missing: "有 {n} 个文件无法读取，未包含在压缩包中，详见其中的 err.txt。" },
+  zip: { preparing: "正在准备下载。", missing: "有 {n} 个文件无法读取，未包含在压缩包中，详见其中的 err.txt。" },
   search: {
     empty: "没有找到", emptyText: "没有名称包含“{q}”的内容。", results: "“{q}”的搜索结果", more: "{n} 项以上", in: "位置", everywhere: "全部",
     type: "类别", any: "不限类别", type_file: "文件", type_folder: "文件夹", ext: "扩展名", size: "大小", sizes: { any: "不限大小", small: "小于 1 MB", middle: "1 至 100 MB", large: "大于 100 MB" },

@@ -1,0 +1,1 @@
+import"./index-CVpNAhyg.js";import"./notify-BEw9eV4H.js";

@@ -1,1 +1,0 @@
-import"./index-CNm4yJRK.js";import"./notify-CGgzhXHi.js";
