@@ -42,8 +42,8 @@ var (
 func (c *cli) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.server, "server", "", "address of the server, such as https://drive.example.org")
-	f.StringVar(&c.token, "token", "", "token to act under (other users of this computer may see it: prefer SMARTDRIVE_TOKEN)")
-	f.BoolVar(&c.json, "json", false, "results as JSON, one object a line")
+	f.StringVar(&c.token, "token", "", "access token (other users of this computer may see it: prefer SMARTDRIVE_TOKEN)")
+	f.BoolVar(&c.json, "json", false, "print results as JSON, one object per line")
 }
 
 // connect returns the client for the server and token that flags, environment and configuration name.

@@ -21,8 +21,10 @@ import (
 )
 
 const adminLong = `Administer the installation in a data directory, on the machine itself. While a server runs, the commands speak to it
-over <data>/admin.sock; else they open the installation themselves, where there are several instances as one more of them. No password is asked for: whoever may open the
-socket is the administrator. A lost password: smartdrive admin user set admin --password -`
+over <data>/admin.sock; else they open the installation themselves (with several instances: as one more instance). They ask
+for no password: whoever can open the socket is the administrator.
+
+To reset a lost password: smartdrive admin user set admin --password -`
 
 // adminCLI is what the admin commands share.
 type adminCLI struct {
@@ -44,7 +46,7 @@ func newAdminCommand() *cobra.Command {
 	for _, name := range []string{"data", "db", "redis", "kafka", "blobs", "namespace", "secret-key", "config"} {
 		cmd.PersistentFlags().AddFlag(a.cfg.Lookup(name))
 	}
-	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "results as JSON, one object a line")
+	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print results as JSON, one object per line")
 	cmd.AddCommand(a.statusCommand(), a.userCommand(), a.ledgerCommand(), a.uploadsCommand(), a.timersCommand(), a.auditCommand(), a.dlqCommand(), a.fsckCommand(),
 		a.backupCommand(), a.restoreCommand(), a.secretsCommand())
 	return cmd

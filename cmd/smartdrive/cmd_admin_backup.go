@@ -18,9 +18,9 @@ func (a *adminCLI) backupCommand() *cobra.Command {
 	in := app.BackupRequest{}
 	cmd := &cobra.Command{
 		Use:   "backup DIR",
-		Short: "Copy database and files into DIR, while the server runs",
-		Long: `Copy database and files into DIR, while the server runs. Run again, it brings only what is new. On the same file system
-files are linked, which protects from mistakes and not from the loss of the disk. Uploads on their way are not part of it.`,
+		Short: "Copy the database and the files into DIR while the server runs",
+		Long: `Copy the database and the files into DIR while the server runs. A second run copies only what is new. On the same file system
+files are hard-linked, which protects against mistakes but not against the loss of the disk. Unfinished uploads are not copied.`,
 		Example: "  smartdrive admin backup /mnt/usb/drive",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,24 +44,24 @@ files are linked, which protects from mistakes and not from the loss of the disk
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&in.Copy, "copy", false, "copy files, also where they could be linked")
+	cmd.Flags().BoolVar(&in.Copy, "copy", false, "copy files even where they could be linked")
 	return cmd
 }
 
-const restoreLong = `Put the backup in DIR in place of what is in the data directory; the server must not run. A data directory that holds
-anything is refused; with --force the backup may replace the database of the same installation, which is put aside.
+const restoreLong = `Restore the backup in DIR to the data directory; the server must not be running. A data directory that is not empty is refused.
+With --force the backup replaces the database of the same installation; the replaced one is kept beside it.
 
-Without DIR: accept the database that lies in the data directory, such as a nightly snapshot from <data>/backups that was
-copied to <data>/smartdrive.db, or the one on the server that --db names, into which a dump was read, as the one that the
-blobs belong to. No instance may be alive then.
+Without DIR: accept the database that is in place as the one that the blobs belong to. That can be a nightly snapshot from
+<data>/backups that you copied to <data>/smartdrive.db, or a database on the server that --db names, into which you loaded a
+dump. No instance may be running.
 
-Open uploads are ended. Until "smartdrive admin fsck" was clean, the restored installation deletes nothing.`
+Open uploads are ended. The restored installation deletes nothing until "smartdrive admin fsck" has been clean.`
 
 func (a *adminCLI) restoreCommand() *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:     "restore [DIR]",
-		Short:   "Put a backup in place; the server must not run",
+		Short:   "Restore a backup; the server must not be running",
 		Long:    restoreLong,
 		Example: "  smartdrive admin restore /mnt/usb/drive --data /srv/drive\n  smartdrive admin fsck --repair --data /srv/drive",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),

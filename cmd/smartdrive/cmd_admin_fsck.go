@@ -11,14 +11,14 @@ import (
 )
 
 const fsckLong = `Check that the database, the files and the uploads agree, by the invariants of docs/invariants.md. Without --repair nothing
-is changed. A repair deletes only what a row says is released; bytes that nobody can explain are moved to the quarantine
-beside the blobs, and leave it by --purge alone. Exit code 8: findings that are not repaired.`
+is changed. A repair deletes only content that a row lists as released. Bytes that no row explains are moved to the quarantine
+beside the blobs; only --purge deletes them. Exit code 8: there are findings that were not repaired.`
 
 func (a *adminCLI) fsckCommand() *cobra.Command {
 	scope, purge := fsck.Scope{}, false
 	cmd := &cobra.Command{
 		Use:     "fsck",
-		Short:   "Check the installation, and mend it",
+		Short:   "Check the installation and repair it",
 		Long:    fsckLong,
 		Example: "  smartdrive admin fsck\n  smartdrive admin fsck --repair --deep",
 		Args:    usageArgs(cobra.NoArgs),
@@ -31,9 +31,9 @@ func (a *adminCLI) fsckCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&scope.Repair, "repair", false, "mend what can be mended")
-	cmd.Flags().BoolVar(&scope.Deep, "deep", false, "read every file again and compare its digest")
-	cmd.Flags().BoolVar(&purge, "purge", false, "delete what lies in the quarantine, for good")
+	cmd.Flags().BoolVar(&scope.Repair, "repair", false, "repair what can be repaired")
+	cmd.Flags().BoolVar(&scope.Deep, "deep", false, "read every file and compare its digest")
+	cmd.Flags().BoolVar(&purge, "purge", false, "permanently delete what is in the quarantine")
 	cmd.MarkFlagsMutuallyExclusive("purge", "repair")
 	cmd.MarkFlagsMutuallyExclusive("purge", "deep")
 	return cmd

@@ -35,7 +35,7 @@ func (a *adminCLI) uploadsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&user, "user", "", "only this user's")
+	cmd.Flags().StringVar(&user, "user", "", "only uploads of this user")
 	cmd.AddCommand(a.resetCommand())
 	return cmd
 }
@@ -44,8 +44,8 @@ func (a *adminCLI) resetCommand() *cobra.Command {
 	user, all := "", false
 	cmd := &cobra.Command{
 		Use:   "reset",
-		Short: "Give up all open uploads and delete their bytes",
-		Long:  "Give up all open uploads of one user, or of all, delete their bytes and give back what they were charged.",
+		Short: "Cancel open uploads and delete their bytes",
+		Long:  "Cancel all open uploads of one user, or of all users, delete their bytes and release what they were charged.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (user == "") == !all {
@@ -60,13 +60,13 @@ func (a *adminCLI) resetCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&user, "user", "", "this user's uploads")
-	cmd.Flags().BoolVar(&all, "all", false, "everybody's uploads")
+	cmd.Flags().StringVar(&user, "user", "", "uploads of this user")
+	cmd.Flags().BoolVar(&all, "all", false, "uploads of all users")
 	return cmd
 }
 
 func (a *adminCLI) timersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "timers", Short: "Look at delayed tasks"}
+	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks"}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "show KEY",
 		Short:   "Show one timer: what it waits for and when it is due",
@@ -118,7 +118,7 @@ func (a *adminCLI) auditCommand() *cobra.Command {
 }
 
 func (a *adminCLI) dlqCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "dlq", Short: "Look at messages whose handler failed for good, and hand them over again"}
+	cmd := &cobra.Command{Use: "dlq", Short: "Inspect messages whose handler failed for good, and replay them"}
 	cmd.AddCommand(
 		a.letterCommand("ls", "List dead letters", cobra.NoArgs, func(cmd *cobra.Command, c *connection, _ string) error {
 			return c.all(cmd.Context(), lettersPath, func(raw json.RawMessage) error {
@@ -132,11 +132,11 @@ func (a *adminCLI) dlqCommand() *cobra.Command {
 			}
 			return show(a, raw, func(v json.RawMessage) string { return string(v) })
 		}),
-		a.letterCommand("replay ID", "Hand a dead letter to its handler again", cobra.ExactArgs(1),
+		a.letterCommand("replay ID", "Pass a dead letter to its handler again", cobra.ExactArgs(1),
 			func(cmd *cobra.Command, c *connection, path string) error {
 				return c.call(cmd.Context(), http.MethodPost, path+"/replay", nil, nil)
 			}),
-		a.letterCommand("drop ID", "Forget a dead letter", cobra.ExactArgs(1), func(cmd *cobra.Command, c *connection, path string) error {
+		a.letterCommand("drop ID", "Delete a dead letter", cobra.ExactArgs(1), func(cmd *cobra.Command, c *connection, path string) error {
 			return c.call(cmd.Context(), http.MethodDelete, path, nil, nil)
 		}),
 	)

@@ -17,7 +17,7 @@ import (
 func (a *adminCLI) statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show the instances, who does what only one does, the timers that wait, and what is behind",
+		Short: "Show instances, leases, pending timers, and consumers that are behind",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(c *connection) error {

@@ -85,7 +85,7 @@ func (a *adminCLI) userAdd() *cobra.Command {
 		Args:    usageArgs(cobra.ExactArgs(1)),
 	}
 	f.add(cmd, `password; "-" asks for it (the default) or reads a line`)
-	cmd.Flags().BoolVar(&admin, "admin", false, "the user may administer")
+	cmd.Flags().BoolVar(&admin, "admin", false, "make the user an administrator")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.password == "" {
 			f.password = "-"

@@ -23,10 +23,10 @@ func newAgentCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent --watch DIR --to /intake/SOURCE",
 		Short: "Watch a directory and send its documents in bundles",
-		Long: `Watch a directory where other programs drop documents, and send what is complete: frozen in a bundle, uploaded, sealed with
-meta.json, and then moved to DIR/sent/. What never can be sent goes to DIR/failed/ with a REASON.txt.
+		Long: `Watch a directory where other programs drop documents. Complete files are frozen in a bundle, uploaded, sealed with meta.json,
+and then moved to DIR/sent/. Files that can never be sent go to DIR/failed/ with a REASON.txt.
 
-A file is complete when it has stayed as it is for --settle, or with --marker when NAME.ok is there. Files of one directory
+A file is complete when it has been unchanged for --settle, or with --marker when NAME.ok exists. Files of one directory
 whose names are equal up to the last dot go together. Hidden names, names of temporary files (.tmp, .part, ~ and others) and
 empty files are not taken. The agent may be killed at any time: nothing is sent twice and nothing is lost.`,
 		Example: `  smartdrive agent --watch /srv/invoices --to /intake/erp
@@ -37,14 +37,14 @@ empty files are not taken. The agent may be killed at any time: nothing is sent 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.opt.Dir, "watch", "", "directory to watch")
-	flags.StringVar(&f.opt.To, "to", "", "where bundles go, /intake/SOURCE")
-	flags.DurationVar(&f.opt.Every, "every", 5*time.Minute, "how long a complete file waits for others to go with it, at most")
-	flags.DurationVar(&f.opt.Settle, "settle", 10*time.Second, "how long a file must have stayed as it is")
-	flags.StringVar(&f.maxSize, "max-size", "32MiB", "size of a bundle; what belongs together may be larger")
-	flags.IntVar(&f.opt.MaxFiles, "max-files", 1000, "files in a bundle, at most 5000")
-	flags.StringVar(&f.opt.Marker, "marker", "", "ending of files that say that another is complete, such as .ok")
+	flags.StringVar(&f.opt.To, "to", "", "destination of the bundles, /intake/SOURCE")
+	flags.DurationVar(&f.opt.Every, "every", 5*time.Minute, "maximum time a complete file waits for others")
+	flags.DurationVar(&f.opt.Settle, "settle", 10*time.Second, "how long a file must be unchanged before it counts as complete")
+	flags.StringVar(&f.maxSize, "max-size", "32MiB", "maximum size of a bundle; files that belong together are not split")
+	flags.IntVar(&f.opt.MaxFiles, "max-files", 1000, "maximum number of files in a bundle, at most 5000")
+	flags.StringVar(&f.opt.Marker, "marker", "", "suffix of marker files, which say that another file is complete, such as .ok")
 	flags.StringArrayVar(&f.opt.Ignore, "ignore", nil, "names that are not taken, such as 'draft-*'; may be given more than once")
-	flags.BoolVar(&f.once, "once", false, "send what is there and end, for cron")
+	flags.BoolVar(&f.once, "once", false, "send what is there and exit, for cron")
 	flags.StringVar(&f.format, "log-format", "text", "text or json")
 	c.join(cmd, c.agentStatus())
 	return cmd
@@ -105,11 +105,11 @@ func (c *cli) agentStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [DIR]",
 		Short: "Show what an agent does: waiting, sending, sent, failed",
-		Long: `Show how the agent of a directory is doing, whether it runs or not: what waits and what is on its way, what is not taken and why,
-how the last bundles ended here and, as far as it is known, on the server. No server is asked.
+		Long: `Show the state of the agent of a directory, whether it runs or not: files that wait or are being sent, files that are not taken
+and why, and the results of the last bundles, as far as they are known here. The server is not asked.
 
-With --check the exit code is 7 when a person should look: the agent does not run, nothing moves, something is not taken or
-lies in failed/, or the server has not accepted all of the last bundles.`,
+With --check the exit code is 7 if somebody has to act: the agent does not run or makes no progress, files are not taken or are in
+failed/, or the server has not accepted all of the last bundles.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
@@ -129,7 +129,7 @@ lies in failed/, or the server has not accepted all of the last bundles.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "exit with 7 when a person should look")
+	cmd.Flags().BoolVar(&check, "check", false, "exit with 7 if somebody has to act")
 	return cmd
 }
 

@@ -13,9 +13,9 @@ import (
 func newBundlesCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bundles",
-		Short: "Bundles of documents that were sent in",
-		Long: `List and show the bundles of documents that others sent into /intake, and what became of each document in them. A bundle that was
-rejected can be tried again once its cause is gone.`,
+		Short: "List bundles of documents that others sent",
+		Long: `List and show the bundles of documents that others sent into /intake, and the result for each document. A rejected bundle can be
+tried again when the cause is gone.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
@@ -75,7 +75,7 @@ func (c *cli) bundlesLs() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&source, "source", "", "only of this source")
+	cmd.Flags().StringVar(&source, "source", "", "only bundles of this source")
 	cmd.Flags().StringVar(&state, "state", "", "only in this state: sealed, running, done, rejected")
 	return cmd
 }
@@ -139,7 +139,7 @@ func (c *cli) showRecord(r client.BundleRecord) error {
 
 func (c *cli) bundlesRetry() *cobra.Command {
 	return &cobra.Command{
-		Use: "retry ID...", Short: "Take rejected bundles in anew", Args: cobra.MinimumNArgs(1),
+		Use: "retry ID...", Short: "Try rejected bundles again", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.connect()
 			if err != nil {

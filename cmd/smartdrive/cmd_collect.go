@@ -12,8 +12,8 @@ import (
 func newCollectCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collect",
-		Short: "Let others send files into a folder by links",
-		Long:  "Make, list and end links by which anybody may send files into a folder, charged to you and without seeing what is there.",
+		Short: "Create links by which others send files into a folder",
+		Long:  "Create, list and delete links by which anybody can send files into a folder. The files count towards your quota; senders do not see\nwhat is in the folder.",
 		Args:  cobra.NoArgs,
 		RunE:  help,
 	}
@@ -27,7 +27,7 @@ func (c *cli) collectCreate() *cobra.Command {
 	var most, file string
 	cmd := &cobra.Command{
 		Use:               "create FOLDER",
-		Short:             "Make a link into a folder",
+		Short:             "Create a link into a folder",
 		Example:           `  smartdrive collect create /homework --title "Homework, class 3" --expires 7d --max 5GiB --max-file 200MiB`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeRemote,
@@ -52,11 +52,11 @@ func (c *cli) collectCreate() *cobra.Command {
 			return c.show(made, "%s  %s%s", made.URL, made.Title, ending(made.ExpiresAt))
 		},
 	}
-	cmd.Flags().StringVar(&in.Title, "title", "", "what senders read first (default the folder's name)")
-	cmd.Flags().StringVar(&in.Message, "message", "", "what else they read")
-	cmd.Flags().Var(&expires, "expires", "end after that time, such as 7d or 12h (default never)")
-	cmd.Flags().StringVar(&most, "max", "", "bytes of all files together, such as 5GiB (default what the account has room for)")
-	cmd.Flags().StringVar(&file, "max-file", "", "bytes of one file (default any)")
+	cmd.Flags().StringVar(&in.Title, "title", "", "title that senders see (default: the folder's name)")
+	cmd.Flags().StringVar(&in.Message, "message", "", "message that senders see")
+	cmd.Flags().Var(&expires, "expires", "expire after this time, such as 7d or 12h (default never)")
+	cmd.Flags().StringVar(&most, "max", "", "maximum size of all files together, such as 5GiB (default: what the account has room for)")
+	cmd.Flags().StringVar(&file, "max-file", "", "maximum size of one file (default: any)")
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func bytesFlag(cmd *cobra.Command, name, text string) (int64, error) {
 func (c *cli) collectLs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
-		Short: "List links and how much has come by them",
+		Short: "List links and how much was received through them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := c.connect()
@@ -98,7 +98,7 @@ func (c *cli) collectLs() *cobra.Command {
 func (c *cli) collectRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm LINK...",
-		Short: "End links, by their id or URL; what has come stays",
+		Short: "Delete links by id or URL; received files stay",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.connect()

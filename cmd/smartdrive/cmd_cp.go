@@ -11,7 +11,7 @@ import (
 func newCpCommand(c *cli) *cobra.Command {
 	return c.relocateCommand(cobra.Command{
 		Use:   "cp REMOTE... TARGET",
-		Short: "Copy files and folders on the server; no byte is moved",
+		Short: "Copy files and folders on the server without transferring data",
 		Example: `  smartdrive cp /templates/letter.odt /documents/
   smartdrive cp /project /project-backup`,
 	}, func(ctx context.Context, api *client.Client, n client.Node, parent, name string, conflict client.Conflict) (client.Node, error) {

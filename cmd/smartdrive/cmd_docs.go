@@ -14,9 +14,9 @@ import (
 func newDocsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "docs",
-		Short: "Documents that came in bundles",
-		Long: `List, show and export the invoices that others sent into /intake. Where two of one seller, number and date say different things,
-somebody has to say which one is true.`,
+		Short: "List and export documents that came in bundles",
+		Long: `List, show and export the invoices that others sent into /intake. If two documents with the same seller, number and date
+differ, somebody has to decide which one is true.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
@@ -72,16 +72,16 @@ func (c *cli) docsLs() *cobra.Command {
 		{"type", "code of UNTDID 1001: 380 an invoice, 381 a credit note"},
 		{"state", "accepted or conflict"},
 	} {
-		flags[f.name] = cmd.Flags().String(f.name, "", "only with this: "+f.help)
+		flags[f.name] = cmd.Flags().String(f.name, "", "only documents with this: "+f.help)
 	}
-	flags["q"] = cmd.Flags().String("search", "", "occurs in number, names or ids")
+	flags["q"] = cmd.Flags().String("search", "", "only documents with this text in their number, names or ids")
 	cmd.Flags().StringVar(&format, "format", "", "write the list as csv or ndjson")
 	return cmd
 }
 
 func (c *cli) docsShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show a document with all that it says", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show a document in full", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.connect()
 			if err != nil {
@@ -140,7 +140,7 @@ func (c *cli) docsConflicts() *cobra.Command {
 func (c *cli) docsSettle() *cobra.Command {
 	var keep, conflict string
 	cmd := &cobra.Command{
-		Use: "settle ID --keep old|new", Short: "Say which side of a conflict is true", Args: cobra.ExactArgs(1),
+		Use: "settle ID --keep old|new", Short: "Decide which side of a conflict is true", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep != "old" && keep != "new" {
 				return usage(cmd, errors.New("--keep is old or new"))
@@ -156,7 +156,7 @@ func (c *cli) docsSettle() *cobra.Command {
 			return c.showDocument(d.Document)
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", "", "old: what is kept now; new: what came later")
-	cmd.Flags().StringVar(&conflict, "conflict", "", "id of the conflict that was looked at (default: the oldest)")
+	cmd.Flags().StringVar(&keep, "keep", "", "old: keep the first document; new: keep the later one")
+	cmd.Flags().StringVar(&conflict, "conflict", "", "id of the conflict (default: the oldest)")
 	return cmd
 }

@@ -16,9 +16,9 @@ import (
 func newExportCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Get many documents as one zip",
-		Long: `Ask for a zip of folders, files or a list of documents, see how far it is, and download it. It is collected on the server, in the
-background; what could not be collected stands in err.txt in the zip, and can be supplied later.`,
+		Short: "Export many documents as one zip",
+		Long: `Request a zip of folders, files or a list of documents, follow its progress, and download it. The server collects it in the
+background. Documents that could not be collected are listed in err.txt in the zip, and can be added by a supplement.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
@@ -32,7 +32,7 @@ func (c *cli) exportCreate() *cobra.Command {
 	var list string
 	cmd := &cobra.Command{
 		Use:   "create [PATH...]",
-		Short: "Ask for a zip",
+		Short: "Request a zip",
 		Example: `  smartdrive export create /invoices --month 2026-10 --ext pdf
   smartdrive export create /a.pdf /b.pdf --name letters
   smartdrive export create /intake/acme --documents --month 2026-10
@@ -62,8 +62,8 @@ func (c *cli) exportCreate() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&in.Name, "name", "", "name of the directory in the zip")
-	f.StringVar(&list, "list", "", "file with a list, as JSON lines or CSV (id, path, url, name); - is the standard input")
-	f.StringVar(&in.Filter.Month, "month", "", "only files last changed in that month, such as 2026-10")
+	f.StringVar(&list, "list", "", "file with a list, in JSON lines or CSV (id, path, url, name); - for standard input")
+	f.StringVar(&in.Filter.Month, "month", "", "only files last modified in this month, such as 2026-10")
 	f.StringVar(&in.Filter.Zone, "zone", "", "time zone of the month, such as Asia/Shanghai (default UTC)")
 	exportFilterFlags(cmd, &in.Filter)
 	f.Int64Var(&in.Priority, "priority", 0, "higher goes first, -100 to 100")
@@ -72,8 +72,8 @@ func (c *cli) exportCreate() *cobra.Command {
 
 func exportFilterFlags(cmd *cobra.Command, in *client.ExportFilter) {
 	cmd.Flags().StringSliceVar(&in.Ext, "ext", nil, "only files with these extensions")
-	cmd.Flags().StringVar(&in.Pattern, "pattern", "", "only files with such names, as inv-*.pdf")
-	cmd.Flags().BoolVar(&in.Documents, "documents", false, "of /intake or /intake/SOURCE: the PDFs of documents that were taken in, by their own date")
+	cmd.Flags().StringVar(&in.Pattern, "pattern", "", "only files whose names match, such as inv-*.pdf")
+	cmd.Flags().BoolVar(&in.Documents, "documents", false, "for /intake or /intake/SOURCE: the PDFs of accepted documents, by the date of the document")
 }
 
 // aimExport says which nodes are meant: one folder gives the directory its name.
@@ -149,7 +149,7 @@ func (c *cli) exportLs() *cobra.Command {
 
 func (c *cli) exportShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show how far an export is, and what could not be collected", Args: cobra.ExactArgs(1),
+		Use: "show ID", Short: "Show the progress of an export, and what could not be collected", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.connect()
 			if err != nil {
@@ -179,7 +179,7 @@ func (c *cli) exportGet() *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "get ID [FILE]",
-		Short: "Download a zip; run again, it goes on where it stopped",
+		Short: "Download a zip; a second run resumes where the first one stopped",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.connect()
@@ -232,7 +232,7 @@ func (c *cli) sealedExport(ctx context.Context, api *client.Client, id string, w
 
 func (c *cli) exportCancel() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID...", Short: "End exports and give back what they hold", Args: cobra.MinimumNArgs(1),
+		Use: "cancel ID...", Short: "Cancel exports and release what they hold", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.connect()
 			if err != nil {
@@ -248,7 +248,7 @@ func (c *cli) exportSupplement() *cobra.Command {
 	var sources map[string]string
 	cmd := &cobra.Command{
 		Use:   "supplement ID",
-		Short: "Ask for what was missing: as it was, or from elsewhere",
+		Short: "Request what was missing, from the same or from other sources",
 		Example: `  smartdrive export supplement ID
   smartdrive export supplement ID --complete --from 7=/found/x.pdf`,
 		Args: cobra.ExactArgs(1),
@@ -268,8 +268,8 @@ func (c *cli) exportSupplement() *cobra.Command {
 			return c.showExport(x)
 		},
 	}
-	cmd.Flags().BoolVar(&complete, "complete", false, "a zip of everything, not only of what was missing")
-	cmd.Flags().StringToStringVar(&sources, "from", nil, "another source of a failure: its number, and a path of the drive or an address")
+	cmd.Flags().BoolVar(&complete, "complete", false, "make a zip of everything, not only of what was missing")
+	cmd.Flags().StringToStringVar(&sources, "from", nil, "another source for a failure: NUMBER=PATH or NUMBER=URL")
 	return cmd
 }
 

@@ -16,9 +16,9 @@ func (c *cli) exportSave() *cobra.Command {
 	var bucket, wait bool
 	cmd := &cobra.Command{
 		Use:   "save ID [FOLDER]",
-		Short: "Have a zip written into a folder of the drive, or into the server's bucket",
-		Long: `Have a zip written into a folder of the drive, where it counts as any file does; or with --bucket into the bucket that the server has for
-zips, where it stays until the export ends. The server does it; run again with --bucket, it says how far that is.`,
+		Short: "Write a zip into a folder of the drive, or into the server's bucket",
+		Long: `Write a zip into a folder of the drive, where it counts like any file, or with --bucket into the bucket that the server has for
+zips, where it stays until the export ends. The server does the work; with --bucket, a second run shows the progress.`,
 		Example: `  smartdrive export save ID /archive --name 2026-10.zip
   smartdrive export save ID --bucket --wait`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -41,9 +41,9 @@ zips, where it stays until the export ends. The server does it; run again with -
 			return c.showSave(j)
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "name of the file (default that of the zip)")
-	cmd.Flags().BoolVar(&bucket, "bucket", false, "into the server's bucket")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is there")
+	cmd.Flags().StringVar(&name, "name", "", "name of the file (default: that of the zip)")
+	cmd.Flags().BoolVar(&bucket, "bucket", false, "write into the server's bucket")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is written")
 	return cmd
 }
 
@@ -93,9 +93,9 @@ func (c *cli) showSave(j client.ExportJob) error {
 func (c *cli) exportSchedule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",
-		Short: "Have a folder exported each month",
-		Long: `Have a folder exported on the 1st of each month at 02:00: what was last changed in it in the month before. The exports show in
-"smartdrive export ls".`,
+		Short: "Export a folder each month",
+		Long: `Export a folder on the 1st of each month at 02:00: the files that were last modified in the month before. "smartdrive export ls"
+lists the exports.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
@@ -106,7 +106,7 @@ func (c *cli) exportSchedule() *cobra.Command {
 func (c *cli) exportScheduleCreate() *cobra.Command {
 	var in client.ExportSchedule
 	cmd := &cobra.Command{
-		Use: "create FOLDER", Short: "Begin with the month that is running",
+		Use: "create FOLDER", Short: "Create a schedule, beginning with the current month",
 		Example:           `  smartdrive export schedule create /invoices --zone Asia/Shanghai --ext pdf`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeRemote,
@@ -123,10 +123,10 @@ func (c *cli) exportScheduleCreate() *cobra.Command {
 			return c.showSchedule(s)
 		},
 	}
-	cmd.Flags().StringVar(&in.Name, "name", "", "name of the directory in the zips (default that of the folder)")
+	cmd.Flags().StringVar(&in.Name, "name", "", "name of the directory in the zips (default: that of the folder)")
 	cmd.Flags().StringVar(&in.Zone, "zone", "", "time zone, such as Asia/Shanghai (default UTC)")
 	cmd.Flags().Int64Var(&in.Priority, "priority", 0, "higher goes first, -100 to 100")
-	cmd.Flags().BoolVar(&in.Bucket, "bucket", false, "send each zip to the server's bucket, as soon as it is sealed")
+	cmd.Flags().BoolVar(&in.Bucket, "bucket", false, "write each zip to the server's bucket as soon as it is sealed")
 	exportFilterFlags(cmd, &in.Filter)
 	return cmd
 }
@@ -158,7 +158,7 @@ func (c *cli) showSchedule(s client.ExportSchedule) error {
 
 func (c *cli) exportScheduleRm() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm ID...", Short: "End schedules; the exports that they made stay", Args: cobra.MinimumNArgs(1),
+		Use: "rm ID...", Short: "Delete schedules; their exports stay", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := c.connect()
 			if err != nil {

@@ -24,11 +24,11 @@ func newGetCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get REMOTE... LOCAL",
 		Short: "Download files and folders",
-		Long: `Download files and folders, as cp does: into LOCAL if it is a folder or ends in a slash, else under that name.
+		Long: `Download files and folders, like cp: into LOCAL if it is a folder or ends in a slash, else under that name.
 
-A file is fetched into a partial file beside it, compared with the digest that the server has, and only then takes its name;
-run again after an interruption, it goes on where it stopped. Files that are there with the same size and time, or the same
-content, are skipped. Nothing is ever written outside LOCAL.`,
+A file is downloaded into a partial file beside its target and compared with the digest that the server has; only then does it
+get its name. A second run after an interruption resumes where the first one stopped. Files that exist with the same size and
+time, or the same content, are skipped. Nothing is ever written outside LOCAL.`,
 		Example: `  smartdrive get /documents/report.pdf .
   smartdrive get -r /photos ~/photos`,
 		Args:              cobra.MinimumNArgs(2),
@@ -38,9 +38,9 @@ content, are skipped. Nothing is ever written outside LOCAL.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.recursive, "recursive", "r", false, "download folders with all that is in them")
+	flags.BoolVarP(&f.recursive, "recursive", "r", false, "download folders recursively")
 	flags.BoolVarP(&f.keep, "keep", "n", false, "never replace a local file")
-	flags.BoolVarP(&f.force, "force", "f", false, "fetch also what seems to be there already")
+	flags.BoolVarP(&f.force, "force", "f", false, "also download files that seem to exist already")
 	f.tune.add(cmd)
 	return cmd
 }

@@ -23,8 +23,8 @@ func newLoginCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [URL]",
 		Short: "Log in to a server and remember it",
-		Long: `Log in to a server and keep its address and a session token in ~/.config/smartdrive/config.json, readable by you alone.
-The password is asked for without echo, or read from standard input with --password-stdin.`,
+		Long: `Log in to a server and save its address and a session token in ~/.config/smartdrive/config.json, which only you can
+read. The password is prompted for without echo, or read from standard input with --password-stdin.`,
 		Example: `  smartdrive login https://drive.example.org --user ann
   smartdrive login --user admin --password-stdin < /run/secrets/drive`,
 		Args: cobra.MaximumNArgs(1),
@@ -40,7 +40,7 @@ The password is asked for without echo, or read from standard input with --passw
 			return c.login(cmd, server, name, stdin)
 		},
 	}
-	cmd.Flags().StringVarP(&name, "user", "u", "", "name of the user (asked for when not given)")
+	cmd.Flags().StringVarP(&name, "user", "u", "", "name of the user (default: ask)")
 	cmd.Flags().BoolVar(&stdin, "password-stdin", false, "read the password from standard input")
 	return cmd
 }

@@ -34,7 +34,7 @@ func newLsCommand(c *cli) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&long, "long", "l", false, "show size and time")
-	cmd.Flags().BoolVar(&trash, "trash", false, "list what is in the trash")
+	cmd.Flags().BoolVar(&trash, "trash", false, "list the trash")
 	return cmd
 }
 

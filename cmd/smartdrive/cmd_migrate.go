@@ -20,12 +20,13 @@ import (
 )
 
 const migrateLong = `Move the installation to another database, another place of contents, or both, while it serves. The commands speak to the
-running server over <data>/admin.sock, as those of "smartdrive admin" do. docs/migration.md has the phases, and the way back from each.
+running server over <data>/admin.sock, like those of "smartdrive admin". docs/migration.md describes the phases, and the way
+back from each.
 
-  1  write old, read old      rows and contents are brought to the new side
-  2  write old, then new      what was written is on the new side before it is answered
+  1  write old, read old      rows and contents are copied to the new side
+  2  write old, then new      each change reaches the new side before the request is answered
   3  the same                 some accounts read from the new side
-  4  write new, then old      everybody reads new
+  4  write new, then old      all accounts read from the new side
   5  new only                 the old side refuses every write`
 
 // migrationRoute is where the API has it.
@@ -44,15 +45,15 @@ func newMigrateCommand() *cobra.Command {
 	for _, name := range []string{"data", "db", "redis", "kafka", "blobs", "namespace", "config"} {
 		cmd.PersistentFlags().AddFlag(a.cfg.Lookup(name))
 	}
-	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "results as JSON, one object a line")
+	cmd.PersistentFlags().BoolVar(&a.json, "json", false, "print results as JSON, one object per line")
 	cmd.AddCommand(a.migrateStartCommand(), a.migrateStatusCommand(), a.migrateVerifyCommand(), a.migratePercentCommand(),
 		a.migrateMismatchesCommand(), a.migrateExplainCommand(), a.migrateRateCommand(), a.migrateDropOldCommand(),
-		a.migrateStepCommand(rest.MigrationAdvance, "Enter the next phase, if its gate is open"),
-		a.migrateStepCommand(rest.MigrationPause, "Stop filling in and comparing; changes are still brought"),
-		a.migrateStepCommand(rest.MigrationResume, "Go on after a pause"),
-		a.migrateStepCommand(rest.MigrationRollback, "Go back to the phase before; from phase 1 the migration is given up"),
+		a.migrateStepCommand(rest.MigrationAdvance, "Go on to the next phase if its conditions are met"),
+		a.migrateStepCommand(rest.MigrationPause, "Pause copying and comparing; new changes are still copied"),
+		a.migrateStepCommand(rest.MigrationResume, "Continue after a pause"),
+		a.migrateStepCommand(rest.MigrationRollback, "Go back to the previous phase; in phase 1: cancel the migration"),
 		a.migrateStepCommand(rest.MigrationFinish, "Leave the old side: phase 5"),
-		a.migrateStepCommand(rest.MigrationDrop, "Forget a migration that has finished, after a start with the new settings"))
+		a.migrateStepCommand(rest.MigrationDrop, "Delete the records of a finished migration, after a start with the new settings"))
 	return cmd
 }
 
@@ -60,8 +61,8 @@ func (a *adminCLI) migrateStartCommand() *cobra.Command {
 	var in rest.MigrationStart
 	cmd := &cobra.Command{
 		Use:   "start",
-		Short: "Look at both sides, and begin",
-		Long: `Look at both sides and, unless something is wrong, begin. Where a URL has a password, it can be taken from a file: @FILE.
+		Short: "Check both sides and begin",
+		Long: `Check both sides and, if nothing is wrong, begin. A URL with a password can be read from a file: @FILE.
 It is kept in the database until the migration is dropped.`,
 		Example: "  smartdrive migrate start --to-db mysql://drive:secret@db/drive --to-blobs s3://key:secret@store/bucket --to-redis redis://cache/1",
 		Args:    usageArgs(cobra.NoArgs),
@@ -89,11 +90,11 @@ It is kept in the database until the migration is dropped.`,
 		},
 	}
 	cmd.Flags().StringVar(&in.ToDB, "to-db", "", "the new database: mysql://..., or a data directory for SQLite")
-	cmd.Flags().StringVar(&in.ToBlobs, "to-blobs", "", "the new place of contents: s3://..., or a directory")
+	cmd.Flags().StringVar(&in.ToBlobs, "to-blobs", "", "the new place for contents: s3://..., or a directory")
 	cmd.Flags().StringVar(&in.ToRedis, "to-redis", "", "with s3://: the Redis for the journals of uploads")
-	cmd.Flags().Int64Var(&in.Rows, "rows", 0, "fill in and compare so many rows a second at most; 0: no bound")
-	cmd.Flags().Var((*byteRate)(&in.Bytes), "bytes", "fill in, copy and compare so many bytes a second at most, such as 20MiB; 0: no bound")
-	cmd.Flags().BoolVar(&in.DryRun, "dry-run", false, "only look, and say what is missing and what it costs")
+	cmd.Flags().Int64Var(&in.Rows, "rows", 0, "copy and compare at most this many rows per second; 0: no limit")
+	cmd.Flags().Var((*byteRate)(&in.Bytes), "bytes", "copy and compare at most this many bytes per second, such as 20MiB; 0: no limit")
+	cmd.Flags().BoolVar(&in.DryRun, "dry-run", false, "only check, and report what is missing and what the move costs")
 	return cmd
 }
 
@@ -160,7 +161,7 @@ func gateLines(gates []migrate.Gate) []string {
 func (a *adminCLI) migrateStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show the phase, the progress, and what the gate of the next phase waits for",
+		Short: "Show the phase, the progress, and what the next phase waits for",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(c *connection) error {
@@ -215,13 +216,13 @@ func (a *adminCLI) migrateVerifyCommand() *cobra.Command {
 	percent := 0
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Begin a full comparison of both sides; status shows how it ended",
+		Short: "Start a full comparison of both sides; status shows the result",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.stepTo(cmd, rest.MigrationVerify, rest.MigrationBody{Percent: percent})
 		},
 	}
-	cmd.Flags().IntVar(&percent, "contents", 0, "percent of the contents that are read again on the new side; all are looked for in any case")
+	cmd.Flags().IntVar(&percent, "contents", 0, "percentage of contents to read and verify on the new side; the existence of all is checked in any case")
 	return cmd
 }
 
@@ -272,7 +273,7 @@ func (a *adminCLI) stepTo(cmd *cobra.Command, step rest.MigrationStep, in rest.M
 func (a *adminCLI) migrateMismatchesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "mismatches",
-		Short: "List what the two sides did not agree on, the latest first",
+		Short: "List differences between the two sides, the latest first",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(c *connection) error {

@@ -20,7 +20,7 @@ func (a *adminCLI) migrateRateCommand() *cobra.Command {
 	var rows, bytes int64
 	cmd := &cobra.Command{
 		Use:   "rate",
-		Short: "Change how many rows and bytes a second are filled in, copied and compared at most; all instances follow",
+		Short: "Limit how many rows and bytes per second are copied and compared, on all instances",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var in rest.MigrationBody
@@ -36,15 +36,15 @@ func (a *adminCLI) migrateRateCommand() *cobra.Command {
 			return a.stepTo(cmd, rest.MigrationRate, in)
 		},
 	}
-	cmd.Flags().Int64Var(&rows, "rows", 0, "rows a second; 0: no bound")
-	cmd.Flags().Var((*byteRate)(&bytes), "bytes", "bytes a second, such as 20MiB; 0: no bound")
+	cmd.Flags().Int64Var(&rows, "rows", 0, "rows per second; 0: no limit")
+	cmd.Flags().Var((*byteRate)(&bytes), "bytes", "bytes per second, such as 20MiB; 0: no limit")
 	return cmd
 }
 
 func (a *adminCLI) migrateExplainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "explain ID REASON",
-		Short:   "Say why a mismatch does not matter, so that it closes no gate; who, why and when are kept",
+		Short:   "Record why a mismatch does not matter, so that it no longer blocks the next phase",
 		Example: `  smartdrive migrate explain 17 "a column that only the old release wrote"`,
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,15 +63,16 @@ func (a *adminCLI) migrateDropOldCommand() *cobra.Command {
 	var in rest.MigrationBody
 	cmd := &cobra.Command{
 		Use:   "drop-old",
-		Short: "Drop the rows and contents of the old side, once it was kept for long enough",
-		Long: `Drop the rows and contents of the old side, in phase 5, after all instances were started with the new settings, and once the old
-side was kept for as long as --migration-keep says. It goes on in the background; "smartdrive migrate status" shows it. What the new
-place does not have as its row tells stays, and is named. Come before "smartdrive migrate drop", which forgets where the old side is.`,
+		Short: "Delete the rows and contents of the old side once it has been kept long enough",
+		Long: `Delete the rows and contents of the old side: in phase 5, after all instances were started with the new settings, and once the
+old side has been kept for --migration-keep. The work continues in the background; "smartdrive migrate status" shows it. Contents
+that the new place does not have as their rows say are kept and listed. Run it before "smartdrive migrate drop", which forgets
+where the old side is.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.stepTo(cmd, rest.MigrationDropOld, in) },
 	}
-	cmd.Flags().BoolVar(&in.Early, "early", false, "although it is to be kept for longer")
-	cmd.Flags().IntVar(&in.Percent, "contents", 0, "percent of the contents that are read at the new place before they go; of all others the size is compared")
+	cmd.Flags().BoolVar(&in.Early, "early", false, "delete it before its time")
+	cmd.Flags().IntVar(&in.Percent, "contents", 0, "percentage of contents to read and verify at the new place before they are deleted; of the others only the size is compared")
 	return cmd
 }
 

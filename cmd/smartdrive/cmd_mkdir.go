@@ -10,7 +10,7 @@ func newMkdirCommand(c *cli) *cobra.Command {
 	var parents bool
 	cmd := &cobra.Command{
 		Use:               "mkdir PATH...",
-		Short:             "Make folders",
+		Short:             "Create folders",
 		Example:           "  smartdrive mkdir -p /photos/2026/summer",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
@@ -34,6 +34,6 @@ func newMkdirCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make folders above too; a folder that is there is no error")
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "create parent folders too; an existing folder is not an error")
 	return cmd
 }

@@ -27,11 +27,11 @@ func newPutCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put LOCAL... REMOTE",
 		Short: "Upload files and folders",
-		Long: `Upload files and folders, as cp does: into REMOTE if it is a folder or ends in a slash, else under that name.
+		Long: `Upload files and folders, like cp: into REMOTE if it is a folder or ends in a slash, else under that name.
 
-An upload goes on by itself after any interruption of the network or the server, and where it stopped when it is run again.
-Content that the server has already is not sent. Files that are there with the same size and time, or the same content, are
-skipped. What is replaced stays as an old version. Symbolic links and special files are left out and counted.`,
+After an interruption of the network or the server an upload continues by itself; a second run resumes where the first one
+stopped. Content that the server has already is not sent. Files that exist with the same size and time, or the same content,
+are skipped. A replaced file is kept as an old version. Symbolic links and special files are skipped and counted.`,
 		Example: `  smartdrive put report.pdf /documents/
   smartdrive put -r ~/photos /photos
   smartdrive put disk.img /images/today.img --conflict rename`,
@@ -41,9 +41,9 @@ skipped. What is replaced stays as an old version. Symbolic links and special fi
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.recursive, "recursive", "r", false, "upload folders with all that is in them")
+	flags.BoolVarP(&f.recursive, "recursive", "r", false, "upload folders recursively")
 	conflictFlag(cmd, &f.conflict, "replace")
-	flags.BoolVarP(&f.force, "force", "f", false, "send also what seems to be there already")
+	flags.BoolVarP(&f.force, "force", "f", false, "also send files that seem to exist already")
 	f.tune.add(cmd)
 	return cmd
 }

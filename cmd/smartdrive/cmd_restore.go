@@ -13,9 +13,9 @@ func newRestoreCommand(c *cli) *cobra.Command {
 	var conflict string
 	cmd := &cobra.Command{
 		Use:   "restore PATH|ID...",
-		Short: "Take files and folders back out of the trash",
-		Long: `Take files and folders back out of the trash, by the path that they had or by id. Of several that had the same path
-the one that was deleted last comes back.`,
+		Short: "Restore files and folders from the trash",
+		Long: `Restore files and folders from the trash, by their former path or by id. If several had the same
+path, the one that was deleted last is restored.`,
 		Example: "  smartdrive restore /inbox/scan.pdf",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,8 +13,8 @@ func newRmCommand(c *cli) *cobra.Command {
 	var recursive, permanent, empty bool
 	cmd := &cobra.Command{
 		Use:   "rm PATH...",
-		Short: "Put files and folders into the trash",
-		Long:  "Put files and folders into the trash, where \"ls --trash\" shows them and \"restore\" takes them back. Trash counts as used.",
+		Short: "Move files and folders to the trash",
+		Long:  "Move files and folders to the trash. \"ls --trash\" lists them and \"restore\" brings them back. The trash counts as used space.",
 		Example: `  smartdrive rm /inbox/scan.pdf
   smartdrive rm -r --permanent /old
   smartdrive rm --empty-trash`,
@@ -37,9 +37,9 @@ func newRmCommand(c *cli) *cobra.Command {
 			return c.each(cmd.Context(), args, func(arg string) error { return c.remove(cmd, api, arg, recursive, permanent) })
 		},
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete folders with all that is in them")
-	cmd.Flags().BoolVar(&permanent, "permanent", false, "delete for good, past the trash")
-	cmd.Flags().BoolVar(&empty, "empty-trash", false, "delete for good what is in the trash")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete folders recursively")
+	cmd.Flags().BoolVar(&permanent, "permanent", false, "delete permanently, without the trash")
+	cmd.Flags().BoolVar(&empty, "empty-trash", false, "permanently delete everything in the trash")
 	return cmd
 }
 

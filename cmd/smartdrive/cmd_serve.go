@@ -16,12 +16,12 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
-const serveLong = `Serve the drive from a data directory: a database, the files, and nothing else to install. With --db, --redis and
---blobs s3://..., and --kafka if you like, many instances serve it together.
+const serveLong = `Serve the drive from a data directory, which holds the database and the files; nothing else has to be installed. With --db,
+--redis and --blobs s3://..., and optionally --kafka, several instances serve it together.
 
-Standard output has one line, "SmartDrive is ready at URL"; the log is on standard error. Every flag can also be a
-variable (--upload-idle is SMARTDRIVE_UPLOAD_IDLE) or a key of the YAML file that --config names; a flag wins over a
-variable, a variable over the file. SIGHUP reads the certificate again.`
+Standard output gets one line, "SmartDrive is ready at URL"; the log goes to standard error. Every flag can also be set by an
+environment variable (--upload-idle is SMARTDRIVE_UPLOAD_IDLE) or by a key of the YAML file that --config names. A flag overrides
+a variable, a variable overrides the file. SIGHUP reloads the certificate.`
 
 func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -16,7 +16,7 @@ func newShareCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "share",
 		Short: "Share files and folders by links",
-		Long:  "Make, list and end links by which anybody may list and download a file or folder, perhaps with an extraction code.",
+		Long:  "Create, list and delete links by which anybody can list and download a file or folder, with an optional extraction code.",
 		Args:  cobra.NoArgs,
 		RunE:  help,
 	}
@@ -29,7 +29,7 @@ func (c *cli) shareCreate() *cobra.Command {
 	var expires days
 	cmd := &cobra.Command{
 		Use:   "create PATH",
-		Short: "Make a link to a file or folder",
+		Short: "Create a link to a file or folder",
 		Example: `  smartdrive share create /photos --code --expires 7d
   smartdrive share create /report.pdf --max-downloads 3`,
 		Args:              cobra.ExactArgs(1),
@@ -47,10 +47,10 @@ func (c *cli) shareCreate() *cobra.Command {
 			return c.showShare(made)
 		},
 	}
-	cmd.Flags().StringVar(&in.Code, "code", "", "ask for an extraction code: 4 to 16 letters and digits; without a value one of the server's")
+	cmd.Flags().StringVar(&in.Code, "code", "", "require an extraction code of 4 to 16 letters and digits; without a value the server makes one")
 	cmd.Flags().Lookup("code").NoOptDefVal = client.AutoCode
-	cmd.Flags().Var(&expires, "expires", "end after that time, such as 7d or 12h (default never)")
-	cmd.Flags().Int64Var(&in.MaxDownloads, "max-downloads", 0, "end after so many downloads (default any number)")
+	cmd.Flags().Var(&expires, "expires", "expire after this time, such as 7d or 12h (default never)")
+	cmd.Flags().Int64Var(&in.MaxDownloads, "max-downloads", 0, "maximum number of downloads (default: no limit)")
 	return cmd
 }
 
@@ -72,7 +72,7 @@ func ending(at *time.Time) string {
 func (c *cli) shareLs() *cobra.Command {
 	return &cobra.Command{
 		Use:               "ls [PATH]",
-		Short:             "List links, of one file or folder or all",
+		Short:             "List links, all or those to one file or folder",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,7 +109,7 @@ func (c *cli) shareLs() *cobra.Command {
 func (c *cli) shareRm() *cobra.Command {
 	return &cobra.Command{
 		Use:     "rm LINK...",
-		Short:   "End links, by their id or URL",
+		Short:   "Delete links by id or URL",
 		Example: "  smartdrive share rm https://drive.example.org/s/3nV9cK2uQyS1m0aZb7xTfw",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

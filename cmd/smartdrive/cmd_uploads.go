@@ -12,7 +12,7 @@ func newUploadsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uploads",
 		Short: "List open uploads, or cancel one",
-		Long:  "List the uploads that have begun and not ended. To go on with one, put the same file to the same place again.",
+		Long:  "List unfinished uploads. To resume one, put the same file to the same place again.",
 		Example: `  smartdrive uploads
   smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057`,
 		Args: cobra.NoArgs,
@@ -37,7 +37,7 @@ func newUploadsCommand(c *cli) *cobra.Command {
 	}
 	cancel := &cobra.Command{
 		Use:     "cancel ID...",
-		Short:   "Give uploads up; what has arrived of them is deleted",
+		Short:   "Cancel uploads and delete what has arrived",
 		Example: "  smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,9 +18,9 @@ import (
 func newVerifyCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify LOCAL REMOTE",
-		Short: "Compare local files with the server's by their digests",
-		Long: `Compare local files with the server's by their BLAKE3 digests; nothing is downloaded. Folders are compared with all that
-is in them: "missing" is only here, "extra" only on the server. What differs makes the command fail.`,
+		Short: "Compare local files with those on the server by digest",
+		Long: `Compare local files with those on the server by their BLAKE3 digests; nothing is downloaded. Folders are compared
+recursively: "missing" means only here, "extra" only on the server. The command fails if anything differs.`,
 		Example: `  smartdrive verify disk.img /images/disk.img
   smartdrive verify ~/photos /photos`,
 		Args: cobra.ExactArgs(2),

@@ -21,10 +21,10 @@ type transferFlags struct {
 
 func (t *transferFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&t.parallel, "parallel", 4, "parts of one file on their way at once")
-	f.IntVar(&t.connections, "connections", 16, "connections at once when there are many files")
-	f.StringVar(&t.partSize, "part-size", "8MiB", "size of a part; smaller where a proxy limits bodies")
-	f.DurationVar(&t.giveUp, "give-up", 15*time.Minute, "how long to go on trying while nothing succeeds")
+	f.IntVar(&t.parallel, "parallel", 4, "parts of one file to transfer in parallel")
+	f.IntVar(&t.connections, "connections", 16, "connections to use when there are many files")
+	f.StringVar(&t.partSize, "part-size", "8MiB", "part size; choose a smaller one if a proxy limits request bodies")
+	f.DurationVar(&t.giveUp, "give-up", 15*time.Minute, "how long to keep retrying while nothing succeeds")
 }
 
 func (t *transferFlags) upload(cmd *cobra.Command) (client.UploadOptions, error) {

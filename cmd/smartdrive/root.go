@@ -19,11 +19,11 @@ var clientCommands = []func(*cli) *cobra.Command{
 
 const rootLong = `SmartDrive is a self-hosted cloud drive. This binary is both the server and its client.
 
-The client finds its server and token in --server and --token, then in SMARTDRIVE_SERVER and SMARTDRIVE_TOKEN, then in
-what "smartdrive login" has kept in ~/.config/smartdrive/config.json.
+The client takes its server and token from --server and --token, then from SMARTDRIVE_SERVER and SMARTDRIVE_TOKEN, then from
+~/.config/smartdrive/config.json, where "smartdrive login" has saved them.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not logged in or not allowed, 4 not found, 5 conflict, 6 no space, 7 some items
-failed, 8 fsck findings, 130 interrupted.`
+Exit codes: 0 success, 1 failure, 2 usage error, 3 not logged in or not allowed, 4 not found, 5 conflict, 6 no space, 7 some
+items failed, 8 fsck findings, 130 interrupted.`
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {

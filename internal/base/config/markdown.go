@@ -10,9 +10,9 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration of the server
 
-` + "`smartdrive serve`" + ` needs no configuration. What can be set is set by a flag, by a variable of the environment, or in a YAML file that
-` + "`--config`" + ` names; a flag beats a variable, a variable beats the file, the file beats the default. An unknown flag or key is
-refused, and so is a value that is not allowed; a variable that is empty counts as not set.
+` + "`smartdrive serve`" + ` needs no configuration. Each setting can be given as a flag, as an environment variable, or in a YAML file that
+` + "`--config`" + ` names. A flag overrides a variable, a variable overrides the file, the file overrides the default. An unknown flag or key and
+a value that is not allowed are refused. An empty variable counts as not set.
 
 ` + "```yaml" + `
 # smartdrive.yaml: the keys are the names of the flags
@@ -22,11 +22,11 @@ trusted-proxies: [127.0.0.1, 10.0.0.0/8]
 default-quota: 50GiB
 ` + "```" + `
 
-A DURATION is written as ` + "`100ms`, `30s`, `15m`, `168h` or `30d`" + `, a SIZE as a number of bytes or with ` + "`KiB`, `MiB`, `GiB` or `TiB`" + `. A flag with
-several values takes them with commas between them, or is given several times.
+A DURATION is written as ` + "`100ms`, `30s`, `15m`, `168h` or `30d`" + `, a SIZE as a number of bytes or with ` + "`KiB`, `MiB`, `GiB` or `TiB`" + `. A flag that
+takes several values accepts them separated by commas, or can be given several times.
 
-Whoever lists the processes of a machine sees their flags: give what holds a password by its variable, or put it into a file and name that
-in the variable with ` + "`_FILE`" + ` behind its name, as in ` + "`SMARTDRIVE_DB_FILE=/run/secrets/db`" + ` (for ` + "`--db`, `--redis`, `--kafka`, `--blobs` and `--export-bucket`" + `).
+Everybody who can list the processes of a machine sees their flags. Set a value that contains a password by its variable, or put it into a file
+and name the file in the variable with ` + "`_FILE`" + ` appended: ` + "`SMARTDRIVE_DB_FILE=/run/secrets/db`" + `. This works for ` + secretFlags() + `.
 
 This page is generated from the table in ` + "`internal/base/config/settings.go`" + `.
 
@@ -42,4 +42,15 @@ This page is generated from the table in ` + "`internal/base/config/settings.go`
 		fmt.Fprintf(&b, "| `--%s %s` | `%s` | %s | %s |\n", s.name, strings.ReplaceAll(s.form, "|", `\|`), s.variable(), def, strings.ReplaceAll(s.help, "|", `\|`))
 	}
 	return b.String()
+}
+
+// secretFlags lists the flags whose values can be read from a file.
+func secretFlags() string {
+	var all []string
+	for i := range settings {
+		if settings[i].secret {
+			all = append(all, "`--"+settings[i].name+"`")
+		}
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }

@@ -32,47 +32,47 @@ const variablePrefix = "SMARTDRIVE_"
 var settings = []setting{
 	{
 		name: "config", form: "FILE", noKey: true,
-		help: "YAML file with settings; its keys are the names of the flags without the dashes",
+		help: "YAML file with settings; a key is the name of a flag without the dashes",
 		set:  text(func(c *Config) *string { return &c.file }, path),
 	},
 	{
 		name: "data", form: "DIR",
-		help: "directory of the database and of all that SmartDrive keeps; $XDG_DATA_HOME/smartdrive, or ~/.local/share/smartdrive, when it is not set",
+		help: "data directory: the database and everything else that SmartDrive keeps; if not set, $XDG_DATA_HOME/smartdrive or ~/.local/share/smartdrive",
 		set:  text(func(c *Config) *string { return &c.Data }, path),
 	},
 	{
 		name: "blobs", form: "DIR|URL", secret: true,
-		help: "where the contents of files are, finished and unfinished: a directory (that of --data when it is not set), or a bucket as in s3://key:secret@host:port/bucket/prefix?region=R; insecure=true speaks HTTP; the key may also be in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+		help: "where the contents of files are stored, finished and unfinished: a directory (if not set, the one of --data), or a bucket such as s3://key:secret@host:port/bucket/prefix?region=R; add insecure=true for plain HTTP; the key can also come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
 		set:  setBlobs,
 	},
 	{
 		name: "db", form: "URL", secret: true,
-		help: "database of an installation with several instances: MySQL 8 or MariaDB 10.6 and later, as mysql://user:password@host:port/database, with ?tls=true or skip-verify and connections=N; a SQLite file in --data when it is not set",
+		help: "database server, which several instances can share: MySQL 8 or MariaDB 10.6 or later, such as mysql://user:password@host:port/database, with the options ?tls=true or tls=skip-verify and connections=N; if not set, a SQLite file in --data",
 		set:  setDB,
 	},
 	{
 		name: "redis", form: "URL", secret: true,
-		help: "Redis 7 for the timers and the journal of uploads, as redis://:password@host:port/0 (rediss:// with TLS); several hosts with commas between them and ?cluster=true or ?sentinel=NAME",
+		help: "Redis 7 for timers and the journal of uploads, such as redis://:password@host:port/0 (rediss:// for TLS); separate several hosts by commas and add ?cluster=true or ?sentinel=NAME",
 		set:  setRedis,
 	},
 	{
 		name: "kafka", form: "HOST:PORT,...", list: true, secret: true,
-		help: "brokers of Kafka 4, which carries timers and events to the workers; kafka://user:password@host:port,...?tls=true&sasl=scram-sha-512 where they ask who comes",
+		help: "brokers of Kafka 4, which carries timers and events to the workers; for TLS and a login, kafka://user:password@host:port,...?tls=true&sasl=scram-sha-512",
 		set:  setKafka,
 	},
 	{
 		name: "namespace", form: "NAME", def: "smartdrive",
-		help: "begins the names of Redis keys, Kafka topics and consumer groups; the same for all instances, different for installations that share servers",
+		help: "prefix of Redis keys, Kafka topics and consumer groups; the same on all instances, and different for installations that share servers",
 		set:  setNamespace,
 	},
 	{
 		name: "roles", form: "ROLE,...", def: "api,scheduler,worker,export,ingest", list: true,
-		help: "what this instance does: api (answers requests), scheduler (delivers timers), worker (handles events, audits, keeps house), export (collects documents for zips), ingest (takes in bundles of documents)",
+		help: "what this instance does: api (answers requests), scheduler (delivers timers), worker (handles events, audits, cleans up), export (collects documents for zips), ingest (takes in bundles of documents)",
 		set:  setRoles,
 	},
 	{
 		name: "secret-key", form: "KEY,...", secret: true,
-		help: "key that seals the secrets of links in the database (what links are signed with, the tokens of shares and collect links, codes), so that a copy of the database opens none without it: the base64 of 32 bytes (openssl rand -base64 32), the same for all instances; older keys behind it open what they have sealed; an embedded database without it has one in --data, which no backup copies",
+		help: "key that encrypts the secrets of links in the database (signing secret, tokens of shares and collect links, extraction codes), so that a copy of the database alone opens no link: 32 bytes in base64 (openssl rand -base64 32), the same on all instances; older keys may follow it, to decrypt what they encrypted; if not set, an embedded installation makes a key in --data, which no backup copies",
 		set: func(c *Config, v string) error {
 			c.SecretKey = Secret(v)
 			return nil
@@ -80,162 +80,162 @@ var settings = []setting{
 	},
 	{
 		name: "start-wait", form: "DURATION", def: "30s",
-		help: "how long a start waits for the database, Redis, Kafka or S3 to answer",
+		help: "how long to wait at the start for the database, Redis, Kafka and S3 to answer",
 		set:  spanOrNever(func(c *Config) *time.Duration { return &c.StartWait }, time.Second, time.Hour),
 	},
 	{
 		name: "listen", form: "HOST:PORT", def: "127.0.0.1:8320",
-		help: "address to answer at; port 0 takes a free one",
+		help: "address to listen on; port 0 picks a free port",
 		set:  text(func(c *Config) *string { return &c.Listen }, hostPort),
 	},
 	{
 		name: "base-url", form: "URL",
-		help: "address by which people reach the server, where a proxy stands before it; it may have a path, as in https://example.org/drive",
+		help: "address under which people reach the server, if it is behind a proxy; may have a path, as in https://example.org/drive",
 		set:  setBaseURL,
 	},
 	{
 		name: "trusted-proxies", form: "CIDR,...", list: true,
-		help: "addresses of the proxies whose X-Forwarded-For, -Proto and -Host are believed, as 10.0.0.0/8 or 127.0.0.1",
+		help: "proxies whose X-Forwarded-For, -Proto and -Host headers are trusted, such as 10.0.0.0/8 or 127.0.0.1",
 		set:  setTrustedProxies,
 	},
 	{
 		name: "tls-cert", form: "FILE",
-		help: "certificate in PEM, with its chain; read again on SIGHUP",
+		help: "certificate in PEM, with its chain; reloaded on SIGHUP",
 		set:  text(func(c *Config) *string { return &c.TLSCert }, path),
 	},
 	{
 		name: "tls-key", form: "FILE",
-		help: "key of the certificate in PEM; read again on SIGHUP",
+		help: "private key of the certificate in PEM; reloaded on SIGHUP",
 		set:  text(func(c *Config) *string { return &c.TLSKey }, path),
 	},
 	{
 		name: "cors-origins", form: "ORIGIN,...", list: true,
-		help: "web pages of other origins that may use the API, as https://app.example.org, or * for all",
+		help: "other origins whose web pages may use the API, such as https://app.example.org, or * for all",
 		set:  setCORSOrigins,
 	},
 	{
 		name: "download-redirect", form: "DURATION", def: "0",
-		help: "with S3: a download is sent on (307) to a presigned address of the store that is good for so long, 1m to 24h, to whoever has it, even if the right to the file ends before; the address in --blobs must be one that clients reach; 0 = contents come through this server",
+		help: "with S3: redirect (307) each download to a presigned URL of the store that is valid for this long, 1m to 24h; whoever has the URL can use it until then, even if the right to the file ends before; clients must be able to reach the address in --blobs; 0 = send contents through this server",
 		set:  spanOrNever(func(c *Config) *time.Duration { return &c.DownloadRedirect }, time.Minute, 24*time.Hour),
 	},
 	{
 		name: "upload-idle", form: "DURATION", def: "30s",
-		help: "an upload that gets no bytes for so long is parked: it is charged only for what has arrived; at least 100ms",
+		help: "an upload that receives no bytes for this long is parked: it is then charged only for what has arrived; at least 100ms",
 		set:  span(func(c *Config) *time.Duration { return &c.UploadIdle }, 100*time.Millisecond, 24*time.Hour),
 	},
 	{
 		name: "upload-abandon", form: "DURATION", def: "168h",
-		help: "a parked upload that gets no bytes for so long is deleted",
+		help: "a parked upload that receives no bytes for this long is deleted",
 		set:  span(func(c *Config) *time.Duration { return &c.UploadAbandon }, 100*time.Millisecond, tenYears),
 	},
 	{
 		name: "upload-max-age", form: "DURATION", def: "720h",
-		help: "an upload is deleted at this age even if it goes on; longer for very large files",
+		help: "an upload is deleted at this age even if it is active; very large files get longer",
 		set:  span(func(c *Config) *time.Duration { return &c.UploadMaxAge }, 100*time.Millisecond, tenYears),
 	},
 	{
 		name: "upload-max-open", form: "N", def: "1000",
-		help: "unfinished uploads that an account may have",
+		help: "maximum number of unfinished uploads of an account",
 		set:  number(func(c *Config) *int { return &c.UploadMaxOpen }, 1, 1_000_000),
 	},
 	{
 		name: "part-size", form: "SIZE", def: "8MiB",
-		help: "size of the parts of an upload when the client does not choose: a power of two from 1MiB to 1GiB",
+		help: "part size of an upload if the client does not choose one: a power of two from 1MiB to 1GiB",
 		set:  setPartSize,
 	},
 	{
 		name: "durability", form: "WHEN", def: string(DurabilityProcess),
-		help: "when a part that was acknowledged is safe: process (if the server is killed; a loss of power may cost parts, which are then asked for again) or part (also without power, at a sync for each part)",
+		help: "what an acknowledged part survives: process (the server is killed; after a power failure parts may have to be sent again) or part (also a power failure; costs one sync for each part)",
 		set:  choice(func(c *Config) *Durability { return &c.Durability }, DurabilityProcess, DurabilityPart),
 	},
 	{
 		name: "instant-scope", form: "SCOPE", def: string(InstantInstance),
-		help: "whose content an upload may be linked to without sending it: instance (anybody's up to 64MiB, after a proof of having all of it, and one's own at any size; whoever knows the digest of a content learns whether somebody here has it), user (one's own alone: nothing is learned about others) or off",
+		help: "instant upload: whose content can be linked instead of sent: instance (that of any user up to 64MiB, after a proof of possession, and the user's own at any size; a user who knows the digest of a file can find out whether somebody has it), user (only the user's own; nothing is revealed about others) or off",
 		set:  choice(func(c *Config) *InstantScope { return &c.InstantScope }, InstantInstance, InstantUser, InstantOff),
 	},
 	{
 		name: "resumable-draft", form: "on|off", def: "off",
-		help: "whether PUT of a file may be resumed as an Internet-Draft of the IETF says (draft-ietf-httpbis-resumable-upload, interop version 8), which has changed with each version so far: on or off",
+		help: "let clients resume PUT of a file according to an IETF Internet-Draft (draft-ietf-httpbis-resumable-upload, interop version 8), which has changed with each version so far: on or off",
 		set:  onOff(func(c *Config) *bool { return &c.ResumableDraft }),
 	},
 	{
 		name: "default-quota", form: "SIZE", def: "10GiB",
-		help: "space of an account that is made without saying how much",
+		help: "quota of a new account if none is given",
 		set:  size(func(c *Config) *drive.ByteSize { return &c.DefaultQuota }),
 	},
 	{
 		name: "min-free", form: "SIZE", def: "1GiB",
-		help: "free space that uploads leave on the disk of --blobs",
+		help: "free space that uploads must leave on the disk of --blobs",
 		set:  size(func(c *Config) *drive.ByteSize { return &c.MinFree }),
 	},
 	{
 		name: "user-requests", form: "N", def: "32",
-		help: "requests of one user that are answered at the same time",
+		help: "maximum number of concurrent requests of one user",
 		set:  number(func(c *Config) *int { return &c.UserRequests }, 1, 10_000),
 	},
 	{
 		name: "address-requests", form: "N", def: "128",
-		help: "requests without a login, such as those to share links, that are answered for one address at the same time; a whole office may have one address",
+		help: "maximum number of concurrent requests without a login, such as those to share links, from one address; a whole office may share one address",
 		set:  number(func(c *Config) *int { return &c.AddressRequests }, 1, 10_000),
 	},
 	{
 		name: "scrub", form: "DURATION", def: "720h",
-		help: "every file's bytes are read and checked once in so long; 0 = never",
+		help: "read and verify the bytes of every file once in this time; 0 = never",
 		set:  spanOrNever(func(c *Config) *time.Duration { return &c.Scrub }, time.Second, tenYears),
 	},
 	{
 		name: "trash-keep", form: "DURATION", def: "720h",
-		help: "what is in the trash for so long is deleted",
+		help: "delete what has been in the trash for this long",
 		set:  span(func(c *Config) *time.Duration { return &c.TrashKeep }, time.Second, tenYears),
 	},
 	{
 		name: "blob-grace", form: "DURATION", def: "15m",
-		help: "bytes that no file uses any more are deleted after so long",
+		help: "delete content this long after the last file that used it is gone",
 		set:  span(func(c *Config) *time.Duration { return &c.BlobGrace }, 0, tenYears),
 	},
 	{
 		name: "export-hosts", form: "HOST,...", list: true,
-		help: "hosts that documents of an export may be fetched from, as docs.example.org, *.example.org or docs.example.org:8443; none when it is not set",
+		help: "hosts from which exports may fetch documents, such as docs.example.org, *.example.org or docs.example.org:8443; if not set, none",
 		set:  setExportHosts,
 	},
 	{
 		name: "export-addresses", form: "WHICH", def: string(AddressesPublic),
-		help: "addresses that the names of --export-hosts may lead to: public, or any (also those of this network)",
+		help: "addresses that the names in --export-hosts may resolve to: public, or any (including private networks)",
 		set:  choice(func(c *Config) *Addresses { return &c.ExportAddresses }, AddressesPublic, AddressesAny),
 	},
 	{
 		name: "export-max-document", form: "SIZE", def: "256MiB",
-		help: "largest document that is fetched, at most 1GiB",
+		help: "maximum size of a document that an export fetches, at most 1GiB",
 		set:  setExportMaxDocument,
 	},
 	{
 		name: "export-max-entries", form: "N", def: "10000",
-		help: "documents in one zip",
+		help: "maximum number of documents in one zip",
 		set:  number(func(c *Config) *int { return &c.ExportMaxEntries }, 1, 1_000_000),
 	},
 	{
 		name: "export-keep", form: "DURATION", def: "168h",
-		help: "a zip can be downloaded for so long; until then what is in it is kept",
+		help: "how long a zip can be downloaded; until then its contents are kept",
 		set:  span(func(c *Config) *time.Duration { return &c.ExportKeep }, time.Minute, tenYears),
 	},
 	{
 		name: "export-min-free", form: "SIZE", def: "10GiB",
-		help: "free space that fetching documents leaves on the disk of --blobs; below it exports wait",
+		help: "free space that fetched documents must leave on the disk of --blobs; exports wait while there is less",
 		set:  size(func(c *Config) *drive.ByteSize { return &c.ExportMinFree }),
 	},
 	{
 		name: "export-bucket", form: "URL", secret: true,
-		help: "bucket that zips of exports may be published in, below exports/ and until they expire, as in s3://key:secret@host:port/bucket/prefix?region=R; that of --blobs or another one; nowhere when it is not set",
+		help: "bucket to which zips can be published, below exports/ and until they expire, such as s3://key:secret@host:port/bucket/prefix?region=R; can be the bucket of --blobs; if not set, zips cannot be published",
 		set:  setExportBucket,
 	},
 	{
 		name: "migration-keep", form: "DURATION", def: "168h",
-		help: "after the installation has moved the old side is kept so long before \"smartdrive migrate drop-old\" may drop it",
+		help: "how long the old side is kept after a migration before \"smartdrive migrate drop-old\" may delete it",
 		set:  span(func(c *Config) *time.Duration { return &c.MigrationKeep }, time.Second, tenYears),
 	},
 	{
 		name: "migration-targets", form: "PLACE,...", list: true, secret: true,
-		help: "databases, places of contents and Redis (without commas) that a migration may go to when it is begun over the network, each as it is named then; none when it is not set: only \"smartdrive migrate start\" on this machine names any",
+		help: "targets that a migration started over the network may use: databases, places of contents and Redis servers (without commas), each written exactly as it will be given; if not set, none, and only \"smartdrive migrate start\" on this machine can start a migration",
 		set: func(c *Config, v string) error {
 			c.MigrationTargets = nil
 			for _, e := range elements(v) {
@@ -246,12 +246,12 @@ var settings = []setting{
 	},
 	{
 		name: "log-level", form: "LEVEL", def: "info",
-		help: "least grave messages to log: debug, info, warn or error",
+		help: "lowest level to log: debug, info, warn or error",
 		set:  setLogLevel,
 	},
 	{
 		name: "log-format", form: "FORMAT", def: string(telemetry.FormatText),
-		help: "how log lines look: text or json",
+		help: "format of log lines: text or json",
 		set:  choice(func(c *Config) *telemetry.Format { return &c.LogFormat }, telemetry.FormatText, telemetry.FormatJSON),
 	},
 }

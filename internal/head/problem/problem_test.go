@@ -81,6 +81,9 @@ func TestEveryTextIsThereInBothLanguagesWithTheSameArgs(t *testing.T) {
 		for reason, s := range r.reasons {
 			check(r.kind.String()+" "+reason, s, false)
 		}
+		for field, s := range r.fields {
+			check(r.kind.String()+" "+field, s, false)
+		}
 	}
 }
 
@@ -99,6 +102,8 @@ func samples() []error {
 		drive.Bad("size", drive.Malformed),
 		nameError("a\xff"), nameError(""), nameError(".."), nameError(strings.Repeat("x", 300)), nameError("a/b"), nameError("a\x01"),
 		pathError("a"), pathError(strings.Repeat("/a", 200)), pathError("/" + strings.Repeat(strings.Repeat("b", 250)+"/", 30) + "c"),
+		drive.Fail(drive.TooLarge, "field", "nodes", "limit", 1_000_000, "sent", 1_000_001),
+		drive.Fail(drive.TooLarge, "field", "versions", "limit", 200_000, "sent", 200_001),
 		drive.Fail(drive.PartSize, "sent", 5, "part_size", 8*drive.MiB, "last", 17),
 		drive.Fail(drive.PartRange, "sent", 9, "max", 4),
 		drive.Fail(drive.CursorInvalid), drive.Fail(drive.Unauthenticated),

@@ -13,6 +13,7 @@ type row struct {
 	status  int
 	title   text
 	reasons map[string]text // a sentence for each value of the arg "reason"; tried before says
+	fields  map[string]text // a sentence for each value of the arg "field"; tried before says
 	says    []text          // the first one whose {args} are all there is used; the last has none and explains the kind
 	advice  text            // what to do, for the page
 	retry   int             // Retry-After in seconds, where the error does not say; 0 = none
@@ -28,25 +29,25 @@ var requestRows = []row{
 		kind: drive.Internal, status: http.StatusInternalServerError,
 		title: text{"Something went wrong in the server", "服务器内部出错"},
 		says: []text{{
-			"The server met an error that is not your fault. It has been logged under the request id.",
+			"An error occurred in the server. It is not your fault, and has been logged under the request id.",
 			"服务器遇到了与您无关的错误，已按请求编号记入日志。",
 		}},
 		advice: text{
-			"Try again. If it stays, give the operator the request id: with it the cause can be found in the log.",
+			"Try again. If the error persists, give the operator the request id, which leads to the cause in the log.",
 			"请重试。若仍然出错，请把请求编号告诉管理员，据此可在日志中找到原因。",
 		},
 	},
 	{
 		kind: drive.BadRequest, status: http.StatusBadRequest,
-		title:   text{"The request is not right", "请求有误"},
+		title:   text{"The request is invalid", "请求有误"},
 		reasons: fieldReasons,
 		says: []text{
-			{"{field} is not right.", "{field} 有误。"},
+			{"{field} is invalid.", "{field} 有误。"},
 			{"The request cannot be understood.", "无法理解该请求。"},
 		},
 		advice: text{
-			"The member \"field\" names the part of the request that was refused, \"reason\" says why. Correct it and send it again.",
-			"成员 field 指出被拒绝的部分，reason 说明原因。请改正后重新发送。",
+			"\"field\" names the part of the request that was refused, \"reason\" says why. Correct it and send the request again.",
+			"field 指出请求中被拒绝的部分，reason 说明原因。请改正后重新发送。",
 		},
 	},
 	{
@@ -54,7 +55,7 @@ var requestRows = []row{
 		title:   text{"The name or path cannot be used", "名称或路径不可用"},
 		reasons: nameReasons,
 		says: []text{{
-			"A name is 1 to 255 bytes of UTF-8 without \"/\" and control characters, and neither \".\" nor \"..\".",
+			"A name has 1 to 255 bytes of UTF-8, contains no \"/\" and no control characters, and is neither \".\" nor \"..\".",
 			"名称须为 1 至 255 字节的 UTF-8，不含“/”和控制字符，也不能是“.”或“..”。",
 		}},
 		advice: text{
@@ -80,25 +81,25 @@ var requestRows = []row{
 			},
 		},
 		advice: text{
-			"Cut the file at multiples of \"part_size\" as the upload states it (GET the upload to see it) and send the part again.",
+			"Split the file at multiples of the upload's \"part_size\" (GET the upload to see it) and send the part again.",
 			"请按上传任务给出的 part_size 的整数倍切分文件（可 GET 该任务查看），然后重发该分片。",
 		},
 	},
 	{
 		kind: drive.PartRange, status: http.StatusBadRequest,
-		title: text{"There is no such part", "没有这个分片"},
+		title: text{"The part number is out of range", "分片编号超出范围"},
 		says: []text{
 			{
 				"The upload has parts 0 to {max}; there is no part {sent}.",
 				"本次上传的分片编号为 0 到 {max}，没有第 {sent} 片。",
 			},
 			{
-				"The part number is outside of this upload. Parts are numbered from 0.",
+				"The part number is outside the range of this upload. Parts are numbered from 0.",
 				"分片编号超出本次上传的范围。分片从 0 开始编号。",
 			},
 		},
 		advice: text{
-			"Number the parts from 0 to \"parts\" - 1. Where the size was not known at begin, a file has at most \"max_size\" bytes.",
+			"Number the parts from 0 to \"parts\" - 1. If the size was unknown when the upload began, the file can have at most \"max_size\" bytes.",
 			"请将分片从 0 编号到 parts - 1。开始时大小未知的文件最多为 max_size 字节。",
 		},
 	},
@@ -106,11 +107,11 @@ var requestRows = []row{
 		kind: drive.CursorInvalid, status: http.StatusBadRequest,
 		title: text{"The cursor is no longer valid", "游标已失效"},
 		says: []text{{
-			"The cursor is damaged, or belongs to a list with another order or filter.",
+			"The cursor is damaged, or belongs to a list with a different order or filter.",
 			"游标已损坏，或属于另一种排序或筛选的列表。",
 		}},
 		advice: text{
-			"Start the list again without a cursor, and keep sort and order the same from page to page.",
+			"Request the list again without a cursor, and use the same sort and order for every page.",
 			"请不带游标重新开始列举，并在翻页时保持 sort 和 order 不变。",
 		},
 	},
@@ -122,31 +123,31 @@ var requestRows = []row{
 			"请求未携带有效令牌，或用户名与密码不匹配。",
 		}},
 		advice: text{
-			"Log in (POST /api/v1/sessions) and send the token as \"Authorization: Bearer TOKEN\". A token ends after 30 days of rest or with a new password.",
+			"Log in (POST /api/v1/sessions) and send the token as \"Authorization: Bearer TOKEN\". A token ends after 30 days without use, or when the password is changed.",
 			"请登录（POST /api/v1/sessions），并以 Authorization: Bearer TOKEN 发送令牌。令牌闲置 30 天或修改密码后失效。",
 		},
 	},
 	{
 		kind: drive.Forbidden, status: http.StatusForbidden,
-		title: text{"You may not do this", "没有权限"},
+		title: text{"Not allowed", "没有权限"},
 		says: []text{
 			{"The token lacks the scope {scope}.", "令牌缺少 {scope} 权限。"},
-			{"This needs an administrator, or a token with more rights.", "此操作需要管理员身份或权限更高的令牌。"},
+			{"This requires an administrator or a token with more rights.", "此操作需要管理员身份或权限更高的令牌。"},
 		},
 		reasons: map[string]text{
-			"finished": {"The upload has become a file, which stays: delete the file itself.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
+			"finished": {"The upload has become a file. To remove it, delete the file.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
 		},
 		advice: text{
-			"Ask an administrator, or use a token that has the scope.",
+			"Ask an administrator, or use a token with that scope.",
 			"请联系管理员，或使用具有相应权限的令牌。",
 		},
 	},
 	{
 		kind: drive.WrongCode, status: http.StatusForbidden,
-		title: text{"The code is wrong", "提取码错误"},
-		says:  []text{{"The share needs another extraction code.", "该分享需要正确的提取码。"}},
+		title: text{"The extraction code is wrong", "提取码错误"},
+		says:  []text{{"This is not the extraction code of the share.", "提取码不正确。"}},
 		advice: text{
-			"Ask the one who sent the link for its code. Capital and small letters are the same.",
+			"Ask the person who sent you the link for the code. Upper and lower case make no difference.",
 			"请向分享者索取提取码。不区分大小写。",
 		},
 	},
@@ -154,49 +155,49 @@ var requestRows = []row{
 		kind: drive.CrossOrigin, status: http.StatusForbidden,
 		title: text{"The request came from another site", "请求来自其他网站"},
 		says: []text{{
-			"The browser was logged in by a cookie, and the page that sent the request is not of this server.",
+			"The browser is logged in by a cookie, and the page that sent the request does not belong to this server.",
 			"浏览器以 Cookie 登录，而发出该请求的网页不属于本服务器。",
 		}},
 		advice: text{
-			"Open the server's own address. Behind a proxy the server must know it: set --base-url, or pass Host on. Programs send a token instead of the cookie.",
+			"Open the server's own address. Behind a proxy the server must know that address: set --base-url, or forward the Host header. Programs should send a token instead of the cookie.",
 			"请直接访问本服务器的地址。若经由反向代理，须让服务器知道该地址：设置 --base-url，或转发 Host。程序应使用令牌而非 Cookie。",
 		},
 	},
 	{
 		kind: drive.NotFound, status: http.StatusNotFound,
-		title: text{"There is nothing here", "没有找到"},
+		title: text{"Not found", "没有找到"},
 		says: []text{
-			{"There is no {what} here that you can see.", "这里没有您可以查看的 {what}。"},
+			{"No {what} that you can see was found here.", "这里没有您可以查看的 {what}。"},
 			{"It does not exist, or it is not yours.", "它不存在，或者不属于您。"},
 		},
 		advice: text{
-			"Check the path or the id. What belongs to others looks the same as what does not exist.",
+			"Check the path or the id. Things that belong to others are reported as not existing.",
 			"请检查路径或编号。属于他人的内容与不存在的内容看起来相同。",
 		},
 	},
 	{
 		kind: drive.NoThumbnail, status: http.StatusNotFound,
-		title: text{"There is no thumbnail", "没有缩略图"},
+		title: text{"No thumbnail", "没有缩略图"},
 		reasons: map[string]text{
-			"type":      {"Thumbnails are made of JPEG, PNG, GIF, WebP and BMP images.", "仅为 JPEG、PNG、GIF、WebP 和 BMP 图片生成缩略图。"},
-			"too-large": {"The image is too large to make a thumbnail of.", "图片过大，无法生成缩略图。"},
+			"type":      {"Thumbnails are made for JPEG, PNG, GIF, WebP and BMP images only.", "仅为 JPEG、PNG、GIF、WebP 和 BMP 图片生成缩略图。"},
+			"too-large": {"The image is too large for a thumbnail.", "图片过大，无法生成缩略图。"},
 			"damaged":   {"The file cannot be read as an image.", "该文件无法作为图片读取。"},
 		},
 		says: []text{{
-			"The server makes no thumbnail of this file.",
+			"The server makes no thumbnail for this file.",
 			"服务器没有为该文件生成缩略图。",
 		}},
 		advice: text{
-			"Show an icon in its place. The file itself is not affected.",
+			"Show an icon instead. The file itself is not affected.",
 			"请改为显示图标。文件本身不受影响。",
 		},
 	},
 	{
 		kind: drive.Method, status: http.StatusMethodNotAllowed,
-		title: text{"This method is not for this address", "此地址不支持该方法"},
+		title: text{"Method not allowed", "此地址不支持该方法"},
 		says: []text{
-			{"{method} is not possible here; possible are {allow}.", "此处不支持 {method}，可用的有 {allow}。"},
-			{"The address exists, but not for this method.", "地址存在，但不支持该方法。"},
+			{"{method} is not allowed here; allowed are {allow}.", "此处不支持 {method}，可用的有 {allow}。"},
+			{"The address exists, but does not support this method.", "地址存在，但不支持该方法。"},
 		},
 		advice: text{
 			"The header Allow lists the methods of this address.",
@@ -205,19 +206,19 @@ var requestRows = []row{
 	},
 	{
 		kind: drive.TooSlow, status: http.StatusRequestTimeout,
-		title: text{"The body came too slowly", "请求体发送过慢"},
+		title: text{"The request body arrived too slowly", "请求体发送过慢"},
 		says: []text{
 			{
-				"Only {sent} bytes came in {seconds} s; at least {limit} are needed in that time.",
+				"Only {sent} bytes arrived in {seconds} s; at least {limit} are required in that time.",
 				"{seconds} 秒内只收到 {sent} 字节，至少需要 {limit} 字节。",
 			},
 			{
-				"A body must come at 4 KiB/s or more on average.",
+				"A request body must arrive at 4 KiB/s or more on average.",
 				"请求体的平均速度不得低于 4 KiB/s。",
 			},
 		},
 		advice: text{
-			"Send it again. Accepted parts of an upload are kept: only the part that was cut off must be sent again.",
+			"Send it again. Accepted parts of an upload are kept; only the interrupted part has to be sent again.",
 			"请重新发送。已接收的分片仍然保留，只需重发中断的那一片。",
 		},
 	},

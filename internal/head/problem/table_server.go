@@ -19,14 +19,14 @@ var serverRows = []row{
 	},
 	{
 		kind: drive.Unavailable, status: http.StatusServiceUnavailable, retry: 5,
-		title: text{"Not available at the moment", "暂时不可用"},
+		title: text{"Temporarily unavailable", "暂时不可用"},
 		says: []text{{
-			"Something the server needs does not answer at the moment.",
-			"服务器所依赖的部分暂时没有响应。",
+			"A service that the server depends on is not responding.",
+			"服务器所依赖的某个服务暂时没有响应。",
 		}},
 		advice: text{
-			"Try again in a moment. /readyz tells the operator which part it is.",
-			"请稍后重试。管理员可通过 /readyz 查看是哪一部分。",
+			"Try again in a moment. /readyz tells the operator which service it is.",
+			"请稍后重试。管理员可通过 /readyz 查看是哪个服务。",
 		},
 	},
 	{
@@ -41,10 +41,10 @@ var serverRows = []row{
 				"{needed:size} more are needed; {available:size} are available.",
 				"还需要 {needed:size}，可用空间为 {available:size}。",
 			},
-			{"The account has not enough space for this.", "账户空间不足。"},
+			{"The account does not have enough space.", "账户空间不足。"},
 		},
 		advice: text{
-			"Delete something and empty the trash, cancel unfinished uploads, or ask for more space. Trash and old versions count until they are gone; so does what has just been deleted for good, where it is more than the space of the account: then try again in a quarter of an hour.",
+			"Delete files and empty the trash, cancel unfinished uploads, or ask for more space. Trash and old versions count until they are gone. If more than the account's quota was just deleted permanently, it counts until it has left the disk: try again in a quarter of an hour.",
 			"请删除内容并清空回收站、取消未完成的上传，或申请更多空间。回收站和旧版本在清除前都计入用量；刚彻底删除的内容超出账户空间时也是如此，请一刻钟后重试。",
 		},
 	},
@@ -52,11 +52,11 @@ var serverRows = []row{
 		kind: drive.DiskFull, status: http.StatusInsufficientStorage,
 		title: text{"The server's disk is full", "服务器磁盘已满"},
 		says: []text{{
-			"The server has no room for more bytes. Reading and deleting go on.",
+			"The server has no space left. Reading and deleting still work.",
 			"服务器已无剩余空间，仍可读取和删除。",
 		}},
 		advice: text{
-			"Tell the operator. Nothing that was acknowledged is lost; the upload can go on when there is room.",
+			"Tell the operator. Nothing that was acknowledged is lost; the upload can continue when there is space again.",
 			"请通知管理员。已确认的内容不会丢失，有空间后可继续上传。",
 		},
 	},
