@@ -34,6 +34,7 @@ import (
 	"smartdrive/internal/usecase/fsck"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/thumb"
+	"smartdrive/internal/usecase/unlink"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -60,6 +61,7 @@ type App struct {
 	dispatch   *dispatch.Dispatch
 	tree       *tree.Tree
 	uploads    *upload.Sessions
+	unlinker   *unlink.Unlinker
 	files      *files.Files
 	vault      *vault.Vault
 	thumbs     *thumb.Maker
@@ -140,6 +142,9 @@ func (a *App) compose(ctx context.Context) (err error) {
 	}
 	a.composeTimers()
 	a.tree = tree.New(tree.Options{Now: a.stamp, Kept: a.kept.Now, Arrived: a.arrived})
+	a.unlinker = unlink.New(unlink.Parts{DB: a.db, Store: a.bytes.store, Content: a.content()}, unlink.Options{
+		Grace: orLeast(a.cfg.BlobGrace), Restored: a.Restored, Log: a.log,
+	})
 	a.uploads = upload.New(upload.Parts{
 		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Tree: a.tree, Timers: a.engine, Events: a.outbox,
 		Content: a.content(),
@@ -197,7 +202,7 @@ func (a *App) uploadOptions() upload.Options {
 	cfg := a.cfg
 	opt := upload.Options{
 		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
-		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), BlobGrace: orLeast(cfg.BlobGrace), Generation: a.Generation,
+		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), Generation: a.Generation,
 		Restored: a.Restored, Kept: a.kept.Now, Log: a.log,
 	}
 	if cfg.Mode().Many() {

@@ -115,7 +115,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if n := rows(t, a, account); n != 0 {
 		t.Errorf("%d rows are left of the account", n)
 	}
-	if _, err := a.uploads.Unlink(t.Context()); err != nil {
+	if _, err := a.unlinker.Unlink(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := countFiles(t, a.cfg.Data, "blobs"); n != 2 {

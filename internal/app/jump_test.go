@@ -208,7 +208,7 @@ func cleanUp(t *testing.T, a *App) {
 		if _, err := a.keepHouse(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.uploads.Unlink(t.Context()); err != nil {
+		if _, err := a.unlinker.Unlink(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

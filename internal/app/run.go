@@ -94,7 +94,7 @@ func (a *App) loops() []func(context.Context) error {
 		all = append(all, one(leaseRelay, a.shared.broker.RunRelay))
 	}
 	if roles.Worker {
-		all = append(all, a.uploads.RunUnlink, one(leaseAudit, a.auditor.Run), one(leaseSample, a.sample))
+		all = append(all, a.unlinker.Run, one(leaseAudit, a.auditor.Run), one(leaseSample, a.sample))
 		if a.shared.broker == nil {
 			all = append(all, one(leaseOutbox, a.consume))
 		} else {

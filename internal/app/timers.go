@@ -45,7 +45,7 @@ func (a *App) handlers() map[timer.Kind]timer.Handler {
 		}
 	}
 	if a.cfg.Roles.Worker {
-		all[timer.Unlink] = func(context.Context, timer.Fired) error { return nil } // of releases before upload.RunUnlink: they end
+		all[timer.Unlink] = func(context.Context, timer.Fired) error { return nil } // of releases before package unlink: they end
 		all[timer.Operation] = a.onOperation
 		all[timer.Purge] = a.onPurge
 	}

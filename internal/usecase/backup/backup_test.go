@@ -23,6 +23,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/backup"
 	"smartdrive/internal/usecase/fsck"
+	"smartdrive/internal/usecase/unlink"
 	"smartdrive/internal/usecase/upload"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
@@ -36,10 +37,10 @@ type rig struct {
 	data []byte
 }
 
-func newRig(t *testing.T, opt upload.Options) *rig {
+func newRig(t *testing.T, opt uploadtest.Options) *rig {
 	t.Helper()
 	sqldbtest.SQLiteOnly(t, "a server's database is copied by its own tools")
-	r := &rig{Site: uploadtest.New(t, uploadtest.Options{Upload: opt}), data: make([]byte, 5<<20)}
+	r := &rig{Site: uploadtest.New(t, opt), data: make([]byte, 5<<20)}
 	r.who = r.Account(t, 0)
 	_, _ = rand.Read(r.data)
 	r.exec(t, `INSERT INTO meta (name, value) VALUES ('installation', ?), ('generation', '5')`, installation)
@@ -200,7 +201,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, copies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("copies %v", copies), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, upload.Options{})
+			r := newRig(t, uploadtest.Options{})
 			dest, dir := filepath.Join(t.TempDir(), "backup"), t.TempDir()
 			opt := r.options()
 			opt.Copy = copies
@@ -256,7 +257,7 @@ func wantCleanAndOver(t *testing.T, o *opened) {
 
 func TestTheNextBackupBringsOnlyWhatIsNew(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{BlobGrace: time.Minute})
+	r := newRig(t, uploadtest.Options{Unlink: unlink.Options{Grace: time.Minute}})
 	dest := filepath.Join(t.TempDir(), "backup")
 	opt := r.options()
 	opt.Copy = true
@@ -290,7 +291,7 @@ func TestTheNextBackupBringsOnlyWhatIsNew(t *testing.T) {
 // A run that was stopped leaves temporary files, torn files or too many; the next one makes a whole backup of it.
 func TestABackupIsRunAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
 	ctx, cancel := context.WithCancel(t.Context())
 	opt := r.options()
@@ -333,7 +334,7 @@ func (r *rig) scalarOf(t *testing.T, query string) (v string) {
 
 func TestABackupOfABusyInstallationIsWhole(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{BlobGrace: 1}) // files go at once
+	r := newRig(t, uploadtest.Options{Unlink: unlink.Options{Grace: 1}}) // files go at once
 	dest := filepath.Join(t.TempDir(), "backup")
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
@@ -381,7 +382,7 @@ func TestABackupOfABusyInstallationIsWhole(t *testing.T) {
 
 func TestWhatIsLostIsSaid(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
 	small := r.scalarOf(t, `SELECT file FROM blobs WHERE size = 12`)
 	path := filepath.Join(r.Dir, "blobs", small[len(small)-2:], small)
@@ -402,7 +403,7 @@ func TestWhatIsLostIsSaid(t *testing.T) {
 
 func TestASnapshotADay(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	dir := filepath.Join(r.Dir, "backups")
 	for day := range 10 {
 		now := time.Date(2026, 11, 20+day, 3, 0, 0, 0, time.UTC)
@@ -426,7 +427,7 @@ func TestASnapshotADay(t *testing.T) {
 // nobody believes any clock there are three times as many, and not more.
 func TestAClockThatJumpsDropsNoSnapshot(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	dir := filepath.Join(r.Dir, "backups")
 	day := func(n int) time.Time { return time.Date(2026, 11, 20+n, 3, 0, 0, 0, time.UTC) }
 	snapshot := func(now, kept time.Time) {

@@ -12,13 +12,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/backup"
 	"smartdrive/internal/usecase/fsck"
-	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // crowd is what refuses a backup or a restore.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
 	r.backup(t, dest, r.options())
 	back := func(dir string) func(*testing.T) error {
@@ -130,7 +130,7 @@ func remove(t *testing.T, path string) {
 // rows cannot explain goes to quarantine by an administrator's word.
 func TestRestoreOntoTheSameInstallation(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	dest := filepath.Join(t.TempDir(), "backup")
 	r.backup(t, dest, r.options())
 	r.put(t, "/later", "not in the backup")
@@ -185,7 +185,7 @@ func wantStrays(t *testing.T, o *opened, n int) {
 // A snapshot of the database that was put in place by hand, beside blobs that are newer.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	snapshot, err := backup.Snapshot(t.Context(), r.DB, backup.Snapshots{Dir: t.TempDir(), Keep: 7, Now: r.Clock.Now(), Kept: r.Clock.Now()})
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func adopt(t *testing.T, dir, refused string, uploads int64) {
 // A tampered database cannot make a restore write anywhere else.
 func TestNamesStayInside(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, upload.Options{})
+	r := newRig(t, uploadtest.Options{})
 	for _, name := range []string{"../../evil", "put-1-../x", "put-x-" + drive.NewID[drive.BlobID]().String(), "/etc/passwd", ""} {
 		r.exec(t, `UPDATE blobs SET file = ? WHERE size = 12`, name)
 		_, err := backup.Run(t.Context(), r.DB, r.Dir, filepath.Join(t.TempDir(), "backup"), r.options())

@@ -52,9 +52,8 @@ type Options struct {
 	PartSize   drive.ByteSize // default 8 MiB
 	MinFree    drive.ByteSize // disk space that uploads leave free; default 1 GiB
 	Instant    Scope          // default ScopeInstance
-	BlobGrace  time.Duration  // how long a released file stays; default 15 min
 	Generation int64          // of this start of the installation: names the files of whole-file uploads
-	Restored   bool           // a backup was restored and not checked yet: nothing is reclaimed or unlinked
+	Restored   bool           // a backup was restored and not checked yet: nothing is reclaimed
 	SealWait   time.Duration  // how long complete waits before it answers "sealing"; default 10 s
 	Now        func() time.Time
 	Kept       func() time.Time // that says for how long something was kept, see package retention; nil: the clock that rows go by
@@ -82,7 +81,6 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MinFree, drive.GiB)
 	setDefault(&o.Instant, ScopeInstance)
 	setDefault(&o.SealWait, 10*time.Second)
-	setDefault(&o.BlobGrace, 15*time.Minute)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -114,7 +112,6 @@ type Parts struct {
 // Sessions runs all uploads of the installation that this process has a hand in. It is safe for concurrent use.
 type Sessions struct {
 	Parts
-	Unlinked Unlinked
 
 	opt     Options
 	caps    blob.Caps

@@ -22,6 +22,7 @@ import (
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/engine/timer/memory"
+	"smartdrive/internal/usecase/unlink"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -51,6 +52,7 @@ func (c *Clock) Advance(d time.Duration) {
 // Options change how a Site is put together. The zero value is an ordinary installation.
 type Options struct {
 	Upload  upload.Options
+	Unlink  unlink.Options
 	DB      sqldb.Options                   // Connector for counting and faults
 	Staging func(blob.Staging) blob.Staging // decorates the staging
 	Store   func(blob.Store) blob.Store     // decorates the store
@@ -66,6 +68,7 @@ var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // Site is an installation in a directory of the test's own, or one instance of it.
 type Site struct {
 	*upload.Sessions
+	*unlink.Unlinker
 	DB    *sqldb.DB
 	Dir   string
 	Local *local.Dir
@@ -163,6 +166,9 @@ func (s *Site) start(t T) {
 	}
 	s.parts = parts
 	s.Sessions = upload.New(parts, up)
+	gone := s.opt.Unlink
+	gone.Log, gone.Restored = log, up.Restored
+	s.Unlinker = unlink.New(unlink.Parts{DB: db, Store: parts.Store, Content: parts.Content}, gone)
 	s.stop = func() error {
 		if err := s.Close(); err != nil {
 			return err
