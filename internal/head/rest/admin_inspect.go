@@ -33,12 +33,12 @@ func (i inspection) routes() []route {
 	}
 }
 
-func (i inspection) showTimer(c *call) (reply, error) {
+func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
 	key, err := timer.ParseKey(c.r.PathValue("key"))
 	if err != nil {
 		return reply{}, drive.Wrap(err, drive.NotFound) // it is a malformed id
 	}
-	return answer(i.timers.Show(c.ctx(), key))
+	return answer(i.timers.Show(ctx, key))
 }
 
 // Finding is something that was not as it should be.
@@ -52,8 +52,8 @@ type Finding struct {
 	Repaired  bool       `json:"repaired"`
 }
 
-func (i inspection) listFindings(c *call) (reply, error) {
-	items, next, err := i.findings(c.ctx(), c.query.Get(cursor.name), c.limit())
+func (i inspection) listFindings(ctx context.Context, c *call) (reply, error) {
+	items, next, err := i.findings(ctx, c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
@@ -112,4 +112,6 @@ type Unsent struct {
 	OldestMs int64 `json:"oldest_ms"`
 }
 
-func (i inspection) showStatus(c *call) (reply, error) { return answer(i.status(c.ctx())) }
+func (i inspection) showStatus(ctx context.Context, c *call) (reply, error) {
+	return answer(i.status(ctx))
+}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 
@@ -61,7 +62,7 @@ func parseLetter(s string) (stream.DeadID, error) {
 	return stream.DeadID(n), nil
 }
 
-func (d deadLetters) list(c *call) (reply, error) {
+func (d deadLetters) list(ctx context.Context, c *call) (reply, error) {
 	var since stream.DeadID
 	if text := c.query.Get(cursor.name); text != "" {
 		var err error
@@ -69,7 +70,7 @@ func (d deadLetters) list(c *call) (reply, error) {
 			return reply{}, drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	letters, err := d.letters.List(c.ctx(), c.limit(), since)
+	letters, err := d.letters.List(ctx, c.limit(), since)
 	if err != nil {
 		return reply{}, err
 	}
@@ -83,18 +84,18 @@ func (d deadLetters) list(c *call) (reply, error) {
 	return ok(page)
 }
 
-func (d deadLetters) replay(c *call) (reply, error) {
+func (d deadLetters) replay(ctx context.Context, c *call) (reply, error) {
 	id, err := parseLetter(c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return empty(d.letters.Replay(c.ctx(), id))
+	return empty(d.letters.Replay(ctx, id))
 }
 
-func (d deadLetters) drop(c *call) (reply, error) {
+func (d deadLetters) drop(ctx context.Context, c *call) (reply, error) {
 	id, err := parseLetter(c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return empty(d.letters.Drop(c.ctx(), id))
+	return empty(d.letters.Drop(ctx, id))
 }

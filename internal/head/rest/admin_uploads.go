@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
@@ -31,7 +33,7 @@ type ownedUpload struct {
 	LastActive drive.Time      `json:"last_active"` // as the database knows it
 }
 
-func (u uploads) listAll(c *call) (reply, error) {
+func (u uploads) listAll(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
@@ -42,7 +44,7 @@ func (u uploads) listAll(c *call) (reply, error) {
 			return reply{}, drive.Wrap(err, drive.BadRequest, "field", "account", "reason", string(drive.Malformed), "expected", "an id")
 		}
 	}
-	views, err := u.sessions.List(c.ctx(), q)
+	views, err := u.sessions.List(ctx, q)
 	if err != nil {
 		return reply{}, err
 	}
@@ -62,11 +64,11 @@ type resetView struct {
 	Reset int `json:"reset"`
 }
 
-func (u uploads) reset(c *call, in *resetBody) (reply, error) {
+func (u uploads) reset(ctx context.Context, c *call, in *resetBody) (reply, error) {
 	var account drive.AccountID
 	if in.AccountID != nil {
 		account = *in.AccountID
 	}
-	n, err := u.sessions.Reset(c.ctx(), account)
+	n, err := u.sessions.Reset(ctx, account)
 	return answer(resetView{n}, err)
 }

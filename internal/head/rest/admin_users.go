@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -69,24 +70,24 @@ type userBody struct {
 	Admin    bool        `json:"admin,omitempty"`
 }
 
-func (u users) create(c *call, in *userBody) (reply, error) {
+func (u users) create(ctx context.Context, c *call, in *userBody) (reply, error) {
 	user := admin.NewUser{Name: in.Name, Password: in.Password, Total: in.Total, Admin: in.Admin}
 	if c.key.IsZero() {
-		made, err := u.admin.CreateUser(c.ctx(), c.who, user)
+		made, err := u.admin.CreateUser(ctx, c.who, user)
 		if err != nil {
 			return reply{}, err
 		}
 		return created(showUser(made))
 	}
-	r, err := u.admin.CreateUserOnce(c.ctx(), c.who, user, c.request(), func(made admin.User) (int, []byte, error) {
+	r, err := u.admin.CreateUserOnce(ctx, c.who, user, c.request(), func(made admin.User) (int, []byte, error) {
 		raw, err := json.Marshal(showUser(made))
 		return http.StatusCreated, raw, err
 	})
 	return replayOf(r), err
 }
 
-func (u users) list(c *call) (reply, error) {
-	page, err := u.admin.ListUsers(c.ctx(), c.who, admin.UserQuery{
+func (u users) list(ctx context.Context, c *call) (reply, error) {
+	page, err := u.admin.ListUsers(ctx, c.who, admin.UserQuery{
 		Name: c.query.Get("name"), Cursor: c.query.Get(cursor.name), Limit: c.limit(),
 	})
 	if err != nil {
@@ -108,8 +109,8 @@ type userChangeBody struct {
 	State    account.State `json:"state,omitempty" enum:"active,disabled"`
 }
 
-func (u users) change(c *call, id drive.UserID, in *userChangeBody) (reply, error) {
-	changed, err := u.admin.SetUser(c.ctx(), c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State})
+func (u users) change(ctx context.Context, c *call, id drive.UserID, in *userChangeBody) (reply, error) {
+	changed, err := u.admin.SetUser(ctx, c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State})
 	if err != nil {
 		return reply{}, err
 	}
@@ -121,9 +122,9 @@ type deletedView struct {
 	PurgeAfter drive.Time   `json:"purge_after"`
 }
 
-func (u users) remove(c *call, id drive.UserID) (reply, error) {
+func (u users) remove(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	purge := drive.TimeOf(u.now().Add(account.DeletedKeep))
-	return reply{status: http.StatusAccepted, body: deletedView{id, purge}}, u.admin.DeleteUser(c.ctx(), c.who, id)
+	return reply{status: http.StatusAccepted, body: deletedView{id, purge}}, u.admin.DeleteUser(ctx, c.who, id)
 }
 
 type ledgerView struct {
@@ -133,7 +134,7 @@ type ledgerView struct {
 	Reserved   drive.ByteSize  `json:"reserved"`
 }
 
-func (u users) ledger(c *call, id drive.UserID) (reply, error) {
-	b, err := u.admin.LedgerOf(c.ctx(), c.who, id)
+func (u users) ledger(ctx context.Context, c *call, id drive.UserID) (reply, error) {
+	b, err := u.admin.LedgerOf(ctx, c.who, id)
 	return reply{status: http.StatusOK, body: ledgerView{b.Total, b.Finished, b.Unfinished, b.Reserved}}, err
 }

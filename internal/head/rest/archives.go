@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/export"
 	"smartdrive/internal/head/server"
@@ -50,20 +52,20 @@ type archiveBody struct {
 	Name   string   `json:"name,omitempty" doc:"of the directory in the zip"`
 }
 
-func (a archives) create(c *call, in *archiveBody) (reply, error) {
+func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, error) {
 	wish := export.Request{Name: in.Name}
 	if len(in.Nodes) > export.MaxPicked {
 		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", export.MaxPicked, "sent", len(in.Nodes))
 	}
 	for _, text := range in.Nodes {
-		id, err := a.files.ParseNode(c.ctx(), c.who, text)
+		id, err := a.files.ParseNode(ctx, c.who, text)
 		if err != nil {
 			return reply{}, err
 		}
 		wish.Nodes = append(wish.Nodes, id)
 	}
 	if in.Folder != "" {
-		id, err := a.files.ParseNode(c.ctx(), c.who, in.Folder)
+		id, err := a.files.ParseNode(ctx, c.who, in.Folder)
 		if err != nil {
 			return reply{}, err
 		}
@@ -74,31 +76,31 @@ func (a archives) create(c *call, in *archiveBody) (reply, error) {
 		return reply{}, err
 	}
 	defer release()
-	return makeOnce(c, asItIs, func(keep keeping[export.Archive]) (export.Archive, error) {
-		return a.exports.CreateArchive(c.ctx(), c.who, c.reader(), wish, keep)
+	return makeOnce(ctx, c, asItIs, func(keep keeping[export.Archive]) (export.Archive, error) {
+		return a.exports.CreateArchive(ctx, c.who, c.reader(), wish, keep)
 	})
 }
 
-func (a archives) get(c *call, id drive.ArchiveID) (reply, error) {
-	return a.send(c, func() (export.Download, error) {
-		d, same, err := a.exports.OpenArchive(c.ctx(), c.who, c.reader(), id)
+func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, error) {
+	return a.send(ctx, c, func() (export.Download, error) {
+		d, same, err := a.exports.OpenArchive(ctx, c.who, c.reader(), id)
 		if !same && c.r.Header.Get("If-Range") == "" {
 			// The client does not say of what it has the beginning; it is not of this one (RFC 9110 §14.2).
-			c.r = c.r.Clone(c.ctx())
+			c.r = c.r.Clone(ctx)
 			c.r.Header.Del("Range")
 		}
 		return d, err
 	})
 }
 
-func (a archives) getFolder(c *call, id drive.NodeID) (reply, error) {
-	return a.send(c, func() (export.Download, error) {
-		return a.exports.Direct(c.ctx(), c.who, c.reader(), export.Request{Folder: id})
+func (a archives) getFolder(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	return a.send(ctx, c, func() (export.Download, error) {
+		return a.exports.Direct(ctx, c.who, c.reader(), export.Request{Folder: id})
 	})
 }
 
 // send sends a zip that is laid out for this request.
-func (a archives) send(c *call, open func() (export.Download, error)) (reply, error) {
+func (a archives) send(ctx context.Context, c *call, open func() (export.Download, error)) (reply, error) {
 	release, err := a.sending.Acquire(c.actor())
 	if err != nil {
 		return reply{}, err

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/files"
@@ -53,12 +55,12 @@ func (b bundles) routes() []route {
 	}
 }
 
-func (b bundles) list(c *call) (reply, error) {
+func (b bundles) list(ctx context.Context, c *call) (reply, error) {
 	before, err := after[drive.BundleID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	views, err := b.intake.Bundles(c.ctx(), c.who, ingest.BundleFilter{
+	views, err := b.intake.Bundles(ctx, c.who, ingest.BundleFilter{
 		Source: c.query.Get(sourceParam.name), State: ingest.State(c.only(bundleStateParam)), Before: before, Limit: c.limit() + 1,
 	})
 	if err != nil {
@@ -67,18 +69,18 @@ func (b bundles) list(c *call) (reply, error) {
 	return ok(shown(views, c.limit(), func(v ingest.Bundle) string { return v.ID.String() }))
 }
 
-func (b bundles) get(c *call, id drive.BundleID) (reply, error) {
-	return answer(b.intake.Bundle(c.ctx(), c.who, id))
+func (b bundles) get(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
+	return answer(b.intake.Bundle(ctx, c.who, id))
 }
 
-func (b bundles) records(c *call, id drive.BundleID) (reply, error) {
-	records, err := b.intake.Records(c.ctx(), c.who, id, ingest.Outcome(c.only(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)
+func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
+	records, err := b.intake.Records(ctx, c.who, id, ingest.Outcome(c.only(outcomeParam)), c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(records, c.limit(), func(r ingest.BundleRecord) string { return r.Place }))
 }
 
-func (b bundles) retry(c *call, id drive.BundleID) (reply, error) {
-	return answer(b.intake.Retry(c.ctx(), c.who, id))
+func (b bundles) retry(ctx context.Context, c *call, id drive.BundleID) (reply, error) {
+	return answer(b.intake.Retry(ctx, c.who, id))
 }

@@ -18,7 +18,8 @@ import (
 	"smartdrive/internal/usecase/collect"
 )
 
-// call is one request on its way through a route.
+// call is one request on its way through a route. It has the request, as handlers have it everywhere in
+// net/http; its context goes to the use cases by a parameter.
 type call struct {
 	*front
 	w     http.ResponseWriter
@@ -60,11 +61,12 @@ func (c *call) serve() error {
 	if err := notCode(c.r); err != nil {
 		return err
 	}
-	release, err := c.enter()
+	release, err := c.enter(c.r.Context())
 	if err != nil {
 		return err
 	}
 	defer release()
+	ctx := c.r.Context() // it says whose reads these are since then
 	if err := c.parseQuery(); err != nil {
 		return err
 	}
@@ -73,18 +75,18 @@ func (c *call) serve() error {
 	}
 	defer c.leave()
 	if slices.ContainsFunc(c.route.query, func(p param) bool { return p.name == limitParam.name }) {
-		if err := c.take(int64(c.limit()) * itemMemory); err != nil {
+		if err := c.take(ctx, int64(c.limit())*itemMemory); err != nil {
 			return err
 		}
 	}
-	rep, err := c.route.act.run(c)
+	rep, err := c.route.act.run(ctx, c)
 	if err != nil && c.sender != nil {
 		err = forSender(err)
 	}
 	if err != nil || rep.status == 0 {
 		return err
 	}
-	return c.send(rep)
+	return c.send(ctx, rep)
 }
 
 // codeOf are the ways in which a browser would let what it gets act as a part of a page (Fetch
@@ -102,11 +104,11 @@ func notCode(r *http.Request) error {
 }
 
 // enter finds out who calls and takes a place for the request: of the user, or of the address of somebody who has not logged in.
-func (c *call) enter() (release func(), err error) {
+func (c *call) enter(ctx context.Context) (release func(), err error) {
 	if c.route.need == open {
 		return c.Visitors.Acquire(c.network())
 	}
-	if err := c.authenticate(); err != nil {
+	if err := c.authenticate(ctx); err != nil {
 		return nil, err
 	}
 	if c.r.Method == http.MethodPost || c.route.asks {
@@ -118,13 +120,13 @@ func (c *call) enter() (release func(), err error) {
 }
 
 // authenticate finds out who calls and whether the token may do it.
-func (c *call) authenticate() error {
+func (c *call) authenticate(ctx context.Context) error {
 	if c.local != nil {
 		c.who = *c.local
 		return nil
 	}
 	if token := bearer(c.r); collect.IsToken(token) {
-		return c.enterSender(token)
+		return c.enterSender(ctx, token)
 	}
 	who, err := c.whoIs(c.r, c.route.need)
 	c.who = who
@@ -143,8 +145,6 @@ func bearer(r *http.Request) string {
 	return strings.Trim(token, " ")
 }
 
-func (c *call) ctx() context.Context { return c.r.Context() }
-
 // client is the address that the request comes from; the server has put it there, behind proxies too. Zero: a local socket.
 func (c *call) client() netip.Addr {
 	at, err := netip.ParseAddrPort(c.r.RemoteAddr)
@@ -155,12 +155,12 @@ func (c *call) client() netip.Addr {
 }
 
 // send writes a reply.
-func (c *call) send(rep reply) error {
+func (c *call) send(ctx context.Context, rep reply) error {
 	raw, err := rep.encode()
 	if err != nil {
 		return err
 	}
-	done, err := c.answering(rep.size(raw))
+	done, err := c.answering(ctx, rep.size(raw))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package rest
 
-import "smartdrive/internal/usecase/files"
+import (
+	"context"
+
+	"smartdrive/internal/usecase/files"
+)
 
 func (n nodes) changeRoutes() []route {
 	return []route{{
@@ -11,6 +15,6 @@ func (n nodes) changeRoutes() []route {
 	}}
 }
 
-func (n nodes) changes(c *call) (reply, error) {
-	return answer(n.files.Changes(c.ctx(), c.who, c.query.Get("after"), c.limit()))
+func (n nodes) changes(ctx context.Context, c *call) (reply, error) {
+	return answer(n.files.Changes(ctx, c.who, c.query.Get("after"), c.limit()))
 }

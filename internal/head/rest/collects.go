@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
@@ -91,8 +93,8 @@ func showCollect(c *call, v collect.View) collectView {
 
 func bytesOf(n *int64) *drive.ByteSize { return (*drive.ByteSize)(n) }
 
-func (l collects) create(c *call, in *collectBody) (reply, error) {
-	folder, err := l.files.ParseNode(c.ctx(), c.who, in.Folder)
+func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, error) {
+	folder, err := l.files.ParseNode(ctx, c.who, in.Folder)
 	if err != nil {
 		return reply{}, err
 	}
@@ -102,25 +104,25 @@ func (l collects) create(c *call, in *collectBody) (reply, error) {
 	if wish.Life, err = life(in.ExpiresIn); err != nil {
 		return reply{}, err
 	}
-	return makeOnce(c, showCollect, func(keep keeping[collect.View]) (collect.View, error) {
-		return l.links.Create(c.ctx(), c.who, wish, keep)
+	return makeOnce(ctx, c, showCollect, func(keep keeping[collect.View]) (collect.View, error) {
+		return l.links.Create(ctx, c.who, wish, keep)
 	})
 }
 
-func (l collects) list(c *call) (reply, error) {
+func (l collects) list(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.CollectID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := l.links.List(c.ctx(), c.who, since, c.limit()+1)
+	all, err := l.links.List(ctx, c.who, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(pageShowing(c, all, showCollect, func(v collectView) string { return v.ID.String() }))
 }
 
-func (l collects) get(c *call, id drive.CollectID) (reply, error) {
-	return showing(c, showCollect)(l.links.Find(c.ctx(), c.who, id))
+func (l collects) get(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
+	return showing(c, showCollect)(l.links.Find(ctx, c.who, id))
 }
 
 type collectChangeBody struct {
@@ -131,7 +133,7 @@ type collectChangeBody struct {
 	MaxFile   optional[int64] `json:"max_file,omitempty" nullable:"true" doc:"bytes of one file; null: any"`
 }
 
-func (l collects) patch(c *call, id drive.CollectID, in *collectChangeBody) (reply, error) {
+func (l collects) patch(ctx context.Context, c *call, id drive.CollectID, in *collectChangeBody) (reply, error) {
 	change := collect.Change{Title: in.Title, Message: in.Message}
 	if in.ExpiresIn.given {
 		life, err := life(in.ExpiresIn.value)
@@ -148,17 +150,17 @@ func (l collects) patch(c *call, id drive.CollectID, in *collectChangeBody) (rep
 		limit := bytesOf(in.MaxFile.value)
 		change.MaxFile = &limit
 	}
-	return showing(c, showCollect)(l.links.Change(c.ctx(), c.who, id, change))
+	return showing(c, showCollect)(l.links.Change(ctx, c.who, id, change))
 }
 
 // deleteCollect also cancels what is on its way, as far as it gets: what is left nobody can complete, and it is reclaimed in its time.
-func (l collects) remove(c *call, id drive.CollectID) (reply, error) {
-	open, err := l.links.Delete(c.ctx(), c.who, id)
+func (l collects) remove(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
+	open, err := l.links.Delete(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
 	for _, id := range open {
-		err := l.uploads.Cancel(c.ctx(), c.who, id)
+		err := l.uploads.Cancel(ctx, c.who, id)
 		if err != nil && !drive.IsKind(err, drive.WrongState, drive.NotFound, drive.Gone, drive.InProgress) {
 			return reply{}, err
 		}
@@ -177,12 +179,12 @@ type collectedView struct {
 	CreatedAt drive.Time     `json:"created_at"`
 }
 
-func (l collects) collected(c *call, id drive.CollectID) (reply, error) {
+func (l collects) collected(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	all, err := l.links.ListFiles(c.ctx(), c.who, id, since, c.limit()+1)
+	all, err := l.links.ListFiles(ctx, c.who, id, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}

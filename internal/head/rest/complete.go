@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/hex"
 	"net/http"
 
@@ -17,11 +18,11 @@ type completeBody struct {
 	Size     *int64        `json:"size,omitempty" minimum:"0" doc:"bytes; needed where begin said null"`
 }
 
-func (u uploads) complete(c *call, id drive.UploadID, in *completeBody) (reply, error) {
+func (u uploads) complete(ctx context.Context, c *call, id drive.UploadID, in *completeBody) (reply, error) {
 	if c.sender != nil {
 		in.Parent = nil // where a sender's file goes is the link's business
 	}
-	parent, err := folderID(c, u.files, in.Parent)
+	parent, err := folderID(ctx, c, u.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
@@ -36,20 +37,20 @@ func (u uploads) complete(c *call, id drive.UploadID, in *completeBody) (reply, 
 		done.Size = &size
 	}
 	if c.sender != nil {
-		if done, err = u.completing(c.ctx(), *c.sender, id, done); err != nil {
+		if done, err = u.completing(ctx, *c.sender, id, done); err != nil {
 			return reply{}, err
 		}
 	}
-	v, created, err := u.sessions.Complete(c.ctx(), c.who, id, done)
+	v, created, err := u.sessions.Complete(ctx, c.who, id, done)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case v.State == upload.Sealing.Public():
-		return u.answer(c, http.StatusAccepted, v)
+		return u.answer(ctx, c, http.StatusAccepted, v)
 	case created:
-		return u.answer(c, http.StatusCreated, v)
+		return u.answer(ctx, c, http.StatusCreated, v)
 	}
-	return u.answer(c, http.StatusOK, v)
+	return u.answer(ctx, c, http.StatusOK, v)
 }
 
 type proofBody struct {
@@ -57,7 +58,7 @@ type proofBody struct {
 	Answer string `json:"answer" doc:"64 lower-case hex digits"`
 }
 
-func (u uploads) prove(c *call, id drive.UploadID, in *proofBody) (reply, error) {
+func (u uploads) prove(ctx context.Context, c *call, id drive.UploadID, in *proofBody) (reply, error) {
 	alg, err := digest.ParseProofAlgo(in.Alg)
 	if err != nil {
 		return reply{}, err
@@ -66,12 +67,12 @@ func (u uploads) prove(c *call, id drive.UploadID, in *proofBody) (reply, error)
 	if err != nil || len(answer) != digest.Size {
 		return reply{}, drive.Bad("answer", drive.Malformed, "expected", "64 hex digits")
 	}
-	v, err := u.sessions.Prove(c.ctx(), c.who, id, alg, answer)
+	v, err := u.sessions.Prove(ctx, c.who, id, alg, answer)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case v.State == upload.Done.Public():
-		return u.answer(c, http.StatusCreated, v)
+		return u.answer(ctx, c, http.StatusCreated, v)
 	}
-	return u.answer(c, http.StatusOK, v)
+	return u.answer(ctx, c, http.StatusOK, v)
 }

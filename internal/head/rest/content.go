@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ func ContentPath(file drive.NodeID) string {
 	return prefix + nodesPath + "/" + file.String() + "/content"
 }
 
-func (s contents) get(c *call, id drive.NodeID) (reply, error) {
+func (s contents) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	var version drive.VersionID
 	if text := c.query.Get("version"); text != "" {
 		var err error
@@ -58,17 +59,17 @@ func (s contents) get(c *call, id drive.NodeID) (reply, error) {
 			return reply{}, err
 		}
 	}
-	d, err := s.files.Open(c.ctx(), c.who, id, version)
+	d, err := s.files.Open(ctx, c.who, id, version)
 	if err != nil {
 		return reply{}, err
 	}
-	return s.send(c, d, c.flag("inline"))
+	return s.send(ctx, c, d, c.flag("inline"))
 }
 
 // sendContent answers with a file, or with the ranges of it that were asked for, and closes it.
-func (s contents) send(c *call, d files.Download, inline bool) (reply, error) {
+func (s contents) send(ctx context.Context, c *call, d files.Download, inline bool) (reply, error) {
 	tag := quoted(opaqueTag(d.Sum.String()))
-	if done, err := s.redirect(c, d, tag, inline); done || err != nil {
+	if done, err := s.redirect(ctx, c, d, tag, inline); done || err != nil {
 		return reply{}, errors.Join(err, d.Close())
 	}
 	h := c.w.Header()

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -23,8 +24,8 @@ import (
 const maxBody = int64(drive.MiB)
 
 // decode reads the JSON body into in, a pointer to a struct.
-func (c *call) decode(in any) error {
-	raw, err := c.readJSON()
+func (c *call) decode(ctx context.Context, in any) error {
+	raw, err := c.readJSON(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,12 +38,12 @@ func (c *call) decode(in any) error {
 
 // readJSON reads a body that says it is JSON. Of a large one it waits until there is memory for
 // what becomes of it.
-func (c *call) readJSON() ([]byte, error) {
+func (c *call) readJSON(ctx context.Context) ([]byte, error) {
 	body := &limited{src: server.Incoming(c.r), all: &c.memory.reading}
 	defer body.close()
 	raw, err := readJSON(c.w, c.r, body)
 	if err == nil && len(raw) > smallBody {
-		err = c.take(int64(len(raw)) * bodyTimes)
+		err = c.take(ctx, int64(len(raw))*bodyTimes)
 	}
 	return raw, err
 }

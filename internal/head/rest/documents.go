@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 	"reflect"
 
@@ -88,36 +89,36 @@ func documentFilter(c *call) (f ingest.Filter, err error) {
 	return f, nil
 }
 
-func (d documents) list(c *call) (reply, error) {
+func (d documents) list(ctx context.Context, c *call) (reply, error) {
 	f, err := documentFilter(c)
 	if err != nil {
 		return reply{}, err
 	}
 	if sheet := sheetOf(c); sheet != nil {
 		c.leave() // it is read and sent in pieces, for as long as the client likes
-		return d.sendAll(c, f, sheet)
+		return d.sendAll(ctx, c, f, sheet)
 	}
-	all, err := d.intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), c.limit()+1)
+	all, err := d.intake.Documents(ctx, c.who, f, c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(all, c.limit(), ingest.Document.Place))
 }
 
-func (d documents) get(c *call, id drive.DocumentID) (reply, error) {
-	if err := c.take(documentRoom); err != nil {
+func (d documents) get(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
+	if err := c.take(ctx, documentRoom); err != nil {
 		return reply{}, err
 	}
-	doc, err := d.intake.Document(c.ctx(), c.who, id)
+	doc, err := d.intake.Document(ctx, c.who, id)
 	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }
 
-func (d documents) listConflicts(c *call) (reply, error) {
+func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.ConflictID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	all, more, err := d.intake.Disputes(c.ctx(), c.who, drive.DocumentID{}, since, c.limit())
+	all, more, err := d.intake.Disputes(ctx, c.who, drive.DocumentID{}, since, c.limit())
 	if err != nil {
 		return reply{}, err
 	}
@@ -129,11 +130,11 @@ func (d documents) listConflicts(c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: page, models: modelsOf(all...)}, nil
 }
 
-func (d documents) conflict(c *call, id drive.DocumentID) (reply, error) {
-	if err := c.take(2 * documentRoom); err != nil {
+func (d documents) conflict(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
+	if err := c.take(ctx, 2*documentRoom); err != nil {
 		return reply{}, err
 	}
-	all, _, err := d.intake.Disputes(c.ctx(), c.who, id, drive.ConflictID{}, 1)
+	all, _, err := d.intake.Disputes(ctx, c.who, id, drive.ConflictID{}, 1)
 	if err != nil {
 		return reply{}, err
 	}
@@ -148,7 +149,7 @@ type settleBody struct {
 	Conflict string `json:"conflict,omitempty" doc:"id of the conflict that was looked at; the oldest open one if absent"`
 }
 
-func (d documents) settle(c *call, id drive.DocumentID, in *settleBody) (reply, error) {
+func (d documents) settle(ctx context.Context, c *call, id drive.DocumentID, in *settleBody) (reply, error) {
 	keep := ingest.Keep(in.Keep)
 	if keep != ingest.KeepOld && keep != ingest.KeepNew {
 		return reply{}, drive.Bad("keep", drive.NotAllowed, "allowed", []ingest.Keep{ingest.KeepOld, ingest.KeepNew}, "sent", clip(in.Keep))
@@ -160,9 +161,9 @@ func (d documents) settle(c *call, id drive.DocumentID, in *settleBody) (reply, 
 			return reply{}, err
 		}
 	}
-	if err := c.take(documentRoom); err != nil { // several in one group of commits
+	if err := c.take(ctx, documentRoom); err != nil { // several in one group of commits
 		return reply{}, err
 	}
-	doc, err := d.intake.Settle(c.ctx(), c.who, id, conflict, keep)
+	doc, err := d.intake.Settle(ctx, c.who, id, conflict, keep)
 	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bufio"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"io"
@@ -35,8 +36,8 @@ const sheetPage = 500
 
 // sendDocuments sends all documents of a filter. The first page is read before the answer begins, so that what is wrong with the request
 // is an error; what fails later breaks the connection off, and the list is not taken for whole.
-func (d documents) sendAll(c *call, f ingest.Filter, s *sheet) (reply, error) {
-	page, err := d.intake.Documents(c.ctx(), c.who, f, c.query.Get(cursor.name), sheetPage)
+func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *sheet) (reply, error) {
+	page, err := d.intake.Documents(ctx, c.who, f, c.query.Get(cursor.name), sheetPage)
 	if err != nil {
 		return reply{}, err
 	}
@@ -57,7 +58,7 @@ func (d documents) sendAll(c *call, f ingest.Filter, s *sheet) (reply, error) {
 		if len(page) < sheetPage || err != nil {
 			break
 		}
-		page, err = d.intake.Documents(c.ctx(), c.who, f, page[len(page)-1].Place(), sheetPage)
+		page, err = d.intake.Documents(ctx, c.who, f, page[len(page)-1].Place(), sheetPage)
 	}
 	if err == nil {
 		err = end()

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/export"
 	"smartdrive/internal/usecase/files"
@@ -43,12 +45,12 @@ type exportScheduleBody struct {
 	Bucket   bool          `json:"bucket,omitempty" doc:"send each zip to the bucket of --export-bucket, as soon as it is sealed"`
 }
 
-func (e exportSchedules) create(c *call, in *exportScheduleBody) (reply, error) {
-	folder, err := e.files.ParseNode(c.ctx(), c.who, in.Folder)
+func (e exportSchedules) create(ctx context.Context, c *call, in *exportScheduleBody) (reply, error) {
+	folder, err := e.files.ParseNode(ctx, c.who, in.Folder)
 	if err != nil {
 		return reply{}, err
 	}
-	s, err := e.exports.CreateSchedule(c.ctx(), c.who, export.Schedule{
+	s, err := e.exports.CreateSchedule(ctx, c.who, export.Schedule{
 		Folder: folder, Name: in.Name, Filter: in.Filter, Zone: in.Zone, Priority: in.Priority, Bucket: in.Bucket,
 	})
 	if err != nil {
@@ -57,14 +59,14 @@ func (e exportSchedules) create(c *call, in *exportScheduleBody) (reply, error) 
 	return created(s)
 }
 
-func (e exportSchedules) list(c *call) (reply, error) {
-	all, err := e.exports.Schedules(c.ctx(), c.who)
+func (e exportSchedules) list(ctx context.Context, c *call) (reply, error) {
+	all, err := e.exports.Schedules(ctx, c.who)
 	if err != nil {
 		return reply{}, err
 	}
 	return pageOf(c, all, func(s export.Schedule) string { return s.ID.String() })
 }
 
-func (e exportSchedules) remove(c *call, id drive.ScheduleID) (reply, error) {
-	return empty(e.exports.DeleteSchedule(c.ctx(), c.who, id))
+func (e exportSchedules) remove(ctx context.Context, c *call, id drive.ScheduleID) (reply, error) {
+	return empty(e.exports.DeleteSchedule(ctx, c.who, id))
 }

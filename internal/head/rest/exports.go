@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/sha256"
 	"io"
 	"net/http"
@@ -107,31 +108,31 @@ type exportBody struct {
 	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"higher goes first"`
 }
 
-func (e exports) create(c *call, in *exportBody) (reply, error) {
+func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, error) {
 	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority}
 	for _, text := range in.Nodes {
-		id, err := e.files.ParseNode(c.ctx(), c.who, text)
+		id, err := e.files.ParseNode(ctx, c.who, text)
 		if err != nil {
 			return reply{}, err
 		}
 		wish.Nodes = append(wish.Nodes, id)
 	}
 	if in.Folder != "" {
-		id, err := e.files.ParseNode(c.ctx(), c.who, in.Folder)
+		id, err := e.files.ParseNode(ctx, c.who, in.Folder)
 		if err != nil {
 			return reply{}, err
 		}
 		wish.Folder = id
 	}
-	return makeOnce(c, asItIs, func(keep keeping[export.View]) (export.View, error) {
-		return e.exports.Create(c.ctx(), c.who, wish, keep)
+	return makeOnce(ctx, c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+		return e.exports.Create(ctx, c.who, wish, keep)
 	})
 }
 
 // maxManifest is the longest list in bytes: some kilobytes for each of 10,000 entries.
 const maxManifest = int64(64 * drive.MiB)
 
-func (e exports) createOf(c *call) (reply, error) {
+func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	if c.r.ContentLength > maxManifest {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", c.r.ContentLength)
 	}
@@ -155,28 +156,28 @@ func (e exports) createOf(c *call) (reply, error) {
 	}
 	c.body = what.Sum(nil)
 	wish := export.Request{Name: c.query.Get("name"), Manifest: items, Priority: int64(c.number(priorityParam))}
-	return makeOnce(c, asItIs, func(keep keeping[export.View]) (export.View, error) {
-		return e.exports.Create(c.ctx(), c.who, wish, keep)
+	return makeOnce(ctx, c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+		return e.exports.Create(ctx, c.who, wish, keep)
 	})
 }
 
-func (e exports) list(c *call) (reply, error) {
+func (e exports) list(ctx context.Context, c *call) (reply, error) {
 	before, err := after[drive.ExportID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	views, err := e.exports.List(c.ctx(), c.who, before, c.limit()+1)
+	views, err := e.exports.List(ctx, c.who, before, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(views, c.limit(), func(v export.View) string { return v.ID.String() }))
 }
 
-func (e exports) get(c *call, id drive.ExportID) (reply, error) {
-	return answer(e.exports.Get(c.ctx(), c.who, id))
+func (e exports) get(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
+	return answer(e.exports.Get(ctx, c.who, id))
 }
 
-func (e exports) errors(c *call, id drive.ExportID) (reply, error) {
+func (e exports) errors(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
 	var err error
 	since := int64(0)
 	if text := c.query.Get(cursor.name); text != "" {
@@ -184,15 +185,15 @@ func (e exports) errors(c *call, id drive.ExportID) (reply, error) {
 			return reply{}, drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	failures, err := e.exports.Errors(c.ctx(), c.who, id, since, c.limit()+1)
+	failures, err := e.exports.Errors(ctx, c.who, id, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(shown(failures, c.limit(), func(f export.Failure) string { return strconv.FormatInt(f.N, 10) }))
 }
 
-func (e exports) cancel(c *call, id drive.ExportID) (reply, error) {
-	return empty(e.exports.Cancel(c.ctx(), c.who, id))
+func (e exports) cancel(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
+	return empty(e.exports.Cancel(ctx, c.who, id))
 }
 
 type supplementBody struct {
@@ -208,18 +209,18 @@ type supplied struct {
 	Name string `json:"name,omitempty" doc:"in the zip; as it was if absent"`
 }
 
-func (e exports) supplement(c *call, id drive.ExportID, in *supplementBody) (reply, error) {
+func (e exports) supplement(ctx context.Context, c *call, id drive.ExportID, in *supplementBody) (reply, error) {
 	more := export.More{Mode: export.Mode(in.Mode)}
 	for _, s := range in.Items {
 		more.Items = append(more.Items, export.Supplied{N: s.N, Item: export.Item{Node: s.Node, Path: s.Path, URL: s.URL, Name: s.Name}})
 	}
-	return makeOnce(c, asItIs, func(keep keeping[export.View]) (export.View, error) {
-		return e.exports.Supplement(c.ctx(), c.who, id, more, keep)
+	return makeOnce(ctx, c, asItIs, func(keep keeping[export.View]) (export.View, error) {
+		return e.exports.Supplement(ctx, c.who, id, more, keep)
 	})
 }
 
-func (e exports) content(c *call, id drive.ExportID) (reply, error) {
-	d, err := e.exports.Open(c.ctx(), c.who, id)
+func (e exports) content(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
+	d, err := e.exports.Open(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
@@ -249,20 +250,20 @@ type exportLinkBody struct {
 	ExpiresIn int64 `json:"expires_in" minimum:"1" maximum:"604800" doc:"seconds; the end of the batch is the end of the link, too"`
 }
 
-func (e exports) createLink(c *call, id drive.ExportID, in *exportLinkBody) (reply, error) {
+func (e exports) createLink(ctx context.Context, c *call, id drive.ExportID, in *exportLinkBody) (reply, error) {
 	life, err := seconds("expires_in", in.ExpiresIn, 1, int64(export.MaxLinkLife.Seconds()))
 	if err != nil {
 		return reply{}, err
 	}
-	link, err := e.exports.CreateLink(c.ctx(), c.who, id, life)
+	link, err := e.exports.CreateLink(ctx, c.who, id, life)
 	if err != nil {
 		return reply{}, err
 	}
 	return created(linkView{c.baseURL() + prefix + exportLinksPath + "?token=" + link.Token, link.ExpiresAt})
 }
 
-func (e exports) openLink(c *call) (reply, error) {
-	d, err := e.exports.OpenLink(c.ctx(), c.query.Get("token"))
+func (e exports) openLink(ctx context.Context, c *call) (reply, error) {
+	d, err := e.exports.OpenLink(ctx, c.query.Get("token"))
 	if err != nil {
 		return reply{}, err
 	}
@@ -275,27 +276,27 @@ type exportFileBody struct {
 	Bucket bool      `json:"bucket,omitempty" doc:"instead of a folder: into the bucket, where there is one"`
 }
 
-func (e exports) materialise(c *call, id drive.ExportID, in *exportFileBody) (reply, error) {
+func (e exports) materialise(ctx context.Context, c *call, id drive.ExportID, in *exportFileBody) (reply, error) {
 	if in.Bucket {
 		if in.Folder != "" || in.Name != "" {
 			return reply{}, drive.Bad("bucket", drive.NotTogether, "with", "folder, name")
 		}
-		job, err := e.exports.MaterialiseInBucket(c.ctx(), c.who, id)
+		job, err := e.exports.MaterialiseInBucket(ctx, c.who, id)
 		return reply{status: http.StatusCreated, body: job}, err
 	}
 	if in.Folder == "" {
 		return reply{}, drive.Bad("folder", drive.Required)
 	}
-	folder, err := e.files.ParseNode(c.ctx(), c.who, in.Folder)
+	folder, err := e.files.ParseNode(ctx, c.who, in.Folder)
 	if err != nil {
 		return reply{}, err
 	}
-	job, err := e.exports.Materialise(c.ctx(), c.who, id, folder, drive.Name(in.Name))
+	job, err := e.exports.Materialise(ctx, c.who, id, folder, drive.Name(in.Name))
 	return reply{status: http.StatusCreated, body: job}, err
 }
 
-func (e exports) jobs(c *call, id drive.ExportID) (reply, error) {
-	jobs, err := e.exports.Jobs(c.ctx(), c.who, id)
+func (e exports) jobs(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
+	jobs, err := e.exports.Jobs(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"mime"
 	"strings"
 	"unicode"
@@ -80,7 +81,7 @@ type place struct {
 }
 
 // find checks that a body says exactly one of the two.
-func (d destination) find(c *call, in *files.Files) (place, error) {
+func (d destination) find(ctx context.Context, c *call, in *files.Files) (place, error) {
 	switch {
 	case d.path.Path != nil && d.parent != "":
 		return place{}, drive.Bad("path", drive.NotTogether, "with", "parent")
@@ -97,16 +98,16 @@ func (d destination) find(c *call, in *files.Files) (place, error) {
 	case d.name == "":
 		return place{}, drive.Bad("name", drive.Required)
 	}
-	id, err := in.ParseNode(c.ctx(), c.who, d.parent)
+	id, err := in.ParseNode(ctx, c.who, d.parent)
 	return place{parent: id, name: drive.Name(d.name)}, err
 }
 
 // folderID reads the id of a folder in a body; absent is zero.
-func folderID(c *call, in *files.Files, id *string) (drive.NodeID, error) {
+func folderID(ctx context.Context, c *call, in *files.Files, id *string) (drive.NodeID, error) {
 	if id == nil {
 		return drive.NodeID{}, nil
 	}
-	return in.ParseNode(c.ctx(), c.who, *id)
+	return in.ParseNode(ctx, c.who, *id)
 }
 
 // timeOf reads an optional time.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"io"
 	"mime"
 	"net/http"
@@ -34,8 +35,8 @@ func (u uploads) fileRoutes() []route {
 	}}
 }
 
-func (u uploads) putFile(c *call) (reply, error) {
-	put, err := u.readPut(c)
+func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
+	put, err := u.readPut(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -48,13 +49,13 @@ func (u uploads) putFile(c *call) (reply, error) {
 		body = &verified{body, digest.NewVerifier(declared)}
 	}
 	if c.sender != nil {
-		return u.putSent(c, put, body)
+		return u.putSent(ctx, c, put, body)
 	}
-	n, isNew, err := u.sessions.PutFile(c.ctx(), c.who, put, body)
+	n, isNew, err := u.sessions.PutFile(ctx, c.who, put, body)
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := u.showPut(c, put, n)
+	view, err := u.showPut(ctx, c, put, n)
 	if err != nil {
 		return reply{}, err
 	}
@@ -66,15 +67,15 @@ func (u uploads) putFile(c *call) (reply, error) {
 }
 
 // showPut shows the file that was stored. While a larger one came its folder may have been moved.
-func (u uploads) showPut(c *call, put upload.PutFile, n tree.Node) (files.NodeView, error) {
+func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, n tree.Node) (files.NodeView, error) {
 	if put.Size == blob.UnknownSize || put.Size > upload.QuickSize {
-		return u.files.View(c.ctx(), u.db, n)
+		return u.files.View(ctx, u.db, n)
 	}
 	folder, _, _ := put.Path.Split()
-	return u.files.ViewAt(c.ctx(), u.db, n, folder)
+	return u.files.ViewAt(ctx, u.db, n, folder)
 }
 
-func (u uploads) readPut(c *call) (upload.PutFile, error) {
+func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
 	put := upload.PutFile{Size: drive.ByteSize(c.r.ContentLength), Conflict: drive.Conflict(c.query.Get("conflict")), Parents: c.flag("parents")}
 	if put.Size < 0 {
 		put.Size = blob.UnknownSize
@@ -90,7 +91,7 @@ func (u uploads) readPut(c *call) (upload.PutFile, error) {
 		put.MTime, err = parseMTime(c.r.Header)
 	}
 	if err == nil {
-		put.Check, err = u.condition(c)
+		put.Check, err = u.condition(ctx, c)
 	}
 	put.Mime = givenMime(c.r.Header.Get("Content-Type"))
 	return put, err
@@ -146,7 +147,7 @@ func givenMime(contentType string) string {
 }
 
 // condition makes the check of If-Match and If-None-Match (RFC 9110 §13.2.2); nil when there is neither.
-func (u uploads) condition(c *call) (func(there *tree.Node) error, error) {
+func (u uploads) condition(ctx context.Context, c *call) (func(there *tree.Node) error, error) {
 	must, err := c.tags("If-Match")
 	if err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (u uploads) condition(c *call) (func(there *tree.Node) error, error) {
 		if there == nil {
 			return failUnless(must.absent())
 		}
-		view, err := u.files.View(c.ctx(), u.db, *there)
+		view, err := u.files.View(ctx, u.db, *there)
 		if err != nil {
 			return err
 		}

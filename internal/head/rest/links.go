@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/url"
 	"time"
 
@@ -39,7 +40,7 @@ type linkView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (s contents) createLink(c *call, id drive.NodeID, in *linkBody) (reply, error) {
+func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *linkBody) (reply, error) {
 	how := files.Attachment
 	switch in.Disposition {
 	case "", "attachment":
@@ -52,7 +53,7 @@ func (s contents) createLink(c *call, id drive.NodeID, in *linkBody) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	link, err := s.files.CreateLink(c.ctx(), c.who, id, life, how)
+	link, err := s.files.CreateLink(ctx, c.who, id, life, how)
 	if err != nil {
 		return reply{}, err
 	}
@@ -67,10 +68,10 @@ func seconds(field string, n, least, most int64) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-func (s contents) openLink(c *call) (reply, error) {
-	d, how, err := s.files.OpenLink(c.ctx(), c.query.Get("token"))
+func (s contents) openLink(ctx context.Context, c *call) (reply, error) {
+	d, how, err := s.files.OpenLink(ctx, c.query.Get("token"))
 	if err != nil {
 		return reply{}, err
 	}
-	return s.send(c, d, how == files.Inline)
+	return s.send(ctx, c, d, how == files.Inline)
 }

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/idem"
@@ -56,12 +58,12 @@ type meUsage struct {
 	Used  drive.ByteSize  `json:"used"`
 }
 
-func (p profile) get(c *call) (reply, error) {
-	user, err := p.users.Find(c.ctx(), p.db, c.who.User)
+func (p profile) get(ctx context.Context, c *call) (reply, error) {
+	user, err := p.users.Find(ctx, p.db, c.who.User)
 	if err != nil {
 		return reply{}, err
 	}
-	balance, err := p.ledger.Get(c.ctx(), p.db, c.who.Account)
+	balance, err := p.ledger.Get(ctx, p.db, c.who.Account)
 	if err != nil {
 		return reply{}, err
 	}
@@ -75,8 +77,8 @@ type passwordBody struct {
 	Password string `json:"password" doc:"10 to 1,024 bytes"`
 }
 
-func (p profile) setPassword(c *call, in *passwordBody) (reply, error) {
-	return empty(p.sessions.ChangePassword(c.ctx(), c.who, in.Current, in.Password, c.client()))
+func (p profile) setPassword(ctx context.Context, c *call, in *passwordBody) (reply, error) {
+	return empty(p.sessions.ChangePassword(ctx, c.who, in.Current, in.Password, c.client()))
 }
 
 type preparedView struct {
@@ -84,7 +86,7 @@ type preparedView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (p profile) prepare(c *call) (reply, error) {
+func (p profile) prepare(_ context.Context, c *call) (reply, error) {
 	id, expires := p.prepared.New(c.who.User)
 	return ok(preparedView{id, expires})
 }

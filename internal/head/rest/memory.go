@@ -65,11 +65,11 @@ func memoryLimit() int64 {
 
 // take waits until there is memory for what the request does; leave gives it back. Who comes first
 // is served first. A call takes once.
-func (c *call) take(n int64) error {
+func (c *call) take(ctx context.Context, n int64) error {
 	if n = min(n, c.memory.most); c.room > 0 || n == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.ctx(), roomPatience)
+	ctx, cancel := context.WithTimeout(ctx, roomPatience)
 	defer cancel()
 	if err := c.memory.work.Acquire(ctx, n); err != nil {
 		return drive.Wrap(err, drive.Unavailable, "retry_after", 1)
@@ -187,9 +187,9 @@ func (a *answers) leave(one *answering) (over bool) {
 }
 
 // answering takes room for an answer of n bytes, and gives back what working on it has taken.
-func (c *call) answering(n int64) (done func(), err error) {
+func (c *call) answering(ctx context.Context, n int64) (done func(), err error) {
 	conn := http.NewResponseController(c.w)
-	end, err := c.memory.sending.begin(c.ctx(), n, func() { _ = conn.SetWriteDeadline(time.Now()) }) // without a connection nothing is slow
+	end, err := c.memory.sending.begin(ctx, n, func() { _ = conn.SetWriteDeadline(time.Now()) }) // without a connection nothing is slow
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (m migration) routes() []route {
 	} {
 		all = append(all, route{
 			method: "POST", path: migrationPath + "/" + string(step), need: admins, optional: true,
-			act:  takes(func(c *call, in *MigrationBody) (reply, error) { return m.step(c, step, in) }),
+			act:  takes(func(ctx context.Context, c *call, in *MigrationBody) (reply, error) { return m.step(ctx, c, step, in) }),
 			does: says[step],
 			out:  []outcome{gives[migrate.Status](200, "where the migration stands now")}, fails: []drive.Kind{drive.WrongState},
 		})
@@ -132,26 +132,28 @@ func (rooted) Explain(context.Context, drive.Who, int64, string) error {
 
 func (rooted) Mismatches(context.Context, int) ([]migrate.Mismatch, error) { return nil, nil }
 
-func (m migration) show(c *call) (reply, error) { return answer(m.mover.Status(c.ctx())) }
+func (m migration) show(ctx context.Context, c *call) (reply, error) {
+	return answer(m.mover.Status(ctx))
+}
 
-func (m migration) start(c *call, in *MigrationStart) (reply, error) {
-	report, err := m.mover.Start(c.ctx(), c.who, *in)
+func (m migration) start(ctx context.Context, c *call, in *MigrationStart) (reply, error) {
+	report, err := m.mover.Start(ctx, c.who, *in)
 	return answer(report, withReason(err))
 }
 
-func (m migration) step(c *call, step MigrationStep, in *MigrationBody) (reply, error) {
+func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *MigrationBody) (reply, error) {
 	if in.Percent < 0 || in.Percent > 100 {
 		return reply{}, drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
 	}
 	// A step goes on when the one who has asked for it is gone: half of it would have to be mended by others.
-	if err := m.mover.Step(context.WithoutCancel(c.ctx()), c.who, step, *in); err != nil {
+	if err := m.mover.Step(context.WithoutCancel(ctx), c.who, step, *in); err != nil {
 		return reply{}, withReason(err)
 	}
-	return answer(m.mover.Status(c.ctx()))
+	return answer(m.mover.Status(ctx))
 }
 
-func (m migration) listMismatches(c *call) (reply, error) {
-	items, err := m.mover.Mismatches(c.ctx(), c.limit())
+func (m migration) listMismatches(ctx context.Context, c *call) (reply, error) {
+	items, err := m.mover.Mismatches(ctx, c.limit())
 	if items == nil {
 		items = []migrate.Mismatch{}
 	}
@@ -162,12 +164,12 @@ type explanation struct {
 	Reason string `json:"reason" doc:"why it does not matter, for whoever looks at it later; at most 2000 bytes"`
 }
 
-func (m migration) explain(c *call, in *explanation) (reply, error) {
+func (m migration) explain(ctx context.Context, c *call, in *explanation) (reply, error) {
 	id, err := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
 	if err != nil {
 		return reply{}, drive.Wrap(err, drive.NotFound)
 	}
-	return empty(withReason(m.mover.Explain(c.ctx(), c.who, id, in.Reason)))
+	return empty(withReason(m.mover.Explain(ctx, c.who, id, in.Reason)))
 }
 
 // withReason tells administrators why a step was refused. Such errors are written for them.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -70,12 +71,12 @@ func (n nodes) routes() []route {
 	}
 }
 
-func (n nodes) getByPath(c *call) (reply, error) {
+func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
 	path, err := drive.ParsePath(c.query.Get("path"))
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.GetByPath(c.ctx(), c.who, path))
+	return answer(n.files.GetByPath(ctx, c.who, path))
 }
 
 // answer is 200 with what a use case returned.
@@ -93,8 +94,8 @@ func showing[V, W any](c *call, show func(*call, V) W) func(V, error) (reply, er
 	}
 }
 
-func (n nodes) get(c *call, id drive.NodeID) (reply, error) {
-	return answer(n.files.Get(c.ctx(), c.who, id))
+func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	return answer(n.files.Get(ctx, c.who, id))
 }
 
 type folderBody struct {
@@ -106,14 +107,14 @@ type folderBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename" default:"fail"`
 }
 
-func (n nodes) makeFolder(c *call, in *folderBody) (reply, error) {
+func (n nodes) makeFolder(ctx context.Context, c *call, in *folderBody) (reply, error) {
 	if in.Type != string(tree.TypeFolder) {
 		return reply{}, drive.Bad("type", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", clip(in.Type))
 	}
 	if conflict := drive.Conflict(in.Conflict); conflict == drive.ConflictReplace {
 		return reply{}, drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", conflict)
 	}
-	at, err := destination{in.Path, in.Parent, in.Name}.find(c, n.files)
+	at, err := destination{in.Path, in.Parent, in.Name}.find(ctx, c, n.files)
 	if err != nil {
 		return reply{}, err
 	}
@@ -121,8 +122,8 @@ func (n nodes) makeFolder(c *call, in *folderBody) (reply, error) {
 	if at.path != nil {
 		m.Path, m.Name, _ = at.path.Split()
 	}
-	return c.once(func() (reply, error) {
-		r, err := n.files.Mkdir(c.ctx(), c.who, m)
+	return c.once(ctx, func() (reply, error) {
+		r, err := n.files.Mkdir(ctx, c.who, m)
 		return settled(http.StatusCreated, r), err
 	})
 }
@@ -150,16 +151,16 @@ type patchBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail" doc:"replace: what is in the way goes to the trash"`
 }
 
-func (n nodes) patch(c *call, id drive.NodeID, in *patchBody) (reply, error) {
+func (n nodes) patch(ctx context.Context, c *call, id drive.NodeID, in *patchBody) (reply, error) {
 	rev, err := revision(c)
 	if err != nil {
 		return reply{}, err
 	}
-	parent, err := folderID(c, n.files, in.Parent)
+	parent, err := folderID(ctx, c, n.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Patch(c.ctx(), c.who, id, files.Patch{
+	return answer(n.files.Patch(ctx, c.who, id, files.Patch{
 		Name: drive.Name(in.Name), Parent: parent, MTime: timeOf(in.MTime), Conflict: drive.Conflict(in.Conflict), Rev: rev,
 	}))
 }
@@ -177,20 +178,20 @@ func revision(c *call) (int64, error) {
 	return rev, nil
 }
 
-func (n nodes) remove(c *call, id drive.NodeID) (reply, error) {
+func (n nodes) remove(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	rev, err := revision(c)
 	if err != nil {
 		return reply{}, err
 	}
 	if c.flag("permanent") {
-		return goesOn(n.files.DeletePermanently(c.ctx(), c.who, id, rev))
+		return goesOn(n.files.DeletePermanently(ctx, c.who, id, rev))
 	}
-	_, err = n.files.Trash(c.ctx(), c.who, id, rev)
+	_, err = n.files.Trash(ctx, c.who, id, rev)
 	return empty(err)
 }
 
-func (n nodes) children(c *call, id drive.NodeID) (reply, error) {
-	return answer(n.files.Children(c.ctx(), c.who, id, tree.List{
+func (n nodes) children(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	return answer(n.files.Children(ctx, c.who, id, tree.List{
 		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
 	}))
@@ -202,13 +203,13 @@ type copyBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"fail"`
 }
 
-func (n nodes) copy(c *call, id drive.NodeID, in *copyBody) (reply, error) {
-	parent, err := folderID(c, n.files, &in.Parent)
+func (n nodes) copy(ctx context.Context, c *call, id drive.NodeID, in *copyBody) (reply, error) {
+	parent, err := folderID(ctx, c, n.files, &in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
-	return c.once(func() (reply, error) {
-		r, err := n.files.Copy(c.ctx(), c.who, id, files.Copy{
+	return c.once(ctx, func() (reply, error) {
+		r, err := n.files.Copy(ctx, c.who, id, files.Copy{
 			Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated),
 		})
 		return settled(http.StatusCreated, r), err
@@ -220,10 +221,10 @@ type restoreBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" default:"rename"`
 }
 
-func (n nodes) restore(c *call, id drive.NodeID, in *restoreBody) (reply, error) {
-	parent, err := folderID(c, n.files, in.Parent)
+func (n nodes) restore(ctx context.Context, c *call, id drive.NodeID, in *restoreBody) (reply, error) {
+	parent, err := folderID(ctx, c, n.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Restore(c.ctx(), c.who, id, parent, drive.Conflict(in.Conflict)))
+	return answer(n.files.Restore(ctx, c.who, id, parent, drive.Conflict(in.Conflict)))
 }

@@ -56,11 +56,11 @@ func replayOf(r idem.Response) reply {
 }
 
 // once does what creates something, or answers as the first time. do must run keep, or files' hook, in its transaction.
-func (c *call) once(do func() (reply, error)) (reply, error) {
+func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error) {
 	if c.key.IsZero() {
 		return do()
 	}
-	stored, found, err := c.Keys.Lookup(c.ctx(), c.db, c.request())
+	stored, found, err := c.Keys.Lookup(ctx, c.db, c.request())
 	if err != nil || found {
 		return replayOf(stored), err
 	}
@@ -69,7 +69,7 @@ func (c *call) once(do func() (reply, error)) (reply, error) {
 		return replayOf(before.Response), nil
 	}
 	if err != nil { // a twin of this request may have been first, and what it made may be what is in the way now
-		if stored, found, lookErr := c.Keys.Lookup(c.ctx(), c.db, c.request()); lookErr == nil && found {
+		if stored, found, lookErr := c.Keys.Lookup(ctx, c.db, c.request()); lookErr == nil && found {
 			return replayOf(stored), nil
 		}
 	}
@@ -100,8 +100,8 @@ type keeping[V any] = func(ctx context.Context, tx *sqldb.Tx, made V) error
 func asItIs[V any](_ *call, made V) V { return made }
 
 // makeOnce makes something once for a key, and answers with it as show renders it.
-func makeOnce[V, W any](c *call, show func(*call, V) W, do func(keeping[V]) (V, error)) (reply, error) {
-	return c.once(func() (reply, error) {
+func makeOnce[V, W any](ctx context.Context, c *call, show func(*call, V) W, do func(keeping[V]) (V, error)) (reply, error) {
+	return c.once(ctx, func() (reply, error) {
 		made, err := do(func(ctx context.Context, tx *sqldb.Tx, made V) error {
 			if c.key.IsZero() {
 				return nil

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/usecase/files"
 )
@@ -15,10 +17,10 @@ func (n nodes) operationRoutes() []route {
 	}}
 }
 
-func (n nodes) operation(c *call) (reply, error) {
+func (n nodes) operation(ctx context.Context, c *call) (reply, error) {
 	id, err := drive.ParseID[drive.OperationID](c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Operation(c.ctx(), c.who, id))
+	return answer(n.files.Operation(ctx, c.who, id))
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"math"
 	"strconv"
 	"strings"
@@ -43,8 +44,8 @@ type partView struct {
 	CV    *digest.CV `json:"cv"`    // null: not known
 }
 
-func (u uploads) parts(c *call, id drive.UploadID) (reply, error) {
-	parts, err := u.sessions.ListParts(c.ctx(), c.who, id)
+func (u uploads) parts(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
+	parts, err := u.sessions.ListParts(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
@@ -77,7 +78,7 @@ func partOf(c *call) (int, error) {
 	return n, nil
 }
 
-func (u uploads) putPart(c *call, id drive.UploadID) (reply, error) {
+func (u uploads) putPart(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	n, err := partOf(c)
 	if err != nil {
 		return reply{}, err
@@ -93,16 +94,16 @@ func (u uploads) putPart(c *call, id drive.UploadID) (reply, error) {
 	if len(declared) > 0 {
 		p.Verify = digest.NewVerifier(declared)
 	}
-	return empty(u.sessions.Put(c.ctx(), c.who, id, p, server.Incoming(c.r)))
+	return empty(u.sessions.Put(ctx, c.who, id, p, server.Incoming(c.r)))
 }
 
 // joined is a header that is a list, over all its lines (RFC 9110 §5.3).
 func (c *call) joined(name string) string { return strings.Join(c.r.Header.Values(name), ", ") }
 
-func (u uploads) deletePart(c *call, id drive.UploadID) (reply, error) {
+func (u uploads) deletePart(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	n, err := partOf(c)
 	if err != nil {
 		return reply{}, err
 	}
-	return empty(u.sessions.DeletePart(c.ctx(), c.who, id, n))
+	return empty(u.sessions.DeletePart(ctx, c.who, id, n))
 }

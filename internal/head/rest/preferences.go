@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -30,13 +31,13 @@ func (p profile) preferenceRoutes() []route {
 	}
 }
 
-func (p profile) preferences(c *call) (reply, error) {
-	value, err := p.users.Preferences(c.ctx(), p.db, c.who.User)
+func (p profile) preferences(ctx context.Context, c *call) (reply, error) {
+	value, err := p.users.Preferences(ctx, p.db, c.who.User)
 	return reply{status: http.StatusOK, raw: value}, err
 }
 
-func (p profile) setPreferences(c *call) (reply, error) {
-	raw, err := c.readJSON()
+func (p profile) setPreferences(ctx context.Context, c *call) (reply, error) {
+	raw, err := c.readJSON(ctx)
 	if err != nil {
 		return reply{}, err
 	}
@@ -50,5 +51,5 @@ func (p profile) setPreferences(c *call) (reply, error) {
 	if value.Len() > maxPreferences {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxPreferences, "sent", value.Len())
 	}
-	return empty(p.users.SetPreferences(c.ctx(), c.who.User, value.Bytes()))
+	return empty(p.users.SetPreferences(ctx, c.who.User, value.Bytes()))
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -85,8 +86,8 @@ type publicShareView struct {
 	ExpiresAt *drive.Time `json:"expires_at"` // null: never
 }
 
-func (p visits) look(c *call) (reply, error) {
-	seen, err := p.shares.Look(c.ctx(), c.r.PathValue("token"), ticketOf(c))
+func (p visits) look(ctx context.Context, c *call) (reply, error) {
+	seen, err := p.shares.Look(ctx, c.r.PathValue("token"), ticketOf(c))
 	if err != nil {
 		return reply{}, err
 	}
@@ -107,8 +108,8 @@ type accessView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (p visits) open(c *call, in *openShareBody) (reply, error) {
-	a, err := p.shares.Open(c.ctx(), c.r.PathValue("token"), in.Code, c.client())
+func (p visits) open(ctx context.Context, c *call, in *openShareBody) (reply, error) {
+	a, err := p.shares.Open(ctx, c.r.PathValue("token"), in.Code, c.client())
 	if err != nil {
 		return reply{}, err
 	}
@@ -138,8 +139,8 @@ func showShared(v share.Visit, n tree.Node, path drive.Path) publicNode {
 }
 
 // reach checks the access and finds the node in the path.
-func (p visits) reach(c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
-	if v, err = p.shares.Enter(c.ctx(), c.r.PathValue("token"), ticketOf(c)); err != nil {
+func (p visits) reach(ctx context.Context, c *call) (v share.Visit, n tree.Node, path drive.Path, err error) {
+	if v, err = p.shares.Enter(ctx, c.r.PathValue("token"), ticketOf(c)); err != nil {
 		return v, n, nil, err
 	}
 	id := v.Item().ID
@@ -148,24 +149,24 @@ func (p visits) reach(c *call) (v share.Visit, n tree.Node, path drive.Path, err
 			return v, n, nil, err
 		}
 	}
-	n, path, err = p.shares.Reach(c.ctx(), v, id)
+	n, path, err = p.shares.Reach(ctx, v, id)
 	return v, n, path, err
 }
 
-func (p visits) get(c *call) (reply, error) {
-	v, n, path, err := p.reach(c)
+func (p visits) get(ctx context.Context, c *call) (reply, error) {
+	v, n, path, err := p.reach(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(showShared(v, n, path))
 }
 
-func (p visits) children(c *call) (reply, error) {
-	v, n, path, err := p.reach(c)
+func (p visits) children(ctx context.Context, c *call) (reply, error) {
+	v, n, path, err := p.reach(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
-	page, err := p.files.Children(c.ctx(), v.Who(), n.ID, tree.List{
+	page, err := p.files.Children(ctx, v.Who(), n.ID, tree.List{
 		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
 	})
@@ -182,18 +183,18 @@ func (p visits) children(c *call) (reply, error) {
 	return ok(views)
 }
 
-func (p visits) content(c *call) (reply, error) {
-	v, n, _, err := p.reach(c)
+func (p visits) content(ctx context.Context, c *call) (reply, error) {
+	v, n, _, err := p.reach(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
-	d, err := p.files.Open(c.ctx(), v.Who(), n.ID, drive.VersionID{})
+	d, err := p.files.Open(ctx, v.Who(), n.ID, drive.VersionID{})
 	if err != nil {
 		return reply{}, err
 	}
 	d = d.Until(v.ExpiresAt())
-	if sends, fromStart := wouldSend(c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std()); sends {
-		if err := p.shares.Count(c.ctx(), v, n.ID, fromStart); err != nil {
+	if sends, fromStart := wouldSend(ctx, c, quoted(opaqueTag(d.Sum.String())), d.Version.Mime, int64(d.Size()), d.Version.MTime.Std()); sends {
+		if err := p.shares.Count(ctx, v, n.ID, fromStart); err != nil {
 			return reply{}, errors.Join(err, d.Close())
 		}
 	}
@@ -201,15 +202,15 @@ func (p visits) content(c *call) (reply, error) {
 	if v.Limited() { // an address of the store works any number of times
 		content.redirectFor = 0
 	}
-	return content.send(c, d, c.flag("inline"))
+	return content.send(ctx, c, d, c.flag("inline"))
 }
 
 // wouldSend lets http.ServeContent judge the request, without a byte of content: whether the answer has content, and its first byte.
-func wouldSend(c *call, tag, mime string, size int64, modified time.Time) (sends, fromStart bool) {
+func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modified time.Time) (sends, fromStart bool) {
 	if c.r.Method != http.MethodGet {
 		return false, false
 	}
-	ask := c.r.WithContext(c.ctx())
+	ask := c.r.WithContext(ctx)
 	ask.Method = http.MethodHead
 	w := &verdict{header: http.Header{"Etag": {tag}, "Content-Type": {mime}}}
 	http.ServeContent(w, ask, "", modified, io.NewSectionReader(noBytes{}, 0, size))

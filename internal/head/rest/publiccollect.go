@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 )
 
@@ -29,8 +31,8 @@ type publicCollectView struct {
 	Left      *drive.ByteSize `json:"left"`       // null: the link has no limit of its own
 }
 
-func (l collects) look(c *call) (reply, error) {
-	p, err := l.links.Look(c.ctx(), c.r.PathValue("token"))
+func (l collects) look(ctx context.Context, c *call) (reply, error) {
+	p, err := l.links.Look(ctx, c.r.PathValue("token"))
 	if err != nil {
 		return reply{}, err
 	}
@@ -46,8 +48,8 @@ type senderView struct {
 	ExpiresAt drive.Time `json:"expires_at"`
 }
 
-func (l collects) open(c *call, in *openCollectBody) (reply, error) {
-	g, err := l.links.Open(c.ctx(), c.r.PathValue("token"), in.Sender)
+func (l collects) open(ctx context.Context, c *call, in *openCollectBody) (reply, error) {
+	g, err := l.links.Open(ctx, c.r.PathValue("token"), in.Sender)
 	if err != nil {
 		return reply{}, err
 	}

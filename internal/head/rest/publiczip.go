@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"time"
@@ -34,8 +35,8 @@ const (
 	maxZips = 4
 )
 
-func (s sharedZips) get(c *call) (reply, error) {
-	v, n, path, err := s.visits.reach(c)
+func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
+	v, n, path, err := s.visits.reach(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -44,7 +45,7 @@ func (s sharedZips) get(c *call) (reply, error) {
 		wish.Nodes, wish.Folder = nil, n.ID
 	}
 	if text := c.query.Get("nodes"); text != "" {
-		if wish.Nodes, err = s.picked(c, v, text, path); err != nil {
+		if wish.Nodes, err = s.picked(ctx, c, v, text, path); err != nil {
 			return reply{}, err
 		}
 		wish.Folder = drive.NodeID{}
@@ -54,14 +55,14 @@ func (s sharedZips) get(c *call) (reply, error) {
 		return reply{}, err
 	}
 	defer release()
-	d, err := s.exports.Direct(c.ctx(), v.Who(), c.reader(), wish)
+	d, err := s.exports.Direct(ctx, v.Who(), c.reader(), wish)
 	if err != nil {
 		return reply{}, err
 	}
 	defer d.Close()
 	// Who has begun one zip of a folder may go on with another one of the same: they have had all of it.
-	if sends, fromStart := wouldSend(c, d.ETag, "application/zip", int64(d.Size), time.Time{}); sends {
-		if err := s.visits.shares.Count(c.ctx(), v, n.ID, fromStart); err != nil {
+	if sends, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{}); sends {
+		if err := s.visits.shares.Count(ctx, v, n.ID, fromStart); err != nil {
 			return reply{}, err
 		}
 	}
@@ -69,7 +70,7 @@ func (s sharedZips) get(c *call) (reply, error) {
 }
 
 // picked reads ids of nodes of a share below the one at path.
-func (s sharedZips) picked(c *call, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
+func (s sharedZips) picked(ctx context.Context, c *call, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
 	names := strings.Split(text, ",")
 	if len(names) > maxPicked {
 		return nil, drive.Bad("nodes", drive.OutOfRange, "min", 1, "max", maxPicked, "sent", len(names))
@@ -80,7 +81,7 @@ func (s sharedZips) picked(c *call, v share.Visit, text string, path drive.Path)
 		if err != nil {
 			return nil, err
 		}
-		_, at, err := s.visits.shares.Reach(c.ctx(), v, id)
+		_, at, err := s.visits.shares.Reach(ctx, v, id)
 		if err == nil && !strings.HasPrefix(at.String(), above) {
 			err = drive.Fail(drive.NotFound)
 		}

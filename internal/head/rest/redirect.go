@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -15,11 +16,11 @@ import (
 // Whoever follows repeats the request's header there, and the store judges it by validators of its own. So what has to be judged by
 // the file's ETag and mtime is answered here: all preconditions, ranges that do not fit, and several at once, which stores do not
 // give. An If-Range that holds may go: a store that does not know it gives the range, one that does gives the whole.
-func (s contents) redirect(c *call, d files.Download, tag string, inline bool) (bool, error) {
-	if s.redirectFor <= 0 || c.r.Method != http.MethodGet || inline && !passive(d.Version.Mime) || !storeCanAnswer(c, d, tag) {
+func (s contents) redirect(ctx context.Context, c *call, d files.Download, tag string, inline bool) (bool, error) {
+	if s.redirectFor <= 0 || c.r.Method != http.MethodGet || inline && !passive(d.Version.Mime) || !storeCanAnswer(ctx, c, d, tag) {
 		return false, nil
 	}
-	url, err := s.files.StoreURL(c.ctx(), d, s.redirectFor, disposition(d.Node.Name, inline))
+	url, err := s.files.StoreURL(ctx, d, s.redirectFor, disposition(d.Node.Name, inline))
 	if err != nil || url == "" {
 		return false, err
 	}
@@ -40,7 +41,7 @@ func passive(mime string) bool {
 }
 
 // storeCanAnswer lets http.ServeContent judge the request, without a byte of content.
-func storeCanAnswer(c *call, d files.Download, tag string) bool {
+func storeCanAnswer(ctx context.Context, c *call, d files.Download, tag string) bool {
 	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
 		if c.r.Header.Get(name) != "" {
 			return false
@@ -49,7 +50,7 @@ func storeCanAnswer(c *call, d files.Download, tag string) bool {
 	if c.r.Header.Get("Range") == "" {
 		return c.r.Header.Get("If-Range") == "" // else the range that was asked for is not to be had, and the store may not know
 	}
-	ask := c.r.WithContext(c.ctx())
+	ask := c.r.WithContext(ctx)
 	ask.Method = http.MethodHead
 	verdict := &verdict{header: http.Header{"Etag": {tag}, "Content-Type": {d.Version.Mime}}}
 	http.ServeContent(verdict, ask, "", d.Version.MTime.Std(), io.NewSectionReader(noBytes{}, 0, int64(d.Size())))

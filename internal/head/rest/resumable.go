@@ -36,13 +36,13 @@ func (a *API) ReadPut(r *http.Request) (upload.PutFile, error) {
 	if err := c.parseQuery(); err != nil {
 		return upload.PutFile{}, err
 	}
-	return a.uploads.readPut(c)
+	return a.uploads.readPut(r.Context(), c)
 }
 
 // AnswerPut answers as a PUT of a file does.
 func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, created bool) error {
 	c := a.putCall(w, r)
-	view, err := a.uploads.files.View(c.ctx(), a.uploads.db, file)
+	view, err := a.uploads.files.View(r.Context(), a.uploads.db, file)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, 
 	if created {
 		rep.status = http.StatusCreated
 	}
-	return c.send(rep)
+	return c.send(r.Context(), rep)
 }
 
 func (a *API) putCall(w http.ResponseWriter, r *http.Request) *call {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"reflect"
@@ -94,67 +95,69 @@ func nothing(status int, when string) outcome { return outcome{status: status, w
 type action struct {
 	in  reflect.Type // the JSON body; nil: none
 	raw bool         // the body is bytes
-	run func(c *call) (reply, error)
+	run func(ctx context.Context, c *call) (reply, error)
 }
 
 // plain is a handler without a body.
-func plain(run func(*call) (reply, error)) action { return action{run: run} }
+func plain(run func(context.Context, *call) (reply, error)) action { return action{run: run} }
 
 // takesBytes is a handler that reads the body itself.
-func takesBytes(run func(*call) (reply, error)) action { return action{raw: true, run: run} }
+func takesBytes(run func(context.Context, *call) (reply, error)) action {
+	return action{raw: true, run: run}
+}
 
 // takes is a handler with a JSON body.
-func takes[In any](run func(*call, *In) (reply, error)) action {
-	return action{in: reflect.TypeFor[In](), run: func(c *call) (reply, error) {
+func takes[In any](run func(context.Context, *call, *In) (reply, error)) action {
+	return action{in: reflect.TypeFor[In](), run: func(ctx context.Context, c *call) (reply, error) {
 		var in In
-		if err := c.decode(&in); err != nil {
+		if err := c.decode(ctx, &in); err != nil {
 			return reply{}, err
 		}
-		return run(c, &in)
+		return run(ctx, c, &in)
 	}}
 }
 
 // byID is a handler for one thing, whose id is in the path.
-func byID[ID ~[16]byte](run func(*call, ID) (reply, error)) action {
-	return plain(func(c *call) (reply, error) {
+func byID[ID ~[16]byte](run func(context.Context, *call, ID) (reply, error)) action {
+	return plain(func(ctx context.Context, c *call) (reply, error) {
 		id, err := drive.ParseID[ID](c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err
 		}
-		return run(c, id)
+		return run(ctx, c, id)
 	})
 }
 
 // byIDTakes is byID with a JSON body.
-func byIDTakes[ID ~[16]byte, In any](run func(*call, ID, *In) (reply, error)) action {
-	return takes(func(c *call, in *In) (reply, error) {
+func byIDTakes[ID ~[16]byte, In any](run func(context.Context, *call, ID, *In) (reply, error)) action {
+	return takes(func(ctx context.Context, c *call, in *In) (reply, error) {
 		id, err := drive.ParseID[ID](c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err
 		}
-		return run(c, id, in)
+		return run(ctx, c, id, in)
 	})
 }
 
 // byNode is a handler for the node whose id is in the path. `root` is one, too.
-func byNode(in *files.Files, run func(*call, drive.NodeID) (reply, error)) action {
-	return plain(func(c *call) (reply, error) {
-		id, err := in.ParseNode(c.ctx(), c.who, c.r.PathValue("id"))
+func byNode(in *files.Files, run func(context.Context, *call, drive.NodeID) (reply, error)) action {
+	return plain(func(ctx context.Context, c *call) (reply, error) {
+		id, err := in.ParseNode(ctx, c.who, c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err
 		}
-		return run(c, id)
+		return run(ctx, c, id)
 	})
 }
 
 // byNodeTakes is byNode with a JSON body.
-func byNodeTakes[In any](in *files.Files, run func(*call, drive.NodeID, *In) (reply, error)) action {
-	return takes(func(c *call, body *In) (reply, error) {
-		id, err := in.ParseNode(c.ctx(), c.who, c.r.PathValue("id"))
+func byNodeTakes[In any](in *files.Files, run func(context.Context, *call, drive.NodeID, *In) (reply, error)) action {
+	return takes(func(ctx context.Context, c *call, body *In) (reply, error) {
+		id, err := in.ParseNode(ctx, c.who, c.r.PathValue("id"))
 		if err != nil {
 			return reply{}, err
 		}
-		return run(c, id, body)
+		return run(ctx, c, id, body)
 	})
 }
 

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"strings"
 	"unicode/utf8"
 
@@ -33,7 +34,7 @@ func (n nodes) searchRoutes() []route {
 	}}
 }
 
-func (n nodes) search(c *call) (reply, error) {
+func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	s := tree.Search{
 		Name: c.query.Get("q"), MinSize: drive.ByteSize(c.number(param{name: "min_size"})), MaxSize: drive.ByteSize(c.number(param{name: "max_size"})),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
@@ -63,7 +64,7 @@ func (n nodes) search(c *call) (reply, error) {
 	if s.Ext, err = parseExtensions(c.query.Get("ext")); err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Search(c.ctx(), c.who, in, s))
+	return answer(n.files.Search(ctx, c.who, in, s))
 }
 
 // time reads a parameter that is a time; absent is zero.

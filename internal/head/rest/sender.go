@@ -21,11 +21,11 @@ import (
 // it has begun. What they are told is what they sent: see package collect.
 
 // enterSender is authenticate for a sender's token.
-func (c *call) enterSender(token string) error {
+func (c *call) enterSender(ctx context.Context, token string) error {
 	if !c.route.senders {
 		return drive.Fail(drive.Forbidden, "scope", c.route.need.String())
 	}
-	sender, err := c.senders.Authenticate(c.ctx(), token)
+	sender, err := c.senders.Authenticate(ctx, token)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func sentName(path drive.Path) (drive.Name, error) {
 }
 
 // beginSent is beginUpload for a sender: into the link's folder, under a free name, never linked.
-func (u uploads) beginSent(c *call, in *beginBody) (reply, error) {
+func (u uploads) beginSent(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	switch {
 	case in.Parent != "":
 		return reply{}, drive.Bad("parent", drive.NotAllowed, "allowed", []string{}, "sent", server.Clip(in.Parent))
@@ -95,7 +95,7 @@ func (u uploads) beginSent(c *call, in *beginBody) (reply, error) {
 	case in.Size == nil:
 		return reply{}, drive.Bad("size", drive.Required)
 	}
-	b, err := u.readBegin(c, in)
+	b, err := u.readBegin(ctx, c, in)
 	if err != nil {
 		return reply{}, err
 	}
@@ -103,12 +103,12 @@ func (u uploads) beginSent(c *call, in *beginBody) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.once(func() (reply, error) {
-		v, err := u.sessions.Begin(c.ctx(), c.who, begin, u.admitted(c, begin, b.Digests))
+	return c.once(ctx, func() (reply, error) {
+		v, err := u.sessions.Begin(ctx, c.who, begin, u.admitted(c, begin, b.Digests))
 		if err != nil {
 			return reply{}, err
 		}
-		return u.begun(c.ctx(), c, u.db, v)
+		return u.begun(ctx, c, u.db, v)
 	})
 }
 
@@ -144,12 +144,12 @@ func (u uploads) admit(by collect.Sender, b upload.Begin, declared digest.Set) u
 	}
 }
 
-func (u uploads) listSent(c *call) (reply, error) {
+func (u uploads) listSent(ctx context.Context, c *call) (reply, error) {
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	sent, err := u.links.ListSent(c.ctx(), *c.sender, since, c.limit()+1)
+	sent, err := u.links.ListSent(ctx, *c.sender, since, c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
@@ -160,14 +160,14 @@ func (u uploads) listSent(c *call) (reply, error) {
 		page.NextCursor = &next
 	}
 	for _, f := range sent {
-		v, err := u.sessions.Get(c.ctx(), c.who, f.Upload)
+		v, err := u.sessions.Get(ctx, c.who, f.Upload)
 		if drive.IsKind(err, drive.Gone, drive.NotFound) { // since it was listed
 			continue
 		}
 		if err != nil {
 			return reply{}, err
 		}
-		view, err := u.sentView(c.ctx(), c, u.db, v)
+		view, err := u.sentView(ctx, c, u.db, v)
 		if err != nil {
 			return reply{}, err
 		}
@@ -177,14 +177,14 @@ func (u uploads) listSent(c *call) (reply, error) {
 }
 
 // patchSent is patchUpload for a sender: a claim is noted and verified at the end, and answered as one that nothing is known of.
-func (u uploads) patchSent(c *call, id drive.UploadID, in *amendBody) (reply, error) {
+func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
 		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
 	}
-	if err := u.links.Declare(c.ctx(), *c.sender, id, in.Digests); err != nil {
+	if err := u.links.Declare(ctx, *c.sender, id, in.Digests); err != nil {
 		return reply{}, err
 	}
-	return u.get(c, id)
+	return u.get(ctx, c, id)
 }
 
 // completing is what a sender's complete means: with the digests that were declared before, and no other place.
@@ -200,7 +200,7 @@ func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.Upl
 }
 
 // putSent is putFile for a sender: an upload whose parts come one after the other.
-func (u uploads) putSent(c *call, put upload.PutFile, body io.Reader) (reply, error) {
+func (u uploads) putSent(ctx context.Context, c *call, put upload.PutFile, body io.Reader) (reply, error) {
 	if put.Size == blob.UnknownSize {
 		return reply{}, drive.Fail(drive.LengthRequired)
 	}
@@ -208,26 +208,26 @@ func (u uploads) putSent(c *call, put upload.PutFile, body io.Reader) (reply, er
 	if err != nil {
 		return reply{}, err
 	}
-	v, err := u.sessions.Begin(c.ctx(), c.who, begin, u.admitted(c, begin, put.Digests))
+	v, err := u.sessions.Begin(ctx, c.who, begin, u.admitted(c, begin, put.Digests))
 	if err != nil {
 		return reply{}, err
 	}
-	done, err := u.sendParts(c, v, put.Digests, body)
+	done, err := u.sendParts(ctx, c, v, put.Digests, body)
 	if err != nil {
-		return reply{}, errors.Join(err, u.sessions.Cancel(context.WithoutCancel(c.ctx()), c.who, v.ID))
+		return reply{}, errors.Join(err, u.sessions.Cancel(context.WithoutCancel(ctx), c.who, v.ID))
 	}
 	if done.Node == nil { // the seal goes on
 		return reply{}, drive.Fail(drive.InProgress, "retry_after", 5)
 	}
-	view, err := u.sentView(c.ctx(), c, u.db, done)
+	view, err := u.sentView(ctx, c, u.db, done)
 	return reply{status: http.StatusCreated, body: view.Node}, err
 }
 
-func (u uploads) sendParts(c *call, v upload.View, digests digest.Set, body io.Reader) (upload.View, error) {
+func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests digest.Set, body io.Reader) (upload.View, error) {
 	left := *v.Size
 	for n := 0; left > 0; n++ {
 		size := min(left, v.PartSize)
-		if err := u.sessions.Put(c.ctx(), c.who, v.ID, upload.PutPart{N: n, Size: size}, io.LimitReader(body, int64(size))); err != nil {
+		if err := u.sessions.Put(ctx, c.who, v.ID, upload.PutPart{N: n, Size: size}, io.LimitReader(body, int64(size))); err != nil {
 			return upload.View{}, err
 		}
 		left -= size
@@ -235,7 +235,7 @@ func (u uploads) sendParts(c *call, v upload.View, digests digest.Set, body io.R
 	if _, err := io.Copy(io.Discard, body); err != nil { // the end of it, where its digests are verified
 		return upload.View{}, err
 	}
-	done, _, err := u.sessions.Complete(c.ctx(), c.who, v.ID, upload.Complete{Digests: digests})
+	done, _, err := u.sessions.Complete(ctx, c.who, v.ID, upload.Complete{Digests: digests})
 	return done, err
 }
 

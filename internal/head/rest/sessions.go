@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/engine/sqldb"
@@ -63,13 +65,13 @@ func timeOrNull(t drive.Time) *drive.Time {
 	return &t
 }
 
-func (s sessions) login(c *call, in *loginBody) (reply, error) {
+func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, error) {
 	if in.Cookie { // another site must not log a browser in as somebody else
 		if err := c.ownPage(c.r); err != nil {
 			return reply{}, err
 		}
 	}
-	g, err := s.sessions.Login(c.ctx(), account.Login{
+	g, err := s.sessions.Login(ctx, account.Login{
 		Name: in.Name, Password: in.Password, Client: c.client(), Agent: c.r.UserAgent(),
 	})
 	if err != nil {
@@ -80,7 +82,7 @@ func (s sessions) login(c *call, in *loginBody) (reply, error) {
 		view.Token = g.Secret
 		return created(view)
 	}
-	user, err := s.users.Find(c.ctx(), s.db, g.User)
+	user, err := s.users.Find(ctx, s.db, g.User)
 	if err != nil {
 		return reply{}, err
 	}
@@ -98,8 +100,8 @@ type sessionView struct {
 	Current   bool            `json:"current"` // the one that asks
 }
 
-func (s sessions) list(c *call) (reply, error) {
-	logins, err := s.sessions.List(c.ctx(), c.who, account.KindLogin)
+func (s sessions) list(ctx context.Context, c *call) (reply, error) {
+	logins, err := s.sessions.List(ctx, c.who, account.KindLogin)
 	if err != nil {
 		return reply{}, err
 	}
@@ -110,21 +112,21 @@ func (s sessions) list(c *call) (reply, error) {
 	return pageOf(c, views, func(s sessionView) string { return s.ID.String() })
 }
 
-func (s sessions) logout(c *call) (reply, error) {
+func (s sessions) logout(ctx context.Context, c *call) (reply, error) {
 	if id := c.r.PathValue("id"); id != "current" && id != c.who.Session.String() {
-		return s.end(c, account.KindLogin)
+		return s.end(ctx, c, account.KindLogin)
 	}
-	err := s.sessions.Delete(c.ctx(), c.who, account.KindLogin, c.who.Session)
+	err := s.sessions.Delete(ctx, c.who, account.KindLogin, c.who.Session)
 	if err == nil && sentCookie(c.r) != "" {
 		c.setCookie("")
 	}
 	return empty(err)
 }
 
-func (s sessions) end(c *call, kind account.Kind) (reply, error) {
+func (s sessions) end(ctx context.Context, c *call, kind account.Kind) (reply, error) {
 	id, err := drive.ParseID[drive.SessionID](c.r.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
-	return empty(s.sessions.Delete(c.ctx(), c.who, kind, id))
+	return empty(s.sessions.Delete(ctx, c.who, kind, id))
 }

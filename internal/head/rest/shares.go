@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -90,8 +91,8 @@ func showShare(c *call, v share.View) shareView {
 	return view
 }
 
-func (s shares) create(c *call, in *shareBody) (reply, error) {
-	node, err := s.files.ParseNode(c.ctx(), c.who, in.Node)
+func (s shares) create(ctx context.Context, c *call, in *shareBody) (reply, error) {
+	node, err := s.files.ParseNode(ctx, c.who, in.Node)
 	if err != nil {
 		return reply{}, err
 	}
@@ -103,8 +104,8 @@ func (s shares) create(c *call, in *shareBody) (reply, error) {
 	if in.Code != nil {
 		wish.Code = *in.Code
 	}
-	return makeOnce(c, showShare, func(keep keeping[share.View]) (share.View, error) {
-		return s.shares.Create(c.ctx(), c.who, wish, keep)
+	return makeOnce(ctx, c, showShare, func(keep keeping[share.View]) (share.View, error) {
+		return s.shares.Create(ctx, c.who, wish, keep)
 	})
 }
 
@@ -122,26 +123,26 @@ func life(n *int64) (time.Duration, error) {
 	return seconds("expires_in", *n, minLinkLife, maxLinkLife)
 }
 
-func (s shares) list(c *call) (reply, error) {
+func (s shares) list(ctx context.Context, c *call) (reply, error) {
 	q := share.Query{Limit: c.limit() + 1}
 	var err error
 	if q.After, err = after[drive.ShareID](c); err != nil {
 		return reply{}, err
 	}
 	if id := c.query.Get("node"); id != "" {
-		if q.Node, err = s.files.ParseNode(c.ctx(), c.who, id); err != nil {
+		if q.Node, err = s.files.ParseNode(ctx, c.who, id); err != nil {
 			return reply{}, err
 		}
 	}
-	all, err := s.shares.List(c.ctx(), c.who, q)
+	all, err := s.shares.List(ctx, c.who, q)
 	if err != nil {
 		return reply{}, err
 	}
 	return ok(pageShowing(c, all, showShare, func(v shareView) string { return v.ID.String() }))
 }
 
-func (s shares) get(c *call, id drive.ShareID) (reply, error) {
-	return showing(c, showShare)(s.shares.Find(c.ctx(), c.who, id))
+func (s shares) get(ctx context.Context, c *call, id drive.ShareID) (reply, error) {
+	return showing(c, showShare)(s.shares.Find(ctx, c.who, id))
 }
 
 type shareChangeBody struct {
@@ -150,7 +151,7 @@ type shareChangeBody struct {
 	MaxDownloads optional[int64]  `json:"max_downloads,omitempty" nullable:"true" doc:"with those that were counted; null: any number"`
 }
 
-func (s shares) patch(c *call, id drive.ShareID, in *shareChangeBody) (reply, error) {
+func (s shares) patch(ctx context.Context, c *call, id drive.ShareID, in *shareChangeBody) (reply, error) {
 	var change share.Change
 	if in.Code.given {
 		change.Code = new(string)
@@ -168,9 +169,9 @@ func (s shares) patch(c *call, id drive.ShareID, in *shareChangeBody) (reply, er
 	if in.MaxDownloads.given {
 		change.MaxDownloads = &in.MaxDownloads.value
 	}
-	return showing(c, showShare)(s.shares.Change(c.ctx(), c.who, id, change))
+	return showing(c, showShare)(s.shares.Change(ctx, c.who, id, change))
 }
 
-func (s shares) remove(c *call, id drive.ShareID) (reply, error) {
-	return empty(s.shares.Delete(c.ctx(), c.who, id))
+func (s shares) remove(ctx context.Context, c *call, id drive.ShareID) (reply, error) {
+	return empty(s.shares.Delete(ctx, c.who, id))
 }

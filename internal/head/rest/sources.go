@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/files"
@@ -35,26 +37,26 @@ func (s sources) routes() []route {
 	}
 }
 
-func (s sources) list(c *call) (reply, error) {
-	all, err := s.intake.Sources(c.ctx(), c.who)
+func (s sources) list(ctx context.Context, c *call) (reply, error) {
+	all, err := s.intake.Sources(ctx, c.who)
 	if err != nil {
 		return reply{}, err
 	}
 	return pageOf(c, all, func(s ingest.Source) string { return s.Name })
 }
 
-func (s sources) get(c *call) (reply, error) {
-	return answer(s.intake.Source(c.ctx(), c.who, c.r.PathValue("name")))
+func (s sources) get(ctx context.Context, c *call) (reply, error) {
+	return answer(s.intake.Source(ctx, c.who, c.r.PathValue("name")))
 }
 
 type sourceBody struct {
 	Rules ingest.Rules `json:"rules"`
 }
 
-func (s sources) put(c *call, in *sourceBody) (reply, error) {
-	return answer(s.intake.PutSource(c.ctx(), c.who, ingest.Source{Name: c.r.PathValue("name"), Rules: in.Rules}))
+func (s sources) put(ctx context.Context, c *call, in *sourceBody) (reply, error) {
+	return answer(s.intake.PutSource(ctx, c.who, ingest.Source{Name: c.r.PathValue("name"), Rules: in.Rules}))
 }
 
-func (s sources) remove(c *call) (reply, error) {
-	return empty(s.intake.DeleteSource(c.ctx(), c.who, c.r.PathValue("name")))
+func (s sources) remove(ctx context.Context, c *call) (reply, error) {
+	return empty(s.intake.DeleteSource(ctx, c.who, c.r.PathValue("name")))
 }

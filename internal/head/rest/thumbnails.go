@@ -65,28 +65,28 @@ func (s sharedThumbnails) routes() []route {
 	}}
 }
 
-func (t thumbnails) get(c *call, id drive.NodeID) (reply, error) {
-	n, err := t.files.Get(c.ctx(), c.who, id)
+func (t thumbnails) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	n, err := t.files.Get(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
-	return t.send(c, c.who, n)
+	return t.send(ctx, c, c.who, n)
 }
 
-func (s sharedThumbnails) get(c *call) (reply, error) {
-	v, n, _, err := s.visits.reach(c)
+func (s sharedThumbnails) get(ctx context.Context, c *call) (reply, error) {
+	v, n, _, err := s.visits.reach(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := s.visits.files.View(c.ctx(), s.db, n)
+	view, err := s.visits.files.View(ctx, s.db, n)
 	if err != nil {
 		return reply{}, err
 	}
-	return s.pictures.send(c, v.Who(), view)
+	return s.pictures.send(ctx, c, v.Who(), view)
 }
 
 // send answers with the thumbnail of a file that who may read. Other files than images are not opened at all.
-func (t thumbnails) send(c *call, who drive.Who, n files.NodeView) (reply, error) {
+func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.NodeView) (reply, error) {
 	sum := n.Digests[string(digest.Blake3)]
 	if n.Type != tree.TypeFile || sum == "" || !strings.HasPrefix(n.Mime, "image/") {
 		return reply{}, drive.Fail(drive.NoThumbnail, "reason", "type")
@@ -110,7 +110,7 @@ func (t thumbnails) send(c *call, who drive.Who, n files.NodeView) (reply, error
 		c.w.WriteHeader(http.StatusNotModified)
 		return reply{}, nil
 	}
-	small, err := t.thumbs.Make(c.ctx(), who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
+	small, err := t.thumbs.Make(ctx, who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
 		return t.files.Open(ctx, who, n.ID, n.Version)
 	}}, pixels)
 	if err != nil {

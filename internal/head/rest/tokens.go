@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -65,7 +66,7 @@ func showScopes(all drive.Scope) []string {
 	return slices.Clip(shown)
 }
 
-func (s sessions) createToken(c *call, in *tokenBody) (reply, error) {
+func (s sessions) createToken(ctx context.Context, c *call, in *tokenBody) (reply, error) {
 	scopes, err := parseScopes(in.Scopes)
 	if err != nil {
 		return reply{}, err
@@ -77,7 +78,7 @@ func (s sessions) createToken(c *call, in *tokenBody) (reply, error) {
 			return reply{}, err
 		}
 	}
-	g, err := s.sessions.CreateToken(c.ctx(), c.who, token)
+	g, err := s.sessions.CreateToken(ctx, c.who, token)
 	if err != nil {
 		return reply{}, err
 	}
@@ -93,8 +94,8 @@ type tokenView struct {
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
 }
 
-func (s sessions) listTokens(c *call) (reply, error) {
-	tokens, err := s.sessions.List(c.ctx(), c.who, account.KindToken)
+func (s sessions) listTokens(ctx context.Context, c *call) (reply, error) {
+	tokens, err := s.sessions.List(ctx, c.who, account.KindToken)
 	if err != nil {
 		return reply{}, err
 	}
@@ -105,4 +106,6 @@ func (s sessions) listTokens(c *call) (reply, error) {
 	return pageOf(c, views, func(s tokenView) string { return s.ID.String() })
 }
 
-func (s sessions) deleteToken(c *call) (reply, error) { return s.end(c, account.KindToken) }
+func (s sessions) deleteToken(ctx context.Context, c *call) (reply, error) {
+	return s.end(ctx, c, account.KindToken)
+}

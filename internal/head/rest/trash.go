@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/usecase/files"
@@ -22,8 +24,10 @@ func (n nodes) trashRoutes() []route {
 	}
 }
 
-func (n nodes) trash(c *call) (reply, error) {
-	return answer(n.files.ListTrash(c.ctx(), c.who, tree.List{Limit: c.limit(), Cursor: c.query.Get(cursor.name)}))
+func (n nodes) trash(ctx context.Context, c *call) (reply, error) {
+	return answer(n.files.ListTrash(ctx, c.who, tree.List{Limit: c.limit(), Cursor: c.query.Get(cursor.name)}))
 }
 
-func (n nodes) emptyTrash(c *call) (reply, error) { return goesOn(n.files.EmptyTrash(c.ctx(), c.who)) }
+func (n nodes) emptyTrash(ctx context.Context, c *call) (reply, error) {
+	return goesOn(n.files.EmptyTrash(ctx, c.who))
+}

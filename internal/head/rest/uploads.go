@@ -103,38 +103,38 @@ func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.Vi
 }
 
 // answerUpload answers with an upload.
-func (u uploads) answer(c *call, status int, v upload.View) (reply, error) {
-	view, err := u.show(c.ctx(), c, u.db, v)
+func (u uploads) answer(ctx context.Context, c *call, status int, v upload.View) (reply, error) {
+	view, err := u.show(ctx, c, u.db, v)
 	return reply{status: status, body: view}, err
 }
 
 // byID is a handler for the upload whose id is in the path.
-func (u uploads) byID(run func(*call, drive.UploadID) (reply, error)) action {
+func (u uploads) byID(run func(context.Context, *call, drive.UploadID) (reply, error)) action {
 	return plain(u.withID(run))
 }
 
 // byUploadTakes is byID with a JSON body.
-func byUploadTakes[In any](u uploads, run func(*call, drive.UploadID, *In) (reply, error)) action {
-	return takes(func(c *call, in *In) (reply, error) {
-		return u.withID(func(c *call, id drive.UploadID) (reply, error) { return run(c, id, in) })(c)
+func byUploadTakes[In any](u uploads, run func(context.Context, *call, drive.UploadID, *In) (reply, error)) action {
+	return takes(func(ctx context.Context, c *call, in *In) (reply, error) {
+		return u.withID(func(ctx context.Context, c *call, id drive.UploadID) (reply, error) { return run(ctx, c, id, in) })(ctx, c)
 	})
 }
 
-func (u uploads) withID(run func(*call, drive.UploadID) (reply, error)) func(*call) (reply, error) {
-	return func(c *call) (reply, error) {
-		id, err := u.idOf(c)
+func (u uploads) withID(run func(context.Context, *call, drive.UploadID) (reply, error)) func(context.Context, *call) (reply, error) {
+	return func(ctx context.Context, c *call) (reply, error) {
+		id, err := u.idOf(ctx, c)
 		if err != nil {
 			return reply{}, err
 		}
-		return run(c, id)
+		return run(ctx, c, id)
 	}
 }
 
 // idOf reads the id in the path. A sender's is NotFound unless the sender has begun it.
-func (u uploads) idOf(c *call) (drive.UploadID, error) {
+func (u uploads) idOf(ctx context.Context, c *call) (drive.UploadID, error) {
 	id, err := drive.ParseID[drive.UploadID](c.r.PathValue("id"))
 	if err == nil && c.sender != nil {
-		err = u.links.Owns(c.ctx(), *c.sender, id)
+		err = u.links.Owns(ctx, *c.sender, id)
 	}
 	return id, err
 }
@@ -153,20 +153,20 @@ type beginBody struct {
 	Mime        mimeField     `json:"mime,omitempty" doc:"by the name's extension if absent"`
 }
 
-func (u uploads) begin(c *call, in *beginBody) (reply, error) {
+func (u uploads) begin(ctx context.Context, c *call, in *beginBody) (reply, error) {
 	if c.sender != nil {
-		return u.beginSent(c, in)
+		return u.beginSent(ctx, c, in)
 	}
-	b, err := u.readBegin(c, in)
+	b, err := u.readBegin(ctx, c, in)
 	if err != nil {
 		return reply{}, err
 	}
-	return c.once(func() (reply, error) {
-		v, err := u.sessions.Begin(c.ctx(), c.who, b, u.beginning(c))
+	return c.once(ctx, func() (reply, error) {
+		v, err := u.sessions.Begin(ctx, c.who, b, u.beginning(c))
 		if err != nil {
 			return reply{}, err
 		}
-		return u.begun(c.ctx(), c, u.db, v)
+		return u.begun(ctx, c, u.db, v)
 	})
 }
 
@@ -178,8 +178,8 @@ func (u uploads) begun(ctx context.Context, c *call, q sqldb.Querier, v upload.V
 	return reply{status: http.StatusCreated, body: view}, err
 }
 
-func (u uploads) readBegin(c *call, in *beginBody) (upload.Begin, error) {
-	at, err := destination{in.Path, in.Parent, in.Name}.find(c, u.files)
+func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.Begin, error) {
+	at, err := destination{in.Path, in.Parent, in.Name}.find(ctx, c, u.files)
 	if err != nil {
 		return upload.Begin{}, err
 	}
@@ -200,15 +200,15 @@ func (u uploads) readBegin(c *call, in *beginBody) (upload.Begin, error) {
 	return b, nil
 }
 
-func (u uploads) list(c *call) (reply, error) {
+func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 	if c.sender != nil {
-		return u.listSent(c)
+		return u.listSent(ctx, c)
 	}
 	since, err := after[drive.UploadID](c)
 	if err != nil {
 		return reply{}, err
 	}
-	views, err := u.sessions.List(c.ctx(), upload.ListQuery{Account: c.who.Account, After: since, Limit: c.limit() + 1, Open: true})
+	views, err := u.sessions.List(ctx, upload.ListQuery{Account: c.who.Account, After: since, Limit: c.limit() + 1, Open: true})
 	if err != nil {
 		return reply{}, err
 	}
@@ -219,12 +219,12 @@ func (u uploads) list(c *call) (reply, error) {
 	return ok(shown(items, c.limit(), func(v uploadView) string { return v.ID.String() }))
 }
 
-func (u uploads) get(c *call, id drive.UploadID) (reply, error) {
-	v, err := u.sessions.Get(c.ctx(), c.who, id)
+func (u uploads) get(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
+	v, err := u.sessions.Get(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
-	return u.answer(c, http.StatusOK, v)
+	return u.answer(ctx, c, http.StatusOK, v)
 }
 
 type amendBody struct {
@@ -234,23 +234,23 @@ type amendBody struct {
 	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"replace: of the version that is there now"`
 }
 
-func (u uploads) patch(c *call, id drive.UploadID, in *amendBody) (reply, error) {
+func (u uploads) patch(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if c.sender != nil {
-		return u.patchSent(c, id, in)
+		return u.patchSent(ctx, c, id, in)
 	}
-	parent, err := folderID(c, u.files, in.Parent)
+	parent, err := folderID(ctx, c, u.files, in.Parent)
 	if err != nil {
 		return reply{}, err
 	}
-	v, err := u.sessions.Patch(c.ctx(), c.who, id, upload.Patch{
+	v, err := u.sessions.Patch(ctx, c.who, id, upload.Patch{
 		Digests: in.Digests, Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict),
 	})
 	if err != nil {
 		return reply{}, err
 	}
-	return u.answer(c, http.StatusOK, v)
+	return u.answer(ctx, c, http.StatusOK, v)
 }
 
-func (u uploads) cancel(c *call, id drive.UploadID) (reply, error) {
-	return empty(u.sessions.Cancel(c.ctx(), c.who, id))
+func (u uploads) cancel(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
+	return empty(u.sessions.Cancel(ctx, c.who, id))
 }

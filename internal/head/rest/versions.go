@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 
 	"smartdrive/internal/base/drive"
@@ -22,17 +23,17 @@ func (n nodes) versionRoutes() []route {
 	}
 }
 
-func (n nodes) versions(c *call, id drive.NodeID) (reply, error) {
-	return answer(n.files.Versions(c.ctx(), c.who, id, c.query.Get(cursor.name), c.limit()))
+func (n nodes) versions(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	return answer(n.files.Versions(ctx, c.who, id, c.query.Get(cursor.name), c.limit()))
 }
 
-func (n nodes) restoreVersion(c *call, id drive.NodeID) (reply, error) {
+func (n nodes) restoreVersion(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	version, err := drive.ParseID[drive.VersionID](c.r.PathValue("v"))
 	if err != nil {
 		return reply{}, err
 	}
-	return c.once(func() (reply, error) {
-		r, err := n.files.RestoreVersion(c.ctx(), c.who, id, version, c.hook(http.StatusOK))
+	return c.once(ctx, func() (reply, error) {
+		r, err := n.files.RestoreVersion(ctx, c.who, id, version, c.hook(http.StatusOK))
 		return settled(http.StatusOK, r), err
 	})
 }
