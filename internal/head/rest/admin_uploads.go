@@ -64,7 +64,7 @@ type resetView struct {
 	Reset int `json:"reset"`
 }
 
-func (u uploads) reset(ctx context.Context, c *call, in *resetBody) (reply, error) {
+func (u uploads) reset(ctx context.Context, _ *call, in *resetBody) (reply, error) {
 	var account drive.AccountID
 	if in.AccountID != nil {
 		account = *in.AccountID

@@ -55,7 +55,7 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := u.showPut(ctx, c, put, n)
+	view, err := u.showPut(ctx, put, n)
 	if err != nil {
 		return reply{}, err
 	}
@@ -67,7 +67,7 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 }
 
 // showPut shows the file that was stored. While a larger one came its folder may have been moved.
-func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, n tree.Node) (files.NodeView, error) {
+func (u uploads) showPut(ctx context.Context, put upload.PutFile, n tree.Node) (files.NodeView, error) {
 	if put.Size == blob.UnknownSize || put.Size > upload.QuickSize {
 		return u.files.View(ctx, u.db, n)
 	}

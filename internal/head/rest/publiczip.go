@@ -45,7 +45,7 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 		wish.Nodes, wish.Folder = nil, n.ID
 	}
 	if text := c.query.Get("nodes"); text != "" {
-		if wish.Nodes, err = s.picked(ctx, c, v, text, path); err != nil {
+		if wish.Nodes, err = s.picked(ctx, v, text, path); err != nil {
 			return reply{}, err
 		}
 		wish.Folder = drive.NodeID{}
@@ -70,7 +70,7 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 }
 
 // picked reads ids of nodes of a share below the one at path.
-func (s sharedZips) picked(ctx context.Context, c *call, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
+func (s sharedZips) picked(ctx context.Context, v share.Visit, text string, path drive.Path) (ids []drive.NodeID, err error) {
 	names := strings.Split(text, ",")
 	if len(names) > maxPicked {
 		return nil, drive.Bad("nodes", drive.OutOfRange, "min", 1, "max", maxPicked, "sent", len(names))
