@@ -159,8 +159,8 @@ func (e *Exports) giveBack(ctx context.Context, b *batch, avoid time.Duration) e
 // again says when an aborted batch is due once more.
 func again(tries int64) time.Duration { return 30 * time.Second << min(tries, 5) }
 
-// abort ends a try. After too many of them the batch has failed for good. elsewhere: another machine may have better luck.
-func (e *Exports) abort(ctx context.Context, b *batch, reason string, elsewhere bool) error {
+// abort ends a try. After too many of them the batch has failed for good.
+func (e *Exports) abort(ctx context.Context, b *batch, reason string) error {
 	now, err := e.now(ctx)
 	if err != nil {
 		return err
@@ -172,13 +172,40 @@ func (e *Exports) abort(ctx context.Context, b *batch, reason string, elsewhere 
 		})
 	}
 	e.counters.Aborted.Add(1)
-	wait, machine, until := again(b.Tries), "", drive.Time(0)
-	if elsewhere { // others at once, this machine when nobody else has come for it
-		machine, until, wait = e.opt.Machine, now.Add(2*wait), 0
-	}
 	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return b.update(ctx, tx, `state = 'aborted', epoch = epoch + 1, error = ?, tries = tries + 1, due_at = ?, save_point = 0, avoid = ?,
-			avoid_until = ?`, reason, now.Add(wait), machine, until)
+		return b.update(ctx, tx, "state = 'aborted', epoch = epoch + 1, error = ?, tries = tries + 1, due_at = ?, save_point = 0, avoid = ''",
+			reason, now.Add(again(b.Tries)))
+	})
+}
+
+const (
+	asideWait   = 5 * time.Second  // until entries that were set aside are tried again; twice as long each time: 35 s in all
+	othersFirst = 20 * time.Second // so long others have the first go at what this machine does not get at
+	aliveFor    = time.Minute      // a machine that has looked for work within it is there
+)
+
+// setBack ends a try of which only entries are left that may be had a little later, or by another machine where there is one. The batch
+// waits as it did before: all else has arrived, and in the last try what is left counts as failed.
+func (e *Exports) setBack(ctx context.Context, b *batch, left *leftError) error {
+	now, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
+	due, machine, until := now.Add(asideWait<<min(b.Tries, maxTries)), "", drive.Time(0)
+	if left.elsewhere {
+		var others int
+		err := e.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM export_machines WHERE machine <> ? AND seen_at > ?", e.opt.Machine, now.Add(-aliveFor)).Scan(&others)
+		if err != nil {
+			return fmt.Errorf("look for other machines: %w", err)
+		}
+		if others > 0 {
+			due, machine, until = now, e.opt.Machine, now.Add(othersFirst)
+		}
+	}
+	e.counters.Aborted.Add(1)
+	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return b.update(ctx, tx, `state = 'pending', epoch = epoch + 1, error = ?, tries = tries + 1, due_at = ?, save_point = 0, yield_at = 0,
+			avoid = ?, avoid_until = ?`, left.reason, due, machine, until)
 	})
 }
 

@@ -261,7 +261,7 @@ type View struct {
 	Bytes     drive.ByteSize `json:"bytes" doc:"of the collected"`
 	Rate      float64        `json:"rate" doc:"entries a second, while it runs"`
 	ETA       *int64         `json:"eta" nullable:"true" doc:"seconds, while it runs"`
-	Error     string         `json:"error,omitempty" doc:"why it was aborted or has failed; of a sealed one: damaged"`
+	Error     string         `json:"error,omitempty" doc:"why it waits, was aborted or has failed; of a sealed one: damaged"`
 	Size      drive.ByteSize `json:"size" doc:"of the zip in bytes; 0 until it is sealed"`
 	ETag      string         `json:"etag,omitempty"`
 

@@ -51,13 +51,13 @@ func TestABatchAccountsForEveryEntry(t *testing.T) {
 		t.Error(diff)
 	}
 	c := e.Counters()
-	if c.Sealed.Load() != 1 || c.Collected.Load() != 7 || c.Missing.Load() != 3 || c.TakenOver.Load() != 0 || c.Fetched.Load() != 3*int64(len("the document /in/1.pdf")) {
+	if c.Sealed.Load() != 1 || c.Collected.Load() != 7 || c.Missing.Load() != 3 || c.TakenOver.Load() != 0 || c.Fetched.Load() != 3*int64(len("%PDF-1.7 the document /in/1.pdf")) {
 		t.Errorf("%d sealed, %d collected, %d failed, %d bytes fetched", c.Sealed.Load(), c.Collected.Load(), c.Missing.Load(), c.Fetched.Load())
 	}
 	if c.Sent.Load() != int64(got.Size) || c.Broken.Load() != 0 {
 		t.Errorf("%d bytes of %d were sent, %d entries were broken", c.Sent.Load(), got.Size, c.Broken.Load())
 	}
-	if files["disk/web/1.pdf"] != "the document /in/1.pdf" || files["disk/store1/x3.pdf"] != text(3)+"in" {
+	if files["disk/web/1.pdf"] != "%PDF-1.7 the document /in/1.pdf" || files["disk/store1/x3.pdf"] != text(3)+"in" {
 		t.Errorf("the contents are %q", files)
 	}
 	failures, err := e.Errors(t.Context(), w.who, v.ID, 0, 100)
@@ -220,7 +220,7 @@ func TestWhatWasFetchedIsChargedAndNoMore(t *testing.T) {
 	e := w.process(w.db, "a")
 	in := w.manifest(t, "in")
 	free := w.count(t, "SELECT finished FROM ledgers")
-	w.limit(t, drive.ByteSize(free)+drive.ByteSize(len("the document /in/1.pdf"))) // room for one
+	w.limit(t, drive.ByteSize(free)+drive.ByteSize(len("%PDF-1.7 the document /in/1.pdf"))) // room for one
 	v := w.create(t, e, in)
 	w.finish(t, e)
 	got := w.get(t, e, v.ID)

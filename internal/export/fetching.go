@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"path"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,7 +49,7 @@ func (r *run) fetchOne(ctx context.Context, w want) error {
 			return err
 		case why.Class == fetch.Final:
 			return r.fail(ctx, w, why.Reason, detail(why))
-		case why.Class == fetch.Here && try < fetchTries:
+		case why.Class == fetch.Here && why.Reason != fetch.TimedOut && try < fetchTries: // what was slow has had its time
 			if err := pause(ctx, time.Second<<(2*(try-1))); err != nil {
 				return err
 			}
@@ -63,7 +65,7 @@ func (r *run) fetchOne(ctx context.Context, w want) error {
 // detail is what people are told of a failure: the status, never an address of this network.
 func detail(why *fetch.Error) string {
 	switch why.Reason {
-	case fetch.Missing, fetch.Refused, fetch.Busy, fetch.Odd, fetch.TooLarge, fetch.Encoded:
+	case fetch.Missing, fetch.Refused, fetch.Busy, fetch.Odd, fetch.TooLarge, fetch.Encoded, fetch.NotPDF:
 		if why.Err != nil {
 			return why.Err.Error()
 		}
@@ -105,7 +107,7 @@ func (r *run) setAside(why *fetch.Error) {
 // fetchInto fetches an entry into the store and records it, in one transaction with what it is charged. The file lies there before its
 // row; until then it is explained by its name, as that of a whole-file request.
 func (r *run) fetchInto(ctx context.Context, w want) error {
-	doc, err := r.fetch.Get(ctx, w.URL)
+	doc, err := r.fetch.Get(ctx, w.URL, kindOf(w.Name))
 	if err != nil {
 		return err
 	}
@@ -137,6 +139,14 @@ func (r *run) fetchInto(ctx context.Context, w want) error {
 		err = errors.Join(err, r.opt.Store.Remove(context.WithoutCancel(ctx), file))
 	}
 	return err
+}
+
+// kindOf is what a list says that a document is, by the name that it gets in the zip.
+func kindOf(name string) fetch.Kind {
+	if strings.EqualFold(path.Ext(name), ".pdf") {
+		return fetch.PDF
+	}
+	return fetch.Any
 }
 
 // promise refuses a document that the account has no room for, before its bytes come; what others of this batch are fetching counts. One

@@ -73,7 +73,7 @@ func newWorld(t testing.TB) *world {
 			http.NotFound(rw, r)
 			return
 		}
-		_, _ = io.WriteString(rw, "the document "+r.URL.Path)
+		_, _ = io.WriteString(rw, "%PDF-1.7 the document "+r.URL.Path)
 	}
 	w.web = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()

@@ -43,13 +43,14 @@ func (e *Exports) enough(ctx context.Context) (bool, error) {
 	return free >= e.opt.MinFree, nil
 }
 
-// evict gives back what nobody uses: everything of batches that have ended, then what was fetched for the aborted batch that has
-// waited longest. It will be fetched anew. A batch that somebody works on is left alone, and so is a sealed one until it expires.
+// evict gives back what nobody uses: everything of batches that have ended, then what was fetched for the batch that has waited
+// longest after a try that failed. It will be fetched anew. A batch that somebody works on is left alone, and so is a sealed one until it expires.
 func (e *Exports) evict(ctx context.Context) error {
 	if err := e.releaseEnded(ctx); err != nil {
 		return err
 	}
-	b, err := e.find(ctx, e.opt.DB, `WHERE state = 'aborted' AND EXISTS (SELECT 1 FROM export_pins p WHERE p.export_id = exports.id AND p.charged > 0)
+	b, err := e.find(ctx, e.opt.DB, `WHERE (state = 'aborted' OR state = 'pending' AND tries > 0)
+		AND EXISTS (SELECT 1 FROM export_pins p WHERE p.export_id = exports.id AND p.charged > 0)
 		ORDER BY due_at, id LIMIT 1`)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -57,7 +58,7 @@ func (e *Exports) evict(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for what can be evicted: %w", err)
 	}
-	e.log.WarnContext(ctx, "what was fetched for an aborted batch is given up: the disk is full", "export", b.ID)
+	e.log.WarnContext(ctx, "what was fetched for a batch that waits is given up: the disk is full", "export", b.ID)
 	for more := true; more; {
 		if more, err = e.evictSome(ctx, b); err != nil {
 			return err
@@ -81,7 +82,7 @@ func (e *Exports) evictSome(ctx context.Context, b batch) (more bool, err error)
 			return err
 		}
 		n, err := tx.Exec(ctx, `UPDATE exports SET collected = collected - ?, bytes = bytes - ?, save_point = 0
-			WHERE id = ? AND epoch = ? AND state = 'aborted'`, len(pins), bytes, b.ID, b.Epoch)
+			WHERE id = ? AND epoch = ? AND state IN ('aborted', 'pending')`, len(pins), bytes, b.ID, b.Epoch)
 		if err != nil || n == 0 {
 			more = false
 			return errOr(err, errFenced)

@@ -209,9 +209,6 @@ func (e *Exports) childrenOf(ctx context.Context, set []drive.NodeID, match matc
 func (w *walk) manifest(ctx context.Context, items []Item) error {
 	for _, it := range items {
 		entry, err := it.want()
-		if err == nil && entry.URL != "" {
-			err = w.fetchable(entry.URL)
-		}
 		if err == nil {
 			err = w.add(entry)
 		}
@@ -220,14 +217,6 @@ func (w *walk) manifest(ctx context.Context, items []Item) error {
 		}
 	}
 	return w.nameNodes(ctx)
-}
-
-// fetchable refuses early what would fail for certain.
-func (w *walk) fetchable(address string) error {
-	if err := w.fetch.Check(address); err != nil {
-		return drive.Wrap(err, drive.BadRequest, "field", "url", "reason", string(drive.NotAllowed), "allowed", w.opt.Fetch.Hosts)
-	}
-	return nil
 }
 
 // nameNodes names the entries that have only an id after their files.

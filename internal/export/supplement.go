@@ -126,11 +126,6 @@ func (w *walk) supplement(b batch, mode Mode, l listed, given map[int64]Item) er
 		if next, err = it.want(); err != nil {
 			return err
 		}
-		if next.URL != "" {
-			if err := w.fetchable(next.URL); err != nil {
-				return err
-			}
-		}
 	}
 	return w.add(next)
 }

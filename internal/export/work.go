@@ -129,12 +129,12 @@ func (e *Exports) work(ctx context.Context, b *batch) {
 		err = e.giveBack(after, b, awayFor)
 	case isAside:
 		log.WarnContext(ctx, "a batch is to be tried again", "left", aside.entries, "reason", aside.reason)
-		err = e.abort(after, b, aside.reason, aside.elsewhere)
+		err = e.setBack(after, b, aside)
 	case ctx.Err() != nil:
 		err = e.giveBack(after, b, 0)
 	default:
 		log.ErrorContext(ctx, "a batch was aborted", "error", err)
-		err = e.abort(after, b, drive.KindOf(err).String(), false)
+		err = e.abort(after, b, drive.KindOf(err).String())
 	}
 	if err != nil && !errors.Is(err, errFenced) {
 		log.WarnContext(ctx, "how a batch ended could not be written; its lease will end", "error", err)

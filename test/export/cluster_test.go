@@ -61,7 +61,7 @@ func newLibrary(t *testing.T) *library {
 				return
 			}
 		}
-		_, _ = io.WriteString(w, "the document "+r.URL.Path)
+		_, _ = io.WriteString(w, "%PDF-1.7 the document "+r.URL.Path)
 	}))
 	t.Cleanup(l.Close)
 	return l

@@ -39,6 +39,8 @@ const (
 	TimedOut    = "timed-out"    // too slow, or silent
 	Busy        = "busy"         // 429, 5xx
 	BrokenOff   = "broken-off"   // it ended before its declared length
+	Empty       = "empty"        // no bytes where a PDF was expected
+	NotPDF      = "not-pdf"      // something else where a PDF was expected, such as a page to log in
 	Odd         = "odd-response" // neither of these
 )
 

@@ -111,8 +111,9 @@ type Document struct {
 	Modified drive.Time     // zero: not declared
 }
 
-// Get begins to fetch a document. Its errors, and those of reading it, are *Error, or the context's when that was cancelled.
-func (f *Fetcher) Get(ctx context.Context, address string) (*Document, error) {
+// Get begins to fetch a document that must be of a kind. Its errors, and those of reading it, are *Error, or the context's when that
+// was cancelled.
+func (f *Fetcher) Get(ctx context.Context, address string, kind Kind) (*Document, error) {
 	if err := f.Check(address); err != nil {
 		return nil, err
 	}
@@ -134,6 +135,11 @@ func (f *Fetcher) Get(ctx context.Context, address string) (*Document, error) {
 		_ = res.Body.Close() // it is given up
 		return nil, err
 	}
+	whole, err := kind.check(doc.ReadCloser, res.Header)
+	if err != nil {
+		return nil, errors.Join(err, doc.Close())
+	}
+	doc.ReadCloser = whole
 	return doc, nil
 }
 

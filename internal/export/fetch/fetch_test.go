@@ -21,7 +21,7 @@ func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://
 // read fetches a document whole.
 func read(t *testing.T, f *Fetcher, at string) (string, error) {
 	t.Helper()
-	doc, err := f.Get(t.Context(), at)
+	doc, err := f.Get(t.Context(), at, Any)
 	if err != nil {
 		return "", err
 	}
@@ -174,7 +174,7 @@ func TestOnlyWhatIsOnTheListIsAsked(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 		}
 		dialled = ""
-		_, _ = f.Get(t.Context(), at) // there is no network
+		_, _ = f.Get(t.Context(), at, Any) // there is no network
 		if (dialled != "") != allowed {
 			t.Errorf("%s: dialled %q", at, dialled)
 		}
