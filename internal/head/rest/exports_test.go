@@ -120,10 +120,20 @@ func TestAManifestIsExportedAndSupplemented(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, bad := range []string{
-		"", "path\n/../x\n", `{"path":"/x","url":"http://a/"}`, `{"nope":1}`, `{"url":"http://forbidden.example/x"}`, "what\n1\n", "{\"path\":\"/x\"}\n[",
+		"", "path\n/../x\n", `{"path":"/x","url":"http://a/"}`, `{"nope":1}`, `{"url":"forbidden"}`, "what\n1\n", "{\"path\":\"/x\"}\n[",
 	} {
 		if got := u.post(t, "/exports/manifest", []byte(bad)); got.StatusCode != http.StatusBadRequest {
 			t.Errorf("%q: %s", bad, got)
 		}
+	}
+	other := u.post(t, "/exports/manifest", []byte("path\n/x.pdf\n")).json(t, http.StatusCreated)
+	v = u.post(t, "/exports/manifest", []byte(`{"url":"http://forbidden.example/x"}`)).json(t, http.StatusCreated)
+	s.drain(t)
+	errs = u.get(t, "/exports/"+v["id"].(string)+"/errors").items(t)
+	if len(errs) != 1 || errs[0]["reason"] != "not-allowed" || errs[0]["detail"] != nil {
+		t.Errorf("a host that is not allowed is %v", errs)
+	}
+	if got := u.get(t, "/exports/"+other["id"].(string)).json(t, http.StatusOK); got["state"] != "sealed" {
+		t.Errorf("the other is %v", got)
 	}
 }
