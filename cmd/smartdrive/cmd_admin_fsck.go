@@ -59,7 +59,7 @@ func (a *adminCLI) report(out app.FsckAnswer) error {
 			_ = printVisible(a.out, "%s\n", finding{f.Invariant, f.Subject, f.Expected, f.Found, f.Repaired}) // the verdict is in the exit code, too
 		}
 		if out.EndedRestored {
-			fmt.Fprintln(a.err, "The restored backup is clean; start the server anew to leave the report-only mode.")
+			fmt.Fprintln(a.err, "The restored backup is clean; restart the server to leave the report-only mode.")
 		}
 	}
 	k := out.Checked
