@@ -48,7 +48,7 @@ func (a *App) takeUp(ctx context.Context) error {
 	a.firstMarks = a.marks
 	mv.rows = migrate.New(migrate.Options{
 		DB: a.db, Here: a.databasePlace(), Open: a.openDatabase, Show: config.Shown, Contents: lateContents{mv}, Ready: a.ready,
-		Keep: a.cfg.MigrationKeep, Kept: func() time.Time { return a.kept.Now() }, Log: a.log,
+		Beside: a.moveContents, Keep: a.cfg.MigrationKeep, Kept: func() time.Time { return a.kept.Now() }, Log: a.log,
 	})
 	if err := mv.rows.Restore(ctx); err != nil {
 		return err
@@ -210,8 +210,26 @@ func (a *App) align(state migrate.State) {
 	mv.pair.Read(percent)
 }
 
+// moveContents is what this process does for contents while something moves: it keeps open what the move
+// wants, and copies if it is the one that does. What is not wanted any more at the end is let go.
+func (a *App) moveContents(ctx context.Context) {
+	var jobs sync.WaitGroup
+	jobs.Go(func() { a.follow(ctx) })
+	jobs.Go(func() {
+		if err := a.member.Lead(ctx, leaseContents, a.moving.copier.Run); err != nil {
+			a.log.WarnContext(ctx, "the copying of contents ended", "error", err)
+		}
+	})
+	jobs.Wait()
+	if state := a.moving.rows.State(); state.ID == "" {
+		if err := a.followOnce(ctx, state); err != nil {
+			a.log.WarnContext(ctx, "the new place of contents", "error", err)
+		}
+	}
+}
+
 // follow keeps what this process has open as the move wants it, until ctx is done.
-func (a *App) follow(ctx context.Context) error {
+func (a *App) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	mv := &a.moving
@@ -223,7 +241,7 @@ func (a *App) follow(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}

@@ -86,7 +86,7 @@ func (a *App) loops() []func(context.Context) error {
 		return func(ctx context.Context) error { return a.member.Lead(ctx, lease, job) }
 	}
 	roles := a.cfg.Roles
-	all := append(a.shared.loops(), a.member.Run, a.kept.Run, a.engine.Run, a.moving.rows.Run, a.follow, one(leaseContents, a.moving.copier.Run))
+	all := append(a.shared.loops(), a.member.Run, a.kept.Run, a.engine.Run, a.moving.rows.Run)
 	if roles.API {
 		all = append(all, a.auth.Run)
 	}

@@ -149,12 +149,18 @@ func (m *Migration) arrived(ctx context.Context, before Phase, err error) (Phase
 	return v.Phase, m.ack(ctx, v)
 }
 
+// hear finds out whether something moves, for somebody who asks before Run has looked.
+func (m *Migration) hear(ctx context.Context) error {
+	if m.known() != nil {
+		return nil
+	}
+	return m.runOnce(ctx)
+}
+
 // steady is the view for somebody who is about to change it.
 func (m *Migration) steady(ctx context.Context) (*view, error) {
-	if m.known() == nil {
-		if err := m.runOnce(ctx); err != nil {
-			return nil, err
-		}
+	if err := m.hear(ctx); err != nil {
+		return nil, err
 	}
 	v, err := m.refresh(ctx)
 	switch {

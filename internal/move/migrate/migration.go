@@ -63,6 +63,8 @@ type Options struct {
 	Contents Contents
 	// Ready says what this process has not opened yet that a state wants, in an error; nil: it can act by it. It returns at once.
 	Ready func(state State) error
+	// Beside is run while something moves; it returns once its context is done. nil: nothing is.
+	Beside func(ctx context.Context)
 	// Keep is how long the old side is kept once it was left. Default: 7 days.
 	Keep time.Duration
 	// Kept is the clock that says how long that was, see package retention: what it has not seen

@@ -21,7 +21,8 @@ type Migration struct {
 	now  atomic.Pointer[view]
 	// noted is what the notes of the primary were when they were last read.
 	noted atomic.Pointer[notes]
-	lost  atomic.Bool // the secondary lacks what it has acknowledged
+	lost  atomic.Bool   // the secondary lacks what it has acknowledged
+	begun chan struct{} // holds one when something began to move; Run takes it
 
 	looking   sync.Mutex // held while both sides are asked; guards what follows
 	away      *Side
@@ -63,7 +64,13 @@ func New(opt Options) *Migration {
 	if opt.Ready == nil {
 		opt.Ready = func(State) error { return nil }
 	}
-	m := &Migration{opt: opt, log: opt.Log, shaped: map[*Side][]*table{}, mendAfter: mendTime, halt: func(string) error { return nil }}
+	if opt.Beside == nil {
+		opt.Beside = func(context.Context) {}
+	}
+	m := &Migration{
+		opt: opt, log: opt.Log, begun: make(chan struct{}, 1), shaped: map[*Side][]*table{}, mendAfter: mendTime,
+		halt: func(string) error { return nil },
+	}
 	m.home.DB = opt.DB.Direct()
 	m.apply = &applier{m: m}
 	m.compare = newComparator(m)
@@ -112,8 +119,27 @@ func (m *Migration) openHome(ctx context.Context) (err error) {
 	return err
 }
 
-// Run follows the phases, applies what was left, and lets one of the instances fill in and compare, until ctx is done.
+// Run waits for a migration and takes part in it, until ctx is done. A process learns of one that begins
+// elsewhere within idleEvery, and of one that begins here at once. Until then it does nothing but look.
 func (m *Migration) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		m.look(ctx)
+		if m.known() != nil {
+			m.takePart(ctx)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-m.begun:
+		case <-time.After(idleEvery):
+		}
+	}
+	return nil
+}
+
+// takePart follows the phases, applies what was left, and lets one of the instances fill in and compare,
+// until nothing moves any more or ctx is done.
+func (m *Migration) takePart(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -124,17 +150,23 @@ func (m *Migration) Run(ctx context.Context) error {
 			m.log.WarnContext(ctx, "the work of the migration ended", "error", err)
 		}
 	})
+	jobs.Go(func() { m.opt.Beside(ctx) })
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	for {
-		if err := m.runOnce(ctx); err != nil && ctx.Err() == nil {
-			m.log.WarnContext(ctx, "the migration", "error", err)
-		}
+	for m.known() != nil {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
+		m.look(ctx)
+	}
+}
+
+// look is runOnce in a loop: what fails is logged, and the next one tries again.
+func (m *Migration) look(ctx context.Context) {
+	if err := m.runOnce(ctx); err != nil && ctx.Err() == nil {
+		m.log.WarnContext(ctx, "the migration", "error", err)
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 
 // Status looks at everything. What cannot be asked is left out, and the gate says why.
 func (m *Migration) Status(ctx context.Context) (Status, error) {
+	if err := m.hear(ctx); err != nil {
+		return Status{}, err
+	}
 	v := m.known()
 	if v == nil {
 		return Status{State: "none", Instances: []Instance{}, Gate: []Gate{}}, nil

@@ -26,7 +26,8 @@ type view struct {
 func (m *Migration) known() *view { return m.now.Load() }
 
 const (
-	pollEvery  = 300 * time.Millisecond // how often a process asks where the move stands
+	pollEvery  = 300 * time.Millisecond // how often a process asks where the move stands, while there is one
+	idleEvery  = 5 * time.Second        // how often it asks whether there is one: as often as an instance says that it lives
 	switchWait = 10 * time.Second       // that a request waits for somebody to become the primary
 	lookAgain  = 3 * time.Millisecond
 )
@@ -71,11 +72,11 @@ func (m *Migration) ask(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.look(ctx, home, at)
+	return m.viewOf(ctx, home, at)
 }
 
-// look makes a view of the home side's row, which was read after at, and of the other side's.
-func (m *Migration) look(ctx context.Context, home record, at time.Time) (*view, error) {
+// viewOf makes a view of the home side's row, which was read after at, and of the other side's.
+func (m *Migration) viewOf(ctx context.Context, home record, at time.Time) (*view, error) {
 	if home.Role == nobody {
 		return nil, nil
 	}
@@ -131,6 +132,10 @@ func (m *Migration) take(v *view) {
 		m.opt.DB.Route(nil)
 	case last == nil:
 		m.opt.DB.Route(m)
+		select {
+		case m.begun <- struct{}{}:
+		default:
+		}
 	}
 }
 
