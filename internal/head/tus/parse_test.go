@@ -179,7 +179,7 @@ func TestNumber(t *testing.T) {
 
 func TestEveryKindHasAStatus(t *testing.T) {
 	t.Parallel()
-	want := map[drive.Kind]int{drive.DigestMismatch: 460, drive.InProgress: 423}
+	want := map[drive.Kind]int{drive.DigestMismatch: 460, drive.InProgress: 423, drive.PartsMissing: 400}
 	for _, kind := range drive.Kinds() {
 		if got := statusOf(drive.Fail(kind)); got != want[kind] {
 			t.Errorf("%s is answered with %d", kind, got)
