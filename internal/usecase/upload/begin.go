@@ -53,7 +53,7 @@ func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	if err != nil {
 		return View{}, err
 	}
-	if row.Created, err = s.clock(ctx); err != nil {
+	if row.Created, err = s.clocks.ofRows(ctx); err != nil {
 		return View{}, err
 	}
 	row.Active = row.Created
@@ -105,7 +105,7 @@ func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View])
 // was written, and their directory, which nobody is charged for, must go.
 func (s *Sessions) notBegun(ctx context.Context, row Row, err error) {
 	if maybeWritten(err) {
-		s.doubt(ctx, row, err)
+		s.sched.doubt(ctx, row, err)
 		return
 	}
 	s.unstage(ctx, row)
@@ -147,9 +147,9 @@ func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o offer, o
 	if err != nil || view.Found || view.State == Done.Public() {
 		return view, err
 	}
-	l.touch(s.now())
+	l.touch(s.clocks.now())
 	s.adoptNew(l, view.row)
-	s.arm(ctx, view.row)
+	s.sched.arm(ctx, view.row)
 	return view, nil
 }
 
@@ -234,7 +234,7 @@ func (s *Sessions) newRow(who drive.Who, b Begin) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	now := s.now()
+	now := s.clocks.now()
 	row := Row{
 		ID: drive.NewID[drive.UploadID](), Account: who.Account, User: who.User, Parent: b.Parent, Name: b.Name, Conflict: b.Conflict,
 		Size: b.Size, PartSize: partSize, MTime: b.MTime, Mime: b.Mime, Fingerprint: b.Fingerprint, Digests: b.Digests,

@@ -89,7 +89,7 @@ func (s *Sessions) strongly(ctx context.Context, q sqldb.Querier, b content.Blob
 // ask returns the question that is open already, so that a repeated claim asks nothing new, or
 // makes one about the contents that the user has not been asked about today.
 func (s *Sessions) ask(ctx context.Context, q sqldb.Querier, row Row, blobs []content.Blob) (offer, error) {
-	if row.Challenge.covers(blobs, s.now()) {
+	if row.Challenge.covers(blobs, s.clocks.now()) {
 		return offer{challenge: row.Challenge}, nil
 	}
 	var fresh []content.Blob
@@ -105,7 +105,7 @@ func (s *Sessions) ask(ctx context.Context, q sqldb.Querier, row Row, blobs []co
 	if len(fresh) == 0 {
 		return offer{}, nil
 	}
-	c, err := digest.NewChallenge(rand.Reader, int64(row.Size), s.now())
+	c, err := digest.NewChallenge(rand.Reader, int64(row.Size), s.clocks.now())
 	if err != nil {
 		return offer{}, err
 	}
@@ -167,7 +167,7 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 	if next, err = s.commitWith(ctx, l, row, next, quota.Move{}, count); err != nil {
 		return View{}, err
 	}
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	if !offer.owned.IsZero() {
 		return s.link(ctx, l, next, offer.owned)
 	}
@@ -215,7 +215,7 @@ func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.Proo
 
 // match returns the content that the answer proves possession of, or none.
 func (s *Sessions) match(ctx context.Context, row Row, algo digest.ProofAlgo, answer []byte) (drive.BlobID, error) {
-	if row.Challenge == nil || row.Challenge.Expired(s.now()) || row.Size > maxProof { // of an older release: a question about samples
+	if row.Challenge == nil || row.Challenge.Expired(s.clocks.now()) || row.Size > maxProof { // of an older release: a question about samples
 		return drive.BlobID{}, nil
 	}
 	select {
@@ -264,7 +264,7 @@ func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	return s.viewOf(ctx, l, next)
 }
 
@@ -289,7 +289,7 @@ func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) 
 		return View{}, err
 	case err != nil:
 		s.forget(l)
-		s.doubt(ctx, row, err)
+		s.sched.doubt(ctx, row, err)
 		return View{}, err
 	}
 	s.setRow(l, next)
@@ -335,7 +335,7 @@ func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, i
 	if err != nil {
 		return View{}, err
 	}
-	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, s.now()
+	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, s.clocks.now()
 	if err := s.emit(ctx, tx, stream.UploadDone, row); err != nil {
 		return View{}, err
 	}

@@ -250,7 +250,7 @@ func (s *Sessions) newFinal(ctx context.Context, who drive.Who, b Begin, j *join
 	if err != nil {
 		return err
 	}
-	if row.Created, err = s.clock(ctx); err != nil {
+	if row.Created, err = s.clocks.ofRows(ctx); err != nil {
 		return err
 	}
 	row.Active, row.State, row.Reserved, row.Received = row.Created, Sealing, row.Size, row.Size
@@ -276,7 +276,7 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 		return View{}, err
 	}
 	s.joined(ctx, j)
-	s.arm(ctx, view.row)
+	s.sched.arm(ctx, view.row)
 	if err := l.takeTurn(context.WithoutCancel(ctx)); err != nil {
 		return View{}, err
 	}
@@ -302,7 +302,7 @@ func (s *Sessions) reserveCopies(ctx context.Context, j *joining) error {
 func (s *Sessions) joined(ctx context.Context, j *joining) {
 	for id, l := range j.lives {
 		s.setRow(l, j.rows[id])
-		s.disarm(ctx, j.rows[id])
+		s.sched.disarm(ctx, j.rows[id])
 	}
 }
 
@@ -368,7 +368,7 @@ func (s *Sessions) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) erro
 // joinTx is active or parked ⇒ gone for one partial upload, whose bytes are the final's from then on.
 func (s *Sessions) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, was Row) (Row, error) {
 	want := was
-	want.State, want.Reason, want.Reserved, want.Held, want.Ended = Gone, ReasonJoined, 0, 0, s.now()
+	want.State, want.Reason, want.Reserved, want.Held, want.Ended = Gone, ReasonJoined, 0, 0, s.clocks.now()
 	row, err := change(ctx, tx, was, want)
 	if err != nil {
 		return Row{}, err

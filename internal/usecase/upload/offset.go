@@ -81,7 +81,7 @@ func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID)
 	}
 	h, err := findHead(ctx, s.DB, id)
 	return Position{
-		Offset: offset, Size: row.Size, MaxSize: row.MaxSize(), State: row.State, ExpiresAt: s.expires(row), Node: row.Node,
+		Offset: offset, Size: row.Size, MaxSize: row.MaxSize(), State: row.State, ExpiresAt: s.sched.expires(row), Node: row.Node,
 		Kind: h.Kind, Protocol: h.Protocol, Metadata: h.Metadata, Partials: h.Partials, Joined: row.Reason == ReasonJoined,
 	}, err
 }
@@ -109,7 +109,7 @@ func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID)
 		return row.prefix(staged.Parts, staged.Tails), err
 	})
 	if row.State == Active {
-		row.Active = max(row.Active, s.now())
+		row.Active = max(row.Active, s.clocks.now())
 	}
 	return row, offset, err
 }
@@ -298,7 +298,7 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 	next := row
 	next.Size, next.Reserved = size, size
 	if next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved}); err == nil {
-		s.arm(ctx, next)
+		s.sched.arm(ctx, next)
 	}
 	return err
 }

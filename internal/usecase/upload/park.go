@@ -11,110 +11,6 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-const (
-	maxIdle      = 10 * time.Minute // what resumes that bring nothing can double the idle time up to
-	emptyAbandon = 2 * time.Minute  // a parked upload that never received anything goes after this
-	slowestRate  = 128 * drive.KiB  // bytes a second: a file may take this long to arrive whatever the maximum age
-	sealRetry    = 15 * time.Second // how long after a seal stopped without an outcome it is redone
-)
-
-func parkKey(id drive.UploadID) timer.Key    { return timer.Key{Kind: timer.Park, ID: id} }
-func abandonKey(id drive.UploadID) timer.Key { return timer.Key{Kind: timer.Abandon, ID: id} }
-
-// idle returns the quiet time after which the upload is parked: doubled for each resume in a row that brought no part, so
-// that waking an upload again and again for nothing costs ever fewer transactions.
-func (s *Sessions) idle(r Row) time.Duration {
-	idle := s.opt.Idle
-	for range min(r.Resumes, 16) {
-		if idle *= 2; idle >= maxIdle {
-			return max(maxIdle, s.opt.Idle)
-		}
-	}
-	return idle
-}
-
-// abandon returns how long a parked upload is kept.
-func (s *Sessions) abandon(r Row) time.Duration {
-	if r.isEmpty() {
-		return min(emptyAbandon, s.opt.Abandon)
-	}
-	return s.opt.Abandon
-}
-
-// isEmpty reports whether a parked upload never had a byte.
-func (r Row) isEmpty() bool { return r.State == Parked && r.Received == 0 && r.Held == 0 }
-
-// maxAge returns how old an upload may become.
-func (s *Sessions) maxAge(r Row) time.Duration {
-	return max(s.opt.MaxAge, time.Duration(max(0, r.Size)/slowestRate)*time.Second)
-}
-
-// expires returns when the upload is reclaimed if nothing more comes.
-func (s *Sessions) expires(r Row) drive.Time {
-	last := r.Created.Add(s.maxAge(r))
-	switch r.State {
-	case Active:
-		return min(last, r.Active.Add(s.idle(r)+s.opt.Abandon))
-	case Parked:
-		return min(last, r.Active.Add(s.abandon(r)))
-	case Done, Gone: // until when it can be asked for
-		return r.Ended.Add(keepEnded)
-	case Sealing, Reclaiming:
-	}
-	return last
-}
-
-// timers returns what must be armed for a row: an open upload always has its park timer while active or sealing, and its
-// abandon timer until it ends.
-func (s *Sessions) timers(r Row) []timer.Entry {
-	park := timer.Entry{Key: parkKey(r.ID), Account: r.Account, Gen: r.Gen}
-	abandon := timer.Entry{Key: abandonKey(r.ID), Account: r.Account, Gen: r.Gen, Idle: s.maxAge(r), Last: r.Created}
-	switch r.State {
-	case Active:
-		park.Idle = s.idle(r)
-		return []timer.Entry{park, abandon}
-	case Sealing:
-		park.Idle = sealRetry
-		return []timer.Entry{park, abandon}
-	case Parked:
-		abandon.Idle, abandon.Max, abandon.First, abandon.Last = s.abandon(r), s.maxAge(r), r.Created, r.Active
-		return []timer.Entry{abandon}
-	case Reclaiming:
-		return []timer.Entry{{Key: abandonKey(r.ID), Account: r.Account, Gen: r.Gen, Idle: 0}}
-	case Done, Gone:
-	}
-	return nil
-}
-
-// arm arms the timers of a row that was just written. What fails the engine tries again, and should this process die before, the audit
-// finds an upload without a timer; so an error is only logged.
-func (s *Sessions) arm(ctx context.Context, r Row) {
-	ctx, cancel := afterCommit(ctx)
-	defer cancel()
-	if err := s.Timers.Arm(ctx, s.timers(r)...); err != nil {
-		s.opt.Log.WarnContext(ctx, "arm the timers of an upload", "upload", r.ID, "error", err)
-	}
-}
-
-// afterCommit is for what a change owes to the timers: the row is durable, whoever has given up meanwhile, and a timer that was
-// not armed because of that would be nobody's loss to notice.
-func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), armTime)
-}
-
-// armTime is how long a queue may take for one call; longer is an outage, after which it is asked again.
-const armTime = 10 * time.Second
-
-func (s *Sessions) disarm(ctx context.Context, r Row) {
-	ctx, cancel := afterCommit(ctx)
-	defer cancel()
-	for _, key := range []timer.Key{parkKey(r.ID), abandonKey(r.ID)} {
-		if err := s.Timers.Cancel(ctx, key, r.Gen); err != nil {
-			s.opt.Log.WarnContext(ctx, "cancel a timer of an upload", "upload", r.ID, "timer", key, "error", err)
-		}
-	}
-}
-
 // OnPark handles a fired park timer: the upload may have gone quiet. It is idempotent by (key, gen).
 func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 	return s.onTimer(ctx, f, func(l *live, row Row) error {
@@ -156,17 +52,7 @@ func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
 	case row.State == Done, row.State == Gone:
 		s.clear(ctx, row)
 	default:
-		s.arm(ctx, row)
-	}
-}
-
-// doubt makes the outcome of a change known that was not answered: soon a timer of the old gen looks at the row; see stale.
-func (s *Sessions) doubt(ctx context.Context, was Row, err error) {
-	if !drive.IsKind(err, drive.Unavailable) {
-		return
-	}
-	if err := s.Timers.Arm(ctx, timer.Entry{Key: parkKey(was.ID), Account: was.Account, Gen: was.Gen, Idle: sealRetry}); err != nil {
-		s.opt.Log.WarnContext(ctx, "arm a timer to look again", "upload", was.ID, "error", err)
+		s.sched.arm(ctx, row)
 	}
 }
 
@@ -179,14 +65,14 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
 	}
 	if l.pause() { // a part began after lively looked
 		l.open()
-		return timer.Later(s.idle(row))
+		return timer.Later(s.sched.idle(row))
 	}
 	defer l.open()
 	staged, err := s.fence(ctx, l, row)
 	if err != nil {
 		return err
 	}
-	now, err := s.clock(ctx)
+	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,7 +91,7 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
 	if err != nil {
 		return err
 	}
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	return nil
 }
 
@@ -221,7 +107,7 @@ func (s *Sessions) fence(ctx context.Context, l *live, row Row) (blob.Staged, er
 
 // lively reports whether the upload is active still, and when to look again. What other instances do is asked of the journal.
 func (s *Sessions) lively(ctx context.Context, l *live, row Row) (again time.Duration, yes bool, err error) {
-	now, err := s.clock(ctx)
+	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
 		return 0, false, err
 	}
@@ -235,7 +121,7 @@ func (s *Sessions) lively(ctx context.Context, l *live, row Row) (again time.Dur
 	writers := len(l.writers) + staged.Writing
 	l.mu.Unlock()
 	quiet := now.Sub(s.lastActive(l, row, staged, now))
-	switch idle := s.idle(row); {
+	switch idle := s.sched.idle(row); {
 	case writers > 0:
 		return idle, true, nil
 	case quiet < idle:
@@ -274,7 +160,7 @@ func (s *Sessions) commitWith(ctx context.Context, l *live, was, want Row, move 
 	})
 	if err = s.orLost(ctx, was, err); err != nil {
 		s.forget(l)
-		s.doubt(ctx, was, err)
+		s.sched.doubt(ctx, was, err)
 		return Row{}, err
 	}
 	s.setRow(l, next)

@@ -75,7 +75,7 @@ func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 	if c, ok := body.(io.Closer); ok { // a read that waits for a stalled client ends with the part
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
-	in := &activity{body: body, touch: func() { s.touch(l, row) }, every: s.opt.Idle / 4, now: s.now}
+	in := &activity{body: body, touch: func() { s.touch(l, row) }, every: s.opt.Idle / 4, now: s.clocks.now}
 	opt := blob.BodyOptions{
 		N: p.N, Offset: drive.ByteSize(p.N) * row.PartSize, Size: p.Size, Session: who.Session, Verify: p.Verify,
 	}
@@ -115,7 +115,7 @@ func (s *Sessions) received(ctx context.Context, l *live, w *partWriter, part bl
 	row, resumed := s.accept(l, w, part, tail)
 	s.touch(l, row)
 	if resumed {
-		s.arm(ctx, row) // its idle time is no longer a doubled one
+		s.sched.arm(ctx, row) // its idle time is no longer a doubled one
 	}
 	s.startFollowing(l)
 }
@@ -361,6 +361,6 @@ func (a *activity) Read(p []byte) (int, error) {
 }
 
 func (s *Sessions) touch(l *live, row Row) {
-	l.touch(s.now())
-	s.Timers.Touch(parkKey(row.ID))
+	l.touch(s.clocks.now())
+	s.sched.touch(row.ID)
 }

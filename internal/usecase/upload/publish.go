@@ -57,7 +57,7 @@ func (s *Sessions) doneTx(ctx context.Context, tx *sqldb.Tx, row Row, blobID dri
 	}
 	next := row
 	next.State, next.Node, next.Reserved, next.Held, next.Challenge = Done, placed.Node.ID, 0, 0, nil
-	next.Ended = s.now()
+	next.Ended = s.clocks.now()
 	if next, err = change(ctx, tx, row, next); err != nil {
 		return Row{}, err
 	}

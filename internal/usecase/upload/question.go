@@ -20,7 +20,7 @@ func questionKey(b content.Blob) string { return "blake3:" + b.Sum.String() }
 func (s *Sessions) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM refusals WHERE user_id = ? AND digest = ? AND until > ?)`,
-		user, questionKey(b), s.now()).Scan(&n)
+		user, questionKey(b), s.clocks.now()).Scan(&n)
 	if err != nil {
 		return false, fmt.Errorf("look whether user %s was asked about blob %s: %w", user, b.ID, err)
 	}
@@ -31,7 +31,7 @@ func (s *Sessions) wasAsked(ctx context.Context, q sqldb.Querier, user drive.Use
 // errLost when the user has been asked since the question was made: of two that come at once,
 // one is asked.
 func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
-	now := s.now()
+	now := s.clocks.now()
 	until := now.Add(refusalTime)
 	for _, b := range asks {
 		again, err := tx.Exec(ctx, `UPDATE refusals SET until = ? WHERE user_id = ? AND digest = ? AND until <= ?`, until, user, questionKey(b), now)

@@ -122,7 +122,7 @@ func (s *Sessions) keepSeal(row Row) (end func()) {
 		for {
 			select {
 			case <-tick.C:
-				s.Timers.Touch(parkKey(row.ID))
+				s.sched.touch(row.ID)
 			case <-ctx.Done():
 				return
 			}

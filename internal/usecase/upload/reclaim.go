@@ -53,23 +53,23 @@ func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
 
 // expire reclaims an upload whose time is over.
 func (s *Sessions) expire(ctx context.Context, l *live, row Row) error {
-	now, err := s.clock(ctx)
+	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
 		return err
 	}
-	due, reason := row.Created.Add(s.maxAge(row)), ReasonTooOld
-	if quiet := row.Active.Add(s.abandon(row)); row.State == Parked && quiet < due {
+	due, reason := row.Created.Add(s.sched.maxAge(row)), ReasonTooOld
+	if quiet := row.Active.Add(s.sched.abandon(row)); row.State == Parked && quiet < due {
 		due, reason = quiet, ReasonAbandoned
 	}
-	if wait := max(due.Sub(now), s.mayReclaimAt().Sub(s.now())); wait > 0 {
+	if wait := max(due.Sub(now), s.holdoff.wait()); wait > 0 {
 		return timer.Later(wait)
 	}
 	if s.opt.Kept != nil && !row.isEmpty() { // where a clock has jumped, bytes are kept by what has really passed
-		if wait := due.Sub(s.kept()); wait > 0 {
+		if wait := due.Sub(s.clocks.kept()); wait > 0 {
 			return timer.Later(min(wait, reclaimHold))
 		}
 	}
-	if wait, err := s.held(ctx, now); err != nil {
+	if wait, err := s.holdoff.waitForAll(ctx, now); err != nil {
 		return err
 	} else if wait > 0 {
 		return timer.Later(wait)
@@ -139,7 +139,7 @@ func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason st
 	if err != nil {
 		return Row{}, err
 	}
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	return next, nil
 }
 
@@ -162,7 +162,7 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, er
 		return Row{}, err
 	}
 	want := row
-	want.State, want.Held, want.Challenge, want.Ended = Gone, 0, nil, s.now()
+	want.State, want.Held, want.Challenge, want.Ended = Gone, 0, nil, s.clocks.now()
 	var next Row
 	err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Unfinished: -row.Held}); err != nil {
@@ -175,11 +175,11 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, er
 	})
 	if err = s.orLost(ctx, row, err); err != nil {
 		s.forget(l)
-		s.doubt(ctx, row, err)
+		s.sched.doubt(ctx, row, err)
 		return Row{}, err
 	}
 	s.setRow(l, next)
-	s.disarm(ctx, next)
+	s.sched.disarm(ctx, next)
 	s.unjoin(ctx, next.ID) // of a final one that came to nothing
 	return next, nil
 }

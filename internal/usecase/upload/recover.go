@@ -3,19 +3,22 @@ package upload
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/timer"
 )
 
 const (
 	pageSize  = 500                // rows a page: short enough for one read, long enough to be few
 	keepEnded = 7 * 24 * time.Hour // how long done and gone uploads can be asked for
-	maxJitter = 5 * time.Second    // spread of what is armed again, so that it does not all come due at once
 )
+
+// LostTimers tells Sessions that the timer queue has forgotten what it held: no timer starts a reclaim for a while.
+func (s *Sessions) LostTimers() { s.holdoff.lost() }
+
+// NoteLoss is LostTimers for all instances.
+func (s *Sessions) NoteLoss(ctx context.Context) error { return s.holdoff.note(ctx) }
 
 // Recover arms the timers of every upload that has not ended, and makes seals and reclaims that a crash cut off go on. It runs
 // in the background after a start, and after the timers were lost. Running it twice is harmless.
@@ -26,17 +29,13 @@ func (s *Sessions) Recover(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("recover uploads in state %s: %w", state, err)
 			}
-			var entries []timer.Entry
-			for _, r := range page {
-				entries = append(entries, s.jittered(r)...)
-				after = r.ID
-			}
-			if err := s.Timers.Arm(ctx, entries...); err != nil {
+			if err := s.sched.armAgain(ctx, page); err != nil {
 				return err
 			}
 			if len(page) < pageSize {
 				break
 			}
+			after = page[len(page)-1].ID
 		}
 	}
 	return s.unjoinEnded(ctx)
@@ -47,22 +46,9 @@ func (s *Sessions) pageOf(ctx context.Context, state State, after drive.UploadID
 	return sqldb.Scan(rows, err, scanRow)
 }
 
-// jittered is timers for a row read from the database: a seal is redone at once, the rest is spread out.
-func (s *Sessions) jittered(r Row) []timer.Entry {
-	entries := s.timers(r)
-	for i := range entries {
-		if r.State == Sealing && entries[i].Key.Kind == timer.Park {
-			entries[i].Idle = 0
-			continue
-		}
-		entries[i].Idle += rand.N(min(maxJitter, s.opt.Idle/4+1))
-	}
-	return entries
-}
-
 // PurgeEnded deletes rows of uploads that ended more than 7 days ago, and refusals that have run out, in batches.
 func (s *Sessions) PurgeEnded(ctx context.Context) error {
-	limit := s.kept().Add(-keepEnded)
+	limit := s.clocks.kept().Add(-keepEnded)
 	for {
 		var n, m int64
 		err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -71,7 +57,7 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 			}); err != nil {
 				return err
 			}
-			m, err = tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, s.kept())
+			m, err = tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, s.clocks.kept())
 			return err
 		})
 		if err != nil {

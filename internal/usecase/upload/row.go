@@ -56,6 +56,9 @@ type Row struct {
 // isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent its own id, which is no folder.
 func (r Row) isPartial() bool { return r.Name == "" }
 
+// isEmpty reports whether a parked upload never had a byte.
+func (r Row) isEmpty() bool { return r.State == Parked && r.Received == 0 && r.Held == 0 }
+
 // hasNoPlace refuses what only an upload with a place of its own can have done to it: to be completed, or to get another place.
 func (r Row) hasNoPlace() error {
 	return drive.Wrap(errors.New("the upload is a partial one"), drive.WrongState, "state", r.State.Public())

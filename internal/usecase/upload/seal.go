@@ -164,7 +164,7 @@ func (s *Sessions) sealOpen(ctx context.Context, l *live, row Row, c Complete) (
 	if next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}); err != nil {
 		return sealBegun{}, err
 	}
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	return sealBegun{run: s.startSeal(l, next), row: next}, nil
 }
 

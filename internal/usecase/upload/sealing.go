@@ -67,7 +67,7 @@ func (s *Sessions) seal(ctx context.Context, l *live, row Row, run *sealing) (Ro
 	}
 	left := row
 	switch {
-	case errors.Is(err, errBytesLost) && s.caps.Shared && !s.misses.lost(row.ID, s.now()):
+	case errors.Is(err, errBytesLost) && s.caps.Shared && !s.misses.lost(row.ID, s.clocks.now()):
 		err = drive.Wrap(err, drive.Unavailable)
 	case errors.Is(err, errBytesLost):
 		s.misses.forget(row.ID)
@@ -178,7 +178,7 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 	})
 	if err = s.orLost(ctx, row, err); err != nil {
 		s.forget(l)
-		s.doubt(ctx, row, err)
+		s.sched.doubt(ctx, row, err)
 		return Row{}, err
 	}
 	s.setRow(l, next)
@@ -188,7 +188,7 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 // clear removes what an upload that has ended leaves behind: its timers and its staging. A crash here leaves a staging without
 // an open row, which the auditor removes.
 func (s *Sessions) clear(ctx context.Context, row Row) {
-	s.disarm(ctx, row)
+	s.sched.disarm(ctx, row)
 	if row.Reason == ReasonJoined {
 		return // its bytes are its final's: see unjoin
 	}
@@ -209,7 +209,7 @@ func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (R
 	if err != nil {
 		return row, err
 	}
-	now, err := s.clock(ctx)
+	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
 		return row, err
 	}
@@ -218,11 +218,11 @@ func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (R
 	if next, err = s.commit(ctx, l, row, next, quota.Move{}); err != nil {
 		return row, err
 	}
-	l.touch(s.now())
+	l.touch(s.clocks.now())
 	if !s.caps.Shared {
 		s.adopt(l, next, staged)
 	}
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	return next, cause
 }
 
@@ -234,7 +234,7 @@ func (s *Sessions) lose(ctx context.Context, l *live, row Row, cause error) erro
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	s.opt.Log.ErrorContext(ctx, "the bytes of an upload are gone", "upload", row.ID, "error", cause)
 	if _, err := s.finishReclaim(ctx, l, next); err != nil {
 		return errors.Join(cause, err)

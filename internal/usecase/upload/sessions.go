@@ -116,8 +116,9 @@ type Sessions struct {
 	opt     Options
 	caps    blob.Caps
 	table   table
-	ready   drive.Time // when this instance became ready, or last lost its timers: see mayReclaim
-	readyMu sync.Mutex
+	sched   schedule
+	clocks  clocks
+	holdoff holdoff
 	resumes limiters
 	disk    *disk.Promises
 	misses  misses
@@ -132,15 +133,17 @@ type Sessions struct {
 // New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
 func New(parts Parts, opt Options) *Sessions {
 	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps(), table: table{all: map[drive.UploadID]*live{}}}
+	s.clocks = clocks{own: s.opt.Now, rows: s.opt.Clock, keeps: s.opt.Kept}
 	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
 	if s.opt.OutOfOrder != nil {
 		s.table.order = &lockOrder{report: s.opt.OutOfOrder, held: map[uint64][]heldLock{}}
 	}
 	if s.caps.Shared {
-		s.table.keepFor, s.table.now, s.table.evict = unusedIdles*s.opt.Idle, s.now, s.forget
+		s.table.keepFor, s.table.now, s.table.evict = unusedIdles*s.opt.Idle, s.clocks.now, s.forget
 	}
+	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: s.opt.Log}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
-	s.ready = s.now()
+	s.holdoff = holdoff{db: s.DB, clocks: s.clocks, shared: s.caps.Shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now()}
 	s.puts.Store(rand.Uint32())
 	s.provers = make(chan struct{}, maxProvers)
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
@@ -153,33 +156,6 @@ func (s *Sessions) Close() error {
 	s.cancel()
 	s.work.Wait()
 	return nil
-}
-
-func (s *Sessions) now() drive.Time { return drive.TimeOf(s.opt.Now()) }
-
-// kept is the time by which rows have been kept for long enough.
-func (s *Sessions) kept() drive.Time {
-	if s.opt.Kept == nil {
-		return s.now()
-	}
-	return drive.TimeOf(s.opt.Kept())
-}
-
-// LostTimers tells Sessions that the timer queue has forgotten what it held: no timer starts a reclaim for a while.
-func (s *Sessions) LostTimers() {
-	s.readyMu.Lock()
-	defer s.readyMu.Unlock()
-	s.ready = s.now()
-}
-
-// reclaimHold is how long after a start or a loss no timer may start a reclaim: clients that were cut off come back first.
-const reclaimHold = time.Hour
-
-// mayReclaimAt returns the first moment at which a timer's word may start a reclaim.
-func (s *Sessions) mayReclaimAt() drive.Time {
-	s.readyMu.Lock()
-	defer s.readyMu.Unlock()
-	return s.ready.Add(min(reclaimHold, s.opt.Abandon))
 }
 
 // maxLimiters bounds the memory for resume limits; beyond it they are forgotten, which only lets through more.

@@ -2,10 +2,7 @@ package upload
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
-	"strconv"
-	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
@@ -35,14 +32,6 @@ func leastPartSize(c blob.Caps) drive.ByteSize {
 		return MinPartSize
 	}
 	return 1 << bits.Len64(uint64(c.MinPart-1))
-}
-
-// clock returns the time that rows go by.
-func (s *Sessions) clock(ctx context.Context) (drive.Time, error) {
-	if s.opt.Clock == nil {
-		return s.now(), nil
-	}
-	return s.opt.Clock(ctx)
 }
 
 // renew takes over a row that was read again, unless the upload has moved on since the one that the live holds; then the live
@@ -166,44 +155,6 @@ func (s *Sessions) reopen(ctx context.Context, row Row) error {
 	return err
 }
 
-// metaTimersLost is the name of the mark in the meta table that says when any instance last found that timers were lost.
-const metaTimersLost = "timers-lost"
-
-// NoteLoss is LostTimers for all instances: whichever delivers a timer holds reclaims back for a while.
-func (s *Sessions) NoteLoss(ctx context.Context) error {
-	s.LostTimers()
-	if !s.caps.Shared {
-		return nil
-	}
-	now, err := s.clock(ctx)
-	if err != nil {
-		return err
-	}
-	text := strconv.FormatInt(int64(now), 10)
-	return s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", text, metaTimersLost)
-		if err == nil && n == 0 {
-			_, err = tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", metaTimersLost, text) // another's is as good
-		}
-		return err
-	})
-}
-
-// held returns for how long no timer may start a reclaim: after a backup was restored, or after timers were lost.
-func (s *Sessions) held(ctx context.Context, now drive.Time) (time.Duration, error) {
-	if s.opt.Restored {
-		return reclaimHold, nil
-	}
-	if !s.caps.Shared {
-		return 0, nil
-	}
-	at, err := s.lostAt(ctx)
-	if err != nil || at == 0 {
-		return 0, err
-	}
-	return at.Add(min(reclaimHold, s.opt.Abandon)).Sub(now), nil
-}
-
 // hold fails where this instance has been declared ended.
 func (s *Sessions) hold(ctx context.Context, tx *sqldb.Tx) error {
 	if s.opt.Hold == nil {
@@ -221,27 +172,9 @@ func (s *Sessions) unstore(ctx context.Context, row Row) error {
 	return s.Store.Remove(ctx, row.ID.String())
 }
 
-// lostAt returns when timers were last lost, as far as any instance knows; zero: never.
-func (s *Sessions) lostAt(ctx context.Context) (at drive.Time, err error) {
-	var value string
-	err = s.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", metaTimersLost).Scan(&value)
-	if drive.IsKind(err, drive.NotFound) {
-		return 0, nil
-	}
-	if err == nil {
-		var ms int64
-		ms, err = strconv.ParseInt(value, 10, 64)
-		at = drive.Time(ms)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("look for lost timers: %w", err)
-	}
-	return at, nil
-}
-
 // lastActive is when an upload was last active, by the clock that rows go by, which says now.
 func (s *Sessions) lastActive(l *live, row Row, staged blob.Staged, now drive.Time) drive.Time {
-	return min(now, max(row.Active, now.Add(-s.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now)))
+	return min(now, max(row.Active, now.Add(-s.clocks.now().Sub(drive.Time(l.last.Load()))), s.lastPart(staged, now)))
 }
 
 // lastPart is when the last part came; zero: none has, or the journal was lost and does not know.
@@ -251,7 +184,7 @@ func (s *Sessions) lastPart(staged blob.Staged, now drive.Time) drive.Time {
 	}
 	its := staged.Now
 	if its == 0 {
-		its = s.now()
+		its = s.clocks.now()
 	}
 	return now.Add(-its.Sub(staged.Last))
 }

@@ -46,14 +46,14 @@ func (v View) Row() Row { return v.row }
 func (s *Sessions) view(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	v := View{
 		ID: r.ID, State: r.State.Public(), Conflict: r.Conflict, PartSize: r.PartSize, Parts: r.Parts(), Received: [][2]int{}, Reserved: r.Reserved,
-		ExpiresAt: s.expires(r), row: r,
+		ExpiresAt: s.sched.expires(r), row: r,
 	}
 	if r.Size == blob.UnknownSize {
 		v.Parts, v.MaxSize = 0, r.MaxSize()
 	} else {
 		v.Size = &r.Size
 	}
-	if r.Challenge != nil && r.State.Open() && !r.Challenge.Expired(s.now()) {
+	if r.Challenge != nil && r.State.Open() && !r.Challenge.Expired(s.clocks.now()) {
 		v.Challenge = &r.Challenge.Challenge
 	}
 	if r.State == Done {

@@ -66,7 +66,7 @@ func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
 		if err != nil {
 			return err
 		}
-		s.arm(ctx, next)
+		s.sched.arm(ctx, next)
 		row = next
 	}
 	if !suspect {
@@ -80,11 +80,11 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 	if err := s.resumes.allow(row.Account, s.opt.Now()); err != nil {
 		return err
 	}
-	now, err := s.clock(ctx)
+	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
 		return err
 	}
-	if row.Created.Add(s.maxAge(row)) <= now {
+	if row.Created.Add(s.sched.maxAge(row)) <= now {
 		return drive.Fail(drive.Gone, "reason", ReasonTooOld)
 	}
 	staged, err := s.Staging.Load(ctx, row.Ref())
@@ -110,9 +110,9 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 	if err != nil {
 		return err
 	}
-	l.touch(s.now())
+	l.touch(s.clocks.now())
 	s.adopt(l, next, staged)
-	s.arm(ctx, next)
+	s.sched.arm(ctx, next)
 	if staged.Suspect {
 		return s.refresh(ctx, l, next)
 	}

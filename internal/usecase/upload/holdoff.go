@@ -1,0 +1,122 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// clocks are the times that uploads go by.
+type clocks struct {
+	own   func() time.Time                              // of this process
+	rows  func(ctx context.Context) (drive.Time, error) // of the database; nil: own
+	keeps func() time.Time                              // for how long something was kept: see package retention; nil: own
+}
+
+func (c clocks) now() drive.Time { return drive.TimeOf(c.own()) }
+
+// ofRows returns the time that rows go by.
+func (c clocks) ofRows(ctx context.Context) (drive.Time, error) {
+	if c.rows == nil {
+		return c.now(), nil
+	}
+	return c.rows(ctx)
+}
+
+// kept is the time by which rows have been kept for long enough.
+func (c clocks) kept() drive.Time {
+	if c.keeps == nil {
+		return c.now()
+	}
+	return drive.TimeOf(c.keeps())
+}
+
+// reclaimHold is how long after a start or a loss no timer may start a reclaim: clients that were cut off come back first.
+const reclaimHold = time.Hour
+
+// holdoff keeps timers from starting reclaims for a while: after a start, after timers were lost, after a backup was restored.
+type holdoff struct {
+	db       *sqldb.DB
+	clocks   clocks
+	shared   bool // other instances lose timers, too
+	restored bool
+	length   time.Duration
+
+	mu    sync.Mutex
+	ready drive.Time // when this instance became ready, or last lost its timers
+}
+
+// lost notes that the timer queue has forgotten what it held.
+func (h *holdoff) lost() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ready = h.clocks.now()
+}
+
+// wait returns for how long no timer's word may start a reclaim, as far as this instance knows.
+func (h *holdoff) wait() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ready.Add(h.length).Sub(h.clocks.now())
+}
+
+// waitForAll is wait for what any instance knows; now is the time that rows go by.
+func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration, error) {
+	if h.restored {
+		return reclaimHold, nil
+	}
+	if !h.shared {
+		return 0, nil
+	}
+	at, err := h.lostAt(ctx)
+	if err != nil || at == 0 {
+		return 0, err
+	}
+	return at.Add(h.length).Sub(now), nil
+}
+
+// metaTimersLost is the name of the mark in the meta table that says when any instance last found that timers were lost.
+const metaTimersLost = "timers-lost"
+
+// note is lost for all instances: whichever delivers a timer holds reclaims back for a while.
+func (h *holdoff) note(ctx context.Context) error {
+	h.lost()
+	if !h.shared {
+		return nil
+	}
+	now, err := h.clocks.ofRows(ctx)
+	if err != nil {
+		return err
+	}
+	text := strconv.FormatInt(int64(now), 10)
+	return h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", text, metaTimersLost)
+		if err == nil && n == 0 {
+			_, err = tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", metaTimersLost, text) // another's is as good
+		}
+		return err
+	})
+}
+
+// lostAt returns when timers were last lost, as far as any instance knows; zero: never.
+func (h *holdoff) lostAt(ctx context.Context) (at drive.Time, err error) {
+	var value string
+	err = h.db.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", metaTimersLost).Scan(&value)
+	if drive.IsKind(err, drive.NotFound) {
+		return 0, nil
+	}
+	if err == nil {
+		var ms int64
+		ms, err = strconv.ParseInt(value, 10, 64)
+		at = drive.Time(ms)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for lost timers: %w", err)
+	}
+	return at, nil
+}
