@@ -19,7 +19,7 @@ func (s *Sessions) Promised() int64 {
 }
 
 // Settle waits until nothing runs in the background.
-func (s *Sessions) Settle() { s.work.Wait() }
+func (s *Sessions) Settle() { s.work.all.Wait() }
 
 // Forgotten reports whether nothing is known of an upload, though somebody holds it.
 func (s *Sessions) Forgotten(id drive.UploadID) bool {

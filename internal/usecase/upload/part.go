@@ -117,7 +117,7 @@ func (s *Sessions) received(ctx context.Context, l *live, w *partWriter, part bl
 	if resumed {
 		s.sched.arm(ctx, row) // its idle time is no longer a doubled one
 	}
-	s.startFollowing(l)
+	s.follow.start(l)
 }
 
 // notStaged judges an error of Write or Drop. begun: some of the body was read, so that there is no other attempt with it.

@@ -109,11 +109,11 @@ func without(set digest.Set, algos []digest.Algo) digest.Set {
 
 // keepSeal pushes the timer back that would have the seal redone, as long as this instance is at it: another one would read the
 // same bytes again. It returns what ends that.
-func (s *Sessions) keepSeal(row Row) (end func()) {
+func (s *Sessions) keepSeal(ctx context.Context, row Row) (end func()) {
 	if !s.caps.Shared {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(s.stop)
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

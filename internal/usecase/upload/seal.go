@@ -290,12 +290,12 @@ func (s *Sessions) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 	l.seal = run
 	l.mu.Unlock()
 	held := s.table.enter(l.id) // keeps the live until the seal ends
-	s.work.Go(func() {
+	s.work.run(func(ctx context.Context) {
 		defer s.table.leave(held)
 		defer close(run.done)
-		defer s.keepSeal(row)()
+		defer s.keepSeal(ctx, row)()
 		defer run.room.Close()
-		run.row, run.err = s.seal(s.stop, l, row, run)
+		run.row, run.err = s.seal(ctx, l, row, run)
 		if run.err != nil {
 			s.opt.Log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))
 		}

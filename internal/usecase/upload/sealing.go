@@ -135,7 +135,7 @@ func (s *Sessions) verify(ctx context.Context, l *live, row Row, run *sealing) (
 		return staged.Parts, n, without(row.Digests, aliases).Check(computed)
 	}
 	if len(aliases) > 0 {
-		if n.Aliases, err = s.aliases(ctx, l, row, aliases, run); err != nil {
+		if n.Aliases, err = s.follow.sums(ctx, l, row, &run.read); err != nil {
 			return nil, content.New{}, err
 		}
 		maps.Copy(computed, n.Aliases)

@@ -122,12 +122,11 @@ type Sessions struct {
 	resumes limiters
 	disk    *disk.Promises
 	misses  misses
-	putting sync.Map       // names of whole-file uploads that are being written
-	puts    atomic.Uint32  // counts them, from a random number on
-	provers chan struct{}  // holds a token per proof being read
-	work    sync.WaitGroup // seals that outlive their request
-	stop    context.Context
-	cancel  context.CancelFunc
+	putting sync.Map      // names of whole-file uploads that are being written
+	puts    atomic.Uint32 // counts them, from a random number on
+	provers chan struct{} // holds a token per proof being read
+	work    background
+	follow  followers
 }
 
 // New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
@@ -147,14 +146,13 @@ func New(parts Parts, opt Options) *Sessions {
 	s.puts.Store(rand.Uint32())
 	s.provers = make(chan struct{}, maxProvers)
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
-	s.stop, s.cancel = context.WithCancel(context.Background())
+	s.follow = followers{staging: s.Staging, shared: s.caps.Shared, table: &s.table, work: &s.work}
 	return s
 }
 
 // Close stops seals between two steps and waits for them; Recover redoes them at the next start.
 func (s *Sessions) Close() error {
-	s.cancel()
-	s.work.Wait()
+	s.work.close()
 	return nil
 }
 

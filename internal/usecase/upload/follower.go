@@ -21,9 +21,17 @@ type follower struct {
 	busy bool // a reader runs; guarded by live.mu
 }
 
-// startFollowing starts a reader when bytes have arrived that it can go on with.
-func (s *Sessions) startFollowing(l *live) {
-	if s.caps.Shared || !s.readableParts() { // another instance may replace what was hashed here
+// followers starts the readers of this process.
+type followers struct {
+	staging blob.Staging
+	shared  bool // another instance may replace what was hashed here: nothing is
+	table   *table
+	work    *background
+}
+
+// start starts a reader when bytes have arrived that it can go on with.
+func (s *followers) start(l *live) {
+	if s.shared || !readableParts(s.staging) {
 		return
 	}
 	f, row := l.nextFollower()
@@ -31,9 +39,9 @@ func (s *Sessions) startFollowing(l *live) {
 		return
 	}
 	held := s.table.enter(l.id)
-	s.work.Go(func() {
+	s.work.run(func(ctx context.Context) {
 		defer s.table.leave(held)
-		s.follow(l, f, row)
+		s.follow(ctx, l, f, row)
 	})
 }
 
@@ -89,13 +97,13 @@ func (l *live) ahead(f *follower) (end drive.ByteSize, more bool) {
 }
 
 // follow hashes until it has caught up with the parts.
-func (s *Sessions) follow(l *live, f *follower, row Row) {
+func (s *followers) follow(ctx context.Context, l *live, f *follower, row Row) {
 	for {
 		end, more := l.ahead(f)
 		if !more {
 			return
 		}
-		err := s.catchUp(s.stop, row.Ref(), f, end, nil)
+		err := f.catchUp(ctx, s.staging, row.Ref(), end, nil)
 		l.mu.Lock()
 		if l.follower == f && err == nil {
 			l.followed = end
@@ -110,10 +118,11 @@ func (s *Sessions) follow(l *live, f *follower, row Row) {
 	}
 }
 
-func (s *Sessions) catchUp(ctx context.Context, ref blob.Ref, f *follower, end drive.ByteSize, read *atomic.Int64) error {
+// catchUp hashes up to end, and counts in read how far it is.
+func (f *follower) catchUp(ctx context.Context, staging blob.Staging, ref blob.Ref, end drive.ByteSize, read *atomic.Int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	file, err := s.Staging.OpenStaged(ctx, ref)
+	file, err := staging.OpenStaged(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -127,15 +136,16 @@ func (s *Sessions) catchUp(ctx context.Context, ref blob.Ref, f *follower, end d
 // unfollowLocked forgets what was hashed: a part of it was taken back.
 func (l *live) unfollowLocked() { l.follower, l.followed = nil, 0 }
 
-// aliases returns the digests of the whole file, hashing what the follower has not reached.
-func (s *Sessions) aliases(ctx context.Context, l *live, row Row, algos []digest.Algo, run *sealing) (digest.Set, error) {
+// sums returns the declared digests of the whole file other than BLAKE3, hashing what the follower has not reached.
+func (s *followers) sums(ctx context.Context, l *live, row Row, read *atomic.Int64) (digest.Set, error) {
+	algos := row.Digests.Aliases()
 	l.mu.Lock()
 	f := l.follower
 	if f == nil || !covers(f.hash, algos) {
 		f = &follower{hash: digest.NewRunning(algos...)}
 	}
 	l.mu.Unlock()
-	if err := s.catchUp(ctx, row.Ref(), f, row.Size, &run.read); err != nil {
+	if err := f.catchUp(ctx, s.staging, row.Ref(), row.Size, read); err != nil {
 		return nil, err
 	}
 	return f.hash.Sums(), nil
