@@ -312,7 +312,7 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		linked := row
 		linked.Digests = digest.Set{} // a linked claim's digests were not verified here: drop them
 		var err error
-		next, err = s.doneTx(ctx, tx, linked, id)
+		next, err = s.placer.done(ctx, tx, linked, id)
 		return err
 	})
 	return next, s.orLost(ctx, row, err)
@@ -331,12 +331,12 @@ func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, i
 	case err != nil:
 		return View{}, err
 	}
-	placed, err := s.placeTx(ctx, tx, row, id)
+	placed, err := s.placer.place(ctx, tx, row, id)
 	if err != nil {
 		return View{}, err
 	}
 	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, s.clocks.now()
-	if err := s.emit(ctx, tx, stream.UploadDone, row); err != nil {
+	if err := s.placer.emit(ctx, tx, stream.UploadDone, row); err != nil {
 		return View{}, err
 	}
 	return s.insert(ctx, tx, b, row)

@@ -26,7 +26,7 @@ const MaxPartials = 1000
 //
 // One transaction ends the partial uploads, begins the final as one that is being sealed, moves what is charged, and notes what the
 // final owes: upload_joins. Copying is the first step of the seal, so a crash anywhere leaves either what was before, or a
-// seal that its timer redoes; what is owed to the disk is paid by unjoin, at the latest after the next start.
+// seal that its timer redoes; what is owed to the disk is paid by joins.remove, at the latest after the next start.
 //
 // Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not there or is no partial upload of the
 // caller's, or belongs to another final), PartsMissing {upload} (that one is not complete), Gone (one of them is), InProgress.
@@ -381,5 +381,5 @@ func (s *Sessions) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, w
 	if err != nil {
 		return Row{}, fmt.Errorf("note that upload %s is joined: %w", was.ID, err)
 	}
-	return row, s.emit(ctx, tx, stream.UploadGone, row)
+	return row, s.placer.emit(ctx, tx, stream.UploadGone, row)
 }

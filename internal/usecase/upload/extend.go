@@ -155,7 +155,7 @@ func (s *Sessions) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) 
 // rereadTail hashes the bytes of a tail that this process has not taken in itself. Bytes that are not what they were are taken back.
 func (s *Sessions) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend, have blob.Part) (*blob.Tail, outcome, error) {
 	tail := blob.NewTail(drive.ByteSize(e.N) * row.PartSize)
-	err := s.readTail(ctx, row, e, tail)
+	err := readTail(ctx, s.Staging, row, e, tail)
 	if drive.IsKind(err, drive.NotFound) { // it was dropped, or became a part; whoever did has moved on
 		s.forget(l)
 		return nil, again, nil
@@ -172,8 +172,9 @@ func (s *Sessions) rereadTail(ctx context.Context, l *live, row Row, e blob.Exte
 	return tail, settled, nil
 }
 
-func (s *Sessions) readTail(ctx context.Context, row Row, e blob.Extend, tail *blob.Tail) error {
-	r, err := s.Staging.OpenTail(ctx, row.Ref(), e.N)
+// readTail hashes the bytes of a tail.
+func readTail(ctx context.Context, staging blob.Staging, row Row, e blob.Extend, tail *blob.Tail) error {
+	r, err := staging.OpenTail(ctx, row.Ref(), e.N)
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 )
+
+// joins puts together what Concat has joined: it copies the bytes of partial uploads into their final one, and removes them. Which
+// final has taken over which partial uploads, and has not removed them yet, is in the table upload_joins.
+type joins struct {
+	db       *sqldb.DB
+	staging  blob.Staging
+	unstore  func(ctx context.Context, id drive.UploadID) error // removes content of a seal that came to nothing
+	restored bool                                               // what the rows say may be of before, and the bytes of after
+	log      *slog.Logger
+}
 
 // join is the first step of the seal of a final upload: its parts are made of the bytes of its partial ones. Those of the first one are
 // taken over as they lie, where its parts are the final's (blob.Staging.Adopt). All others have another place in the file, on which a chaining
@@ -23,8 +34,8 @@ import (
 //	some removals    the rest is removed; nothing is read any more
 //
 // missing is what an upload that is no final one lacks.
-func (s *Sessions) join(ctx context.Context, row Row, run *sealing, missing error) error {
-	all, err := s.joinsOf(ctx, row.ID)
+func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) error {
+	all, err := s.of(ctx, row.ID)
 	if err == nil && len(all) == 0 {
 		return missing
 	}
@@ -32,7 +43,7 @@ func (s *Sessions) join(ctx context.Context, row Row, run *sealing, missing erro
 		return err
 	}
 	// A journal that was lost refuses every gen until one is fenced.
-	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen-1)
+	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen-1)
 	if err == nil {
 		staged, err = s.adoptFirst(ctx, row, all[0].ref, staged)
 	}
@@ -42,10 +53,10 @@ func (s *Sessions) join(ctx context.Context, row Row, run *sealing, missing erro
 	if err != nil {
 		return lost(err)
 	}
-	src := &sources{joins: all, open: func(j joined) (blob.Object, error) { return s.openJoined(ctx, j) }, at: -1}
+	src := &sources{joins: all, open: func(j joined) (blob.Object, error) { return s.open(ctx, j) }, at: -1}
 	err = errors.Join(s.copyParts(ctx, row, staged, src, run), src.close())
 	if drive.IsKind(err, drive.NotFound) { // another instance has copied all and removed them, or they are lost
-		if left, findErr := s.joinsOf(ctx, row.ID); findErr == nil && len(left) < len(all) {
+		if left, findErr := s.of(ctx, row.ID); findErr == nil && len(left) < len(all) {
 			return nil
 		}
 		return lost(err)
@@ -53,27 +64,27 @@ func (s *Sessions) join(ctx context.Context, row Row, run *sealing, missing erro
 	if err != nil {
 		return err
 	}
-	if _, err := s.Staging.Fence(ctx, row.Ref(), row.Gen-1); err != nil { // durable
+	if _, err := s.staging.Fence(ctx, row.Ref(), row.Gen-1); err != nil { // durable
 		return lost(err)
 	}
-	s.unjoin(ctx, row.ID)
+	s.remove(ctx, row.ID)
 	return nil
 }
 
 // adoptFirst takes over the bytes of the first partial upload, unless an earlier attempt has brought some, and returns what is staged.
-func (s *Sessions) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged blob.Staged) (blob.Staged, error) {
+func (s *joins) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged blob.Staged) (blob.Staged, error) {
 	if len(staged.Parts) > 0 || len(staged.Tails) > 0 {
 		return staged, nil
 	}
-	adopted, err := s.Staging.Adopt(ctx, row.Ref(), first)
+	adopted, err := s.staging.Adopt(ctx, row.Ref(), first)
 	if err != nil || !adopted {
 		return staged, err
 	}
-	return s.Staging.Load(ctx, row.Ref())
+	return s.staging.Load(ctx, row.Ref())
 }
 
 // copyParts writes the parts of the final that are not there yet.
-func (s *Sessions) copyParts(ctx context.Context, row Row, staged blob.Staged, src *sources, run *sealing) error {
+func (s *joins) copyParts(ctx context.Context, row Row, staged blob.Staged, src *sources, run *sealing) error {
 	there, tails := map[int]bool{}, map[int]drive.ByteSize{}
 	for _, p := range staged.Parts {
 		there[p.N] = true
@@ -98,7 +109,7 @@ func (s *Sessions) copyParts(ctx context.Context, row Row, staged blob.Staged, s
 }
 
 // copyPart writes what a part of the final lacks.
-func (s *Sessions) copyPart(ctx context.Context, row Row, e blob.Extend, src *sources) error {
+func (s *joins) copyPart(ctx context.Context, row Row, e blob.Extend, src *sources) error {
 	from := drive.ByteSize(e.N) * row.PartSize
 	src.off = from + e.At
 	opt := blob.BodyOptions{N: e.N, Offset: from, Size: e.Whole - e.At}
@@ -109,13 +120,13 @@ func (s *Sessions) copyPart(ctx context.Context, row Row, e blob.Extend, src *so
 	in := io.LimitReader(src, int64(opt.Size))
 	if e.At > 0 {
 		opt.Tail = blob.NewTail(from)
-		if err := s.readTail(ctx, row, e, opt.Tail); err != nil {
+		if err := readTail(ctx, s.staging, row, e, opt.Tail); err != nil {
 			return err
 		}
-		_, err = s.Staging.Extend(ctx, row.Ref(), e, blob.NewBody(in, opt))
+		_, err = s.staging.Extend(ctx, row.Ref(), e, blob.NewBody(in, opt))
 		return err
 	}
-	_, err = s.Staging.Write(ctx, row.Ref(), blob.Write{N: e.N, Gen: row.Gen, Size: e.Whole}, blob.NewBody(in, opt))
+	_, err = s.staging.Write(ctx, row.Ref(), blob.Write{N: e.N, Gen: row.Gen, Size: e.Whole}, blob.NewBody(in, opt))
 	if _, ok := errors.AsType[*blob.ThereError](err); ok { // another instance copies too, from the same bytes
 		return nil
 	}
@@ -125,13 +136,13 @@ func (s *Sessions) copyPart(ctx context.Context, row Row, e blob.Extend, src *so
 // joined is a partial upload that a final one has taken over.
 type joined struct{ ref blob.Ref }
 
-// joinsOf returns what a final upload has taken over and not removed yet, in order.
-func (s *Sessions) joinsOf(ctx context.Context, final drive.UploadID) ([]joined, error) {
-	return s.findJoined(ctx, `WHERE j.final_id = ? ORDER BY j.n`, final)
+// of returns what a final upload has taken over and not removed yet, in order.
+func (s *joins) of(ctx context.Context, final drive.UploadID) ([]joined, error) {
+	return s.find(ctx, `WHERE j.final_id = ? ORDER BY j.n`, final)
 }
 
-func (s *Sessions) findJoined(ctx context.Context, where string, args ...any) ([]joined, error) {
-	rows, err := s.DB.Query(ctx, `SELECT j.partial_id, j.begun_at, j.part_size, j.size FROM upload_joins j `+where, args...)
+func (s *joins) find(ctx context.Context, where string, args ...any) ([]joined, error) {
+	rows, err := s.db.Query(ctx, `SELECT j.partial_id, j.begun_at, j.part_size, j.size FROM upload_joins j `+where, args...)
 	all, err := sqldb.Scan(rows, err, func(j *joined, scan func(...any) error) error {
 		return scan(&j.ref.ID, &j.ref.Begun, &j.ref.PartSize, &j.ref.Size)
 	})
@@ -141,14 +152,14 @@ func (s *Sessions) findJoined(ctx context.Context, where string, args ...any) ([
 	return all, nil
 }
 
-// openJoined opens the bytes of a partial upload. Where parts cannot be read before they are sealed it is sealed for that.
-func (s *Sessions) openJoined(ctx context.Context, j joined) (blob.Object, error) {
-	if !s.readableParts() {
-		if err := s.Staging.Seal(ctx, j.ref, j.ref.Size); err != nil {
+// open opens the bytes of a partial upload. Where parts cannot be read before they are sealed it is sealed for that.
+func (s *joins) open(ctx context.Context, j joined) (blob.Object, error) {
+	if !readableParts(s.staging) {
+		if err := s.staging.Seal(ctx, j.ref, j.ref.Size); err != nil {
 			return nil, err
 		}
 	}
-	o, err := s.Staging.OpenStaged(ctx, j.ref)
+	o, err := s.staging.OpenStaged(ctx, j.ref)
 	if err == nil && o.Size() < j.ref.Size {
 		err = errors.Join(fmt.Errorf("partial upload %s has %d bytes, not %d", j.ref.ID, o.Size(), j.ref.Size), o.Close())
 	}
@@ -221,26 +232,26 @@ func (s *sources) close() error {
 	return s.file.Close()
 }
 
-// unjoin removes what a final upload has taken over and needs no longer. What fails is done after the next start.
-func (s *Sessions) unjoin(ctx context.Context, final drive.UploadID) {
-	all, err := s.joinsOf(ctx, final)
+// remove removes what a final upload has taken over and needs no longer. What fails is done after the next start.
+func (s *joins) remove(ctx context.Context, final drive.UploadID) {
+	all, err := s.of(ctx, final)
 	if err == nil {
-		err = s.removeJoined(ctx, all)
+		err = s.removeAll(ctx, all)
 	}
 	if err != nil {
-		s.opt.Log.WarnContext(ctx, "remove partial uploads", "upload", final, "error", err)
+		s.log.WarnContext(ctx, "remove partial uploads", "upload", final, "error", err)
 	}
 }
 
-func (s *Sessions) removeJoined(ctx context.Context, all []joined) error {
+func (s *joins) removeAll(ctx context.Context, all []joined) error {
 	for _, j := range all {
-		if err := s.unstore(ctx, Row{ID: j.ref.ID}); err != nil {
+		if err := s.unstore(ctx, j.ref.ID); err != nil {
 			return err
 		}
-		if err := s.Staging.Remove(ctx, j.ref); err != nil {
+		if err := s.staging.Remove(ctx, j.ref); err != nil {
 			return err
 		}
-		err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := tx.Exec(ctx, `DELETE FROM upload_joins WHERE partial_id = ?`, j.ref.ID)
 			return err
 		})
@@ -251,16 +262,16 @@ func (s *Sessions) removeJoined(ctx context.Context, all []joined) error {
 	return nil
 }
 
-// unjoinEnded is unjoin for all finals that have ended.
-func (s *Sessions) unjoinEnded(ctx context.Context) error {
-	if s.opt.Restored { // what the rows say may be of before, and the bytes of after
+// removeEnded is remove for all finals that have ended.
+func (s *joins) removeEnded(ctx context.Context) error {
+	if s.restored {
 		return nil
 	}
 	for {
-		all, err := s.findJoined(ctx, `LEFT JOIN uploads u ON u.id = j.final_id
+		all, err := s.find(ctx, `LEFT JOIN uploads u ON u.id = j.final_id
 			WHERE u.id IS NULL OR u.state IN ('done', 'gone') LIMIT ?`, pageSize)
 		if err == nil {
-			err = s.removeJoined(ctx, all)
+			err = s.removeAll(ctx, all)
 		}
 		if err != nil || len(all) < pageSize {
 			return err

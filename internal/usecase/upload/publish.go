@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
@@ -15,14 +16,23 @@ func (r Row) place() tree.Place {
 	return tree.Place{Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base}
 }
 
-// placeTx makes content visible where the row says, releases the versions that a replace drops, and writes the event. The
+// placer makes content visible, in the transaction of whoever has it.
+type placer struct {
+	tree    *tree.Tree
+	content content.Content
+	ledger  quota.Ledger
+	events  Publisher
+	clocks  clocks
+}
+
+// place makes content visible where the row says, releases the versions that a replace drops, and writes the event. The
 // caller has taken the reference to the blob and moved the ledger for the file itself.
-func (s *Sessions) placeTx(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (tree.Placed, error) {
-	placed, err := s.Tree.PutFile(ctx, tx, row.Account, row.file(blobID))
+func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (tree.Placed, error) {
+	placed, err := p.tree.PutFile(ctx, tx, row.Account, row.file(blobID))
 	if err != nil {
 		return tree.Placed{}, err
 	}
-	return placed, s.dropTx(ctx, tx, row, placed)
+	return placed, p.drop(ctx, tx, row, placed)
 }
 
 func (r Row) file(blobID drive.BlobID) tree.File {
@@ -32,8 +42,8 @@ func (r Row) file(blobID drive.BlobID) tree.File {
 	}
 }
 
-// dropTx releases the versions that a replace drops.
-func (s *Sessions) dropTx(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Placed) error {
+// drop releases the versions that a replace drops.
+func (p *placer) drop(ctx context.Context, tx *sqldb.Tx, row Row, placed tree.Placed) error {
 	if len(placed.Dropped) == 0 {
 		return nil
 	}
@@ -43,25 +53,25 @@ func (s *Sessions) dropTx(ctx context.Context, tx *sqldb.Tx, row Row, placed tre
 		blobs[i] = v.Blob
 		dropped += v.Size
 	}
-	if err := s.Content.ReleaseAll(ctx, tx, row.Account, blobs...); err != nil {
+	if err := p.content.ReleaseAll(ctx, tx, row.Account, blobs...); err != nil {
 		return err
 	}
-	return s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: -dropped})
+	return p.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: -dropped})
 }
 
-// doneTx places the file and ends the row.
-func (s *Sessions) doneTx(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (Row, error) {
-	placed, err := s.placeTx(ctx, tx, row, blobID)
+// done places the file and ends the row.
+func (p *placer) done(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (Row, error) {
+	placed, err := p.place(ctx, tx, row, blobID)
 	if err != nil {
 		return Row{}, err
 	}
 	next := row
 	next.State, next.Node, next.Reserved, next.Held, next.Challenge = Done, placed.Node.ID, 0, 0, nil
-	next.Ended = s.clocks.now()
+	next.Ended = p.clocks.now()
 	if next, err = change(ctx, tx, row, next); err != nil {
 		return Row{}, err
 	}
-	return next, s.emit(ctx, tx, stream.UploadDone, next)
+	return next, p.emit(ctx, tx, stream.UploadDone, next)
 }
 
 // event is the data of the records about uploads.
@@ -72,10 +82,10 @@ type event struct {
 	Reason string         `json:"reason,omitempty"`
 }
 
-func (s *Sessions) emit(ctx context.Context, tx *sqldb.Tx, typ stream.Type, r Row) error {
+func (p *placer) emit(ctx context.Context, tx *sqldb.Tx, typ stream.Type, r Row) error {
 	record, err := stream.New(stream.TopicUploads, typ, r.Account, r.ID.String(), event{r.ID, r.Node, r.Size, r.Reason})
 	if err != nil {
 		return fmt.Errorf("make the event of upload %s: %w", r.ID, err)
 	}
-	return s.Events.Append(ctx, tx, record)
+	return p.events.Append(ctx, tx, record)
 }

@@ -155,7 +155,7 @@ func (s *Sessions) close(ctx context.Context, l *live, row Row) (blob.Staged, er
 
 // finishReclaim deletes the bytes, then gives back what was charged for them.
 func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, error) {
-	if err := s.unstore(ctx, row); err != nil {
+	if err := s.unstore(ctx, row.ID); err != nil {
 		return Row{}, err
 	}
 	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
@@ -171,7 +171,7 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, er
 		if next, err = change(ctx, tx, row, want); err != nil {
 			return err
 		}
-		return s.emit(ctx, tx, stream.UploadGone, next)
+		return s.placer.emit(ctx, tx, stream.UploadGone, next)
 	})
 	if err = s.orLost(ctx, row, err); err != nil {
 		s.forget(l)
@@ -180,6 +180,6 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, er
 	}
 	s.setRow(l, next)
 	s.sched.disarm(ctx, next)
-	s.unjoin(ctx, next.ID) // of a final one that came to nothing
+	s.joins.remove(ctx, next.ID) // of a final one that came to nothing
 	return next, nil
 }

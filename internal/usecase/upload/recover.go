@@ -38,7 +38,7 @@ func (s *Sessions) Recover(ctx context.Context) error {
 			after = page[len(page)-1].ID
 		}
 	}
-	return s.unjoinEnded(ctx)
+	return s.joins.removeEnded(ctx)
 }
 
 func (s *Sessions) pageOf(ctx context.Context, state State, after drive.UploadID) ([]Row, error) {
@@ -64,7 +64,7 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 			return fmt.Errorf("purge ended uploads: %w", err)
 		}
 		if n < pageSize && m < pageSize {
-			return s.unjoinEnded(ctx)
+			return s.joins.removeEnded(ctx)
 		}
 	}
 }

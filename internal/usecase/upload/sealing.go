@@ -38,7 +38,7 @@ type sealing struct {
 func (s *Sessions) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, error) {
 	parts, n, err := s.verify(ctx, l, row, run)
 	if drive.IsKind(err, drive.PartsMissing) { // so it is a final one, whose parts nobody has sent
-		if err = s.join(ctx, row, run, err); err == nil {
+		if err = s.joins.join(ctx, row, run, err); err == nil {
 			parts, n, err = s.verify(ctx, l, row, run)
 		}
 	}
@@ -173,7 +173,7 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 		if err != nil {
 			return err
 		}
-		next, err = s.doneTx(ctx, tx, row, id)
+		next, err = s.placer.done(ctx, tx, row, id)
 		return err
 	})
 	if err = s.orLost(ctx, row, err); err != nil {
@@ -190,7 +190,7 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 func (s *Sessions) clear(ctx context.Context, row Row) {
 	s.sched.disarm(ctx, row)
 	if row.Reason == ReasonJoined {
-		return // its bytes are its final's: see unjoin
+		return // its bytes are its final's: see joins.remove
 	}
 	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
 		s.opt.Log.WarnContext(ctx, "remove a staging", "upload", row.ID, "error", err)

@@ -3,9 +3,7 @@ package upload
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -122,11 +120,12 @@ type Sessions struct {
 	resumes limiters
 	disk    *disk.Promises
 	misses  misses
-	putting sync.Map      // names of whole-file uploads that are being written
-	puts    atomic.Uint32 // counts them, from a random number on
 	provers chan struct{} // holds a token per proof being read
 	work    background
 	follow  followers
+	joins   joins
+	placer  placer
+	small   *smallFiles
 }
 
 // New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
@@ -143,9 +142,12 @@ func New(parts Parts, opt Options) *Sessions {
 	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: s.opt.Log}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
 	s.holdoff = holdoff{db: s.DB, clocks: s.clocks, shared: s.caps.Shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now()}
-	s.puts.Store(rand.Uint32())
 	s.provers = make(chan struct{}, maxProvers)
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
+	s.placer = placer{tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
+	s.small = newSmallFiles(parts, s.disk, s.opt.Generation)
+	s.small.hold, s.small.drop = s.hold, s.placer.drop
+	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.unstore, restored: s.opt.Restored, log: s.opt.Log}
 	s.follow = followers{staging: s.Staging, shared: s.caps.Shared, table: &s.table, work: &s.work}
 	return s
 }

@@ -167,11 +167,11 @@ func (s *Sessions) hold(ctx context.Context, tx *sqldb.Tx) error {
 
 // unstore removes the content of a seal that came to nothing: on a shared staging it stays until the upload ends; see blob/caps.go.
 // No row names it, for its upload was never done.
-func (s *Sessions) unstore(ctx context.Context, row Row) error {
+func (s *Sessions) unstore(ctx context.Context, id drive.UploadID) error {
 	if !s.caps.Shared {
 		return nil
 	}
-	return s.Store.Remove(ctx, row.ID.String())
+	return s.Store.Remove(ctx, id.String())
 }
 
 // lastActive is when an upload was last active, by the clock that rows go by, which says now.

@@ -5,15 +5,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"sync"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
@@ -66,7 +62,7 @@ func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body i
 		}
 	}
 	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
-		return s.putSmall(ctx, who, b, row, body, quick)
+		return s.small.put(ctx, who, b, row, body, quick)
 	}
 	return s.putLarge(ctx, who, b, row.Base, body)
 }
@@ -129,89 +125,6 @@ func (s *Sessions) look(ctx context.Context, row Row, p PutFile) (drive.VersionI
 	return there.Version, s.Tree.CheckPlace(ctx, s.DB, row.Account, place)
 }
 
-// putSmall stores the file under a name of its own and makes it visible in one transaction. A quick one was not looked up.
-func (s *Sessions) putSmall(ctx context.Context, who drive.Who, b Begin, row Row, body io.Reader, quick bool) (tree.Node, bool, error) {
-	if !quick {
-		if err := s.fits(ctx, row); err != nil {
-			return tree.Node{}, false, err
-		}
-	}
-	if err := s.disk.Reserve(ctx, row.Account, row.Size); err != nil {
-		return tree.Node{}, false, err
-	}
-	defer s.disk.Release(row.Account, row.Size)
-	file := s.smallName(row.ID)
-	s.putting.Store(file, struct{}{})
-	defer s.putting.Delete(file)
-	hash := digest.NewRunning(row.Digests.Aliases()...)
-	if len(row.Digests.Aliases()) > 0 {
-		body = &tee{body, hash}
-	}
-	part, err := s.Store.Put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: who.Session}))
-	if err != nil {
-		return tree.Node{}, false, err
-	}
-	n := summarize(row, []blob.Part{part})
-	n.File, n.Aliases = file, hash.Sums()
-	placed, err := s.publishSmall(context.WithoutCancel(ctx), b, row, n, quick)
-	if err != nil && !maybeWritten(err) { // else the row may be there: the auditor decides
-		err = errors.Join(err, s.Store.Remove(context.WithoutCancel(ctx), file))
-	}
-	return placed.Node, placed.Created, err
-}
-
-// perDirectory is how many small files in a row go to one directory.
-const perDirectory = 512
-
-// smallName names the file of a whole-file upload after its id. The last byte, by which the store chooses a directory, is not
-// random: files that come together then lie together, their inodes are neighbours, and one sync of the directory serves several.
-func (s *Sessions) smallName(id drive.UploadID) string {
-	id[len(id)-1] = byte(s.puts.Add(1) / perDirectory)
-	return fmt.Sprintf("put-%d-%s", s.opt.Generation, id)
-}
-
-// fits refuses early what cannot fit; the transaction decides.
-func (s *Sessions) fits(ctx context.Context, row Row) error {
-	balance, err := s.Ledger.Get(ctx, s.DB, row.Account)
-	if err == nil && row.Size > balance.Available() {
-		err = balance.Refused(row.Size)
-	}
-	return err
-}
-
-func (s *Sessions) publishSmall(ctx context.Context, b Begin, row Row, n content.New, quick bool) (placed tree.Placed, err error) {
-	computed := digest.Set{digest.Blake3: n.Sum[:]}
-	maps.Copy(computed, n.Aliases)
-	if err := row.Digests.Check(computed); err != nil {
-		return tree.Placed{}, err
-	}
-	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
-			return err
-		}
-		at, err := s.Tree.Aim(ctx, tx, row.Account, b.Path, b.Parents)
-		if err != nil {
-			return err
-		}
-		if err := s.hold(ctx, tx); err != nil {
-			return err
-		}
-		id, _, err := s.Content.Attach(ctx, tx, n)
-		if err != nil {
-			return err
-		}
-		placing := row
-		if quick { // nobody has seen another version
-			placing.Base = at.There.Version
-		}
-		if placed, err = s.Tree.PutFileAt(ctx, tx, row.Account, at, placing.file(id)); err != nil {
-			return err
-		}
-		return s.dropTx(ctx, tx, placing, placed)
-	})
-	return placed, err
-}
-
 // putLarge is an ordinary upload, its parts sent one after the other as the body comes.
 func (s *Sessions) putLarge(ctx context.Context, who drive.Who, b Begin, base drive.VersionID, body io.Reader) (tree.Node, bool, error) {
 	digests := b.Digests
@@ -268,22 +181,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tee feeds what is read to the alias hashes.
-type tee struct {
-	r    io.Reader
-	hash *digest.Running
-}
-
-func (t *tee) Read(p []byte) (int, error) {
-	n, err := t.r.Read(p)
-	if _, hashErr := t.hash.WriteAt(p[:n], t.hash.Offset()); hashErr != nil {
-		return n, hashErr
-	}
-	return n, err
-}
-
 // Putting reports whether this process is writing a file of that name just now: the auditor leaves it alone.
 func (s *Sessions) Putting(file string) bool {
-	_, ok := s.putting.Load(file)
+	_, ok := s.small.putting.Load(file)
 	return ok
 }
