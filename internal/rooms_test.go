@@ -101,7 +101,7 @@ func sentence(t *testing.T, pkg string) string {
 		if parsed.Doc == nil || strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		_, says, ok := strings.Cut(doc.Synopsis(parsed.Doc.Text()), parsed.Name.Name+" ")
+		_, says, ok := strings.Cut(new(doc.Package).Synopsis(parsed.Doc.Text()), parsed.Name.Name+" ")
 		if !ok {
 			t.Errorf("the comment of %s does not begin with its name", pkg)
 		}

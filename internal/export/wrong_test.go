@@ -27,9 +27,14 @@ func TestWhatIsWrongWithADocumentIsALine(t *testing.T) {
 	}
 	e := w.process(w.db, "one")
 	v := w.create(t, e, Request{Name: "in", Manifest: []Item{
-		{ID: "1", URL: w.url("/good.pdf")}, {ID: "2", URL: "https://elsewhere.example/x.pdf"}, {ID: "3", URL: w.url("/login.pdf")},
-		{ID: "4", URL: w.url("/empty.pdf")}, {ID: "5", URL: w.url("/note.txt")}, {ID: "6", URL: w.url("/empty.txt")},
-		{ID: "7", URL: w.url("/login.pdf"), Name: "folder/X.PDF"}, {ID: "8", URL: w.url("/late.pdf")},
+		{ID: "1", URL: w.url("/good.pdf")},
+		{ID: "2", URL: "https://elsewhere.example/x.pdf"},
+		{ID: "3", URL: w.url("/login.pdf")},
+		{ID: "4", URL: w.url("/empty.pdf")},
+		{ID: "5", URL: w.url("/note.txt")},
+		{ID: "6", URL: w.url("/empty.txt")},
+		{ID: "7", URL: w.url("/login.pdf"), Name: "folder/X.PDF"},
+		{ID: "8", URL: w.url("/late.pdf")},
 	}})
 	w.finish(t, e)
 	failures, err := e.Errors(t.Context(), w.who, v.ID, 0, 100)

@@ -171,8 +171,7 @@ func same(value, n, unit string) bool {
 	}
 	a, errA := time.ParseDuration(value)
 	if suffix == "d" {
-		n, suffix = n+"h", ""
-		b, errB := time.ParseDuration(n)
+		b, errB := time.ParseDuration(n + "h")
 		return errA == nil && errB == nil && a == 24*b
 	}
 	b, errB := time.ParseDuration(n + suffix)

@@ -112,6 +112,6 @@ type Unsent struct {
 	OldestMs int64 `json:"oldest_ms"`
 }
 
-func (i inspection) showStatus(ctx context.Context, c *call) (reply, error) {
+func (i inspection) showStatus(ctx context.Context, _ *call) (reply, error) {
 	return answer(i.status(ctx))
 }

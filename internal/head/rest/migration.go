@@ -132,7 +132,7 @@ func (rooted) Explain(context.Context, drive.Who, int64, string) error {
 
 func (rooted) Mismatches(context.Context, int) ([]migrate.Mismatch, error) { return nil, nil }
 
-func (m migration) show(ctx context.Context, c *call) (reply, error) {
+func (m migration) show(ctx context.Context, _ *call) (reply, error) {
 	return answer(m.mover.Status(ctx))
 }
 

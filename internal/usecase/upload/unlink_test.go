@@ -200,7 +200,7 @@ func TestReleasedFilesGoByThemselves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- s.Unlinker.Run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	process.Eventually(t, time.Minute, "the released file is deleted", func() error {
 		if n := count(t, s, `SELECT COUNT(*) FROM released`); n > 0 {
 			return fmt.Errorf("%d are left", n)
