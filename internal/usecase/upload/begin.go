@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload/claim"
 )
 
 // Begin asks for a new upload. Either Path, or Parent and Name, say where the file shall go.
@@ -71,14 +72,14 @@ func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[
 
 // begin is one attempt. What needs no transaction is done before it (I1): looking for content to link, the staged file.
 func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View]) (View, error) {
-	offer, err := s.offer(ctx, s.DB, row)
+	offer, err := s.claims.Offer(ctx, s.DB, row.claim())
 	if err != nil {
 		return View{}, err
 	}
-	if !offer.owned.IsZero() {
+	if !offer.Owned.IsZero() {
 		return s.commitBegin(ctx, b, row, offer, once)
 	}
-	row.Challenge = offer.challenge
+	row.Challenge = offer.Challenge
 	if row.Reserved, err = s.reserveFirst(ctx, row.Account, row.Size); err != nil {
 		return View{}, err
 	}
@@ -134,7 +135,7 @@ func (s *Sessions) withArrived(ctx context.Context, v View) (View, error) {
 	return v.withParts(parts), err
 }
 
-func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o offer, once Once[View]) (view View, err error) {
+func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, err error) {
 	l := s.table.enter(row.ID) // the one that everybody gets who finds the row
 	defer s.table.leave(l)
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -162,7 +163,7 @@ func (s *Sessions) reserveFirst(ctx context.Context, account drive.AccountID, si
 }
 
 // beginTx is the transaction of Begin.
-func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o offer) (View, error) {
+func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o claim.Offer) (View, error) {
 	if err := s.Ledger.Lock(ctx, tx, row.Account); err != nil {
 		return View{}, err
 	}
@@ -185,8 +186,8 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 			return View{}, err
 		}
 	}
-	if !o.owned.IsZero() {
-		return s.linkTx(ctx, tx, b, row, o.owned)
+	if !o.Owned.IsZero() {
+		return s.linkTx(ctx, tx, b, row, o.Owned)
 	}
 	if open >= s.opt.MaxOpen {
 		return View{}, drive.Fail(drive.TooManyOpen, "limit", s.opt.MaxOpen, "sent", open+1)
@@ -202,7 +203,7 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 	if err := s.hold(ctx, tx); err != nil {
 		return View{}, err
 	}
-	if err := s.countQuestion(ctx, tx, row.User, o.asks); err != nil {
+	if err := s.countQuestion(ctx, tx, row.User, o.Asks); err != nil {
 		return View{}, err
 	}
 	return s.insert(ctx, tx, b, row)

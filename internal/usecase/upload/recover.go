@@ -57,7 +57,7 @@ func (s *Sessions) PurgeEnded(ctx context.Context) error {
 			}); err != nil {
 				return err
 			}
-			m, err = tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, s.clocks.kept())
+			m, err = s.claims.Forget(ctx, tx, s.clocks.kept())
 			return err
 		})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload/claim"
 )
 
 // Limits of the contract.
@@ -40,14 +41,14 @@ type Row struct {
 	Fingerprint string
 	Digests     digest.Set // declared, not verified
 	State       State
-	Gen         int64          // fencing token
-	Reserved    drive.ByteSize // its share of the ledger's reserved
-	Held        drive.ByteSize // its share of the ledger's unfinished
-	Received    drive.ByteSize // when it last went quiet
-	Resumes     int            // resumes in a row that brought no part
-	Challenge   *challenge     // the open possession challenge
-	Node        drive.NodeID   // of a done one
-	Reason      string         // of a gone one
+	Gen         int64            // fencing token
+	Reserved    drive.ByteSize   // its share of the ledger's reserved
+	Held        drive.ByteSize   // its share of the ledger's unfinished
+	Received    drive.ByteSize   // when it last went quiet
+	Resumes     int              // resumes in a row that brought no part
+	Challenge   *claim.Challenge // the open possession challenge
+	Node        drive.NodeID     // of a done one
+	Reason      string           // of a gone one
 	Created     drive.Time
 	Active      drive.Time // last activity known to the database
 	Ended       drive.Time
@@ -117,7 +118,7 @@ func scanRow(r *Row, scan func(dest ...any) error) error {
 		r.Size = *size
 	}
 	if chal != "" {
-		r.Challenge = new(challenge)
+		r.Challenge = new(claim.Challenge)
 		if err := json.Unmarshal([]byte(chal), r.Challenge); err != nil {
 			return fmt.Errorf("the challenge of upload %s: %w", r.ID, err)
 		}

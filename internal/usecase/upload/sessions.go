@@ -16,6 +16,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/usecase/upload/claim"
 	"smartdrive/internal/usecase/upload/disk"
 )
 
@@ -120,7 +121,7 @@ type Sessions struct {
 	resumes limiters
 	disk    *disk.Promises
 	misses  misses
-	provers chan struct{} // holds a token per proof being read
+	claims  *claim.Desk
 	work    background
 	follow  followers
 	joins   joins
@@ -142,7 +143,7 @@ func New(parts Parts, opt Options) *Sessions {
 	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: s.opt.Log}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
 	s.holdoff = holdoff{db: s.DB, clocks: s.clocks, shared: s.caps.Shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now()}
-	s.provers = make(chan struct{}, maxProvers)
+	s.claims = claim.New(s.Content, s.Store, claim.Options{Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now})
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
 	s.placer = placer{tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
 	s.small = newSmallFiles(parts, s.disk, s.opt.Generation)

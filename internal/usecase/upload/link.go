@@ -2,10 +2,6 @@ package upload
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"slices"
-	"time"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
@@ -13,103 +9,21 @@ import (
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/usecase/upload/claim"
 )
 
-// Instant upload: claim, challenge, link (docs/architecture.md tells why a digest alone must not
-// link). The answer to a challenge takes every byte of the content, so only somebody who has all of
-// it passes; and a user is asked once a day about one content.
-const (
-	minInstant  = drive.MiB      // nothing below: small files are guessed too easily, and sent quickly
-	maxProof    = 64 * drive.MiB // the largest content that is asked for, since the answer takes all of it
-	refusalTime = 24 * time.Hour // how long one question about a content counts for its user, unless it was answered rightly
-	maxProvers  = 2              // proofs read at a time: 64 MiB each at the most
-)
-
-// challenge is the open question to a claim: single use, bound to this upload by being in its row.
-type challenge struct {
-	digest.Challenge
-	Blobs []drive.BlobID `json:"blobs"` // the content that it may turn out to be
+// claim is what the upload claims of its bytes.
+func (r Row) claim() claim.Claim {
+	return claim.Claim{Account: r.Account, User: r.User, Size: r.Size, Digests: r.Digests, Open: r.Challenge}
 }
 
-// covers reports whether the question is open and about these contents.
-func (c *challenge) covers(blobs []content.Blob, now drive.Time) bool {
-	return c != nil && !c.Expired(now) && slices.Equal(c.Blobs, idsOf(blobs))
-}
-
-// offer is the answer to a claim: content to link at once, or a challenge, or neither.
-type offer struct {
-	owned     drive.BlobID
-	challenge *challenge
-	asks      []content.Blob // what a new challenge asks about; nothing when it is the one that the row has
-}
-
-func idsOf(blobs []content.Blob) []drive.BlobID {
-	ids := make([]drive.BlobID, len(blobs))
-	for i, b := range blobs {
-		ids[i] = b.ID
+// countQuestion counts a question in the transaction that writes it into its upload's row.
+func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
+	counted, err := s.claims.Count(ctx, tx, user, asks)
+	if err == nil && !counted {
+		err = errLost
 	}
-	return ids
-}
-
-// offer looks for content that has the digests which the row claims.
-func (s *Sessions) offer(ctx context.Context, q sqldb.Querier, row Row) (offer, error) {
-	if s.opt.Instant == ScopeOff || row.Size < minInstant || len(row.Digests) == 0 {
-		return offer{}, nil
-	}
-	found, err := s.Content.Candidates(ctx, q, row.Digests, row.Size)
-	if err != nil {
-		return offer{}, err
-	}
-	var open []content.Blob
-	for _, b := range found {
-		owned, err := s.Content.OwnedBy(ctx, q, row.Account, b.ID)
-		if err != nil {
-			return offer{}, err
-		}
-		strong, err := s.strongly(ctx, q, b, row.Digests)
-		switch {
-		case err != nil:
-			return offer{}, err
-		case owned && strong:
-			return offer{owned: b.ID}, nil
-		case !owned && s.opt.Instant == ScopeUser, row.Size > maxProof:
-			// not this user's business; or more than the server would read to check an answer
-		default:
-			open = append(open, b)
-		}
-	}
-	return s.ask(ctx, q, row, open)
-}
-
-func (s *Sessions) strongly(ctx context.Context, q sqldb.Querier, b content.Blob, claim digest.Set) (bool, error) {
-	known, err := s.Content.Aliases(ctx, q, b.ID)
-	return known.SameContent(claim), err
-}
-
-// ask returns the question that is open already, so that a repeated claim asks nothing new, or
-// makes one about the contents that the user has not been asked about today.
-func (s *Sessions) ask(ctx context.Context, q sqldb.Querier, row Row, blobs []content.Blob) (offer, error) {
-	if row.Challenge.covers(blobs, s.clocks.now()) {
-		return offer{challenge: row.Challenge}, nil
-	}
-	var fresh []content.Blob
-	for _, b := range blobs {
-		asked, err := s.wasAsked(ctx, q, row.User, b)
-		if err != nil {
-			return offer{}, err
-		}
-		if !asked {
-			fresh = append(fresh, b)
-		}
-	}
-	if len(fresh) == 0 {
-		return offer{}, nil
-	}
-	c, err := digest.NewChallenge(rand.Reader, int64(row.Size), s.clocks.now())
-	if err != nil {
-		return offer{}, err
-	}
-	return offer{challenge: &challenge{Challenge: c, Blobs: idsOf(fresh)}, asks: fresh}, nil
+	return err
 }
 
 // Patch changes what an open upload claims or where it shall go. A claim may link it at once (View.State done), or bring a
@@ -156,20 +70,20 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 		return View{}, err
 	}
 	next.Digests = merge(row.Digests, p.Digests)
-	offer := offer{}
+	offer := claim.Offer{}
 	if len(p.Digests) > 0 {
-		if offer, err = s.offer(ctx, s.DB, next); err != nil {
+		if offer, err = s.claims.Offer(ctx, s.DB, next.claim()); err != nil {
 			return View{}, err
 		}
-		next.Challenge = offer.challenge
+		next.Challenge = offer.Challenge
 	}
-	count := func(ctx context.Context, tx *sqldb.Tx) error { return s.countQuestion(ctx, tx, row.User, offer.asks) }
+	count := func(ctx context.Context, tx *sqldb.Tx) error { return s.countQuestion(ctx, tx, row.User, offer.Asks) }
 	if next, err = s.commitWith(ctx, l, row, next, quota.Move{}, count); err != nil {
 		return View{}, err
 	}
 	s.sched.arm(ctx, next)
-	if !offer.owned.IsZero() {
-		return s.link(ctx, l, next, offer.owned)
+	if !offer.Owned.IsZero() {
+		return s.link(ctx, l, next, offer.Owned)
 	}
 	return s.viewOf(ctx, l, next)
 }
@@ -203,7 +117,7 @@ func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.Proo
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place()); err != nil {
 		return View{}, err // the challenge stays: the client may choose another name first
 	}
-	match, err := s.match(ctx, row, algo, answer)
+	match, err := s.claims.Match(ctx, s.DB, row.claim(), algo, answer)
 	if err != nil {
 		return View{}, err
 	}
@@ -211,45 +125,6 @@ func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.Proo
 		return s.refuse(ctx, l, row)
 	}
 	return s.link(ctx, l, row, match)
-}
-
-// match returns the content that the answer proves possession of, or none.
-func (s *Sessions) match(ctx context.Context, row Row, algo digest.ProofAlgo, answer []byte) (drive.BlobID, error) {
-	if row.Challenge == nil || row.Challenge.Expired(s.clocks.now()) || row.Size > maxProof { // of an older release: a question about samples
-		return drive.BlobID{}, nil
-	}
-	select {
-	case s.provers <- struct{}{}:
-		defer func() { <-s.provers }()
-	case <-ctx.Done():
-		return drive.BlobID{}, drive.Wrap(ctx.Err(), drive.Unavailable, "retry_after", 1)
-	}
-	for _, id := range row.Challenge.Blobs {
-		right, err := s.rightAnswer(ctx, row, id, algo)
-		if drive.IsKind(err, drive.NotFound) {
-			continue // deleted by its last owner meanwhile
-		}
-		if err != nil {
-			return drive.BlobID{}, err
-		}
-		if digest.SameAnswer(right, answer) {
-			return id, nil
-		}
-	}
-	return drive.BlobID{}, nil
-}
-
-func (s *Sessions) rightAnswer(ctx context.Context, row Row, id drive.BlobID, algo digest.ProofAlgo) ([]byte, error) {
-	b, err := s.Content.Find(ctx, s.DB, id)
-	if err != nil {
-		return nil, err
-	}
-	file, err := s.Store.Open(ctx, b.File)
-	if err != nil {
-		return nil, err
-	}
-	right, err := digest.Answer(ctx, file, row.Challenge.Challenge, algo)
-	return right, errors.Join(err, file.Close())
 }
 
 // refuse uses the challenge up. It was counted when it was asked: this user gets none for this
@@ -306,7 +181,7 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		if err := s.Content.Ref(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := s.giveBackQuestion(ctx, tx, row.User, id); err != nil {
+		if err := s.claims.GiveBack(ctx, tx, row.User, id); err != nil {
 			return err
 		}
 		linked := row

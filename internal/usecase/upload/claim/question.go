@@ -1,4 +1,4 @@
-package upload
+package claim
 
 import (
 	"context"
@@ -17,21 +17,21 @@ import (
 func questionKey(b content.Blob) string { return "blake3:" + b.Sum.String() }
 
 // wasAsked reports whether a question about the content counts against the user.
-func (s *Sessions) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
+func (d *Desk) wasAsked(ctx context.Context, q sqldb.Querier, user drive.UserID, b content.Blob) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM refusals WHERE user_id = ? AND digest = ? AND until > ?)`,
-		user, questionKey(b), s.clocks.now()).Scan(&n)
+		user, questionKey(b), d.opt.Now()).Scan(&n)
 	if err != nil {
 		return false, fmt.Errorf("look whether user %s was asked about blob %s: %w", user, b.ID, err)
 	}
 	return n == 1, nil
 }
 
-// countQuestion counts a question in the transaction that writes it into its upload's row.
-// errLost when the user has been asked since the question was made: of two that come at once,
-// one is asked.
-func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
-	now := s.clocks.now()
+// Count counts a question in the transaction that writes it into its upload's row.
+// It reports false when the user has been asked since the question was made: of two that come at
+// once, one is asked.
+func (d *Desk) Count(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) (bool, error) {
+	now := d.opt.Now()
 	until := now.Add(refusalTime)
 	for _, b := range asks {
 		again, err := tx.Exec(ctx, `UPDATE refusals SET until = ? WHERE user_id = ? AND digest = ? AND until <= ?`, until, user, questionKey(b), now)
@@ -40,19 +40,19 @@ func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.U
 			counted, err = tx.InsertNew(ctx, `INSERT INTO refusals (user_id, digest, until) VALUES (?, ?, ?)`, user, questionKey(b), until)
 		}
 		if err != nil {
-			return fmt.Errorf("count a question to user %s: %w", user, err)
+			return false, fmt.Errorf("count a question to user %s: %w", user, err)
 		}
 		if !counted {
-			return errLost
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// giveBackQuestion uncounts the question about a content that is being linked to: who has it all
+// GiveBack uncounts the question about a content that is being linked to: who has it all
 // may be asked again.
-func (s *Sessions) giveBackQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
-	b, err := s.Content.Find(ctx, tx, id)
+func (d *Desk) GiveBack(ctx context.Context, tx *sqldb.Tx, user drive.UserID, id drive.BlobID) error {
+	b, err := d.content.Find(ctx, tx, id)
 	if err != nil {
 		return err
 	}
@@ -60,4 +60,9 @@ func (s *Sessions) giveBackQuestion(ctx context.Context, tx *sqldb.Tx, user driv
 		return fmt.Errorf("give back a question to user %s: %w", user, err)
 	}
 	return nil
+}
+
+// Forget deletes what counts no longer at a time, and returns how much that was.
+func (d *Desk) Forget(ctx context.Context, tx *sqldb.Tx, at drive.Time) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM refusals WHERE until < ?`, at)
 }
