@@ -149,7 +149,7 @@ func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o claim.Of
 		return view, err
 	}
 	l.touch(s.clocks.now())
-	s.adoptNew(l, view.row)
+	l.adoptNew(view.row)
 	s.sched.arm(ctx, view.row)
 	return view, nil
 }

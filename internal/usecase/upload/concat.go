@@ -168,7 +168,7 @@ func (s *Sessions) takePartials(ctx context.Context, j *joining) (release func()
 // readPartials looks whether the partial uploads may be joined, and closes them; or finds the final that they were joined to.
 func (s *Sessions) readPartials(ctx context.Context, who drive.Who, j *joining) (v View, found bool, err error) {
 	for i, id := range j.partials {
-		row, err := s.load(ctx, j.lives[id])
+		row, err := s.table.load(ctx, j.lives[id])
 		if err = asPartial(who, id, row, err); err != nil {
 			return View{}, false, err
 		}
@@ -234,7 +234,7 @@ func (s *Sessions) closed(ctx context.Context, l *live, row Row) (blob.Staged, e
 	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
 	if err == nil && staged.Suspect {
 		if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil {
-			s.forget(l)
+			l.forget()
 		}
 	}
 	if drive.IsKind(err, drive.NotFound) {
@@ -270,7 +270,7 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 	err = s.anyLost(ctx, j, err)
 	if err != nil {
 		for _, l := range j.lives {
-			s.forget(l)
+			l.forget()
 		}
 		s.notBegun(ctx, j.final, err)
 		return View{}, err
@@ -281,7 +281,7 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 		return View{}, err
 	}
 	defer l.giveTurn()
-	if s.adoptNew(l, view.row) { // else somebody has found it and moved it on
+	if l.adoptNew(view.row) { // else somebody has found it and moved it on
 		s.startSealIn(l, view.row, j.room) // which has the room for the copies from then on
 		j.room = nil
 	}
@@ -301,7 +301,7 @@ func (s *Sessions) reserveCopies(ctx context.Context, j *joining) error {
 // joined brings what is in memory of the partial uploads up to date.
 func (s *Sessions) joined(ctx context.Context, j *joining) {
 	for id, l := range j.lives {
-		s.setRow(l, j.rows[id])
+		l.setRow(j.rows[id])
 		s.sched.disarm(ctx, j.rows[id])
 	}
 }

@@ -114,7 +114,7 @@ func (f *filling) took(ctx context.Context, part blob.Part, e blob.Extend, tail 
 
 // elsewhere is the refusal of bytes that would go on where the upload does not end, though memory said so.
 func (s *Sessions) elsewhere(ctx context.Context, who drive.Who, l *live, p *piece, sent drive.ByteSize) error {
-	s.forget(l)
+	l.forget()
 	if p.begun {
 		return drive.Fail(drive.InProgress, "retry_after", 1)
 	}
@@ -157,13 +157,13 @@ func (s *Sessions) rereadTail(ctx context.Context, l *live, row Row, e blob.Exte
 	tail := blob.NewTail(drive.ByteSize(e.N) * row.PartSize)
 	err := readTail(ctx, s.Staging, row, e, tail)
 	if drive.IsKind(err, drive.NotFound) { // it was dropped, or became a part; whoever did has moved on
-		s.forget(l)
+		l.forget()
 		return nil, again, nil
 	}
 	if err == nil && !have.Unread && tail.Part(e.N, drive.ByteSize(e.N)*row.PartSize, have.Session) != have {
 		err = fmt.Errorf("the tail of part %d of upload %s has other bytes than were accepted", e.N, row.ID)
 		s.opt.Log.ErrorContext(ctx, "a tail is damaged and dropped", "upload", row.ID, "part", e.N)
-		s.forget(l)
+		l.forget()
 		return nil, settled, errors.Join(err, s.Staging.Drop(ctx, row.Ref(), row.Gen, e.N))
 	}
 	if err != nil {

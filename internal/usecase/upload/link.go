@@ -43,7 +43,7 @@ func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, 
 // onOpen runs act on an upload that is active or parked. A done one is shown: the request is a repeat of the one that linked it.
 func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*live, Row) (View, error)) (View, error) {
 	return inTurn(ctx, s, id, func(l *live) (View, error) {
-		row, err := s.loadFor(ctx, who, l)
+		row, err := s.table.loadFor(ctx, who, l)
 		if err != nil {
 			return View{}, err
 		}
@@ -163,11 +163,11 @@ func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) 
 	case clientsFault(err):
 		return View{}, err
 	case err != nil:
-		s.forget(l)
+		l.forget()
 		s.sched.doubt(ctx, row, err)
 		return View{}, err
 	}
-	s.setRow(l, next)
+	l.setRow(next)
 	s.clear(ctx, next)
 	return s.view(ctx, s.DB, next)
 }

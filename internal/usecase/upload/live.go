@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
@@ -13,11 +12,11 @@ import (
 
 // live is an upload in memory: see the package comment.
 type live struct {
-	id    drive.UploadID
-	order *lockOrder
-	turn  chan struct{} // holds one token; whoever takes it may change the state
-	last  atomic.Int64  // drive.Time of the last bytes that this process saw
-	used  drive.Time    // when it was last let go; guarded by table.mu
+	id   drive.UploadID
+	of   *table
+	turn chan struct{} // holds one token; whoever takes it may change the state
+	last atomic.Int64  // drive.Time of the last bytes that this process saw
+	used drive.Time    // when it was last let go; guarded by table.mu
 
 	growing sync.Mutex // held while the reservation grows: one step serves all parts that wait for room
 
@@ -70,61 +69,6 @@ type partWriter struct {
 	size   drive.ByteSize // its share of live.incoming
 }
 
-// table finds the live of an upload. Active uploads stay in it; others only while a request holds them.
-type table struct {
-	mu    sync.Mutex
-	all   map[drive.UploadID]*live
-	order *lockOrder
-
-	// keepFor is how long an active upload stays that nobody asks for, where another instance may park it; zero: until it is
-	// parked here.
-	keepFor time.Duration
-	now     func() drive.Time
-	evict   func(*live)
-	swept   drive.Time
-}
-
-// enter returns the one live of an upload and keeps it until leave.
-func (t *table) enter(id drive.UploadID) *live {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := t.all[id]
-	if l == nil {
-		l = &live{id: id, order: t.order, turn: make(chan struct{}, 1), writers: map[int]*partWriter{}}
-		l.turn <- struct{}{}
-		t.all[id] = l
-	}
-	l.users++
-	return l
-}
-
-func (t *table) leave(l *live) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l.users--; l.users == 0 && !l.keep() {
-		delete(t.all, l.id)
-	}
-	if t.keepFor > 0 {
-		t.sweepLocked(l)
-	}
-}
-
-// sweepLocked drops what nobody has asked for since keepFor, now and then.
-func (t *table) sweepLocked(just *live) {
-	now := t.now()
-	just.used = now
-	if now.Sub(t.swept) < t.keepFor {
-		return
-	}
-	t.swept = now
-	for id, l := range t.all {
-		if l.users == 0 && now.Sub(l.used) >= t.keepFor {
-			t.evict(l)
-			delete(t.all, id)
-		}
-	}
-}
-
 // keep reports whether a live that nobody holds is still worth its memory.
 func (l *live) keep() bool {
 	l.mu.Lock()
@@ -134,12 +78,12 @@ func (l *live) keep() bool {
 
 // takeTurn waits until nobody else changes the upload's state.
 func (l *live) takeTurn(ctx context.Context) error {
-	l.order.take(l.id, rankTurn)
+	l.of.order.take(l.id, rankTurn)
 	select {
 	case <-l.turn:
 		return nil
 	case <-ctx.Done():
-		l.order.give(l.id, rankTurn)
+		l.of.order.give(l.id, rankTurn)
 		return drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 	}
 }
@@ -165,90 +109,44 @@ func inTurn[T any](ctx context.Context, s *Sessions, id drive.UploadID, act func
 const maxOvertaken = 4
 
 func (l *live) giveTurn() {
-	l.order.give(l.id, rankTurn)
+	l.of.order.give(l.id, rankTurn)
 	l.turn <- struct{}{}
-}
-
-// load reads the row, and the journal of an active upload, unless they are in memory. Where other instances may have changed the
-// row it is read in any case. The caller holds the turn.
-func (s *Sessions) load(ctx context.Context, l *live) (Row, error) {
-	l.mu.Lock()
-	row, loaded := l.row, l.loaded
-	l.mu.Unlock()
-	if loaded && !s.caps.Shared {
-		return row, nil
-	}
-	row, err := findRow(ctx, s.DB, l.id)
-	if err != nil {
-		return Row{}, err
-	}
-	if row, ok := s.renew(l, row); ok {
-		return row, nil
-	}
-	if row.State != Active {
-		s.setRow(l, row)
-		return row, nil
-	}
-	return row, s.read(l, row, func() (blob.Staged, error) {
-		staged, err := s.Staging.Load(ctx, row.Ref())
-		if drive.IsKind(err, drive.NotFound) {
-			return blob.Staged{}, nil // its directory is lost: it can still be parked and cancelled
-		}
-		return staged, err
-	})
-}
-
-// read makes row and what from finds in the journal what the live holds. Parts that were on their way before the row was
-// forgotten may be accepted meanwhile; then it looks again, or a part that is there would be taken for missing.
-func (s *Sessions) read(l *live, row Row, from func() (blob.Staged, error)) error {
-	for {
-		l.mu.Lock()
-		before := l.accepts
-		l.mu.Unlock()
-		staged, err := from()
-		if err != nil {
-			return err
-		}
-		if s.adoptIf(l, before, row, staged) {
-			return nil
-		}
-	}
 }
 
 // adoptNew makes a row that was just begun what the live holds, and reports whether that is so now.
 // The row was visible from its commit on: whoever has found it meanwhile may have sent parts,
 // parked it or ended it, and what they made of the live stays. The caller has entered the live
 // before the commit.
-func (s *Sessions) adoptNew(l *live, row Row) bool {
+func (l *live) adoptNew(row Row) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.known {
-		s.adoptLocked(l, row, blob.Staged{})
+		l.adoptLocked(row, blob.Staged{})
 	}
 	return l.loaded && l.row.Gen == row.Gen && l.row.State == row.State
 }
 
 // adopt makes row and staged what the live holds. No part is on its way.
-func (s *Sessions) adopt(l *live, row Row, staged blob.Staged) {
+func (l *live) adopt(row Row, staged blob.Staged) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.adoptLocked(l, row, staged)
+	l.adoptLocked(row, staged)
 }
 
-func (s *Sessions) adoptIf(l *live, accepts int, row Row, staged blob.Staged) bool {
+func (l *live) adoptIf(accepts int, row Row, staged blob.Staged) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.accepts != accepts {
 		return false
 	}
-	s.adoptLocked(l, row, staged)
-	if s.caps.Shared { // what is reserved and not used is for those who have asked for it
+	l.adoptLocked(row, staged)
+	if l.of.shared { // what is reserved and not used is for those who have asked for it
 		l.limit = min(l.received, row.Reserved)
 	}
 	return true
 }
 
-func (s *Sessions) adoptLocked(l *live, row Row, staged blob.Staged) {
+func (l *live) adoptLocked(row Row, staged blob.Staged) {
 	l.parts, l.received = make(map[int]blob.Part, len(staged.Parts)), 0
 	for _, p := range staged.Parts {
 		l.parts[p.N] = p
@@ -261,57 +159,57 @@ func (s *Sessions) adoptLocked(l *live, row Row, staged blob.Staged) {
 	}
 	l.suspect = staged.Suspect
 	l.unfollowLocked()
-	s.setRowLocked(l, row)
+	l.setRowLocked(row)
 	l.limit = row.Reserved
 }
 
 // setRowLocked takes over a row that was just written or read. What is promised of the disk follows from it.
-func (s *Sessions) setRowLocked(l *live, row Row) {
+func (l *live) setRowLocked(row Row) {
 	l.row, l.loaded, l.known = row, true, true
 	if row.State != Active {
 		l.parts, l.tails, l.tail, l.received = nil, nil, nil, 0
 	}
-	if !s.caps.Shared {
+	if !l.of.shared {
 		l.limit = row.Reserved
 	}
-	s.promiseLocked(l)
+	l.promiseLocked()
 }
 
 // promiseLocked brings the live's share of the disk budget up to date: what is reserved and has not arrived.
-func (s *Sessions) promiseLocked(l *live) {
+func (l *live) promiseLocked() {
 	promise := drive.ByteSize(0)
 	if l.row.State == Active {
 		promise = max(0, l.row.Reserved-l.received)
 	}
 	if l.promisedTo != l.row.Account { // it was not known, or is not any more
-		s.disk.Add(l.promisedTo, -l.promised)
+		l.of.disk.Add(l.promisedTo, -l.promised)
 		l.promised, l.promisedTo = 0, l.row.Account
 	}
-	s.disk.Add(l.promisedTo, promise-l.promised)
+	l.of.disk.Add(l.promisedTo, promise-l.promised)
 	l.promised = promise
 }
 
 // setRow takes over a row that was just written. An active one whose parts are not known, because it was parked before or was
 // forgotten meanwhile, is left to adopt or to the next request.
-func (s *Sessions) setRow(l *live, row Row) {
+func (l *live) setRow(row Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if row.State == Active && l.parts == nil {
-		s.forgetLocked(l)
+		l.forgetLocked()
 		return
 	}
-	s.setRowLocked(l, row)
+	l.setRowLocked(row)
 }
 
 // forget drops what is in memory, after an outcome that is not known: the next request reads the truth.
-func (s *Sessions) forget(l *live) {
+func (l *live) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.forgetLocked(l)
+	l.forgetLocked()
 }
 
-func (s *Sessions) forgetLocked(l *live) {
-	s.setRowLocked(l, Row{})
+func (l *live) forgetLocked() {
+	l.setRowLocked(Row{})
 	l.unfollowLocked()
 	l.loaded = false
 }
@@ -376,7 +274,7 @@ func (l *live) drain(ctx context.Context, cancel bool) error {
 // beginPart registers a writer of part n, or returns the one that must go first.
 func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *partWriter) {
 	if before = l.writers[n]; before == nil {
-		l.order.take(l.id, rankWriting)
+		l.of.order.take(l.id, rankWriting)
 		l.writers[n] = w
 		w.size = size
 		l.incoming += size
@@ -385,7 +283,7 @@ func (l *live) beginPart(n int, size drive.ByteSize, w *partWriter) (before *par
 }
 
 func (l *live) endPart(n int, w *partWriter) {
-	l.order.give(l.id, rankWriting)
+	l.of.order.give(l.id, rankWriting)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.writers, n)

@@ -62,6 +62,14 @@ type lockOrder struct {
 	held   map[uint64][]heldLock // by goroutine
 }
 
+// newLockOrder returns a check that reports; nil: nobody is told.
+func newLockOrder(report func(string)) *lockOrder {
+	if report == nil {
+		return nil
+	}
+	return &lockOrder{report: report, held: map[uint64][]heldLock{}}
+}
+
 // take notes that the calling goroutine is about to take a lock, which it may have to wait for.
 func (o *lockOrder) take(id drive.UploadID, r rank) {
 	if o == nil {

@@ -18,7 +18,7 @@ type appending struct {
 
 // takeOver ends the Append that runs and keeps others away until end is called.
 func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error) {
-	l.order.take(l.id, rankAppending)
+	l.of.order.take(l.id, rankAppending)
 	mine := &appending{stop: stop, done: make(chan struct{})}
 	for {
 		before := l.tryAppend(mine)
@@ -29,7 +29,7 @@ func (l *live) takeOver(ctx context.Context, stop func()) (end func(), err error
 		select {
 		case <-before.done:
 		case <-ctx.Done():
-			l.order.give(l.id, rankAppending)
+			l.of.order.give(l.id, rankAppending)
 			return nil, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
 		}
 	}
@@ -54,7 +54,7 @@ func (l *live) tryAppend(mine *appending) (before *appending) {
 }
 
 func (l *live) endAppend(mine *appending) {
-	l.order.give(l.id, rankAppending)
+	l.of.order.give(l.id, rankAppending)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.appending = nil
@@ -96,7 +96,7 @@ func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID)
 	}
 	defer end()
 	offset, err = inTurn(ctx, s, id, func(l *live) (_ drive.ByteSize, err error) {
-		if row, err = s.loadFor(ctx, who, l); err != nil {
+		if row, err = s.table.loadFor(ctx, who, l); err != nil {
 			return 0, err
 		}
 		if row.State != Active && row.State != Parked {
@@ -121,7 +121,7 @@ func (s *Sessions) trusted(ctx context.Context, l *live, row Row) (blob.Staged, 
 		return staged, err
 	}
 	if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
-		s.forget(l)
+		l.forget()
 	}
 	return staged, err
 }
@@ -221,10 +221,10 @@ func (s *Sessions) standShared(ctx context.Context, l *live, at stance) (drive.B
 		return 0, again, nil
 	}
 	for _, p := range staged.Parts {
-		s.learn(l, p, false)
+		l.learn(p, false)
 	}
 	for _, p := range staged.Tails {
-		s.learn(l, p, true)
+		l.learn(p, true)
 	}
 	return at.row.prefix(staged.Parts, staged.Tails), settled, nil
 }
@@ -274,7 +274,7 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 		return err
 	}
 	defer l.giveTurn()
-	row, err := s.loadFor(ctx, who, l)
+	row, err := s.table.loadFor(ctx, who, l)
 	if err == nil && (row.Gen != was.Gen || row.State != Active) {
 		err = errLost
 	}

@@ -29,7 +29,7 @@ func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 // onTimer runs act on the row that a timer was armed for. A timer of another gen changes nothing.
 func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live, row Row) error) error {
 	_, err := inTurn(ctx, s, drive.UploadID(f.Key.ID), func(l *live) (none struct{}, err error) {
-		row, err := s.load(ctx, l)
+		row, err := s.table.load(ctx, l)
 		switch {
 		case drive.IsKind(err, drive.NotFound):
 			return none, nil
@@ -159,10 +159,10 @@ func (s *Sessions) commitWith(ctx context.Context, l *live, was, want Row, move 
 		return err
 	})
 	if err = s.orLost(ctx, was, err); err != nil {
-		s.forget(l)
+		l.forget()
 		s.sched.doubt(ctx, was, err)
 		return Row{}, err
 	}
-	s.setRow(l, next)
+	l.setRow(next)
 	return next, nil
 }

@@ -112,7 +112,7 @@ func superseded(ctx context.Context, err error) error {
 
 // received notes a part, or the tail of one, that the staging has accepted.
 func (s *Sessions) received(ctx context.Context, l *live, w *partWriter, part blob.Part, tail bool) {
-	row, resumed := s.accept(l, w, part, tail)
+	row, resumed := l.accept(w, part, tail)
 	s.touch(l, row)
 	if resumed {
 		s.sched.arm(ctx, row) // its idle time is no longer a doubled one
@@ -125,12 +125,12 @@ func (s *Sessions) notStaged(ctx context.Context, l *live, row Row, err error, b
 	switch {
 	case drive.IsKind(err, drive.WrongState): // closed by a change of state that did not come about, or that we did not see
 		l.refuse(row.Gen)
-		s.forget(l)
+		l.forget()
 		return repeat(begun)
 	case drive.IsKind(err, drive.NotFound): // removed from outside, or by a cancel that came between
 		return s.vanished(ctx, l, row, err, begun)
 	case drive.IsKind(err, drive.Unavailable): // it may have been accepted
-		s.forget(l)
+		l.forget()
 	}
 	return settled, err
 }
@@ -247,7 +247,7 @@ func (r Row) checkPart(p PutPart) error {
 }
 
 // accept adds a part or a tail to what the live knows; resumed means that it is the first one since the upload was resumed.
-func (s *Sessions) accept(l *live, w *partWriter, part blob.Part, tail bool) (row Row, resumed bool) {
+func (l *live) accept(w *partWriter, part blob.Part, tail bool) (row Row, resumed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accepts++
@@ -255,13 +255,13 @@ func (s *Sessions) accept(l *live, w *partWriter, part blob.Part, tail bool) (ro
 		return Row{ID: l.id}, false
 	}
 	l.incoming, w.size = l.incoming-w.size, 0 // from here on it counts as received, and not twice
-	if have, ok := l.parts[part.N]; ok && s.caps.Shared && !have.Unread {
+	if have, ok := l.parts[part.N]; ok && l.of.shared && !have.Unread {
 		l.limit -= have.Size // it was dropped elsewhere, where its room may be used
 	}
 	l.enterLocked(part, tail)
 	resumed = l.row.Resumes > 0
 	l.row.Resumes = 0
-	s.promiseLocked(l)
+	l.promiseLocked()
 	return l.row, resumed
 }
 
@@ -294,7 +294,7 @@ func (s *Sessions) deletePart(ctx context.Context, who drive.Who, l *live, n int
 	}
 	defer l.endPart(n, w)
 	if err := s.Staging.Drop(ctx, at.row.Ref(), at.row.Gen, n); err != nil {
-		s.forget(l) // it may be out of the journal all the same: the same bytes sent again must not be answered from memory
+		l.forget() // it may be out of the journal all the same: the same bytes sent again must not be answered from memory
 		return s.notStaged(ctx, l, at.row, err, false)
 	}
 	l.mu.Lock()
@@ -307,7 +307,7 @@ func (s *Sessions) deletePart(ctx context.Context, who drive.Who, l *live, n int
 	delete(l.parts, n)
 	delete(l.tails, n)
 	l.unfollowLocked()
-	s.promiseLocked(l)
+	l.promiseLocked()
 	return settled, nil
 }
 

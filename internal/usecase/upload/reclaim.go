@@ -26,7 +26,7 @@ const (
 // WrongState.
 func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	_, err := inTurn(ctx, s, id, func(l *live) (none struct{}, err error) {
-		row, err := s.loadFor(ctx, who, l)
+		row, err := s.table.loadFor(ctx, who, l)
 		if err != nil {
 			return none, err
 		}
@@ -174,11 +174,11 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, er
 		return s.placer.emit(ctx, tx, stream.UploadGone, next)
 	})
 	if err = s.orLost(ctx, row, err); err != nil {
-		s.forget(l)
+		l.forget()
 		s.sched.doubt(ctx, row, err)
 		return Row{}, err
 	}
-	s.setRow(l, next)
+	l.setRow(next)
 	s.sched.disarm(ctx, next)
 	s.joins.remove(ctx, next.ID) // of a final one that came to nothing
 	return next, nil

@@ -113,7 +113,7 @@ func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, err
 func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (bool, error) {
 	begun := false
 	return inTurn(ctx, s, id, func(l *live) (bool, error) {
-		row, err := s.load(ctx, l)
+		row, err := s.table.load(ctx, l)
 		if err != nil {
 			return false, err
 		}

@@ -102,7 +102,7 @@ func (s *Sessions) beginSeal(ctx context.Context, who drive.Who, l *live, c Comp
 		return sealBegun{}, err
 	}
 	defer l.giveTurn()
-	row, err := s.loadFor(ctx, who, l)
+	row, err := s.table.loadFor(ctx, who, l)
 	if err != nil {
 		return sealBegun{}, err
 	}
@@ -132,7 +132,7 @@ func (s *Sessions) sealOpen(ctx context.Context, l *live, row Row, c Complete) (
 		return sealBegun{}, err
 	}
 	was := row.Gen
-	row, err := s.load(ctx, l)
+	row, err := s.table.load(ctx, l)
 	if err == nil && row.Gen != was { // the last parts may have made the reservation grow
 		err = errLost
 	}
@@ -175,7 +175,7 @@ func (s *Sessions) closeStaged(ctx context.Context, l *live, row, next Row) (blo
 	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
 	if err == nil && staged.Suspect {
 		if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
-			s.adopt(l, row, staged)
+			l.adopt(row, staged)
 		}
 	}
 	if err != nil {

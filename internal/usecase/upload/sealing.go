@@ -93,7 +93,7 @@ func lost(err error) error {
 
 // overtaken reads how an upload has ended whose seal somebody else has finished. One that is active again can be completed anew.
 func (s *Sessions) overtaken(ctx context.Context, l *live) (Row, error) {
-	row, err := s.load(ctx, l)
+	row, err := s.table.load(ctx, l)
 	if err != nil {
 		return row, err
 	}
@@ -177,11 +177,11 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 		return err
 	})
 	if err = s.orLost(ctx, row, err); err != nil {
-		s.forget(l)
+		l.forget()
 		s.sched.doubt(ctx, row, err)
 		return Row{}, err
 	}
-	s.setRow(l, next)
+	l.setRow(next)
 	return next, nil
 }
 
@@ -220,7 +220,7 @@ func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (R
 	}
 	l.touch(s.clocks.now())
 	if !s.caps.Shared {
-		s.adopt(l, next, staged)
+		l.adopt(next, staged)
 	}
 	s.sched.arm(ctx, next)
 	return next, cause

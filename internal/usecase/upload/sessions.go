@@ -131,17 +131,15 @@ type Sessions struct {
 
 // New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
 func New(parts Parts, opt Options) *Sessions {
-	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps(), table: table{all: map[drive.UploadID]*live{}}}
+	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps()}
 	s.clocks = clocks{own: s.opt.Now, rows: s.opt.Clock, keeps: s.opt.Kept}
 	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
-	if s.opt.OutOfOrder != nil {
-		s.table.order = &lockOrder{report: s.opt.OutOfOrder, held: map[uint64][]heldLock{}}
-	}
-	if s.caps.Shared {
-		s.table.keepFor, s.table.now, s.table.evict = unusedIdles*s.opt.Idle, s.clocks.now, s.forget
-	}
 	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: s.opt.Log}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
+	s.table = table{db: s.DB, staging: s.Staging, disk: s.disk, shared: s.caps.Shared, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*live{}}
+	if s.caps.Shared {
+		s.table.keepFor, s.table.now = unusedIdles*s.opt.Idle, s.clocks.now
+	}
 	s.holdoff = holdoff{db: s.DB, clocks: s.clocks, shared: s.caps.Shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now()}
 	s.claims = claim.New(s.Content, s.Store, claim.Options{Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now})
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}

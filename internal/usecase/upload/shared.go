@@ -38,18 +38,18 @@ func leastPartSize(c blob.Caps) drive.ByteSize {
 
 // renew takes over a row that was read again, unless the upload has moved on since the one that the live holds; then the live
 // holds nothing any more.
-func (s *Sessions) renew(l *live, row Row) (Row, bool) {
+func (l *live) renew(row Row) (Row, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !l.loaded:
 		return row, false
 	case l.row.Gen != row.Gen || l.row.State != row.State:
-		s.forgetLocked(l)
+		l.forgetLocked()
 		return row, false
 	}
 	row.Resumes = min(row.Resumes, l.row.Resumes) // a part that came here has set it back
-	s.setRowLocked(l, row)
+	l.setRowLocked(row)
 	return row, true
 }
 
@@ -77,7 +77,7 @@ func (s *Sessions) unlessStale(ctx context.Context, l *live, err error) (outcome
 	if now, findErr := findRow(ctx, s.DB, l.id); findErr != nil || now.Gen == was.Gen {
 		return settled, err
 	}
-	s.forget(l)
+	l.forget()
 	return again, nil
 }
 
@@ -90,7 +90,7 @@ func (s *Sessions) there(ctx context.Context, l *live, row Row, in *activity, bo
 		}
 		return repeat(in.begun)
 	}
-	s.learn(l, have, false)
+	l.learn(have, false)
 	return settled, superseded(ctx, compare(body, have))
 }
 
@@ -103,7 +103,7 @@ func repeat(begun bool) (outcome, error) {
 }
 
 // learn adds a part or a tail that another instance has brought, with the room that it was granted.
-func (s *Sessions) learn(l *live, part blob.Part, tail bool) {
+func (l *live) learn(part blob.Part, tail bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.parts == nil {
@@ -112,7 +112,7 @@ func (s *Sessions) learn(l *live, part blob.Part, tail bool) {
 	before := l.received
 	l.enterLocked(part, tail)
 	l.limit += l.received - before
-	s.promiseLocked(l)
+	l.promiseLocked()
 }
 
 // missing judges a staging that is not there, for a change of state: errLost when another instance has ended the upload since row
@@ -123,7 +123,7 @@ func (s *Sessions) missing(ctx context.Context, l *live, row Row, cause error) e
 	case err != nil:
 		return err
 	case now.Gen != row.Gen:
-		s.forget(l)
+		l.forget()
 		return errLost
 	}
 	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
@@ -131,7 +131,7 @@ func (s *Sessions) missing(ctx context.Context, l *live, row Row, cause error) e
 
 // vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its bytes were removed from outside.
 func (s *Sessions) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) (outcome, error) {
-	s.forget(l)
+	l.forget()
 	row, err := findRow(ctx, s.DB, was.ID)
 	switch {
 	case err != nil:

@@ -20,7 +20,7 @@ func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, l *live) error {
 		return err
 	}
 	defer l.giveTurn()
-	row, err := s.loadFor(ctx, who, l)
+	row, err := s.table.loadFor(ctx, who, l)
 	if err != nil {
 		return err
 	}
@@ -32,15 +32,6 @@ func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, l *live) error {
 	case Sealing, Done, Reclaiming, Gone:
 	}
 	return row.ended()
-}
-
-// loadFor is load for a caller: an upload of another account is NotFound.
-func (s *Sessions) loadFor(ctx context.Context, who drive.Who, l *live) (Row, error) {
-	row, err := s.load(ctx, l)
-	if err == nil && row.Account != who.Account {
-		err = drive.Fail(drive.NotFound)
-	}
-	return row, err
 }
 
 // ended is the error for a request that needs an upload to be open.
@@ -72,7 +63,7 @@ func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
 	if !suspect {
 		return nil
 	}
-	return s.read(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
+	return s.table.read(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
 }
 
 // resume is parked ⇒ active: one transaction on the net amount; Quota when it no longer fits.
@@ -111,7 +102,7 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 		return err
 	}
 	l.touch(s.clocks.now())
-	s.adopt(l, next, staged)
+	l.adopt(next, staged)
 	s.sched.arm(ctx, next)
 	if staged.Suspect {
 		return s.refresh(ctx, l, next)
@@ -133,8 +124,8 @@ func (s *Sessions) makeRoom(ctx context.Context, l *live, need drive.ByteSize) e
 // which somebody may hold who waits for the part that grows; change compares the reservation as well, so that no arrow overwrites
 // a growth that it did not see.
 func (s *Sessions) grow(ctx context.Context, l *live, need drive.ByteSize) error {
-	l.order.take(l.id, rankGrowing)
-	defer l.order.give(l.id, rankGrowing)
+	l.of.order.take(l.id, rankGrowing)
+	defer l.of.order.give(l.id, rankGrowing)
 	l.growing.Lock()
 	defer l.growing.Unlock()
 	l.mu.Lock()
@@ -156,7 +147,7 @@ func (s *Sessions) grow(ctx context.Context, l *live, need drive.ByteSize) error
 	granted, err := s.grant(ctx, row, step, least)
 	if err != nil {
 		if !drive.IsKind(err, drive.Quota) {
-			s.forget(l) // what is reserved is not known
+			l.forget() // what is reserved is not known
 		}
 		return err
 	}
@@ -165,7 +156,7 @@ func (s *Sessions) grow(ctx context.Context, l *live, need drive.ByteSize) error
 	if l.row.Gen == row.Gen && (s.caps.Shared || l.row.Reserved == row.Reserved) { // else it was forgotten and read again meanwhile
 		l.row.Reserved += granted
 		l.limit += granted
-		s.promiseLocked(l)
+		l.promiseLocked()
 	}
 	return nil
 }
