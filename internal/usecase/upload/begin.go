@@ -200,7 +200,7 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 	if err != nil {
 		return View{}, err
 	}
-	if err := s.hold(ctx, tx); err != nil {
+	if err := s.arrows.hold(ctx, tx); err != nil {
 		return View{}, err
 	}
 	if err := s.countQuestion(ctx, tx, row.User, o.Asks); err != nil {

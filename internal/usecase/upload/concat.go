@@ -238,7 +238,7 @@ func (s *Sessions) closed(ctx context.Context, l *live, row Row) (blob.Staged, e
 		}
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		err = s.missing(ctx, l, row, err)
+		err = s.arrows.missing(ctx, l, row, err)
 	}
 	return staged, err
 }
@@ -312,7 +312,7 @@ func (s *Sessions) anyLost(ctx context.Context, j *joining, err error) error {
 		if err == nil || errors.Is(err, errLost) {
 			break
 		}
-		err = s.orLost(ctx, row, err)
+		err = s.arrows.orLost(ctx, row, err)
 	}
 	return err
 }
@@ -329,7 +329,7 @@ func (s *Sessions) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joini
 	if err := s.Tree.CheckPlace(ctx, tx, final.Account, final.place()); err != nil {
 		return View{}, err
 	}
-	if err := s.hold(ctx, tx); err != nil {
+	if err := s.arrows.hold(ctx, tx); err != nil {
 		return View{}, err
 	}
 	if err := insertRow(ctx, tx, final); err != nil {

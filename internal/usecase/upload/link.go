@@ -78,7 +78,7 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 		next.Challenge = offer.Challenge
 	}
 	count := func(ctx context.Context, tx *sqldb.Tx) error { return s.countQuestion(ctx, tx, row.User, offer.Asks) }
-	if next, err = s.commitWith(ctx, l, row, next, quota.Move{}, count); err != nil {
+	if next, err = s.arrows.commitWith(ctx, l, row, next, quota.Move{}, count); err != nil {
 		return View{}, err
 	}
 	s.sched.arm(ctx, next)
@@ -135,7 +135,7 @@ func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 	}
 	want := row
 	want.Challenge = nil
-	next, err := s.commit(ctx, l, row, want, quota.Move{})
+	next, err := s.arrows.commit(ctx, l, row, want, quota.Move{})
 	if err != nil {
 		return View{}, err
 	}
@@ -152,7 +152,7 @@ func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) 
 		return View{}, err
 	}
 	if row.State == Active {
-		if _, err := s.fence(ctx, l, row); err != nil {
+		if _, err := s.arrows.fence(ctx, l, row); err != nil {
 			return View{}, err
 		}
 	}
@@ -168,7 +168,7 @@ func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) 
 		return View{}, err
 	}
 	l.setRow(next)
-	s.clear(ctx, next)
+	s.arrows.clear(ctx, next)
 	return s.view(ctx, s.DB, next)
 }
 
@@ -190,7 +190,7 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		next, err = s.placer.done(ctx, tx, linked, id)
 		return err
 	})
-	return next, s.orLost(ctx, row, err)
+	return next, s.arrows.orLost(ctx, row, err)
 }
 
 // linkTx is (none) ⇒ done by content that the account owns already. The row stays for as long as

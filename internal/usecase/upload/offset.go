@@ -104,7 +104,7 @@ func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID)
 		}
 		staged, err := s.trusted(ctx, l, row)
 		if drive.IsKind(err, drive.NotFound) {
-			err = s.missing(ctx, l, row, err)
+			err = s.arrows.missing(ctx, l, row, err)
 		}
 		return row.prefix(staged.Parts, staged.Tails), err
 	})
@@ -297,7 +297,7 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 	}
 	next := row
 	next.Size, next.Reserved = size, size
-	if next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved}); err == nil {
+	if next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved}); err == nil {
 		s.sched.arm(ctx, next)
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/timer"
 )
 
@@ -50,7 +49,7 @@ func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
 	switch {
 	case row.Gen < f.Gen:
 	case row.State == Done, row.State == Gone:
-		s.clear(ctx, row)
+		s.arrows.clear(ctx, row)
 	default:
 		s.sched.arm(ctx, row)
 	}
@@ -68,7 +67,7 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
 		return timer.Later(s.sched.idle(row))
 	}
 	defer l.open()
-	staged, err := s.fence(ctx, l, row)
+	staged, err := s.arrows.fence(ctx, l, row)
 	if err != nil {
 		return err
 	}
@@ -87,22 +86,12 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
 	if s.lastPart(staged, now) > row.Active {
 		next.Resumes = 0 // it has come here or elsewhere since the resume
 	}
-	next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
+	next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
 	if err != nil {
 		return err
 	}
 	s.sched.arm(ctx, next)
 	return nil
-}
-
-// fence closes the staging for the row's gen and returns what it holds; nothing when its directory is lost.
-func (s *Sessions) fence(ctx context.Context, l *live, row Row) (blob.Staged, error) {
-	l.refuse(row.Gen)
-	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
-	if drive.IsKind(err, drive.NotFound) {
-		return blob.Staged{}, nil
-	}
-	return staged, err
 }
 
 // lively reports whether the upload is active still, and when to look again. What other instances do is asked of the journal.
@@ -138,31 +127,4 @@ func sum(staged blob.Staged) (n drive.ByteSize) {
 		n += p.Size
 	}
 	return n
-}
-
-// commit writes one arrow with its ledger move, from was to want, and brings the live up to date. When the outcome is not known, or another was
-// first, the live is forgotten and the next request reads the truth.
-func (s *Sessions) commit(ctx context.Context, l *live, was, want Row, move quota.Move) (next Row, err error) {
-	return s.commitWith(ctx, l, was, want, move, func(context.Context, *sqldb.Tx) error { return nil })
-}
-
-// commitWith is commit of a change that writes more than the row, in the same transaction.
-func (s *Sessions) commitWith(ctx context.Context, l *live, was, want Row, move quota.Move, also func(context.Context, *sqldb.Tx) error) (next Row, err error) {
-	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if err := also(ctx, tx); err != nil {
-			return err
-		}
-		if err := s.Ledger.Apply(ctx, tx, was.Account, move); err != nil {
-			return err
-		}
-		next, err = change(ctx, tx, was, want)
-		return err
-	})
-	if err = s.orLost(ctx, was, err); err != nil {
-		l.forget()
-		s.sched.doubt(ctx, was, err)
-		return Row{}, err
-	}
-	l.setRow(next)
-	return next, nil
 }

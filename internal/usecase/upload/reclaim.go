@@ -6,7 +6,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
@@ -91,7 +90,7 @@ func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time)
 	if !s.caps.Shared {
 		return 0, nil
 	}
-	staged, err := s.fence(ctx, l, row)
+	staged, err := s.arrows.fence(ctx, l, row)
 	last := s.lastPart(staged, now)
 	if err != nil || last <= row.Active || sum(staged) == 0 {
 		return 0, err
@@ -129,13 +128,13 @@ func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason st
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, reason, 0
 	if row.State == Active {
-		staged, err := s.close(ctx, l, row)
+		staged, err := s.arrows.close(ctx, l, row)
 		if err != nil {
 			return Row{}, err
 		}
 		next.Held = min(staged.Held, row.Reserved)
 	}
-	next, err := s.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held - row.Held})
+	next, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held - row.Held})
 	if err != nil {
 		return Row{}, err
 	}
@@ -143,19 +142,9 @@ func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason st
 	return next, nil
 }
 
-// close fences the staging of an upload that is given up. On a full disk the fence cannot be written, but holds as long as this
-// process, and Remove needs no room.
-func (s *Sessions) close(ctx context.Context, l *live, row Row) (blob.Staged, error) {
-	staged, err := s.fence(ctx, l, row)
-	if drive.IsKind(err, drive.DiskFull) {
-		staged, err = s.Staging.Load(ctx, row.Ref())
-	}
-	return staged, err
-}
-
 // finishReclaim deletes the bytes, then gives back what was charged for them.
 func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, error) {
-	if err := s.unstore(ctx, row.ID); err != nil {
+	if err := s.arrows.unstore(ctx, row.ID); err != nil {
 		return Row{}, err
 	}
 	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
@@ -173,7 +162,7 @@ func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, er
 		}
 		return s.placer.emit(ctx, tx, stream.UploadGone, next)
 	})
-	if err = s.orLost(ctx, row, err); err != nil {
+	if err = s.arrows.orLost(ctx, row, err); err != nil {
 		l.forget()
 		s.sched.doubt(ctx, row, err)
 		return Row{}, err

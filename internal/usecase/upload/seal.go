@@ -154,14 +154,14 @@ func (s *Sessions) sealOpen(ctx context.Context, l *live, row Row, c Complete) (
 		staged, err = s.closeStaged(ctx, l, row, next)
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		err = s.missing(ctx, l, row, err)
+		err = s.arrows.missing(ctx, l, row, err)
 	}
 	if err != nil {
 		return sealBegun{}, err
 	}
 	next.State, next.Held, next.Received = Sealing, 0, sum(staged)
 	next.Reserved = max(row.Reserved, next.Size)
-	if next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}); err != nil {
+	if next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}); err != nil {
 		return sealBegun{}, err
 	}
 	s.sched.arm(ctx, next)

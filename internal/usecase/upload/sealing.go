@@ -61,7 +61,7 @@ func (s *Sessions) seal(ctx context.Context, l *live, row Row, run *sealing) (Ro
 	if err == nil {
 		var next Row
 		if next, err = s.publish(ctx, l, row, n); err == nil {
-			s.clear(ctx, next)
+			s.arrows.clear(ctx, next)
 			return next, nil
 		}
 	}
@@ -176,25 +176,13 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 		next, err = s.placer.done(ctx, tx, row, id)
 		return err
 	})
-	if err = s.orLost(ctx, row, err); err != nil {
+	if err = s.arrows.orLost(ctx, row, err); err != nil {
 		l.forget()
 		s.sched.doubt(ctx, row, err)
 		return Row{}, err
 	}
 	l.setRow(next)
 	return next, nil
-}
-
-// clear removes what an upload that has ended leaves behind: its timers and its staging. A crash here leaves a staging without
-// an open row, which the auditor removes.
-func (s *Sessions) clear(ctx context.Context, row Row) {
-	s.sched.disarm(ctx, row)
-	if row.Reason == ReasonJoined {
-		return // its bytes are its final's: see joins.remove
-	}
-	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
-		s.opt.Log.WarnContext(ctx, "remove a staging", "upload", row.ID, "error", err)
-	}
 }
 
 // unseal is sealing ⇒ active with all parts kept, because of an error that the client can mend; it returns that error.
@@ -215,7 +203,7 @@ func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (R
 	}
 	next := row
 	next.State, next.Active = Active, now
-	if next, err = s.commit(ctx, l, row, next, quota.Move{}); err != nil {
+	if next, err = s.arrows.commit(ctx, l, row, next, quota.Move{}); err != nil {
 		return row, err
 	}
 	l.touch(s.clocks.now())
@@ -230,7 +218,7 @@ func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (R
 func (s *Sessions) lose(ctx context.Context, l *live, row Row, cause error) error {
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, ReasonLost, 0
-	next, err := s.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
+	next, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
 	if err != nil {
 		return errors.Join(cause, err)
 	}

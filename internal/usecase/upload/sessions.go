@@ -124,6 +124,7 @@ type Sessions struct {
 	claims  *claim.Desk
 	work    background
 	follow  followers
+	arrows  arrows
 	joins   joins
 	placer  placer
 	small   *smallFiles
@@ -143,10 +144,13 @@ func New(parts Parts, opt Options) *Sessions {
 	s.holdoff = holdoff{db: s.DB, clocks: s.clocks, shared: s.caps.Shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now()}
 	s.claims = claim.New(s.Content, s.Store, claim.Options{Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now})
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
+	s.arrows = arrows{
+		db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, shared: s.caps.Shared, alive: s.opt.Hold, log: s.opt.Log,
+	}
 	s.placer = placer{tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
 	s.small = newSmallFiles(parts, s.disk, s.opt.Generation)
-	s.small.hold, s.small.drop = s.hold, s.placer.drop
-	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.unstore, restored: s.opt.Restored, log: s.opt.Log}
+	s.small.hold, s.small.drop = s.arrows.hold, s.placer.drop
+	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: s.opt.Log}
 	s.follow = followers{staging: s.Staging, shared: s.caps.Shared, table: &s.table, work: &s.work}
 	return s
 }

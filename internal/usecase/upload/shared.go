@@ -6,7 +6,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
 )
 
 // Several instances over one database and one staging. What decides is the row, by compare-and-set on its gen, and the journal,
@@ -51,18 +50,6 @@ func (l *live) renew(row Row) (Row, bool) {
 	row.Resumes = min(row.Resumes, l.row.Resumes) // a part that came here has set it back
 	l.setRowLocked(row)
 	return row, true
-}
-
-// orLost is the error of a change that did not come about, or errLost where that only follows from another instance having been first:
-// it has moved the ledger, so that what was to be given back is not there, or what was to be taken does not fit a second time.
-func (s *Sessions) orLost(ctx context.Context, was Row, err error) error {
-	if err == nil || !s.caps.Shared || drive.IsKind(err, drive.Unavailable) {
-		return err
-	}
-	if now, findErr := findRow(ctx, s.DB, was.ID); findErr == nil && now.Gen != was.Gen {
-		return errLost
-	}
-	return err
 }
 
 // unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has moved on elsewhere: what it has
@@ -115,20 +102,6 @@ func (l *live) learn(part blob.Part, tail bool) {
 	l.promiseLocked()
 }
 
-// missing judges a staging that is not there, for a change of state: errLost when another instance has ended the upload since row
-// was read, else its bytes were removed from outside.
-func (s *Sessions) missing(ctx context.Context, l *live, row Row, cause error) error {
-	now, err := findRow(ctx, s.DB, row.ID)
-	switch {
-	case err != nil:
-		return err
-	case now.Gen != row.Gen:
-		l.forget()
-		return errLost
-	}
-	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
-}
-
 // vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its bytes were removed from outside.
 func (s *Sessions) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) (outcome, error) {
 	l.forget()
@@ -142,36 +115,6 @@ func (s *Sessions) vanished(ctx context.Context, l *live, was Row, cause error, 
 		return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 	}
 	return repeat(begun)
-}
-
-// reopen makes ready what the journal refuses though the row is active: the content of a seal that came to nothing becomes parts
-// again, and nobody writes under the row's gen any more, also where the journal was lost and knows of no gen.
-func (s *Sessions) reopen(ctx context.Context, row Row) error {
-	err := s.Staging.Unseal(ctx, row.Ref())
-	if err == nil {
-		_, err = s.Staging.Fence(ctx, row.Ref(), row.Gen)
-	}
-	if drive.IsKind(err, drive.NotFound) {
-		return nil // its bytes are lost; the part will say so
-	}
-	return err
-}
-
-// hold fails where this instance has been declared ended.
-func (s *Sessions) hold(ctx context.Context, tx *sqldb.Tx) error {
-	if s.opt.Hold == nil {
-		return nil
-	}
-	return s.opt.Hold(ctx, tx)
-}
-
-// unstore removes the content of a seal that came to nothing: on a shared staging it stays until the upload ends; see blob/caps.go.
-// No row names it, for its upload was never done.
-func (s *Sessions) unstore(ctx context.Context, id drive.UploadID) error {
-	if !s.caps.Shared {
-		return nil
-	}
-	return s.Store.Remove(ctx, id.String())
 }
 
 // lastActive is when an upload was last active, by the clock that rows go by, which says now.

@@ -48,12 +48,12 @@ func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
 	refused, suspect := l.refused >= row.Gen, l.suspect
 	l.mu.Unlock()
 	if refused && s.caps.Shared {
-		if err := s.reopen(ctx, row); err != nil {
+		if err := s.arrows.reopen(ctx, row); err != nil {
 			return err
 		}
 	}
 	if refused {
-		next, err := s.commit(ctx, l, row, row, quota.Move{})
+		next, err := s.arrows.commit(ctx, l, row, row, quota.Move{})
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 	}
 	staged, err := s.Staging.Load(ctx, row.Ref())
 	if drive.IsKind(err, drive.NotFound) { // if it was removed from outside, the abandon timer ends it
-		return s.missing(ctx, l, row, err)
+		return s.arrows.missing(ctx, l, row, err)
 	}
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 	if err := s.disk.Reserve(ctx, row.Account, promise); err != nil {
 		return err
 	}
-	next, err = s.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
+	next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
 	s.disk.Release(row.Account, promise) // from here on the live's own share counts
 	if err != nil {
 		return err
