@@ -19,7 +19,7 @@ var layers = map[string]int{
 	"engine/blob": 1, "engine/blob/local": 1, "engine/blob/s3": 1, "move/pair": 1, "engine/sqldb": 1, "engine/turn": 1, "intake/bundle": 1, "intake/invoice": 1,
 	"engine/instance/lease": 2, "engine/retention": 2, "engine/timer": 2, "engine/timer/memory": 2, "engine/timer/redis": 2, "engine/stream": 2, "engine/stream/outbox": 2, "engine/stream/kafka": 2,
 	"export/zipline": 2, "export/fetch": 2, "intake/invoice/syntax": 2, "intake/invoice/rule": 2, "domain/account": 3, "domain/quota": 3, "domain/tree": 3, "domain/content": 3, "domain/idem": 3, "domain/vault": 3, "engine/stream/dispatch": 3, "engine/instance": 3,
-	"usecase/upload": 4, "usecase/upload/claim": 4, "usecase/unlink": 4, "usecase/upload/disk": 2, "usecase/files": 4, "usecase/thumb": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
+	"usecase/upload": 4, "usecase/upload/claim": 4, "usecase/unlink": 4, "usecase/upload/disk": 2, "usecase/files": 4, "usecase/thumb": 4, "usecase/link": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
 	"head/rest": 5, "head/tus": 5, "head/resumable": 5, "head/server": 5, "head/webui": 5,
 	"app": 6,
 }
@@ -39,6 +39,8 @@ var exceptions = map[string]string{
 	"engine/timer/redis -> engine/timer":     "an adapter knows its port",
 	"engine/stream/outbox -> engine/stream":  "an adapter knows its port",
 	"engine/stream/kafka -> engine/stream":   "an adapter knows its port",
+	"usecase/share -> usecase/link":          "a link by which one reads is a link",
+	"usecase/collect -> usecase/link":        "a link by which one sends is a link",
 	"head/rest -> head/server":               "the gate and the path rules are the server's",
 	"head/resumable -> head/server":          "what every head needs of a request: its body, its base URL",
 	"head/tus -> head/server":                "what every head needs of a request: its body, its base URL",

@@ -22,7 +22,7 @@ type known struct {
 
 // Authenticate returns the sender of a token. Errors: Unauthenticated {reason: invalid or expired}; Gone {reason} when the link is closed.
 func (s *Links) Authenticate(ctx context.Context, bearer string) (Sender, error) {
-	key, err := s.key(ctx)
+	key, err := s.links.SigningKey(ctx, signs)
 	if err != nil {
 		return Sender{}, err
 	}

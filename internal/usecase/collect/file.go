@@ -102,7 +102,7 @@ func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID
 
 // Declare adds digests to what a sender's upload must have at its end. They are never looked for.
 func (s *Links) Declare(ctx context.Context, by Sender, id drive.UploadID, more digest.Set) error {
-	return s.write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	return s.links.Write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		f, err := s.Sent(ctx, tx, by, id)
 		if err != nil {
 			return err

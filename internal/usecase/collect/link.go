@@ -2,18 +2,15 @@ package collect
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"sync"
 	"time"
 
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/link"
 )
 
 // Link is a collect link.
@@ -57,26 +54,19 @@ type View struct {
 	Left     *drive.ByteSize
 }
 
-// Options configure New. DB, Tree, Users and Vault are required.
-type Options struct {
-	DB     *sqldb.DB
-	Tree   *tree.Tree
-	Users  *account.Users
-	Ledger quota.Ledger
-	// Vault has the secret that senders' tokens are signed with, and keeps the tokens of links.
-	Vault *vault.Vault
-	Now   func() time.Time // default: time.Now
-}
+// Options configure New. Ledger has a default, and Now: time.Now.
+type Options = link.Options
 
 // Links makes, shows and ends collect links, and lets senders in. It is safe for concurrent use.
 type Links struct {
-	opt Options
+	opt   Options
+	links *link.Links
 
 	mu    sync.Mutex
 	known map[drive.CollectID]known         // links that senders use just now
 	mine  map[drive.UploadID]drive.SenderID // whose uploads are; that does not change
 
-	links, files sqldb.Orphans // links into folders that were deleted for good, and what came by links that are not there
+	orphans, files sqldb.Orphans // links into folders that were deleted for good, and what came by links that are not there
 }
 
 // New returns the links of a database.
@@ -86,20 +76,23 @@ func New(opt Options) *Links {
 	}
 	return &Links{
 		opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{},
-		links: sqldb.Orphans{Table: "collects", Key: "id", Owner: "folder_id", Of: "nodes"},
-		files: sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
+		links: link.New(
+			link.Kind{Noun: "collect link", Table: "collects", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany},
+			opt,
+		),
+		orphans: sqldb.Orphans{Table: "collects", Key: "id", Owner: "folder_id", Of: "nodes"},
+		files:   sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
 	}
 }
 
-func (s *Links) now() drive.Time { return drive.TimeOf(s.opt.Now()) }
-
-const tokenBytes = 16 // nobody guesses 128 bits
-
-func newToken() string {
-	b := make([]byte, tokenBytes)
-	_, _ = rand.Read(b) // does not fail
-	return base64.RawURLEncoding.EncodeToString(b)
+func tooMany(sent int) error {
+	return drive.Fail(drive.TooManyOpen, "reason", "collects", "limit", maxLinks, "sent", sent)
 }
+
+func (s *Links) now() drive.Time { return s.links.Now() }
+
+// Seal is link.Links.Seal.
+func (s *Links) Seal(ctx context.Context) error { return s.links.Seal(ctx) }
 
 const selectLinks = `SELECT l.id, l.account_id, l.user_id, l.folder_id, l.token, COALESCE(t.sealed, ''), l.title, l.message, l.expires_at,
 	l.max_bytes, l.max_file, l.files, l.received, l.created_at FROM collects l LEFT JOIN collect_texts t ON t.collect_id = l.id WHERE `
@@ -121,20 +114,11 @@ func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
 	if l.ExpiresAt != 0 && s.now() >= l.ExpiresAt {
 		return drive.Fail(drive.Gone, "reason", "expired")
 	}
-	folder, err := s.opt.Tree.Find(ctx, q, l.Account, l.Folder)
-	live := err == nil && folder.IsFolder()
-	if live {
-		_, live, err = s.opt.Tree.PathOf(ctx, q, l.Folder)
-	}
-	if live && err == nil {
-		var user account.User
-		user, err = s.opt.Users.Find(ctx, q, l.User)
-		live = user.State == account.Active
-	}
+	live, err := s.links.Live(ctx, q, l.User, l.Folder)
 	switch {
-	case err != nil && !drive.IsKind(err, drive.NotFound):
+	case err != nil:
 		return fmt.Errorf("look whether collect link %s is open: %w", l.ID, err)
-	case err != nil || !live:
+	case !live:
 		return withdrawn()
 	}
 	return nil

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/link"
 )
 
 const (
@@ -19,8 +21,6 @@ const (
 	maxTitle   = 200  // bytes
 	maxMessage = 2000 // bytes
 	maxSender  = 64   // bytes of what a sender calls themselves
-	minLife    = time.Minute
-	maxLife    = 10 * 365 * 24 * time.Hour
 )
 
 // Request describes a link to be made.
@@ -40,15 +40,15 @@ type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Create makes a link into a live folder of the caller's. At most 1,000 an account: TooManyOpen.
 func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	l := Link{
-		ID: drive.NewID[drive.CollectID](), Account: who.Account, User: who.User, Folder: in.Folder, Token: newToken(),
+		ID: drive.NewID[drive.CollectID](), Account: who.Account, User: who.User, Folder: in.Folder, Token: link.NewToken(),
 		MaxBytes: in.MaxBytes, MaxFile: in.MaxFile, CreatedAt: s.now(),
 	}
 	change := Change{Title: &in.Title, Message: &in.Message, Life: &in.Life, MaxBytes: &in.MaxBytes, MaxFile: &in.MaxFile}
 	if err := s.apply(&l, change); err != nil {
 		return View{}, err
 	}
-	err = s.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.mayCollect(ctx, tx, l); err != nil {
+	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.links.MayLead(ctx, tx, l.Account, l.Folder, mustBeFolder); err != nil {
 			return err
 		}
 		if err := s.insert(ctx, tx, &l); err != nil {
@@ -73,38 +73,12 @@ func (s *Links) insert(ctx context.Context, tx *sqldb.Tx, l *Link) (err error) {
 	if err != nil {
 		return err
 	}
-	return insertText(ctx, tx, l.kept)
+	return s.links.Keep(ctx, tx, l.kept)
 }
 
-// write runs fn in a transaction under the lock on the account's ledger, as everything does that changes uploads.
-func (s *Links) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
-	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.opt.Ledger.Lock(ctx, tx, account); err != nil {
-			return err
-		}
-		return fn(ctx, tx)
-	})
-}
-
-func (s *Links) mayCollect(ctx context.Context, tx *sqldb.Tx, l Link) error {
-	n, err := s.opt.Tree.Find(ctx, tx, l.Account, l.Folder)
-	if err != nil {
-		return err
-	}
+func mustBeFolder(n tree.Node) error {
 	if !n.IsFolder() {
 		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", n.Type)
-	}
-	if _, live, err := s.opt.Tree.PathOf(ctx, tx, l.Folder); err != nil {
-		return err
-	} else if !live {
-		return drive.Fail(drive.WrongState, "state", "trashed")
-	}
-	var have int
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM collects WHERE account_id = ?", l.Account).Scan(&have); err != nil {
-		return fmt.Errorf("count collect links: %w", err)
-	}
-	if have >= maxLinks {
-		return drive.Fail(drive.TooManyOpen, "reason", "collects", "limit", maxLinks, "sent", have+1)
 	}
 	return nil
 }
@@ -128,7 +102,7 @@ func (s *Links) apply(l *Link, c Change) (err error) {
 		l.Message, err = text("message", *c.Message, maxMessage, true)
 	}
 	if err == nil && c.Life != nil {
-		l.ExpiresAt, err = s.end(*c.Life)
+		l.ExpiresAt, err = s.links.End(*c.Life)
 	}
 	if err == nil && c.MaxBytes != nil {
 		l.MaxBytes, err = *c.MaxBytes, checkSize("max_bytes", *c.MaxBytes)
@@ -152,16 +126,6 @@ func text(field, s string, limit int, lines bool) (string, error) {
 		return "", drive.Bad(field, drive.Malformed, "expected", "visible characters")
 	}
 	return s, nil
-}
-
-func (s *Links) end(life time.Duration) (drive.Time, error) {
-	switch {
-	case life == 0:
-		return 0, nil
-	case life < minLife || life > maxLife:
-		return 0, drive.Bad("expires_in", drive.OutOfRange, "min", int64(minLife.Seconds()), "max", int64(maxLife.Seconds()))
-	}
-	return s.now().Add(life), nil
 }
 
 // maxTotal keeps sums far from the end of int64.
@@ -205,7 +169,7 @@ func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, 
 
 // Change changes a link. A limit below what has come is allowed: nothing more is let in then.
 func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c Change) (v View, err error) {
-	err = s.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		l, err := s.find(ctx, tx, "l.id = ? AND l.account_id = ?", id, who.Account)
 		if err != nil {
 			return err
@@ -227,12 +191,8 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 // Delete ends a link of the caller's account, and returns its uploads that are open, for the caller to cancel: nobody can complete them
 // any more. What has come stays. NotFound when there is no such link.
 func (s *Links) Delete(ctx context.Context, who drive.Who, id drive.CollectID) (open []drive.UploadID, err error) {
-	err = s.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "DELETE FROM collects WHERE id = ? AND account_id = ?", id, who.Account)
-		if err == nil && n == 0 {
-			err = drive.Fail(drive.NotFound)
-		}
-		if err != nil {
+	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.links.Delete(ctx, tx, who.Account, id.String()); err != nil {
 			return err
 		}
 		tx.AfterCommit(func() { s.forget(id) })

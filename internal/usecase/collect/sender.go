@@ -50,6 +50,8 @@ func IsToken(bearer string) bool { return strings.HasPrefix(bearer, secretPrefix
 //	16 link | 16 sender | 8 expiry, Unix ms | name
 const permitSize = 2*16 + 8 // without the name
 
+const signs = "collect sender" // the purpose of the key
+
 // TokenLife is how long a sender's token is good: an upload goes on after weeks.
 const TokenLife = 30 * 24 * time.Hour
 
@@ -74,14 +76,6 @@ func parsePermit(text string, key ticket.Key) (permit, bool) {
 		link: drive.CollectID(b[:16]), sender: drive.SenderID(b[16:32]),
 		expires: ticket.Number[drive.Time](b[32:]), name: string(b[permitSize:]),
 	}, true
-}
-
-func (s *Links) key(ctx context.Context) (ticket.Key, error) {
-	secret, err := s.opt.Vault.Links(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ticket.For(secret, "collect sender"), nil
 }
 
 // Public is what anybody is told of a link.
@@ -136,7 +130,7 @@ func (s *Links) Open(ctx context.Context, token, name string) (Granted, error) {
 	if err != nil {
 		return Granted{}, err
 	}
-	key, err := s.key(ctx)
+	key, err := s.links.SigningKey(ctx, signs)
 	if err != nil {
 		return Granted{}, err
 	}

@@ -63,7 +63,7 @@ func (s *Links) Purge(ctx context.Context) error {
 	if err := s.settleAll(ctx); err != nil {
 		return err
 	}
-	if _, err := s.links.Delete(ctx, s.opt.DB); err != nil {
+	if _, err := s.orphans.Delete(ctx, s.opt.DB); err != nil {
 		return err
 	}
 	_, err := s.files.Delete(ctx, s.opt.DB)
@@ -106,7 +106,7 @@ func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
 func (s *Links) settleOne(ctx context.Context, l Link) error {
 	for before := int64(-1); before != l.Files; {
 		before = l.Files
-		err := s.write(ctx, l.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		err := s.links.Write(ctx, l.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			if l, err = s.find(ctx, tx, "l.id = ?", l.ID); drive.IsKind(err, drive.NotFound) { // deleted meanwhile
 				return nil
 			}

@@ -22,15 +22,10 @@ type access struct {
 	expires drive.Time
 }
 
-const accessSize = 2*16 + 2*8
-
-func (s *Shares) key(ctx context.Context) (ticket.Key, error) {
-	secret, err := s.opt.Vault.Links(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ticket.For(secret, "share access"), nil
-}
+const (
+	accessSize = 2*16 + 2*8
+	signs      = "share access" // the purpose of the key
+)
 
 func (a access) text(key ticket.Key) string {
 	return key.Sign(ticket.Put(slices.Concat(a.share[:], a.visit[:]), a.epoch, int64(a.expires)))
@@ -53,7 +48,7 @@ func (s *Shares) valid(ctx context.Context, sh Share, text string) (access, erro
 	if text == "" {
 		return access{}, drive.Fail(drive.Unauthenticated, "reason", "missing")
 	}
-	key, err := s.key(ctx)
+	key, err := s.links.SigningKey(ctx, signs)
 	if err != nil {
 		return access{}, err
 	}

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/link"
 )
 
 // Request describes a share to be made.
@@ -24,23 +26,20 @@ type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Create makes a share of a live node of the caller's, other than the root. At most 10,000 an account: TooManyOpen.
 func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	sh := Share{
-		ID: drive.NewID[drive.ShareID](), Account: who.Account, User: who.User, Node: in.Node, Token: newToken(), Epoch: 1,
+		ID: drive.NewID[drive.ShareID](), Account: who.Account, User: who.User, Node: in.Node, Token: link.NewToken(), Epoch: 1,
 		MaxDownloads: in.MaxDownloads, CreatedAt: s.now(),
 	}
 	if sh.Code, err = makeCode(in.Code); err != nil {
 		return View{}, err
 	}
-	if sh.ExpiresAt, err = s.end(in.Life); err != nil {
+	if sh.ExpiresAt, err = s.links.End(in.Life); err != nil {
 		return View{}, err
 	}
 	if err := checkMax(in.MaxDownloads); err != nil {
 		return View{}, err
 	}
-	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
-			return err
-		}
-		if err := s.mayShare(ctx, tx, sh); err != nil {
+	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.links.MayLead(ctx, tx, sh.Account, sh.Node, mayBeShared); err != nil {
 			return err
 		}
 		if err := s.insert(ctx, tx, &sh); err != nil {
@@ -54,25 +53,9 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 	return v, err
 }
 
-func (s *Shares) mayShare(ctx context.Context, tx *sqldb.Tx, sh Share) error {
-	n, err := s.opt.Tree.Find(ctx, tx, sh.Account, sh.Node)
-	if err != nil {
-		return err
-	}
+func mayBeShared(n tree.Node) error {
 	if n.IsRoot() {
 		return drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
-	}
-	if _, live, err := s.opt.Tree.PathOf(ctx, tx, sh.Node); err != nil {
-		return err
-	} else if !live {
-		return drive.Fail(drive.WrongState, "state", "trashed")
-	}
-	var have int
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM shares WHERE account_id = ?", sh.Account).Scan(&have); err != nil {
-		return fmt.Errorf("count shares: %w", err)
-	}
-	if have >= maxShares {
-		return drive.Fail(drive.TooManyOpen, "reason", "shares", "limit", maxShares, "sent", have+1)
 	}
 	return nil
 }
@@ -86,23 +69,12 @@ func (s *Shares) insert(ctx context.Context, tx *sqldb.Tx, sh *Share) (err error
 		VALUES (`+sqldb.Marks(12)+")", sh.ID, sh.Account, sh.User, sh.Node, sh.kept.Token, sh.kept.Code, sh.Epoch, sh.ExpiresAt,
 		sh.MaxDownloads, sh.Downloads, sh.Views, sh.CreatedAt)
 	if err == nil {
-		err = insertText(ctx, tx, sh.kept)
+		err = s.links.Keep(ctx, tx, sh.kept)
 	}
 	if err != nil {
 		return fmt.Errorf("insert share %s: %w", sh.ID, err)
 	}
 	return nil
-}
-
-// end is when something ends that lives so long from now on.
-func (s *Shares) end(life time.Duration) (drive.Time, error) {
-	switch {
-	case life == 0:
-		return 0, nil
-	case life < minLife || life > maxLife:
-		return 0, drive.Bad("expires_in", drive.OutOfRange, "min", int64(minLife.Seconds()), "max", int64(maxLife.Seconds()))
-	}
-	return s.now().Add(life), nil
 }
 
 func checkMax(limit *int64) error {
@@ -180,7 +152,7 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 			}
 		}
 		if in.Life != nil {
-			if sh.ExpiresAt, err = s.end(*in.Life); err != nil {
+			if sh.ExpiresAt, err = s.links.End(*in.Life); err != nil {
 				return err
 			}
 		}
@@ -199,13 +171,22 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 	return v, err
 }
 
+// recode gives a share another code, or none, and voids what was opened with the one before.
+func (s *Shares) recode(ctx context.Context, tx *sqldb.Tx, sh *Share, code string) error {
+	now, err := s.opt.Vault.Recode(ctx, tx, sh.kept, code)
+	if err != nil {
+		return err
+	}
+	if err := s.links.Replace(ctx, tx, sh.kept, now); err != nil {
+		return err
+	}
+	sh.kept, sh.Code, sh.Epoch = now, code, sh.Epoch+1
+	return nil
+}
+
 // Delete ends a share of the caller's account: its link is then one that never was. NotFound when there is none.
 func (s *Shares) Delete(ctx context.Context, who drive.Who, id drive.ShareID) error {
 	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "DELETE FROM shares WHERE id = ? AND account_id = ?", id, who.Account)
-		if err == nil && n == 0 {
-			err = drive.Fail(drive.NotFound)
-		}
-		return err
+		return s.links.Delete(ctx, tx, who.Account, id.String())
 	})
 }

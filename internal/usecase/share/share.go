@@ -2,8 +2,6 @@ package share
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/link"
 )
 
 // Share is a link to a node.
@@ -69,6 +68,7 @@ type Options struct {
 // Shares makes, shows and ends shares, and lets visitors in. It is safe for concurrent use.
 type Shares struct {
 	opt     Options
+	links   *link.Links
 	orphans sqldb.Orphans // shares of nodes that were deleted for good
 }
 
@@ -80,25 +80,27 @@ func New(opt Options) *Shares {
 	if opt.Kept == nil {
 		opt.Kept = opt.Now
 	}
-	return &Shares{opt: opt, orphans: sqldb.Orphans{Table: "shares", Key: "id", Owner: "node_id", Of: "nodes"}}
+	links := link.New(
+		link.Kind{Noun: "share", Table: "shares", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany},
+		link.Options{DB: opt.DB, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now},
+	)
+	return &Shares{opt: opt, links: links, orphans: sqldb.Orphans{Table: "shares", Key: "id", Owner: "node_id", Of: "nodes"}}
 }
 
-func (s *Shares) now() drive.Time { return drive.TimeOf(s.opt.Now()) }
+func tooMany(sent int) error {
+	return drive.Fail(drive.TooManyOpen, "reason", "shares", "limit", maxShares, "sent", sent)
+}
+
+func (s *Shares) now() drive.Time { return s.links.Now() }
+
+// Seal is link.Links.Seal.
+func (s *Shares) Seal(ctx context.Context) error { return s.links.Seal(ctx) }
 
 const (
-	maxShares  = 10_000 // an account
-	tokenBytes = 16     // nobody guesses 128 bits
-	maxLife    = 10 * 365 * 24 * time.Hour
-	minLife    = time.Minute
+	maxShares = 10_000 // an account
 	// MaxDownloads is the largest limit of downloads.
 	MaxDownloads = 1_000_000
 )
-
-func newToken() string {
-	b := make([]byte, tokenBytes)
-	_, _ = rand.Read(b) // does not fail
-	return base64.RawURLEncoding.EncodeToString(b)
-}
 
 const selectShares = `SELECT s.id, s.account_id, s.user_id, s.node_id, s.token, s.code, COALESCE(t.sealed, ''), s.epoch, s.expires_at,
 	s.max_downloads, s.downloads, s.views, s.created_at FROM shares s LEFT JOIN share_texts t ON t.share_id = s.id WHERE `
@@ -136,7 +138,7 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 		return View{}, fmt.Errorf("read the node of share %s: %w", sh.ID, err)
 	}
 	v.Item = item
-	live, err := s.live(ctx, q, sh)
+	live, err := s.links.Live(ctx, q, sh.User, sh.Node)
 	if err == nil && !live {
 		v.State = Gone
 	}
@@ -152,21 +154,4 @@ func (s *Shares) stateByItself(sh Share) State {
 		return UsedUp
 	}
 	return Open
-}
-
-// live reports whether the node is where it can be shown and its owner is somebody who may show it.
-func (s *Shares) live(ctx context.Context, q sqldb.Querier, sh Share) (bool, error) {
-	_, live, err := s.opt.Tree.PathOf(ctx, q, sh.Node)
-	if err == nil && live {
-		live, err = s.active(ctx, q, sh.User)
-	}
-	if drive.IsKind(err, drive.NotFound) {
-		return false, nil
-	}
-	return live, err
-}
-
-func (s *Shares) active(ctx context.Context, q sqldb.Querier, id drive.UserID) (bool, error) {
-	user, err := s.opt.Users.Find(ctx, q, id)
-	return user.State == account.Active, err
 }

@@ -90,7 +90,7 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 			return Access{}, drive.Fail(drive.WrongCode)
 		}
 	}
-	key, err := s.key(ctx)
+	key, err := s.links.SigningKey(ctx, signs)
 	if err != nil {
 		return Access{}, err
 	}

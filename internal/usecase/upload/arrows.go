@@ -15,7 +15,7 @@ import (
 type arrows struct {
 	db      *sqldb.DB
 	ledger  quota.Ledger
-	staging Staging
+	staging blob.Staging
 	store   blob.Store
 	sched   *schedule
 	shared  bool

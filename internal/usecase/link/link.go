@@ -1,0 +1,146 @@
+// Package link is what links of all kinds have in common: a token that is kept as a hash and sealed for the owner (package
+// vault), an end, a node that they lead to, and an owner who must be somebody who may log in. Package share has the links by
+// which one reads, package collect those by which one sends: what these show and let in is theirs, and so are their tables.
+package link
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/base/ticket"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Kind describes links of one kind.
+type Kind struct {
+	Noun  string               // in errors, such as "share"
+	Table string               // of the links, with the columns id, account_id and token, and code if they have Codes
+	Texts string               // of what is sealed of them, with the columns Key and sealed
+	Key   string               // the id of the link in Texts
+	Codes bool                 // a link may ask for a code
+	Most  int                  // links of an account
+	Full  func(sent int) error // the refusal of one more than Most
+}
+
+// Options configure New. All but Ledger are required.
+type Options struct {
+	DB     *sqldb.DB
+	Tree   *tree.Tree
+	Users  *account.Users
+	Ledger quota.Ledger
+	Vault  *vault.Vault // has the secret that tickets are signed with, and keeps tokens and codes
+	Now    func() time.Time
+}
+
+// Links are the links of one kind. It is safe for concurrent use.
+type Links struct {
+	Kind
+	opt Options
+}
+
+// New returns the links of a kind.
+func New(kind Kind, opt Options) *Links { return &Links{kind, opt} }
+
+// Now is the time by which links end.
+func (l *Links) Now() drive.Time { return drive.TimeOf(l.opt.Now()) }
+
+const (
+	tokenBytes = 16 // nobody guesses 128 bits
+	minLife    = time.Minute
+	maxLife    = 10 * 365 * 24 * time.Hour
+)
+
+// NewToken makes up what a link is found by.
+func NewToken() string {
+	b := make([]byte, tokenBytes)
+	_, _ = rand.Read(b) // does not fail
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// End is when a link ends that lives so long from now on; zero: never. BadRequest {expires_in} unless that is a minute to ten
+// years.
+func (l *Links) End(life time.Duration) (drive.Time, error) {
+	switch {
+	case life == 0:
+		return 0, nil
+	case life < minLife || life > maxLife:
+		return 0, drive.Bad("expires_in", drive.OutOfRange, "min", int64(minLife.Seconds()), "max", int64(maxLife.Seconds()))
+	}
+	return l.Now().Add(life), nil
+}
+
+// SigningKey signs the tickets of those whom a link has let in. Each purpose has a key of its own.
+func (l *Links) SigningKey(ctx context.Context, purpose string) (ticket.Key, error) {
+	secret, err := l.opt.Vault.Links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ticket.For(secret, purpose), nil
+}
+
+// Write runs fn in a transaction under the lock on the account's ledger.
+func (l *Links) Write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+	return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := l.opt.Ledger.Lock(ctx, tx, account); err != nil {
+			return err
+		}
+		return fn(ctx, tx)
+	})
+}
+
+// MayLead checks under the lock on the ledger that one more link of the account may lead to a node: that is there, not in the
+// trash, and what fits says it must be. Errors: NotFound, WrongState {state: trashed}, TooManyOpen, and those of fits.
+func (l *Links) MayLead(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, fits func(tree.Node) error) error {
+	n, err := l.opt.Tree.Find(ctx, tx, account, node)
+	if err == nil {
+		err = fits(n)
+	}
+	if err != nil {
+		return err
+	}
+	if _, live, err := l.opt.Tree.PathOf(ctx, tx, node); err != nil {
+		return err
+	} else if !live {
+		return drive.Fail(drive.WrongState, "state", "trashed")
+	}
+	var have int
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+l.Table+" WHERE account_id = ?", account).Scan(&have); err != nil {
+		return fmt.Errorf("count the %s: %w", l.Table, err)
+	}
+	if have >= l.Most {
+		return l.Full(have + 1)
+	}
+	return nil
+}
+
+// Live reports whether a link may be used that a user has made to a node: the node is not in the trash or gone, and the user
+// may log in.
+func (l *Links) Live(ctx context.Context, q sqldb.Querier, user drive.UserID, node drive.NodeID) (bool, error) {
+	_, live, err := l.opt.Tree.PathOf(ctx, q, node)
+	if err == nil && live {
+		var maker account.User
+		maker, err = l.opt.Users.Find(ctx, q, user)
+		live = maker.State == account.Active
+	}
+	if drive.IsKind(err, drive.NotFound) {
+		return false, nil
+	}
+	return live, err
+}
+
+// Delete deletes a link of an account: it is then one that never was. NotFound when there is none.
+func (l *Links) Delete(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id string) error {
+	n, err := tx.Exec(ctx, "DELETE FROM "+l.Table+" WHERE id = ? AND account_id = ?", id, account)
+	if err == nil && n == 0 {
+		err = drive.Fail(drive.NotFound)
+	}
+	return err
+}
