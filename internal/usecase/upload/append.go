@@ -94,7 +94,7 @@ func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID,
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
 	f.offset, f.end, f.partSize = offset, row.end(), row.PartSize
-	touched := &activity{body: body, touch: func() { s.touch(l, row) }, every: s.opt.Idle / 4, now: s.clocks.now}
+	touched := &activity{body: body, touch: func() { s.receiver.touch(l, row) }, every: s.opt.Idle / 4, now: s.clocks.now}
 	if a.Verify != nil {
 		err = f.verified(ctx, touched)
 	} else {

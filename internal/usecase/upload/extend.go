@@ -54,7 +54,7 @@ func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (bl
 	s, l := f.s, f.l
 	e := blob.Extend{N: int(f.offset / f.partSize), At: f.offset % f.partSize, Whole: whole}
 	w := &partWriter{cancel: f.stop, done: make(chan struct{})}
-	admission, out, err := s.admit(ctx, f.who, l, PutPart{N: e.N, open: true, beside: len(f.withheld) > 0}, w)
+	admission, out, err := s.receiver.admit(ctx, f.who, l, PutPart{N: e.N, open: true, beside: len(f.withheld) > 0}, w)
 	if err != nil || out == again {
 		return blob.Part{}, out, err
 	}
@@ -78,7 +78,7 @@ func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (bl
 	p.left = e.Whole - e.At
 	body := io.Reader(p)
 	if row.Size == blob.UnknownSize {
-		p.in = &granting{body: p.in, take: func(n drive.ByteSize) error { return s.take(context.WithoutCancel(ctx), l, w, n) }}
+		p.in = &granting{body: p.in, take: func(n drive.ByteSize) error { return s.receiver.take(context.WithoutCancel(ctx), l, w, n) }}
 	}
 	part, err := f.store(context.WithoutCancel(ctx), row, e, tail, w, blob.NewBody(body, blob.BodyOptions{
 		N: e.N, Offset: drive.ByteSize(e.N) * row.PartSize, Size: blob.UnknownSize, Limit: p.left, Tail: tail,
@@ -90,7 +90,7 @@ func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (bl
 	case drive.IsKind(err, drive.OffsetMismatch):
 		return blob.Part{}, settled, err
 	}
-	out, err = s.notStaged(ctx, l, row, err, p.begun)
+	out, err = s.receiver.notStaged(ctx, l, row, err, p.begun)
 	return blob.Part{}, out, err
 }
 
@@ -109,7 +109,7 @@ func (f *filling) store(ctx context.Context, row Row, e blob.Extend, tail *blob.
 // took notes what the staging has entered.
 func (f *filling) took(ctx context.Context, part blob.Part, e blob.Extend, tail *blob.Tail, w *partWriter) {
 	f.l.keepTail(tail, part, e)
-	f.s.received(ctx, f.l, w, part, part.Size < e.Whole)
+	f.s.receiver.received(ctx, f.l, w, part, part.Size < e.Whole)
 }
 
 // elsewhere is the refusal of bytes that would go on where the upload does not end, though memory said so.

@@ -42,7 +42,7 @@ func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, 
 
 // onOpen runs act on an upload that is active or parked. A done one is shown: the request is a repeat of the one that linked it.
 func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*live, Row) (View, error)) (View, error) {
-	return inTurn(ctx, s, id, func(l *live) (View, error) {
+	return inTurn(ctx, &s.table, id, func(l *live) (View, error) {
 		row, err := s.table.loadFor(ctx, who, l)
 		if err != nil {
 			return View{}, err

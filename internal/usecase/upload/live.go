@@ -90,9 +90,9 @@ func (l *live) takeTurn(ctx context.Context) error {
 
 // inTurn runs act while nobody else in this process changes the upload's state, and again when another instance was first: act
 // loads the row, which is the new one then.
-func inTurn[T any](ctx context.Context, s *Sessions, id drive.UploadID, act func(l *live) (T, error)) (v T, err error) {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
+func inTurn[T any](ctx context.Context, t *table, id drive.UploadID, act func(l *live) (T, error)) (v T, err error) {
+	l := t.enter(id)
+	defer t.leave(l)
 	if err := l.takeTurn(ctx); err != nil {
 		return v, err
 	}

@@ -95,7 +95,7 @@ func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID)
 		return Row{}, 0, err
 	}
 	defer end()
-	offset, err = inTurn(ctx, s, id, func(l *live) (_ drive.ByteSize, err error) {
+	offset, err = inTurn(ctx, &s.table, id, func(l *live) (_ drive.ByteSize, err error) {
 		if row, err = s.table.loadFor(ctx, who, l); err != nil {
 			return 0, err
 		}
@@ -212,7 +212,7 @@ func (s *Sessions) standShared(ctx context.Context, l *live, at stance) (drive.B
 	staged, err := s.Staging.Load(ctx, at.row.Ref())
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		out, err := s.vanished(ctx, l, at.row, err, false)
+		out, err := s.receiver.vanished(ctx, l, at.row, err, false)
 		return 0, out, err
 	case err != nil:
 		return 0, settled, err

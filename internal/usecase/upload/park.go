@@ -27,7 +27,7 @@ func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 
 // onTimer runs act on the row that a timer was armed for. A timer of another gen changes nothing.
 func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live, row Row) error) error {
-	_, err := inTurn(ctx, s, drive.UploadID(f.Key.ID), func(l *live) (none struct{}, err error) {
+	_, err := inTurn(ctx, &s.table, drive.UploadID(f.Key.ID), func(l *live) (none struct{}, err error) {
 		row, err := s.table.load(ctx, l)
 		switch {
 		case drive.IsKind(err, drive.NotFound):

@@ -9,7 +9,10 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/upload/disk"
 )
 
 // PutPart says which part a request brings.
@@ -53,6 +56,31 @@ func attempts(try func() (outcome, error)) error {
 // Errors: NotFound, Gone {reason}, WrongState {state}, PartRange, PartSize, LengthRequired, DigestMismatch, PartDiffers, Quota,
 // DiskFull, InProgress.
 func (s *Sessions) Put(ctx context.Context, who drive.Who, id drive.UploadID, p PutPart, body io.Reader) error {
+	return s.receiver.putAll(ctx, who, id, p, body)
+}
+
+// DeletePart takes a part back, so that other bytes can be sent in its place. One that is not there is no error.
+func (s *Sessions) DeletePart(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
+	return s.receiver.drop(ctx, who, id, n)
+}
+
+// receiver takes parts in: who may write one, what the staging says to it, and room for a file of unknown length.
+type receiver struct {
+	table      *table
+	db         *sqldb.DB
+	ledger     quota.Ledger
+	staging    Staging
+	disk       *disk.Promises
+	sched      *schedule
+	follow     *followers
+	now        func() drive.Time
+	touchEvery time.Duration
+	shared     bool
+	wake       func(ctx context.Context, who drive.Who, l *live) error // brings an upload to where a part can be admitted
+}
+
+// putAll is put, and once more where the upload has changed before the first byte.
+func (s *receiver) putAll(ctx context.Context, who drive.Who, id drive.UploadID, p PutPart, body io.Reader) error {
 	if p.Size < 0 {
 		return drive.Fail(drive.LengthRequired)
 	}
@@ -62,7 +90,7 @@ func (s *Sessions) Put(ctx context.Context, who drive.Who, id drive.UploadID, p 
 }
 
 // put is one attempt.
-func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, body io.Reader) (outcome, error) {
+func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, body io.Reader) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &partWriter{cancel: func() { cancel(errSuperseded) }, done: make(chan struct{})}
@@ -75,7 +103,7 @@ func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 	if c, ok := body.(io.Closer); ok { // a read that waits for a stalled client ends with the part
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
-	in := &activity{body: body, touch: func() { s.touch(l, row) }, every: s.opt.Idle / 4, now: s.clocks.now}
+	in := &activity{body: body, touch: func() { s.touch(l, row) }, every: s.touchEvery, now: s.now}
 	opt := blob.BodyOptions{
 		N: p.N, Offset: drive.ByteSize(p.N) * row.PartSize, Size: p.Size, Session: who.Session, Verify: p.Verify,
 	}
@@ -87,7 +115,7 @@ func (s *Sessions) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 	if at.have != nil {
 		return settled, superseded(ctx, compare(checked, *at.have))
 	}
-	part, err := s.Staging.Write(ctx, row.Ref(), blob.Write{N: p.N, Gen: row.Gen, Session: who.Session, Size: opt.Size}, checked)
+	part, err := s.staging.Write(ctx, row.Ref(), blob.Write{N: p.N, Gen: row.Gen, Session: who.Session, Size: opt.Size}, checked)
 	if err == nil {
 		s.received(ctx, l, w, part, false)
 		return settled, nil
@@ -111,7 +139,7 @@ func superseded(ctx context.Context, err error) error {
 }
 
 // received notes a part, or the tail of one, that the staging has accepted.
-func (s *Sessions) received(ctx context.Context, l *live, w *partWriter, part blob.Part, tail bool) {
+func (s *receiver) received(ctx context.Context, l *live, w *partWriter, part blob.Part, tail bool) {
 	row, resumed := l.accept(w, part, tail)
 	s.touch(l, row)
 	if resumed {
@@ -121,7 +149,7 @@ func (s *Sessions) received(ctx context.Context, l *live, w *partWriter, part bl
 }
 
 // notStaged judges an error of Write or Drop. begun: some of the body was read, so that there is no other attempt with it.
-func (s *Sessions) notStaged(ctx context.Context, l *live, row Row, err error, begun bool) (outcome, error) {
+func (s *receiver) notStaged(ctx context.Context, l *live, row Row, err error, begun bool) (outcome, error) {
 	switch {
 	case drive.IsKind(err, drive.WrongState): // closed by a change of state that did not come about, or that we did not see
 		l.refuse(row.Gen)
@@ -164,12 +192,12 @@ type admitted struct {
 
 // admit registers w as the writer of its part once the upload can take it: loaded, active, verified, with enough reserved. An
 // earlier writer of the same part is ended first.
-func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (admitted, outcome, error) {
+func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (admitted, outcome, error) {
 	if err := s.disk.MayWrite(ctx, who.Account, max(1, p.Size)); err != nil {
 		return admitted{}, settled, err
 	}
 	for {
-		at, next, err := l.tryPart(who, p, w, s.caps.Shared)
+		at, next, err := l.tryPart(who, p, w, s.shared)
 		switch {
 		case err != nil:
 			out, err := s.unlessStale(ctx, l, err)
@@ -187,7 +215,7 @@ func (s *Sessions) admit(ctx context.Context, who drive.Who, l *live, p PutPart,
 }
 
 // step is what must happen before a part can be admitted.
-type step func(ctx context.Context, s *Sessions, l *live, who drive.Who) error
+type step func(ctx context.Context, s *receiver, l *live, who drive.Who) error
 
 // tryPart registers w, or says what must happen first. Where the staging is shared it says itself whether it has the part.
 func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter, shared bool) (at admitted, next step, err error) {
@@ -216,10 +244,10 @@ func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter, shared bool) (at
 		at.have, size = &part, 0 // it is only compared
 	}
 	if need := l.received + l.incoming + size; row.Size == blob.UnknownSize && !p.drop && need > l.limit {
-		return admitted{}, func(ctx context.Context, s *Sessions, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
+		return admitted{}, func(ctx context.Context, s *receiver, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
 	}
 	if before := l.beginPart(p.N, size, w); before != nil {
-		return admitted{}, func(ctx context.Context, _ *Sessions, _ *live, _ drive.Who) error { return before.end(ctx) }, nil
+		return admitted{}, func(ctx context.Context, _ *receiver, _ *live, _ drive.Who) error { return before.end(ctx) }, nil
 	}
 	return at, nil, nil
 }
@@ -277,14 +305,14 @@ func (l *live) enterLocked(part blob.Part, tail bool) {
 	}
 }
 
-// DeletePart takes a part back, so that other bytes can be sent in its place. One that is not there is no error.
-func (s *Sessions) DeletePart(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
+// drop takes a part back.
+func (s *receiver) drop(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
 	return attempts(func() (outcome, error) { return s.deletePart(ctx, who, l, n) })
 }
 
-func (s *Sessions) deletePart(ctx context.Context, who drive.Who, l *live, n int) (outcome, error) {
+func (s *receiver) deletePart(ctx context.Context, who drive.Who, l *live, n int) (outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &partWriter{cancel: cancel, done: make(chan struct{})}
@@ -293,7 +321,7 @@ func (s *Sessions) deletePart(ctx context.Context, who drive.Who, l *live, n int
 		return out, err
 	}
 	defer l.endPart(n, w)
-	if err := s.Staging.Drop(ctx, at.row.Ref(), at.row.Gen, n); err != nil {
+	if err := s.staging.Drop(ctx, at.row.Ref(), at.row.Gen, n); err != nil {
 		l.forget() // it may be out of the journal all the same: the same bytes sent again must not be answered from memory
 		return s.notStaged(ctx, l, at.row, err, false)
 	}
@@ -326,7 +354,7 @@ func (g *granting) Read(p []byte) (int, error) {
 }
 
 // take counts n more bytes that w brings, and enlarges the reservation when they do not fit.
-func (s *Sessions) take(ctx context.Context, l *live, w *partWriter, n drive.ByteSize) error {
+func (s *receiver) take(ctx context.Context, l *live, w *partWriter, n drive.ByteSize) error {
 	l.mu.Lock()
 	l.incoming += n
 	w.size += n
@@ -360,7 +388,7 @@ func (a *activity) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *Sessions) touch(l *live, row Row) {
-	l.touch(s.clocks.now())
+func (s *receiver) touch(l *live, row Row) {
+	l.touch(s.now())
 	s.sched.touch(row.ID)
 }

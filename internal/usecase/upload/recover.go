@@ -112,7 +112,7 @@ func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, err
 // resetOne reclaims an upload unless it has gone on meanwhile. What it has begun another instance may finish.
 func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (bool, error) {
 	begun := false
-	return inTurn(ctx, s, id, func(l *live) (bool, error) {
+	return inTurn(ctx, &s.table, id, func(l *live) (bool, error) {
 		row, err := s.table.load(ctx, l)
 		if err != nil {
 			return false, err

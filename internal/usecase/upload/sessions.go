@@ -112,22 +112,23 @@ type Parts struct {
 type Sessions struct {
 	Parts
 
-	opt     Options
-	caps    blob.Caps
-	table   table
-	sched   schedule
-	clocks  clocks
-	holdoff holdoff
-	resumes limiters
-	disk    *disk.Promises
-	misses  misses
-	claims  *claim.Desk
-	work    background
-	follow  followers
-	arrows  arrows
-	joins   joins
-	placer  placer
-	small   *smallFiles
+	opt      Options
+	caps     blob.Caps
+	table    table
+	sched    schedule
+	clocks   clocks
+	holdoff  holdoff
+	resumes  limiters
+	disk     *disk.Promises
+	misses   misses
+	claims   *claim.Desk
+	work     background
+	follow   followers
+	arrows   arrows
+	receiver *receiver
+	joins    joins
+	placer   placer
+	small    *smallFiles
 }
 
 // New puts Sessions together. Nothing runs until requests come, timers fire or Recover is called.
@@ -152,6 +153,10 @@ func New(parts Parts, opt Options) *Sessions {
 	s.small.hold, s.small.drop = s.arrows.hold, s.placer.drop
 	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: s.opt.Log}
 	s.follow = followers{staging: s.Staging, shared: s.caps.Shared, table: &s.table, work: &s.work}
+	s.receiver = &receiver{
+		table: &s.table, db: s.DB, ledger: s.Ledger, staging: s.Staging, disk: s.disk, sched: &s.sched, follow: &s.follow,
+		now: s.clocks.now, touchEvery: s.opt.Idle / 4, shared: s.caps.Shared, wake: s.wakeFor,
+	}
 	return s
 }
 

@@ -1,7 +1,6 @@
 package upload
 
 import (
-	"context"
 	"math/bits"
 
 	"smartdrive/internal/base/drive"
@@ -52,43 +51,6 @@ func (l *live) renew(row Row) (Row, bool) {
 	return row, true
 }
 
-// unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has moved on elsewhere: what it has
-// become is what the client must hear.
-func (s *Sessions) unlessStale(ctx context.Context, l *live, err error) (outcome, error) {
-	if !s.caps.Shared || !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
-		return settled, err
-	}
-	l.mu.Lock()
-	was := l.row
-	l.mu.Unlock()
-	if now, findErr := findRow(ctx, s.DB, l.id); findErr != nil || now.Gen == was.Gen {
-		return settled, err
-	}
-	l.forget()
-	return again, nil
-}
-
-// there answers a part that the journal has already: by this instance before it forgot, or by another one. Nobody but the
-// journal may say so, for another instance may have dropped it.
-func (s *Sessions) there(ctx context.Context, l *live, row Row, in *activity, body blob.Body, have blob.Part) (outcome, error) {
-	if have.Unread { // what it holds nobody knows: take it as it comes now
-		if err := s.Staging.Drop(ctx, row.Ref(), row.Gen, have.N); err != nil {
-			return s.notStaged(ctx, l, row, err, in.begun)
-		}
-		return repeat(in.begun)
-	}
-	l.learn(have, false)
-	return settled, superseded(ctx, compare(body, have))
-}
-
-// repeat ends an attempt of a part: another one follows at once if nothing of its body was read, else the client must send it again.
-func repeat(begun bool) (outcome, error) {
-	if begun {
-		return settled, drive.Fail(drive.InProgress, "retry_after", 1)
-	}
-	return again, nil
-}
-
 // learn adds a part or a tail that another instance has brought, with the room that it was granted.
 func (l *live) learn(part blob.Part, tail bool) {
 	l.mu.Lock()
@@ -100,21 +62,6 @@ func (l *live) learn(part blob.Part, tail bool) {
 	l.enterLocked(part, tail)
 	l.limit += l.received - before
 	l.promiseLocked()
-}
-
-// vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its bytes were removed from outside.
-func (s *Sessions) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) (outcome, error) {
-	l.forget()
-	row, err := findRow(ctx, s.DB, was.ID)
-	switch {
-	case err != nil:
-		return settled, err
-	case row.State != Active && row.State != Parked:
-		return settled, row.ended()
-	case row.Gen == was.Gen:
-		return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
-	}
-	return repeat(begun)
 }
 
 // lastActive is when an upload was last active, by the clock that rows go by, which says now.

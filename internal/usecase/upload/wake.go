@@ -2,19 +2,13 @@ package upload
 
 import (
 	"context"
-	"errors"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
 )
 
-// wake brings an upload to where a part can be admitted: loaded, active under a gen that the staging takes, verified.
-func wake(ctx context.Context, s *Sessions, l *live, who drive.Who) error {
-	return s.wakeFor(ctx, who, l)
-}
-
+// wakeFor brings an upload to where a part can be admitted: loaded, active under a gen that the staging takes, verified.
 func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, l *live) error {
 	if err := l.takeTurn(ctx); err != nil {
 		return err
@@ -108,73 +102,4 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 		return s.refresh(ctx, l, next)
 	}
 	return nil
-}
-
-// makeRoom is grow for a part that has not begun: when somebody else has changed the upload meanwhile, it looks again.
-func (s *Sessions) makeRoom(ctx context.Context, l *live, need drive.ByteSize) error {
-	err := s.grow(ctx, l, need)
-	if errors.Is(err, errLost) {
-		return nil
-	}
-	return err
-}
-
-// grow enlarges the reservation of an upload whose size is not known, so that need bytes fit: in steps that double, cut to
-// what is left. It is Quota only when need itself does not fit, errLost when the upload has changed. It does not take the turn,
-// which somebody may hold who waits for the part that grows; change compares the reservation as well, so that no arrow overwrites
-// a growth that it did not see.
-func (s *Sessions) grow(ctx context.Context, l *live, need drive.ByteSize) error {
-	l.of.order.take(l.id, rankGrowing)
-	defer l.of.order.give(l.id, rankGrowing)
-	l.growing.Lock()
-	defer l.growing.Unlock()
-	l.mu.Lock()
-	row, limit := l.row, l.limit
-	l.mu.Unlock()
-	if row.State != Active {
-		return errLost
-	}
-	if need <= limit {
-		return nil // somebody else was first
-	}
-	least := need - limit
-	step := max(least, min(maxGrant, max(firstGrant, row.Reserved)))
-	step, err := s.disk.ReserveSome(ctx, row.Account, step, least)
-	if err != nil {
-		return err
-	}
-	defer s.disk.Release(row.Account, step) // then the live's own share counts
-	granted, err := s.grant(ctx, row, step, least)
-	if err != nil {
-		if !drive.IsKind(err, drive.Quota) {
-			l.forget() // what is reserved is not known
-		}
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.row.Gen == row.Gen && (s.caps.Shared || l.row.Reserved == row.Reserved) { // else it was forgotten and read again meanwhile
-		l.row.Reserved += granted
-		l.limit += granted
-		l.promiseLocked()
-	}
-	return nil
-}
-
-func (s *Sessions) grant(ctx context.Context, row Row, step, least drive.ByteSize) (granted drive.ByteSize, err error) {
-	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if granted, err = s.Ledger.Grant(ctx, tx, row.Account, step, least); err != nil {
-			return err
-		}
-		query, args := `UPDATE uploads SET reserved = reserved + ? WHERE id = ? AND state = ? AND gen = ?`, []any{granted, row.ID, Active, row.Gen}
-		if !s.caps.Shared { // other instances add theirs
-			query, args = query+` AND reserved = ?`, append(args, row.Reserved)
-		}
-		n, err := tx.Exec(ctx, query, args...)
-		if err == nil && n == 0 {
-			err = errLost
-		}
-		return err
-	})
-	return granted, err
 }

@@ -65,7 +65,7 @@ func (f *filling) enter(ctx context.Context, w withheld) error {
 	part := w.Part()
 	if err := w.Enter(context.WithoutCancel(ctx)); err != nil {
 		w.tail.Close()
-		_, err = f.s.notStaged(ctx, f.l, w.row, err, true)
+		_, err = f.s.receiver.notStaged(ctx, f.l, w.row, err, true)
 		return err
 	}
 	f.took(ctx, part, w.e, w.tail, w.w)
