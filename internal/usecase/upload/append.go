@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // Kind says what an upload becomes.
@@ -73,6 +75,25 @@ type Position struct {
 // Errors: NotFound, Gone {reason}, WrongState {state}, OffsetMismatch {offset, sent}, TooLarge {limit, sent} (refused before a byte
 // is read where Size says so), DigestMismatch, Quota, DiskFull, InProgress, BadRequest {field body, reason cut}.
 func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
+	return s.filler.append(ctx, who, id, a, body)
+}
+
+// filler fills uploads from their beginning, by offset: each part that a body reaches is one Extend of the staging.
+type filler struct {
+	table    *table
+	db       *sqldb.DB
+	staging  Staging
+	receiver *receiver
+	arrows   *arrows
+	sched    *schedule
+	now      func() drive.Time
+	shared   bool
+	log      *slog.Logger
+	wake     func(ctx context.Context, who drive.Who, l *live) error // brings an upload to where it can be filled
+}
+
+// append is Sessions.Append.
+func (s *filler) append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
 	ctx, stop := context.WithCancelCause(ctx)
@@ -94,7 +115,7 @@ func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID,
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
 	f.offset, f.end, f.partSize = offset, row.end(), row.PartSize
-	touched := &activity{body: body, touch: func() { s.receiver.touch(l, row) }, every: s.opt.Idle / 4, now: s.clocks.now}
+	touched := &activity{body: body, touch: func() { s.receiver.touch(l, row) }, every: s.receiver.touchEvery, now: s.now}
 	if a.Verify != nil {
 		err = f.verified(ctx, touched)
 	} else {
@@ -131,7 +152,7 @@ func mismatch(have, sent drive.ByteSize) error {
 
 // filling is an Append that runs: each part that its body reaches is one Extend of the staging.
 type filling struct {
-	s      *Sessions
+	s      *filler
 	l      *live
 	who    drive.Who
 	a      Append

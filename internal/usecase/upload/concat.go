@@ -222,7 +222,7 @@ func (s *Sessions) findFinal(ctx context.Context, partials []drive.UploadID) (Vi
 func (s *Sessions) closePartial(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
-	return s.closeAt(ctx, who, l, size)
+	return s.filler.closeAt(ctx, who, l, size)
 }
 
 // closed returns what is there of a partial upload, durably; nobody can change it any more under its gen.

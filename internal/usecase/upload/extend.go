@@ -99,7 +99,7 @@ func (f *filling) store(ctx context.Context, row Row, e blob.Extend, tail *blob.
 	if f.a.Verify != nil {
 		return f.withhold(ctx, row, e, body, tail, w)
 	}
-	part, err := f.s.Staging.Extend(ctx, row.Ref(), e, body)
+	part, err := f.s.staging.Extend(ctx, row.Ref(), e, body)
 	if err == nil {
 		f.took(ctx, part, e, tail, w)
 	}
@@ -113,7 +113,7 @@ func (f *filling) took(ctx context.Context, part blob.Part, e blob.Extend, tail 
 }
 
 // elsewhere is the refusal of bytes that would go on where the upload does not end, though memory said so.
-func (s *Sessions) elsewhere(ctx context.Context, who drive.Who, l *live, p *piece, sent drive.ByteSize) error {
+func (s *filler) elsewhere(ctx context.Context, who drive.Who, l *live, p *piece, sent drive.ByteSize) error {
 	l.forget()
 	if p.begun {
 		return drive.Fail(drive.InProgress, "retry_after", 1)
@@ -137,7 +137,7 @@ func (l *live) keepTail(tail *blob.Tail, part blob.Part, e blob.Extend) {
 }
 
 // tailOf takes the hashes of a tail out of memory, or makes them of its bytes: one part at the most is read.
-func (s *Sessions) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*blob.Tail, outcome, error) {
+func (s *filler) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*blob.Tail, outcome, error) {
 	l.mu.Lock()
 	tail, n, have := l.tail, l.tailN, l.tails[e.N]
 	l.tail = nil
@@ -146,25 +146,25 @@ func (s *Sessions) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) 
 	switch {
 	case e.At == 0:
 		return blob.NewTail(offset), settled, nil
-	case tail != nil && n == e.N && tail.Size() == e.At && (!s.caps.Shared || tail.Part(n, offset, have.Session).CV == have.CV):
+	case tail != nil && n == e.N && tail.Size() == e.At && (!s.shared || tail.Part(n, offset, have.Session).CV == have.CV):
 		return tail, settled, nil
 	}
 	return s.rereadTail(ctx, l, row, e, have)
 }
 
 // rereadTail hashes the bytes of a tail that this process has not taken in itself. Bytes that are not what they were are taken back.
-func (s *Sessions) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend, have blob.Part) (*blob.Tail, outcome, error) {
+func (s *filler) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend, have blob.Part) (*blob.Tail, outcome, error) {
 	tail := blob.NewTail(drive.ByteSize(e.N) * row.PartSize)
-	err := readTail(ctx, s.Staging, row, e, tail)
+	err := readTail(ctx, s.staging, row, e, tail)
 	if drive.IsKind(err, drive.NotFound) { // it was dropped, or became a part; whoever did has moved on
 		l.forget()
 		return nil, again, nil
 	}
 	if err == nil && !have.Unread && tail.Part(e.N, drive.ByteSize(e.N)*row.PartSize, have.Session) != have {
 		err = fmt.Errorf("the tail of part %d of upload %s has other bytes than were accepted", e.N, row.ID)
-		s.opt.Log.ErrorContext(ctx, "a tail is damaged and dropped", "upload", row.ID, "part", e.N)
+		s.log.ErrorContext(ctx, "a tail is damaged and dropped", "upload", row.ID, "part", e.N)
 		l.forget()
-		return nil, settled, errors.Join(err, s.Staging.Drop(ctx, row.Ref(), row.Gen, e.N))
+		return nil, settled, errors.Join(err, s.staging.Drop(ctx, row.Ref(), row.Gen, e.N))
 	}
 	if err != nil {
 		return nil, settled, err

@@ -66,7 +66,12 @@ func (l *live) endAppend(mine *appending) {
 //
 // Errors: NotFound, InProgress; Gone {reason} where the bytes of an open one were removed from outside.
 func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
-	row, err := findRow(ctx, s.DB, id)
+	return s.filler.position(ctx, who, id)
+}
+
+// position is Sessions.Offset.
+func (s *filler) position(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
+	row, err := findRow(ctx, s.db, id)
 	if err == nil && row.Account != who.Account {
 		err = drive.Fail(drive.NotFound)
 	}
@@ -79,7 +84,7 @@ func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID)
 			return Position{}, err
 		}
 	}
-	h, err := findHead(ctx, s.DB, id)
+	h, err := findHead(ctx, s.db, id)
 	return Position{
 		Offset: offset, Size: row.Size, MaxSize: row.MaxSize(), State: row.State, ExpiresAt: s.sched.expires(row), Node: row.Node,
 		Kind: h.Kind, Protocol: h.Protocol, Metadata: h.Metadata, Partials: h.Partials, Joined: row.Reason == ReasonJoined,
@@ -87,7 +92,7 @@ func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID)
 }
 
 // offset is Offset of an upload that was open just now.
-func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
+func (s *filler) offset(ctx context.Context, who drive.Who, id drive.UploadID) (row Row, offset drive.ByteSize, err error) {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
 	end, err := l.takeOver(ctx, func() {}) // it does not last long
@@ -95,7 +100,7 @@ func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID)
 		return Row{}, 0, err
 	}
 	defer end()
-	offset, err = inTurn(ctx, &s.table, id, func(l *live) (_ drive.ByteSize, err error) {
+	offset, err = inTurn(ctx, s.table, id, func(l *live) (_ drive.ByteSize, err error) {
 		if row, err = s.table.loadFor(ctx, who, l); err != nil {
 			return 0, err
 		}
@@ -109,18 +114,18 @@ func (s *Sessions) offset(ctx context.Context, who drive.Who, id drive.UploadID)
 		return row.prefix(staged.Parts, staged.Tails), err
 	})
 	if row.State == Active {
-		row.Active = max(row.Active, s.clocks.now())
+		row.Active = max(row.Active, s.now())
 	}
 	return row, offset, err
 }
 
 // trusted returns what is staged, without what a power loss has taken. The caller holds the turn.
-func (s *Sessions) trusted(ctx context.Context, l *live, row Row) (blob.Staged, error) {
-	staged, err := s.Staging.Load(ctx, row.Ref())
+func (s *filler) trusted(ctx context.Context, l *live, row Row) (blob.Staged, error) {
+	staged, err := s.staging.Load(ctx, row.Ref())
 	if err != nil || !staged.Suspect {
 		return staged, err
 	}
-	if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
+	if staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
 		l.forget()
 	}
 	return staged, err
@@ -146,7 +151,7 @@ func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
 
 // stand makes an upload ready to be filled and returns how far it has come. The caller has taken over; other instances are kept
 // out if they write.
-func (s *Sessions) stand(ctx context.Context, who drive.Who, l *live) (Row, drive.ByteSize, error) {
+func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (Row, drive.ByteSize, error) {
 	for range maxOvertaken {
 		at, ready, err := l.standing(who)
 		out := again
@@ -154,8 +159,8 @@ func (s *Sessions) stand(ctx context.Context, who drive.Who, l *live) (Row, driv
 		case err != nil:
 			return Row{}, 0, err
 		case !ready:
-			err = s.wakeFor(ctx, who, l)
-		case s.caps.Shared:
+			err = s.wake(ctx, who, l)
+		case s.shared:
 			at.offset, out, err = s.standShared(ctx, l, at)
 		default:
 			return at.row, at.offset, nil
@@ -208,8 +213,8 @@ func (l *live) offsetLocked() drive.ByteSize {
 
 // standShared asks the staging what memory can only guess, and takes the upload from another instance that writes to it: its client
 // is here now.
-func (s *Sessions) standShared(ctx context.Context, l *live, at stance) (drive.ByteSize, outcome, error) {
-	staged, err := s.Staging.Load(ctx, at.row.Ref())
+func (s *filler) standShared(ctx context.Context, l *live, at stance) (drive.ByteSize, outcome, error) {
+	staged, err := s.staging.Load(ctx, at.row.Ref())
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		out, err := s.receiver.vanished(ctx, l, at.row, err, false)
@@ -234,6 +239,11 @@ func (s *Sessions) standShared(ctx context.Context, l *live, at stance) (drive.B
 // Errors: NotFound, Gone {reason}, WrongState {state}, TooLarge {limit, sent}, Quota, DiskFull, BadRequest {field size} (smaller than
 // what has arrived, or another one was declared before).
 func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
+	return s.filler.declareSize(ctx, who, id, size)
+}
+
+// declareSize is Sessions.DeclareSize.
+func (s *filler) declareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
 	end, err := l.takeOver(ctx, func() {})
@@ -245,7 +255,7 @@ func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.Uplo
 }
 
 // declare is DeclareSize for who has taken over.
-func (s *Sessions) declare(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
+func (s *filler) declare(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
 	for range maxOvertaken {
 		row, offset, err := s.stand(ctx, who, l)
 		if err != nil {
@@ -269,7 +279,7 @@ func (s *Sessions) declare(ctx context.Context, who drive.Who, l *live, size dri
 }
 
 // commitSize writes the length into the row, under a new gen: nobody goes on writing who believes that it is not known.
-func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was Row, size drive.ByteSize) error {
+func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row, size drive.ByteSize) error {
 	if err := l.takeTurn(ctx); err != nil {
 		return err
 	}
@@ -282,17 +292,17 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 		return err
 	}
 	more := max(0, size-row.Reserved)
-	if err := s.disk.Reserve(ctx, row.Account, more); err != nil {
+	if err := s.receiver.disk.Reserve(ctx, row.Account, more); err != nil {
 		return err
 	}
-	defer s.disk.Release(row.Account, more)
+	defer s.receiver.disk.Release(row.Account, more)
 	l.pause()
 	defer l.open()
 	if err := l.drain(ctx, true); err != nil {
 		return err
 	}
 	l.refuse(row.Gen)
-	if _, err := s.Staging.Fence(ctx, row.Ref(), row.Gen); err != nil {
+	if _, err := s.staging.Fence(ctx, row.Ref(), row.Gen); err != nil {
 		return err
 	}
 	next := row
@@ -305,7 +315,7 @@ func (s *Sessions) commitSize(ctx context.Context, who drive.Who, l *live, was R
 
 // closeTail makes the last part of what is its tail, when the upload holds size bytes: that was not known when the last piece came.
 // The caller has taken over.
-func (s *Sessions) closeTail(ctx context.Context, who drive.Who, l *live, row Row, size drive.ByteSize) error {
+func (s *filler) closeTail(ctx context.Context, who drive.Who, l *live, row Row, size drive.ByteSize) error {
 	n, at := int(size/row.PartSize), size%row.PartSize
 	l.mu.Lock()
 	tail, ok := l.tails[n]
@@ -327,7 +337,7 @@ func (r Row) endsInTail(staged blob.Staged) bool {
 }
 
 // closeAt is closeTail for who has not taken over.
-func (s *Sessions) closeAt(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
+func (s *filler) closeAt(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
 	end, err := l.takeOver(ctx, func() {})
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadI
 		at, err := s.beginSeal(ctx, who, l, c)
 		switch {
 		case err == nil && at.tail:
-			err = s.closeAt(ctx, who, l, at.row.Size)
+			err = s.filler.closeAt(ctx, who, l, at.row.Size)
 		case err == nil:
 			if at.row, err = s.awaitSeal(ctx, at, timeout.C); err == nil {
 				return s.viewSeal(ctx, at)

@@ -126,6 +126,7 @@ type Sessions struct {
 	follow   followers
 	arrows   arrows
 	receiver *receiver
+	filler   *filler
 	joins    joins
 	placer   placer
 	small    *smallFiles
@@ -156,6 +157,10 @@ func New(parts Parts, opt Options) *Sessions {
 	s.receiver = &receiver{
 		table: &s.table, db: s.DB, ledger: s.Ledger, staging: s.Staging, disk: s.disk, sched: &s.sched, follow: &s.follow,
 		now: s.clocks.now, touchEvery: s.opt.Idle / 4, shared: s.caps.Shared, wake: s.wakeFor,
+	}
+	s.filler = &filler{
+		table: &s.table, db: s.DB, staging: s.Staging, receiver: s.receiver, arrows: &s.arrows, sched: &s.sched,
+		now: s.clocks.now, shared: s.caps.Shared, log: s.opt.Log, wake: s.wakeFor,
 	}
 	return s
 }

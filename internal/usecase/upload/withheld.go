@@ -48,7 +48,7 @@ func (f *filling) verified(ctx context.Context, body io.Reader) error {
 
 // withhold takes a piece in that does not count yet.
 func (f *filling) withhold(ctx context.Context, row Row, e blob.Extend, body blob.Body, tail *blob.Tail, w *partWriter) (blob.Part, error) {
-	h, err := f.s.Staging.Withhold(ctx, row.Ref(), e, body)
+	h, err := f.s.staging.Withhold(ctx, row.Ref(), e, body)
 	if err != nil {
 		return blob.Part{}, err
 	}
