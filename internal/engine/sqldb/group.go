@@ -32,8 +32,8 @@ type group struct {
 }
 
 type job struct {
-	ctx   context.Context
-	fn    func(context.Context, *Tx) error
+	fn    func(*Tx) error
+	gone  func() error // why nobody waits for it any more, or nil
 	after []func()
 	err   error
 	began bool // fn was called: what it has concluded, it may have read in rows of the jobs before it
@@ -80,8 +80,9 @@ func (w *group) close() error {
 }
 
 func (w *group) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
-	j := &job{ctx: ctx, fn: fn, done: make(chan struct{})}
-	if err := w.enqueue(j); err != nil {
+	whole := context.WithoutCancel(ctx) // what has begun is not broken off
+	j := &job{fn: func(tx *Tx) error { return call(whole, tx, fn) }, gone: ctx.Err, done: make(chan struct{})}
+	if err := w.enqueue(ctx, j); err != nil {
 		return err
 	}
 	<-j.done
@@ -91,7 +92,7 @@ func (w *group) write(ctx context.Context, fn func(context.Context, *Tx) error) 
 	return j.err
 }
 
-func (w *group) enqueue(j *job) error {
+func (w *group) enqueue(ctx context.Context, j *job) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if w.closed {
@@ -100,8 +101,8 @@ func (w *group) enqueue(j *job) error {
 	select {
 	case w.queue <- j:
 		return nil
-	case <-j.ctx.Done():
-		return unwritten(drive.Wrap(j.ctx.Err(), drive.Unavailable))
+	case <-ctx.Done():
+		return unwritten(drive.Wrap(ctx.Err(), drive.Unavailable))
 	}
 }
 
@@ -228,7 +229,7 @@ func (w *group) rollback(ctx context.Context) error {
 // runJob runs one job in its savepoint and keeps its outcome in j.err. The error it returns is one that breaks the whole
 // transaction.
 func (w *group) runJob(ctx context.Context, j *job) error {
-	if err := j.ctx.Err(); err != nil {
+	if err := j.gone(); err != nil {
 		j.err = drive.Wrap(err, drive.Unavailable)
 		return nil
 	}
@@ -236,9 +237,8 @@ func (w *group) runJob(ctx context.Context, j *job) error {
 		return err
 	}
 	tx := &Tx{conn: w.conn, stmts: w.stmts}
-	jobCtx := context.WithoutCancel(j.ctx)
 	j.began = true
-	if j.err = call(jobCtx, tx, j.fn); j.err == nil {
+	if j.err = j.fn(tx); j.err == nil {
 		j.after = tx.after
 		return w.exec(ctx, "RELEASE job")
 	}

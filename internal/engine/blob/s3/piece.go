@@ -25,22 +25,24 @@ func (b *Bucket) pieceKey(id drive.UploadID, p storedPiece) string {
 
 // pieceReader reads pieces one after the other.
 type pieceReader struct {
-	ctx  func() context.Context // of the call that reads
-	b    *Bucket
-	id   drive.UploadID
+	open func(storedPiece) (io.ReadCloser, error) // within the call that reads
 	left []storedPiece
 	body io.ReadCloser // of the first of left; nil: not asked for yet
 	got  int64
 }
 
 func (b *Bucket) openPieces(ctx context.Context, id drive.UploadID, pieces []storedPiece) *pieceReader {
-	return &pieceReader{ctx: func() context.Context { return ctx }, b: b, id: id, left: pieces}
+	open := func(p storedPiece) (io.ReadCloser, error) {
+		body, _, _, err := b.api.GetObject(ctx, b.name, b.pieceKey(id, p), minio.GetObjectOptions{})
+		return body, err
+	}
+	return &pieceReader{open: open, left: pieces}
 }
 
 func (r *pieceReader) Read(p []byte) (int, error) {
 	for len(r.left) > 0 {
 		if r.body == nil {
-			body, _, _, err := r.b.api.GetObject(r.ctx(), r.b.name, r.b.pieceKey(r.id, r.left[0]), minio.GetObjectOptions{})
+			body, err := r.open(r.left[0])
 			if err != nil {
 				return 0, fmt.Errorf("read a piece: %w", classify(err))
 			}
