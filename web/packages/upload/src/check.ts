@@ -1,7 +1,7 @@
 import type { Flight } from "./flight.ts";
 import type { Sums } from "./hash/hasher.ts";
 import { LocalError, isProblem } from "./problem.ts";
-import { BeginAnew } from "./transfer.ts";
+import { BeginAnew } from "./task.ts";
 
 const ahead = 64 << 20; // bytes that the scan is waited for rather than reading a part a second time
 const claimWorth = 4 << 20; // bytes: less than this unsent is not worth a claim

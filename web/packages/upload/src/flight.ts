@@ -1,12 +1,8 @@
 import type { Part } from "./api.ts";
 import { Board, type Order, numbers } from "./board.ts";
-import { claim, compare, scan, watch } from "./check.ts";
 import type { Sums } from "./hash/hasher.ts";
 import { LocalError, isProblem } from "./problem.ts";
-import { Sealing, mend, seal } from "./seal.ts";
-import { sendParts } from "./send.ts";
-import { together } from "./together.ts";
-import { BeginAnew, type Outcome, type Transfer } from "./transfer.ts";
+import { BeginAnew, type Outcome, type Task } from "./task.ts";
 import type { Conflict, OpenUpload } from "./types.ts";
 
 /** Ended is thrown to end everything at once: the file is there. */
@@ -16,11 +12,13 @@ export class Ended extends Error {
   }
 }
 
-const mostMends = 5; // of one run
+/** Sealing says that the upload is being made a file: nothing is to be sent. */
+export class Sealing extends Error {}
+
 const checkedFirst = 1 << 30; // bytes on the server up to which all are compared before more is sent
 const spread = 64; // parts compared first where there are more bytes than that
 
-/** Flight is one upload of a transfer, from begin to its end. */
+/** Flight is one upload of a task: what is known of it, and what is asked about it. fly takes it from begin to its end. */
 export class Flight {
   id: string | null = null;
   board = new Board(0, []);
@@ -47,7 +45,7 @@ export class Flight {
   /** What the upload was told to do when the name is taken; null: it is not known. */
   told: Conflict | null = null;
 
-  constructor(readonly t: Transfer) {}
+  constructor(readonly t: Task) {}
 
   /** bytes that the server has, as far as known */
   get have(): number {
@@ -75,30 +73,8 @@ export class Flight {
     return this.id;
   }
 
-  async run(signal: AbortSignal): Promise<Outcome> {
-    let last: unknown;
-    let next = (s: AbortSignal) => this.#send(s);
-    for (let round = 1; ; round++) {
-      try {
-        await next(signal);
-        return await seal(this, signal);
-      } catch (err) {
-        if (err instanceof Ended) return this.#checked(err.outcome);
-        signal.throwIfAborted();
-        if (round === mostMends || err === last) throw err; // not mended
-        last = err;
-        next = err instanceof Sealing ? async () => {} : (s) => mend(this, err, s).then(() => this.#send(s));
-      }
-    }
-  }
-
-  async #send(signal: AbortSignal): Promise<void> {
-    await (this.id ? this.#again(signal) : this.#begin(signal));
-    await this.#sendAll(signal);
-  }
-
   /** checked makes sure that what the server holds is what was read here. */
-  #checked(outcome: Outcome): Outcome {
+  checked(outcome: Outcome): Outcome {
     const ours = this.t.digests?.blake3;
     const node = outcome.node;
     if (node && (node.size !== this.t.file.size || (ours && node.digests.blake3 && node.digests.blake3 !== ours))) {
@@ -107,7 +83,8 @@ export class Flight {
     return outcome;
   }
 
-  async #begin(signal: AbortSignal): Promise<void> {
+  /** begin makes the upload on the server, or finds the one to go on with. */
+  async begin(signal: AbortSignal): Promise<void> {
     const { t } = this;
     const { waiter, env } = t.deps;
     if (!env.online()) await waiter.untilOnline(signal, (why) => t.told(why));
@@ -210,10 +187,16 @@ export class Flight {
     throw new Ended({ kind: "skipped" });
   }
 
+  /** cancel takes the upload back on the server. */
+  async cancel(signal: AbortSignal): Promise<void> {
+    const id = this.id ?? this.t.attach;
+    if (id) await this.t.deps.api.cancel(id, this.t.scope(signal));
+  }
+
   /** withdraw takes the upload back as a courtesy: another tab may just have ended it, and the server clears up by itself. */
   async #withdraw(signal: AbortSignal): Promise<void> {
     try {
-      await this.t.cancel(signal);
+      await this.cancel(signal);
     } catch (err) {
       if (!isProblem(err)) throw err;
     }
@@ -285,25 +268,8 @@ export class Flight {
   }
 
   /** again goes on with an upload that is known: after a pause, or something mended. */
-  async #again(signal: AbortSignal): Promise<void> {
+  async again(signal: AbortSignal): Promise<void> {
     for (const n of this.board.in("sending")) this.board.lose(n);
     await this.follow(signal);
-  }
-
-  /** sendAll returns when every part is there and the digest is known. */
-  async #sendAll(signal: AbortSignal): Promise<void> {
-    const over = new AbortController();
-    const work = async (inner: AbortSignal) => {
-      await together(inner, [(s) => scan(this, s).then(() => claim(this, s)), (s) => compare(this, s), (s) => sendParts(this, s)]);
-      over.abort();
-    };
-    const look = async (inner: AbortSignal) => {
-      try {
-        await watch(this, AbortSignal.any([inner, over.signal]));
-      } catch (err) {
-        if (!over.signal.aborted) throw err;
-      }
-    };
-    await together(signal, [work, look]);
   }
 }

@@ -1,6 +1,7 @@
 import { LocalError, Problem, ProxyError, isProblem } from "./problem.ts";
 import { Rate, eta } from "./meter.ts";
-import { type Deps, type Hooks, type Outcome, type Stage, Transfer } from "./transfer.ts";
+import type { Deps, Hooks, Outcome, Stage } from "./task.ts";
+import { Transfer } from "./transfer.ts";
 import { type Conflict, type ConflictAnswer, type ItemView, type State, finalKinds } from "./types.ts";
 
 /** Owner is what an item tells. */

@@ -1,9 +1,6 @@
-import type { Flight } from "./flight.ts";
 import { numbers } from "./board.ts";
+import { type Flight, Sealing } from "./flight.ts";
 import { LocalError, isProblem } from "./problem.ts";
-
-/** Sealing says that the upload is being made a file: nothing is to be sent. */
-export class Sealing extends Error {}
 
 const firstLook = 500; // ms
 const longestLook = 5_000; // ms

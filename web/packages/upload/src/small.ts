@@ -1,5 +1,5 @@
 import { ProxyError, isProblem, judge } from "./problem.ts";
-import type { Outcome, Transfer } from "./transfer.ts";
+import type { Outcome, Task } from "./task.ts";
 
 /**
  * putSmall sends a file in one request; null says that it needs an upload of its own.
@@ -7,7 +7,7 @@ import type { Outcome, Transfer } from "./transfer.ts";
  * A lost reply: the server is asked what is at the path; only other content, or none, is sent again. Rename has no such answer
  * (the first attempt may have taken any name), so it first tries the plain name, and then becomes an upload, whose id tells.
  */
-export async function putSmall(t: Transfer, signal: AbortSignal): Promise<Outcome | null> {
+export async function putSmall(t: Task, signal: AbortSignal): Promise<Outcome | null> {
   const { env, hasher, waiter } = t.deps;
   if (!env.online()) await waiter.untilOnline(signal, (why) => t.told(why));
   const before = t.doubt ? await t.found(signal) : null; // stopped in the middle of the run before
@@ -33,7 +33,7 @@ export async function putSmall(t: Transfer, signal: AbortSignal): Promise<Outcom
   }
 }
 
-async function putOnce(t: Transfer, check: string, signal: AbortSignal) {
+async function putOnce(t: Task, check: string, signal: AbortSignal) {
   const { api, slots } = t.deps;
   const headers = {
     "Content-Type": t.file.type || "application/octet-stream",
@@ -60,7 +60,7 @@ async function putOnce(t: Transfer, check: string, signal: AbortSignal) {
 const requestWorth = 64 << 10; // bytes that a request costs as much as: many small files are bound by answers, not by bytes
 
 /** taken decides about a name that is taken. */
-async function taken(t: Transfer, err: unknown, signal: AbortSignal): Promise<Outcome | null | "again"> {
+async function taken(t: Task, err: unknown, signal: AbortSignal): Promise<Outcome | null | "again"> {
   if (t.conflict === "rename") return null;
   const node = await t.found(signal);
   if (node) return { kind: "done", node };

@@ -11,7 +11,7 @@ import { Waiter } from "./retry.ts";
 import { Schedule } from "./schedule.ts";
 import { Slots } from "./slots.ts";
 import { type Surroundings, browser } from "./surroundings.ts";
-import type { Deps } from "./transfer.ts";
+import type { Deps } from "./task.ts";
 import { type Transport, defaultTransport } from "./transport.ts";
 import type { AddOptions, Events, ItemView, Need, OpenUpload, Pick, State, Summary, UploaderOptions } from "./types.ts";
 

@@ -1,0 +1,1 @@
+import"./index-D77cPOh4.js";

@@ -1,1 +1,0 @@
-import"./index-CVpNAhyg.js";import"./notify-BEw9eV4H.js";
