@@ -82,7 +82,7 @@ func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID,
 type filler struct {
 	table    *table
 	db       *sqldb.DB
-	staging  Staging
+	staging  blob.Staging
 	receiver *receiver
 	arrows   *arrows
 	sched    *schedule

@@ -131,7 +131,7 @@ func (s *Sessions) unstage(ctx context.Context, row Row) {
 
 // withArrived adds to the view of an upload that was found what has arrived of it: the client goes on from there.
 func (s *Sessions) withArrived(ctx context.Context, v View) (View, error) {
-	_, parts, err := s.peek(ctx, drive.Who{Account: v.row.Account}, v.ID)
+	_, parts, err := s.views.peek(ctx, drive.Who{Account: v.row.Account}, v.ID)
 	return v.withParts(parts), err
 }
 
@@ -177,7 +177,7 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 		return View{}, err
 	}
 	if found != nil {
-		view, err := s.view(ctx, tx, *found)
+		view, err := s.views.of(ctx, tx, *found)
 		view.Found = true
 		return view, err
 	}
@@ -217,7 +217,7 @@ func (s *Sessions) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (
 	if err := insertHead(ctx, tx, row.ID, head{Kind: b.Kind, Protocol: b.Protocol, Metadata: b.Metadata}); err != nil {
 		return View{}, err
 	}
-	return s.view(ctx, tx, row)
+	return s.views.of(ctx, tx, row)
 }
 
 // newRow checks what can be checked without the database.
@@ -289,7 +289,7 @@ func (s *Sessions) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) e
 		return err
 	}
 	row.Parent = folder.ID
-	return s.base(ctx, tx, row)
+	return s.placer.base(ctx, tx, row)
 }
 
 func (s *Sessions) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account drive.AccountID) (tree.Node, error) {
@@ -301,19 +301,6 @@ func (s *Sessions) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account dr
 		return s.Tree.EnsureFolders(ctx, tx, account, parent)
 	}
 	return s.Tree.Resolve(ctx, tx, account, parent)
-}
-
-// base notes which version a replace would replace: it acts on that one only.
-func (s *Sessions) base(ctx context.Context, q sqldb.Querier, row *Row) error {
-	row.Base = drive.VersionID{}
-	if row.Conflict != drive.ConflictReplace {
-		return nil
-	}
-	there, ok, err := s.Tree.Child(ctx, q, row.Account, row.Parent, row.Name)
-	if err == nil && ok {
-		row.Base = there.Version
-	}
-	return err
 }
 
 // findOpen returns the open upload that the request means, and how many the account has open. It is the same file when place

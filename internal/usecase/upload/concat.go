@@ -213,7 +213,7 @@ func (s *Sessions) findFinal(ctx context.Context, partials []drive.UploadID) (Vi
 	if err != nil {
 		return View{}, err
 	}
-	v, err := s.view(ctx, s.DB, row)
+	v, err := s.views.of(ctx, s.DB, row)
 	v.Found = true
 	return v, err
 }
@@ -282,7 +282,7 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 	}
 	defer l.giveTurn()
 	if l.adoptNew(view.row) { // else somebody has found it and moved it on
-		s.startSealIn(l, view.row, j.room) // which has the room for the copies from then on
+		s.sealer.startSealIn(l, view.row, j.room) // which has the room for the copies from then on
 		j.room = nil
 	}
 	return view, nil
@@ -342,7 +342,7 @@ func (s *Sessions) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joini
 	if err := s.joinAllTx(ctx, tx, j); err != nil {
 		return View{}, err
 	}
-	return s.view(ctx, tx, final)
+	return s.views.of(ctx, tx, final)
 }
 
 // joinAllTx makes all partial uploads gone and moves what is charged from them to the final.

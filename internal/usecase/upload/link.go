@@ -51,7 +51,7 @@ func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID,
 		case Active, Parked:
 			return act(l, row)
 		case Done:
-			return s.view(ctx, s.DB, row)
+			return s.views.of(ctx, s.DB, row)
 		case Sealing, Reclaiming, Gone:
 		}
 		return View{}, row.ended()
@@ -62,7 +62,7 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 	if row.isPartial() {
 		return View{}, row.hasNoPlace()
 	}
-	next, err := s.moved(ctx, row, p.Parent, p.Name, p.Conflict)
+	next, err := s.placer.moved(ctx, row, p.Parent, p.Name, p.Conflict)
 	if err != nil {
 		return View{}, err
 	}
@@ -85,26 +85,7 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 	if !offer.Owned.IsZero() {
 		return s.link(ctx, l, next, offer.Owned)
 	}
-	return s.viewOf(ctx, l, next)
-}
-
-// viewOf is the view of an open upload whose live the caller holds.
-func (s *Sessions) viewOf(ctx context.Context, l *live, row Row) (View, error) {
-	v, err := s.view(ctx, s.DB, row)
-	if err != nil || !row.State.Open() {
-		return v, err
-	}
-	if s.caps.Shared {
-		staged, err := s.Staging.Load(ctx, row.Ref())
-		if drive.IsKind(err, drive.NotFound) {
-			err = nil
-		}
-		return v.withParts(staged.Parts), err
-	}
-	l.mu.Lock()
-	parts := l.sortedParts()
-	l.mu.Unlock()
-	return v.withParts(parts), nil
+	return s.views.ofOpen(ctx, l, next)
 }
 
 // Prove answers the challenge of an upload. Right: the content is linked (View.State done). Wrong or late: the upload silently
@@ -131,7 +112,7 @@ func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.Proo
 // content for a day.
 func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 	if row.Challenge == nil {
-		return s.viewOf(ctx, l, row)
+		return s.views.ofOpen(ctx, l, row)
 	}
 	want := row
 	want.Challenge = nil
@@ -140,7 +121,7 @@ func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 		return View{}, err
 	}
 	s.sched.arm(ctx, next)
-	return s.viewOf(ctx, l, next)
+	return s.views.ofOpen(ctx, l, next)
 }
 
 // link is active or parked ⇒ done by content that is there already. Quota is checked again in the transaction, and the
@@ -169,7 +150,7 @@ func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) 
 	}
 	l.setRow(next)
 	s.arrows.clear(ctx, next)
-	return s.view(ctx, s.DB, next)
+	return s.views.of(ctx, s.DB, next)
 }
 
 func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next Row, err error) {

@@ -17,7 +17,7 @@ func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 		case Active:
 			return s.park(ctx, l, row)
 		case Sealing:
-			s.startSeal(l, row)
+			s.sealer.startSeal(l, row)
 			return timer.Later(sealRetry) // if it ends without an outcome it is redone; if with one, this timer is gone
 		case Parked, Reclaiming, Done, Gone:
 		}

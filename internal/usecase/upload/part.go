@@ -69,7 +69,7 @@ type receiver struct {
 	table      *table
 	db         *sqldb.DB
 	ledger     quota.Ledger
-	staging    Staging
+	staging    blob.Staging
 	disk       *disk.Promises
 	sched      *schedule
 	follow     *followers

@@ -18,6 +18,7 @@ func (r Row) place() tree.Place {
 
 // placer makes content visible, in the transaction of whoever has it.
 type placer struct {
+	db      *sqldb.DB
 	tree    *tree.Tree
 	content content.Content
 	ledger  quota.Ledger
@@ -40,6 +41,39 @@ func (r Row) file(blobID drive.BlobID) tree.File {
 		Parent: r.Parent, Name: r.Name, Conflict: r.Conflict, Base: r.Base, Blob: blobID, Size: r.Size, MTime: r.MTime, Mime: r.Mime,
 		By: r.User,
 	}
+}
+
+// moved is the row with another place. A replace acts on the version that is there when the place is chosen.
+func (p *placer) moved(ctx context.Context, row Row, parent drive.NodeID, name drive.Name, conflict drive.Conflict) (Row, error) {
+	if parent.IsZero() && name == "" && conflict == "" {
+		return row, nil
+	}
+	if !parent.IsZero() {
+		if _, err := p.tree.Find(ctx, p.db, row.Account, parent); err != nil {
+			return Row{}, err
+		}
+		row.Parent = parent
+	}
+	if name != "" {
+		row.Name = name
+	}
+	if conflict != "" {
+		row.Conflict = conflict
+	}
+	return row, p.base(ctx, p.db, &row)
+}
+
+// base notes which version a replace would replace: it acts on that one only.
+func (p *placer) base(ctx context.Context, q sqldb.Querier, row *Row) error {
+	row.Base = drive.VersionID{}
+	if row.Conflict != drive.ConflictReplace {
+		return nil
+	}
+	there, ok, err := p.tree.Child(ctx, q, row.Account, row.Parent, row.Name)
+	if err == nil && ok {
+		row.Base = there.Version
+	}
+	return err
 }
 
 // drop releases the versions that a replace drops.

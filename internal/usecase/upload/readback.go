@@ -17,12 +17,12 @@ import (
 
 // readSealed computes, where parts cannot be read before they are sealed, what only reading tells: declared digests other than
 // BLAKE3, and everything about parts whose journal was lost. The content is read once, after Seal and before it is visible (P3).
-func (s *Sessions) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealing) (content.New, error) {
+func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealing) (content.New, error) {
 	aliases, lost := row.Digests.Aliases(), slices.ContainsFunc(parts, unread)
 	if len(aliases) == 0 && !lost {
 		return n, nil
 	}
-	file, err := s.Staging.OpenStaged(ctx, row.Ref())
+	file, err := s.staging.OpenStaged(ctx, row.Ref())
 	if err != nil {
 		return n, err
 	}
@@ -43,8 +43,8 @@ func (s *Sessions) readSealed(ctx context.Context, row Row, parts []blob.Part, n
 func unread(p blob.Part) bool { return p.Unread }
 
 // readable reports whether parts can be read before they are sealed, and whether that is enough to know all of them.
-func (s *Sessions) readable(parts []blob.Part) bool {
-	return s.readableParts() && !slices.ContainsFunc(parts, unread)
+func (s *sealer) readable(parts []blob.Part) bool {
+	return readableParts(s.staging) && !slices.ContainsFunc(parts, unread)
 }
 
 const readBackBuffer = 1 << 20 // bytes of a ranged read: what a store answers in one piece at full speed
@@ -109,8 +109,8 @@ func without(set digest.Set, algos []digest.Algo) digest.Set {
 
 // keepSeal pushes the timer back that would have the seal redone, as long as this instance is at it: another one would read the
 // same bytes again. It returns what ends that.
-func (s *Sessions) keepSeal(ctx context.Context, row Row) (end func()) {
-	if !s.caps.Shared {
+func (s *sealer) keepSeal(ctx context.Context, row Row) (end func()) {
+	if !s.shared {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -141,7 +141,7 @@ const (
 )
 
 // watchSeal waits for a seal that another instance runs. errLost: it came to nothing, and a seal begun here would say why.
-func (s *Sessions) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, error) {
+func (s *sealer) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, error) {
 	for pause := firstWatch; ; pause = min(2*pause, lastWatch) {
 		wait := time.NewTimer(pause)
 		select {
@@ -153,7 +153,7 @@ func (s *Sessions) watchSeal(ctx context.Context, row Row, timeout <-chan time.T
 			wait.Stop()
 			return row, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 		}
-		now, err := findRow(ctx, s.DB, row.ID)
+		now, err := findRow(ctx, s.db, row.ID)
 		switch {
 		case err != nil:
 			return row, err

@@ -31,9 +31,14 @@ type Complete struct {
 // Errors, after which the upload is active with all its parts: PartsMissing {missing}, DigestMismatch, DigestRequired,
 // NameTaken, ParentGone, VersionChanged. Others: NotFound, Gone, BadRequest, Quota.
 func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
+	return s.sealer.complete(ctx, who, id, c)
+}
+
+// complete is Sessions.Complete.
+func (s *sealer) complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	l := s.table.enter(id)
 	defer s.table.leave(l)
-	timeout := time.NewTimer(s.opt.SealWait)
+	timeout := time.NewTimer(s.wait)
 	defer timeout.Stop()
 	if err := l.quietAppend(ctx); err != nil {
 		return View{}, false, err
@@ -42,7 +47,7 @@ func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadI
 		at, err := s.beginSeal(ctx, who, l, c)
 		switch {
 		case err == nil && at.tail:
-			err = s.filler.closeAt(ctx, who, l, at.row.Size)
+			err = s.closeTail(ctx, who, l, at.row.Size)
 		case err == nil:
 			if at.row, err = s.awaitSeal(ctx, at, timeout.C); err == nil {
 				return s.viewSeal(ctx, at)
@@ -63,8 +68,8 @@ type sealBegun struct {
 }
 
 // viewSeal is the view of an upload whose seal was waited for, and whether it was that seal which made the file.
-func (s *Sessions) viewSeal(ctx context.Context, at sealBegun) (View, bool, error) {
-	v, err := s.view(ctx, s.DB, at.row)
+func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error) {
+	v, err := s.views.of(ctx, s.db, at.row)
 	if err != nil {
 		return View{}, false, err
 	}
@@ -78,7 +83,7 @@ func (s *Sessions) viewSeal(ctx context.Context, at sealBegun) (View, bool, erro
 }
 
 // awaitSeal waits until an upload has ended its seal, or until timeout: then it is sealing still. errLost: it must be begun once more.
-func (s *Sessions) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, error) {
+func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, error) {
 	switch {
 	case at.run == nil && at.row.State == Sealing:
 		return s.watchSeal(ctx, at.row, timeout)
@@ -97,7 +102,7 @@ func (s *Sessions) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan t
 
 // beginSeal is active or parked ⇒ sealing. Where another instance seals it there is nothing to wait for here; if that one dies the
 // timer has it redone.
-func (s *Sessions) beginSeal(ctx context.Context, who drive.Who, l *live, c Complete) (sealBegun, error) {
+func (s *sealer) beginSeal(ctx context.Context, who drive.Who, l *live, c Complete) (sealBegun, error) {
 	if err := l.takeTurn(ctx); err != nil {
 		return sealBegun{}, err
 	}
@@ -110,7 +115,7 @@ func (s *Sessions) beginSeal(ctx context.Context, who drive.Who, l *live, c Comp
 	case Done:
 		return sealBegun{row: row}, nil
 	case Sealing:
-		if _, running := s.finished(l); s.caps.Shared && !running {
+		if _, running := s.finished(l); s.shared && !running {
 			return sealBegun{row: row}, nil
 		}
 		return sealBegun{run: s.startSeal(l, row), row: row}, nil
@@ -125,7 +130,7 @@ func (s *Sessions) beginSeal(ctx context.Context, who drive.Who, l *live, c Comp
 }
 
 // sealOpen is beginSeal of an upload that is active or parked.
-func (s *Sessions) sealOpen(ctx context.Context, l *live, row Row, c Complete) (sealBegun, error) {
+func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (sealBegun, error) {
 	l.close(drive.Fail(drive.WrongState, "state", Sealing.Public()))
 	defer l.open()
 	if err := l.drain(ctx, false); err != nil {
@@ -143,7 +148,7 @@ func (s *Sessions) sealOpen(ctx context.Context, l *live, row Row, c Complete) (
 	if err != nil {
 		return sealBegun{}, err
 	}
-	staged, err := s.Staging.Load(ctx, row.Ref())
+	staged, err := s.staging.Load(ctx, row.Ref())
 	if err == nil && next.endsInTail(staged) {
 		return sealBegun{row: next, tail: true}, nil
 	}
@@ -170,11 +175,11 @@ func (s *Sessions) sealOpen(ctx context.Context, l *live, row Row, c Complete) (
 
 // closeStaged closes the staging of an upload that is to be sealed as next, and checks that everything is there. When it fails after
 // the staging was closed, the next part opens it again under a new gen.
-func (s *Sessions) closeStaged(ctx context.Context, l *live, row, next Row) (blob.Staged, error) {
+func (s *sealer) closeStaged(ctx context.Context, l *live, row, next Row) (blob.Staged, error) {
 	l.refuse(row.Gen)
-	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
+	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen)
 	if err == nil && staged.Suspect {
-		if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
+		if staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen); err == nil && row.State == Active {
 			l.adopt(row, staged)
 		}
 	}
@@ -185,7 +190,7 @@ func (s *Sessions) closeStaged(ctx context.Context, l *live, row, next Row) (blo
 }
 
 // completed is the row with what complete changes.
-func (s *Sessions) completed(ctx context.Context, row Row, c Complete) (Row, error) {
+func (s *sealer) completed(ctx context.Context, row Row, c Complete) (Row, error) {
 	next := row
 	switch {
 	case row.Size == blob.UnknownSize && c.Size == nil:
@@ -198,27 +203,7 @@ func (s *Sessions) completed(ctx context.Context, row Row, c Complete) (Row, err
 		return Row{}, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", *c.Size)
 	}
 	next.Digests = merge(row.Digests, c.Digests)
-	return s.moved(ctx, next, c.Parent, c.Name, c.Conflict)
-}
-
-// moved is the row with another place. A replace acts on the version that is there when the place is chosen.
-func (s *Sessions) moved(ctx context.Context, row Row, parent drive.NodeID, name drive.Name, conflict drive.Conflict) (Row, error) {
-	if parent.IsZero() && name == "" && conflict == "" {
-		return row, nil
-	}
-	if !parent.IsZero() {
-		if _, err := s.Tree.Find(ctx, s.DB, row.Account, parent); err != nil {
-			return Row{}, err
-		}
-		row.Parent = parent
-	}
-	if name != "" {
-		row.Name = name
-	}
-	if conflict != "" {
-		row.Conflict = conflict
-	}
-	return row, s.base(ctx, s.DB, &row)
+	return s.placer.moved(ctx, next, c.Parent, c.Name, c.Conflict)
 }
 
 func merge(a, b digest.Set) digest.Set {
@@ -260,7 +245,7 @@ func (r Row) checkParts(parts []blob.Part) error {
 	return nil
 }
 
-func (s *Sessions) finished(l *live) (*sealing, bool) {
+func (s *sealer) finished(l *live) (*sealing, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seal == nil {
@@ -275,12 +260,12 @@ func (s *Sessions) finished(l *live) (*sealing, bool) {
 }
 
 // startSeal returns the running seal of an upload in state sealing, or starts one. The caller holds the turn.
-func (s *Sessions) startSeal(l *live, row Row) *sealing {
+func (s *sealer) startSeal(l *live, row Row) *sealing {
 	return s.startSealIn(l, row, s.disk.Room(row.Account))
 }
 
 // startSealIn is startSeal with room of the disk that was reserved for it.
-func (s *Sessions) startSealIn(l *live, row Row, room *disk.Room) *sealing {
+func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 	if run, running := s.finished(l); running {
 		room.Close()
 		return run
@@ -297,7 +282,7 @@ func (s *Sessions) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 		defer run.room.Close()
 		run.row, run.err = s.seal(ctx, l, row, run)
 		if run.err != nil {
-			s.opt.Log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))
+			s.log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))
 		}
 	})
 	return run

@@ -3,14 +3,17 @@ package upload
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload/disk"
@@ -25,6 +28,33 @@ type sealing struct {
 	err  error
 }
 
+// sealer makes files of uploads: it begins seals, runs them, and waits for them.
+type sealer struct {
+	db      *sqldb.DB
+	tree    *tree.Tree
+	ledger  quota.Ledger
+	content content.Content
+	staging blob.Staging
+	table   *table
+	sched   *schedule
+	clocks  clocks
+	arrows  *arrows
+	placer  *placer
+	views   *views
+	follow  *followers
+	joins   *joins
+	disk    *disk.Promises
+	work    *background
+	shared  bool
+	wait    time.Duration // Options.SealWait
+	log     *slog.Logger
+
+	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // makes the last part of what is its tail
+	reclaimed func(ctx context.Context, l *live, row Row) (Row, error)                     // deletes the bytes of one that is reclaiming
+
+	misses misses
+}
+
 // seal takes an upload in state sealing to done, or back to active. It can be redone after a crash at any point:
 //
 //	verify    changes nothing
@@ -35,7 +65,7 @@ type sealing struct {
 //
 // Other errors than the client's leave it sealing; the park timer redoes it. Bytes that are in neither place end it; where others seal
 // too, when they stay away.
-func (s *Sessions) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, error) {
+func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, error) {
 	parts, n, err := s.verify(ctx, l, row, run)
 	if drive.IsKind(err, drive.PartsMissing) { // so it is a final one, whose parts nobody has sent
 		if err = s.joins.join(ctx, row, run, err); err == nil {
@@ -43,10 +73,10 @@ func (s *Sessions) seal(ctx context.Context, l *live, row Row, run *sealing) (Ro
 		}
 	}
 	if err == nil {
-		err = s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place())
+		err = s.tree.CheckPlace(ctx, s.db, row.Account, row.place())
 	}
 	if err == nil {
-		err = lost(s.Staging.Seal(ctx, row.Ref(), row.Size))
+		err = lost(s.staging.Seal(ctx, row.Ref(), row.Size))
 	}
 	if err == nil && !s.readable(parts) {
 		n, err = s.readSealed(ctx, row, parts, n, run)
@@ -67,7 +97,7 @@ func (s *Sessions) seal(ctx context.Context, l *live, row Row, run *sealing) (Ro
 	}
 	left := row
 	switch {
-	case errors.Is(err, errBytesLost) && s.caps.Shared && !s.misses.lost(row.ID, s.clocks.now()):
+	case errors.Is(err, errBytesLost) && s.shared && !s.misses.lost(row.ID, s.clocks.now()):
 		err = drive.Wrap(err, drive.Unavailable)
 	case errors.Is(err, errBytesLost):
 		s.misses.forget(row.ID)
@@ -92,7 +122,7 @@ func lost(err error) error {
 }
 
 // overtaken reads how an upload has ended whose seal somebody else has finished. One that is active again can be completed anew.
-func (s *Sessions) overtaken(ctx context.Context, l *live) (Row, error) {
+func (s *sealer) overtaken(ctx context.Context, l *live) (Row, error) {
 	row, err := s.table.load(ctx, l)
 	if err != nil {
 		return row, err
@@ -114,10 +144,10 @@ func clientsFault(err error) bool {
 }
 
 // verify computes the digests of what has arrived and compares them with those declared, as far as the staging lets it.
-func (s *Sessions) verify(ctx context.Context, l *live, row Row, run *sealing) ([]blob.Part, content.New, error) {
-	staged, err := s.Staging.Load(ctx, row.Ref())
+func (s *sealer) verify(ctx context.Context, l *live, row Row, run *sealing) ([]blob.Part, content.New, error) {
+	staged, err := s.staging.Load(ctx, row.Ref())
 	if err == nil && staged.Suspect { // since it began to seal
-		staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen)
+		staged, err = s.staging.Verify(ctx, row.Ref(), row.Gen)
 	}
 	if err != nil {
 		return nil, content.New{}, lost(err)
@@ -164,12 +194,12 @@ func summarize(row Row, parts []blob.Part) content.New {
 }
 
 // publish is sealing ⇒ done: the file becomes visible, its bytes being complete, verified and durable (P3).
-func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New) (next Row, err error) {
-	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
+func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (next Row, err error) {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
 			return err
 		}
-		id, _, err := s.Content.Attach(ctx, tx, n)
+		id, _, err := s.content.Attach(ctx, tx, n)
 		if err != nil {
 			return err
 		}
@@ -186,12 +216,12 @@ func (s *Sessions) publish(ctx context.Context, l *live, row Row, n content.New)
 }
 
 // unseal is sealing ⇒ active with all parts kept, because of an error that the client can mend; it returns that error.
-func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (Row, error) {
+func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row, error) {
 	var staged blob.Staged
 	var err error
-	if !s.caps.Shared { // else both wait until a part asks for it (see reopen), for another instance may have been first
-		if err = s.Staging.Unseal(ctx, row.Ref()); err == nil {
-			staged, err = s.Staging.Load(ctx, row.Ref())
+	if !s.shared { // else both wait until a part asks for it (see reopen), for another instance may have been first
+		if err = s.staging.Unseal(ctx, row.Ref()); err == nil {
+			staged, err = s.staging.Load(ctx, row.Ref())
 		}
 	}
 	if err != nil {
@@ -207,7 +237,7 @@ func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (R
 		return row, err
 	}
 	l.touch(s.clocks.now())
-	if !s.caps.Shared {
+	if !s.shared {
 		l.adopt(next, staged)
 	}
 	s.sched.arm(ctx, next)
@@ -215,7 +245,7 @@ func (s *Sessions) unseal(ctx context.Context, l *live, row Row, cause error) (R
 }
 
 // lose ends an upload whose bytes are in neither place: somebody removed them behind our back.
-func (s *Sessions) lose(ctx context.Context, l *live, row Row, cause error) error {
+func (s *sealer) lose(ctx context.Context, l *live, row Row, cause error) error {
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, ReasonLost, 0
 	next, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
@@ -223,8 +253,8 @@ func (s *Sessions) lose(ctx context.Context, l *live, row Row, cause error) erro
 		return errors.Join(cause, err)
 	}
 	s.sched.arm(ctx, next)
-	s.opt.Log.ErrorContext(ctx, "the bytes of an upload are gone", "upload", row.ID, "error", cause)
-	if _, err := s.finishReclaim(ctx, l, next); err != nil {
+	s.log.ErrorContext(ctx, "the bytes of an upload are gone", "upload", row.ID, "error", cause)
+	if _, err := s.reclaimed(ctx, l, next); err != nil {
 		return errors.Join(cause, err)
 	}
 	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)

@@ -120,13 +120,14 @@ type Sessions struct {
 	holdoff  holdoff
 	resumes  limiters
 	disk     *disk.Promises
-	misses   misses
 	claims   *claim.Desk
 	work     background
 	follow   followers
 	arrows   arrows
+	views    views
 	receiver *receiver
 	filler   *filler
+	sealer   *sealer
 	joins    joins
 	placer   placer
 	small    *smallFiles
@@ -146,10 +147,11 @@ func New(parts Parts, opt Options) *Sessions {
 	s.holdoff = holdoff{db: s.DB, clocks: s.clocks, shared: s.caps.Shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now()}
 	s.claims = claim.New(s.Content, s.Store, claim.Options{Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now})
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
+	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: s.caps.Shared}
 	s.arrows = arrows{
 		db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, shared: s.caps.Shared, alive: s.opt.Hold, log: s.opt.Log,
 	}
-	s.placer = placer{tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
+	s.placer = placer{db: s.DB, tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
 	s.small = newSmallFiles(parts, s.disk, s.opt.Generation)
 	s.small.hold, s.small.drop = s.arrows.hold, s.placer.drop
 	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: s.opt.Log}
@@ -161,6 +163,11 @@ func New(parts Parts, opt Options) *Sessions {
 	s.filler = &filler{
 		table: &s.table, db: s.DB, staging: s.Staging, receiver: s.receiver, arrows: &s.arrows, sched: &s.sched,
 		now: s.clocks.now, shared: s.caps.Shared, log: s.opt.Log, wake: s.wakeFor,
+	}
+	s.sealer = &sealer{
+		db: s.DB, tree: s.Tree, ledger: s.Ledger, content: s.Content, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks,
+		arrows: &s.arrows, placer: &s.placer, views: &s.views, follow: &s.follow, joins: &s.joins, disk: s.disk, work: &s.work,
+		shared: s.caps.Shared, wait: s.opt.SealWait, log: s.opt.Log, closeTail: s.filler.closeAt, reclaimed: s.finishReclaim,
 	}
 	return s
 }

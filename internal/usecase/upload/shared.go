@@ -22,8 +22,6 @@ import (
 const unusedIdles = 3
 
 // readableParts reports whether parts can be read before they are sealed. While contents move to another place that may cease to be so.
-func (s *Sessions) readableParts() bool { return readableParts(s.Staging) }
-
 func readableParts(staging blob.Staging) bool { return staging.Caps().ReadableParts }
 
 // leastPartSize is the smallest part size that a staging takes: a power of two.

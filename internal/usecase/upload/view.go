@@ -42,22 +42,48 @@ type Progress struct {
 // Row returns the row that the view was made of.
 func (v View) Row() Row { return v.row }
 
-// view describes a row; what has arrived comes from memory or the journal.
-func (s *Sessions) view(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
+// Get returns one upload of the caller's account. A gone one is Gone {reason}.
+func (s *Sessions) Get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
+	return s.views.get(ctx, who, id)
+}
+
+// ListParts returns what has arrived, in order.
+func (s *Sessions) ListParts(ctx context.Context, who drive.Who, id drive.UploadID) ([]blob.Part, error) {
+	return s.views.parts(ctx, who, id)
+}
+
+// List returns a page of uploads without their parts.
+func (s *Sessions) List(ctx context.Context, q ListQuery) ([]View, error) {
+	return s.views.list(ctx, q)
+}
+
+// views shows uploads, and changes none.
+type views struct {
+	db      *sqldb.DB
+	tree    *tree.Tree
+	staging blob.Staging
+	table   *table
+	sched   *schedule
+	clocks  clocks
+	shared  bool
+}
+
+// of describes a row; what has arrived comes from memory or the journal.
+func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	v := View{
 		ID: r.ID, State: r.State.Public(), Conflict: r.Conflict, PartSize: r.PartSize, Parts: r.Parts(), Received: [][2]int{}, Reserved: r.Reserved,
-		ExpiresAt: s.sched.expires(r), row: r,
+		ExpiresAt: vs.sched.expires(r), row: r,
 	}
 	if r.Size == blob.UnknownSize {
 		v.Parts, v.MaxSize = 0, r.MaxSize()
 	} else {
 		v.Size = &r.Size
 	}
-	if r.Challenge != nil && r.State.Open() && !r.Challenge.Expired(s.clocks.now()) {
+	if r.Challenge != nil && r.State.Open() && !r.Challenge.Expired(vs.clocks.now()) {
 		v.Challenge = &r.Challenge.Challenge
 	}
 	if r.State == Done {
-		n, err := s.Tree.Find(ctx, q, r.Account, r.Node)
+		n, err := vs.tree.Find(ctx, q, r.Account, r.Node)
 		if err != nil && !drive.IsKind(err, drive.NotFound) { // it may have been deleted since
 			return View{}, err
 		}
@@ -65,7 +91,7 @@ func (s *Sessions) view(ctx context.Context, q sqldb.Querier, r Row) (View, erro
 			v.Node = &n
 		}
 	}
-	path, _, err := s.Tree.PathOf(ctx, q, r.Parent)
+	path, _, err := vs.tree.PathOf(ctx, q, r.Parent)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return View{}, fmt.Errorf("find the path of upload %s: %w", r.ID, err)
 	}
@@ -85,16 +111,16 @@ func (v View) withParts(parts []blob.Part) View {
 	return v
 }
 
-// Get returns one upload of the caller's account. A gone one is Gone {reason}.
-func (s *Sessions) Get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
-	row, parts, err := s.peek(ctx, who, id)
+// get is Sessions.Get.
+func (vs *views) get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
+	row, parts, err := vs.peek(ctx, who, id)
 	if err != nil {
 		return View{}, err
 	}
 	if row.State == Reclaiming || row.State == Gone {
 		return View{}, row.ended()
 	}
-	v, err := s.view(ctx, s.DB, row)
+	v, err := vs.of(ctx, vs.db, row)
 	if err != nil {
 		return View{}, err
 	}
@@ -104,9 +130,9 @@ func (s *Sessions) Get(ctx context.Context, who drive.Who, id drive.UploadID) (V
 	return v.withParts(parts), nil
 }
 
-// ListParts returns what has arrived, in order.
-func (s *Sessions) ListParts(ctx context.Context, who drive.Who, id drive.UploadID) ([]blob.Part, error) {
-	row, parts, err := s.peek(ctx, who, id)
+// parts is Sessions.ListParts.
+func (vs *views) parts(ctx context.Context, who drive.Who, id drive.UploadID) ([]blob.Part, error) {
+	row, parts, err := vs.peek(ctx, who, id)
 	switch {
 	case err != nil:
 	case !row.State.Open():
@@ -118,20 +144,20 @@ func (s *Sessions) ListParts(ctx context.Context, who drive.Who, id drive.Upload
 }
 
 // peek reads a row and the parts that have arrived, without changing anything.
-func (s *Sessions) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Row, []blob.Part, error) {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
+func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Row, []blob.Part, error) {
+	l := vs.table.enter(id)
+	defer vs.table.leave(l)
 	l.mu.Lock()
 	row, loaded := l.row, l.loaded && l.row.State == Active
 	parts := l.sortedParts()
 	l.mu.Unlock()
-	if loaded && row.Account == who.Account && !s.caps.Shared {
+	if loaded && row.Account == who.Account && !vs.shared {
 		row.Active = max(row.Active, drive.Time(l.last.Load()))
 		return row, parts, nil
 	}
 	for before := int64(0); ; before = row.Gen {
 		var err error
-		if row, err = findRow(ctx, s.DB, id); err != nil {
+		if row, err = findRow(ctx, vs.db, id); err != nil {
 			return Row{}, nil, err
 		}
 		if row.Account != who.Account {
@@ -140,7 +166,7 @@ func (s *Sessions) peek(ctx context.Context, who drive.Who, id drive.UploadID) (
 		if !row.State.Open() {
 			return row, nil, nil
 		}
-		staged, err := s.Staging.Load(ctx, row.Ref())
+		staged, err := vs.staging.Load(ctx, row.Ref())
 		if !drive.IsKind(err, drive.NotFound) {
 			return row, staged.Parts, err
 		}
@@ -168,8 +194,8 @@ type ListQuery struct {
 	Open    bool // only open ones
 }
 
-// List returns a page of uploads without their parts.
-func (s *Sessions) List(ctx context.Context, q ListQuery) ([]View, error) {
+// list is Sessions.List.
+func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	where, args := `id > ? AND state IN ('active', 'parked', 'sealing')`, []any{q.After.String()}
 	if !q.Open {
 		where = `id > ?`
@@ -177,18 +203,37 @@ func (s *Sessions) List(ctx context.Context, q ListQuery) ([]View, error) {
 	if !q.Account.IsZero() {
 		where, args = where+` AND account_id = ?`, append(args, q.Account)
 	}
-	rows, err := s.DB.Query(ctx, `SELECT `+rowColumns+` FROM uploads WHERE `+where+` ORDER BY id LIMIT ?`, append(args, q.Limit)...)
+	rows, err := vs.db.Query(ctx, `SELECT `+rowColumns+` FROM uploads WHERE `+where+` ORDER BY id LIMIT ?`, append(args, q.Limit)...)
 	all, err := sqldb.Scan(rows, err, scanRow)
 	if err != nil {
 		return nil, fmt.Errorf("list uploads: %w", err)
 	}
 	views := make([]View, 0, len(all))
 	for _, r := range all {
-		v, err := s.view(ctx, s.DB, r)
+		v, err := vs.of(ctx, vs.db, r)
 		if err != nil {
 			return nil, err
 		}
 		views = append(views, v)
 	}
 	return views, nil
+}
+
+// ofOpen is the view of an open upload whose live the caller holds.
+func (vs *views) ofOpen(ctx context.Context, l *live, row Row) (View, error) {
+	v, err := vs.of(ctx, vs.db, row)
+	if err != nil || !row.State.Open() {
+		return v, err
+	}
+	if vs.shared {
+		staged, err := vs.staging.Load(ctx, row.Ref())
+		if drive.IsKind(err, drive.NotFound) {
+			err = nil
+		}
+		return v.withParts(staged.Parts), err
+	}
+	l.mu.Lock()
+	parts := l.sortedParts()
+	l.mu.Unlock()
+	return v.withParts(parts), nil
 }
