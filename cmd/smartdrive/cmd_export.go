@@ -66,7 +66,7 @@ func (c *cli) exportCreate() *cobra.Command {
 	f.StringVar(&in.Filter.Month, "month", "", "only files last modified in this month, such as 2026-10")
 	f.StringVar(&in.Filter.Zone, "zone", "", "time zone of the month, such as Asia/Shanghai (default UTC)")
 	exportFilterFlags(cmd, &in.Filter)
-	f.Int64Var(&in.Priority, "priority", 0, "higher goes first, -100 to 100")
+	f.Int64Var(&in.Priority, "priority", 0, "of your exports the higher goes first, -100 to 0; 1 to 10 also before those of others, for administrators")
 	return cmd
 }
 

@@ -125,7 +125,7 @@ func (c *cli) exportScheduleCreate() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&in.Name, "name", "", "name of the directory in the zips (default: that of the folder)")
 	cmd.Flags().StringVar(&in.Zone, "zone", "", "time zone, such as Asia/Shanghai (default UTC)")
-	cmd.Flags().Int64Var(&in.Priority, "priority", 0, "higher goes first, -100 to 100")
+	cmd.Flags().Int64Var(&in.Priority, "priority", 0, "of your exports the higher goes first, -100 to 0; 1 to 10 also before those of others, for administrators")
 	cmd.Flags().BoolVar(&in.Bucket, "bucket", false, "write each zip to the server's bucket as soon as it is sealed")
 	exportFilterFlags(cmd, &in.Filter)
 	return cmd

@@ -135,16 +135,5 @@ func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string,
 
 // purgeArchives drops those that are over.
 func (e *Exports) purgeArchives(ctx context.Context, now drive.Time) error {
-	for n := int64(dropBatch); n == dropBatch; {
-		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
-				Table: "archives", Key: "id", Where: "made_at < ?", Args: []any{now.Add(-archiveLife)}, Order: "made_at", Limit: dropBatch,
-			})
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("drop archives: %w", err)
-		}
-	}
-	return nil
+	return e.dropOld(ctx, sqldb.Batch{Table: "archives", Key: "id", Where: "made_at < ?", Args: []any{now.Add(-archiveLife)}, Order: "made_at"})
 }

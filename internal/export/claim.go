@@ -42,7 +42,10 @@ func (e *Exports) claim(ctx context.Context) (*batch, error) {
 		_, err = tx.Exec(ctx, `UPDATE exports SET state = ?, epoch = ?, worker = ?, machine = ?, due_at = ?, yield_at = 0, claimed_at = ?,
 			claimed_done = ?, begun_at = ? WHERE id = ?`, b.State, b.Epoch, b.Worker, b.Machine, b.Due, b.ClaimedAt, b.ClaimedDone, b.Begun, b.ID)
 		taken = b
-		return err
+		if err != nil {
+			return err
+		}
+		return took(ctx, tx, b.Account, now)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim a batch: %w", err)
@@ -78,33 +81,12 @@ func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time)
 	return running+jobs < perMachine, err
 }
 
-// candidates is how many batches that are due are tried: others may be taking the first ones just now.
-const candidates = 8
-
 // skipLocked is what to put at the end of a SELECT by key of a row that is taken only if nobody else is taking it.
 func skipLocked(tx *sqldb.Tx) string {
 	if tx.Dialect() == sqldb.MySQL {
 		return " FOR UPDATE SKIP LOCKED"
 	}
 	return ""
-}
-
-// firstDue finds the batch that is to be taken next and locks it. It looks without locking, and then locks one by its key: a look that
-// sorts and locks would lock all that it sorts, and others would find nothing.
-func (e *Exports) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*batch, error) {
-	const due = `state IN ('pending', 'aborted', 'running') AND due_at <= ? AND (avoid <> ? OR avoid_until <= ?)`
-	rows, err := tx.Query(ctx, "SELECT id FROM exports WHERE "+due+" ORDER BY priority DESC, due_at, id LIMIT ?", now, e.opt.Machine, now, candidates)
-	ids, err := sqldb.Scan(rows, err, func(id *drive.ExportID, scan func(...any) error) error { return scan(id) })
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range ids {
-		b, err := e.find(ctx, tx, "WHERE id = ? AND "+due+skipLocked(tx), id, now, e.opt.Machine, now)
-		if err == nil || !drive.IsKind(err, drive.NotFound) {
-			return &b, err
-		}
-	}
-	return nil, nil
 }
 
 // fenced is the beginning of every statement of a worker.

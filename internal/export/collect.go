@@ -36,6 +36,8 @@ type run struct {
 	mu    sync.Mutex // of what several fetches change: the counts of b, aside
 	aside leftError
 
+	flights map[*flight]struct{}
+
 	promised drive.ByteSize // declared by documents that are being fetched
 	budget   budget
 }
@@ -71,7 +73,7 @@ func (r *run) pages(ctx context.Context, yield func() bool) error {
 			return err
 		}
 		r.halt("page")
-		if err := r.collectPage(ctx, list); err != nil && !errors.Is(err, errStale) {
+		if err := r.collectPage(ctx, list, yield); err != nil && !errors.Is(err, errStale) {
 			return err
 		}
 		if yield() {
@@ -96,7 +98,7 @@ func (r *run) page(ctx context.Context) ([]want, error) {
 
 // collectPage deals with a page: what is in the drive in one transaction, what is elsewhere as it arrives. Then it moves the save
 // point.
-func (r *run) collectPage(ctx context.Context, list []want) error {
+func (r *run) collectPage(ctx context.Context, list []want, yield func() bool) error {
 	var page dealt
 	var away []want
 	for _, w := range list {
@@ -114,7 +116,7 @@ func (r *run) collectPage(ctx context.Context, list []want) error {
 		if err := r.room(ctx); err != nil {
 			return err
 		}
-		if err := r.fetchAll(ctx, away); err != nil {
+		if err := r.fetchAll(ctx, away, yield); err != nil {
 			return err
 		}
 	}

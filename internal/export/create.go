@@ -18,7 +18,7 @@ type Request struct {
 	Folder   drive.NodeID   `json:"folder,omitzero"`
 	Filter   Filter         `json:"filter,omitzero"` // of what lies below Folder and below folders of Nodes
 	Manifest []Item         `json:"-"`
-	Priority int64          `json:"-"` // -100 to 100; higher goes first
+	Priority int64          `json:"-"` // MinPriority to MaxPriority; higher goes first
 }
 
 // asked is what is kept of a request for people to see.
@@ -38,10 +38,21 @@ func (b batch) asked() (a asked, err error) {
 	return a, nil
 }
 
+// MinPriority and MaxPriority bound what may be said of a batch; above 0 it is an administrator's word.
 const (
-	minPriority = -100
-	maxPriority = 100
+	MinPriority = -100
+	MaxPriority = 10
 )
+
+func checkPriority(who drive.Who, priority int64) error {
+	if priority < MinPriority || priority > MaxPriority {
+		return drive.Bad("priority", drive.OutOfRange, "min", MinPriority, "max", MaxPriority, "sent", priority)
+	}
+	if priority > 0 && !who.Admin {
+		return drive.Fail(drive.Forbidden, "scope", "admin")
+	}
+	return nil
+}
 
 // want is an entry of a list.
 type want struct {
@@ -63,10 +74,10 @@ func scanWant(w *want, scan func(...any) error) error {
 }
 
 // Create asks for a zip. The list is frozen now; what the entries hold is looked up when they are collected. An empty one is BadRequest,
-// one that is too long TooLarge, and a batch more than an account may have TooManyOpen.
+// one that is too long TooLarge, a priority above 0 of somebody who is no administrator Forbidden, and a batch more than an account may have TooManyOpen.
 func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
-	if in.Priority < minPriority || in.Priority > maxPriority {
-		return View{}, drive.Bad("priority", drive.OutOfRange, "min", minPriority, "max", maxPriority, "sent", in.Priority)
+	if err := checkPriority(who, in.Priority); err != nil {
+		return View{}, err
 	}
 	end, err := turn(ctx, e.making)
 	if err != nil {

@@ -93,6 +93,7 @@ type Exports struct {
 	windows *zipline.Budget // of the zips that are being sent
 
 	putting sync.Map // names of files that are being written
+	asked   sync.Map // by the id of a batch of this process: what tells its worker to give it back
 	cache   archives
 
 	reading    atomic.Int64  // bytes of lists that are being read: see Incoming
@@ -101,6 +102,7 @@ type Exports struct {
 	counters   Counters
 	listPage   int               // folderPage; of tests
 	directMost int               // directMost; of tests
+	slowAge    time.Duration     // slowAge; of tests
 	bucketPart drive.ByteSize    // the smallest part of an object; of tests
 	halt       func(step string) // of tests: called at each step of a worker
 }
@@ -134,7 +136,7 @@ func New(opt Options) *Exports {
 	return &Exports{
 		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), windows: zipline.NewBudget(memory), wake: make(chan struct{}, 1),
 		making: make(chan struct{}, atWork), laying: make(chan struct{}, atWork),
-		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage, directMost: directMost,
+		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage, directMost: directMost, slowAge: slowAge,
 	}
 }
 

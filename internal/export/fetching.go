@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,14 +20,34 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// fetchAll fetches entries side by side. Each is recorded as it arrives, so that nobody fetches it again.
-func (r *run) fetchAll(ctx context.Context, list []want) error {
+// fetchAll fetches entries side by side. Each is recorded as it arrives, so that nobody fetches it again. When the batch is asked for
+// it begins no further one, gives up those that are slow, and returns errYield.
+func (r *run) fetchAll(ctx context.Context, list []want, yield func() bool) error {
+	stop := r.whileYielding(yield)
+	defer stop()
 	fetching, ctx := errgroup.WithContext(ctx)
 	fetching.SetLimit(parallel)
+	var left atomic.Bool // some were not fetched
 	for _, w := range list {
-		fetching.Go(func() error { return r.fetchOne(ctx, w) })
+		fetching.Go(func() error {
+			err := errYield
+			if !yield() {
+				err = r.fetchOne(ctx, w)
+			}
+			if errors.Is(err, errYield) {
+				left.Store(true)
+				return nil // what comes at a good rate goes on
+			}
+			return err
+		})
 	}
-	return fetching.Wait()
+	if err := fetching.Wait(); err != nil {
+		return err
+	}
+	if left.Load() {
+		return errYield
+	}
+	return nil
 }
 
 const fetchTries = 3
@@ -107,7 +128,9 @@ func (r *run) setAside(why *fetch.Error) {
 // fetchInto fetches an entry into the store and records it, in one transaction with what it is charged. The file lies there before its
 // row; until then it is explained by its name, as that of a whole-file request.
 func (r *run) fetchInto(ctx context.Context, w want) error {
-	doc, err := r.fetch.Get(ctx, w.URL, kindOf(w.Name))
+	away, f := r.takeOff(ctx)
+	defer r.land(f)
+	doc, err := r.fetch.Get(away, w.URL, kindOf(w.Name))
 	if err != nil {
 		return err
 	}
@@ -124,7 +147,7 @@ func (r *run) fetchInto(ctx context.Context, w want) error {
 	if limit == 0 || limit > fetch.MaxDocument {
 		limit = fetch.MaxDocument // the fetcher has its own, lower one
 	}
-	part, err := r.opt.Store.Put(ctx, file, blob.NewBody(doc, blob.BodyOptions{Size: doc.Size, Limit: limit}))
+	part, err := r.opt.Store.Put(ctx, file, blob.NewBody(f.through(doc), blob.BodyOptions{Size: doc.Size, Limit: limit}))
 	r.keepPromise(promised) // before it is charged: better counted in neither than in both
 	if err != nil {
 		return err

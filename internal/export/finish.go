@@ -211,7 +211,7 @@ func (e *Exports) Purge(ctx context.Context) error {
 	for {
 		b, err := e.find(ctx, e.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", now.Add(-keepRows))
 		if drive.IsKind(err, drive.NotFound) {
-			return errors.Join(e.dropLoose(ctx, now), e.purgeArchives(ctx, now), e.sweep(ctx))
+			return errors.Join(e.dropLoose(ctx, now), e.purgeArchives(ctx, now), e.purgeTurns(ctx, now), e.sweep(ctx))
 		}
 		if err == nil {
 			err = e.drop(ctx, b.ID)
@@ -240,19 +240,25 @@ func (e *Exports) drop(ctx context.Context, id drive.ExportID) error {
 
 // dropRows deletes the rows of a table that belong to a batch.
 func (e *Exports) dropRows(ctx context.Context, table, key string, id drive.ExportID) error {
+	return e.dropOld(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}})
+}
+
+const dropBatch = 500
+
+// dropOld deletes rows in short transactions until there is none any more.
+func (e *Exports) dropOld(ctx context.Context, b sqldb.Batch) error {
+	b.Limit = dropBatch
 	for n := int64(dropBatch); n == dropBatch; {
 		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}, Limit: dropBatch})
+			n, err = tx.DeleteBatch(ctx, b)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("drop rows of %s: %w", table, err)
+			return fmt.Errorf("drop rows of %s: %w", b.Table, err)
 		}
 	}
 	return nil
 }
-
-const dropBatch = 500
 
 // looseAfter is how long a list may lie without its batch: that of one that is being made just now does.
 const looseAfter = int64(3600_000) // ms

@@ -173,6 +173,7 @@ func TestAMachineWorksOnTwoBatches(t *testing.T) {
 		if i == maxHeld {
 			break
 		}
+		w.who.Admin = true
 		w.create(t, maker, Request{Nodes: []drive.NodeID{at}, Priority: int64(i % 3)})
 	}
 	type claimed struct {

@@ -62,8 +62,8 @@ func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule
 	if _, err := in.Filter.compile(); err != nil {
 		return Schedule{}, err
 	}
-	if in.Priority < minPriority || in.Priority > maxPriority {
-		return Schedule{}, drive.Bad("priority", drive.OutOfRange, "min", minPriority, "max", maxPriority, "sent", in.Priority)
+	if err := checkPriority(who, in.Priority); err != nil {
+		return Schedule{}, err
 	}
 	zone, err := zoneOf(in.Zone)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -62,12 +63,15 @@ func (e *Exports) runOnce(ctx context.Context, working *sync.WaitGroup) (found b
 	select {
 	case e.slots <- struct{}{}:
 	default:
-		return false, errors.Join(scheduleErr, endErr)
+		return false, errors.Join(scheduleErr, endErr, e.askForTurn(ctx))
 	}
 	do, err := e.take(ctx)
 	if do == nil {
 		idle := len(e.slots) == 1
 		<-e.slots
+		if err == nil {
+			err = e.askForTurn(ctx) // others of this machine may have all of its places
+		}
 		if err == nil && idle {
 			err = e.askForSlow(ctx)
 		}
@@ -104,8 +108,11 @@ var errYield = errors.New("asked to give the batch back")
 func (e *Exports) work(ctx context.Context, b *batch) {
 	log := e.log.With("export", b.ID, "epoch", b.Epoch)
 	log.InfoContext(ctx, "working on a batch", "collected", b.Collected, "failed", b.Failed, "total", b.Total)
+	var asked atomic.Bool
+	e.asked.Store(b.ID, func() { asked.Store(true) })
+	defer e.asked.Delete(b.ID)
 	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return e.beat(ctx, b) }, func(ctx context.Context, yield func() bool) error {
-		return e.collect(ctx, b, yield)
+		return e.collect(ctx, b, func() bool { return asked.Load() || yield() })
 	})
 	// What follows is worth a moment also when the process stops.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -124,9 +131,8 @@ func (e *Exports) work(ctx context.Context, b *batch) {
 		log.WarnContext(ctx, "a batch waits: its user is disabled")
 		err = e.postpone(after, b, reasonInactive, waitForUser)
 	case errors.Is(err, errYield):
-		e.counters.HandedOver.Add(1)
-		log.InfoContext(ctx, "a batch is handed over")
-		err = e.giveBack(after, b, awayFor)
+		log.InfoContext(ctx, "a batch is given back")
+		err = e.yielded(after, b)
 	case isAside:
 		log.WarnContext(ctx, "a batch is to be tried again", "left", aside.entries, "reason", aside.reason)
 		err = e.setBack(after, b, aside)
@@ -139,6 +145,19 @@ func (e *Exports) work(ctx context.Context, b *batch) {
 	if err != nil && !errors.Is(err, errFenced) {
 		log.WarnContext(ctx, "how a batch ended could not be written; its lease will end", "error", err)
 	}
+}
+
+// yielded gives back a batch that was asked for: to another machine, or until the next turn of its account.
+func (e *Exports) yielded(ctx context.Context, b *batch) error {
+	now, err := e.find(ctx, e.opt.DB, "WHERE id = ?", b.ID)
+	if err != nil {
+		return err
+	}
+	if now.Handovers == b.Handovers {
+		return e.giveBack(ctx, b, 0)
+	}
+	e.counters.HandedOver.Add(1)
+	return e.giveBack(ctx, b, awayFor)
 }
 
 func errOr(err, other error) error {

@@ -59,6 +59,9 @@ var errPrivate = errors.New("an address of this network")
 // errStalled is why a read was given up.
 var errStalled = errors.New("no bytes for too long")
 
+// errSlow is why a read was given up whose bytes come, but too few of them.
+var errSlow = errors.New("too few bytes for too long")
+
 // classify says what an error of the client or of a body is. One of this package stays as it is.
 func classify(err error) error {
 	var known *Error

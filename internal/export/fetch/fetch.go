@@ -21,6 +21,7 @@ type Options struct {
 	MaxSize drive.ByteSize                                                       // of a document; default 256 MiB, at most 1 GiB
 	Time    time.Duration                                                        // for a whole document; default 10 min
 	Stall   time.Duration                                                        // without a byte; default 30 s
+	Pace    time.Duration                                                        // within which minPace must come, again and again; default 1 min
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // of tests; default: a dialer that looks at the address
 }
 
@@ -28,6 +29,9 @@ type Options struct {
 const MaxDocument = drive.GiB
 
 const maxRedirects = 5
+
+// minPace is how many bytes a second must come on average: what senders to this server must keep, too.
+const minPace = 4 << 10
 
 // Fetcher fetches documents. It is safe for concurrent use.
 type Fetcher struct {
@@ -46,6 +50,9 @@ func New(opt Options) *Fetcher {
 	}
 	if opt.Stall == 0 {
 		opt.Stall = 30 * time.Second
+	}
+	if opt.Pace == 0 {
+		opt.Pace = time.Minute
 	}
 	if opt.Dial == nil {
 		d := &net.Dialer{Timeout: 10 * time.Second}
@@ -176,12 +183,15 @@ type body struct {
 	in      io.ReadCloser
 	left    drive.ByteSize
 	stall   time.Duration
+	pace    time.Duration
+	since   time.Time // when the present stretch of pace began,
+	got     int64     // and what has come in it
 	timer   *time.Timer
 	stalled atomic.Bool
 }
 
 func newBody(ctx context.Context, cancel context.CancelFunc, in io.ReadCloser, opt Options) *body {
-	b := &body{explain: func(err error) error { return cause(ctx, err) }, cancel: cancel, in: in, left: opt.MaxSize, stall: opt.Stall}
+	b := &body{explain: func(err error) error { return cause(ctx, err) }, cancel: cancel, in: in, left: opt.MaxSize, stall: opt.Stall, pace: opt.Pace, since: time.Now()}
 	b.timer = time.AfterFunc(opt.Stall, func() {
 		b.stalled.Store(true)
 		cancel()
@@ -198,6 +208,9 @@ func (b *body) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.timer.Reset(b.stall)
 	}
+	if err == nil && b.slow(n) {
+		return 0, &Error{Here, TimedOut, errSlow}
+	}
 	switch {
 	case err == nil || err == io.EOF: //nolint:errorlint // a reader's own, never wrapped
 		return n, err
@@ -205,6 +218,18 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, &Error{Here, TimedOut, errStalled}
 	}
 	return n, b.explain(err)
+}
+
+// slow counts what has come, and reports whether it was too little for a whole stretch.
+func (b *body) slow(n int) bool {
+	b.got += int64(n)
+	age := time.Since(b.since)
+	if age < b.pace {
+		return false
+	}
+	slow := float64(b.got) < minPace*age.Seconds()
+	b.since, b.got = time.Now(), 0
+	return slow
 }
 
 // Close implements io.Closer.

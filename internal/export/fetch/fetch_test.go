@@ -95,6 +95,8 @@ func TestServersThatMisbehave(t *testing.T) {
 	stalls := New(opt)
 	opt.Stall, opt.Time = 0, time.Second
 	slow := New(opt)
+	opt.Time, opt.Pace = 0, 200*time.Millisecond
+	paced := New(opt)
 	for _, at := range []string{"/good", "/hop"} {
 		if text, err := read(t, f, s.URL+at); text != "good" || err != nil {
 			t.Errorf("%s: %q, %v", at, text, err)
@@ -118,6 +120,11 @@ func TestServersThatMisbehave(t *testing.T) {
 			wants(t, at, err, want.class, want.reason)
 		})
 	}
+	t.Run("drips, within a long time", func(t *testing.T) {
+		t.Parallel()
+		_, err := read(t, paced, s.URL+"/drips")
+		wants(t, "/drips", err, Here, TimedOut)
+	})
 	_, err := read(t, f, elsewhere.URL)
 	wants(t, "a host that is not on the list", err, Final, NotAllowed)
 	const nobody = "127.0.0.1:1" // a port that is given to nobody who asks for a free one

@@ -41,7 +41,7 @@ type exportScheduleBody struct {
 	Name     string        `json:"name,omitempty" doc:"of the directory in the zips; the folder's if absent"`
 	Filter   export.Filter `json:"filter,omitempty" doc:"which files are meant; without a month"`
 	Zone     string        `json:"zone,omitempty" doc:"time zone, as Asia/Shanghai; UTC if absent"`
-	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"100"`
+	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"as of an export"`
 	Bucket   bool          `json:"bucket,omitempty" doc:"send each zip to the bucket of --export-bucket, as soon as it is sealed"`
 }
 

@@ -24,7 +24,7 @@ type exports struct {
 
 func (e exports) routes() []route {
 	one := exportsPath + "/{id}"
-	makes := []drive.Kind{drive.NotFound, drive.WrongState, drive.TooLarge, drive.TooManyOpen, drive.Quota}
+	makes := []drive.Kind{drive.Forbidden, drive.NotFound, drive.WrongState, drive.TooLarge, drive.TooManyOpen, drive.Quota}
 	return []route{
 		{
 			method: "POST", path: exportsPath, need: write, act: takes(e.create), once: true, created: exportsPath,
@@ -90,7 +90,7 @@ func (e exports) routes() []route {
 
 const exportLinksPath = "/export-links"
 
-var priorityParam = param{name: "priority", form: integer, min: -100, max: 100, says: "higher goes first"}
+var priorityParam = param{name: "priority", form: integer, min: export.MinPriority, max: export.MaxPriority, says: "of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"}
 
 func zipOutcomes() []outcome {
 	return []outcome{
@@ -105,7 +105,7 @@ type exportBody struct {
 	Folder   string        `json:"folder,omitempty" doc:"or the id of one folder, or root: its name is that of the directory in the zip"`
 	Filter   export.Filter `json:"filter,omitempty" doc:"which files of folders are meant"`
 	Name     string        `json:"name,omitempty" doc:"of the directory in the zip"`
-	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"higher goes first"`
+	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"`
 }
 
 func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, error) {

@@ -1,0 +1,232 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+// drips serves documents below /slow a byte a second, and says of each that it has begun.
+func (w *world) drips(t *testing.T) (begun chan string) {
+	t.Helper()
+	begun = make(chan string, 1000)
+	serve := w.serve
+	w.serve = func(rw http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/slow") {
+			serve(rw, r)
+			return
+		}
+		begun <- r.URL.Path
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for _, c := range []byte("%PDF-" + strings.Repeat(" ", 3600)) {
+			if _, err := rw.Write([]byte{c}); err != nil {
+				return
+			}
+			_ = http.NewResponseController(rw).Flush()
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+	return begun
+}
+
+// slow asks for a hundred slow documents.
+func (w *world) slow(t *testing.T, e *Exports, name string) drive.ExportID {
+	t.Helper()
+	in := Request{Name: name}
+	for i := range 100 {
+		in.Manifest = append(in.Manifest, Item{URL: w.url(fmt.Sprintf("/slow/%s/%d.pdf", name, i))})
+	}
+	return w.create(t, e, in).ID
+}
+
+// one asks for one file of a user of its own.
+func (w *world) one(t *testing.T, e *Exports) (who drive.Who, id drive.ExportID) {
+	t.Helper()
+	w.makeUser(t)
+	return w.who, w.create(t, e, Request{Nodes: []drive.NodeID{w.put(t, "/a.pdf", "a")}}).ID
+}
+
+// sealed waits until batches are sealed.
+func sealedSoon(t *testing.T, e *Exports, whose map[drive.ExportID]drive.Who) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for id, who := range whose {
+		for {
+			v, err := e.Get(t.Context(), who, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.State == Sealed {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				t.Fatalf("it is still %s", v.State)
+			}
+		}
+	}
+}
+
+// Somebody whose documents come a byte a second has all places. Others get theirs at once, or at the end of a slice.
+func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	begun := w.drips(t)
+	e := w.process(w.db, "one")
+	e.slowAge = 0
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = e.Run(ctx) }) // its error is that of its context
+	defer running.Wait()
+	defer stop()
+
+	hostile := w.who
+	both := []drive.ExportID{w.slow(t, e, "x"), w.slow(t, e, "y")}
+	for seen := map[string]bool{}; len(seen) < 2; {
+		seen[strings.Split(<-begun, "/")[2]] = true
+	}
+	b, one := w.one(t, e)
+	c, two := w.one(t, e)
+	sealedSoon(t, e, map[drive.ExportID]drive.Who{one: b, two: c})
+
+	w.makeUser(t)
+	w.slow(t, e, "z") // another one: each of them has one place
+	for strings.Split(<-begun, "/")[2] != "z" {
+	}
+	d, three := w.one(t, e)
+	w.pass(slice)
+	e.Wake()
+	sealedSoon(t, e, map[drive.ExportID]drive.Who{three: d})
+	for _, id := range both {
+		v, err := e.Get(t.Context(), hostile, id)
+		if err != nil || v.State != Running && v.State != Pending || v.Error != "" || v.Failed != 0 {
+			t.Errorf("what is slow is %s with %d failed: %s, %v", v.State, v.Failed, v.Error, err)
+		}
+	}
+}
+
+// Accounts take turns: who has one export waits for one of each other, however many those have asked for.
+func TestAccountsTakeTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "one")
+	order := ""
+	next := func() drive.AccountID {
+		b, err := e.claim(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b == nil {
+			return drive.AccountID{}
+		}
+		w.pass(time.Millisecond)
+		e.work(t.Context(), b)
+		return b.Account
+	}
+	many := func(n int, priority int64) drive.AccountID {
+		w.makeUser(t)
+		w.who.Admin = priority > 0
+		at := w.put(t, "/a.pdf", "a")
+		for range n {
+			w.create(t, e, Request{Nodes: []drive.NodeID{at}, Priority: priority})
+			w.pass(time.Millisecond)
+		}
+		return w.who.Account
+	}
+	names := map[drive.AccountID]string{many(5, 0): "a", many(1, 0): "b", many(2, 0): "c", many(1, -100): "d", many(2, MaxPriority): "u", {}: "."}
+	for !strings.HasSuffix(order, ".") {
+		order += names[next()]
+	}
+	if order != "uuabcdacaaa." {
+		t.Errorf("the order is %s", order)
+	}
+	w.pass(keepRows + time.Hour)
+	if err := e.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM export_turns"); n != 0 {
+		t.Errorf("%d turns are remembered a month later", n)
+	}
+}
+
+// The second place of a machine is for an account that has none yet, here or elsewhere.
+func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	here, there := w.process(w.db, "here"), w.process(w.db, "there")
+	claim := func(e *Exports) drive.AccountID {
+		b, err := e.claim(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b == nil {
+			return drive.AccountID{}
+		}
+		return b.Account
+	}
+	a := w.who.Account
+	at := w.put(t, "/a.pdf", "a")
+	for range 4 {
+		w.create(t, here, Request{Nodes: []drive.NodeID{at}})
+	}
+	if first, second := claim(here), claim(here); first != a || second != a {
+		t.Fatal("who is alone does not get both places")
+	}
+	if b := claim(here); !b.IsZero() {
+		t.Fatal("a third one was taken")
+	}
+	who, _ := w.one(t, there)
+	if err := here.askForTurn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); n != 1 {
+		t.Errorf("%d are asked for", n)
+	}
+	if got := claim(there); got != who.Account {
+		t.Error("who has two places got a third one")
+	}
+	if err := here.askForTurn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); n != 1 {
+		t.Errorf("%d are asked for when nobody waits", n)
+	}
+}
+
+func TestPriorityAboveNormalIsAnAdministratorsWord(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "one")
+	in := Request{Nodes: []drive.NodeID{w.put(t, "/a.pdf", "a")}}
+	for _, c := range []struct {
+		admin    bool
+		priority int64
+		want     drive.Kind
+	}{{false, 1, drive.Forbidden}, {true, MaxPriority + 1, drive.BadRequest}, {true, MaxPriority, 0}, {false, MinPriority, 0}, {false, MinPriority - 1, drive.BadRequest}} {
+		who := w.who
+		who.Admin, in.Priority = c.admin, c.priority
+		_, err := e.Create(t.Context(), who, in, nil)
+		if c.want == 0 && err != nil || c.want != 0 && !drive.IsKind(err, c.want) {
+			t.Errorf("%d, administrator: %v: %v", c.priority, c.admin, err)
+		}
+		_, err = e.CreateSchedule(t.Context(), who, Schedule{Folder: w.root, Name: "s", Priority: c.priority})
+		if c.want == 0 && err != nil || c.want != 0 && !drive.IsKind(err, c.want) {
+			t.Errorf("a schedule of %d, administrator: %v: %v", c.priority, c.admin, err)
+		}
+	}
+}
