@@ -3,15 +3,19 @@ package upload
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/usecase/upload/claim"
+	"smartdrive/internal/usecase/upload/disk"
 )
 
 // Begin asks for a new upload. Either Path, or Parent and Name, say where the file shall go.
@@ -50,6 +54,31 @@ func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.C
 //
 // Errors: NotFound (no such parent), NameTaken, BadName, BadRequest, TooLarge, Quota, DiskFull, TooManyOpen.
 func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
+	return s.beginner.begin(ctx, who, b, once)
+}
+
+// beginner makes uploads.
+type beginner struct {
+	db        *sqldb.DB
+	ledger    quota.Ledger
+	tree      *tree.Tree
+	content   content.Content
+	staging   blob.Staging
+	disk      *disk.Promises
+	table     *table
+	sched     *schedule
+	clocks    clocks
+	claims    *claim.Desk
+	placer    *placer
+	views     *views
+	hold      func(ctx context.Context, tx *sqldb.Tx) error // see Options
+	maxOpen   int                                           // see Options
+	partBytes drive.ByteSize                                // see Options.PartSize
+	log       *slog.Logger
+}
+
+// begin is Sessions.Begin.
+func (s *beginner) begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
 	row, err := s.newRow(who, b)
 	if err != nil {
 		return View{}, err
@@ -59,7 +88,7 @@ func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	}
 	row.Active = row.Created
 	for {
-		view, err := s.begin(ctx, b, row, once)
+		view, err := s.attempt(ctx, b, row, once)
 		if err == nil && view.Found {
 			return s.withArrived(ctx, view)
 		}
@@ -70,9 +99,9 @@ func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	}
 }
 
-// begin is one attempt. What needs no transaction is done before it (I1): looking for content to link, the staged file.
-func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View]) (View, error) {
-	offer, err := s.claims.Offer(ctx, s.DB, row.claim())
+// attempt is one attempt. What needs no transaction is done before it (I1): looking for content to link, the staged file.
+func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View]) (View, error) {
+	offer, err := s.claims.Offer(ctx, s.db, row.claim())
 	if err != nil {
 		return View{}, err
 	}
@@ -86,7 +115,7 @@ func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View])
 	defer s.disk.Release(row.Account, row.Reserved)
 	// Only begin creates the staged file, and before the row, so that no row is ever without one (P1). A crash between the
 	// two leaves an empty directory without a row, which the auditor removes.
-	if err := s.Staging.Create(ctx, row.Ref()); err != nil {
+	if err := s.staging.Create(ctx, row.Ref()); err != nil {
 		s.unstage(ctx, row) // it may be there in part
 		return View{}, err
 	}
@@ -104,7 +133,7 @@ func (s *Sessions) begin(ctx context.Context, b Begin, row Row, once Once[View])
 // notBegun clears up behind a begin that has failed. Where the row may be there all the same the
 // directory stays, and a timer looks. Most who give up while they wait are no such case: nothing
 // was written, and their directory, which nobody is charged for, must go.
-func (s *Sessions) notBegun(ctx context.Context, row Row, err error) {
+func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
 	if maybeWritten(err) {
 		s.sched.doubt(ctx, row, err)
 		return
@@ -121,24 +150,24 @@ func maybeWritten(err error) bool {
 const unstageTime = 5 * time.Second
 
 // unstage removes the staged file of an upload that was not begun.
-func (s *Sessions) unstage(ctx context.Context, row Row) {
+func (s *beginner) unstage(ctx context.Context, row Row) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), unstageTime)
 	defer stop()
-	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
-		s.opt.Log.WarnContext(ctx, "remove an unused staging", "upload", row.ID, "error", err)
+	if err := s.staging.Remove(ctx, row.Ref()); err != nil {
+		s.log.WarnContext(ctx, "remove an unused staging", "upload", row.ID, "error", err)
 	}
 }
 
 // withArrived adds to the view of an upload that was found what has arrived of it: the client goes on from there.
-func (s *Sessions) withArrived(ctx context.Context, v View) (View, error) {
+func (s *beginner) withArrived(ctx context.Context, v View) (View, error) {
 	_, parts, err := s.views.peek(ctx, drive.Who{Account: v.row.Account}, v.ID)
 	return v.withParts(parts), err
 }
 
-func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, err error) {
+func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, err error) {
 	l := s.table.enter(row.ID) // the one that everybody gets who finds the row
 	defer s.table.leave(l)
-	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var err error
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) {
 			return s.beginTx(ctx, tx, b, row, o)
@@ -155,7 +184,7 @@ func (s *Sessions) commitBegin(ctx context.Context, b Begin, row Row, o claim.Of
 }
 
 // reserveFirst promises disk for the declared size, or for the first grant where none was declared and the disk has so much.
-func (s *Sessions) reserveFirst(ctx context.Context, account drive.AccountID, size drive.ByteSize) (drive.ByteSize, error) {
+func (s *beginner) reserveFirst(ctx context.Context, account drive.AccountID, size drive.ByteSize) (drive.ByteSize, error) {
 	if size == blob.UnknownSize {
 		return s.disk.ReserveSome(ctx, account, firstGrant, 0)
 	}
@@ -163,8 +192,8 @@ func (s *Sessions) reserveFirst(ctx context.Context, account drive.AccountID, si
 }
 
 // beginTx is the transaction of Begin.
-func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o claim.Offer) (View, error) {
-	if err := s.Ledger.Lock(ctx, tx, row.Account); err != nil {
+func (s *beginner) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, o claim.Offer) (View, error) {
+	if err := s.ledger.Lock(ctx, tx, row.Account); err != nil {
 		return View{}, err
 	}
 	if !row.isPartial() {
@@ -182,25 +211,25 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 		return view, err
 	}
 	if !row.isPartial() {
-		if err := s.Tree.CheckPlace(ctx, tx, row.Account, row.place()); err != nil {
+		if err := s.tree.CheckPlace(ctx, tx, row.Account, row.place()); err != nil {
 			return View{}, err
 		}
 	}
 	if !o.Owned.IsZero() {
 		return s.linkTx(ctx, tx, b, row, o.Owned)
 	}
-	if open >= s.opt.MaxOpen {
-		return View{}, drive.Fail(drive.TooManyOpen, "limit", s.opt.MaxOpen, "sent", open+1)
+	if open >= s.maxOpen {
+		return View{}, drive.Fail(drive.TooManyOpen, "limit", s.maxOpen, "sent", open+1)
 	}
 	if row.Size == blob.UnknownSize {
-		row.Reserved, err = s.Ledger.Grant(ctx, tx, row.Account, row.Reserved, 0)
+		row.Reserved, err = s.ledger.Grant(ctx, tx, row.Account, row.Reserved, 0)
 	} else {
-		err = s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Reserved: row.Reserved})
+		err = s.ledger.Apply(ctx, tx, row.Account, quota.Move{Reserved: row.Reserved})
 	}
 	if err != nil {
 		return View{}, err
 	}
-	if err := s.arrows.hold(ctx, tx); err != nil {
+	if err := s.hold(ctx, tx); err != nil {
 		return View{}, err
 	}
 	if err := s.countQuestion(ctx, tx, row.User, o.Asks); err != nil {
@@ -210,7 +239,7 @@ func (s *Sessions) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 }
 
 // insert writes the row of an upload that begins, and what its protocol keeps beside it.
-func (s *Sessions) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (View, error) {
+func (s *beginner) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (View, error) {
 	if err := insertRow(ctx, tx, row); err != nil {
 		return View{}, err
 	}
@@ -221,7 +250,7 @@ func (s *Sessions) insert(ctx context.Context, tx *sqldb.Tx, b Begin, row Row) (
 }
 
 // newRow checks what can be checked without the database.
-func (s *Sessions) newRow(who drive.Who, b Begin) (Row, error) {
+func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
 	if b.Size != blob.UnknownSize && (b.Size < 0 || b.Size > drive.MaxFileSize) {
 		return Row{}, drive.Fail(drive.TooLarge, "field", "size", "limit", drive.MaxFileSize, "sent", b.Size)
 	}
@@ -268,12 +297,12 @@ func (s *Sessions) newRow(who drive.Who, b Begin) (Row, error) {
 
 // partSize checks a part size that the client asks for: a power of two, so that every part is a complete subtree of the
 // BLAKE3 tree, and large enough for the file.
-func (s *Sessions) partSize(b Begin) (drive.ByteSize, error) {
-	smallest := leastPartSize(s.Staging.Caps()) // of where uploads begin now, which may move
+func (s *beginner) partSize(b Begin) (drive.ByteSize, error) {
+	smallest := leastPartSize(s.staging.Caps()) // of where uploads begin now, which may move
 	least := PartSizeFor(b.Size, smallest)
 	switch {
 	case b.PartSize == 0:
-		return PartSizeFor(b.Size, max(s.opt.PartSize, smallest)), nil
+		return PartSizeFor(b.Size, max(s.partBytes, smallest)), nil
 	case b.PartSize < least || b.PartSize > MaxPartSize:
 		return 0, drive.Bad("part_size", drive.OutOfRange, "min", least, "max", drive.ByteSize(MaxPartSize), "sent", b.PartSize)
 	case b.PartSize&(b.PartSize-1) != 0:
@@ -283,7 +312,7 @@ func (s *Sessions) partSize(b Begin) (drive.ByteSize, error) {
 }
 
 // place fills in the parent, and for replace the version that is there now.
-func (s *Sessions) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) error {
+func (s *beginner) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) error {
 	folder, err := s.parent(ctx, tx, b, row.Account)
 	if err != nil {
 		return err
@@ -292,20 +321,20 @@ func (s *Sessions) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) e
 	return s.placer.base(ctx, tx, row)
 }
 
-func (s *Sessions) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account drive.AccountID) (tree.Node, error) {
+func (s *beginner) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account drive.AccountID) (tree.Node, error) {
 	if b.Path == nil {
-		return s.Tree.Find(ctx, tx, account, b.Parent)
+		return s.tree.Find(ctx, tx, account, b.Parent)
 	}
 	parent, _, _ := b.Path.Split()
 	if b.Parents {
-		return s.Tree.EnsureFolders(ctx, tx, account, parent)
+		return s.tree.EnsureFolders(ctx, tx, account, parent)
 	}
-	return s.Tree.Resolve(ctx, tx, account, parent)
+	return s.tree.Resolve(ctx, tx, account, parent)
 }
 
 // findOpen returns the open upload that the request means, and how many the account has open. It is the same file when place
 // and size agree and a strong digest or the client's fingerprint does: never by place and size alone.
-func (s *Sessions) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, int, error) {
+func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, int, error) {
 	var open int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM uploads WHERE account_id = ? AND state IN ('active', 'parked', 'sealing')`, row.Account).Scan(&open)
 	if err != nil {
@@ -323,4 +352,37 @@ func (s *Sessions) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, i
 		}
 	}
 	return nil, open, nil
+}
+
+// linkTx is (none) ⇒ done by content that the account owns already. The row stays for as long as
+// that of any upload that is done: whoever has its id asks for it, completes it once more, or
+// learns how far it has come.
+func (s *beginner) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id drive.BlobID) (View, error) {
+	if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
+		return View{}, err
+	}
+	switch err := s.content.Ref(ctx, tx, id); {
+	case drive.IsKind(err, drive.NotFound):
+		return View{}, errLost // its last owner has deleted it
+	case err != nil:
+		return View{}, err
+	}
+	placed, err := s.placer.place(ctx, tx, row, id)
+	if err != nil {
+		return View{}, err
+	}
+	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, s.clocks.now()
+	if err := s.placer.emit(ctx, tx, stream.UploadDone, row); err != nil {
+		return View{}, err
+	}
+	return s.insert(ctx, tx, b, row)
+}
+
+// countQuestion counts a question in the transaction that writes it into its upload's row.
+func (s *beginner) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
+	counted, err := s.claims.Count(ctx, tx, user, asks)
+	if err == nil && !counted {
+		err = errLost
+	}
+	return err
 }

@@ -1,7 +1,6 @@
 package upload
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/usecase/upload/disk"
@@ -31,12 +30,37 @@ const MaxPartials = 1000
 // Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not there or is no partial upload of the
 // caller's, or belongs to another final), PartsMissing {upload} (that one is not complete), Gone (one of them is), InProgress.
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
+	return s.concats.concat(ctx, who, b, partials, once)
+}
+
+// concats makes final uploads of partial ones.
+type concats struct {
+	db       *sqldb.DB
+	ledger   quota.Ledger
+	tree     *tree.Tree
+	staging  blob.Staging
+	disk     *disk.Promises
+	table    *table
+	sched    *schedule
+	clocks   clocks
+	arrows   *arrows
+	placer   *placer
+	views    *views
+	beginner *beginner
+	sealer   *sealer
+	readable bool // parts can be read before they are sealed
+
+	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // makes the last part of what is its tail
+}
+
+// concat is Sessions.Concat.
+func (s *concats) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	if err := checkPartials(partials); err != nil {
 		return View{}, err
 	}
 	for range maxOvertaken {
 		j := &joining{partials: partials, lives: map[drive.UploadID]*live{}, rows: map[drive.UploadID]Row{}}
-		v, err := s.concat(ctx, who, b, j, once)
+		v, err := s.attempt(ctx, who, b, j, once)
 		if err == nil && !j.tail.ID.IsZero() {
 			err = s.closePartial(ctx, who, j.tail.ID, j.tail.Size)
 		} else if !errors.Is(err, errLost) {
@@ -77,8 +101,8 @@ type joining struct {
 	tail     Row        // of an attempt that came to nothing: a partial upload whose last part is a tail still
 }
 
-// concat is one attempt. When it has set j.tail nothing has come about.
-func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, j *joining, once Once[View]) (View, error) {
+// attempt is one attempt. When it has set j.tail nothing has come about.
+func (s *concats) attempt(ctx context.Context, who drive.Who, b Begin, j *joining, once Once[View]) (View, error) {
 	if err := s.arrived(ctx, who, j.partials); err != nil {
 		return View{}, err
 	}
@@ -97,156 +121,39 @@ func (s *Sessions) concat(ctx context.Context, who drive.Who, b Begin, j *joinin
 		return View{}, err
 	}
 	defer func() { j.room.Close() }()
-	if err := s.Staging.Create(ctx, j.final.Ref()); err != nil {
-		s.unstage(ctx, j.final)
+	if err := s.staging.Create(ctx, j.final.Ref()); err != nil {
+		s.beginner.unstage(ctx, j.final)
 		return View{}, err
 	}
 	return s.commitConcat(ctx, b, j, once)
 }
 
-// arrived fails where bytes of a partial upload have not come. It only reads, so it disturbs nobody who still fills one.
-func (s *Sessions) arrived(ctx context.Context, who drive.Who, partials []drive.UploadID) error {
-	for _, id := range partials {
-		row, err := findRow(ctx, s.DB, id)
-		if err = asPartial(who, id, row, err); err != nil {
-			return err
-		}
-		if row.State != Active && row.State != Parked {
-			return nil // readPartials says what has become of it
-		}
-		staged, err := s.Staging.Load(ctx, row.Ref())
-		switch {
-		case err != nil && !drive.IsKind(err, drive.NotFound):
-			return err
-		case row.Size == blob.UnknownSize || row.prefix(staged.Parts, staged.Tails) != row.Size:
-			return drive.Fail(drive.PartsMissing, "upload", id)
-		}
-	}
-	return nil
-}
-
-// asPartial is the error of a request that names row, which was found with err, as a partial upload of its own.
-func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
-	if err == nil && (row.Account != who.Account || !row.isPartial()) || drive.IsKind(err, drive.NotFound) {
-		return drive.Bad("partials", drive.Unknown, "sent", id)
-	}
-	return err
-}
-
-// takePartials keeps everybody else in this process away from the partial uploads: in the order of their ids, so that two of these
-// cannot wait for each other.
-func (s *Sessions) takePartials(ctx context.Context, j *joining) (release func(), err error) {
-	var undo []func()
-	release = func() {
-		for _, f := range slices.Backward(undo) {
-			f()
-		}
-	}
-	inOrder := slices.SortedFunc(slices.Values(j.partials), func(a, b drive.UploadID) int { return bytes.Compare(a[:], b[:]) })
-	for _, id := range inOrder {
-		l := s.table.enter(id)
-		undo = append(undo, func() { s.table.leave(l) })
-		j.lives[id] = l
-		end, err := l.takeOver(ctx, func() {})
-		if err != nil {
-			return release, err
-		}
-		undo = append(undo, end)
-		if err := l.takeTurn(ctx); err != nil {
-			return release, err
-		}
-		undo = append(undo, l.giveTurn)
-		l.pause()
-		undo = append(undo, l.open)
-		if err := l.drain(ctx, true); err != nil {
-			return release, err
-		}
-	}
-	return release, nil
-}
-
-// readPartials looks whether the partial uploads may be joined, and closes them; or finds the final that they were joined to.
-func (s *Sessions) readPartials(ctx context.Context, who drive.Who, j *joining) (v View, found bool, err error) {
-	for i, id := range j.partials {
-		row, err := s.table.load(ctx, j.lives[id])
-		if err = asPartial(who, id, row, err); err != nil {
-			return View{}, false, err
-		}
-		if row.State == Gone && row.Reason == ReasonJoined && i == 0 {
-			v, err := s.findFinal(ctx, j.partials)
-			return v, true, err
-		}
-		if row.State != Active && row.State != Parked {
-			return View{}, false, row.ended()
-		}
-		staged, err := s.closed(ctx, j.lives[id], row)
-		if err == nil && row.endsInTail(staged) {
-			j.tail = row
-			return View{}, false, nil
-		}
-		if err == nil {
-			err = row.checkParts(staged.Parts)
-		}
-		if err != nil {
-			return View{}, false, err
-		}
-		j.rows[id] = row
-		j.final.Size += row.Size
-	}
-	return View{}, false, nil
-}
-
 // findFinal returns the final that has been made of exactly these.
-func (s *Sessions) findFinal(ctx context.Context, partials []drive.UploadID) (View, error) {
-	h, err := findHead(ctx, s.DB, partials[0])
+func (s *concats) findFinal(ctx context.Context, partials []drive.UploadID) (View, error) {
+	h, err := findHead(ctx, s.db, partials[0])
 	if err != nil {
 		return View{}, err
 	}
-	of, err := findHead(ctx, s.DB, h.Final)
+	of, err := findHead(ctx, s.db, h.Final)
 	if err != nil {
 		return View{}, err
 	}
 	if !slices.Equal(of.Partials, partials) {
 		return View{}, drive.Bad("partials", drive.NotAllowed, "sent", partials[0])
 	}
-	row, err := findRow(ctx, s.DB, h.Final)
+	row, err := findRow(ctx, s.db, h.Final)
 	if err != nil {
 		return View{}, err
 	}
-	v, err := s.views.of(ctx, s.DB, row)
+	v, err := s.views.of(ctx, s.db, row)
 	v.Found = true
 	return v, err
 }
 
-// closePartial makes the last part of a partial upload of its tail.
-func (s *Sessions) closePartial(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
-	l := s.table.enter(id)
-	defer s.table.leave(l)
-	return s.filler.closeAt(ctx, who, l, size)
-}
-
-// closed returns what is there of a partial upload, durably; nobody can change it any more under its gen.
-func (s *Sessions) closed(ctx context.Context, l *live, row Row) (blob.Staged, error) {
-	if row.Size == blob.UnknownSize {
-		return blob.Staged{}, drive.Fail(drive.PartsMissing, "upload", row.ID)
-	}
-	l.refuse(row.Gen)
-	staged, err := s.Staging.Fence(ctx, row.Ref(), row.Gen)
-	if err == nil && staged.Suspect {
-		if staged, err = s.Staging.Verify(ctx, row.Ref(), row.Gen); err == nil {
-			l.forget()
-		}
-	}
-	if drive.IsKind(err, drive.NotFound) {
-		err = s.arrows.missing(ctx, l, row, err)
-	}
-	return staged, err
-}
-
 // newFinal fills in the row of the final: it is being sealed from the beginning, and nobody sends it anything.
-func (s *Sessions) newFinal(ctx context.Context, who drive.Who, b Begin, j *joining) error {
+func (s *concats) newFinal(ctx context.Context, who drive.Who, b Begin, j *joining) error {
 	b.Size, b.PartSize, b.Kind = j.final.Size, 0, Final
-	row, err := s.newRow(who, b)
+	row, err := s.beginner.newRow(who, b)
 	if err != nil {
 		return err
 	}
@@ -259,11 +166,11 @@ func (s *Sessions) newFinal(ctx context.Context, who drive.Who, b Begin, j *join
 	return nil
 }
 
-func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once Once[View]) (View, error) {
+func (s *concats) commitConcat(ctx context.Context, b Begin, j *joining, once Once[View]) (View, error) {
 	l := s.table.enter(j.final.ID)
 	defer s.table.leave(l)
 	var view View
-	err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) { return s.concatTx(ctx, tx, b, j) })
 		return err
 	})
@@ -272,7 +179,7 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 		for _, l := range j.lives {
 			l.forget()
 		}
-		s.notBegun(ctx, j.final, err)
+		s.beginner.notBegun(ctx, j.final, err)
 		return View{}, err
 	}
 	s.joined(ctx, j)
@@ -289,9 +196,9 @@ func (s *Sessions) commitConcat(ctx context.Context, b Begin, j *joining, once O
 }
 
 // reserveCopies promises the room that the copies need until the partial uploads are removed. What is taken over as it lies needs none.
-func (s *Sessions) reserveCopies(ctx context.Context, j *joining) error {
+func (s *concats) reserveCopies(ctx context.Context, j *joining) error {
 	room := j.final.Size
-	if first := j.rows[j.partials[0]]; first.PartSize == j.final.PartSize && s.caps.ReadableParts {
+	if first := j.rows[j.partials[0]]; first.PartSize == j.final.PartSize && s.readable {
 		room -= first.Size
 	}
 	j.room = s.disk.Room(j.final.Account)
@@ -299,7 +206,7 @@ func (s *Sessions) reserveCopies(ctx context.Context, j *joining) error {
 }
 
 // joined brings what is in memory of the partial uploads up to date.
-func (s *Sessions) joined(ctx context.Context, j *joining) {
+func (s *concats) joined(ctx context.Context, j *joining) {
 	for id, l := range j.lives {
 		l.setRow(j.rows[id])
 		s.sched.disarm(ctx, j.rows[id])
@@ -307,7 +214,7 @@ func (s *Sessions) joined(ctx context.Context, j *joining) {
 }
 
 // anyLost is orLost for all of them.
-func (s *Sessions) anyLost(ctx context.Context, j *joining, err error) error {
+func (s *concats) anyLost(ctx context.Context, j *joining, err error) error {
 	for _, row := range j.rows {
 		if err == nil || errors.Is(err, errLost) {
 			break
@@ -318,15 +225,15 @@ func (s *Sessions) anyLost(ctx context.Context, j *joining, err error) error {
 }
 
 // concatTx is the transaction of Concat.
-func (s *Sessions) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joining) (View, error) {
+func (s *concats) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joining) (View, error) {
 	final := j.final
-	if err := s.Ledger.Lock(ctx, tx, final.Account); err != nil {
+	if err := s.ledger.Lock(ctx, tx, final.Account); err != nil {
 		return View{}, err
 	}
-	if err := s.place(ctx, tx, b, &final); err != nil {
+	if err := s.beginner.place(ctx, tx, b, &final); err != nil {
 		return View{}, err
 	}
-	if err := s.Tree.CheckPlace(ctx, tx, final.Account, final.place()); err != nil {
+	if err := s.tree.CheckPlace(ctx, tx, final.Account, final.place()); err != nil {
 		return View{}, err
 	}
 	if err := s.arrows.hold(ctx, tx); err != nil {
@@ -346,7 +253,7 @@ func (s *Sessions) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joini
 }
 
 // joinAllTx makes all partial uploads gone and moves what is charged from them to the final.
-func (s *Sessions) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) error {
+func (s *concats) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) error {
 	move := quota.Move{Reserved: j.final.Reserved}
 	ended := map[drive.UploadID]Row{}
 	for n, id := range j.partials {
@@ -358,7 +265,7 @@ func (s *Sessions) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) erro
 		move.Unfinished -= j.rows[id].Held
 		ended[id] = row
 	}
-	if err := s.Ledger.Apply(ctx, tx, j.final.Account, move); err != nil {
+	if err := s.ledger.Apply(ctx, tx, j.final.Account, move); err != nil {
 		return err
 	}
 	tx.AfterCommit(func() { j.rows = ended })
@@ -366,7 +273,7 @@ func (s *Sessions) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) erro
 }
 
 // joinTx is active or parked ⇒ gone for one partial upload, whose bytes are the final's from then on.
-func (s *Sessions) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, was Row) (Row, error) {
+func (s *concats) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, was Row) (Row, error) {
 	want := was
 	want.State, want.Reason, want.Reserved, want.Held, want.Ended = Gone, ReasonJoined, 0, 0, s.clocks.now()
 	row, err := change(ctx, tx, was, want)

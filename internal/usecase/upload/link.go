@@ -5,25 +5,14 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/usecase/upload/claim"
 )
 
 // claim is what the upload claims of its bytes.
 func (r Row) claim() claim.Claim {
 	return claim.Claim{Account: r.Account, User: r.User, Size: r.Size, Digests: r.Digests, Open: r.Challenge}
-}
-
-// countQuestion counts a question in the transaction that writes it into its upload's row.
-func (s *Sessions) countQuestion(ctx context.Context, tx *sqldb.Tx, user drive.UserID, asks []content.Blob) error {
-	counted, err := s.claims.Count(ctx, tx, user, asks)
-	if err == nil && !counted {
-		err = errLost
-	}
-	return err
 }
 
 // Patch changes what an open upload claims or where it shall go. A claim may link it at once (View.State done), or bring a
@@ -77,7 +66,9 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 		}
 		next.Challenge = offer.Challenge
 	}
-	count := func(ctx context.Context, tx *sqldb.Tx) error { return s.countQuestion(ctx, tx, row.User, offer.Asks) }
+	count := func(ctx context.Context, tx *sqldb.Tx) error {
+		return s.beginner.countQuestion(ctx, tx, row.User, offer.Asks)
+	}
 	if next, err = s.arrows.commitWith(ctx, l, row, next, quota.Move{}, count); err != nil {
 		return View{}, err
 	}
@@ -172,28 +163,4 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		return err
 	})
 	return next, s.arrows.orLost(ctx, row, err)
-}
-
-// linkTx is (none) ⇒ done by content that the account owns already. The row stays for as long as
-// that of any upload that is done: whoever has its id asks for it, completes it once more, or
-// learns how far it has come.
-func (s *Sessions) linkTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, id drive.BlobID) (View, error) {
-	if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
-		return View{}, err
-	}
-	switch err := s.Content.Ref(ctx, tx, id); {
-	case drive.IsKind(err, drive.NotFound):
-		return View{}, errLost // its last owner has deleted it
-	case err != nil:
-		return View{}, err
-	}
-	placed, err := s.placer.place(ctx, tx, row, id)
-	if err != nil {
-		return View{}, err
-	}
-	row.State, row.Node, row.Reserved, row.Challenge, row.Ended = Done, placed.Node.ID, 0, nil, s.clocks.now()
-	if err := s.placer.emit(ctx, tx, stream.UploadDone, row); err != nil {
-		return View{}, err
-	}
-	return s.insert(ctx, tx, b, row)
 }

@@ -128,6 +128,8 @@ type Sessions struct {
 	receiver *receiver
 	filler   *filler
 	sealer   *sealer
+	beginner *beginner
+	concats  *concats
 	joins    joins
 	placer   placer
 	small    *smallFiles
@@ -168,6 +170,16 @@ func New(parts Parts, opt Options) *Sessions {
 		db: s.DB, tree: s.Tree, ledger: s.Ledger, content: s.Content, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks,
 		arrows: &s.arrows, placer: &s.placer, views: &s.views, follow: &s.follow, joins: &s.joins, disk: s.disk, work: &s.work,
 		shared: s.caps.Shared, wait: s.opt.SealWait, log: s.opt.Log, closeTail: s.filler.closeAt, reclaimed: s.finishReclaim,
+	}
+	s.beginner = &beginner{
+		db: s.DB, ledger: s.Ledger, tree: s.Tree, content: s.Content, staging: s.Staging, disk: s.disk, table: &s.table, sched: &s.sched,
+		clocks: s.clocks, claims: s.claims, placer: &s.placer, views: &s.views, hold: s.arrows.hold,
+		maxOpen: s.opt.MaxOpen, partBytes: s.opt.PartSize, log: s.opt.Log,
+	}
+	s.concats = &concats{
+		db: s.DB, ledger: s.Ledger, tree: s.Tree, staging: s.Staging, disk: s.disk, table: &s.table, sched: &s.sched, clocks: s.clocks,
+		arrows: &s.arrows, placer: &s.placer, views: &s.views, beginner: s.beginner, sealer: s.sealer,
+		readable: s.caps.ReadableParts, closeTail: s.filler.closeAt,
 	}
 	return s
 }

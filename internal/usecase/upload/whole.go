@@ -38,7 +38,7 @@ func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body i
 		p.Conflict = drive.ConflictReplace
 	}
 	b := Begin{Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
-	row, err := s.newRow(who, b)
+	row, err := s.beginner.newRow(who, b)
 	if err != nil {
 		return tree.Node{}, false, err
 	}

@@ -38,7 +38,7 @@ func TestStatementsOfTheProgramAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, want := range map[string]int{
-		`"from":"quota.Ledger.Get"`: 2, // one line each
+		`"from":"domain/quota.Ledger.Get"`: 2, // one line each
 		account.String():            2,
 		"FROM ledgers":              2,
 		"FROM accounts":             0,
