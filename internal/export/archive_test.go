@@ -16,7 +16,7 @@ import (
 )
 
 // fill puts so many files with the content of one into a folder.
-func (w *world) fill(t *testing.T, of drive.NodeID, n int) (ids []drive.NodeID) {
+func (w *world) fill(t testing.TB, of drive.NodeID, n int) (ids []drive.NodeID) {
 	t.Helper()
 	const batch = 1000
 	one, err := w.tree.Find(t.Context(), w.db, w.who.Account, of)

@@ -34,3 +34,41 @@ func BenchmarkTenThousand(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkDirect lays out a folder of 20,000 files that is about to be sent.
+func BenchmarkDirect(b *testing.B) {
+	w := newWorld(b)
+	e := w.process(w.db, "a")
+	w.fill(b, w.put(b, "/in/a", "first"), 19_999)
+	in := Request{Folder: w.folder(b, "/in")}
+	for b.Loop() {
+		d, err := e.Direct(b.Context(), w.who, "a", in)
+		if err != nil || d.Total != 20_000 {
+			b.Fatalf("%d files: %v", d.Total, err)
+		}
+		d.Close()
+	}
+}
+
+// BenchmarkOneBehindFifty is how long an export of one file takes behind 49 of another account, of 2,000 files each.
+func BenchmarkOneBehindFifty(b *testing.B) {
+	w := newWorld(b)
+	e := w.process(w.db, "a")
+	ids := w.fill(b, w.put(b, "/in/a", "first"), 2000)
+	for range maxHeld - 1 {
+		w.create(b, e, Request{Nodes: ids})
+	}
+	for b.Loop() {
+		b.StopTimer()
+		w.makeUser(b)
+		v := w.create(b, e, Request{Nodes: []drive.NodeID{w.put(b, "/a", "a")}})
+		b.StartTimer()
+		for w.get(b, e, v.ID).State != Sealed {
+			do, err := e.take(b.Context())
+			if err != nil || do == nil {
+				b.Fatal("nothing is done", err)
+			}
+			do(b.Context())
+		}
+	}
+}
