@@ -203,6 +203,47 @@ func TestTheReadmesAgree(t *testing.T) {
 	}
 }
 
+// A page in Chinese has the sections and the rows of tables of its page in English, and the two lead
+// to each other.
+func TestPagesInTwoLanguagesAgree(t *testing.T) {
+	t.Parallel()
+	all := documents(t)
+	pairs := 0
+	for path, chinese := range all {
+		stem, ok := strings.CutSuffix(path, ".zh-CN.md")
+		if !ok || !strings.HasPrefix(path, "docs/") {
+			continue
+		}
+		pairs++
+		english, name := all[stem+".md"], filepath.Base(stem)
+		if !strings.Contains(english, "]("+name+".zh-CN.md)") || !strings.Contains(chinese, "]("+name+".md)") {
+			t.Errorf("%s and %s.md do not lead to each other", path, stem)
+		}
+		for _, mark := range []string{"\n## ", "\n### ", "\n|"} {
+			if e, c := strings.Count(english, mark), strings.Count(chinese, mark); e != c {
+				t.Errorf("%s: %q is there %d times, and %d times in English", path, mark, c, e)
+			}
+		}
+	}
+	for _, page := range []string{"cluster", "operations", "runbook"} { // for operators
+		if all["docs/"+page+".zh-CN.md"] == "" {
+			t.Errorf("docs/%s.md is not there in Chinese", page)
+		}
+	}
+	if pairs < 10 {
+		t.Errorf("only %d pairs were found", pairs)
+	}
+	rows := func(page string) []string { return refusal.FindAllString(all[page], -1) }
+	if !slices.Equal(rows(clusterPage), rows("docs/cluster.zh-CN.md")) {
+		t.Error("the refusals of the two cluster pages differ")
+	}
+	if e, c := alarms.FindAllString(all["docs/runbook.md"], -1), alarms.FindAllString(all["docs/runbook.zh-CN.md"], -1); !slices.Equal(e, c) {
+		t.Error("the alarms of the two runbooks differ")
+	}
+}
+
+var alarms = regexp.MustCompile(`(?m)^### .*$`)
+
 // documents returns all Markdown files by their path below the root.
 func documents(t *testing.T) map[string]string {
 	t.Helper()

@@ -22,7 +22,7 @@ var forNow = regexp.MustCompile(`(?i)\b(?:` + strings.Join([]string{
 	`not yet`, `yet\b`, `planned`, `for now`, `so far`, `today`, `one day`, `some day`, `in future`, `soon`,
 	`to be (?:measured|built|done|decided)`, `(?:(?:was|were) not|(?:has|have) not been) (?:measured|tried|run|tested|looked into)`,
 	`what is left to`, `later`,
-}, "|") + `)\b|计划|尚未|还没有|以后|将来|暂不|暂未`)
+}, "|") + `)\b|计划|尚未|还没有|将来|暂未`)
 
 // What says "later" of something that happens while the program runs.
 var innocent = regexp.MustCompile(`(?i)(?:or|and|than|sooner|slower|earlier|is|late[rst]*|[0-9]+|minutes?|min|hours?|hour|days?|s|month|moment) later|later (?:than|one|runs?|of|resume|bundle|time|zip)\b|later (?:this|bundle)|no longer|soon as`)
@@ -72,12 +72,16 @@ func TestPromisesAreListed(t *testing.T) {
 
 func generated(text string) bool { return strings.Contains(text, "This page is generated") }
 
-// around returns some words on both sides of a place in a line.
+// around returns some words on both sides of a place in a line; Chinese, which has no spaces between
+// them, is cut after some characters.
 func around(line string, from, to int) string {
 	const words = 4
 	before, after := strings.Fields(line[:from]), strings.Fields(line[to:])
 	before, after = before[max(0, len(before)-words):], after[:min(words, len(after))]
-	return strings.TrimSpace(strings.Join(before, " ") + " «" + line[from:to] + "» " + strings.Join(after, " "))
+	left, right := []rune(strings.Join(before, " ")), []rune(strings.Join(after, " "))
+	const characters = 40
+	left, right = left[max(0, len(left)-characters):], right[:min(characters, len(right))]
+	return strings.TrimSpace(string(left) + " «" + line[from:to] + "» " + string(right))
 }
 
 // Each page of formats/database.md's and kafka.md's tables has one line for each thing.

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/usecase/upload/disk"
