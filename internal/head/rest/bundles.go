@@ -10,17 +10,6 @@ import (
 
 const bundlesPath = "/bundles"
 
-// anything is the choice that leaves nothing out.
-const anything = "any"
-
-// only returns a choice, or nothing when it is anything.
-func (c *call) only(p param) string {
-	if v := c.query.Get(p.name); v != anything {
-		return v
-	}
-	return ""
-}
-
 var (
 	bundleStateParam = param{name: "state", form: choice, choices: []string{anything, "sealed", "running", "done", "rejected"}, says: "only bundles in this state"}
 	outcomeParam     = param{name: "outcome", form: choice, choices: []string{anything, "accepted", "rejected", "duplicate", "conflict"}, says: "only records with this outcome"}
@@ -56,17 +45,11 @@ func (b bundles) routes() []route {
 }
 
 func (b bundles) list(ctx context.Context, c *call) (reply, error) {
-	before, err := after[drive.BundleID](c)
-	if err != nil {
-		return reply{}, err
-	}
-	views, err := b.intake.Bundles(ctx, c.who, ingest.BundleFilter{
-		Source: c.query.Get(sourceParam.name), State: ingest.State(c.only(bundleStateParam)), Before: before, Limit: c.limit() + 1,
-	})
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(shown(views, c.limit(), func(v ingest.Bundle) string { return v.ID.String() }))
+	return listPage(c, func(before drive.BundleID, limit int) ([]ingest.Bundle, error) {
+		return b.intake.Bundles(ctx, c.who, ingest.BundleFilter{
+			Source: c.query.Get(sourceParam.name), State: ingest.State(c.only(bundleStateParam)), Before: before, Limit: limit,
+		})
+	}, asItIs, func(v ingest.Bundle) string { return v.ID.String() })
 }
 
 func (b bundles) get(ctx context.Context, c *call, id drive.BundleID) (reply, error) {

@@ -47,6 +47,21 @@ func ok(body any) (reply, error)      { return reply{status: http.StatusOK, body
 func created(body any) (reply, error) { return reply{status: http.StatusCreated, body: body}, nil }
 func empty(err error) (reply, error)  { return reply{status: http.StatusNoContent}, err }
 
+// answer is 200 with what a use case returned.
+func answer[T any](body T, err error) (reply, error) {
+	return reply{status: http.StatusOK, body: body}, err
+}
+
+// showing is answer with what show renders of it.
+func showing[V, W any](c *call, show func(*call, V) W) func(V, error) (reply, error) {
+	return func(v V, err error) (reply, error) {
+		if err != nil {
+			return reply{}, err
+		}
+		return ok(show(c, v))
+	}
+}
+
 func (a *API) handler(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{front: &a.front, w: w, r: r, route: rt}
@@ -238,4 +253,13 @@ func (c *call) network() netip.Prefix {
 	}
 	p, _ := at.Prefix(bits) // the zero address has the zero prefix
 	return p
+}
+
+// reader is in whose name memory is taken for what is sent: the user, or the address where nobody
+// has logged in.
+func (c *call) reader() string {
+	if c.who.User.IsZero() {
+		return c.network().String()
+	}
+	return c.who.User.String()
 }

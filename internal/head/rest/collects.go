@@ -110,15 +110,9 @@ func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, 
 }
 
 func (l collects) list(ctx context.Context, c *call) (reply, error) {
-	since, err := after[drive.CollectID](c)
-	if err != nil {
-		return reply{}, err
-	}
-	all, err := l.links.List(ctx, c.who, since, c.limit()+1)
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(pageShowing(c, all, showCollect, func(v collectView) string { return v.ID.String() }))
+	return listPage(c, func(since drive.CollectID, limit int) ([]collect.View, error) {
+		return l.links.List(ctx, c.who, since, limit)
+	}, showCollect, func(v collectView) string { return v.ID.String() })
 }
 
 func (l collects) get(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
@@ -180,15 +174,9 @@ type collectedView struct {
 }
 
 func (l collects) collected(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
-	since, err := after[drive.UploadID](c)
-	if err != nil {
-		return reply{}, err
-	}
-	all, err := l.links.ListFiles(ctx, c.who, id, since, c.limit()+1)
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(pageShowing(c, all, showCollected, func(v collectedView) string { return v.Upload.String() }))
+	return listPage(c, func(since drive.UploadID, limit int) ([]collect.File, error) {
+		return l.links.ListFiles(ctx, c.who, id, since, limit)
+	}, showCollected, func(v collectedView) string { return v.Upload.String() })
 }
 
 func showCollected(_ *call, f collect.File) collectedView {

@@ -57,6 +57,9 @@ func parseTags(name, value string) (tags, error) {
 	return t, nil
 }
 
+// joined is a header that is a list, over all its lines (RFC 9110 §5.3).
+func (c *call) joined(name string) string { return strings.Join(c.r.Header.Values(name), ", ") }
+
 // tags reads a header of the request.
 func (c *call) tags(name string) (tags, error) { return parseTags(name, c.joined(name)) }
 

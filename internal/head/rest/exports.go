@@ -162,15 +162,9 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 }
 
 func (e exports) list(ctx context.Context, c *call) (reply, error) {
-	before, err := after[drive.ExportID](c)
-	if err != nil {
-		return reply{}, err
-	}
-	views, err := e.exports.List(ctx, c.who, before, c.limit()+1)
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(shown(views, c.limit(), func(v export.View) string { return v.ID.String() }))
+	return listPage(c, func(before drive.ExportID, limit int) ([]export.View, error) {
+		return e.exports.List(ctx, c.who, before, limit)
+	}, asItIs, func(v export.View) string { return v.ID.String() })
 }
 
 func (e exports) get(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
@@ -235,15 +229,6 @@ func sendZip(c *call, d export.Download) (reply, error) {
 	h.Set("Cache-Control", "private, no-cache")
 	d.Serve(c.w, c.r, c.reader(), func(err error) { problem.Write(c.w, c.r, err) })
 	return reply{}, nil
-}
-
-// reader is in whose name memory is taken for what is sent: the user, or the address where nobody
-// has logged in.
-func (c *call) reader() string {
-	if c.who.User.IsZero() {
-		return c.network().String()
-	}
-	return c.who.User.String()
 }
 
 type exportLinkBody struct {

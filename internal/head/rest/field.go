@@ -4,6 +4,7 @@ import (
 	"context"
 	"mime"
 	"strings"
+	"time"
 	"unicode"
 
 	"smartdrive/internal/base/drive"
@@ -116,4 +117,12 @@ func timeOf(t *drive.Time) drive.Time {
 		return 0
 	}
 	return *t
+}
+
+// seconds checks a number of seconds before it could overflow a Duration.
+func seconds(field string, n, least, most int64) (time.Duration, error) {
+	if n < least || n > most {
+		return 0, drive.Bad(field, drive.OutOfRange, "min", least, "max", most, "sent", n)
+	}
+	return time.Duration(n) * time.Second, nil
 }

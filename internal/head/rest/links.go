@@ -60,14 +60,6 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 	return created(linkView{c.baseURL() + prefix + linksPath + "?token=" + url.QueryEscape(link.Token), link.ExpiresAt})
 }
 
-// seconds checks a number of seconds before it could overflow a Duration.
-func seconds(field string, n, least, most int64) (time.Duration, error) {
-	if n < least || n > most {
-		return 0, drive.Bad(field, drive.OutOfRange, "min", least, "max", most, "sent", n)
-	}
-	return time.Duration(n) * time.Second, nil
-}
-
 func (s contents) openLink(ctx context.Context, c *call) (reply, error) {
 	d, how, err := s.files.OpenLink(ctx, c.query.Get("token"))
 	if err != nil {

@@ -79,21 +79,6 @@ func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
 	return answer(n.files.GetByPath(ctx, c.who, path))
 }
 
-// answer is 200 with what a use case returned.
-func answer[T any](body T, err error) (reply, error) {
-	return reply{status: http.StatusOK, body: body}, err
-}
-
-// showing is answer with what show renders of it.
-func showing[V, W any](c *call, show func(*call, V) W) func(V, error) (reply, error) {
-	return func(v V, err error) (reply, error) {
-		if err != nil {
-			return reply{}, err
-		}
-		return ok(show(c, v))
-	}
-}
-
 func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
 	return answer(n.files.Get(ctx, c.who, id))
 }

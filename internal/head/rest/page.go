@@ -54,3 +54,16 @@ func after[T ~[16]byte](c *call) (T, error) {
 	}
 	return id, err
 }
+
+// listPage answers with a page of what read returns of a list that goes on after an id.
+func listPage[ID ~[16]byte, V, W any](c *call, read func(after ID, limit int) ([]V, error), show func(*call, V) W, id func(W) string) (reply, error) {
+	since, err := after[ID](c)
+	if err != nil {
+		return reply{}, err
+	}
+	all, err := read(since, c.limit()+1)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(pageShowing(c, all, show, id))
+}

@@ -97,9 +97,6 @@ func (u uploads) putPart(ctx context.Context, c *call, id drive.UploadID) (reply
 	return empty(u.sessions.Put(ctx, c.who, id, p, server.Incoming(c.r)))
 }
 
-// joined is a header that is a list, over all its lines (RFC 9110 §5.3).
-func (c *call) joined(name string) string { return strings.Join(c.r.Header.Values(name), ", ") }
-
 func (u uploads) deletePart(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
 	n, err := partOf(c)
 	if err != nil {

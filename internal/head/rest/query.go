@@ -125,3 +125,26 @@ func (c *call) flag(name string) bool {
 	value, _ := parseBool(c.query.Get(name))
 	return value
 }
+
+// time reads a parameter that is a time; absent is zero.
+func (c *call) time(name string) (t drive.Time, err error) {
+	text := c.query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	if err := t.UnmarshalText([]byte(text)); err != nil {
+		return 0, drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", "an RFC 3339 time")
+	}
+	return t, nil
+}
+
+// anything is the choice that leaves nothing out.
+const anything = "any"
+
+// only returns a choice, or nothing when it is anything.
+func (c *call) only(p param) string {
+	if v := c.query.Get(p.name); v != anything {
+		return v
+	}
+	return ""
+}

@@ -67,18 +67,6 @@ func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	return answer(n.files.Search(ctx, c.who, in, s))
 }
 
-// time reads a parameter that is a time; absent is zero.
-func (c *call) time(name string) (t drive.Time, err error) {
-	text := c.query.Get(name)
-	if text == "" {
-		return 0, nil
-	}
-	if err := t.UnmarshalText([]byte(text)); err != nil {
-		return 0, drive.Wrap(err, drive.BadRequest, "field", name, "reason", string(drive.Malformed), "expected", "an RFC 3339 time")
-	}
-	return t, nil
-}
-
 func parseExtensions(list string) (all []string, err error) {
 	if list == "" {
 		return nil, nil

@@ -204,19 +204,10 @@ func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 	if c.sender != nil {
 		return u.listSent(ctx, c)
 	}
-	since, err := after[drive.UploadID](c)
-	if err != nil {
-		return reply{}, err
-	}
-	views, err := u.sessions.List(ctx, upload.ListQuery{Account: c.who.Account, After: since, Limit: c.limit() + 1, Open: true})
-	if err != nil {
-		return reply{}, err
-	}
-	items := make([]uploadView, len(views))
-	for i, v := range views {
-		items[i] = uploadView{View: v} // open ones have no node
-	}
-	return ok(shown(items, c.limit(), func(v uploadView) string { return v.ID.String() }))
+	return listPage(c, func(since drive.UploadID, limit int) ([]upload.View, error) {
+		return u.sessions.List(ctx, upload.ListQuery{Account: c.who.Account, After: since, Limit: limit, Open: true})
+	}, func(_ *call, v upload.View) uploadView { return uploadView{View: v} }, // open ones have no node
+		func(v uploadView) string { return v.ID.String() })
 }
 
 func (u uploads) get(ctx context.Context, c *call, id drive.UploadID) (reply, error) {
