@@ -9,7 +9,7 @@ declare module "vue-router" {
     /** Anybody may see it. */
     open?: boolean;
     admin?: boolean;
-    /** It is about documents: its texts are not loaded with the first page. */
+    /** It is about documents or exports: its texts are not loaded with the first page. */
     intake?: boolean;
     /** Key of the page's title. */
     title?: string;
@@ -22,6 +22,7 @@ const inShell: RouteRecordRaw[] = [
   { path: "search", name: "search", component: () => import("./pages/SearchPage.vue"), meta: { title: "nav.search" } },
   { path: "shares", name: "shares", component: () => import("./pages/SharesPage.vue"), meta: { title: "nav.shares" } },
   { path: "collects", name: "collects", component: () => import("./pages/CollectsPage.vue"), meta: { title: "nav.collects" } },
+  { path: "exports", name: "exports", component: () => import("./exports/ExportsPage.vue"), meta: { title: "nav.exports", intake: true } },
   { path: "trash", name: "trash", component: () => import("./pages/TrashPage.vue"), meta: { title: "nav.trash" } },
   { path: "usage", name: "usage", component: () => import("./pages/UsagePage.vue"), meta: { title: "nav.usage" } },
   { path: "documents", name: "documents", component: () => import("./intake/DocumentsPage.vue"), meta: { title: "nav.documents", intake: true } },

@@ -47,6 +47,8 @@ async function fill() {
   await sendSamples(call, "supplier-with-a-long-name", pdf("invoice"));
   const [dispute] = (await call("GET", "/conflicts")).items;
   const bundles = (await call("GET", "/bundles")).items;
+  const batch = await call("POST", "/exports/manifest?name=invoices-of-october-with-a-long-name", "id,path\nX-1,/cat.png\nX-2,/gone.pdf\nX-3,/照片/没有.pdf\n");
+  while ((await call("GET", `/exports/${batch.id}`)).state !== "sealed") await new Promise((done) => setTimeout(done, 100));
   return {
     token, document: dispute.document.id, bundle: bundles.find((b) => b.state === "done" && b.rejected > 0).id,
     folder: await call("POST", "/shares", { node: await node("/照片"), code: "abcd", expires_in: 604800, max_downloads: 10 }),
@@ -119,6 +121,15 @@ for (const [look, options] of Object.entries(looks)) {
     await go("/search?q=zzz", "search-none", "main h2");
     await go("/shares", "shares", ".cards li");
     await go("/collects", "collects", ".cards li");
+    await go("/exports", "exports", ".cards li");
+    await page.locator(".cards button[aria-expanded]").click();
+    await page.locator(".cards td").first().waitFor();
+    await see("exports-failures");
+    await page.locator("main header button").click();
+    await page.locator("[role=dialog]:visible textarea").waitFor();
+    await see("dialog-export");
+    await page.keyboard.press("Escape");
+    await page.locator("[role=dialog]:visible").first().waitFor({ state: "detached" }).catch(() => {});
     await go("/documents", "documents", ".docs li");
     await go(`/documents/${links.document}`, "document", ".totals dd");
     await go("/conflicts", "conflicts", ".cards li");

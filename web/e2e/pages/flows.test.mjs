@@ -209,6 +209,42 @@ test("zips: of a choice in the drive, and of a share", { timeout: 600_000 }, asy
   await visitor.context.close();
 });
 
+test("an export: of a list, what failed, its zip, supplemented, linked, ended", { timeout: 600_000 }, async () => {
+  await put("papers/one.txt", "one");
+  const { page, context, complaints } = await enter("/exports");
+  await page.getByRole("heading", { name: "No exports" }).waitFor();
+  await page.getByRole("button", { name: "Export a list" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("List", { exact: true }).fill("nonsense");
+  await dialog.getByRole("button", { name: "Export", exact: true }).click();
+  await dialog.getByRole("alert").waitFor();
+  await dialog.getByLabel("Name of the zip").fill("papers");
+  await dialog.getByLabel("List", { exact: true }).fill("id,path\nA-1,/papers/one.txt\nA-2,/papers/two.txt\n");
+  await dialog.getByRole("button", { name: "Export", exact: true }).click();
+  const card = page.locator(".cards li", { hasText: "papers" }).last(); // the newest come first
+  await card.getByText("ready").waitFor();
+  await card.getByText("1 of 2 packed").waitFor();
+  await card.getByRole("button", { name: "What failed", exact: true }).click();
+  await card.getByRole("row", { name: "2 A-2 /papers/two.txt There is no such file" }).waitFor();
+  const saved = page.waitForEvent("download");
+  await card.getByRole("link", { name: "Download papers" }).click();
+  assert.deepEqual(Object.keys(unzip(await bytesOf(saved))).sort(), ["err.txt", "papers/one.txt"]);
+  await card.getByRole("button", { name: "Link" }).click();
+  const link = await page.getByRole("dialog").getByLabel("Link", { exact: true }).inputValue();
+  assert.equal((await fetch(link)).status, 200);
+  await page.keyboard.press("Escape");
+  await put("papers/two.txt", "two");
+  await card.getByRole("button", { name: "Supplement what failed" }).click();
+  const next = page.locator(".cards li", { hasText: "papers-2" });
+  await next.getByText("2 of 2 packed").waitFor();
+  await next.getByText("ready").waitFor();
+  await next.getByRole("button", { name: "End", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "End", exact: true }).click();
+  await next.getByText("cancelled").waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test("a timer is looked up", { timeout: 600_000 }, async () => {
   const upload = await call("POST", "/uploads", { path: "/big.iso", size: 100 << 20 });
   const { page, context, complaints } = await enter("/admin/system");

@@ -32,6 +32,8 @@ export class Problem extends Error {
 export interface Call {
   query?: Query;
   body?: unknown;
+  /** A body that is no JSON. */
+  raw?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal;
   /** A creation: it carries an Idempotency-Key, and a lost reply is asked for again. */
@@ -70,6 +72,10 @@ export async function callWithResponse<T>(method: string, path: string, c: Call 
   if (c.once) headers["Idempotency-Key"] = randomKey();
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (c.body !== undefined) init.body = JSON.stringify(c.body);
+  if (c.raw !== undefined) {
+    headers["Content-Type"] = "application/octet-stream";
+    init.body = c.raw;
+  }
   if (c.signal) init.signal = c.signal;
   const response = await send(apiURL(path, c.query), init, c.once || method === "GET" ? attemptsOnce : 1);
   if (!response.ok) {

@@ -21,6 +21,22 @@ const messages = {
     tab: "Conflicts", intro: "Documents that came twice with the same number and date, but not with the same content.", empty: "No conflicts", emptyText: "No document waits for a decision.", text: "Both have the same source, seller, number and date. The one that you keep counts; the other stays in its file.", differs: "{n} field differs | {n} fields differ", field: "Field", old: "First", new: "Later",
     keep: { old: "Keep the first", new: "Take the later" }, sure: "Is this the one that counts?", sureText: { old: "The document {number} stays as it is.", new: "The document {number} is replaced by the later form." }, settled: "Settled.",
   },
+  exports: {
+    intro: "Zips of many documents that the server collects in the background and keeps until they end. To download files or a folder at once, choose them under Files.",
+    fromList: "Export a list", faulty: "The exports cannot be shown", empty: "No exports", emptyText: "An export is made of a list here, of a folder by “smartdrive export”, or by a schedule each month.",
+    states: { pending: "waiting", running: "running", sealed: "ready", aborted: "to be tried again", failed: "failed", cancelled: "cancelled", expired: "expired" },
+    packed: "{n} of {total} packed", missing: "{n} failed", eta: "{time} left", made: "Made {when}", until: "Kept until {when}", progressOf: "Progress of {name}", downloadOf: "Download {name}",
+    link: "Link", linkUntil: "Whoever has the link can download the zip until {when}.", supplement: "Supplement what failed", supplemented: "The next revision is being collected.",
+    failures: "What failed", hideFailures: "Hide what failed", end: "End", ended: "It is over.", endTitle: "End {name}?", endText: "It cannot be downloaded any more, and its links end. Files in the drive stay.",
+    cancelTitle: "Cancel {name}?", cancelText: "What was collected so far is given up.", nth: "No.", id: "Id", document: "Document", why: "Why",
+    name: "Name of the zip", list: "List", file: "Or a file with the list", make: "Export",
+    listHint: "CSV with a header line, or a JSON object each line. Each line has a path in the drive, a url of an allowed host, or a node; and if you like an id of your own and the name in the zip.",
+    reasons: {
+      missing: "There is no such file", folder: "It is a folder", damaged: "Its content is damaged", quota: "There was no room for it", "not-allowed": "Its address is not allowed", redirected: "It leads to an address that is not allowed", private: "Its address is within this network",
+      refused: "The source refuses it", "too-large": "It is too large", encoded: "It came in an encoding that was not asked for", unreachable: "The source cannot be reached", "timed-out": "The source is too slow", busy: "The source is busy", "broken-off": "It broke off",
+      empty: "The source sent nothing", "not-pdf": "The source sent something else than a PDF, such as a page to log in", "odd-response": "The source gave an odd answer", "disk-full": "It waits for room on the disk", "user-disabled": "It waits until its user is enabled",
+    },
+  },
   bundles: {
     tab: "Bundles", intro: "Every document that a bundle declares is accounted for.", faulty: "This cannot be shown", empty: "No bundles", emptyText: "Programs such as “smartdrive agent” send bundles into folders below /intake.", states: { sealed: "waiting", running: "being read", done: "done", rejected: "rejected" }, outcomes: { accepted: "accepted", rejected: "rejected", duplicate: "duplicate", conflict: "conflict" },
     declared: "{n} declared", members: "{n} file | {n} files", documents: "{n} document | {n} documents", id: "Id", sealed: "Sealed", ended: "Ended", attempts: "Attempts", memberList: "Files", records: "Documents", noRecords: "None.", nth: "no. {n}", retry: "Try again", retried: "It is taken in again.",

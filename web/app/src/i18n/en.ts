@@ -1,7 +1,7 @@
 const messages = {
   nav: {
     files: "Files", search: "Search", searchHint: "Search files and folders", shares: "Shares", collects: "File requests", trash: "Trash",
-    usage: "Storage", settings: "Settings", admin: "Administration", users: "Users", allUploads: "Open uploads", system: "System", migration: "Migration", documents: "Documents",
+    usage: "Storage", settings: "Settings", admin: "Administration", users: "Users", allUploads: "Open uploads", system: "System", migration: "Migration", documents: "Documents", exports: "Exports",
     menu: "Menu", main: "Main navigation", home: "SmartDrive, files", skip: "Skip to content", account: "Account of {name}",
   },
   theme: { toLight: "Switch to light", toDark: "Switch to dark", light: "Light", dark: "Dark", auto: "As the system" },

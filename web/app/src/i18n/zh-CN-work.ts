@@ -23,6 +23,22 @@ const messages: WorkMessages = {
     tab: "冲突", intro: "号码和日期相同、内容却不同的单据。", empty: "没有冲突", emptyText: "没有等待裁定的单据。", text: "两者的来源、销售方、号码和日期都相同。保留的一份生效，另一份仍在原始文件中。", differs: "{n} 个字段不同", field: "字段", old: "先收到的", new: "后收到的",
     keep: { old: "保留先收到的", new: "改用后收到的" }, sure: "确定以这一份为准？", sureText: { old: "单据 {number} 保持不变。", new: "单据 {number} 将替换为后收到的版本。" }, settled: "已裁定。",
   },
+  exports: {
+    intro: "由服务器在后台收集并保留至到期的大批文档压缩包。如需立即下载文件或文件夹，请在“文件”中选择。",
+    fromList: "按清单导出", faulty: "无法显示导出", empty: "没有导出", emptyText: "可在此按清单导出，用 smartdrive export 导出文件夹，或每月定期导出。",
+    states: { pending: "等待中", running: "进行中", sealed: "可下载", aborted: "将重试", failed: "失败", cancelled: "已取消", expired: "已到期" },
+    packed: "已打包 {n} / {total}", missing: "失败 {n}", eta: "剩余 {time}", made: "创建于 {when}", until: "保留至 {when}", progressOf: "{name} 的进度", downloadOf: "下载 {name}",
+    link: "链接", linkUntil: "在 {when} 之前，持有链接的人均可下载该压缩包。", supplement: "补充失败项", supplemented: "正在收集下一修订版。",
+    failures: "失败项", hideFailures: "收起失败项", end: "结束", ended: "已结束。", endTitle: "结束 {name}？", endText: "之后无法再下载，其链接一并失效。网盘中的文件不受影响。",
+    cancelTitle: "取消 {name}？", cancelText: "已收集的内容将被放弃。", nth: "序号", id: "编号", document: "文档", why: "原因",
+    name: "压缩包名称", list: "清单", file: "或选择清单文件", make: "导出",
+    listHint: "带标题行的 CSV，或每行一个 JSON 对象。每行含网盘路径 path、允许的主机上的 url 或 node 之一，还可带自定的 id 和包内名称 name。",
+    reasons: {
+      missing: "没有该文件", folder: "是文件夹", damaged: "内容已损坏", quota: "空间不足", "not-allowed": "地址不被允许", redirected: "跳转到不被允许的地址", private: "地址属于本网络",
+      refused: "来源拒绝", "too-large": "过大", encoded: "使用了未请求的编码", unreachable: "无法连接来源", "timed-out": "来源过慢", busy: "来源繁忙", "broken-off": "传输中断",
+      empty: "来源未返回内容", "not-pdf": "来源返回的不是 PDF，例如登录页面", "odd-response": "来源的应答异常", "disk-full": "等待磁盘空间", "user-disabled": "等待其用户重新启用",
+    },
+  },
   bundles: {
     tab: "数据包", intro: "数据包声明的每一张单据都有去向。", faulty: "无法显示", empty: "没有数据包", emptyText: "“smartdrive agent”等程序会把数据包发送到 /intake 下的文件夹。", states: { sealed: "等待处理", running: "处理中", done: "已完成", rejected: "已拒收" }, outcomes: { accepted: "已接收", rejected: "已拒收", duplicate: "重复", conflict: "冲突" },
     declared: "声明 {n} 张", members: "{n} 个文件", documents: "{n} 张单据", id: "编号", sealed: "封包时间", ended: "完成时间", attempts: "处理次数", memberList: "文件", records: "单据", noRecords: "没有。", nth: "第 {n} 张", retry: "重新处理", retried: "已重新处理。",

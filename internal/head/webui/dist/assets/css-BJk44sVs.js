@@ -1,1 +1,0 @@
-import"./index-D77cPOh4.js";

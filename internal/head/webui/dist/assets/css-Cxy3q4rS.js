@@ -1,0 +1,1 @@
+import"./index-NrFd6Xys.js";

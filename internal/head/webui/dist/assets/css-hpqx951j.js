@@ -1,0 +1,1 @@
+import"./index-NrFd6Xys.js";import"./notify-D21ol6pc.js";
