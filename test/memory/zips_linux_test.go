@@ -55,7 +55,7 @@ func longPaths(s *stage) plan {
 		name := strings.Repeat(string(rune('a'+i)), 250)
 		at, path = s.folder(u, at, name), path+"/"+name
 	}
-	s.fill(u, path, strings.Repeat("z", 200), depth.Pick(100, 400, 550)) // 4 MiB of names and paths; more is refused
+	s.fill(u, path, strings.Repeat("z", 200), depth.Pick(100, 400, 4200)) // 16 MiB of names; more is refused
 	zip := s.share(u, top)
 	return s.hold(func(int) string { return head("GET", zip, "") })
 }
