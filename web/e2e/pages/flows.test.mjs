@@ -67,12 +67,12 @@ test("a file request: sent, seen, changed, closed", { timeout: 600_000 }, async 
   assert.deepEqual(names, ["essay (2).txt", "essay.txt", "notes.txt"]);
 
   await page.goto(`${server.url}/collects`);
-  await page.getByText("Who has sent what").click();
+  await page.getByText("Received files").click();
   await page.getByText("Ann ·").first().waitFor();
   await shoot(page, "flow-collect-seen");
   await page.getByRole("button", { name: "Change" }).click();
   await dialog.getByLabel("Title").fill("Essays, until Friday");
-  await dialog.getByLabel("Each file at most").fill("2 KB");
+  await dialog.getByLabel("Size limit per file").fill("2 KB");
   await shoot(page, "flow-collect-change");
   await dialog.getByRole("button", { name: "Save" }).click();
   await page.getByText("Essays, until Friday").waitFor();

@@ -60,7 +60,7 @@ test("documents: found, read, a conflict settled, a refused bundle tried again",
   await shoot(page, "intake-bundle");
   await page.goto(`${server.url}/bundles/${refused.id}`);
   await page.getByRole("button", { name: "Try again" }).click();
-  await said(page, "It is taken in again.");
+  await said(page, "It is being processed again.");
   await page.getByText("meta.json is of another bundle or source").first().waitFor();
   assert.deepEqual(complaints, []);
   await context.close();
@@ -95,8 +95,8 @@ test("the rules of a source: added, changed, refused, forgotten", { timeout: 600
   const rules = async () => (await call("GET", "/sources/supplier-7")).rules;
   assert.deepEqual(await rules(), { types: ["380", "381"], from: "2026-01-01", sellers: ["DE 123 456 789", "DE987654321"], min: "10", max: "900.5" });
 
-  await row.getByRole("button", { name: "Take everything" }).click();
-  await dialog.getByRole("button", { name: "Take everything" }).click();
+  await row.getByRole("button", { name: "Accept everything" }).click();
+  await dialog.getByRole("button", { name: "Accept everything" }).click();
   await row.waitFor({ state: "detached" });
   assert.deepEqual((await call("GET", "/sources")).items.filter((s) => s.name === "supplier-7"), []);
   assert.deepEqual(complaints, []);
@@ -129,7 +129,7 @@ test("a migration: what would happen, its phases, its gate, the way back", { tim
   await logIn(page, server, "admin", server.password);
   await page.goto(`${server.url}/admin/migration`);
   await page.getByLabel("New database").fill("mysql://user:secret@127.0.0.1:1/none");
-  await page.getByRole("button", { name: "Only look" }).click();
+  await page.getByRole("button", { name: "Dry run" }).click();
   await Promise.any([page.locator("[role=status] li").first().waitFor(), said(page, "el-message--error")]);
   assert.ok(await page.getByRole("button", { name: "Begin", exact: true }).isDisabled(), "it may begin though it was refused");
   await shoot(page, "migration-look");
@@ -165,10 +165,10 @@ test("a migration: what would happen, its phases, its gate, the way back", { tim
   assert.deepEqual(sent.splice(0), [["/percent", { percent: 25 }], ["/rollback", { phase: 3 }]]);
 
   await page.getByText("connection refused").waitFor();
-  await page.getByLabel("Rows a second").fill("5000");
-  await page.getByLabel("Bytes a second").fill("20 MB");
+  await page.getByLabel("Rows per second").fill("5000");
+  await page.getByLabel("Bytes per second").fill("20 MB");
   const bounded = page.waitForResponse("**/admin/migration/rate");
-  await page.getByRole("button", { name: "Set the bounds" }).click();
+  await page.getByRole("button", { name: "Set limits" }).click();
   await bounded;
   await page.locator("#main").getByRole("button", { name: "Explain" }).click();
   await dialog.locator("textarea").fill("a probe of ours");
@@ -177,12 +177,12 @@ test("a migration: what would happen, its phases, its gate, the way back", { tim
   await told;
   await dialog.waitFor({ state: "detached" });
   shown = over;
-  await page.getByText("Read-only; to be kept until").waitFor();
+  await page.getByText("Read-only; kept until").waitFor();
   await shoot(page, "migration-over");
-  await page.getByRole("button", { name: "Drop the old side" }).click();
+  await page.getByRole("button", { name: "Delete the old side" }).click();
   await dialog.getByText("It was to be kept until").waitFor();
   const dropped = page.waitForResponse("**/admin/migration/drop-old");
-  await dialog.getByRole("button", { name: "Drop the old side" }).click();
+  await dialog.getByRole("button", { name: "Delete the old side" }).click();
   await dropped;
   assert.deepEqual(sent, [["/rate", { rows_per_second: 5000, bytes_per_second: 20 << 20 }], ["/mismatches/1/explain", { reason: "a probe of ours" }], ["/drop-old", { early: true }]]);
   assert.deepEqual(complaints, []);

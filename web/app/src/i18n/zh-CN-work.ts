@@ -9,7 +9,7 @@ const messages: WorkMessages = {
   uploads: { intro: "所有账户未完成的上传，按时间先后排列。", user: "用户", held: "占用", reserved: "预留", last: "最近活动", reset: "全部取消", resetTitle: "取消全部未完成的上传？", resetText: "所有用户已上传的部分都将删除。仅供维护使用。", resetDone: "已取消 {n} 个上传。", none: "没有未完成的上传。", resetOne: "取消该用户的全部上传" },
   system: {
     status: "状态", mode: "模式", modes: { embedded: "单进程", single: "单实例加数据库", "cluster-without-kafka": "集群（无 Kafka）", cluster: "集群" }, installation: "安装标识", instances: "实例", host: "主机", version: "版本", roles: "角色", since: "启动", seen: "最近可见", alive: "在线", silent: "无响应", leases: "只由一个实例执行", lease: "任务", generation: "实例",
-    timers: "定时器", kind: "种类", minute: "一分钟内", hour: "一小时内", day: "一天内", later: "更晚", running: "执行中", consumers: "事件消费者", consumer: "消费者", topic: "主题", behind: "落后", waiting: "等待", unsent: "{n} 个事件等待发送到消息系统，最早的已等待 {age}。", failing: "暂时无法查询：{what}", findings: "审计发现", noFindings: "审计没有发现问题。", invariant: "不变式", subject: "对象", expected: "应为", found: "实为", when: "时间", repaired: "已修复", open: "未修复",
+    timers: "定时器", kind: "种类", minute: "一分钟内", hour: "一小时内", day: "一天内", later: "一天以上", running: "执行中", consumers: "事件消费者", consumer: "消费者", topic: "主题", behind: "落后", waiting: "等待", unsent: "{n} 个事件等待发送到消息系统，最早的已等待 {age}。", failing: "暂时无法查询：{what}", findings: "审计发现", noFindings: "审计没有发现问题。", invariant: "不变式", subject: "对象", expected: "应为", found: "实为", when: "时间", repaired: "已修复", open: "未修复",
     letters: "死信", noLetters: "没有死信：所有事件都已处理。", replay: "重放", replayed: "已重新投递。", forget: "丢弃", forgetTitle: "丢弃这个事件？", forgetText: "它将不再被处理。", failures: "失败次数", event: "事件", noTimers: "没有等待中的定时器。", timerId: "所监视对象的编号，例如上传编号", lookUp: "查询", noTimer: "没有这个定时器。", due: "到期", armed: "开始", lastActive: "最近活动", indexed: "下次检查", attempts: "失败次数", noConsumers: "事件在进程内处理。", none: "–",
   },
   docs: {
@@ -55,19 +55,19 @@ const messages: WorkMessages = {
     hint: "留空即不限制。规则对此后处理的数据包生效。", saved: "已保存。", forget: "接收全部", forgetTitle: "接收“{name}”的全部单据？", forgetText: "其规则将被清除，已有的数据包和单据不变。", forgotten: "此后接收全部单据。", listed: { types: "类型 {list}", sellers: "销售方 {list}", buyers: "购买方 {list}" }, days: "开票日期 {from} 至 {to}", amount: "价税合计 {min} 至 {max}", open: "…", others: "{list} 等，另有 {n} 个",
   },
   migration: {
-    intro: "在使用中把系统迁移到其他数据库和存储。最后一个阶段之前都可以退回。", phases: "阶段", old: "旧", new: "新", names: { p0: "准备", p1: "填充", p2: "双写", p3: "读新", p4: "以新为主", p5: "只用新" },
+    intro: "在系统使用期间迁移到其他数据库和存储。进入最后一个阶段之前都可以回退。", phases: "阶段", old: "旧", new: "新", names: { p0: "准备", p1: "回填", p2: "双写", p3: "读新", p4: "以新为主", p5: "只用新" },
     write: { u0: "–", u1: "后写", u2: "写" }, read: { u0: "–", u1: "读", u2: "读" },
-    texts: { p0: "冻结结构，检查还缺什么。", p1: "复制已有的数据。", p2: "每次修改都写入两边。", p3: "越来越多的账户从新的一边读取。", p4: "先写新的一边。", p5: "旧的一边保留，只读。" },
-    begin: "开始迁移", beginText: "填写数据库的新位置、内容的新位置，或两者都填。试查不会改变任何东西。", toDB: "新数据库", toBlobs: "内容的新位置", toRedis: "新位置的上传日志所用的 Redis", look: "只试查", start: "开始", startTitle: "开始迁移？", startText: "立即开始填充，暂时不会从新的一边读取。", started: "已开始。", report: "{tables} 张表共 {rows} 行，填充约需 {time}。", holds: "满足", holdsNot: "不满足",
-    lag: "落后的修改", mismatches: "不一致", checksum: "全量比对", eta: "剩余时间", pause: "写入最长停顿", deferred: "事后补写", readsNew: "读新 / 退回读旧", noChecksum: "尚未进行", comparing: "进行中", equal: "一致", unequal: "不一致", rows: "数据行", blobs: "内容", paused: "已暂停：填充和比对停下，修改照常写到该写的地方。",
-    gate: "进入第 {n} 阶段的条件", gateEnd: "结束的条件", share: "{n} % 的账户读新", epoch: "纪元", ours: "主方", theirs: "另一方", waits: "等待原因", asked: "已执行。",
+    texts: { p0: "冻结表结构，检查是否具备条件。", p1: "复制已有的数据。", p2: "每次修改都写入两侧。", p3: "越来越多的账户从新侧读取。", p4: "先写新侧。", p5: "保留旧侧，只读。" },
+    begin: "开始迁移", beginText: "填写新数据库、内容的新位置，或两者都填。试运行不会改变任何内容。", toDB: "新数据库", toBlobs: "内容的新位置", toRedis: "新位置的上传日志所用的 Redis", look: "试运行", start: "开始", startTitle: "开始迁移？", startText: "立即开始回填，暂时不会从新侧读取。", started: "已开始。", report: "{tables} 张表共 {rows} 行，回填约需 {time}。", holds: "满足", holdsNot: "不满足",
+    lag: "落后的修改", mismatches: "不一致", checksum: "全量比对", eta: "剩余时间", pause: "写入最长停顿", deferred: "事后补写", readsNew: "读新侧 / 退回旧侧", noChecksum: "尚未进行", comparing: "进行中", equal: "一致", unequal: "不一致", rows: "数据行", blobs: "内容", paused: "已暂停：回填和比对停止，修改照常写入。",
+    gate: "进入第 {n} 阶段的条件", gateEnd: "结束的条件", share: "{n} % 的账户读新侧", epoch: "纪元", ours: "主侧", theirs: "另一侧", waits: "等待原因", asked: "已执行。",
     explain: "说明原因", explainTitle: "为什么无关紧要？", explainText: "对 {subject} 的说明会连同你的名字一起保存，此后不再计入条件。", explainedBy: "{who} 的说明", equalLater: "后来的比对一致。",
     paceRows: "每秒行数", paceBytes: "每秒字节数", paceNone: "不限", paceSet: "设置上限",
-    oldSide: "旧的一边", oldStates: { kept: "只读，保留至 {when}。", dropping: "正在清除。", dropped: "已清除。" }, oldRemoved: "已删除 {n} 份内容，{size}。", oldKept: "保留了 {n} 份内容，因为新位置没有：{worst}",
-    dropOld: "清除旧的一边", dropOldTitle: "清除旧的一边？", dropOldText: "删除其数据行和内容，新位置没有的会保留。此操作无法撤回。", dropOldEarly: "原定保留至 {when}。现在就删除其数据行和内容，新位置没有的会保留。此操作无法撤回。",
-    do: { advance: "进入下一阶段", finish: "结束迁移", drop: "清除迁移记录", verify: "全量比对", resume: "继续", pause: "暂停", rollback: "退回一个阶段" },
-    ask: { advance: "进入第 {to} 阶段？", rollback: "退回第 {to} 阶段？", finish: "结束迁移？", drop: "清除迁移记录？", giveUp: "放弃迁移？" }, askText: { advance: "从第 {from} 阶段进入第 {to} 阶段，写入可能短暂等待。", rollback: "从第 {from} 阶段退回第 {to} 阶段，已确认的写入不会丢失。", finish: "离开旧的一边，它从此拒绝任何修改，之后无法退回。", drop: "清除迁移的账目。请在所有实例都已用新配置启动之后进行。", giveUp: "清空已写到新的一边的数据，旧的一边保持不变。" },
-    gates: { "contents-waiting": "没有等待复制的内容", kept: "已保留到约定的时间", "old-rows": "旧的数据行可以清除", "old-contents": "旧的内容可以清除", target: "另一方就是已填充的那一个", contents: "内容已全部复制", uploads: "没有会被中断的上传", mode: "迁移后的配置可以启动", "one instance": "只有一个实例在运行", switch: "没有正在进行的切换", lag: "没有落后的修改", checksum: "最近的全量比对一致", mismatches: "没有未解释的不一致", instances: "所有实例都在本阶段的纪元", fill: "数据行已全部填充" },
+    oldSide: "旧侧", oldStates: { kept: "只读，保留至 {when}。", dropping: "正在清除。", dropped: "已清除。" }, oldRemoved: "已删除 {n} 份内容，{size}。", oldKept: "保留了 {n} 份内容，因为新位置没有：{worst}",
+    dropOld: "清除旧侧", dropOldTitle: "清除旧侧？", dropOldText: "删除其数据行和内容，新位置没有的会保留。此操作无法撤销。", dropOldEarly: "原定保留至 {when}。现在就删除其数据行和内容，新位置没有的会保留。此操作无法撤销。",
+    do: { advance: "进入下一阶段", finish: "结束迁移", drop: "清除迁移记录", verify: "全量比对", resume: "继续", pause: "暂停", rollback: "回退一个阶段" },
+    ask: { advance: "进入第 {to} 阶段？", rollback: "回退到第 {to} 阶段？", finish: "结束迁移？", drop: "清除迁移记录？", giveUp: "放弃迁移？" }, askText: { advance: "从第 {from} 阶段进入第 {to} 阶段，写入可能短暂等待。", rollback: "从第 {from} 阶段回退到第 {to} 阶段，已确认的写入不会丢失。", finish: "离开旧侧，它从此拒绝任何修改，之后无法回退。", drop: "清除迁移记录。请在所有实例都已用新配置启动之后进行。", giveUp: "清空已写入新侧的数据，旧侧保持不变。" },
+    gates: { "contents-waiting": "没有等待复制的内容", kept: "已保留到约定的时间", "old-rows": "旧的数据行可以清除", "old-contents": "旧的内容可以清除", target: "另一侧就是已回填的那一个", contents: "内容已全部复制", uploads: "没有会被中断的上传", mode: "迁移后的配置可以启动", "one instance": "只有一个实例在运行", switch: "没有正在进行的切换", lag: "没有落后的修改", checksum: "最近的全量比对一致", mismatches: "没有未解释的不一致", instances: "所有实例都在本阶段的纪元", fill: "数据行已全部回填" },
   },
 };
 

@@ -93,14 +93,14 @@ const messages: Messages = {
   },
   usage: {
     space: "存储空间", usedOf: "已用 {used}，共 {total}", usedUnlimited: "已用 {used}", fullness: "已用百分之 {n}", title: "存储空间", free: "剩余 {free}", finishedOnly: "只计算已完成的文件，包括回收站和历史版本。未完成的上传见下方。",
-    uploads: "我的未完成上传", uploadsText: "在同一文件夹重新选择同一文件即可继续。长期不继续会自动清除。", none: "没有未完成的上传。", file: "文件", progress: "已到达", state: "状态", until: "保留至",
+    uploads: "我的未完成上传", uploadsText: "在同一文件夹重新选择同一文件即可断点续传。长期不继续会自动清除。", none: "没有未完成的上传。", file: "文件", progress: "已上传", state: "状态", until: "保留至",
     states: { active: "进行中", parked: "已暂停", sealing: "校验中", done: "已完成" }, cancelTitle: "取消这个上传？", cancelText: "“{name}”已上传的部分将被删除。", keep: "保留", cancelled: "上传已取消。", freeUp: "释放空间", freeUpText: "清空回收站，或按大小排序，删除不需要的文件。", toTrash: "前往回收站", biggest: "查找大文件", unlimited: "不限",
     continue: "继续",
   },
   settings: {
     look: "外观", language: "语言", theme: "颜色", view: "文件显示方式", list: "列表", grid: "网格", password: "密码", current: "当前密码", new: "新密码", again: "再次输入新密码", passwordText: "修改后，其他登录和全部令牌都会失效。",
-    passwordDone: "密码已修改。", tokens: "访问令牌", tokensText: "供程序代表你访问。令牌只显示一次。", tokenName: "用途", scopes: "权限", scope: { read: "读取", write: "修改", admin: "管理" }, expiry: "有效期", newToken: "新建令牌", tokenMade: "令牌（只显示这一次）", noTokens: "还没有令牌。",
-    lastUsed: "最近使用：{when}", revokeTitle: "撤销“{name}”？", revokeText: "使用它的程序将无法继续访问。", sessions: "登录设备", sessionsText: "你在这些地方登录了。", thisOne: "当前", end: "退出", never: "永久", unnamed: "未知客户端",
+    passwordDone: "密码已修改。", tokens: "访问令牌", tokensText: "供程序以你的身份访问。令牌只显示一次。", tokenName: "用途", scopes: "权限", scope: { read: "读取", write: "修改", admin: "管理" }, expiry: "有效期", newToken: "新建令牌", tokenMade: "令牌（只显示这一次）", noTokens: "还没有令牌。",
+    lastUsed: "最近使用：{when}", revokeTitle: "撤销“{name}”？", revokeText: "使用它的程序将无法继续访问。", sessions: "登录设备", sessionsText: "以下设备已登录。", thisOne: "当前", end: "退出", never: "永久", unnamed: "未知客户端",
   },
   visitor: {
     from: "{owner} 的分享", needsCode: "请输入提取码", codeText: "提取码由分享链接的人提供。", code: "提取码", open: "提取文件", gone: "链接已失效", goneText: "链接已过期、次数已用完，或文件已不存在。", until: "有效期至 {when}", empty: "文件夹是空的", saveAll: "全部下载", saveChosen: "下载（{n}）", tooManyChosen: "一次打包最多选择 {n} 项。不选择任何项即可全部下载。", zipFaults: { empty: "其中没有文件。", late: "停留时间过长，请刷新页面。", gone: "链接已失效，或下载次数已用完。", large: "文件数量超过一个压缩包的上限，请按文件夹分别下载。", busy: "当前下载的人太多，请稍后再试。" }, items: "共 {n} 项", root: "全部文件", wrong: "提取码不正确。",

@@ -1,0 +1,1 @@
+import"./index-D9beYBv3.js";import"./notify-D5eQvVUJ.js";

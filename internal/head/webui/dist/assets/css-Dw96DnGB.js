@@ -1,1 +1,0 @@
-import"./index-NrFd6Xys.js";
