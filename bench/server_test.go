@@ -87,7 +87,7 @@ func launch(b *testing.B, data string, flags ...string) (s *server, ready time.D
 	return s, ready
 }
 
-// stop ends the real server; more than once is no error.
+// stop ends the real server; more than once is not an error.
 func (s *server) stop(b *testing.B) {
 	b.Helper()
 	if s.proc == nil {

@@ -22,7 +22,7 @@ type call struct {
 	query   url.Values
 	header  http.Header
 	in      any                     // sent as JSON
-	body    func() (*upBody, error) // or streamed, made anew for each attempt
+	body    func() (*upBody, error) // or streamed, made again for each attempt
 	out     any                     // a 2xx reply is decoded into it
 	key     bool                    // carries an Idempotency-Key, the same in every attempt
 	once    bool                    // is not repeated after a doubtful failure

@@ -17,7 +17,7 @@ type PutFile struct {
 	Mtime    time.Time
 	Conflict Conflict // default Replace
 	Parents  bool
-	Body     func() (io.Reader, error) // opened anew for each attempt
+	Body     func() (io.Reader, error) // reopened for each attempt
 }
 
 // PutFile sends a whole file in one request. It is not repeated once it may have been carried out; Uploader.Put looks first.

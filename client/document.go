@@ -98,7 +98,7 @@ func (c *Client) AllBundleRecords(ctx context.Context, id, outcome string) iter.
 	})
 }
 
-// RetryBundle takes a rejected bundle in anew.
+// RetryBundle takes a rejected bundle in again.
 func (c *Client) RetryBundle(ctx context.Context, id string) (Bundle, error) {
 	return fetch[Bundle](ctx, c, &call{method: http.MethodPost, path: bundlePath(id) + "/retry"})
 }

@@ -126,7 +126,7 @@ func (d *Downloader) present(root *os.Root, name string, n Node, o GetOptions, m
 	}
 	defer letGo(f)
 	if sum, err := sumFile(f, n.Size, nil); err != nil || sum != n.Digests[blake3Name] {
-		return "", nil // an unreadable or shrinking file is no reason not to fetch
+		return "", nil // an unreadable or shrinking file is not a reason not to fetch
 	}
 	return "same content", nil
 }

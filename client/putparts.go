@@ -18,7 +18,7 @@ var (
 // mostRounds bounds what nothing explains: uploads that vanish, digests that do not match although every part does.
 const mostRounds = 5
 
-// putParts sends a file as an upload, beginning anew when the server has lost it.
+// putParts sends a file as an upload, starting again when the server has lost it.
 func (t *transfer) putParts(ctx context.Context) (Result, error) {
 	for round := 1; ; round++ {
 		res, err := t.upload(ctx)

@@ -42,7 +42,7 @@ func (p *patience) out(failures int, wait time.Duration) bool {
 
 // attempt errors that the transport's own do not tell apart.
 type (
-	// localError is a failure to read the file that is sent: no attempt will mend it.
+	// localError is a failure to read the file that is sent: no attempt will repair it.
 	localError struct{ err error }
 	// cutError is a connection that failed: before, while or after the request was sent.
 	cutError struct {

@@ -87,7 +87,7 @@ func (f *flight) lostParts(ctx context.Context, refused error) error {
 }
 
 // mismatch deals with a digest that is not the one of the parts: a part was damaged, or the file changed and its times do not
-// tell. At first the file is read and every part compared again; if that does not help, the upload is begun anew, once.
+// tell. At first the file is read and every part compared again; if that does not help, the upload is started again, once.
 func (f *flight) mismatch(ctx context.Context, refused error) error {
 	f.mismatches++
 	f.digest = ""
@@ -138,7 +138,7 @@ func (f *flight) drop(ctx context.Context, n Node) error {
 	return errLinked
 }
 
-// reload lays the board out anew from what the server has now.
+// reload lays the board out again from what the server has now.
 func (f *flight) reload(ctx context.Context) error {
 	f.sealing = false
 	up, err := f.u.c.upload(ctx, f.up.ID, f.patience)

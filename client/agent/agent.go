@@ -54,8 +54,8 @@ type Agent struct {
 
 	state    *state
 	seen     map[string]*seen  // by path below DIR
-	held     map[string]string // paths that are not taken, and why; made anew by each look
-	anew     bool              // files were given back, to be looked at anew
+	held     map[string]string // paths that are not taken, and why; made again by each look
+	anew     bool              // files were given back, to be looked at again
 	draining bool              // everything that is complete goes, without waiting for more
 
 	failedNow int       // files that this run has put away
@@ -153,7 +153,7 @@ func Open(o Options) (*Agent, error) {
 // Close lets go of the directory. What is on its way goes on with the next agent.
 func (a *Agent) Close() error { return errors.Join(a.lock.Close(), a.root.Close()) }
 
-// Run watches and sends until ctx ends; that is no error. What goes wrong is logged, shown by ReadStatus, and tried again.
+// Run watches and sends until ctx ends; that is not an error. What goes wrong is logged, shown by ReadStatus, and tried again.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("watching", "dir", a.opt.Dir, "server", a.opt.Client.BaseURL(), "every", a.opt.Every, "settle", a.opt.Settle)
 	look := max(a.opt.Settle/2, leastLook)

@@ -135,7 +135,7 @@ func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Memb
 		case ctx.Err() != nil:
 			return nil, nil, context.Cause(ctx)
 		case errors.Is(err, errChanged):
-			delete(a.seen, name) // it begins anew
+			delete(a.seen, name) // it starts again
 			return nil, nil, nil
 		case err != nil:
 			s.why, s.asleep = reason(err), time.Now().Add(again)

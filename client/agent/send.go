@@ -205,7 +205,7 @@ func endedOf(f *flight, o Outcome, why string, now time.Time) Ended {
 	}
 }
 
-// judge decides what an error of sending means: that the bundle is to be made anew, or that it waits.
+// judge decides what an error of sending means: that the bundle is to be made again, or that it waits.
 func (a *Agent) judge(err error) error {
 	f := a.state.Current
 	member, _ := errors.AsType[*memberError](err)
@@ -264,7 +264,7 @@ func (a *Agent) refreeze(why string, member *memberError) error {
 		return err
 	}
 	for _, file := range f.Files {
-		delete(a.seen, file.Path) // so that it is looked at anew
+		delete(a.seen, file.Path) // so that it is looked at again
 	}
 	a.fails, a.nextTry, a.trouble, a.live.Sending, a.anew = 0, time.Time{}, nil, nil, true
 	a.failedNow += failed

@@ -116,7 +116,7 @@ type Totals struct {
 const maxState = 256 << 20
 
 // errOtherState is a state.json that is not this program's.
-var errOtherState = errors.New("it cannot be read; nothing was changed. Move it away to begin anew: what was on its way is then sent again")
+var errOtherState = errors.New("it cannot be read; nothing was changed. Move it away to start again: what was being sent is then sent again")
 
 func loadState(root *os.Root) (*state, error) {
 	f, err := root.Open(stateName)

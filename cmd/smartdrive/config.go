@@ -28,7 +28,7 @@ func configPath() (string, error) {
 	return filepath.Join(base, "smartdrive", "config.json"), nil
 }
 
-// loadConfig reads what was kept; nothing kept is no error.
+// loadConfig reads what was kept; nothing kept is not an error.
 func loadConfig() (cfg clientConfig, err error) {
 	name, err := configPath()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// left are files that say nothing about a release: every start makes them anew.
+// left are files that say nothing about a release: every start makes them again.
 var left = []string{"ballast", "lock", "admin.sock", "smartdrive.db-shm"}
 
 // pack writes a directory into an archive.

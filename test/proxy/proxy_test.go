@@ -50,7 +50,7 @@ func TestThroughProxies(t *testing.T) {
 	}
 }
 
-// checkTransfers sends 200 MiB and names that proxies like to mend, and fetches them again.
+// checkTransfers sends 200 MiB and names that proxies like to alter, and fetches them again.
 func checkTransfers(t *testing.T, s *site) {
 	t.Helper()
 	big := s.file(t, "big.bin", 200*mib)

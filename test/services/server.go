@@ -96,7 +96,7 @@ func (s *Server) Launch(ctx context.Context) (bool, error) {
 	return true, s.spawn(pid)
 }
 
-// create makes the data directory anew unless it is complete.
+// create makes the data directory again unless it is complete.
 func (s *Server) create(ctx context.Context) error {
 	if _, err := os.Stat(s.path("made")); err == nil {
 		return nil

@@ -177,7 +177,7 @@ func TestAnEmptyDatabaseBesideBlobsIsRefused(t *testing.T) {
 	f.Data = filepath.Join(rig.Dir(t), "data")
 	f.refused(t, "the database is empty", f.blobs, "admin restore")
 
-	// The mark of the blobs is gone too: still nobody begins anew over them.
+	// The mark of the blobs is gone too: still nobody starts again over them.
 	mark := filepath.Join(f.blobs, "installation")
 	move(t, mark, f.blobs+".mark")
 	f.refused(t, "the database is empty", "without a mark")

@@ -94,7 +94,7 @@ func (p *Part) next() int64 {
 func (p *Part) CV() CV { return CV(toBytes(guts.ChainingValue(p.top()))) }
 
 // Root returns the digest of what was written so far, as a whole file. More may be written. It is for the part at offset 0;
-// on any other it panics, for that is no digest of anything. Whoever does not know yet whether a second part will come keeps
+// on any other it panics, for that is not a digest of anything. Whoever does not know yet whether a second part will come keeps
 // both CV and Root of the first.
 func (p *Part) Root() Sum {
 	if p.first != 0 {

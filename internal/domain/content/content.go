@@ -83,7 +83,7 @@ func (c Content) Find(ctx context.Context, q sqldb.Querier, id drive.BlobID) (Bl
 // Attach takes one reference to content that was just stored. If equal content is there already the new file is released
 // (reused is true) and the old blob is referenced, else the file becomes a blob. A blob found damaged is healed: the new
 // file takes the old one's place. Of two who store the same content at the same moment, the one who finds that the other was
-// first begins its transaction anew.
+// first begins its transaction again.
 func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.BlobID, reused bool, err error) {
 	same, err := c.bySum(ctx, tx, n.Sum, n.Size)
 	switch {

@@ -1,4 +1,4 @@
-// Package idem sees to it that a creation asked for twice happens once: idempotency keys, prepare ids and the limit on
+// Package idem makes sure that a creation that is requested twice happens once: idempotency keys, prepare ids and the limit on
 // double clicks.
 //
 // # Keys

@@ -15,7 +15,7 @@ import (
 var errLost = errors.New("the lease was lost: no heartbeat in time")
 
 // Lead runs job while this instance holds the lease of that name, until ctx is done. The job's context ends when the lease may be
-// lost; only when the job has returned is the lease given back, or taken anew. A job that returns by itself begins again after
+// lost; only when the job has returned is the lease given back, or taken again. A job that returns by itself begins again after
 // a pause; its errors are logged.
 func (m *Member) Lead(ctx context.Context, name string, job func(ctx context.Context) error) error {
 	for ctx.Err() == nil {

@@ -21,7 +21,7 @@ const (
 	keep   = 24 * time.Hour   // how long the rows of dead instances are shown
 )
 
-// ErrEnded says that this instance was declared dead and replaced: it must stop and start anew.
+// ErrEnded says that this instance was declared dead and replaced: it must stop and restart.
 var ErrEnded = errors.New("this instance was declared dead, or another process has started from a copy of its data directory")
 
 // Info says who an instance is.

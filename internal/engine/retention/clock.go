@@ -158,7 +158,7 @@ func (c *Clock) Look(ctx context.Context) error {
 }
 
 // compare reports whether this instance has reason to doubt the database's clock, which is off its
-// own by so much, or its own. That the reply took a while is no reason.
+// own by so much, or its own. That the reply took a while is not a reason.
 func (c *Clock) compare(ctx context.Context, off time.Duration, now moment, took time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

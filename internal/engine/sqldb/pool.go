@@ -21,7 +21,7 @@ import (
 // try is left, its AfterCommit functions included.
 type pool struct {
 	db    *sql.DB
-	idle  int // connections that may be stale, one after the other, after the server was started anew
+	idle  int // connections that may be stale, one after the other, after the server was restarted
 	twice bool
 	stats *Stats
 

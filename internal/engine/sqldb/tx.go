@@ -56,9 +56,9 @@ func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, err
 }
 
 // InsertNew inserts a row unless one is there that has a unique key in common with it, and reports whether it did: a plain
-// INSERT whose duplicate key is no error. (INSERT IGNORE would hide other errors, and an upsert does not tell whether the row is
+// INSERT whose duplicate key is not an error. (INSERT IGNORE would hide other errors, and an upsert does not tell whether the row is
 // new.) On MySQL it waits for a transaction that has inserted the same key until that one has ended; a row that is there is
-// locked for reading, and whoever goes on to change it does better to begin anew: see Again.
+// locked for reading, and whoever goes on to change it does better to start again: see Again.
 func (tx *Tx) InsertNew(ctx context.Context, query string, args ...any) (bool, error) {
 	_, err := tx.exec(ctx, query, args)
 	if IsDuplicate(err) {

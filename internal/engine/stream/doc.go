@@ -24,7 +24,7 @@
 //	     └───────────────── replay: attempt 0, due now ◄──────────────────────────────────────────┘
 //
 // An error of kind Unavailable or Stopping is not the record's fault: the consumer pauses, with back-off, and the record
-// keeps its attempt. A panic is a failure. An event that cannot be decoded is a dead letter at once: waiting mends nothing.
+// keeps its attempt. A panic is a failure. An event that cannot be decoded is a dead letter at once: waiting repairs nothing.
 //
 // # What it is not
 //

@@ -17,7 +17,7 @@ type Sender interface {
 type Backlog interface {
 	// Unsent returns at most limit records in the order in which they were published, and at most limit retries that are due.
 	Unsent(ctx context.Context, limit int) ([]Unsent, error)
-	// MarkSent takes them out of the backlog. What is not there any more is no error.
+	// MarkSent takes them out of the backlog. What is not there any more is not an error.
 	MarkSent(ctx context.Context, sent []Unsent) error
 	// Announced gets a value when this process has published or replayed something. It is a hint.
 	Announced() <-chan struct{}

@@ -76,7 +76,7 @@ func stripSubPath(u *url.URL, subPath string) {
 	if raw, ok := cutPath(u.RawPath, subPath); ok && u.RawPath != "" {
 		u.RawPath = raw
 	} else {
-		u.RawPath = "" // how the sub-path was escaped is nobody's business; url.URL escapes Path anew
+		u.RawPath = "" // how the sub-path was escaped is nobody's business; url.URL escapes Path again
 	}
 	u.Path = path
 }

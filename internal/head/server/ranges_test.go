@@ -65,7 +65,7 @@ func TestRanges(t *testing.T) {
 		})
 	}
 	conn := exchange(t, s, "GET /file HTTP/1.1\r\nHost: x\r\nRange: bytes=1-2\r\nRange: bytes=4-5\r\n\r\n")
-	if conn.StatusCode != 200 { // it is no list: of two lines nobody knows which one counts
+	if conn.StatusCode != 200 { // it is not a list: of two lines nobody knows which one counts
 		t.Errorf("two headers: %d", conn.StatusCode)
 	}
 }

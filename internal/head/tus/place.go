@@ -78,7 +78,7 @@ func mediaType(s string) string {
 
 const maxMediaType = 255 // bytes; RFC 6838 §4.2 allows 127 on each side of the slash
 
-// digests are the declared ones. What is no digest is refused: its sender would believe that it was verified.
+// digests are the declared ones. What is not a digest is refused: its sender would believe that it was verified.
 func (m metadata) digests() (digest.Set, error) {
 	set := digest.Set{}
 	for _, algo := range digest.Algos() {

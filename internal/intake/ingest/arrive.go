@@ -45,7 +45,7 @@ func (in *Intake) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) 
 }
 
 // seal writes the row of a bundle, and the record that wakes a worker, if path is that of a meta.json (K1). A bundle that was rejected
-// or is not done begins anew with another meta.json; one that is done stays as it is.
+// or is not done starts again with another meta.json; one that is done stays as it is.
 func (in *Intake) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
 	source, id, ok := bundle.Find(path)
 	if !ok || meta.IsFolder() {
@@ -85,7 +85,7 @@ func (in *Intake) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Tim
 	return err
 }
 
-// reset lets a bundle begin anew. Whoever works on it is fenced; what it has recorded is dropped by the next worker.
+// reset lets a bundle start again. Whoever works on it is fenced; what it has recorded is dropped by the next worker.
 func (in *Intake) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE bundles SET source = ?, sender_id = ?, meta_id = ?, meta_version = ?, state = 'sealed', reason = '', detail = '',
 		declared = 0, accepted = 0, rejected = 0, duplicates = 0, conflicts = 0, surplus = 0, members = 0, size = 0, checked = 0,

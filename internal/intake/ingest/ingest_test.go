@@ -295,7 +295,7 @@ func TestConflictsAreSettled(t *testing.T) {
 	w.check(t)
 }
 
-// A bundle that begins anew counts what it had counted, also when the other side of its conflict is the document by now: each document is
+// A bundle that starts again counts what it had counted, also when the other side of its conflict is the document by now: each document is
 // accepted once.
 func TestABundleThatBeginsAnewAfterSettling(t *testing.T) {
 	t.Parallel()

@@ -155,7 +155,7 @@ func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	return nil
 }
 
-// Retry lets a rejected bundle begin anew; documents that it had got accepted stay, and are found again. One that is not rejected is
+// Retry lets a rejected bundle start again; documents that it had got accepted stay, and are found again. One that is not rejected is
 // WrongState.
 func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
 	now, err := in.now(ctx)

@@ -127,7 +127,7 @@ func (r *run) settleKeys(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 		case k.hash == one.doc.hash:
 			if k.bundle != r.b.ID || k.member != one.member || k.index != one.index {
 				one.outcome = Duplicate
-			} else if _, ok := first[k.id]; ok { // the bundle began anew, and this is what was the other side of a conflict
+			} else if _, ok := first[k.id]; ok { // the bundle started again, and this is what was the other side of a conflict
 				one.outcome = Conflict
 			}
 			k.pdf = p.offer(*one, k.id, k.pdf)
@@ -208,7 +208,7 @@ func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[str
 }
 
 // firstOf returns the hashes of what documents were when they were accepted, of those that have made way for the other side of a conflict
-// since. What bundles that begin anew count is what they counted before, whoever is kept.
+// since. What bundles that start again count is what they counted before, whoever is kept.
 func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	first, when := map[drive.DocumentID]string{}, map[drive.DocumentID]drive.Time{}
 	for _, s := range sides {

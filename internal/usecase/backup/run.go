@@ -40,7 +40,7 @@ type Result struct {
 	Pruned int64 `json:"pruned"` // files of the backup before that this one does not need
 }
 
-// maxRounds bounds how often the database is copied anew because files went before their turn came. Each round copies only what
+// maxRounds bounds how often the database is copied again because files went before their turn came. Each round copies only what
 // is new; with links one is enough.
 const maxRounds = 8
 

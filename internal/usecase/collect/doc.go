@@ -1,4 +1,4 @@
-// Package collect is about links by which anybody may send files into one folder, without an account.
+// Package collect keeps links by which anybody can send files into one folder, without an account.
 //
 //	token ── Look ──► title, message, how much is left
 //	   └──── Open ──► a sender's token, good for 30 days: Authenticate makes a Sender of it

@@ -1,5 +1,6 @@
-// Package fsck looks for what should not be, and mends what it can explain: with a budget in the background (the auditor), or
-// to the end when an administrator asks (fsck). Both are one pass through the same checks:
+// Package fsck finds what breaks an invariant, and repairs what it can explain: with a budget in
+// the background (the auditor), or to the end when an administrator asks (fsck). Both are one pass
+// through the same checks:
 //
 //	ledger    Q1 Q2 Q3  balances are the sums of versions and uploads; uploads in other states hold nothing
 //	link      C1        what has come by a collect link is the sum of its files

@@ -56,7 +56,7 @@ type Heap struct {
 	Bytes drive.ByteSize `json:"bytes"`
 }
 
-// Clean reports whether a complete pass has left nothing unmended.
+// Clean reports whether a complete pass has left nothing unrepaired.
 func (r Report) Clean() bool { return r.Complete && r.Total == r.Repaired }
 
 const (
@@ -64,7 +64,7 @@ const (
 	keepFindings = 90 * 24 * time.Hour // in the table
 )
 
-// found mends a defect if it may, and records it. A repair of rows and its record are one transaction; of a repair of files the
+// found repairs a defect if it may, and records it. A repair of rows and its record are one transaction; of a repair of files the
 // record is written first, so that nothing is ever changed without a trace.
 func (p *pass) found(ctx context.Context, d defect) error {
 	f := d.Finding
@@ -92,7 +92,7 @@ func (p *pass) found(ctx context.Context, d defect) error {
 	return nil
 }
 
-// mend runs the fix of a recorded finding. One that fails leaves it unmended and the pass goes on.
+// mend runs the fix of a recorded finding. One that fails leaves it unrepaired and the pass goes on.
 func (p *pass) mend(ctx context.Context, d defect, f *Finding) error {
 	if err := d.fix(ctx); err != nil {
 		p.opt.Log.ErrorContext(ctx, "repair", "invariant", f.Invariant, "subject", f.Subject, "error", err)

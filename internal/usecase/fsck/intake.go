@@ -55,7 +55,7 @@ func scanParcel(p *parcel, scan func(...any) error) error {
 }
 
 // checkBundles compares what each bundle says with its members and its records, and looks for those that do not end. A statement is one
-// moment of the database, and every transaction keeps them equal. Nothing of it is mended: what a bundle came to is what its sender was
+// moment of the database, and every transaction keeps them equal. Nothing of it is repaired: what a bundle came to is what its sender was
 // told.
 func (p *pass) checkBundles(ctx context.Context) error {
 	const page = 10 // each row of it adds up tens of thousands of records
@@ -73,7 +73,7 @@ func (p *pass) checkBundles(ctx context.Context) error {
 	return nil
 }
 
-// findings are what is wrong with a bundle. One that began anew has the rows of its earlier beginning until its members are checked.
+// findings are what is wrong with a bundle. One that started again has the rows of its earlier beginning until its members are checked.
 func (b parcel) findings(now drive.Time) (all []Finding) {
 	add := func(invariant, expected, found string) {
 		all = append(all, Finding{Invariant: invariant, Subject: "bundle " + b.id.String(), Expected: expected, Found: found})
@@ -132,7 +132,7 @@ func scanPaper(d *paper, scan func(...any) error) error {
 }
 
 // checkDocuments compares every document with its bundle, its records, its files and its conflicts. A file that is not there was purged by
-// its owner, and one without a record was accepted by a bundle that began anew with other members.
+// its owner, and one without a record was accepted by a bundle that started again with other members.
 func (p *pass) checkDocuments(ctx context.Context) error {
 	err := each(ctx, p, selectPapers, pageSize, scanPaper, func(d paper) any { return d.id }, func(d paper) error {
 		if (d.state == "conflict") != d.open {

@@ -15,7 +15,7 @@ import (
 )
 
 // taken are the rows of a bundle with the files of the rig that was taken in, {done}, with a document {doc}, and of one with another document
-// of that key, {torn}, which is in conflict with it; and of one that has begun anew and still has its old rows, {anew}.
+// of that key, {torn}, which is in conflict with it; and of one that has started again and still has its old rows, {anew}.
 const taken = `
 	INSERT INTO bundles (id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail, declared, accepted, rejected,
 		surplus, members, checked, save_member, worker, due_at, sealed_at, waits_until, ended_at)
@@ -40,7 +40,7 @@ const taken = `
 		('{done}', 1, 5, 'rejected', 'surplus', 2, NULL, '', ''), ('{torn}', 1, 0, 'conflict', '', 1, '{doc}', '1', ''),
 		('{anew}', 1, 0, 'duplicate', '', 7, '{doc}', '1', '')`
 
-// Defects that are planted in rows of the intake, what is found, and whether it can be mended.
+// Defects that are planted in rows of the intake, what is found, and whether it can be repaired.
 func TestRowsOfTheIntake(t *testing.T) {
 	t.Parallel()
 	const ledger = "5 = 1 accepted + 4 rejected + 0 duplicates + 0 conflicts"

@@ -84,7 +84,7 @@ func (p *pass) findRow(ctx context.Context, id drive.UploadID) (r row, found boo
 }
 
 // lookStaging loads what is staged between two reads of the row: a staging is removed only after the transaction that ends its
-// upload, so a row that is open afterwards had a right to it. Nothing mends a loss; the upload is abandoned in time, or reset.
+// upload, so a row that is open afterwards had a right to it. Nothing repairs a loss; the upload is abandoned in time, or reset.
 func (p *pass) lookStaging(ctx context.Context, id drive.UploadID) (*defect, error) {
 	r, found, err := p.findRow(ctx, id)
 	if err != nil || !found || !r.open() {

@@ -28,17 +28,17 @@ type pass struct {
 	settle func(ctx context.Context, after string) error // brings what goes beside the rows to the same place; nil: nothing does
 }
 
-// defect is a finding with the way to mend it; neither way: it can only be reported.
+// defect is a finding with the way to repair it; neither way: it can only be reported.
 type defect struct {
 	Finding
 	// fix acts on files or timers. It may be repeated.
 	fix func(ctx context.Context) error
 	// fixTx acts on rows. It looks again within the transaction and reports whether the defect is still there; it says in f what
-	// it found then and whether that is mended.
+	// it found then and whether that is repaired.
 	fixTx func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error)
 }
 
-// look finds a defect, or nil when all is well. It can be repeated and reads everything anew.
+// look finds a defect, or nil when all is well. It can be repeated and reads everything again.
 type look func(ctx context.Context) (*defect, error)
 
 // step is one of the checks. Its name is part of the save point.

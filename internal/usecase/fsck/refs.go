@@ -107,7 +107,7 @@ func scanVersion(v *version, scan func(...any) error) error {
 }
 
 // checkVersions finds versions whose blob or node is not there or another's. The database's own keys should make that
-// impossible, so there is nothing to mend it with.
+// impossible, so there is nothing to repair it with.
 func (p *pass) checkVersions(ctx context.Context) error {
 	const query = `SELECT v.id, v.node_id, v.account_id, v.blob_id, v.size, b.size, n.account_id FROM versions v
 		LEFT JOIN blobs b ON b.id = v.blob_id LEFT JOIN nodes n ON n.id = v.node_id WHERE v.id > ? ORDER BY v.id LIMIT ?`

@@ -29,7 +29,7 @@ func Restored(ctx context.Context, q sqldb.Querier) (bool, error) {
 // errNotClean is the refusal to end the restored mode after a check that has left something.
 var errNotClean = errors.New("the check has left findings that are not repaired")
 
-// EndRestored takes the mark away after a clean check. The server must be started anew to act on it.
+// EndRestored takes the mark away after a clean check. The server must be restarted to act on it.
 func EndRestored(ctx context.Context, db *sqldb.DB, r Report) error {
 	if !r.Clean() {
 		return errNotClean

@@ -68,7 +68,7 @@ func (down) List(context.Context, func(blob.Stray) error) error { return errDown
 
 func (down) Stat(context.Context, string) (drive.ByteSize, error) { return 0, errDown }
 
-// What the database alone tells is mended, and timers are armed, before the store is asked for
+// What the database alone tells is repaired, and timers are armed, before the store is asked for
 // anything.
 func TestCheapRepairsComeBeforeTheStore(t *testing.T) {
 	t.Parallel()

@@ -12,14 +12,14 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Defects that are planted in rows, what is found, and whether it can be mended.
+// Defects that are planted in rows, what is found, and whether it can be repaired.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name  string
 		spoil string // {active} {parked} {account} {a} {root} are ids
 		want  []string
-		stays bool // cannot be mended
+		stays bool // cannot be repaired
 	}{
 		{
 			name:  "finished",
@@ -159,7 +159,7 @@ func (r *rig) carriesOn(t *testing.T) {
 	t.Helper()
 	for n := range 3 {
 		if err := r.Send(t, r.who, r.parked, n, r.data); err != nil {
-			// A row that was mended under an upload in memory: the first request finds that out, the second goes on.
+			// A row that was repaired under an upload in memory: the first request finds that out, the second goes on.
 			r.send(t, r.parked, n)
 		}
 		r.send(t, r.active, n)

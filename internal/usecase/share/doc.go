@@ -1,4 +1,4 @@
-// Package share is about links by which anybody may list and download one node and what is below it.
+// Package share keeps links by which anybody can list and download one node and what is below it.
 //
 // A share has a token, which is its address, and perhaps an extraction code. Whoever opens it, with the code, gets an access: a
 // signed ticket that is good for an hour. Nothing is stored for a visitor until a download is counted.

@@ -67,7 +67,7 @@ func TestACopyOfTheDatabaseOpensNoShare(t *testing.T) {
 	if err := d.db.QueryRow(t.Context(), "SELECT token FROM shares WHERE id = ?", v.ID).Scan(&hash); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Look(t.Context(), hash, "") // what a thief can read is no token
+	_, err = d.Look(t.Context(), hash, "") // what a thief can read is not a token
 	wantKind(t, err, drive.NotFound)
 	none := ""
 	if v, err = d.Change(t.Context(), d.who, v.ID, share.Change{Code: &none}); err != nil || v.AsksCode() {

@@ -121,7 +121,7 @@ func (c *cache) refuse(key string, why error) {
 	c.put(key, kindSlow, nil)
 }
 
-// put writes a file. That it cannot be written, as on a full disk, is no reason to fail: it is made
+// put writes a file. That it cannot be written, as on a full disk, is not a reason to fail: it is made
 // again next time.
 func (c *cache) put(key string, kind byte, content []byte) {
 	if c.dir == "" {

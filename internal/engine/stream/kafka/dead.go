@@ -78,7 +78,7 @@ func (s *Stream) drain(ctx context.Context, cl *kgo.Client) error {
 	return err
 }
 
-// dlqID names the dlq as it is now: if it is deleted and made again its offsets begin anew.
+// dlqID names the dlq as it is now: if it is deleted and made again its offsets start again.
 func (s *Stream) dlqID(ctx context.Context) (string, error) {
 	topics, err := s.admin.ListTopics(ctx, s.dlq())
 	if err == nil {

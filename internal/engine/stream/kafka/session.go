@@ -119,7 +119,7 @@ func (one *session) take(ctx context.Context, fetches kgo.Fetches) {
 	one.signal()
 }
 
-// fail notes an error of fetching. Most pass by themselves; a session that is out of its group begins anew.
+// fail notes an error of fetching. Most pass by themselves; a session that is out of its group starts again.
 func (one *session) fail(topic string, partition int32, err error) {
 	if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
 		one.s.opt.Log.Error("records were lost by the broker", "topic", topic, "partition", partition, "err", err)

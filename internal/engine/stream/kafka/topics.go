@@ -105,7 +105,7 @@ func (t spec) settings(replicas int16) map[string]*string {
 	return set
 }
 
-// ensure creates the topics that are not there. Who else does it at the same time is no error.
+// ensure creates the topics that are not there. Who else does it at the same time is not an error.
 func (s *Stream) ensure(ctx context.Context, topics ...spec) error {
 	var missing []spec
 	s.mu.Lock()

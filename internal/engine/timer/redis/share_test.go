@@ -239,7 +239,7 @@ func TestOutageOfHours(t *testing.T) {
 }
 
 // A timer's slice is known and follows it: to another minute when it is touched, to another hour, and from hours to minutes when
-// it is armed anew.
+// it is armed again.
 func TestSlices(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock() // 12:00:00

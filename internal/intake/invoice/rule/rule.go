@@ -40,7 +40,7 @@ type Rule struct {
 	tax           func(*invoice.Document, *invoice.Tax) bool
 }
 
-// MaxFindings is how many findings of one document are reported: enough to mend it, few enough to store.
+// MaxFindings is how many findings of one document are reported: enough to repair it, few enough to store.
 const MaxFindings = 50
 
 // Validate returns what is wrong with a document, in the order of the rules: one finding for each rule, with the first place where

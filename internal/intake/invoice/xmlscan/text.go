@@ -79,7 +79,7 @@ func (s *Scanner) character(b []byte) (rune, int, error) {
 	}
 }
 
-// piece checks a text and makes it the token. Outside of the root element it may only be space, and is no token.
+// piece checks a text and makes it the token. Outside of the root element it may only be space, and is not a token.
 func (s *Scanner) piece(text []byte) (bool, error) {
 	if err := s.checkText(text); err != nil {
 		return false, err
