@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// board says where each part of an upload is. Senders take parts from it, the scanner settles the doubtful ones.
+// board says where each part of an upload is. Senders take parts from it, the scanner settles the
+// doubtful ones.
 //
 //	missing ──take──► sending ──sent──► there
 //	   ▲                 │ back           ▲
@@ -41,8 +42,8 @@ func newBoard(n int64, received []Span) *board {
 	return b
 }
 
-// take waits for a missing part and hands it out. ok is false when all are there or ctx has ended. drop says that the server
-// holds other bytes under this number.
+// take waits for a missing part and hands it out. ok is false when all are there or ctx has ended.
+// drop says that the server holds other bytes under this number.
 func (b *board) take(ctx context.Context) (n int64, drop, ok bool) {
 	stop := context.AfterFunc(ctx, b.rouse)
 	defer stop()

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// watch cuts an attempt off when nothing has moved for a while: a network that vanished sends no reset.
+// watch cuts an attempt off when nothing has moved for a while: a network that vanished sends no
+// reset.
 type watch struct {
 	after  time.Duration
 	timer  *time.Timer
@@ -30,7 +31,8 @@ func (w *watch) moved() {
 	w.timer.Reset(w.after)
 }
 
-// rest stops watching but leaves the attempt alive: the transport's own time-out for the reply takes over.
+// rest stops watching but leaves the attempt alive: the transport's own time-out for the reply
+// takes over.
 func (w *watch) rest() {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -43,8 +45,8 @@ func (w *watch) stop() {
 	w.cancel(context.Canceled)
 }
 
-// upBody is the body of one attempt. The transport may go on reading for a moment after it has returned, so whatever comes
-// after end is neither counted nor noted.
+// upBody is the body of one attempt. The transport may go on reading for a moment after it has
+// returned, so whatever comes after end is neither counted nor noted.
 type upBody struct {
 	size  int64
 	from  io.Reader
@@ -57,7 +59,8 @@ type upBody struct {
 	ended bool
 }
 
-// Read implements io.Reader. A source that ends early is an error of the file, not of the connection.
+// Read implements io.Reader. A source that ends early is an error of the file, not of the
+// connection.
 func (b *upBody) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

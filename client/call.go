@@ -103,7 +103,8 @@ func (c *Client) try(ctx context.Context, k *call, again bool) error {
 	return nil
 }
 
-// roundTrip sends k once and returns a reply of 2xx or 304; everything else is an error. The caller closes the body.
+// roundTrip sends k once and returns a reply of 2xx or 304; everything else is an error. The caller
+// closes the body.
 func (c *Client) roundTrip(ctx context.Context, k *call, again bool) (*http.Response, error) {
 	ctx, watch := newWatch(ctx, c.opt.Stall)
 	req, body, err := c.request(ctx, k, watch)

@@ -15,16 +15,19 @@ type Options struct {
 	Token     string // a session's or an access token; empty for what needs none
 	UserAgent string // default "smartdrive-client"
 
-	// HTTPClient replaces the default one: HTTP/1.1, 16 kept connections. Unless it has a CheckRedirect of its own it follows no
-	// redirects, for a token must not travel; content that the server keeps at a store is fetched there without it.
+	// HTTPClient replaces the default one: HTTP/1.1, 16 kept connections. Unless it has a
+	// CheckRedirect of its own it follows no redirects, for a token must not travel; content that
+	// the server keeps at a store is fetched there without it.
 	HTTPClient *http.Client
 
-	// GiveUp is how long a call goes on trying while nothing succeeds; default 1 minute. Transfers have their own.
+	// GiveUp is how long a call goes on trying while nothing succeeds; default 1 minute. Transfers
+	// have their own.
 	GiveUp time.Duration
-	// Pause is the first pause between two attempts, default 250 ms; it doubles up to MaxPause, default 15 s.
+	// Pause is the first pause between two attempts, default 250 ms; it doubles up to MaxPause,
+	// default 15 s.
 	Pause, MaxPause time.Duration
-	// Waiting is told of attempts that failed and will be repeated, by calls that have no Progress; it may be called from
-	// several goroutines.
+	// Waiting is told of attempts that failed and will be repeated, by calls that have no Progress;
+	// it may be called from several goroutines.
 	Waiting func(err error, pause time.Duration)
 	// Stall cuts a body of which nothing has moved for so long; default 1 minute.
 	Stall time.Duration
@@ -76,7 +79,8 @@ func (c *Client) BaseURL() string { return c.base }
 // Token returns the token the client was made with.
 func (c *Client) Token() string { return c.token }
 
-// WithToken returns a client of the same server, sharing connections, that acts under another token.
+// WithToken returns a client of the same server, sharing connections, that acts under another
+// token.
 func (c *Client) WithToken(token string) *Client {
 	d := *c
 	d.token = token

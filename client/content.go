@@ -20,7 +20,8 @@ type PutFile struct {
 	Body     func() (io.Reader, error) // reopened for each attempt
 }
 
-// PutFile sends a whole file in one request. It is not repeated once it may have been carried out; Uploader.Put looks first.
+// PutFile sends a whole file in one request. It is not repeated once it may have been carried out;
+// Uploader.Put looks first.
 func (c *Client) PutFile(ctx context.Context, f PutFile) (Node, error) {
 	n, _, err := c.putFile(ctx, f, nil, nil)
 	return n, err
@@ -66,7 +67,8 @@ type Range struct {
 	Version        string // an old version's id
 }
 
-// Open starts to download a file's content. It is one attempt; Downloader.Get survives interruptions.
+// Open starts to download a file's content. It is one attempt; Downloader.Get survives
+// interruptions.
 func (c *Client) Open(ctx context.Context, id string, r Range) (*Content, error) {
 	k := &call{method: http.MethodGet, path: nodePath(id) + "/content", content: true}
 	if r.Version != "" {

@@ -142,7 +142,8 @@ type DocumentFull struct {
 	History []DocumentEvent `json:"history"`
 }
 
-// AllDocuments lists documents by their own date, the newest first; filter has the names of the API.
+// AllDocuments lists documents by their own date, the newest first; filter has the names of the
+// API.
 func (c *Client) AllDocuments(ctx context.Context, filter url.Values) iter.Seq2[Document, error] {
 	return all(func(p Page) (List[Document], error) {
 		return fetch[List[Document]](ctx, c, &call{method: http.MethodGet, path: "/documents", query: p.with(filter)})
@@ -192,8 +193,8 @@ func (c *Client) AllConflicts(ctx context.Context) iter.Seq2[Dispute, error] {
 	})
 }
 
-// SettleConflict says which side of the oldest open conflict of a document is true: old or new. conflict names the one that was looked
-// at; empty: the oldest.
+// SettleConflict says which side of the oldest open conflict of a document is true: old or new.
+// conflict names the one that was looked at; empty: the oldest.
 func (c *Client) SettleConflict(ctx context.Context, document, conflict, keep string) (DocumentFull, error) {
 	in := struct {
 		Keep     string `json:"keep"`

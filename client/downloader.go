@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Downloader fetches files: in parallel ranges into a partial file beside the target, which goes on after any interruption, is
-// compared with the file's digest, and only then takes the target's name. It is safe for concurrent use, but not for two
-// downloads to one target.
+// Downloader fetches files: in parallel ranges into a partial file beside the target, which goes on
+// after any interruption, is compared with the file's digest, and only then takes the target's
+// name. It is safe for concurrent use, but not for two downloads to one target.
 type Downloader struct {
 	c   *Client
 	opt DownloadOptions

@@ -51,7 +51,8 @@ type ExportFilter struct {
 	Zone    string   `json:"zone,omitempty"`
 	Ext     []string `json:"ext,omitempty"`
 	Pattern string   `json:"pattern,omitempty"`
-	// Documents means the PDFs of documents that were taken in, by their own date; the folder is /intake or that of a source.
+	// Documents means the PDFs of documents that were taken in, by their own date; the folder is
+	// /intake or that of a source.
 	Documents bool `json:"documents,omitempty"`
 }
 

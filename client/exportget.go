@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// GetExport downloads a sealed zip to a file. What has come of it lies in a file beside it whose name tells which zip it is of: after an
-// interruption, of this call or of the process, the rest is asked for. progress may be nil.
+// GetExport downloads a sealed zip to a file. What has come of it lies in a file beside it whose
+// name tells which zip it is of: after an interruption, of this call or of the process, the rest is
+// asked for. progress may be nil.
 func (c *Client) GetExport(ctx context.Context, x Export, to string, progress Progress) (err error) {
 	f, err := openExportPart(x, to)
 	if err != nil {
@@ -74,7 +75,8 @@ func (c *Client) fillExport(ctx context.Context, x Export, f io.Writer, off int6
 	return nil
 }
 
-// copyPiece is how many bytes of a zip one request asks for: what a new ETag, or a server that has gone, is noticed after.
+// copyPiece is how many bytes of a zip one request asks for: what a new ETag, or a server that has
+// gone, is noticed after.
 const copyPiece = 64 << 20
 
 // copyExport appends what one request brings, and returns how much that was.

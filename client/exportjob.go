@@ -24,7 +24,8 @@ type ExportJob struct {
 // Ended reports whether nothing more will come of it.
 func (j ExportJob) Ended() bool { return j.State == "done" || j.State == "failed" }
 
-// SaveExport has a sealed zip written into a folder of the drive, under the zip's own name if name is empty.
+// SaveExport has a sealed zip written into a folder of the drive, under the zip's own name if name
+// is empty.
 func (c *Client) SaveExport(ctx context.Context, id, folder, name string) (ExportJob, error) {
 	in := struct {
 		Folder string `json:"folder"`
@@ -33,7 +34,8 @@ func (c *Client) SaveExport(ctx context.Context, id, folder, name string) (Expor
 	return fetch[ExportJob](ctx, c, &call{method: http.MethodPost, path: exportPath(id) + "/files", in: in})
 }
 
-// PublishExport has a sealed zip written into the server's bucket for exports. Again returns the same job.
+// PublishExport has a sealed zip written into the server's bucket for exports. Again returns the
+// same job.
 func (c *Client) PublishExport(ctx context.Context, id string) (ExportJob, error) {
 	in := map[string]bool{"bucket": true}
 	return fetch[ExportJob](ctx, c, &call{method: http.MethodPost, path: exportPath(id) + "/files", in: in})

@@ -20,7 +20,8 @@ import (
 //	.smartdrive-<hash of name>.part   the bytes at their final offsets
 //	.smartdrive-<hash of name>.json   which content it is, and which ranges are there
 //
-// A killed process leaves both behind and the next run goes on. What a crash of the machine makes of them is found by the digest.
+// A killed process leaves both behind and the next run goes on. What a crash of the machine makes
+// of them is found by the digest.
 type fetching struct {
 	d        *Downloader
 	root     *os.Root
@@ -35,7 +36,8 @@ type fetching struct {
 	side  *sidecar
 }
 
-// run fetches, verifies and names the file. ErrChanged and errDamaged leave nothing behind: the caller begins again.
+// run fetches, verifies and names the file. ErrChanged and errDamaged leave nothing behind: the
+// caller begins again.
 func (g *fetching) run(ctx context.Context) (err error) {
 	part, side := partNames(g.name)
 	g.file, err = g.root.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o666)
@@ -88,7 +90,8 @@ func (g *fetching) etag() string {
 	return ""
 }
 
-// fetchAll fetches what is missing and returns the digest of the whole; the hasher follows the ranges as they become complete.
+// fetchAll fetches what is missing and returns the digest of the whole; the hasher follows the
+// ranges as they become complete.
 func (g *fetching) fetchAll(ctx context.Context) (string, error) {
 	eg, ctx := errgroup.WithContext(ctx)
 	for range g.d.opt.Parallel {

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// GetTree fetches the remote folder into the local one, which is made if it is missing. It goes on after files that fail, and
-// writes nowhere outside the local folder, whatever names the server sends and whatever links are in it.
+// GetTree fetches the remote folder into the local one, which is made if it is missing. It goes on
+// after files that fail, and writes nowhere outside the local folder, whatever names the server
+// sends and whatever links are in it.
 func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOptions) (Summary, error) {
 	n, err := d.c.NodeAt(ctx, remote)
 	if err != nil {

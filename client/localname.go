@@ -10,9 +10,9 @@ import (
 // errBadName is a name that no local file may have.
 var errBadName = errors.New("the server sent a name that cannot be a file's")
 
-// localName returns the name under which a remote file is kept on this kind of computer. Windows refuses some characters,
-// device names, and dots and spaces at the end: they are escaped as %XX, and a '%' that would read as an escape too, so that no
-// two names become one.
+// localName returns the name under which a remote file is kept on this kind of computer. Windows
+// refuses some characters, device names, and dots and spaces at the end: they are escaped as %XX,
+// and a '%' that would read as an escape too, so that no two names become one.
 func localName(name string, windows bool) (string, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return "", fmt.Errorf("%q: %w", name, errBadName)

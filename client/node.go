@@ -54,7 +54,8 @@ func (c *Client) CreateFolder(ctx context.Context, f NewFolder) (Node, error) {
 	return fetch[Node](ctx, c, &call{method: http.MethodPost, path: "/nodes", in: f, key: true})
 }
 
-// MakeFolder returns the folder at path; it and those above it are made where they are missing. created says whether it is new.
+// MakeFolder returns the folder at path; it and those above it are made where they are missing.
+// created says whether it is new.
 func (c *Client) MakeFolder(ctx context.Context, path string) (n Node, created bool, err error) {
 	if path == "/" {
 		n, err = c.Node(ctx, Root)
@@ -80,7 +81,8 @@ type Change struct {
 	Rev      int64      `json:"-"` // when not 0, only if the node still has it
 }
 
-// Operation is work over many nodes that goes on by itself. ID is empty where the work was done at once.
+// Operation is work over many nodes that goes on by itself. ID is empty where the work was done at
+// once.
 type Operation struct {
 	ID    string `json:"id"`
 	State string `json:"state"`
@@ -103,7 +105,8 @@ func (c *Client) ChangeNode(ctx context.Context, id string, ch Change) (Node, er
 	return settled[Node](ctx, c, k)
 }
 
-// CopyNode copies a node, and what is below it, into a folder. No byte is copied on the server either.
+// CopyNode copies a node, and what is below it, into a folder. No byte is copied on the server
+// either.
 func (c *Client) CopyNode(ctx context.Context, id, parent, name string, conflict Conflict) (Node, error) {
 	in := Change{Parent: parent, Name: name, Conflict: conflict}
 	return settled[Node](ctx, c, &call{method: http.MethodPost, path: nodePath(id) + "/copy", in: in, key: true})
@@ -141,8 +144,8 @@ func (c *Client) EmptyTrash(ctx context.Context) error {
 	return err
 }
 
-// settled is fetch for what may go on by itself: it follows the operation that a 202 points to until it has ended, and then
-// returns the zero T.
+// settled is fetch for what may go on by itself: it follows the operation that a 202 points to
+// until it has ended, and then returns the zero T.
 func settled[T any](ctx context.Context, c *Client, k *call) (T, error) {
 	var node T
 	raw, err := fetch[json.RawMessage](ctx, c, k)

@@ -127,7 +127,8 @@ func IsCode(err error, codes ...Code) bool {
 // maxProblem bounds what is read of an error's body, in bytes.
 const maxProblem = 64 << 10
 
-// readError turns a reply that is not a success into a Problem or a ProxyError, and closes its body.
+// readError turns a reply that is not a success into a Problem or a ProxyError, and closes its
+// body.
 func readError(resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // a cut body is judged by what came
 	_ = resp.Body.Close()

@@ -44,7 +44,8 @@ type Event struct {
 	Err   error
 }
 
-// Progress is told of events, one at a time, at most 10 a second for each file besides changes of state.
+// Progress is told of events, one at a time, at most 10 a second for each file besides changes of
+// state.
 type Progress func(Event)
 
 // meter turns moved bytes into events for one file.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ProxyError is a reply that is not SmartDrive's: something between client and server spoke, or the address is not a
-// SmartDrive's at all. Its text says what happened and what to change.
+// ProxyError is a reply that is not SmartDrive's: something between client and server spoke, or the
+// address is not a SmartDrive's at all. Its text says what happened and what to change.
 type ProxyError struct {
 	Status     int
 	URL        string // what was asked, without query

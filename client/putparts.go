@@ -15,7 +15,8 @@ var (
 	errSealing   = errors.New("the upload is being sealed")
 )
 
-// mostRounds bounds what nothing explains: uploads that vanish, digests that do not match although every part does.
+// mostRounds bounds what nothing explains: uploads that vanish, digests that do not match although
+// every part does.
 const mostRounds = 5
 
 // putParts sends a file as an upload, starting again when the server has lost it.
@@ -148,7 +149,8 @@ func (f *flight) digests() Digests {
 	return Digests{blake3Name: f.digest}
 }
 
-// take answers the challenge in a reply to begin or claim, and says what the reply means for the sender.
+// take answers the challenge in a reply to begin or claim, and says what the reply means for the
+// sender.
 func (f *flight) take(ctx context.Context, up Upload) error {
 	if up.Challenge != nil && up.State != Done {
 		f.meter.state(StateVerifying)
@@ -206,8 +208,8 @@ func (f *flight) follow(ctx context.Context) error {
 	return f.judge(up)
 }
 
-// plan lays the board out. What the server has from before is listed with its checksums; parts it gives none for are sent
-// again, which it compares by itself.
+// plan lays the board out. What the server has from before is listed with its checksums; parts it
+// gives none for are sent again, which it compares by itself.
 func (f *flight) plan(ctx context.Context) error {
 	if f.up.PartSize < 1 || f.up.Size != nil && *f.up.Size != f.src.Size {
 		return fmt.Errorf("upload %s: the server answered with another size", f.up.ID)

@@ -14,10 +14,12 @@ import (
 // errNeedsUpload says that one request cannot do it.
 var errNeedsUpload = errors.New("needs an upload of its own")
 
-// putSmall sends a file in one request. What was sent is hashed on its way out and compared with what the server says it has.
+// putSmall sends a file in one request. What was sent is hashed on its way out and compared with
+// what the server says it has.
 //
-// A lost reply: the server is asked what is at dest; only other content, or none, is sent again. Rename has no such answer (the
-// first attempt may have taken any name), so it first tries the plain name, and then becomes an upload, whose id tells.
+// A lost reply: the server is asked what is at dest; only other content, or none, is sent again.
+// Rename has no such answer (the first attempt may have taken any name), so it first tries the
+// plain name, and then becomes an upload, whose id tells.
 func (t *transfer) putSmall(ctx context.Context) (Result, error) {
 	conflict := t.opt.Conflict
 	if conflict == Rename {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// patience says when to stop trying: nothing has succeeded for limit, and this call has failed at least leastTries times (so
-// that one slow attempt does not use it up).
+// patience says when to stop trying: nothing has succeeded for limit, and this call has failed at
+// least leastTries times (so that one slow attempt does not use it up).
 type patience struct {
 	limit  time.Duration
 	last   atomic.Int64 // Unix nanoseconds of the last success
@@ -32,7 +32,8 @@ func newPatience(limit time.Duration) *patience {
 // touch notes that something went well.
 func (p *patience) touch() { p.last.Store(time.Now().UnixNano()) }
 
-// out reports whether it is over after the given number of failures, if the next attempt comes after wait.
+// out reports whether it is over after the given number of failures, if the next attempt comes
+// after wait.
 func (p *patience) out(failures int, wait time.Duration) bool {
 	if wait > p.limit {
 		return true
@@ -127,7 +128,8 @@ func hopeless(err error) bool {
 	return errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &record)
 }
 
-// pause waits before the next attempt; failures counts those so far. It returns the error to give up with, nil to go on.
+// pause waits before the next attempt; failures counts those so far. It returns the error to give
+// up with, nil to go on.
 func (c *Client) pause(ctx context.Context, p *patience, v verdict, failures int, err error) error {
 	wait := c.opt.MaxPause
 	if shift := failures - 1; shift < 16 {

@@ -7,8 +7,8 @@ import (
 	"path"
 )
 
-// seal completes the upload and waits until the file is there. The digest that goes with it makes the server refuse anything
-// that is not what was read here.
+// seal completes the upload and waits until the file is there. The digest that goes with it makes
+// the server refuse anything that is not what was read here.
 func (f *flight) seal(ctx context.Context) error {
 	if err := f.src.check(); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (f *flight) seal(ctx context.Context) error {
 	}
 }
 
-// mend deals with a refused begin or seal. Nil is: send what is missing now, and seal again. errLinked is: it is there after
-// all. Anything else is the error to end with.
+// mend deals with a refused begin or seal. Nil is: send what is missing now, and seal again.
+// errLinked is: it is there after all. Anything else is the error to end with.
 func (f *flight) mend(ctx context.Context, refused error) error {
 	switch CodeOf(refused) {
 	case CodePartsMissing:
@@ -86,8 +86,9 @@ func (f *flight) lostParts(ctx context.Context, refused error) error {
 	return nil
 }
 
-// mismatch deals with a digest that is not the one of the parts: a part was damaged, or the file changed and its times do not
-// tell. At first the file is read and every part compared again; if that does not help, the upload is started again, once.
+// mismatch deals with a digest that is not the one of the parts: a part was damaged, or the file
+// changed and its times do not tell. At first the file is read and every part compared again; if
+// that does not help, the upload is started again, once.
 func (f *flight) mismatch(ctx context.Context, refused error) error {
 	f.mismatches++
 	f.digest = ""

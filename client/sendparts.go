@@ -13,10 +13,12 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// sendAll returns when every part is there and the digest is known, or when a claim has made the rest unnecessary.
+// sendAll returns when every part is there and the digest is known, or when a claim has made the
+// rest unnecessary.
 //
-// The senders read a part once, while it goes out. The scanner reads the file apart from them, ahead where the network is the
-// slower one: it computes the digest and compares what the server has from before.
+// The senders read a part once, while it goes out. The scanner reads the file apart from them,
+// ahead where the network is the slower one: it computes the digest and compares what the server
+// has from before.
 func (f *flight) sendAll(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return f.scan(ctx) })
@@ -69,7 +71,8 @@ func (f *flight) sendPart(ctx context.Context, n int64, drop bool) error {
 	}
 }
 
-// replacePart sends a part, after dropping what the server has under its number if that is known to differ.
+// replacePart sends a part, after dropping what the server has under its number if that is known to
+// differ.
 func (f *flight) replacePart(ctx context.Context, n int64, r *io.SectionReader, drop bool) error {
 	if drop {
 		if err := f.u.c.deletePart(ctx, f.up.ID, n, f.patience); err != nil && !IsCode(err, CodeNotFound) {
@@ -142,7 +145,8 @@ func (f *flight) compare(n int64, crc uint32) {
 	f.board.settle(n, same)
 }
 
-// claim tells the server, in the middle of the upload, what the content is. errLinked says that it had it.
+// claim tells the server, in the middle of the upload, what the content is. errLinked says that it
+// had it.
 func (f *flight) claim(ctx context.Context) error {
 	f.offered.Store(true)
 	up, err := f.u.c.amend(ctx, f.up.ID, Amend{Digests: f.digests()}, f.patience)

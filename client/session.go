@@ -53,7 +53,8 @@ type NewToken struct {
 	ExpiresIn int64    `json:"expires_in,omitempty"` // seconds
 }
 
-// CreateToken makes an access token. It is not repeated when the reply is lost: a token that nobody knows would stay.
+// CreateToken makes an access token. It is not repeated when the reply is lost: a token that nobody
+// knows would stay.
 func (c *Client) CreateToken(ctx context.Context, t NewToken) (AccessToken, error) {
 	return fetch[AccessToken](ctx, c, &call{method: http.MethodPost, path: "/tokens", in: t, once: true})
 }

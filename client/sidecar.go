@@ -31,15 +31,16 @@ type sidecar struct {
 // saveEvery is how much work a killed download may lose.
 const saveEvery = time.Second
 
-// partNames returns the names of the partial file and its sidecar, in the same folder and of a length that every file system
-// takes.
+// partNames returns the names of the partial file and its sidecar, in the same folder and of a
+// length that every file system takes.
 func partNames(name string) (part, side string) {
 	sum := blake3.Sum256([]byte(filepath.Base(name)))
 	base := filepath.Join(filepath.Dir(name), ".smartdrive-"+hex.EncodeToString(sum[:8]))
 	return base + ".part", base + ".json"
 }
 
-// load lays out on b what an earlier run fetched of the same content, and reports whether there was any.
+// load lays out on b what an earlier run fetched of the same content, and reports whether there was
+// any.
 func (s *sidecar) load(b *board) bool {
 	raw, err := s.root.ReadFile(s.name)
 	s.there = !errors.Is(err, fs.ErrNotExist)
@@ -58,7 +59,8 @@ func (s *sidecar) load(b *board) bool {
 	return true
 }
 
-// saveNowAndThen is save, but not more often than saveEvery; a file that is fetched faster than that never gets a sidecar.
+// saveNowAndThen is save, but not more often than saveEvery; a file that is fetched faster than
+// that never gets a sidecar.
 func (s *sidecar) saveNowAndThen(b *board) error {
 	s.mu.Lock()
 	if s.saved.IsZero() {

@@ -76,8 +76,9 @@ func (s Source) check() error {
 // sample is how much of each end of a file goes into its fingerprint, in bytes: one read each.
 const sample = 64 << 10
 
-// fingerprint names a file well enough to find its upload again without reading all of it: size, mtime, name and a sample of
-// both ends. What it finds is checked part by part before it is trusted.
+// fingerprint names a file well enough to find its upload again without reading all of it: size,
+// mtime, name and a sample of both ends. What it finds is checked part by part before it is
+// trusted.
 func fingerprint(s Source, f io.ReaderAt) (string, error) {
 	h := blake3.New(20, nil)
 	_, _ = fmt.Fprintf(h, "smartdrive fingerprint 1\n%d\n%d\n%q\n", s.Size, s.Mtime.UnixMilli(), s.Name)
@@ -102,7 +103,8 @@ func sumFile(r io.ReaderAt, size int64, moved func(int64)) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// bufferSize is how much of a file is read at once, in bytes: enough for BLAKE3 to fill its lanes many times over.
+// bufferSize is how much of a file is read at once, in bytes: enough for BLAKE3 to fill its lanes
+// many times over.
 const bufferSize = 256 << 10
 
 // tellReader tells how much was read.
@@ -119,7 +121,8 @@ func (r *tellReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keyedAnswer computes the answer to a challenge: keyed BLAKE3 over uint64le(offset) | uint32le(length) | bytes of each range.
+// keyedAnswer computes the answer to a challenge: keyed BLAKE3 over uint64le(offset) |
+// uint32le(length) | bytes of each range.
 func keyedAnswer(ch *Challenge, f io.ReaderAt, size int64) (string, error) {
 	key, err := hex.DecodeString(ch.Nonce)
 	if err != nil || len(key) != 32 {

@@ -26,14 +26,15 @@ func (e *StoreError) Error() string {
 	return text
 }
 
-// leadsToStore reports whether a reply is the server's word that the content is at its store. Its ETag tells it from the redirects that
-// proxies make up, which nobody follows.
+// leadsToStore reports whether a reply is the server's word that the content is at its store. Its
+// ETag tells it from the redirects that proxies make up, which nobody follows.
 func leadsToStore(k *call, resp *http.Response) bool {
 	return k.content && resp.StatusCode == http.StatusTemporaryRedirect && resp.Header.Get("ETag") != ""
 }
 
-// fromStore fetches content from where a redirect leads, with nothing of the request but its range: the address is all the right that it
-// takes, and the token is nobody's business there. The reply has the ETag that the server gave it; that content never changes.
+// fromStore fetches content from where a redirect leads, with nothing of the request but its range:
+// the address is all the right that it takes, and the token is nobody's business there. The reply
+// has the ETag that the server gave it; that content never changes.
 func (c *Client) fromStore(ctx context.Context, k *call, redirect *http.Response) (*http.Response, error) {
 	letGo(redirect.Body)
 	to, err := redirect.Location()

@@ -70,7 +70,8 @@ func (s *Summary) Count(i Item) {
 	s.Bytes += i.Result.Moved
 }
 
-// crew runs the transfers of a tree side by side, within a number of connections, and keeps the count.
+// crew runs the transfers of a tree side by side, within a number of connections, and keeps the
+// count.
 type crew struct {
 	opt   TreeOptions
 	room  *semaphore.Weighted
@@ -140,8 +141,8 @@ func (w *crew) finish(ctx context.Context, err error) (Summary, error) {
 	return w.sum, err
 }
 
-// PutTree sends the folder local to the remote folder dest, which is made if it is missing. It goes on after files that fail:
-// the summary and Item tell. The error is for what stopped it.
+// PutTree sends the folder local to the remote folder dest, which is made if it is missing. It goes
+// on after files that fail: the summary and Item tell. The error is for what stopped it.
 func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOptions) (Summary, error) {
 	ctx, w := newCrew(ctx, o, u.opt.Files)
 	err := u.putFolder(ctx, w, local, dest)

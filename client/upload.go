@@ -75,7 +75,8 @@ func (c *Client) CancelUpload(ctx context.Context, id string) error {
 	return c.do(ctx, &call{method: http.MethodDelete, path: uploadPath(id)})
 }
 
-// PutPart sends part n from r, which holds exactly what the part is to have. The same bytes may be sent again.
+// PutPart sends part n from r, which holds exactly what the part is to have. The same bytes may be
+// sent again.
 func (c *Client) PutPart(ctx context.Context, id string, n int64, r *io.SectionReader) error {
 	return c.putPart(ctx, id, n, r, nil, nil)
 }
@@ -105,7 +106,8 @@ func (c *Client) parts(ctx context.Context, id string, p Page, pt *patience) (Li
 	return fetch[List[Part]](ctx, c, &call{method: http.MethodGet, path: uploadPath(id) + "/parts", query: p.values(), patience: pt})
 }
 
-// Prove answers a challenge; alg is "blake3" or "hmac-sha256". The upload is done, or goes on as any other.
+// Prove answers a challenge; alg is "blake3" or "hmac-sha256". The upload is done, or goes on as
+// any other.
 func (c *Client) Prove(ctx context.Context, id, alg, answer string) (Upload, error) {
 	return c.prove(ctx, id, alg, answer, nil)
 }
@@ -116,8 +118,8 @@ func (c *Client) prove(ctx context.Context, id, alg, answer string, p *patience)
 	return fetch[Upload](ctx, c, k)
 }
 
-// CompleteUpload seals an upload. State Sealing means that it takes longer: call it again, it attaches to the running seal.
-// It needs no Idempotency-Key, for the upload itself is one.
+// CompleteUpload seals an upload. State Sealing means that it takes longer: call it again, it
+// attaches to the running seal. It needs no Idempotency-Key, for the upload itself is one.
 func (c *Client) CompleteUpload(ctx context.Context, id string, a Amend) (Upload, error) {
 	return c.complete(ctx, id, a, nil)
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Uploader sends files so that no interruption of itself, of the network or of the server costs more than the parts that were
-// on their way. It is safe for concurrent use.
+// Uploader sends files so that no interruption of itself, of the network or of the server costs
+// more than the parts that were on their way. It is safe for concurrent use.
 type Uploader struct {
 	c   *Client
 	opt UploadOptions
@@ -57,8 +57,8 @@ type PutOptions struct {
 	MIME     string
 	Progress Progress
 
-	// SkipSame skips a file that is there with equal size and mtime, or equal content. Known is what is there; where it is nil
-	// and New is not set the server is asked.
+	// SkipSame skips a file that is there with equal size and mtime, or equal content. Known is
+	// what is there; where it is nil and New is not set the server is asked.
 	SkipSame bool
 	Known    *Node
 	New      bool
@@ -77,8 +77,8 @@ var errBadPath = errors.New("not an absolute path in UTF-8")
 
 // Put sends src to the absolute remote path dest.
 //
-// It goes on after every interruption until nothing has succeeded for GiveUp. What has arrived by then is kept by the server
-// and found again by the next Put of the same file to the same place.
+// It goes on after every interruption until nothing has succeeded for GiveUp. What has arrived by
+// then is kept by the server and found again by the next Put of the same file to the same place.
 func (u *Uploader) Put(ctx context.Context, src Source, dest string, o PutOptions) (Result, error) {
 	if !utf8.ValidString(dest) || !strings.HasPrefix(dest, "/") {
 		return Result{}, fmt.Errorf("%q: %w", dest, errBadPath)
@@ -182,7 +182,8 @@ func (u *Uploader) partSize(size int64) int64 {
 	return part
 }
 
-// found reports whether dest now holds what was to be sent: after a reply was lost, or a name was taken by the same content.
+// found reports whether dest now holds what was to be sent: after a reply was lost, or a name was
+// taken by the same content.
 func (t *transfer) found(ctx context.Context) (Node, bool, error) {
 	n, err := t.u.c.nodeAt(ctx, t.dest, t.patience)
 	if IsCode(err, CodeNotFound) {

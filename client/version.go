@@ -37,7 +37,8 @@ type ChangeEvent struct {
 	Deleted *string `json:"deleted,omitempty"`
 }
 
-// ChangeList is a page of the change feed. Next is what to ask after for the following one, whether or not there is More.
+// ChangeList is a page of the change feed. Next is what to ask after for the following one, whether
+// or not there is More.
 type ChangeList struct {
 	Items []ChangeEvent `json:"items"`
 	Next  string        `json:"next"`
@@ -59,7 +60,8 @@ type Link struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// CreateLink makes a link to a file's content, good for at most 24 hours; disposition is "attachment" or "inline".
+// CreateLink makes a link to a file's content, good for at most 24 hours; disposition is
+// "attachment" or "inline".
 func (c *Client) CreateLink(ctx context.Context, id string, lifetime time.Duration, disposition string) (Link, error) {
 	in := map[string]any{"expires_in": int64(lifetime / time.Second), "disposition": disposition}
 	return fetch[Link](ctx, c, &call{method: http.MethodPost, path: nodePath(id) + "/links", in: in, key: true})

@@ -119,7 +119,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Open takes the directory for this agent and reads where the last one stopped. A *BusyError says that another agent has it.
+// Open takes the directory for this agent and reads where the last one stopped. A *BusyError says
+// that another agent has it.
 func Open(o Options) (*Agent, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -153,7 +154,8 @@ func Open(o Options) (*Agent, error) {
 // Close lets go of the directory. What is on its way goes on with the next agent.
 func (a *Agent) Close() error { return errors.Join(a.lock.Close(), a.root.Close()) }
 
-// Run watches and sends until ctx ends; that is not an error. What goes wrong is logged, shown by ReadStatus, and tried again.
+// Run watches and sends until ctx ends; that is not an error. What goes wrong is logged, shown by
+// ReadStatus, and tried again.
 func (a *Agent) Run(ctx context.Context) error {
 	a.log.Info("watching", "dir", a.opt.Dir, "server", a.opt.Client.BaseURL(), "every", a.opt.Every, "settle", a.opt.Settle)
 	look := max(a.opt.Settle/2, leastLook)
@@ -181,7 +183,8 @@ func (a *Agent) Run(ctx context.Context) error {
 // ErrSome says that not everything could be sent: Status says what was not.
 var ErrSome = errors.New("some files were not sent")
 
-// Once sends everything that is complete and returns. The error is why something is still waiting: the server's, or ErrSome.
+// Once sends everything that is complete and returns. The error is why something is still waiting:
+// the server's, or ErrSome.
 func (a *Agent) Once(ctx context.Context) error {
 	defer a.show(true)
 	for looks := 0; ; {

@@ -1,5 +1,6 @@
-// Package agent watches a directory where other programs drop documents, and sends what is complete to a SmartDrive, bundle by
-// bundle, each once. It is the sending half of the intake; what becomes of a bundle is the server's to say.
+// Package agent watches a directory where other programs drop documents, and sends what is complete
+// to a SmartDrive, bundle by bundle, each once. It is the sending half of the intake; what becomes
+// of a bundle is the server's to say.
 //
 //	DIR/                        other programs write here, in subdirectories too
 //	  sent/DAY/BUNDLE-ID/...    what was sent, at the place below it that it had in DIR
@@ -9,8 +10,9 @@
 //	    state.json              the bundle on its way and the moves to be done: the truth
 //	    live.json               what "agent status" shows besides; may be lost at any time
 //
-// A file is taken when two looks, at least the settle time apart, found it with one size and one modification time. Files of one
-// directory whose names are equal up to the last dot belong together: they are taken together and go in one bundle.
+// A file is taken when two looks, at least the settle time apart, found it with one size and one
+// modification time. Files of one directory whose names are equal up to the last dot belong
+// together: they are taken together and go in one bundle.
 //
 //	                         members sent            meta.json sent           files moved
 //	files ──freeze──► frozen ─────────────► sealing ───────────────► ended ──────────────► sent/

@@ -24,7 +24,8 @@ import (
 // again is how long a file that could not be read is left alone.
 const again = time.Minute
 
-// bundle freezes the next bundle, if there is enough for one, or something has waited for long enough.
+// bundle freezes the next bundle, if there is enough for one, or something has waited for long
+// enough.
 func (a *Agent) bundle(ctx context.Context) error {
 	ready, never := a.groups()
 	a.count(ready)
@@ -60,7 +61,8 @@ func (a *Agent) due(ready []*group) bool {
 	return size >= a.opt.MaxSize || files >= a.opt.MaxFiles || time.Since(ready[0].first) >= a.opt.Every
 }
 
-// freeze reads as many groups as a bundle holds and writes down what they are. It is nil when none could be read.
+// freeze reads as many groups as a bundle holds and writes down what they are. It is nil when none
+// could be read.
 func (a *Agent) freeze(ctx context.Context, ready []*group) (*flight, error) {
 	f := &flight{Server: a.opt.Client.BaseURL(), Stage: stageFrozen, Manifest: bundle.Manifest{
 		Schema: bundle.Schema, ID: bundle.NewID(), Source: a.source, CreatedAt: time.Now().UTC().Truncate(time.Millisecond),
@@ -125,7 +127,8 @@ func fits(names map[string]bool, g *group) bool {
 	return true
 }
 
-// freezeGroup reads the files of a group; nothing is returned for one that cannot be taken now. The error is the caller's end.
+// freezeGroup reads the files of a group; nothing is returned for one that cannot be taken now. The
+// error is the caller's end.
 func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Member, []file, error) {
 	members, files := make([]bundle.Member, 0, len(g.files)), make([]file, 0, len(g.files))
 	for _, name := range g.files {

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/base/filelock"
 )
 
-// A status command holds the lock for a moment, to see whether it is free: an agent that starts just then asks again.
+// A status command holds the lock for a moment, to see whether it is free: an agent that starts
+// just then asks again.
 const (
 	lockTries = 5
 	lockPause = 20 * time.Millisecond

@@ -29,7 +29,8 @@ type seen struct {
 	asleep time.Time // until then it is not tried again
 }
 
-// look finds what is there. A directory that cannot be read is told of and left out; only that DIR itself is gone is an error.
+// look finds what is there. A directory that cannot be read is told of and left out; only that DIR
+// itself is gone is an error.
 func (a *Agent) look(ctx context.Context) error {
 	now, held, found := time.Now(), map[string]string{}, map[string]bool{}
 	away := a.away()
@@ -156,7 +157,8 @@ type group struct {
 	never   string    // why it never can be sent
 }
 
-// groups returns what may be taken, those that wait the longest first, and those that never can be sent.
+// groups returns what may be taken, those that wait the longest first, and those that never can be
+// sent.
 func (a *Agent) groups() (ready, never []*group) {
 	now, byStem := time.Now(), map[string]*group{}
 	for name, s := range a.seen {

@@ -76,8 +76,8 @@ func (a *Agent) refuse(groups []*group) error {
 	return nil
 }
 
-// move does the moves that are to be done. What cannot be moved stays in the state, is shown, and is tried again; it is not sent a
-// second time. The error is that of the state.
+// move does the moves that are to be done. What cannot be moved stays in the state, is shown, and
+// is tried again; it is not sent a second time. The error is that of the state.
 func (a *Agent) move() error {
 	if len(a.state.Moves) == 0 || time.Now().Before(a.nextMove) {
 		return nil
@@ -112,7 +112,8 @@ func (a *Agent) move() error {
 	return a.commit("moved", func(s *state) { s.forget(done) })
 }
 
-// moveOne does one move and notes the directories that it has changed. A crash before or after it makes no difference.
+// moveOne does one move and notes the directories that it has changed. A crash before or after it
+// makes no difference.
 func (a *Agent) moveOne(m move, dirs map[string]bool) error {
 	if m.Text == "" {
 		if _, err := a.root.Lstat(m.To); err == nil {
@@ -153,7 +154,8 @@ func (a *Agent) moveOne(m move, dirs map[string]bool) error {
 	return a.at("move")
 }
 
-// makeDirs makes a directory and those above it, and returns them up to the first that was there before.
+// makeDirs makes a directory and those above it, and returns them up to the first that was there
+// before.
 func (a *Agent) makeDirs(dir string) (touched []string, err error) {
 	for above := dir; ; above = path.Dir(above) {
 		touched = append(touched, above)
@@ -164,7 +166,8 @@ func (a *Agent) makeDirs(dir string) (touched []string, err error) {
 	return touched, a.root.MkdirAll(dir, 0o777)
 }
 
-// putBack undoes a move when it turns out that the file was changed, or replaced by another, between the look and the move.
+// putBack undoes a move when it turns out that the file was changed, or replaced by another,
+// between the look and the move.
 func (a *Agent) putBack(m move) {
 	info, err := a.root.Lstat(m.To)
 	if err != nil || m.is(info) {

@@ -27,8 +27,8 @@ type memberError struct {
 func (e *memberError) Error() string { return e.err.Error() }
 func (e *memberError) Unwrap() error { return e.err }
 
-// send takes the bundle on its way to its end, or as far as it gets. An error is one of this computer; what the server or the
-// network has against it is in a.trouble.
+// send takes the bundle on its way to its end, or as far as it gets. An error is one of this
+// computer; what the server or the network has against it is in a.trouble.
 func (a *Agent) send(ctx context.Context) error {
 	err := a.deliver(ctx)
 	if errors.Is(err, errCrash) || ctx.Err() != nil {
@@ -108,7 +108,8 @@ func (a *Agent) sendMembers(ctx context.Context, f *flight) error {
 
 func (f *flight) folder() string { return bundle.Folder(f.Manifest.Source, f.Manifest.ID).String() }
 
-// sendMember sends one member unless the server has it, and compares what it has with what was frozen.
+// sendMember sends one member unless the server has it, and compares what it has with what was
+// frozen.
 func (a *Agent) sendMember(ctx context.Context, f *flight, n int, known map[string]client.Node, p *progress) error {
 	m, from := f.Manifest.Members[n], f.Files[n]
 	file, err := a.openAs(from.Path, from.Size, from.Mtime)
@@ -205,7 +206,8 @@ func endedOf(f *flight, o Outcome, why string, now time.Time) Ended {
 	}
 }
 
-// judge decides what an error of sending means: that the bundle is to be made again, or that it waits.
+// judge decides what an error of sending means: that the bundle is to be made again, or that it
+// waits.
 func (a *Agent) judge(err error) error {
 	f := a.state.Current
 	member, _ := errors.AsType[*memberError](err)
@@ -236,14 +238,14 @@ func (a *Agent) pause(err error) time.Duration {
 	return min(most, firstPause<<min(a.fails-1, 10))
 }
 
-// neverTaken reports that the server will not take this member, however often it is sent: it says so of the member itself. All
-// other refusals are about the account, the token or the moment.
+// neverTaken reports that the server will not take this member, however often it is sent: it says
+// so of the member itself. All other refusals are about the account, the token or the moment.
 func neverTaken(err error) bool {
 	return client.IsCode(err, client.CodeTooLarge, client.CodeBadName, client.CodeMediaType)
 }
 
-// refreeze gives up the bundle on its way, which is not sealed; its files go in other ones. Where the server refuses a member for
-// good, its group goes to failed/.
+// refreeze gives up the bundle on its way, which is not sealed; its files go in other ones. Where
+// the server refuses a member for good, its group goes to failed/.
 func (a *Agent) refreeze(why string, member *memberError) error {
 	f, now := a.state.Current, time.Now()
 	var moves []move
@@ -281,7 +283,8 @@ func (f *flight) inGroup(group int) (n int) {
 	return n
 }
 
-// tidy deletes what bundles that were given up have left on the server. It is no harm if that fails for long.
+// tidy deletes what bundles that were given up have left on the server. It is no harm if that fails
+// for long.
 func (a *Agent) tidy(ctx context.Context) error {
 	for _, l := range a.state.Litter {
 		if l.Server == a.opt.Client.BaseURL() {

@@ -137,7 +137,8 @@ func loadState(root *os.Root) (*state, error) {
 	return s, nil
 }
 
-// commit changes the state: on the disk first, whole or not at all, then here. what names the change for tests.
+// commit changes the state: on the disk first, whole or not at all, then here. what names the
+// change for tests.
 func (a *Agent) commit(what string, change func(*state)) error {
 	next := *a.state
 	change(&next)
@@ -165,7 +166,8 @@ func (s *state) forget(done map[string]bool) {
 	s.Moves = slices.DeleteFunc(slices.Clone(s.Moves), func(m move) bool { return done[m.To] })
 }
 
-// writeFile writes a file whole or not at all; durable says that it must still be there after a loss of power.
+// writeFile writes a file whole or not at all; durable says that it must still be there after a
+// loss of power.
 func writeFile(root *os.Root, name string, raw []byte, durable bool) error {
 	temp := name + ".tmp"
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -185,7 +187,8 @@ func writeFile(root *os.Root, name string, raw []byte, durable bool) error {
 	return syncDir(root, privateDir)
 }
 
-// syncDir makes what was renamed in a directory durable. Windows cannot, and orders such changes by itself.
+// syncDir makes what was renamed in a directory durable. Windows cannot, and orders such changes by
+// itself.
 func syncDir(root *os.Root, dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

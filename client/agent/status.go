@@ -110,7 +110,8 @@ func (l *live) sending(f *flight, a *Agent) func(files int, bytes int64) {
 	}
 }
 
-// stuck tells of a request that is tried again. Whether the bundle gets on in the end is judged when that ends.
+// stuck tells of a request that is tried again. Whether the bundle gets on in the end is judged
+// when that ends.
 func (l *live) stuck(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +137,8 @@ func (a *Agent) count(ready []*group) {
 	a.live.Ready, a.live.Waiting = complete, Amount{all.Files - complete.Files, all.Bytes - complete.Bytes}
 }
 
-// show writes live.json, now or if it is time. It is for people: when it cannot be written they see an older one.
+// show writes live.json, now or if it is time. It is for people: when it cannot be written they see
+// an older one.
 func (a *Agent) show(now bool) {
 	if !a.live.busy.CompareAndSwap(false, true) {
 		return
@@ -197,7 +199,8 @@ func (a *Agent) describe() {
 	}
 }
 
-// ReadStatus says how the agent of a directory is doing, whether or not it runs. fs.ErrNotExist: there never was one.
+// ReadStatus says how the agent of a directory is doing, whether or not it runs. fs.ErrNotExist:
+// there never was one.
 func ReadStatus(dir string) (Status, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -254,8 +257,8 @@ func (s *Status) take(kept *state) {
 	s.Sending.Stage = string(f.Stage)
 }
 
-// Alarming reports whether a person should look: nobody sends, something is not sent, or the server has not accepted all of the last
-// bundles.
+// Alarming reports whether a person should look: nobody sends, something is not sent, or the server
+// has not accepted all of the last bundles.
 func (s Status) Alarming() bool {
 	if !s.Running || s.Error != "" || len(s.Held) > 0 || s.Failed > 0 {
 		return true

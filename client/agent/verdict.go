@@ -20,8 +20,8 @@ type Verdict struct {
 	Conflict  int64  `json:"conflict"`
 }
 
-// How the server is asked what became of bundles: after 5 s, 10 s, 20 s and so on, and given up in the course of a day. That nothing
-// is known then is no failure of the agent.
+// How the server is asked what became of bundles: after 5 s, 10 s, 20 s and so on, and given up in
+// the course of a day. That nothing is known then is no failure of the agent.
 const (
 	firstAsk = 5 * time.Second
 	mostAsk  = 30 * time.Minute
@@ -29,7 +29,8 @@ const (
 	mostRead = 2000 // bundles of the server's list, the newest first: a week of them
 )
 
-// ask asks the server what has become of what was sent, when it is time. The error is that of the state.
+// ask asks the server what has become of what was sent, when it is time. The error is that of the
+// state.
 func (a *Agent) ask(ctx context.Context) error {
 	open := a.unanswered()
 	if len(open) == 0 || a.asks >= mostAsks || time.Now().Before(a.nextAsk) {
@@ -73,7 +74,8 @@ func (a *Agent) ask(ctx context.Context) error {
 	})
 }
 
-// unanswered are the bundles that were sent to this source and of which the server has said nothing yet.
+// unanswered are the bundles that were sent to this source and of which the server has said nothing
+// yet.
 func (a *Agent) unanswered() map[string]bool {
 	open := map[string]bool{}
 	for _, e := range a.state.Ended {

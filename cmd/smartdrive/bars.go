@@ -14,10 +14,12 @@ import (
 	"smartdrive/client"
 )
 
-// barFrom is the size in bytes from which a file has a bar of its own; smaller ones share a line that counts.
+// barFrom is the size in bytes from which a file has a bar of its own; smaller ones share a line
+// that counts.
 const barFrom = 4 << 20
 
-// barWidth is the most columns that the bar itself takes; on a narrow terminal it gives way to the words.
+// barWidth is the most columns that the bar itself takes; on a narrow terminal it gives way to the
+// words.
 const barWidth = 30
 
 // bars draws what moves. It is a Writer whose lines appear above the bars.

@@ -19,7 +19,8 @@ import (
 	"smartdrive/client"
 )
 
-// cli is what the client commands share: streams, the flags that all of them have, and the way results are shown.
+// cli is what the client commands share: streams, the flags that all of them have, and the way
+// results are shown.
 type cli struct {
 	streams
 	server string
@@ -30,7 +31,8 @@ type cli struct {
 	waiting atomic.Bool   // it was said that the server does not answer
 }
 
-// callGiveUp is how long a command waits for a server that does not answer; one that restarts is back in a second.
+// callGiveUp is how long a command waits for a server that does not answer; one that restarts is
+// back in a second.
 const callGiveUp = 15 * time.Second
 
 var (
@@ -46,7 +48,8 @@ func (c *cli) flags(cmd *cobra.Command) {
 	f.BoolVar(&c.json, "json", false, "print results as JSON, one object per line")
 }
 
-// connect returns the client for the server and token that flags, environment and configuration name.
+// connect returns the client for the server and token that flags, environment and configuration
+// name.
 func (c *cli) connect() (*client.Client, error) {
 	kept, err := loadConfig()
 	if err != nil {
@@ -111,7 +114,8 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-// object writes one result as JSON. Its form is part of the interface: members are added, never changed.
+// object writes one result as JSON. Its form is part of the interface: members are added, never
+// changed.
 func (c *cli) object(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {

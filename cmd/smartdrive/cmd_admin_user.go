@@ -58,7 +58,8 @@ func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error
 	return body, nil
 }
 
-// readPassword returns the flag's value; "-" asks for it, or reads a line when standard input is no terminal.
+// readPassword returns the flag's value; "-" asks for it, or reads a line when standard input is no
+// terminal.
 func (a *adminCLI) readPassword(flag string) (string, error) {
 	if flag != "-" {
 		return flag, nil

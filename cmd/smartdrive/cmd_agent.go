@@ -50,7 +50,8 @@ empty files are not taken. The agent may be killed at any time: nothing is sent 
 	return cmd
 }
 
-// agentGiveUp is how long a single call of the agent goes on trying: short, for it is the agent that waits and tells of it.
+// agentGiveUp is how long a single call of the agent goes on trying: short, for it is the agent
+// that waits and tells of it.
 const agentGiveUp = 3 * time.Second
 
 func (c *cli) agent(cmd *cobra.Command, f agentFlags) (err error) {

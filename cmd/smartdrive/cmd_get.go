@@ -71,7 +71,8 @@ func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string
 	})
 }
 
-// localTarget reports whether things go into local as a folder, which is made if it ends in a slash.
+// localTarget reports whether things go into local as a folder, which is made if it ends in a
+// slash.
 func localTarget(local string, several bool) (into bool, err error) {
 	if strings.HasSuffix(local, "/") || strings.HasSuffix(local, string(filepath.Separator)) {
 		return true, os.MkdirAll(local, 0o777) //nolint:gosec // the umask decides, as for cp

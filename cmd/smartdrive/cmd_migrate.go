@@ -98,7 +98,8 @@ It is kept in the database until the migration is dropped.`,
 	return cmd
 }
 
-// fromFile replaces @FILE by what stands in the file: arguments are seen by everybody on the machine.
+// fromFile replaces @FILE by what stands in the file: arguments are seen by everybody on the
+// machine.
 func fromFile(value *string) error {
 	name, is := strings.CutPrefix(*value, "@")
 	if !is {
@@ -254,7 +255,8 @@ func (a *adminCLI) migrateStepCommand(step rest.MigrationStep, short string) *co
 func (a *adminCLI) stepTo(cmd *cobra.Command, step rest.MigrationStep, in rest.MigrationBody) error {
 	return a.with(cmd.Context(), func(c *connection) error {
 		var raw json.RawMessage
-		// Should the reply be lost and the request be sent again, it is the phase of now that is left, not the next one as well.
+		// Should the reply be lost and the request be sent again, it is the phase of now that is
+		// left, not the next one as well.
 		if step == rest.MigrationAdvance || step == rest.MigrationRollback {
 			var now migrate.Status
 			if err := c.call(cmd.Context(), http.MethodGet, migrationRoute, nil, &now); err != nil {

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// What an operator does to a migration beside its phases: the pace, mismatches, and what is left of the old side.
+// What an operator does to a migration beside its phases: the pace, mismatches, and what is left of
+// the old side.
 
 func (a *adminCLI) migrateRateCommand() *cobra.Command {
 	var rows, bytes int64

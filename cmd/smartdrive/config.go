@@ -15,7 +15,8 @@ type clientConfig struct {
 	Token  string `json:"token"`
 }
 
-// configPath returns where it is kept: $XDG_CONFIG_HOME/smartdrive/config.json, ~/.config where that is not set.
+// configPath returns where it is kept: $XDG_CONFIG_HOME/smartdrive/config.json, ~/.config where
+// that is not set.
 func configPath() (string, error) {
 	base := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(base) { // XDG Base Directory: a relative one is to be ignored

@@ -7,8 +7,8 @@ import (
 	"smartdrive/client"
 )
 
-// each does the same for several arguments. One failure alone is the command's; of several arguments the others go on, and
-// the command ends with exitSome.
+// each does the same for several arguments. One failure alone is the command's; of several
+// arguments the others go on, and the command ends with exitSome.
 func (c *cli) each(ctx context.Context, args []string, do func(arg string) error) error {
 	failed := 0
 	for _, arg := range args {

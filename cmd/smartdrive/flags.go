@@ -40,7 +40,8 @@ func (t *transferFlags) download(cmd *cobra.Command) (client.DownloadOptions, er
 	return client.DownloadOptions(o), err
 }
 
-// parseSize reads bytes with an optional unit: 1048576, 512KiB, 8MiB, 1GiB; K, M and G mean the same.
+// parseSize reads bytes with an optional unit: 1048576, 512KiB, 8MiB, 1GiB; K, M and G mean the
+// same.
 func parseSize(s string) (int64, error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(s), "B"), "i")
 	shift := 0

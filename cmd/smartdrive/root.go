@@ -7,10 +7,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serverCommands are the commands that open the data directory or speak to a running server's socket.
+// serverCommands are the commands that open the data directory or speak to a running server's
+// socket.
 var serverCommands = []func() *cobra.Command{newServeCommand, newAdminCommand, newMigrateCommand}
 
-// clientCommands are the commands that speak the native API. Each has a file of its own, cmd_<name>.go.
+// clientCommands are the commands that speak the native API. Each has a file of its own,
+// cmd_<name>.go.
 var clientCommands = []func(*cli) *cobra.Command{
 	newLoginCommand, newPutCommand, newGetCommand, newLsCommand, newMkdirCommand, newMvCommand, newCpCommand, newRmCommand,
 	newRestoreCommand, newShareCommand, newCollectCommand, newExportCommand, newUsageCommand, newUploadsCommand, newVerifyCommand, newVersionCommand,

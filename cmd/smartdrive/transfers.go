@@ -9,7 +9,8 @@ import (
 	"smartdrive/client"
 )
 
-// transfers shows how files are transferred: a line for each that ended, bars while they move, a summary.
+// transfers shows how files are transferred: a line for each that ended, bars while they move, a
+// summary.
 type transfers struct {
 	c     *cli
 	out   io.Writer

@@ -19,7 +19,8 @@ const (
 	AddressesAny    Addresses = "any"
 )
 
-// hostName is a name as in a URL: labels of letters, digits and hyphens, perhaps with a wildcard before them.
+// hostName is a name as in a URL: labels of letters, digits and hyphens, perhaps with a wildcard
+// before them.
 var hostName = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
 func setExportHosts(c *Config, v string) error {

@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseFile reads a YAML file of settings: one mapping from names to scalars, or to lists of scalars where a setting is a
-// list. A key that is unknown or stands there twice is an error. Values are taken as they are written, so that they go
-// through the same checks as those of flags.
+// parseFile reads a YAML file of settings: one mapping from names to scalars, or to lists of
+// scalars where a setting is a list. A key that is unknown or stands there twice is an error.
+// Values are taken as they are written, so that they go through the same checks as those of flags.
 func parseFile(text []byte) (map[string]string, error) {
 	var doc yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))

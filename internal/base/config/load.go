@@ -16,9 +16,9 @@ type source struct {
 	where string // "", or what to add to the flag's name in an error
 }
 
-// Load reads the settings from parsed flags (see AddFlags), an environment ("NAME=value", as os.Environ) and the file that
-// --config names. All that is wrong is said at once; each error names the flag, what is wrong and what is allowed. A
-// variable that is empty counts as not set.
+// Load reads the settings from parsed flags (see AddFlags), an environment ("NAME=value", as
+// os.Environ) and the file that --config names. All that is wrong is said at once; each error names
+// the flag, what is wrong and what is allowed. A variable that is empty counts as not set.
 func Load(flags *pflag.FlagSet, environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	env := environment(environ)
 	c := Config{Notes: env.notes()}
@@ -119,7 +119,8 @@ func (c *Config) complete(env environment) error {
 	return errors.Join(c.S3.credentials(env, "blobs"), c.ExportBucket.credentials(env, "export-bucket"))
 }
 
-// dataDir follows the XDG Base Directory Specification 0.8, which says to ignore a relative XDG_DATA_HOME.
+// dataDir follows the XDG Base Directory Specification 0.8, which says to ignore a relative
+// XDG_DATA_HOME.
 func dataDir(env environment) (string, error) {
 	if dir := env.lookup("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "smartdrive"), nil
@@ -157,8 +158,8 @@ func (e environment) lookup(name string) string {
 	return ""
 }
 
-// notes names the variables that were probably meant as a setting. Others with the prefix are left alone: the client has
-// some, and container systems make up names of their own.
+// notes names the variables that were probably meant as a setting. Others with the prefix are left
+// alone: the client has some, and container systems make up names of their own.
 func (e environment) notes() []string {
 	var notes []string
 	for _, entry := range e {
@@ -175,7 +176,8 @@ func (e environment) notes() []string {
 	return notes
 }
 
-// foreign are the variables with the prefix that are not settings of serve, beside those of tests (SMARTDRIVE_TEST_*).
+// foreign are the variables with the prefix that are not settings of serve, beside those of tests
+// (SMARTDRIVE_TEST_*).
 var foreign = map[string]bool{
 	"SMARTDRIVE_SERVER": true, "SMARTDRIVE_TOKEN": true, "SMARTDRIVE_ADMIN_PASSWORD": true,
 }

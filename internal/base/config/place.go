@@ -10,15 +10,17 @@ import (
 	"strings"
 )
 
-// Contents is a place for contents other than the configured one: where an installation moves to. In one line of text it is what --blobs
-// says and, for S3, what --redis says, with a space between them; whole, with its secrets.
+// Contents is a place for contents other than the configured one: where an installation moves to.
+// In one line of text it is what --blobs says and, for S3, what --redis says, with a space between
+// them; whole, with its secrets.
 type Contents struct {
 	Dir   string // absolute; empty: S3
 	S3    *S3
 	Redis *Redis // for the journals of uploads; nil where there is no S3
 }
 
-// ParseContents reads the text. Keys that its URL leaves out come from environ, as they do for --blobs.
+// ParseContents reads the text. Keys that its URL leaves out come from environ, as they do for
+// --blobs.
 func ParseContents(text string, environ []string) (Contents, error) {
 	blobs, redis, _ := strings.Cut(text, " ")
 	if !strings.HasPrefix(text, "s3:") && !strings.Contains(redis, "://") { // a directory with a space in its name
@@ -46,7 +48,8 @@ func ParseContents(text string, environ []string) (Contents, error) {
 	return Contents{S3: c.S3, Redis: c.Redis}, c.S3.credentials(environ, "to-blobs")
 }
 
-// Text is the place as ParseContents reads it. A key that is that of environ is left out, as it may have been.
+// Text is the place as ParseContents reads it. A key that is that of environ is left out, as it may
+// have been.
 func (c Contents) Text(environ []string) string {
 	if c.S3 == nil {
 		return c.Dir

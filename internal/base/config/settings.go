@@ -16,7 +16,8 @@ type setting struct {
 	help  string
 	list  bool // several values, separated by commas or as a YAML list
 	noKey bool // not a YAML key
-	// secret: the value may hold a password. A variable with _FILE behind its name names a file to read it from.
+	// secret: the value may hold a password. A variable with _FILE behind its name names a file to
+	// read it from.
 	secret bool
 	set    func(c *Config, value string) error
 }

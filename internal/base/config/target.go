@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Secret is a text that no log and no message shows: formatted in any way it is "***". string(s) is what it says.
+// Secret is a text that no log and no message shows: formatted in any way it is "***". string(s) is
+// what it says.
 type Secret string
 
 // String implements fmt.Stringer.
@@ -38,8 +39,9 @@ type MySQL struct {
 	Connections int    // at most so many; 0: the adapter's default
 }
 
-// Redis says where Redis is: redis://[[user]:password@]host[:port][,host[:port]...][/db][?sentinel=NAME|cluster=true]; rediss:// is
-// with TLS.
+// Redis says where Redis is:
+// redis://[[user]:password@]host[:port][,host[:port]...][/db][?sentinel=NAME|cluster=true];
+// rediss:// is with TLS.
 type Redis struct {
 	Addrs    []string // host:port; of the sentinels where there are some
 	User     string
@@ -50,8 +52,8 @@ type Redis struct {
 	TLS      bool
 }
 
-// Kafka says where the brokers are: host[:port][,host[:port]...], or kafka://[user:password@]host[:port]...[?tls=true&sasl=MECHANISM]
-// where they ask who comes.
+// Kafka says where the brokers are: host[:port][,host[:port]...], or
+// kafka://[user:password@]host[:port]...[?tls=true&sasl=MECHANISM] where they ask who comes.
 type Kafka struct {
 	Brokers  []string // host:port
 	User     string   // with SASL; empty: without
@@ -60,8 +62,9 @@ type Kafka struct {
 	TLS      bool
 }
 
-// S3 says where contents are, or zips of exports: s3://[key:secret@]host[:port]/bucket[/prefix][?region=...&insecure=true]. Without a key in it, the
-// variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN count.
+// S3 says where contents are, or zips of exports:
+// s3://[key:secret@]host[:port]/bucket[/prefix][?region=...&insecure=true]. Without a key in it,
+// the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN count.
 type S3 struct {
 	Endpoint string // host[:port]
 	Key      string
@@ -108,8 +111,8 @@ func option(values url.Values, name string) (bool, error) {
 	return on, nil
 }
 
-// address adds the port where there is none. Its error shows nothing: a password with a slash in it makes its first half look
-// like a port.
+// address adds the port where there is none. Its error shows nothing: a password with a slash in it
+// makes its first half look like a port.
 func address(host, port string) (string, error) {
 	if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
 		host += ":" + port
@@ -158,7 +161,8 @@ func setDB(c *Config, v string) error {
 
 const redisForm = "redis://:password@host:6379/0, with ?cluster=true and some hosts of a cluster, or ?sentinel=NAME and the sentinels"
 
-// parseHosts reads a URL with several hosts, which is none: those after the first are taken out before it is parsed.
+// parseHosts reads a URL with several hosts, which is none: those after the first are taken out
+// before it is parsed.
 func parseHosts(v, form string, schemes ...string) (u *url.URL, hosts string, err error) {
 	scheme, rest, _ := strings.Cut(v, "://")
 	end := len(rest)
@@ -338,7 +342,8 @@ func (s *S3) credentials(env environment, setting string) error {
 	return nil
 }
 
-// maxNamespace leaves room for what Kafka adds: names of topics end at 249 characters, and people read them.
+// maxNamespace leaves room for what Kafka adds: names of topics end at 249 characters, and people
+// read them.
 const maxNamespace = 40
 
 func setNamespace(c *Config, v string) error {
@@ -353,5 +358,6 @@ func setNamespace(c *Config, v string) error {
 	return nil
 }
 
-// leastSharedPart is the smallest part size on S3, whose own parts are at least 5 MiB and ours a power of two.
+// leastSharedPart is the smallest part size on S3, whose own parts are at least 5 MiB and ours a
+// power of two.
 const leastSharedPart = 8 * drive.MiB

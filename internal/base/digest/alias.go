@@ -10,14 +10,16 @@ import (
 	"github.com/emmansun/gmsm/sm3"
 )
 
-// Alias hashes a content in order for one of the algorithms that cannot be folded from parts. Its state can be kept across a
-// restart; the hash packages promise to read the states of their older versions.
+// Alias hashes a content in order for one of the algorithms that cannot be folded from parts. Its
+// state can be kept across a restart; the hash packages promise to read the states of their older
+// versions.
 type Alias struct {
 	algo Algo
 	hash hash.Hash
 }
 
-// NewAlias returns a hasher for SHA256, MD5 or SM3; any other algorithm is a mistake in the program and panics.
+// NewAlias returns a hasher for SHA256, MD5 or SM3; any other algorithm is a mistake in the program
+// and panics.
 func NewAlias(algo Algo) *Alias {
 	h := newHash(algo)
 	if h == nil {
@@ -48,7 +50,8 @@ func (a *Alias) Write(p []byte) (int, error) { return a.hash.Write(p) }
 // Sum returns the digest of what was written so far. More may be written.
 func (a *Alias) Sum() []byte { return a.hash.Sum(nil) }
 
-// MarshalBinary returns the inner state, about 100 bytes. It holds up to 63 bytes of the content in clear: treat it as content.
+// MarshalBinary returns the inner state, about 100 bytes. It holds up to 63 bytes of the content in
+// clear: treat it as content.
 func (a *Alias) MarshalBinary() ([]byte, error) {
 	m, ok := a.hash.(encoding.BinaryMarshaler)
 	if !ok {

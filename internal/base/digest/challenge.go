@@ -50,8 +50,8 @@ func (n Nonce) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (n *Nonce) UnmarshalText(b []byte) error { return parseHex(n[:], string(b), "nonce") }
 
-// Challenge asks a client that named the digest of a content to prove that it holds the bytes. It is chosen after the claim,
-// and whoever keeps it binds it to one user, one upload and one answer.
+// Challenge asks a client that named the digest of a content to prove that it holds the bytes. It
+// is chosen after the claim, and whoever keeps it binds it to one user, one upload and one answer.
 type Challenge struct {
 	Nonce     Nonce      `json:"nonce"`
 	Ranges    []Range    `json:"ranges"`

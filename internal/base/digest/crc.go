@@ -19,14 +19,15 @@ func CRC32C(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A CRC-32 is a polynomial over GF(2) of degree below 32, taken modulo crc32.IEEE. Bits are reversed: the highest bit is the
-// coefficient of x^0, the lowest that of x^31.
+// A CRC-32 is a polynomial over GF(2) of degree below 32, taken modulo crc32.IEEE. Bits are
+// reversed: the highest bit is the coefficient of x^0, the lowest that of x^31.
 const crcOne uint32 = 1 << 31
 
-// CombineCRC32 returns the CRC-32 of A followed by B from the CRC-32 of each and the length of B in bytes, in O(log lenB).
+// CombineCRC32 returns the CRC-32 of A followed by B from the CRC-32 of each and the length of B in
+// bytes, in O(log lenB).
 //
-// Appending lenB bytes to A multiplies its polynomial by x^(8·lenB); B's is then added, which is exclusive or. The inversions
-// at both ends of a CRC-32 cancel out.
+// Appending lenB bytes to A multiplies its polynomial by x^(8·lenB); B's is then added, which is
+// exclusive or. The inversions at both ends of a CRC-32 cancel out.
 func CombineCRC32(a, b uint32, lenB int64) uint32 {
 	shift := crcOne
 	for i, n := 3, uint64(lenB); n > 0; i, n = i+1, n>>1 { // bit i-3 of lenB stands for x^(2^i)
@@ -37,8 +38,8 @@ func CombineCRC32(a, b uint32, lenB int64) uint32 {
 	return crcMul(shift, a) ^ b
 }
 
-// crcPowers[i] is x^(2^i). The powers repeat after 32 of them, because x^(2^32) = x modulo an irreducible polynomial of degree
-// 32.
+// crcPowers[i] is x^(2^i). The powers repeat after 32 of them, because x^(2^32) = x modulo an
+// irreducible polynomial of degree 32.
 var crcPowers = func() (p [32]uint32) {
 	p[0] = crcOne >> 1
 	for i := 1; i < len(p); i++ {
@@ -47,7 +48,8 @@ var crcPowers = func() (p [32]uint32) {
 	return p
 }()
 
-// crcMul returns a·b modulo crc32.IEEE: long multiplication, one coefficient of a at a time from x^0 up.
+// crcMul returns a·b modulo crc32.IEEE: long multiplication, one coefficient of a at a time from
+// x^0 up.
 func crcMul(a, b uint32) uint32 {
 	var product uint32
 	for ; a != 0; a <<= 1 {

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// FieldAlgo is a key of the Hash Algorithms for HTTP Digest Fields registry (RFC 9530 §7.2), or an algorithm of a protocol that
-// has digests of a request under other names.
+// FieldAlgo is a key of the Hash Algorithms for HTTP Digest Fields registry (RFC 9530 §7.2), or an
+// algorithm of a protocol that has digests of a request under other names.
 type FieldAlgo string
 
 // The keys that are understood in a digest field.
@@ -20,7 +20,8 @@ const (
 	FieldCRC32C FieldAlgo = "crc32c" // four bytes, big-endian
 )
 
-// What other protocols declare besides. Good against accidents only, so no digest field may name them.
+// What other protocols declare besides. Good against accidents only, so no digest field may name
+// them.
 const (
 	FieldSHA1  FieldAlgo = "sha"
 	FieldMD5   FieldAlgo = "md5"
@@ -47,15 +48,16 @@ type FieldDigest struct {
 	Value []byte
 }
 
-// ParseContentDigest reads the Content-Digest of a request (RFC 9530 §2); several field lines are joined with a comma first
-// (RFC 9110 §5.3). Unknown algorithms are ignored, as RFC 9530 demands, but a field in which none is known is a BadRequest that
-// lists the known ones: its sender would believe that it was verified. An empty field is an absent one and returns nothing.
+// ParseContentDigest reads the Content-Digest of a request (RFC 9530 §2); several field lines are
+// joined with a comma first (RFC 9110 §5.3). Unknown algorithms are ignored, as RFC 9530 demands,
+// but a field in which none is known is a BadRequest that lists the known ones: its sender would
+// believe that it was verified. An empty field is an absent one and returns nothing.
 func ParseContentDigest(field string) ([]FieldDigest, error) {
 	return parseDigestField("Content-Digest", field, FieldSHA256, FieldCRC32C)
 }
 
-// ParseReprDigest reads the Repr-Digest of a request (RFC 9530 §3), in which sha-256 is understood, with the rules of
-// ParseContentDigest. The result is empty when the field is absent.
+// ParseReprDigest reads the Repr-Digest of a request (RFC 9530 §3), in which sha-256 is understood,
+// with the rules of ParseContentDigest. The result is empty when the field is absent.
 func ParseReprDigest(field string) (Set, error) {
 	list, err := parseDigestField("Repr-Digest", field, FieldSHA256)
 	if err != nil || len(list) == 0 {
@@ -64,8 +66,8 @@ func ParseReprDigest(field string) (Set, error) {
 	return Set{SHA256: list[0].Value}, nil
 }
 
-// FormatReprDigest returns the Repr-Digest field for a content with the given digests, or "" when its SHA-256 is not known;
-// BLAKE3 is not in the registry.
+// FormatReprDigest returns the Repr-Digest field for a content with the given digests, or "" when
+// its SHA-256 is not known; BLAKE3 is not in the registry.
 func FormatReprDigest(s Set) string {
 	b, ok := s[SHA256]
 	if !ok {
@@ -96,8 +98,9 @@ func parseDigestField(name, field string, known ...FieldAlgo) ([]FieldDigest, er
 	return list, nil
 }
 
-// parseByteDictionary reads a Dictionary of Byte Sequences (RFC 9651 §4.2.2, §4.2.7), the only form that RFC 9530 defines for
-// its fields. Parameters and other types are refused; of a key that comes twice the last value holds.
+// parseByteDictionary reads a Dictionary of Byte Sequences (RFC 9651 §4.2.2, §4.2.7), the only form
+// that RFC 9530 defines for its fields. Parameters and other types are refused; of a key that comes
+// twice the last value holds.
 func parseByteDictionary(s string) (map[string][]byte, bool) {
 	s = strings.Trim(s, " ")
 	members := make(map[string][]byte)
@@ -147,8 +150,8 @@ func cutColons(s string) (value, rest string, ok bool) {
 	return strings.Cut(s, ":")
 }
 
-// decodeBase64 takes what RFC 9651 §4.2.7 takes: the padding may be absent and its bits need not be zero. The line breaks that
-// encoding/base64 would skip are refused.
+// decodeBase64 takes what RFC 9651 §4.2.7 takes: the padding may be absent and its bits need not be
+// zero. The line breaks that encoding/base64 would skip are refused.
 func decodeBase64(s string) ([]byte, bool) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, false

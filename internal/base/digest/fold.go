@@ -10,10 +10,12 @@ import (
 // words is a chaining value as the compression function wants it.
 type words = [8]uint32
 
-// Fold returns the digest of a file from the CVs of all its parts, in their order in the file; there must be at least two. The
-// tree of BLAKE3 §2.1: the left subtree of n parts is the largest power of two below n.
+// Fold returns the digest of a file from the CVs of all its parts, in their order in the file;
+// there must be at least two. The tree of BLAKE3 §2.1: the left subtree of n parts is the largest
+// power of two below n.
 //
-// A file of one part has Part.Root instead: the root is marked inside the compression, so no CV leads to it.
+// A file of one part has Part.Root instead: the root is marked inside the compression, so no CV
+// leads to it.
 func Fold(cvs []CV) Sum {
 	if len(cvs) < 2 {
 		panic("digest: fold of fewer than two parts")
@@ -34,8 +36,8 @@ func subtree(cvs []CV) words {
 	return guts.ChainingValue(join(cvs, 0))
 }
 
-// tree folds subtrees of one size as they come: a binary counter in which bit i of n says that stack[i] holds the chaining
-// value of 2^i of them.
+// tree folds subtrees of one size as they come: a binary counter in which bit i of n says that
+// stack[i] holds the chaining value of 2^i of them.
 type tree struct {
 	n     uint64
 	stack [maxLevels]words
@@ -44,7 +46,8 @@ type tree struct {
 // maxLevels is enough for any file whose length is an int64, in groups of groupSize.
 const maxLevels = 50
 
-// push adds the next subtree. It must not be the last one of its part: only close knows what the top is.
+// push adds the next subtree. It must not be the last one of its part: only close knows what the
+// top is.
 func (t *tree) push(cv words) {
 	level := 0
 	for ; t.n>>level&1 == 1; level++ {

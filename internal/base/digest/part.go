@@ -7,15 +7,16 @@ import (
 	"lukechampine.com/blake3/guts"
 )
 
-// groupSize is the number of bytes that are hashed at once: the 16 chunks that fill AVX-512 lanes. It is also the smallest
-// part, and what the offset of a part must be a multiple of.
+// groupSize is the number of bytes that are hashed at once: the 16 chunks that fill AVX-512 lanes.
+// It is also the smallest part, and what the offset of a part must be a multiple of.
 const groupSize = guts.MaxSIMD * guts.ChunkSize
 
 // errTooLong comes from a write beyond the subtree that a part's offset allows.
 var errTooLong = errors.New("digest: part is longer than the alignment of its offset")
 
-// Part hashes one part of a file as it streams in, at 4 GB/s a core with AVX2. It is an io.Writer that allocates nothing and
-// takes whole groups of 16 KiB straight from the caller's slice, so writes in multiples of 16 KiB copy nothing.
+// Part hashes one part of a file as it streams in, at 4 GB/s a core with AVX2. It is an io.Writer
+// that allocates nothing and takes whole groups of 16 KiB straight from the caller's slice, so
+// writes in multiples of 16 KiB copy nothing.
 //
 // A Part is 18 KiB; keep and Reset it where parts are many.
 type Part struct {
@@ -28,8 +29,9 @@ type Part struct {
 	buf   [groupSize]byte
 }
 
-// NewPart returns a hasher for the part that begins at offset bytes in its file. The offset must be a multiple of the part
-// size and so of 16 KiB; anything else is a mistake in the program and panics.
+// NewPart returns a hasher for the part that begins at offset bytes in its file. The offset must be
+// a multiple of the part size and so of 16 KiB; anything else is a mistake in the program and
+// panics.
 func NewPart(offset int64) *Part {
 	p := new(Part)
 	p.Reset(offset)
@@ -48,8 +50,8 @@ func (p *Part) Reset(offset int64) {
 	p.tree.n, p.full, p.n = 0, false, 0
 }
 
-// Write implements io.Writer. It fails, with nothing hashed, only when the part would reach beyond the subtree that may begin
-// at its offset: a second part of 8 MiB takes 8 MiB, a third one 16.
+// Write implements io.Writer. It fails, with nothing hashed, only when the part would reach beyond
+// the subtree that may begin at its offset: a second part of 8 MiB takes 8 MiB, a third one 16.
 func (p *Part) Write(b []byte) (int, error) {
 	total := len(b)
 	if int64(total) > p.room {
@@ -90,12 +92,13 @@ func (p *Part) next() int64 {
 	return int64(p.first*guts.ChunkSize+groups*groupSize) + int64(p.n)
 }
 
-// CV returns the chaining value of what was written so far, as a part of a file that has other parts too. More may be written.
+// CV returns the chaining value of what was written so far, as a part of a file that has other
+// parts too. More may be written.
 func (p *Part) CV() CV { return CV(toBytes(guts.ChainingValue(p.top()))) }
 
-// Root returns the digest of what was written so far, as a whole file. More may be written. It is for the part at offset 0;
-// on any other it panics, for that is not a digest of anything. Whoever does not know yet whether a second part will come keeps
-// both CV and Root of the first.
+// Root returns the digest of what was written so far, as a whole file. More may be written. It is
+// for the part at offset 0; on any other it panics, for that is not a digest of anything. Whoever
+// does not know yet whether a second part will come keeps both CV and Root of the first.
 func (p *Part) Root() Sum {
 	if p.first != 0 {
 		panic("digest: root of a part that is not the first")

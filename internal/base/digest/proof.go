@@ -42,11 +42,13 @@ func (a ProofAlgo) keyed(nonce Nonce) (hash.Hash, error) {
 	return nil, fmt.Errorf("no proof algorithm %q", string(a))
 }
 
-// Answer computes the right answer to a challenge from the content in src: the keyed hash over, for each range in order,
+// Answer computes the right answer to a challenge from the content in src: the keyed hash over, for
+// each range in order,
 //
 //	uint64le(offset) | uint32le(length) | the bytes
 //
-// Offset and length are hashed with the bytes so that the answer to one choice of ranges is none to another.
+// Offset and length are hashed with the bytes so that the answer to one choice of ranges is none to
+// another.
 func Answer(ctx context.Context, src io.ReaderAt, c Challenge, algo ProofAlgo) ([]byte, error) {
 	h, err := algo.keyed(c.Nonce)
 	if err != nil {

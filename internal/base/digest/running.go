@@ -9,17 +9,19 @@ import (
 	"slices"
 )
 
-// Running computes the alias digests of a file whose parts may come in any order: it hashes the contiguous prefix as it
-// arrives, and CatchUp reads from the staged bytes what came out of order.
+// Running computes the alias digests of a file whose parts may come in any order: it hashes the
+// contiguous prefix as it arrives, and CatchUp reads from the staged bytes what came out of order.
 //
-// Danger: what was hashed cannot be taken back. Bytes of a part that is still in flight may come again with other content, so
-// feed a Clone while a part streams in and keep the clone only once the part is accepted.
+// Danger: what was hashed cannot be taken back. Bytes of a part that is still in flight may come
+// again with other content, so feed a Clone while a part streams in and keep the clone only once
+// the part is accepted.
 type Running struct {
 	aliases []*Alias
 	offset  int64
 }
 
-// NewRunning returns a Running at offset 0 for the given alias algorithms (Set.Aliases). None is allowed: it then only counts.
+// NewRunning returns a Running at offset 0 for the given alias algorithms (Set.Aliases). None is
+// allowed: it then only counts.
 func NewRunning(algos ...Algo) *Running {
 	r := new(Running)
 	for _, algo := range algos {
@@ -40,8 +42,8 @@ func (r *Running) Algos() []Algo {
 	return algos
 }
 
-// WriteAt hashes p if off is exactly Offset and ignores it otherwise; Offset tells which. It implements io.WriterAt, takes
-// every p as written and does not fail.
+// WriteAt hashes p if off is exactly Offset and ignores it otherwise; Offset tells which. It
+// implements io.WriterAt, takes every p as written and does not fail.
 func (r *Running) WriteAt(p []byte, off int64) (int, error) {
 	if off != r.offset {
 		return len(p), nil
@@ -55,9 +57,10 @@ func (r *Running) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// CatchUp hashes from Offset to size bytes of src, which must hold the accepted bytes of the same file. When it returns an
-// error, the progress made up to then stays, so that State can be kept and a later call goes on. A caller that wants to keep
-// the state of a long file now and then calls it with growing sizes.
+// CatchUp hashes from Offset to size bytes of src, which must hold the accepted bytes of the same
+// file. When it returns an error, the progress made up to then stays, so that State can be kept and
+// a later call goes on. A caller that wants to keep the state of a long file now and then calls it
+// with growing sizes.
 func (r *Running) CatchUp(ctx context.Context, src io.ReaderAt, size int64) error {
 	if size < r.offset {
 		return fmt.Errorf("catch up to byte %d: already at %d", size, r.offset)
@@ -94,7 +97,8 @@ func (r *Running) Clone() (*Running, error) {
 //
 //	version 1 | offset 8 | count 1 | count × ( algorithm 1 | length 2 | state of the hash ) | CRC-32C of all before 4
 //
-// The CRC is there because a damaged state would be taken for a working one, and then a client's right digest for a wrong one.
+// The CRC is there because a damaged state would be taken for a working one, and then a client's
+// right digest for a wrong one.
 const (
 	stateVersion  = 1
 	stateHeader   = 1 + 8 + 1
@@ -108,7 +112,8 @@ var stateCodes = []Algo{1: SHA256, 2: MD5, 3: SM3}
 // errState is what Restore says of anything that State did not return.
 var errState = errors.New("digest: damaged hash state")
 
-// State returns what Restore needs to go on. It holds up to 63 bytes of the content for each algorithm: treat it as content.
+// State returns what Restore needs to go on. It holds up to 63 bytes of the content for each
+// algorithm: treat it as content.
 func (r *Running) State() ([]byte, error) {
 	b := []byte{stateVersion}
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.offset))

@@ -47,12 +47,13 @@ type Digest struct {
 // String returns "sha256:<hex>", for logs.
 func (d Digest) String() string { return string(d.Algo) + ":" + hex.EncodeToString(d.Bytes) }
 
-// Set holds the digests that somebody declared or computed for one content, at most one of each algorithm. Its JSON form is an
-// object {"<algo>": "<lower-case hex>"}.
+// Set holds the digests that somebody declared or computed for one content, at most one of each
+// algorithm. Its JSON form is an object {"<algo>": "<lower-case hex>"}.
 type Set map[Algo][]byte
 
-// ParseSet reads digests as a client declares them. An unknown algorithm is refused, not ignored: the client would believe
-// that it was verified. The errors are BadRequest, the first in order of the names.
+// ParseSet reads digests as a client declares them. An unknown algorithm is refused, not ignored:
+// the client would believe that it was verified. The errors are BadRequest, the first in order of
+// the names.
 func ParseSet(declared map[string]string) (Set, error) {
 	set := make(Set, len(declared))
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
@@ -117,7 +118,8 @@ func (s Set) Strong() bool {
 	return false
 }
 
-// Aliases returns the algorithms of the set that only reading the bytes in order can verify: all but BLAKE3.
+// Aliases returns the algorithms of the set that only reading the bytes in order can verify: all
+// but BLAKE3.
 func (s Set) Aliases() []Algo {
 	var algos []Algo
 	for _, d := range s.List() {
@@ -131,8 +133,8 @@ func (s Set) Aliases() []Algo {
 // Equal reports whether both sets hold the same digests.
 func (s Set) Equal(t Set) bool { return maps.EqualFunc(s, t, bytes.Equal) }
 
-// SameContent reports whether the sets must be of one content: a strong digest is in both, and none that is in both differs.
-// False says nothing: they may have no algorithm in common.
+// SameContent reports whether the sets must be of one content: a strong digest is in both, and none
+// that is in both differs. False says nothing: they may have no algorithm in common.
 func (s Set) SameContent(t Set) bool {
 	same := false
 	for algo, b := range s {
@@ -145,8 +147,9 @@ func (s Set) SameContent(t Set) bool {
 	return same
 }
 
-// Check compares a declared set with what was computed. It returns DigestMismatch {algorithm, declared, computed} for the first
-// digest that differs. Every declared algorithm must have been computed: one that was not is an Internal error, never a pass.
+// Check compares a declared set with what was computed. It returns DigestMismatch {algorithm,
+// declared, computed} for the first digest that differs. Every declared algorithm must have been
+// computed: one that was not is an Internal error, never a pass.
 func (s Set) Check(computed Set) error {
 	for _, d := range s.List() {
 		got, ok := computed[d.Algo]

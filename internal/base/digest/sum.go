@@ -10,11 +10,13 @@ import (
 // Size is the length in bytes of a Sum and of a CV.
 const Size = 32
 
-// Sum is the BLAKE3-256 digest of a whole content: its canonical identity. Its text form is 64 lower-case hex digits.
+// Sum is the BLAKE3-256 digest of a whole content: its canonical identity. Its text form is 64
+// lower-case hex digits.
 type Sum [Size]byte
 
-// CV is the chaining value of one part of a file of several parts. It is not the digest of the part's bytes, and for a file of
-// one part the Sum cannot be had from it. Its text form is 64 lower-case hex digits.
+// CV is the chaining value of one part of a file of several parts. It is not the digest of the
+// part's bytes, and for a file of one part the Sum cannot be had from it. Its text form is 64
+// lower-case hex digits.
 type CV [Size]byte
 
 // ParseSum reads the text form and nothing else; the error is a BadRequest.
@@ -45,8 +47,8 @@ func (c CV) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (c *CV) UnmarshalText(b []byte) error { return parseHex(c[:], string(b), "cv") }
 
-// parseHex fills dst from exactly 2*len(dst) lower-case hex digits. One spelling only: two spellings of one digest would be
-// two keys in an index. After an error dst is unchanged.
+// parseHex fills dst from exactly 2*len(dst) lower-case hex digits. One spelling only: two
+// spellings of one digest would be two keys in an index. After an error dst is unchanged.
 func parseHex(dst []byte, s, field string) error {
 	malformed := drive.Bad(field, drive.Malformed, "expected", fmt.Sprintf("%d lower-case hex digits", 2*len(dst)))
 	if len(s) != 2*len(dst) {

@@ -9,14 +9,15 @@ import (
 	"hash/crc32"
 )
 
-// Verifier hashes a body as it streams in and compares it with what its request declared. It computes nothing that was not
-// declared, or announced.
+// Verifier hashes a body as it streams in and compares it with what its request declared. It
+// computes nothing that was not declared, or announced.
 type Verifier struct {
 	hashes   map[FieldAlgo]hash.Hash
 	declared func() ([]FieldDigest, error)
 }
 
-// NewVerifier returns a Verifier of the digests that ParseContentDigest returned; none is allowed, then any body is right.
+// NewVerifier returns a Verifier of the digests that ParseContentDigest returned; none is allowed,
+// then any body is right.
 func NewVerifier(declared []FieldDigest) *Verifier {
 	algos := make([]FieldAlgo, len(declared))
 	for i, d := range declared {
@@ -25,8 +26,8 @@ func NewVerifier(declared []FieldDigest) *Verifier {
 	return NewLateVerifier(algos, func() ([]FieldDigest, error) { return declared, nil })
 }
 
-// NewLateVerifier returns a Verifier of digests, each by one of algos, that are known only behind the body, as those in a trailer
-// are. Verify calls declared; its error is a verdict, too.
+// NewLateVerifier returns a Verifier of digests, each by one of algos, that are known only behind
+// the body, as those in a trailer are. Verify calls declared; its error is a verdict, too.
 func NewLateVerifier(algos []FieldAlgo, declared func() ([]FieldDigest, error)) *Verifier {
 	v := &Verifier{hashes: make(map[FieldAlgo]hash.Hash, len(algos)), declared: declared}
 	for _, algo := range algos {
@@ -59,8 +60,8 @@ func (v *Verifier) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Verify returns nil when everything written so far has the declared digests, else DigestMismatch {algorithm, declared,
-// computed} for the first that differs.
+// Verify returns nil when everything written so far has the declared digests, else DigestMismatch
+// {algorithm, declared, computed} for the first that differs.
 func (v *Verifier) Verify() error {
 	declared, err := v.declared()
 	if err != nil {

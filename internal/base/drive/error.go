@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Kind says what went wrong in the words of the contract; each head maps it to its own protocol. The list is closed: a test
-// fails when a head lacks a row for one.
+// Kind says what went wrong in the words of the contract; each head maps it to its own protocol.
+// The list is closed: a test fails when a head lacks a row for one.
 type Kind uint8
 
 // The kinds. Names follow the problem codes of the native API; String returns that code.
@@ -85,19 +85,21 @@ func Kinds() []Kind {
 	return all
 }
 
-// Args are the facts of an error that a person or a program needs to act on it. Keys are the member names of the problem
-// document; values must be JSON values. They are shown to clients: nothing internal goes in.
+// Args are the facts of an error that a person or a program needs to act on it. Keys are the member
+// names of the problem document; values must be JSON values. They are shown to clients: nothing
+// internal goes in.
 type Args map[string]any
 
-// Error is the error type of the project. Kind and Args are rendered at the edge in the reader's language; Err is for the
-// log and never shown.
+// Error is the error type of the project. Kind and Args are rendered at the edge in the reader's
+// language; Err is for the log and never shown.
 type Error struct {
 	Kind Kind
 	Args Args
 	Err  error
 }
 
-// Fail makes an Error from a kind and alternating names and values of its Args, as slog does: Fail(Quota, "needed", n).
+// Fail makes an Error from a kind and alternating names and values of its Args, as slog does:
+// Fail(Quota, "needed", n).
 func Fail(kind Kind, args ...any) *Error { return Wrap(nil, kind, args...) }
 
 // Wrap is Fail with a cause.
@@ -112,7 +114,8 @@ func Wrap(err error, kind Kind, args ...any) *Error {
 	return e
 }
 
-// Bad is the BadRequest for one field: reason is one of the Reason constants, args say what is allowed.
+// Bad is the BadRequest for one field: reason is one of the Reason constants, args say what is
+// allowed.
 func Bad(field string, reason Reason, args ...any) *Error {
 	return Fail(BadRequest, append([]any{"field", field, "reason", string(reason)}, args...)...)
 }
@@ -147,8 +150,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf returns the kind of the outermost Error in err's chain. A cancelled or expired context is Unavailable; anything
-// else that is not an Error is Internal.
+// KindOf returns the kind of the outermost Error in err's chain. A cancelled or expired context is
+// Unavailable; anything else that is not an Error is Internal.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

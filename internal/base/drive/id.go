@@ -7,8 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// ID is a UUIDv7 (RFC 9562 §5.7) that carries the kind of thing it names, so that two kinds cannot be mixed up.
-// Its text form, in JSON and in SQL, is the usual 36 lower-case characters. The zero ID names nothing and is SQL NULL.
+// ID is a UUIDv7 (RFC 9562 §5.7) that carries the kind of thing it names, so that two kinds cannot
+// be mixed up. Its text form, in JSON and in SQL, is the usual 36 lower-case characters. The zero
+// ID names nothing and is SQL NULL.
 type ID[Of any] uuid.UUID
 
 // The kinds of ID.
@@ -54,7 +55,8 @@ type (
 	ofConflict  struct{}
 )
 
-// NewID returns a fresh ID: drive.NewID[drive.UploadID](). IDs made by one process sort by the time they were made.
+// NewID returns a fresh ID: drive.NewID[drive.UploadID](). IDs made by one process sort by the time
+// they were made.
 func NewID[T ~[16]byte]() T { return T(uuid.Must(uuid.NewV7())) }
 
 // ParseID reads the 36-character text form and nothing else.

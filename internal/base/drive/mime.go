@@ -5,8 +5,9 @@ import "strings"
 // UnknownMime is the media type of what nobody knows.
 const UnknownMime = "application/octet-stream"
 
-// MimeOf returns the media type that the extension of a name stands for, whatever its case; UnknownMime where it stands for none.
-// The table is our own: that of package mime is read from the machine, and two machines would say two things of one file.
+// MimeOf returns the media type that the extension of a name stands for, whatever its case;
+// UnknownMime where it stands for none. The table is our own: that of package mime is read from the
+// machine, and two machines would say two things of one file.
 func MimeOf(name Name) string {
 	at := strings.LastIndexByte(string(name), '.')
 	if at < 0 || at == len(name)-1 {
@@ -18,8 +19,9 @@ func MimeOf(name Name) string {
 	return UnknownMime
 }
 
-// mimes are the types registered with IANA where there is one, else what browsers and desktops use. A text is taken for UTF-8; ts is
-// TypeScript and not a transport stream, of which drives hold less.
+// mimes are the types registered with IANA where there is one, else what browsers and desktops use.
+// A text is taken for UTF-8; ts is TypeScript and not a transport stream, of which drives hold
+// less.
 var mimes = map[string]string{
 	// documents
 	"pdf": "application/pdf", "rtf": "application/rtf", "epub": "application/epub+zip", "mobi": "application/x-mobipocket-ebook", "azw3": "application/vnd.amazon.mobi8-ebook",

@@ -17,11 +17,12 @@ const (
 	MaxFileSize  = 16 * TiB // the largest file of ext4 with 4 KiB blocks
 )
 
-// Name is one segment of a path: 1 to 255 bytes of NFC-normalised UTF-8 (Unicode TR15) without '/', NUL and control
-// characters, neither "." nor "..".
+// Name is one segment of a path: 1 to 255 bytes of NFC-normalised UTF-8 (Unicode TR15) without '/',
+// NUL and control characters, neither "." nor "..".
 type Name string
 
-// ParseName normalises s to NFC and checks it. The error is BadName with the reason, and {limit, sent} where it is length.
+// ParseName normalises s to NFC and checks it. The error is BadName with the reason, and {limit,
+// sent} where it is length.
 func ParseName(s string) (Name, error) {
 	if !utf8.ValidString(s) {
 		return "", badName("not-utf8")
@@ -46,14 +47,15 @@ func badName(reason string, args ...any) *Error {
 	return Fail(BadName, append([]any{"reason", reason}, args...)...)
 }
 
-// Fold returns the form in which names are searched and compared for clashes on case-insensitive systems (Unicode default
-// case folding, then NFC).
+// Fold returns the form in which names are searched and compared for clashes on case-insensitive
+// systems (Unicode default case folding, then NFC).
 func (n Name) Fold() string { return norm.NFC.String(cases.Fold().String(string(n))) }
 
 // Path is an absolute path as its segments; the root is the empty Path.
 type Path []Name
 
-// ParsePath reads "/a/b" ("/" is the root). Empty, "." and ".." segments are refused, never cleaned away.
+// ParsePath reads "/a/b" ("/" is the root). Empty, "." and ".." segments are refused, never cleaned
+// away.
 func ParsePath(s string) (Path, error) {
 	if !strings.HasPrefix(s, "/") {
 		return nil, badName("not-absolute")

@@ -23,7 +23,8 @@ var sizeUnits = []struct {
 	size   ByteSize
 }{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
 
-// String returns the shortest exact form in the largest unit that divides it ("8MiB"), else one decimal ("1.5GiB").
+// String returns the shortest exact form in the largest unit that divides it ("8MiB"), else one
+// decimal ("1.5GiB").
 func (s ByteSize) String() string {
 	for _, u := range sizeUnits {
 		if s >= u.size && s%u.size == 0 {

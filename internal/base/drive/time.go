@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Time is a moment in Unix milliseconds, UTC; zero means "never" or "not known". SQL stores the number, JSON shows
-// RFC 3339 with milliseconds.
+// Time is a moment in Unix milliseconds, UTC; zero means "never" or "not known". SQL stores the
+// number, JSON shows RFC 3339 with milliseconds.
 type Time int64
 
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"

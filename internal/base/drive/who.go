@@ -1,7 +1,7 @@
 package drive
 
-// Who is the caller of a use case: the user who acts and the account acted on. It is passed as a parameter, never through a
-// context.
+// Who is the caller of a use case: the user who acts and the account acted on. It is passed as a
+// parameter, never through a context.
 type Who struct {
 	User    UserID
 	Account AccountID

@@ -6,8 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Gauges registers figures with labels that somebody else keeps. f is called at each scrape, must be quick and safe for concurrent
-// use, and calls set once for each combination of values, as many as there are labels; those it leaves out are absent.
+// Gauges registers figures with labels that somebody else keeps. f is called at each scrape, must
+// be quick and safe for concurrent use, and calls set once for each combination of values, as many
+// as there are labels; those it leaves out are absent.
 func (m *Metrics) Gauges(name, help string, labels []string, f func(set func(v float64, values ...string))) {
 	m.collect(name, help, labels, func(d *prometheus.Desc, out chan<- prometheus.Metric) {
 		f(func(v float64, values ...string) {
@@ -25,7 +26,8 @@ func (m *Metrics) Counters(name, help string, labels []string, f func(set func(v
 	})
 }
 
-// Counted is a distribution that somebody else counts: Counts has one more element than Bounds and is not cumulative.
+// Counted is a distribution that somebody else counts: Counts has one more element than Bounds and
+// is not cumulative.
 type Counted struct {
 	Bounds []float64 // upper bounds of the buckets, in the unit of the name
 	Counts []uint64

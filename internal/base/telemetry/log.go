@@ -30,7 +30,8 @@ const (
 	FormatJSON Format = "json" // one object a line, for programs
 )
 
-// NewLogger returns a logger that writes to w what is at least as grave as level, without secrets (see Redact).
+// NewLogger returns a logger that writes to w what is at least as grave as level, without secrets
+// (see Redact).
 func NewLogger(w io.Writer, level slog.Leveler, format Format) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: Redact}
 	switch format {
@@ -50,9 +51,10 @@ var secretWords = []string{"password", "passwd", "token", "secret", "authorizati
 // withQuery finds addresses with a query, in which signed links carry their signature.
 var withQuery = regexp.MustCompile(`([^\s"'?]*/[^\s"'?]*)\?[^\s"']+`)
 
-// Redact is a slog.HandlerOptions.ReplaceAttr: the value of an attribute with a secret word in its key or in the name of a
-// group around it is replaced, and from every text, message and error the query of any address is cut. It is a net below
-// the rule that secrets are not logged, not a licence to log them: it does not look inside other values.
+// Redact is a slog.HandlerOptions.ReplaceAttr: the value of an attribute with a secret word in its
+// key or in the name of a group around it is replaced, and from every text, message and error the
+// query of any address is cut. It is a net below the rule that secrets are not logged, not a
+// licence to log them: it does not look inside other values.
 func Redact(groups []string, a slog.Attr) slog.Attr {
 	if secret(a.Key) {
 		return slog.String(a.Key, redacted)

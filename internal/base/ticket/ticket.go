@@ -1,4 +1,5 @@
-// Package ticket signs short statements, so that whoever brings one back need not be looked up: links, accesses, senders' tokens.
+// Package ticket signs short statements, so that whoever brings one back need not be looked up:
+// links, accesses, senders' tokens.
 //
 // A ticket is base64url (RFC 4648 §5, no padding) of
 //
@@ -24,7 +25,8 @@ const version = 1
 // Key signs the tickets of one kind.
 type Key []byte
 
-// For derives the key of one kind of ticket from a secret: a signature of one kind is worth nothing as another's.
+// For derives the key of one kind of ticket from a secret: a signature of one kind is worth nothing
+// as another's.
 func For(secret []byte, purpose string) Key { return Key(secret).Sum([]byte(purpose)) }
 
 // Sum is the HMAC-SHA256 of a message.
@@ -40,7 +42,8 @@ func (k Key) Sign(fields []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, k.Sum(b)...))
 }
 
-// Open returns the fields of a ticket that was signed with the key and whose fields have least to most bytes.
+// Open returns the fields of a ticket that was signed with the key and whose fields have least to
+// most bytes.
 func (k Key) Open(text string, least, most int) (fields []byte, ok bool) {
 	if len(text) > base64.RawURLEncoding.EncodedLen(most+Overhead) || strings.ContainsAny(text, "\r\n") { // the decoder skips line breaks
 		return nil, false

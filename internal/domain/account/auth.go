@@ -53,8 +53,9 @@ func NewAuth(db *sqldb.DB, opt Options) *Auth {
 	return &Auth{db: db, opt: opt.withDefaults(), limit: maxCached, cached: map[secretHash]*cachedSession{}}
 }
 
-// Authenticate returns who the bearer secret acts for. The error is Unauthenticated with reason "missing", "invalid" or
-// "expired", or the database's where it had to be asked. A session in use costs no database access while Run runs.
+// Authenticate returns who the bearer secret acts for. The error is Unauthenticated with reason
+// "missing", "invalid" or "expired", or the database's where it had to be asked. A session in use
+// costs no database access while Run runs.
 func (a *Auth) Authenticate(ctx context.Context, bearer string) (drive.Who, error) {
 	if bearer == "" {
 		return drive.Who{}, unauthenticated("missing")
@@ -123,7 +124,8 @@ func (a *Auth) look(ctx context.Context, hashes []secretHash) (reading, error) {
 	return r, nil
 }
 
-// keep puts a session into memory. What was read before a revocation that is known now is dropped: it may be older than it.
+// keep puts a session into memory. What was read before a revocation that is known now is dropped:
+// it may be older than it.
 func (a *Auth) keep(hash secretHash, r reading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,8 +154,8 @@ func (a *Auth) putLocked(hash secretHash, row authRow, now time.Time) {
 	c.usedAt.Store(now.UnixNano())
 }
 
-// evictLocked drops the least recently used of a few sessions taken at random, as Redis does: no order to maintain on every
-// use.
+// evictLocked drops the least recently used of a few sessions taken at random, as Redis does: no
+// order to maintain on every use.
 func (a *Auth) evictLocked() {
 	var victim *cachedSession
 	sampled := 0

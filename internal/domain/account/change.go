@@ -20,7 +20,8 @@ func (d Draft) Account() drive.AccountID { return d.user.Account }
 // User returns the user as Create will store it.
 func (d Draft) User() User { return d.user }
 
-// Draft checks the fields of a new user, hashes the password and makes the ids: all that must not happen in a transaction.
+// Draft checks the fields of a new user, hashes the password and makes the ids: all that must not
+// happen in a transaction.
 func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (Draft, error) {
 	name, err := parseName(name)
 	if err != nil {
@@ -37,8 +38,8 @@ func (u *Users) Draft(ctx context.Context, name, password string, admin bool) (D
 	}}, nil
 }
 
-// Create stores the draft and its account. Storing the same draft again changes nothing; another user of that name is
-// NameTaken.
+// Create stores the draft and its account. Storing the same draft again changes nothing; another
+// user of that name is NameTaken.
 func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error) {
 	if _, err := tx.InsertNew(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, ?)",
 		d.user.Account, d.user.CreatedAt); err != nil {
@@ -67,8 +68,9 @@ type Patch struct {
 	Keep     drive.SessionID // the session that outlives a change of the password
 }
 
-// Update changes a user. A new password ends all of the user's sessions and tokens except Keep and voids the signed links;
-// Disabled stops them until the user is active again. The last active administrator cannot be disabled: WrongState.
+// Update changes a user. A new password ends all of the user's sessions and tokens except Keep and
+// voids the signed links; Disabled stops them until the user is active again. The last active
+// administrator cannot be disabled: WrongState.
 func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Patch) (User, error) {
 	switch p.State {
 	case "", Active, Disabled:
@@ -102,8 +104,8 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	return user, u.keepAnAdmin(ctx, tx, user)
 }
 
-// keepAnAdmin refuses a change of user after which no administrator could log in. The one who is left is locked until the
-// commit, so that two who stop each other do not both succeed.
+// keepAnAdmin refuses a change of user after which no administrator could log in. The one who is
+// left is locked until the commit, so that two who stop each other do not both succeed.
 func (u *Users) keepAnAdmin(ctx context.Context, tx *sqldb.Tx, user User) error {
 	if !user.Admin || user.State == Active {
 		return nil
@@ -119,8 +121,9 @@ func (u *Users) keepAnAdmin(ctx context.Context, tx *sqldb.Tx, user User) error 
 	return nil
 }
 
-// Delete makes the user unknown at once: name free, sessions ended, links void. The data stays for DeletedKeep. Deleting
-// again is NotFound. The last active administrator cannot be deleted: WrongState.
+// Delete makes the user unknown at once: name free, sessions ended, links void. The data stays for
+// DeletedKeep. Deleting again is NotFound. The last active administrator cannot be deleted:
+// WrongState.
 func (u *Users) Delete(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
 	user, err := u.Find(ctx, tx, id)
 	if err != nil {
@@ -143,8 +146,9 @@ func (u *Users) Delete(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error
 	return u.keepAnAdmin(ctx, tx, user)
 }
 
-// Purge removes the rows of a deleted user and of its account, the last step of a purge: the ledger and the tree, which
-// refer to the account, are gone by then. It does nothing for a user who is not deleted or is purged already.
+// Purge removes the rows of a deleted user and of its account, the last step of a purge: the ledger
+// and the tree, which refer to the account, are gone by then. It does nothing for a user who is not
+// deleted or is purged already.
 func (u *Users) Purge(ctx context.Context, tx *sqldb.Tx, user User) error {
 	if user.State == Deleted {
 		if err := deletePreferences(ctx, tx, user.ID); err != nil {

@@ -17,8 +17,8 @@ const (
 	MaxPasswordBytes = 1024 // nobody types more; more would only cost hashing time
 )
 
-// parseLabel checks a name that people read: 1 to 64 bytes of NFC, visible characters and inner spaces only. Invisible ones
-// would let two names look alike.
+// parseLabel checks a name that people read: 1 to 64 bytes of NFC, visible characters and inner
+// spaces only. Invisible ones would let two names look alike.
 func parseLabel(field, s string) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
@@ -37,8 +37,8 @@ func parseLabel(field, s string) (string, error) {
 	return s, nil
 }
 
-// parseName checks a user's name: a label without '/' (a slot of a deleted user starts with one) and ':' (it ends the name
-// in HTTP Basic credentials, RFC 7617 §2).
+// parseName checks a user's name: a label without '/' (a slot of a deleted user starts with one)
+// and ':' (it ends the name in HTTP Basic credentials, RFC 7617 §2).
 func parseName(s string) (string, error) {
 	name, err := parseLabel("name", s)
 	if err != nil {
@@ -53,8 +53,9 @@ func parseName(s string) (string, error) {
 // slotOf is the form of a name that is unique among users.
 func slotOf(name string) string { return drive.Name(name).Fold() }
 
-// parsePassword checks a new password and returns it in NFC, so that keyboards which compose accents differently agree
-// (RFC 8265 §4.2). One that is guessable for the user of that name is refused.
+// parsePassword checks a new password and returns it in NFC, so that keyboards which compose
+// accents differently agree (RFC 8265 §4.2). One that is guessable for the user of that name is
+// refused.
 func parsePassword(field, s, name string) (string, error) {
 	s, ok := normalPassword(s)
 	switch {

@@ -27,9 +27,10 @@ type credential struct {
 	epoch int64 // raised by every change of the password
 }
 
-// Login checks name and password and makes a session. Unknown, disabled and wrong are one answer (Unauthenticated, reason
-// "invalid") after the same work; too many failures are Rate with retry_after in seconds. A login whose reply is lost leaves
-// a session that nobody can use; it expires.
+// Login checks name and password and makes a session. Unknown, disabled and wrong are one answer
+// (Unauthenticated, reason "invalid") after the same work; too many failures are Rate with
+// retry_after in seconds. A login whose reply is lost leaves a session that nobody can use; it
+// expires.
 func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 	cred, err := s.credential(ctx, in.Name)
 	if err != nil {
@@ -64,7 +65,8 @@ func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 	return Granted{session, secret}, nil
 }
 
-// credential reads the user of that name; for a name that nobody has it returns the dummy, after the same query.
+// credential reads the user of that name; for a name that nobody has it returns the dummy, after
+// the same query.
 func (s *Sessions) credential(ctx context.Context, name string) (credential, error) {
 	slot := "/" // no user's
 	if name, err := parseName(name); err == nil {
@@ -124,8 +126,9 @@ func (s *Sessions) check(ctx context.Context, cred credential, in Login) (better
 	return better, nil
 }
 
-// stillValid makes sure that the password was not changed and the user not stopped while the hash was computed: such a
-// session would outlive the change. It locks the user's row: sessions come and go by turns.
+// stillValid makes sure that the password was not changed and the user not stopped while the hash
+// was computed: such a session would outlive the change. It locks the user's row: sessions come and
+// go by turns.
 func (s *Sessions) stillValid(ctx context.Context, tx *sqldb.Tx, cred credential) error {
 	var id drive.UserID
 	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ? AND state = 'active' AND link_epoch = ?"+tx.ForUpdate(),
@@ -139,7 +142,8 @@ func (s *Sessions) stillValid(ctx context.Context, tx *sqldb.Tx, cred credential
 	return nil
 }
 
-// improve replaces a hash by one of the same password at the current cost, unless another login did.
+// improve replaces a hash by one of the same password at the current cost, unless another login
+// did.
 func improve(ctx context.Context, tx *sqldb.Tx, cred credential, better Hash) error {
 	if better == "" {
 		return nil
@@ -151,7 +155,8 @@ func improve(ctx context.Context, tx *sqldb.Tx, cred credential, better Hash) er
 	return nil
 }
 
-// dropStale makes room for one more login: a program that logs in at every run must not grow the table without end.
+// dropStale makes room for one more login: a program that logs in at every run must not grow the
+// table without end.
 func dropStale(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	var n int
 	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions WHERE user_id = ? AND kind = 'login'", user).Scan(&n)
@@ -182,8 +187,9 @@ func agentName(s string) string {
 	return s
 }
 
-// ChangePassword sets the caller's own password after checking the current one, and ends the caller's other sessions and
-// tokens. A wrong current password is Forbidden and counts as a failed login.
+// ChangePassword sets the caller's own password after checking the current one, and ends the
+// caller's other sessions and tokens. A wrong current password is Forbidden and counts as a failed
+// login.
 func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, next string, client netip.Addr) error {
 	cred, err := s.readCredential(ctx, "id = ?", who.User)
 	if err != nil {

@@ -18,11 +18,13 @@ type Cost struct {
 	Threads   uint8
 }
 
-// DefaultCost is the first choice of OWASP's Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 thread.
+// DefaultCost is the first choice of OWASP's Password Storage Cheat Sheet: 19 MiB, 2 passes, 1
+// thread.
 var DefaultCost = Cost{MemoryKiB: 19 << 10, Passes: 2, Threads: 1}
 
-// Bounds of a hash that is accepted from elsewhere. They hold RFC 9106's second recommendation (64 MiB, 3 passes, 4 lanes)
-// with room above, and keep a single stored string from taking the machine's memory or minutes of its time.
+// Bounds of a hash that is accepted from elsewhere. They hold RFC 9106's second recommendation (64
+// MiB, 3 passes, 4 lanes) with room above, and keep a single stored string from taking the
+// machine's memory or minutes of its time.
 const (
 	maxMemoryKiB = 256 << 10
 	maxPasses    = 16
@@ -36,7 +38,8 @@ const (
 	newSum  = 32
 )
 
-// phc is a parsed "$argon2id$v=19$m=19456,t=2,p=1$salt$sum" (PHC string format; base64 without padding).
+// phc is a parsed "$argon2id$v=19$m=19456,t=2,p=1$salt$sum" (PHC string format; base64 without
+// padding).
 type phc struct {
 	cost Cost
 	salt []byte

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Preferences returns what the user chose on the pages, as it came: a JSON object, the empty one if nothing was chosen.
+// Preferences returns what the user chose on the pages, as it came: a JSON object, the empty one if
+// nothing was chosen.
 func (u *Users) Preferences(ctx context.Context, q sqldb.Querier, id drive.UserID) (value []byte, err error) {
 	err = q.QueryRow(ctx, "SELECT value FROM preferences WHERE user_id = ?", id).Scan(&value)
 	switch {
@@ -20,7 +21,8 @@ func (u *Users) Preferences(ctx context.Context, q sqldb.Querier, id drive.UserI
 	return value, nil
 }
 
-// SetPreferences keeps a JSON object in place of the one before. Of two at a time the later one stays; of a deleted user none.
+// SetPreferences keeps a JSON object in place of the one before. Of two at a time the later one
+// stays; of a deleted user none.
 func (u *Users) SetPreferences(ctx context.Context, id drive.UserID, value []byte) error {
 	return u.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		now := drive.TimeOf(u.opt.Now())

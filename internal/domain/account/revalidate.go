@@ -11,8 +11,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Run keeps the recently used sessions fresh until ctx ends, and records that they were used. Without it nothing is wrong:
-// requests ask the database every five seconds and logins do not slide.
+// Run keeps the recently used sessions fresh until ctx ends, and records that they were used.
+// Without it nothing is wrong: requests ask the database every five seconds and logins do not
+// slide.
 func (a *Auth) Run(ctx context.Context) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -31,8 +32,8 @@ func (a *Auth) Run(ctx context.Context) error {
 // maxReadAtOnce sessions are read by one query; SQLite takes 32,766 parameters.
 const maxReadAtOnce = 4096
 
-// runOnce reads the sessions used within the last minute again and writes the times of use that have become old. Where
-// nothing was used it does not ask the database.
+// runOnce reads the sessions used within the last minute again and writes the times of use that
+// have become old. Where nothing was used it does not ask the database.
 func (a *Auth) runOnce(ctx context.Context) error {
 	now := a.opt.Now()
 	recent := a.recent(now)
@@ -64,8 +65,8 @@ func (a *Auth) recent(now time.Time) []secretHash {
 	return recent
 }
 
-// refresh replaces the rows in memory by what the database says; a session that ended leaves it. Where something was revoked
-// while the query ran, its answer is dropped, as in keep.
+// refresh replaces the rows in memory by what the database says; a session that ended leaves it.
+// Where something was revoked while the query ran, its answer is dropped, as in keep.
 func (a *Auth) refresh(hashes []secretHash, r reading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,8 +86,8 @@ func (a *Auth) refresh(hashes []secretHash, r reading) {
 	}
 }
 
-// touch writes when sessions were last used, for those whose row is an hour behind, and lets logins slide. A crash before it
-// loses at most an hour of thirty days.
+// touch writes when sessions were last used, for those whose row is an hour behind, and lets logins
+// slide. A crash before it loses at most an hour of thirty days.
 func (a *Auth) touch(ctx context.Context, now time.Time) error {
 	behind := a.behind(now)
 	if len(behind) == 0 {
@@ -110,7 +111,8 @@ func (a *Auth) touch(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// behind returns up to purgeBatch sessions used since their row was last brought up to date an hour ago or more.
+// behind returns up to purgeBatch sessions used since their row was last brought up to date an hour
+// ago or more.
 func (a *Auth) behind(now time.Time) []drive.SessionID {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

@@ -13,7 +13,8 @@ const (
 
 var secretBase64 = base64.RawURLEncoding.Strict()
 
-// secretHash is what is kept of a bearer secret. The secret is random, so one round of SHA-256 is enough.
+// secretHash is what is kept of a bearer secret. The secret is random, so one round of SHA-256 is
+// enough.
 type secretHash [sha256.Size]byte
 
 func newSecret() (string, secretHash) {

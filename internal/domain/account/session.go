@@ -75,8 +75,8 @@ func (s *Sessions) List(ctx context.Context, who drive.Who, kind Kind) ([]Sessio
 	return all, nil
 }
 
-// Delete ends a session of the caller's, at once in this process and within five seconds elsewhere. What is not there, not of
-// that kind or not the caller's is NotFound.
+// Delete ends a session of the caller's, at once in this process and within five seconds elsewhere.
+// What is not there, not of that kind or not the caller's is NotFound.
 func (s *Sessions) Delete(ctx context.Context, who drive.Who, kind Kind, id drive.SessionID) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM sessions WHERE id = ? AND user_id = ? AND kind = ?", id, who.User, kind)
@@ -103,7 +103,8 @@ func (s *Sessions) DeleteOthers(ctx context.Context, who drive.Who) error {
 	})
 }
 
-// deleteSessions ends all sessions and tokens of a user but one. The zero id is no session's, and as text it is not NULL.
+// deleteSessions ends all sessions and tokens of a user but one. The zero id is no session's, and
+// as text it is not NULL.
 func deleteSessions(ctx context.Context, tx *sqldb.Tx, user drive.UserID, keep drive.SessionID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND id <> ?", user, keep.String()); err != nil {
 		return fmt.Errorf("delete the sessions of %s: %w", user, err)
@@ -111,8 +112,8 @@ func deleteSessions(ctx context.Context, tx *sqldb.Tx, user drive.UserID, keep d
 	return nil
 }
 
-// Purge removes sessions that expired over a day ago, in batches, and returns how many. Until then their bearer is told
-// "expired" and not "invalid".
+// Purge removes sessions that expired over a day ago, in batches, and returns how many. Until then
+// their bearer is told "expired" and not "invalid".
 func (s *Sessions) Purge(ctx context.Context) (int64, error) {
 	before := drive.TimeOf(s.opt.Kept()).Add(-24 * time.Hour)
 	for total := int64(0); ; {

@@ -22,8 +22,9 @@ const (
 	allScopes    = drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin
 )
 
-// CreateToken makes a token for a program. Only a login may: a token that could make tokens could outlive its own end. The
-// scope admin needs an administrator (Forbidden). At most 1,000 tokens a user: TooManyOpen.
+// CreateToken makes a token for a program. Only a login may: a token that could make tokens could
+// outlive its own end. The scope admin needs an administrator (Forbidden). At most 1,000 tokens a
+// user: TooManyOpen.
 func (s *Sessions) CreateToken(ctx context.Context, who drive.Who, in NewToken) (Granted, error) {
 	name, err := checkToken(&in)
 	if err != nil {

@@ -38,9 +38,11 @@ type User struct {
 
 // Options configure the package. The zero value of each field is its default.
 type Options struct {
-	// Cost of a new password's hash. Default: DefaultCost. A login re-hashes a password that was hashed at another cost.
+	// Cost of a new password's hash. Default: DefaultCost. A login re-hashes a password that was
+	// hashed at another cost.
 	Cost Cost
-	// PasswordChanged is told, after the commit, whose password is a new one; it must not block. Default: nobody is told.
+	// PasswordChanged is told, after the commit, whose password is a new one; it must not block.
+	// Default: nobody is told.
 	PasswordChanged func(name string)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
@@ -130,8 +132,9 @@ func (u *Users) FindByName(ctx context.Context, q sqldb.Querier, name string) (U
 
 const maxPage = 1000 // users, the contract's limit
 
-// List returns up to limit (1 to 1,000) users in the order of their folded names, deleted ones excepted, and the cursor of the next page,
-// "" after the last. A cursor that List did not make is CursorInvalid.
+// List returns up to limit (1 to 1,000) users in the order of their folded names, deleted ones
+// excepted, and the cursor of the next page, "" after the last. A cursor that List did not make is
+// CursorInvalid.
 func (u *Users) List(ctx context.Context, q sqldb.Querier, cursor string, limit int) ([]User, string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -151,7 +154,8 @@ func (u *Users) List(ctx context.Context, q sqldb.Querier, cursor string, limit 
 	return users[:limit], base64.RawURLEncoding.EncodeToString([]byte(last)), nil
 }
 
-// ListDeleted returns up to limit users deleted before the given time, the longest gone first: the purger's work.
+// ListDeleted returns up to limit users deleted before the given time, the longest gone first: the
+// purger's work.
 func (u *Users) ListDeleted(ctx context.Context, q sqldb.Querier, before drive.Time, limit int) ([]User, error) {
 	rows, err := q.Query(ctx, "SELECT "+userColumns+
 		" FROM users WHERE deleted_at > 0 AND deleted_at < ? ORDER BY deleted_at, id LIMIT ?", before, limit)
@@ -171,7 +175,8 @@ func (u *Users) Any(ctx context.Context, q sqldb.Querier) (bool, error) {
 	return n == 1, nil
 }
 
-// LinkEpoch returns the number that a signed link of this user must carry; NotFound unless the user is active.
+// LinkEpoch returns the number that a signed link of this user must carry; NotFound unless the user
+// is active.
 func (u *Users) LinkEpoch(ctx context.Context, user drive.UserID) (int64, error) {
 	var epoch int64
 	row := u.db.QueryRow(ctx, "SELECT link_epoch FROM users WHERE id = ? AND state = 'active'", user)

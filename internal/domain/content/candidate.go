@@ -11,11 +11,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// maxCandidates bounds how many blobs one claim may look at: MD5 and size can be shared by many, made on purpose.
+// maxCandidates bounds how many blobs one claim may look at: MD5 and size can be shared by many,
+// made on purpose.
 const maxCandidates = 8
 
-// Candidates finds sound blobs that have this size and every digest of the claim that the server knows of them. A strong
-// digest decides by itself; md5 alone may return several.
+// Candidates finds sound blobs that have this size and every digest of the claim that the server
+// knows of them. A strong digest decides by itself; md5 alone may return several.
 func (c Content) Candidates(ctx context.Context, q sqldb.Querier, claim digest.Set, size drive.ByteSize) ([]Blob, error) {
 	for _, algo := range []digest.Algo{digest.Blake3, digest.SHA256, digest.SM3, digest.MD5} {
 		sum, ok := claim[algo]

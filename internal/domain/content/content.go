@@ -1,4 +1,5 @@
-// Package content knows which blobs there are: by digest, by alias, and how many versions refer to each.
+// Package content knows which blobs there are: by digest, by alias, and how many versions refer to
+// each.
 //
 // It owns the rows blobs, aliases, released, owed_files and owed, and no bytes. B2: a blob without
 // references goes away, one with references never does. The last Release deletes the row and writes
@@ -80,10 +81,11 @@ func (c Content) Find(ctx context.Context, q sqldb.Querier, id drive.BlobID) (Bl
 	return b, nil
 }
 
-// Attach takes one reference to content that was just stored. If equal content is there already the new file is released
-// (reused is true) and the old blob is referenced, else the file becomes a blob. A blob found damaged is healed: the new
-// file takes the old one's place. Of two who store the same content at the same moment, the one who finds that the other was
-// first begins its transaction again.
+// Attach takes one reference to content that was just stored. If equal content is there already the
+// new file is released (reused is true) and the old blob is referenced, else the file becomes a
+// blob. A blob found damaged is healed: the new file takes the old one's place. Of two who store
+// the same content at the same moment, the one who finds that the other was first begins its
+// transaction again.
 func (c Content) Attach(ctx context.Context, tx *sqldb.Tx, n New) (id drive.BlobID, reused bool, err error) {
 	same, err := c.bySum(ctx, tx, n.Sum, n.Size)
 	switch {
@@ -169,7 +171,8 @@ func (c Content) Ref(ctx context.Context, tx *sqldb.Tx, id drive.BlobID) error {
 	return nil
 }
 
-// ReleaseAll is Release for every one of them. It goes by the order of ids, as everybody does who takes several.
+// ReleaseAll is Release for every one of them. It goes by the order of ids, as everybody does who
+// takes several.
 func (c Content) ReleaseAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, ids ...drive.BlobID) error {
 	return inOrder(ids, func(id drive.BlobID) error { return c.Release(ctx, tx, account, id) })
 }
@@ -204,7 +207,8 @@ func (c Content) Release(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	return c.releaseLast(ctx, tx, account, id)
 }
 
-// releaseLast is Release of what seems to be the last reference: once the row is locked it is, or another one has come.
+// releaseLast is Release of what seems to be the last reference: once the row is locked it is, or
+// another one has come.
 func (c Content) releaseLast(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.BlobID) error {
 	var b Blob
 	err := scanBlob(&b, tx.QueryRow(ctx, `SELECT `+columns+` FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan)

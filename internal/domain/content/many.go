@@ -27,8 +27,8 @@ func (c Content) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.Blo
 	return found, nil
 }
 
-// RefMany is Ref for every one of them, by few statements. An id may come several times. It returns those that have gone meanwhile,
-// of which no reference was taken.
+// RefMany is Ref for every one of them, by few statements. An id may come several times. It returns
+// those that have gone meanwhile, of which no reference was taken.
 func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID) (gone map[drive.BlobID]bool, err error) {
 	count := map[drive.BlobID]int{}
 	for _, id := range ids {
@@ -45,7 +45,8 @@ func (c Content) RefMany(ctx context.Context, tx *sqldb.Tx, ids ...drive.BlobID)
 	byID := func(x, y drive.BlobID) int { return bytes.Compare(x[:], y[:]) }
 	slices.SortFunc(single, byID)
 	slices.SortFunc(several, byID)
-	// All rows are locked in the order of ids first: two statements would each have an order of their own.
+	// All rows are locked in the order of ids first: two statements would each have an order of
+	// their own.
 	present, err := c.lockMany(ctx, tx, single, several)
 	if err != nil {
 		return nil, err

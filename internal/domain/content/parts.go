@@ -7,10 +7,12 @@ import (
 	"smartdrive/internal/base/digest"
 )
 
-// partBytes is the packed form of a part: its 32-byte chaining value, then its CRC-32 (IEEE), little-endian.
+// partBytes is the packed form of a part: its 32-byte chaining value, then its CRC-32 (IEEE),
+// little-endian.
 const partBytes = 32 + 4
 
-// PartSum is what a blob keeps of each of its parts: ranges can be verified, and a zip needs the CRC.
+// PartSum is what a blob keeps of each of its parts: ranges can be verified, and a zip needs the
+// CRC.
 type PartSum struct {
 	CV    digest.CV
 	CRC32 uint32

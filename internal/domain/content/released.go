@@ -32,7 +32,8 @@ type Released struct {
 	At   drive.Time // when it was released; once it was claimed: that of the claim plus hold less grace
 }
 
-// ReleaseFile records that a stored file belongs to nobody, so that it may be deleted and its presence is explained.
+// ReleaseFile records that a stored file belongs to nobody, so that it may be deleted and its
+// presence is explained.
 func (c Content) ReleaseFile(ctx context.Context, tx *sqldb.Tx, file string, size drive.ByteSize) error {
 	return c.release(ctx, tx, drive.AccountID{}, file, size)
 }

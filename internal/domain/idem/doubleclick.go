@@ -16,8 +16,9 @@ const (
 	maxClicks  = 16 << 10 // users and operations remembered, about 3 MiB
 )
 
-// DoubleClick limits how often a user repeats an operation (SOURCES I3). It is the courtesy in front of the keys, not the
-// protection: each process counts for itself, and where its memory is full it forgets whom it heard of longest ago.
+// DoubleClick limits how often a user repeats an operation (SOURCES I3). It is the courtesy in
+// front of the keys, not the protection: each process counts for itself, and where its memory is
+// full it forgets whom it heard of longest ago.
 type DoubleClick struct {
 	opt   Options
 	limit int // of buckets
@@ -41,7 +42,8 @@ func NewDoubleClick(opt Options) *DoubleClick {
 	return &DoubleClick{opt: opt.withDefaults(), limit: maxClicks, buckets: map[clickKey]*bucket{}}
 }
 
-// Allow counts one operation; too many are Rate with retry_after in whole seconds. Operations are a fixed set of names.
+// Allow counts one operation; too many are Rate with retry_after in whole seconds. Operations are a
+// fixed set of names.
 func (d *DoubleClick) Allow(user drive.UserID, operation string) error {
 	now := d.opt.Now()
 	r := d.bucket(clickKey{user, operation}, now).ReserveN(now, 1)
@@ -68,8 +70,8 @@ func (d *DoubleClick) bucket(key clickKey, now time.Time) *rate.Limiter {
 	return b.rate
 }
 
-// evictLocked drops the longest unused of a few buckets taken at random. One unused for two seconds is full again, so
-// dropping it loses nothing.
+// evictLocked drops the longest unused of a few buckets taken at random. One unused for two seconds
+// is full again, so dropping it loses nothing.
 func (d *DoubleClick) evictLocked() {
 	var victim clickKey
 	var oldest *bucket

@@ -15,13 +15,15 @@ type Key struct {
 // IsZero reports whether there is no key.
 func (k Key) IsZero() bool { return k.text == "" }
 
-// MaxKeyBytes is the longest key, the limit that Stripe and the IETF draft's implementers settled on.
+// MaxKeyBytes is the longest key, the limit that Stripe and the IETF draft's implementers settled
+// on.
 const MaxKeyBytes = 255
 
 const header = "Idempotency-Key"
 
 // parseKey reads the header: 1 to 255 printable ASCII characters, bare or as the quoted string of
-// draft-ietf-httpapi-idempotency-key-header-07 §2.1 (RFC 9651 §3.3.3). Both forms of the same characters are the same key.
+// draft-ietf-httpapi-idempotency-key-header-07 §2.1 (RFC 9651 §3.3.3). Both forms of the same
+// characters are the same key.
 func parseKey(s string) (string, error) {
 	if strings.HasPrefix(s, `"`) {
 		text, ok := unquote(s)

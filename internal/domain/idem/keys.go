@@ -19,7 +19,8 @@ const (
 // Fingerprint is the SHA-256 of what a request asks for: its path and body.
 type Fingerprint [sha256.Size]byte
 
-// Request is a creation under a key. A zero Key means that the client asked for no protection: the effect simply runs.
+// Request is a creation under a key. A zero Key means that the client asked for no protection: the
+// effect simply runs.
 type Request struct {
 	User        drive.UserID
 	Method      string
@@ -36,7 +37,8 @@ type Response struct {
 	Replayed bool // it was answered before; the effect did not run
 }
 
-// Effect does the work of a request inside the transaction and returns the response to keep. A refusal is an error.
+// Effect does the work of a request inside the transaction and returns the response to keep. A
+// refusal is an error.
 type Effect func(ctx context.Context, tx *sqldb.Tx) (status int, body []byte, err error)
 
 // Options configure the package. The zero value of each field is its default.
@@ -87,8 +89,9 @@ func (k *Keys) Once(ctx context.Context, req Request, effect Effect) (Response, 
 	return resp, nil
 }
 
-// Lookup returns the stored response, if there is one: the cheap question to ask before expensive work. It is no promise that
-// Do will run the effect. KeyReused when the key was used for something else, InProgress when its first use has not ended.
+// Lookup returns the stored response, if there is one: the cheap question to ask before expensive
+// work. It is no promise that Do will run the effect. KeyReused when the key was used for something
+// else, InProgress when its first use has not ended.
 func (k *Keys) Lookup(ctx context.Context, q sqldb.Querier, req Request) (Response, bool, error) {
 	if req.Key.IsZero() {
 		return Response{}, false, nil
@@ -102,8 +105,9 @@ func (k *Keys) Lookup(ctx context.Context, q sqldb.Querier, req Request) (Respon
 	return row.answer(req.scoped(), k.now())
 }
 
-// Do runs the effect once for the key: the first caller's effect runs, later ones get its response. The caller must return
-// Do's error from the transaction. Use the package comment's pattern where there is work outside the transaction.
+// Do runs the effect once for the key: the first caller's effect runs, later ones get its response.
+// The caller must return Do's error from the transaction. Use the package comment's pattern where
+// there is work outside the transaction.
 func (k *Keys) Do(ctx context.Context, tx *sqldb.Tx, req Request, effect Effect) (Response, error) {
 	if req.Key.IsZero() {
 		status, body, err := effect(ctx, tx)
@@ -187,8 +191,8 @@ const whereKey = " WHERE user_id = ? AND method = ? AND route = ? AND `key` = ?"
 
 func (r Request) key() []any { return []any{r.User, r.Method, r.Route, r.Key.text} }
 
-// scoped widens the scope of a prepare id from one route to all, so that it creates one thing in all; what it was used for
-// goes into the fingerprint instead.
+// scoped widens the scope of a prepare id from one route to all, so that it creates one thing in
+// all; what it was used for goes into the fingerprint instead.
 func (r Request) scoped() Request {
 	if !r.Key.prepared {
 		return r

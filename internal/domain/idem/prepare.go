@@ -22,8 +22,9 @@ const PrepareLife = 12 * time.Hour
 //
 //	version 1 | expiry 8, Unix ms, big endian | random 16 | HMAC-SHA256 32
 //
-// 57 bytes, so that there is no padding and no spare bit. The MAC covers the bytes before it and the user: nobody can use
-// another's. The prefix keeps ids and keys of the clients' own making apart.
+// 57 bytes, so that there is no padding and no spare bit. The MAC covers the bytes before it and
+// the user: nobody can use another's. The prefix keeps ids and keys of the clients' own making
+// apart.
 const (
 	preparePrefix  = "pre_"
 	prepareVersion = 1
@@ -103,7 +104,8 @@ func (p *PreparedIDs) mac(user drive.UserID, signed []byte) []byte {
 	return h.Sum(nil)
 }
 
-// Verify checks a prepare id of the user's: BadRequest when this installation did not make it for them, Gone when it ended.
+// Verify checks a prepare id of the user's: BadRequest when this installation did not make it for
+// them, Gone when it ended.
 func (p *PreparedIDs) Verify(user drive.UserID, id string, now time.Time) error {
 	text, ok := strings.CutPrefix(id, preparePrefix)
 	b, err := preparedBase64.DecodeString(text)
@@ -119,8 +121,9 @@ func (p *PreparedIDs) Verify(user drive.UserID, id string, now time.Time) error 
 	return nil
 }
 
-// ParseKey reads an Idempotency-Key header of the user's: a key of the client's own making, or a prepare id, which is
-// verified. An absent header is the caller's zero Key; an empty one is BadRequest.
+// ParseKey reads an Idempotency-Key header of the user's: a key of the client's own making, or a
+// prepare id, which is verified. An absent header is the caller's zero Key; an empty one is
+// BadRequest.
 func (p *PreparedIDs) ParseKey(user drive.UserID, value string) (Key, error) {
 	text, err := parseKey(value)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// inProgress is the status of a row whose effect has not committed. Only the transaction that inserted it sees it on SQLite.
+// inProgress is the status of a row whose effect has not committed. Only the transaction that
+// inserted it sees it on SQLite.
 const inProgress = 0
 
 // stored is a key's row.
@@ -75,8 +76,8 @@ func (r Request) row() string {
 	return fmt.Sprintf("key %s %s %s %s", r.User, r.Method, r.Route, r.Key.text)
 }
 
-// answer says what the row means for a request: its response, nothing because the key's life is over, or a refusal. A used
-// prepare id has no second life.
+// answer says what the row means for a request: its response, nothing because the key's life is
+// over, or a refusal. A used prepare id has no second life.
 func (s stored) answer(req Request, now drive.Time) (Response, bool, error) {
 	switch {
 	case now.Sub(s.createdAt) >= keyLife && req.Key.prepared:

@@ -1,6 +1,7 @@
 // Package quota keeps the ledger: for each account how many bytes it may have and how many it has.
 //
-// The row is the only usage counter; nothing caches it. Its three sums, by the invariants of docs/invariants.md:
+// The row is the only usage counter; nothing caches it. Its three sums, by the invariants of
+// docs/invariants.md:
 //
 //	finished    Q1  sizes of the account's versions, trash included
 //	reserved    Q2  declared bytes (or the grant) of uploads in active and sealing
@@ -10,8 +11,8 @@
 // grows the sum leaves at most twice the total: who empties the trash has room at once, and who
 // puts and deletes again and again waits until the disk is rid of it.
 //
-// Q4: no commit that grows finished + unfinished + reserved leaves it above total. A Move that does not grow the sum always
-// succeeds, also when an administrator has set total below what is there.
+// Q4: no commit that grows finished + unfinished + reserved leaves it above total. A Move that does
+// not grow the sum always succeeds, also when an administrator has set total below what is there.
 package quota
 
 import (
@@ -61,8 +62,8 @@ type Move struct{ Finished, Unfinished, Reserved drive.ByteSize }
 
 func (m Move) growth() drive.ByteSize { return m.Finished + m.Unfinished + m.Reserved }
 
-// Create makes the row of an account, with total nil for unlimited. It may run any number of times: the row that is there is
-// read back and must agree (insert if absent, read back, verify: I2).
+// Create makes the row of an account, with total nil for unlimited. It may run any number of times:
+// the row that is there is read back and must agree (insert if absent, read back, verify: I2).
 func (Ledger) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, total *drive.ByteSize) error {
 	if _, err := tx.InsertNew(ctx, `INSERT INTO ledgers (account_id, total) VALUES (?, ?)`, account, total); err != nil {
 		return fmt.Errorf("create a ledger: %w", err)
@@ -77,9 +78,10 @@ func (Ledger) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	return nil
 }
 
-// Lock takes the row lock of the account, until the end of the transaction: whatever belongs to an account (its uploads, its
-// tree, its operations) is changed under it, so that one who read it and then writes finds what was read. It is the first
-// statement of such a transaction, or Apply is. SQLite has one writer and takes no lock; an account without a ledger has none.
+// Lock takes the row lock of the account, until the end of the transaction: whatever belongs to an
+// account (its uploads, its tree, its operations) is changed under it, so that one who read it and
+// then writes finds what was read. It is the first statement of such a transaction, or Apply is.
+// SQLite has one writer and takes no lock; an account without a ledger has none.
 func (Ledger) Lock(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if tx.Dialect() == sqldb.SQLite {
 		return nil
@@ -133,7 +135,8 @@ func (l Ledger) Apply(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return b.Refused(growth)
 }
 
-// Grant moves up to want bytes into reserved, cut to what is left but not below least, and returns how many it took.
+// Grant moves up to want bytes into reserved, cut to what is left but not below least, and returns
+// how many it took.
 func (l Ledger) Grant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, want, least drive.ByteSize) (drive.ByteSize, error) {
 	if err := l.Lock(ctx, tx, account); err != nil {
 		return 0, err

@@ -18,8 +18,9 @@ type Below struct {
 	Limit int
 }
 
-// ChildrenOf returns live children of many folders in one statement: those of one folder after the other, in the order of their ids,
-// by name. Folders whose children were read before After may stay in the list.
+// ChildrenOf returns live children of many folders in one statement: those of one folder after the
+// other, in the order of their ids, by name. Folders whose children were read before After may stay
+// in the list.
 func (t *Tree) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Node, error) {
 	var args []any
 	for _, id := range b.Folders {

@@ -7,10 +7,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A copy of a folder grows as a branch: its top is trashed and owned by the operation, so nobody sees it, until all of it is
-// there and Reveal shows it at once. A branch that is not wanted any more is purged.
+// A copy of a folder grows as a branch: its top is trashed and owned by the operation, so nobody
+// sees it, until all of it is there and Reveal shows it at once. A branch that is not wanted any
+// more is purged.
 
-// StartBranch makes the hidden top of a copy of the folder. The place is checked as it is now, and again by Reveal.
+// StartBranch makes the hidden top of a copy of the folder. The place is checked as it is now, and
+// again by Reveal.
 func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p Place, below Extent, op drive.OperationID) (Node, error) {
 	if err := t.checkParent(ctx, tx, account, p, below); err != nil {
 		return Node{}, err
@@ -24,8 +26,9 @@ func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	return n, t.insert(ctx, tx, n)
 }
 
-// CopyInto copies nodes, alone, without what is below them, into a folder where their names are free, and returns the copies in
-// the same order. The caller holds a reference for the blob of each file.
+// CopyInto copies nodes, alone, without what is below them, into a folder where their names are
+// free, and returns the copies in the same order. The caller holds a reference for the blob of each
+// file.
 func (t *Tree) CopyInto(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, folder drive.NodeID, from []Node, by drive.UserID) ([]Node, error) {
 	last, err := t.change(ctx, tx, account, int64(len(from)), int64(len(from)))
 	if err != nil {
@@ -52,8 +55,8 @@ func (t *Tree) CopyInto(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return copies, nil
 }
 
-// Reveal shows the branch of an operation at its place, which is the top's parent and name as far as r does not say otherwise.
-// A branch that is shown already stays as it is.
+// Reveal shows the branch of an operation at its place, which is the top's parent and name as far
+// as r does not say otherwise. A branch that is shown already stays as it is.
 func (t *Tree) Reveal(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, top drive.NodeID, r Restore) (Node, error) {
 	if _, err := t.change(ctx, tx, account, 0, 0); err != nil {
 		return Node{}, err

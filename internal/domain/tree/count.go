@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Count returns the number of nodes from the node downwards, trashed ones included, and stops counting at limit.
+// Count returns the number of nodes from the node downwards, trashed ones included, and stops
+// counting at limit.
 func (t *Tree) Count(ctx context.Context, q sqldb.Querier, id drive.NodeID, limit int64) (int64, error) {
 	n, err := t.count(ctx, q, "SELECT id FROM nodes WHERE id = ?", id, limit)
 	return n, wrap(err, "count below node", id)
@@ -20,11 +21,13 @@ func (t *Tree) CountTrash(ctx context.Context, q sqldb.Querier, account drive.Ac
 	return n, wrap(err, "count the trash of", account)
 }
 
-// maxWalk is the limit up to which nodes are counted by walking where a recursive statement cannot stop early, or may not: outside of a
-// transaction the next statement may go to another engine than the one before, while an installation moves.
+// maxWalk is the limit up to which nodes are counted by walking where a recursive statement cannot
+// stop early, or may not: outside of a transaction the next statement may go to another engine than
+// the one before, while an installation moves.
 const maxWalk = 10_000
 
-// count counts what the query for the tops finds and what is below it; a top below another one counts once.
+// count counts what the query for the tops finds and what is below it; a top below another one
+// counts once.
 func (t *Tree) count(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int64) (n int64, err error) {
 	stop, args := "", []any{arg}
 	tx, one := q.(*sqldb.Tx)

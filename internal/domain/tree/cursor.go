@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// cursor is the place of a reader in a list: the key of the last item it has. It is handed out as base64url of JSON, needs no
-// signature (it can only say where to go on in the reader's own list) and names the list, so that it fits no other.
+// cursor is the place of a reader in a list: the key of the last item it has. It is handed out as
+// base64url of JSON, needs no signature (it can only say where to go on in the reader's own list)
+// and names the list, so that it fits no other.
 type cursor struct {
 	V      int    `json:"v"`
 	List   string `json:"l"`
@@ -25,8 +26,8 @@ type cursor struct {
 // cursorVersion is the version of the format; a cursor of another one is stale.
 const cursorVersion = 1
 
-// parseCursor reads a cursor of the list; the empty text is the beginning. Anything else than what page gave out for the same
-// list and direction is CursorInvalid.
+// parseCursor reads a cursor of the list; the empty text is the beginning. Anything else than what
+// page gave out for the same list and direction is CursorInvalid.
 func parseCursor(text, list string, desc bool) (cursor, error) {
 	want := cursor{V: cursorVersion, List: list, Desc: desc}
 	if text == "" {

@@ -10,16 +10,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The feed lists every node that is there, and every tombstone, in the order of seq. A replica that applies it from the
-// beginning has the same nodes; a node may come before its parent, and what lies in a trashed folder is not live though it has
-// no mark of its own and does not come again when the folder is restored.
+// The feed lists every node that is there, and every tombstone, in the order of seq. A replica that
+// applies it from the beginning has the same nodes; a node may come before its parent, and what
+// lies in a trashed folder is not live though it has no mark of its own and does not come again
+// when the folder is restored.
 
-// Position is how far a reader of the feed has come. Its text form is "<seq>", or "<seq>.<base>" on the way through the first
-// reading.
+// Position is how far a reader of the feed has come. Its text form is "<seq>", or "<seq>.<base>" on
+// the way through the first reading.
 type Position struct {
 	Seq int64
-	// Base is the tree's seq at the moment of the first page, until the reader has come there. Such a reader misses no
-	// tombstone up to it: it was told of no node that was deleted before.
+	// Base is the tree's seq at the moment of the first page, until the reader has come there. Such
+	// a reader misses no tombstone up to it: it was told of no node that was deleted before.
 	Base int64
 }
 
@@ -68,10 +69,12 @@ type Feed struct {
 	More  bool // there is more already
 }
 
-// Changes returns up to limit changes after a position. A position that is older than the tombstones that are kept, or newer
-// than the tree (the database was restored from a backup), is Gone {reason: feed-expired}: start again from the beginning.
+// Changes returns up to limit changes after a position. A position that is older than the
+// tombstones that are kept, or newer than the tree (the database was restored from a backup), is
+// Gone {reason: feed-expired}: start again from the beginning.
 func (t *Tree) Changes(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) (Feed, error) {
-	// What is committed during the reads has a seq above the top that was read first, and comes with the next page.
+	// What is committed during the reads has a seq above the top that was read first, and comes
+	// with the next page.
 	var top, forgotten int64
 	err := q.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&top)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Find returns a node, live or trashed. Another account's node is NotFound, and so is one that a purge has begun to delete or a
-// copy has not finished.
+// Find returns a node, live or trashed. Another account's node is NotFound, and so is one that a
+// purge has begun to delete or a copy has not finished.
 func (t *Tree) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (Node, error) {
 	n, err := t.queryNode(ctx, q, "WHERE n.id = ? AND n.account_id = ?", id, account)
 	if err == nil && !n.Operation.IsZero() {
@@ -38,7 +38,8 @@ func (t *Tree) Resolve(ctx context.Context, q sqldb.Querier, account drive.Accou
 	return n, err
 }
 
-// walk goes down the path as far as there are nodes and returns the last one with what is left of the path.
+// walk goes down the path as far as there are nodes and returns the last one with what is left of
+// the path.
 func (t *Tree) walk(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, drive.Path, error) {
 	last, depth, err := t.descend(ctx, q, account, path)
 	if err != nil {
@@ -47,9 +48,10 @@ func (t *Tree) walk(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return last[0], path[depth:], nil
 }
 
-// descend goes down the path as far as there are nodes, by one statement whatever the depth, and returns the last node and the
-// folder above it, in this order, and how many names of the path it has used. All are live: a trashed node has no slot by its
-// name. An account without a tree is NotFound.
+// descend goes down the path as far as there are nodes, by one statement whatever the depth, and
+// returns the last node and the folder above it, in this order, and how many names of the path it
+// has used. All are live: a trashed node has no slot by its name. An account without a tree is
+// NotFound.
 func (t *Tree) descend(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (last []Node, depth int, err error) {
 	var rest strings.Builder // each name with a slash behind it, which no name contains: the statement takes one off at each level
 	for _, name := range path {
@@ -78,8 +80,9 @@ func (t *Tree) descend(ctx context.Context, q sqldb.Querier, account drive.Accou
 	return last, depth, nil
 }
 
-// PathOf returns the path of a node and whether it is live: it is not when it or a folder above it is trashed. The path of
-// a node that is not live is the one it had. A node that an operation builds or purges is NotFound.
+// PathOf returns the path of a node and whether it is live: it is not when it or a folder above it
+// is trashed. The path of a node that is not live is the one it had. A node that an operation
+// builds or purges is NotFound.
 func (t *Tree) PathOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (path drive.Path, live bool, err error) {
 	spot, err := t.Locate(ctx, q, id)
 	return spot.Path, err == nil && spot.Trashed == 0, err
@@ -103,7 +106,8 @@ func (t *Tree) Locate(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Sp
 	return up.spot(), nil
 }
 
-// maxClimb bounds the way up to the root. It is far above drive.MaxDepth, because concurrent moves may exceed that.
+// maxClimb bounds the way up to the root. It is far above drive.MaxDepth, because concurrent moves
+// may exceed that.
 const maxClimb = 4096
 
 // chain is a node and the folders above it, the root last.

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// EnsureFolders returns the folder at a path and creates what of it is missing. A file in the way is NameTaken.
+// EnsureFolders returns the folder at a path and creates what of it is missing. A file in the way
+// is NameTaken.
 func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path) (Node, error) {
 	n, rest, err := t.walk(ctx, tx, account, path)
 	if err != nil {
@@ -24,7 +25,8 @@ func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.Ac
 	return n, nil
 }
 
-// CreateFolder makes a folder. A folder cannot replace anything: ConflictReplace is the same as ConflictFail.
+// CreateFolder makes a folder. A folder cannot replace anything: ConflictReplace is the same as
+// ConflictFail.
 func (t *Tree) CreateFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p Place) (Node, error) {
 	if err := t.checkParent(ctx, tx, account, p, Extent{}); err != nil {
 		return Node{}, err

@@ -12,9 +12,9 @@ import (
 // Sort is the order of a list of children.
 type Sort string
 
-// The orders. Names are compared byte by byte, so that an index has them in order, and settle ties; who wants file10 behind file9, or
-// the order of a language, sorts what it has read. The size of a folder is 0, and its type is empty; that of a file is its media
-// type.
+// The orders. Names are compared byte by byte, so that an index has them in order, and settle ties;
+// who wants file10 behind file9, or the order of a language, sorts what it has read. The size of a
+// folder is 0, and its type is empty; that of a file is its media type.
 const (
 	SortName  Sort = "name"
 	SortSize  Sort = "size"
@@ -56,9 +56,9 @@ func CheckLimit(limit int) (int, error) {
 // sortColumns are the expressions that a list is sorted by, before the name.
 var sortColumns = map[Sort]string{SortName: "0", SortSize: "COALESCE(v.size, 0)", SortMTime: "n.mtime", SortType: "COALESCE(v.mime, '')"}
 
-// Children lists the live children of a folder. Pages are taken by key, not by number: a page costs the same wherever it is, and
-// what is added or removed in between shifts nothing. A cursor of another list, or of the same in another order, is
-// CursorInvalid.
+// Children lists the live children of a folder. Pages are taken by key, not by number: a page costs
+// the same wherever it is, and what is added or removed in between shifts nothing. A cursor of
+// another list, or of the same in another order, is CursorInvalid.
 func (t *Tree) Children(ctx context.Context, q sqldb.Querier, folder drive.NodeID, l List) (Page, error) {
 	if l.Sort == "" {
 		l.Sort = SortName
@@ -100,8 +100,9 @@ type part struct {
 	at    cursor
 }
 
-// parts are the lists that l is made of: one, or the folders and then the files. Each is in the order of an index where l is by
-// name, so that a page of files costs no look at the folders before it.
+// parts are the lists that l is made of: one, or the folders and then the files. Each is in the
+// order of an index where l is by name, so that a page of files costs no look at the folders before
+// it.
 func (l List) parts(at cursor) []part {
 	if !l.FoldersFirst {
 		return []part{{"", at}}
@@ -182,7 +183,8 @@ func (t *Tree) ListTrash(ctx context.Context, q sqldb.Querier, account drive.Acc
 	return at.page(nodes, limit, func(n Node) (int64, string) { return int64(n.Trashed), n.ID.String() }), nil
 }
 
-// ChildrenAfter returns up to limit live children of a folder by name, after the one given (empty: from the first).
+// ChildrenAfter returns up to limit live children of a folder by name, after the one given (empty:
+// from the first).
 func (t *Tree) ChildrenAfter(ctx context.Context, q sqldb.Querier, folder drive.NodeID, after drive.Name, limit int) ([]Node, error) {
 	return t.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.slot > ? AND n.trashed_at = 0 ORDER BY n.slot LIMIT ?", folder, after, limit)
 }

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// FindMany returns nodes of the account by id, live or trashed. Those that there are none of are not in the map.
+// FindMany returns nodes of the account by id, live or trashed. Those that there are none of are
+// not in the map.
 func (t *Tree) FindMany(ctx context.Context, q sqldb.Querier, account drive.AccountID, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
 	found := make(map[drive.NodeID]Node, len(ids))
 	if len(ids) == 0 {

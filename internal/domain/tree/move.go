@@ -17,9 +17,9 @@ type Edit struct {
 	Below    Extent         // of the node, read before the transaction; needed to move a folder
 }
 
-// Edit renames, moves and touches a live node; an edit that changes nothing is no change. The errors are those of a new file's
-// place, Cycle (a folder cannot go below itself), Precondition {current} when rev is not the current one, and WrongState
-// {state: trashed}.
+// Edit renames, moves and touches a live node; an edit that changes nothing is no change. The
+// errors are those of a new file's place, Cycle (a folder cannot go below itself), Precondition
+// {current} when rev is not the current one, and WrongState {state: trashed}.
 func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, e Edit) (Node, error) {
 	n, up, err := t.lock(ctx, tx, account, id)
 	if err != nil {
@@ -87,8 +87,8 @@ func checkRev(n Node, rev int64) error {
 	return nil
 }
 
-// claim makes sure that the node may go to the place, clears what is in the way according to the policy, and returns the name
-// to take. up is the node's chain as it is now.
+// claim makes sure that the node may go to the place, clears what is in the way according to the
+// policy, and returns the name to take. up is the node's chain as it is now.
 func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Place, below Extent) (drive.Name, error) {
 	if err := t.checkCycle(ctx, tx, n, p.Parent); err != nil {
 		return "", err
@@ -129,7 +129,8 @@ func (t *Tree) checkCycle(ctx context.Context, tx *sqldb.Tx, n Node, parent driv
 	return nil
 }
 
-// Extent reads how far a node's live subtree reaches. It looks at every node below: call it outside of transactions.
+// Extent reads how far a node's live subtree reaches. It looks at every node below: call it outside
+// of transactions.
 func (t *Tree) Extent(ctx context.Context, q sqldb.Querier, id drive.NodeID) (e Extent, err error) {
 	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id, levels, bytes) AS (
 			SELECT id, 0, 0 FROM nodes WHERE id = ?

@@ -15,7 +15,8 @@ type Place struct {
 	Parent   drive.NodeID
 	Name     drive.Name
 	Conflict drive.Conflict
-	// Base is, for ConflictReplace, the current version of the file that the caller saw under the name; zero: it was free.
+	// Base is, for ConflictReplace, the current version of the file that the caller saw under the
+	// name; zero: it was free.
 	Base drive.VersionID
 }
 
@@ -56,7 +57,8 @@ func (t *Tree) decide(ctx context.Context, q sqldb.Querier, account drive.Accoun
 
 func nameTaken(name drive.Name) error { return drive.Fail(drive.NameTaken, "name", string(name)) }
 
-// versionChanged tells the version that is current now; null: there is no file of that name any more.
+// versionChanged tells the version that is current now; null: there is no file of that name any
+// more.
 func versionChanged(there Node) error {
 	if there.Version.IsZero() {
 		return drive.Fail(drive.VersionChanged, "current", nil)
@@ -64,8 +66,8 @@ func versionChanged(there Node) error {
 	return drive.Fail(drive.VersionChanged, "current", there.Version.String())
 }
 
-// checkParent answers ParentGone unless the parent is a live folder of the account, and BadName when what is placed there
-// would be too deep or have too long a path.
+// checkParent answers ParentGone unless the parent is a live folder of the account, and BadName
+// when what is placed there would be too deep or have too long a path.
 func (t *Tree) checkParent(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, below Extent) error {
 	n, err := t.Find(ctx, q, account, p.Parent)
 	if drive.IsKind(err, drive.NotFound) || err == nil && !n.IsFolder() {
@@ -104,8 +106,9 @@ func checkLimits(parent drive.Path, name drive.Name, below Extent) error {
 	return nil
 }
 
-// freeName returns "name (2).ext" or the like, a name that is free in the folder. It gallops: after 10,000 copies of a name the
-// next one takes some 20 look-ups. The number before the one it finds is taken.
+// freeName returns "name (2).ext" or the like, a name that is free in the folder. It gallops: after
+// 10,000 copies of a name the next one takes some 20 look-ups. The number before the one it finds
+// is taken.
 func (t *Tree) freeName(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, typ Type) (drive.Name, error) {
 	taken := func(k int) (bool, error) {
 		_, ok, err := t.Child(ctx, q, account, p.Parent, numbered(p.Name, k, typ))
@@ -140,8 +143,8 @@ func (t *Tree) freeName(ctx context.Context, q sqldb.Querier, account drive.Acco
 // maxExtBytes is the longest ending that counts as an extension and stays behind the number.
 const maxExtBytes = 16
 
-// numbered puts a number behind the name of a folder, or before the extension of a file. A name that becomes too long loses the
-// end of its stem.
+// numbered puts a number behind the name of a folder, or before the extension of a file. A name
+// that becomes too long loses the end of its stem.
 func numbered(name drive.Name, k int, typ Type) drive.Name {
 	stem, ext := string(name), ""
 	if dot := strings.LastIndexByte(stem, '.'); typ == TypeFile && dot > 0 && len(stem)-dot <= maxExtBytes {

@@ -8,9 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// places knows where folders are: many at a time, and each once. It reads level by level, so that it costs a statement for each
-// level and some hundred folders. The levels are read one after the other: a folder that is moved meanwhile may be shown at either
-// place, or at none.
+// places knows where folders are: many at a time, and each once. It reads level by level, so that
+// it costs a statement for each level and some hundred folders. The levels are read one after the
+// other: a folder that is moved meanwhile may be shown at either place, or at none.
 type places map[drive.NodeID]placed
 
 type placed struct {
@@ -71,7 +71,8 @@ func (p places) read(ctx context.Context, q sqldb.Querier, ids []any, above map[
 	return nil
 }
 
-// chain returns a folder and those above it, the root last; false: it is not known to hang at a root.
+// chain returns a folder and those above it, the root last; false: it is not known to hang at a
+// root.
 func (p places) chain(id drive.NodeID) (chain, bool) {
 	var up chain
 	for !id.IsZero() {
@@ -90,7 +91,8 @@ func (p places) live(id, below drive.NodeID) bool {
 	return ok && up.live() && !up.owned() && (below.IsZero() || up.contains(below))
 }
 
-// SpotsOf is Locate for the folders that hold the nodes. One that is not there, or that an operation owns, is missing.
+// SpotsOf is Locate for the folders that hold the nodes. One that is not there, or that an
+// operation owns, is missing.
 func (t *Tree) SpotsOf(ctx context.Context, q sqldb.Querier, nodes []Node) (map[drive.NodeID]Spot, error) {
 	p, spots := places{}, map[drive.NodeID]Spot{}
 	if err := p.find(ctx, q, nodes); err != nil {

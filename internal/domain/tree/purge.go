@@ -9,12 +9,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Deleting for good goes from the leaves to the top, a bounded number of rows per transaction. The top stays trashed, and owned
-// by its operation, until its last descendant is gone: wherever the process dies, what is left is a tree, and the next
-// PurgeStep goes on.
+// Deleting for good goes from the leaves to the top, a bounded number of rows per transaction. The
+// top stays trashed, and owned by its operation, until its last descendant is gone: wherever the
+// process dies, what is left is a tree, and the next PurgeStep goes on.
 
-// Doom gives a node to an operation that will purge it; from then on it cannot be found or restored. A node that another
-// operation owns is NotFound. rev as in Edit.
+// Doom gives a node to an operation that will purge it; from then on it cannot be found or
+// restored. A node that another operation owns is NotFound. rev as in Edit.
 func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
 	n, _, err := t.lock(ctx, tx, account, id)
 	if err == nil {
@@ -30,7 +30,8 @@ func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	return n, t.update(ctx, tx, &n)
 }
 
-// Purged reports whether a node of the account is being purged, or was and its tombstone is still there.
+// Purged reports whether a node of the account is being purged, or was and its tombstone is still
+// there.
 func (t *Tree) Purged(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM nodes WHERE id = ? AND account_id = ? AND operation_id IS NOT NULL)
@@ -50,8 +51,9 @@ type Purge struct {
 	Done     bool      // nothing is left, the top included
 }
 
-// PurgeStep deletes up to limit rows (nodes and versions; one more at most) of a subtree whose top is trashed. What was trashed on its own inside
-// of it is not part of what its owner deletes: it is hung below the root and stays in the trash. A top that is gone is Done.
+// PurgeStep deletes up to limit rows (nodes and versions; one more at most) of a subtree whose top
+// is trashed. What was trashed on its own inside of it is not part of what its owner deletes: it is
+// hung below the root and stays in the trash. A top that is gone is Done.
 func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, top drive.NodeID, limit int) (Purge, error) {
 	if _, err := t.change(ctx, tx, account, 0, 0); err != nil {
 		return Purge{}, err
@@ -89,7 +91,8 @@ type purger struct {
 	out    Purge
 }
 
-// remove deletes a node with all that is below it, as far as the budget goes, and reports whether all of it went.
+// remove deletes a node with all that is below it, as far as the budget goes, and reports whether
+// all of it went.
 func (p *purger) remove(ctx context.Context, n Node) (bool, error) {
 	if n.IsFolder() {
 		if empty, err := p.removeBelow(ctx, n.ID); !empty {
@@ -108,7 +111,8 @@ func (p *purger) remove(ctx context.Context, n Node) (bool, error) {
 	return err == nil, err
 }
 
-// purgeAhead bounds how many children are read at once: on the way down a deep tree what was read is not used.
+// purgeAhead bounds how many children are read at once: on the way down a deep tree what was read
+// is not used.
 const purgeAhead = 64
 
 func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bool, err error) {
@@ -134,8 +138,9 @@ func (p *purger) removeBelow(ctx context.Context, folder drive.NodeID) (empty bo
 	return false, nil
 }
 
-// removeVersions deletes the versions of a file, the oldest first, as far as the budget goes. The last one goes only together with
-// the file, though that be one row too many: a copy that runs at the same time must not meet a file without content.
+// removeVersions deletes the versions of a file, the oldest first, as far as the budget goes. The
+// last one goes only together with the file, though that be one row too many: a copy that runs at
+// the same time must not meet a file without content.
 func (p *purger) removeVersions(ctx context.Context, file drive.NodeID) (bare bool, err error) {
 	rows, err := p.tx.Query(ctx, selectVersions+"WHERE node_id = ? ORDER BY id LIMIT ?", file, p.budget+1)
 	all, err := sqldb.Scan(rows, err, scanVersion)
@@ -163,8 +168,8 @@ func (p *purger) rescue(ctx context.Context, n Node) error {
 	return p.t.update(ctx, p.tx, &n)
 }
 
-// PurgeAll is PurgeStep for all that an account has: its nodes, its trash, its tombstones and the tree itself. It leaves no
-// tombstones. An account without a tree is Done.
+// PurgeAll is PurgeStep for all that an account has: its nodes, its trash, its tombstones and the
+// tree itself. It leaves no tombstones. An account without a tree is Done.
 func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, limit int) (Purge, error) {
 	root, err := t.Root(ctx, tx, account)
 	switch {
@@ -220,8 +225,8 @@ func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	return note(ctx, tx, Due{DueTombstones, account.String(), account, now})
 }
 
-// Forget drops up to limit tombstones of the account that are older than before, and returns how many. Feeds that have not
-// come this far are told that they are incomplete.
+// Forget drops up to limit tombstones of the account that are older than before, and returns how
+// many. Feeds that have not come this far are told that they are incomplete.
 func (t *Tree) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, before drive.Time, limit int) (int64, error) {
 	var last int64
 	err := tx.QueryRow(ctx, `SELECT COALESCE(MAX(seq), 0) FROM (SELECT seq, deleted_at FROM tombstones WHERE account_id = ?

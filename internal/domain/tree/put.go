@@ -30,9 +30,9 @@ type Placed struct {
 	Dropped []Version // versions that went: the caller releases their blobs and takes their sizes off the ledger
 }
 
-// PutFile makes the content visible: as a new file, or as the next version of the one that the caller saw. The errors are
-// ParentGone (missing, trashed or not a folder), NameTaken, VersionChanged {current}, BadName (too deep, path too long) and
-// TooLarge (too many nodes).
+// PutFile makes the content visible: as a new file, or as the next version of the one that the
+// caller saw. The errors are ParentGone (missing, trashed or not a folder), NameTaken,
+// VersionChanged {current}, BadName (too deep, path too long) and TooLarge (too many nodes).
 func (t *Tree) PutFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, f File) (Placed, error) {
 	if err := t.checkParent(ctx, tx, account, f.place(), Extent{}); err != nil {
 		return Placed{}, err
@@ -51,9 +51,9 @@ type Target struct {
 	path   drive.Path
 }
 
-// Aim looks up where a file shall be put, by one statement. With parents it makes the folders that are missing. The errors are
-// NotFound (no such folder), ParentGone (it is a file), NameTaken (with parents: a file is in the way) and BadName (the root,
-// too deep, path too long).
+// Aim looks up where a file shall be put, by one statement. With parents it makes the folders that
+// are missing. The errors are NotFound (no such folder), ParentGone (it is a file), NameTaken (with
+// parents: a file is in the way) and BadName (the root, too deep, path too long).
 func (t *Tree) Aim(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path, parents bool) (Target, error) {
 	above, name, ok := path.Split()
 	if !ok {
@@ -84,7 +84,8 @@ func (t *Tree) Aim(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, p
 	return Target{Folder: folder.ID, path: path}, nil
 }
 
-// PutFileAt is PutFile at a target of the same transaction, which it need not look up again: f.Parent and f.Name are not used.
+// PutFileAt is PutFile at a target of the same transaction, which it need not look up again:
+// f.Parent and f.Name are not used.
 func (t *Tree) PutFileAt(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, at Target, f File) (Placed, error) {
 	_, f.Name, _ = at.path.Split()
 	f.Parent = at.Folder

@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Search says which live nodes are looked for: those that all fields agree with. A zero field agrees with every node.
+// Search says which live nodes are looked for: those that all fields agree with. A zero field
+// agrees with every node.
 type Search struct {
 	Name    string       // occurs in the name, whatever its case; no character of it has a meaning of its own
 	In      drive.NodeID // somewhere below this folder
@@ -25,16 +26,18 @@ type Search struct {
 	Cursor  string
 }
 
-// searchLooks is how many names that match one call looks at, searchBatch how many of them are read at a time at most.
+// searchLooks is how many names that match one call looks at, searchBatch how many of them are read
+// at a time at most.
 const (
 	searchBatch = 1000
 	searchLooks = 10_000
 )
 
-// Search looks names up, in the order of the folded names, and then of age. A page may be short, or empty, and yet have a Next:
-// one call looks at so many names that match and no more, so that what lies in the trash or elsewhere makes no call slow. It reads
-// the account's index of names from the cursor on, to the end if little matches (BenchmarkSearch): no index finds the middle of a
-// word in both databases, and this one saves reading the nodes.
+// Search looks names up, in the order of the folded names, and then of age. A page may be short, or
+// empty, and yet have a Next: one call looks at so many names that match and no more, so that what
+// lies in the trash or elsewhere makes no call slow. It reads the account's index of names from the
+// cursor on, to the end if little matches (BenchmarkSearch): no index finds the middle of a word in
+// both databases, and this one saves reading the nodes.
 func (t *Tree) Search(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search) (Page, error) {
 	limit, err := CheckLimit(s.Limit)
 	if err != nil {
@@ -92,8 +95,8 @@ type nameOf struct {
 // text is the place of the entry, for the cursor. A name has no slash.
 func (n nameOf) text() string { return n.fold + "/" + n.id.String() }
 
-// matchingNames reads the next names that match, by the index alone. The condition on both columns is written so that MySQL, which
-// takes no range from a comparison of rows, has one for the first.
+// matchingNames reads the next names that match, by the index alone. The condition on both columns
+// is written so that MySQL, which takes no range from a comparison of rows, has one for the first.
 func (t *Tree) matchingNames(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search, at cursor, limit int) ([]nameOf, error) {
 	where, args := "account_id = ?", []any{account}
 	if at.started {
@@ -114,7 +117,8 @@ func (t *Tree) matchingNames(ctx context.Context, q sqldb.Querier, account drive
 	return sqldb.Scan(rows, err, func(n *nameOf, scan func(...any) error) error { return scan(&n.id, &n.fold) })
 }
 
-// escapeLike takes their meaning from the characters that have one in a pattern of LIKE with ESCAPE '!'.
+// escapeLike takes their meaning from the characters that have one in a pattern of LIKE with ESCAPE
+// '!'.
 var escapeLike = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
 // where is what the index does not tell.
@@ -138,8 +142,8 @@ func (s Search) where() (where string, args []any) {
 	return where, args
 }
 
-// thoseOf reads the nodes of the names that are not in the trash themselves, are not the root, and agree with the rest of the
-// search, in the order of the names.
+// thoseOf reads the nodes of the names that are not in the trash themselves, are not the root, and
+// agree with the rest of the search, in the order of the names.
 func (t *Tree) thoseOf(ctx context.Context, q sqldb.Querier, names []nameOf, s Search) ([]Node, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -7,8 +7,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Trash puts a node into the trash, with all that lies below it; rev as in Edit. A node that is in the trash already, itself or
-// with a folder above it, stays as it is: trashing twice is trashing once.
+// Trash puts a node into the trash, with all that lies below it; rev as in Edit. A node that is in
+// the trash already, itself or with a folder above it, stays as it is: trashing twice is trashing
+// once.
 func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64) (Node, error) {
 	n, up, err := t.lock(ctx, tx, account, id)
 	if err != nil || !up.live() {
@@ -28,7 +29,8 @@ type Restore struct {
 	Below    Extent         // as in Edit
 }
 
-// Restore brings a node back from the trash; one that lies in a trashed folder comes back alone. A live node stays as it is.
+// Restore brings a node back from the trash; one that lies in a trashed folder comes back alone. A
+// live node stays as it is.
 func (t *Tree) Restore(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, r Restore) (Node, error) {
 	n, up, err := t.lock(ctx, tx, account, id)
 	if err != nil || up.live() {
@@ -65,7 +67,8 @@ func (t *Tree) reveal(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r Res
 	return n, t.opt.Arrived(ctx, tx, n)
 }
 
-// ListTrashedBefore returns up to limit nodes of the account that were trashed at or before a moment, the oldest first.
+// ListTrashedBefore returns up to limit nodes of the account that were trashed at or before a
+// moment, the oldest first.
 func (t *Tree) ListTrashedBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, before drive.Time, limit int) ([]Node, error) {
 	return t.queryNodes(ctx, q, `WHERE n.account_id = ? AND n.trashed_at > 0 AND n.trashed_at <= ? AND n.operation_id IS NULL
 		ORDER BY n.trashed_at, n.id LIMIT ?`, account, before, limit)

@@ -16,7 +16,8 @@ type Options struct {
 	// MaxOldVersions is the number of versions an account may have that are no file's current one.
 	// Default: 200,000.
 	MaxOldVersions int64
-	// KeepVersions is how many of a file's last versions are always kept, the current one included. Default: 5.
+	// KeepVersions is how many of a file's last versions are always kept, the current one included.
+	// Default: 5.
 	KeepVersions int
 	// KeepVersionsFor is how long a version is kept besides. Default: 30 days.
 	KeepVersionsFor time.Duration
@@ -25,8 +26,9 @@ type Options struct {
 	// Kept is the clock that says for how long something was kept before it is deleted; see package
 	// retention. Default: Now.
 	Kept func() time.Time
-	// Arrived is told, in the transaction, of a node that has come to be seen where it is, or has other content: put, moved, renamed,
-	// restored. What lies below a folder that came is not told of. An error undoes the transaction.
+	// Arrived is told, in the transaction, of a node that has come to be seen where it is, or has
+	// other content: put, moved, renamed, restored. What lies below a folder that came is not told
+	// of. An error undoes the transaction.
 	Arrived func(ctx context.Context, tx *sqldb.Tx, n Node) error
 }
 
@@ -66,7 +68,8 @@ func (t *Tree) now() drive.Time { return drive.TimeOf(t.opt.Now()) }
 
 func (t *Tree) kept() drive.Time { return drive.TimeOf(t.opt.Kept()) }
 
-// Create makes the tree of an account and returns its root; a tree that is there already is left as it is.
+// Create makes the tree of an account and returns its root; a tree that is there already is left as
+// it is.
 func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) (drive.NodeID, error) {
 	root := drive.NewID[drive.NodeID]()
 	made, err := tx.InsertNew(ctx, `INSERT INTO trees (account_id, root_id, seq, node_count) VALUES (?, ?, 1, 0)`, account, root)
@@ -88,8 +91,9 @@ func (t *Tree) Root(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return root, err
 }
 
-// change announces changes of n nodes and a growth of the number of nodes: it takes the lock on the tree and returns the last
-// of the n numbers that the changes get. More nodes than an account may have is TooLarge {field: nodes, limit, sent}.
+// change announces changes of n nodes and a growth of the number of nodes: it takes the lock on the
+// tree and returns the last of the n numbers that the changes get. More nodes than an account may
+// have is TooLarge {field: nodes, limit, sent}.
 func (t *Tree) change(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n, growth int64) (seq int64, err error) {
 	changed, err := tx.Exec(ctx, `UPDATE trees SET seq = seq + ?, node_count = node_count + ?
 		WHERE account_id = ? AND (? <= 0 OR node_count + ? <= ?)`, n, growth, account, growth, growth, t.opt.MaxNodes)

@@ -25,7 +25,8 @@ func scanVersion(v *Version, scan func(...any) error) error {
 	return scan(&v.ID, &v.Node, &v.Blob, &v.Size, &v.MTime, &v.Mime, &v.Created, &v.By)
 }
 
-// Versions returns up to limit versions of a file, the newest first, older than before (zero: from the newest).
+// Versions returns up to limit versions of a file, the newest first, older than before (zero: from
+// the newest).
 func (t *Tree) Versions(ctx context.Context, q sqldb.Querier, node drive.NodeID, before drive.VersionID, limit int) ([]Version, error) {
 	top := before.String()
 	if before.IsZero() {
@@ -41,7 +42,8 @@ func (t *Tree) FindVersion(ctx context.Context, q sqldb.Querier, node drive.Node
 	return v, err
 }
 
-// AddVersion makes the content the current version of a live file, whatever it is called; of f's place nothing is used.
+// AddVersion makes the content the current version of a live file, whatever it is called; of f's
+// place nothing is used.
 func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Placed, error) {
 	dropped, err := t.addVersion(ctx, tx, &n, f)
 	return Placed{Node: n, Dropped: dropped}, err
@@ -74,12 +76,13 @@ func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive
 	return wrap(err, "insert version", n.Version)
 }
 
-// maxDropped bounds the versions that one transaction drops from a file: a replace after a long pause must not pay for
-// hundreds. The rest goes with the next replace, or when it is due.
+// maxDropped bounds the versions that one transaction drops from a file: a replace after a long
+// pause must not pay for hundreds. The rest goes with the next replace, or when it is due.
 const maxDropped = 50
 
-// DropVersions deletes up to limit versions of a file, the oldest first, that are neither the current one, nor among the last
-// KeepVersions, nor younger than KeepVersionsFor. It is no change of the node.
+// DropVersions deletes up to limit versions of a file, the oldest first, that are neither the
+// current one, nor among the last KeepVersions, nor younger than KeepVersionsFor. It is no change
+// of the node.
 func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
 	old, err := t.dropVersions(ctx, tx, node.ID, t.kept().Add(-t.opt.KeepVersionsFor), limit)
 	if err != nil {

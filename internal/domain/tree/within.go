@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Within returns a live node of the account that is top or lies below it, and its path from there: empty is top itself. Anything
-// else is NotFound, so that a node that was moved out of top, or lies in the trash, looks like one that never was there.
+// Within returns a live node of the account that is top or lies below it, and its path from there:
+// empty is top itself. Anything else is NotFound, so that a node that was moved out of top, or lies
+// in the trash, looks like one that never was there.
 func (t *Tree) Within(ctx context.Context, q sqldb.Querier, account drive.AccountID, top, id drive.NodeID) (Node, drive.Path, error) {
 	n, err := t.Find(ctx, q, account, id)
 	if err != nil {

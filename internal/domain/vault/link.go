@@ -87,8 +87,8 @@ func HashToken(token string) string {
 }
 
 // Lookup returns the two values of which a row has one that keeps the token: the hash, or the token
-// itself where the row is of a version before. What looks like a hash is not a token: else whoever has
-// read the database could show what they have read.
+// itself where the row is of a version before. What looks like a hash is not a token: else whoever
+// has read the database could show what they have read.
 func Lookup(token string) []any {
 	hash := HashToken(token)
 	if strings.Contains(token, ":") {

@@ -14,9 +14,9 @@ import (
 // errLost is why the context of a leased job ends before it is told to stop.
 var errLost = errors.New("the lease was lost: no heartbeat in time")
 
-// Lead runs job while this instance holds the lease of that name, until ctx is done. The job's context ends when the lease may be
-// lost; only when the job has returned is the lease given back, or taken again. A job that returns by itself begins again after
-// a pause; its errors are logged.
+// Lead runs job while this instance holds the lease of that name, until ctx is done. The job's
+// context ends when the lease may be lost; only when the job has returned is the lease given back,
+// or taken again. A job that returns by itself begins again after a pause; its errors are logged.
 func (m *Member) Lead(ctx context.Context, name string, job func(ctx context.Context) error) error {
 	for ctx.Err() == nil {
 		if _, err := m.Try(ctx, name, job); err != nil && ctx.Err() == nil {
@@ -32,7 +32,8 @@ func (m *Member) Lead(ctx context.Context, name string, job func(ctx context.Con
 	return nil
 }
 
-// Try runs job once if this instance gets the lease of that name now; held is false when somebody else has it.
+// Try runs job once if this instance gets the lease of that name now; held is false when somebody
+// else has it.
 func (m *Member) Try(ctx context.Context, name string, job func(ctx context.Context) error) (held bool, err error) {
 	epoch, err := m.take(ctx, name)
 	if err != nil || epoch == 0 {

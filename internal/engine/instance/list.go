@@ -75,9 +75,9 @@ func (m *Member) Alive(ctx context.Context) ([]Instance, error) {
 	return alive, err
 }
 
-// IsAlive reports whether the instance of that start is alive. One that is not may come back unless it was ended. After the database's
-// clock was set back who lives says so with the next heartbeat; until then none is alive, or the dead would hold their leases for as
-// long as the clock was ahead.
+// IsAlive reports whether the instance of that start is alive. One that is not may come back unless
+// it was ended. After the database's clock was set back who lives says so with the next heartbeat;
+// until then none is alive, or the dead would hold their leases for as long as the clock was ahead.
 func (m *Member) IsAlive(ctx context.Context, generation int64) (bool, error) {
 	all, err := m.Alive(ctx)
 	for _, in := range all {
@@ -88,8 +88,9 @@ func (m *Member) IsAlive(ctx context.Context, generation int64) (bool, error) {
 	return false, err
 }
 
-// Oldest returns when the longest-living instance that has not ended joined, by the database's clock: nothing that any of them
-// is about to do was begun before. Zero when nobody else can be there.
+// Oldest returns when the longest-living instance that has not ended joined, by the database's
+// clock: nothing that any of them is about to do was begun before. Zero when nobody else can be
+// there.
 func (m *Member) Oldest(ctx context.Context) (drive.Time, error) {
 	all, err := m.List(ctx)
 	oldest := drive.Time(0)
@@ -101,11 +102,11 @@ func (m *Member) Oldest(ctx context.Context) (drive.Time, error) {
 	return oldest, err
 }
 
-// End reports whether the instance of that start has ended for good, and ends it if it is dead. It is then safe to clear up behind
-// it: what it would still commit fails in Hold.
+// End reports whether the instance of that start has ended for good, and ends it if it is dead. It
+// is then safe to clear up behind it: what it would still commit fails in Hold.
 //
-// After an outage of the database everybody looks dead until their next heartbeat; so only an instance that has itself been steady
-// for longer than that ends others.
+// After an outage of the database everybody looks dead until their next heartbeat; so only an
+// instance that has itself been steady for longer than that ends others.
 func (m *Member) End(ctx context.Context, generation int64) (bool, error) {
 	if m.sole {
 		return generation != m.opt.Generation, nil
@@ -149,9 +150,9 @@ func (m *Member) isSteady() bool {
 	return time.Since(m.steady) >= 2*ttl
 }
 
-// Hold makes a transaction fail (Stopping) if this instance was ended, and otherwise keeps it from being ended before the
-// transaction is over. It belongs into every transaction that names bytes which others clear away when their instance has
-// ended.
+// Hold makes a transaction fail (Stopping) if this instance was ended, and otherwise keeps it from
+// being ended before the transaction is over. It belongs into every transaction that names bytes
+// which others clear away when their instance has ended.
 func (m *Member) Hold(ctx context.Context, tx *sqldb.Tx) error {
 	if m.sole {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The times of an instance's life. TTL minus margin is what a leased job may still run after the last heartbeat: three tries of
-// it fit in.
+// The times of an instance's life. TTL minus margin is what a leased job may still run after the
+// last heartbeat: three tries of it fit in.
 const (
 	every  = 5 * time.Second  // between two heartbeats, and between two looks at a lease
 	ttl    = 20 * time.Second // without one an instance is dead
@@ -57,14 +57,14 @@ type Member struct {
 	ended  bool
 }
 
-// Alone returns the member of an installation of one process, which a lock keeps others out of. It needs no heartbeat: it writes
-// nothing and holds every lease.
+// Alone returns the member of an installation of one process, which a lock keeps others out of. It
+// needs no heartbeat: it writes nothing and holds every lease.
 func Alone(in Info) *Member {
 	return &Member{opt: Options{Info: in}, sole: true, gone: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 }
 
-// Join makes this process an instance, and ends what an earlier start from the same data directory has left: whoever joins holds
-// the lock of that directory.
+// Join makes this process an instance, and ends what an earlier start from the same data directory
+// has left: whoever joins holds the lock of that directory.
 func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
@@ -108,7 +108,8 @@ func (m *Member) insert(ctx context.Context, tx *sqldb.Tx, now drive.Time) error
 	return err
 }
 
-// refuseOthers reads after its own row was committed: of two that join at once at least one sees the other.
+// refuseOthers reads after its own row was committed: of two that join at once at least one sees
+// the other.
 func (m *Member) refuseOthers(ctx context.Context) error {
 	all, err := m.List(ctx)
 	if err != nil {
@@ -134,7 +135,8 @@ func (m *Member) withdraw(ctx context.Context) error {
 // Info returns who this instance is.
 func (m *Member) Info() Info { return m.opt.Info }
 
-// Run sends heartbeats until ctx is done. It returns ErrEnded when this instance was ended by others; nothing else ends it.
+// Run sends heartbeats until ctx is done. It returns ErrEnded when this instance was ended by
+// others; nothing else ends it.
 func (m *Member) Run(ctx context.Context) error {
 	if m.sole {
 		<-ctx.Done()
@@ -195,8 +197,8 @@ func (m *Member) trust(start time.Time) {
 	m.until = start.Add(ttl - margin)
 }
 
-// trusted reports whether leases are still good. A machine that slept has a monotonic clock that did not count it: the wall
-// clock has its say too, and one that jumps ahead costs a pause.
+// trusted reports whether leases are still good. A machine that slept has a monotonic clock that
+// did not count it: the wall clock has its say too, and one that jumps ahead costs a pause.
 func (m *Member) trusted() bool {
 	if m.sole {
 		return true
@@ -223,7 +225,8 @@ func (m *Member) end() {
 	}
 }
 
-// Leave ends this instance: what it held is free at once. The last thing a process does with the database.
+// Leave ends this instance: what it held is free at once. The last thing a process does with the
+// database.
 func (m *Member) Leave(ctx context.Context) error {
 	if m.sole {
 		return nil

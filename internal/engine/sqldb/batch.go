@@ -17,8 +17,9 @@ type Batch struct {
 	Limit int
 }
 
-// DeleteBatch deletes up to Limit rows, and returns how many. It reads their keys, locking nothing, and then deletes by them: a
-// DELETE that finds its rows by a subquery locks every row that it looks at on MySQL, and waits for those that others have.
+// DeleteBatch deletes up to Limit rows, and returns how many. It reads their keys, locking nothing,
+// and then deletes by them: a DELETE that finds its rows by a subquery locks every row that it
+// looks at on MySQL, and waits for those that others have.
 func (tx *Tx) DeleteBatch(ctx context.Context, b Batch) (int64, error) {
 	query := "SELECT " + b.Key + " FROM " + b.Table + " WHERE " + b.Where
 	if b.Order != "" {

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// classify translates the engine's errors: no row is NotFound, a full disk DiskFull, a busy or unreachable database
-// Unavailable.
+// classify translates the engine's errors: no row is NotFound, a full disk DiskFull, a busy or
+// unreachable database Unavailable.
 func classify(err error) error {
 	var lite *sqlite.Error
 	var my *mysql.MySQLError
@@ -70,8 +70,8 @@ const (
 	erChanged         = 1020 // MariaDB with innodb_snapshot_isolation: the record has changed since it was read
 )
 
-// away are the numbers that say that the server cannot do it now, or not here: it stops, is a replica or has failed over, has no
-// more connections or memory, or has ended ours.
+// away are the numbers that say that the server cannot do it now, or not here: it stops, is a
+// replica or has failed over, has no more connections or memory, or has ended ours.
 var away = []uint16{
 	1037, 1038, 1040, 1041, // memory, connections
 	erDatabaseDenied, erUserDenied, erUnknownDatabase, // our rights or the database have gone: no fault of the request
@@ -94,8 +94,9 @@ func kindOfNumber(err *mysql.MySQLError) drive.Kind {
 	return drive.Internal
 }
 
-// diskErrno looks into the errors that carry another one in their text: ENOSPC (28), EDQUOT (122), and the storage engine's own
-// HA_ERR_RECORD_FILE_FULL (135), HA_ERR_INDEX_FILE_FULL (136) and HA_ERR_DISK_FULL (189; 175 before MariaDB 10.2).
+// diskErrno looks into the errors that carry another one in their text: ENOSPC (28), EDQUOT (122),
+// and the storage engine's own HA_ERR_RECORD_FILE_FULL (135), HA_ERR_INDEX_FILE_FULL (136) and
+// HA_ERR_DISK_FULL (189; 175 before MariaDB 10.2).
 func diskErrno(err *mysql.MySQLError) bool {
 	if !slices.Contains([]uint16{erGetErrno, erCommit, erWriteErrno}, err.Number) {
 		return false
@@ -109,8 +110,9 @@ func diskErrno(err *mysql.MySQLError) bool {
 	return false
 }
 
-// breaksTransaction reports whether the engine may have rolled back the whole transaction, not only the statement. A lock that
-// was not had in time is one of them: the function runs again from its beginning.
+// breaksTransaction reports whether the engine may have rolled back the whole transaction, not only
+// the statement. A lock that was not had in time is one of them: the function runs again from its
+// beginning.
 func breaksTransaction(err error) bool {
 	var lite *sqlite.Error
 	var my *mysql.MySQLError
@@ -139,7 +141,8 @@ func IsDuplicate(err error) bool {
 	return errors.As(err, &my) && (my.Number == erDuplicate || my.Number == erDuplicateKey)
 }
 
-// IsLockTimeout reports whether err says that another transaction has held a row for too long; with NOWAIT, at all.
+// IsLockTimeout reports whether err says that another transaction has held a row for too long; with
+// NOWAIT, at all.
 func IsLockTimeout(err error) bool { return hasNumber(err, erLockTimeout, erNoWait) }
 
 func hasNumber(err error, numbers ...uint16) bool {

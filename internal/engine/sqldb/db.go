@@ -20,32 +20,38 @@ import (
 
 // Options configure Open. The zero value of each field is its default.
 type Options struct {
-	// Path is the database file; its directory must exist. The caller holds the lock on the data directory.
+	// Path is the database file; its directory must exist. The caller holds the lock on the data
+	// directory.
 	Path string
-	// MySQL is the data source of a MySQL or MariaDB database, instead of Path: mysql://user:password@host:port/name, or as the
-	// driver writes it (github.com/go-sql-driver/mysql). The database must exist; any number of processes may share it.
+	// MySQL is the data source of a MySQL or MariaDB database, instead of Path:
+	// mysql://user:password@host:port/name, or as the driver writes it
+	// (github.com/go-sql-driver/mysql). The database must exist; any number of processes may share
+	// it.
 	MySQL string
-	// Connections to MySQL: for transactions, and half as many for reading beside them. Default: 32.
+	// Connections to MySQL: for transactions, and half as many for reading beside them. Default:
+	// 32.
 	Connections int
-	// Twice makes each function that would be committed on MySQL run once before, for nothing: for tests, which then find what a
-	// function that may run again must not do.
+	// Twice makes each function that would be committed on MySQL run once before, for nothing: for
+	// tests, which then find what a function that may run again must not do.
 	Twice bool
-	// Unchecked opens connections that check no foreign keys and follow none: for internal/move/migrate, which brings rows in any order.
+	// Unchecked opens connections that check no foreign keys and follow none: for
+	// internal/move/migrate, which brings rows in any order.
 	Unchecked bool
 	// Look opens a database to be looked at: nothing is made, its schema stays what it is, and
 	// Write refuses. A file that is not there is fs.ErrNotExist.
 	Look bool
-	// Connector opens a data source; tests count calls and inject faults with it. Default: NewConnector.
+	// Connector opens a data source; tests count calls and inject faults with it. Default:
+	// NewConnector.
 	Connector func(dsn string) (driver.Connector, error)
-	// OnFull is called when the disk is full, before Write returns DiskFull: the place to give up the ballast file. It is not
-	// called for MySQL, whose disk is elsewhere.
+	// OnFull is called when the disk is full, before Write returns DiskFull: the place to give up
+	// the ballast file. It is not called for MySQL, whose disk is elsewhere.
 	OnFull func()
 	// Log receives what no caller can be told. Default: slog.Default.
 	Log *slog.Logger
 }
 
-// DB is an open database. It is safe for concurrent use. While an installation moves to another database it hands what it is asked
-// on to a Router.
+// DB is an open database. It is safe for concurrent use. While an installation moves to another
+// database it hands what it is asked on to a Router.
 type DB struct {
 	*engine
 	router atomic.Pointer[Router]
@@ -109,8 +115,8 @@ type writer interface {
 	close() error
 }
 
-// Open opens the database and brings its schema up to date. A database of a newer release is refused by name, and a server
-// that is too old too.
+// Open opens the database and brings its schema up to date. A database of a newer release is
+// refused by name, and a server that is too old too.
 func Open(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Connector == nil {
 		opt.Connector = NewConnector
@@ -146,8 +152,8 @@ func (db *DB) Close() error {
 	return errors.Join(db.reads.Close(), db.writer.close())
 }
 
-// Write runs fn in a write transaction; see the package comment. The context bounds the wait for the writer's turn; once fn
-// has begun, Write waits for the outcome.
+// Write runs fn in a write transaction; see the package comment. The context bounds the wait for
+// the writer's turn; once fn has begun, Write waits for the outcome.
 func (db *DB) Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error {
 	if r := db.routed(); r != nil {
 		return r.Write(ctx, fn)
@@ -157,7 +163,8 @@ func (db *DB) Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) er
 	return db.writer.write(ctx, fn)
 }
 
-// Now returns the time by the clock of the database, which all processes that share it share: SQLite's is this machine's.
+// Now returns the time by the clock of the database, which all processes that share it share:
+// SQLite's is this machine's.
 func (db *DB) Now(ctx context.Context) (drive.Time, error) {
 	if r := db.routed(); r != nil {
 		return r.Primary().Now(ctx)
@@ -210,9 +217,9 @@ func (db *engine) queryRow(ctx context.Context, query string, args []any) *Row {
 	return &Row{row: stmt.QueryRowContext(ctx, args...)}
 }
 
-// prepare returns the readers' statement for a query: parsing and planning take longer than most reads. It returns nil when
-// there are so many texts already that new ones must be lists of varying length, which are not worth keeping; and on MySQL,
-// where it would be one more round trip.
+// prepare returns the readers' statement for a query: parsing and planning take longer than most
+// reads. It returns nil when there are so many texts already that new ones must be lists of varying
+// length, which are not worth keeping; and on MySQL, where it would be one more round trip.
 func (db *engine) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if db.dialect == MySQL {
 		return nil, nil

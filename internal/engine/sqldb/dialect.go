@@ -2,7 +2,8 @@ package sqldb
 
 import "strings"
 
-// Dialect is the kind of database. SQL text is shared; what differs is asked of the dialect by those few who must.
+// Dialect is the kind of database. SQL text is shared; what differs is asked of the dialect by
+// those few who must.
 type Dialect uint8
 
 // The dialects. MySQL is MariaDB as well.
@@ -11,7 +12,8 @@ const (
 	MySQL
 )
 
-// String returns the name of the dialect, which is also the name of the directory of its migrations.
+// String returns the name of the dialect, which is also the name of the directory of its
+// migrations.
 func (d Dialect) String() string {
 	if d == MySQL {
 		return "mysql"
@@ -30,8 +32,9 @@ func (db *DB) Dialect() Dialect {
 // Dialect says what kind of database the transaction is in.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 
-// ForUpdate is what to put at the end of a SELECT whose rows the transaction goes on to change according to what it read:
-// " FOR UPDATE" where others may change them meanwhile, nothing where there is one writer.
+// ForUpdate is what to put at the end of a SELECT whose rows the transaction goes on to change
+// according to what it read: " FOR UPDATE" where others may change them meanwhile, nothing where
+// there is one writer.
 func (tx *Tx) ForUpdate() string {
 	if tx.dialect == MySQL {
 		return " FOR UPDATE"

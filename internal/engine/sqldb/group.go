@@ -13,10 +13,11 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Group commit. The naive way gives each write its own fsync, some hundreds a second on a disk. Here one goroutine owns the
-// write connection: it opens a transaction for the first write that waits, runs all that have queued up behind it, each in a
-// savepoint, commits once and tells everyone. While it waits for the disk the next group gathers, so the size of a group
-// follows the load by itself and a lone write waits for nobody.
+// Group commit. The naive way gives each write its own fsync, some hundreds a second on a disk.
+// Here one goroutine owns the write connection: it opens a transaction for the first write that
+// waits, runs all that have queued up behind it, each in a savepoint, commits once and tells
+// everyone. While it waits for the disk the next group gathers, so the size of a group follows the
+// load by itself and a lone write waits for nobody.
 type group struct {
 	db    *sql.DB
 	conn  *sql.Conn
@@ -161,8 +162,8 @@ func (w *group) runGroup(first *job) []*job {
 	return group
 }
 
-// begin opens a transaction. If it fails one may be open all the same, from a BEGIN or a ROLLBACK that was not answered: it is
-// rolled back, or no write would ever succeed again.
+// begin opens a transaction. If it fails one may be open all the same, from a BEGIN or a ROLLBACK
+// that was not answered: it is rolled back, or no write would ever succeed again.
 func (w *group) begin(ctx context.Context) error {
 	err := w.exec(ctx, "BEGIN IMMEDIATE")
 	if err == nil {
@@ -217,7 +218,8 @@ func (w *group) breakGroup(ctx context.Context, group []*job, cause error) {
 	}
 }
 
-// rollback ends the transaction if one is open; "no transaction is active" means the engine has done it already.
+// rollback ends the transaction if one is open; "no transaction is active" means the engine has
+// done it already.
 func (w *group) rollback(ctx context.Context) error {
 	err := w.exec(ctx, "ROLLBACK")
 	if err != nil && !breaksTransaction(err) && drive.KindOf(err) == drive.Internal {
@@ -226,8 +228,8 @@ func (w *group) rollback(ctx context.Context) error {
 	return err
 }
 
-// runJob runs one job in its savepoint and keeps its outcome in j.err. The error it returns is one that breaks the whole
-// transaction.
+// runJob runs one job in its savepoint and keeps its outcome in j.err. The error it returns is one
+// that breaks the whole transaction.
 func (w *group) runJob(ctx context.Context, j *job) error {
 	if err := j.gone(); err != nil {
 		j.err = drive.Wrap(err, drive.Unavailable)
@@ -251,7 +253,8 @@ func (w *group) runJob(ctx context.Context, j *job) error {
 	return w.exec(ctx, "RELEASE job")
 }
 
-// call turns a panic of one job into its error: the other jobs of the group must not suffer from it.
+// call turns a panic of one job into its error: the other jobs of the group must not suffer from
+// it.
 func call(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

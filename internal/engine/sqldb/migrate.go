@@ -23,8 +23,9 @@ var migrations embed.FS
 // Migrations returns the files that make the schema, a directory per dialect.
 func Migrations() fs.FS { return migrations }
 
-// migrate brings the schema up to date. Only one process may do it at a time (goose by itself breaks when two begin at once):
-// for SQLite the lock on the data directory sees to that, for MySQL migrateLocked.
+// migrate brings the schema up to date. Only one process may do it at a time (goose by itself
+// breaks when two begin at once): for SQLite the lock on the data directory sees to that, for MySQL
+// migrateLocked.
 func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 	files, err := fs.Sub(migrations, "migrations/"+dialect.String())
 	if err != nil {
@@ -55,8 +56,9 @@ func migrate(ctx context.Context, db *sql.DB, dialect Dialect) error {
 // migrateTime is how long a starter waits for another one that migrates.
 const migrateTime = 5 * time.Minute
 
-// migrateLocked is migrate under a lock of the server's, held by a connection that does nothing else: if the process dies the
-// server gives it back. DDL is not transactional, so every file can be run again from its beginning.
+// migrateLocked is migrate under a lock of the server's, held by a connection that does nothing
+// else: if the process dies the server gives it back. DDL is not transactional, so every file can
+// be run again from its beginning.
 func migrateLocked(ctx context.Context, db *sql.DB, name string) (err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -82,8 +84,8 @@ func migrateLocked(ctx context.Context, db *sql.DB, name string) (err error) {
 	return migrate(ctx, db, MySQL)
 }
 
-// mendVersions completes goose's table of versions if the process that made it died before it wrote the first row, which goose
-// calls a missing zero version for ever after.
+// mendVersions completes goose's table of versions if the process that made it died before it wrote
+// the first row, which goose calls a missing zero version for ever after.
 func mendVersions(ctx context.Context, db *sql.DB) error {
 	var tables int
 	err := db.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.tables

@@ -15,7 +15,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Time-outs of MySQL. A transaction holds its locks for some milliseconds; who waits longer for one waits in vain.
+// Time-outs of MySQL. A transaction holds its locks for some milliseconds; who waits longer for one
+// waits in vain.
 const (
 	dialTime    = 5 * time.Second
 	readTime    = 20 * time.Second // for the first rows of an answer, as long as a transaction; the audit of a large tree takes seconds
@@ -27,7 +28,8 @@ const (
 	maxDeepness = 5000 // levels of a recursive statement: more than any has
 )
 
-// settings are the session variables that both servers know. Strict: what does not fit is an error, never cut.
+// settings are the session variables that both servers know. Strict: what does not fit is an error,
+// never cut.
 var settings = map[string]string{
 	"sql_mode":                 "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 	"time_zone":                "'+00:00'",
@@ -76,8 +78,8 @@ func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 	return db, nil
 }
 
-// atOpen says what must be put right before the first start. Later the same errors are Unavailable: somebody is at work on the
-// server, and waiting may help.
+// atOpen says what must be put right before the first start. Later the same errors are Unavailable:
+// somebody is at work on the server, and waiting may help.
 func atOpen(err error, cfg *mysql.Config) error {
 	var engine *mysql.MySQLError
 	if !errors.As(err, &engine) {
@@ -94,8 +96,8 @@ func atOpen(err error, cfg *mysql.Config) error {
 	return err
 }
 
-// complete sets what does not depend on the server. UPDATE counts the rows that it matched, as SQLite does, whether or not it
-// changed them.
+// complete sets what does not depend on the server. UPDATE counts the rows that it matched, as
+// SQLite does, whether or not it changed them.
 func complete(cfg *mysql.Config) {
 	cfg.Collation = "utf8mb4_bin"
 	cfg.Loc, cfg.ParseTime = time.UTC, true
@@ -172,8 +174,8 @@ func (s *server) parse() error {
 	return nil
 }
 
-// check refuses a server that lacks what the statements need. MySQL has recursive queries and NOWAIT from 8.0 on, lets a column be
-// named admin from 8.0.12 on, and heeds CHECK from 8.0.16 on.
+// check refuses a server that lacks what the statements need. MySQL has recursive queries and
+// NOWAIT from 8.0 on, lets a column be named admin from 8.0.12 on, and heeds CHECK from 8.0.16 on.
 func (s server) check() error {
 	name, oldest := "MySQL", [3]int{8, 0, 16}
 	if s.maria {

@@ -18,8 +18,8 @@ const defaultMySQLPort = "3306"
 
 var databaseName = regexp.MustCompile(`^[0-9A-Za-z_$-]{1,64}$`)
 
-// parseMySQL reads Options.MySQL: mysql://user:password@host:port/name?tls=true, or a data source as the driver writes it. What
-// does not fit is refused in words that do not repeat the password.
+// parseMySQL reads Options.MySQL: mysql://user:password@host:port/name?tls=true, or a data source
+// as the driver writes it. What does not fit is refused in words that do not repeat the password.
 func parseMySQL(source string) (*mysql.Config, error) {
 	if !strings.HasPrefix(source, mysqlScheme) {
 		cfg, err := mysql.ParseDSN(source)
@@ -77,7 +77,8 @@ func checkDatabase(name string) error {
 	return nil
 }
 
-// readParams reads what may stand behind the question mark: tls=true (verified) or tls=skip-verify (encrypted, not verified).
+// readParams reads what may stand behind the question mark: tls=true (verified) or tls=skip-verify
+// (encrypted, not verified).
 func readParams(cfg *mysql.Config, raw string) error {
 	params, err := url.ParseQuery(raw)
 	if err != nil {

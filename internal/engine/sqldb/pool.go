@@ -13,12 +13,14 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// pool gives each write a transaction on a connection of its own. The server's locks put them in order (READ COMMITTED: a
-// statement sees what is committed when it begins), and its own group commit lets them share a sync.
+// pool gives each write a transaction on a connection of its own. The server's locks put them in
+// order (READ COMMITTED: a statement sees what is committed when it begins), and its own group
+// commit lets them share a sync.
 //
-// When the server ends a transaction because of a deadlock, or a lock is not had in time, the function runs again from its
-// beginning: up to three times, after a pause of random length, so that two who met do not meet again. Nothing of the failed
-// try is left, its AfterCommit functions included.
+// When the server ends a transaction because of a deadlock, or a lock is not had in time, the
+// function runs again from its beginning: up to three times, after a pause of random length, so
+// that two who met do not meet again. Nothing of the failed try is left, its AfterCommit functions
+// included.
 type pool struct {
 	db    *sql.DB
 	idle  int // connections that may be stale, one after the other, after the server was restarted
@@ -34,17 +36,18 @@ const (
 	maxReruns = 3
 	rerunWait = 20 * time.Millisecond // the mean pause before the first rerun; it doubles
 
-	// txTime bounds a transaction from BEGIN to COMMIT: a server that has vanished without a word must not hold a request, and the
-	// locks that it waits for, for longer.
+	// txTime bounds a transaction from BEGIN to COMMIT: a server that has vanished without a word
+	// must not hold a request, and the locks that it waits for, for longer.
 	txTime = 20 * time.Second
-	// beginTime bounds the wait for a connection and for BEGIN: who comes later waits no less, and a client may try again.
+	// beginTime bounds the wait for a connection and for BEGIN: who comes later waits no less, and
+	// a client may try again.
 	beginTime = 20 * time.Second
 )
 
-// Again is the error of a function that found, in the middle of its transaction, that another was first: everything is undone
-// and it runs again at once, seeing what the other did. It is for the one who lost a race for a unique key: to go on would be
-// to raise the lock that InsertNew has left on the other's row, and two who do that block each other. On SQLite nobody is ever
-// first.
+// Again is the error of a function that found, in the middle of its transaction, that another was
+// first: everything is undone and it runs again at once, seeing what the other did. It is for the
+// one who lost a race for a unique key: to go on would be to raise the lock that InsertNew has left
+// on the other's row, and two who do that block each other. On SQLite nobody is ever first.
 func Again(cause error) error { return again{cause} }
 
 type again struct{ cause error }
@@ -128,7 +131,8 @@ func (p *pool) once(ctx context.Context, fn func(context.Context, *Tx) error) (a
 	if err != nil {
 		return nil, unwritten(err)
 	}
-	// A connection of which it is not known that no transaction is open on it must not be used again.
+	// A connection of which it is not known that no transaction is open on it must not be used
+	// again.
 	clean := false
 	defer func() {
 		if !clean {
@@ -154,8 +158,8 @@ func (p *pool) once(ctx context.Context, fn func(context.Context, *Tx) error) (a
 	return tx.after, nil
 }
 
-// begin takes a connection and opens a transaction on it, within beginTime. After a restart of the server the idle connections are
-// stale, and it goes on to the next one: nothing was sent on them.
+// begin takes a connection and opens a transaction on it, within beginTime. After a restart of the
+// server the idle connections are stale, and it goes on to the next one: nothing was sent on them.
 func (p *pool) begin(ctx context.Context) (*sql.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, beginTime)
 	defer cancel()
@@ -185,8 +189,8 @@ func (p *pool) rollback(conn *sql.Conn) bool {
 	return err == nil
 }
 
-// notCommitted judges the error of COMMIT. A deadlock there (Galera) is a refusal. After everything else, be it the server's word
-// or its silence, nobody knows whether it was committed.
+// notCommitted judges the error of COMMIT. A deadlock there (Galera) is a refusal. After everything
+// else, be it the server's word or its silence, nobody knows whether it was committed.
 func (p *pool) notCommitted(err error) error {
 	if hasNumber(err, erDeadlock) {
 		return classify(err)

@@ -5,21 +5,25 @@ import (
 	"database/sql"
 )
 
-// Router stands between a DB that everybody holds and the two databases of an installation that moves from one to the other
-// (internal/move/migrate). It decides at each call; the transactions that it begins are those of one of the two.
+// Router stands between a DB that everybody holds and the two databases of an installation that
+// moves from one to the other (internal/move/migrate). It decides at each call; the transactions
+// that it begins are those of one of the two.
 type Router interface {
 	// Write runs fn in a transaction of the database that is the truth now, as DB.Write says.
 	Write(ctx context.Context, fn func(ctx context.Context, tx *Tx) error) error
-	// Primary is the database that is the truth, as far as this process knows: for the dialect and the clock.
+	// Primary is the database that is the truth, as far as this process knows: for the dialect and
+	// the clock.
 	Primary() *DB
-	// Reader says where a read outside transactions goes, and where it is asked again if that fails; again is nil where there is
-	// nobody else to ask. Both are databases without a router.
+	// Reader says where a read outside transactions goes, and where it is asked again if that
+	// fails; again is nil where there is nobody else to ask. Both are databases without a router.
 	Reader(ctx context.Context) (from, again *DB, err error)
-	// Read is told of a read that was answered, or (err) was not and was asked again elsewhere. It must not block.
+	// Read is told of a read that was answered, or (err) was not and was asked again elsewhere. It
+	// must not block.
 	Read(ctx context.Context, from *DB, query string, args []any, err error)
 }
 
-// Route makes everything that db is asked from now on go through r; nil: to the database itself again.
+// Route makes everything that db is asked from now on go through r; nil: to the database itself
+// again.
 func (db *DB) Route(r Router) {
 	if r == nil {
 		db.router.Store(nil)

@@ -42,7 +42,8 @@ func openSQLite(ctx context.Context, opt Options) (*DB, error) {
 	return db, nil
 }
 
-// keepPrivate makes the file before the engine does, which would let others read it. The files beside it get its mode.
+// keepPrivate makes the file before the engine does, which would let others read it. The files
+// beside it get its mode.
 func keepPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -51,11 +52,13 @@ func keepPrivate(path string) error {
 	return f.Close()
 }
 
-// Common settings: WAL lets readers work beside the writer, FULL makes a commit durable against power loss.
+// Common settings: WAL lets readers work beside the writer, FULL makes a commit durable against
+// power loss.
 const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 	"&_pragma=cache_size(-16384)&_defensive=1"
 
-// writeDSN keeps temporary files in memory: a statement that is undone inside a savepoint needs one, of some pages.
+// writeDSN keeps temporary files in memory: a statement that is undone inside a savepoint needs
+// one, of some pages.
 func writeDSN(path string, unchecked bool) string {
 	keys := "&_pragma=foreign_keys(ON)"
 	if unchecked {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// Tx is a write transaction. It belongs to the function it was given to and must not outlive it or be used by two goroutines.
+// Tx is a write transaction. It belongs to the function it was given to and must not outlive it or
+// be used by two goroutines.
 type Tx struct {
 	dialect Dialect
 	conn    *sql.Conn
@@ -15,11 +16,12 @@ type Tx struct {
 	broken  error // MySQL: the first error that has ended, or may have ended, the transaction in the engine
 }
 
-// AfterCommit registers fn to run once the transaction is durable, in the order of registration, before Write returns. It
-// does not run when the transaction fails. fn must not block.
+// AfterCommit registers fn to run once the transaction is durable, in the order of registration,
+// before Write returns. It does not run when the transaction fails. fn must not block.
 func (tx *Tx) AfterCommit(fn func()) { tx.after = append(tx.after, fn) }
 
-// Exec runs a statement and returns the number of rows it changed. For an UPDATE that is the number of rows matched.
+// Exec runs a statement and returns the number of rows it changed. For an UPDATE that is the number
+// of rows matched.
 func (tx *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	res, err := tx.exec(ctx, query, args)
 	if err != nil {
@@ -55,9 +57,10 @@ func (tx *Tx) Insert(ctx context.Context, query string, args ...any) (int64, err
 	return id, classify(err)
 }
 
-// InsertNew inserts a row unless one is there that has a unique key in common with it, and reports whether it did: a plain
-// INSERT whose duplicate key is not an error. (INSERT IGNORE would hide other errors, and an upsert does not tell whether the row is
-// new.) On MySQL it waits for a transaction that has inserted the same key until that one has ended; a row that is there is
+// InsertNew inserts a row unless one is there that has a unique key in common with it, and reports
+// whether it did: a plain INSERT whose duplicate key is not an error. (INSERT IGNORE would hide
+// other errors, and an upsert does not tell whether the row is new.) On MySQL it waits for a
+// transaction that has inserted the same key until that one has ended; a row that is there is
 // locked for reading, and whoever goes on to change it does better to start again: see Again.
 func (tx *Tx) InsertNew(ctx context.Context, query string, args ...any) (bool, error) {
 	_, err := tx.exec(ctx, query, args)
@@ -100,8 +103,8 @@ func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	return &Row{row: stmt.QueryRowContext(ctx, args...)}
 }
 
-// maxStatements bounds the statement cache; the project has about a hundred statements, and lists with a varying number of
-// placeholders make a few more.
+// maxStatements bounds the statement cache; the project has about a hundred statements, and lists
+// with a varying number of placeholders make a few more.
 const maxStatements = 512
 
 func (tx *Tx) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -124,8 +127,8 @@ func (tx *Tx) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// note keeps the first error that ends the transaction in the engine, so that a function which overlooks it cannot commit what
-// is left.
+// note keeps the first error that ends the transaction in the engine, so that a function which
+// overlooks it cannot commit what is left.
 func (tx *Tx) note(err error) error {
 	if tx.broken == nil && tx.dialect == MySQL && breaksTransaction(err) {
 		tx.broken = err

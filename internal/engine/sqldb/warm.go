@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// Warm opens half of the connections that db may have, for reading and for transactions, so that many who come at once need not wait
-// until each has one. It is for internal/move/migrate, before everybody goes to a database that hardly anybody has asked yet.
+// Warm opens half of the connections that db may have, for reading and for transactions, so that
+// many who come at once need not wait until each has one. It is for internal/move/migrate, before
+// everybody goes to a database that hardly anybody has asked yet.
 func (db *DB) Warm(ctx context.Context) error {
 	err := warm(ctx, db.reads)
 	if p, ok := db.writer.(*pool); ok {

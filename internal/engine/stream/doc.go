@@ -23,11 +23,13 @@
 //	     ▲                                                                                        │
 //	     └───────────────── replay: attempt 0, due now ◄──────────────────────────────────────────┘
 //
-// An error of kind Unavailable or Stopping is not the record's fault: the consumer pauses, with back-off, and the record
-// keeps its attempt. A panic is a failure. An event that cannot be decoded is a dead letter at once: waiting repairs nothing.
+// An error of kind Unavailable or Stopping is not the record's fault: the consumer pauses, with
+// back-off, and the record keeps its attempt. A panic is a failure. An event that cannot be decoded
+// is a dead letter at once: waiting repairs nothing.
 //
 // # What it is not
 //
-// Not the truth: SQL rows are (T3, P4 rest on compare-and-set, not on a record coming once). Not a clock: timers live in
-// package timer. Dead timers end in the same list of dead letters as dead records (D6).
+// Not the truth: SQL rows are (T3, P4 rest on compare-and-set, not on a record coming once). Not a
+// clock: timers live in package timer. Dead timers end in the same list of dead letters as dead
+// records (D6).
 package stream

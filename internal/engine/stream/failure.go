@@ -23,8 +23,9 @@ func FailureOf(err error) Failure {
 	return Failure{Kind: drive.KindOf(err).String(), Text: strings.ToValidUTF8(text, "")}
 }
 
-// isOutage reports whether an error of a handler says nothing about its record, so that trying the next one is no better. A
-// handler's own time-out does say something: a record that always takes too long would stop its consumer for ever.
+// isOutage reports whether an error of a handler says nothing about its record, so that trying the
+// next one is no better. A handler's own time-out does say something: a record that always takes
+// too long would stop its consumer for ever.
 func isOutage(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true // the consumer is being stopped

@@ -12,7 +12,8 @@ import (
 
 var errPanic = errors.New("panic in a handler")
 
-// handle hands one delivery over and judges the outcome. Its error is an outage: the delivery keeps its place and its attempt.
+// handle hands one delivery over and judges the outcome. Its error is an outage: the delivery keeps
+// its place and its attempt.
 func (r *Runner) handle(ctx context.Context, d Delivery) (Outcome, error) {
 	rec, err := d.decode()
 	if err != nil {
@@ -46,7 +47,8 @@ func (r *Runner) fail(d Delivery, err error, log *slog.Logger) Outcome {
 	return Outcome{Delivery: d, Verdict: Delay, Level: level, Failure: FailureOf(err)}
 }
 
-// call runs the handler; a panic is an error like any other and must not stop the records behind it.
+// call runs the handler; a panic is an error like any other and must not stop the records behind
+// it.
 func (r *Runner) call(ctx context.Context, rec Record, log *slog.Logger) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -13,8 +13,9 @@ type finished struct {
 	err error
 }
 
-// handOverParallel hands records over, several at a time, until none is at work and none may be handed over. It polls,
-// settles and puts off meanwhile. After an outage it begins nothing more and waits for what is at work.
+// handOverParallel hands records over, several at a time, until none is at work and none may be
+// handed over. It polls, settles and puts off meanwhile. After an outage it begins nothing more and
+// waits for what is at work.
 func (r *Runner) handOverParallel(ctx context.Context, stats *Stats) error {
 	results := make(chan finished, r.consumer.Parallel) // so that no handler waits for this loop
 	working := 0
@@ -90,10 +91,12 @@ func (r *Runner) keepGoing(ctx context.Context, outage error, woken bool) error 
 	return nil
 }
 
-// blockedFor is how long a full window may stand still before its records are put off: those of a quick handler get their turn.
+// blockedFor is how long a full window may stand still before its records are put off: those of a
+// quick handler get their turn.
 const blockedFor = time.Second
 
-// makeRoom puts records off when the window is full and none of it could be handed over for a while.
+// makeRoom puts records off when the window is full and none of it could be handed over for a
+// while.
 func (r *Runner) makeRoom() {
 	switch {
 	case r.room() > 0 || r.window.next(r.consumer.PerKey) != nil:

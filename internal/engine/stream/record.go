@@ -9,13 +9,15 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// RecordID identifies a record. Source + id are unique for ever, which is what handlers are idempotent by.
+// RecordID identifies a record. Source + id are unique for ever, which is what handlers are
+// idempotent by.
 type RecordID = drive.ID[ofRecord]
 
 type ofRecord struct{}
 
-// Record is one message. Topic and Key travel beside it (columns; on Kafka the message's topic and key), the rest is a
-// CloudEvents 1.0 event in the JSON format: id, source, type, subject, time, data.
+// Record is one message. Topic and Key travel beside it (columns; on Kafka the message's topic and
+// key), the rest is a CloudEvents 1.0 event in the JSON format: id, source, type, subject, time,
+// data.
 type Record struct {
 	Topic Topic
 	Key   drive.AccountID // what is kept in order; zero: nothing is
@@ -28,11 +30,12 @@ type Record struct {
 	Data    json.RawMessage
 }
 
-// MaxEvent is the largest event in bytes: what every intermediary must forward (CloudEvents 1.0.2 §Size Limits).
+// MaxEvent is the largest event in bytes: what every intermediary must forward (CloudEvents 1.0.2
+// §Size Limits).
 const MaxEvent = 64 << 10
 
-// New makes a record with a fresh id. It is called before the transaction, so that running the transaction again publishes
-// the same record. data becomes the JSON of the event; nil means none.
+// New makes a record with a fresh id. It is called before the transaction, so that running the
+// transaction again publishes the same record. data becomes the JSON of the event; nil means none.
 func New(topic Topic, typ Type, key drive.AccountID, subject string, data any) (Record, error) {
 	r := Record{Topic: topic, Key: key, ID: drive.NewID[RecordID](), Type: typ, Subject: subject}
 	if data == nil {
@@ -45,7 +48,8 @@ func New(topic Topic, typ Type, key drive.AccountID, subject string, data any) (
 	return r, nil
 }
 
-// event is the JSON form. Extension attributes are ignored when read; they survive retries, which copy the text.
+// event is the JSON form. Extension attributes are ignored when read; they survive retries, which
+// copy the text.
 type event struct {
 	SpecVersion string          `json:"specversion"`
 	ID          string          `json:"id"`
@@ -64,7 +68,8 @@ const (
 	endOfTime   = drive.Time(253402300800000) // the year 10000, which RFC 3339 cannot write
 )
 
-// Encode checks the record and returns its event. A mistake here is the program's, so the errors are of kind Internal.
+// Encode checks the record and returns its event. A mistake here is the program's, so the errors
+// are of kind Internal.
 func (r Record) Encode() ([]byte, error) {
 	if !r.Topic.carries(r.Type) {
 		return nil, fmt.Errorf("topic %q carries no records of type %q", r.Topic, r.Type)
@@ -91,8 +96,9 @@ func (r Record) Encode() ([]byte, error) {
 	return text, nil
 }
 
-// Decode reads an event; topic and key come from beside it. It takes types it does not know, which a newer release may have
-// written before it was rolled back: what to do with them is the handler's business.
+// Decode reads an event; topic and key come from beside it. It takes types it does not know, which
+// a newer release may have written before it was rolled back: what to do with them is the handler's
+// business.
 func Decode(topic Topic, key drive.AccountID, text []byte) (Record, error) {
 	var e event
 	if err := json.Unmarshal(text, &e); err != nil {

@@ -14,8 +14,8 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// Run hands over records until ctx is done, then settles what was handed over and returns nil. Outages are logged and waited
-// out: nothing else ends it.
+// Run hands over records until ctx is done, then settles what was handed over and returns nil.
+// Outages are logged and waited out: nothing else ends it.
 func (r *Runner) Run(ctx context.Context) error {
 	defer r.stop(ctx)
 	bound := firstPause
@@ -45,7 +45,8 @@ func (r *Runner) idle(next time.Time) time.Duration {
 	return min(idlePoll, max(0, next.Sub(r.now())))
 }
 
-// stop settles what was handed over: without it the next start would hand it over again, which is allowed but wasteful.
+// stop settles what was handed over: without it the next start would hand it over again, which is
+// allowed but wasteful.
 func (r *Runner) stop(ctx context.Context) {
 	if err := r.settle(ctx); err != nil {
 		r.log.Warn("records that were handled will be handed over again", "error", err)
@@ -55,8 +56,8 @@ func (r *Runner) stop(ctx context.Context) {
 	}
 }
 
-// sleep waits for d, for a wake-up, or for the end of ctx. An outage is slept out whatever is published meanwhile: wake is
-// nil then.
+// sleep waits for d, for a wake-up, or for the end of ctx. An outage is slept out whatever is
+// published meanwhile: wake is nil then.
 func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,12 +13,14 @@ import (
 type Consumer struct {
 	Name  string // names the cursor: it must stay the same over releases
 	Topic Topic
-	// Handle acts on one record. It is idempotent by Record.Source + Record.ID; see the package comment for what its errors
-	// mean. It runs in the consumer's loop, one record at a time, unless Parallel says otherwise.
+	// Handle acts on one record. It is idempotent by Record.Source + Record.ID; see the package
+	// comment for what its errors mean. It runs in the consumer's loop, one record at a time,
+	// unless Parallel says otherwise.
 	Handle func(ctx context.Context, r Record) error
 	// Start is used when the consumer has no cursor yet.
 	Start Start
-	// Batch is how many records are read at once and how many acks are gathered at most. Default 100.
+	// Batch is how many records are read at once and how many acks are gathered at most. Default
+	// 100.
 	Batch int
 	// AckAge is how long an ack may wait for others. Default 1 s.
 	AckAge time.Duration
@@ -26,8 +28,9 @@ type Consumer struct {
 	Parallel int
 	// PerKey is how many of them may be of one key. Default 1: those of a key in their order.
 	PerKey int
-	// Window is how many records are held that are not settled, where Parallel is more than 1: the records of a busy key
-	// delay nobody else's within it. When it is full of them they are put off. A crash repeats as many. Default 1,024.
+	// Window is how many records are held that are not settled, where Parallel is more than 1: the
+	// records of a busy key delay nobody else's within it. When it is full of them they are put
+	// off. A crash repeats as many. Default 1,024.
 	Window int
 }
 
@@ -81,8 +84,8 @@ const (
 	settleTime    = 5 * time.Second
 )
 
-// NewRunner makes the loop of a consumer. Where the sessions of a Source do not share, only one may run for a consumer and
-// topic at a time.
+// NewRunner makes the loop of a consumer. Where the sessions of a Source do not share, only one may
+// run for a consumer and topic at a time.
 func NewRunner(source Source, c Consumer, opt Options) *Runner {
 	if c.Batch <= 0 {
 		c.Batch = defaultBatch
@@ -118,8 +121,9 @@ func (r *Runner) Counters() *Counters { return &r.counters }
 // Consumer returns the name and the topic.
 func (r *Runner) Consumer() (name string, topic Topic) { return r.consumer.Name, r.consumer.Topic }
 
-// RunOnce hands over what can be handed over now and settles what is due to be settled. An error is never about a record: it
-// is an outage, and the caller waits before it tries again. Not safe for concurrent use.
+// RunOnce hands over what can be handed over now and settles what is due to be settled. An error is
+// never about a record: it is an outage, and the caller waits before it tries again. Not safe for
+// concurrent use.
 func (r *Runner) RunOnce(ctx context.Context) (Stats, error) {
 	var stats Stats
 	if err := r.fill(ctx); err != nil {

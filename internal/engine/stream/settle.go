@@ -27,8 +27,8 @@ func (r *Runner) oldest(ready []*item) (t time.Time) {
 	return t
 }
 
-// settleDue settles what may not wait any longer: only acks of the log may, since a failure that a crash forgets costs an
-// attempt, and a retry that is settled late is handed over twice.
+// settleDue settles what may not wait any longer: only acks of the log may, since a failure that a
+// crash forgets costs an attempt, and a retry that is settled late is handed over twice.
 func (r *Runner) settleDue(ctx context.Context) error {
 	ready := r.window.settleable()
 	must := len(ready) >= r.consumer.Batch || r.aged(ready)
@@ -41,7 +41,8 @@ func (r *Runner) settleDue(ctx context.Context) error {
 	return r.settle(ctx)
 }
 
-// settle makes outcomes durable, during a stop too: what was done must not be done again without need.
+// settle makes outcomes durable, during a stop too: what was done must not be done again without
+// need.
 func (r *Runner) settle(ctx context.Context) error {
 	ready := r.window.settleable()
 	if len(ready) == 0 || r.session == nil {
@@ -61,7 +62,8 @@ func (r *Runner) settle(ctx context.Context) error {
 	return nil
 }
 
-// abandon forgets all that is not durable, as a crash would: the next session goes on from the cursor.
+// abandon forgets all that is not durable, as a crash would: the next session goes on from the
+// cursor.
 func (r *Runner) abandon() error {
 	session := r.session
 	r.session, r.window, r.more = nil, window{}, false

@@ -18,7 +18,8 @@ const (
 	TopicBundles Topic = "smartdrive.bundles" // bundles of documents that were sealed
 )
 
-// The types; the subject is the id of the upload, the node, the bundle or the export, or the key of the timer.
+// The types; the subject is the id of the upload, the node, the bundle or the export, or the key of
+// the timer.
 const (
 	UploadBegun   Type = "upload.begun"
 	UploadParked  Type = "upload.parked"

@@ -37,8 +37,8 @@ func (w *window) add(batch []Delivery) {
 	}
 }
 
-// next returns the first record that may be handed over: one whose key has fewer than perKey handlers at work. Records
-// without a key do not wait for each other.
+// next returns the first record that may be handed over: one whose key has fewer than perKey
+// handlers at work. Records without a key do not wait for each other.
 func (w *window) next(perKey int) *item {
 	for _, it := range w.items {
 		if it.state == waiting && (it.Key == "" || w.running[it.Key] < perKey) {
@@ -75,7 +75,8 @@ func (w *window) count(s state) (n int) {
 	return n
 }
 
-// settleable returns what may be settled, in the order of Poll: of each lane the records before the first that is not done.
+// settleable returns what may be settled, in the order of Poll: of each lane the records before the
+// first that is not done.
 func (w *window) settleable() []*item {
 	var ready []*item
 	open := map[lane]bool{}
@@ -101,8 +102,9 @@ func (w *window) remove(gone func(*item) bool) {
 	w.items = kept
 }
 
-// putOff ends the wait of records whose keys are busy, so that those of others can come into the window once what is at work
-// before them is settled. They come again after the first level, with no failure on their account.
+// putOff ends the wait of records whose keys are busy, so that those of others can come into the
+// window once what is at work before them is settled. They come again after the first level, with
+// no failure on their account.
 func (w *window) putOff(level Level, now time.Time) (n int) {
 	for _, it := range w.items {
 		if it.state == waiting {

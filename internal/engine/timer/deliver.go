@@ -12,12 +12,12 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// backoff is the pause after the first, second, ... failed attempt: the delay levels of the stream (DESIGN section 8). After
-// the last one comes Options.Dead.
+// backoff is the pause after the first, second, ... failed attempt: the delay levels of the stream
+// (DESIGN section 8). After the last one comes Options.Dead.
 var backoff = [...]time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
 
-// deferral is the pause after a failure that is nobody's fault; half of it again is added at random, so that what failed
-// together does not return together.
+// deferral is the pause after a failure that is nobody's fault; half of it again is added at
+// random, so that what failed together does not return together.
 const deferral = 5 * time.Second
 
 func jittered() time.Duration { return deferral + rand.N(deferral/2) }
@@ -27,11 +27,12 @@ type later struct{ in time.Duration }
 
 func (l *later) Error() string { return fmt.Sprintf("look again in %v", l.in) }
 
-// Later is returned by a handler whose suspicion was not confirmed, to be asked again after d: touches that have come since
-// count then as usual. It consumes no attempt.
+// Later is returned by a handler whose suspicion was not confirmed, to be asked again after d:
+// touches that have come since count then as usual. It consumes no attempt.
 func Later(d time.Duration) error { return &later{max(d, 0)} }
 
-// IsLater returns after how long a handler's error asks to look again; for who calls handlers in place of an Engine.
+// IsLater returns after how long a handler's error asks to look again; for who calls handlers in
+// place of an Engine.
 func IsLater(err error) (d time.Duration, ok bool) {
 	if wait, ok := errors.AsType[*later](err); ok {
 		return wait.in, true
@@ -39,7 +40,8 @@ func IsLater(err error) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// deliver runs the handler of a fired timer and settles it. late is how late it was when it was leased.
+// deliver runs the handler of a fired timer and settles it. late is how late it was when it was
+// leased.
 func (l *lane) deliver(hard context.Context, f Fired, leased time.Time, late time.Duration) {
 	begun := time.Now()
 	l.count.Fired.Add(1)
@@ -52,7 +54,8 @@ func (l *lane) deliver(hard context.Context, f Fired, leased time.Time, late tim
 	if log.Enabled(hard, slog.LevelDebug) {
 		log.DebugContext(hard, "timer fired", "timer", f.Key.String(), "gen", f.Gen, "due", f.Due, "last", f.Last, "delivery", f.Delivery)
 	}
-	// A lease that is over is no longer ours: the handler is told to stop in time to settle it, which counts as a failure.
+	// A lease that is over is no longer ours: the handler is told to stop in time to settle it,
+	// which counts as a failure.
 	ctx, cancel := context.WithDeadline(hard, leased.Add(l.engine.opt.Hold/10*9))
 	l.count.Running.Add(1)
 	err := l.call(ctx, f)
@@ -74,8 +77,8 @@ func (l *lane) call(ctx context.Context, f Fired) (err error) {
 	return l.handler(ctx, f)
 }
 
-// judge turns what the handler returned into the outcome of the lease. Whatever fails once a stop has cancelled the handlers
-// is not counted against the timer.
+// judge turns what the handler returned into the outcome of the lease. Whatever fails once a stop
+// has cancelled the handlers is not counted against the timer.
 func (l *lane) judge(ctx context.Context, f Fired, err error, overrun bool) Outcome {
 	out := Outcome{Key: f.Key, Token: f.Token, Verdict: Done, Attempt: f.Attempt}
 	log := l.engine.opt.Log

@@ -12,26 +12,29 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Handler acts on a fired timer. It runs at least once for each, perhaps twice at the same time, and is idempotent by
-// (Key, Gen). nil settles the timer. Later asks to look again. An error of kind Unavailable or Stopping is tried again
-// without end; any other consumes an attempt. ctx ends with the lease, or when a stop can wait no longer.
+// Handler acts on a fired timer. It runs at least once for each, perhaps twice at the same time,
+// and is idempotent by (Key, Gen). nil settles the timer. Later asks to look again. An error of
+// kind Unavailable or Stopping is tried again without end; any other consumes an attempt. ctx ends
+// with the lease, or when a stop can wait no longer.
 type Handler func(ctx context.Context, f Fired) error
 
 // Options configure an Engine. Queue is needed; the zero value of every other field is its default.
 type Options struct {
 	Queue    Queue
 	Handlers map[Kind]Handler // kinds without one are armed and touched, and left for another engine
-	// Concurrency is how many handlers of a kind run at a time (16). Kinds do not wait for each other.
+	// Concurrency is how many handlers of a kind run at a time (16). Kinds do not wait for each
+	// other.
 	Concurrency map[Kind]int
 	// Hold is how long a fired timer is leased (5 min). Its handler may take nine tenths of that.
 	Hold time.Duration
 	// Grace is how long a stop waits for running handlers before it cancels them (10 s).
 	Grace time.Duration
-	// Dead takes a timer whose last attempt failed; when it fails too, the timer is tried again. Without it such a timer is
-	// logged and dropped.
+	// Dead takes a timer whose last attempt failed; when it fails too, the timer is tried again.
+	// Without it such a timer is logged and dropped.
 	Dead func(ctx context.Context, f Fired, cause error) error
-	// Lost is called when the queue has lost timers: the owner arms again what its rows say, with last = now. It runs beside
-	// the handlers, one at a time, and again after a pause until it succeeds.
+	// Lost is called when the queue has lost timers: the owner arms again what its rows say, with
+	// last = now. It runs beside the handlers, one at a time, and again after a pause until it
+	// succeeds.
 	Lost func(ctx context.Context) error
 	Log  *slog.Logger
 }
@@ -53,7 +56,8 @@ type Engine struct {
 	owed     *owed
 }
 
-// New returns an engine; Run makes it deliver. Arm, Touch, Cancel and Show work before, during and after Run.
+// New returns an engine; Run makes it deliver. Arm, Touch, Cancel and Show work before, during and
+// after Run.
 func New(opt Options) *Engine {
 	if opt.Hold <= 0 {
 		opt.Hold = defaultHold
@@ -75,8 +79,8 @@ func New(opt Options) *Engine {
 	return e
 }
 
-// Arm arms timers; see Queue.Arm. An entry that is due before what the engine waits for wakes it. What fails is tried again while the
-// engine runs, until it succeeds or is cancelled.
+// Arm arms timers; see Queue.Arm. An entry that is due before what the engine waits for wakes it.
+// What fails is tried again while the engine runs, until it succeeds or is cancelled.
 func (e *Engine) Arm(ctx context.Context, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -112,7 +116,8 @@ func (e *Engine) Cancel(ctx context.Context, key Key, gen int64) error {
 	return nil
 }
 
-// Show returns what the queue knows of a timer; NotFound when there is none, or the queue cannot tell.
+// Show returns what the queue knows of a timer; NotFound when there is none, or the queue cannot
+// tell.
 func (e *Engine) Show(ctx context.Context, key Key) (State, error) {
 	if q, ok := e.opt.Queue.(Inspector); ok {
 		return q.Show(ctx, key)
@@ -148,8 +153,9 @@ func (e *Engine) Counters(kind Kind) *Counters {
 // Losses returns how often the queue was found to have lost timers.
 func (e *Engine) Losses() int64 { return e.loss.count.Load() }
 
-// Run delivers timers until ctx is done, then waits for the handlers that run, at first for Grace, then with their context
-// cancelled. What is leased and not settled is delivered again by the next engine. It runs once.
+// Run delivers timers until ctx is done, then waits for the handlers that run, at first for Grace,
+// then with their context cancelled. What is leased and not settled is delivered again by the next
+// engine. It runs once.
 func (e *Engine) Run(ctx context.Context) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return errors.New("timer engine was started before")

@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Kind says what a timer is for; each has its own handler, its own concurrency and its own place in the queue. The list is
-// closed because the names are stored and typed by administrators; the numbers are never stored.
+// Kind says what a timer is for; each has its own handler, its own concurrency and its own place in
+// the queue. The list is closed because the names are stored and typed by administrators; the
+// numbers are never stored.
 type Kind uint8
 
 // The kinds. The engine knows nothing about them but their names.
@@ -43,7 +44,8 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Key names a timer: what it is for, and the id of what it watches (any drive.ID can be assigned to ID).
+// Key names a timer: what it is for, and the id of what it watches (any drive.ID can be assigned to
+// ID).
 type Key struct {
 	Kind Kind
 	ID   [16]byte

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// maxLease is how many timers one Lease takes at most: it bounds what a crash makes late by a whole Hold.
+// maxLease is how many timers one Lease takes at most: it bounds what a crash makes late by a whole
+// Hold.
 const maxLease = 512
 
 // lane delivers the timers of one kind: the loop, its slots, and when it means to wake.
@@ -45,8 +46,9 @@ func (l *lane) armed(x *Entry) {
 	l.expect(wait)
 }
 
-// expect wakes the loop if it would sleep for longer than wait. What may be due then is in the queue already, and the loop
-// sets planned to "never" before it asks the queue: whatever the order, either the loop saw it or it is woken.
+// expect wakes the loop if it would sleep for longer than wait. What may be due then is in the
+// queue already, and the loop sets planned to "never" before it asks the queue: whatever the order,
+// either the loop saw it or it is woken.
 func (l *lane) expect(wait time.Duration) {
 	if wait == Never || int64(time.Since(l.born)+wait) >= l.planned.Load() {
 		return
@@ -68,7 +70,8 @@ func (l *lane) run(ctx, hard context.Context, handlers *sync.WaitGroup) {
 	}
 }
 
-// runOnce waits for a free slot, leases what is due and hands it over. It returns how long nothing more will be due.
+// runOnce waits for a free slot, leases what is due and hands it over. It returns how long nothing
+// more will be due.
 func (l *lane) runOnce(ctx, hard context.Context, handlers *sync.WaitGroup) (time.Duration, error) {
 	free := l.take(ctx)
 	if free == 0 {

@@ -12,9 +12,10 @@ const (
 	maxOwed  = 100_000 // about 20 MB; what is beyond is left to the audit, which finds uploads without a timer
 )
 
-// owed keeps the timers that could not be armed until they can be. A queue that comes back with a new epoch makes the owner arm
-// everything again, but once for all instances: a row that one of them wrote while it alone did not reach the new master yet may
-// come after that, and nobody else would look at it.
+// owed keeps the timers that could not be armed until they can be. A queue that comes back with a
+// new epoch makes the owner arm everything again, but once for all instances: a row that one of
+// them wrote while it alone did not reach the new master yet may come after that, and nobody else
+// would look at it.
 type owed struct {
 	mu      sync.Mutex
 	entries map[Key]Entry
@@ -53,7 +54,8 @@ func (o *owed) settled(key Key, gen int64) {
 	}
 }
 
-// some returns up to payBatch of what is owed, and how many timers were dropped since it was asked last.
+// some returns up to payBatch of what is owed, and how many timers were dropped since it was asked
+// last.
 func (o *owed) some() (batch []Entry, dropped int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

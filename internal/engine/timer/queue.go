@@ -10,26 +10,31 @@ import (
 
 // Queue holds timers and says which are due. It may be shared by many engines, and it may forget.
 //
-// Every call may be repeated after a lost reply. Errors: Unavailable when the queue cannot be reached; nothing is known then
-// of what was done.
+// Every call may be repeated after a lost reply. Errors: Unavailable when the queue cannot be
+// reached; nothing is known then of what was done.
 type Queue interface {
-	// Arm adds timers, each on its own: a failed batch may have been armed in part. With no entry under the key, or one of a
-	// smaller gen, the entry is new. A smaller gen than the one held changes nothing. The same gen, pending: account, idle and
-	// max are taken over, last moves only forwards, first only backwards, a Snooze is over, and the timer comes up earlier if
-	// it is now due earlier. The same gen, leased: the entry is new and the lease is void.
+	// Arm adds timers, each on its own: a failed batch may have been armed in part. With no entry
+	// under the key, or one of a smaller gen, the entry is new. A smaller gen than the one held
+	// changes nothing. The same gen, pending: account, idle and max are taken over, last moves only
+	// forwards, first only backwards, a Snooze is over, and the timer comes up earlier if it is now
+	// due earlier. The same gen, leased: the entry is new and the lease is void.
 	Arm(ctx context.Context, entries []Entry) error
-	// Touch says that what the key watches is active now, by the queue's clock. It never blocks and reports nothing: a queue
-	// behind a network gathers touches and sends them in the background. A key without a timer is ignored.
+	// Touch says that what the key watches is active now, by the queue's clock. It never blocks and
+	// reports nothing: a queue behind a network gathers touches and sends them in the background. A
+	// key without a timer is ignored.
 	Touch(key Key)
-	// Cancel removes the timer if its gen is not greater; a lease of it is void. None there is no error.
+	// Cancel removes the timer if its gen is not greater; a lease of it is void. None there is no
+	// error.
 	Cancel(ctx context.Context, key Key, gen int64) error
-	// Lease takes at most limit timers of one kind that are due (T1) and leases each for hold. A lease that ran out, or a
-	// Retry whose time has come, is delivered again as it was, with the same token. Wait is how long nothing will be due
-	// unless something is armed; a queue that other engines arm, or that can lose timers, makes it no longer than an Arm or
-	// a loss may go unseen.
+	// Lease takes at most limit timers of one kind that are due (T1) and leases each for hold. A
+	// lease that ran out, or a Retry whose time has come, is delivered again as it was, with the
+	// same token. Wait is how long nothing will be due unless something is armed; a queue that
+	// other engines arm, or that can lose timers, makes it no longer than an Arm or a loss may go
+	// unseen.
 	Lease(ctx context.Context, kind Kind, limit int, hold time.Duration) (Batch, error)
-	// Settle ends leases, each on its own. An outcome whose token is not the one of the present lease changes nothing. It
-	// returns in how long the first of the timers that remain may be due; Never when none remains.
+	// Settle ends leases, each on its own. An outcome whose token is not the one of the present
+	// lease changes nothing. It returns in how long the first of the timers that remain may be due;
+	// Never when none remains.
 	Settle(ctx context.Context, outcomes []Outcome) (time.Duration, error)
 }
 
@@ -37,7 +42,8 @@ type Queue interface {
 type Inspector interface {
 	// Show returns the state of a timer; NotFound when there is none.
 	Show(ctx context.Context, key Key) (State, error)
-	// Pending counts the timers of each kind by when they are due. It may cost a walk over all of them.
+	// Pending counts the timers of each kind by when they are due. It may cost a walk over all of
+	// them.
 	Pending(ctx context.Context) (map[Kind]Horizon, error)
 }
 
@@ -52,12 +58,13 @@ type Sampler interface {
 type Entry struct {
 	Key Key
 	Gen int64
-	// Account is whose timer it is: it comes back when the timer fires, for fairness and as the key of a partition. Zero =
-	// nobody's.
+	// Account is whose timer it is: it comes back when the timer fires, for fairness and as the key
+	// of a partition. Zero = nobody's.
 	Account drive.AccountID
 	Idle    time.Duration // quiet for this long; 0 = due at once
 	Max     time.Duration // however active, at most this long after First; 0 = no cap
-	// Last is the latest activity when it is armed from the truth; zero, or later than the queue's clock, means now.
+	// Last is the latest activity when it is armed from the truth; zero, or later than the queue's
+	// clock, means now.
 	Last drive.Time
 	// First is where Max counts from; zero, or later than Last, means Last.
 	First drive.Time
@@ -75,8 +82,8 @@ type Batch struct {
 // Never is the Wait of a queue that holds nothing of the kind.
 const Never = time.Duration(math.MaxInt64)
 
-// Fired is a timer that came due, frozen as it was at that moment. Its times are of the queue's clock: compare them with
-// each other, and ask the truth by the truth's clock.
+// Fired is a timer that came due, frozen as it was at that moment. Its times are of the queue's
+// clock: compare them with each other, and ask the truth by the truth's clock.
 type Fired struct {
 	Key      Key
 	Gen      int64
@@ -94,12 +101,14 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Done removes the timer. A touch that came while it was leased is not lost: the timer is then pending again under the
-	// same gen, with first = last = that touch; it fires once more, and its handler finds that nothing is left to do.
+	// Done removes the timer. A touch that came while it was leased is not lost: the timer is then
+	// pending again under the same gen, with first = last = that touch; it fires once more, and its
+	// handler finds that nothing is left to do.
 	Done Verdict = iota + 1
 	// Retry delivers the same again after In, with Attempt as given.
 	Retry
-	// Snooze makes the timer pending again: it comes up after In, not before, and is then due by its usual rule.
+	// Snooze makes the timer pending again: it comes up after In, not before, and is then due by
+	// its usual rule.
 	Snooze
 )
 
@@ -169,5 +178,6 @@ func (e Entry) Check() error {
 	return nil
 }
 
-// MaxDelay bounds idle and max, so that no sum of times overflows: the largest upload has four years.
+// MaxDelay bounds idle and max, so that no sum of times overflows: the largest upload has four
+// years.
 const MaxDelay = 100 * 365 * 24 * time.Hour

@@ -11,9 +11,10 @@ import (
 // maxSettle is how many outcomes one Settle carries at most.
 const maxSettle = 256
 
-// settle sends outcomes to the queue in batches: what has come while the last batch was on its way makes the next, so that a
-// slow queue gets large batches and a fast one gets them at once. A batch that fails is dropped: its leases run out, and the
-// handlers meet again what they have done already (T3).
+// settle sends outcomes to the queue in batches: what has come while the last batch was on its way
+// makes the next, so that a slow queue gets large batches and a fast one gets them at once. A batch
+// that fails is dropped: its leases run out, and the handlers meet again what they have done
+// already (T3).
 func (e *Engine) settle(ctx context.Context) {
 	batch := make([]Outcome, 0, maxSettle)
 	for first := range e.outcomes {
@@ -46,8 +47,8 @@ func (e *Engine) settleBatch(ctx context.Context, batch []Outcome) {
 	}
 }
 
-// lossWatch notices a new epoch. Lanes that ask at the same time may report epochs in any order, so all that were seen count
-// as known.
+// lossWatch notices a new epoch. Lanes that ask at the same time may report epochs in any order, so
+// all that were seen count as known.
 type lossWatch struct {
 	mu     sync.Mutex
 	known  map[uint64]bool

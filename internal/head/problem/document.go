@@ -25,8 +25,9 @@ type Document struct {
 	lang  Lang
 }
 
-// From renders err. What is not a drive.Error is Internal, but for the errors by which package http says that a body is too
-// large. Of an Internal error nothing is shown: it may hold paths, SQL or secrets.
+// From renders err. What is not a drive.Error is Internal, but for the errors by which package http
+// says that a body is too large. Of an Internal error nothing is shown: it may hold paths, SQL or
+// secrets.
 func From(err error, l Lang, requestID string) Document {
 	kind, args := facts(err)
 	r := rowOf(kind)
@@ -88,7 +89,8 @@ func rowOf(kind drive.Kind) *row {
 	return &rows[0] // Internal; a test fails when a kind has no row of its own
 }
 
-// MarshalJSON implements json.Marshaler. An arg never takes the place of a member that RFC 9457 defines.
+// MarshalJSON implements json.Marshaler. An arg never takes the place of a member that RFC 9457
+// defines.
 func (d Document) MarshalJSON() ([]byte, error) {
 	members := make(map[string]any, len(d.Args)+6)
 	maps.Copy(members, d.Args)

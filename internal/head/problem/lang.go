@@ -33,13 +33,14 @@ func (t text) in(l Lang) string {
 	return t.en
 }
 
-// maxAcceptLanguage is how many bytes of an Accept-Language header are looked at: browsers send under 100.
+// maxAcceptLanguage is how many bytes of an Accept-Language header are looked at: browsers send
+// under 100.
 const maxAcceptLanguage = 256
 
 var matcher = language.NewMatcher([]language.Tag{language.English, language.SimplifiedChinese})
 
-// Negotiate chooses the language for an Accept-Language header (RFC 9110 §12.5.4). Every kind of Chinese gets Chinese;
-// what cannot be read, or names neither language, gets English.
+// Negotiate chooses the language for an Accept-Language header (RFC 9110 §12.5.4). Every kind of
+// Chinese gets Chinese; what cannot be read, or names neither language, gets English.
 func Negotiate(header string) Lang {
 	if len(header) > maxAcceptLanguage {
 		end := strings.LastIndexByte(header[:maxAcceptLanguage], ',')

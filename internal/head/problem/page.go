@@ -17,7 +17,8 @@ const style = `body{max-width:40rem;margin:3rem auto;padding:0 1rem;font:1rem/1.
 code{background:#eee;padding:.1em .3em;border-radius:3px}a{color:#06c}dt{font-weight:600}dd{margin:0 0 .8em}
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}code{background:#333}a{color:#6af}}`
 
-// pageText is the source of page.html: one page for a single problem, or the list of all where there is no Problem.
+// pageText is the source of page.html: one page for a single problem, or the list of all where
+// there is no Problem.
 //
 //go:embed page.html
 var pageText string
@@ -49,8 +50,8 @@ type entry struct {
 	Status                       int
 }
 
-// ServePage answers GET /problems/{code} with what the problem means and what to do, and GET /problems with the list. The
-// language is that of ?lang=en|zh-CN, else of Accept-Language.
+// ServePage answers GET /problems/{code} with what the problem means and what to do, and GET
+// /problems with the list. The language is that of ?lang=en|zh-CN, else of Accept-Language.
 func ServePage(w http.ResponseWriter, r *http.Request) {
 	l := Negotiate(r.Header.Get("Accept-Language"))
 	if chosen := r.URL.Query().Get("lang"); chosen != "" {

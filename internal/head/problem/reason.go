@@ -2,7 +2,8 @@ package problem
 
 import "smartdrive/internal/base/drive"
 
-// fieldReasons has a sentence for each drive.Reason. Where the args of one are not complete, the row's says are used.
+// fieldReasons has a sentence for each drive.Reason. Where the args of one are not complete, the
+// row's says are used.
 var fieldReasons = map[string]text{
 	string(drive.Required): {"{field} is missing.", "缺少 {field}。"},
 	string(drive.Unknown):  {"{field} is not known here.", "无法识别字段 {field}。"},
@@ -32,7 +33,8 @@ var fieldReasons = map[string]text{
 	},
 }
 
-// nameReasons has a sentence for each reason of drive.ParseName, drive.ParsePath and drive.ParseSegments.
+// nameReasons has a sentence for each reason of drive.ParseName, drive.ParsePath and
+// drive.ParseSegments.
 var nameReasons = map[string]text{
 	"not-utf8":      {"The name is not valid UTF-8.", "名称不是有效的 UTF-8。"},
 	"empty":         {"A name is empty, or the path has two slashes in a row or one at its end.", "名称为空，或路径中有连续的斜杠或以斜杠结尾。"},
@@ -47,7 +49,8 @@ var nameReasons = map[string]text{
 	"escape":        {"The path contains an invalid percent-encoding.", "路径中的百分号编码有误。"},
 }
 
-// goneReasons has a sentence for each way in which an upload, a prepared id, a share or a collect link ends.
+// goneReasons has a sentence for each way in which an upload, a prepared id, a share or a collect
+// link ends.
 var goneReasons = map[string]text{
 	"cancelled": {"The upload was cancelled.", "该上传已取消。"},
 	"abandoned": {"Nothing arrived for too long; the received parts were deleted.", "长时间没有收到数据，已收到的部分已删除。"},

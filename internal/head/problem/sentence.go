@@ -38,7 +38,8 @@ func (r *row) sentence(args drive.Args, l Lang) string {
 	return r.title.in(l)
 }
 
-// fill puts args into the {places} of a template; ok is false when one is missing, so that no reader ever sees a brace.
+// fill puts args into the {places} of a template; ok is false when one is missing, so that no
+// reader ever sees a brace.
 func fill(template string, args drive.Args) (s string, ok bool) {
 	var b strings.Builder
 	for {

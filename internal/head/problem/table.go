@@ -19,11 +19,12 @@ type row struct {
 	retry   int             // Retry-After in seconds, where the error does not say; 0 = none
 }
 
-// rows has one row for each kind; TestEveryKindHasARow fails when one is missing. {name} stands for an arg, {name:size} for
-// an arg that is a number of bytes and reads better as "8MiB".
+// rows has one row for each kind; TestEveryKindHasARow fails when one is missing. {name} stands for
+// an arg, {name:size} for an arg that is a number of bytes and reads better as "8MiB".
 var rows = slices.Concat(requestRows, stateRows, serverRows)
 
-// requestRows are about a request that is refused whatever the state of things. The first row is for what has none.
+// requestRows are about a request that is refused whatever the state of things. The first row is
+// for what has none.
 var requestRows = []row{
 	{
 		kind: drive.Internal, status: http.StatusInternalServerError,

@@ -13,15 +13,16 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Noter is a ResponseWriter, or one that it wraps, that wants to know which error became the response: the access log says
-// it, because the client is not told.
+// Noter is a ResponseWriter, or one that it wraps, that wants to know which error became the
+// response: the access log says it, because the client is not told.
 type Noter interface{ NoteError(err error) }
 
-// Write answers r with err as application/problem+json. The language comes from Accept-Language, the request id from the
-// response header X-Request-Id, where the server's middleware has put it. Nothing may have been written before.
+// Write answers r with err as application/problem+json. The language comes from Accept-Language,
+// the request id from the response header X-Request-Id, where the server's middleware has put it.
+// Nothing may have been written before.
 //
-// The response has a Content-Length, so that a client has all of it as soon as it is flushed, even while the server still
-// takes in the rest of a rejected body.
+// The response has a Content-Length, so that a client has all of it as soon as it is flushed, even
+// while the server still takes in the rest of a rejected body.
 func Write(w http.ResponseWriter, r *http.Request, err error) { WriteAs(w, r, err, Dialect{}) }
 
 // Dialect is how a protocol other than the native API says a problem. What is zero stays as it is.

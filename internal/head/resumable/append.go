@@ -66,7 +66,8 @@ func (c *call) open() (upload.Position, error) {
 	return pos, nil
 }
 
-// agree holds the length that a PATCH says against what was said before, and keeps it where nothing was.
+// agree holds the length that a PATCH says against what was said before, and keeps it where nothing
+// was.
 func (c *call) agree(pos upload.Position, complete bool) (drive.ByteSize, error) {
 	size, err := c.length(pos.Offset, complete)
 	switch {

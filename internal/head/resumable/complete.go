@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// complete makes a file of an upload and answers as if all of it had come with the first request. Upload-Complete says that the answer
-// is about the file, whatever its status.
+// complete makes a file of an upload and answers as if all of it had come with the first request.
+// Upload-Complete says that the answer is about the file, whatever its status.
 func (c *call) complete(id drive.UploadID) error {
 	c.aboutTheFile()
 	for {

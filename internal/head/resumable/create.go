@@ -13,7 +13,8 @@ import (
 // statusResumable is 104 (Upload Resumption Supported).
 const statusResumable = 104
 
-// create is a PUT or POST of a file with Upload-Complete (§4.2). A POST never replaces a file, unless it says so.
+// create is a PUT or POST of a file with Upload-Complete (§4.2). A POST never replaces a file,
+// unless it says so.
 func (c *call) create() error {
 	complete, there := boolean(c.r.Header, completeField)
 	switch {

@@ -24,7 +24,8 @@ type typed struct {
 
 func (t *typed) Unwrap() error { return t.error }
 
-// inconsistent says that a request contradicts itself, or an earlier one, about how long the whole is.
+// inconsistent says that a request contradicts itself, or an earlier one, about how long the whole
+// is.
 func inconsistent(err error, length drive.ByteSize) error {
 	return &typed{drive.Wrap(err, drive.BadRequest, "field", lengthField, "reason", string(drive.Malformed), "expected", fmt.Sprintf("%d bytes in all", length)), inconsistentLength}
 }

@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// The header fields (§4) are Structured Fields (RFC 9651). A value of another type than the field's, or two of them, is as if the
-// field were not there: that is what the draft asks for.
+// The header fields (§4) are Structured Fields (RFC 9651). A value of another type than the
+// field's, or two of them, is as if the field were not there: that is what the draft asks for.
 
 // boolean reads a field that is a Boolean.
 func boolean(h http.Header, name string) (value, there bool) {
@@ -28,7 +28,8 @@ func integer(h http.Header, name string) (n drive.ByteSize, there bool) {
 	return drive.ByteSize(v), err == nil
 }
 
-// bareItem returns what stands in a field before its parameters, which have no meaning in any of these fields.
+// bareItem returns what stands in a field before its parameters, which have no meaning in any of
+// these fields.
 func bareItem(h http.Header, name string) (item string, ok bool) {
 	lines := h.Values(name)
 	if len(lines) != 1 {
@@ -75,7 +76,8 @@ func skipKey(s string) (rest string, ok bool) {
 	return strings.TrimLeft(s, lower+digits+"_-.*"), true
 }
 
-// skipBareItem cuts a bare item off (RFC 9651 §4.2.3.1). It is not strict about what is inside of one: nobody reads it.
+// skipBareItem cuts a bare item off (RFC 9651 §4.2.3.1). It is not strict about what is inside of
+// one: nobody reads it.
 func skipBareItem(s string) (rest string, ok bool) {
 	switch {
 	case s == "":

@@ -14,22 +14,24 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// progress tells a client that waits how far its long body has come, by interim responses with an Upload-Offset (§4.2.1, §4.4.1): what
-// it holds for a resumption before that may be forgotten.
+// progress tells a client that waits how far its long body has come, by interim responses with an
+// Upload-Offset (§4.2.1, §4.4.1): what it holds for a resumption before that may be forgotten.
 type progress struct {
 	c     *call
 	begun time.Time
 	next  time.Time
 }
 
-// firstProgress is after how long there is one. The pauses then grow with the time that has passed, so that a client that reads nothing before
-// it has sent everything, as many do, has no more of them waiting than its socket takes: 300 in a day, of some 200 bytes each.
+// firstProgress is after how long there is one. The pauses then grow with the time that has passed,
+// so that a client that reads nothing before it has sent everything, as many do, has no more of
+// them waiting than its socket takes: 300 in a day, of some 200 bytes each.
 const (
 	firstProgress = time.Second
 	progressShare = 32
 )
 
-// progress returns what is told of each part that is kept; nil: the client does not know of these responses.
+// progress returns what is told of each part that is kept; nil: the client does not know of these
+// responses.
 func (c *call) progress() func(drive.ByteSize) {
 	if !speaks(c.r) || !c.r.ProtoAtLeast(1, 1) {
 		return nil
@@ -50,8 +52,9 @@ func (p *progress) kept(offset drive.ByteSize) {
 	h.Del(offsetField)
 }
 
-// wantsDigest reports whether the client would like to know the SHA-256 of the whole (Want-Repr-Digest, RFC 9530 §4): it is a dictionary
-// of algorithms and how much each is wanted, from 0 to 10.
+// wantsDigest reports whether the client would like to know the SHA-256 of the whole
+// (Want-Repr-Digest, RFC 9530 §4): it is a dictionary of algorithms and how much each is wanted,
+// from 0 to 10.
 func wantsDigest(h http.Header) bool {
 	wanted := false
 	for member := range strings.SplitSeq(server.Joined(h, "Want-Repr-Digest"), ",") {
@@ -77,8 +80,8 @@ func (b *hashed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// body is what the request brings. Where it brings all of a file, and its digest is wanted, it is known at the end: to read the file for
-// that alone would double the work.
+// body is what the request brings. Where it brings all of a file, and its digest is wanted, it is
+// known at the end: to read the file for that alone would double the work.
 func (c *call) body(whole bool) io.ReadCloser {
 	in := server.Incoming(c.r)
 	if !whole || !wantsDigest(c.r.Header) {

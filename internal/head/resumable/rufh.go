@@ -33,7 +33,8 @@ const (
 // Options are what the head stands on.
 type Options struct {
 	Uploads *upload.Sessions
-	// Writer says who sends a request that changes files, and takes one of their places; release gives it back.
+	// Writer says who sends a request that changes files, and takes one of their places; release
+	// gives it back.
 	Writer func(r *http.Request) (who drive.Who, release func(), err error)
 	// ReadPut reads what a PUT of a file says.
 	ReadPut func(r *http.Request) (upload.PutFile, error)
@@ -55,7 +56,8 @@ func New(opt Options) *Head {
 	return &Head{opt}
 }
 
-// Register adds the head's addresses to the mux of all heads. PUT of a file is the API's, which asks Takes.
+// Register adds the head's addresses to the mux of all heads. PUT of a file is the API's, which
+// asks Takes.
 func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("POST "+filesPrefix+"{path...}", h)
 	mux.HandleFunc("OPTIONS "+filesPrefix+"{path...}", h.options)
@@ -65,8 +67,8 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle("DELETE "+prefix+"{id}", h.handler((*call).delete))
 }
 
-// Takes reports whether a PUT is a creation of this protocol. A whole file of another version, or under a condition, is the API's: to
-// resume is an offer that a server need not make.
+// Takes reports whether a PUT is a creation of this protocol. A whole file of another version, or
+// under a condition, is the API's: to resume is an offer that a server need not make.
 func (h *Head) Takes(r *http.Request) bool {
 	complete, there := boolean(r.Header, completeField)
 	return there && (!complete || speaks(r) && !conditional(r))
@@ -121,7 +123,8 @@ func (c *call) serve(act func(*call) error) error {
 	return act(c)
 }
 
-// options says that uploads can be resumed here, and their limits (§4.1.4); nobody needs to log in for it.
+// options says that uploads can be resumed here, and their limits (§4.1.4); nobody needs to log in
+// for it.
 func (h *Head) options(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(interopField, interop)
 	w.Header().Set("Accept-Patch", bytesType)
@@ -136,7 +139,8 @@ func (h *Head) options(w http.ResponseWriter, r *http.Request) {
 
 func limit(most drive.ByteSize) string { return "max-size=" + formatInteger(most) }
 
-// setLimit says the limits of an upload: its largest size, and the seconds that it has to live unless more comes.
+// setLimit says the limits of an upload: its largest size, and the seconds that it has to live
+// unless more comes.
 func (c *call) setLimit(pos upload.Position) {
 	most := pos.MaxSize
 	if most == 0 {

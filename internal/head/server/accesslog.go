@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
-// accessLog writes one line for each request, when it has been answered, and counts it. The path is logged without the
-// query, in which signed links carry their signature, and without tokens.
+// accessLog writes one line for each request, when it has been answered, and counts it. The path is
+// logged without the query, in which signed links carry their signature, and without tokens.
 func (s *Server) accessLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -91,7 +91,8 @@ func loggable(route, path string) string {
 // something are shorter.
 const longestPlain = 15
 
-// alarming reports whether an operator must hear of a 5xx: not of a full quota, a stop, or a client that went away.
+// alarming reports whether an operator must hear of a 5xx: not of a full quota, a stop, or a client
+// that went away.
 func alarming(err error) bool {
 	return !drive.IsKind(err, drive.Quota, drive.Stopping) && !errors.Is(err, context.Canceled)
 }
@@ -104,8 +105,8 @@ func received(r *http.Request) int64 {
 	return 0
 }
 
-// recorder notes what goes out. It keeps the short cuts of the writer below: ReadFrom, by which files are sent without a
-// copy, and through Unwrap all that an http.ResponseController can do.
+// recorder notes what goes out. It keeps the short cuts of the writer below: ReadFrom, by which
+// files are sent without a copy, and through Unwrap all that an http.ResponseController can do.
 type recorder struct {
 	http.ResponseWriter
 	status int

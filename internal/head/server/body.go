@@ -12,8 +12,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Pace is the slowest body that is taken: Rate on average over each Window of waiting for it. The server's own slowness does
-// not count. The same counts for whoever reads an answer. The zero value is 4 KiB/s over 60 s.
+// Pace is the slowest body that is taken: Rate on average over each Window of waiting for it. The
+// server's own slowness does not count. The same counts for whoever reads an answer. The zero value
+// is 4 KiB/s over 60 s.
 type Pace struct {
 	Rate   drive.ByteSize // a second
 	Window time.Duration
@@ -26,8 +27,9 @@ func (p Pace) withDefaults() Pace {
 // need is how many bytes must come in a window.
 func (p Pace) need() int64 { return int64(float64(p.Rate) * p.Window.Seconds()) }
 
-// guardBody hands the body on as a *body and takes care of what the handler leaves of it (linger.go). The handler gets a copy
-// of the request, because package http looks at the type of the original's Body.
+// guardBody hands the body on as a *body and takes care of what the handler leaves of it
+// (linger.go). The handler gets a copy of the request, because package http looks at the type of
+// the original's Body.
 func (s *Server) guardBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -43,8 +45,9 @@ func (s *Server) guardBody(next http.Handler) http.Handler {
 	})
 }
 
-// body reads a request's body under a Pace, by the connection's read deadline and so without a goroutine or a timer of its
-// own. Unlike that of package http it may be closed while another goroutine reads: the Read then returns.
+// body reads a request's body under a Pace, by the connection's read deadline and so without a
+// goroutine or a timer of its own. Unlike that of package http it may be closed while another
+// goroutine reads: the Read then returns.
 type body struct {
 	src  io.Reader
 	conn *http.ResponseController
@@ -80,8 +83,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.end(err)
 }
 
-// begin sets the deadline at which the body will have fallen behind if nothing comes: the end of this window, or of the next
-// when this one already has what it needs.
+// begin sets the deadline at which the body will have fallen behind if nothing comes: the end of
+// this window, or of the next when this one already has what it needs.
 func (b *body) begin(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +112,8 @@ func (b *body) end(err error) error {
 		return nil
 	case err == io.EOF:
 		b.ended = err
-		// Package http now watches the connection for a client that goes away, and would take our deadline for that.
+		// Package http now watches the connection for a client that goes away, and would take our
+		// deadline for that.
 		b.setDeadline(time.Time{})
 	case b.closed:
 		b.ended = http.ErrBodyReadAfterClose
@@ -122,10 +126,12 @@ func (b *body) end(err error) error {
 	return b.ended
 }
 
-// setDeadline does nothing where there is no connection, as under httptest.ResponseRecorder; there nothing is slow either.
+// setDeadline does nothing where there is no connection, as under httptest.ResponseRecorder; there
+// nothing is slow either.
 func (b *body) setDeadline(t time.Time) { _ = b.conn.SetReadDeadline(t) }
 
-// Close ends the reading of the body by the handler. A Read that waits returns http.ErrBodyReadAfterClose.
+// Close ends the reading of the body by the handler. A Read that waits returns
+// http.ErrBodyReadAfterClose.
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// clientOf makes the request say who sent it and how: RemoteAddr (port 0 behind a proxy), URL.Scheme and Host. What
-// X-Forwarded-For, -Proto and -Host say counts only when the peer is a trusted proxy: anybody can send them.
+// clientOf makes the request say who sent it and how: RemoteAddr (port 0 behind a proxy),
+// URL.Scheme and Host. What X-Forwarded-For, -Proto and -Host say counts only when the peer is a
+// trusted proxy: anybody can send them.
 func clientOf(trusted []netip.Prefix, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Scheme = "http"
@@ -38,8 +39,9 @@ type forwarded struct {
 	host   string
 }
 
-// readForwarded believes the headers from the right. Each proxy appends what it saw, so the rightmost address that is not a
-// trusted proxy's is the client; whatever stands left of it came from the client and may be a lie.
+// readForwarded believes the headers from the right. Each proxy appends what it saw, so the
+// rightmost address that is not a trusted proxy's is the client; whatever stands left of it came
+// from the client and may be a lie.
 func readForwarded(h http.Header, trusted []netip.Prefix) forwarded {
 	var f forwarded
 	hops := listOf(h, "X-Forwarded-For")
@@ -63,8 +65,9 @@ func readForwarded(h http.Header, trusted []netip.Prefix) forwarded {
 	return f
 }
 
-// seenAt returns the value that belongs to the client's hop. Proxies that append write one value for each hop; where the
-// numbers differ the rightmost value is the only one that a trusted proxy surely wrote.
+// seenAt returns the value that belongs to the client's hop. Proxies that append write one value
+// for each hop; where the numbers differ the rightmost value is the only one that a trusted proxy
+// surely wrote.
 func seenAt(values []string, at, hops int) string {
 	switch {
 	case len(values) == 0:
@@ -86,7 +89,8 @@ func listOf(h http.Header, name string) []string {
 	return list
 }
 
-// addrOf reads "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" and "[2001:db8::1]:80"; the zero Addr is none.
+// addrOf reads "192.0.2.1", "192.0.2.1:80", "2001:db8::1", "[2001:db8::1]" and "[2001:db8::1]:80";
+// the zero Addr is none.
 func addrOf(s string) netip.Addr {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		return ap.Addr().Unmap().WithZone("")
@@ -105,7 +109,8 @@ func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// saneHost allows a host name or address with an optional port, and nothing that could change the meaning of a URL.
+// saneHost allows a host name or address with an optional port, and nothing that could change the
+// meaning of a URL.
 func saneHost(s string) bool {
 	if s == "" || len(s) > 255 {
 		return false

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What a page of a configured origin may send and read. Credentials are not among it: the API takes bearer tokens, which a
-// page must have, not cookies, which a browser would add.
+// What a page of a configured origin may send and read. Credentials are not among it: the API takes
+// bearer tokens, which a page must have, not cookies, which a browser would add.
 const (
 	corsMethods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 	corsSend    = "Authorization, Content-Type, Accept-Language, Content-Digest, Repr-Digest, Idempotency-Key, " +
@@ -18,12 +18,13 @@ const (
 		"Upload-Length, Upload-Offset, Upload-Complete, Upload-Limit, Upload-Draft-Interop-Version, Accept-Patch, " +
 		"Tus-Resumable, Tus-Version, Tus-Extension, Tus-Max-Size, Tus-Checksum-Algorithm, Upload-Metadata, Upload-Defer-Length, " +
 		"Upload-Concat, Upload-Expires"
-	// corsSeconds is how long a browser may remember the answer to a preflight: two hours, the longest that Chromium takes.
+	// corsSeconds is how long a browser may remember the answer to a preflight: two hours, the
+	// longest that Chromium takes.
 	corsSeconds = "7200"
 )
 
-// cors lets pages of the given origins use the API (Fetch standard §3.2). Without the headers, a browser keeps the answer
-// from the page; nothing else is protected by them.
+// cors lets pages of the given origins use the API (Fetch standard §3.2). Without the headers, a
+// browser keeps the answer from the page; nothing else is protected by them.
 func cors(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next

@@ -1,5 +1,5 @@
-// Package server speaks HTTP for all heads: it listens, limits, logs and stops in order. What an address means is the
-// business of the heads, which register their patterns on one http.ServeMux.
+// Package server speaks HTTP for all heads: it listens, limits, logs and stops in order. What an
+// address means is the business of the heads, which register their patterns on one http.ServeMux.
 //
 // A request goes through, from the outside in; each step is one small file:
 //
@@ -18,9 +18,10 @@
 // Below all of them is the connection (answer.go), which is broken off when its peer does not read
 // what is sent to it.
 //
-// There is no http.CrossOriginProtection here: bearer tokens a browser never adds by itself to another site's request, so there is
-// nothing for a forged request to ride on. The head that takes cookies, rest, has it for requests that come with one.
+// There is no http.CrossOriginProtection here: bearer tokens a browser never adds by itself to
+// another site's request, so there is nothing for a forged request to ride on. The head that takes
+// cookies, rest, has it for requests that come with one.
 //
-// Only HTTP/1.1 is spoken. Over TLS, receiving one GiB by HTTP/2 took twice the processor time of HTTP/1.1 (1.07 against
-// 0.52 s), and the clients open several connections anyway.
+// Only HTTP/1.1 is spoken. Over TLS, receiving one GiB by HTTP/2 took twice the processor time of
+// HTTP/1.1 (1.07 against 0.52 s), and the clients open several connections anyway.
 package server

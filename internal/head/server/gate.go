@@ -6,8 +6,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Gate limits how many requests of one client are in flight: a user, or an address where nobody has logged in. It keeps one number
-// for each client that has a request in flight and nothing for anybody else.
+// Gate limits how many requests of one client are in flight: a user, or an address where nobody has
+// logged in. It keeps one number for each client that has a request in flight and nothing for
+// anybody else.
 type Gate[K comparable] struct {
 	limit int
 	mu    sync.Mutex
@@ -19,8 +20,8 @@ func NewGate[K comparable](limit int) *Gate[K] {
 	return &Gate[K]{limit: max(limit, 1), inUse: make(map[K]int)}
 }
 
-// Acquire takes a place for a request of a client, or answers Rate at once: waiting would only pile requests up. The head calls
-// release exactly once, when the request has been answered.
+// Acquire takes a place for a request of a client, or answers Rate at once: waiting would only pile
+// requests up. The head calls release exactly once, when the request has been answered.
 func (g *Gate[K]) Acquire(client K) (release func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

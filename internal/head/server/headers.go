@@ -2,7 +2,8 @@ package server
 
 import "net/http"
 
-// securityHeaders sets what suits an API that is not a page. A head that serves something else overwrites it.
+// securityHeaders sets what suits an API that is not a page. A head that serves something else
+// overwrites it.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

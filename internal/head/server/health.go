@@ -48,8 +48,9 @@ func (s *Server) addOwnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /problems/{code}", problem.ServePage)
 }
 
-// local reports whether r was sent by a program on this machine. A proxy on this machine that nobody declared as trusted
-// would make the whole world local, so a request that shows signs of one is not.
+// local reports whether r was sent by a program on this machine. A proxy on this machine that
+// nobody declared as trusted would make the whole world local, so a request that shows signs of one
+// is not.
 func local(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "Via", "X-Real-Ip"} {
 		if r.Header.Get(name) != "" {
@@ -65,7 +66,8 @@ func local(r *http.Request) bool {
 	return named && client.IsLoopback() && r.Header.Get("X-Forwarded-For") == ""
 }
 
-// serveReady answers 200 or 503 with {"checks": {name: "ok" | "failing" | "stopping"}}; why one fails is in the log.
+// serveReady answers 200 or 503 with {"checks": {name: "ok" | "failing" | "stopping"}}; why one
+// fails is in the log.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	checks, ok := s.ready.results(r.Context(), s.log)
 	if s.stopping.Load() {

@@ -24,16 +24,19 @@ func (l Linger) withDefaults() Linger {
 	return l
 }
 
-// rest is the ResponseWriter of a request with a body. It deals with what the handler leaves unread of it.
+// rest is the ResponseWriter of a request with a body. It deals with what the handler leaves unread
+// of it.
 //
-// The naive way is to answer and close. A client that is still sending then gets a RST, and on a RST many systems throw away
-// what they have received but the program has not read: the answer is lost, and a browser shows "connection reset" in place
-// of our 507. Package http reads up to 256 KiB, else closes its sending half, sleeps half a second and closes: enough for a
-// small body, not for one of 50 MiB, and browsers read no answer before they have sent everything.
+// The naive way is to answer and close. A client that is still sending then gets a RST, and on a
+// RST many systems throw away what they have received but the program has not read: the answer is
+// lost, and a browser shows "connection reset" in place of our 507. Package http reads up to 256
+// KiB, else closes its sending half, sleeps half a second and closes: enough for a small body, not
+// for one of 50 MiB, and browsers read no answer before they have sent everything.
 //
-// So, when the answer begins: a small rest is read and the connection kept. If more may come, the answer says "Connection:
-// close" and goes out at once and in full, and then the rest is read and thrown away within bounds of bytes and time (RFC
-// 9112 §9.6). A client that stops at the answer costs nothing; one that sends on to the end finds the answer waiting.
+// So, when the answer begins: a small rest is read and the connection kept. If more may come, the
+// answer says "Connection: close" and goes out at once and in full, and then the rest is read and
+// thrown away within bounds of bytes and time (RFC 9112 §9.6). A client that stops at the answer
+// costs nothing; one that sends on to the end finds the answer waiting.
 type rest struct {
 	http.ResponseWriter
 	server  *Server
@@ -68,8 +71,8 @@ func (u *rest) FlushError() error {
 	return u.body.conn.Flush()
 }
 
-// settle decides, before the header is written, what becomes of the connection. From here on the handler has no body: as
-// in package http, who answers has read.
+// settle decides, before the header is written, what becomes of the connection. From here on the
+// handler has no body: as in package http, who answers has read.
 func (u *rest) settle() {
 	if u.settled {
 		return
@@ -85,7 +88,8 @@ func (u *rest) settle() {
 	if b.ended == io.EOF {
 		return
 	}
-	// Reading before the answer would ask a client that waits for "100 Continue" to send what nobody wants.
+	// Reading before the answer would ask a client that waits for "100 Continue" to send what
+	// nobody wants.
 	unasked := b.total == 0 && u.request.Header.Get("Expect") != ""
 	small := u.request.ContentLength < 0 || u.request.ContentLength-b.total <= int64(l.Keep)
 	if small && !unasked && b.ended == nil && u.server.discard(b, l.Keep, keepTime) {
@@ -109,12 +113,12 @@ func (u *rest) finish() {
 	b.setDeadline(time.Now()) // package http looks for the end of the body once more: it shall not wait
 }
 
-// keepTime is how long an answer waits for a small rest of the body. A client that takes longer gets the answer all the same,
-// but not another use of the connection.
+// keepTime is how long an answer waits for a small rest of the body. A client that takes longer
+// gets the answer all the same, but not another use of the connection.
 const keepTime = time.Second
 
-// discard reads up to limit bytes for up to d, and reports whether that was the end of the body. Once the server is being
-// stopped it does not go on.
+// discard reads up to limit bytes for up to d, and reports whether that was the end of the body.
+// Once the server is being stopped it does not go on.
 func (s *Server) discard(b *body, limit drive.ByteSize, d time.Duration) (ended bool) {
 	const step = 64 << 10
 	end := time.Now().Add(d)

@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// checkPath refuses the paths that http.ServeMux would clean and redirect, and takes the sub-path off. A redirect would send
-// a body to another address than the client named, and "a/../b" and "a%2Fb" mean different things to every proxy.
+// checkPath refuses the paths that http.ServeMux would clean and redirect, and takes the sub-path
+// off. A redirect would send a body to another address than the client named, and "a/../b" and
+// "a%2Fb" mean different things to every proxy.
 //
 // Only "/" and the given addresses may end in a slash.
 func checkPath(subPath string, slashed []string, next http.Handler) http.Handler {
@@ -30,8 +31,8 @@ func checkPath(subPath string, slashed []string, next http.Handler) http.Handler
 	})
 }
 
-// checkSegments splits an escaped path and looks at each segment decoded. What else a name may not hold is the business of
-// drive.ParseSegments.
+// checkSegments splits an escaped path and looks at each segment decoded. What else a name may not
+// hold is the business of drive.ParseSegments.
 func checkSegments(escaped string) error {
 	rest, ok := strings.CutPrefix(escaped, "/")
 	if !ok {
@@ -63,8 +64,8 @@ func checkSegment(escaped string) error {
 	return nil
 }
 
-// stripSubPath makes "/drive/api" into "/api" and "/drive" into "/"; other paths stay, because some proxies strip it
-// themselves.
+// stripSubPath makes "/drive/api" into "/api" and "/drive" into "/"; other paths stay, because some
+// proxies strip it themselves.
 func stripSubPath(u *url.URL, subPath string) {
 	if subPath == "" {
 		return

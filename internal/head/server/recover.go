@@ -10,9 +10,9 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// recoverPanics turns a panic into a 500, counts it and carries on: a broken invariant in one request must not end the
-// uploads of everybody else. When part of an answer is already out the connection is broken off, so that nobody takes the
-// part for the whole.
+// recoverPanics turns a panic into a 500, counts it and carries on: a broken invariant in one
+// request must not end the uploads of everybody else. When part of an answer is already out the
+// connection is broken off, so that nobody takes the part for the whole.
 func (s *Server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Incoming is the body of a request whose breaking off is called what it is: no fault of the server.
+// Incoming is the body of a request whose breaking off is called what it is: no fault of the
+// server.
 func Incoming(r *http.Request) io.ReadCloser { return incoming{r.Body} }
 
 type incoming struct{ io.ReadCloser }
@@ -44,7 +45,8 @@ func Clip(s string) string {
 // Joined is a header that is a list, over all its lines (RFC 9110 §5.3).
 func Joined(h http.Header, name string) string { return strings.Join(h.Values(name), ", ") }
 
-// BaseURL is how the client of r reaches the server, without a final slash: configured, or else as the request came in.
+// BaseURL is how the client of r reaches the server, without a final slash: configured, or else as
+// the request came in.
 func BaseURL(configured string, r *http.Request) string {
 	if configured != "" {
 		return strings.TrimSuffix(configured, "/")

@@ -12,9 +12,10 @@ import (
 // routePages is what pages are counted under.
 const routePages = "pages"
 
-// routes serves mux, but says its own plain answers as problems: 404, 405 with Allow, and the redirect from "/a" to a
-// pattern "/a/...", which is a 404 here. OPTIONS on an address that has none gets 204 with Allow. A GET that would be 404 is for
-// pages, if there are any: as a pattern "GET /" of the mux they would make a 405 of every other 404, and hide the other 405s.
+// routes serves mux, but says its own plain answers as problems: 404, 405 with Allow, and the
+// redirect from "/a" to a pattern "/a/...", which is a 404 here. OPTIONS on an address that has
+// none gets 204 with Allow. A GET that would be 404 is for pages, if there are any: as a pattern
+// "GET /" of the mux they would make a 405 of every other 404, and hide the other 405s.
 func routes(mux *http.ServeMux, pages http.Handler) http.Handler {
 	redirect := reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +43,8 @@ func routes(mux *http.ServeMux, pages http.Handler) http.Handler {
 	})
 }
 
-// allowed asks the mux's own handler whether it means 405, and for which methods; empty: it means 404.
+// allowed asks the mux's own handler whether it means 405, and for which methods; empty: it means
+// 404.
 func allowed(r *http.Request, h http.Handler) string {
 	answer := headerOnly{}
 	h.ServeHTTP(&answer, r)

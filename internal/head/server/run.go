@@ -14,10 +14,12 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// maxHeaderBytes bounds the header of a request: a path of 4 KiB is 12 KiB when each byte is percent-encoded.
+// maxHeaderBytes bounds the header of a request: a path of 4 KiB is 12 KiB when each byte is
+// percent-encoded.
 const maxHeaderBytes = 64 << 10
 
-// Listen takes the address. Run does it too; who wants to fail early, or to know the port, calls it first.
+// Listen takes the address. Run does it too; who wants to fail early, or to know the port, calls it
+// first.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.listener != nil {
 		return nil
@@ -33,8 +35,8 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// URL returns where the server can be reached, without a final slash; empty before Listen. An address that means "all of
-// them" is shown as the loopback one.
+// URL returns where the server can be reached, without a final slash; empty before Listen. An
+// address that means "all of them" is shown as the loopback one.
 func (s *Server) URL() string { return s.url }
 
 func (s *Server) urlOf(addr net.Addr) string {
@@ -53,8 +55,9 @@ func (s *Server) urlOf(addr net.Addr) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + s.opt.SubPath
 }
 
-// Run serves until ctx is done, and returns when the last request has been answered. It stops in this order: not ready, no
-// new connections, running requests end by themselves (for Drain at most), the rest is cancelled.
+// Run serves until ctx is done, and returns when the last request has been answered. It stops in
+// this order: not ready, no new connections, running requests end by themselves (for Drain at
+// most), the rest is cancelled.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
@@ -105,8 +108,8 @@ func (s *Server) paced(l net.Listener) net.Listener {
 	return pacedListener{Listener: l, pace: s.opt.Pace, cut: func() { s.metrics.cut(1) }}
 }
 
-// stop ends the serving. Handlers that ignore both their context and a closed connection are waited for all the same: what
-// they use is taken away after Run returns.
+// stop ends the serving. Handlers that ignore both their context and a closed connection are waited
+// for all the same: what they use is taken away after Run returns.
 func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	s.stopping.Store(true)
 	drain, done := context.WithTimeout(context.Background(), s.opt.Drain)
@@ -121,7 +124,8 @@ func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	s.flights.wait()
 }
 
-// refuseWhenStopping answers 503 to requests that still come over open connections, but to those that ask how we are.
+// refuseWhenStopping answers 503 to requests that still come over open connections, but to those
+// that ask how we are.
 func (s *Server) refuseWhenStopping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.flights.begin() {

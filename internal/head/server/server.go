@@ -22,17 +22,20 @@ type Options struct {
 
 	TLSCert, TLSKey string // PEM files; both or none; read again by Reload
 
-	// SubPath is the path of the base URL ("" or "/drive"). A request may carry it or not: some proxies strip it.
+	// SubPath is the path of the base URL ("" or "/drive"). A request may carry it or not: some
+	// proxies strip it.
 	SubPath        string
 	Slashed        []string       // addresses that end in a slash, as protocols have them that are not ours: "/tus/"
 	TrustedProxies []netip.Prefix // whose X-Forwarded-* headers and X-Request-Id are believed
 	CORSOrigins    []string       // "https://host[:port]" each, or "*"
 
-	// Admin reports whether r comes from an administrator; such a request may see /metrics from anywhere. Nil: nobody.
+	// Admin reports whether r comes from an administrator; such a request may see /metrics from
+	// anywhere. Nil: nobody.
 	Admin  func(r *http.Request) bool
 	Checks []Check // what /readyz looks at
 
-	// OnReady is called once, when requests are being answered, with the URL to reach the server at, without a final slash.
+	// OnReady is called once, when requests are being answered, with the URL to reach the server
+	// at, without a final slash.
 	OnReady func(url string)
 
 	Pace          Pace          // the slowest body that is taken, and the slowest reader that is sent to
@@ -59,7 +62,8 @@ type Server struct {
 	metrics  metrics
 }
 
-// metrics are the figures of this package; their labels are a route's pattern, a method and a status, never a path.
+// metrics are the figures of this package; their labels are a route's pattern, a method and a
+// status, never a path.
 type metrics struct {
 	requests func(n float64, values ...string)
 	seconds  func(v float64, values ...string)
@@ -115,7 +119,8 @@ func newMetrics(m *telemetry.Metrics) metrics {
 	}
 }
 
-// chain wraps the routes in everything that the package comment lists; the last line is the outermost.
+// chain wraps the routes in everything that the package comment lists; the last line is the
+// outermost.
 func (s *Server) chain(h http.Handler) http.Handler {
 	h = plainRanges(h)
 	h = checkPath(s.opt.SubPath, s.opt.Slashed, h)

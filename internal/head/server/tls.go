@@ -30,7 +30,8 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// Reload reads the TLS certificate and key again (SIGHUP). On an error the old ones stay in use. Without TLS it does nothing.
+// Reload reads the TLS certificate and key again (SIGHUP). On an error the old ones stay in use.
+// Without TLS it does nothing.
 func (s *Server) Reload() error {
 	if s.opt.TLSCert == "" {
 		return nil

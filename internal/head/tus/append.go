@@ -78,8 +78,8 @@ func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error)
 	return c.completeIfFull(id, pos)
 }
 
-// afterTheEnd answers a PATCH that came when the upload took no bytes any more: none at all are right if the client knows where it
-// ends.
+// afterTheEnd answers a PATCH that came when the upload took no bytes any more: none at all are
+// right if the client knows where it ends.
 func (c *call) afterTheEnd(a upload.Append, refusal error) (upload.Position, error) {
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, c.id)
 	switch {

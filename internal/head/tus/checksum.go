@@ -19,8 +19,8 @@ var checksums = map[string]digest.FieldAlgo{
 // checksumNames is the Tus-Checksum-Algorithm header.
 const checksumNames = "sha1,md5,sha256,crc32"
 
-// parseChecksum reads Upload-Checksum (tus 1.0.0 §Upload-Checksum): the name of an algorithm, a space, the checksum in base64. An
-// unknown algorithm is a BadRequest.
+// parseChecksum reads Upload-Checksum (tus 1.0.0 §Upload-Checksum): the name of an algorithm, a
+// space, the checksum in base64. An unknown algorithm is a BadRequest.
 func parseChecksum(s string) (digest.FieldDigest, error) {
 	name, encoded, _ := strings.Cut(s, " ")
 	algo, ok := checksums[name]
@@ -34,7 +34,8 @@ func parseChecksum(s string) (digest.FieldDigest, error) {
 	return digest.FieldDigest{Algo: algo, Value: value}, nil
 }
 
-// verifier is of what the request declares about its body, in its header or in its trailer; nil: nothing.
+// verifier is of what the request declares about its body, in its header or in its trailer; nil:
+// nothing.
 func verifier(r *http.Request) (*digest.Verifier, error) {
 	if lines := r.Header.Values(checksumHeader); len(lines) > 0 {
 		declared, err := parseChecksum(strings.Join(lines, ", "))

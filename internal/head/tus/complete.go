@@ -5,7 +5,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// completeIfFull makes a file of an upload that has all its bytes. A partial one waits for its final one.
+// completeIfFull makes a file of an upload that has all its bytes. A partial one waits for its
+// final one.
 func (c *call) completeIfFull(id drive.UploadID, pos upload.Position) (upload.Position, error) {
 	if pos.Kind == upload.Final && pos.State.Open() {
 		return c.completeFinal(id) // its bytes are being put together, or the file could not be made when they were
@@ -27,7 +28,8 @@ func (c *call) completeFinal(id drive.UploadID) (upload.Position, error) {
 	return c.Uploads.Offset(c.r.Context(), c.who, id)
 }
 
-// complete returns when the file is there, or when to wait for it any longer would look like a hung request; it then comes by itself.
+// complete returns when the file is there, or when to wait for it any longer would look like a hung
+// request; it then comes by itself.
 func (c *call) complete(id drive.UploadID) error {
 	done, err := c.completing(id)
 	if err == nil {

@@ -11,10 +11,12 @@ const concatHeader = "Upload-Concat"
 
 const partial = "partial"
 
-// finalPrefix begins the value of a final upload; addresses of partial ones follow, with spaces between them.
+// finalPrefix begins the value of a final upload; addresses of partial ones follow, with spaces
+// between them.
 const finalPrefix = "final;"
 
-// maxPartials is how many uploads one request may put together: their addresses must fit into a header.
+// maxPartials is how many uploads one request may put together: their addresses must fit into a
+// header.
 const maxPartials = 1000
 
 // concat is a parsed Upload-Concat.
@@ -24,8 +26,9 @@ type concat struct {
 	partials []drive.UploadID // of a final one
 }
 
-// parseConcat reads Upload-Concat (tus 1.0.0 §Upload-Concat); empty is neither. The addresses of a final one are absolute URLs, paths,
-// or what comes after the last slash: ids are unique, and only the caller's own are ever looked for.
+// parseConcat reads Upload-Concat (tus 1.0.0 §Upload-Concat); empty is neither. The addresses of a
+// final one are absolute URLs, paths, or what comes after the last slash: ids are unique, and only
+// the caller's own are ever looked for.
 func parseConcat(s string) (concat, error) {
 	if s == "" {
 		return concat{}, nil

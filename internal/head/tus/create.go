@@ -81,8 +81,8 @@ func (c *call) readCreation() (creation, error) {
 	return in, c.readFirst(&in)
 }
 
-// declaredSize reads Upload-Length and Upload-Defer-Length: exactly one of them, but for a final upload, whose size is that of its
-// partial ones.
+// declaredSize reads Upload-Length and Upload-Defer-Length: exactly one of them, but for a final
+// upload, whose size is that of its partial ones.
 func (c *call) declaredSize(final bool) (drive.ByteSize, error) {
 	length, deferred := c.r.Header.Get("Upload-Length"), c.r.Header.Get("Upload-Defer-Length")
 	switch {
@@ -124,8 +124,9 @@ func hasBytesType(r *http.Request) bool {
 	return err == nil && media == bytesType
 }
 
-// fillFirst declares the digests, adds the bytes that came with the POST, and completes what has all its bytes. Content that is there
-// already was linked by its digest: its bytes are not needed then, and the client learns that the offset is the end.
+// fillFirst declares the digests, adds the bytes that came with the POST, and completes what has
+// all its bytes. Content that is there already was linked by its digest: its bytes are not needed
+// then, and the client learns that the offset is the end.
 func (c *call) fillFirst(view upload.View, in creation) (_ upload.Position, err error) {
 	if len(in.sums) > 0 {
 		if view, err = c.Uploads.Patch(c.r.Context(), c.who, view.ID, upload.Patch{Digests: in.sums}); err != nil {
@@ -145,7 +146,8 @@ func (c *call) fillFirst(view upload.View, in creation) (_ upload.Position, err 
 // giveUpTime is how long a refusal waits for the upload to be taken back; later its timers do it.
 const giveUpTime = 5 * time.Second
 
-// giveUp takes an upload back whose address nobody knows. What fails here is done by the upload's own timers.
+// giveUp takes an upload back whose address nobody knows. What fails here is done by the upload's
+// own timers.
 func (c *call) giveUp(id drive.UploadID) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c.r.Context()), giveUpTime)
 	defer stop()

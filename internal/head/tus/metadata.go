@@ -13,8 +13,9 @@ const metadataHeader = "Upload-Metadata"
 // metadata is the decoded Upload-Metadata.
 type metadata map[string]string
 
-// parseMetadata reads Upload-Metadata (tus 1.0.0 §Upload-Metadata): pairs with a comma between them, of a key and, after a space, its
-// value in base64, which may be absent. Keys are unique and hold neither spaces nor commas.
+// parseMetadata reads Upload-Metadata (tus 1.0.0 §Upload-Metadata): pairs with a comma between
+// them, of a key and, after a space, its value in base64, which may be absent. Keys are unique and
+// hold neither spaces nor commas.
 func parseMetadata(s string) (metadata, error) {
 	if len(s) > upload.MaxMetadata {
 		return nil, drive.Bad(metadataHeader, drive.TooLong, "limit", upload.MaxMetadata, "sent", len(s))

@@ -11,8 +11,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// nameless is what a file is called whose client does not say. No two are called the same: the next free number of a name that is taken
-// thousands of times costs some twenty look-ups, and two who look at once find the same one.
+// nameless is what a file is called whose client does not say. No two are called the same: the next
+// free number of a name that is taken thousands of times costs some twenty look-ups, and two who
+// look at once find the same one.
 func nameless() string {
 	const random = 24 // where an id's last 12 digits begin
 	return "upload-" + drive.NewID[drive.UploadID]().String()[random:]
@@ -78,7 +79,8 @@ func mediaType(s string) string {
 
 const maxMediaType = 255 // bytes; RFC 6838 §4.2 allows 127 on each side of the slash
 
-// digests are the declared ones. What is not a digest is refused: its sender would believe that it was verified.
+// digests are the declared ones. What is not a digest is refused: its sender would believe that it
+// was verified.
 func (m metadata) digests() (digest.Set, error) {
 	set := digest.Set{}
 	for _, algo := range digest.Algos() {

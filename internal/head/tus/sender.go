@@ -8,11 +8,11 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Sender is what is different for the sender of a collect link: uploads of a known length, one file each, into the link's folder under a free
-// name; and nobody else's are there.
+// Sender is what is different for the sender of a collect link: uploads of a known length, one file
+// each, into the link's folder under a free name; and nobody else's are there.
 type Sender interface {
-	// Begin is what a begin means, and the transaction that lets it begin if the link has room. The digests are verified in the end,
-	// and link nothing.
+	// Begin is what a begin means, and the transaction that lets it begin if the link has room. The
+	// digests are verified in the end, and link nothing.
 	Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error)
 	// Owns is NotFound for an upload that the sender has not begun.
 	Owns(ctx context.Context, id drive.UploadID) error
@@ -36,7 +36,8 @@ func (c *call) told(err error) error {
 	return c.by.Told(err)
 }
 
-// begin is the begin of a creation. For a sender what was declared belongs to it, and is not to be declared once more.
+// begin is the begin of a creation. For a sender what was declared belongs to it, and is not to be
+// declared once more.
 func (c *call) begin(in *creation) (upload.View, error) {
 	b, once := in.begin, upload.Once[upload.View](nil)
 	if c.by != nil {

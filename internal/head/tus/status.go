@@ -13,7 +13,8 @@ const (
 	statusChecksumMismatch = 460 // tus 1.0.0 §Checksum
 )
 
-// statusOf is the status of an error where it is not the native API's; zero: it is that one. Every kind has its row.
+// statusOf is the status of an error where it is not the native API's; zero: it is that one. Every
+// kind has its row.
 func statusOf(err error) int {
 	if _, whole := errors.AsType[*wholeError](err); whole {
 		return 0 // what is wrong with the file is no matter of the request

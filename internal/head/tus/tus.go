@@ -13,7 +13,8 @@ import (
 // Version is the one version of the protocol that is spoken.
 const Version = "1.0.0"
 
-// Prefix is where uploads are: a client is given Prefix, with or without its last slash, as the endpoint.
+// Prefix is where uploads are: a client is given Prefix, with or without its last slash, as the
+// endpoint.
 const Prefix = "/tus/"
 
 // extensions is the Tus-Extension header.
@@ -43,7 +44,8 @@ type Head struct{ Options }
 // New puts the head together. It does no I/O.
 func New(opt Options) *Head { return &Head{opt} }
 
-// Register adds the head's addresses to the mux of all heads. They have no method in their pattern: X-HTTP-Method-Override decides.
+// Register adds the head's addresses to the mux of all heads. They have no method in their pattern:
+// X-HTTP-Method-Override decides.
 func (h *Head) Register(mux *http.ServeMux) {
 	all := h.handler(methods{http.MethodPost: (*call).create})
 	mux.Handle(strings.TrimSuffix(Prefix, "/"), all)
@@ -76,7 +78,8 @@ func (h *Head) handler(all methods) http.Handler {
 	})
 }
 
-// overridden is the request as it is meant: some networks know only GET and POST, so a client may say the method in a header.
+// overridden is the request as it is meant: some networks know only GET and POST, so a client may
+// say the method in a header.
 func overridden(r *http.Request) *http.Request {
 	method := r.Header.Get("X-HTTP-Method-Override")
 	if method == "" {

@@ -31,7 +31,8 @@ type variant struct {
 	encoding string // empty: as it is
 }
 
-// types are told here, and not by the machine, so that they are the same everywhere. What is zip is worth compressing.
+// types are told here, and not by the machine, so that they are the same everywhere. What is zip is
+// worth compressing.
 var types = map[string]struct {
 	mime string
 	zip  bool
@@ -72,7 +73,8 @@ func (u *UI) read(name string) (variant, error) {
 
 var baseTag = regexp.MustCompile(`<base [^>]*>`)
 
-// withBase makes all addresses of a page relative to the base URL. Those of files come after it, as HTML wants it.
+// withBase makes all addresses of a page relative to the base URL. Those of files come after it, as
+// HTML wants it.
 func withBase(page []byte, href string) []byte {
 	tag := []byte(`<base href="` + html.EscapeString(href) + `">`)
 	if at := baseTag.FindIndex(page); at != nil {
@@ -102,7 +104,8 @@ func compress(v variant, err error) (variant, error) {
 	return variant{body: b.Bytes(), tag: strings.TrimSuffix(v.tag, `"`) + `-gz"`, encoding: "gzip"}, nil
 }
 
-// serve answers with the file. A Range is not looked at (RFC 9110 §14.2 allows it): the files are small.
+// serve answers with the file. A Range is not looked at (RFC 9110 §14.2 allows it): the files are
+// small.
 func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {
 	form := a.plain
 	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
@@ -135,7 +138,8 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// knows reports whether an If-None-Match names the tag, weakly compared (RFC 9110 §13.1.2). The tags of this package hold no commas.
+// knows reports whether an If-None-Match names the tag, weakly compared (RFC 9110 §13.1.2). The
+// tags of this package hold no commas.
 func knows(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {

@@ -58,7 +58,8 @@ const (
 	maxReport      = 16 << 10 // bytes; browsers cut what they quote
 )
 
-// serveReport takes what browsers tell (CSP3 §5.3): anybody may send it, so it is counted and nothing of it is kept.
+// serveReport takes what browsers tell (CSP3 §5.3): anybody may send it, so it is counted and
+// nothing of it is kept.
 func (u *UI) serveReport(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReport))
 	var report struct {

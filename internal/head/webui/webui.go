@@ -1,4 +1,5 @@
-// Package webui serves the pages: the files that "vite build" of web/ leaves in dist, which are part of the binary.
+// Package webui serves the pages: the files that "vite build" of web/ leaves in dist, which are
+// part of the binary.
 //
 // It answers the GETs that no other head has a route for:
 //
@@ -8,9 +9,10 @@
 //
 // What is below the prefixes of other heads, and what is no page, is a 404 problem as before.
 //
-// A page may run only what is served here, connect only to here, and be framed by nobody; see policy. What a browser blocks it
-// reports to /csp-report, where it is counted. What users store never comes from this package: contents are sent by the API,
-// under a policy of their own that lets them do nothing.
+// A page may run only what is served here, connect only to here, and be framed by nobody; see
+// policy. What a browser blocks it reports to /csp-report, where it is counted. What users store
+// never comes from this package: contents are sent by the API, under a policy of their own that
+// lets them do nothing.
 package webui
 
 import (
@@ -33,12 +35,13 @@ var dist embed.FS
 type Options struct {
 	// SubPath is the path of the base URL: "" or "/drive". Addresses in pages are relative to it.
 	SubPath string
-	// Store is the origin that downloads are sent on to, as https://store.example.org; empty: they are not.
+	// Store is the origin that downloads are sent on to, as https://store.example.org; empty: they
+	// are not.
 	Store string
 	// Files are the pages. Default: those in the binary.
 	Files fs.FS
-	// Blocked is called for each report of something that a browser blocked, with the directive that blocked it, one of
-	// Directives. Default: nobody is told.
+	// Blocked is called for each report of something that a browser blocked, with the directive
+	// that blocked it, one of Directives. Default: nobody is told.
 	Blocked func(directive string)
 }
 
@@ -112,7 +115,8 @@ func isPage(path string, r *http.Request) bool {
 	return path == "" || strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// setHeaders says what a page may do. The opener policy counts only where the connection is secure; elsewhere browsers warn of it.
+// setHeaders says what a page may do. The opener policy counts only where the connection is secure;
+// elsewhere browsers warn of it.
 func (u *UI) setHeaders(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", u.policy)
 	h.Set("X-Content-Type-Options", "nosniff")

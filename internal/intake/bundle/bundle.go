@@ -67,8 +67,8 @@ func Folder(source, id string) drive.Path {
 	return drive.Path{Root, drive.Name(source), drive.Name(id)}
 }
 
-// Find reports whether a path is that of a meta.json that seals a bundle, and of which. That the file is a good manifest, and says
-// the same source and id, is for Decode and the caller to see.
+// Find reports whether a path is that of a meta.json that seals a bundle, and of which. That the
+// file is a good manifest, and says the same source and id, is for Decode and the caller to see.
 func Find(p drive.Path) (source, id string, ok bool) {
 	if len(p) != 4 || p[0] != Root || p[3] != MetaName {
 		return "", "", false

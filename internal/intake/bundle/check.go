@@ -110,8 +110,8 @@ func (m *Manifest) checkMembers() error {
 	return nil
 }
 
-// CheckName returns an *Error when no member may have this name: it must be a name of a drive as it is, in NFC, and
-// neither hidden nor the manifest's own.
+// CheckName returns an *Error when no member may have this name: it must be a name of a drive as it
+// is, in NFC, and neither hidden nor the manifest's own.
 func CheckName(name string) error {
 	if text := badName(name); text != "" {
 		return &Error{BadName, 1, name, text}

@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// Encode returns meta.json. Equal manifests give equal bytes: a sender that is asked twice sends the same thing twice.
+// Encode returns meta.json. Equal manifests give equal bytes: a sender that is asked twice sends
+// the same thing twice.
 func (m *Manifest) Encode() ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -30,8 +31,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 
 func tooLarge() error { return bad(TooLarge, "more than %d bytes", MaxSize) }
 
-// Decode reads meta.json from r, and no more than MaxSize bytes of it. What it refuses is an *Error; another error is r's. Members of
-// the JSON that are unknown are passed over: a later sender of schema 1 may say more.
+// Decode reads meta.json from r, and no more than MaxSize bytes of it. What it refuses is an
+// *Error; another error is r's. Members of the JSON that are unknown are passed over: a later
+// sender of schema 1 may say more.
 func Decode(r io.Reader) (*Manifest, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {

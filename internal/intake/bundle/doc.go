@@ -1,5 +1,5 @@
-// Package bundle is the manifest of a bundle of documents, meta.json: what a sender promises, and what whoever takes a bundle in
-// holds its members against. It does no I/O but on what it is given.
+// Package bundle is the manifest of a bundle of documents, meta.json: what a sender promises, and
+// what whoever takes a bundle in holds its members against. It does no I/O but on what it is given.
 //
 // A bundle is a folder that is filled first and sealed last:
 //
@@ -8,8 +8,9 @@
 //	    invoice-1.pdf
 //	    meta.json               the manifest, last: from here on the bundle is sealed
 //
-// How many documents a member holds is counted alike by who sends and who reads: one for a file of XML, whatever it says; as many as
-// there are lines that are not blank for NDJSON; none for anything else, which belongs to a document of the same bundle.
+// How many documents a member holds is counted alike by who sends and who reads: one for a file of
+// XML, whatever it says; as many as there are lines that are not blank for NDJSON; none for
+// anything else, which belongs to a document of the same bundle.
 //
 // A manifest that Decode returns, and one that Encode wrote, keeps:
 //

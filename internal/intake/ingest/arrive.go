@@ -12,8 +12,9 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// Arrived is told by the tree of each node that comes to be seen, in the transaction that makes it so. It looks at names first, so that
-// it costs nothing for all nodes that have nothing to do with bundles.
+// Arrived is told by the tree of each node that comes to be seen, in the transaction that makes it
+// so. It looks at names first, so that it costs nothing for all nodes that have nothing to do with
+// bundles.
 func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if n.IsFolder() {
 		return in.arrivedFolder(ctx, tx, n)
@@ -28,7 +29,8 @@ func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error 
 	return in.seal(ctx, tx, n, path)
 }
 
-// arrivedFolder sees to a bundle that was moved or restored as a whole. Folders of several are the reconciler's.
+// arrivedFolder sees to a bundle that was moved or restored as a whole. Folders of several are the
+// reconciler's.
 func (in *Intake) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, "x", n.Name, bundle.MetaName}); !ok {
 		return nil
@@ -44,8 +46,9 @@ func (in *Intake) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) 
 	return in.seal(ctx, tx, meta, append(path, bundle.MetaName))
 }
 
-// seal writes the row of a bundle, and the record that wakes a worker, if path is that of a meta.json (K1). A bundle that was rejected
-// or is not done starts again with another meta.json; one that is done stays as it is.
+// seal writes the row of a bundle, and the record that wakes a worker, if path is that of a
+// meta.json (K1). A bundle that was rejected or is not done starts again with another meta.json;
+// one that is done stays as it is.
 func (in *Intake) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
 	source, id, ok := bundle.Find(path)
 	if !ok || meta.IsFolder() {
@@ -85,7 +88,8 @@ func (in *Intake) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Tim
 	return err
 }
 
-// reset lets a bundle start again. Whoever works on it is fenced; what it has recorded is dropped by the next worker.
+// reset lets a bundle start again. Whoever works on it is fenced; what it has recorded is dropped
+// by the next worker.
 func (in *Intake) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE bundles SET source = ?, sender_id = ?, meta_id = ?, meta_version = ?, state = 'sealed', reason = '', detail = '',
 		declared = 0, accepted = 0, rejected = 0, duplicates = 0, conflicts = 0, surplus = 0, members = 0, size = 0, checked = 0,
@@ -107,8 +111,8 @@ func (in *Intake) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
 	return in.opt.Events.Append(ctx, tx, record)
 }
 
-// Consumer acts on the records of sealed bundles: it wakes a worker of the process that reads one. A record that comes twice, late or
-// never changes nothing but when a worker looks.
+// Consumer acts on the records of sealed bundles: it wakes a worker of the process that reads one.
+// A record that comes twice, late or never changes nothing but when a worker looks.
 func (in *Intake) Consumer() stream.Consumer {
 	return stream.Consumer{
 		Name: ConsumerName, Topic: stream.TopicBundles, Start: stream.FromEnd,

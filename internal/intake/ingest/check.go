@@ -28,7 +28,8 @@ const (
 	reasonFailed  = "failed"
 )
 
-// check holds the members against the manifest and writes down what they are. Members that are not there yet are waited for.
+// check holds the members against the manifest and writes down what they are. Members that are not
+// there yet are waited for.
 func (in *Intake) check(ctx context.Context, b *row) error {
 	if err := in.dropRecorded(ctx, b); err != nil {
 		return err
@@ -100,7 +101,8 @@ func (in *Intake) manifest(ctx context.Context, b *row) (*bundle.Manifest, error
 	return m, nil
 }
 
-// open opens content. What is known to be damaged, or is not there, is an error that is tried again and then ends the bundle.
+// open opens content. What is known to be damaged, or is not there, is an error that is tried again
+// and then ends the bundle.
 func (in *Intake) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
@@ -269,7 +271,8 @@ func (in *Intake) saveMembers(ctx context.Context, b *row, m *bundle.Manifest, m
 	return err
 }
 
-// saveDeclared writes down what was declared by a bundle that is going to be rejected: its members with what is wrong with them.
+// saveDeclared writes down what was declared by a bundle that is going to be rejected: its members
+// with what is wrong with them.
 func (in *Intake) saveDeclared(ctx context.Context, b *row, members []member) error {
 	var declared int64
 	var size drive.ByteSize

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// candidates is how many bundles that are due are tried: others may be taking the first ones just now.
+// candidates is how many bundles that are due are tried: others may be taking the first ones just
+// now.
 const candidates = 8
 
 // claim takes the first bundle that is due under the next epoch; nil: there is none.
@@ -79,7 +80,8 @@ func pauseFor(tries int64) time.Duration {
 	return min(5*time.Second<<min(max(tries-1, 0), 10), maxPause)
 }
 
-// giveBack leaves a bundle to whoever looks after the pause. tries: how many of them count from now on.
+// giveBack leaves a bundle to whoever looks after the pause. tries: how many of them count from now
+// on.
 func (in *Intake) giveBack(ctx context.Context, b *row, pause time.Duration, tries int64, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -102,7 +104,8 @@ func (in *Intake) end(ctx context.Context, b *row) error {
 	})
 }
 
-// reject ends a bundle that cannot be taken in (K5). What is left of it counts as rejected, in one record.
+// reject ends a bundle that cannot be taken in (K5). What is left of it counts as rejected, in one
+// record.
 func (in *Intake) reject(ctx context.Context, b *row, why *refusal) error {
 	now, err := in.now(ctx)
 	if err != nil {

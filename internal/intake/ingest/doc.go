@@ -1,14 +1,17 @@
-// Package ingest takes in bundles of documents that others send: it checks them, counts them, and keeps what they say.
+// Package ingest takes in bundles of documents that others send: it checks them, counts them, and
+// keeps what they say.
 //
-// It owns the tables sources, bundles, bundle_*, documents and document_conflicts. What a manifest may say is package bundle's
-// business, how an invoice is read and judged that of package invoice; here is what becomes of which document, and that nothing is lost
-// and nothing counts twice.
+// It owns the tables sources, bundles, bundle_*, documents and document_conflicts. What a manifest
+// may say is package bundle's business, how an invoice is read and judged that of package invoice;
+// here is what becomes of which document, and that nothing is lost and nothing counts twice.
 //
 // # Words
 //
-// A **source** is somebody who sends: a folder /intake/SOURCE in an account's drive, with **rules** that say which documents are taken.
-// A **bundle** is a folder below it whose meta.json has come: it is **sealed**. Its **members** are the other files that meta.json
-// names. A **document** is an invoice in a member. What became of each is its **record**: accepted, rejected, duplicate or conflict.
+// A **source** is somebody who sends: a folder /intake/SOURCE in an account's drive, with **rules**
+// that say which documents are taken. A **bundle** is a folder below it whose meta.json has come:
+// it is **sealed**. Its **members** are the other files that meta.json names. A **document** is an
+// invoice in a member. What became of each is its **record**: accepted, rejected, duplicate or
+// conflict.
 //
 // # Life
 //
@@ -33,9 +36,10 @@
 //
 // # Who works
 //
-// As with exports: a worker takes a bundle under the next epoch, each of its statements names that epoch, and a lease that is not
-// renewed for 30 s lets others take it. Documents are stored in batches; each batch is one transaction with its records, the counts and
-// the save point. So a worker may die anywhere, and its heir goes on behind the last batch.
+// As with exports: a worker takes a bundle under the next epoch, each of its statements names that
+// epoch, and a lease that is not renewed for 30 s lets others take it. Documents are stored in
+// batches; each batch is one transaction with its records, the counts and the save point. So a
+// worker may die anywhere, and its heir goes on behind the last batch.
 //
 // # What is true
 //

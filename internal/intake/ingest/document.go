@@ -142,7 +142,8 @@ func keyOf(source string, k invoice.Key) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// tenThousandths is the number in units of 1/10,000, further decimals cut off, and as large as fits: to filter by, not to add up.
+// tenThousandths is the number in units of 1/10,000, further decimals cut off, and as large as
+// fits: to filter by, not to add up.
 func tenThousandths(d invoice.Decimal) int64 {
 	whole, part, _ := strings.Cut(d.String(), ".")
 	if whole == "" {

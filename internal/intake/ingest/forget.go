@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Forget drops everything of an account that is being purged. It works in short transactions and may stop anywhere. Workers that have a
-// bundle of it are fenced first. Its tree is gone by then: nothing is found again.
+// Forget drops everything of an account that is being purged. It works in short transactions and
+// may stop anywhere. Workers that have a bundle of it are fenced first. Its tree is gone by then:
+// nothing is found again.
 func (in *Intake) Forget(ctx context.Context, account drive.AccountID) error {
 	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, drop := range []string{

@@ -15,13 +15,15 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Options configure New. DB, Tree and Store are required; the zero value of each other field is its default.
+// Options configure New. DB, Tree and Store are required; the zero value of each other field is its
+// default.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
 	Store   blob.Store
 	Content content.Content
-	// Events gets a record of each sealed bundle. nil: workers find it by themselves, a few seconds later.
+	// Events gets a record of each sealed bundle. nil: workers find it by themselves, a few seconds
+	// later.
 	Events   stream.Publisher
 	Instance string // of this process, unlike that of any other start; default "1"
 	Workers  int    // bundles that this process takes in at a time; default 2

@@ -103,7 +103,8 @@ func (f Filter) where(account drive.AccountID) (string, []any, error) {
 	return strings.Join(where, " AND "), args, nil
 }
 
-// Documents lists those of the caller's account that a filter means, the newest date first, behind a place (empty: from the first).
+// Documents lists those of the caller's account that a filter means, the newest date first, behind
+// a place (empty: from the first).
 func (in *Intake) Documents(ctx context.Context, who drive.Who, f Filter, after string, limit int) ([]Document, error) {
 	where, args, err := f.where(who.Account)
 	if err != nil {

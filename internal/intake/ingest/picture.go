@@ -15,11 +15,12 @@ type picture struct {
 	had, pdf drive.NodeID // had: the PDF that it has, which may be deleted; zero: none
 }
 
-// offer notes the PDF of an item that says the same as a document, or a side, which has another one or none. It returns what that has
-// then, as far as the rest of the batch is concerned.
+// offer notes the PDF of an item that says the same as a document, or a side, which has another one
+// or none. It returns what that has then, as far as the rest of the batch is concerned.
 //
-// This is how a PDF that is late comes to its document (K7): names alone do not say across bundles which document a PDF is of, for two
-// sellers may use one number, and files of one name may come each month. A document that comes again together with its PDF says it.
+// This is how a PDF that is late comes to its document (K7): names alone do not say across bundles
+// which document a PDF is of, for two sellers may use one number, and files of one name may come
+// each month. A document that comes again together with its PDF says it.
 func (p *plan) offer(one item, id drive.DocumentID, had drive.NodeID) drive.NodeID {
 	if one.doc.pdf.IsZero() || one.doc.pdf == had {
 		return had
@@ -28,8 +29,8 @@ func (p *plan) offer(one item, id drive.DocumentID, had drive.NodeID) drive.Node
 	return one.doc.pdf
 }
 
-// givePictures gives PDFs to documents and sides that have none which can be seen. So the first that came stays, whatever follows it. The
-// documents are locked.
+// givePictures gives PDFs to documents and sides that have none which can be seen. So the first
+// that came stays, whatever follows it. The documents are locked.
 func (r *run) givePictures(ctx context.Context, tx *sqldb.Tx, all []picture, now drive.Time) error {
 	had := make([]drive.NodeID, 0, len(all))
 	for _, one := range all {

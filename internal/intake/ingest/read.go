@@ -93,7 +93,8 @@ func (in *Intake) Bundle(ctx context.Context, who drive.Who, id drive.BundleID) 
 	return w, nil
 }
 
-// BundleRecord is what became of a document that a bundle declares, or of several that have no row of their own.
+// BundleRecord is what became of a document that a bundle declares, or of several that have no row
+// of their own.
 type BundleRecord struct {
 	Member   string            `json:"member" doc:"name of the file; empty: the bundle was rejected as a whole"`
 	Index    int64             `json:"index" doc:"of the document in it, from 0"`
@@ -107,7 +108,8 @@ type BundleRecord struct {
 	Place string `json:"-"` // for a cursor
 }
 
-// Records lists those of a bundle in the order of its members, behind a place (empty: from the first).
+// Records lists those of a bundle in the order of its members, behind a place (empty: from the
+// first).
 func (in *Intake) Records(ctx context.Context, who drive.Who, id drive.BundleID, outcome Outcome, after string, limit int) ([]BundleRecord, error) {
 	if _, err := in.own(ctx, who, id); err != nil {
 		return nil, err
@@ -155,8 +157,8 @@ func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	return nil
 }
 
-// Retry lets a rejected bundle start again; documents that it had got accepted stay, and are found again. One that is not rejected is
-// WrongState.
+// Retry lets a rejected bundle start again; documents that it had got accepted stay, and are found
+// again. One that is not rejected is WrongState.
 func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
 	now, err := in.now(ctx)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// Rules say which documents of a source are taken: those that all of them agree to. An empty one agrees to every document.
+// Rules say which documents of a source are taken: those that all of them agree to. An empty one
+// agrees to every document.
 type Rules struct {
 	Types   []string        `json:"types,omitempty" doc:"codes of UNTDID 1001, as 380 for an invoice and 381 for a credit note"`
 	From    invoice.Date    `json:"from,omitzero" doc:"first day of issue, as 2026-10-01"`
@@ -184,7 +185,8 @@ func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Sourc
 	})
 }
 
-// DeleteSource forgets the rules of a source: everything it sends is taken then. Its bundles and documents stay.
+// DeleteSource forgets the rules of a source: everything it sends is taken then. Its bundles and
+// documents stay.
 func (in *Intake) DeleteSource(ctx context.Context, who drive.Who, name string) error {
 	return in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM sources WHERE account_id = ? AND name = ?", who.Account, name)

@@ -21,7 +21,8 @@ type ConflictSide struct {
 	Packed []byte `json:"-"` // the model, deflated
 }
 
-// Dispute is an open conflict: a document, and another of the same source, seller, number and date that says something else.
+// Dispute is an open conflict: a document, and another of the same source, seller, number and date
+// that says something else.
 type Dispute struct {
 	ID       drive.ConflictID `json:"id"`
 	Document Document         `json:"document"`
@@ -93,8 +94,9 @@ const (
 	KeepNew Keep = "new"
 )
 
-// Settle decides an open conflict of a document: the one given, or the oldest (zero). The side that goes is kept where nobody counts it,
-// so that it is known when it comes again. A document without open conflict is WrongState.
+// Settle decides an open conflict of a document: the one given, or the oldest (zero). The side that
+// goes is kept where nobody counts it, so that it is known when it comes again. A document without
+// open conflict is WrongState.
 func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
 	now, err := in.now(ctx)
 	if err != nil {
@@ -142,7 +144,8 @@ type origin struct {
 	file, pdf     drive.NodeID
 }
 
-// lockSides reads a document and an open conflict of it, the document first: whoever takes documents in locks it, too.
+// lockSides reads a document and an open conflict of it, the document first: whoever takes
+// documents in locks it, too.
 func lockSides(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.DocumentID, conflict drive.ConflictID) (s sides, err error) {
 	s.document = id
 	err = tx.QueryRow(ctx, "SELECT source, hash, bundle_id, member, idx, file_id, pdf_id, body FROM documents WHERE id = ? AND account_id = ?"+tx.ForUpdate(),

@@ -30,8 +30,9 @@ type side struct {
 	settled       drive.Time // when it made way for another; zero: it never was the document
 }
 
-// store writes a batch in one transaction: the documents, their records, the counts and the save point. What another bundle has stored
-// meanwhile decides: the unique key of documents makes a transaction that lost the race run again, and it sees the other then (K3).
+// store writes a batch in one transaction: the documents, their records, the counts and the save
+// point. What another bundle has stored meanwhile decides: the unique key of documents makes a
+// transaction that lost the race run again, and it sees the other then (K3).
 func (r *run) store(ctx context.Context, batch []item, at pos) error {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -207,8 +208,9 @@ func sidesOf(ctx context.Context, tx *sqldb.Tx, there map[string]known) (map[str
 	return sides, nil
 }
 
-// firstOf returns the hashes of what documents were when they were accepted, of those that have made way for the other side of a conflict
-// since. What bundles that start again count is what they counted before, whoever is kept.
+// firstOf returns the hashes of what documents were when they were accepted, of those that have
+// made way for the other side of a conflict since. What bundles that start again count is what they
+// counted before, whoever is kept.
 func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	first, when := map[drive.DocumentID]string{}, map[drive.DocumentID]drive.Time{}
 	for _, s := range sides {
@@ -219,8 +221,8 @@ func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	return first
 }
 
-// write inserts what the plan has. Documents go in the order of their keys: two who insert the same ones wait, and do not block each
-// other.
+// write inserts what the plan has. Documents go in the order of their keys: two who insert the same
+// ones wait, and do not block each other.
 func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
 	slices.SortFunc(p.fresh, func(x, y item) int { return strings.Compare(x.doc.key, y.doc.key) })
 	err := insertMany(ctx, tx, "documents ("+documentColumns+", search, body)", 26, p.fresh, func(one item) []any {

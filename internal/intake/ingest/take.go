@@ -73,7 +73,8 @@ type run struct {
 	wrong map[int64]string
 }
 
-// pdfsOf finds the members that may be the picture of a document, by their names in lower case without extension.
+// pdfsOf finds the members that may be the picture of a document, by their names in lower case
+// without extension.
 func pdfsOf(members []member) map[string]drive.NodeID {
 	all := map[string]drive.NodeID{}
 	for _, m := range members {
@@ -120,8 +121,8 @@ func (in *Intake) alone(ctx context.Context, m member) (end func(), err error) {
 	}
 }
 
-// documents decodes a member and returns how many documents it has; those of a member that cannot be read as a whole count as dealt
-// with.
+// documents decodes a member and returns how many documents it has; those of a member that cannot
+// be read as a whole count as dealt with.
 func (r *run) documents(ctx context.Context, m member) (found int64, err error) {
 	end, err := r.alone(ctx, m)
 	if err != nil {
@@ -186,7 +187,8 @@ func (r *run) rejectMember(m member, reason string) {
 	r.wrong[m.N] = reason
 }
 
-// unknown says why a member is not read that begins like this: XML that declares its own type is refused, whatever it is.
+// unknown says why a member is not read that begins like this: XML that declares its own type is
+// refused, whatever it is.
 func unknown(head []byte) string {
 	if bytes.Contains(head, []byte("<!DOCTYPE")) || bytes.Contains(head, []byte("<!ENTITY")) {
 		return syntax.Refused.String()
@@ -222,8 +224,8 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
-// pdfOf finds the picture of a document among the members: one that it names, one with the name of the member, or one named by its
-// number.
+// pdfOf finds the picture of a document among the members: one that it names, one with the name of
+// the member, or one named by its number.
 func (r *run) pdfOf(m member, number string, named []string) drive.NodeID {
 	if len(r.pdfs) == 0 {
 		return drive.NodeID{}

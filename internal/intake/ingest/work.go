@@ -145,7 +145,8 @@ func (in *Intake) refuse(ctx context.Context, b *row, why *refusal) error {
 	return err
 }
 
-// takeSafely is take that a panic does not end the process with: the same bundle would end the next one, too.
+// takeSafely is take that a panic does not end the process with: the same bundle would end the next
+// one, too.
 func (in *Intake) takeSafely(ctx context.Context, b *row) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

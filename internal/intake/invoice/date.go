@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Date is a calendar day without a time or zone, as yyyymmdd in decimal: 20261001. Zero is "not given". Dates compare with < and ==.
+// Date is a calendar day without a time or zone, as yyyymmdd in decimal: 20261001. Zero is "not
+// given". Dates compare with < and ==.
 type Date int32
 
 // ErrDate is what ParseDate returns for text that is no day of the calendar.

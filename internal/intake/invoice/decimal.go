@@ -7,9 +7,10 @@ import (
 	"math/bits"
 )
 
-// Decimal is an exact decimal number, or no number at all: the zero value is "not given", which counts as 0 in arithmetic and is
-// left out of JSON. There is no rounding except in Round, and no limit on the results of arithmetic; what is read has at most
-// MaxDigits digits. A value has one form: trailing zeros after the point are dropped. Compare with Equal or Cmp, not with ==.
+// Decimal is an exact decimal number, or no number at all: the zero value is "not given", which
+// counts as 0 in arithmetic and is left out of JSON. There is no rounding except in Round, and no
+// limit on the results of arithmetic; what is read has at most MaxDigits digits. A value has one
+// form: trailing zeros after the point are dropped. Compare with Equal or Cmp, not with ==.
 type Decimal struct {
 	coef  int64    // the value is coef / 10^scale, unless wide is set
 	wide  *big.Int // the coefficient when it does not fit in coef; never changed
@@ -98,7 +99,8 @@ func (d Decimal) Cmp(e Decimal) int {
 // Equal reports whether both say the same: the same number, or both nothing.
 func (d Decimal) Equal(e Decimal) bool { return d.given == e.given && d.Cmp(e) == 0 }
 
-// Round returns the value with at most this many decimals, half away from zero, as EN 16931 and its validators round.
+// Round returns the value with at most this many decimals, half away from zero, as EN 16931 and its
+// validators round.
 func (d Decimal) Round(places int) Decimal {
 	if int(d.scale) <= places {
 		return d

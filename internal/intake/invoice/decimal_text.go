@@ -7,14 +7,16 @@ import (
 	"strconv"
 )
 
-// MaxDigits is how many digits a number may have that is read: more than twice those of any sum of money, few enough that
-// nobody makes arithmetic slow with one.
+// MaxDigits is how many digits a number may have that is read: more than twice those of any sum of
+// money, few enough that nobody makes arithmetic slow with one.
 const MaxDigits = 40
 
-// ErrDecimal is what ParseDecimal returns for text that is no decimal number: exponents, groups of thousands, NaN.
+// ErrDecimal is what ParseDecimal returns for text that is no decimal number: exponents, groups of
+// thousands, NaN.
 var ErrDecimal = errors.New("not a decimal number")
 
-// ParseDecimal reads an xs:decimal: a sign, digits, a point, digits. Surrounding space is the caller's.
+// ParseDecimal reads an xs:decimal: a sign, digits, a point, digits. Surrounding space is the
+// caller's.
 func ParseDecimal[T string | []byte](text T) (Decimal, error) {
 	digits, negative := text, false
 	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {
@@ -63,7 +65,8 @@ func parseWide(text string, scale uint8) (Decimal, error) {
 	return fromBig(coef, scale), nil
 }
 
-// AppendText appends the one text of the number: no exponent, no needless zeros, "0.5", "-12", nothing when not given.
+// AppendText appends the one text of the number: no exponent, no needless zeros, "0.5", "-12",
+// nothing when not given.
 func (d Decimal) AppendText(to []byte) ([]byte, error) {
 	if !d.given {
 		return to, nil
@@ -100,7 +103,8 @@ func (d Decimal) String() string {
 	return string(text)
 }
 
-// MarshalText returns the text of AppendText: in JSON a string, which nobody reads as a float by accident.
+// MarshalText returns the text of AppendText: in JSON a string, which nobody reads as a float by
+// accident.
 func (d Decimal) MarshalText() ([]byte, error) { return d.AppendText(nil) }
 
 // UnmarshalText reads what ParseDecimal does; nothing is "not given".

@@ -1,14 +1,16 @@
-// Package invoice is the one model that all invoices are converted to, whatever syntax they came in: exact decimals, dates without
-// a time, parties, lines, taxes and totals, in the terms of EN 16931-1 (BT-1 .. BT-165). It is plain data: it reads no files
-// (package syntax), and judges nothing (package rule).
+// Package invoice is the one model that all invoices are converted to, whatever syntax they came
+// in: exact decimals, dates without a time, parties, lines, taxes and totals, in the terms of EN
+// 16931-1 (BT-1 .. BT-165). It is plain data: it reads no files (package syntax), and judges
+// nothing (package rule).
 //
 //	bytes ──syntax.Sniff, syntax.Decode──► *invoice.Document ──rule.Validate──► findings
 //	                                            │
 //	                                            ├── Key    who, which number, when: one invoice of the world
 //	                                            └── Hash   what it says: equal in UBL, CII and the own model
 //
-// The JSON of a Document, one per line, is the project's own format ("NDJSON of the own model"). Members are only added. What an
-// invoice does not say is absent, so a new member leaves the hashes of older documents as they are.
+// The JSON of a Document, one per line, is the project's own format ("NDJSON of the own model").
+// Members are only added. What an invoice does not say is absent, so a new member leaves the hashes
+// of older documents as they are.
 //
 // Invariants:
 //

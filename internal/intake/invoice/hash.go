@@ -9,12 +9,13 @@ import (
 	"sync"
 )
 
-// hashVersion stands in front of what is hashed. It changes when the same document would hash differently; stored hashes are then
-// compared within their version only.
+// hashVersion stands in front of what is hashed. It changes when the same document would hash
+// differently; stored hashes are then compared within their version only.
 const hashVersion = "smartdrive invoice 1\n"
 
-// Hash is the SHA-256 of what the document says: each member that is there, by its JSON name and in the order of names, and its value, with lengths in front
-// so that no two documents run together. It does not depend on the syntax the document came in, nor on a JSON encoder.
+// Hash is the SHA-256 of what the document says: each member that is there, by its JSON name and in
+// the order of names, and its value, with lengths in front so that no two documents run together.
+// It does not depend on the syntax the document came in, nor on a JSON encoder.
 func (d *Document) Hash() [32]byte {
 	room := hashRoom.Get().(*[]byte)
 	text := appendCanonical(append((*room)[:0], hashVersion...), reflect.ValueOf(d).Elem())
@@ -28,7 +29,8 @@ func (d *Document) Hash() [32]byte {
 
 var hashRoom = sync.Pool{New: func() any { return new(make([]byte, 0, 8<<10)) }}
 
-// appendCanonical appends a value: texts as <length>:<bytes>, structs as {name=value...}, lists as [value...].
+// appendCanonical appends a value: texts as <length>:<bytes>, structs as {name=value...}, lists as
+// [value...].
 func appendCanonical(to []byte, v reflect.Value) []byte {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -82,7 +84,8 @@ type member struct {
 
 var members sync.Map // reflect.Type to []member
 
-// membersOf returns the members of a struct in the order of their JSON names, so that the order of fields means nothing.
+// membersOf returns the members of a struct in the order of their JSON names, so that the order of
+// fields means nothing.
 func membersOf(t reflect.Type) []member {
 	if known, ok := members.Load(t); ok {
 		return known.([]member)

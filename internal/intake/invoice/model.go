@@ -1,6 +1,7 @@
 package invoice
 
-// Document is one invoice or credit note. The comments name the terms of EN 16931-1: BT is a business term, BG a group.
+// Document is one invoice or credit note. The comments name the terms of EN 16931-1: BT is a
+// business term, BG a group.
 type Document struct {
 	Profile         string `json:"profile,omitzero"`          // BT-24: the rules that it claims to follow
 	Process         string `json:"process,omitzero"`          // BT-23

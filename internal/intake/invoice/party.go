@@ -33,9 +33,10 @@ type Contact struct {
 	Email string `json:"email,omitzero"`
 }
 
-// Identity returns the party's best identifier, in one spelling: the VAT id, the tax number, the number of its registration, its own
-// id, its electronic address, its name. The prefix says which ("vat:", "tax:", "legal:", "id:", "mail:", "name:"), so that a
-// number of one kind is never taken for one of another. It is empty for a party that says nothing.
+// Identity returns the party's best identifier, in one spelling: the VAT id, the tax number, the
+// number of its registration, its own id, its electronic address, its name. The prefix says which
+// ("vat:", "tax:", "legal:", "id:", "mail:", "name:"), so that a number of one kind is never taken
+// for one of another. It is empty for a party that says nothing.
 func (p *Party) Identity() string {
 	switch {
 	case p.VATID != "":

@@ -42,7 +42,8 @@ func New(parts Parts, opt Options) *Admin {
 	return &Admin{parts, opt}
 }
 
-// Local is the caller of a command on the machine itself, which may do all that an administrator may.
+// Local is the caller of a command on the machine itself, which may do all that an administrator
+// may.
 func Local() drive.Who {
 	return drive.Who{Admin: true, Scopes: drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin}
 }

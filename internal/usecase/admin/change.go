@@ -15,8 +15,9 @@ type Change struct {
 	State    account.State // Active or Disabled; "": absent
 }
 
-// SetUser changes a user, all of it or nothing. A total below what is used is allowed: growth is refused from then on (Q4). A
-// new password ends the user's sessions and tokens, but not the session that this request came with.
+// SetUser changes a user, all of it or nothing. A total below what is used is allowed: growth is
+// refused from then on (Q4). A new password ends the user's sessions and tokens, but not the
+// session that this request came with.
 func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c Change) (User, error) {
 	if err := check(who); err != nil {
 		return User{}, err
@@ -51,8 +52,8 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	return user, err
 }
 
-// DeleteUser makes a user unknown at once; the data is purged after account.DeletedKeep. The last administrator stays:
-// WrongState.
+// DeleteUser makes a user unknown at once; the data is purged after account.DeletedKeep. The last
+// administrator stays: WrongState.
 func (a *Admin) DeleteUser(ctx context.Context, who drive.Who, id drive.UserID) error {
 	if err := check(who); err != nil {
 		return err

@@ -22,8 +22,9 @@ type NewUser struct {
 	Admin    bool
 }
 
-// CreateUser creates a user with an account of their own, its ledger and its tree. NameTaken when the name, whatever its
-// case, is another user's. A reply that was lost cannot be told from a name that was taken: see CreateUserOnce.
+// CreateUser creates a user with an account of their own, its ledger and its tree. NameTaken when
+// the name, whatever its case, is another user's. A reply that was lost cannot be told from a name
+// that was taken: see CreateUserOnce.
 func (a *Admin) CreateUser(ctx context.Context, who drive.Who, in NewUser) (User, error) {
 	draft, err := a.draft(ctx, who, in)
 	if err != nil {
@@ -37,8 +38,9 @@ func (a *Admin) CreateUser(ctx context.Context, who drive.Who, in NewUser) (User
 	return user, err
 }
 
-// CreateUserOnce is CreateUser under an idempotency key; render makes the response that is kept and repeated. The fingerprint
-// of the request is made here, without the password: a fast hash of it must not lie about for a day.
+// CreateUserOnce is CreateUser under an idempotency key; render makes the response that is kept and
+// repeated. The fingerprint of the request is made here, without the password: a fast hash of it
+// must not lie about for a day.
 func (a *Admin) CreateUserOnce(ctx context.Context, who drive.Who, in NewUser, req idem.Request,
 	render func(User) (status int, body []byte, err error),
 ) (idem.Response, error) {
@@ -102,10 +104,11 @@ func (a *Admin) create(ctx context.Context, tx *sqldb.Tx, draft account.Draft, t
 // FirstUser is the name of the user that a new installation has.
 const FirstUser = "admin"
 
-// EnsureFirstUser creates the administrator FirstUser where there is no user at all, and does nothing otherwise. An empty
-// password is replaced by a generated one, which is returned. keep (nil: nothing) is given the generated password before the
-// user exists and must make it durable: a crash after the creation must not lose the only password. When it turns out that
-// another instance was first (created is false) what was kept is the password of nobody.
+// EnsureFirstUser creates the administrator FirstUser where there is no user at all, and does
+// nothing otherwise. An empty password is replaced by a generated one, which is returned. keep
+// (nil: nothing) is given the generated password before the user exists and must make it durable: a
+// crash after the creation must not lose the only password. When it turns out that another instance
+// was first (created is false) what was kept is the password of nobody.
 func (a *Admin) EnsureFirstUser(ctx context.Context, password string, keep func(generated string) error) (
 	generated string, created bool, err error,
 ) {

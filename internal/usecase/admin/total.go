@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Total is a limit of bytes in a request: absent (the zero value), unlimited (null in JSON) or a number.
+// Total is a limit of bytes in a request: absent (the zero value), unlimited (null in JSON) or a
+// number.
 type Total struct {
 	Given bool
 	Bytes *drive.ByteSize // nil: unlimited

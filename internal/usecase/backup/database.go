@@ -57,8 +57,8 @@ func settle(ctx context.Context, path string) error {
 	return syncFile(path)
 }
 
-// execAlone runs a statement that takes a connection of its own: those that sqldb reads with refuse whatever writes, and the one
-// that it writes with is always within a transaction.
+// execAlone runs a statement that takes a connection of its own: those that sqldb reads with refuse
+// whatever writes, and the one that it writes with is always within a transaction.
 func execAlone(ctx context.Context, path, statement string, args ...any) error {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?_pragma=busy_timeout(5000)")
 	if err != nil {

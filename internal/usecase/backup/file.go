@@ -15,7 +15,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// tempSuffix ends the names of files that are being written; a crash leaves them, and the next run overwrites them.
+// tempSuffix ends the names of files that are being written; a crash leaves them, and the next run
+// overwrites them.
 const tempSuffix = ".new"
 
 func writeFile(path string, text []byte) error {
@@ -54,8 +55,8 @@ func syncDir(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// placeOf returns where content lies below a blobs directory. Names come from a database that may have been tampered with:
-// only "<id>" and "put-<generation>-<id>" are taken.
+// placeOf returns where content lies below a blobs directory. Names come from a database that may
+// have been tampered with: only "<id>" and "put-<generation>-<id>" are taken.
 func placeOf(file string) (string, error) {
 	id := file
 	if rest, ok := strings.CutPrefix(file, "put-"); ok {
@@ -90,8 +91,8 @@ type carrier struct {
 	moved    Moved
 }
 
-// bring makes a file of this size be there. One of another size that is there already is handed to aside first. NotFound when
-// the source has none of that size.
+// bring makes a file of this size be there. One of another size that is there already is handed to
+// aside first. NotFound when the source has none of that size.
 func (c *carrier) bring(ctx context.Context, file string, size drive.ByteSize, aside func(path string) error) error {
 	place, err := placeOf(file)
 	if err != nil {

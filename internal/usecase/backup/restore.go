@@ -19,7 +19,8 @@ type Mark struct {
 	Generation int64
 }
 
-// Site is where an installation lies, or shall lie. The caller holds the lock on the data directory.
+// Site is where an installation lies, or shall lie. The caller holds the lock on the data
+// directory.
 type Site struct {
 	Data, Blobs string
 	ReadMark    func(blobs string) (m Mark, found bool, err error)
@@ -37,11 +38,13 @@ type Restored struct {
 	Aside   string   `json:"aside,omitempty"` // where the database that was there before is now
 }
 
-// Restore puts a backup in place. A target that holds anything is refused, unless it is the same installation and force is
-// set: its database is then put aside, and its blobs stay beside those of the backup. Nothing is deleted.
+// Restore puts a backup in place. A target that holds anything is refused, unless it is the same
+// installation and force is set: its database is then put aside, and its blobs stay beside those of
+// the backup. Nothing is deleted.
 //
-// The restored installation gets a generation that no mark has seen, its open uploads are ended, and until a check was clean
-// it only reports: nothing is reclaimed, unlinked or repaired. Restore can be run again after it was stopped anywhere.
+// The restored installation gets a generation that no mark has seen, its open uploads are ended,
+// and until a check was clean it only reports: nothing is reclaimed, unlinked or repaired. Restore
+// can be run again after it was stopped anywhere.
 func Restore(ctx context.Context, from string, to Site, force bool, opt Options) (Restored, error) {
 	r := restore{from: from, to: to, opt: opt.withDefaults(), aside: filepath.Join(to.Data, "before-restore-"+opt.withDefaults().Now().UTC().Format("20060102T150405.000"))}
 	r.out.Missing = []string{}
@@ -140,8 +143,8 @@ func readDatabase(ctx context.Context, path string, opt Options) (id string, gen
 	return id, generation, errors.Join(err, db.Close())
 }
 
-// makeDatabase copies the database of the backup, brings the blobs that it names, and makes it one that was restored. What it
-// leaves at path is one file without a log.
+// makeDatabase copies the database of the backup, brings the blobs that it names, and makes it one
+// that was restored. What it leaves at path is one file without a log.
 func (r *restore) makeDatabase(ctx context.Context, path string) (generation int64, err error) {
 	work := path + ".work"
 	if err := removeDatabase(work); err != nil {
@@ -189,8 +192,8 @@ func (r *restore) putAside(path string) error {
 	return os.Rename(path, filepath.Join(dir, filepath.Base(path)))
 }
 
-// swap puts the database that was there aside and the new one in its place. The log goes first: a log that is left beside
-// another database would be played into it.
+// swap puts the database that was there aside and the new one in its place. The log goes first: a
+// log that is left beside another database would be played into it.
 func (r *restore) swap(ready string) error {
 	path := filepath.Join(r.to.Data, databaseFile)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
@@ -213,9 +216,9 @@ func (r *restore) swap(ready string) error {
 	return replace(ready, path)
 }
 
-// Adopt is for a database that was put beside the blobs by other means than Restore, such as a snapshot: it does to the
-// database in place what Restore does to the one that it brings, and marks the blobs as its own. It refuses blobs of another
-// installation. The database must not be in use.
+// Adopt is for a database that was put beside the blobs by other means than Restore, such as a
+// snapshot: it does to the database in place what Restore does to the one that it brings, and marks
+// the blobs as its own. It refuses blobs of another installation. The database must not be in use.
 func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int64, err error) {
 	id, generation, err := identity(ctx, db)
 	if err != nil {
@@ -237,9 +240,9 @@ func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int
 	return uploads, to.WriteMark(to.Blobs, Mark{ID: id, Generation: generation})
 }
 
-// adopt raises the generation beyond what anything has seen, so that files which the rows do not know are told from those of
-// the next start, sets the mark that holds back reclaim and repair, and ends the open uploads, whose staging is not there or of
-// another time. One transaction.
+// adopt raises the generation beyond what anything has seen, so that files which the rows do not
+// know are told from those of the next start, sets the mark that holds back reclaim and repair, and
+// ends the open uploads, whose staging is not there or of another time. One transaction.
 func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (generation, uploads int64, err error) {
 	generation = seen + 1
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

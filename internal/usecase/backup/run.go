@@ -40,13 +40,14 @@ type Result struct {
 	Pruned int64 `json:"pruned"` // files of the backup before that this one does not need
 }
 
-// maxRounds bounds how often the database is copied again because files went before their turn came. Each round copies only what
-// is new; with links one is enough.
+// maxRounds bounds how often the database is copied again because files went before their turn
+// came. Each round copies only what is new; with links one is enough.
 const maxRounds = 8
 
-// Run brings the backup in dest up to date with an installation that may be running. It can be stopped and run again at any
-// point: until the new manifest is in its place the backup before stays whole. dest is made if it is missing; one that holds
-// anything but a backup of this installation is refused.
+// Run brings the backup in dest up to date with an installation that may be running. It can be
+// stopped and run again at any point: until the new manifest is in its place the backup before
+// stays whole. dest is made if it is missing; one that holds anything but a backup of this
+// installation is refused.
 func Run(ctx context.Context, db *sqldb.DB, blobs, dest string, opt Options) (Result, error) {
 	opt = opt.withDefaults()
 	r := run{db: db, dest: dest, opt: opt, carrier: carrier{
@@ -136,8 +137,8 @@ func apart(blobs, dest string) error {
 	return nil
 }
 
-// round copies the database and brings every file that the copy names. lost is how many of them have been released and deleted
-// since.
+// round copies the database and brings every file that the copy names. lost is how many of them
+// have been released and deleted since.
 func (r *run) round(ctx context.Context) (m Manifest, lost int64, err error) {
 	taken := drive.TimeOf(r.opt.Now())
 	temp := filepath.Join(r.dest, "database"+tempSuffix)
@@ -225,7 +226,8 @@ func eachBlob(ctx context.Context, q sqldb.Querier, fn func(content) error) erro
 	}
 }
 
-// prune deletes what earlier backups needed and this one does not. Names that a backup never gives are left.
+// prune deletes what earlier backups needed and this one does not. Names that a backup never gives
+// are left.
 func (r *run) prune(ctx context.Context, m Manifest) (n int64, err error) {
 	databases, err := filepath.Glob(filepath.Join(r.dest, "database-*.db"))
 	if err != nil {

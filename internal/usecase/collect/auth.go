@@ -20,7 +20,8 @@ type known struct {
 	readAt time.Time
 }
 
-// Authenticate returns the sender of a token. Errors: Unauthenticated {reason: invalid or expired}; Gone {reason} when the link is closed.
+// Authenticate returns the sender of a token. Errors: Unauthenticated {reason: invalid or expired};
+// Gone {reason} when the link is closed.
 func (s *Links) Authenticate(ctx context.Context, bearer string) (Sender, error) {
 	key, err := s.links.SigningKey(ctx, signs)
 	if err != nil {

@@ -25,8 +25,8 @@ type totals struct {
 
 func (t totals) all() drive.ByteSize { return t.received + t.open }
 
-// count makes the sums out of the rows of the uploads. An upload whose row was dropped before it was settled had ended; since nobody can
-// say how any more, it counts as received.
+// count makes the sums out of the rows of the uploads. An upload whose row was dropped before it
+// was settled had ended; since nobody can say how any more, it counts as received.
 func count(ctx context.Context, q sqldb.Querier, l Link) (t totals, err error) {
 	err = q.QueryRow(ctx, `SELECT COALESCE(SUM(ended), 0), COALESCE(SUM(ended * size), 0), COALESCE(SUM((1 - ended) * size), 0),
 			COALESCE(SUM(1 - ended), 0) FROM (
@@ -164,7 +164,8 @@ func (s *Links) leavesRoom(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	return nil
 }
 
-// ExceededError is a Quota of the link and not of the account: its numbers may be shown to a sender.
+// ExceededError is a Quota of the link and not of the account: its numbers may be shown to a
+// sender.
 type ExceededError struct{ error }
 
 func (e *ExceededError) Unwrap() error { return e.error }

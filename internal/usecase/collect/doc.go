@@ -7,11 +7,14 @@
 //
 // # Senders
 //
-// A sender's token is signed and nothing is stored for it: whoever opens a link a million times leaves no row. It acts for the owner's
-// account with the scope ScopeSend alone, which no route has that a login or a token of a program may call. What a sender begins is
-// written down (table collected) in the transaction that begins the upload, and nothing else is theirs: uploads of others, of the owner,
-// of the same link, are not there for them. They see a file under the name that they gave it, wherever a clash of names has put it, so
-// that nothing tells them what else is in the folder; and claims of content are not answered, because an answer tells what the account has.
+// A sender's token is signed and nothing is stored for it: whoever opens a link a million times
+// leaves no row. It acts for the owner's account with the scope ScopeSend alone, which no route has
+// that a login or a token of a program may call. What a sender begins is written down (table
+// collected) in the transaction that begins the upload, and nothing else is theirs: uploads of
+// others, of the owner, of the same link, are not there for them. They see a file under the name
+// that they gave it, wherever a clash of names has put it, so that nothing tells them what else is
+// in the folder; and claims of content are not answered, because an answer tells what the account
+// has.
 //
 // # Budget
 //
@@ -23,10 +26,11 @@
 // until then. Files that are done are moved from the sum into the link's row (settle), which may
 // happen late, twice or never.
 //
-// The bytes are the owner's in every other respect: charged to their ledger, refused when they have no room.
+// The bytes are the owner's in every other respect: charged to their ledger, refused when they have
+// no room.
 //
 // # What closes a link
 //
-// Its end, the trash, an owner who may not log in, and its deletion. Then its uploads are refused, too, within five seconds (Auth keeps
-// what it has read of a link for so long).
+// Its end, the trash, an owner who may not log in, and its deletion. Then its uploads are refused,
+// too, within five seconds (Auth keeps what it has read of a link for so long).
 package collect

@@ -38,8 +38,8 @@ func digestText(s digest.Set) string {
 	return string(raw)
 }
 
-// Owns reports by its error whether an upload is the sender's: another one is NotFound. What was seen once is remembered, so that parts
-// need no database.
+// Owns reports by its error whether an upload is the sender's: another one is NotFound. What was
+// seen once is remembered, so that parts need no database.
 func (s *Links) Owns(ctx context.Context, by Sender, id drive.UploadID) error {
 	s.mu.Lock()
 	whose, ok := s.mine[id]
@@ -69,7 +69,8 @@ func (s *Links) Sent(ctx context.Context, q sqldb.Querier, by Sender, id drive.U
 	return f, err
 }
 
-// ListSent returns up to limit of a sender's uploads that are open, in order of id, after the one given.
+// ListSent returns up to limit of a sender's uploads that are open, in order of id, after the one
+// given.
 func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, limit int) ([]File, error) {
 	rows, err := s.opt.DB.Query(ctx, "SELECT "+fileColumns+` FROM collected c JOIN uploads u ON u.id = c.upload_id
 		WHERE c.sender_id = ? AND c.upload_id > ? AND u.state IN ('active', 'parked', 'sealing') ORDER BY c.upload_id LIMIT ?`,
@@ -81,8 +82,8 @@ func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, l
 	return all, nil
 }
 
-// ListFiles returns up to limit of the files of a link of the caller's, the newest first, after the one given (zero: from the first):
-// those that have come and those that are coming.
+// ListFiles returns up to limit of the files of a link of the caller's, the newest first, after the
+// one given (zero: from the first): those that have come and those that are coming.
 func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID, after drive.UploadID, limit int) ([]File, error) {
 	if _, err := s.find(ctx, s.opt.DB, "l.id = ? AND l.account_id = ?", id, who.Account); err != nil {
 		return nil, err

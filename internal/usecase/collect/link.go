@@ -161,8 +161,8 @@ func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error)
 	return v, nil
 }
 
-// left is how much may still be begun: the link's own rest, or less where the account has less; nil: the link has no limit of its own,
-// and the account has some room, which is nobody's business.
+// left is how much may still be begun: the link's own rest, or less where the account has less;
+// nil: the link has no limit of its own, and the account has some room, which is nobody's business.
 func (s *Links) left(ctx context.Context, q sqldb.Querier, l Link, sum totals) (*drive.ByteSize, error) {
 	balance, err := s.opt.Ledger.Get(ctx, q, l.Account)
 	if err != nil {

@@ -33,8 +33,8 @@ type Request struct {
 	MaxFile  *drive.ByteSize
 }
 
-// Hook runs at the end of the transaction that makes a link, so that an idempotency key commits with it. Nil does nothing; an error
-// undoes all.
+// Hook runs at the end of the transaction that makes a link, so that an idempotency key commits
+// with it. Nil does nothing; an error undoes all.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
 // Create makes a link into a live folder of the caller's. At most 1,000 an account: TooManyOpen.
@@ -113,7 +113,8 @@ func (s *Links) apply(l *Link, c Change) (err error) {
 	return err
 }
 
-// text checks what people read: NFC, without characters that one cannot see, line breaks excepted where there may be lines.
+// text checks what people read: NFC, without characters that one cannot see, line breaks excepted
+// where there may be lines.
 func text(field, s string, limit int, lines bool) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", drive.Bad(field, drive.Malformed, "expected", "UTF-8")
@@ -147,7 +148,8 @@ func (s *Links) Find(ctx context.Context, who drive.Who, id drive.CollectID) (Vi
 	return s.view(ctx, s.opt.DB, l)
 }
 
-// List returns a page of the links of the caller's account, the newest first, after the one given (zero: from the first).
+// List returns a page of the links of the caller's account, the newest first, after the one given
+// (zero: from the first).
 func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, limit int) ([]View, error) {
 	where, args := "l.account_id = ?", []any{who.Account}
 	if !after.IsZero() {
@@ -188,8 +190,9 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 	return v, err
 }
 
-// Delete ends a link of the caller's account, and returns its uploads that are open, for the caller to cancel: nobody can complete them
-// any more. What has come stays. NotFound when there is no such link.
+// Delete ends a link of the caller's account, and returns its uploads that are open, for the caller
+// to cancel: nobody can complete them any more. What has come stays. NotFound when there is no such
+// link.
 func (s *Links) Delete(ctx context.Context, who drive.Who, id drive.CollectID) (open []drive.UploadID, err error) {
 	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := s.links.Delete(ctx, tx, who.Account, id.String()); err != nil {

@@ -31,7 +31,8 @@ func (s Sender) Who() drive.Who {
 	return drive.Who{User: s.link.User, Account: s.link.Account, Session: drive.SessionID(s.ID), Scopes: drive.ScopeSend}
 }
 
-// Fingerprint makes of the mark that a sender gives a file one that nobody else's is equal to: uploads are found by it.
+// Fingerprint makes of the mark that a sender gives a file one that nobody else's is equal to:
+// uploads are found by it.
 func (s Sender) Fingerprint(mark string) string {
 	if mark == "" {
 		return ""
@@ -88,7 +89,8 @@ type Public struct {
 	Left      *drive.ByteSize // nil: the link has no limit of its own
 }
 
-// Look says what a token leads to. A token that is nobody's is NotFound, a link that is closed Gone {reason: expired or withdrawn}.
+// Look says what a token leads to. A token that is nobody's is NotFound, a link that is closed Gone
+// {reason: expired or withdrawn}.
 func (s *Links) Look(ctx context.Context, token string) (Public, error) {
 	l, err := s.arrive(ctx, token)
 	if err != nil {
@@ -120,7 +122,8 @@ type Granted struct {
 	ExpiresAt drive.Time
 }
 
-// Open gives somebody a token to send with, under the name that they call themselves (at most 64 bytes; empty: none).
+// Open gives somebody a token to send with, under the name that they call themselves (at most 64
+// bytes; empty: none).
 func (s *Links) Open(ctx context.Context, token, name string) (Granted, error) {
 	name, err := text("sender", name, maxSender, false)
 	if err != nil {

@@ -18,8 +18,9 @@ type ended struct {
 	node   drive.NodeID
 }
 
-// settle moves what has ended out of the sum into the link's row, a batch at a time; what is left is in the sum as before. The caller
-// holds the lock on the account's ledger, under which uploads end.
+// settle moves what has ended out of the sum into the link's row, a batch at a time; what is left
+// is in the sum as before. The caller holds the lock on the account's ledger, under which uploads
+// end.
 func settle(ctx context.Context, tx *sqldb.Tx, l *Link) error {
 	rows, err := tx.Query(ctx, `SELECT c.upload_id, c.size, COALESCE(u.state, 'done') = 'gone', u.node_id
 		FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id

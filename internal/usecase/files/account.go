@@ -8,10 +8,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// PurgeAccount deletes an account's whole tree, trash included, for good: the last step but one of deleting a user. It is for
-// accounts whose user is deleted and whose uploads have all ended; its ledger is empty then. It works in short transactions and may stop anywhere; calling it again goes on, and does nothing for an account that has nothing left.
+// PurgeAccount deletes an account's whole tree, trash included, for good: the last step but one of
+// deleting a user. It is for accounts whose user is deleted and whose uploads have all ended; its
+// ledger is empty then. It works in short transactions and may stop anywhere; calling it again goes
+// on, and does nothing for an account that has nothing left.
 func (f *Files) PurgeAccount(ctx context.Context, account drive.AccountID) error {
-	// Without their rows the account's operations are over, and what they hid is deleted like the rest.
+	// Without their rows the account's operations are over, and what they hid is deleted like the
+	// rest.
 	err := f.dropRows(ctx, account, "operations")
 	for done := false; !done && err == nil; {
 		err = f.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -7,8 +7,8 @@ import (
 	"smartdrive/internal/domain/tree"
 )
 
-// change shows one entry of the feed. Between the reading of the feed and this a node's folder or content may have gone: the
-// node is then shown without, and the entry that follows tells why.
+// change shows one entry of the feed. Between the reading of the feed and this a node's folder or
+// content may have gone: the node is then shown without, and the entry that follows tells why.
 func (v *viewer) change(ctx context.Context, c tree.Change) (ChangeView, error) {
 	if !c.Deleted.IsZero() {
 		return ChangeView{Seq: c.Seq, Deleted: &c.Deleted}, nil

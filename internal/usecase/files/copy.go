@@ -23,7 +23,8 @@ type copyArgs struct {
 	Parent   drive.NodeID   `json:"parent"`
 	Conflict drive.Conflict `json:"conflict"`
 	Below    tree.Extent    `json:"below"`
-	// Stack is the way from the top down to where the copy is: what of each folder was copied already.
+	// Stack is the way from the top down to where the copy is: what of each folder was copied
+	// already.
 	Stack []frame `json:"stack"`
 }
 
@@ -33,8 +34,8 @@ type frame struct {
 	After drive.Name   `json:"after"` // children up to this name are done
 }
 
-// Copy copies a live file, or a live folder with all that is live in it. Content is shared, and charged like any other. What
-// is changed while a folder is being copied may be in the copy or not.
+// Copy copies a live file, or a live folder with all that is live in it. Content is shared, and
+// charged like any other. What is changed while a folder is being copied may be in the copy or not.
 func (f *Files) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (Result, error) {
 	src, err := f.live(ctx, f.opt.DB, who, id)
 	if err != nil {
@@ -149,7 +150,8 @@ func (f *Files) copyFolder(ctx context.Context, who drive.Who, src tree.Node, c 
 	return Result{Node: &view}, err
 }
 
-// startCopy makes the branch that the copy grows in. A name that is taken already is refused before the work.
+// startCopy makes the branch that the copy grows in. A name that is taken already is refused before
+// the work.
 func (f *Files) startCopy(ctx context.Context, tx *sqldb.Tx, o *operation, src tree.Node, c Copy) error {
 	_, taken, err := f.opt.Tree.Child(ctx, tx, o.account, c.Parent, c.Name)
 	if err != nil {
@@ -189,7 +191,8 @@ func (f *Files) stepCopy(ctx context.Context, tx *sqldb.Tx, o *operation) (finis
 	return err == nil, err
 }
 
-// copyAhead bounds how many children are read at once: what comes after the first folder is read again.
+// copyAhead bounds how many children are read at once: what comes after the first folder is read
+// again.
 const copyAhead = 64
 
 // whole leaves out files without content: a purge of the source has begun to delete them.
@@ -197,8 +200,8 @@ func whole(kids []tree.Node) []tree.Node {
 	return slices.DeleteFunc(kids, func(n tree.Node) bool { return !n.IsFolder() && n.Blob.IsZero() })
 }
 
-// copySome copies the next children of the folder on top of the stack, up to and including the first folder, which goes onto
-// the stack. A folder that is through leaves it.
+// copySome copies the next children of the folder on top of the stack, up to and including the
+// first folder, which goes onto the stack. A folder that is through leaves it.
 func (f *Files) copySome(ctx context.Context, tx *sqldb.Tx, o *operation, limit int) ([]tree.Node, error) {
 	stack := o.args.Copy.Stack
 	at := &stack[len(stack)-1]
@@ -228,7 +231,8 @@ func (f *Files) copySome(ctx context.Context, tx *sqldb.Tx, o *operation, limit 
 	return kids, nil
 }
 
-// abandon turns a copy that cannot be finished into the purge of what there is of it; the operation will end as failed.
+// abandon turns a copy that cannot be finished into the purge of what there is of it; the operation
+// will end as failed.
 func (f *Files) abandon(ctx context.Context, id drive.OperationID, cause error) (o operation, err error) {
 	err = f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running || o.kind != copyFolder {

@@ -1,19 +1,21 @@
-// Package files is what people do with what is in their drive: look, make folders, move, copy, trash, restore, go back to an
-// older version, download, follow the changes.
+// Package files is what people do with what is in their drive: look, make folders, move, copy,
+// trash, restore, go back to an older version, download, follow the changes.
 //
-// It composes package tree (nodes), content (references to blobs) and quota (the ledger) in single transactions, which keeps
-// Q1 (finished is the sum of the sizes of all versions, trash included), Q4 (no growth beyond total) and B2 (a blob lives as
-// long as it is referenced). Bringing content in is package upload's work.
+// It composes package tree (nodes), content (references to blobs) and quota (the ledger) in single
+// transactions, which keeps Q1 (finished is the sum of the sizes of all versions, trash included),
+// Q4 (no growth beyond total) and B2 (a blob lives as long as it is referenced). Bringing content
+// in is package upload's work.
 //
 // # Operations
 //
-// A purge or a copy of many nodes goes in batches, each one short transaction that also records how far it came. Up to
-// Options.Direct nodes are done before the call returns; more become an operation that runs in the background: a row that
-// survives a crash and is taken up again by RunOperation, which may run twice at once or stop anywhere. Half of a copy is never
-// visible, and half of a purge cannot be restored.
+// A purge or a copy of many nodes goes in batches, each one short transaction that also records how
+// far it came. Up to Options.Direct nodes are done before the call returns; more become an
+// operation that runs in the background: a row that survives a crash and is taken up again by
+// RunOperation, which may run twice at once or stop anywhere. Half of a copy is never visible, and
+// half of a purge cannot be restored.
 //
 // # Doing it again
 //
-// Trashing what is in the trash, restoring what is live, deleting what is gone (as long as its tombstone is kept) and going
-// back to the version that is current change nothing and succeed.
+// Trashing what is in the trash, restoring what is live, deleting what is gone (as long as its
+// tombstone is kept) and going back to the version that is current change nothing and succeed.
 package files

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/engine/turn"
 )
 
-// Options configure New. DB, Tree, Store and Epochs are required; the zero value of each other field is its default.
+// Options configure New. DB, Tree, Store and Epochs are required; the zero value of each other
+// field is its default.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
@@ -22,12 +23,14 @@ type Options struct {
 	Content content.Content
 	Store   blob.Store
 	Epochs  Epochs
-	// Start is told, after the commit, of an operation that shall run in the background; it must not block. Default: nobody
-	// is told, and the operation waits for ListRunning.
+	// Start is told, after the commit, of an operation that shall run in the background; it must
+	// not block. Default: nobody is told, and the operation waits for ListRunning.
 	Start func(drive.OperationID)
-	// Direct is how many nodes a call deals with before it answers; more become an operation. Default: 1,000.
+	// Direct is how many nodes a call deals with before it answers; more become an operation.
+	// Default: 1,000.
 	Direct int64
-	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default: 200 (some 20 ms).
+	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default:
+	// 200 (some 20 ms).
 	Batch int
 	// TrashKeep is how long the trash keeps what was put there. Default: 720 h.
 	TrashKeep time.Duration
@@ -41,7 +44,8 @@ type Options struct {
 	Kept func() time.Time
 }
 
-// Epochs tells the number that a user's signed links must carry; NotFound unless the user is active. It is account.Users.
+// Epochs tells the number that a user's signed links must carry; NotFound unless the user is
+// active. It is account.Users.
 type Epochs interface {
 	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
 	// SessionLives is NotFound once a login or token has ended.
@@ -93,8 +97,8 @@ type Result struct {
 	Operation *Operation
 }
 
-// Hook runs at the end of the transaction that decides what a creating call answers, so that an idempotency key commits with
-// its effect. Nil does nothing; an error undoes the effect.
+// Hook runs at the end of the transaction that decides what a creating call answers, so that an
+// idempotency key commits with its effect. Nil does nothing; an error undoes the effect.
 type Hook func(ctx context.Context, tx *sqldb.Tx, r Result) error
 
 func (h Hook) run(ctx context.Context, tx *sqldb.Tx, r Result) error {
@@ -104,8 +108,8 @@ func (h Hook) run(ctx context.Context, tx *sqldb.Tx, r Result) error {
 	return h(ctx, tx, r)
 }
 
-// write runs fn in a transaction that changes what belongs to the account: it begins with the lock on the ledger, so that all
-// of them go one after the other.
+// write runs fn in a transaction that changes what belongs to the account: it begins with the lock
+// on the ledger, so that all of them go one after the other.
 func (f *Files) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := f.opt.Ledger.Lock(ctx, tx, account); err != nil {

@@ -93,8 +93,9 @@ func (f *Files) CreateLink(ctx context.Context, who drive.Who, id drive.NodeID, 
 	return Link{Token: l.token(secret), ExpiresAt: l.expires}, nil
 }
 
-// OpenLink opens the file of a link. A token that was not made here is NotFound; one that is over is Gone {reason: link-expired},
-// or link-void when the file or the user's epoch is not what it was.
+// OpenLink opens the file of a link. A token that was not made here is NotFound; one that is over
+// is Gone {reason: link-expired}, or link-void when the file or the user's epoch is not what it
+// was.
 func (f *Files) OpenLink(ctx context.Context, token string) (Download, Disposition, error) {
 	secret, err := f.opt.Secret(ctx)
 	if err != nil {

@@ -51,7 +51,8 @@ func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, versio
 	if d.Digests, err = f.opt.Content.Aliases(ctx, f.opt.DB, b.ID); err != nil {
 		return Download{}, err
 	}
-	// A blob released since then keeps its file for the grace period; one that is missing breaks P1 and is not the caller's fault.
+	// A blob released since then keeps its file for the grace period; one that is missing breaks P1
+	// and is not the caller's fault.
 	if d.Object, err = f.opt.Store.Open(ctx, b.File); err != nil {
 		if drive.IsKind(err, drive.NotFound) {
 			err = drive.Wrap(err, drive.Internal)
@@ -61,9 +62,10 @@ func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, versio
 	return d, nil
 }
 
-// StoreURL returns an address of the store by which anybody can fetch the content of d, with the given disposition: for so long, or
-// as long as the signed link that opened it if that is shorter. Empty: the store has no such thing, or the content was found damaged
-// and must not leave without somebody to answer for it.
+// StoreURL returns an address of the store by which anybody can fetch the content of d, with the
+// given disposition: for so long, or as long as the signed link that opened it if that is shorter.
+// Empty: the store has no such thing, or the content was found damaged and must not leave without
+// somebody to answer for it.
 func (f *Files) StoreURL(ctx context.Context, d Download, valid time.Duration, disposition string) (string, error) {
 	store, ok := blob.PresignerOf(f.opt.Store)
 	if !ok || d.damaged {

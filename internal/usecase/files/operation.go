@@ -83,16 +83,17 @@ func (f *Files) Operation(ctx context.Context, who drive.Who, id drive.Operation
 	return o.Operation, err
 }
 
-// ListRunning returns up to limit operations that are not finished, in order of id after the one given (zero: from the first):
-// what RunOperation is to be called for when the process begins.
+// ListRunning returns up to limit operations that are not finished, in order of id after the one
+// given (zero: from the first): what RunOperation is to be called for when the process begins.
 func (f *Files) ListRunning(ctx context.Context, after drive.OperationID, limit int) ([]drive.OperationID, error) {
 	rows, err := f.opt.DB.Query(ctx, "SELECT id FROM operations WHERE state = 'running' AND id > ? ORDER BY id LIMIT ?",
 		after.String(), limit)
 	return sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 }
 
-// RunOperation does what is left of an operation and returns when it has ended, well or not. It may be called at any time, any
-// number of times, by several callers at once. An error says that it could not go on now: call again later.
+// RunOperation does what is left of an operation and returns when it has ended, well or not. It may
+// be called at any time, any number of times, by several callers at once. An error says that it
+// could not go on now: call again later.
 func (f *Files) RunOperation(ctx context.Context, id drive.OperationID) error {
 	_, err := f.run(ctx, id)
 	return err
@@ -119,7 +120,8 @@ func (f *Files) run(ctx context.Context, id drive.OperationID) (o operation, err
 	return o, nil
 }
 
-// measure counts, before the first background batch, how much there is to do: the call that asked stopped counting early.
+// measure counts, before the first background batch, how much there is to do: the call that asked
+// stopped counting early.
 func (f *Files) measure(ctx context.Context, id drive.OperationID) error {
 	o, err := f.findOperation(ctx, f.opt.DB, id)
 	if drive.IsKind(err, drive.NotFound) {
@@ -149,8 +151,9 @@ func (f *Files) measure(ctx context.Context, id drive.OperationID) error {
 	})
 }
 
-// runOnce does one batch in one transaction, with the record of how far it came. An operation that is over is returned as it
-// is; one that is not there was over in its first batch, or its row was dropped since: Done.
+// runOnce does one batch in one transaction, with the record of how far it came. An operation that
+// is over is returned as it is; one that is not there was over in its first batch, or its row was
+// dropped since: Done.
 func (f *Files) runOnce(ctx context.Context, id drive.OperationID) (o operation, err error) {
 	err = f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running {
@@ -167,7 +170,8 @@ func (f *Files) runOnce(ctx context.Context, id drive.OperationID) (o operation,
 	return o, err
 }
 
-// lockOperation reads an operation under the lock on its account, so that two runs of it take turns. One that is not there is Done.
+// lockOperation reads an operation under the lock on its account, so that two runs of it take
+// turns. One that is not there is Done.
 func (f *Files) lockOperation(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) (operation, error) {
 	o, err := f.findOperation(ctx, tx, id) // whose it is does not change
 	if err == nil && tx.Dialect() == sqldb.MySQL {
@@ -203,8 +207,8 @@ func (f *Files) step(ctx context.Context, tx *sqldb.Tx, o *operation) (err error
 	return err
 }
 
-// begin does the first batch of a new operation in the transaction of the call that asked for it. If that is all, no row is
-// written.
+// begin does the first batch of a new operation in the transaction of the call that asked for it.
+// If that is all, no row is written.
 func (f *Files) begin(ctx context.Context, tx *sqldb.Tx, o *operation) error {
 	if err := f.step(ctx, tx, o); err != nil || o.State != Running {
 		return err
@@ -231,8 +235,8 @@ func (f *Files) save(ctx context.Context, tx *sqldb.Tx, o operation) error {
 	return err
 }
 
-// finish decides, after the first batch, who does the rest: the caller, when there is little of it, or the background. The
-// operation is nil when nothing is left to do.
+// finish decides, after the first batch, who does the rest: the caller, when there is little of it,
+// or the background. The operation is nil when nothing is left to do.
 func (f *Files) finish(ctx context.Context, o operation, nodes int64) (*Operation, error) {
 	if o.State != Running {
 		return nil, nil

@@ -29,8 +29,9 @@ func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Pat
 	})
 }
 
-// below measures what is below a folder that goes to a place, unless the place is no deeper and its path no longer than now:
-// to rename a folder of a million files must not read a million rows. A parent that is not there is the transaction's to refuse.
+// below measures what is below a folder that goes to a place, unless the place is no deeper and its
+// path no longer than now: to rename a folder of a million files must not read a million rows. A
+// parent that is not there is the transaction's to refuse.
 func (f *Files) below(ctx context.Context, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
 	n, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
 	if err != nil || !n.IsFolder() {
@@ -64,8 +65,8 @@ func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, rev i
 	})
 }
 
-// Restore brings a node back from the trash: to parent, or, when that is zero, where it was, or to the root when that folder is
-// not there. An empty policy is rename.
+// Restore brings a node back from the trash: to parent, or, when that is zero, where it was, or to
+// the root when that folder is not there. An empty policy is rename.
 func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.NodeID, conflict drive.Conflict) (NodeView, error) {
 	below, err := f.below(ctx, who, id, parent, "")
 	if err != nil {

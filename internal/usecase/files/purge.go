@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// DeletePermanently deletes a node with all that is below it and all versions, whether it is in the trash or not; rev is the
-// revision that the caller saw, zero any. It returns the operation when that goes on in the background.
+// DeletePermanently deletes a node with all that is below it and all versions, whether it is in the
+// trash or not; rev is the revision that the caller saw, zero any. It returns the operation when
+// that goes on in the background.
 func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (*Operation, error) {
 	nodes, err := f.opt.Tree.Count(ctx, f.opt.DB, id, f.opt.Direct+1)
 	if err != nil {
@@ -35,7 +36,8 @@ func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.N
 	return f.finish(ctx, o, nodes)
 }
 
-// EmptyTrash deletes for good what is in the trash at this moment. It returns the operation when that goes on in the background.
+// EmptyTrash deletes for good what is in the trash at this moment. It returns the operation when
+// that goes on in the background.
 func (f *Files) EmptyTrash(ctx context.Context, who drive.Who) (*Operation, error) {
 	return f.emptyTrash(ctx, who, f.now())
 }
@@ -66,8 +68,8 @@ func (f *Files) stepPurge(ctx context.Context, tx *sqldb.Tx, o *operation) (fini
 	return p.Done, f.drop(ctx, tx, o.account, p.Versions)
 }
 
-// stepEmpty purges the trash from its oldest end. A node that a batch does not finish becomes the operation's own, so that
-// nobody restores half of it.
+// stepEmpty purges the trash from its oldest end. A node that a batch does not finish becomes the
+// operation's own, so that nobody restores half of it.
 func (f *Files) stepEmpty(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	tops, err := f.opt.Tree.ListOwned(ctx, tx, o.account, o.ID, 1)
 	if err == nil && len(tops) == 0 {

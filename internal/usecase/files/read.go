@@ -52,7 +52,8 @@ func pageOf[Item any](items []Item, next string) Page[Item] {
 	return Page[Item]{Items: items, NextCursor: &next}
 }
 
-// Children lists what is in a folder; of a folder in the trash, what was in it. A file is BadRequest.
+// Children lists what is in a folder; of a folder in the trash, what was in it. A file is
+// BadRequest.
 func (f *Files) Children(ctx context.Context, who drive.Who, id drive.NodeID, l tree.List) (Page[NodeView], error) {
 	folder, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
 	if err != nil {
@@ -89,16 +90,18 @@ type ChangeView struct {
 	Deleted *drive.NodeID `json:"deleted,omitempty"`
 }
 
-// ChangePage is a page of the feed. Next is what to give as after for the following one, whether or not there is more.
+// ChangePage is a page of the feed. Next is what to give as after for the following one, whether or
+// not there is more.
 type ChangePage struct {
 	Items []ChangeView `json:"items"`
 	Next  string       `json:"next"`
 	More  bool         `json:"more"`
 }
 
-// Changes lists the changes of the caller's tree after a position (empty: from the beginning); see tree.Changes. trashed_at
-// is here the node's own mark: what lies in a trashed folder has none, and does not come again when the folder comes back.
-// What is being purged, or is not yet copied in full, is shown as trashed, with an empty path.
+// Changes lists the changes of the caller's tree after a position (empty: from the beginning); see
+// tree.Changes. trashed_at is here the node's own mark: what lies in a trashed folder has none, and
+// does not come again when the folder comes back. What is being purged, or is not yet copied in
+// full, is shown as trashed, with an empty path.
 func (f *Files) Changes(ctx context.Context, who drive.Who, after string, limit int) (ChangePage, error) {
 	at, err := tree.ParsePosition(after)
 	if err != nil {

@@ -14,8 +14,9 @@ const (
 	searchesAtOnce = 3
 )
 
-// Search lists the caller's live nodes that s describes; see tree.Search for what a page is. s.In is the folder at a path, if there
-// is one: NotFound when nothing is there, BadRequest when it is a file.
+// Search lists the caller's live nodes that s describes; see tree.Search for what a page is. s.In
+// is the folder at a path, if there is one: NotFound when nothing is there, BadRequest when it is a
+// file.
 func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree.Search) (Page[NodeView], error) {
 	if len(in) > 0 {
 		folder, err := f.opt.Tree.Resolve(ctx, f.opt.DB, who.Account, in)

@@ -20,7 +20,8 @@ type VersionView struct {
 	Current   bool              `json:"current"`
 }
 
-// Versions lists the versions of a file, the newest first. The cursor is the id of the last version of the page before.
+// Versions lists the versions of a file, the newest first. The cursor is the id of the last version
+// of the page before.
 func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cursor string, limit int) (Page[VersionView], error) {
 	limit, err := tree.CheckLimit(limit)
 	if err != nil {
@@ -62,8 +63,8 @@ func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (V
 	}, err
 }
 
-// RestoreVersion makes the content of an older version current again, as a new version that is charged like any other. The
-// version that is current already stays as it is.
+// RestoreVersion makes the content of an older version current again, as a new version that is
+// charged like any other. The version that is current already stays as it is.
 func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID, hook Hook) (r Result, err error) {
 	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := f.live(ctx, tx, who, id)

@@ -22,8 +22,8 @@ func scanStored(b *stored, scan func(...any) error) error {
 
 const selectStored = `SELECT id, file, size, damaged_at FROM blobs `
 
-// lookBlob reads the row, the file, and the row again. A file goes only after its row has gone or has taken another one, so a
-// row that names it before and after it was missed does so wrongly.
+// lookBlob reads the row, the file, and the row again. A file goes only after its row has gone or
+// has taken another one, so a row that names it before and after it was missed does so wrongly.
 func (p *pass) lookBlob(ctx context.Context, id drive.BlobID) (*defect, error) {
 	b, found, err := p.findStored(ctx, id)
 	if err != nil || !found {
@@ -57,8 +57,9 @@ func (p *pass) findStored(ctx context.Context, id drive.BlobID) (b stored, found
 // maxNodes bounds the nodes that a finding names.
 const maxNodes = 100
 
-// damage is the defect of a blob whose bytes are not what its row says. They cannot be brought back here: it is marked, so that
-// nothing links to it any more and the next upload of the same content heals it.
+// damage is the defect of a blob whose bytes are not what its row says. They cannot be brought back
+// here: it is marked, so that nothing links to it any more and the next upload of the same content
+// heals it.
 func (p *pass) damage(ctx context.Context, b stored, invariant, expected, found string) (*defect, error) {
 	rows, err := p.DB.Query(ctx, `SELECT DISTINCT node_id FROM versions WHERE blob_id = ? ORDER BY node_id LIMIT ?`, b.id, maxNodes)
 	nodes, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })

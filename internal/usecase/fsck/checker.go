@@ -31,10 +31,11 @@ type Parts struct {
 	Content content.Content
 	// Timers is nil where no engine runs: timers are not looked at then.
 	Timers Timers
-	// Armed reports whether the timers of all uploads were armed after the start; until then they are not looked at.
-	// nil: they were.
+	// Armed reports whether the timers of all uploads were armed after the start; until then they
+	// are not looked at. nil: they were.
 	Armed func() bool
-	// Putting reports whether this process is writing a file of that name now; see upload.Sessions.Putting. nil: it writes none.
+	// Putting reports whether this process is writing a file of that name now; see
+	// upload.Sessions.Putting. nil: it writes none.
 	Putting func(file string) bool
 	// Quarantine is where Store and Staging move strays to; nil: it cannot be listed.
 	Quarantine blob.Quarantine
@@ -46,9 +47,11 @@ type Parts struct {
 
 	// Of installations with several instances; nil: this process is the only one.
 
-	// Ended reports whether the instance of that start has ended for good, and ends it if it is dead: it will write nothing more.
+	// Ended reports whether the instance of that start has ended for good, and ends it if it is
+	// dead: it will write nothing more.
 	Ended func(ctx context.Context, generation int64) (bool, error)
-	// Since is when the oldest instance that has not ended began, by the database's clock; zero: nobody else is there.
+	// Since is when the oldest instance that has not ended began, by the database's clock; zero:
+	// nobody else is there.
 	Since func(ctx context.Context) (drive.Time, error)
 }
 
@@ -127,8 +130,8 @@ type Counters struct {
 	CleanAt     atomic.Int64 // drive.Time of the last pass without a finding that stays
 }
 
-// New puts an Checker together. It must be called before the first upload of this process begins; nothing runs until Check or
-// Run is called.
+// New puts an Checker together. It must be called before the first upload of this process begins;
+// nothing runs until Check or Run is called.
 func New(parts Parts, opt Options) *Checker {
 	a := &Checker{Parts: parts, opt: opt.withDefaults(), born: drive.NewID[drive.UploadID](), turn: make(chan struct{}, 1)}
 	a.limit = rate.NewLimiter(rate.Limit(a.opt.Rate), int(max(readBuffer, a.opt.Rate)))
@@ -152,8 +155,8 @@ type Scope struct {
 	Deep   bool `json:"deep"` // read all bytes again
 }
 
-// Check runs one pass to its end (fsck), at full speed. A pass in the background steps aside. The report is complete when the
-// error is nil.
+// Check runs one pass to its end (fsck), at full speed. A pass in the background steps aside. The
+// report is complete when the error is nil.
 func (a *Checker) Check(ctx context.Context, scope Scope) (Report, error) {
 	a.waiting.Add(1)
 	defer a.waiting.Add(-1)
@@ -178,7 +181,8 @@ func (a *Checker) giveTurn() { a.turn <- struct{}{} }
 // errAside ends a pass in the background because an administrator waits.
 var errAside = errors.New("stepped aside")
 
-// Run audits in the background until ctx is done: a pass, then what is due to be read again, then a pause.
+// Run audits in the background until ctx is done: a pass, then what is due to be read again, then a
+// pause.
 func (a *Checker) Run(ctx context.Context) error {
 	for pause := a.opt.First; a.opt.Sleep(ctx, pause) == nil; {
 		pause = a.opt.Every
@@ -210,11 +214,12 @@ func (a *Checker) RunOnce(ctx context.Context) (Report, error) {
 	return report, a.trim(ctx)
 }
 
-// maxSkew is how far the clocks of instances may be apart. What makes an id is a process, and what says how long it lives is
-// the database.
+// maxSkew is how far the clocks of instances may be apart. What makes an id is a process, and what
+// says how long it lives is the database.
 const maxSkew = 10 * time.Minute
 
-// oldest returns an id that is smaller than those of all uploads which a living process may be about to begin.
+// oldest returns an id that is smaller than those of all uploads which a living process may be
+// about to begin.
 func (a *Checker) oldest(ctx context.Context) (id drive.UploadID, err error) {
 	if a.Since == nil {
 		return a.born, nil

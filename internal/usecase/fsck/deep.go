@@ -25,7 +25,8 @@ func (p *pass) checkDeep(ctx context.Context) error {
 		func(b stored) error { return p.reread(ctx, b.id) })
 }
 
-// scrub reads the blobs that were not read for too long, the oldest first: its place is in the rows, so a restart loses nothing.
+// scrub reads the blobs that were not read for too long, the oldest first: its place is in the
+// rows, so a restart loses nothing.
 func (p *pass) scrub(ctx context.Context) error {
 	for {
 		rows, err := p.DB.Query(ctx, `SELECT id FROM blobs WHERE scrubbed_at < ? ORDER BY scrubbed_at LIMIT ?`, p.now().Add(-p.opt.Scrub), pageSize)

@@ -55,7 +55,8 @@ func (p *pass) lookFile(ctx context.Context, s blob.Stray) (*defect, error) {
 	return p.strayFile(s, "a row with file "+s.Name, found), nil
 }
 
-// ended reports whether the process of that start will write nothing more. One that is alone has none beside it.
+// ended reports whether the process of that start will write nothing more. One that is alone has
+// none beside it.
 func (p *pass) ended(ctx context.Context, generation int64) (bool, error) {
 	if p.Ended == nil {
 		return generation < p.Generation, nil

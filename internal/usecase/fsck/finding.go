@@ -64,8 +64,9 @@ const (
 	keepFindings = 90 * 24 * time.Hour // in the table
 )
 
-// found repairs a defect if it may, and records it. A repair of rows and its record are one transaction; of a repair of files the
-// record is written first, so that nothing is ever changed without a trace.
+// found repairs a defect if it may, and records it. A repair of rows and its record are one
+// transaction; of a repair of files the record is written first, so that nothing is ever changed
+// without a trace.
 func (p *pass) found(ctx context.Context, d defect) error {
 	f := d.Finding
 	still := true
@@ -92,7 +93,8 @@ func (p *pass) found(ctx context.Context, d defect) error {
 	return nil
 }
 
-// mend runs the fix of a recorded finding. One that fails leaves it unrepaired and the pass goes on.
+// mend runs the fix of a recorded finding. One that fails leaves it unrepaired and the pass goes
+// on.
 func (p *pass) mend(ctx context.Context, d defect, f *Finding) error {
 	if err := d.fix(ctx); err != nil {
 		p.opt.Log.ErrorContext(ctx, "repair", "invariant", f.Invariant, "subject", f.Subject, "error", err)
@@ -145,7 +147,8 @@ func (a *Checker) record(ctx context.Context, tx *sqldb.Tx, f *Finding) error {
 	return err
 }
 
-// ListFindings returns up to limit findings, the newest first, older than the one given (zero: from the newest).
+// ListFindings returns up to limit findings, the newest first, older than the one given (zero: from
+// the newest).
 func ListFindings(ctx context.Context, q sqldb.Querier, before int64, limit int) ([]Finding, error) {
 	rows, err := q.Query(ctx, `SELECT id, found_at, seen_at, invariant, subject, expected, found, nodes, repaired FROM findings
 		WHERE ? = 0 OR id < ? ORDER BY id DESC LIMIT ?`, before, before, limit)

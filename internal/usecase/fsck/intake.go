@@ -9,11 +9,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The checks of the intake leave out accounts that are being purged: their tree goes first, and what they had taken in then goes in short
-// transactions.
+// The checks of the intake leave out accounts that are being purged: their tree goes first, and
+// what they had taken in then goes in short transactions.
 
-// endsWithin is how long after the wait for its members a bundle may go without an end. Taking it in is a matter of minutes; what takes a
-// day is an outage that nobody has seen to, or no worker.
+// endsWithin is how long after the wait for its members a bundle may go without an end. Taking it
+// in is a matter of minutes; what takes a day is an outage that nobody has seen to, or no worker.
 const endsWithin = 24 * time.Hour
 
 // parcel is a bundle with what its rows come to.
@@ -54,9 +54,9 @@ func scanParcel(p *parcel, scan func(...any) error) error {
 	return err
 }
 
-// checkBundles compares what each bundle says with its members and its records, and looks for those that do not end. A statement is one
-// moment of the database, and every transaction keeps them equal. Nothing of it is repaired: what a bundle came to is what its sender was
-// told.
+// checkBundles compares what each bundle says with its members and its records, and looks for those
+// that do not end. A statement is one moment of the database, and every transaction keeps them
+// equal. Nothing of it is repaired: what a bundle came to is what its sender was told.
 func (p *pass) checkBundles(ctx context.Context) error {
 	const page = 10 // each row of it adds up tens of thousands of records
 	err := each(ctx, p, selectParcels, page, scanParcel, func(b parcel) any { return b.id }, func(b parcel) error {
@@ -73,7 +73,8 @@ func (p *pass) checkBundles(ctx context.Context) error {
 	return nil
 }
 
-// findings are what is wrong with a bundle. One that started again has the rows of its earlier beginning until its members are checked.
+// findings are what is wrong with a bundle. One that started again has the rows of its earlier
+// beginning until its members are checked.
 func (b parcel) findings(now drive.Time) (all []Finding) {
 	add := func(invariant, expected, found string) {
 		all = append(all, Finding{Invariant: invariant, Subject: "bundle " + b.id.String(), Expected: expected, Found: found})
@@ -131,8 +132,9 @@ func scanPaper(d *paper, scan func(...any) error) error {
 	return scan(&d.id, &d.account, &d.state, &d.bundle, &d.open, &d.accepted, &d.file.account, &d.file.kind, &d.pdf.account, &d.pdf.kind)
 }
 
-// checkDocuments compares every document with its bundle, its records, its files and its conflicts. A file that is not there was purged by
-// its owner, and one without a record was accepted by a bundle that started again with other members.
+// checkDocuments compares every document with its bundle, its records, its files and its conflicts.
+// A file that is not there was purged by its owner, and one without a record was accepted by a
+// bundle that started again with other members.
 func (p *pass) checkDocuments(ctx context.Context) error {
 	err := each(ctx, p, selectPapers, pageSize, scanPaper, func(d paper) any { return d.id }, func(d paper) error {
 		if (d.state == "conflict") != d.open {
@@ -186,7 +188,8 @@ func (d paper) findings() (all []Finding) {
 	return all
 }
 
-// fixDocument sets the state that the conflicts say within the transaction, under the lock that settling takes.
+// fixDocument sets the state that the conflicts say within the transaction, under the lock that
+// settling takes.
 func fixDocument(ctx context.Context, tx *sqldb.Tx, id drive.DocumentID, f *Finding) (bool, error) {
 	d := paper{id: id}
 	err := tx.QueryRow(ctx, "SELECT state FROM documents WHERE id = ?"+tx.ForUpdate(), id).Scan(&d.state)

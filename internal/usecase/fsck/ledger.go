@@ -59,7 +59,8 @@ func wrongBalance(i int, row balance) defect {
 	}
 }
 
-// fixBalance adds up again within the transaction: what has moved since the defect was seen is not lost.
+// fixBalance adds up again within the transaction: what has moved since the defect was seen is not
+// lost.
 func fixBalance(ctx context.Context, tx *sqldb.Tx, i int, account drive.AccountID, f *Finding) (bool, error) {
 	if err := (quota.Ledger{}).Lock(ctx, tx, account); err != nil {
 		return false, err
@@ -95,8 +96,8 @@ func scanHold(h *hold, scan func(...any) error) error {
 	return scan(&h.id, &h.state, &h.gen, &h.size, &h.reserved, &h.held)
 }
 
-// checkHolds looks at the rows that the sums are made of: reserved belongs to active and sealing, held to parked and
-// reclaiming, and no reservation is smaller than the file.
+// checkHolds looks at the rows that the sums are made of: reserved belongs to active and sealing,
+// held to parked and reclaiming, and no reservation is smaller than the file.
 func (p *pass) checkHolds(ctx context.Context) error {
 	const query = `SELECT id, state, gen, size, reserved, held FROM uploads WHERE (
 			state NOT IN ('active', 'sealing') AND reserved <> 0 OR state NOT IN ('parked', 'reclaiming') AND held <> 0

@@ -32,8 +32,8 @@ func scanIntake(i *intake, scan func(...any) error) error {
 	return scan(&i.id, &i.account, &i.has.files, &i.has.bytes, &i.sum.files, &i.sum.bytes)
 }
 
-// checkLinks compares what collect links have received with the files of which it is the sum. A statement is one moment of the
-// database, and every transaction keeps them equal.
+// checkLinks compares what collect links have received with the files of which it is the sum. A
+// statement is one moment of the database, and every transaction keeps them equal.
 func (p *pass) checkLinks(ctx context.Context) error {
 	const page = 200
 	err := each(ctx, p, selectIntakes+"WHERE l.id > ? ORDER BY l.id LIMIT ?", page, scanIntake, func(i intake) any { return i.id },

@@ -83,8 +83,9 @@ func (p *pass) findRow(ctx context.Context, id drive.UploadID) (r row, found boo
 	return r, err == nil, err
 }
 
-// lookStaging loads what is staged between two reads of the row: a staging is removed only after the transaction that ends its
-// upload, so a row that is open afterwards had a right to it. Nothing repairs a loss; the upload is abandoned in time, or reset.
+// lookStaging loads what is staged between two reads of the row: a staging is removed only after
+// the transaction that ends its upload, so a row that is open afterwards had a right to it. Nothing
+// repairs a loss; the upload is abandoned in time, or reset.
 func (p *pass) lookStaging(ctx context.Context, id drive.UploadID) (*defect, error) {
 	r, found, err := p.findRow(ctx, id)
 	if err != nil || !found || !r.open() {
@@ -106,8 +107,8 @@ func (p *pass) lookStaging(ctx context.Context, id drive.UploadID) (*defect, err
 	return &defect{Finding: f}, nil
 }
 
-// load reports whether what is staged of an upload is there and can be read. In the middle of a seal its bytes are on their way
-// from one place to the other, and Load may miss them.
+// load reports whether what is staged of an upload is there and can be read. In the middle of a
+// seal its bytes are on their way from one place to the other, and Load may miss them.
 func (p *pass) load(ctx context.Context, r row) error {
 	_, err := p.Staging.Load(ctx, r.ref())
 	if r.state != "sealing" || !drive.IsKind(err, drive.NotFound) {
@@ -120,12 +121,12 @@ func (p *pass) load(ctx context.Context, r row) error {
 	return o.Close()
 }
 
-// soon is when a timer that the audit arms fires. It need not be the right time: a fired timer is a suspicion, its handler
-// reads the row and comes back later if it must.
+// soon is when a timer that the audit arms fires. It need not be the right time: a fired timer is a
+// suspicion, its handler reads the row and comes back later if it must.
 const soon = 30 * time.Second
 
-// lookTimer misses a timer of a row that has stayed as it is. Between a transaction and its Arm there is a moment without one:
-// hence the second look.
+// lookTimer misses a timer of a row that has stayed as it is. Between a transaction and its Arm
+// there is a moment without one: hence the second look.
 func (p *pass) lookTimer(ctx context.Context, seen row, key timer.Key) (*defect, error) {
 	_, err := p.Timers.Show(ctx, key)
 	if err == nil || !drive.IsKind(err, drive.NotFound) {

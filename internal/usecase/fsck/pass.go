@@ -33,8 +33,8 @@ type defect struct {
 	Finding
 	// fix acts on files or timers. It may be repeated.
 	fix func(ctx context.Context) error
-	// fixTx acts on rows. It looks again within the transaction and reports whether the defect is still there; it says in f what
-	// it found then and whether that is repaired.
+	// fixTx acts on rows. It looks again within the transaction and reports whether the defect is
+	// still there; it says in f what it found then and whether that is repaired.
 	fixTx func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error)
 }
 

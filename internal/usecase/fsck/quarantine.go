@@ -27,8 +27,8 @@ func (a *Checker) ListQuarantine(ctx context.Context) ([]blob.Quarantined, error
 	return all, nil
 }
 
-// PurgeQuarantine deletes for good what ListQuarantine returned, and nothing that came since. It is the only way out of the
-// quarantine, and only an administrator goes it.
+// PurgeQuarantine deletes for good what ListQuarantine returned, and nothing that came since. It is
+// the only way out of the quarantine, and only an administrator goes it.
 func (a *Checker) PurgeQuarantine(ctx context.Context, items []blob.Quarantined) (Heap, error) {
 	var gone Heap
 	for _, item := range items {

@@ -24,7 +24,8 @@ func scanCount(c *count, scan func(...any) error) error {
 const selectCount = `SELECT b.id, b.file, b.refs, (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)
 	+ (SELECT COUNT(*) FROM export_pins x WHERE x.blob_id = b.id) FROM blobs b `
 
-// checkRefs compares every blob's references with its versions and with what batches hold, in one statement and so at one moment.
+// checkRefs compares every blob's references with its versions and with what batches hold, in one
+// statement and so at one moment.
 func (p *pass) checkRefs(ctx context.Context) error {
 	query := selectCount + `WHERE b.id > ? ORDER BY b.id LIMIT ?`
 	err := each(ctx, p, query, pageSize, scanCount, func(c count) any { return c.id }, func(c count) error {
@@ -49,8 +50,9 @@ func (c count) finding() Finding {
 	}
 }
 
-// fixRefs counts again within the transaction. A blob without any of them is released as its last one would have done;
-// its file, which is returned, does not wait to be deleted: nobody can say where its versions went.
+// fixRefs counts again within the transaction. A blob without any of them is released as its last
+// one would have done; its file, which is returned, does not wait to be deleted: nobody can say
+// where its versions went.
 func (p *pass) fixRefs(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, f *Finding) (loose string, still bool, err error) {
 	// Who adds or takes away a version has locked its blob first.
 	if err := tx.QueryRow(ctx, `SELECT id FROM blobs WHERE id = ?`+tx.ForUpdate(), id).Scan(&id); drive.IsKind(err, drive.NotFound) {
@@ -91,7 +93,8 @@ func (p *pass) moveLoose(ctx context.Context, file string) error {
 	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return p.Content.Forget(ctx, tx, []string{file}) })
 }
 
-// version is a version with what it should agree with; the pointers are nil where that is not there.
+// version is a version with what it should agree with; the pointers are nil where that is not
+// there.
 type version struct {
 	id      drive.VersionID
 	node    drive.NodeID
@@ -106,8 +109,8 @@ func scanVersion(v *version, scan func(...any) error) error {
 	return scan(&v.id, &v.node, &v.account, &v.blob, &v.size, &v.blobs, &v.owner)
 }
 
-// checkVersions finds versions whose blob or node is not there or another's. The database's own keys should make that
-// impossible, so there is nothing to repair it with.
+// checkVersions finds versions whose blob or node is not there or another's. The database's own
+// keys should make that impossible, so there is nothing to repair it with.
 func (p *pass) checkVersions(ctx context.Context) error {
 	const query = `SELECT v.id, v.node_id, v.account_id, v.blob_id, v.size, b.size, n.account_id FROM versions v
 		LEFT JOIN blobs b ON b.id = v.blob_id LEFT JOIN nodes n ON n.id = v.node_id WHERE v.id > ? ORDER BY v.id LIMIT ?`

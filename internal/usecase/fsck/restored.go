@@ -12,8 +12,8 @@ import (
 // metaRestored is the name of the mark in the meta table that a restored backup sets.
 const metaRestored = "restored"
 
-// Restored reports whether a backup was restored and no check has been clean since: until then nothing is reclaimed, unlinked
-// or repaired but by an administrator's word.
+// Restored reports whether a backup was restored and no check has been clean since: until then
+// nothing is reclaimed, unlinked or repaired but by an administrator's word.
 func Restored(ctx context.Context, q sqldb.Querier) (bool, error) {
 	var value string
 	err := q.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, metaRestored).Scan(&value)

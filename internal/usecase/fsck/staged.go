@@ -14,8 +14,9 @@ import (
 // emptyStaging is more than the journal of a staging without parts takes, in bytes.
 const emptyStaging = 4 << 10
 
-// checkStaged walks the staging: the last resort that the dated directories are for. What is listed is compared with the row,
-// which is read afterwards. Only begin makes a staging, and before the row:
+// checkStaged walks the staging: the last resort that the dated directories are for. What is listed
+// is compared with the row, which is read afterwards. Only begin makes a staging, and before the
+// row:
 //
 //	row open or reclaiming    its own
 //	row gone, and joined      a final upload copies from it, and removes it itself
@@ -71,7 +72,8 @@ func (p *pass) lookStaged(ctx context.Context, s blob.Stray) (*defect, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the staging calls %s an upload: %w", s.Place, err)
 	}
-	// Bytes first: while a begin is on its way there are none, so a row that is missing after they were seen is missing.
+	// Bytes first: while a begin is on its way there are none, so a row that is missing after they
+	// were seen is missing.
 	bytes, err := p.stagedBytes(ctx, id, s)
 	if err != nil {
 		return nil, err
@@ -94,7 +96,8 @@ func (p *pass) lookStaged(ctx context.Context, s blob.Stray) (*defect, error) {
 	return p.leftStaged(s, blob.Ref{ID: id, Begun: begun}, "nothing left of a begin that did not come to its end"), nil
 }
 
-// joined reports whether a concatenation still owns the bytes of an upload that is gone. Who cannot tell leaves them alone.
+// joined reports whether a concatenation still owns the bytes of an upload that is gone. Who cannot
+// tell leaves them alone.
 func (p *pass) joined(ctx context.Context, id drive.UploadID) (yes bool) {
 	err := p.DB.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM upload_joins WHERE partial_id = ?)`, id).Scan(&yes)
 	return yes || err != nil
@@ -137,7 +140,8 @@ func (p *pass) strayStaged(s blob.Stray, expected, found string) *defect {
 	}
 }
 
-// leftStaged is a directory that rows explain. What Remove leaves in spite of them lies in a place that they do not explain.
+// leftStaged is a directory that rows explain. What Remove leaves in spite of them lies in a place
+// that they do not explain.
 func (p *pass) leftStaged(s blob.Stray, ref blob.Ref, expected string) *defect {
 	return &defect{
 		Finding: Finding{Invariant: "P4", Subject: s.Place, Expected: expected, Found: fmt.Sprintf("%d bytes", s.Size)},

@@ -32,7 +32,8 @@ const selectShape = `WITH RECURSIVE below (id) AS (
 	(SELECT COUNT(*) - 1 FROM below)
 	FROM trees t WHERE t.account_id = ?`
 
-// checkTrees walks every tree from its root: a node that the walk does not meet is lost to its owner.
+// checkTrees walks every tree from its root: a node that the walk does not meet is lost to its
+// owner.
 func (p *pass) checkTrees(ctx context.Context) error {
 	const query = `SELECT account_id FROM trees WHERE account_id > ? ORDER BY account_id LIMIT ?`
 	err := each(ctx, p, query, pageSize, scanAccount, func(id drive.AccountID) any { return id }, func(account drive.AccountID) error {

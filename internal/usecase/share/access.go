@@ -43,7 +43,8 @@ func parseAccess(text string, key ticket.Key) (access, bool) {
 	}, true
 }
 
-// valid checks an access to a share. The error is Unauthenticated with the reason missing, invalid or expired.
+// valid checks an access to a share. The error is Unauthenticated with the reason missing, invalid
+// or expired.
 func (s *Shares) valid(ctx context.Context, sh Share, text string) (access, error) {
 	if text == "" {
 		return access{}, drive.Fail(drive.Unauthenticated, "reason", "missing")

@@ -13,10 +13,11 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Codes are tried by people who mistype, and by programs. Each attempt counts, before it is known whether the code is right, under two
-// subjects: the share and the address together, and the share alone, so that many addresses gain little. The right code takes its
-// attempt back. The counts are rows, so that they hold for all instances together and survive a restart; a row holds the attempts of
-// one window, which begins with its first.
+// Codes are tried by people who mistype, and by programs. Each attempt counts, before it is known
+// whether the code is right, under two subjects: the share and the address together, and the share
+// alone, so that many addresses gain little. The right code takes its attempt back. The counts are
+// rows, so that they hold for all instances together and survive a restart; a row holds the
+// attempts of one window, which begins with its first.
 const (
 	attemptWindow = 15 * time.Minute
 	maxByAddress  = 10  // attempts a window of one address at one share
@@ -34,7 +35,8 @@ func (s *Shares) attempt(ctx context.Context, id drive.ShareID, client netip.Add
 	})
 }
 
-// bySource is the subject of an address at a share. An IPv6 client owns its /64, so that is one address; local sockets have none.
+// bySource is the subject of an address at a share. An IPv6 client owns its /64, so that is one
+// address; local sockets have none.
 func bySource(id drive.ShareID, client netip.Addr) string {
 	client = client.Unmap().WithZone("")
 	from := client.String()

@@ -15,11 +15,13 @@ const (
 	minCode  = 4
 	maxCode  = 16
 	autoCode = 6 // characters of a made-up code: 31^6 are 9e8, and attempts are counted
-	// codeLetters are those that nobody takes for another when a code is read out or copied by hand.
+	// codeLetters are those that nobody takes for another when a code is read out or copied by
+	// hand.
 	codeLetters = "23456789abcdefghjkmnpqrstuvwxyz"
 )
 
-// makeCode checks a code that the owner gives: 4 to 16 ASCII letters and digits. AutoCode becomes a random one, nothing stays so.
+// makeCode checks a code that the owner gives: 4 to 16 ASCII letters and digits. AutoCode becomes a
+// random one, nothing stays so.
 func makeCode(given string) (string, error) {
 	switch {
 	case given == AutoCode:

@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Count is called before content of a file is sent. A request that begins at the first byte is a download and is counted; any other
-// is part of one that this visit has begun, or it is counted, too. Beyond the limit it is Gone {reason: used-up}.
+// Count is called before content of a file is sent. A request that begins at the first byte is a
+// download and is counted; any other is part of one that this visit has begun, or it is counted,
+// too. Beyond the limit it is Gone {reason: used-up}.
 func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStart bool) error {
 	if !fromStart && !v.Limited() {
 		return nil

@@ -19,11 +19,12 @@ type Request struct {
 	MaxDownloads *int64
 }
 
-// Hook runs at the end of the transaction that makes a share, so that an idempotency key commits with it. Nil does nothing; an
-// error undoes all.
+// Hook runs at the end of the transaction that makes a share, so that an idempotency key commits
+// with it. Nil does nothing; an error undoes all.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Create makes a share of a live node of the caller's, other than the root. At most 10,000 an account: TooManyOpen.
+// Create makes a share of a live node of the caller's, other than the root. At most 10,000 an
+// account: TooManyOpen.
 func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	sh := Share{
 		ID: drive.NewID[drive.ShareID](), Account: who.Account, User: who.User, Node: in.Node, Token: link.NewToken(), Epoch: 1,

@@ -19,8 +19,8 @@ type Public struct {
 	ExpiresAt drive.Time
 }
 
-// Look says what a token leads to. A token that is nobody's is NotFound, a share that is closed Gone {reason: expired, used-up or
-// withdrawn}. An access that is not good counts as none.
+// Look says what a token leads to. A token that is nobody's is NotFound, a share that is closed
+// Gone {reason: expired, used-up or withdrawn}. An access that is not good counts as none.
 func (s *Shares) Look(ctx context.Context, token, access string) (Public, error) {
 	sh, item, err := s.arrive(ctx, token)
 	if err != nil {
@@ -53,7 +53,8 @@ func closed(state State) error {
 	return drive.Fail(drive.Gone, "reason", reason)
 }
 
-// arrive reads the share of a token and its node, unless it is closed by something other than the number of its downloads.
+// arrive reads the share of a token and its node, unless it is closed by something other than the
+// number of its downloads.
 func (s *Shares) arrive(ctx context.Context, token string) (Share, tree.Node, error) {
 	sh, err := s.find(ctx, s.opt.DB, "s.token IN (?, ?)", vault.Lookup(token)...)
 	if err != nil {
@@ -72,8 +73,8 @@ type Access struct {
 	ExpiresAt drive.Time
 }
 
-// Open lets a visitor in who has the code, and counts them. A wrong code is WrongCode; too many of them are Rate with retry_after in
-// seconds, whatever the code then is.
+// Open lets a visitor in who has the code, and counts them. A wrong code is WrongCode; too many of
+// them are Rate with retry_after in seconds, whatever the code then is.
 func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr) (Access, error) {
 	sh, _, err := s.arrive(ctx, token)
 	if err != nil {
@@ -120,7 +121,8 @@ type Visit struct {
 	item  tree.Node
 }
 
-// Who acts for a visitor: the owner's account, to read. Only what Reach has returned may be read as them.
+// Who acts for a visitor: the owner's account, to read. Only what Reach has returned may be read as
+// them.
 func (v Visit) Who() drive.Who {
 	return drive.Who{User: v.share.User, Account: v.share.Account, Scopes: drive.ScopeRead}
 }
@@ -134,8 +136,8 @@ func (v Visit) ExpiresAt() drive.Time { return v.share.ExpiresAt }
 // Limited reports whether the number of downloads is.
 func (v Visit) Limited() bool { return v.share.MaxDownloads != nil }
 
-// Enter checks an access. A share that is used up still lets in whom it has let in: what they have begun to download they may end.
-// Errors: NotFound, Gone, Unauthenticated.
+// Enter checks an access. A share that is used up still lets in whom it has let in: what they have
+// begun to download they may end. Errors: NotFound, Gone, Unauthenticated.
 func (s *Shares) Enter(ctx context.Context, token, access string) (Visit, error) {
 	sh, item, err := s.arrive(ctx, token)
 	if err != nil {
@@ -148,8 +150,8 @@ func (s *Shares) Enter(ctx context.Context, token, access string) (Visit, error)
 	return Visit{share: sh, id: t.visit, item: item}, nil
 }
 
-// Reach returns a live node that is shared, and its path below the node of the share, which is empty for that itself. Everything else
-// is NotFound.
+// Reach returns a live node that is shared, and its path below the node of the share, which is
+// empty for that itself. Everything else is NotFound.
 func (s *Shares) Reach(ctx context.Context, v Visit, id drive.NodeID) (tree.Node, drive.Path, error) {
 	return s.opt.Tree.Within(ctx, s.opt.DB, v.share.Account, v.share.Node, id)
 }

@@ -26,7 +26,8 @@ import (
 //	byte  4      'j' JPEG | 'p' PNG | '!' none | '~' none, as it took too long: for an hour after the file was written
 //	byte  5..    the picture, or the reason
 //
-// Everything in it may be deleted at any time, the process running or not. Nothing of it is in a backup.
+// Everything in it may be deleted at any time, the process running or not. Nothing of it is in a
+// backup.
 type cache struct {
 	dir string
 	max drive.ByteSize
@@ -121,8 +122,8 @@ func (c *cache) refuse(key string, why error) {
 	c.put(key, kindSlow, nil)
 }
 
-// put writes a file. That it cannot be written, as on a full disk, is not a reason to fail: it is made
-// again next time.
+// put writes a file. That it cannot be written, as on a full disk, is not a reason to fail: it is
+// made again next time.
 func (c *cache) put(key string, kind byte, content []byte) {
 	if c.dir == "" {
 		return
@@ -172,8 +173,8 @@ func (c *cache) grow(n drive.ByteSize) {
 	c.mu.Unlock()
 }
 
-// trim looks all files through, removes those that nobody used for long, and of the others the oldest if they are too much, and
-// returns what is left.
+// trim looks all files through, removes those that nobody used for long, and of the others the
+// oldest if they are too much, and returns what is left.
 func (c *cache) trim(now time.Time) drive.ByteSize {
 	type file struct {
 		path string

@@ -15,8 +15,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// format is a kind of image: how a file of it begins, and how it is decoded. There is no registry: image.Decode would take whatever
-// somebody else has registered.
+// format is a kind of image: how a file of it begins, and how it is decoded. There is no registry:
+// image.Decode would take whatever somebody else has registered.
 type format struct {
 	name   string
 	begins func(head []byte) bool
@@ -47,8 +47,8 @@ func formats() []format {
 	}
 }
 
-// headSize is how much of a file is looked at before it is decoded: where cameras put orientation and size, with the preview that
-// may stand between them.
+// headSize is how much of a file is looked at before it is decoded: where cameras put orientation
+// and size, with the preview that may stand between them.
 const headSize = 256 << 10 // bytes
 
 // maxSide keeps products of sides within their type; panoramas are shorter.

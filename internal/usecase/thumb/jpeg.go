@@ -21,7 +21,8 @@ const (
 	markerAPP14 = 0xee // Adobe: which colours
 )
 
-// segments yields the marker and the content of each segment before the picture, as far as the head goes.
+// segments yields the marker and the content of each segment before the picture, as far as the head
+// goes.
 func segments(head []byte) iter.Seq2[byte, []byte] {
 	return func(yield func(byte, []byte) bool) {
 		rest := head[min(2, len(head)):] // after SOI
@@ -39,8 +40,9 @@ func segments(head []byte) iter.Seq2[byte, []byte] {
 	}
 }
 
-// jpegDetails: the decoder keeps the samples of each component, a byte each; of a progressive image also its coefficients, 4 bytes a
-// sample; and it turns colours that are not YCbCr into an image of 4 bytes a pixel. A frame out of sight is taken for the worst.
+// jpegDetails: the decoder keeps the samples of each component, a byte each; of a progressive image
+// also its coefficients, 4 bytes a sample; and it turns colours that are not YCbCr into an image of
+// 4 bytes a pixel. A frame out of sight is taken for the worst.
 func jpegDetails(head []byte, c image.Config) details {
 	d := details{width: c.Width, height: c.Height, orientation: 1}
 	bytesPer, seen, adobe := 24.0, false, false
@@ -61,8 +63,8 @@ func jpegDetails(head []byte, c image.Config) details {
 	return d
 }
 
-// frame is the content of a segment SOF: precision, height, width, number of components, and for each its id, its sampling
-// factors, its table.
+// frame is the content of a segment SOF: precision, height, width, number of components, and for
+// each its id, its sampling factors, its table.
 type frame []byte
 
 func (f frame) bytesPerPixel(progressive bool) float64 {

@@ -5,8 +5,8 @@ import (
 	"image"
 )
 
-// orientation reads the tag 0x0112 of the first directory of a TIFF block (TIFF 6.0 §2, Exif 2.32 §4.6.4): 1 to 8, and 1 where
-// there is none that could be meant.
+// orientation reads the tag 0x0112 of the first directory of a TIFF block (TIFF 6.0 §2, Exif 2.32
+// §4.6.4): 1 to 8, and 1 where there is none that could be meant.
 func orientation(tiff []byte) int {
 	const asIs = 1
 	if len(tiff) < 8 {
@@ -39,7 +39,8 @@ func orientation(tiff []byte) int {
 	return asIs
 }
 
-// upright turns a picture as its orientation says: 2 to 4 are mirrored, turned round, upside down; 5 to 8 have their sides exchanged.
+// upright turns a picture as its orientation says: 2 to 4 are mirrored, turned round, upside down;
+// 5 to 8 have their sides exchanged.
 func upright(src *image.RGBA, orientation int) *image.RGBA {
 	if orientation <= 1 || orientation > 8 {
 		return src

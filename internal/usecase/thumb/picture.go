@@ -18,8 +18,9 @@ import (
 
 const (
 	quality = 80 // of JPEG: at 512 pixels, some 30 KB
-	// rough is how many times larger than the thumbnail an image is made by taking four pixels for each, before all pixels of the
-	// rest are weighed: weighing all of a photo would take ten times as long, and a buffer of 100 MB.
+	// rough is how many times larger than the thumbnail an image is made by taking four pixels for
+	// each, before all pixels of the rest are weighed: weighing all of a photo would take ten times
+	// as long, and a buffer of 100 MB.
 	rough = 4
 	// readAhead is how much is read at a time: a store far away answers each read by a request.
 	readAhead = 1 << 20 // bytes
@@ -58,8 +59,8 @@ func picture(ctx context.Context, in io.Reader, size int, memory drive.ByteSize)
 	return encode(upright(shrink(img, size), d.orientation))
 }
 
-// timed ends reading when the time is over also within what was read ahead: a progressive JPEG makes the decoder go over all pixels
-// again for each scan, which may be some 30 bytes long.
+// timed ends reading when the time is over also within what was read ahead: a progressive JPEG
+// makes the decoder go over all pixels again for each scan, which may be some 30 bytes long.
 type timed struct {
 	ctx context.Context //nolint:containedctx // of one call, as a Reader has none
 	in  io.Reader

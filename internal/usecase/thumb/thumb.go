@@ -34,9 +34,11 @@ import (
 
 // Options configure New. The zero value of each field is its default.
 type Options struct {
-	// Dir is where thumbnails are kept; it is made when it is needed. Empty: they are made each time.
+	// Dir is where thumbnails are kept; it is made when it is needed. Empty: they are made each
+	// time.
 	Dir string
-	// MaxCache is how much the files in Dir may take together. Default: 512 MiB, some 25,000 thumbnails.
+	// MaxCache is how much the files in Dir may take together. Default: 512 MiB, some 25,000
+	// thumbnails.
 	MaxCache drive.ByteSize
 	// MaxFile is the largest file that is read. Default: 128 MiB.
 	MaxFile drive.ByteSize
@@ -90,16 +92,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Sizes are the lengths of the longer side, in pixels, that thumbnails are made in. A smaller image stays as small as it is.
+// Sizes are the lengths of the longer side, in pixels, that thumbnails are made in. A smaller image
+// stays as small as it is.
 func Sizes() []int { return []int{256, 512} }
 
-// Format is the version of what this package makes: it goes into the names of files and the tags of answers.
+// Format is the version of what this package makes: it goes into the names of files and the tags of
+// answers.
 const Format = "t2"
 
 // Source is an image.
 type Source struct {
 	Sum string // digest of the content in hex: what the thumbnail is kept under
-	// Open opens the content; the maker closes it. It may be called after the call that it was given to has ended.
+	// Open opens the content; the maker closes it. It may be called after the call that it was
+	// given to has ended.
 	Open func(context.Context) (File, error)
 }
 
@@ -151,7 +156,8 @@ func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, s
 		m.Counters.Kept.Add(1)
 		return Thumbnail{}, err
 	}
-	// The work goes on when the one who asked first goes away: others may wait for it, and it is kept.
+	// The work goes on when the one who asked first goes away: others may wait for it, and it is
+	// kept.
 	result := m.flights.DoChan(key, func() (any, error) { return m.produce(context.WithoutCancel(ctx), account, src, size) })
 	select {
 	case <-ctx.Done():
@@ -175,7 +181,8 @@ func deref(t *Thumbnail) Thumbnail {
 	return *t
 }
 
-// produce waits for its turn, makes the thumbnail and keeps the outcome if it will always be this one.
+// produce waits for its turn, makes the thumbnail and keeps the outcome if it will always be this
+// one.
 func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source, size int) (Thumbnail, error) {
 	wait, cancel := context.WithTimeout(ctx, m.opt.Wait)
 	defer cancel()
@@ -221,7 +228,8 @@ func (m *Maker) enter(ctx context.Context, account drive.AccountID) (leave func(
 // errTooSlow is an image whose decoder has used up its time.
 var errTooSlow = errors.New("the image takes too long to decode")
 
-// read opens the image and makes its thumbnail. What fails while it is being decoded is the file's fault, unless reading did.
+// read opens the image and makes its thumbnail. What fails while it is being decoded is the file's
+// fault, unless reading did.
 func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, err error) {
 	began := time.Now()
 	f, err := src.Open(ctx)

@@ -7,7 +7,8 @@ import (
 	"iter"
 )
 
-// A WebP file is RIFF: "RIFF", its size, "WEBP", and chunks of a name, a size and a content of an even length (RFC 9649).
+// A WebP file is RIFF: "RIFF", its size, "WEBP", and chunks of a name, a size and a content of an
+// even length (RFC 9649).
 
 func isWebP(head []byte) bool {
 	return len(head) >= 12 && bytes.HasPrefix(head, []byte("RIFF")) && string(head[8:12]) == "WEBP"
@@ -26,8 +27,9 @@ func chunks(head []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// webpDetails: the canvas and the picture in it say their size each, and the decoder believes both; so the larger one counts. A
-// lossless one takes 4 bytes a pixel, and a second image while it is transformed; a lossy one less than that, its alpha included.
+// webpDetails: the canvas and the picture in it say their size each, and the decoder believes both;
+// so the larger one counts. A lossless one takes 4 bytes a pixel, and a second image while it is
+// transformed; a lossy one less than that, its alpha included.
 func webpDetails(head []byte, c image.Config) details {
 	d := details{width: c.Width, height: c.Height, orientation: 1}
 	for name, content := range chunks(head) {

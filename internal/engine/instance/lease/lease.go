@@ -1,8 +1,9 @@
 // Package lease runs work that belongs to whoever has renewed a row's lease last.
 //
-// The row says under which epoch it was taken and when the lease ends; every statement of the work names the epoch, so correctness
-// never rests on what is here. What is here stops the work early: when somebody else has taken the row, or when no heartbeat has come
-// through for so long that somebody may.
+// The row says under which epoch it was taken and when the lease ends; every statement of the work
+// names the epoch, so correctness never rests on what is here. What is here stops the work early:
+// when somebody else has taken the row, or when no heartbeat has come through for so long that
+// somebody may.
 package lease
 
 import (
@@ -20,17 +21,21 @@ const (
 )
 
 var (
-	// ErrFenced says that somebody else has the row, or that the work on it has ended: nothing was changed, and the worker stops.
+	// ErrFenced says that somebody else has the row, or that the work on it has ended: nothing was
+	// changed, and the worker stops.
 	ErrFenced = errors.New("it is another's by now")
-	// ErrLost is why a worker stops whose heartbeat does not come through: the row will be another's before it is told.
+	// ErrLost is why a worker stops whose heartbeat does not come through: the row will be
+	// another's before it is told.
 	ErrLost = errors.New("no heartbeat in time")
 )
 
-// Heartbeat renews a lease. yield: somebody asks for the row to be given back at the next save point.
+// Heartbeat renews a lease. yield: somebody asks for the row to be given back at the next save
+// point.
 type Heartbeat func(ctx context.Context) (yield bool, err error)
 
-// Hold runs fn beside heartbeats. fn's context ends when somebody else has the row, or may have it because no heartbeat came through,
-// and the error is then ErrFenced or ErrLost; yielding tells fn to stop at the next save point.
+// Hold runs fn beside heartbeats. fn's context ends when somebody else has the row, or may have it
+// because no heartbeat came through, and the error is then ErrFenced or ErrLost; yielding tells fn
+// to stop at the next save point.
 func Hold(ctx context.Context, beat Heartbeat, fn func(ctx context.Context, yielding func() bool) error) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	var asked atomic.Bool

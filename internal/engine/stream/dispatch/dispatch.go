@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Name is the consumer's, which is also that of dead timers where there is no broker: what died there and is replayed here, or
-// the other way round, finds its handler.
+// Name is the consumer's, which is also that of dead timers where there is no broker: what died
+// there and is replayed here, or the other way round, finds its handler.
 const Name = "timers"
 
 // Arm arms timers; *timer.Engine does.
@@ -34,15 +34,16 @@ const (
 	Failed    Step = "failed"    // its handler failed; the record is tried again or dead
 )
 
-// Options configure New. Sender is needed to publish, Handlers and Timers to consume; the zero value of every other field is
-// its default.
+// Options configure New. Sender is needed to publish, Handlers and Timers to consume; the zero
+// value of every other field is its default.
 type Options struct {
 	Sender   stream.Sender
 	Handlers map[timer.Kind]timer.Handler
 	Timers   Arm
 	// Limit is how long one handler may take (5 min).
 	Limit time.Duration
-	// Parallel is how many handlers of each topic run in one consumer (16), Reclaims how many reclaims of one account (2).
+	// Parallel is how many handlers of each topic run in one consumer (16), Reclaims how many
+	// reclaims of one account (2).
 	Parallel, Reclaims int
 	// Traced is told of every step; it must be quick.
 	Traced func(ctx context.Context, f timer.Fired, step Step, at time.Time)
@@ -54,7 +55,8 @@ const (
 	defaultParallel = 16
 	defaultReclaims = 2
 	parks           = 4 // of one account at a time: they queue for one row
-	// reclaimWindow is how many reclaims of one account can wait in a consumer without delaying those of others.
+	// reclaimWindow is how many reclaims of one account can wait in a consumer without delaying
+	// those of others.
 	reclaimWindow = 2048
 )
 
@@ -81,8 +83,9 @@ func New(opt Options) *Dispatch {
 	return &Dispatch{opt}
 }
 
-// Publish is the timer.Handler of a scheduler: it returns nil when the timer is on its way and need not fire again. Many at a
-// time share the round trips of the broker, so the engine's Concurrency for these kinds is to be some hundreds.
+// Publish is the timer.Handler of a scheduler: it returns nil when the timer is on its way and need
+// not fire again. Many at a time share the round trips of the broker, so the engine's Concurrency
+// for these kinds is to be some hundreds.
 func (d *Dispatch) Publish(ctx context.Context, f timer.Fired) error {
 	r, err := Record(f)
 	if err != nil {
@@ -113,7 +116,8 @@ func Record(f timer.Fired) (stream.Record, error) {
 	return r, nil
 }
 
-// Consumers are those of the two topics. Each worker runs some of each; the broker deals out the accounts.
+// Consumers are those of the two topics. Each worker runs some of each; the broker deals out the
+// accounts.
 func (d *Dispatch) Consumers() []stream.Consumer {
 	return []stream.Consumer{
 		{Name: Name, Topic: stream.TopicPark, Handle: d.Apply, Parallel: d.opt.Parallel, PerKey: parks},
@@ -168,8 +172,9 @@ func (d *Dispatch) call(ctx context.Context, handle timer.Handler, f timer.Fired
 	return err
 }
 
-// again is the timer of a handler that wants to look again after wait. It keeps its idle time, so that activity pushes it back
-// by as much as before: last is put where the timer is due after wait. A longer wait than the idle time becomes one.
+// again is the timer of a handler that wants to look again after wait. It keeps its idle time, so
+// that activity pushes it back by as much as before: last is put where the timer is due after wait.
+// A longer wait than the idle time becomes one.
 func (d *Dispatch) again(f timer.Fired, wait time.Duration) timer.Entry {
 	e := timer.Entry{Key: f.Key, Gen: f.Gen, Account: f.Account, Idle: wait}
 	if idle := f.Due.Sub(f.Last); idle > wait {
@@ -178,7 +183,8 @@ func (d *Dispatch) again(f timer.Fired, wait time.Duration) timer.Entry {
 	return e
 }
 
-// arm is not the record's fault when it fails: a queue that cannot be reached is Unavailable, and the consumer waits for it.
+// arm is not the record's fault when it fails: a queue that cannot be reached is Unavailable, and
+// the consumer waits for it.
 func (d *Dispatch) arm(ctx context.Context, e timer.Entry) error {
 	if err := d.opt.Timers.Arm(ctx, e); err != nil {
 		return fmt.Errorf("arm timer %s again: %w", e.Key, err)

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// RunDead takes the dead letters of the dlq over into the Graveyard until ctx is done, so that there is one list to show and
-// to replay from. Every instance may run it.
+// RunDead takes the dead letters of the dlq over into the Graveyard until ctx is done, so that
+// there is one list to show and to replay from. Every instance may run it.
 func (s *Stream) RunDead(ctx context.Context) error {
 	return s.loop(ctx, "dead letters", func(ctx context.Context) (bool, error) {
 		if err := s.ensure(ctx, spec{name: s.dlq(), keep: keepDead}); err != nil {

@@ -1,5 +1,6 @@
-// Package kafka is the stream on Apache Kafka: package stream's ports on topics, with the outbox of the database before it and
-// the list of dead letters behind it (docs/formats/kafka.md, decision 17).
+// Package kafka is the stream on Apache Kafka: package stream's ports on topics, with the outbox of
+// the database before it and the list of dead letters behind it (docs/formats/kafka.md, decision
+// 17).
 //
 //	outbox ──RunRelay──► <ns>.<topic> ──────────────► Session ──ok────► committed offset
 //	   ▲                                                │ ▲ fails

@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Lags returns how far the consumers are behind: Offsets counts records of the topic and of its retries, Waiting those on
-// the levels, of all consumers together, in the first element.
+// Lags returns how far the consumers are behind: Offsets counts records of the topic and of its
+// retries, Waiting those on the levels, of all consumers together, in the first element.
 func (s *Stream) Lags(ctx context.Context) ([]stream.Lag, error) {
 	subs := s.opt.Consumers
 	groups := make([]string, 0, len(subs)+1)
@@ -60,7 +60,8 @@ func total(lags kadm.DescribedGroupLags, group string) (n int64, err error) {
 	return n, nil
 }
 
-// Held tells of the records that wait on the levels in this process: how many, and by how much the latest head is overdue.
+// Held tells of the records that wait on the levels in this process: how many, and by how much the
+// latest head is overdue.
 func (s *Stream) Held() (n int, overdue time.Duration) {
 	s.levels.mu.Lock()
 	defer s.levels.mu.Unlock()

@@ -19,13 +19,14 @@ type levelState struct {
 	running map[*waiters]struct{}
 }
 
-// RunLevels brings records back whose delay is over, until ctx is done. Every instance may run it: the group deals out the
-// partitions.
+// RunLevels brings records back whose delay is over, until ctx is done. Every instance may run it:
+// the group deals out the partitions.
 //
-// On a level all records wait for the same time from the moment the broker appended them, so the head of a partition is always
-// the earliest due. Heads are held, at most so many a partition, and fetching of a partition that has more is paused. One
-// timer runs to the first due time of all; then all that are due go to their retry topics as one batch, and only then their
-// offsets are committed. Nothing sleeps between polls, and no time-out of a poll matters.
+// On a level all records wait for the same time from the moment the broker appended them, so the
+// head of a partition is always the earliest due. Heads are held, at most so many a partition, and
+// fetching of a partition that has more is paused. One timer runs to the first due time of all;
+// then all that are due go to their retry topics as one batch, and only then their offsets are
+// committed. Nothing sleeps between polls, and no time-out of a poll matters.
 func (s *Stream) RunLevels(ctx context.Context) error {
 	w := &waiters{s: s, delays: map[string]stream.Level{}, parts: map[levelPart]*queue{}, wake: make(chan struct{}, 1)}
 	var topics []string
@@ -67,7 +68,8 @@ type levelPart struct {
 	n     int32
 }
 
-// queue is the head of a partition: what is held, in order. done is the offset to commit, 0 when it is committed.
+// queue is the head of a partition: what is held, in order. done is the offset to commit, 0 when it
+// is committed.
 type queue struct {
 	held   []*kgo.Record
 	bytes  int
@@ -180,7 +182,8 @@ func (w *waiters) revoked(parts map[string][]int32) {
 	}
 }
 
-// due is when a record may come back. The broker's time is cut to whole milliseconds, so one is added: never early.
+// due is when a record may come back. The broker's time is cut to whole milliseconds, so one is
+// added: never early.
 func (w *waiters) due(m *kgo.Record) time.Time {
 	return w.s.opt.Stamped(m.Timestamp).Add(w.delays[m.Topic].Delay + time.Millisecond)
 }
@@ -221,8 +224,8 @@ func (w *waiters) gather() batch {
 	return b
 }
 
-// onward is the message that comes back: on the retry topic of its consumer, or, where it names none, among the dead letters,
-// so that nothing disappears unseen.
+// onward is the message that comes back: on the retry topic of its consumer, or, where it names
+// none, among the dead letters, so that nothing disappears unseen.
 func (w *waiters) onward(m *kgo.Record) *kgo.Record {
 	consumer, topic := header(m, headerConsumer), stream.Topic(header(m, headerTopic))
 	if !legal(consumer) || topic.Types() == nil {
@@ -232,8 +235,8 @@ func (w *waiters) onward(m *kgo.Record) *kgo.Record {
 	return forwarded(w.s.retry(consumer, topic), m)
 }
 
-// forwardOnce sends what is due and commits what has been sent. What was sent and not committed is not sent again by this
-// process, only by one that takes the partition over.
+// forwardOnce sends what is due and commits what has been sent. What was sent and not committed is
+// not sent again by this process, only by one that takes the partition over.
 func (w *waiters) forwardOnce(ctx context.Context) (more bool, err error) {
 	b := w.gather()
 	if len(b.messages) > 0 {
@@ -274,7 +277,8 @@ func (w *waiters) bury(ctx context.Context, m *kgo.Record) error {
 	return w.s.produce(ctx, []*kgo.Record{forwarded(w.s.dlq(), m)})
 }
 
-// passed drops the head of a queue, whose message is durable elsewhere. The queue may have been taken away meanwhile.
+// passed drops the head of a queue, whose message is durable elsewhere. The queue may have been
+// taken away meanwhile.
 func (w *waiters) passed(q *queue) {
 	m := q.held[0]
 	q.held, q.bytes = q.held[1:], q.bytes-len(m.Value)

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// The headers of a message. The first is that of the CloudEvents Kafka binding 1.0.2 §3.3 (structured mode); the others are on
-// levels, retry topics and the dlq.
+// The headers of a message. The first is that of the CloudEvents Kafka binding 1.0.2 §3.3
+// (structured mode); the others are on levels, retry topics and the dlq.
 const (
 	headerContent  = "content-type"
 	headerConsumer = "sd-consumer" // who failed, and who alone gets it again
@@ -66,7 +66,8 @@ func header(m *kgo.Record, key string) string {
 	return ""
 }
 
-// failures reads how often a message has failed; what cannot be read is 0, which errs on the side of trying again.
+// failures reads how often a message has failed; what cannot be read is 0, which errs on the side
+// of trying again.
 func failures(m *kgo.Record) int {
 	n, err := strconv.Atoi(header(m, headerFailures))
 	if err != nil || n < 0 {

@@ -19,15 +19,16 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// RunRelay sends what the outbox holds until ctx is done. One instance does it at a time, by a lease; two would only send
-// everything twice.
+// RunRelay sends what the outbox holds until ctx is done. One instance does it at a time, by a
+// lease; two would only send everything twice.
 func (s *Stream) RunRelay(ctx context.Context) error {
 	return s.loop(ctx, "relay", s.relayOnce, func(ctx context.Context) {
 		pause(ctx, s.opt.Backlog.Announced(), s.opt.RelayEvery)
 	})
 }
 
-// loop calls once until ctx is done; more means at once, otherwise it rests. Outages are logged and waited out.
+// loop calls once until ctx is done; more means at once, otherwise it rests. Outages are logged and
+// waited out.
 func (s *Stream) loop(ctx context.Context, what string, once func(context.Context) (more bool, err error), rest func(context.Context)) error {
 	bound := firstPause
 	for ctx.Err() == nil {
@@ -61,8 +62,8 @@ func pause(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	}
 }
 
-// relayOnce sends a batch and marks what was acknowledged. If the mark cannot be set the batch is sent again: the broker has
-// it twice then, under the same event ids.
+// relayOnce sends a batch and marks what was acknowledged. If the mark cannot be set the batch is
+// sent again: the broker has it twice then, under the same event ids.
 func (s *Stream) relayOnce(ctx context.Context) (more bool, err error) {
 	rows, err := s.opt.Backlog.Unsent(ctx, relayBatch)
 	if err != nil || len(rows) == 0 {
@@ -86,8 +87,8 @@ func (s *Stream) relayOnce(ctx context.Context) (more bool, err error) {
 	return len(rows) >= relayBatch, sendErr
 }
 
-// target is the topic that a row goes to. A retry that names nobody, such as the replay of a letter that was never readable, is
-// a dead letter again.
+// target is the topic that a row goes to. A retry that names nobody, such as the replay of a letter
+// that was never readable, is a dead letter again.
 func (s *Stream) target(u stream.Unsent) spec {
 	switch {
 	case u.Retry && (!legal(u.Consumer) || u.Topic.Types() == nil):

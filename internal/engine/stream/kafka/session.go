@@ -15,8 +15,9 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// session is a member of its consumer's group. A goroutine fetches into a bounded buffer from which Poll takes; when nobody
-// polls, because the consumer waits out an outage, it stops fetching and the partitions stay.
+// session is a member of its consumer's group. A goroutine fetches into a bounded buffer from which
+// Poll takes; when nobody polls, because the consumer waits out an outage, it stops fetching and
+// the partitions stay.
 type session struct {
 	s     *Stream
 	sub   stream.Subscription
@@ -40,8 +41,9 @@ type part struct {
 	n     int32
 }
 
-// tracked is a partition that the session has. One that went away and came back is another tenure: what was polled before
-// may have been settled or repeated by others meanwhile, so it no longer counts.
+// tracked is a partition that the session has. One that went away and came back is another tenure:
+// what was polled before may have been settled or repeated by others meanwhile, so it no longer
+// counts.
 type tracked struct {
 	tenure uint64
 	epoch  int32 // of the leader that the last record came from
@@ -119,7 +121,8 @@ func (one *session) take(ctx context.Context, fetches kgo.Fetches) {
 	one.signal()
 }
 
-// fail notes an error of fetching. Most pass by themselves; a session that is out of its group starts again.
+// fail notes an error of fetching. Most pass by themselves; a session that is out of its group
+// starts again.
 func (one *session) fail(topic string, partition int32, err error) {
 	if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
 		one.s.opt.Log.Error("records were lost by the broker", "topic", topic, "partition", partition, "err", err)
@@ -213,8 +216,8 @@ func (one *session) Holds(d stream.Delivery) bool {
 	return t != nil && t.tenure == d.Hold
 }
 
-// Settle implements stream.Session: what failed is made durable elsewhere, then the offsets are committed. Outcomes of
-// partitions that have moved are left to their new owner.
+// Settle implements stream.Session: what failed is made durable elsewhere, then the offsets are
+// committed. Outcomes of partitions that have moved are left to their new owner.
 func (one *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	held := make([]stream.Outcome, 0, len(outcomes))
 	for _, out := range outcomes {
@@ -284,7 +287,8 @@ func (one *session) commitOf(outcomes []stream.Outcome) offsets {
 	return commit
 }
 
-// Close implements stream.Session: it leaves the group, so that others need not wait for the session to time out.
+// Close implements stream.Session: it leaves the group, so that others need not wait for the
+// session to time out.
 func (one *session) Close() error {
 	one.s.mu.Lock()
 	_, open := one.s.open[one]
@@ -299,7 +303,8 @@ func (one *session) Close() error {
 	return nil
 }
 
-// commitOffsets commits and waits. While partitions are dealt out again the broker takes no commit for a moment.
+// commitOffsets commits and waits. While partitions are dealt out again the broker takes no commit
+// for a moment.
 func commitOffsets(ctx context.Context, cl *kgo.Client, commit offsets) error {
 	for {
 		var failed error

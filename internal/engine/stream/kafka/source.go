@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Open implements stream.Source: the session is a member of the consumer's group. Its first records come once the group has
-// dealt out the partitions.
+// Open implements stream.Source: the session is a member of the consumer's group. Its first records
+// come once the group has dealt out the partitions.
 func (s *Stream) Open(ctx context.Context, sub stream.Subscription) (stream.Session, error) {
 	if !legal(sub.Consumer) {
 		return nil, drive.Bad("consumer", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", sub.Consumer)
@@ -50,14 +50,16 @@ const (
 	fetchPart  = 1 << 20 // of one partition in it
 )
 
-// member makes a client that is in a group. Partitions are dealt out again only between polls, so that nothing of a
-// partition that was taken away is kept. Heartbeats do not depend on polls: a consumer that waits out an outage stays.
+// member makes a client that is in a group. Partitions are dealt out again only between polls, so
+// that nothing of a partition that was taken away is kept. Heartbeats do not depend on polls: a
+// consumer that waits out an outage stays.
 func (s *Stream) member(group string, h holder, topics ...string) (*kgo.Client, error) {
 	return kgo.NewClient(s.client(
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		// A cursor that is gone, or behind what is kept: from the oldest record on. Repeating is allowed, losing is not.
+		// A cursor that is gone, or behind what is kept: from the oldest record on. Repeating is
+		// allowed, losing is not.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(s.opt.SessionTimeout), kgo.HeartbeatInterval(s.opt.SessionTimeout/10),
 		kgo.RebalanceTimeout(2*s.opt.SessionTimeout),
@@ -68,8 +70,8 @@ func (s *Stream) member(group string, h holder, topics ...string) (*kgo.Client, 
 	)...)
 }
 
-// findCursor makes the cursor of a new consumer: an offset committed for each partition that has none. Where the group has
-// members they have made it, and the broker refuses ours.
+// findCursor makes the cursor of a new consumer: an offset committed for each partition that has
+// none. Where the group has members they have made it, and the broker refuses ours.
 func (s *Stream) findCursor(ctx context.Context, sub stream.Subscription) error {
 	group, topic := s.group(sub.Consumer, sub.Topic), s.topic(sub.Topic)
 	have, err := s.admin.FetchOffsetsForTopics(ctx, group, topic)

@@ -20,19 +20,22 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Options configure New. Brokers, Backlog, Graveyard and Source are needed; the zero value of every other field is its default.
+// Options configure New. Brokers, Backlog, Graveyard and Source are needed; the zero value of every
+// other field is its default.
 type Options struct {
 	Brokers   []string         // host:port
 	Namespace string           // what topics and groups begin with (smartdrive)
 	Source    string           // of records that Send publishes: "smartdrive/<installation id>"
 	Backlog   stream.Backlog   // what RunRelay sends
 	Graveyard stream.Graveyard // where RunDead puts what died
-	// Consumers are those whose retry topics exist from the start on; others get theirs when they open a session.
+	// Consumers are those whose retry topics exist from the start on; others get theirs when they
+	// open a session.
 	Consumers []stream.Subscription
 	// TLS encrypts all connections; Roots are who may vouch for the brokers (those of the system).
 	TLS   bool
 	Roots *x509.CertPool
-	// User and Password say who comes, by the mechanism SASL: scram-sha-512 (the default), scram-sha-256 or plain.
+	// User and Password say who comes, by the mechanism SASL: scram-sha-512 (the default),
+	// scram-sha-256 or plain.
 	User, Password, SASL string
 	// Levels are the delay levels (stream.Levels).
 	Levels []stream.Level
@@ -49,7 +52,8 @@ type Options struct {
 	// Late is told how late each record came back from its level.
 	Late func(l stream.Level, late time.Duration)
 	Now  func() time.Time // default time.Now
-	// Stamped is what Now said when the broker's clock showed stamp (the stamp itself), for tests that move Now.
+	// Stamped is what Now said when the broker's clock showed stamp (the stamp itself), for tests
+	// that move Now.
 	Stamped func(stamp time.Time) time.Time
 	Log     *slog.Logger // default slog.Default
 }
@@ -131,10 +135,11 @@ func New(opt Options) (*Stream, error) {
 const (
 	// linger is how long a record waits for others of its partition.
 	linger = 2 * time.Millisecond
-	// unknownTopicTries is how often a topic is looked up before a record for it fails: what was just created is not known to
-	// every broker yet.
+	// unknownTopicTries is how often a topic is looked up before a record for it fails: what was
+	// just created is not known to every broker yet.
 	unknownTopicTries = 8
-	// metadataEvery is how soon after another a change of leaders is looked up: the default of 5 s is most of an outage.
+	// metadataEvery is how soon after another a change of leaders is looked up: the default of 5 s
+	// is most of an outage.
 	metadataEvery = 250 * time.Millisecond
 	dialTime      = 5 * time.Second
 )
@@ -201,9 +206,9 @@ func (s *Stream) produce(ctx context.Context, messages []*kgo.Record) error {
 	return nil
 }
 
-// produceAll sends messages in their order and returns what became of each. The client does not give up a message that a
-// broker may have, lest a later one gets its number; when ctx ends we do not wait for that, and such a message may be durable
-// although it has an error.
+// produceAll sends messages in their order and returns what became of each. The client does not
+// give up a message that a broker may have, lest a later one gets its number; when ctx ends we do
+// not wait for that, and such a message may be durable although it has an error.
 func (s *Stream) produceAll(ctx context.Context, messages []*kgo.Record) []error {
 	type result struct {
 		i   int
@@ -236,8 +241,8 @@ func keyText(key drive.AccountID) string {
 	return key.String()
 }
 
-// classify translates the client's errors. Nearly all that can go wrong with a broker is that it cannot do it now; what is
-// left is ours.
+// classify translates the client's errors. Nearly all that can go wrong with a broker is that it
+// cannot do it now; what is left is ours.
 func classify(err error) error {
 	var broker *kerr.Error
 	switch {

@@ -45,7 +45,8 @@ var legalName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 
 const (
 	week = 7 * 24 * time.Hour
-	// What waits must outlive an outage of whoever reads it; a dead letter also the holidays of who looks at it.
+	// What waits must outlive an outage of whoever reads it; a dead letter also the holidays of who
+	// looks at it.
 	keepRecords = week
 	keepDead    = 30 * 24 * time.Hour
 )
@@ -173,8 +174,9 @@ func (s *Stream) replicas(ctx context.Context) (int16, error) {
 	return int16(min(len(brokers), maxReplicas)), nil
 }
 
-// Check creates what is missing and says what is wrong with what is there: each fault is an error of its own, one line each
-// when they are printed. Unavailable means that the brokers could not be asked.
+// Check creates what is missing and says what is wrong with what is there: each fault is an error
+// of its own, one line each when they are printed. Unavailable means that the brokers could not be
+// asked.
 func (s *Stream) Check(ctx context.Context) error {
 	if err := s.checkVersions(ctx); err != nil {
 		return err
@@ -198,7 +200,8 @@ func (s *Stream) Check(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// A broker is judged by what it speaks: version 16 of Fetch came with Kafka 3.7 (KIP-951), the oldest release we test.
+// A broker is judged by what it speaks: version 16 of Fetch came with Kafka 3.7 (KIP-951), the
+// oldest release we test.
 const (
 	oldest       = "3.7"
 	fetchKey     = 1

@@ -19,7 +19,8 @@ var (
 // Announced implements stream.Backlog.
 func (o *Outbox) Announced() <-chan struct{} { return o.announced }
 
-// Unsent implements stream.Backlog. What waits on an embedded level, from before there was a broker, is sent when it is due.
+// Unsent implements stream.Backlog. What waits on an embedded level, from before there was a
+// broker, is sent when it is due.
 func (o *Outbox) Unsent(ctx context.Context, limit int) ([]stream.Unsent, error) {
 	rows, err := o.db.Query(ctx, "SELECT id, topic, `key`, event FROM outbox WHERE sent_at IS NULL ORDER BY id LIMIT ?", limit)
 	log, err := sqldb.Scan(rows, err, func(u *stream.Unsent, scan func(...any) error) error {
@@ -40,7 +41,8 @@ func (o *Outbox) Unsent(ctx context.Context, limit int) ([]stream.Unsent, error)
 	return append(log, retries...), nil
 }
 
-// MarkSent implements stream.Backlog. Trim deletes marked records by their age; a retry is deleted at once.
+// MarkSent implements stream.Backlog. Trim deletes marked records by their age; a retry is deleted
+// at once.
 func (o *Outbox) MarkSent(ctx context.Context, sent []stream.Unsent) error {
 	var log, retries []any
 	for _, u := range sent {
@@ -86,7 +88,8 @@ func (o *Outbox) Waiting(ctx context.Context) (n int64, oldest time.Duration, er
 	return n, max(0, o.nowMs().Sub(created)), nil
 }
 
-// Inter implements stream.Graveyard. The mark moves by compare-and-set, so that of two who drain one partition one finds out.
+// Inter implements stream.Graveyard. The mark moves by compare-and-set, so that of two who drain
+// one partition one finds out.
 func (o *Outbox) Inter(ctx context.Context, log string, letters []stream.Drained) error {
 	if len(letters) == 0 {
 		return nil

@@ -32,9 +32,10 @@ const (
 	gapPage = 1000
 )
 
-// withoutGaps cuts what was read before the first id that may still become visible, and returns when to look again; zero: when
-// there is something new. inOrder says that the database was SQLite before it was read: there ids commit in order, unless the
-// installation moved to another engine meanwhile.
+// withoutGaps cuts what was read before the first id that may still become visible, and returns
+// when to look again; zero: when there is something new. inOrder says that the database was SQLite
+// before it was read: there ids commit in order, unless the installation moved to another engine
+// meanwhile.
 func (s *session) withoutGaps(ctx context.Context, log []stream.Delivery, inOrder bool) ([]stream.Delivery, time.Duration, error) {
 	if inOrder && s.o.db.Dialect() == sqldb.SQLite || len(log) == 0 {
 		return log, 0, nil

@@ -1,13 +1,14 @@
-// Package outbox is the stream on one machine: package stream's ports on the tables outbox, cursors, deliveries and
-// dead_letters of the project's database (migration 0008).
+// Package outbox is the stream on one machine: package stream's ports on the tables outbox,
+// cursors, deliveries and dead_letters of the project's database (migration 0008).
 //
 //	Append ──tx──► outbox ──Poll, by offset──► handler ──ok────► cursors.position
 //	                                              └────fails──► deliveries (not_before) ──Poll, when due──► handler
 //	                                                                 ▲                └──last level──► dead_letters
 //	                                                                 └──────────────── Replay ────────────────┘
 //
-// Each arrow out of a handler is taken in the one transaction of Settle. Reading by offset is safe where the database has one
-// writer: a smaller offset never becomes visible after a larger one. On MySQL it may: see gaps.
+// Each arrow out of a handler is taken in the one transaction of Settle. Reading by offset is safe
+// where the database has one writer: a smaller offset never becomes visible after a larger one. On
+// MySQL it may: see gaps.
 package outbox
 
 import (
@@ -28,10 +29,11 @@ type Options struct {
 	Source string           // of every record: "smartdrive/<installation id>"; required
 	Now    func() time.Time // default time.Now
 	Log    *slog.Logger     // default slog.Default
-	// Relayed says that a relay sends the records to a broker: no consumer reads them here, and Trim deletes what is sent.
+	// Relayed says that a relay sends the records to a broker: no consumer reads them here, and
+	// Trim deletes what is sent.
 	Relayed bool
-	// GapTime is how long consumers wait, on MySQL, for a record whose number was given out and which is not there; see gaps.
-	// Default: 5 s.
+	// GapTime is how long consumers wait, on MySQL, for a record whose number was given out and
+	// which is not there; see gaps. Default: 5 s.
 	GapTime time.Duration
 }
 

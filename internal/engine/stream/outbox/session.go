@@ -44,7 +44,8 @@ func (o *Outbox) findCursor(ctx context.Context, sub stream.Subscription, positi
 		sub.Consumer, string(sub.Topic)).Scan(position)
 }
 
-// createCursor inserts it if it is absent; it is read back by its caller: a cursor that somebody else made meanwhile stays.
+// createCursor inserts it if it is absent; it is read back by its caller: a cursor that somebody
+// else made meanwhile stays.
 func (o *Outbox) createCursor(ctx context.Context, sub stream.Subscription) error {
 	return o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var start int64
@@ -108,7 +109,8 @@ type waiting struct {
 	notBefore drive.Time
 }
 
-// pollRetries reads one row more than it may return, which tells when to come back, and those that are handed over already.
+// pollRetries reads one row more than it may return, which tells when to come back, and those that
+// are handed over already.
 func (s *session) pollRetries(ctx context.Context, limit int) ([]stream.Delivery, time.Time, error) {
 	rows, err := s.o.db.Query(ctx, "SELECT id, `key`, event, failures, not_before FROM deliveries "+
 		"WHERE consumer = ? AND topic = ? ORDER BY not_before, id LIMIT ?", s.sub.Consumer, string(s.sub.Topic), limit+1+len(s.retries))

@@ -10,8 +10,9 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// Settle implements stream.Session. The cursor and the rows of retries are compared before they are set, so that an outcome
-// counts once even if a second session of the same consumer hands over the same record.
+// Settle implements stream.Session. The cursor and the rows of retries are compared before they are
+// set, so that an outcome counts once even if a second session of the same consumer hands over the
+// same record.
 func (s *session) Settle(ctx context.Context, outcomes []stream.Outcome) error {
 	to := s.settled
 	for _, out := range outcomes {
@@ -91,7 +92,8 @@ func (s *session) dueAt(out stream.Outcome) drive.Time {
 	return drive.TimeOf(s.o.now().Add(out.Level.Delay + time.Millisecond - 1))
 }
 
-// moved turns a compare-and-set that found nothing into the end of the session: somebody else has settled it.
+// moved turns a compare-and-set that found nothing into the end of the session: somebody else has
+// settled it.
 func moved(n int64, err error) error {
 	if err == nil && n == 0 {
 		return drive.Fail(drive.WrongState)

@@ -16,9 +16,10 @@ const (
 	trimBatch = 500                // rows of one transaction: far below its budget of 50 ms
 )
 
-// Trim deletes records that are older than 7 days and settled by every consumer of their topic, in batches, and returns how
-// many. A consumer that exists no more keeps its topic from being trimmed until Forget. Where a relay sends the records, it
-// deletes those that were sent an hour ago, and no others.
+// Trim deletes records that are older than 7 days and settled by every consumer of their topic, in
+// batches, and returns how many. A consumer that exists no more keeps its topic from being trimmed
+// until Forget. Where a relay sends the records, it deletes those that were sent an hour ago, and
+// no others.
 func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
 	var all int64
 	for _, topic := range stream.Topics() {
@@ -37,7 +38,8 @@ func (o *Outbox) Trim(ctx context.Context, now time.Time) (int64, error) {
 	return all, nil
 }
 
-// trimBatch looks at the oldest rows of the topic only, so it reads no more than it deletes, whatever is behind them.
+// trimBatch looks at the oldest rows of the topic only, so it reads no more than it deletes,
+// whatever is behind them.
 func (o *Outbox) trimBatch(ctx context.Context, topic stream.Topic, before drive.Time) (n int64, err error) {
 	err = o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		batch := sqldb.Batch{Table: "outbox", Key: "id", Limit: trimBatch}
@@ -56,11 +58,12 @@ func (o *Outbox) trimBatch(ctx context.Context, topic stream.Topic, before drive
 	return n, err
 }
 
-// Forget ends a consumer that is not coming back: its cursor no longer holds back Trim, and what waited for its retry
-// becomes dead letters, so that nothing is lost unseen.
+// Forget ends a consumer that is not coming back: its cursor no longer holds back Trim, and what
+// waited for its retry becomes dead letters, so that nothing is lost unseen.
 func (o *Outbox) Forget(ctx context.Context, consumer string, topic stream.Topic) error {
 	err := o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		// The cursor goes first: a session that is about to add a retry has moved it, or finds that it is gone.
+		// The cursor goes first: a session that is about to add a retry has moved it, or finds that
+		// it is gone.
 		if _, err := tx.Exec(ctx, "DELETE FROM cursors WHERE consumer = ? AND topic = ?", consumer, string(topic)); err != nil {
 			return err
 		}

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// wobble is how far wall and monotonic clock may drift apart before times are shown by the new difference: below, times
-	// that were handed out twice would differ by a rounding.
+	// wobble is how far wall and monotonic clock may drift apart before times are shown by the new
+	// difference: below, times that were handed out twice would differ by a rounding.
 	wobble = 2 // milliseconds
 	// alarm is the step of the wall clock that is reported.
 	alarm = 60_000 // milliseconds
 )
 
-// clock counts ticks: Unix milliseconds at the start of the queue plus the monotonic time since. They never go back.
+// clock counts ticks: Unix milliseconds at the start of the queue plus the monotonic time since.
+// They never go back.
 type clock struct {
 	read    func() (wall time.Time, since time.Duration)
 	base    int64 // nanoseconds

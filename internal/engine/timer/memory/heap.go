@@ -1,7 +1,7 @@
 package memory
 
-// The heap of a lane holds entry numbers by plan.at, and entry.pos is the way back. It is written out because
-// container/heap costs an interface call per comparison.
+// The heap of a lane holds entry numbers by plan.at, and entry.pos is the way back. It is written
+// out because container/heap costs an interface call per comparison.
 
 // moveLocked gives an entry a new place in time.
 func (s *shard) moveLocked(n int32, at int64) {

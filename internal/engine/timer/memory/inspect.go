@@ -30,8 +30,8 @@ func (q *Queue) Show(_ context.Context, key timer.Key) (timer.State, error) {
 	return st, nil
 }
 
-// Pending implements timer.Inspector. It walks over all timers, one shard under its shared lock at a time: some 10 ms for a
-// million.
+// Pending implements timer.Inspector. It walks over all timers, one shard under its shared lock at
+// a time: some 10 ms for a million.
 func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
 	now := q.clock.sync()
 	sums := make(map[timer.Kind]timer.Horizon, len(timer.Kinds()))

@@ -17,16 +17,17 @@ const (
 
 // Options configure a Queue; the zero value is complete.
 type Options struct {
-	// Now is the clock (time.Now). Readings without a monotonic part, of tests, may step: back has no effect, forward is time
-	// that passes.
+	// Now is the clock (time.Now). Readings without a monotonic part, of tests, may step: back has
+	// no effect, forward is time that passes.
 	Now func() time.Time
-	// Stepped is told when the wall clock was set by more than a minute, or the machine slept; by is negative for back. Timers
-	// are not affected. It is called by whoever calls the queue, and must not call it.
+	// Stepped is told when the wall clock was set by more than a minute, or the machine slept; by
+	// is negative for back. Timers are not affected. It is called by whoever calls the queue, and
+	// must not call it.
 	Stepped func(by time.Duration)
 }
 
-// Queue is a timer.Queue in the memory of the process. It is safe for concurrent use and its calls do not fail, but for
-// entries that no queue takes.
+// Queue is a timer.Queue in the memory of the process. It is safe for concurrent use and its calls
+// do not fail, but for entries that no queue takes.
 type Queue struct {
 	clock  *clock
 	tokens atomic.Uint64
@@ -119,7 +120,8 @@ func (q *Queue) Cancel(_ context.Context, key timer.Key, gen int64) error {
 	return nil
 }
 
-// Lease implements timer.Queue. Shards take turns at being first, so that none starves in a backlog.
+// Lease implements timer.Queue. Shards take turns at being first, so that none starves in a
+// backlog.
 func (q *Queue) Lease(_ context.Context, kind timer.Kind, limit int, hold time.Duration) (timer.Batch, error) {
 	now := q.clock.sync()
 	b := timer.Batch{Now: q.clock.show(now), Epoch: q.epoch.Load()}
@@ -163,8 +165,9 @@ func wait(next, now int64) time.Duration {
 	return time.Duration(max(next-now, 0)) * time.Millisecond
 }
 
-// Forget drops all timers and says so by a new epoch, as a queue does that lost its memory: for drills and tests. What is
-// armed meanwhile may be dropped or not; the epoch changes last, so that what is armed because of it stays.
+// Forget drops all timers and says so by a new epoch, as a queue does that lost its memory: for
+// drills and tests. What is armed meanwhile may be dropped or not; the epoch changes last, so that
+// what is armed because of it stays.
 func (q *Queue) Forget() {
 	for i := range q.shards {
 		s := &q.shards[i]

@@ -15,8 +15,8 @@ const (
 	never    = math.MaxInt64 // as a tick
 )
 
-// entry is one timer: what a touch reads and writes. Two of them fill a cache line; what a touch does not need is elsewhere.
-// All but last change under the shard's lock.
+// entry is one timer: what a touch reads and writes. Two of them fill a cache line; what a touch
+// does not need is elsewhere. All but last change under the shard's lock.
 type entry struct {
 	id     [16]byte
 	last   atomic.Int64 // tick; grows under the shared lock too
@@ -160,8 +160,8 @@ func (s *shard) armLocked(h uint64, x *timer.Entry, first, last int64) {
 // ceilMs rounds up, so that nothing fires early (T1).
 func ceilMs(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
-// scanLimit bounds how many entries one lease looks at under the lock, so that a crowd of touched timers that come up
-// together does not hold back the touches.
+// scanLimit bounds how many entries one lease looks at under the lock, so that a crowd of touched
+// timers that come up together does not hold back the touches.
 const scanLimit = 1024
 
 // leaseLocked fires what is due, to at most limit in all in fired, and counts what came up early.

@@ -7,9 +7,9 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// The table of a shard maps the hash of a key to the number of its entry: open addressing with linear probing, at most 3/4
-// full. It is small because a touch of a timer that nobody touched for a while costs what the memory takes to answer, twice:
-// once for the slot, once for the entry.
+// The table of a shard maps the hash of a key to the number of its entry: open addressing with
+// linear probing, at most 3/4 full. It is small because a touch of a timer that nobody touched for
+// a while costs what the memory takes to answer, twice: once for the slot, once for the entry.
 //
 //	slot = tag << 24 | number + 1      zero is empty; 2^24 entries a shard, a thousand million in all
 //	hash = shard (6 bits) ... tag (8 bits, from 32) | place (32 bits, as many as the table needs)
@@ -23,7 +23,8 @@ const (
 	numberBits = 24
 )
 
-// hash spreads a key over 64 bits. Keys are ids made by the server, so nobody can choose them to collide.
+// hash spreads a key over 64 bits. Keys are ids made by the server, so nobody can choose them to
+// collide.
 func hash(k timer.Key) uint64 {
 	a, b := binary.LittleEndian.Uint64(k.ID[:8]), binary.LittleEndian.Uint64(k.ID[8:])
 	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15^uint64(k.Kind)<<56, b^0xe7037ed1a0b428db)
@@ -86,7 +87,8 @@ func (s *shard) hashLocked(slot uint32) uint64 {
 	return hash(s.entry(int32(slot&(1<<numberBits-1)) - 1).key())
 }
 
-// unlinkLocked takes an entry out and moves back what was pushed along by it, so that no tombstones remain.
+// unlinkLocked takes an entry out and moves back what was pushed along by it, so that no tombstones
+// remain.
 func (s *shard) unlinkLocked(h uint64, n int32) {
 	t := &s.table
 	hole := uint32(h) & t.mask()

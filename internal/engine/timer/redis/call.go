@@ -85,8 +85,9 @@ func (r *reply) texts(i int) []string {
 	return out
 }
 
-// run makes calls in one pipeline. A server that does not know a script gets all of them, and the calls that it refused are
-// made again; they did nothing. It returns the first error; each call has its own.
+// run makes calls in one pipeline. A server that does not know a script gets all of them, and the
+// calls that it refused are made again; they did nothing. It returns the first error; each call has
+// its own.
 func (q *Queue) run(ctx context.Context, calls ...*call) error {
 	todo := calls
 	for try := range maxRuns {
@@ -109,11 +110,13 @@ func (q *Queue) run(ctx context.Context, calls ...*call) error {
 	return first
 }
 
-// maxRuns is how often a call is made: once, once more over a new connection, and after scripts were loaded.
+// maxRuns is how often a call is made: once, once more over a new connection, and after scripts
+// were loaded.
 const maxRuns = 4
 
-// again lists the calls to make again: those that the server refused because it has not got their script, or, after the first
-// try, those that got no reply. All but a lease may be made twice; what a lease took without a reply is regained by the next.
+// again lists the calls to make again: those that the server refused because it has not got their
+// script, or, after the first try, those that got no reply. All but a lease may be made twice; what
+// a lease took without a reply is regained by the next.
 func again(calls []*call, first bool) []*call {
 	var noScript, noReply []*call
 	for _, c := range calls {
@@ -210,8 +213,8 @@ var passing = []string{
 	"UNKILLABLE", "MOVED", "ASK",
 }
 
-// classify turns an error of the client into ours: what the server will not do is Internal (a mistake of ours, or a missing
-// right), all else is that it cannot be reached.
+// classify turns an error of the client into ours: what the server will not do is Internal (a
+// mistake of ours, or a missing right), all else is that it cannot be reached.
 func classify(err error) error {
 	var ours *drive.Error
 	if err == nil || errors.As(err, &ours) {

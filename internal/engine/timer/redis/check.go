@@ -12,11 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxSkew is how far the clocks of the server and of this process may be apart without a word: the queue corrects what is
-// more only where it can tell.
+// maxSkew is how far the clocks of the server and of this process may be apart without a word: the
+// queue corrects what is more only where it can tell.
 const maxSkew = 5 * time.Second
 
-// Check asks the servers whether they can keep timers. An error refuses the start; notes are worth a line each in the log.
+// Check asks the servers whether they can keep timers. An error refuses the start; notes are worth
+// a line each in the log.
 func (q *Queue) Check(ctx context.Context) (notes []string, err error) {
 	var mu sync.Mutex
 	one := func(ctx context.Context, c *redis.Client, cluster bool) error {

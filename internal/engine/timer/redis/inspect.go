@@ -45,8 +45,9 @@ func (q *Queue) Show(ctx context.Context, key timer.Key) (timer.State, error) {
 	return s, nil
 }
 
-// Pending implements timer.Inspector. It walks over all timers, a thousand in a call, on the servers: some seconds of their
-// time for a million. A timer that is armed or goes meanwhile may be counted or not.
+// Pending implements timer.Inspector. It walks over all timers, a thousand in a call, on the
+// servers: some seconds of their time for a million. A timer that is armed or goes meanwhile may be
+// counted or not.
 func (q *Queue) Pending(ctx context.Context) (map[timer.Kind]timer.Horizon, error) {
 	shards, err := q.countShards(ctx, q.shards)
 	if err != nil {

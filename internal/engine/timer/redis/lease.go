@@ -18,18 +18,20 @@ const (
 	// maxPerCall bounds what one script takes: nothing else runs on the server meanwhile.
 	maxPerCall = 500
 
-	// The width is how many shards are asked at a time (D4). It doubles when those that were asked had less than there was room
-	// for and others wait, so that what is due in many shards is not late for the sake of the first ones. It halves when they
-	// had more: a few calls that bring many cost the server much less than many that bring few, and it is time of the server
-	// that a backlog lacks.
+	// The width is how many shards are asked at a time (D4). It doubles when those that were asked
+	// had less than there was room for and others wait, so that what is due in many shards is not
+	// late for the sake of the first ones. It halves when they had more: a few calls that bring
+	// many cost the server much less than many that bring few, and it is time of the server that a
+	// backlog lacks.
 	firstWidth = 8
 
-	// reverify is how often an idle shard's server is asked who it is; before something fires it is asked always.
+	// reverify is how often an idle shard's server is asked who it is; before something fires it is
+	// asked always.
 	reverify = time.Second
 )
 
-// Lease implements timer.Queue. Of the shards that this instance owns it asks those where something comes up and those that
-// it has not asked for MaxWait.
+// Lease implements timer.Queue. Of the shards that this instance owns it asks those where something
+// comes up and those that it has not asked for MaxWait.
 func (q *Queue) Lease(ctx context.Context, kind timer.Kind, limit int, hold time.Duration) (timer.Batch, error) {
 	b := timer.Batch{Now: drive.TimeOf(q.opt.Now())}
 	if !kind.Known() || limit <= 0 {
@@ -60,7 +62,8 @@ func (q *Queue) Lease(ctx context.Context, kind timer.Kind, limit int, hold time
 	return b, q.afterLoss(ctx, &b)
 }
 
-// afterLoss finishes a batch: after a loss it learns the epochs of all shards before it tells, so that one loss is told once.
+// afterLoss finishes a batch: after a loss it learns the epochs of all shards before it tells, so
+// that one loss is told once.
 func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
 	if first := !q.told.Swap(true); first && q.lossSeen.Load() {
 		b.Epoch, b.Wait = q.epoch.Load(), time.Millisecond // a loss is told as a difference: this is what it will differ from
@@ -77,7 +80,8 @@ func (q *Queue) afterLoss(ctx context.Context, b *timer.Batch) error {
 	return nil
 }
 
-// greet learns the epochs of all shards before the first lease: a loss can be told only from what was there before.
+// greet learns the epochs of all shards before the first lease: a loss can be told only from what
+// was there before.
 func (q *Queue) greet(ctx context.Context) error {
 	if q.greeted.Load() {
 		return nil
@@ -153,8 +157,8 @@ func (l *leasing) round(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// due lists whom to ask. Of the room each gets its share: those that are asked only because nothing is known of them come
-// last, and may get none.
+// due lists whom to ask. Of the room each gets its share: those that are asked only because nothing
+// is known of them come last, and may get none.
 func (l *leasing) due(room int) []ask {
 	now := l.q.opt.Now()
 	var known, unknown []ask
@@ -183,8 +187,8 @@ func (l *leasing) due(room int) []ask {
 	return asks
 }
 
-// outlook says when something comes up, and whether this process armed it; when the shard was asked, and whether its server is
-// to be verified.
+// outlook says when something comes up, and whether this process armed it; when the shard was
+// asked, and whether its server is to be verified.
 func (sh *shard) outlook(k timer.Kind, now time.Time) (wait int64, mine bool, asked time.Time, check bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -222,13 +226,14 @@ func (l *leasing) call(a *ask) *call {
 	}
 }
 
-// maxLost bounds the calls that are remembered because their replies never came; what older ones leased comes back after its
-// hold.
+// maxLost bounds the calls that are remembered because their replies never came; what older ones
+// leased comes back after its hold.
 const maxLost = 16 * callLen
 
 const callLen = 6 // bytes of a call's name
 
-// missed notes a call without a reply: what it may have leased is asked for by the next one, under its name.
+// missed notes a call without a reply: what it may have leased is asked for by the next one, under
+// its name.
 func (l *leasing) missed(c *call, all bool) {
 	lost, name := c.args[5].(string), c.args[2].(string)
 	if !all {

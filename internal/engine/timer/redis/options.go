@@ -25,15 +25,17 @@ type Options struct {
 	Namespace string
 	// Instance is who leases, as it is shown (a random name).
 	Instance string
-	// Shards is how many shards there are (64). It is stored: a queue with another number refuses to work.
+	// Shards is how many shards there are (64). It is stored: a queue with another number refuses
+	// to work.
 	Shards int
-	// MaxWait is how long an engine sleeps at most, and so how late a timer may be that another instance armed or how long a
-	// loss may go unseen (1 s).
+	// MaxWait is how long an engine sleeps at most, and so how late a timer may be that another
+	// instance armed or how long a loss may go unseen (1 s).
 	MaxWait time.Duration
 	// Window is how long touches are gathered before they are sent (20 ms).
 	Window time.Duration
-	// Stepped is told when the clock of a server has jumped by more than a minute; by is negative for back. Timers are not
-	// affected. It is called by whoever calls the queue, once for all shards, and must not call it.
+	// Stepped is told when the clock of a server has jumped by more than a minute; by is negative
+	// for back. Timers are not affected. It is called by whoever calls the queue, once for all
+	// shards, and must not call it.
 	Stepped func(by time.Duration)
 
 	// Now is the clock of this process (time.Now).
@@ -71,7 +73,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// quiet takes the place of the library's log, which tells on stderr of each dial that failed: the errors say it.
+// quiet takes the place of the library's log, which tells on stderr of each dial that failed: the
+// errors say it.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -86,7 +89,8 @@ func (o *Options) client() redis.UniversalClient {
 		Protocol: 2, DisableIdentity: true,
 		MaxRetries:  -1, // Queue.run knows which calls may be made twice
 		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
-		// Notices of maintenance need RESP3 and a subscription a connection; servers that know them are not what this is for.
+		// Notices of maintenance need RESP3 and a subscription a connection; servers that know them
+		// are not what this is for.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if o.TLS {

@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	// alive is how long an instance counts among the owners after it was heard of; it is heard three times as often.
+	// alive is how long an instance counts among the owners after it was heard of; it is heard
+	// three times as often.
 	alive     = 6 * time.Second
 	announces = alive / 3
-	// patience is after how many MaxWaits a shard of another instance is looked at: for timers that its owner does not deliver.
+	// patience is after how many MaxWaits a shard of another instance is looked at: for timers that
+	// its owner does not deliver.
 	patience = 5
 )
 
-// owners shares out the shards among the instances that lease, by rendezvous hashing: each shard goes to the instance whose
-// hash with it is the greatest, so that one that comes or goes moves only its own. While nothing is known of others, this
-// instance owns them all.
+// owners shares out the shards among the instances that lease, by rendezvous hashing: each shard
+// goes to the instance whose hash with it is the greatest, so that one that comes or goes moves
+// only its own. While nothing is known of others, this instance owns them all.
 type owners struct {
 	leases atomic.Bool   // this instance leases, so it is one of them
 	joins  chan struct{} // it has begun to
@@ -92,8 +94,8 @@ func owner(names []string, shard int) string {
 	return best
 }
 
-// Run sends touches and keeps this instance among the owners, until ctx is done. It returns an error only if the timers in
-// Redis are laid out in a way that this process cannot work with.
+// Run sends touches and keeps this instance among the owners, until ctx is done. It returns an
+// error only if the timers in Redis are laid out in a way that this process cannot work with.
 func (q *Queue) Run(ctx context.Context) error {
 	var sender sync.WaitGroup
 	defer sender.Wait()
@@ -157,7 +159,8 @@ func (s *script) alone(ctx context.Context, c redis.UniversalClient, keys []stri
 	return v, nil
 }
 
-// Owners returns the instances that share the shards, and how many of them are this one's; nil while that is not known.
+// Owners returns the instances that share the shards, and how many of them are this one's; nil
+// while that is not known.
 func (q *Queue) Owners() (names []string, own int) {
 	q.owners.mu.RLock()
 	defer q.owners.mu.RUnlock()
@@ -176,7 +179,8 @@ type steps struct {
 	by   time.Duration
 }
 
-// sameStep is how long after a report another one of about the same size is taken for the same jump.
+// sameStep is how long after a report another one of about the same size is taken for the same
+// jump.
 const sameStep = time.Minute
 
 func (s *steps) report(by time.Duration, now time.Time, stepped func(time.Duration)) {

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Queue is a timer.Queue in Redis. It is safe for concurrent use. Its touches go out, and its instance counts among those
-// that share the shards, while Run runs.
+// Queue is a timer.Queue in Redis. It is safe for concurrent use. Its touches go out, and its
+// instance counts among those that share the shards, while Run runs.
 type Queue struct {
 	opt    Options
 	client redis.UniversalClient
@@ -82,7 +82,8 @@ type batch struct {
 	slices []string
 }
 
-// maxItems bounds a batch: Lua's stack holds some thousands, and nothing else runs on the server meanwhile.
+// maxItems bounds a batch: Lua's stack holds some thousands, and nothing else runs on the server
+// meanwhile.
 const maxItems = 500
 
 // batcher sorts items into batches.
@@ -102,8 +103,8 @@ func (q *Queue) newBatcher() *batcher {
 	return &batcher{q: q, open: map[laneID]*batch{}, seen: map[timer.Key]bool{}}
 }
 
-// add puts an item into a batch; codes are of the slices that it may need. A key that came before must be sent after: then it
-// reports false, and the batches so far are to be applied first.
+// add puts an item into a batch; codes are of the slices that it may need. A key that came before
+// must be sent after: then it reports false, and the batches so far are to be applied first.
 func (b *batcher) add(k timer.Key, item string, codes []string) bool {
 	if b.seen[k] {
 		return false
@@ -131,12 +132,12 @@ func appendNew(codes []string, code string) []string {
 	return append(codes, code)
 }
 
-// maxTries bounds how often a batch is sent again with more slices: each time it learns all that it lacked, but another
-// process may move the same timers meanwhile.
+// maxTries bounds how often a batch is sent again with more slices: each time it learns all that it
+// lacked, but another process may move the same timers meanwhile.
 const maxTries = 8
 
-// apply runs a script over batches until each item was done. It returns when the first timer of all comes up, by the shard's
-// reckoned clock at the time: in how long.
+// apply runs a script over batches until each item was done. It returns when the first timer of all
+// comes up, by the shard's reckoned clock at the time: in how long.
 func (q *Queue) apply(ctx context.Context, s *script, batches []*batch) (time.Duration, error) {
 	wait := timer.Never
 	for range maxTries {

@@ -79,8 +79,8 @@ func (sh *shard) clockLocked(now time.Time) int64 {
 	return sh.base + now.Sub(sh.at).Milliseconds()
 }
 
-// learns takes in what a reply says. It reports whether the shard was lost since the last one. A reply that was overtaken by
-// the one that told of a loss teaches nothing.
+// learns takes in what a reply says. It reports whether the shard was lost since the last one. A
+// reply that was overtaken by the one that told of a loss teaches nothing.
 func (sh *shard) learns(epoch string, clock int64, now time.Time) (lost bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

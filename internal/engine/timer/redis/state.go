@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// What the scripts pack, big-endian; times and spans are ms. A layout that changes takes another format number.
+// What the scripts pack, big-endian; times and spans are ms. A layout that changes takes another
+// format number.
 //
 //	state  format << 4 | flags (1), gen (8), account (16), idle (6), max (6), first (6), last (6), at (6)
 //	fired  token (8), gen (8), account (16), first (6), last (6), due (6), attempt (4), delivery (4), call (6), holder (the rest)
@@ -94,7 +95,8 @@ func append6(b []byte, v int64) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(v>>32)), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 }
 
-// armed packs an entry. Its times become ages, because the server's clock is another one than the truth's.
+// armed packs an entry. Its times become ages, because the server's clock is another one than the
+// truth's.
 func armed(x *timer.Entry, now time.Time) string {
 	age := func(t drive.Time) int64 { return max(now.UnixMilli()-int64(t), 0) }
 	last := int64(0)
@@ -125,7 +127,8 @@ const (
 	minute = int64(time.Minute / time.Millisecond)
 	hour   = int64(time.Hour / time.Millisecond)
 
-	// slack is how far a guess of the server's clock may be off before a slice is guessed wrong; that costs one more call.
+	// slack is how far a guess of the server's clock may be off before a slice is guessed wrong;
+	// that costs one more call.
 	slack = int64(time.Second / time.Millisecond)
 )
 

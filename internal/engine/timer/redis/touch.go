@@ -24,7 +24,8 @@ type Counters struct {
 // Counters returns the counters of the queue.
 func (q *Queue) Counters() *Counters { return &q.count }
 
-// maxTouched bounds the touches that wait in a shard for a server that does not answer; 64 shards of them are some 200 MB.
+// maxTouched bounds the touches that wait in a shard for a server that does not answer; 64 shards
+// of them are some 200 MB.
 const maxTouched = 16384
 
 // touches gathers what was touched, in the shards, and knows whether there is anything.
@@ -60,7 +61,8 @@ func (q *Queue) Touch(key timer.Key) {
 	}
 }
 
-// Flush sends what was touched until now. What cannot be sent is kept for the next time: the touch is then later, never lost.
+// Flush sends what was touched until now. What cannot be sent is kept for the next time: the touch
+// is then later, never lost.
 func (q *Queue) Flush(ctx context.Context) error {
 	q.touches.sending.Lock()
 	defer q.touches.sending.Unlock()

@@ -123,7 +123,8 @@ func (c category) hasBreakdown(d *document) bool {
 	return breakdowns == 1 || breakdowns == 0 && !used
 }
 
-// base is rule 08. Where a category has several rates, the standard's validators allow a difference below 1.
+// base is rule 08. Where a category has several rates, the standard's validators allow a difference
+// below 1.
 func (c category) base(d *document, t *tax) bool {
 	if t.Category != c.code {
 		return true

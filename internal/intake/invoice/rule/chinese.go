@@ -6,8 +6,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// chinese are rules on the fully digital invoice. There is no public set; these are what the form itself requires, its arithmetic with
-// the tolerance of the issuing platform, and forms of numbers.
+// chinese are rules on the fully digital invoice. There is no public set; these are what the form
+// itself requires, its arithmetic with the tolerance of the issuing platform, and forms of numbers.
 var chinese = []Rule{
 	{ID: "CN-01", Severity: Fatal, Text: "An invoice has a number", document: func(d *document) bool { return d.Number != "" }},
 	{

@@ -6,8 +6,9 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// codes are the rules that codes come from their lists. Lists grow. So what cannot be a code of its list is fatal; what has the form
-// of one and is not known here is a warning. Where no list is kept here, only the form is checked. Closed lists are fatal.
+// codes are the rules that codes come from their lists. Lists grow. So what cannot be a code of its
+// list is fatal; what has the form of one and is not known here is a warning. Where no list is kept
+// here, only the form is checked. Closed lists are fatal.
 func codes() []Rule {
 	return []Rule{
 		ofDocument("BR-CL-01", Fatal, "The type code (BT-3) is one to three digits (UNTDID 1001)", typeOf, digits(1, 3)),
@@ -56,7 +57,8 @@ func codes() []Rule {
 	}
 }
 
-// ofDocument is a rule that each of some codes is right; a code that is absent is a matter for other rules.
+// ofDocument is a rule that each of some codes is right; a code that is absent is a matter for
+// other rules.
 func ofDocument(id string, severity Severity, text string, of func(*document) []string, right func(string) bool) Rule {
 	return Rule{ID: id, Severity: severity, Text: text, document: func(d *document) bool { return all(of(d), right) }}
 }

@@ -7,8 +7,9 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// extension are the rules of the XRechnung extension: lines within lines (BG-DEX-01) and what is collected for others (BG-DEX-09).
-// BR-DEX-04 to 08 are BR-CL-10, 11, 21, 25 and 26; BR-DEX-14 is SD-02.
+// extension are the rules of the XRechnung extension: lines within lines (BG-DEX-01) and what is
+// collected for others (BG-DEX-09). BR-DEX-04 to 08 are BR-CL-10, 11, 21, 25 and 26; BR-DEX-14 is
+// SD-02.
 var extension = []Rule{
 	{
 		ID: "BR-DEX-02", Severity: Warning, Text: "The net amount of a line with lines in it (BT-131) is their sum",

@@ -64,10 +64,12 @@ var (
 		FR-CGI261D-4 FR-CGI261E-1 FR-CGI261E-2 FR-CGI275 FR-CGI277A FR-CGI295 FR-298SEXDECIESA FR-AE`)
 )
 
-// isICD reports whether a code is in the range of ISO 6523, which has four digits and grows at its end.
+// isICD reports whether a code is in the range of ISO 6523, which has four digits and grows at its
+// end.
 func isICD(code string) bool { return digits(4, 4)(code) && code >= "0002" && code <= "0260" }
 
-// isEAS reports whether a code is one of the list of electronic addresses: ISO 6523, national ones from 99, and those of two letters.
+// isEAS reports whether a code is one of the list of electronic addresses: ISO 6523, national ones
+// from 99, and those of two letters.
 func isEAS(code string) bool {
 	return isICD(code) || digits(4, 4)(code) && code >= "9901" && code <= "9960" || list("AN AQ AS AU EM").has(code)
 }

@@ -18,16 +18,17 @@ const (
 // String returns the code that is stored and shown.
 func (s Severity) String() string { return [...]string{"warning", "fatal"}[s] }
 
-// Finding is one rule that a document breaks. Rule is the rule's public name (BR-CO-10); Text is one English sentence.
+// Finding is one rule that a document breaks. Rule is the rule's public name (BR-CO-10); Text is
+// one English sentence.
 type Finding struct {
 	Rule     string
 	Severity Severity
 	Text     string
 }
 
-// Rule is one row of the tables. Exactly one of the checks is set: it reports whether the rule holds for the document, or for each of
-// its lines, allowances and charges, those of its lines, or taxes. Two rows may share an ID: what is wrong for certain, and
-// what may only be unknown here.
+// Rule is one row of the tables. Exactly one of the checks is set: it reports whether the rule
+// holds for the document, or for each of its lines, allowances and charges, those of its lines, or
+// taxes. Two rows may share an ID: what is wrong for certain, and what may only be unknown here.
 type Rule struct {
 	ID       string
 	Severity Severity
@@ -40,11 +41,12 @@ type Rule struct {
 	tax           func(*invoice.Document, *invoice.Tax) bool
 }
 
-// MaxFindings is how many findings of one document are reported: enough to repair it, few enough to store.
+// MaxFindings is how many findings of one document are reported: enough to repair it, few enough to
+// store.
 const MaxFindings = 50
 
-// Validate returns what is wrong with a document, in the order of the rules: one finding for each rule, with the first place where
-// it is broken. Which rules apply follows from the profile.
+// Validate returns what is wrong with a document, in the order of the rules: one finding for each
+// rule, with the first place where it is broken. Which rules apply follows from the profile.
 func Validate(d *invoice.Document) []Finding {
 	rules := europeanRules()
 	if d.Profile == invoice.ProfileFapiao {

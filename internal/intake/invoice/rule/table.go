@@ -13,7 +13,8 @@ var europeanRules = sync.OnceValue(func() []Rule {
 // chineseRules are those of the fully digital invoice, and our own.
 var chineseRules = sync.OnceValue(func() []Rule { return slices.Concat(chinese, own) })
 
-// Rules returns all rules: those of EN 16931, then those of the Chinese invoice, then those of both.
+// Rules returns all rules: those of EN 16931, then those of the Chinese invoice, then those of
+// both.
 func Rules() []Rule {
 	european := europeanRules()
 	return slices.Concat(european[:len(european)-len(own)], chinese, own)

@@ -88,8 +88,8 @@ func (b *builder) append(text []byte) error {
 // line returns the innermost line that is open.
 func (b *builder) line() *invoice.Line { return b.lines[len(b.lines)-1] }
 
-// set puts a text into its place. Nothing is nothing; a second, other value for one place is remembered, because two programs may
-// disagree about which one counts.
+// set puts a text into its place. Nothing is nothing; a second, other value for one place is
+// remembered, because two programs may disagree about which one counts.
 func (b *builder) set(to place, n *node, text []byte) error {
 	text = bytes.Trim(text, " \t\r\n")
 	if len(text) == 0 {
@@ -150,7 +150,8 @@ func badValue(text []byte, err error) error {
 
 var chineseDay = strings.NewReplacer("年", "-", "月", "-", "日", "")
 
-// parseDate reads the dates of all syntaxes: xs:date with or without a zone, yyyymmdd, 2006年01月02日, and the day of a time.
+// parseDate reads the dates of all syntaxes: xs:date with or without a zone, yyyymmdd, 2006年01月02日,
+// and the day of a time.
 func (b *builder) parseDate(text []byte) (invoice.Date, error) {
 	if b.date != "" && b.date != "102" {
 		return 0, fmt.Errorf("in the format %.20q, which is not supported", b.date)
@@ -233,7 +234,8 @@ func (b *builder) finish() {
 	plain(d)
 }
 
-// plain drops what says nothing, so that documents that say the same are equal: optional totals of 0, prices for 1 unit.
+// plain drops what says nothing, so that documents that say the same are equal: optional totals of
+// 0, prices for 1 unit.
 func plain(d *invoice.Document) {
 	for _, total := range []*invoice.Decimal{&d.Totals.Allowances, &d.Totals.Charges, &d.Totals.Prepaid, &d.Totals.Rounding} {
 		if total.Sign() == 0 {

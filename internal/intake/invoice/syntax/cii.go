@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// UN/CEFACT Cross Industry Invoice D16B, with the binding of EN 16931-3-3. Lines come before everything else.
+// UN/CEFACT Cross Industry Invoice D16B, with the binding of EN 16931-3-3. Lines come before
+// everything else.
 
 var (
 	ciiSpaces = []string{
@@ -44,7 +45,8 @@ var ciiHead = join([]row{
 	{path: "rsm:ExchangedDocument/ram:IncludedNote/ram:SubjectCode", to: func(b *builder) any { return &b.note().Subject }},
 }, ciiDate("rsm:ExchangedDocument/ram:IssueDateTime", func(b *builder) any { return &b.doc.Date }))
 
-// ciiDate is a date in one of the elements that CII has for dates; its format stands in an attribute.
+// ciiDate is a date in one of the elements that CII has for dates; its format stands in an
+// attribute.
 func ciiDate(path string, to place) []row {
 	var rows []row
 	for _, leaf := range []string{"/udt:DateTimeString", "/qdt:DateTimeString", "/udt:DateString"} {
@@ -110,8 +112,8 @@ var ciiParty = join([]row{
 	{path: "ram:PostalTradeAddress", begin: partyAddress},
 }, under("ram:PostalTradeAddress", ciiAddress))
 
-// unlessSet is a place for what counts only where something better is not given: a department and no person, an account number and no
-// IBAN, a local identifier and no global one.
+// unlessSet is a place for what counts only where something better is not given: a department and
+// no person, an account number and no IBAN, a local identifier and no global one.
 func unlessSet(of func(*builder) *string) place {
 	return func(b *builder) any {
 		if p := of(b); *p == "" {

@@ -9,9 +9,11 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// Decode reads the documents of a member one after another. Each element is a document or an error, never both. An error of one
+// Decode reads the documents of a member one after another. Each element is a document or an error,
+// never both. An error of one
 // line of NDJSON does not end the others; any error of XML, and an error of the reader itself, is the last element.
-// A document belongs to the caller. It is as the member says it: complete and right is what package rule finds it to be.
+// A document belongs to the caller. It is as the member says it: complete and right is what package
+// rule finds it to be.
 func Decode(format Format, from io.Reader, limits Limits) iter.Seq2[*invoice.Document, error] {
 	limits = limits.withDefaults()
 	if format == NDJSON {

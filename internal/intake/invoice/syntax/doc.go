@@ -1,8 +1,10 @@
-// Package syntax reads invoices: UBL 2.1 Invoice and CreditNote, UN/CEFACT Cross Industry Invoice, the XML of the Chinese fully digital
-// invoice, and the own model as NDJSON. It reads a stream from front to back, keeps one document in memory at a time, and trusts
-// nothing: see Limits. It does not judge what an invoice says; package rule does.
+// Package syntax reads invoices: UBL 2.1 Invoice and CreditNote, UN/CEFACT Cross Industry Invoice,
+// the XML of the Chinese fully digital invoice, and the own model as NDJSON. It reads a stream from
+// front to back, keeps one document in memory at a time, and trusts nothing: see Limits. It does
+// not judge what an invoice says; package rule does.
 //
-// A container of XML holds one invoice. Archives (zip, OFD) and PDF are not opened: they are "unsupported".
+// A container of XML holds one invoice. Archives (zip, OFD) and PDF are not opened: they are
+// "unsupported".
 //
 // Errors are of three sorts, and a caller must tell them apart:
 //

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Kind says what is wrong with a document that cannot be read. String returns the code that is stored and shown.
+// Kind says what is wrong with a document that cannot be read. String returns the code that is
+// stored and shown.
 type Kind uint8
 
 // The kinds.
@@ -22,7 +23,8 @@ func (k Kind) String() string {
 	return [...]string{"malformed", "refused", "limit", "bad-value", "unsupported"}[k]
 }
 
-// Error says why a document was not read. Text is one English sentence for its sender, without anything of the server.
+// Error says why a document was not read. Text is one English sentence for its sender, without
+// anything of the server.
 type Error struct {
 	Kind Kind
 	Line int    // where in the member, from 1; 0 when that says nothing

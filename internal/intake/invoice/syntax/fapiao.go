@@ -8,15 +8,17 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// The XML of the Chinese fully digital invoice (数电票), as issued by the tax administration's platform:
+// The XML of the Chinese fully digital invoice (数电票), as issued by the tax administration's
+// platform:
 //
 //	EInvoice
 //	├── Header                 EIid, InherentLabel/{EInvoiceType, GeneralOrSpecialVAT}/{LabelCode, LabelName}
 //	├── EInvoiceData           SellerInformation, BuyerInformation, BasicInformation, IssuItemInformation *
 //	└── TaxSupervisionInfo     InvoiceNumber, IssueTime, TaxBureauName
 //
-// There is no published schema to this day; the names are those that independent readers of such files agree on. Amounts are
-// yuan, rates are written 0.06 or 6%. A red invoice, which takes another one back, has negative amounts.
+// There is no published schema to this day; the names are those that independent readers of such
+// files agree on. Amounts are yuan, rates are written 0.06 or 6%. A red invoice, which takes
+// another one back, has negative amounts.
 
 var fapiaoTree = sync.OnceValue(func() *node {
 	return grow(nil, fapiaoHead, fapiaoTotals,
@@ -83,7 +85,8 @@ var fapiaoLine = []row{
 	{path: "TaxClassificationCode", begin: addClass, to: func(b *builder) any { return &b.class().Code }},
 }
 
-// fapiaoRate reads a rate: 0.06, 6%, or why there is none. What it cannot read becomes the category, which no rule accepts.
+// fapiaoRate reads a rate: 0.06, 6%, or why there is none. What it cannot read becomes the
+// category, which no rule accepts.
 func fapiaoRate(b *builder) {
 	text, line := b.flag, b.line()
 	b.flag = ""
@@ -112,7 +115,8 @@ func fapiaoRate(b *builder) {
 	}
 }
 
-// finishFapiao adds what a Chinese invoice says by being one: its currency, the sums of its lines by rate.
+// finishFapiao adds what a Chinese invoice says by being one: its currency, the sums of its lines
+// by rate.
 func finishFapiao(b *builder) {
 	d := b.doc
 	d.Profile, d.Currency, d.Type = invoice.ProfileFapiao, "CNY", "380"

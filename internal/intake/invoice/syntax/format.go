@@ -23,11 +23,13 @@ func (f Format) String() string {
 	return [...]string{"unknown", "ubl", "cii", "fapiao", "ndjson"}[f]
 }
 
-// SniffBytes is how much of the head of a member Sniff wants to see: room for a licence in a comment before the root element.
+// SniffBytes is how much of the head of a member Sniff wants to see: room for a licence in a
+// comment before the root element.
 const SniffBytes = 16 << 10
 
-// Sniff says which format begins like this. It looks at the root element and its namespace, or for the beginning of JSON;
-// names and media types of files play no part. What is Unknown is not supported; it may still be an invoice.
+// Sniff says which format begins like this. It looks at the root element and its namespace, or for
+// the beginning of JSON; names and media types of files play no part. What is Unknown is not
+// supported; it may still be an invoice.
 func Sniff(head []byte) Format {
 	if text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"); len(text) > 0 && text[0] == '{' {
 		return NDJSON

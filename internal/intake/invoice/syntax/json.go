@@ -14,8 +14,9 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// jsonReader reads one document of the own model. It is stricter than encoding/json: a name is written exactly so, is known, and stands
-// once; text is UTF-8. So no two programs read two different invoices out of one line.
+// jsonReader reads one document of the own model. It is stricter than encoding/json: a name is
+// written exactly so, is known, and stands once; text is UTF-8. So no two programs read two
+// different invoices out of one line.
 type jsonReader struct {
 	in    []byte
 	pos   int

@@ -10,7 +10,8 @@ type Limits struct {
 	Items      int   // notes, attachments, and whatever else repeats; a line counts as lineItems: 100,000
 }
 
-// lineItems is what a line counts as, by its size in memory: 20,000 lines that say nothing take 40 MB.
+// lineItems is what a line counts as, by its size in memory: 20,000 lines that say nothing take 40
+// MB.
 const lineItems = 5
 
 func (l Limits) withDefaults() Limits {

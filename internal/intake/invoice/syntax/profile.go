@@ -7,11 +7,12 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// xrechnungExtension is the extension whose rules SmartDrive knows. Extensions may break the core's rules, so an unknown one cannot be
-// judged. A CIUS ("compliant") only adds to the core's rules.
+// xrechnungExtension is the extension whose rules SmartDrive knows. Extensions may break the core's
+// rules, so an unknown one cannot be judged. A CIUS ("compliant") only adds to the core's rules.
 const xrechnungExtension = "urn:xeinkauf.de:kosit:extension:xrechnung_3."
 
-// checkProfile refuses a profile that SmartDrive cannot judge. A missing one is a matter for the rules (BR-01).
+// checkProfile refuses a profile that SmartDrive cannot judge. A missing one is a matter for the
+// rules (BR-01).
 func checkProfile(d *invoice.Document) error {
 	if d.Profile == "" || d.Profile == invoice.ProfileFapiao {
 		return nil

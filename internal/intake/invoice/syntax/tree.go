@@ -9,14 +9,15 @@ import (
 	"smartdrive/internal/intake/invoice/xmlscan"
 )
 
-// A syntax is a table of rows: which element, by its path below the root, goes to which place of the model. The table becomes a tree
-// once, and the tree is walked along with the stream. Elements that are in no table are skipped.
+// A syntax is a table of rows: which element, by its path below the root, goes to which place of
+// the model. The table becomes a tree once, and the tree is walked along with the stream. Elements
+// that are in no table are skipped.
 
 // place returns a pointer into the model: *string, *invoice.Decimal, *invoice.Date or *bool.
 type place func(b *builder) any
 
-// row is an element, or with @ an attribute. Begin runs at its start and counts as an item; to is where its text goes; end runs
-// at its end, when everything in it has been read.
+// row is an element, or with @ an attribute. Begin runs at its start and counts as an item; to is
+// where its text goes; end runs at its end, when everything in it has been read.
 type row struct {
 	path  string
 	to    place
@@ -46,7 +47,8 @@ type node struct {
 	row      row
 }
 
-// grow makes the tree of a table. Spaces are the prefixes that paths use, in the order of the scanner's namespaces.
+// grow makes the tree of a table. Spaces are the prefixes that paths use, in the order of the
+// scanner's namespaces.
 func grow(spaces []string, tables ...[]row) *node {
 	root := &node{children: map[string]*node{}}
 	for _, r := range slices.Concat(tables...) {

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// UBL 2.1, with the binding of EN 16931-3-2, for Invoice and CreditNote. What they share stands once.
+// UBL 2.1, with the binding of EN 16931-3-2, for Invoice and CreditNote. What they share stands
+// once.
 
 var (
 	ublSpaces = []string{
@@ -71,7 +72,8 @@ var ublReferences = join([]row{
 	{path: "cac:OriginatorDocumentReference/cbc:ID", to: func(b *builder) any { return &b.doc.Tender }},
 	{path: "cac:ContractDocumentReference/cbc:ID", to: func(b *builder) any { return &b.doc.Contract }},
 	{path: "cac:ProjectReference/cbc:ID", to: func(b *builder) any { return &b.doc.Project }},
-	// in a credit note, which has no ProjectReference, the type 50 is the project (EN 16931-3-2, BT-11)
+	// in a credit note, which has no ProjectReference, the type 50 is the project (EN 16931-3-2,
+	// BT-11)
 	{path: "cac:AdditionalDocumentReference", begin: newReference, end: func(b *builder) { b.addReference(&b.doc.Project) }},
 }, under("cac:AdditionalDocumentReference", []row{
 	{path: "cbc:ID", to: func(b *builder) any { return &b.ref.attachment.ID }},

@@ -13,7 +13,8 @@ const (
 	Charset               // an encoding that is not known here
 )
 
-// Error says why a document was not read further, and where. Errors of the reader underneath are returned as they are.
+// Error says why a document was not read further, and where. Errors of the reader underneath are
+// returned as they are.
 type Error struct {
 	Kind Kind
 	Line int // from 1

@@ -19,7 +19,8 @@ const (
 	Text        // Text is a piece of character data; one text may come in several
 )
 
-// Limits bound what a document may cost. All fields must be set; the buffer bounds a tag to 64 KiB less what precedes it.
+// Limits bound what a document may cost. All fields must be set; the buffer bounds a tag to 64 KiB
+// less what precedes it.
 type Limits struct {
 	Bytes      int64 // of the document, decoded to UTF-8
 	Depth      int   // of elements
@@ -28,7 +29,8 @@ type Limits struct {
 
 const bufferBytes = 64 << 10
 
-// Scanner reads one document. What Name, Attrs and Text return is valid until the next call of Next.
+// Scanner reads one document. What Name, Attrs and Text return is valid until the next call of
+// Next.
 type Scanner struct {
 	limits Limits
 	spaces []string
@@ -57,8 +59,8 @@ type Scanner struct {
 
 var buffers = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
 
-// New reads a document from src. Spaces are the namespaces that the caller knows: Name.Space is 1 for the first.
-// Close gives the buffer back.
+// New reads a document from src. Spaces are the namespaces that the caller knows: Name.Space is 1
+// for the first. Close gives the buffer back.
 func New(src io.Reader, limits Limits, spaces ...string) *Scanner {
 	return &Scanner{limits: limits, spaces: spaces, src: src, line: 1, buf: buffers.Get().(*[bufferBytes]byte)[:]}
 }
@@ -272,7 +274,8 @@ func (s *Scanner) cdata() (bool, error) {
 	return s.piece(piece)
 }
 
-// wholeRunes returns how many bytes of b are complete runes, but all of b if it does not end within one.
+// wholeRunes returns how many bytes of b are complete runes, but all of b if it does not end within
+// one.
 func wholeRunes(b []byte) int {
 	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {

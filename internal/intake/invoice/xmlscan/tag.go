@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Name is the name of an element or attribute. Space is 0 for none, n for the n-th namespace that the caller of New knows,
-// and Foreign for any other.
+// Name is the name of an element or attribute. Space is 0 for none, n for the n-th namespace that
+// the caller of New knows, and Foreign for any other.
 type Name struct {
 	Space int
 	Local []byte
@@ -79,7 +79,8 @@ func (s *Scanner) endTag(tag []byte) error {
 	return nil
 }
 
-// closeElement leaves the innermost element. Its name stays readable until the next Start overwrites it.
+// closeElement leaves the innermost element. Its name stays readable until the next Start
+// overwrites it.
 func (s *Scanner) closeElement() {
 	last := s.open[len(s.open)-1]
 	s.name = Name{Space: last.name.Space, Local: s.names[len(s.names)-len(last.name.Local):]}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// charData finds a piece of text before the next tag. It returns false when there was only a part of a rune, or space between the
-// root element and the end.
+// charData finds a piece of text before the next tag. It returns false when there was only a part
+// of a rune, or space between the root element and the end.
 func (s *Scanner) charData() (bool, error) {
 	window := s.buf[s.pos:s.end]
 	if window[0] == '&' {
@@ -79,7 +79,8 @@ func (s *Scanner) character(b []byte) (rune, int, error) {
 	}
 }
 
-// piece checks a text and makes it the token. Outside of the root element it may only be space, and is not a token.
+// piece checks a text and makes it the token. Outside of the root element it may only be space, and
+// is not a token.
 func (s *Scanner) piece(text []byte) (bool, error) {
 	if err := s.checkText(text); err != nil {
 		return false, err
@@ -123,8 +124,8 @@ func isChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= ' ' && r < 0xd800 || r >= 0xe000 && r < 0xfffe || r >= 0x10000 && r <= utf8.MaxRune
 }
 
-// ReadAll consumes the text of the element that has started, up to and with its end, and passes it to write piece by piece.
-// Elements inside are an error.
+// ReadAll consumes the text of the element that has started, up to and with its end, and passes it
+// to write piece by piece. Elements inside are an error.
 func (s *Scanner) ReadAll(to io.Writer) error {
 	for {
 		token, err := s.Next()
