@@ -19,6 +19,28 @@
 // change. Arrows may race, repeat, or stop anywhere; one wins and the others find nothing to do. The row's reserved and held
 // are the only amounts ever refunded, written by the transaction that charged them.
 //
+// # Rooms
+//
+// Sessions is the one way in, and is the timers and the arrows between active, parked and reclaiming. Each of the others owns
+// its fields, and its struct says what it needs:
+//
+//	live, table   what is known of an upload in memory; who may do what to it in this process
+//	receiver      takes parts in: who may write one, what the staging says, room for unknown lengths
+//	filler        fills an upload by offset: appending, tails, the declared length; on receiver
+//	beginner      makes uploads, or finds them
+//	concats       makes final uploads of partial ones; joins copies their bytes in the seal
+//	sealer        completes: begins seals, runs them, waits for them; follower hashes while parts come
+//	smallFiles    whole files of one part: no row, no staging
+//	arrows        what all changes of state have in common
+//	placer        makes content visible in the tree
+//	views         shows uploads
+//	schedule      when an upload is looked at next; holdoff: when no timer may start a reclaim
+//
+// Packages beside it: claim (the instant upload up to the link) and disk (what the disk has promised).
+//
+// What an attempt came to is a value: outcome, sealBegun. Two errors steer: errLost rolls a transaction back whose row has moved on,
+// and inTurn reads again; errBytesLost is what only the staging may say.
+//
 // # What lives in memory
 //
 // An active upload has a live: the parts that have arrived, the requests that write, what is outstanding. It is a cache of

@@ -112,26 +112,29 @@ type Parts struct {
 type Sessions struct {
 	Parts
 
-	opt      Options
-	caps     blob.Caps
-	table    table
-	sched    schedule
-	clocks   clocks
-	holdoff  holdoff
-	resumes  limiters
-	disk     *disk.Promises
-	claims   *claim.Desk
-	work     background
-	follow   followers
-	arrows   arrows
-	views    views
+	opt  Options
+	caps blob.Caps
+
+	clocks  clocks
+	sched   schedule
+	holdoff holdoff
+	resumes limiters
+	disk    *disk.Promises
+	claims  *claim.Desk
+	table   table
+	work    background
+
+	arrows arrows
+	placer placer
+	views  views
+	follow followers
+	joins  joins
+
 	receiver *receiver
 	filler   *filler
 	sealer   *sealer
 	beginner *beginner
 	concats  *concats
-	joins    joins
-	placer   placer
 	small    *smallFiles
 }
 
@@ -140,48 +143,58 @@ func New(parts Parts, opt Options) *Sessions {
 	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps()}
 	s.clocks = clocks{own: s.opt.Now, rows: s.opt.Clock, keeps: s.opt.Kept}
 	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
-	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: s.opt.Log}
+	s.compose()
+	return s
+}
+
+// compose makes the rooms, each after those that it stands on.
+func (s *Sessions) compose() {
+	shared, log := s.caps.Shared, s.opt.Log
+	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: log}
+	s.holdoff = holdoff{
+		db: s.DB, clocks: s.clocks, shared: shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now(),
+	}
+	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
-	s.table = table{db: s.DB, staging: s.Staging, disk: s.disk, shared: s.caps.Shared, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*live{}}
-	if s.caps.Shared {
+	s.claims = claim.New(s.Content, s.Store, claim.Options{
+		Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now,
+	})
+	s.table = table{
+		db: s.DB, staging: s.Staging, disk: s.disk, shared: shared, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*live{},
+	}
+	if shared {
 		s.table.keepFor, s.table.now = unusedIdles*s.opt.Idle, s.clocks.now
 	}
-	s.holdoff = holdoff{db: s.DB, clocks: s.clocks, shared: s.caps.Shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now()}
-	s.claims = claim.New(s.Content, s.Store, claim.Options{Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now})
-	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
-	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: s.caps.Shared}
-	s.arrows = arrows{
-		db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, shared: s.caps.Shared, alive: s.opt.Hold, log: s.opt.Log,
-	}
+	s.arrows = arrows{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, shared: shared, alive: s.opt.Hold, log: log}
 	s.placer = placer{db: s.DB, tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
-	s.small = newSmallFiles(parts, s.disk, s.opt.Generation)
-	s.small.hold, s.small.drop = s.arrows.hold, s.placer.drop
-	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: s.opt.Log}
-	s.follow = followers{staging: s.Staging, shared: s.caps.Shared, table: &s.table, work: &s.work}
+	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: shared}
+	s.follow = followers{staging: s.Staging, shared: shared, table: &s.table, work: &s.work}
+	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: log}
 	s.receiver = &receiver{
 		table: &s.table, db: s.DB, ledger: s.Ledger, staging: s.Staging, disk: s.disk, sched: &s.sched, follow: &s.follow,
-		now: s.clocks.now, touchEvery: s.opt.Idle / 4, shared: s.caps.Shared, wake: s.wakeFor,
+		now: s.clocks.now, touchEvery: s.opt.Idle / 4, shared: shared, wake: s.wakeFor,
 	}
 	s.filler = &filler{
 		table: &s.table, db: s.DB, staging: s.Staging, receiver: s.receiver, arrows: &s.arrows, sched: &s.sched,
-		now: s.clocks.now, shared: s.caps.Shared, log: s.opt.Log, wake: s.wakeFor,
+		now: s.clocks.now, shared: shared, log: log, wake: s.wakeFor,
 	}
 	s.sealer = &sealer{
 		db: s.DB, tree: s.Tree, ledger: s.Ledger, content: s.Content, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks,
 		arrows: &s.arrows, placer: &s.placer, views: &s.views, follow: &s.follow, joins: &s.joins, disk: s.disk, work: &s.work,
-		shared: s.caps.Shared, wait: s.opt.SealWait, log: s.opt.Log, closeTail: s.filler.closeAt, reclaimed: s.finishReclaim,
+		shared: shared, wait: s.opt.SealWait, log: log, closeTail: s.filler.closeAt, reclaimed: s.finishReclaim,
 	}
 	s.beginner = &beginner{
 		db: s.DB, ledger: s.Ledger, tree: s.Tree, content: s.Content, staging: s.Staging, disk: s.disk, table: &s.table, sched: &s.sched,
 		clocks: s.clocks, claims: s.claims, placer: &s.placer, views: &s.views, hold: s.arrows.hold,
-		maxOpen: s.opt.MaxOpen, partBytes: s.opt.PartSize, log: s.opt.Log,
+		maxOpen: s.opt.MaxOpen, partBytes: s.opt.PartSize, log: log,
 	}
 	s.concats = &concats{
 		db: s.DB, ledger: s.Ledger, tree: s.Tree, staging: s.Staging, disk: s.disk, table: &s.table, sched: &s.sched, clocks: s.clocks,
 		arrows: &s.arrows, placer: &s.placer, views: &s.views, beginner: s.beginner, sealer: s.sealer,
 		readable: s.caps.ReadableParts, closeTail: s.filler.closeAt,
 	}
-	return s
+	s.small = newSmallFiles(s.Parts, s.disk, s.opt.Generation)
+	s.small.hold, s.small.drop = s.arrows.hold, s.placer.drop
 }
 
 // Close stops seals between two steps and waits for them; Recover redoes them at the next start.

@@ -1,0 +1,28 @@
+package upload
+
+import (
+	"context"
+	"testing"
+)
+
+// Closing ends what runs and what begins later, and waits for both.
+func TestBackgroundEnds(t *testing.T) {
+	t.Parallel()
+	var b background
+	ended, begun := 0, make(chan struct{})
+	b.run(func(ctx context.Context) {
+		close(begun)
+		<-ctx.Done()
+		ended++
+	})
+	<-begun
+	b.close()
+	b.run(func(ctx context.Context) {
+		<-ctx.Done()
+		ended++
+	})
+	b.close()
+	if ended != 2 || len(b.ends) > 0 {
+		t.Errorf("%d of 2 have ended, %d are kept", ended, len(b.ends))
+	}
+}
