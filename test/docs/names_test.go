@@ -287,8 +287,10 @@ func TestPackagesAreNamedInFull(t *testing.T) {
 	t.Parallel()
 	ours := map[string]bool{}
 	walk(t, ".go", func(path, _ string) {
-		if strings.HasPrefix(path, "internal/") {
-			ours[filepath.Base(filepath.Dir(path))] = true
+		if inner, ok := strings.CutPrefix(filepath.Dir(path), "internal/"); ok {
+			for folder := range strings.SplitSeq(inner, "/") {
+				ours[folder] = true
+			}
 		}
 	})
 	for path, text := range pages(t) {

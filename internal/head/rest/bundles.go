@@ -37,7 +37,7 @@ func (b bundles) routes() []route {
 			out:  []outcome{gives[files.Page[ingest.BundleRecord]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "POST", path: one + "/retry", need: write, act: byID(b.retry),
-			does: "Take a rejected bundle in anew. What it had got accepted is found again and counts once.",
+			does: "Process a rejected bundle again. Documents that were accepted before are recognised and count once.",
 			// A second call finds it sealed and says so, so it takes no key.
 			out: []outcome{gives[ingest.Bundle](200, "the bundle, `sealed`")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		},

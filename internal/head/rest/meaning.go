@@ -24,7 +24,7 @@ var meanings = map[string]string{
 	"disposition":   "what a browser does with it",
 	"done":          "how much is dealt with",
 	"error":         "code of the problem if it failed",
-	"event":         "the record as it was published: a CloudEvent; a string where it is no JSON",
+	"event":         "the record as it was published: a CloudEvent, or a string if it is not JSON",
 	"expires_at":    "of an upload: when it is reclaimed if nothing more comes",
 	"failing":       "what could not be asked just now",
 	"failures":      "how often it failed",

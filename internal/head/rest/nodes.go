@@ -40,7 +40,7 @@ func (n nodes) routes() []route {
 		}, {
 			method: "DELETE", path: one, need: write, act: byNode(n.files, n.remove), header: ifMatch,
 			query: []param{{name: "permanent", form: boolean, says: "delete it for good, with all that is below it"}},
-			does:  "Put a node into the trash, or delete it for good. Doing it again is no error.",
+			does:  "Move a node to the trash, or delete it permanently. Repeating it is not an error.",
 			out: []outcome{
 				nothing(204, "done"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},

@@ -60,7 +60,7 @@ func (s sharedThumbnails) routes() []route {
 		method: "GET", path: sharedPath + "/thumbnail", need: open, act: plain(s.get),
 		query:  append([]param{ticketParam}, thumbnailParams...),
 		header: []string{"Authorization", "If-None-Match"},
-		does:   "Show a small picture of an image in a share. It is no download.",
+		does:   "Show a thumbnail of an image in a share. It does not count as a download.",
 		out:    thumbnailOutcomes(), fails: []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated, drive.NoThumbnail},
 	}}
 }
