@@ -181,6 +181,26 @@ func TestPasswordsAreThisLong(t *testing.T) {
 	}
 }
 
+// The checks of fsck that invariants.md names are in the table of its package comment.
+func TestNamedChecksExist(t *testing.T) {
+	t.Parallel()
+	table, err := os.ReadFile(filepath.Join(root, "internal/usecase/fsck/doc.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("fsck\\s+checks? ((?:`[a-z]+`(?:, | and )?)+)").FindAllStringSubmatch(documents(t)["docs/invariants.md"], -1)
+	if len(named) < 10 {
+		t.Fatalf("only %d checks are named", len(named))
+	}
+	for _, m := range named {
+		for _, check := range span.FindAllStringSubmatch(m[1], -1) {
+			if !strings.Contains(string(table), "\n//\t"+check[1]+" ") {
+				t.Errorf("docs/invariants.md names the check %s, which the comment of fsck does not list", check[1])
+			}
+		}
+	}
+}
+
 // The list of decisions has each of them, by number, under its own title.
 func TestDecisionsAreListed(t *testing.T) {
 	t.Parallel()
