@@ -89,7 +89,7 @@ var errWhere = fmt.Errorf("want /%s/SOURCE", bundle.Root)
 func sourceOf(to string) (string, error) {
 	p, err := drive.ParsePath(to)
 	if err != nil || len(p) != 2 || p[0] != bundle.Root {
-		return "", fmt.Errorf("%q is no place for bundles: %w", to, errWhere)
+		return "", fmt.Errorf("%q is not a place for bundles: %w", to, errWhere)
 	}
 	return string(p[1]), bundle.CheckSource(string(p[1]))
 }
@@ -110,7 +110,7 @@ func (o *Options) Check() error {
 	}
 	for _, pattern := range o.Ignore {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return fmt.Errorf("%q is no pattern of names: %w", pattern, err)
+			return fmt.Errorf("%q is not a pattern of names: %w", pattern, err)
 		}
 	}
 	if o.Log == nil {

@@ -90,7 +90,7 @@ func (c *cli) password(cmd *cobra.Command, in *bufio.Reader, stdin bool) (string
 		return strings.TrimRight(string(raw), "\r\n"), err
 	}
 	if !terminal(c.in) {
-		return "", usage(cmd, errors.New("standard input is no terminal: give the password with --password-stdin"))
+		return "", usage(cmd, errors.New("standard input is not a terminal: give the password with --password-stdin"))
 	}
 	c.say("Password: ")
 	raw, err := term.ReadPassword(int(c.in.(*os.File).Fd()))

@@ -235,7 +235,7 @@ func (a *adminCLI) migratePercentCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[0])
 			if err != nil {
-				return usage(cmd, fmt.Errorf("%q is no number", args[0]))
+				return usage(cmd, fmt.Errorf("%q is not a number", args[0]))
 			}
 			return a.stepTo(cmd, rest.MigrationPercent, rest.MigrationBody{Percent: n})
 		},

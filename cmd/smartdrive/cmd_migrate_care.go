@@ -50,7 +50,7 @@ func (a *adminCLI) migrateExplainCommand() *cobra.Command {
 		Args:    usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := strconv.ParseInt(args[0], 10, 64); err != nil {
-				return usage(cmd, fmt.Errorf("%q is no id of a mismatch", args[0]))
+				return usage(cmd, fmt.Errorf("%q is not an id of a mismatch", args[0]))
 			}
 			return a.with(cmd.Context(), func(c *connection) error {
 				in := map[string]string{"reason": args[1]}

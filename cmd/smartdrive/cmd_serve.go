@@ -53,7 +53,7 @@ func serve(cmd *cobra.Command) error {
 		return err
 	}
 	for _, note := range cfg.Notes {
-		log.Warn("a variable that is no setting", "note", note)
+		log.Warn("a variable that is not a setting", "note", note)
 	}
 	cfg.Decoder = decoder()
 	limitMemory()

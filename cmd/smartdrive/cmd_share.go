@@ -145,7 +145,7 @@ func idOf[T any](arg string, links iter.Seq2[T, error], names func(T) (id, token
 			return id, nil
 		}
 	}
-	return "", withCode(exitNotFound, fmt.Errorf("%s is no link of yours", arg))
+	return "", withCode(exitNotFound, fmt.Errorf("%s is not a link of yours", arg))
 }
 
 // days is a duration that may be given in days: "7d", "12h".

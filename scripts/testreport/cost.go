@@ -90,7 +90,7 @@ func readBudget(path string) (budget, error) {
 			continue
 		}
 		if len(words) != 2 {
-			return b, fmt.Errorf("%s:%d: %q is no package with its seconds", path, n, in.Text())
+			return b, fmt.Errorf("%s:%d: %q is not a package with its seconds", path, n, in.Text())
 		}
 		seconds, err := strconv.ParseFloat(words[1], 64)
 		if err != nil {

@@ -19,7 +19,7 @@ func main() {
 	for _, platform := range os.Args[1:] {
 		system, processor, ok := strings.Cut(platform, "/")
 		if !ok {
-			fmt.Fprintf(os.Stderr, "typecheck: %q is no system/processor\n", platform)
+			fmt.Fprintf(os.Stderr, "typecheck: %q is not a system/processor\n", platform)
 			os.Exit(2)
 		}
 		all, err := packages.Load(&packages.Config{

@@ -25,7 +25,7 @@ type arrived struct {
 	tail bool
 }
 
-var errJournal = errors.New("this is no journal")
+var errJournal = errors.New("this is not a journal")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

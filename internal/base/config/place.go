@@ -35,7 +35,7 @@ func ParseContents(text string, environ []string) (Contents, error) {
 			return Contents{}, errors.New("a directory needs no Redis")
 		}
 		if !filepath.IsAbs(c.Blobs) { // it is kept, and read by processes with other working directories
-			return Contents{}, fmt.Errorf("%q is no absolute path", c.Blobs)
+			return Contents{}, fmt.Errorf("%q is not an absolute path", c.Blobs)
 		}
 		return Contents{Dir: filepath.Clean(c.Blobs)}, nil
 	}

@@ -239,7 +239,7 @@ func setKafka(c *Config, v string) error {
 	if !strings.Contains(v, "://") {
 		v = "kafka://" + v
 		if strings.ContainsAny(v[len("kafka://"):], "/@?") {
-			return errors.New("what is there is no list of brokers; write it as " + kafkaForm)
+			return errors.New("this is not a list of brokers; write it as " + kafkaForm)
 		}
 	}
 	u, hosts, err := parseHosts(v, kafkaForm, "kafka")

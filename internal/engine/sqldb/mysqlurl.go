@@ -72,7 +72,7 @@ func checkDatabase(name string) error {
 	case name == "":
 		return errors.New("the database's URL names no database: .../name")
 	case !databaseName.MatchString(name):
-		return fmt.Errorf("%q is no name of a database: 1 to 64 letters, digits, _, $ or -", name)
+		return fmt.Errorf("%q is not a name of a database: 1 to 64 letters, digits, _, $ or -", name)
 	}
 	return nil
 }

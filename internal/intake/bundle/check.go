@@ -100,7 +100,7 @@ func (m *Manifest) checkMembers() error {
 			return refuse(BadDigest, "sha256 is not 64 digits of lower-case hex")
 		}
 		if !goodType(member.Type) {
-			return refuse(BadType, "%.80q is no media type", member.Type)
+			return refuse(BadType, "%.80q is not a media type", member.Type)
 		}
 		if member.Documents < 0 || member.Documents > MaxDocuments-documents {
 			return refuse(BadDocuments, "%d documents; a bundle holds 0 to %d", member.Documents, MaxDocuments)
@@ -150,7 +150,7 @@ func checkSource(source string) error {
 func checkID(id string) error {
 	u, err := uuid.Parse(id)
 	if err != nil || u.String() != id || u.Version() != 7 || u.Variant() != uuid.RFC4122 {
-		return bad(BadID, "id %.80q is no UUIDv7", id)
+		return bad(BadID, "id %.80q is not a UUIDv7", id)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (l *members) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	if start != json.Delim('[') {
-		return errors.New("members is no list")
+		return errors.New("members is not a list")
 	}
 	for dec.More() {
 		if len(*l) == MaxMembers {

@@ -66,7 +66,7 @@ func placeOf(file string) (string, error) {
 		}
 	}
 	if _, err := drive.ParseID[drive.BlobID](id); err != nil {
-		return "", fmt.Errorf("%q is no name for content", file)
+		return "", fmt.Errorf("%q is not a name for content", file)
 	}
 	return filepath.Join(id[len(id)-2:], file), nil
 }
@@ -139,7 +139,7 @@ func sizeOf(path string) (drive.ByteSize, error) {
 	case err != nil:
 		return 0, err
 	case !info.Mode().IsRegular():
-		return 0, fmt.Errorf("%s is no file", path)
+		return 0, fmt.Errorf("%s is not a file", path)
 	}
 	return drive.ByteSize(info.Size()), nil
 }

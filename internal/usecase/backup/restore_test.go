@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		name, want string
 		do         func(*testing.T) error
 	}{
-		{"a backup into a directory with something else", "no backup", back(foreign)},
+		{"a backup into a directory with something else", "not a backup", back(foreign)},
 		{"a backup into another installation's", "installation another", back(other)},
 		{"a backup into the blobs", "the blobs themselves", back(r.Dir)},
 		{"a backup among the blobs", "the blobs themselves", back(filepath.Join(r.Dir, "blobs", "ab"))},
@@ -239,7 +239,7 @@ func TestNamesStayInside(t *testing.T) {
 	for _, name := range []string{"../../evil", "put-1-../x", "put-x-" + drive.NewID[drive.BlobID]().String(), "/etc/passwd", ""} {
 		r.exec(t, `UPDATE blobs SET file = ? WHERE size = 12`, name)
 		_, err := backup.Run(t.Context(), r.DB, r.Dir, filepath.Join(t.TempDir(), "backup"), r.options())
-		if err == nil || !strings.Contains(err.Error(), "no name for content") {
+		if err == nil || !strings.Contains(err.Error(), "not a name for content") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

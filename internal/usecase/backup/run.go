@@ -106,7 +106,7 @@ func (r *run) prepare(ctx context.Context, blobs string) error {
 		return err
 	}
 	if slices.ContainsFunc(found, func(e fs.DirEntry) bool { return e.Name() != manifestFile+tempSuffix }) {
-		return errors.New("it holds something that is no backup: choose an empty directory")
+		return errors.New("it holds something that is not a backup: choose an empty directory")
 	}
 	if err := os.MkdirAll(r.dest, 0o700); err != nil {
 		return err

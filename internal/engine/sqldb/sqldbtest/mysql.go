@@ -126,7 +126,7 @@ func openShelf(where string) error {
 	}
 	u, err := url.Parse(where)
 	if err != nil {
-		return errors.New("SMARTDRIVE_TEST_MYSQL is no URL")
+		return errors.New("SMARTDRIVE_TEST_MYSQL is not a URL")
 	}
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.InterpolateParams = u.User.Username(), "tcp", u.Host, true

@@ -68,7 +68,7 @@ func (u *unbase64) decode() error {
 	return nil
 }
 
-func errBase64() error { return &Error{Kind: BadValue, Text: "an embedded file is no base64"} }
+func errBase64() error { return &Error{Kind: BadValue, Text: "an embedded file is not valid base64"} }
 
 func (u *unbase64) close() error {
 	if u.n != 0 {

@@ -50,7 +50,7 @@ func (s *Scanner) reference() (bool, error) {
 func (s *Scanner) character(b []byte) (rune, int, error) {
 	end := bytes.IndexByte(b, ';')
 	if end < 0 {
-		return 0, 0, s.fail(Refused, "an & that is no character, or an entity")
+		return 0, 0, s.fail(Refused, "an & that is not a character, or an entity")
 	}
 	switch name := string(b[1:end]); name {
 	case "lt":
@@ -73,7 +73,7 @@ func (s *Scanner) character(b []byte) (rune, int, error) {
 		}
 		n, err := strconv.ParseUint(digits, base, 32)
 		if err != nil || !isChar(rune(n)) || n > utf8.MaxRune {
-			return 0, 0, s.fail(Malformed, "%.20q is no character", name)
+			return 0, 0, s.fail(Malformed, "%.20q is not a character", name)
 		}
 		return rune(n), end + 1, nil
 	}
