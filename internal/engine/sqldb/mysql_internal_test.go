@@ -42,8 +42,8 @@ func TestParseMySQLRefusesInWords(t *testing.T) {
 		"mysql://u:p@/sd":                "no host",
 		"mysql://u:p@h":                  "no database",
 		"mysql://u:p@h/":                 "no database",
-		"mysql://u:p@h/a/b":              "no name of a database",
-		"mysql://u:p@h/sd`;":             "no name of a database",
+		"mysql://u:p@h/a/b":              "not a name of a database",
+		"mysql://u:p@h/sd`;":             "not a name of a database",
 		"mysql://u:p@h/sd?charset=utf8":  "only tls",
 		"mysql://u:p@h/sd?tls=maybe":     "skip-verify",
 		"mysql://u:p@h/sd?tls=%zz":       "malformed",
@@ -53,7 +53,7 @@ func TestParseMySQLRefusesInWords(t *testing.T) {
 		"mysql://u:secret@h/sd?%":        "malformed",
 		":secret@tcp(h:3307)/sd":         "no user",
 		"u:secret@tcp(h:3307":            "neither",
-		"u:secret@tcp(h:3307)/a very sd": "no name",
+		"u:secret@tcp(h:3307)/a very sd": "not a name",
 	} {
 		_, err := parseMySQL(source)
 		if err == nil || !strings.Contains(err.Error(), want) {
