@@ -66,6 +66,11 @@ func (s *syncTimer) Seal(ctx context.Context, ref blob.Ref, size drive.ByteSize)
 	return s.Staging.Seal(ctx, ref, size)
 }
 
+// boundless does not tell how much room it has.
+type boundless struct{ blob.Store }
+
+func (boundless) Caps() blob.StoreCaps { return blob.StoreCaps{} }
+
 func sealOnce(b *testing.B, size drive.ByteSize) sealed {
 	b.Helper()
 	var timed *syncTimer
@@ -74,7 +79,7 @@ func sealOnce(b *testing.B, size drive.ByteSize) sealed {
 			timed = &syncTimer{Staging: s}
 			return timed
 		},
-		Store: func(s blob.Store) blob.Store { return struct{ blob.Store }{s} }, // which does not tell that 50 GiB would not fit
+		Store: func(s blob.Store) blob.Store { return boundless{s} }, // which does not tell that 50 GiB would not fit
 	})
 	who := site.Account(b, 0)
 	who.Session = drive.SessionID{} // the records of accept have none either

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/server"
 )
 
@@ -17,7 +16,7 @@ func (a *App) checks() []server.Check {
 			return err
 		}},
 	}
-	if disk, ok := blob.CapacityOf(a.bytes.store); ok {
+	if disk := a.bytes.store; disk.Caps().Bounded {
 		all = append(all, server.Check{Name: "disk", Func: func(ctx context.Context) error {
 			_, err := disk.Free(ctx) // a full disk still serves reads and deletes
 			return err

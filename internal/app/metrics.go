@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"smartdrive/internal/base/telemetry"
-	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/timer"
 )
 
@@ -22,7 +21,7 @@ func (a *App) observe() {
 	counts(m, "db_failed_total", "Write transactions that failed.", &db.Failed)
 	counts(m, "db_reruns_total", "Write transactions that ran again after a deadlock, or a lock that was not had in time.", &db.Reruns)
 	m.Gauge("db_writes_pending", "Write transactions that run or wait for their turn.", func() float64 { return float64(db.Pending.Load()) })
-	if disk, ok := blob.CapacityOf(a.bytes.store); ok {
+	if disk := a.bytes.store; disk.Caps().Bounded {
 		m.Gauge("disk_free_bytes", "Bytes free where the blobs are.", func() float64 {
 			free, err := disk.Free(context.Background())
 			if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/move/migrate"
 	"smartdrive/internal/move/pair"
@@ -315,8 +314,8 @@ func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.
 	if err := a.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
 		return g, fmt.Errorf("sum up what is stored: %w", err)
 	}
-	if room, ok := blob.CapacityOf(p.side.Store); ok {
-		free, err := room.Free(ctx)
+	if p.side.Store.Caps().Bounded {
+		free, err := p.side.Store.Free(ctx)
 		if err != nil {
 			return g, err
 		}

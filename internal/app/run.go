@@ -188,8 +188,8 @@ func (a *App) pages(ctx context.Context) (*webui.UI, error) {
 // storeOrigin is where browsers are sent for contents: that of the addresses that the store makes, which need not be the configured
 // one (a bucket may have a host of its own). Empty: they are sent nowhere.
 func (a *App) storeOrigin(ctx context.Context) (string, error) {
-	store, ok := blob.PresignerOf(a.bytes.store)
-	if a.cfg.DownloadRedirect <= 0 || !ok {
+	store := a.bytes.store
+	if a.cfg.DownloadRedirect <= 0 || !store.Caps().Links {
 		return "", nil
 	}
 	address, err := store.Presign(ctx, drive.NewID[drive.UploadID]().String(), blob.Link{Valid: time.Minute})

@@ -55,7 +55,7 @@ type narrow struct {
 	free *atomic.Int64
 }
 
-// Free implements blob.Capacity.
+// Free implements blob.Store.
 func (n narrow) Free(context.Context) (drive.ByteSize, error) {
 	return drive.ByteSize(n.free.Load()), nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -32,11 +31,10 @@ func (e *Exports) room(ctx context.Context) error {
 }
 
 func (e *Exports) enough(ctx context.Context) (bool, error) {
-	store, can := blob.CapacityOf(e.opt.Store)
-	if !can || e.opt.MinFree < 0 {
+	if !e.opt.Store.Caps().Bounded || e.opt.MinFree < 0 {
 		return true, nil
 	}
-	free, err := store.Free(ctx)
+	free, err := e.opt.Store.Free(ctx)
 	if err != nil {
 		return false, fmt.Errorf("ask how much room is left: %w", err)
 	}

@@ -10,6 +10,27 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
+// Body is the checked front door: the bytes of one part or one small file. Read hashes what it hands out. Once Read has
+// returned io.EOF, Finish checks the declared digests and returns what is known of the bytes; a driver makes nothing durable
+// before that.
+type Body interface {
+	io.Reader
+	Finish() (Part, error)
+	// Size is the declared length, or UnknownSize. A driver that must announce the length of what it sends need not collect
+	// the bytes first.
+	Size() drive.ByteSize
+	// Sources says where all of the bytes lie already, in order; nil: they come from somewhere else. A driver that can share
+	// them need not write what it reads, but reads it all the same, for that is how it is hashed.
+	Sources() []Source
+}
+
+// Source is where bytes of a Body lie already.
+type Source struct {
+	Object Object
+	Offset drive.ByteSize
+	Size   drive.ByteSize
+}
+
 // BodyOptions say what a body must be.
 type BodyOptions struct {
 	N       int            // number of the part; 0 for a whole small file
@@ -50,20 +71,6 @@ func NewBody(r io.Reader, o BodyOptions) Body {
 	return b
 }
 
-// Sized is the optional interface of a Body whose length is declared; a Body of NewBody has it. A driver that must announce the
-// length of what it sends need not collect the bytes first.
-type Sized interface {
-	Size() drive.ByteSize // UnknownSize when it was not declared
-}
-
-// SizeOf returns the declared length of a body, or UnknownSize.
-func SizeOf(b Body) drive.ByteSize {
-	if s, ok := b.(Sized); ok {
-		return s.Size()
-	}
-	return UnknownSize
-}
-
 // hashers keeps digest.Parts: each is 18 KiB and a small file needs one too.
 var hashers = sync.Pool{New: func() any { return digest.NewPart(0) }}
 
@@ -102,10 +109,10 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Size implements Sized.
+// Size implements Body.
 func (b *body) Size() drive.ByteSize { return b.o.Size }
 
-// Sources implements Copied.
+// Sources implements Body.
 func (b *body) Sources() []Source { return b.o.Sources }
 
 func (b *body) add(p []byte) error {

@@ -12,25 +12,9 @@ import (
 // request.
 const MaxRemoved = 1000
 
-// AllRemover is an optional power of a Store: to delete many contents for little more than one
-// costs.
-type AllRemover interface {
-	// RemoveAll is Remove of every name. It returns those that are durably gone, in any order, and
-	// an error if that is not all of them.
-	RemoveAll(ctx context.Context, names []string) (gone []string, err error)
-}
-
 // atOnce is how many contents are deleted at the same time where each takes a request of its own:
 // at 20 ms each it makes 1,600 a second.
 const atOnce = 32
-
-// RemoveAll deletes contents by the power of the store, or else many at the same time.
-func RemoveAll(ctx context.Context, s Store, names []string) (gone []string, err error) {
-	if all, ok := s.(AllRemover); ok {
-		return all.RemoveAll(ctx, names)
-	}
-	return RemoveEach(ctx, names, s.Remove)
-}
 
 // RemoveEach calls remove for every name, some of them at the same time, and returns those for
 // which it succeeded.

@@ -82,7 +82,7 @@ func (c *Copier) openOld(ctx context.Context, state migrate.State) (Old, error) 
 func (c *Copier) apart(ctx context.Context, old pair.Side) error {
 	const probe = "probe"
 	now, name := c.opt.Pair.Side(pair.First), drive.NewID[drive.UploadID]().String()
-	if _, err := blob.Receive(ctx, now.Store, name, blob.NewBody(strings.NewReader(probe), blob.BodyOptions{Size: drive.ByteSize(len(probe))})); err != nil {
+	if _, err := now.Store.Receive(ctx, name, blob.NewBody(strings.NewReader(probe), blob.BodyOptions{Size: drive.ByteSize(len(probe))})); err != nil {
 		return fmt.Errorf("put a probe: %w", err)
 	}
 	_, err := old.Store.Stat(ctx, name)

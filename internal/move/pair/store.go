@@ -12,28 +12,55 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Store is the blob.Store of a pair. What it can besides depends on its sides: ask blob.CapacityOf and blob.PresignerOf.
+// Store is the blob.Store of a pair.
 type Store struct{ p *Pair }
 
-var (
-	_ blob.Store      = (*Store)(nil)
-	_ blob.Several    = (*Store)(nil)
-	_ blob.AllRemover = (*Store)(nil)
-	_ blob.Pager      = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
 
-// Several implements blob.Several.
-func (s *Store) Several() []blob.Store {
-	var all []blob.Store
-	for _, side := range s.p.now.Load().order() {
-		all = append(all, side.Store)
+// Caps implements blob.Store. Over two sides nobody makes links: a link is made without asking whether the content is there.
+func (s *Store) Caps() (caps blob.StoreCaps) {
+	order := s.p.now.Load().order()
+	for _, at := range order {
+		one := at.Store.Caps()
+		caps.Bounded = caps.Bounded || one.Bounded
+		caps.Links = one.Links && len(order) == 1
 	}
-	return all
+	return caps
+}
+
+// Free implements blob.Store: the least of the sides that know.
+func (s *Store) Free(ctx context.Context) (least drive.ByteSize, err error) {
+	least, err = 0, errUnbounded
+	for _, at := range s.p.now.Load().order() {
+		if !at.Store.Caps().Bounded {
+			continue
+		}
+		free, failed := at.Store.Free(ctx)
+		if failed != nil {
+			return 0, failed
+		}
+		if err != nil || free < least {
+			least, err = free, nil
+		}
+	}
+	return least, err
+}
+
+var errUnbounded = errors.New("no side tells how much room it has")
+
+// Presign implements blob.Store.
+func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, error) {
+	return s.p.now.Load().leader().Store.Presign(ctx, name, l)
 }
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.p.now.Load().leader().Store.Put(ctx, name, body)
+}
+
+// Receive implements blob.Store.
+func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.p.now.Load().leader().Store.Receive(ctx, name, body)
 }
 
 // Open implements blob.Store. Where one side cannot be asked, the other one may do.
@@ -85,13 +112,13 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// RemoveAll implements blob.AllRemover. What has not gone where it leads stays at the follower,
+// RemoveAll implements blob.Store. What has not gone where it leads stays at the follower,
 // too.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	gone = names
 	var errs []error
 	for _, at := range s.p.now.Load().order() {
-		if gone, err = blob.RemoveAll(ctx, at.Store, gone); err != nil {
+		if gone, err = at.Store.RemoveAll(ctx, gone); err != nil {
 			errs = append(errs, fmt.Errorf("at %s: %w", at.Name, err))
 		}
 	}
@@ -108,12 +135,12 @@ func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	return nil
 }
 
-// ListPage implements blob.Pager: what lies at both sides is there twice, so a page may have twice
+// ListPage implements blob.Store: what lies at both sides is there twice, so a page may have twice
 // as many entries.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	end := "" // beyond it a side has more than it has shown
 	for _, at := range s.p.now.Load().order() {
-		some, cut, err := blob.PagerOf(at.Store).ListPage(ctx, shard, after, limit)
+		some, cut, err := at.Store.ListPage(ctx, shard, after, limit)
 		if err != nil {
 			return nil, false, err
 		}
@@ -129,10 +156,10 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 	return page, more, nil
 }
 
-// ListOdd implements blob.Pager.
+// ListOdd implements blob.Store.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	for _, at := range s.p.now.Load().order() {
-		if err := blob.PagerOf(at.Store).ListOdd(ctx, fn); err != nil {
+		if err := at.Store.ListOdd(ctx, fn); err != nil {
 			return err
 		}
 	}

@@ -147,7 +147,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func copyWhole(ctx context.Context, r reading, from, to *Side, c Content) error {
 	body := expected{blob.NewBody(r.section(ctx, 0, c.Size), blob.BodyOptions{Size: c.Size}), c, from.Name}
-	_, err := blob.Receive(ctx, to.Store, c.Name, body)
+	_, err := to.Store.Receive(ctx, c.Name, body)
 	return err
 }
 
@@ -158,7 +158,7 @@ type expected struct {
 	at      string
 }
 
-// Size implements blob.Sized.
+// Size implements blob.Body.
 func (e expected) Size() drive.ByteSize { return e.content.Size }
 
 // Finish implements blob.Body.

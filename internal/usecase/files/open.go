@@ -67,14 +67,13 @@ func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, versio
 // Empty: the store has no such thing, or the content was found damaged and must not leave without
 // somebody to answer for it.
 func (f *Files) StoreURL(ctx context.Context, d Download, valid time.Duration, disposition string) (string, error) {
-	store, ok := blob.PresignerOf(f.opt.Store)
-	if !ok || d.damaged {
+	if !f.opt.Store.Caps().Links || d.damaged {
 		return "", nil
 	}
 	if d.until != 0 {
 		valid = max(min(valid, d.until.Sub(f.now())), time.Second)
 	}
-	url, err := store.Presign(ctx, d.file, blob.Link{Valid: valid, ContentType: d.Version.Mime, Disposition: disposition})
+	url, err := f.opt.Store.Presign(ctx, d.file, blob.Link{Valid: valid, ContentType: d.Version.Mime, Disposition: disposition})
 	if err != nil {
 		return "", fmt.Errorf("make an address for version %v: %w", d.Version.ID, err)
 	}

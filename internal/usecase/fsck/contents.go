@@ -26,7 +26,6 @@ import (
 // It holds a page of each shard: 25 MB where there are more than 256,000 contents.
 type comparison struct {
 	p       *pass
-	pager   blob.Pager
 	shelves map[string]*shelf
 	strays  []blob.Stray // without a row, not looked up yet
 }
@@ -44,7 +43,7 @@ const maxLookup = 250
 
 // checkContents compares the rows of blobs with what is at the store.
 func (p *pass) checkContents(ctx context.Context) error {
-	c := &comparison{p: p, pager: blob.PagerOf(p.Store), shelves: map[string]*shelf{}}
+	c := &comparison{p: p, shelves: map[string]*shelf{}}
 	after := p.after
 	for _, shard := range blob.Shards() {
 		c.shelves[shard] = &shelf{shard: shard, more: true}
@@ -63,7 +62,7 @@ func (p *pass) checkContents(ctx context.Context) error {
 
 func (c *comparison) run(ctx context.Context, fromStart bool) error {
 	if fromStart {
-		err := c.pager.ListOdd(ctx, func(s blob.Stray) error { return c.unknown(ctx, s) })
+		err := c.p.Store.ListOdd(ctx, func(s blob.Stray) error { return c.unknown(ctx, s) })
 		if err != nil {
 			return err
 		}
@@ -138,7 +137,7 @@ func (c *comparison) first(ctx context.Context, s *shelf) (*blob.Stray, error) {
 		if !s.more {
 			return nil, nil
 		}
-		page, more, err := c.pager.ListPage(ctx, s.shard, s.after, blob.MaxPage)
+		page, more, err := c.p.Store.ListPage(ctx, s.shard, s.after, blob.MaxPage)
 		if err != nil {
 			return nil, err
 		}

@@ -123,26 +123,30 @@ func (s store) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// ListOdd implements blob.Pager. With a hook after the list all pages are what was there before it.
+func (s store) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	return blob.RemoveEach(ctx, names, s.Remove)
+}
+
+// ListOdd implements blob.Store. With a hook after the list all pages are what was there before it.
 func (s store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	s.listed = nil
 	if s.has("files listed") {
 		for _, shard := range blob.Shards() {
-			page, _, err := blob.PagerOf(s.Store).ListPage(ctx, shard, "", blob.MaxPage)
+			page, _, err := s.Store.ListPage(ctx, shard, "", blob.MaxPage)
 			if err != nil {
 				return err
 			}
 			s.listed = append(s.listed, page...)
 		}
 	}
-	return later(s.hooks, "files listed", fn, func(fn func(blob.Stray) error) error { return blob.PagerOf(s.Store).ListOdd(ctx, fn) })
+	return later(s.hooks, "files listed", fn, func(fn func(blob.Stray) error) error { return s.Store.ListOdd(ctx, fn) })
 }
 
-// ListPage implements blob.Pager.
+// ListPage implements blob.Store.
 func (s store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	s.run("before a page")
 	if s.listed == nil {
-		return blob.PagerOf(s.Store).ListPage(ctx, shard, after, limit)
+		return s.Store.ListPage(ctx, shard, after, limit)
 	}
 	for _, e := range s.listed {
 		if e.Place > after && strings.HasPrefix(e.Place, blob.PlaceIn(shard, "")) {

@@ -66,6 +66,12 @@ var errDown = errors.New("the store is away")
 
 func (down) List(context.Context, func(blob.Stray) error) error { return errDown }
 
+func (down) ListOdd(context.Context, func(blob.Stray) error) error { return errDown }
+
+func (down) ListPage(context.Context, string, string, int) ([]blob.Stray, bool, error) {
+	return nil, false, errDown
+}
+
 func (down) Stat(context.Context, string) (drive.ByteSize, error) { return 0, errDown }
 
 // What the database alone tells is repaired, and timers are armed, before the store is asked for

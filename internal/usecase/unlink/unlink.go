@@ -153,7 +153,7 @@ func (u *Unlinker) some(ctx context.Context) (int, error) {
 		names[i] = r.File
 	}
 	storeCtx, cancel := context.WithTimeout(ctx, u.hold()*9/10) // it ends before somebody else gets it
-	gone, err := blob.RemoveAll(storeCtx, u.parts.Store, names)
+	gone, err := u.parts.Store.RemoveAll(storeCtx, names)
 	cancel()
 	if err != nil {
 		u.Unlinked.Failed.Add(int64(len(batch) - len(gone)))

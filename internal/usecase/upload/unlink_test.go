@@ -159,6 +159,10 @@ func (s stuck) Remove(ctx context.Context, name string) error {
 	return s.Store.Remove(ctx, name)
 }
 
+func (s stuck) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	return blob.RemoveEach(ctx, names, s.Remove)
+}
+
 // A file that cannot be deleted is in nobody's way, stays owed, and goes once it can be.
 func TestAFileThatCannotBeUnlinked(t *testing.T) {
 	t.Parallel()

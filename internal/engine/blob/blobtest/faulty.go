@@ -232,3 +232,8 @@ func (s FaultyStore) Stat(ctx context.Context, name string) (drive.ByteSize, err
 func (s FaultyStore) Remove(ctx context.Context, name string) error {
 	return s.do(ctx, "RemoveBlob", func() error { return s.Store.Remove(ctx, name) })
 }
+
+// RemoveAll implements blob.Store, by Remove of each.
+func (s FaultyStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	return blob.RemoveEach(ctx, names, s.Remove)
+}

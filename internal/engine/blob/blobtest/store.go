@@ -118,7 +118,7 @@ func removeMany(t *testing.T, s blob.Store) {
 		names = append(names, put(t, s, Bytes(uint64(i), 10)))
 	}
 	for range 2 {
-		gone, err := blob.RemoveAll(t.Context(), s, names)
+		gone, err := s.RemoveAll(t.Context(), names)
 		noError(t, err)
 		slices.Sort(gone)
 		if want := slices.Sorted(slices.Values(names)); !slices.Equal(gone, want) {
@@ -128,7 +128,7 @@ func removeMany(t *testing.T, s blob.Store) {
 			t.Errorf("left %v, want only %s", left, kept)
 		}
 	}
-	gone, err := blob.RemoveAll(t.Context(), s, nil)
+	gone, err := s.RemoveAll(t.Context(), nil)
 	if len(gone) != 0 || err != nil {
 		t.Errorf("of nothing %v is gone, %v", gone, err)
 	}
@@ -179,7 +179,7 @@ func listing(t *testing.T, s blob.Store) {
 }
 
 func paging(t *testing.T, s blob.Store) {
-	p, want := blob.PagerOf(s), map[string]bool{}
+	p, want := s, map[string]bool{}
 	for range 300 {
 		want[put(t, s, []byte("0123456789"))] = true
 	}
@@ -226,11 +226,10 @@ func quarantining(t *testing.T, s blob.Store) {
 }
 
 func capacity(t *testing.T, s blob.Store) {
-	c, ok := s.(blob.Capacity)
-	if !ok {
+	if !s.Caps().Bounded {
 		t.Skip("this store does not know its capacity")
 	}
-	if free, err := c.Free(t.Context()); err != nil || free <= 0 {
+	if free, err := s.Free(t.Context()); err != nil || free <= 0 {
 		t.Errorf("free is %d, %v", free, err)
 	}
 }

@@ -15,9 +15,7 @@ import (
 // attempt overwrites.
 const incomingDir = "incoming"
 
-var _ blob.Arrivals = (*Store)(nil)
-
-// Receive implements blob.Arrivals: written beside the contents, synced, and renamed to its place. One call at a time receives a name.
+// Receive implements blob.Store: written beside the contents, synced, and renamed to its place. One call at a time receives a name.
 func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blob.Part, err error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {

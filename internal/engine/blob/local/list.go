@@ -18,8 +18,6 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-var _ blob.Pager = (*Store)(nil)
-
 // List implements blob.Store.
 func (s *Store) List(ctx context.Context, fn func(blob.Stray) error) error {
 	return s.d.each(ctx, blobsDir, func(shard fs.DirEntry) error {
@@ -44,7 +42,7 @@ func nameIn(shard string, e fs.DirEntry) string {
 	return e.Name()
 }
 
-// ListPage implements blob.Pager. A directory has no order, so each page reads all names of the
+// ListPage implements blob.Store. A directory has no order, so each page reads all names of the
 // shard, and asks for the sizes of its own.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	dir := path.Join(blobsDir, shard)
@@ -77,7 +75,7 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 	return page, more, nil
 }
 
-// ListOdd implements blob.Pager.
+// ListOdd implements blob.Store.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	return s.d.each(ctx, blobsDir, func(e fs.DirEntry) error {
 		if isShard(e) {

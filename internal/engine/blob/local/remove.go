@@ -14,13 +14,11 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-var _ blob.AllRemover = (*Store)(nil)
-
 // shardsAtOnce is how many directories are synced at the same time: a journaling file system makes
 // one commit of those that meet.
 const shardsAtOnce = 16
 
-// RemoveAll implements blob.AllRemover: a directory is synced once for all that goes from it.
+// RemoveAll implements blob.Store: a directory is synced once for all that goes from it.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {
 	shards := map[string][]string{} // names by directory
 	for _, name := range names {

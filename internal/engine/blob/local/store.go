@@ -12,13 +12,18 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Store implements blob.Store and blob.Capacity.
+// Store implements blob.Store.
 type Store struct{ d *Dir }
 
-var (
-	_ blob.Store    = (*Store)(nil)
-	_ blob.Capacity = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
+
+// Caps implements blob.Store: nobody but this process serves what lies in a directory.
+func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Bounded: true} }
+
+// Presign implements blob.Store.
+func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
+	return "", errors.New("a directory has no links")
+}
 
 // Put implements blob.Store. The bytes are written under their final name: a crash leaves a torn file, but no row names it before
 // Put has returned, and the auditor knows what to do with a put- file of an older generation.
@@ -129,7 +134,7 @@ func (s *Store) Remove(_ context.Context, name string) error {
 	return nil
 }
 
-// Free implements blob.Capacity.
+// Free implements blob.Store.
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
 	n, err := freeBytes(s.d.root)
 	if err != nil {

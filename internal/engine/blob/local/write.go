@@ -59,7 +59,7 @@ func (u *upload) copyPart(ctx context.Context, f *os.File, w blob.Write, at driv
 	if u.d.durability == Process {
 		c.wrote = func(s span) { u.flush.add(ctx, s) }
 	}
-	if u.d.share(f, c.off, blob.SourcesOf(body)) {
+	if u.d.share(f, c.off, body.Sources()) {
 		c.to = nowhere{}
 	}
 	n, err := c.copy(ctx, body)

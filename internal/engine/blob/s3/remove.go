@@ -12,9 +12,7 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-var _ blob.AllRemover = (*Store)(nil)
-
-// RemoveAll implements blob.AllRemover with DeleteObjects, which takes 1,000 keys a request. A
+// RemoveAll implements blob.Store with DeleteObjects, which takes 1,000 keys a request. A
 // store that does not know the request is not asked a second time: there each content is deleted by
 // itself, many at once.
 func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, err error) {

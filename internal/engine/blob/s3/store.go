@@ -13,14 +13,23 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Store implements blob.Store and blob.Presigner. How much room there is nobody knows: it is no blob.Capacity.
+// Store implements blob.Store.
 type Store struct{ b *Bucket }
 
-var (
-	_ blob.Store     = (*Store)(nil)
-	_ blob.Presigner = (*Store)(nil)
-	_ blob.Pager     = (*Store)(nil)
-)
+var _ blob.Store = (*Store)(nil)
+
+// Caps implements blob.Store. How much room there is nobody knows.
+func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true} }
+
+// Free implements blob.Store.
+func (s *Store) Free(context.Context) (drive.ByteSize, error) {
+	return 0, errors.New("a bucket does not tell how much room it has")
+}
+
+// Receive implements blob.Store: an object is seen when it is whole.
+func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.Put(ctx, name, body)
+}
 
 // attemptKey is metadata that tells what one Put has stored from what was there.
 const attemptKey = "Smartdrive-Attempt"
@@ -40,7 +49,7 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 		return blob.Part{}, fmt.Errorf("put: %w", err)
 	}
 	part, stored, err := s.b.send(ctx, outgoing{
-		body: body, size: blob.SizeOf(body), last: func(blob.Part) error { return nil },
+		body: body, size: body.Size(), last: func(blob.Part) error { return nil },
 		put: func(ctx context.Context, r io.Reader, size int64) error {
 			_, err := s.b.api.PutObject(ctx, s.b.name, key, r, size, "", "", opts)
 			return err
@@ -146,7 +155,7 @@ func (s *Store) list(ctx context.Context, opts minio.ListObjectsOptions, fn func
 // errFull ends a list.
 var errFull = errors.New("the page is full")
 
-// ListPage implements blob.Pager with one request, if limit is at most what the store lists in one.
+// ListPage implements blob.Store with one request, if limit is at most what the store lists in one.
 func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (page []blob.Stray, more bool, err error) {
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blob.PlaceIn(shard, "")), Recursive: true, MaxKeys: limit}
 	if after != "" {
@@ -164,7 +173,7 @@ func (s *Store) ListPage(ctx context.Context, shard, after string, limit int) (p
 	return page, false, err
 }
 
-// ListOdd implements blob.Pager. It lists the objects directly below blobs, and those below each
+// ListOdd implements blob.Store. It lists the objects directly below blobs, and those below each
 // prefix that is not a shard.
 func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	opts := minio.ListObjectsOptions{Prefix: s.b.key(blobsDir), MaxKeys: pageSize}
@@ -247,7 +256,7 @@ func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
 	return "", fmt.Errorf("%d things of one name in one day", maxNamesakes)
 }
 
-// Presign implements blob.Presigner.
+// Presign implements blob.Store.
 func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {

@@ -104,11 +104,10 @@ func (p *Promises) Promised() (total drive.ByteSize, accounts int) {
 
 // free returns how much of the disk may be used; known is false where nobody can say.
 func (p *Promises) free(ctx context.Context) (free drive.ByteSize, known bool, err error) {
-	meter, ok := blob.CapacityOf(p.store)
-	if !ok {
+	if !p.store.Caps().Bounded {
 		return 0, false, nil
 	}
-	free, err = meter.Free(ctx)
+	free, err = p.store.Free(ctx)
 	return free - p.minFree, true, err
 }
 

@@ -251,12 +251,8 @@ func (s fatedStore) Remove(ctx context.Context, name string) error {
 	return s.f.at("store.Remove", func() error { return s.Store.Remove(ctx, name) })
 }
 
-// Free implements blob.Capacity as far as the store does.
-func (s fatedStore) Free(ctx context.Context) (drive.ByteSize, error) {
-	if c, ok := s.Store.(blob.Capacity); ok {
-		return c.Free(ctx)
-	}
-	return drive.MaxFileSize, nil
+func (s fatedStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	return blob.RemoveEach(ctx, names, s.Remove)
 }
 
 type fatedTimers struct {

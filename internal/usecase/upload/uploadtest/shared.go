@@ -463,6 +463,37 @@ func (s SharedStore) Remove(_ context.Context, name string) error {
 	return nil
 }
 
+// Caps implements blob.Store.
+func (s SharedStore) Caps() blob.StoreCaps { return blob.StoreCaps{} }
+
+// Free implements blob.Store.
+func (s SharedStore) Free(context.Context) (drive.ByteSize, error) { return 0, errors.ErrUnsupported }
+
+// Presign implements blob.Store.
+func (s SharedStore) Presign(context.Context, string, blob.Link) (string, error) {
+	return "", errors.ErrUnsupported
+}
+
+// Receive implements blob.Store.
+func (s SharedStore) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.Put(ctx, name, body)
+}
+
+// RemoveAll implements blob.Store.
+func (s SharedStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
+	return blob.RemoveEach(ctx, names, s.Remove)
+}
+
+// ListPage implements blob.Store: nothing of it lies in shards.
+func (s SharedStore) ListPage(context.Context, string, string, int) ([]blob.Stray, bool, error) {
+	return nil, false, nil
+}
+
+// ListOdd implements blob.Store.
+func (s SharedStore) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
+	return s.List(ctx, fn)
+}
+
 // List implements blob.Store.
 func (s SharedStore) List(_ context.Context, fn func(blob.Stray) error) error {
 	s.mu.Lock()
