@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/contents"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
 // mover is what administrators do to a migration. One step is taken at a time.
@@ -330,7 +330,7 @@ func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.
 // write, is tried when it begins.
 func (a *App) lookAtContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
 	const name = "new contents"
-	p := place{side: pair.Side{Name: showContents(to)}, marks: directory(to.Dir), close: func() error { return nil }}
+	p := place{side: contents.Side{Name: showContents(to)}, marks: directory(to.Dir), close: func() error { return nil }}
 	if to.S3 != nil {
 		if p, err = a.openSecondBucket(to); err != nil {
 			return closed(name, err.Error()), nil

@@ -16,14 +16,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/move/contents"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
 // moving is an installation on its way to another place. What it is doing is in the database; this is what the process has open for it.
 type moving struct {
 	rows   *migrate.Migration
 	copier *contents.Copier
-	pair   *pair.Pair
+	pair   *contents.Pair
 
 	steps sync.Mutex // held while an administrator's step is taken; before mu
 
@@ -173,10 +172,10 @@ func (a *App) marksOf(state migrate.State) marks {
 // openPair puts the pair over the configured place, and over the one that contents move to.
 func (a *App) openPair() {
 	mv := &a.moving
-	first := pair.Side{Name: showContents(a.contentsPlace()), Store: a.bytes.store, Staging: a.bytes.staging, Quarantine: a.bytes.quarantine}
-	mv.pair = pair.New(first)
+	first := contents.Side{Name: showContents(a.contentsPlace()), Store: a.bytes.store, Staging: a.bytes.staging, Quarantine: a.bytes.quarantine}
+	mv.pair = contents.NewPair(first)
 	a.bytes.store, a.bytes.staging, a.bytes.quarantine = mv.pair.Blobs, mv.pair.Uploads, mv.pair.Quarantine
-	mv.copier = contents.New(contents.Options{
+	mv.copier = contents.NewCopier(contents.Options{
 		DB: a.db, Pair: mv.pair, State: mv.rows.State, Log: a.log,
 		Drop: contents.Drop{Open: a.openOld, Ready: mv.rows.DropReady, Note: mv.rows.NoteContents},
 	})
@@ -199,9 +198,9 @@ func (a *App) align(state migrate.State) {
 	case !both:
 		mv.pair.Attach(mv.second.side)
 	}
-	lead, percent := pair.First, 0
+	lead, percent := contents.First, 0
 	if state.Switched {
-		lead = pair.Second
+		lead = contents.Second
 	}
 	if state.Phase == migrate.ReadNew {
 		percent = state.Percent

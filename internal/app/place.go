@@ -14,13 +14,13 @@ import (
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/blob/s3"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/move/contents"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
 // place is where contents may be, open.
 type place struct {
-	side  pair.Side
+	side  contents.Side
 	marks marks
 	check func(ctx context.Context) error // Unavailable: it does not answer
 	close func() error
@@ -118,7 +118,7 @@ func (a *App) openContents(ctx context.Context, c config.Contents) (place, error
 		return place{}, drive.Wrap(err, drive.WrongState)
 	}
 	return place{
-		side:  pair.Side{Name: showContents(c), Store: dir.Blobs, Staging: dir.Staging, Quarantine: dir.Quarantine},
+		side:  contents.Side{Name: showContents(c), Store: dir.Blobs, Staging: dir.Staging, Quarantine: dir.Quarantine},
 		marks: directory(c.Dir), check: func(context.Context) error { return nil },
 		close: func() error {
 			err := dir.Close()
@@ -150,7 +150,7 @@ func (a *App) openSecondBucket(c config.Contents) (place, error) {
 		return b.Check(ctx)
 	}
 	return place{
-		side:  pair.Side{Name: showContents(c), Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine},
+		side:  contents.Side{Name: showContents(c), Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine},
 		marks: inBucket{b}, check: check, close: journal.Close,
 	}, nil
 }

@@ -16,13 +16,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
 type site struct {
 	t     *testing.T
 	db    *sqldb.DB
-	pair  *pair.Pair
+	pair  *Pair
 	state migrate.State
 	*Copier
 }
@@ -38,7 +37,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.pair = pair.New(s.directory("here"))
+	s.pair = NewPair(s.directory("here"))
 	s.pair.Attach(s.directory("there"))
 	s.Copier = s.again()
 	return s
@@ -46,20 +45,20 @@ func newSite(t *testing.T) *site {
 
 // again is the copier of a process that was started anew.
 func (s *site) again() *Copier {
-	return New(Options{
+	return NewCopier(Options{
 		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) },
 	})
 }
 
-func (s *site) directory(name string) pair.Side {
+func (s *site) directory(name string) Side {
 	s.t.Helper()
 	d, err := local.Open(s.t.Context(), local.Options{Dir: s.t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = d.Close() })
-	return pair.Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
+	return Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
 }
 
 // put stores content and makes its row, as an upload of a whole file does.
@@ -91,7 +90,7 @@ func (s *site) run() {
 	}
 }
 
-func (s *site) wantAt(w pair.Which, file string, want bool) {
+func (s *site) wantAt(w Which, file string, want bool) {
 	s.t.Helper()
 	if _, err := s.pair.Side(w).Store.Stat(s.t.Context(), file); (err == nil) != want {
 		s.t.Errorf("%s at side %d: %v", file, w, err)
@@ -130,7 +129,7 @@ func TestWhatWasThereAndWhatComesIsBrought(t *testing.T) {
 	}
 	s.run()
 	for _, file := range append(before, after) {
-		s.wantAt(pair.Second, file, true)
+		s.wantAt(Second, file, true)
 	}
 	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d wait, %v", n, err)
@@ -144,17 +143,17 @@ func TestTheOldSideIsLeftOnlyWhenNothingIsThereAlone(t *testing.T) {
 	s.put(1)
 	s.run()
 	s.state.Phase, s.state.Switched = migrate.WriteNew, true
-	s.pair.Lead(pair.Second)
+	s.pair.Lead(Second)
 	s.wantGate(migrate.NewOnly, false) // not looked through since the switch
 	s.run()
 	s.wantGate(migrate.NewOnly, true)
 
-	s.pair.Lead(pair.First) // a put that began before the switch, and ends after it
+	s.pair.Lead(First) // a put that began before the switch, and ends after it
 	late := s.put(2)
-	s.pair.Lead(pair.Second)
+	s.pair.Lead(Second)
 	s.wantGate(migrate.NewOnly, false)
 	s.run()
-	s.wantAt(pair.Second, late, true)
+	s.wantAt(Second, late, true)
 	s.wantGate(migrate.NewOnly, true)
 }
 

@@ -1,20 +1,3 @@
-// Package contents brings the bytes of an installation to another place, in the phases of package migrate.
-//
-// It reads and writes through a pair.Pair, which serves everybody meanwhile, and is driven by rows, never by memory:
-//
-//	sweep     all rows of blobs, by id, from a save point on: each is brought to the side that lacks it
-//	queue     the table copies, which triggers on blobs fill in the transaction that makes or changes a row, while contents move
-//
-// A sweep that began after the triggers were made, and came to its end, proves together with an empty queue that each side has
-// everything. The triggers are made on whichever database is the primary. When that changes they are made there, and a new sweep
-// begins: what was stored between the two is found by it.
-//
-//	dies after ...             and then
-//	triggers made              made already; the sweep begins
-//	content copied             found there
-//	save point, row of copies  done again for a page at most
-//
-// One process does it at a time, under a lease; two would only do some of the work twice.
 package contents
 
 import (
@@ -32,13 +15,12 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
-// Options configure New. DB, Pair and State are required.
+// Options configure NewCopier. DB, Pair and State are required.
 type Options struct {
 	DB   *sqldb.DB // the handle that goes to the primary
-	Pair *pair.Pair
+	Pair *Pair
 	// State says where the migration stands.
 	State func() migrate.State
 	Drop  Drop
@@ -60,8 +42,8 @@ type Copier struct {
 
 var _ migrate.Contents = (*Copier)(nil)
 
-// New does no I/O.
-func New(o Options) *Copier {
+// NewCopier does no I/O.
+func NewCopier(o Options) *Copier {
 	if o.Workers <= 0 {
 		o.Workers = 4
 	}
@@ -141,7 +123,7 @@ func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 // row is a row of blobs, as far as it says what a copy must be.
 type row struct {
 	id      string
-	content pair.Content
+	content Content
 	damaged bool
 }
 
@@ -209,13 +191,13 @@ type result struct {
 // one brings one content, and compares its digest on the side that is new where it is among the deep percent.
 func (c *Copier) one(ctx context.Context, r row, deep int) (result, error) {
 	outcome, err := c.opt.Pair.Sync(ctx, r.content, c.pace)
-	if err == nil && outcome == pair.Nowhere {
+	if err == nil && outcome == Nowhere {
 		return c.nowhere(ctx, r)
 	}
-	if err == nil && outcome == pair.There && sampled(r.content, deep) {
-		err = c.opt.Pair.Check(ctx, pair.Second, r.content, true, c.pace)
+	if err == nil && outcome == There && sampled(r.content, deep) {
+		err = c.opt.Pair.Check(ctx, Second, r.content, true, c.pace)
 	}
-	if wrong, ok := errors.AsType[*pair.MismatchError](err); ok {
+	if wrong, ok := errors.AsType[*MismatchError](err); ok {
 		if r.damaged {
 			return result{}, nil // it is known, and there is nothing to be brought
 		}
@@ -225,10 +207,10 @@ func (c *Copier) one(ctx context.Context, r row, deep int) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	if outcome == pair.Copied {
+	if outcome == Copied {
 		c.note(r.content.Size)
 	}
-	return result{copied: outcome == pair.Copied}, nil
+	return result{copied: outcome == Copied}, nil
 }
 
 // nowhere judges content that neither side has: its row has gone by now, or it is lost.
@@ -241,7 +223,7 @@ func (c *Copier) nowhere(ctx context.Context, r row) (result, error) {
 }
 
 // sampled says whether the bytes of content are read again. The last byte of a digest is as good as a die, and the same each time.
-func sampled(c pair.Content, percent int) bool {
+func sampled(c Content, percent int) bool {
 	return int(c.Sum[len(c.Sum)-1])*100 < percent*256
 }
 

@@ -12,12 +12,11 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
 // Old is the place that was left, open.
 type Old struct {
-	Side  pair.Side
+	Side  Side
 	Close func() error
 }
 
@@ -79,9 +78,9 @@ func (c *Copier) openOld(ctx context.Context, state migrate.State) (Old, error) 
 
 // apart proves that a place is not the one in use, whatever their names say: what is put at one is not seen at the other. Two names may
 // mean one directory (a link, a mount) or one bucket.
-func (c *Copier) apart(ctx context.Context, old pair.Side) error {
+func (c *Copier) apart(ctx context.Context, old Side) error {
 	const probe = "probe"
-	now, name := c.opt.Pair.Side(pair.First), drive.NewID[drive.UploadID]().String()
+	now, name := c.opt.Pair.Side(First), drive.NewID[drive.UploadID]().String()
 	if _, err := now.Store.Receive(ctx, name, blob.NewBody(strings.NewReader(probe), blob.BodyOptions{Size: drive.ByteSize(len(probe))})); err != nil {
 		return fmt.Errorf("put a probe: %w", err)
 	}
@@ -145,7 +144,7 @@ func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 
 var errStopped = errors.New("the migration is paused, or is another")
 
-func (c *Copier) dropPage(ctx context.Context, old pair.Side, page []blob.Stray, deep int) error {
+func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep int) error {
 	var mu sync.Mutex
 	var did migrate.OldContents
 	g, gctx := errgroup.WithContext(ctx)
@@ -180,14 +179,14 @@ func (c *Copier) dropPage(ctx context.Context, old pair.Side, page []blob.Stray,
 }
 
 // dropOne removes content from the old place, unless a row tells of it and the new place does not have it. kept says why it stays.
-func (c *Copier) dropOne(ctx context.Context, old pair.Side, s blob.Stray, deep int) (kept string, err error) {
+func (c *Copier) dropOne(ctx context.Context, old Side, s blob.Stray, deep int) (kept string, err error) {
 	r, found, err := c.find(ctx, s.Name)
 	if err != nil {
 		return "", err
 	}
 	if found {
-		err = c.opt.Pair.Check(ctx, pair.First, r.content, sampled(r.content, deep), c.pace)
-		if wrong, ok := errors.AsType[*pair.MismatchError](err); ok {
+		err = c.opt.Pair.Check(ctx, First, r.content, sampled(r.content, deep), c.pace)
+		if wrong, ok := errors.AsType[*MismatchError](err); ok {
 			return wrong.Error(), nil
 		}
 		if err != nil {

@@ -12,13 +12,12 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
 // left is a site whose contents have moved, started with its new settings, and what there was.
 type left struct {
 	*site
-	old   pair.Side
+	old   Side
 	dirs  map[string]string
 	did   migrate.OldContents
 	ready bool
@@ -29,20 +28,20 @@ func leave(t *testing.T, oldDir, newDir string) *left {
 	t.Helper()
 	s := &left{site: newSite(t), ready: true, dirs: map[string]string{"old": oldDir, "new": newDir}}
 	s.old = s.open("old")
-	s.pair = pair.New(s.old)
+	s.pair = NewPair(s.old)
 	s.pair.Attach(s.open("new"))
 	s.Copier = s.again()
 	for i := range uint64(pageSize + 5) {
 		s.files = append(s.files, s.put(i))
 	}
 	s.run()
-	s.pair = pair.New(s.open("new"))
+	s.pair = NewPair(s.open("new"))
 	s.state = migrate.State{ID: "m", Phase: migrate.NewOnly, Contents: "new", Switched: true, Dropping: true, OldContents: "old"}
 	s.Copier = s.dropper()
 	return s
 }
 
-func (s *left) open(name string) pair.Side {
+func (s *left) open(name string) Side {
 	s.t.Helper()
 	if err := os.MkdirAll(s.dirs[name], 0o700); err != nil {
 		s.t.Fatal(err)
@@ -52,12 +51,12 @@ func (s *left) open(name string) pair.Side {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = d.Close() })
-	return pair.Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
+	return Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
 }
 
 // dropper is the copier of a process that was started anew.
 func (s *left) dropper() *Copier {
-	return New(Options{
+	return NewCopier(Options{
 		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),
 		Drop: Drop{
 			Open:  func(context.Context, string) (Old, error) { return Old{s.old, func() error { return nil }}, nil },
@@ -78,7 +77,7 @@ func (s *left) drop() {
 	}
 }
 
-func (s *left) wantLeft(at pair.Side, want ...string) {
+func (s *left) wantLeft(at Side, want ...string) {
 	s.t.Helper()
 	var found []string
 	for _, f := range s.files {
@@ -106,7 +105,7 @@ func TestOldContentsGoWhenTheNewPlaceHasThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := leave(t, dirs[0], dirs[1])
-			now := s.pair.Side(pair.First)
+			now := s.pair.Side(First)
 			missing, torn := s.files[3], s.files[pageSize+1]
 			if err := now.Store.Remove(t.Context(), missing); err != nil {
 				t.Fatal(err)
@@ -174,7 +173,7 @@ func TestThePlaceInUseIsNotDropped(t *testing.T) {
 	if _, err := s.runOnce(t.Context()); !errors.Is(err, errElsewhere) {
 		t.Errorf("dropped with %v", err)
 	}
-	s.wantLeft(*s.pair.Side(pair.First), s.files...)
+	s.wantLeft(*s.pair.Side(First), s.files...)
 }
 
 // A pass that stops in the middle is gone on with, and what was deleted since goes, too.
@@ -190,7 +189,7 @@ func TestDroppingGoesOn(t *testing.T) {
 	s.Copier = s.dropper()
 	s.drop()
 	s.wantLeft(s.old)
-	s.wantLeft(*s.pair.Side(pair.First), s.files...)
+	s.wantLeft(*s.pair.Side(First), s.files...)
 	if !s.did.Ended || s.did.Kept != 0 {
 		t.Errorf("did %+v", s.did)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/move/migrate"
-	"smartdrive/internal/move/pair"
 )
 
 // Gate implements migrate.Contents. Until everybody writes to the new side the old one has everything, and reads find it there, so that
@@ -23,7 +22,7 @@ func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, er
 	if err != nil || to < migrate.NewOnly {
 		return []migrate.Gate{swept}, err
 	}
-	return c.all(ctx, swept, pair.Second, pair.First)
+	return c.all(ctx, swept, Second, First)
 }
 
 // GateBack lists what must hold before contents are left where they were at first, and only there.
@@ -36,12 +35,12 @@ func (c *Copier) GateBack(ctx context.Context) ([]migrate.Gate, error) {
 	if err != nil || s.Of == state.ID && s.Ended == 0 && s.Copied == 0 && s.Done == 0 {
 		return nil, err
 	}
-	lacks, err := c.behind(ctx, pair.First)
+	lacks, err := c.behind(ctx, First)
 	if err != nil {
 		return nil, err
 	}
-	uploads, err := c.staged(ctx, pair.Second)
-	return []migrate.Gate{waits(lacks, c.opt.Pair.Side(pair.First).Name), uploads}, err
+	uploads, err := c.staged(ctx, Second)
+	return []migrate.Gate{waits(lacks, c.opt.Pair.Side(First).Name), uploads}, err
 }
 
 // swept is the gate of a sweep that came to its end.
@@ -64,7 +63,7 @@ func (c *Copier) swept(ctx context.Context, state migrate.State) (migrate.Gate, 
 }
 
 // all is swept, with everything that has come since, and nothing on its way.
-func (c *Copier) all(ctx context.Context, swept migrate.Gate, at, leaves pair.Which) ([]migrate.Gate, error) {
+func (c *Copier) all(ctx context.Context, swept migrate.Gate, at, leaves Which) ([]migrate.Gate, error) {
 	lacks, err := c.behind(ctx, at)
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func waits(lacks []string, place string) migrate.Gate {
 }
 
 // staged is the gate of uploads that have not ended where they must not go on.
-func (c *Copier) staged(ctx context.Context, w pair.Which) (migrate.Gate, error) {
+func (c *Copier) staged(ctx context.Context, w Which) (migrate.Gate, error) {
 	side, n := c.opt.Pair.Side(w), 0
 	g := migrate.Gate{Name: "uploads"}
 	err := side.Staging.ListStaged(ctx, func(s blob.Stray) error {

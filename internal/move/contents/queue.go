@@ -8,7 +8,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/move/pair"
 )
 
 // The triggers write the file of each new or changed row of blobs into copies. They keep still where package migrate brings rows: it
@@ -137,7 +136,7 @@ func (c *Copier) forget(ctx context.Context, files []string) error {
 }
 
 // behind lists, of what waits, what a side lacks.
-func (c *Copier) behind(ctx context.Context, w pair.Which) (lacks []string, err error) {
+func (c *Copier) behind(ctx context.Context, w Which) (lacks []string, err error) {
 	for after := ""; ; {
 		files, err := c.queued(ctx, after)
 		if err != nil {

@@ -39,9 +39,9 @@ func TestStatementsOfTheProgramAreRecorded(t *testing.T) {
 	}
 	for what, want := range map[string]int{
 		`"from":"domain/quota.Ledger.Get"`: 2, // one line each
-		account.String():            2,
-		"FROM ledgers":              2,
-		"FROM accounts":             0,
+		account.String():                   2,
+		"FROM ledgers":                     2,
+		"FROM accounts":                    0,
 	} {
 		if n := strings.Count(string(text), what); n != want {
 			t.Errorf("%s is there %d times, want %d:\n%s", what, n, want, text)

@@ -1,4 +1,4 @@
-package pair
+package contents
 
 import (
 	"sync"
@@ -48,8 +48,8 @@ type state struct {
 	readable bool // parts can be read before they are sealed; once it is false it stays so
 }
 
-// New returns a pair of which there is only one side.
-func New(first Side) *Pair {
+// NewPair returns a pair of which there is only one side.
+func NewPair(first Side) *Pair {
 	caps := first.Staging.Caps()
 	p := &Pair{shared: caps.Shared}
 	p.Blobs, p.Uploads, p.Quarantine = &Store{p}, &Uploads{p}, &Quarantine{p}

@@ -1,4 +1,4 @@
-package pair_test
+package contents_test
 
 import (
 	"bytes"
@@ -12,19 +12,19 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/blobtest"
-	"smartdrive/internal/move/pair"
+	"smartdrive/internal/move/contents"
 )
 
-func put(t *testing.T, s blob.Store, b []byte) pair.Content {
+func put(t *testing.T, s blob.Store, b []byte) contents.Content {
 	t.Helper()
 	name := blobtest.PutName()
 	if _, err := s.Put(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b))); err != nil {
 		t.Fatal(err)
 	}
-	return pair.Content{Name: name, Sum: blake3.Sum256(b), Size: drive.ByteSize(len(b)), PartSize: drive.MiB}
+	return contents.Content{Name: name, Sum: blake3.Sum256(b), Size: drive.ByteSize(len(b)), PartSize: drive.MiB}
 }
 
-func wantBytes(t *testing.T, s blob.Store, c pair.Content, want []byte) {
+func wantBytes(t *testing.T, s blob.Store, c contents.Content, want []byte) {
 	t.Helper()
 	o, err := s.Open(t.Context(), c.Name)
 	if err != nil {
@@ -36,7 +36,7 @@ func wantBytes(t *testing.T, s blob.Store, c pair.Content, want []byte) {
 	}
 }
 
-func wantOutcome(t *testing.T, p *pair.Pair, c pair.Content, want pair.Outcome) {
+func wantOutcome(t *testing.T, p *contents.Pair, c contents.Content, want contents.Outcome) {
 	t.Helper()
 	if got, err := p.Sync(t.Context(), c, nil); err != nil || got != want {
 		t.Errorf("sync is %v, %v, want %v", got, err, want)
@@ -45,26 +45,26 @@ func wantOutcome(t *testing.T, p *pair.Pair, c pair.Content, want pair.Outcome) 
 
 func TestSyncCopiesWhicheverWay(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) pair.Side{"directory": directory, "bucket": bucket} {
+	for name, open := range map[string]func(t *testing.T) contents.Side{"directory": directory, "bucket": bucket} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := both(directory(t), open(t), pair.First)
+			p := both(directory(t), open(t), contents.First)
 			for _, size := range []drive.ByteSize{0, 1, 3*drive.MiB + 5} {
 				b := blobtest.Bytes(uint64(size), size)
 				before := put(t, p.Blobs, b)
-				p.Lead(pair.Second)
+				p.Lead(contents.Second)
 				after := put(t, p.Blobs, b)
 				wantBytes(t, p.Blobs, before, b)
-				for _, c := range []pair.Content{before, after} {
-					wantOutcome(t, p, c, pair.Copied)
-					wantOutcome(t, p, c, pair.There)
-					wantBytes(t, p.Side(pair.First).Store, c, b)
-					wantBytes(t, p.Side(pair.Second).Store, c, b)
-					if err := p.Check(t.Context(), pair.Second, c, true, nil); err != nil {
+				for _, c := range []contents.Content{before, after} {
+					wantOutcome(t, p, c, contents.Copied)
+					wantOutcome(t, p, c, contents.There)
+					wantBytes(t, p.Side(contents.First).Store, c, b)
+					wantBytes(t, p.Side(contents.Second).Store, c, b)
+					if err := p.Check(t.Context(), contents.Second, c, true, nil); err != nil {
 						t.Error(err)
 					}
 				}
-				p.Lead(pair.First)
+				p.Lead(contents.First)
 			}
 		})
 	}
@@ -73,11 +73,11 @@ func TestSyncCopiesWhicheverWay(t *testing.T) {
 // What is not what the row tells of never arrives.
 func TestSyncRefusesOtherBytes(t *testing.T) {
 	t.Parallel()
-	p := both(directory(t), directory(t), pair.First)
+	p := both(directory(t), directory(t), contents.First)
 	b := blobtest.Bytes(1, 5000)
 	c := put(t, p.Blobs, b)
 	c.Sum[0] ^= 1
-	var mismatch *pair.MismatchError
+	var mismatch *contents.MismatchError
 	if _, err := p.Sync(t.Context(), c, nil); !errors.As(err, &mismatch) {
 		t.Errorf("error is %v, want a mismatch", err)
 	}
@@ -86,46 +86,46 @@ func TestSyncRefusesOtherBytes(t *testing.T) {
 	if _, err := p.Sync(t.Context(), short, nil); !errors.As(err, &mismatch) {
 		t.Errorf("error is %v, want a mismatch", err)
 	}
-	if _, err := p.Side(pair.Second).Store.Stat(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
+	if _, err := p.Side(contents.Second).Store.Stat(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("wrong bytes have arrived: %v", err)
 	}
-	if err := p.Check(t.Context(), pair.First, c, false, nil); err != nil {
+	if err := p.Check(t.Context(), contents.First, c, false, nil); err != nil {
 		t.Errorf("the size is right: %v", err)
 	}
-	if err := p.Check(t.Context(), pair.First, c, true, nil); !errors.As(err, &mismatch) {
+	if err := p.Check(t.Context(), contents.First, c, true, nil); !errors.As(err, &mismatch) {
 		t.Errorf("error is %v, want a mismatch", err)
 	}
-	if err := p.Check(t.Context(), pair.Second, c, false, nil); !errors.As(err, &mismatch) {
+	if err := p.Check(t.Context(), contents.Second, c, false, nil); !errors.As(err, &mismatch) {
 		t.Errorf("error is %v, want a mismatch", err)
 	}
 	c.Sum = blake3.Sum256(b)
-	wantOutcome(t, p, c, pair.Copied)
+	wantOutcome(t, p, c, contents.Copied)
 }
 
 // A follower that has a torn copy, as an interrupted Put of other hands leaves it, gets a whole one.
 func TestSyncMendsTheFollower(t *testing.T) {
 	t.Parallel()
-	p := both(directory(t), directory(t), pair.First)
+	p := both(directory(t), directory(t), contents.First)
 	b := blobtest.Bytes(1, 5000)
 	c := put(t, p.Blobs, b)
 	torn := b[:100]
-	if _, err := p.Side(pair.Second).Store.Put(t.Context(), c.Name, blobtest.BodyOf(0, len(torn), bytes.NewReader(torn))); err != nil {
+	if _, err := p.Side(contents.Second).Store.Put(t.Context(), c.Name, blobtest.BodyOf(0, len(torn), bytes.NewReader(torn))); err != nil {
 		t.Fatal(err)
 	}
-	wantOutcome(t, p, c, pair.Copied)
-	wantBytes(t, p.Side(pair.Second).Store, c, b)
+	wantOutcome(t, p, c, contents.Copied)
+	wantBytes(t, p.Side(contents.Second).Store, c, b)
 }
 
 // Of who copies and who removes, one sees the other: nothing is left that no row explains.
 func TestContentThatIsRemovedMeanwhileDoesNotStay(t *testing.T) {
 	t.Parallel()
-	p := both(directory(t), directory(t), pair.First)
+	p := both(directory(t), directory(t), contents.First)
 	c := put(t, p.Blobs, blobtest.Bytes(1, 5000))
 	got, err := p.Sync(t.Context(), c, func(ctx context.Context, _ int) error { return p.Blobs.Remove(ctx, c.Name) })
-	if err != nil || got != pair.Nowhere {
+	if err != nil || got != contents.Nowhere {
 		t.Errorf("sync is %v, %v", got, err)
 	}
-	for _, w := range []pair.Which{pair.First, pair.Second} {
+	for _, w := range []contents.Which{contents.First, contents.Second} {
 		if _, err := p.Side(w).Store.Stat(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("side %d has it: %v", w, err)
 		}
@@ -135,10 +135,10 @@ func TestContentThatIsRemovedMeanwhileDoesNotStay(t *testing.T) {
 // A copy that dies goes on, and nobody reads half of it meanwhile.
 func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) pair.Side{"directory": directory, "bucket": bucket} {
+	for name, open := range map[string]func(t *testing.T) contents.Side{"directory": directory, "bucket": bucket} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := both(directory(t), open(t), pair.First)
+			p := both(directory(t), open(t), contents.First)
 			b := blobtest.Bytes(1, 3*drive.MiB)
 			c := put(t, p.Blobs, b)
 			cut := errors.New("cut")
@@ -147,7 +147,7 @@ func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
 				if calls++; calls > 1 {
 					return cut
 				}
-				if _, err := p.Side(pair.Second).Store.Open(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
+				if _, err := p.Side(contents.Second).Store.Open(t.Context(), c.Name); !drive.IsKind(err, drive.NotFound) {
 					t.Errorf("half of it can be read: %v", err)
 				}
 				return nil
@@ -155,8 +155,8 @@ func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
 			if !errors.Is(err, cut) {
 				t.Errorf("error is %v, want the cut", err)
 			}
-			wantOutcome(t, p, c, pair.Copied)
-			wantBytes(t, p.Side(pair.Second).Store, c, b)
+			wantOutcome(t, p, c, contents.Copied)
+			wantBytes(t, p.Side(contents.Second).Store, c, b)
 		})
 	}
 }
@@ -165,14 +165,14 @@ func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
 func TestAnUploadStaysWhereItBegan(t *testing.T) {
 	t.Parallel()
 	first, second := directory(t), directory(t)
-	p := both(first, second, pair.First)
+	p := both(first, second, contents.First)
 	file := blobtest.Bytes(1, 2*drive.MiB)
 	ref := blobtest.NewRef(drive.ByteSize(len(file)))
 	if err := p.Uploads.Create(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 2 {
-		p = both(first, second, pair.Second) // as after a restart
+		p = both(first, second, contents.Second) // as after a restart
 		if err := p.Uploads.Create(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
@@ -183,27 +183,27 @@ func TestAnUploadStaysWhereItBegan(t *testing.T) {
 	if err := p.Uploads.Seal(t.Context(), ref, ref.Size); err != nil {
 		t.Fatal(err)
 	}
-	c := pair.Content{Name: ref.ID.String(), Sum: blake3.Sum256(file), Size: ref.Size, PartSize: ref.PartSize}
+	c := contents.Content{Name: ref.ID.String(), Sum: blake3.Sum256(file), Size: ref.Size, PartSize: ref.PartSize}
 	wantBytes(t, first.Store, c, file)
-	wantOutcome(t, p, c, pair.Copied)
+	wantOutcome(t, p, c, contents.Copied)
 	wantBytes(t, second.Store, c, file)
 }
 
 func TestAShareIsReadAtTheFollower(t *testing.T) {
 	t.Parallel()
-	p := both(directory(t), directory(t), pair.First)
-	at := func(c pair.Content) (sides int) { // which side answers: told by a size that only it has
+	p := both(directory(t), directory(t), contents.First)
+	at := func(c contents.Content) (sides int) { // which side answers: told by a size that only it has
 		n, err := p.Blobs.Stat(t.Context(), c.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return int(n)
 	}
-	all := make([]pair.Content, 40)
+	all := make([]contents.Content, 40)
 	for i := range all {
-		all[i] = put(t, p.Side(pair.First).Store, blobtest.Bytes(1, 1))
+		all[i] = put(t, p.Side(contents.First).Store, blobtest.Bytes(1, 1))
 		b := blobtest.Bytes(1, 2)
-		if _, err := p.Side(pair.Second).Store.Put(t.Context(), all[i].Name, blobtest.BodyOf(0, 2, bytes.NewReader(b))); err != nil {
+		if _, err := p.Side(contents.Second).Store.Put(t.Context(), all[i].Name, blobtest.BodyOf(0, 2, bytes.NewReader(b))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package pair_test
+package contents_test
 
 import (
 	"log/slog"
@@ -14,11 +14,11 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/blob/s3"
-	"smartdrive/internal/move/pair"
+	"smartdrive/internal/move/contents"
 	"smartdrive/internal/testkit/servicetest"
 )
 
-func directory(t *testing.T) pair.Side {
+func directory(t *testing.T) contents.Side {
 	t.Helper()
 	d, err := local.Open(t.Context(), local.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -29,10 +29,10 @@ func directory(t *testing.T) pair.Side {
 			t.Error(err)
 		}
 	})
-	return pair.Side{Name: "directory", Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
+	return contents.Side{Name: "directory", Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
 }
 
-func bucket(t *testing.T) pair.Side {
+func bucket(t *testing.T) contents.Side {
 	t.Helper()
 	u, err := url.Parse(servicetest.URL(t, servicetest.S3))
 	if err != nil {
@@ -56,27 +56,27 @@ func bucket(t *testing.T) pair.Side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pair.Side{Name: "bucket", Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine}
+	return contents.Side{Name: "bucket", Store: b.Blobs, Staging: b.Staging, Quarantine: b.Quarantine}
 }
 
 // setups are the pairs that the suites are run on.
-var setups = map[string]func(t *testing.T) *pair.Pair{
-	"a directory alone":                   func(t *testing.T) *pair.Pair { return pair.New(directory(t)) },
-	"two directories":                     func(t *testing.T) *pair.Pair { return both(directory(t), directory(t), pair.First) },
-	"two directories, the second leads":   func(t *testing.T) *pair.Pair { return both(directory(t), directory(t), pair.Second) },
-	"a directory and a bucket":            func(t *testing.T) *pair.Pair { return both(directory(t), bucket(t), pair.First) },
-	"a directory and a bucket that leads": func(t *testing.T) *pair.Pair { return both(directory(t), bucket(t), pair.Second) },
-	"a bucket and a directory that leads": func(t *testing.T) *pair.Pair { return both(bucket(t), directory(t), pair.Second) },
+var setups = map[string]func(t *testing.T) *contents.Pair{
+	"a directory alone":                   func(t *testing.T) *contents.Pair { return contents.NewPair(directory(t)) },
+	"two directories":                     func(t *testing.T) *contents.Pair { return both(directory(t), directory(t), contents.First) },
+	"two directories, the second leads":   func(t *testing.T) *contents.Pair { return both(directory(t), directory(t), contents.Second) },
+	"a directory and a bucket":            func(t *testing.T) *contents.Pair { return both(directory(t), bucket(t), contents.First) },
+	"a directory and a bucket that leads": func(t *testing.T) *contents.Pair { return both(directory(t), bucket(t), contents.Second) },
+	"a bucket and a directory that leads": func(t *testing.T) *contents.Pair { return both(bucket(t), directory(t), contents.Second) },
 }
 
-func both(first, second pair.Side, lead pair.Which) *pair.Pair {
-	p := pair.New(first)
+func both(first, second contents.Side, lead contents.Which) *contents.Pair {
+	p := contents.NewPair(first)
 	p.Attach(second)
 	p.Lead(lead)
 	return p
 }
 
-func eachSetup(t *testing.T, suite func(t *testing.T, open func(t *testing.T) *pair.Pair)) {
+func eachSetup(t *testing.T, suite func(t *testing.T, open func(t *testing.T) *contents.Pair)) {
 	t.Helper()
 	for name, open := range setups {
 		t.Run(name, func(t *testing.T) {
@@ -88,21 +88,21 @@ func eachSetup(t *testing.T, suite func(t *testing.T, open func(t *testing.T) *p
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *contents.Pair) {
 		blobtest.RunStore(t, func(t *testing.T) blob.Store { return open(t).Blobs })
 	})
 }
 
 func TestStaging(t *testing.T) {
 	t.Parallel()
-	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *contents.Pair) {
 		blobtest.RunStaging(t, func(t *testing.T) blob.Staging { return open(t).Uploads })
 	})
 }
 
 func TestSealer(t *testing.T) {
 	t.Parallel()
-	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *contents.Pair) {
 		blobtest.RunSealer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 			p := open(t)
 			return p.Uploads, p.Blobs
@@ -112,7 +112,7 @@ func TestSealer(t *testing.T) {
 
 func TestTailer(t *testing.T) {
 	t.Parallel()
-	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *contents.Pair) {
 		blobtest.RunTailer(t, func(t *testing.T) (blob.Staging, blob.Store) {
 			p := open(t)
 			return p.Uploads, p.Blobs
@@ -122,7 +122,7 @@ func TestTailer(t *testing.T) {
 
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
-	eachSetup(t, func(t *testing.T, open func(t *testing.T) *pair.Pair) {
+	eachSetup(t, func(t *testing.T, open func(t *testing.T) *contents.Pair) {
 		blobtest.RunQuarantine(t, func(t *testing.T) (blob.Store, blob.Quarantine) {
 			p := open(t)
 			return p.Blobs, p.Quarantine
@@ -134,7 +134,7 @@ func TestQuarantine(t *testing.T) {
 // copies those of one at the other side.
 func TestAdoptAtOneSide(t *testing.T) {
 	t.Parallel()
-	p := pair.New(directory(t))
+	p := contents.NewPair(directory(t))
 	begin := func() blob.Ref {
 		ref := blobtest.NewRef(blobtest.PartSize)
 		if err := p.Uploads.Create(t.Context(), ref); err != nil {
@@ -163,7 +163,7 @@ func TestAdoptAtOneSide(t *testing.T) {
 	c := begin()
 	fill(c)
 	p.Attach(directory(t))
-	p.Lead(pair.Second)
+	p.Lead(contents.Second)
 	d := begin()
 	adopt(d, c, false)
 	fill(d)
