@@ -23,7 +23,6 @@ import (
 	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/retention"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream/dispatch"
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/export"
@@ -51,34 +50,32 @@ type App struct {
 	bytes storage
 	marks marks
 
-	firstMarks marks // of the configured place of contents
-	moving     moving
-	member     *instance.Member
-	shared     shared // what several instances share besides the database; empty where there is one
-	outbox     *outbox.Outbox
-	kept       *retention.Clock
-	engine     *timer.Engine
-	dispatch   *dispatch.Dispatch
-	tree       *tree.Tree
-	uploads    *upload.Sessions
-	unlinker   *unlink.Unlinker
-	files      *files.Files
-	vault      *vault.Vault
-	thumbs     *thumb.Maker
-	shares     *share.Shares
-	exports    *export.Exports
-	intake     *ingest.Intake
-	collects   *collect.Links
-	auth       *account.Auth
-	users      *account.Users
-	sessions   *account.Sessions
-	keys       *idem.Keys
-	prepared   *idem.PreparedIDs
-	admin      *admin.Admin
-	ledger     quota.Ledger
-	auditor    *fsck.Checker
-	sampled    sampler
-	armed      atomic.Bool // the timers of all uploads were armed after the start
+	mover    *mover
+	member   *instance.Member
+	shared   shared // what several instances share besides the database; empty where there is one
+	outbox   *outbox.Outbox
+	kept     *retention.Clock
+	engine   *timer.Engine
+	tree     *tree.Tree
+	uploads  *upload.Sessions
+	unlinker *unlink.Unlinker
+	files    *files.Files
+	vault    *vault.Vault
+	thumbs   *thumb.Maker
+	shares   *share.Shares
+	exports  *export.Exports
+	intake   *ingest.Intake
+	collects *collect.Links
+	auth     *account.Auth
+	users    *account.Users
+	sessions *account.Sessions
+	keys     *idem.Keys
+	prepared *idem.PreparedIDs
+	admin    *admin.Admin
+	ledger   quota.Ledger
+	auditor  *fsck.Checker
+	sampled  sampler
+	armed    atomic.Bool // the timers of all uploads were armed after the start
 }
 
 // Open opens the installation that cfg names. It fails in words when somebody else has the data directory, when something that
@@ -102,7 +99,9 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 	if err := a.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.takeUp(ctx); err != nil {
+	a.kept = retention.New(retention.Options{DB: a.db, Log: log})
+	a.mover = newMover(cfg, log, a.db, a.kept.Now)
+	if a.marks, err = a.mover.takeUp(ctx, a.marks); err != nil {
 		return nil, err
 	}
 	if err := look(ctx, a); err != nil {
@@ -117,7 +116,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 	if err := a.openStorage(ctx); err != nil {
 		return nil, err
 	}
-	a.openPair()
+	a.bytes = a.mover.take(a.Installation, a.member, a.bytes)
 	if err := a.compose(ctx); err != nil {
 		return nil, err
 	}
@@ -132,7 +131,6 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 // compose builds the use cases from the bottom up.
 func (a *App) compose(ctx context.Context) (err error) {
 	cfg, log := a.cfg, a.log
-	a.kept = retention.New(retention.Options{DB: a.db, Log: log})
 	if err := a.kept.Look(ctx); err != nil {
 		return err
 	}
@@ -238,7 +236,9 @@ func (a *App) Close() error {
 	if a.member != nil {
 		errs = append(errs, a.leave())
 	}
-	errs = append(errs, a.moving.close())
+	if a.mover != nil {
+		errs = append(errs, a.mover.close())
+	}
 	if a.db != nil {
 		errs = append(errs, a.db.Close())
 	}

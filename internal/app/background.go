@@ -86,7 +86,7 @@ func (a *App) keepHouse(ctx context.Context) (more bool, err error) {
 // keepCopies brings up to date what lies elsewhere: a copy of the database, if it is ours to copy, and the mark of a bucket.
 func (a *App) keepCopies(ctx context.Context, now time.Time) error {
 	switch {
-	case a.ownsDatabase() && a.moving.rows.State().Switched: // the truth is elsewhere by now
+	case a.ownsDatabase() && a.mover.rows.State().Switched: // the truth is elsewhere by now
 		return nil
 	case a.ownsDatabase():
 		return a.snapshot(ctx, now)

@@ -33,7 +33,7 @@ func (a *App) backup(ctx context.Context, in BackupRequest) (backup.Result, erro
 	if !a.ownsDatabase() {
 		return backup.Result{}, drive.Wrap(ErrServerDatabase, drive.Precondition)
 	}
-	if a.moving.rows.State().ID != "" {
+	if a.mover.rows.State().ID != "" {
 		return backup.Result{}, drive.Fail(drive.WrongState, "why", "the installation is moving to other engines; the other side is the copy")
 	}
 	if !filepath.IsAbs(in.Dir) {

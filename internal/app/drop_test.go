@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
@@ -42,7 +43,7 @@ func (n *node) step(t *testing.T, token, step, body string) (s migrate.Status) {
 // move begins a migration as somebody on the machine does.
 func (n *node) move(t *testing.T, in rest.MigrationStart) {
 	t.Helper()
-	if report, err := (mover{n.App}).Start(t.Context(), admin.Local(), in); err != nil || !report.OK {
+	if report, err := (moveSteps{n.App.mover, n.App.users}).Start(t.Context(), admin.Local(), in); err != nil || !report.OK {
 		t.Fatalf("start: %+v, %v", report, err)
 	}
 }
@@ -197,8 +198,7 @@ func TestStepsOfAMigrationLeaveATrail(t *testing.T) {
 	t.Parallel()
 	var text lockedBuffer
 	db := sqldbtest.Open(t)
-	a := &App{log: slog.New(slog.NewTextHandler(&text, nil)), db: db}
-	a.moving.rows = migrate.New(migrate.Options{DB: db})
+	a := moveSteps{mover: newMover(config.Config{}, slog.New(slog.NewTextHandler(&text, nil)), db, time.Now)}
 	a.noteStep(t.Context(), drive.Who{}, "rate", nil, "rows_per_second", 7)
 	a.noteStep(t.Context(), drive.Who{}, "advance", errors.New("lag: 3 changes"))
 	lines := strings.Split(text.String(), "\n")
@@ -218,16 +218,16 @@ func TestStepsOfAMigrationLeaveATrail(t *testing.T) {
 func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a := &App{cfg: config.Config{Data: dir, Blobs: dir}}
+	a := &mover{cfg: config.Config{Data: dir, Blobs: dir}}
 	state := migrate.State{ID: "m", Epoch: 3, Phase: migrate.Second, Contents: filepath.Join(dir, "new")}
 	for _, c := range []struct {
 		change func()
 		want   string // part of the reason; empty: it is ready
 	}{
 		{func() {}, "being opened"},
-		{func() { a.moving.failed = "403" }, "403"},
-		{func() { a.moving.done = migrate.State{ID: "m", Epoch: 2} }, "403"},
-		{func() { a.moving.done = state }, ""},
+		{func() { a.failed = "403" }, "403"},
+		{func() { a.done = migrate.State{ID: "m", Epoch: 2} }, "403"},
+		{func() { a.done = state }, ""},
 		{func() { state.Phase, state.Dropping = migrate.NewOnly, true }, "old settings"},
 	} {
 		c.change()

@@ -59,13 +59,13 @@ func (a *App) observeRetention() {
 // observeMove shows where a migration stands.
 func (a *App) observeMove() {
 	a.metrics.Gauge("migration_phase", "Phase of the migration that is under way; -1 when nothing moves.", func() float64 {
-		if state := a.moving.rows.State(); state.ID != "" {
+		if state := a.mover.rows.State(); state.ID != "" {
 			return float64(state.Phase)
 		}
 		return -1
 	})
 	a.metrics.Gauge("migration_contents_waiting", "Contents that are to be copied to the other side; -1 when that cannot be asked.", func() float64 {
-		n, err := a.moving.copier.Waiting(context.Background())
+		n, err := a.mover.copier.Waiting(context.Background())
 		if err != nil {
 			return -1
 		}

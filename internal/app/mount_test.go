@@ -100,7 +100,7 @@ func TestAMigrationTakesNoRelativeDirectory(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
 	for field, in := range map[string]rest.MigrationStart{"to_blobs": {ToBlobs: "reldir"}, "to_db": {ToDB: "reldir"}} {
-		_, err := mover{a}.Start(t.Context(), drive.Who{}, in)
+		_, err := moveSteps{a.mover, a.users}.Start(t.Context(), drive.Who{}, in)
 		if !drive.IsKind(err, drive.BadRequest) || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -11,69 +11,72 @@ import (
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/move/contents"
 	"smartdrive/internal/move/migrate"
 )
 
-// mover is what administrators do to a migration. One step is taken at a time.
-type mover struct{ a *App }
+// moveSteps is what administrators do to a migration. One step is taken at a time.
+type moveSteps struct {
+	*mover
+	users *account.Users
+}
 
-var _ rest.Mover = mover{}
+var _ rest.Mover = moveSteps{}
 
 // Status implements rest.Mover.
-func (m mover) Status(ctx context.Context) (migrate.Status, error) {
-	s, err := m.a.moving.rows.Status(ctx)
+func (m moveSteps) Status(ctx context.Context) (migrate.Status, error) {
+	s, err := m.rows.Status(ctx)
 	if err != nil || s.State != "running" {
 		return s, err
 	}
-	contents := m.a.moving.rows.State().Contents
+	contents := m.rows.State().Contents
 	s.To.Blobs = config.Shown(contents)
-	if s.From.Blobs = showContents(m.a.contentsPlace()); m.a.atNewContents(m.a.moving.rows.State()) {
+	if s.From.Blobs = showContents(contentsPlace(m.cfg)); m.atNewContents(m.rows.State()) {
 		s.From.Blobs = ""
 	}
 	return s, nil
 }
 
 // Start implements rest.Mover.
-func (m mover) Start(ctx context.Context, who drive.Who, in rest.MigrationStart) (migrate.Report, error) {
-	a := m.a
-	if err := errors.Join(a.refuseTarget(who, in), refuseRelative(in)); err != nil {
+func (m moveSteps) Start(ctx context.Context, who drive.Who, in rest.MigrationStart) (migrate.Report, error) {
+	if err := errors.Join(m.refuseTarget(who, in), refuseRelative(in)); err != nil {
 		return migrate.Report{}, err
 	}
-	a.moving.steps.Lock()
-	defer a.moving.steps.Unlock()
+	m.steps.Lock()
+	defer m.steps.Unlock()
 	req := migrate.Request{
 		ToDB: databaseTarget(in.ToDB), ToBlobs: strings.TrimSpace(in.ToBlobs + " " + in.ToRedis), DryRun: in.DryRun,
-		FromBlobs: a.contentsPlace().Text(os.Environ()), Pace: migrate.Pace{Rows: in.Rows, Bytes: in.Bytes},
+		FromBlobs: contentsPlace(m.cfg).Text(os.Environ()), Pace: migrate.Pace{Rows: in.Rows, Bytes: in.Bytes},
 	}
-	before, err := a.preflight(ctx, req)
+	before, err := m.preflight(ctx, req)
 	if err != nil {
 		return migrate.Report{}, err
 	}
 	good := allOpen(before)
 	req.DryRun = req.DryRun || !good
-	report, err := a.moving.rows.Start(ctx, req)
+	report, err := m.rows.Start(ctx, req)
 	report.Checks = append(before, report.Checks...)
 	report.OK = report.OK && good
 	if !in.DryRun {
-		a.noteStep(ctx, who, "start", err, "to_db", config.Shown(req.ToDB), "to_blobs", config.Shown(req.ToBlobs), "ok", report.OK)
+		m.noteStep(ctx, who, "start", err, "to_db", config.Shown(req.ToDB), "to_blobs", config.Shown(req.ToBlobs), "ok", report.OK)
 	}
 	if err != nil || req.DryRun || !report.OK {
 		return report, err
 	}
-	return report, a.settleStep(ctx)
+	return report, m.settleStep(ctx)
 }
 
 // refuseTarget refuses places that only somebody at a distance names. Where an installation goes,
 // and so which hosts and directories the server opens and writes to, is said on its machine, with a
 // command or in its settings: an administrator's stolen token must not take everything elsewhere.
-func (a *App) refuseTarget(who drive.Who, in rest.MigrationStart) error {
+func (m *mover) refuseTarget(who drive.Who, in rest.MigrationStart) error {
 	if who.User == (drive.UserID{}) { // the control socket
 		return nil
 	}
 	for _, at := range []string{in.ToDB, in.ToBlobs, in.ToRedis} {
-		if at != "" && !slices.Contains(a.cfg.MigrationTargets, config.Secret(at)) {
+		if at != "" && !slices.Contains(m.cfg.MigrationTargets, config.Secret(at)) {
 			return drive.Wrap(fmt.Errorf("%s is not among --migration-targets", config.Shown(at)), drive.Forbidden)
 		}
 	}
@@ -92,22 +95,22 @@ func refuseRelative(in rest.MigrationStart) error {
 }
 
 // noteStep leaves the record of what an administrator did, or could not do: the log is the trail of such acts.
-func (a *App) noteStep(ctx context.Context, who drive.Who, step string, err error, args ...any) {
-	state := a.moving.rows.State()
-	args = append([]any{"step", step, "by", a.nameOf(ctx, who), "user", who.User, "migration", state.ID, "phase", int(state.Phase), "epoch", state.Epoch}, args...)
+func (m moveSteps) noteStep(ctx context.Context, who drive.Who, step string, err error, args ...any) {
+	state := m.rows.State()
+	args = append([]any{"step", step, "by", m.nameOf(ctx, who), "user", who.User, "migration", state.ID, "phase", int(state.Phase), "epoch", state.Epoch}, args...)
 	if err != nil {
-		a.log.WarnContext(ctx, "migration step refused", append(args, "error", err)...)
+		m.log.WarnContext(ctx, "migration step refused", append(args, "error", err)...)
 		return
 	}
-	a.log.InfoContext(ctx, "migration step", args...)
+	m.log.InfoContext(ctx, "migration step", args...)
 }
 
 // nameOf is a caller's name, for records.
-func (a *App) nameOf(ctx context.Context, who drive.Who) string {
+func (m moveSteps) nameOf(ctx context.Context, who drive.Who) string {
 	if who.User == (drive.UserID{}) {
 		return "the machine's administrator"
 	}
-	u, err := a.users.Find(ctx, a.db, who.User)
+	u, err := m.users.Find(ctx, m.db, who.User)
 	if err != nil {
 		return who.User.String()
 	}
@@ -115,11 +118,11 @@ func (a *App) nameOf(ctx context.Context, who drive.Who) string {
 }
 
 // settleStep opens what the step just taken wants, and says that this process acts by it.
-func (a *App) settleStep(ctx context.Context) error {
-	if err := a.followOnce(ctx, a.moving.rows.State()); err != nil {
-		a.log.WarnContext(ctx, "the new place of contents", "error", err) // the gate says so, too
+func (m *mover) settleStep(ctx context.Context) error {
+	if err := m.followOnce(ctx, m.rows.State()); err != nil {
+		m.log.WarnContext(ctx, "the new place of contents", "error", err) // the gate says so, too
 	}
-	return a.moving.rows.Acknowledge(ctx)
+	return m.rows.Acknowledge(ctx)
 }
 
 func allOpen(gates []migrate.Gate) bool {
@@ -132,28 +135,27 @@ func allOpen(gates []migrate.Gate) bool {
 }
 
 // Step implements rest.Mover.
-func (m mover) Step(ctx context.Context, who drive.Who, step rest.MigrationStep, in rest.MigrationBody) error {
-	a := m.a
-	a.moving.steps.Lock()
-	defer a.moving.steps.Unlock()
-	err := a.step(ctx, step, in)
-	pace := a.moving.rows.State().Pace
-	a.noteStep(ctx, who, string(step), err, "percent", in.Percent, "rows_per_second", pace.Rows, "bytes_per_second", pace.Bytes, "early", in.Early)
+func (m moveSteps) Step(ctx context.Context, who drive.Who, step rest.MigrationStep, in rest.MigrationBody) error {
+	m.steps.Lock()
+	defer m.steps.Unlock()
+	err := m.step(ctx, step, in)
+	pace := m.rows.State().Pace
+	m.noteStep(ctx, who, string(step), err, "percent", in.Percent, "rows_per_second", pace.Rows, "bytes_per_second", pace.Bytes, "early", in.Early)
 	if err != nil {
 		return err
 	}
-	return a.settleStep(ctx)
+	return m.settleStep(ctx)
 }
 
 // Explain implements rest.Mover.
-func (m mover) Explain(ctx context.Context, who drive.Who, id int64, reason string) error {
-	err := m.a.moving.rows.Explain(ctx, id, migrate.Explanation{Who: m.a.nameOf(ctx, who), Why: reason})
-	m.a.noteStep(ctx, who, "explain", err, "mismatch", id, "reason", reason)
+func (m moveSteps) Explain(ctx context.Context, who drive.Who, id int64, reason string) error {
+	err := m.rows.Explain(ctx, id, migrate.Explanation{Who: m.nameOf(ctx, who), Why: reason})
+	m.noteStep(ctx, who, "explain", err, "mismatch", id, "reason", reason)
 	return err
 }
 
-func (a *App) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody) (err error) {
-	rows, copier := a.moving.rows, a.moving.copier
+func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody) (err error) {
+	rows, copier := m.rows, m.copier
 	switch step {
 	case rest.MigrationVerify:
 		contentsAlone := rows.State().Contents != "" && rows.Target() == ""
@@ -167,7 +169,7 @@ func (a *App) step(ctx context.Context, step rest.MigrationStep, in rest.Migrati
 	case rest.MigrationPause, rest.MigrationResume:
 		err = rows.Pause(ctx, step == rest.MigrationPause)
 	case rest.MigrationRollback:
-		err = a.rollBack(ctx, in)
+		err = m.rollBack(ctx, in)
 	case rest.MigrationFinish:
 		err = rows.Finish(ctx)
 	case rest.MigrationDrop:
@@ -193,8 +195,8 @@ func asked(in rest.MigrationBody) migrate.Phase {
 }
 
 // rollBack leaves the new place of contents only when nothing is there that is not at the old one.
-func (a *App) rollBack(ctx context.Context, in rest.MigrationBody) error {
-	rows, copier := a.moving.rows, a.moving.copier
+func (m *mover) rollBack(ctx context.Context, in rest.MigrationBody) error {
+	rows, copier := m.rows, m.copier
 	last := rows.State().Phase <= migrate.Fill
 	if last {
 		gates, err := copier.GateBack(ctx)
@@ -213,16 +215,16 @@ func (a *App) rollBack(ctx context.Context, in rest.MigrationBody) error {
 }
 
 // Mismatches implements rest.Mover.
-func (m mover) Mismatches(ctx context.Context, limit int) ([]migrate.Mismatch, error) {
-	return m.a.moving.rows.Mismatches(ctx, limit)
+func (m moveSteps) Mismatches(ctx context.Context, limit int) ([]migrate.Mismatch, error) {
+	return m.rows.Mismatches(ctx, limit)
 }
 
 // preflight looks at what package migrate cannot know: whether what comes out of it is an installation that can be started, and the
 // new place of contents. A dry run changes nothing; else a directory is made.
-func (a *App) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gate, error) {
-	gates := []migrate.Gate{a.checkMode(req)}
+func (m *mover) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gate, error) {
+	gates := []migrate.Gate{m.checkMode(req)}
 	if req.ToDB != "" && !strings.Contains(req.ToDB, "://") || req.ToBlobs != "" && !strings.HasPrefix(req.ToBlobs, "s3:") {
-		g, err := a.checkAlone(ctx)
+		g, err := m.checkAlone(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -235,9 +237,9 @@ func (a *App) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gat
 	if err != nil {
 		return append(gates, closed("new contents", err.Error())), nil
 	}
-	look := a.checkContents
+	look := m.checkContents
 	if req.DryRun {
-		look = a.lookAtContents
+		look = m.lookAtContents
 	}
 	g, err := look(ctx, to)
 	return append(gates, g), err
@@ -246,16 +248,16 @@ func (a *App) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gat
 func closed(name, why string) migrate.Gate { return migrate.Gate{Name: name, Detail: why} }
 
 // checkMode refuses a move whose end is a combination that cannot be started.
-func (a *App) checkMode(req migrate.Request) migrate.Gate {
-	end := a.cfg
+func (m *mover) checkMode(req migrate.Request) migrate.Gate {
+	end := m.cfg
 	if req.ToDB != "" {
 		end.MySQL = nil
 		if strings.Contains(req.ToDB, "://") {
-			m, err := config.ParseMySQL(req.ToDB)
+			server, err := config.ParseMySQL(req.ToDB)
 			if err != nil {
 				return closed("mode", "the new database: "+err.Error())
 			}
-			end.MySQL = m
+			end.MySQL = server
 		}
 	}
 	if req.ToBlobs != "" {
@@ -264,10 +266,10 @@ func (a *App) checkMode(req migrate.Request) migrate.Gate {
 			return closed("mode", "the new contents: "+err.Error())
 		}
 		end.S3, end.Redis = to.S3, to.Redis
-		if to.Same(a.contentsPlace()) {
+		if to.Same(contentsPlace(m.cfg)) {
 			return closed("mode", "contents are there already")
 		}
-		if to.SameJournal(a.contentsPlace()) {
+		if to.SameJournal(contentsPlace(m.cfg)) {
 			return closed("mode", "the journals of two buckets cannot share a database of Redis: name another one, such as .../1")
 		}
 	}
@@ -275,13 +277,13 @@ func (a *App) checkMode(req migrate.Request) migrate.Gate {
 	if err != nil {
 		return closed("mode", err.Error())
 	}
-	return migrate.Gate{Name: "mode", OK: true, Detail: fmt.Sprintf("from %s to %s", a.cfg.Mode(), mode)}
+	return migrate.Gate{Name: "mode", OK: true, Detail: fmt.Sprintf("from %s to %s", m.cfg.Mode(), mode)}
 }
 
 // checkAlone refuses a directory of this machine as the end while there are other instances, which could not reach it.
-func (a *App) checkAlone(ctx context.Context) (migrate.Gate, error) {
+func (m *mover) checkAlone(ctx context.Context) (migrate.Gate, error) {
 	g := migrate.Gate{Name: "one instance"}
-	alive, err := a.member.Alive(ctx)
+	alive, err := m.member.Alive(ctx)
 	if err != nil {
 		return g, err
 	}
@@ -293,9 +295,9 @@ func (a *App) checkAlone(ctx context.Context) (migrate.Gate, error) {
 }
 
 // checkContents opens the new place and looks whose it is, and whether there is room.
-func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
+func (m *mover) checkContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
 	const name = "new contents"
-	p, err := a.openContents(ctx, to)
+	p, err := m.openContents(ctx, to)
 	if err != nil {
 		return closed(name, err.Error()), nil
 	}
@@ -307,11 +309,11 @@ func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.
 	if err := p.check(ctx); err != nil {
 		return closed(name, err.Error()), nil
 	}
-	if why, err := a.notOurs(ctx, p); err != nil || why != "" {
+	if why, err := m.notOurs(ctx, p); err != nil || why != "" {
 		return closed(name, why), err
 	}
 	var sum drive.ByteSize
-	if err := a.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
+	if err := m.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
 		return g, fmt.Errorf("sum up what is stored: %w", err)
 	}
 	if p.side.Store.Caps().Bounded {
@@ -319,7 +321,7 @@ func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.
 		if err != nil {
 			return g, err
 		}
-		if need := sum + orLeast(a.cfg.MinFree); free < need {
+		if need := sum + orLeast(m.cfg.MinFree); free < need {
 			return closed(name, fmt.Sprintf("%d bytes are free there, and %d are needed", free, need)), nil
 		}
 	}
@@ -328,35 +330,35 @@ func (a *App) checkContents(ctx context.Context, to config.Contents) (g migrate.
 
 // lookAtContents is checkContents for a dry run: what only a trial shows, such as the right to
 // write, is tried when it begins.
-func (a *App) lookAtContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
+func (m *mover) lookAtContents(ctx context.Context, to config.Contents) (g migrate.Gate, err error) {
 	const name = "new contents"
 	p := place{side: contents.Side{Name: showContents(to)}, marks: directory(to.Dir), close: func() error { return nil }}
 	if to.S3 != nil {
-		if p, err = a.openSecondBucket(to); err != nil {
+		if p, err = m.openSecondBucket(to); err != nil {
 			return closed(name, err.Error()), nil
 		}
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	if why, err := a.notOurs(ctx, p); err != nil || why != "" {
+	if why, err := m.notOurs(ctx, p); err != nil || why != "" {
 		if err != nil {
 			why = err.Error()
 		}
 		return closed(name, why), nil
 	}
 	var sum drive.ByteSize
-	if err := a.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
+	if err := m.db.QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM blobs").Scan(&sum); err != nil {
 		return g, fmt.Errorf("sum up what is stored: %w", err)
 	}
 	return migrate.Gate{Name: name, OK: true, Detail: fmt.Sprintf("%s is empty; %d bytes are to be copied; whether it can be written is tried when it begins", p.side.Name, sum)}, nil
 }
 
 // notOurs says why a place cannot be the new one. One that an earlier attempt has filled can.
-func (a *App) notOurs(ctx context.Context, p place) (string, error) {
+func (m *mover) notOurs(ctx context.Context, p place) (string, error) {
 	mark, found, err := p.marks.ReadMark(ctx)
 	switch {
 	case err != nil:
 		return "", err
-	case found && mark.ID != a.ID:
+	case found && mark.ID != m.ID:
 		return "it holds the blobs of installation " + mark.ID, nil
 	case found:
 		return "", nil

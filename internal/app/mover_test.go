@@ -34,7 +34,7 @@ func TestAMoveEndsWhereSomebodyCanStart(t *testing.T) {
 		"the same directory":              {embedded, migrate.Request{ToBlobs: "/srv/a/"}, "already"},
 		"two buckets' journals in one db": {shared, migrate.Request{ToBlobs: "s3://k:s@h/b redis://r"}, "journals"},
 	} {
-		a := &App{cfg: c.from}
+		a := &mover{cfg: c.from}
 		g := a.checkMode(c.req)
 		if g.OK != (c.why == "") || !strings.Contains(g.Detail, c.why) {
 			t.Errorf("%s: %v %q, want %q", name, g.OK, g.Detail, c.why)

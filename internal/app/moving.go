@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,16 +14,23 @@ import (
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/move/contents"
 	"smartdrive/internal/move/migrate"
 )
 
-// moving is an installation on its way to another place. What it is doing is in the database; this is what the process has open for it.
-type moving struct {
-	rows   *migrate.Migration
-	copier *contents.Copier
-	pair   *contents.Pair
+// mover takes an installation to another place. What it is doing is in the database; this is what the process has open for it.
+type mover struct {
+	Installation // once it is known
+	cfg          config.Config
+	log          *slog.Logger
+	db           *sqldb.DB
+	first        marks // of the configured place of contents
+	rows         *migrate.Migration
+	member       *instance.Member
+	copier       *contents.Copier
+	pair         *contents.Pair
 
 	steps sync.Mutex // held while an administrator's step is taken; before mu
 
@@ -40,44 +48,32 @@ const (
 	followEvery   = 100 * time.Millisecond // how often a process compares what it has open with where the move stands
 )
 
-// takeUp finds out whether the installation is moving, and lets the database's handle go to the side that is the truth. It comes before
-// anything else is read.
-func (a *App) takeUp(ctx context.Context) error {
-	mv := &a.moving
-	a.firstMarks = a.marks
-	mv.rows = migrate.New(migrate.Options{
-		DB: a.db, Here: a.databasePlace(), Open: a.openDatabase, Show: config.Shown, Contents: lateContents{mv}, Ready: a.ready,
-		Beside: a.moveContents, Keep: a.cfg.MigrationKeep, Kept: func() time.Time { return a.kept.Now() }, Log: a.log,
+// newMover does no I/O. kept is the clock of retention.
+func newMover(cfg config.Config, log *slog.Logger, db *sqldb.DB, kept func() time.Time) *mover {
+	m := &mover{cfg: cfg, log: log, db: db}
+	m.rows = migrate.New(migrate.Options{
+		DB: db, Here: databasePlace(cfg), Open: m.openDatabase, Show: config.Shown, Keep: cfg.MigrationKeep, Kept: kept, Log: log,
 	})
-	if err := mv.rows.Restore(ctx); err != nil {
-		return err
-	}
-	state := mv.rows.State()
-	if err := a.rightSettings(state); err != nil {
-		return err
-	}
-	if a.leavesContents(state) {
-		return a.openSecond(ctx, state)
-	}
-	return nil
+	return m
 }
 
-// lateContents is the copier, which is made once the installation is known.
-type lateContents struct{ mv *moving }
-
-// Progress implements migrate.Contents.
-func (l lateContents) Progress(ctx context.Context) (migrate.ContentsProgress, error) {
-	return l.mv.copier.Progress(ctx)
-}
-
-// Gate implements migrate.Contents.
-func (l lateContents) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, error) {
-	return l.mv.copier.Gate(ctx, to)
-}
-
-// GateDrop implements migrate.Contents.
-func (l lateContents) GateDrop(ctx context.Context) ([]migrate.Gate, error) {
-	return l.mv.copier.GateDrop(ctx)
+// takeUp finds out whether the installation is moving, and lets the database's handle go to the side that is the truth. It comes before
+// anything else is read. It returns where the mark of the installation is, of which first is the configured place.
+func (m *mover) takeUp(ctx context.Context, first marks) (marks, error) {
+	m.first = first
+	if err := m.rows.Restore(ctx); err != nil {
+		return nil, err
+	}
+	state := m.rows.State()
+	if err := m.rightSettings(state); err != nil {
+		return nil, err
+	}
+	if m.leavesContents(state) {
+		if err := m.openSecond(ctx, state); err != nil {
+			return nil, err
+		}
+	}
+	return m.marksOf(state), nil
 }
 
 // MovedError says that this start has the settings of a side that is not to be started now. Nothing was changed.
@@ -87,12 +83,12 @@ func (e *MovedError) Error() string { return e.Want }
 
 // rightSettings refuses a start with the settings of the new side before the migration has finished, and with those of the old one after
 // it has: each would serve a part of what there is.
-func (a *App) rightSettings(state migrate.State) error {
+func (m *mover) rightSettings(state migrate.State) error {
 	if state.ID == "" {
 		return nil
 	}
-	to := a.moving.rows.Target()
-	rowsMove, newRows, newContents := to != "", state.Mine, a.atNewContents(state)
+	to := m.rows.Target()
+	rowsMove, newRows, newContents := to != "", state.Mine, m.atNewContents(state)
 	old := (!rowsMove || !newRows) && (state.Contents == "" || !newContents)
 	fresh := (!rowsMove || newRows) && (state.Contents == "" || newContents)
 	switch {
@@ -120,44 +116,40 @@ func newSettings(db, contents string) string {
 }
 
 // atNewContents reports whether the configured place of contents is the one that they move to.
-func (a *App) atNewContents(state migrate.State) bool {
+func (m *mover) atNewContents(state migrate.State) bool {
 	to, err := config.ParseContents(state.Contents, os.Environ())
-	return err == nil && state.Contents != "" && to.Same(a.contentsPlace())
+	return err == nil && state.Contents != "" && to.Same(contentsPlace(m.cfg))
 }
 
 // leavesContents reports whether contents are on their way from the configured place.
-func (a *App) leavesContents(state migrate.State) bool {
-	return state.ID != "" && state.Contents != "" && state.Phase >= migrate.Fill && !a.atNewContents(state)
+func (m *mover) leavesContents(state migrate.State) bool {
+	return state.ID != "" && state.Contents != "" && state.Phase >= migrate.Fill && !m.atNewContents(state)
 }
 
 // openSecond opens where contents move to. Before the new side leads, what does not answer is waited for in the background.
-func (a *App) openSecond(ctx context.Context, state migrate.State) error {
+func (m *mover) openSecond(ctx context.Context, state migrate.State) error {
 	to, err := config.ParseContents(state.Contents, os.Environ())
 	if err != nil {
 		return fmt.Errorf("where contents move to: %w", err)
 	}
-	mv := &a.moving
 	err = startAll(ctx, []component{{"new place of contents", func(ctx context.Context) error {
-		if err := a.openSecondPlace(ctx, state, to); err != nil {
+		if err := m.openSecondPlace(ctx, state, to); err != nil {
 			return err
 		}
-		return mv.second.check(ctx)
-	}}}, a.cfg.StartWait, a.log)
+		return m.second.check(ctx)
+	}}}, m.cfg.StartWait, m.log)
 	if err != nil && drive.IsKind(err, drive.Unavailable) && !state.Switched {
-		a.log.WarnContext(ctx, "the new place of contents does not answer; copying waits for it", "error", err)
+		m.log.WarnContext(ctx, "the new place of contents does not answer; copying waits for it", "error", err)
 		err = nil
-	}
-	if err == nil {
-		a.marks = a.marksOf(state)
 	}
 	return err
 }
 
 // marksOf keeps the mark on both sides; the one that leads says what is true.
-func (a *App) marksOf(state migrate.State) marks {
-	first, second := a.firstMarks, a.moving.second
+func (m *mover) marksOf(state migrate.State) marks {
+	first, second := m.first, m.second
 	failed := func(err error) {
-		a.log.Warn("the mark beside contents was not written on the side that follows", "error", err)
+		m.log.Warn("the mark beside contents was not written on the side that follows", "error", err)
 	}
 	switch {
 	case second == nil:
@@ -169,34 +161,35 @@ func (a *App) marksOf(state migrate.State) marks {
 	}
 }
 
-// openPair puts the pair over the configured place, and over the one that contents move to.
-func (a *App) openPair() {
-	mv := &a.moving
-	first := contents.Side{Name: showContents(a.contentsPlace()), Store: a.bytes.store, Staging: a.bytes.staging, Quarantine: a.bytes.quarantine}
-	mv.pair = contents.NewPair(first)
-	a.bytes.store, a.bytes.staging, a.bytes.quarantine = mv.pair.Blobs, mv.pair.Uploads, mv.pair.Quarantine
-	mv.copier = contents.NewCopier(contents.Options{
-		DB: a.db, Pair: mv.pair, State: mv.rows.State, Log: a.log,
-		Drop: contents.Drop{Open: a.openOld, Ready: mv.rows.DropReady, Note: mv.rows.NoteContents},
+// take takes part in moves as an instance of an installation. It returns what everybody uses for bytes: the configured place, and
+// the one that contents move to.
+func (m *mover) take(in Installation, member *instance.Member, bytes storage) storage {
+	m.Installation, m.member = in, member
+	m.pair = contents.NewPair(contents.Side{
+		Name: showContents(contentsPlace(m.cfg)), Store: bytes.store, Staging: bytes.staging, Quarantine: bytes.quarantine,
 	})
-	mv.rows.Join(a.member)
-	a.align(mv.rows.State())
+	m.copier = contents.NewCopier(contents.Options{
+		DB: m.db, Pair: m.pair, State: m.rows.State, Log: m.log,
+		Drop: contents.Drop{Open: m.openOld, Ready: m.rows.DropReady, Note: m.rows.NoteContents},
+	})
+	m.rows.Join(migrate.Party{Member: member, Contents: m.copier, Ready: m.ready, Beside: m.moveContents})
+	m.align(m.rows.State())
+	return storage{store: m.pair.Blobs, staging: m.pair.Uploads, quarantine: m.pair.Quarantine, close: bytes.close}
 }
 
 // align makes what is open what the move wants. The second place is open already.
-func (a *App) align(state migrate.State) {
-	mv := &a.moving
-	_, both := mv.pair.Attached()
+func (m *mover) align(state migrate.State) {
+	_, both := m.pair.Attached()
 	switch {
-	case !a.leavesContents(state):
+	case !m.leavesContents(state):
 		if both {
-			mv.pair.Detach()
+			m.pair.Detach()
 		}
 		return
-	case mv.second == nil:
+	case m.second == nil:
 		return
 	case !both:
-		mv.pair.Attach(mv.second.side)
+		m.pair.Attach(m.second.side)
 	}
 	lead, percent := contents.First, 0
 	if state.Switched {
@@ -205,37 +198,36 @@ func (a *App) align(state migrate.State) {
 	if state.Phase == migrate.ReadNew {
 		percent = state.Percent
 	}
-	mv.pair.Lead(lead)
-	mv.pair.Read(percent)
+	m.pair.Lead(lead)
+	m.pair.Read(percent)
 }
 
 // moveContents is what this process does for contents while something moves: it keeps open what the move
 // wants, and copies if it is the one that does. What is not wanted any more at the end is let go.
-func (a *App) moveContents(ctx context.Context) {
+func (m *mover) moveContents(ctx context.Context) {
 	var jobs sync.WaitGroup
-	jobs.Go(func() { a.follow(ctx) })
+	jobs.Go(func() { m.follow(ctx) })
 	jobs.Go(func() {
-		if err := a.member.Lead(ctx, leaseContents, a.moving.copier.Run); err != nil {
-			a.log.WarnContext(ctx, "the copying of contents ended", "error", err)
+		if err := m.member.Lead(ctx, leaseContents, m.copier.Run); err != nil {
+			m.log.WarnContext(ctx, "the copying of contents ended", "error", err)
 		}
 	})
 	jobs.Wait()
-	if state := a.moving.rows.State(); state.ID == "" {
-		if err := a.followOnce(ctx, state); err != nil {
-			a.log.WarnContext(ctx, "the new place of contents", "error", err)
+	if state := m.rows.State(); state.ID == "" {
+		if err := m.followOnce(ctx, state); err != nil {
+			m.log.WarnContext(ctx, "the new place of contents", "error", err)
 		}
 	}
 }
 
 // follow keeps what this process has open as the move wants it, until ctx is done.
-func (a *App) follow(ctx context.Context) {
+func (m *mover) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	mv := &a.moving
 	for {
-		if state := mv.rows.State(); !mv.isDone(state) {
-			if err := a.followOnce(ctx, state); err != nil {
-				a.log.WarnContext(ctx, "the new place of contents", "error", err)
+		if state := m.rows.State(); !m.isDone(state) {
+			if err := m.followOnce(ctx, state); err != nil {
+				m.log.WarnContext(ctx, "the new place of contents", "error", err)
 			}
 		}
 		select {
@@ -247,94 +239,89 @@ func (a *App) follow(ctx context.Context) {
 }
 
 // ready says what this process has not opened yet that a state of the move wants; nil: it acts by it. It waits for nothing: follow opens.
-func (a *App) ready(state migrate.State) error {
-	mv := &a.moving
-	if state.Dropping && a.leavesContents(state) {
+func (m *mover) ready(state migrate.State) error {
+	if state.Dropping && m.leavesContents(state) {
 		return errors.New("it was started with the old settings")
 	}
-	mv.known.Lock()
-	defer mv.known.Unlock()
+	m.known.Lock()
+	defer m.known.Unlock()
 	switch {
-	case mv.done.ID == state.ID && mv.done.Epoch == state.Epoch || !a.leavesContents(state):
+	case m.done.ID == state.ID && m.done.Epoch == state.Epoch || !m.leavesContents(state):
 		return nil
-	case mv.failed != "":
-		return errors.New("the new place of contents: " + mv.failed)
+	case m.failed != "":
+		return errors.New("the new place of contents: " + m.failed)
 	}
 	return errors.New("the new place of contents is being opened")
 }
 
-func (mv *moving) isDone(state migrate.State) bool {
-	mv.known.Lock()
-	defer mv.known.Unlock()
-	return mv.done == state
+func (m *mover) isDone(state migrate.State) bool {
+	m.known.Lock()
+	defer m.known.Unlock()
+	return m.done == state
 }
 
 // followOnce makes what is open what a state wants, and remembers how that went.
-func (a *App) followOnce(ctx context.Context, state migrate.State) error {
-	mv := &a.moving
-	err := a.openAndAlign(ctx, state)
-	mv.known.Lock()
-	defer mv.known.Unlock()
+func (m *mover) followOnce(ctx context.Context, state migrate.State) error {
+	err := m.openAndAlign(ctx, state)
+	m.known.Lock()
+	defer m.known.Unlock()
 	if err != nil {
-		mv.failed = err.Error()
+		m.failed = err.Error()
 		return err
 	}
-	mv.done, mv.failed = state, ""
+	m.done, m.failed = state, ""
 	return nil
 }
 
 // openAndAlign opens what is missing, marks it, and lets the pair know. What is left is closed with the process: somebody may still
 // read from it.
-func (a *App) openAndAlign(ctx context.Context, state migrate.State) error {
-	mv := &a.moving
-	mv.mu.Lock()
-	defer mv.mu.Unlock()
-	if a.leavesContents(state) {
-		if err := a.openFollowing(ctx, state); err != nil {
+func (m *mover) openAndAlign(ctx context.Context, state migrate.State) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.leavesContents(state) {
+		if err := m.openFollowing(ctx, state); err != nil {
 			return err
 		}
 	}
-	a.align(state)
-	if mv.second != nil && !a.leavesContents(state) {
-		mv.closed = append(mv.closed, mv.second.close)
-		mv.second = nil
+	m.align(state)
+	if m.second != nil && !m.leavesContents(state) {
+		m.closed = append(m.closed, m.second.close)
+		m.second = nil
 	}
 	return nil
 }
 
-func (a *App) openFollowing(ctx context.Context, state migrate.State) error {
-	mv := &a.moving
+func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 	to, err := config.ParseContents(state.Contents, os.Environ())
 	if err != nil {
 		return err
 	}
-	if err := a.openSecondPlace(ctx, state, to); err != nil {
+	if err := m.openSecondPlace(ctx, state, to); err != nil {
 		return err
 	}
-	if err := mv.second.check(ctx); err != nil {
+	if err := m.second.check(ctx); err != nil {
 		return err
 	}
-	for _, at := range []marks{mv.second.marks, a.firstMarks} {
-		if err := at.WriteMark(ctx, blob.Mark{ID: a.ID, Generation: a.Generation}); err != nil {
+	for _, at := range []marks{m.second.marks, m.first} {
+		if err := at.WriteMark(ctx, blob.Mark{ID: m.ID, Generation: m.Generation}); err != nil {
 			return err
 		}
 	}
-	marked, err := getMeta(ctx, a.db, metaSecond)
+	marked, err := getMeta(ctx, m.db, metaSecond)
 	if err != nil || marked == state.ID || to.S3 != nil {
 		return err
 	}
-	return a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return setMeta(ctx, tx, metaSecond, state.ID) })
+	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return setMeta(ctx, tx, metaSecond, state.ID) })
 }
 
 // openSecondPlace opens the new place of contents, unless it is open. A directory that has had the
 // mark and is without it now is one whose disk is not mounted: it is waited for, and nothing is
 // made in its stead.
-func (a *App) openSecondPlace(ctx context.Context, state migrate.State, to config.Contents) error {
-	mv := &a.moving
-	if mv.second != nil {
+func (m *mover) openSecondPlace(ctx context.Context, state migrate.State, to config.Contents) error {
+	if m.second != nil {
 		return nil
 	}
-	marked, err := getMeta(ctx, a.db, metaSecond)
+	marked, err := getMeta(ctx, m.db, metaSecond)
 	if err != nil {
 		return err
 	}
@@ -343,17 +330,17 @@ func (a *App) openSecondPlace(ctx context.Context, state migrate.State, to confi
 			return drive.Wrap(errors.Join(err, unmarked(to)), drive.Unavailable)
 		}
 	}
-	p, err := a.openContents(ctx, to)
+	p, err := m.openContents(ctx, to)
 	if err == nil {
-		mv.second = &p
+		m.second = &p
 	}
 	return err
 }
 
 // openOld opens the place that contents have left, to remove them. Without this installation's mark it may be another directory of the
 // same name, on another machine.
-func (a *App) openOld(ctx context.Context, text string) (contents.Old, error) {
-	if a.Restored {
+func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) {
+	if m.Restored {
 		return contents.Old{}, drive.Wrap(errors.New("the installation was restored from a backup, and nothing is removed until \"admin fsck\" finds nothing"), drive.WrongState)
 	}
 	at, err := config.ParseContents(text, os.Environ())
@@ -364,11 +351,11 @@ func (a *App) openOld(ctx context.Context, text string) (contents.Old, error) {
 		switch mark, found, err := directory(at.Dir).ReadMark(ctx); {
 		case err != nil:
 			return contents.Old{}, err
-		case !found || mark.ID != a.ID: // asked before it is opened, which would make it
+		case !found || mark.ID != m.ID: // asked before it is opened, which would make it
 			return contents.Old{}, unmarked(at)
 		}
 	}
-	p, err := a.openContents(ctx, at)
+	p, err := m.openContents(ctx, at)
 	if err != nil {
 		return contents.Old{}, err
 	}
@@ -376,7 +363,7 @@ func (a *App) openOld(ctx context.Context, text string) (contents.Old, error) {
 	if err == nil && at.S3 != nil {
 		var mark blob.Mark
 		var found bool
-		if mark, found, err = p.marks.ReadMark(ctx); err == nil && (!found || mark.ID != a.ID) {
+		if mark, found, err = p.marks.ReadMark(ctx); err == nil && (!found || mark.ID != m.ID) {
 			err = unmarked(at)
 		}
 	}
@@ -391,17 +378,17 @@ func unmarked(at config.Contents) error {
 }
 
 // close closes what was opened for the move.
-func (mv *moving) close() error {
+func (m *mover) close() error {
 	var errs []error
-	if mv.second != nil {
-		mv.closed = append(mv.closed, mv.second.close)
+	if m.second != nil {
+		m.closed = append(m.closed, m.second.close)
 	}
-	for _, end := range mv.closed {
+	for _, end := range m.closed {
 		errs = append(errs, end())
 	}
-	mv.second, mv.closed = nil, nil
-	if mv.rows != nil {
-		errs = append(errs, mv.rows.Close())
+	m.second, m.closed = nil, nil
+	if m.rows != nil {
+		errs = append(errs, m.rows.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -29,19 +29,19 @@ type place struct {
 // Places are named in one line of text: a database as --db does, or by the path of its file; contents as config.Contents says.
 
 // databasePlace is the configured database.
-func (a *App) databasePlace() string {
-	if a.ownsDatabase() {
-		return absolute(filepath.Join(a.cfg.Data, databaseFile))
+func databasePlace(cfg config.Config) string {
+	if cfg.MySQL == nil {
+		return absolute(filepath.Join(cfg.Data, databaseFile))
 	}
-	return databaseURL(a.cfg.MySQL)
+	return databaseURL(cfg.MySQL)
 }
 
 // contentsPlace is where contents are configured to be.
-func (a *App) contentsPlace() config.Contents {
-	if a.cfg.Mode().Many() {
-		return config.Contents{S3: a.cfg.S3, Redis: a.cfg.Redis}
+func contentsPlace(cfg config.Config) config.Contents {
+	if cfg.S3 != nil {
+		return config.Contents{S3: cfg.S3, Redis: cfg.Redis}
 	}
-	return config.Contents{Dir: absolute(a.cfg.Blobs)}
+	return config.Contents{Dir: absolute(cfg.Blobs)}
 }
 
 func absolute(path string) string {
@@ -60,14 +60,14 @@ func showContents(c config.Contents) string {
 }
 
 // openDatabase opens a database by its place; package migrate asks for it.
-func (a *App) openDatabase(ctx context.Context, at string, how migrate.Opening) (*sqldb.DB, error) {
-	opt := sqldb.Options{Unchecked: how.Unchecked, Look: how.Look, Log: a.log}
+func (m *mover) openDatabase(ctx context.Context, at string, how migrate.Opening) (*sqldb.DB, error) {
+	opt := sqldb.Options{Unchecked: how.Unchecked, Look: how.Look, Log: m.log}
 	if strings.Contains(at, "://") {
-		m, err := config.ParseMySQL(at)
+		server, err := config.ParseMySQL(at)
 		if err != nil {
 			return nil, drive.Wrap(fmt.Errorf("%s: %w", config.Shown(at), err), drive.WrongState)
 		}
-		opt.MySQL, opt.Connections = databaseURL(m), m.Connections
+		opt.MySQL, opt.Connections = databaseURL(server), server.Connections
 		if how.Unchecked {
 			opt.Connections = bringConnections
 		}
@@ -99,18 +99,18 @@ func databaseTarget(text string) string {
 
 // openContents opens a second place for contents. A directory is locked, unless it is one of this process anyway: whoever would
 // start with it must wait.
-func (a *App) openContents(ctx context.Context, c config.Contents) (place, error) {
+func (m *mover) openContents(ctx context.Context, c config.Contents) (place, error) {
 	if c.S3 != nil {
-		return a.openSecondBucket(c)
+		return m.openSecondBucket(c)
 	}
 	var lock *os.File
-	if c.Dir != absolute(a.cfg.Data) {
+	if c.Dir != absolute(m.cfg.Data) {
 		var err error
 		if lock, err = lockDir(c.Dir); err != nil {
 			return place{}, drive.Wrap(err, drive.WrongState)
 		}
 	}
-	dir, err := local.Open(ctx, local.Options{Dir: c.Dir, Durability: a.durability(), Log: a.log})
+	dir, err := local.Open(ctx, local.Options{Dir: c.Dir, Durability: durability(m.cfg), Log: m.log})
 	if err != nil {
 		if lock != nil {
 			err = errors.Join(err, lock.Close())
@@ -130,16 +130,16 @@ func (a *App) openContents(ctx context.Context, c config.Contents) (place, error
 	}, nil
 }
 
-func (a *App) durability() local.Durability {
-	if a.cfg.Durability == config.DurabilityPart {
+func durability(cfg config.Config) local.Durability {
+	if cfg.Durability == config.DurabilityPart {
 		return local.Part
 	}
 	return local.Process
 }
 
-func (a *App) openSecondBucket(c config.Contents) (place, error) {
+func (m *mover) openSecondBucket(c config.Contents) (place, error) {
 	journal := journalClient(c.Redis)
-	b, err := s3.New(a.bucketOptions(c, journal))
+	b, err := s3.New(bucketOptions(m.cfg, m.log, c, journal))
 	if err != nil {
 		return place{}, errors.Join(err, journal.Close())
 	}

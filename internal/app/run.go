@@ -86,7 +86,7 @@ func (a *App) loops() []func(context.Context) error {
 		return func(ctx context.Context) error { return a.member.Lead(ctx, lease, job) }
 	}
 	roles := a.cfg.Roles
-	all := append(a.shared.loops(), a.member.Run, a.kept.Run, a.engine.Run, a.moving.rows.Run)
+	all := append(a.shared.loops(), a.member.Run, a.kept.Run, a.engine.Run, a.mover.rows.Run)
 	if roles.API {
 		all = append(all, a.auth.Run)
 	}
@@ -134,7 +134,7 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		},
 		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared},
 		AdminParts: rest.AdminParts{
-			Admin: a.admin, DeadLetters: a.outbox, Timers: a.engine, Findings: a.findings, Status: a.status, Migration: mover{a},
+			Admin: a.admin, DeadLetters: a.outbox, Timers: a.engine, Findings: a.findings, Status: a.status, Migration: moveSteps{a.mover, a.users},
 		},
 		BaseURL: base, DownloadRedirect: a.cfg.DownloadRedirect, Version: version,
 	})

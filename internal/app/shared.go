@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -114,7 +115,7 @@ func (a *App) claimNamespace(ctx context.Context) error {
 func (a *App) openBucket(ctx context.Context) error {
 	if a.shared.bucket == nil {
 		a.shared.journal = journalClient(a.cfg.Redis)
-		bucket, err := s3.New(a.bucketOptions(a.contentsPlace(), a.shared.journal))
+		bucket, err := s3.New(bucketOptions(a.cfg, a.log, contentsPlace(a.cfg), a.shared.journal))
 		if err != nil {
 			return err
 		}
@@ -126,11 +127,11 @@ func (a *App) openBucket(ctx context.Context) error {
 }
 
 // bucketOptions are those of a place of contents, with the journals of its uploads.
-func (a *App) bucketOptions(c config.Contents, journal goredis.UniversalClient) s3.Options {
+func bucketOptions(cfg config.Config, log *slog.Logger, c config.Contents, journal goredis.UniversalClient) s3.Options {
 	return s3.Options{
 		Endpoint: c.S3.Endpoint, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix, Region: c.S3.Region, Insecure: c.S3.Insecure,
 		AccessKey: c.S3.Key, SecretKey: string(c.S3.Secret), SessionToken: string(c.S3.Session),
-		Redis: journal, Namespace: a.cfg.Namespace, SpoolDir: a.cfg.Data, Log: a.log,
+		Redis: journal, Namespace: cfg.Namespace, SpoolDir: cfg.Data, Log: log,
 	}
 }
 

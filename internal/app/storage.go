@@ -61,7 +61,7 @@ func (d directory) Occupied(context.Context) (bool, error) {
 
 // openDirectory opens the contents in a directory, once it is known that they belong to the database.
 func (a *App) openDirectory(ctx context.Context) error {
-	dir, err := local.Open(ctx, local.Options{Dir: a.cfg.Blobs, Durability: a.durability(), Log: a.log})
+	dir, err := local.Open(ctx, local.Options{Dir: a.cfg.Blobs, Durability: durability(a.cfg), Log: a.log})
 	if err != nil {
 		return err
 	}

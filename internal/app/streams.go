@@ -12,26 +12,12 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// composeStream connects the outbox with the brokers, where there are some, and makes the way of fired timers over them.
+// composeStream connects the outbox with the brokers, where there are some.
 func (a *App) composeStream() (err error) {
-	opt := dispatch.Options{Timers: arming{a}, Traced: a.traced}
 	if a.cfg.Mode() == config.Cluster {
-		if a.shared.broker, err = a.newBroker(a.source()); err != nil {
-			return err
-		}
-		opt.Sender = a.shared.broker
-		opt.Handlers = a.ledgerHandlers()
+		a.shared.broker, err = a.newBroker(a.source())
 	}
-	a.dispatch = dispatch.New(opt)
-	return nil
-}
-
-// arming is the engine, which is made after what needs it here.
-type arming struct{ a *App }
-
-// Arm implements dispatch.Arm.
-func (x arming) Arm(ctx context.Context, entries ...timer.Entry) error {
-	return x.a.engine.Arm(ctx, entries...)
+	return err
 }
 
 // traced makes the way of a timer visible in the log (D7).
@@ -42,11 +28,12 @@ func (a *App) traced(ctx context.Context, f timer.Fired, step dispatch.Step, at 
 // consumers are the loops that read the stream: fired timers, and without a broker only dead ones that are replayed.
 func (a *App) consumers() []*stream.Runner {
 	var source stream.Source = a.outbox
+	opt := dispatch.Options{Timers: a.engine, Traced: a.traced}
 	if a.shared.broker != nil {
-		source = a.shared.broker
+		source, opt.Handlers = a.shared.broker, a.ledgerHandlers()
 	}
 	var all []*stream.Runner
-	for _, c := range a.dispatch.Consumers() {
+	for _, c := range dispatch.New(opt).Consumers() {
 		all = append(all, stream.NewRunner(source, c, stream.Options{Log: a.log}))
 	}
 	return all

@@ -47,7 +47,7 @@ func TestADryRunWritesNothing(t *testing.T) {
 	look := func(in rest.MigrationStart) migrate.Report {
 		t.Helper()
 		in.DryRun = true
-		report, err := mover{a}.Start(t.Context(), drive.Who{}, in)
+		report, err := moveSteps{a.mover, a.users}.Start(t.Context(), drive.Who{}, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,11 +78,11 @@ func TestADryRunMakesNoTable(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
 	at := mysqlDatabase(t)
-	report, err := mover{a}.Start(t.Context(), drive.Who{}, rest.MigrationStart{ToDB: at, DryRun: true})
+	report, err := moveSteps{a.mover, a.users}.Start(t.Context(), drive.Who{}, rest.MigrationStart{ToDB: at, DryRun: true})
 	if err != nil || !report.OK || !says(report, "gets its tables when it begins") {
 		t.Errorf("%+v, %v", report, err)
 	}
-	db, err := a.openDatabase(t.Context(), at, migrate.Opening{Look: true})
+	db, err := a.mover.openDatabase(t.Context(), at, migrate.Opening{Look: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream/dispatch"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/engine/timer/memory"
 )
@@ -41,7 +42,8 @@ func (a *App) handlers() map[timer.Kind]timer.Handler {
 	if a.cfg.Roles.Scheduler {
 		all = a.ledgerHandlers()
 		if a.shared.broker != nil {
-			all = map[timer.Kind]timer.Handler{timer.Park: a.dispatch.Publish, timer.Abandon: a.dispatch.Publish}
+			publish := dispatch.New(dispatch.Options{Sender: a.shared.broker, Traced: a.traced}).Publish
+			all = map[timer.Kind]timer.Handler{timer.Park: publish, timer.Abandon: publish}
 		}
 	}
 	if a.cfg.Roles.Worker {

@@ -26,7 +26,7 @@ func TestWhoCannotActSaysWhy(t *testing.T) {
 		why  string
 	}{
 		{"its contents", func(p *process, fail bool) {
-			p.m.opt.Ready = func(State) error {
+			p.m.party.Ready = func(State) error {
 				if fail {
 					return errors.New("the bucket answers 403")
 				}
@@ -414,7 +414,7 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 		if g := gateNamed(status.Old.Gate, "instances"); g.OK || !strings.Contains(g.Detail, "old settings") {
 			t.Errorf("the gate says %+v", g)
 		}
-		first.m.opt.Member.(*seat).leave()
+		first.m.party.Member.(*seat).leave()
 		first.stop(t)
 		dropAll(t, p)
 		if n := rowsOf(t, p); n != 0 {

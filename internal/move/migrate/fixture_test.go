@@ -51,6 +51,7 @@ type site struct {
 	new    *place
 	member func(db *sqldb.DB) Member
 	opt    Options
+	party  Party
 }
 
 func newSite(t testing.TB, from, to *place) *site {
@@ -78,11 +79,13 @@ func (s *site) start(at *place) (*process, error) {
 	}
 	opt := s.opt
 	opt.DB, opt.Here, opt.Open, opt.Log = db, at.at, p.open, slog.New(slog.DiscardHandler)
-	opt.Member = s.member(db)
 	if opt.Sample == 0 {
 		opt.Sample = -1
 	}
 	p.db, p.m = db, New(opt)
+	party := s.party
+	party.Member = s.member(db)
+	p.m.Join(party)
 	if err := p.m.Restore(ctx); err != nil {
 		p.stop(s.t)
 		return nil, err

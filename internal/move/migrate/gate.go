@@ -35,8 +35,8 @@ func (m *Migration) gates(ctx context.Context, v *view, to Phase, real bool) (al
 		add(m.checkEvidence(ctx, v))
 		add(m.checkMismatches(ctx, v))
 	}
-	if m.opt.Contents != nil && v.Contents != "" && to <= NewOnly {
-		more, e := m.opt.Contents.Gate(ctx, to)
+	if m.party.Contents != nil && v.Contents != "" && to <= NewOnly {
+		more, e := m.party.Contents.Gate(ctx, to)
 		all = append(all, more...)
 		if err == nil {
 			err = e
@@ -117,7 +117,7 @@ func (in Instance) name() string {
 }
 
 func (m *Migration) instances(ctx context.Context, v *view) ([]Instance, error) {
-	alive, err := m.opt.Member.Alive(ctx)
+	alive, err := m.party.Member.Alive(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestRestWhileNothingMoves(t *testing.T) {
 		s, f := newSite(t, onSQLite(t), onSQLite(t)), &fleet{}
 		s.member = func(*sqldb.DB) Member { return f.join() }
 		var beside atomic.Int32
-		s.opt.Beside = func(ctx context.Context) {
+		s.party.Beside = func(ctx context.Context) {
 			beside.Add(1)
 			<-ctx.Done()
 			beside.Add(-1)

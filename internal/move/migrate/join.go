@@ -1,9 +1,30 @@
 package migrate
 
-import "smartdrive/internal/engine/instance"
+import "context"
 
-// Join says which instance this process is, before Run: to know that takes the database, which only Restore makes the right one.
-func (m *Migration) Join(member *instance.Member) { m.opt.Member = member }
+// Party is what this process takes part with.
+type Party struct {
+	// Member is this process among those that serve. Required.
+	Member Member
+	// Contents moves the bytes; nil: they stay.
+	Contents Contents
+	// Ready says what this process has not opened yet that a state wants, in an error; nil: it can act by it. It returns at once.
+	Ready func(state State) error
+	// Beside is run while something moves; it returns once its context is done. nil: nothing is.
+	Beside func(ctx context.Context)
+}
+
+// Join says as whom this process takes part, before Run and any step: to know that takes the database, which only Restore makes the
+// right one.
+func (m *Migration) Join(p Party) {
+	if p.Ready == nil {
+		p.Ready = func(State) error { return nil }
+	}
+	if p.Beside == nil {
+		p.Beside = func(context.Context) {}
+	}
+	m.party = p
+}
 
 // Target is where rows move to, as people may see it; empty: they stay.
 func (m *Migration) Target() string {

@@ -48,7 +48,7 @@ type Opening struct {
 	Make      bool // a file that is not there is made; else that is an error: it was removed, or its disk is not mounted
 }
 
-// Options configure New. DB, Here, Open, Show and Member are required.
+// Options configure New. DB, Here, Open and Show are required.
 type Options struct {
 	// DB is the handle that everybody holds, opened on the side that this process is configured for.
 	DB *sqldb.DB
@@ -57,14 +57,7 @@ type Options struct {
 	// Open opens a side by what Here or Start names. Who opens need not close.
 	Open func(ctx context.Context, place string, how Opening) (*sqldb.DB, error)
 	// Show makes of a place what people may see: without a password. Required.
-	Show   func(place string) string
-	Member Member
-	// Contents moves the bytes; nil: they stay.
-	Contents Contents
-	// Ready says what this process has not opened yet that a state wants, in an error; nil: it can act by it. It returns at once.
-	Ready func(state State) error
-	// Beside is run while something moves; it returns once its context is done. nil: nothing is.
-	Beside func(ctx context.Context)
+	Show func(place string) string
 	// Keep is how long the old side is kept once it was left. Default: 7 days.
 	Keep time.Duration
 	// Kept is the clock that says how long that was, see package retention: what it has not seen

@@ -79,8 +79,8 @@ func (m *Migration) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate,
 		}
 		all = append(all, g)
 	}
-	if m.opt.Contents != nil && v.Contents != "" {
-		more, err := m.opt.Contents.GateDrop(ctx)
+	if m.party.Contents != nil && v.Contents != "" {
+		more, err := m.party.Contents.GateDrop(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -27,8 +27,8 @@ func (m *Migration) preflight(ctx context.Context, req Request) (Report, error) 
 			return r, err
 		}
 	}
-	if m.opt.Contents != nil && req.ToBlobs != "" {
-		gates, err := m.opt.Contents.Gate(ctx, Freeze)
+	if m.party.Contents != nil && req.ToBlobs != "" {
+		gates, err := m.party.Contents.Gate(ctx, Freeze)
 		if err != nil {
 			return r, err
 		}

@@ -15,10 +15,11 @@ import (
 
 // Migration moves the installation that DB is the handle of. It is safe for concurrent use.
 type Migration struct {
-	opt  Options
-	log  *slog.Logger
-	home Side
-	now  atomic.Pointer[view]
+	opt   Options
+	party Party
+	log   *slog.Logger
+	home  Side
+	now   atomic.Pointer[view]
 	// noted is what the notes of the primary were when they were last read.
 	noted atomic.Pointer[notes]
 	lost  atomic.Bool   // the secondary lacks what it has acknowledged
@@ -60,12 +61,6 @@ func New(opt Options) *Migration {
 	}
 	if opt.Keep == 0 {
 		opt.Keep = defaultKeep
-	}
-	if opt.Ready == nil {
-		opt.Ready = func(State) error { return nil }
-	}
-	if opt.Beside == nil {
-		opt.Beside = func(context.Context) {}
 	}
 	m := &Migration{
 		opt: opt, log: opt.Log, begun: make(chan struct{}, 1), shaped: map[*Side][]*table{}, mendAfter: mendTime,
@@ -146,11 +141,11 @@ func (m *Migration) takePart(ctx context.Context) {
 	defer cancel()
 	jobs.Go(func() { m.compare.run(ctx) })
 	jobs.Go(func() {
-		if err := m.opt.Member.Lead(ctx, "migration", m.lead); err != nil {
+		if err := m.party.Member.Lead(ctx, "migration", m.lead); err != nil {
 			m.log.WarnContext(ctx, "the work of the migration ended", "error", err)
 		}
 	})
-	jobs.Go(func() { m.opt.Beside(ctx) })
+	jobs.Go(func() { m.party.Beside(ctx) })
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for m.known() != nil {
@@ -241,7 +236,7 @@ func (m *Migration) ack(ctx context.Context, v *view) error {
 	if err != nil {
 		return err
 	}
-	me := m.opt.Member.Info().Generation
+	me := m.party.Member.Info().Generation
 	err = v.near.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if why != "" {
 			_, err := tx.Exec(ctx, "REPLACE INTO migration_waits (instance, epoch, why, seen_at) VALUES (?, ?, ?, ?)", me, v.Epoch, why, now)
@@ -292,7 +287,7 @@ func (m *Migration) unready(v *view) string {
 	case v.Peer != "" && !v.home && m.notes().old.Dropping:
 		return "it was started with the old settings"
 	}
-	if err := m.opt.Ready(m.stateOf(v)); err != nil {
+	if err := m.party.Ready(m.stateOf(v)); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -54,8 +54,8 @@ func (m *Migration) complete(ctx context.Context, v *view, s *Status) (err error
 			return err
 		}
 	}
-	if m.opt.Contents != nil && v.Contents != "" {
-		if s.Progress.Blobs, err = m.opt.Contents.Progress(ctx); err != nil {
+	if m.party.Contents != nil && v.Contents != "" {
+		if s.Progress.Blobs, err = m.party.Contents.Progress(ctx); err != nil {
 			return err
 		}
 	}
