@@ -45,6 +45,7 @@ type App struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 
+	mode  mode
 	lock  *os.File
 	db    *sqldb.DB
 	bytes storage
@@ -54,6 +55,7 @@ type App struct {
 	member   *instance.Member
 	shared   shared // what several instances share besides the database; empty where there is one
 	outbox   *outbox.Outbox
+	records  records
 	kept     *retention.Clock
 	engine   *timer.Engine
 	tree     *tree.Tree
@@ -96,7 +98,8 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 	if a.lock, err = lockDir(cfg.Data); err != nil {
 		return nil, err
 	}
-	if err := a.connect(ctx); err != nil {
+	a.mode = a.modeOf()
+	if err := a.mode.connect(ctx); err != nil {
 		return nil, err
 	}
 	a.kept = retention.New(retention.Options{DB: a.db, Log: log})
@@ -107,24 +110,20 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(co
 	if err := look(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := a.identify(ctx); err != nil {
+	if a.Installation, err = a.mode.identify(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.join(ctx); err != nil {
+	if err := a.mode.join(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.openStorage(ctx); err != nil {
+	if err := a.mode.bytes(ctx); err != nil {
 		return nil, err
 	}
 	a.bytes = a.mover.take(a.Installation, a.member, a.bytes)
 	if err := a.compose(ctx); err != nil {
 		return nil, err
 	}
-	if a.ownsDatabase() {
-		if err := placeBallast(cfg.Data); err != nil {
-			log.Warn("no room for the ballast", "error", err)
-		}
-	}
+	a.keepBallast(ctx)
 	return a, a.ensureFirstUser(ctx)
 }
 
@@ -134,8 +133,8 @@ func (a *App) compose(ctx context.Context) (err error) {
 	if err := a.kept.Look(ctx); err != nil {
 		return err
 	}
-	a.outbox = outbox.New(a.db, outbox.Options{Source: a.source(), Relayed: cfg.Mode() == config.Cluster, Log: log})
-	if err := a.composeStream(); err != nil {
+	a.outbox = outbox.New(a.db, outbox.Options{Source: a.source(), Relayed: cfg.Kafka != nil, Log: log})
+	if a.records, err = a.mode.records(); err != nil {
 		return err
 	}
 	a.composeTimers()
@@ -193,31 +192,21 @@ func (a *App) content() content.Content { return content.Content{Now: a.kept.Now
 // source is what the records of this installation name as theirs.
 func (a *App) source() string { return "smartdrive/" + a.ID }
 
-// ownsDatabase reports whether the database is a file of the data directory.
-func (a *App) ownsDatabase() bool { return a.cfg.Mode() == config.Embedded }
-
 func (a *App) uploadOptions() upload.Options {
 	cfg := a.cfg
-	opt := upload.Options{
+	return upload.Options{
 		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
 		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), Generation: a.Generation,
-		Restored: a.Restored, Kept: a.kept.Now, Log: a.log,
+		Restored: a.Restored, Kept: a.kept.Now, Clock: a.mode.clock, Hold: a.mode.hold, Log: a.log,
 	}
-	if cfg.Mode().Many() {
-		opt.Clock, opt.Hold = a.db.Now, a.member.Hold
-	}
-	return opt
 }
 
 func (a *App) auditParts() fsck.Parts {
-	parts := fsck.Parts{
+	return fsck.Parts{
 		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Timers: a.engine, Armed: a.armed.Load, Putting: a.putting,
 		Quarantine: a.bytes.quarantine, Generation: a.Generation, Content: a.content(), Kept: a.kept.Now,
+		Ended: a.mode.ended, Since: a.mode.since,
 	}
-	if a.cfg.Mode().Many() {
-		parts.Ended, parts.Since = a.member.End, a.member.Oldest
-	}
-	return parts
 }
 
 // orLeast keeps a zero that was set from being taken for "not set": 1 byte or 1 ns is as good as none.

@@ -61,11 +61,7 @@ func (a *App) onPurge(ctx context.Context, _ timer.Fired) error {
 // what is deleted. Each step works in short transactions and may stop anywhere. It reports whether
 // there is more to do.
 func (a *App) keepHouse(ctx context.Context) (more bool, err error) {
-	if a.ownsDatabase() {
-		if err := placeBallast(a.cfg.Data); err != nil { // it was given up, and there is no room for it yet
-			a.log.WarnContext(ctx, "no room for the ballast", "error", err)
-		}
-	}
+	a.keepBallast(ctx)
 	if a.Restored {
 		return false, nil
 	}
@@ -73,7 +69,7 @@ func (a *App) keepHouse(ctx context.Context) (more bool, err error) {
 	if behind := a.kept.Behind(); behind > 0 {
 		a.log.WarnContext(ctx, "a clock has stepped: what is kept is kept for longer until the clocks have agreed for a day", "by", behind.Round(time.Second))
 	}
-	copyErr := a.keepCopies(ctx, time.Now())
+	copyErr := a.mode.copies(ctx, time.Now())
 	_, keysErr := a.keys.Purge(ctx, now)
 	_, sessionsErr := a.sessions.Purge(ctx)
 	_, trimErr := a.outbox.Trim(ctx, now)
@@ -83,17 +79,10 @@ func (a *App) keepHouse(ctx context.Context) (more bool, err error) {
 	return expired.More, errors.Join(err, filesErr)
 }
 
-// keepCopies brings up to date what lies elsewhere: a copy of the database, if it is ours to copy, and the mark of a bucket.
-func (a *App) keepCopies(ctx context.Context, now time.Time) error {
-	switch {
-	case a.ownsDatabase() && a.mover.rows.State().Switched: // the truth is elsewhere by now
-		return nil
-	case a.ownsDatabase():
-		return a.snapshot(ctx, now)
-	case a.cfg.Mode().Many():
-		return a.refreshMark(ctx)
-	default:
-		return nil
+// keepBallast places the ballast where it was given up; there may be no room for it yet.
+func (a *App) keepBallast(ctx context.Context) {
+	if err := a.mode.ballast(); err != nil {
+		a.log.WarnContext(ctx, "no room for the ballast", "error", err)
 	}
 }
 

@@ -30,8 +30,8 @@ var ErrServerDatabase = errors.New(`the database is on a server, which has its o
 
 // backup brings a backup up to date while everything runs.
 func (a *App) backup(ctx context.Context, in BackupRequest) (backup.Result, error) {
-	if !a.ownsDatabase() {
-		return backup.Result{}, drive.Wrap(ErrServerDatabase, drive.Precondition)
+	if a.mode.backup != nil {
+		return backup.Result{}, drive.Wrap(a.mode.backup, drive.Precondition)
 	}
 	if a.mover.rows.State().ID != "" {
 		return backup.Result{}, drive.Fail(drive.WrongState, "why", "the installation is moving to other engines; the other side is the copy")
@@ -69,7 +69,7 @@ func site(cfg config.Config) backup.Site {
 // Restore puts a backup in place of what is in cfg.Data. No server may run there. Until a check was clean the restored
 // installation deletes nothing.
 func Restore(ctx context.Context, cfg config.Config, from string, force bool, log *slog.Logger) (out backup.Restored, err error) {
-	if cfg.Mode() != config.Embedded {
+	if cfg.MySQL != nil {
 		return backup.Restored{}, ErrServerDatabase
 	}
 	lock, err := lockDir(cfg.Data)
@@ -88,10 +88,11 @@ func Adopt(ctx context.Context, cfg config.Config, log *slog.Logger) (uploads in
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.connect(ctx); err != nil {
+	a.mode = a.modeOf()
+	if err := a.mode.connect(ctx); err != nil {
 		return 0, err
 	}
-	if err := a.refuseAlive(ctx); err != nil {
+	if err := a.mode.alive(ctx); err != nil {
 		return 0, err
 	}
 	if uploads, err = backup.Adopt(ctx, a.db, a.adopted(ctx), backup.Options{Log: log}); err != nil {
@@ -117,12 +118,8 @@ func (a *App) adopted(ctx context.Context) backup.Site {
 	}
 }
 
-// refuseAlive refuses while an instance may use the database. A dump shows those that were alive when it was made; they are dead
+// noneAlive refuses while an instance may use the database. A dump shows those that were alive when it was made; they are dead
 // after some seconds.
-func (a *App) refuseAlive(ctx context.Context) error {
-	if a.ownsDatabase() {
-		return nil // the lock said so
-	}
-	return startAll(ctx, []component{{"instances", func(ctx context.Context) error { return instance.NoneAlive(ctx, a.db, a.db.Now) }}},
-		a.cfg.StartWait, a.log)
+func (a *App) noneAlive(ctx context.Context) error {
+	return a.start(component{"instances", func(ctx context.Context) error { return instance.NoneAlive(ctx, a.db, a.db.Now) }})(ctx)
 }

@@ -311,7 +311,7 @@ func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 		if state, err = getMeta(t.Context(), a.db, metaArmed); err != nil {
 			t.Error(err)
 		}
-		if err := errors.Join(a.arm(t.Context()), a.Close()); err != nil {
+		if err := errors.Join(a.mode.arm(t.Context()), a.Close()); err != nil {
 			t.Fatal(err)
 		}
 		return state

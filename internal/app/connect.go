@@ -11,24 +11,6 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// connect opens what the mode of the installation stands on, and checks it. Whose bytes these are is looked at afterwards.
-func (a *App) connect(ctx context.Context) error {
-	if a.ownsDatabase() {
-		a.marks = directory(a.cfg.Blobs)
-		return a.openFile(ctx)
-	}
-	needed := []component{{"database", a.openServer}}
-	if a.cfg.Mode().Many() {
-		needed = append(needed, component{"Redis", a.openRedis}, component{"S3", a.openBucket})
-	} else {
-		a.marks = directory(a.cfg.Blobs)
-	}
-	if a.cfg.Mode() == config.Cluster {
-		needed = append(needed, component{"Kafka", a.checkKafka})
-	}
-	return startAll(ctx, needed, a.cfg.StartWait, a.log)
-}
-
 // openFile opens the SQLite database of the data directory.
 func (a *App) openFile(ctx context.Context) (err error) {
 	a.db, err = sqldb.Open(ctx, sqldb.Options{
@@ -65,12 +47,4 @@ func databaseURL(m *config.MySQL) string {
 		u.RawQuery = url.Values{"tls": {m.TLS}}.Encode()
 	}
 	return u.String()
-}
-
-// openStorage opens the contents, once it is known that they belong to the database.
-func (a *App) openStorage(ctx context.Context) error {
-	if a.cfg.Mode().Many() {
-		return nil // the bucket was opened to be checked
-	}
-	return a.openDirectory(ctx)
 }

@@ -21,11 +21,8 @@ func (a *App) composeExports(ctx context.Context) error {
 		Instance: strconv.FormatInt(a.Generation, 10), Machine: info.Host, Generation: a.Generation,
 		MaxEntries: cfg.ExportMaxEntries, Life: cfg.ExportKeep, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{a},
 		Fetch:   fetch.Options{Hosts: cfg.ExportHosts, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
-		Content: a.content(), Kept: a.kept.Now,
+		Content: a.content(), Kept: a.kept.Now, Hold: a.mode.hold,
 		Log: a.log,
-	}
-	if cfg.Mode().Many() {
-		opt.Hold = a.member.Hold
 	}
 	if cfg.ExportBucket != nil {
 		bucket, err := a.openExportBucket(ctx)

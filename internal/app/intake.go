@@ -7,7 +7,6 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/export"
 	"smartdrive/internal/intake/ingest"
 )
@@ -22,17 +21,6 @@ func (a *App) composeIntake() {
 // arrived hands on what the tree tells, which is made before those that it tells.
 func (a *App) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return a.intake.Arrived(ctx, tx, n)
-}
-
-// consumeBundles reads the records of sealed bundles. Sessions of the outbox do not share: where there is no broker one instance reads,
-// and the others find bundles a few seconds later.
-func (a *App) consumeBundles(one func(string, func(context.Context) error) func(context.Context) error) func(context.Context) error {
-	if a.shared.broker != nil {
-		return stream.NewRunner(a.shared.broker, a.intake.Consumer(), stream.Options{Log: a.log}).Run
-	}
-	return one(leaseBundle, func(ctx context.Context) error {
-		return stream.NewRunner(a.outbox, a.intake.Consumer(), stream.Options{Log: a.log}).Run(ctx)
-	})
 }
 
 // observeIntake shows what this instance has taken in.

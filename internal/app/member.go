@@ -26,42 +26,28 @@ const (
 	leaseArm     = "arm-timers" // after Redis has lost them
 )
 
-// identify finds out who we are, and refuses what does not belong together.
-func (a *App) identify(ctx context.Context) (err error) {
-	if a.cfg.Mode().Many() {
-		a.Installation, err = identifyShared(ctx, a.db, a.marks)
-	} else {
-		a.Installation, err = identify(ctx, a.db, a.marks)
-	}
-	return err
+// info is who this process is.
+func (a *App) info() instance.Info {
+	in := instance.Info{Generation: a.Generation, Roles: a.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
+	in.Host, _ = os.Hostname() // shown to people only
+	return in
 }
 
-// join makes this process one of the instances. The lock of the data directory keeps a second one of this directory away; where
-// there may be only one at all, the death of another is waited for.
-func (a *App) join(ctx context.Context) error {
-	info := instance.Info{Generation: a.Generation, Roles: a.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
-	info.Host, _ = os.Hostname() // shown to people only
-	if a.ownsDatabase() {
-		a.member = instance.Alone(info)
-		return nil
-	}
-	var err error
+// joinOthers makes this process one of the instances of a database on a server. The lock of the data directory keeps a second one of
+// this directory away; where there may be only one at all, the death of another is waited for.
+func (a *App) joinOthers(ctx context.Context, only bool) (err error) {
+	info := a.info()
 	if info.ID, err = directoryID(a.cfg.Data); err != nil {
 		return err
 	}
-	if a.cfg.Mode().Many() {
-		if err := startAll(ctx, []component{{"Redis", a.claimNamespace}}, a.cfg.StartWait, a.log); err != nil {
-			return err
-		}
-	}
-	err = startAll(ctx, []component{{"instances", func(ctx context.Context) (err error) {
-		a.member, err = instance.Join(ctx, a.db, instance.Options{Info: info, Only: !a.cfg.Mode().Many(), Now: a.db.Now, Log: a.log})
+	err = a.start(component{"instances", func(ctx context.Context) (err error) {
+		a.member, err = instance.Join(ctx, a.db, instance.Options{Info: info, Only: only, Now: a.db.Now, Log: a.log})
 		return err
-	}}}, a.cfg.StartWait, a.log)
+	}})(ctx)
 	if err != nil {
 		return err
 	}
-	return startAll(ctx, []component{{"database", a.checkConnections}}, a.cfg.StartWait, a.log)
+	return a.start(component{"database", a.checkConnections})(ctx)
 }
 
 // leave tells the others, who take over at once.

@@ -44,8 +44,7 @@ func (a *App) observe() {
 	a.observeTimers()
 	a.observeExports()
 	a.observeAudit()
-	a.observeQueue()
-	a.observeBroker()
+	a.mode.figures()
 	a.observeSamples()
 }
 
@@ -155,9 +154,6 @@ func (a *App) observeExports() {
 
 // observeQueue shows the shared queue as this instance uses it.
 func (a *App) observeQueue() {
-	if a.shared.queue == nil {
-		return
-	}
 	m, c := a.metrics, a.shared.queue.Counters()
 	counts(m, "timer_touches_total", "Times activity was reported to the queue.", &c.Touches)
 	counts(m, "timer_touches_coalesced_total", "Reports of activity that another one stood for.", &c.Coalesced)
@@ -173,9 +169,6 @@ func (a *App) observeQueue() {
 
 // observeBroker shows the stream as this instance uses it.
 func (a *App) observeBroker() {
-	if a.shared.broker == nil {
-		return
-	}
 	m, c := a.metrics, a.shared.broker.Counters()
 	counts(m, "stream_relayed_total", "Records of the outbox that were sent to the broker.", &c.Relayed)
 	counts(m, "stream_resent_total", "Of those, sent again because the mark could not be set.", &c.Resent)

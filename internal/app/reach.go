@@ -30,7 +30,7 @@ func Reach(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Cl
 }
 
 func reachWithin(ctx context.Context, patience time.Duration, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
-	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.Mode() == config.Embedded {
+	if _, err := os.Stat(filepath.Join(cfg.Data, databaseFile)); errors.Is(err, fs.ErrNotExist) && cfg.MySQL == nil {
 		// The server that has the directory may have been told of a database elsewhere.
 		if c, done, err := reachRunning(ctx, cfg, &LockedError{Dir: cfg.Data}); err == nil {
 			return c, done, nil
@@ -71,7 +71,7 @@ func noInstallation(where, flag string) error {
 // existing refuses a database without an installation, where a start would make one.
 func existing(ctx context.Context, a *App) error {
 	in, err := readInstallation(ctx, a.db)
-	if err == nil && in.ID == "" && !a.ownsDatabase() {
+	if err == nil && in.ID == "" && a.cfg.MySQL != nil {
 		err = noInstallation("in the database "+a.cfg.MySQL.Name, "--db")
 	}
 	return err

@@ -81,31 +81,24 @@ func (a *App) Run(ctx context.Context, version string, reload <-chan struct{}, r
 
 // loops are what runs behind the heads, by the roles of this instance. A shared component's own loops come first; what only one
 // instance does it does under a lease.
-func (a *App) loops() []func(context.Context) error {
-	one := func(lease string, job func(context.Context) error) func(context.Context) error {
-		return func(ctx context.Context) error { return a.member.Lead(ctx, lease, job) }
-	}
+func (a *App) loops() []loop {
 	roles := a.cfg.Roles
 	all := append(a.shared.loops(), a.member.Run, a.kept.Run, a.engine.Run, a.mover.rows.Run)
 	if roles.API {
 		all = append(all, a.auth.Run)
 	}
-	if roles.Scheduler && a.shared.broker != nil {
-		all = append(all, one(leaseRelay, a.shared.broker.RunRelay))
+	if roles.Scheduler {
+		all = append(all, a.records.relay...)
 	}
 	if roles.Worker {
-		all = append(all, a.unlinker.Run, one(leaseAudit, a.auditor.Run), one(leaseSample, a.sample))
-		if a.shared.broker == nil {
-			all = append(all, one(leaseOutbox, a.consume))
-		} else {
-			all = append(all, a.consume, a.shared.broker.RunLevels, a.shared.broker.RunDead)
-		}
+		all = append(all, a.unlinker.Run, a.one(leaseAudit, a.auditor.Run), a.one(leaseSample, a.sample))
+		all = append(all, a.records.work...)
 	}
 	if roles.Export {
 		all = append(all, a.exports.Run)
 	}
 	if roles.Ingest {
-		all = append(all, a.intake.Run, a.consumeBundles(one), one(leaseCompare, a.intake.RunReconciler))
+		all = append(all, a.intake.Run, a.records.bundles, a.one(leaseCompare, a.intake.RunReconciler))
 	}
 	if roles.Scheduler || roles.Worker {
 		all = append(all, a.recoverUntilDone, a.sealUntilDone)
@@ -218,7 +211,7 @@ func (a *App) reloadOn(ctx context.Context, srv *server.Server, reload <-chan st
 
 // recoverUntilDone arms again what only memory knew, in the background: readiness does not wait for it.
 func (a *App) recoverUntilDone(ctx context.Context) error {
-	err := retry(ctx, a.log, "recover", a.arm)
+	err := retry(ctx, a.log, "recover", a.mode.arm)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("recover: %w", err)
 	}

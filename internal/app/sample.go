@@ -60,7 +60,7 @@ func (a *App) takeSamples(ctx context.Context) (s samples, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
 	pending, pendingErr := a.engine.Sample(ctx)
-	lags, lagErr := a.lags(ctx)
+	lags, lagErr := a.records.lags(ctx)
 	unsent, oldest, unsentErr := a.unsent(ctx)
 	alive, aliveErr := a.member.Alive(ctx)
 	corrections, correctionErr := a.counted(ctx, countCorrections)
@@ -80,10 +80,10 @@ func (a *App) takeSamples(ctx context.Context) (s samples, err error) {
 
 // unsent returns what waits for the broker; without one all of the outbox would, and nobody asks.
 func (a *App) unsent(ctx context.Context) (n int64, oldest time.Duration, err error) {
-	if a.shared.broker == nil {
+	if a.records.unsent == nil {
 		return 0, 0, nil
 	}
-	return a.outbox.Waiting(ctx)
+	return a.records.unsent(ctx)
 }
 
 // What is counted every 30 s: a name and a number in each row.
@@ -144,7 +144,7 @@ func (a *App) observeSamples() {
 				set(float64(l.Waiting), l.Consumer, string(l.Topic))
 			}
 		})
-	if a.shared.broker != nil {
+	if a.records.unsent != nil {
 		gauges("outbox_unsent_records", "Records of the outbox that the broker does not have yet.", nil,
 			func(s *samples, set func(float64, ...string)) { set(float64(s.unsent)) })
 		gauges("outbox_lag_seconds", "Age of the oldest record of the outbox that the broker does not have yet.", nil,

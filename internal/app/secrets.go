@@ -21,7 +21,7 @@ func (a *App) openVault(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plain := a.cfg.SecretKey == "" && !a.ownsDatabase()
+	plain := a.cfg.SecretKey == "" && !a.mode.keyFile
 	if plain {
 		a.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
 	}
@@ -29,7 +29,7 @@ func (a *App) openVault(ctx context.Context) error {
 	if _, err = a.vault.Links(ctx); err == nil {
 		err = a.vault.Prepare(ctx)
 	}
-	if errors.Is(err, vault.ErrOtherKey) && a.cfg.SecretKey == "" && a.ownsDatabase() {
+	if errors.Is(err, vault.ErrOtherKey) && a.cfg.SecretKey == "" && a.mode.keyFile {
 		a.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
 		return a.vault.Rotate(ctx)
 	}
@@ -72,7 +72,7 @@ func (a *App) secretKeys() ([]vault.Key, error) {
 		return keys, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the key of secrets: %w", err)
-	case !a.ownsDatabase():
+	case !a.mode.keyFile:
 		return nil, nil
 	}
 	key := vault.NewKey()

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
 )
@@ -55,25 +54,18 @@ func (a *App) addTimers(ctx context.Context, s *rest.Status) error {
 }
 
 func (a *App) addLags(ctx context.Context, s *rest.Status) error {
-	lags, err := a.lags(ctx)
+	lags, err := a.records.lags(ctx)
 	for _, l := range lags {
 		s.Consumers = append(s.Consumers, rest.Lag{Consumer: l.Consumer, Topic: string(l.Topic), Behind: l.Offsets, Waiting: l.Waiting})
 	}
 	return err
 }
 
-func (a *App) lags(ctx context.Context) ([]stream.Lag, error) {
-	if a.shared.broker != nil {
-		return a.shared.broker.Lags(ctx)
-	}
-	return a.outbox.Lags(ctx)
-}
-
 func (a *App) addUnsent(ctx context.Context, s *rest.Status) error {
-	if a.shared.broker == nil {
+	if a.records.unsent == nil {
 		return nil
 	}
-	n, oldest, err := a.outbox.Waiting(ctx)
+	n, oldest, err := a.records.unsent(ctx)
 	if err == nil {
 		s.Unsent = &rest.Unsent{Records: n, OldestMs: oldest.Milliseconds()}
 	}

@@ -2,36 +2,24 @@ package app
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream/dispatch"
 	"smartdrive/internal/engine/timer"
-	"smartdrive/internal/engine/timer/memory"
 )
 
 // composeTimers makes the engine on the queue that the mode has.
 func (a *App) composeTimers() {
-	var queue timer.Queue
-	if a.shared.queue != nil {
-		queue = a.shared.queue
-	} else {
-		queue = memory.New(memory.Options{Stepped: a.onStep})
-	}
 	a.engine = timer.New(timer.Options{
-		Queue: queue, Handlers: a.handlers(), Dead: a.onDead, Lost: a.onLost, Log: a.log,
+		Queue: a.mode.queue(), Handlers: a.handlers(), Dead: a.onDead, Lost: a.onLost, Log: a.log,
 		Concurrency: a.concurrency(),
 	})
 }
 
-// publishing is how many fired timers are on their way to the brokers at once: they share round trips.
-const publishing = 256
-
 func (a *App) concurrency() map[timer.Kind]int {
-	all := map[timer.Kind]int{timer.Park: 16, timer.Abandon: 4, timer.Unlink: 1, timer.Operation: 2, timer.Purge: 1}
-	if a.shared.broker != nil {
-		all[timer.Park], all[timer.Abandon] = publishing, publishing
-	}
+	all := map[timer.Kind]int{timer.Unlink: 1, timer.Operation: 2, timer.Purge: 1}
+	maps.Copy(all, a.records.atOnce)
 	return all
 }
 
@@ -40,11 +28,7 @@ func (a *App) concurrency() map[timer.Kind]int {
 func (a *App) handlers() map[timer.Kind]timer.Handler {
 	all := map[timer.Kind]timer.Handler{}
 	if a.cfg.Roles.Scheduler {
-		all = a.ledgerHandlers()
-		if a.shared.broker != nil {
-			publish := dispatch.New(dispatch.Options{Sender: a.shared.broker, Traced: a.traced}).Publish
-			all = map[timer.Kind]timer.Handler{timer.Park: publish, timer.Abandon: publish}
-		}
+		maps.Copy(all, a.records.handlers)
 	}
 	if a.cfg.Roles.Worker {
 		all[timer.Unlink] = func(context.Context, timer.Fired) error { return nil } // of releases before package unlink: they end
@@ -75,19 +59,16 @@ func (a *App) onLost(ctx context.Context) error {
 	if err := a.uploads.NoteLoss(ctx); err != nil {
 		return err
 	}
-	return a.arm(ctx)
+	return a.mode.arm(ctx)
 }
 
 // metaArmed is the state of the shared queue for which all timers were armed.
 const metaArmed = "timers-armed"
 
-// arm makes sure that every timer that the rows ask for is in the queue. One in memory has lost all of them at each start. A
-// shared one keeps them while instances come and go: the database remembers for which state of the queue they were armed last,
-// and one instance does it again when that is another one. Twice is harmless.
-func (a *App) arm(ctx context.Context) error {
-	if a.shared.queue == nil {
-		return a.recover(ctx)
-	}
+// armOnce makes sure that every timer that the rows ask for is in a queue that several instances share. One in memory has lost all of
+// them at each start. A shared one keeps them while instances come and go: the database remembers for which state of the queue they
+// were armed last, and one instance does it again when that is another one. Twice is harmless.
+func (a *App) armOnce(ctx context.Context) error {
 	for {
 		done, _, err := a.isArmed(ctx)
 		if err != nil || done {
