@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -25,7 +26,8 @@ const (
 
 // applier brings changes to the secondary, one batch at a time; writers that wait meanwhile share the next.
 type applier struct {
-	m    *Migration
+	*both
+	lost atomic.Bool // the secondary lacks what it has acknowledged
 	busy sync.WaitGroup
 
 	mu      sync.Mutex
@@ -101,14 +103,14 @@ func (a *applier) work() {
 		if p == nil {
 			return
 		}
-		applied := a.m.applyAll(func(err error) {
+		applied := a.applyAll(func(err error) {
 			p.err = err
 			a.mu.Lock()
 			a.failing = err != nil
 			a.mu.Unlock()
 			close(p.done)
 		})
-		a.m.forget(applied)
+		a.forget(applied)
 	}
 }
 
@@ -120,11 +122,11 @@ func (a *applier) close() {
 }
 
 // applyAll brings everything that is pending when it begins, calls done, and returns what is still to be forgotten.
-func (m *Migration) applyAll(done func(error)) *applied {
+func (a *applier) applyAll(done func(error)) *applied {
 	ctx, cancel := context.WithTimeout(context.Background(), applyTime)
 	defer cancel()
 	for {
-		last, err := m.applyBatch(ctx)
+		last, err := a.applyBatch(ctx)
 		if err != nil || last == nil || !last.more {
 			done(err)
 			return last
@@ -137,14 +139,14 @@ func (m *Migration) applyAll(done func(error)) *applied {
 }
 
 // forget takes what was applied out of the list. If that fails it is applied again, for nothing.
-func (m *Migration) forget(a *applied) {
-	if a == nil {
+func (a *applier) forget(done *applied) {
+	if done == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), applyTime)
 	defer cancel()
-	if err := a.forget(ctx); err != nil {
-		m.log.WarnContext(ctx, "changes that were applied stay in the list", "error", err)
+	if err := done.forget(ctx); err != nil {
+		a.log.WarnContext(ctx, "changes that were applied stay in the list", "error", err)
 	}
 }
 
@@ -178,8 +180,8 @@ type change struct {
 }
 
 // applyBatch brings one batch of changes. nil: there is no other side.
-func (m *Migration) applyBatch(ctx context.Context) (*applied, error) {
-	v := m.known()
+func (a *applier) applyBatch(ctx context.Context) (*applied, error) {
+	v := a.known()
 	if v == nil || v.Peer == "" || v.Phase == NewOnly {
 		return nil, nil
 	}
@@ -190,12 +192,12 @@ func (m *Migration) applyBatch(ctx context.Context) (*applied, error) {
 	if to == nil {
 		return nil, drive.Wrap(errors.New("the other side cannot be reached"), drive.Unavailable)
 	}
-	return m.carry(ctx, v.record, from, to)
+	return a.carry(ctx, v.record, from, to)
 }
 
 // carry brings one batch from one side to the other, under the lock of the other's row: who applies is alone, reads what is pending
 // behind the lock, and finds out there that the direction is still this one.
-func (m *Migration) carry(ctx context.Context, rec record, from, to *Side) (done *applied, err error) {
+func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *applied, err error) {
 	err = to.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		done = &applied{from: from}
 		target, err := readRecord(ctx, tx, tx.ForUpdate())
@@ -205,7 +207,7 @@ func (m *Migration) carry(ctx context.Context, rec record, from, to *Side) (done
 		if target.Role != secondary || target.Migration != rec.Migration {
 			return errMoved
 		}
-		has, err := m.checkReceipts(ctx, from.DB, tx, target.Term)
+		has, err := a.checkReceipts(ctx, from.DB, tx, target.Term)
 		if err != nil {
 			return err
 		}
@@ -213,7 +215,7 @@ func (m *Migration) carry(ctx context.Context, rec record, from, to *Side) (done
 		if err != nil || len(changes) == 0 {
 			return err
 		}
-		b, err := m.gather(ctx, from, changes)
+		b, err := a.gather(ctx, from, changes)
 		if err != nil {
 			return err
 		}
@@ -224,7 +226,7 @@ func (m *Migration) carry(ctx context.Context, rec record, from, to *Side) (done
 		}
 		done.more = len(changes) == applyBatch || len(done.seqs) < len(changes)
 		done.told = has.next()
-		return errors.Join(m.bringChanges(ctx, tx, to, target.Term, b), writeNote(ctx, tx, noteApplied, done.told))
+		return errors.Join(a.bringChanges(ctx, tx, to, target.Term, b), writeNote(ctx, tx, noteApplied, done.told))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("apply changes: %w", err)
@@ -239,7 +241,7 @@ func pending(ctx context.Context, db *sqldb.DB, limit int) ([]change, error) {
 
 // batch is what changed rows are now, by table and key, with the number of each one's latest change.
 type batch struct {
-	m      *Migration
+	shape  *both
 	from   *Side
 	newest map[string]map[string]int64
 	states map[string]map[string]row
@@ -253,8 +255,8 @@ func (b *batch) has(c change) bool {
 
 // gather reads what changed rows are now, in the order of their changes, until they are applyBytes. One row is always among them, however
 // large it is.
-func (m *Migration) gather(ctx context.Context, from *Side, changes []change) (*batch, error) {
-	b := &batch{m: m, from: from, newest: map[string]map[string]int64{}, states: map[string]map[string]row{}}
+func (a *applier) gather(ctx context.Context, from *Side, changes []change) (*batch, error) {
+	b := &batch{shape: a.both, from: from, newest: map[string]map[string]int64{}, states: map[string]map[string]row{}}
 	var rows []change // once each
 	for _, c := range changes {
 		if b.newest[c.table] == nil {
@@ -281,7 +283,7 @@ func (b *batch) read(ctx context.Context, rows []change) error {
 		keys[c.table] = append(keys[c.table], c.key)
 	}
 	for name, some := range keys {
-		source, _, err := b.m.tablesOf(name, b.from, b.from)
+		source, _, err := b.shape.tablesOf(name, b.from, b.from)
 		if err != nil {
 			return err
 		}
@@ -301,12 +303,12 @@ func (b *batch) read(ctx context.Context, rows []change) error {
 }
 
 // bringChanges writes what the changed rows are now.
-func (m *Migration) bringChanges(ctx context.Context, tx *sqldb.Tx, to *Side, term int64, b *batch) error {
+func (a *applier) bringChanges(ctx context.Context, tx *sqldb.Tx, to *Side, term int64, b *batch) error {
 	if err := mark(ctx, tx, 1); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.states)) {
-		_, target, err := m.tablesOf(name, b.from, to)
+		_, target, err := a.tablesOf(name, b.from, to)
 		if err != nil {
 			return err
 		}

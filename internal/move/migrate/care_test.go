@@ -214,9 +214,9 @@ func TestLargeRowsComeInSmallBatches(t *testing.T) {
 	for {
 		changes, err := pending(t.Context(), p.m.known().near.DB, applyBatch)
 		must(t, err)
-		b, err := p.m.gather(t.Context(), p.m.known().near, changes)
+		b, err := p.m.apply.gather(t.Context(), p.m.known().near, changes)
 		must(t, err)
-		done, err := p.m.applyBatch(t.Context())
+		done, err := p.m.apply.applyBatch(t.Context())
 		must(t, err)
 		if len(done.seqs) == 0 {
 			break

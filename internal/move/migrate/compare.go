@@ -13,7 +13,8 @@ import (
 
 // comparator asks both sides again what some of the readers have asked, beside them: a request never waits for it.
 type comparator struct {
-	m      *Migration
+	*matcher
+	counts *counters
 	queue  chan question
 	filled epochOf // when all rows were seen to be filled in; belongs to run
 }
@@ -34,19 +35,19 @@ const (
 	compareTries = 4
 )
 
-func newComparator(m *Migration) *comparator {
-	return &comparator{m: m, queue: make(chan question, 64)}
+func newComparator(m *matcher, counts *counters) *comparator {
+	return &comparator{matcher: m, counts: counts, queue: make(chan question, 64)}
 }
 
 // offer takes a sample; when too many wait it is left out.
 func (c *comparator) offer(query string, args []any) {
-	if rand.Float64() >= c.m.opt.Sample || strings.Contains(query, "migration_") {
+	if rand.Float64() >= c.opt.Sample || strings.Contains(query, "migration_") {
 		return
 	}
 	select {
 	case c.queue <- question{query, slices.Clone(args)}:
 	default:
-		c.m.counts.skipped.Add(1)
+		c.counts.skipped.Add(1)
 	}
 }
 
@@ -57,8 +58,8 @@ func (c *comparator) run(ctx context.Context) {
 			return
 		case q := <-c.queue:
 			if err := c.ask(ctx, q); err != nil && ctx.Err() == nil {
-				c.m.counts.skipped.Add(1)
-				c.m.log.DebugContext(ctx, "a sample could not be compared", "error", err)
+				c.counts.skipped.Add(1)
+				c.log.DebugContext(ctx, "a sample could not be compared", "error", err)
 			}
 		}
 	}
@@ -67,7 +68,7 @@ func (c *comparator) run(ctx context.Context) {
 // ask compares the answers until they are equal, which nearly all are at the first look: one query of each side. They differ when they
 // still do after everything pending was applied, and the primary's answer is the same before and after.
 func (c *comparator) ask(ctx context.Context, q question) error {
-	v := c.m.known()
+	v := c.known()
 	if v == nil || v.near == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
 		return nil
 	}
@@ -84,10 +85,10 @@ func (c *comparator) ask(ctx context.Context, q question) error {
 			return err // most likely a text for the other dialect
 		}
 		if ours == theirs {
-			c.m.counts.compared.Add(1)
+			c.counts.compared.Add(1)
 			return nil
 		}
-		if err := c.m.apply.now(ctx); err != nil {
+		if err := c.apply.now(ctx); err != nil {
 			return err
 		}
 		if theirs, err = answer(ctx, v.other.DB, q); err != nil {
@@ -100,11 +101,11 @@ func (c *comparator) ask(ctx context.Context, q question) error {
 		if ours != again {
 			continue
 		}
-		c.m.counts.compared.Add(1)
+		c.counts.compared.Add(1)
 		if ours == theirs {
 			return nil
 		}
-		if err := c.m.apply.now(ctx); err != nil {
+		if err := c.apply.now(ctx); err != nil {
 			return err
 		}
 		if theirs, err = answer(ctx, v.other.DB, q); err != nil || ours == theirs {
@@ -113,9 +114,9 @@ func (c *comparator) ask(ctx context.Context, q question) error {
 		if again, err = answer(ctx, v.near.DB, q); err != nil || ours != again {
 			continue
 		}
-		return c.m.note(ctx, v, Mismatch{Source: "read", Subject: strings.Join(strings.Fields(q.query), " "), Ours: ours, Theirs: theirs})
+		return c.note(ctx, v, Mismatch{Source: "read", Subject: strings.Join(strings.Fields(q.query), " "), Ours: ours, Theirs: theirs})
 	}
-	c.m.counts.skipped.Add(1)
+	c.counts.skipped.Add(1)
 	return nil
 }
 
@@ -159,7 +160,7 @@ func (c *comparator) isFilling(ctx context.Context, v *view) bool {
 	if v.Phase >= ReadNew || c.filled == now {
 		return false
 	}
-	done, err := c.m.filled(ctx, v)
+	done, err := c.matcher.filled(ctx, v)
 	if err != nil || !done {
 		return true
 	}
@@ -168,7 +169,7 @@ func (c *comparator) isFilling(ctx context.Context, v *view) bool {
 }
 
 // filled reports whether all rows were filled in.
-func (m *Migration) filled(ctx context.Context, v *view) (bool, error) {
+func (m *matcher) filled(ctx context.Context, v *view) (bool, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return false, err

@@ -243,12 +243,6 @@ func (m *Migration) prepare(ctx context.Context, v *view) error {
 	return err
 }
 
-func (m *Migration) sideAway(ctx context.Context, at string, fresh bool) (*Side, error) {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	return m.openAway(ctx, at, fresh)
-}
-
 // Percent sets how many accounts read from the new side in phase 3.
 func (m *Migration) Percent(ctx context.Context, percent int) error {
 	v, err := m.steady(ctx)
@@ -381,18 +375,6 @@ func (m *Migration) Drop(ctx context.Context) error {
 	defer m.looking.Unlock()
 	m.take(nil)
 	return nil
-}
-
-// shapesAlone are the tables of a side whose other side need not be there any more.
-func (m *Migration) shapesAlone(ctx context.Context, s *Side) []*table {
-	if tables := m.shapes(s); tables != nil {
-		return tables
-	}
-	tables, err := schemaOf(ctx, s.DB)
-	if err != nil {
-		m.log.WarnContext(ctx, "read the schema", "error", err)
-	}
-	return tables
 }
 
 // bookkeeping are the tables migration_... of a side, but for its row.

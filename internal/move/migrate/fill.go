@@ -48,15 +48,21 @@ func (p savePoint) save(ctx context.Context, tx *sqldb.Tx, kind string) error {
 	return err
 }
 
+// filler brings the rows that were there before anybody captured changes, at the pace that was asked for.
+type filler struct {
+	*both
+	rate meter
+}
+
 // fill brings the rows that were there before the triggers were, table by table in the order of keys. It goes on where it, or another
 // process, stopped.
-func (m *Migration) fill(ctx context.Context, v *view) error {
+func (f *filler) fill(ctx context.Context, v *view) error {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return err
 	}
-	for i := range m.tables {
-		source, target := m.shapes(v.near)[i], m.shapes(v.other)[i]
+	for i := range f.tables {
+		source, target := f.shapes(v.near)[i], f.shapes(v.other)[i]
 		p, begun := points[source.name]
 		if p.ended {
 			continue
@@ -67,7 +73,7 @@ func (m *Migration) fill(ctx context.Context, v *view) error {
 				return err
 			}
 		}
-		if err := m.fillTable(ctx, v, source, target, p); err != nil {
+		if err := f.fillTable(ctx, v, source, target, p); err != nil {
 			return fmt.Errorf("fill in %s: %w", source.name, err)
 		}
 	}
@@ -79,9 +85,9 @@ func count(ctx context.Context, q sqldb.Querier, t *table) (n int64, err error) 
 	return n, err
 }
 
-func (m *Migration) fillTable(ctx context.Context, v *view, source, target *table, p savePoint) error {
+func (f *filler) fillTable(ctx context.Context, v *view, source, target *table, p savePoint) error {
 	for limit := firstChunk; !p.ended; {
-		if err := m.mayWork(ctx, v); err != nil {
+		if err := f.mayWork(ctx, v); err != nil {
 			return err
 		}
 		begun := time.Now()
@@ -99,10 +105,10 @@ func (m *Migration) fillTable(ctx context.Context, v *view, source, target *tabl
 			p.last = source.keyOf(rows[len(rows)-1])
 			limit = min(fillRows, max(1, fillBytes*len(rows)/size))
 		}
-		if err := m.fillChunk(ctx, v, target, rows, p); err != nil {
+		if err := f.fillChunk(ctx, v, target, rows, p); err != nil {
 			return err
 		}
-		if err := m.slow(ctx, len(rows), size, begun); err != nil {
+		if err := f.slow(ctx, len(rows), size, begun); err != nil {
 			return err
 		}
 	}
@@ -120,7 +126,7 @@ func (t *table) chunk(ctx context.Context, q sqldb.Querier, last string, limit i
 
 // fillChunk inserts rows that are absent, and have no version: what was changed since it was read has been brought, or will be. That
 // goes for a row, too, that meets another with its unique key: one of the two has changed since.
-func (m *Migration) fillChunk(ctx context.Context, v *view, t *table, rows []row, p savePoint) error {
+func (f *filler) fillChunk(ctx context.Context, v *view, t *table, rows []row, p savePoint) error {
 	return v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		target, err := readRecord(ctx, tx, tx.ForUpdate())
 		if err != nil {
@@ -181,11 +187,11 @@ func (t *table) insertAbsent(ctx context.Context, tx *sqldb.Tx, rows []row) erro
 var errStop = errors.New("the migration has moved on, or is paused")
 
 // mayWork is an error when filling or comparing must stop: paused, or the phase or the direction is another.
-func (m *Migration) mayWork(ctx context.Context, v *view) error {
+func (f *filler) mayWork(ctx context.Context, v *view) error {
 	if err := ctx.Err(); err != nil {
 		return drive.Wrap(err, drive.Stopping)
 	}
-	now := m.known()
+	now := f.known()
 	if now == nil || now.Paused || now.Migration != v.Migration || now.Term != v.Term || now.near != v.near || now.other == nil {
 		return errStop
 	}
@@ -193,10 +199,10 @@ func (m *Migration) mayWork(ctx context.Context, v *view) error {
 }
 
 // slow keeps to the pace. A pace that is changed meanwhile counts from the next piece on: the wait is cut into some of patience.
-func (m *Migration) slow(ctx context.Context, rows, bytes int, begun time.Time) error {
-	m.rate.add(rows)
+func (f *filler) slow(ctx context.Context, rows, bytes int, begun time.Time) error {
+	f.rate.add(rows)
 	for {
-		left := time.Until(begun.Add(m.notes().pace.due(rows, bytes)))
+		left := time.Until(begun.Add(f.notes().pace.due(rows, bytes)))
 		if left <= 0 {
 			return nil
 		}

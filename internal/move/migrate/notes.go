@@ -46,18 +46,6 @@ const (
 	noteOld  = "old"
 )
 
-// learnNotes reads the notes of the primary.
-func (m *Migration) learnNotes(ctx context.Context, v *view) error {
-	n := &notes{}
-	for name, into := range map[string]any{notePace: &n.pace, noteOld: &n.old} {
-		if err := readNote(ctx, v.near.DB, name, into); err != nil {
-			return err
-		}
-	}
-	m.noted.Store(n)
-	return nil
-}
-
 func readNote(ctx context.Context, q sqldb.Querier, name string, into any) error {
 	var text string
 	err := q.QueryRow(ctx, "SELECT value FROM migration_notes WHERE name = ?", name).Scan(&text)
@@ -138,14 +126,6 @@ func allNotes(ctx context.Context, q sqldb.Querier) (map[string]string, error) {
 		out[n.name] = n.value
 	}
 	return out, nil
-}
-
-// notes are those that were read last; never nil.
-func (m *Migration) notes() *notes {
-	if n := m.noted.Load(); n != nil {
-		return n
-	}
-	return &notes{}
 }
 
 // PaceChange changes what it names.

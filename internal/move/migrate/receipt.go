@@ -61,7 +61,7 @@ func (r receipt) next() receipt {
 }
 
 // checkReceipts reads what the primary was told and then what the secondary, asked by q, has.
-func (m *Migration) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Querier, term int64) (has receipt, err error) {
+func (a *applier) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Querier, term int64) (has receipt, err error) {
 	var told receipt
 	if err := readNote(ctx, from, noteAcknowledged, &told); err != nil {
 		return receipt{}, err
@@ -71,8 +71,8 @@ func (m *Migration) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Q
 	}
 	has = has.inTerm(term)
 	lost := !has.holds(told.inTerm(term))
-	if m.lost.Swap(lost) != lost && lost {
-		m.log.ErrorContext(ctx, "the other side of the migration has lost changes that it had acknowledged", "told", told.Count, "has", has.Count)
+	if a.lost.Swap(lost) != lost && lost {
+		a.log.ErrorContext(ctx, "the other side of the migration has lost changes that it had acknowledged", "told", told.Count, "has", has.Count)
 	}
 	if lost {
 		return has, errLost
@@ -81,18 +81,18 @@ func (m *Migration) checkReceipts(ctx context.Context, from *sqldb.DB, q sqldb.Q
 }
 
 // lookForLoss finds out, where nothing is to be brought, whether the secondary is what it was.
-func (m *Migration) lookForLoss(ctx context.Context, v *view) error {
+func (a *applier) lookForLoss(ctx context.Context, v *view) error {
 	if v.near == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
 		return nil
 	}
-	_, err := m.checkReceipts(ctx, v.near.DB, v.other.DB, v.far.Term)
+	_, err := a.checkReceipts(ctx, v.near.DB, v.other.DB, v.far.Term)
 	return err
 }
 
 // checkLoss is lookForLoss as a gate.
 func (m *Migration) checkLoss(ctx context.Context, v *view) (Gate, error) {
 	g := Gate{Name: "acknowledged", OK: true, Detail: "the other side has what it has acknowledged"}
-	err := m.lookForLoss(ctx, v)
+	err := m.apply.lookForLoss(ctx, v)
 	if errors.Is(err, errLost) {
 		g.OK, g.Detail, err = false, "the other side has lost changes that it had acknowledged", nil
 	}

@@ -86,7 +86,7 @@ func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 				t.Errorf("it is brought more: %v", err)
 			}
 			refused(t, p, "acknowledged")
-			if from, _, err := p.m.Reader(For(t.Context(), accounts[0].String())); err != nil || from != v.near.DB {
+			if from, _, err := p.m.traffic.Reader(For(t.Context(), accounts[0].String())); err != nil || from != v.near.DB {
 				t.Errorf("it is read from, %v", err)
 			}
 			whole.failOver(t, v.other)
@@ -134,11 +134,11 @@ func TestALateAcknowledgementForgetsNothing(t *testing.T) {
 	}
 	old := takeSnapshot(t, p, "outbox")
 	event("7001")
-	late, err := p.m.applyBatch(t.Context())
+	late, err := p.m.apply.applyBatch(t.Context())
 	must(t, err)
 	old.failOver(t, v.other)
 	event("7002")
-	other, err := p.m.applyBatch(t.Context()) // brings both
+	other, err := p.m.apply.applyBatch(t.Context()) // brings both
 	must(t, err)
 	event("7003")
 	must(t, other.forget(t.Context()))

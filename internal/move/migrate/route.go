@@ -9,17 +9,25 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-var _ sqldb.Router = (*Migration)(nil)
+// traffic is what the handle of the database goes through while something moves.
+type traffic struct {
+	*both
+	apply   *applier
+	compare *comparator
+	counts  *counters
+}
+
+var _ sqldb.Router = (*traffic)(nil)
 
 // Write is sqldb.DB.Write, in the side that is the primary. A function that meets a switch runs again on the new one, from its
 // beginning; nothing of it is left on the old one.
-func (m *Migration) Write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
+func (t *traffic) Write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	var met time.Time
 	for {
-		v := m.known()
+		v := t.known()
 		switch {
 		case v == nil:
-			return m.home.DB.Write(ctx, fn)
+			return t.home.DB.Write(ctx, fn)
 		case v.near != nil:
 			err := v.near.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 				if v.Phase != NewOnly { // from there nobody goes back
@@ -32,70 +40,70 @@ func (m *Migration) Write(ctx context.Context, fn func(ctx context.Context, tx *
 			if errors.Is(err, errMoved) {
 				break
 			}
-			m.counts.waited(met)
+			t.counts.waited(met)
 			if err == nil && v.Phase >= Second && v.Phase <= WriteNew && v.other != nil {
-				m.second(ctx)
+				t.second(ctx)
 			}
 			return err
 		}
 		if met.IsZero() {
 			met = time.Now()
 		}
-		if _, err := m.settled(ctx, met.Add(switchWait)); err != nil {
+		if _, err := t.settled(ctx, met.Add(switchWait)); err != nil {
 			return err
 		}
 	}
 }
 
 // second makes the second write of what was just committed; what fails stays in migration_changes and is applied later.
-func (m *Migration) second(ctx context.Context) {
-	if m.apply.settle(ctx) {
-		m.counts.second.Add(1)
+func (t *traffic) second(ctx context.Context) {
+	if t.apply.settle(ctx) {
+		t.counts.second.Add(1)
 	} else {
-		m.counts.deferred.Add(1)
+		t.counts.deferred.Add(1)
 	}
 }
 
 // Primary is the side that is the truth, as far as this process knows.
-func (m *Migration) Primary() *sqldb.DB {
-	v := m.known()
+func (t *traffic) Primary() *sqldb.DB {
+	v := t.known()
 	switch {
 	case v == nil:
-		return m.home.DB
+		return t.home.DB
 	case v.near != nil:
 		return v.near.DB
 	case v.home: // between the two: both have the same time, and nobody may read yet
-		return m.home.DB
+		return t.home.DB
 	}
 	return v.other.DB
 }
 
 // Reader says where a read outside transactions goes.
-func (m *Migration) Reader(ctx context.Context) (from, again *sqldb.DB, err error) {
-	v := m.known()
+func (t *traffic) Reader(ctx context.Context) (from, again *sqldb.DB, err error) {
+	v := t.known()
 	if v == nil {
-		return m.home.DB, nil, nil
+		return t.home.DB, nil, nil
 	}
 	if v.near == nil || v.Careful || v.stale() {
-		if v, err = m.asked(ctx, v); err != nil {
+		if v, err = t.asked(ctx, v); err != nil {
 			return nil, nil, err
 		}
 		if v == nil {
-			return m.home.DB, nil, nil
+			return t.home.DB, nil, nil
 		}
 	}
 	if v.Phase == ReadNew && v.other != nil && v.reads(accountOf(ctx)) {
-		if m.isSettled(ctx, v, accountOf(ctx)) {
+		if t.isSettled(ctx, v, accountOf(ctx)) {
 			return v.other.DB, v.near.DB, nil
 		}
-		m.counts.fallback.Add(1)
+		t.counts.fallback.Add(1)
 	}
 	return v.near.DB, nil, nil
 }
 
 // asked is the view of a read around a switch, or of a process that was asleep: it asks the row of the primary before each read, so that
 // nobody reads from a side that others have left.
-func (m *Migration) asked(ctx context.Context, v *view) (*view, error) {
+func (t *traffic) asked(ctx context.Context, v *view) (*view, error) {
 	deadline := time.Now().Add(switchWait)
 	for {
 		if v == nil {
@@ -110,27 +118,27 @@ func (m *Migration) asked(ctx context.Context, v *view) (*view, error) {
 			}
 		}
 		var err error
-		if v, err = m.settled(ctx, deadline); err != nil {
+		if v, err = t.settled(ctx, deadline); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // Read notes where a read was answered, and takes samples to be compared.
-func (m *Migration) Read(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
-	v := m.known()
+func (t *traffic) Read(_ context.Context, from *sqldb.DB, query string, args []any, err error) {
+	v := t.known()
 	if v == nil || v.other == nil {
 		return
 	}
 	if from == v.other.DB {
 		if err != nil {
-			m.counts.fallback.Add(1)
+			t.counts.fallback.Add(1)
 		} else {
-			m.counts.fromNew.Add(1)
+			t.counts.fromNew.Add(1)
 		}
 	}
 	if v.Phase >= Second && v.Phase <= WriteNew && err == nil {
-		m.compare.offer(query, args)
+		t.compare.offer(query, args)
 	}
 }
 
@@ -164,8 +172,8 @@ func (v *view) reads(account string) bool {
 
 // isSettled reports whether everything that was committed for an account before now is on the new side (M4). What belongs to nobody
 // counts for everybody.
-func (m *Migration) isSettled(ctx context.Context, v *view, account string) bool {
-	if m.lost.Load() {
+func (t *traffic) isSettled(ctx context.Context, v *view, account string) bool {
+	if t.apply.lost.Load() {
 		return false
 	}
 	var pending bool

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -15,35 +14,21 @@ import (
 
 // Migration moves the installation that DB is the handle of. It is safe for concurrent use.
 type Migration struct {
-	opt   Options
-	party Party
-	log   *slog.Logger
-	home  Side
-	now   atomic.Pointer[view]
-	// noted is what the notes of the primary were when they were last read.
-	noted atomic.Pointer[notes]
-	lost  atomic.Bool   // the secondary lacks what it has acknowledged
-	begun chan struct{} // holds one when something began to move; Run takes it
+	*both    // where it stands
+	*matcher // what brings rows at the start, and compares them
+	apply    *applier
+	compare  *comparator
+	traffic  *traffic
+	counts   *counters
+	party    Party
 
-	looking   sync.Mutex // held while both sides are asked; guards what follows
-	away      *Side
-	awayPlace string
-	closing   []*sqldb.DB
-	lookedAt  time.Time // when the latest look at both sides began
-	lookedErr error     // what came of it
-	heard     int64     // the epoch that this process has told of
-	heardAt   time.Time // when it last did
-	waits     string    // why it did not acknowledge it; empty: it did
-	warmed    bool      // for the switch that everybody is careful for
-	fencedAt  time.Time // since when nobody is the primary, as seen here
+	// Guarded by looking:
+	heard    int64     // the epoch that this process has told of
+	heardAt  time.Time // when it last did
+	waits    string    // why it did not acknowledge it; empty: it did
+	warmed   bool      // for the switch that everybody is careful for
+	fencedAt time.Time // since when nobody is the primary, as seen here
 
-	shape     sync.Mutex // guards what follows
-	tables    []*table   // in the column order that both sides' rows are handled in
-	shaped    map[*Side][]*table
-	apply     *applier
-	compare   *comparator
-	counts    counters
-	rate      meter
 	mendAfter time.Duration           // mendTime
 	halt      func(step string) error // of tests: called at each step of a switch
 }
@@ -62,13 +47,17 @@ func New(opt Options) *Migration {
 	if opt.Keep == 0 {
 		opt.Keep = defaultKeep
 	}
+	b := &both{opt: opt, log: opt.Log, begun: make(chan struct{}, 1), shaped: map[*Side][]*table{}}
+	b.home.DB = opt.DB.Direct()
+	counts, apply := &counters{}, &applier{both: b}
+	match := &matcher{filler: &filler{both: b}, apply: apply}
+	compare := newComparator(match, counts)
+	to := &traffic{both: b, apply: apply, compare: compare, counts: counts}
+	b.router = to
 	m := &Migration{
-		opt: opt, log: opt.Log, begun: make(chan struct{}, 1), shaped: map[*Side][]*table{}, mendAfter: mendTime,
-		halt: func(string) error { return nil },
+		both: b, matcher: match, apply: apply, compare: compare, traffic: to, counts: counts,
+		mendAfter: mendTime, halt: func(string) error { return nil },
 	}
-	m.home.DB = opt.DB.Direct()
-	m.apply = &applier{m: m}
-	m.compare = newComparator(m)
 	return m
 }
 
@@ -102,16 +91,6 @@ func (m *Migration) Restore(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// openHome opens the home side for bringing rows.
-func (m *Migration) openHome(ctx context.Context) (err error) {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	if m.home.Unchecked == nil {
-		m.home.Unchecked, err = m.opt.Open(ctx, m.opt.Here, Opening{Unchecked: true})
-	}
-	return err
 }
 
 // Run waits for a migration and takes part in it, until ctx is done. A process learns of one that begins
@@ -200,7 +179,7 @@ func (m *Migration) runOnce(ctx context.Context) error {
 	if v.other == nil || v.Phase == Freeze {
 		return nil
 	}
-	if err := m.lookForLoss(ctx, v); err != nil {
+	if err := m.apply.lookForLoss(ctx, v); err != nil {
 		if errors.Is(err, errLost) { // it is in the log, and closes the gates
 			err = nil
 		}
@@ -393,46 +372,4 @@ func (m *Migration) stateOf(v *view) State {
 		Switched: v.Phase >= WriteNew, Mine: v.home == (v.Phase >= WriteNew),
 		Pace: n.pace, Dropping: n.old.Dropping && v.Phase == NewOnly, OldContents: n.old.Contents, OldGone: n.old.Blobs.Ended, Deep: n.old.Deep,
 	}
-}
-
-// learn reads the schema of both sides, once.
-func (m *Migration) learn(ctx context.Context, a, b *Side) error {
-	m.shape.Lock()
-	defer m.shape.Unlock()
-	if m.shaped[a] != nil && m.shaped[b] != nil {
-		return nil
-	}
-	ours, err := schemaOf(ctx, a.DB)
-	if err != nil {
-		return err
-	}
-	theirs, err := schemaOf(ctx, b.DB)
-	if err != nil {
-		return err
-	}
-	if how := same(ours, theirs); how != "" {
-		return wrong("the schemas differ: " + how)
-	}
-	m.tables = ours
-	m.shaped[a], m.shaped[b] = ours, inOrderOf(ours, theirs)
-	return nil
-}
-
-// shapes are the tables of a side.
-func (m *Migration) shapes(s *Side) []*table {
-	m.shape.Lock()
-	defer m.shape.Unlock()
-	return m.shaped[s]
-}
-
-// tablesOf finds a table in the shape of one side and of the other.
-func (m *Migration) tablesOf(name string, from, to *Side) (source, target *table, err error) {
-	m.shape.Lock()
-	defer m.shape.Unlock()
-	for i, t := range m.tables {
-		if t.name == name {
-			return m.shaped[from][i], m.shaped[to][i], nil
-		}
-	}
-	return nil, nil, fmt.Errorf("a change of table %q, which is not there", name)
 }

@@ -134,7 +134,7 @@ func (m *Migration) cross(ctx context.Context, v *view, to Phase) error {
 	}
 	deadline := time.Now().Add(drainTime)
 	for {
-		done, err := m.carry(ctx, v.record, v.near, v.other)
+		done, err := m.apply.carry(ctx, v.record, v.near, v.other)
 		if err == nil {
 			err = done.forget(ctx)
 		}
@@ -217,12 +217,6 @@ func (m *Migration) resolve(ctx context.Context) error {
 		_, err = m.refresh(ctx)
 	}
 	return err
-}
-
-func (m *Migration) awayKnown() *Side {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	return m.away
 }
 
 func (m *Migration) settle(ctx context.Context, s *Side, was record, o *Side, other record) error {

@@ -22,8 +22,14 @@ const (
 	maxShown    = 4096 // bytes of a value in a mismatch
 )
 
+// matcher compares both sides, row by row, at the pace that rows are filled in.
+type matcher struct {
+	*filler
+	apply *applier
+}
+
 // Verify begins a full comparison of both sides; Run makes it. It is evidence only of the rows; one that has begun goes on.
-func (m *Migration) Verify(ctx context.Context) error {
+func (m *matcher) Verify(ctx context.Context) error {
 	v, err := m.refresh(ctx)
 	switch {
 	case err != nil:
@@ -72,7 +78,7 @@ type checksum struct {
 }
 
 // lastChecksum is the latest of this migration; the zero one where there is none.
-func (m *Migration) lastChecksum(ctx context.Context, v *view) (c checksum, err error) {
+func (m *matcher) lastChecksum(ctx context.Context, v *view) (c checksum, err error) {
 	err = v.near.DB.QueryRow(ctx, `SELECT id, migration, marker, term, state, row_count, unequal, digest, begun_at, ended_at FROM migration_checksums
 		WHERE migration = ? ORDER BY id DESC LIMIT 1`, v.Migration).
 		Scan(&c.id, &c.migration, &c.marker, &c.term, &c.state, &c.rows, &c.unequal, &c.digest, &c.begun, &c.ended)
@@ -83,7 +89,7 @@ func (m *Migration) lastChecksum(ctx context.Context, v *view) (c checksum, err 
 }
 
 // verify makes the comparison that was asked for, from its save points on.
-func (m *Migration) verify(ctx context.Context, v *view) error {
+func (m *matcher) verify(ctx context.Context, v *view) error {
 	c, err := m.lastChecksum(ctx, v)
 	if err != nil || c.state != "running" {
 		return err
@@ -116,7 +122,7 @@ type comparison struct {
 
 // endChecksum ends a comparison. Without points it was of the other direction, and nothing is
 // known.
-func (m *Migration) endChecksum(ctx context.Context, v *view, c checksum, points map[string]savePoint) error {
+func (m *matcher) endChecksum(ctx context.Context, v *view, c checksum, points map[string]savePoint) error {
 	unknown := flag(points == nil)
 	var rows int64
 	var digests []string
@@ -146,7 +152,7 @@ func (m *Migration) endChecksum(ctx context.Context, v *view, c checksum, points
 
 // verifyTable compares a table from its save point on, in ranges of keys that the primary's rows say. While the secondary's part of a
 // range is read, the primary's part of the next one is.
-func (m *Migration) verifyTable(ctx context.Context, c comparison, p *savePoint) error {
+func (m *matcher) verifyTable(ctx context.Context, c comparison, p *savePoint) error {
 	if p.ended {
 		return nil
 	}
@@ -304,7 +310,7 @@ func (t *table) between(ctx context.Context, q sqldb.Querier, last, high string)
 }
 
 // suspect looks again at the rows of a range that differ, which may have changed between the two reads.
-func (m *Migration) suspect(ctx context.Context, c comparison, last, high string) error {
+func (m *matcher) suspect(ctx context.Context, c comparison, last, high string) error {
 	v, source, target := c.view, c.source, c.target
 	ours, err := source.between(ctx, v.near.DB, last, high)
 	if err != nil {
@@ -343,7 +349,7 @@ func (m *Migration) suspect(ctx context.Context, c comparison, last, high string
 }
 
 // lookTwice compares one row until it is equal, or differs although nothing of it is pending.
-func (m *Migration) lookTwice(ctx context.Context, v *view, source, target *table, k string) (ours, theirs row, err error) {
+func (m *matcher) lookTwice(ctx context.Context, v *view, source, target *table, k string) (ours, theirs row, err error) {
 	for range verifyTries {
 		if err := m.apply.now(ctx); err != nil {
 			return nil, nil, err
@@ -364,13 +370,13 @@ func (m *Migration) lookTwice(ctx context.Context, v *view, source, target *tabl
 }
 
 // note stores a mismatch.
-func (m *Migration) note(ctx context.Context, v *view, x Mismatch) error {
+func (m *matcher) note(ctx context.Context, v *view, x Mismatch) error {
 	return m.noteOf(ctx, v, "", x)
 }
 
 // noteOf stores a mismatch, and counts it for the full comparison that found it, if it was one. It
 // is counted there and not by its time, which says nothing when a clock is set back.
-func (m *Migration) noteOf(ctx context.Context, v *view, comparison string, x Mismatch) error {
+func (m *matcher) noteOf(ctx context.Context, v *view, comparison string, x Mismatch) error {
 	now, err := v.near.DB.Now(ctx)
 	if err != nil {
 		return err

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -22,8 +25,31 @@ type view struct {
 	at     time.Time
 }
 
+// both are the two sides of an installation that moves, and what this process knows of where the move stands. It asks and changes
+// nothing but the handle, which goes by it.
+type both struct {
+	opt    Options
+	log    *slog.Logger
+	router sqldb.Router // of the handle, while something moves
+	home   Side
+	now    atomic.Pointer[view]
+	noted  atomic.Pointer[notes] // what the notes of the primary were when they were last read
+	begun  chan struct{}         // holds one when something began to move; Run takes it
+
+	looking   sync.Mutex // held while both sides are asked; guards what follows
+	away      *Side
+	awayPlace string
+	closing   []*sqldb.DB
+	lookedAt  time.Time // when the latest look at both sides began
+	lookedErr error     // what came of it
+
+	shape  sync.Mutex // guards what follows
+	tables []*table   // in the column order that both sides' rows are handled in
+	shaped map[*Side][]*table
+}
+
 // known is the view of now; nil: nothing moves.
-func (m *Migration) known() *view { return m.now.Load() }
+func (b *both) known() *view { return b.now.Load() }
 
 const (
 	pollEvery  = 300 * time.Millisecond // how often a process asks where the move stands, while there is one
@@ -43,50 +69,50 @@ func (v *view) stale() bool {
 }
 
 // refresh asks both sides. An error leaves what is known.
-func (m *Migration) refresh(ctx context.Context) (*view, error) {
-	return m.refreshed(ctx, time.Time{})
+func (b *both) refresh(ctx context.Context) (*view, error) {
+	return b.refreshed(ctx, time.Time{})
 }
 
 // refreshed is refresh, or what came of one by somebody else that began after since.
-func (m *Migration) refreshed(ctx context.Context, since time.Time) (*view, error) {
-	m.looking.Lock()
-	defer m.looking.Unlock()
-	if !since.IsZero() && m.lookedAt.After(since) {
-		return m.known(), m.lookedErr
+func (b *both) refreshed(ctx context.Context, since time.Time) (*view, error) {
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	if !since.IsZero() && b.lookedAt.After(since) {
+		return b.known(), b.lookedErr
 	}
 	begun := time.Now()
-	v, err := m.ask(ctx)
+	v, err := b.ask(ctx)
 	if ctx.Err() == nil { // else it says nothing to others
-		m.lookedAt, m.lookedErr = begun, err
+		b.lookedAt, b.lookedErr = begun, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	m.take(v)
+	b.take(v)
 	return v, nil
 }
 
-func (m *Migration) ask(ctx context.Context) (*view, error) {
+func (b *both) ask(ctx context.Context) (*view, error) {
 	at := time.Now()
-	home, err := readRecord(ctx, m.home.DB, "")
+	home, err := readRecord(ctx, b.home.DB, "")
 	if err != nil {
 		return nil, err
 	}
-	return m.viewOf(ctx, home, at)
+	return b.viewOf(ctx, home, at)
 }
 
 // viewOf makes a view of the home side's row, which was read after at, and of the other side's.
-func (m *Migration) viewOf(ctx context.Context, home record, at time.Time) (*view, error) {
+func (b *both) viewOf(ctx context.Context, home record, at time.Time) (*view, error) {
 	if home.Role == nobody {
 		return nil, nil
 	}
 	if home.Peer == "" {
-		return &view{record: home, near: &m.home, home: true, at: at}, nil
+		return &view{record: home, near: &b.home, home: true, at: at}, nil
 	}
-	away, err := m.openAway(ctx, home.Peer, false)
+	away, err := b.openAway(ctx, home.Peer, false)
 	if err != nil {
 		if home.Role == primary { // the other one follows when it is there again
-			return &view{record: home, near: &m.home, home: true, deaf: true, why: err.Error(), at: at}, nil
+			return &view{record: home, near: &b.home, home: true, deaf: true, why: err.Error(), at: at}, nil
 		}
 		return nil, fmt.Errorf("open the other side: %w", err)
 	}
@@ -95,11 +121,11 @@ func (m *Migration) viewOf(ctx context.Context, home record, at time.Time) (*vie
 		return nil, err
 	}
 	if there.Migration == home.Migration {
-		if err := m.learn(ctx, &m.home, away); err != nil {
+		if err := b.learn(ctx, &b.home, away); err != nil {
 			return nil, err
 		}
 	}
-	v := &view{record: home, far: there, near: &m.home, other: away, home: true, deaf: err != nil, at: at}
+	v := &view{record: home, far: there, near: &b.home, other: away, home: true, deaf: err != nil, at: at}
 	switch {
 	case home.Role == primary && there.Role == primary && there.Migration == home.Migration:
 		return nil, errors.New("both sides say that they are the primary")
@@ -115,53 +141,53 @@ func (m *Migration) viewOf(ctx context.Context, home record, at time.Time) (*vie
 	case there.Migration != home.Migration:
 		return nil, drive.Wrap(fmt.Errorf("the other side is of another migration, %q", there.Migration), drive.WrongState)
 	case there.Role == primary:
-		v = &view{record: there, far: home, near: away, other: &m.home, at: at}
+		v = &view{record: there, far: home, near: away, other: &b.home, at: at}
 	case home.Role == fenced:
 		v.near = nil
 	default:
-		v = &view{record: there, far: home, other: &m.home, at: at}
+		v = &view{record: there, far: home, other: &b.home, at: at}
 	}
 	return v, nil
 }
 
 // take makes a view the one that counts, and opts the handle in or out.
-func (m *Migration) take(v *view) {
-	last := m.now.Swap(v)
+func (b *both) take(v *view) {
+	last := b.now.Swap(v)
 	switch {
 	case v == nil:
-		m.opt.DB.Route(nil)
+		b.opt.DB.Route(nil)
 	case last == nil:
-		m.opt.DB.Route(m)
+		b.opt.DB.Route(b.router)
 		select {
-		case m.begun <- struct{}{}:
+		case b.begun <- struct{}{}:
 		default:
 		}
 	}
 }
 
 // openAway opens the other side, once for each place; fresh: it may not be there yet.
-func (m *Migration) openAway(ctx context.Context, at string, fresh bool) (*Side, error) {
-	if m.away != nil && m.awayPlace == at {
-		return m.away, nil
+func (b *both) openAway(ctx context.Context, at string, fresh bool) (*Side, error) {
+	if b.away != nil && b.awayPlace == at {
+		return b.away, nil
 	}
-	if m.away != nil {
-		m.closing = append(m.closing, m.away.DB, m.away.Unchecked) // somebody may still read from it
-		m.away = nil
+	if b.away != nil {
+		b.closing = append(b.closing, b.away.DB, b.away.Unchecked) // somebody may still read from it
+		b.away = nil
 	}
-	s, err := m.open(ctx, at, fresh)
+	s, err := b.open(ctx, at, fresh)
 	if err != nil {
 		return nil, err
 	}
-	m.away, m.awayPlace = s, at
+	b.away, b.awayPlace = s, at
 	return s, nil
 }
 
-func (m *Migration) open(ctx context.Context, at string, fresh bool) (*Side, error) {
-	db, err := m.opt.Open(ctx, at, Opening{Make: fresh})
+func (b *both) open(ctx context.Context, at string, fresh bool) (*Side, error) {
+	db, err := b.opt.Open(ctx, at, Opening{Make: fresh})
 	if err != nil {
 		return nil, err
 	}
-	unchecked, err := m.opt.Open(ctx, at, Opening{Unchecked: true})
+	unchecked, err := b.opt.Open(ctx, at, Opening{Unchecked: true})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -170,9 +196,9 @@ func (m *Migration) open(ctx context.Context, at string, fresh bool) (*Side, err
 
 // settled waits until somebody is the primary. Those who wait at the same time share the looks: one after the other, each with a look of
 // its own, the last would wait for all of them.
-func (m *Migration) settled(ctx context.Context, deadline time.Time) (*view, error) {
+func (b *both) settled(ctx context.Context, deadline time.Time) (*view, error) {
 	for {
-		v, err := m.refreshed(ctx, time.Now())
+		v, err := b.refreshed(ctx, time.Now())
 		if err == nil && (v == nil || v.near != nil) {
 			return v, nil
 		}
@@ -216,4 +242,100 @@ func hold(ctx context.Context, tx *sqldb.Tx, migration string) error {
 		return errMoved
 	}
 	return nil
+}
+
+// openHome opens the home side for bringing rows.
+func (b *both) openHome(ctx context.Context) (err error) {
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	if b.home.Unchecked == nil {
+		b.home.Unchecked, err = b.opt.Open(ctx, b.opt.Here, Opening{Unchecked: true})
+	}
+	return err
+}
+
+// learn reads the schema of both sides, once.
+func (b *both) learn(ctx context.Context, one, other *Side) error {
+	b.shape.Lock()
+	defer b.shape.Unlock()
+	if b.shaped[one] != nil && b.shaped[other] != nil {
+		return nil
+	}
+	ours, err := schemaOf(ctx, one.DB)
+	if err != nil {
+		return err
+	}
+	theirs, err := schemaOf(ctx, other.DB)
+	if err != nil {
+		return err
+	}
+	if how := same(ours, theirs); how != "" {
+		return wrong("the schemas differ: " + how)
+	}
+	b.tables = ours
+	b.shaped[one], b.shaped[other] = ours, inOrderOf(ours, theirs)
+	return nil
+}
+
+// shapes are the tables of a side.
+func (b *both) shapes(s *Side) []*table {
+	b.shape.Lock()
+	defer b.shape.Unlock()
+	return b.shaped[s]
+}
+
+// tablesOf finds a table in the shape of one side and of the other.
+func (b *both) tablesOf(name string, from, to *Side) (source, target *table, err error) {
+	b.shape.Lock()
+	defer b.shape.Unlock()
+	for i, t := range b.tables {
+		if t.name == name {
+			return b.shaped[from][i], b.shaped[to][i], nil
+		}
+	}
+	return nil, nil, fmt.Errorf("a change of table %q, which is not there", name)
+}
+
+func (b *both) sideAway(ctx context.Context, at string, fresh bool) (*Side, error) {
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	return b.openAway(ctx, at, fresh)
+}
+
+func (b *both) awayKnown() *Side {
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	return b.away
+}
+
+// shapesAlone are the tables of a side whose other side need not be there any more.
+func (b *both) shapesAlone(ctx context.Context, s *Side) []*table {
+	if tables := b.shapes(s); tables != nil {
+		return tables
+	}
+	tables, err := schemaOf(ctx, s.DB)
+	if err != nil {
+		b.log.WarnContext(ctx, "read the schema", "error", err)
+	}
+	return tables
+}
+
+// learnNotes reads the notes of the primary.
+func (b *both) learnNotes(ctx context.Context, v *view) error {
+	n := &notes{}
+	for name, into := range map[string]any{notePace: &n.pace, noteOld: &n.old} {
+		if err := readNote(ctx, v.near.DB, name, into); err != nil {
+			return err
+		}
+	}
+	b.noted.Store(n)
+	return nil
+}
+
+// notes are those that were read last; never nil.
+func (b *both) notes() *notes {
+	if n := b.noted.Load(); n != nil {
+		return n
+	}
+	return &notes{}
 }
