@@ -13,9 +13,15 @@ import (
 // evidenceTime is how long a full comparison counts.
 const evidenceTime = 24 * time.Hour
 
+// gatekeeper says what must hold before a step, and whether it does.
+type gatekeeper struct {
+	*matcher
+	party Party // what this process takes part with; see Join
+}
+
 // gates are what must hold before a phase is entered. Asked for real it waits until what is pending now has been applied; else it
 // only looks.
-func (m *Migration) gates(ctx context.Context, v *view, to Phase, real bool) (all []Gate, err error) {
+func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (all []Gate, err error) {
 	add := func(g Gate, e error) {
 		if e != nil && err == nil {
 			err = e
@@ -23,20 +29,20 @@ func (m *Migration) gates(ctx context.Context, v *view, to Phase, real bool) (al
 		all = append(all, g)
 	}
 	if to >= Second {
-		add(m.checkInstances(ctx, v, ready))
+		add(k.checkInstances(ctx, v, ready))
 	}
 	if v.Peer != "" && to >= Second {
-		add(m.checkTarget(ctx, v), nil)
-		add(m.checkLoss(ctx, v))
-		add(m.checkFilled(ctx, v))
-		add(m.checkLag(ctx, v, real))
+		add(k.checkTarget(ctx, v), nil)
+		add(k.checkLoss(ctx, v))
+		add(k.checkFilled(ctx, v))
+		add(k.checkLag(ctx, v, real))
 	}
 	if v.Peer != "" && to >= ReadNew {
-		add(m.checkEvidence(ctx, v))
-		add(m.checkMismatches(ctx, v))
+		add(k.checkEvidence(ctx, v))
+		add(k.checkMismatches(ctx, v))
 	}
-	if m.party.Contents != nil && v.Contents != "" && to <= NewOnly {
-		more, e := m.party.Contents.Gate(ctx, to)
+	if k.party.Contents != nil && v.Contents != "" && to <= NewOnly {
+		more, e := k.party.Contents.Gate(ctx, to)
 		all = append(all, more...)
 		if err == nil {
 			err = e
@@ -46,19 +52,19 @@ func (m *Migration) gates(ctx context.Context, v *view, to Phase, real bool) (al
 }
 
 // gatesBack are what must hold before going back a phase.
-func (m *Migration) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
+func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	if v.Phase == Freeze {
 		return nil, nil
 	}
-	g, err := m.checkInstances(ctx, v, heard)
+	g, err := k.checkInstances(ctx, v, heard)
 	gates := []Gate{g}
 	if err != nil || v.Phase != WriteNew || v.Peer == "" {
 		return gates, err
 	}
 	// The other side becomes the truth, as it does on the way forward, and must be proved to be as
 	// much.
-	gates = append(gates, m.checkTarget(ctx, v))
-	for _, check := range []func(context.Context, *view) (Gate, error){m.checkLoss, m.checkLagNow, m.checkEvidence, m.checkMismatches} {
+	gates = append(gates, k.checkTarget(ctx, v))
+	for _, check := range []func(context.Context, *view) (Gate, error){k.checkLoss, k.checkLagNow, k.checkEvidence, k.checkMismatches} {
 		g, err := check(ctx, v)
 		if err != nil {
 			return gates, err
@@ -78,8 +84,8 @@ const (
 )
 
 // checkInstances asks whether all that are alive have come so far with the epoch (M5), and names who has not.
-func (m *Migration) checkInstances(ctx context.Context, v *view, want readiness) (Gate, error) {
-	all, err := m.instances(ctx, v)
+func (k *gatekeeper) checkInstances(ctx context.Context, v *view, want readiness) (Gate, error) {
+	all, err := k.instances(ctx, v)
 	if err != nil {
 		return Gate{Name: "instances"}, err
 	}
@@ -116,8 +122,8 @@ func (in Instance) name() string {
 	return fmt.Sprintf("start %d on %s", in.ID, in.Host)
 }
 
-func (m *Migration) instances(ctx context.Context, v *view) ([]Instance, error) {
-	alive, err := m.party.Member.Alive(ctx)
+func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error) {
+	alive, err := k.party.Member.Alive(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +162,7 @@ func (m *Migration) instances(ctx context.Context, v *view) ([]Instance, error) 
 
 // checkTarget asks whether the other side is still the one that was filled: its row, its marker, the triggers of both, and that no
 // table is empty there that is not here. A database that was made anew under the same name is found out by this.
-func (m *Migration) checkTarget(ctx context.Context, v *view) Gate {
+func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
 	bad := func(why string) Gate { return Gate{Name: "target", Detail: why} }
 	if v.other == nil {
 		return bad("the other side cannot be reached, or is not the one that was filled")
@@ -169,12 +175,12 @@ func (m *Migration) checkTarget(ctx context.Context, v *view) Gate {
 		if err != nil {
 			return bad(err.Error())
 		}
-		if n != len(events)*len(m.shapes(v.near)) {
-			return bad(fmt.Sprintf("a side has %d of %d triggers", n, len(events)*len(m.shapes(v.near))))
+		if n != len(events)*len(k.shapes(v.near)) {
+			return bad(fmt.Sprintf("a side has %d of %d triggers", n, len(events)*len(k.shapes(v.near))))
 		}
 	}
-	for _, t := range m.shapes(v.near) {
-		empty, err := m.isLost(ctx, v, t)
+	for _, t := range k.shapes(v.near) {
+		empty, err := k.isLost(ctx, v, t)
 		if err != nil {
 			return bad(err.Error())
 		}
@@ -186,7 +192,7 @@ func (m *Migration) checkTarget(ctx context.Context, v *view) Gate {
 }
 
 // isLost reports whether a table has rows only on the primary, although it was filled in.
-func (m *Migration) isLost(ctx context.Context, v *view, t *table) (bool, error) {
+func (k *gatekeeper) isLost(ctx context.Context, v *view, t *table) (bool, error) {
 	const any = "SELECT EXISTS (SELECT 1 FROM %s)"
 	var here, there bool
 	if err := v.near.DB.QueryRow(ctx, fmt.Sprintf(any, quote(t.name))).Scan(&here); err != nil || !here {
@@ -210,30 +216,30 @@ func (m *Migration) isLost(ctx context.Context, v *view, t *table) (bool, error)
 	return !there, err
 }
 
-func (m *Migration) checkFilled(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkFilled(ctx context.Context, v *view) (Gate, error) {
 	if v.Phase >= WriteNew {
 		return Gate{Name: "fill", OK: true, Detail: "all rows were filled in"}, nil
 	}
 	if v.other == nil {
 		return Gate{Name: "fill", Detail: "the other side cannot be reached"}, nil
 	}
-	p, err := m.rowsProgress(ctx, v)
+	p, err := k.rowsProgress(ctx, v)
 	if err != nil {
 		return Gate{Name: "fill"}, err
 	}
-	done, err := m.filled(ctx, v)
+	done, err := k.filled(ctx, v)
 	return Gate{Name: "fill", OK: done, Detail: fmt.Sprintf("%d of about %d rows are filled in", p.Done, p.Total)}, err
 }
 
 // checkLag asks whether everything that was committed before now has been applied.
-func (m *Migration) checkLag(ctx context.Context, v *view, real bool) (Gate, error) {
+func (k *gatekeeper) checkLag(ctx context.Context, v *view, real bool) (Gate, error) {
 	var last int64
 	err := v.near.DB.QueryRow(ctx, "SELECT COALESCE(MAX(seq), 0) FROM migration_changes").Scan(&last)
 	if err != nil {
 		return Gate{Name: "lag"}, err
 	}
 	if real {
-		if why := m.applied(ctx); why != "" {
+		if why := k.applied(ctx); why != "" {
 			return Gate{Name: "lag", Detail: "changes cannot be applied: " + why}, nil
 		}
 	}
@@ -245,14 +251,14 @@ func (m *Migration) checkLag(ctx context.Context, v *view, real bool) (Gate, err
 	return Gate{Name: "lag", OK: ok, Detail: fmt.Sprintf("%d changes are not applied yet", left)}, nil
 }
 
-func (m *Migration) checkLagNow(ctx context.Context, v *view) (Gate, error) {
-	return m.checkLag(ctx, v, true)
+func (k *gatekeeper) checkLagNow(ctx context.Context, v *view) (Gate, error) {
+	return k.checkLag(ctx, v, true)
 }
 
 // applied applies what is pending, and says why it cannot.
-func (m *Migration) applied(ctx context.Context) string {
+func (k *gatekeeper) applied(ctx context.Context) string {
 	for range 2 { // what the first pass has applied is out of the list when the second begins
-		if err := m.apply.now(ctx); err != nil {
+		if err := k.apply.now(ctx); err != nil {
 			return err.Error()
 		}
 	}
@@ -260,9 +266,9 @@ func (m *Migration) applied(ctx context.Context) string {
 }
 
 // checkEvidence asks for a full comparison that was equal, is of this pair of sides in this direction, and is not old.
-func (m *Migration) checkEvidence(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 	bad := func(why string) (Gate, error) { return Gate{Name: "checksum", Detail: why}, nil }
-	c, err := m.lastChecksum(ctx, v)
+	c, err := k.lastChecksum(ctx, v)
 	if err != nil {
 		return Gate{Name: "checksum"}, err
 	}
@@ -285,13 +291,13 @@ func (m *Migration) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 	return Gate{Name: "checksum", OK: true, Detail: fmt.Sprintf("%d rows were equal %s ago", c.rows, now.Sub(c.ended).Round(time.Second))}, nil
 }
 
-func (m *Migration) checkMismatches(ctx context.Context, v *view) (Gate, error) {
-	n, err := m.countMismatches(ctx, v)
+func (k *gatekeeper) checkMismatches(ctx context.Context, v *view) (Gate, error) {
+	n, err := k.countMismatches(ctx, v)
 	if err != nil {
 		return Gate{Name: "mismatches"}, err
 	}
 	g := Gate{Name: "mismatches", OK: n == 0, Detail: fmt.Sprintf("%d are not explained", n)}
-	told, err := m.explanations(ctx, v)
+	told, err := k.explanations(ctx, v)
 	if len(told) > 0 {
 		g.Detail += "; by people: " + strings.Join(told, "; ")
 	}

@@ -66,7 +66,7 @@ func (m *Migration) Explain(ctx context.Context, id int64, e Explanation) error 
 }
 
 // explanations are those of people, the latest first: evidence for who reads the gate.
-func (m *Migration) explanations(ctx context.Context, v *view) (told []string, err error) {
+func (k *gatekeeper) explanations(ctx context.Context, v *view) (told []string, err error) {
 	all, err := listMismatches(ctx, v.near.DB, "WHERE m.migration = ? AND e.mismatch IS NOT NULL ORDER BY m.id DESC LIMIT ?", v.Migration, maxNamed)
 	for _, x := range all {
 		told = append(told, fmt.Sprintf("%d by %s: %s", x.ID, x.ExplainedBy, x.Reason))
@@ -75,7 +75,7 @@ func (m *Migration) explanations(ctx context.Context, v *view) (told []string, e
 }
 
 // countMismatches counts those that are not explained.
-func (m *Migration) countMismatches(ctx context.Context, v *view) (n int64, err error) {
+func (k *gatekeeper) countMismatches(ctx context.Context, v *view) (n int64, err error) {
 	err = v.near.DB.QueryRow(ctx, "SELECT COUNT(*) FROM migration_mismatches WHERE migration = ? AND explained = 0", v.Migration).Scan(&n)
 	return n, err
 }

@@ -90,9 +90,9 @@ func (a *applier) lookForLoss(ctx context.Context, v *view) error {
 }
 
 // checkLoss is lookForLoss as a gate.
-func (m *Migration) checkLoss(ctx context.Context, v *view) (Gate, error) {
+func (k *gatekeeper) checkLoss(ctx context.Context, v *view) (Gate, error) {
 	g := Gate{Name: "acknowledged", OK: true, Detail: "the other side has what it has acknowledged"}
-	err := m.apply.lookForLoss(ctx, v)
+	err := k.apply.lookForLoss(ctx, v)
 	if errors.Is(err, errLost) {
 		g.OK, g.Detail, err = false, "the other side has lost changes that it had acknowledged", nil
 	}

@@ -14,13 +14,12 @@ import (
 
 // Migration moves the installation that DB is the handle of. It is safe for concurrent use.
 type Migration struct {
-	*both    // where it stands
-	*matcher // what brings rows at the start, and compares them
-	apply    *applier
-	compare  *comparator
-	traffic  *traffic
-	counts   *counters
-	party    Party
+	*both       // where it stands
+	*gatekeeper // what opens the next phase: rows that were brought and compared
+	apply       *applier
+	compare     *comparator
+	traffic     *traffic
+	counts      *counters
 
 	// Guarded by looking:
 	heard    int64     // the epoch that this process has told of
@@ -55,7 +54,7 @@ func New(opt Options) *Migration {
 	to := &traffic{both: b, apply: apply, compare: compare, counts: counts}
 	b.router = to
 	m := &Migration{
-		both: b, matcher: match, apply: apply, compare: compare, traffic: to, counts: counts,
+		both: b, gatekeeper: &gatekeeper{matcher: match}, apply: apply, compare: compare, traffic: to, counts: counts,
 		mendAfter: mendTime, halt: func(string) error { return nil },
 	}
 	return m

@@ -89,12 +89,12 @@ func eta(p Progress) int64 {
 	return int64(left)
 }
 
-func (m *Migration) rowsProgress(ctx context.Context, v *view) (RowsProgress, error) {
+func (k *gatekeeper) rowsProgress(ctx context.Context, v *view) (RowsProgress, error) {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
 		return RowsProgress{}, err
 	}
-	out := RowsProgress{Rate: m.rate.perSecond()}
+	out := RowsProgress{Rate: k.rate.perSecond()}
 	for _, p := range points {
 		out.Done += p.done
 		out.Total += max(p.total, p.done)
