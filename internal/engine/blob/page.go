@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // MaxPage is how many entries one ListPage returns at most: as many as S3 lists in a request.
@@ -32,13 +31,6 @@ func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
 // PlaceIn returns the place that an entry of a shard has in every store: that of content, if its
 // name belongs there.
 func PlaceIn(shard, name string) string { return blobsDir + shard + "/" + name }
-
-// shardOf returns the shard that a place lies in.
-func shardOf(place string) (shard string, ok bool) {
-	rest, below := strings.CutPrefix(place, blobsDir)
-	shard, _, inside := strings.Cut(rest, "/")
-	return shard, below && inside && IsShard(shard)
-}
 
 // SortPage puts entries in the order of their places.
 func SortPage(page []Stray) {

@@ -17,6 +17,16 @@
 //	4       new first, then old        new
 //	5       new                        new                     old refuses every write
 //
+// # Parts
+//
+//	Migration    the phases: steps of administrators, the switch, what is done with the old side
+//	both         the two sides, and what this process knows of where the move stands
+//	traffic      what the handle of the database goes through while something moves
+//	applier      brings changes, and counts what the secondary has acknowledged
+//	filler       brings the rows that were there before
+//	matcher      compares both sides row by row; comparator, answers to readers
+//	gatekeeper   what must hold before a step
+//
 // # Invariants
 //
 // M1: at most one side is primary, at any moment and wherever a process dies. A transaction holds the row of migration_side for
