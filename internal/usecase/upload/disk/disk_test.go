@@ -15,6 +15,8 @@ type metered struct {
 	free drive.ByteSize
 }
 
+func (m metered) Caps() blob.StoreCaps { return blob.StoreCaps{Bounded: true} }
+
 func (m metered) Free(context.Context) (drive.ByteSize, error) { return m.free, nil }
 
 func TestRoom(t *testing.T) {
