@@ -26,6 +26,7 @@ import (
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/export"
+	"smartdrive/internal/head/problem"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
 	"smartdrive/internal/usecase/collect"
@@ -246,6 +247,10 @@ func (a *App) ensureFirstUser(ctx context.Context) error {
 		kept = true
 		return writeDurably(path, password+"\n")
 	})
+	if drive.IsKind(err, drive.BadRequest) {
+		says := problem.From(err, problem.English, "").Detail
+		return &StartError{lines: []string{"SMARTDRIVE_ADMIN_PASSWORD: " + says}, errs: []error{err}}
+	}
 	if err != nil {
 		return err
 	}
