@@ -156,6 +156,9 @@ func (m moveSteps) Explain(ctx context.Context, who drive.Who, id int64, reason 
 
 func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody) (err error) {
 	rows, copier := m.rows, m.copier
+	if err := rows.Hear(ctx); err != nil { // another instance may have begun
+		return err
+	}
 	switch step {
 	case rest.MigrationVerify:
 		contentsAlone := rows.State().Contents != "" && rows.Target() == ""

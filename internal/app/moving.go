@@ -36,6 +36,7 @@ type mover struct {
 
 	mu     sync.Mutex // held while a second place is opened
 	second *place     // nil: contents do not move
+	at     string     // State.Contents that second was opened for
 	closed []func() error
 
 	known  sync.Mutex    // guards what follows
@@ -285,10 +286,21 @@ func (m *mover) openAndAlign(ctx context.Context, state migrate.State) error {
 	}
 	m.align(state)
 	if m.second != nil && !m.leavesContents(state) {
-		m.closed = append(m.closed, m.second.close)
-		m.second = nil
+		m.closeSecond()
 	}
 	return nil
+}
+
+// closeSecond lets go of the new place; what still reads from it may end.
+func (m *mover) closeSecond() {
+	if m.second == nil {
+		return
+	}
+	if _, both := m.pair.Attached(); both {
+		m.pair.Detach()
+	}
+	m.closed = append(m.closed, m.second.close)
+	m.second = nil
 }
 
 func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
@@ -318,9 +330,10 @@ func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 // mark and is without it now is one whose disk is not mounted: it is waited for, and nothing is
 // made in its stead.
 func (m *mover) openSecondPlace(ctx context.Context, state migrate.State, to config.Contents) error {
-	if m.second != nil {
+	if m.second != nil && m.at == state.Contents {
 		return nil
 	}
+	m.closeSecond() // of a move that was given up
 	marked, err := getMeta(ctx, m.db, metaSecond)
 	if err != nil {
 		return err
@@ -332,7 +345,7 @@ func (m *mover) openSecondPlace(ctx context.Context, state migrate.State, to con
 	}
 	p, err := m.openContents(ctx, to)
 	if err == nil {
-		m.second = &p
+		m.second, m.at = &p, state.Contents
 	}
 	return err
 }

@@ -25,8 +25,8 @@ func (e *Exports) claim(ctx context.Context) (*batch, error) {
 	over := false
 	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
-		free, err := e.lockMachine(ctx, tx, now)
-		if err != nil || !free {
+		batches, jobs, err := e.lockMachine(ctx, tx, now)
+		if err != nil || batches+jobs >= perMachine {
 			return err
 		}
 		b, err := e.firstDue(ctx, tx, now)
@@ -56,11 +56,11 @@ func (e *Exports) claim(ctx context.Context) (*batch, error) {
 	return taken, nil
 }
 
-// lockMachine locks the row of this machine and reports whether it may work on one more batch.
-func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (free bool, err error) {
+// lockMachine locks the row of this machine and returns how many batches and jobs it works on.
+func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (batches, jobs int, err error) {
 	n, err := tx.Exec(ctx, `UPDATE export_machines SET seen_at = ? WHERE machine = ?`, now, e.opt.Machine)
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
 	if n == 0 {
 		made, err := tx.InsertNew(ctx, `INSERT INTO export_machines (machine, seen_at) VALUES (?, ?)`, e.opt.Machine, now)
@@ -68,17 +68,15 @@ func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time)
 			err = sqldb.Again(errors.New("the machine's row has come"))
 		}
 		if err != nil {
-			return false, err
+			return 0, 0, err
 		}
 	}
-	var running int
-	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE state = 'running' AND machine = ? AND due_at > ?`, e.opt.Machine, now).Scan(&running)
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE state = 'running' AND machine = ? AND due_at > ?`, e.opt.Machine, now).Scan(&batches)
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
-	var jobs int
 	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM export_jobs WHERE state = 'running' AND machine = ? AND due_at > ?`, e.opt.Machine, now).Scan(&jobs)
-	return running+jobs < perMachine, err
+	return batches, jobs, err
 }
 
 // skipLocked is what to put at the end of a SELECT by key of a row that is taken only if nobody else is taking it.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 )
 
 // manifest asks for files of the drive and documents elsewhere, some of which are not there.
@@ -153,7 +155,14 @@ func TestASupplementHasWhatWasMissing(t *testing.T) {
 		Complete: slices.Sorted(slices.Values(append(slices.Clone(manifestFiles), "disk/gone.pdf", "disk/m.pdf"))),
 	} {
 		gets := w.got("/in/1.pdf")
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { // an older version allowed that
+			_, err := tx.Exec(ctx, "UPDATE exports SET priority = 100 WHERE id = ?", v.ID)
+			return err
+		})
 		s, err := e.Supplement(t.Context(), w.who, v.ID, More{Mode: mode, Items: items}, nil)
+		if s.Priority > 0 {
+			t.Errorf("a supplement of somebody who is no administrator has the priority %d", s.Priority)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,6 +35,9 @@ func (e *Exports) enough(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	free, err := e.opt.Store.Free(ctx)
+	if err != nil && !e.opt.Store.Caps().Bounded { // contents have just left the disk
+		return true, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("ask how much room is left: %w", err)
 	}

@@ -139,8 +139,8 @@ func (e *Exports) claimJob(ctx context.Context) (*Job, error) {
 	over := false
 	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
-		free, err := e.lockMachine(ctx, tx, now)
-		if err != nil || !free {
+		batches, jobs, err := e.lockMachine(ctx, tx, now)
+		if err != nil || batches+jobs >= perMachine || jobs >= perMachine-1 { // jobs take no turns: one place is always one of turns
 			return err
 		}
 		j, err := e.firstDueJob(ctx, tx, now)

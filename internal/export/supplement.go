@@ -51,8 +51,12 @@ func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.Export
 	if err != nil {
 		return View{}, err
 	}
+	priority := min(b.Priority, MaxPriority)
+	if !who.Admin { // what an administrator set was for that batch
+		priority = min(priority, 0)
+	}
 	return e.make(ctx, draft{
-		who: who, name: b.Name, origin: Supplement, list: list, priority: b.Priority, parent: &b, hook: hook,
+		who: who, name: b.Name, origin: Supplement, list: list, priority: priority, parent: &b, hook: hook,
 		asked: asked{Supplement: &b.ID, Mode: more.Mode, Entries: len(more.Items)},
 	})
 }

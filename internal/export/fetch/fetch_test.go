@@ -120,6 +120,14 @@ func TestServersThatMisbehave(t *testing.T) {
 			wants(t, at, err, want.class, want.reason)
 		})
 	}
+	t.Run("short, where a PDF is wanted", func(t *testing.T) {
+		t.Parallel()
+		doc, err := f.Get(t.Context(), s.URL+"/short", PDF)
+		if err == nil {
+			err = doc.Close()
+		}
+		wants(t, "/short", err, Here, BrokenOff) // it is fetched again: not a document that is no PDF
+	})
 	t.Run("drips, within a long time", func(t *testing.T) {
 		t.Parallel()
 		_, err := read(t, paced, s.URL+"/drips")

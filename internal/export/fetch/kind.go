@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,7 +30,7 @@ func (k Kind) check(body io.ReadCloser, h http.Header) (io.ReadCloser, error) {
 	}
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(body, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { //nolint:errorlint // ReadFull's own: a wrapped one is a broken connection
 		return nil, err
 	}
 	switch head = head[:n]; {

@@ -20,7 +20,9 @@ type Budget struct {
 	evicted  atomic.Int64
 
 	mu      sync.Mutex
-	free    int64 // bytes
+	size    int64 // bytes
+	free    int64
+	grown   int64 // bytes that Grow has given: at most half of all, so that lists leave room for those who read
 	coming  int64 // bytes of grants that were taken away and not given back yet
 	wanted  int64 // bytes that those who wait need at least
 	grants  map[*Grant]struct{}
@@ -43,7 +45,7 @@ const (
 
 // NewBudget returns a budget of size bytes.
 func NewBudget(size drive.ByteSize) *Budget {
-	return &Budget{patience: patience, free: int64(size), grants: map[*Grant]struct{}{}, changed: make(chan struct{})}
+	return &Budget{patience: patience, size: int64(size), free: int64(size), grants: map[*Grant]struct{}{}, changed: make(chan struct{})}
 }
 
 // Evicted is how many grants were taken away so far.
@@ -53,6 +55,7 @@ func (b *Budget) Evicted() int64 { return b.evicted.Load() }
 type Grant struct {
 	Bytes drive.ByteSize
 
+	grown  int64 // of them, by Grow
 	budget *Budget
 	client string
 	since  time.Time
@@ -183,12 +186,17 @@ func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 		g.Bytes += n
 		return nil
 	}
-	more, err := b.Take(ctx, g.client, n, n)
-	if err != nil {
-		return err
+	if !b.mayGrow(int64(n)) {
+		return drive.Fail(drive.Unavailable)
 	}
+	more, err := b.Take(ctx, g.client, n, n)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err != nil {
+		b.grown -= int64(n)
+		return err
+	}
+	g.grown += int64(n)
 	delete(b.grants, more)
 	g.Bytes += more.Bytes
 	switch {
@@ -204,6 +212,17 @@ func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 	return nil
 }
 
+// mayGrow counts n bytes as grown if they may be.
+func (b *Budget) mayGrow(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.grown+n > b.size/2 {
+		return false
+	}
+	b.grown += n
+	return true
+}
+
 // Shrink gives back what a grant has beyond n bytes.
 func (g *Grant) Shrink(n drive.ByteSize) {
 	b := g.budget
@@ -215,10 +234,17 @@ func (g *Grant) Shrink(n drive.ByteSize) {
 	rest := int64(g.Bytes - n)
 	g.Bytes = n
 	b.free += rest
+	g.giveGrownLocked(rest)
 	if g.over {
 		b.coming -= rest
 	}
 	b.tellLocked()
+}
+
+func (g *Grant) giveGrownLocked(n int64) {
+	n = min(n, g.grown)
+	g.grown -= n
+	g.budget.grown -= n
 }
 
 // Close gives the bytes back. Only the first call counts.
@@ -234,6 +260,7 @@ func (g *Grant) Close() {
 	}
 	delete(b.grants, g)
 	b.free += int64(g.Bytes)
+	g.giveGrownLocked(g.grown)
 	if g.over {
 		b.coming -= int64(g.Bytes)
 	}

@@ -89,9 +89,12 @@ func (d *deduper) take(name string) bool {
 	return true
 }
 
-// other takes the first free name with a number.
+// other takes the first free name with a number. All long names that may meet once they are cut to
+// make room for one share a counter: else each of them would try all numbers again.
 func (d *deduper) other(name string) string {
-	key := fold(name)
+	parent, base := splitPath(name)
+	stem, ext := splitExtension(base)
+	key := fold(parent + cut(stem, drive.MaxNameBytes-len(" (100000)")-len(ext)) + ext)
 	for n := max(2, d.next[key]); ; n++ {
 		if candidate := numbered(name, n); d.take(candidate) {
 			d.next[key] = n + 1

@@ -1,6 +1,7 @@
 package zipline
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/text/unicode/norm"
+
+	"smartdrive/internal/base/drive"
 )
 
 func TestSafeNames(t *testing.T) {
@@ -55,6 +58,25 @@ func TestSafeNamesOfManyEqualOnes(t *testing.T) {
 	got := SafeNames(slices.Repeat([]string{"扫描.pdf"}, 10_000))
 	if got[9_999] != "扫描 (10000).pdf" {
 		t.Errorf("the last one is %q", got[9_999])
+	}
+}
+
+// Long names that differ only in what a number takes the place of do not each try all numbers.
+func TestSafeNamesOfManyLongOnes(t *testing.T) {
+	t.Parallel()
+	var wanted []string
+	for i := range 10_000 {
+		name := strings.Repeat("x", drive.MaxNameBytes-4) + fmt.Sprintf("%04d", i)
+		wanted = append(wanted, name, name)
+	}
+	d := deduper{taken: map[string]bool{}, parents: map[string]bool{}, next: map[string]int{}}
+	for _, name := range wanted {
+		if !d.take(name) {
+			d.other(name)
+		}
+	}
+	if len(d.next) != 1 {
+		t.Errorf("%d counters for names that meet", len(d.next))
 	}
 }
 

@@ -57,7 +57,10 @@ func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, 
 	if len(in.Nodes) > export.MaxPicked {
 		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", export.MaxPicked, "sent", len(in.Nodes))
 	}
-	for _, text := range in.Nodes {
+	for i, text := range in.Nodes {
+		if i > 0 && text == in.Nodes[i-1] { // "root" is looked up
+			continue
+		}
 		id, err := a.files.ParseNode(ctx, c.who, text)
 		if err != nil {
 			return reply{}, err

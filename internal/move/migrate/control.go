@@ -149,8 +149,8 @@ func (m *Migration) arrived(ctx context.Context, before Phase, err error) (Phase
 	return v.Phase, m.ack(ctx, v)
 }
 
-// hear finds out whether something moves, for somebody who asks before Run has looked.
-func (m *Migration) hear(ctx context.Context) error {
+// Hear finds out whether something moves, for somebody who asks before Run has looked.
+func (m *Migration) Hear(ctx context.Context) error {
 	if m.known() != nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (m *Migration) hear(ctx context.Context) error {
 
 // steady is the view for somebody who is about to change it.
 func (m *Migration) steady(ctx context.Context) (*view, error) {
-	if err := m.hear(ctx); err != nil {
+	if err := m.Hear(ctx); err != nil {
 		return nil, err
 	}
 	v, err := m.refresh(ctx)

@@ -82,3 +82,23 @@ func TestRestWhileNothingMoves(t *testing.T) {
 		}
 	})
 }
+
+// A step reaches a process that has not looked since the move began elsewhere: it can do what the step
+// asks, and what is its own part then.
+func TestAStepReachesAProcessThatHasNotHeard(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	here, there := s.mustStart(s.old), s.mustStart(s.old)
+	defer here.stop(t)
+	defer there.stop(t)
+	seed(t, here.db, 3)
+	report, err := here.m.Start(t.Context(), Request{ToDB: s.new.at})
+	if err != nil || !report.OK {
+		t.Fatal(report, err)
+	}
+	must(t, there.m.Verify(t.Context()))
+	if there.m.State().ID == "" {
+		t.Error("it does not know what moves")
+	}
+	must(t, there.m.runOnce(t.Context()))
+}

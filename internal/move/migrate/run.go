@@ -101,13 +101,23 @@ func (m *Migration) Run(ctx context.Context) error {
 			m.takePart(ctx)
 			continue
 		}
-		select {
-		case <-ctx.Done():
-		case <-m.begun:
-		case <-time.After(idleEvery):
-		}
+		m.rest(ctx)
 	}
 	return nil
+}
+
+// rest waits for idleEvery. A machine that slept has a monotonic clock that did not count it, so the
+// wall clock has its say, too: a process that wakes up looks within a second.
+func (m *Migration) rest(ctx context.Context) {
+	for begun := time.Now(); time.Since(begun) < idleEvery && time.Since(begun.Round(0)) < idleEvery; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.begun:
+			return
+		case <-time.After(idleWake):
+		}
+	}
 }
 
 // takePart follows the phases, applies what was left, and lets one of the instances fill in and compare,
@@ -148,9 +158,6 @@ func (m *Migration) runOnce(ctx context.Context) error {
 	if m.known() == nil {
 		home, err := readRecord(ctx, m.home.DB, "")
 		if err != nil || home.Role == nobody {
-			return err
-		}
-		if err := m.openHome(ctx); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // Status looks at everything. What cannot be asked is left out, and the gate says why.
 func (m *Migration) Status(ctx context.Context) (Status, error) {
-	if err := m.hear(ctx); err != nil {
+	if err := m.Hear(ctx); err != nil {
 		return Status{}, err
 	}
 	v := m.known()

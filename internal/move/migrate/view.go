@@ -53,6 +53,7 @@ func (b *both) known() *view { return b.now.Load() }
 
 const (
 	pollEvery  = 300 * time.Millisecond // how often a process asks where the move stands, while there is one
+	idleWake   = time.Second            // how often it looks at the clock meanwhile
 	idleEvery  = 5 * time.Second        // how often it asks whether there is one: as often as an instance says that it lives
 	switchWait = 10 * time.Second       // that a request waits for somebody to become the primary
 	lookAgain  = 3 * time.Millisecond
@@ -97,6 +98,11 @@ func (b *both) ask(ctx context.Context) (*view, error) {
 	home, err := readRecord(ctx, b.home.DB, "")
 	if err != nil {
 		return nil, err
+	}
+	if home.Role != nobody { // whoever has a view may write the rows of the move
+		if err := b.openHomeLocked(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return b.viewOf(ctx, home, at)
 }
@@ -245,9 +251,13 @@ func hold(ctx context.Context, tx *sqldb.Tx, migration string) error {
 }
 
 // openHome opens the home side for bringing rows.
-func (b *both) openHome(ctx context.Context) (err error) {
+func (b *both) openHome(ctx context.Context) error {
 	b.looking.Lock()
 	defer b.looking.Unlock()
+	return b.openHomeLocked(ctx)
+}
+
+func (b *both) openHomeLocked(ctx context.Context) (err error) {
 	if b.home.Unchecked == nil {
 		b.home.Unchecked, err = b.opt.Open(ctx, b.opt.Here, Opening{Unchecked: true})
 	}

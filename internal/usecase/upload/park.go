@@ -19,7 +19,11 @@ func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 		case Sealing:
 			s.sealer.startSeal(l, row)
 			return timer.Later(sealRetry) // if it ends without an outcome it is redone; if with one, this timer is gone
-		case Parked, Reclaiming, Done, Gone:
+		case Parked:
+			if row.Reason != "" { // a final that waited in an older version, whose abandon timer was set for longer
+				s.sched.arm(ctx, row)
+			}
+		case Reclaiming, Done, Gone:
 		}
 		return nil
 	})

@@ -116,6 +116,7 @@ func TestConcatDiesOnS3(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				left.Settle() // its seal runs
 				wantJoined(t, left, p, v.ID)
 				left.CheckLedger(t, p.who)
 				if t.Failed() {

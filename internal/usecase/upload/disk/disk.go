@@ -108,6 +108,9 @@ func (p *Promises) free(ctx context.Context) (free drive.ByteSize, known bool, e
 		return 0, false, nil
 	}
 	free, err = p.store.Free(ctx)
+	if err != nil && !p.store.Caps().Bounded { // contents have just left the disk
+		return 0, false, nil
+	}
 	return free - p.minFree, true, err
 }
 
