@@ -16,7 +16,7 @@ var meant = []difference{
 		what: "the least part size is 8 MiB instead of 1 MiB (begin asks for no other below 8 MiB than 1 byte)",
 		why:  "S3 takes no part below 5 MiB but the last one, and a part size is a power of two",
 		on:   func(c *column) bool { return c.s3 },
-		hide: regexp.MustCompile(`("min":|out of range; possible is )(1048576|8388608)\b`),
+		hide: regexp.MustCompile(`("min":|out of range; allowed: )(1048576|8388608)\b`),
 	}, {
 		what: "a token that has ended acts for up to 5 s at the instances that did not end it (actor.atLast waits)",
 		why:  "each instance acts on a row for 5 s before it reads it again: a request is to cost no query",
