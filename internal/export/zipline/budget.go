@@ -22,7 +22,7 @@ type Budget struct {
 	mu      sync.Mutex
 	size    int64 // bytes
 	free    int64
-	grown   int64 // bytes that Grow has given: at most half of all, so that lists leave room for those who read
+	grown   int64 // bytes that Grow has given: at most three quarters, so that lists leave room for those who read
 	coming  int64 // bytes of grants that were taken away and not given back yet
 	wanted  int64 // bytes that those who wait need at least
 	grants  map[*Grant]struct{}
@@ -216,7 +216,7 @@ func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 func (b *Budget) mayGrow(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.grown+n > b.size/2 {
+	if b.grown+n > b.size/4*3 {
 		return false
 	}
 	b.grown += n

@@ -271,8 +271,8 @@ func TestAGrantGrowsAndShrinks(t *testing.T) {
 		if err := g.Grow(t.Context(), 6); err != nil || g.Bytes != 10 || b.free != 2 || len(b.grants) != 1 {
 			t.Fatalf("it has %d bytes, %d are free: %v", g.Bytes, b.free, err)
 		}
-		if err := g.Grow(t.Context(), 1); !drive.IsKind(err, drive.Unavailable) {
-			t.Errorf("beyond the half that is for lists: %v", err)
+		if err := g.Grow(t.Context(), 4); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("beyond the three quarters that are for lists: %v", err)
 		}
 		g.Shrink(12)
 		g.Shrink(3)
