@@ -101,7 +101,8 @@ func makeThing(ctx context.Context, tx *sqldb.Tx) (int, []byte, error) {
 	return 201, fmt.Append(nil, id), err
 }
 
-// guards builds the ways for each round; the last one is SmartDrive's for its own clients, and the baseline.
+// guards builds the ways for each round; the last one is SmartDrive's for its own clients, and the
+// baseline.
 func (s *rowServer) guards(b *testing.B) []guard {
 	b.Helper()
 	keys := idem.NewKeys(s.drive, idem.Options{})

@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the map of rooms into docs/README.md")
 
-// floors are the folders of internal, in the order in which a reader meets them, and what each is for.
+// floors are the folders of internal, in the order in which a reader meets them, and what each is
+// for.
 var floors = []struct{ folder, title, says string }{
 	{"base", "Vocabulary", "words, sizes, digests, settings; imports nobody"},
 	{"engine", "Engines", "bytes, rows, timers, records: each a port with its adapters"},
@@ -85,8 +86,8 @@ func rooms(t *testing.T) string {
 
 func byLayer(a, b string) int { return cmp.Or(cmp.Compare(layers[a], layers[b]), cmp.Compare(a, b)) }
 
-// sentence is the first one of the package's comment, without "Package x"; a long one ends where its
-// list or its parenthesis begins.
+// sentence is the first one of the package's comment, without "Package x"; a long one ends where
+// its list or its parenthesis begins.
 func sentence(t *testing.T, pkg string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(pkg, "*.go"))

@@ -118,8 +118,8 @@ func (a *App) adopted(ctx context.Context) backup.Site {
 	}
 }
 
-// noneAlive refuses while an instance may use the database. A dump shows those that were alive when it was made; they are dead
-// after some seconds.
+// noneAlive refuses while an instance may use the database. A dump shows those that were alive when
+// it was made; they are dead after some seconds.
 func (a *App) noneAlive(ctx context.Context) error {
 	return a.start(component{"instances", func(ctx context.Context) error { return instance.NoneAlive(ctx, a.db, a.db.Now) }})(ctx)
 }

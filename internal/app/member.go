@@ -33,8 +33,9 @@ func (a *App) info() instance.Info {
 	return in
 }
 
-// joinOthers makes this process one of the instances of a database on a server. The lock of the data directory keeps a second one of
-// this directory away; where there may be only one at all, the death of another is waited for.
+// joinOthers makes this process one of the instances of a database on a server. The lock of the
+// data directory keeps a second one of this directory away; where there may be only one at all, the
+// death of another is waited for.
 func (a *App) joinOthers(ctx context.Context, only bool) (err error) {
 	info := a.info()
 	if info.ID, err = directoryID(a.cfg.Data); err != nil {

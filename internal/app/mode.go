@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/engine/timer/memory"
 )
 
-// mode is what an installation stands on, and what it does differently for that. Each mode is a list in a function of its own
-// (embedded, single, cluster); nobody else asks which one it is.
+// mode is what an installation stands on, and what it does differently for that. Each mode is a
+// list in a function of its own (embedded, single, cluster); nobody else asks which one it is.
 type mode struct {
 	// What a start does, in this order.
 	connect  func(ctx context.Context) error // opens and checks what the mode stands on; whose bytes these are is looked at afterwards
@@ -82,7 +82,8 @@ func (a *App) embedded() mode {
 	}
 }
 
-// single is one process with a directory and a database on a server: another one may be there, and is waited for until it is dead.
+// single is one process with a directory and a database on a server: another one may be there, and
+// is waited for until it is dead.
 func (a *App) single() mode {
 	a.marks = directory(a.cfg.Blobs)
 	return mode{
@@ -101,7 +102,8 @@ func (a *App) single() mode {
 	}
 }
 
-// cluster is many processes with a database, Redis and a bucket; with Kafka, too, it is the same and Kafka carries the records.
+// cluster is many processes with a database, Redis and a bucket; with Kafka, too, it is the same
+// and Kafka carries the records.
 func (a *App) cluster() mode {
 	needed := []component{{"database", a.openServer}, {"Redis", a.openRedis}, {"S3", a.openBucket}}
 	m := mode{

@@ -20,7 +20,8 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// mover takes an installation to another place. What it is doing is in the database; this is what the process has open for it.
+// mover takes an installation to another place. What it is doing is in the database; this is what
+// the process has open for it.
 type mover struct {
 	Installation // once it is known
 	cfg          config.Config
@@ -58,8 +59,9 @@ func newMover(cfg config.Config, log *slog.Logger, db *sqldb.DB, kept func() tim
 	return m
 }
 
-// takeUp finds out whether the installation is moving, and lets the database's handle go to the side that is the truth. It comes before
-// anything else is read. It returns where the mark of the installation is, of which first is the configured place.
+// takeUp finds out whether the installation is moving, and lets the database's handle go to the
+// side that is the truth. It comes before anything else is read. It returns where the mark of the
+// installation is, of which first is the configured place.
 func (m *mover) takeUp(ctx context.Context, first marks) (marks, error) {
 	m.first = first
 	if err := m.rows.Restore(ctx); err != nil {
@@ -162,8 +164,8 @@ func (m *mover) marksOf(state migrate.State) marks {
 	}
 }
 
-// take takes part in moves as an instance of an installation. It returns what everybody uses for bytes: the configured place, and
-// the one that contents move to.
+// take takes part in moves as an instance of an installation. It returns what everybody uses for
+// bytes: the configured place, and the one that contents move to.
 func (m *mover) take(in Installation, member *instance.Member, bytes storage) storage {
 	m.Installation, m.member = in, member
 	m.pair = contents.NewPair(contents.Side{
@@ -203,8 +205,9 @@ func (m *mover) align(state migrate.State) {
 	m.pair.Read(percent)
 }
 
-// moveContents is what this process does for contents while something moves: it keeps open what the move
-// wants, and copies if it is the one that does. What is not wanted any more at the end is let go.
+// moveContents is what this process does for contents while something moves: it keeps open what the
+// move wants, and copies if it is the one that does. What is not wanted any more at the end is let
+// go.
 func (m *mover) moveContents(ctx context.Context) {
 	var jobs sync.WaitGroup
 	jobs.Go(func() { m.follow(ctx) })

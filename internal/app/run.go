@@ -146,7 +146,8 @@ func (a *App) tus(api *rest.API) *tus.Head {
 	return tus.New(tus.Options{Uploads: a.uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL()})
 }
 
-// draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's to say.
+// draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's
+// to say.
 func (a *App) draftHead(api *rest.API) *resumable.Head {
 	return resumable.New(resumable.Options{
 		Uploads: a.uploads, Writer: api.Writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL(),

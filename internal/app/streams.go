@@ -14,7 +14,8 @@ import (
 // loop runs until its context is done.
 type loop = func(ctx context.Context) error
 
-// records is how records travel from who tells of something to who is told. There are two ways, each a list.
+// records is how records travel from who tells of something to who is told. There are two ways,
+// each a list.
 type records struct {
 	source   stream.Source                // what consumers read
 	fired    map[timer.Kind]timer.Handler // of a worker, for those that come as records
@@ -24,11 +25,12 @@ type records struct {
 	unsent   func(ctx context.Context) (n int64, oldest time.Duration, err error) // what waits to be sent; nil: nothing is sent
 	relay    []loop                                                               // of a scheduler
 	work     []loop                                                               // of a worker
-	bundles  loop                                                                 // of who takes documents in
+	bundles  loop                                                                 // of the intake
 }
 
-// overOutbox is the way within the database: consumers read the outbox. Their sessions do not share, so one instance reads, and the
-// others find bundles a few seconds later. A scheduler acts on fired timers itself; only dead ones that are replayed are records.
+// overOutbox is the way within the database: consumers read the outbox. Their sessions do not
+// share, so one instance reads, and the others find bundles a few seconds later. A scheduler acts
+// on fired timers itself; only dead ones that are replayed are records.
 func (a *App) overOutbox() (records, error) {
 	return records{
 		source:   a.outbox,
@@ -61,7 +63,8 @@ func (a *App) overKafka() (records, error) {
 	}, nil
 }
 
-// publishing is how many fired timers are on their way to the brokers at once: they share round trips.
+// publishing is how many fired timers are on their way to the brokers at once: they share round
+// trips.
 const publishing = 256
 
 // one is a loop that one instance runs.

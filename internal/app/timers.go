@@ -65,9 +65,10 @@ func (a *App) onLost(ctx context.Context) error {
 // metaArmed is the state of the shared queue for which all timers were armed.
 const metaArmed = "timers-armed"
 
-// armOnce makes sure that every timer that the rows ask for is in a queue that several instances share. One in memory has lost all of
-// them at each start. A shared one keeps them while instances come and go: the database remembers for which state of the queue they
-// were armed last, and one instance does it again when that is another one. Twice is harmless.
+// armOnce makes sure that every timer that the rows ask for is in a queue that several instances
+// share. One in memory has lost all of them at each start. A shared one keeps them while instances
+// come and go: the database remembers for which state of the queue they were armed last, and one
+// instance does it again when that is another one. Twice is harmless.
 func (a *App) armOnce(ctx context.Context) error {
 	for {
 		done, _, err := a.isArmed(ctx)

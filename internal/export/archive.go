@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Archive is a selection of files by whose id they can be downloaded as a zip. It holds nothing: what
-// is sent is what the files are then.
+// Archive is a selection of files by whose id they can be downloaded as a zip. It holds nothing:
+// what is sent is what the files are then.
 type Archive struct {
 	ID        drive.ArchiveID `json:"id"`
 	Name      string          `json:"name" doc:"of the directory in the zip"`
@@ -87,8 +87,8 @@ func (e *Exports) insertArchive(ctx context.Context, tx *sqldb.Tx, account drive
 	return err
 }
 
-// makeRoom deletes the oldest archives of an account that are more than it may have beside one of so
-// many nodes.
+// makeRoom deletes the oldest archives of an account that are more than it may have beside one of
+// so many nodes.
 func makeRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes int) error {
 	type row struct {
 		id     drive.ArchiveID
@@ -110,9 +110,9 @@ func makeRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes 
 	return nil
 }
 
-// OpenArchive returns the zip of an archive as its files are now, and whether they are what they were
-// when it was made. One of another account is NotFound, as is one that is over. The other errors are
-// those of Direct. The caller closes the download.
+// OpenArchive returns the zip of an archive as its files are now, and whether they are what they
+// were when it was made. One of another account is NotFound, as is one that is over. The other
+// errors are those of Direct. The caller closes the download.
 func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
 	now, err := e.now(ctx)
 	if err != nil {

@@ -93,7 +93,8 @@ func TestManyFilesAreSentAtOnce(t *testing.T) {
 	}
 }
 
-// The memory of a list that is longer than what there is for all is refused, and all of it comes back.
+// The memory of a list that is longer than what there is for all is refused, and all of it comes
+// back.
 func TestAListThatGrowsBeyondTheMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

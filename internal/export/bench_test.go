@@ -50,7 +50,8 @@ func BenchmarkDirect(b *testing.B) {
 	}
 }
 
-// BenchmarkOneBehindFifty is how long an export of one file takes behind 49 of another account, of 2,000 files each.
+// BenchmarkOneBehindFifty is how long an export of one file takes behind 49 of another account, of
+// 2,000 files each.
 func BenchmarkOneBehindFifty(b *testing.B) {
 	w := newWorld(b)
 	e := w.process(w.db, "a")

@@ -164,8 +164,9 @@ const (
 	aliveFor    = time.Minute      // a machine that has looked for work within it is there
 )
 
-// setBack ends a try of which only entries are left that may be had a little later, or by another machine where there is one. The batch
-// waits as it did before: all else has arrived, and in the last try what is left counts as failed.
+// setBack ends a try of which only entries are left that may be had a little later, or by another
+// machine where there is one. The batch waits as it did before: all else has arrived, and in the
+// last try what is left counts as failed.
 func (e *Exports) setBack(ctx context.Context, b *batch, left *leftError) error {
 	now, err := e.now(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ type run struct {
 	budget   budget
 }
 
-// collect goes through the list until all entries are dealt with, and seals. It goes through it anew when some are left that it did
+// collect goes through the list until all entries are dealt with, and seals. It starts again when some are left that it did
 // not see: those that a worker before has set aside, below the save point.
 func (e *Exports) collect(ctx context.Context, b *batch, yield func() bool) error {
 	if err := e.active(ctx, b.User); err != nil {
@@ -155,7 +155,7 @@ const (
 	reasonQuota   = "quota"   // the account has no room for what was fetched
 )
 
-// resolve looks up entries of the drive, and those that a supplement takes over. What can no longer be taken over is collected anew.
+// resolve looks up entries of the drive, and those that a supplement takes over. What can no longer be taken over is collected again.
 func (r *run) resolve(ctx context.Context, list []want, page *dealt, away *[]want) error {
 	var here []want
 	taken, err := r.takeOver(ctx, list)
@@ -339,7 +339,7 @@ func (r *run) takeOver(ctx context.Context, list []want) (map[int64]pin, error) 
 	return taken, nil
 }
 
-// errStale says that content has gone between the look and the transaction: the page is to be looked up anew.
+// errStale says that content has gone between the look and the transaction: the page must be looked up again.
 var errStale = errors.New("content has gone since it was looked up")
 
 // save records what became of entries, in one transaction with the save point (X1).

@@ -38,7 +38,8 @@ func (b batch) asked() (a asked, err error) {
 	return a, nil
 }
 
-// MinPriority and MaxPriority bound what may be said of a batch; above 0 it is an administrator's word.
+// MinPriority and MaxPriority bound what may be said of a batch; above 0 it is an administrator's
+// word.
 const (
 	MinPriority = -100
 	MaxPriority = 10
@@ -73,8 +74,10 @@ func scanWant(w *want, scan func(...any) error) error {
 	return scan(&w.N, &w.Doc, &w.Node, &w.URL, &w.Path, &w.Name, &w.MTime, &w.From, &w.FromN)
 }
 
-// Create asks for a zip. The list is frozen now; what the entries hold is looked up when they are collected. An empty one is BadRequest,
-// one that is too long TooLarge, a priority above 0 of somebody who is no administrator Forbidden, and a batch more than an account may have TooManyOpen.
+// Create asks for a zip. The list is frozen now; what the entries hold is looked up when they are
+// collected. An empty one is BadRequest, one that is too long TooLarge, a priority above 0 of
+// somebody who is no administrator Forbidden, and a batch more than an account may have
+// TooManyOpen.
 func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
 	if err := checkPriority(who, in.Priority); err != nil {
 		return View{}, err

@@ -1,7 +1,7 @@
 // Package export makes one zip of many documents: files of the drive, and documents that are fetched from elsewhere.
 //
-// It owns the tables exports, export_* and archives. What the zip's bytes are is package zipline's business; here is who collects what, when,
-// and what is kept until when.
+// It owns the tables exports, export_* and archives. What the zip's bytes are is package zipline's
+// business; here is who collects what, when, and what is kept until when.
 //
 // # Words
 //

@@ -20,8 +20,9 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// fetchAll fetches entries side by side. Each is recorded as it arrives, so that nobody fetches it again. When the batch is asked for
-// it begins no further one, gives up those that are slow, and returns errYield.
+// fetchAll fetches entries side by side. Each is recorded as it arrives, so that nobody fetches it
+// again. When the batch is asked for it begins no further one, gives up those that are slow, and
+// returns errYield.
 func (r *run) fetchAll(ctx context.Context, list []want, yield func() bool) error {
 	stop := r.whileYielding(yield)
 	defer stop()

@@ -198,8 +198,8 @@ func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
 	}
 }
 
-// Purge drops the rows of batches that ended long ago, lists that belong to none, and archives that are over. It works in short
-// transactions and may stop anywhere.
+// Purge drops the rows of batches that ended long ago, lists that belong to none, and archives that
+// are over. It works in short transactions and may stop anywhere.
 func (e *Exports) Purge(ctx context.Context) error {
 	now, err := e.kept(ctx)
 	if err != nil {

@@ -60,7 +60,8 @@ func (r *run) giveUpSlow(now time.Time) {
 	}
 }
 
-// whileYielding looks now and then whether the batch is asked for, and gives up what is slow then. The caller ends it.
+// whileYielding looks now and then whether the batch is asked for, and gives up what is slow then.
+// The caller ends it.
 func (r *run) whileYielding(yield func() bool) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -44,8 +44,9 @@ func (e *Exports) enough(ctx context.Context) (bool, error) {
 	return free >= e.opt.MinFree, nil
 }
 
-// evict gives back what nobody uses: everything of batches that have ended, then what was fetched for the batch that has waited
-// longest after a try that failed. It will be fetched anew. A batch that somebody works on is left alone, and so is a sealed one until it expires.
+// evict gives back what nobody uses: everything of batches that have ended, then what was fetched
+// for the batch that has waited longest after a try that failed. It is fetched again later. A batch
+// that somebody works on is left alone, and so is a sealed one until it expires.
 func (e *Exports) evict(ctx context.Context) error {
 	if err := e.releaseEnded(ctx); err != nil {
 		return err

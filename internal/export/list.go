@@ -184,8 +184,8 @@ func (w *walk) kids(ctx context.Context, top drive.NodeID) (map[drive.NodeID][]t
 	return kids, nil
 }
 
-// childrenOf calls fn for each child of the folders; of files for those that were changed when match
-// says.
+// childrenOf calls fn for each child of the folders; of files for those that were changed when
+// match says.
 func (e *Exports) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
 	slices.SortFunc(set, func(a, b drive.NodeID) int { return bytes.Compare(a[:], b[:]) })
 	ask := tree.Below{Folders: set, From: match.from, To: match.to, Limit: e.listPage}

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// plan is the list of a zip that is sent at once, while it is made. It keeps little of each node and
-// takes memory from the grant as it grows.
+// plan is the list of a zip that is sent at once, while it is made. It keeps little of each node
+// and takes memory from the grant as it grows.
 type plan struct {
 	*Exports
 	account drive.AccountID
@@ -157,8 +157,8 @@ func (p *plan) count(ctx context.Context, n tree.Node) error {
 	return p.take(ctx, planMemory+drive.ByteSize(len(n.Name)))
 }
 
-// planMemory is what a file takes while its zip is laid out, in bytes beside its names: the kid, and
-// the entry, and its place among the names that are taken.
+// planMemory is what a file takes while its zip is laid out, in bytes beside its names: the kid,
+// and the entry, and its place among the names that are taken.
 const planMemory = 400
 
 func (p *plan) take(ctx context.Context, n drive.ByteSize) error {

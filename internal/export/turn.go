@@ -9,9 +9,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Accounts share the places of all machines. Who has none goes first; among those an administrator's
-// word (a priority above 0) counts, and then whose last turn is longest ago. So an account with one
-// export waits for the turns of others, and not for all that they have asked for.
+// Accounts share the places of all machines. Who has none goes first; among those an
+// administrator's word (a priority above 0) counts, and then whose last turn is longest ago. So an
+// account with one export waits for the turns of others, and not for all that they have asked for.
 //
 // A turn ends when its batch does. When somebody without a place waits, it also ends for the second
 // batch of an account on a machine, and after a slice of time. The worker then starts no further
@@ -28,11 +28,13 @@ const (
 // due are batches that this machine may take. Its arguments are the time, the machine, the time.
 const due = `state IN ('pending', 'aborted', 'running') AND due_at <= ? AND (avoid <> ? OR avoid_until <= ?)`
 
-// candidates is how many accounts, and how many batches of each, are tried: others may be taking the first ones just now.
+// candidates is how many accounts, and how many batches of each, are tried: others may be taking
+// the first ones just now.
 const candidates = 8
 
-// firstDue finds the batch that is to be taken next and locks it. It looks without locking, and then locks one by its key: a look that
-// sorts and locks would lock all that it sorts, and others would find nothing.
+// firstDue finds the batch that is to be taken next and locks it. It looks without locking, and
+// then locks one by its key: a look that sorts and locks would lock all that it sorts, and others
+// would find nothing.
 func (e *Exports) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*batch, error) {
 	rows, err := tx.Query(ctx, `SELECT d.account_id,
 		(SELECT COUNT(*) FROM exports r WHERE r.state = 'running' AND r.due_at > ? AND r.account_id = d.account_id) AS busy,
@@ -84,7 +86,8 @@ func took(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, now drive.
 	return nil
 }
 
-// askForTurn asks for a place of this machine, if all of them are taken and an account waits that has none anywhere.
+// askForTurn asks for a place of this machine, if all of them are taken and an account waits that
+// has none anywhere.
 func (e *Exports) askForTurn(ctx context.Context) error {
 	now, err := e.now(ctx)
 	if err != nil {
@@ -116,8 +119,8 @@ func (e *Exports) askForTurn(ctx context.Context) error {
 	return err
 }
 
-// whoseTurnIsOver is the batch that makes room when somebody waits; nil: none does yet, or one is about to. The batches of a machine
-// come in the order in which they were taken.
+// whoseTurnIsOver is the batch that makes room when somebody waits; nil: none does yet, or one is
+// about to. The batches of a machine come in the order in which they were taken.
 func whoseTurnIsOver(here []batch, now drive.Time) *batch {
 	held := map[drive.AccountID]int{}
 	for _, b := range here {

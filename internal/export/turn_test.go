@@ -82,7 +82,8 @@ func sealedSoon(t *testing.T, e *Exports, whose map[drive.ExportID]drive.Who) {
 	}
 }
 
-// Somebody whose documents come a byte a second has all places. Others get theirs at once, or at the end of a slice.
+// Somebody whose documents come a byte a second has all places. Others get theirs at once, or at
+// the end of a slice.
 func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -120,7 +121,8 @@ func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
 	}
 }
 
-// Accounts take turns: who has one export waits for one of each other, however many those have asked for.
+// Accounts take turns: who has one export waits for one of each other, however many those have
+// asked for.
 func TestAccountsTakeTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

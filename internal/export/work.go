@@ -147,7 +147,8 @@ func (e *Exports) work(ctx context.Context, b *batch) {
 	}
 }
 
-// yielded gives back a batch that was asked for: to another machine, or until the next turn of its account.
+// yielded gives back a batch that was asked for: to another machine, or until the next turn of its
+// account.
 func (e *Exports) yielded(ctx context.Context, b *batch) error {
 	now, err := e.find(ctx, e.opt.DB, "WHERE id = ?", b.ID)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is wrong with one document is a line of err.txt, which shows nothing of the server's settings. The others arrive.
+// What is wrong with one document is a line of err.txt, which shows nothing of the server's
+// settings. The others arrive.
 func TestWhatIsWrongWithADocumentIsALine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

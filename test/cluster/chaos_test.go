@@ -36,9 +36,10 @@ type chaos struct {
 	judgement *judge
 }
 
-// Clients upload, resume, cancel, replace, delete through two instances while one thing or two are killed, again and again, and
-// restarted: an instance, the database, Redis, Kafka, the S3 server. Every answer on the way has to be right or retryable; at the
-// end everything that was acknowledged is there, every balance is the sum of its rows, and nothing is left that no row explains.
+// Clients upload, resume, cancel, replace, delete through two instances while one thing or two are
+// killed, again and again, and restarted: an instance, the database, Redis, Kafka, the S3 server.
+// Every answer on the way has to be right or retryable; at the end everything that was acknowledged
+// is there, every balance is the sum of its rows, and nothing is left that no row explains.
 func TestChaos(t *testing.T) {
 	kills := number(t, "SMARTDRIVE_CLUSTER_KILLS", depth.Pick(2, 2, 9))
 	if os.Getenv("SMARTDRIVE_SOAK") != "" {

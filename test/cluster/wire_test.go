@@ -93,8 +93,8 @@ func (r reply) result() result {
 	return done
 }
 
-// unclear says what is wrong with an answer, as an answer: what is not a success must be a problem, one that may pass must say when
-// to come back, and it must come in time.
+// unclear says what is wrong with an answer, as an answer: what is not a success must be a problem,
+// one that may pass must say when to come back, and it must come in time.
 func (r reply) unclear() error {
 	later := r.status == http.StatusServiceUnavailable || r.status == http.StatusTooManyRequests || r.code == "in-progress"
 	switch {

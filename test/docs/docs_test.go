@@ -203,8 +203,8 @@ func TestTheReadmesAgree(t *testing.T) {
 	}
 }
 
-// A page in Chinese has the sections and the rows of tables of its page in English, and the two lead
-// to each other.
+// A page in Chinese has the sections and the rows of tables of its page in English, and the two
+// lead to each other.
 func TestPagesInTwoLanguagesAgree(t *testing.T) {
 	t.Parallel()
 	all := documents(t)

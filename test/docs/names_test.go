@@ -16,8 +16,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// A document names commands, flags, settings, routes and parts of the program in code spans. What is
-// named exists.
+// A document names commands, flags, settings, routes and parts of the program in code spans. What
+// is named exists.
 
 var (
 	fence = regexp.MustCompile("(?s)```.*?```")
@@ -32,8 +32,8 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// pages are the documents that speak of the program as it is now: not the changelog, which tells how
-// it became so, and not the decisions, each of which tells of its own time.
+// pages are the documents that speak of the program as it is now: not the changelog, which tells
+// how it became so, and not the decisions, each of which tells of its own time.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := documents(t)
@@ -123,8 +123,8 @@ func allFlags(t *testing.T) map[string][]string {
 	return flags
 }
 
-// What a page gives as the usual value of a flag is its default: "`--flag` (30 s)", "30 s (`--flag`)"
-// and "(`--flag`, 30 s".
+// What a page gives as the usual value of a flag is its default: "`--flag` (30 s)", "30 s
+// (`--flag`)" and "(`--flag`, 30 s".
 func TestDefaultsAreTheseValues(t *testing.T) {
 	t.Parallel()
 	const amount = `(\d+)\s*(ms|s|seconds?|min|minutes?|hours?|days?|MiB|GiB)\b`
@@ -281,8 +281,8 @@ func eventTypes() (all []stream.Type) {
 	return all
 }
 
-// A package or file is named from the root, or from internal: "timer/memory" is not found by somebody
-// who looks for it.
+// A package or file is named from the root, or from internal: "timer/memory" is not found by
+// somebody who looks for it.
 func TestPackagesAreNamedInFull(t *testing.T) {
 	t.Parallel()
 	ours := map[string]bool{}

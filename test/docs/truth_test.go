@@ -72,8 +72,8 @@ func TestPromisesAreListed(t *testing.T) {
 
 func generated(text string) bool { return strings.Contains(text, "This page is generated") }
 
-// around returns some words on both sides of a place in a line; Chinese, which has no spaces between
-// them, is cut after some characters.
+// around returns some words on both sides of a place in a line; Chinese, which has no spaces
+// between them, is cut after some characters.
 func around(line string, from, to int) string {
 	const words = 4
 	before, after := strings.Fields(line[:from]), strings.Fields(line[to:])
@@ -120,8 +120,8 @@ func once(t *testing.T, page, kind string, named, there []string) {
 	}
 }
 
-// firstCells returns the code spans in the first cells of a table; one that begins with a dot goes on
-// with the one before it: `a.b`, `.c` are a.b and a.c.
+// firstCells returns the code spans in the first cells of a table; one that begins with a dot goes
+// on with the one before it: `a.b`, `.c` are a.b and a.c.
 func firstCells(section string) (all []string) {
 	for line := range strings.Lines(section) {
 		cells := strings.Split(line, "|")

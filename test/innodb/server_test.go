@@ -148,8 +148,9 @@ func (s *server) awaitWaiting(t *testing.T, n int) {
 // waitingThread finds the sessions that wait in what the engine tells of its transactions.
 var waitingThread = regexp.MustCompile(`(?s)\nLOCK WAIT.*?thread id (\d+),`)
 
-// waiting counts the sessions of this database that wait for a lock. It reads the engine's report and not INNODB_TRX: that is a
-// copy, which is not made again while it was read in the last tenth of a second, so that tests that ask often keep it old.
+// waiting counts the sessions of this database that wait for a lock. It reads the engine's report
+// and not INNODB_TRX: that is a copy, which is not made again while it was read in the last tenth
+// of a second, so that tests that ask often keep it old.
 func (s *server) waiting(ctx context.Context) (n int, err error) {
 	var kind, name, report string
 	if err := s.QueryRowContext(ctx, "SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &report); err != nil {

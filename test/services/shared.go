@@ -26,7 +26,8 @@ type State struct {
 	Err  error  // why there is none
 }
 
-// Kfake in place of the address of a broker asks for a Kafka inside the test process; see internal/testkit/servicetest.
+// Kfake in place of the address of a broker asks for a Kafka inside the test process; see
+// internal/testkit/servicetest.
 const Kfake = "kfake"
 
 type service interface {

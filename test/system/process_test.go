@@ -78,7 +78,8 @@ func TestTheInitialPasswordIsKeptUntilItIsChanged(t *testing.T) {
 	s.Login(t, "admin")
 }
 
-// A lost password of the administrator is reset on the machine, with or without a running server; logins end with it.
+// A lost password of the administrator is reset on the machine, with or without a running server;
+// logins end with it.
 func TestALostAdminPasswordIsReset(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)

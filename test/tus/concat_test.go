@@ -83,7 +83,8 @@ func TestNothingOfAConcatenationIsChargedTwice(t *testing.T) {
 	})
 }
 
-// A final upload whose partial ones are not complete is refused, as tusd does. The partial ones stay as they are.
+// A final upload whose partial ones are not complete is refused, as tusd does. The partial ones
+// stay as they are.
 func TestConcatenationOfWhatIsNotComplete(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

@@ -10,17 +10,18 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Body is the checked front door: the bytes of one part or one small file. Read hashes what it hands out. Once Read has
-// returned io.EOF, Finish checks the declared digests and returns what is known of the bytes; a driver makes nothing durable
-// before that.
+// Body is the checked front door: the bytes of one part or one small file. Read hashes what it
+// hands out. Once Read has returned io.EOF, Finish checks the declared digests and returns what is
+// known of the bytes; a driver makes nothing durable before that.
 type Body interface {
 	io.Reader
 	Finish() (Part, error)
-	// Size is the declared length, or UnknownSize. A driver that must announce the length of what it sends need not collect
-	// the bytes first.
+	// Size is the declared length, or UnknownSize. A driver that must announce the length of what
+	// it sends need not collect the bytes first.
 	Size() drive.ByteSize
-	// Sources says where all of the bytes lie already, in order; nil: they come from somewhere else. A driver that can share
-	// them need not write what it reads, but reads it all the same, for that is how it is hashed.
+	// Sources says where all of the bytes lie already, in order; nil: they come from somewhere
+	// else. A driver that can share them need not write what it reads, but reads it all the same,
+	// for that is how it is hashed.
 	Sources() []Source
 }
 

@@ -6,7 +6,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Quarantine is the place that Store.Quarantine and Staging.QuarantineStaged move things to, and Purge the only way out of it.
+// Quarantine is the place that Store.Quarantine and Staging.QuarantineStaged move things to, and
+// Purge the only way out of it.
 type Quarantine interface {
 	// List calls fn for everything in it, in no order.
 	List(ctx context.Context, fn func(Quarantined) error) error

@@ -9,17 +9,18 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Staging holds the parts of uploads until they are sealed: turned into content of the Store beside it
-// without being copied. Only Create makes a staged upload; every other method answers NotFound for one
-// that is not there. An upload that is sealed is still there until Remove: Load, Fence and Verify answer
-// for it from the journal, Write, Extend and Drop are WrongState.
+// Staging holds the parts of uploads until they are sealed: turned into content of the Store beside
+// it without being copied. Only Create makes a staged upload; every other method answers NotFound
+// for one that is not there. An upload that is sealed is still there until Remove: Load, Fence and
+// Verify answer for it from the journal, Write, Extend and Drop are WrongState.
 //
 // The journal of a staging is the durable list of what has arrived. Fencing: a staging refuses
-// (WrongState) every Write, Extend and Drop whose gen is not greater than the last one that was fenced.
+// (WrongState) every Write, Extend and Drop whose gen is not greater than the last one that was
+// fenced.
 //
-// A part arrives whole (Write) or in pieces, one after the other (Extend). What has arrived of a part
-// that is not whole is its tail: the journal names it, it is held, fenced, verified, dropped and removed
-// like a part, but it is not one of Staged.Parts.
+// A part arrives whole (Write) or in pieces, one after the other (Extend). What has arrived of a
+// part that is not whole is its tail: the journal names it, it is held, fenced, verified, dropped
+// and removed like a part, but it is not one of Staged.Parts.
 type Staging interface {
 	// Caps says what this staging can and cannot do. MinPart may change while an installation moves.
 	Caps() Caps
@@ -33,16 +34,20 @@ type Staging interface {
 	// second one is InProgress and changes nothing. A cancelled ctx does not interrupt a Read of body: who cancels makes the
 	// body's reader fail. Bytes that all arrived are accepted even if ctx ends then.
 	Write(ctx context.Context, ref Ref, w Write, body Body) (Part, error)
-	// Extend adds body at the end of the tail of part e.N, which has e.At bytes; 0: there is none. When it returns nil the longer
-	// tail is in the journal and survives kill -9; once it has e.Whole bytes it is a part. An empty body makes a part of a tail
-	// that has e.Whole bytes already, and else changes nothing. On any error the tail is as it was.
+	// Extend adds body at the end of the tail of part e.N, which has e.At bytes; 0: there is none.
+	// When it returns nil the longer tail is in the journal and survives kill -9; once it has
+	// e.Whole bytes it is a part. An empty body makes a part of a tail that has e.Whole bytes
+	// already, and else changes nothing. On any error the tail is as it was.
 	//
-	// Where the tail has another length, or the part is there, nothing of body is read: OffsetMismatch. Else it is refused as a
-	// Write is, and a Write beside it is InProgress; one after it replaces the tail. What is written does not depend on the length
-	// of the tail, but for what a store that cannot append costs: there pieces are gathered now and then, each byte O(log) times.
+	// Where the tail has another length, or the part is there, nothing of body is read:
+	// OffsetMismatch. Else it is refused as a Write is, and a Write beside it is InProgress; one
+	// after it replaces the tail. What is written does not depend on the length of the tail, but
+	// for what a store that cannot append costs: there pieces are gathered now and then, each byte
+	// O(log) times.
 	Extend(ctx context.Context, ref Ref, e Extend, body Body) (Part, error)
-	// Withhold is Extend, but what has come stays out of the journal: nobody is told of it, and it has not come if the process dies.
-	// The part is being written until Enter or Discard of what is returned; one of them must be called.
+	// Withhold is Extend, but what has come stays out of the journal: nobody is told of it, and it
+	// has not come if the process dies. The part is being written until Enter or Discard of what is
+	// returned; one of them must be called.
 	Withhold(ctx context.Context, ref Ref, e Extend, body Body) (Withheld, error)
 	// OpenTail reads the tail of part n from its first byte. NotFound when there is none.
 	OpenTail(ctx context.Context, ref Ref, n int) (io.ReadCloser, error)
@@ -71,13 +76,13 @@ type Staging interface {
 	// Verify reads parts whose bytes a power loss may have taken (Staged.Suspect), drops those that no longer match their
 	// chaining value, and returns what is left. It clears the suspicion.
 	Verify(ctx context.Context, ref Ref, gen int64) (Staged, error)
-	// Adopt makes all bytes of from the beginning of ref, which has none yet, durably and without copying
-	// them. They are parts of ref then, and the tail of one where from ends inside a part. They belong to
-	// no session. From is left without bytes; whatever it was, only Remove of it is right from then on. It
-	// may be redone after a crash at any point.
+	// Adopt makes all bytes of from the beginning of ref, which has none yet, durably and without
+	// copying them. They are parts of ref then, and the tail of one where from ends inside a part.
+	// They belong to no session. From is left without bytes; whatever it was, only Remove of it is
+	// right from then on. It may be redone after a crash at any point.
 	//
-	// False changes nothing: they cannot be parts of ref as they lie (another part size, not complete, not
-	// durable or in doubt, ref has bytes), or the staging cannot do it.
+	// False changes nothing: they cannot be parts of ref as they lie (another part size, not
+	// complete, not durable or in doubt, ref has bytes), or the staging cannot do it.
 	Adopt(ctx context.Context, ref, from Ref) (bool, error)
 
 	// ListStaged calls fn for every staged upload there is, and for everything else that lies where they lie.
@@ -151,7 +156,8 @@ type Extend struct {
 	Whole   drive.ByteSize // length that makes it a part
 }
 
-// Write is the Extend as a Write of the part, for what is the same with both. The length of what comes is not known.
+// Write is the Extend as a Write of the part, for what is the same with both. The length of what
+// comes is not known.
 func (e Extend) Write() Write {
 	return Write{N: e.N, Gen: e.Gen, Session: e.Session, Size: UnknownSize}
 }

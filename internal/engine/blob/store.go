@@ -8,16 +8,18 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Store holds sealed content, each under a name of its own. Names are upload ids or "put-<generation>-<id>".
+// Store holds sealed content, each under a name of its own. Names are upload ids or
+// "put-<generation>-<id>".
 type Store interface {
 	// Caps says what this store can and cannot do. It may change while an installation moves.
 	Caps() StoreCaps
 
-	// Put stores what body yields under a new name, durably when it returns nil. On any error nothing stays. It returns the
-	// part that body's Finish returned. A full disk is DiskFull. Some bytes may be seen under the name before all of them are
-	// there: no row names new content.
+	// Put stores what body yields under a new name, durably when it returns nil. On any error
+	// nothing stays. It returns the part that body's Finish returned. A full disk is DiskFull. Some
+	// bytes may be seen under the name before all of them are there: no row names new content.
 	Put(ctx context.Context, name string, body Body) (Part, error)
-	// Receive is Put for content that rows name already: nothing is seen under the name before it is whole and durable.
+	// Receive is Put for content that rows name already: nothing is seen under the name before it
+	// is whole and durable.
 	Receive(ctx context.Context, name string, body Body) (Part, error)
 	// Open gives random access to content. A missing one is NotFound.
 	Open(ctx context.Context, name string) (Object, error)
@@ -25,23 +27,24 @@ type Store interface {
 	Stat(ctx context.Context, name string) (drive.ByteSize, error)
 	// Free returns the bytes that may still be written, where Caps says that the store is Bounded.
 	Free(ctx context.Context) (drive.ByteSize, error)
-	// Presign returns a URL that a GET, ranges included, may use for l.Valid, where Caps says that the store has Links. It is
-	// made without asking whether the content is there. Whoever has the URL has the content until then: no revocation ends it
-	// early.
+	// Presign returns a URL that a GET, ranges included, may use for l.Valid, where Caps says that
+	// the store has Links. It is made without asking whether the content is there. Whoever has the
+	// URL has the content until then: no revocation ends it early.
 	Presign(ctx context.Context, name string, l Link) (url string, err error)
 
 	// Remove deletes content; a missing one is no error.
 	Remove(ctx context.Context, name string) error
-	// RemoveAll is Remove of every name, at most MaxRemoved, for little more than one costs. It returns those that are
-	// durably gone, in any order, and an error if that is not all of them.
+	// RemoveAll is Remove of every name, at most MaxRemoved, for little more than one costs. It
+	// returns those that are durably gone, in any order, and an error if that is not all of them.
 	RemoveAll(ctx context.Context, names []string) (gone []string, err error)
 
-	// List calls fn for everything in the store, also for names that the project never gave, in no order.
+	// List calls fn for everything in the store, also for names that the project never gave, in no
+	// order.
 	List(ctx context.Context, fn func(Stray) error) error
-	// ListPage returns up to limit entries of a shard whose places are greater than after, in the order of their places'
-	// bytes; more says that others may follow. So what a store holds can be compared with rows in the same order and gone on
-	// with later. The size of content is its length, as Stat tells it. What List shows is what lies in the shards, and what
-	// is odd.
+	// ListPage returns up to limit entries of a shard whose places are greater than after, in the
+	// order of their places' bytes; more says that others may follow. So what a store holds can be
+	// compared with rows in the same order and gone on with later. The size of content is its
+	// length, as Stat tells it. What List shows is what lies in the shards, and what is odd.
 	ListPage(ctx context.Context, shard, after string, limit int) (page []Stray, more bool, err error)
 	// ListOdd calls fn for everything that lies in no shard, in no order.
 	ListOdd(ctx context.Context, fn func(Stray) error) error

@@ -5,8 +5,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Tail is what is known of the bytes of a tail while more of them come: the running hashes that a Body goes on with. It is about 18
-// KiB. It is not safe for concurrent use.
+// Tail is what is known of the bytes of a tail while more of them come: the running hashes that a
+// Body goes on with. It is about 18 KiB. It is not safe for concurrent use.
 type Tail struct {
 	hash *digest.Part // nil: given up
 	crc  digest.CRC32
@@ -20,7 +20,8 @@ func NewTail(offset drive.ByteSize) *Tail {
 	return t
 }
 
-// Size returns how many bytes it has seen; -1 when it is of no use any more, because a Body of it has failed.
+// Size returns how many bytes it has seen; -1 when it is of no use any more, because a Body of it
+// has failed.
 func (t *Tail) Size() drive.ByteSize {
 	if t.hash == nil {
 		return -1

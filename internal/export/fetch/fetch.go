@@ -30,7 +30,8 @@ const MaxDocument = drive.GiB
 
 const maxRedirects = 5
 
-// minPace is how many bytes a second must come on average: what senders to this server must keep, too.
+// minPace is how many bytes a second must come on average: what senders to this server must keep,
+// too.
 const minPace = 4 << 10
 
 // Fetcher fetches documents. It is safe for concurrent use.
@@ -118,8 +119,8 @@ type Document struct {
 	Modified drive.Time     // zero: not declared
 }
 
-// Get begins to fetch a document that must be of a kind. Its errors, and those of reading it, are *Error, or the context's when that
-// was cancelled.
+// Get begins to fetch a document that must be of a kind. Its errors, and those of reading it, are
+// *Error, or the context's when that was cancelled.
 func (f *Fetcher) Get(ctx context.Context, address string, kind Kind) (*Document, error) {
 	if err := f.Check(address); err != nil {
 		return nil, err

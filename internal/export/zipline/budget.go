@@ -178,8 +178,8 @@ func (g *Grant) onEviction(end func()) {
 	}
 }
 
-// Grow adds n bytes to a grant, as Take would give them to its client. Unavailable: there are none, or
-// the grant was taken away meanwhile.
+// Grow adds n bytes to a grant, as Take would give them to its client. Unavailable: there are none,
+// or the grant was taken away meanwhile.
 func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {
 	b := g.budget
 	if b == nil {

@@ -259,7 +259,8 @@ func TestAGrantOfTheCallersIsTakenAway(t *testing.T) {
 	}
 }
 
-// A list that grows takes from the same memory as others, and gives back what it does not need in the end.
+// A list that grows takes from the same memory as others, and gives back what it does not need in
+// the end.
 func TestAGrantGrowsAndShrinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

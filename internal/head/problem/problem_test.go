@@ -134,7 +134,8 @@ var refusal = regexp.MustCompile(`drive\.(?:Fail\(|Wrap\([a-z]+, )drive\.(TooMan
 
 var reasonArg = regexp.MustCompile(`"reason", "([a-z-]+)"`)
 
-// A limit of exports or links is not told in the words of uploads, and a number of files not in bytes.
+// A limit of exports or links is not told in the words of uploads, and a number of files not in
+// bytes.
 func TestEveryLimitHasItsOwnWords(t *testing.T) {
 	t.Parallel()
 	told := map[string]map[string]text{"TooManyOpen": openReasons, "TooLarge": sizeReasons}

@@ -61,7 +61,8 @@ var goneReasons = map[string]text{
 	"withdrawn": {"Its owner has withdrawn it.", "所有者已取消。"},
 }
 
-// openReasons has a sentence for each thing but uploads of which there can only be so many at a time.
+// openReasons has a sentence for each thing but uploads of which there can only be so many at a
+// time.
 var openReasons = map[string]text{
 	"exports":         {"At most {limit} exports can be kept at a time. End one that is not needed any more, or wait until one expires.", "最多只能同时保留 {limit} 个导出。请结束不再需要的导出，或等待其到期。"},
 	"export-jobs":     {"At most {limit} zips can be on their way into the drive or the bucket, or lie in the bucket, at a time.", "最多只能同时有 {limit} 个压缩包正在写入网盘或存储桶，或存放于存储桶中。"},
@@ -73,7 +74,8 @@ var openReasons = map[string]text{
 	"tokens":          {"At most {limit} tokens are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个令牌。请删除不再需要的令牌。"},
 }
 
-// sizeReasons has a sentence for each limit that is a number of things and not of bytes, and for what is one of several texts together.
+// sizeReasons has a sentence for each limit that is a number of things and not of bytes, and for
+// what is one of several texts together.
 var sizeReasons = map[string]text{
 	"entries":  {"At most {limit} entries are possible in one list. Split it into several.", "一个列表最多 {limit} 项，请拆分为多个。"},
 	"files":    {"At most {limit} files and as many folders are possible in one zip. Download its folders one by one.", "一个压缩包最多包含 {limit} 个文件和同样多的文件夹，请按文件夹分别下载。"},

@@ -18,8 +18,8 @@ import (
 	"smartdrive/internal/usecase/collect"
 )
 
-// call is one request on its way through a route. It has the request, as handlers have it everywhere in
-// net/http; its context goes to the use cases by a parameter.
+// call is one request on its way through a route. It has the request, as handlers have it
+// everywhere in net/http; its context goes to the use cases by a parameter.
 type call struct {
 	*front
 	w     http.ResponseWriter

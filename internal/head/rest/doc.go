@@ -1,9 +1,10 @@
 // Package rest is the native API: JSON over HTTP under /api/v1, on the use cases as they are.
 //
-// A resource is a struct with the use cases that its handlers call, and a method that returns its rows of the table of routes.
-// The table (route.go, and one file for each resource) says everything about an address: method, pattern, who may
-// call it, its query parameters, body, answers and problems. The mux, the checks before a handler, the OpenAPI document at
-// /api/openapi.json and docs/api.md are all made from it, so that none of them can say something else than the others.
+// A resource is a struct with the use cases that its handlers call, and a method that returns its
+// rows of the table of routes. The table (route.go, and one file for each resource) says everything
+// about an address: method, pattern, who may call it, its query parameters, body, answers and
+// problems. The mux, the checks before a handler, the OpenAPI document at /api/openapi.json and
+// docs/api.md are all made from it, so that none of them can say something else than the others.
 //
 // A request goes through, in this order (call.go):
 //

@@ -25,8 +25,9 @@ var ticketParam = param{name: "access", says: "instead of the header Authorizati
 // closed is what a visitor without an access is told.
 func closed() []drive.Kind { return []drive.Kind{drive.NotFound, drive.Gone, drive.Unauthenticated} }
 
-// visits are what visitors of a share see: the token of the share is in the path, the access that Open gave in the header
-// Authorization: Share ACCESS, or, for links that a browser follows by itself, in the query, which no log shows.
+// visits are what visitors of a share see: the token of the share is in the path, the access that
+// Open gave in the header Authorization: Share ACCESS, or, for links that a browser follows by
+// itself, in the query, which no log shows.
 type visits struct {
 	shares   *share.Shares
 	files    *files.Files

@@ -42,11 +42,11 @@ type Options struct {
 	KeyParts
 	AdminParts
 
-	// BaseURL is how the server is reached from outside, with its sub-path and without a final slash. Default: as the request
-	// came in.
+	// BaseURL is how the server is reached from outside, with its sub-path and without a final
+	// slash. Default: as the request came in.
 	BaseURL string
-	// DownloadRedirect is how long the addresses of the store are good that downloads are sent on to. Default: the API sends the
-	// content itself.
+	// DownloadRedirect is how long the addresses of the store are good that downloads are sent on
+	// to. Default: the API sends the content itself.
 	DownloadRedirect time.Duration
 
 	Version string           // of the program, for the OpenAPI document; default "dev"

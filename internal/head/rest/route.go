@@ -35,7 +35,8 @@ type route struct {
 
 func (rt *route) pattern() string { return rt.method + " " + prefix + rt.path }
 
-// above is the path above the thing that an answer of this status is about; empty: it gets no Location.
+// above is the path above the thing that an answer of this status is about; empty: it gets no
+// Location.
 func (rt *route) above(status int) string {
 	switch status {
 	case http.StatusCreated:

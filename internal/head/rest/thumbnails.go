@@ -85,7 +85,8 @@ func (s sharedThumbnails) get(ctx context.Context, c *call) (reply, error) {
 	return s.pictures.send(ctx, c, v.Who(), view)
 }
 
-// send answers with the thumbnail of a file that who may read. Other files than images are not opened at all.
+// send answers with the thumbnail of a file that who may read. Other files than images are not
+// opened at all.
 func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.NodeView) (reply, error) {
 	sum := n.Digests[string(digest.Blake3)]
 	if n.Type != tree.TypeFile || sum == "" || !strings.HasPrefix(n.Mime, "image/") {

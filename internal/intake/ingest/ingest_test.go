@@ -295,8 +295,8 @@ func TestConflictsAreSettled(t *testing.T) {
 	w.check(t)
 }
 
-// A bundle that starts again counts what it had counted, also when the other side of its conflict is the document by now: each document is
-// accepted once.
+// A bundle that starts again counts what it had counted, also when the other side of its conflict
+// is the document by now: each document is accepted once.
 func TestABundleThatBeginsAnewAfterSettling(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -33,7 +33,8 @@ func (a alone) Write(ctx context.Context, ref blob.Ref, w blob.Write, body blob.
 	return a.Staging.Write(ctx, ref, w, body)
 }
 
-// Unseal implements blob.Staging. The parts are there before the content goes; what a crash leaves between the two the next one removes.
+// Unseal implements blob.Staging. The parts are there before the content goes; what a crash leaves
+// between the two the next one removes.
 func (a alone) Unseal(ctx context.Context, ref blob.Ref) error {
 	if err := a.Staging.Unseal(ctx, ref); err != nil {
 		return err

@@ -130,8 +130,8 @@ func TestQuarantine(t *testing.T) {
 	})
 }
 
-// What a side can do is not lost behind the pair: an upload adopts the bytes of another at its side, and
-// copies those of one at the other side.
+// What a side can do is not lost behind the pair: an upload adopts the bytes of another at its
+// side, and copies those of one at the other side.
 func TestAdoptAtOneSide(t *testing.T) {
 	t.Parallel()
 	p := contents.NewPair(directory(t))

@@ -17,7 +17,8 @@ type Store struct{ p *Pair }
 
 var _ blob.Store = (*Store)(nil)
 
-// Caps implements blob.Store. Over two sides nobody makes links: a link is made without asking whether the content is there.
+// Caps implements blob.Store. Over two sides nobody makes links: a link is made without asking
+// whether the content is there.
 func (s *Store) Caps() (caps blob.StoreCaps) {
 	order := s.p.now.Load().order()
 	for _, at := range order {

@@ -14,7 +14,8 @@ type Uploads struct{ p *Pair }
 
 var _ blob.Staging = (*Uploads)(nil)
 
-// Caps implements blob.Staging. MinPart is what a new upload must keep to, and moves with who leads.
+// Caps implements blob.Staging. MinPart is what a new upload must keep to, and moves with who
+// leads.
 func (u *Uploads) Caps() blob.Caps {
 	s := u.p.now.Load()
 	return blob.Caps{Shared: u.p.shared, ReadableParts: s.readable, MinPart: s.leader().Staging.Caps().MinPart}
@@ -65,7 +66,8 @@ func (u *Uploads) sealedSide(ctx context.Context, ref blob.Ref) (*Side, error) {
 	})
 }
 
-// staging is the one that has the upload. Where there is one side only that costs a load of a pointer.
+// staging is the one that has the upload. Where there is one side only that costs a load of a
+// pointer.
 func (u *Uploads) staging(ctx context.Context, ref blob.Ref) (blob.Staging, error) {
 	side, err := u.side(ctx, ref)
 	if err != nil {
@@ -169,8 +171,8 @@ func (u *Uploads) Unseal(ctx context.Context, ref blob.Ref) error {
 	return s.Unseal(ctx, ref)
 }
 
-// Adopt implements blob.Staging. Bytes change hands where they lie, so both uploads are at one side. One
-// that is nowhere was adopted by an earlier call, or is lost.
+// Adopt implements blob.Staging. Bytes change hands where they lie, so both uploads are at one
+// side. One that is nowhere was adopted by an earlier call, or is lost.
 func (u *Uploads) Adopt(ctx context.Context, ref, from blob.Ref) (bool, error) {
 	to, err := u.side(ctx, ref)
 	if err != nil {

@@ -48,7 +48,8 @@ func (p savePoint) save(ctx context.Context, tx *sqldb.Tx, kind string) error {
 	return err
 }
 
-// filler brings the rows that were there before anybody captured changes, at the pace that was asked for.
+// filler brings the rows that were there before anybody captured changes, at the pace that was
+// asked for.
 type filler struct {
 	*both
 	rate meter

@@ -83,7 +83,8 @@ func refused(t *testing.T, p *process, gate string) {
 	t.Fatalf("refused for other reasons than the %s: %v", gate, err)
 }
 
-// TestGateStepByStep is C3: each accident of others is refused, and when it is mended the phase can be entered.
+// TestGateStepByStep is C3: each accident of others is refused, and when it is mended the phase can
+// be entered.
 func TestGateStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -23,9 +23,9 @@ func running(t *testing.T, p *process) (stop func()) {
 	}
 }
 
-// A process of an installation that does not move asks whether it does as often as an instance says that it
-// lives, and does nothing else for it. It learns in that time of a move that began elsewhere, follows it as
-// fast as ever, and rests when it is over.
+// A process of an installation that does not move asks whether it does as often as an instance says
+// that it lives, and does nothing else for it. It learns in that time of a move that began
+// elsewhere, follows it as fast as ever, and rests when it is over.
 func TestRestWhileNothingMoves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestRestWhileNothingMoves(t *testing.T) {
 	})
 }
 
-// A step reaches a process that has not looked since the move began elsewhere: it can do what the step
-// asks, and what is its own part then.
+// A step reaches a process that has not looked since the move began elsewhere: it can do what the
+// step asks, and what is its own part then.
 func TestAStepReachesAProcessThatHasNotHeard(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))

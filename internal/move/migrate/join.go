@@ -8,14 +8,15 @@ type Party struct {
 	Member Member
 	// Contents moves the bytes; nil: they stay.
 	Contents Contents
-	// Ready says what this process has not opened yet that a state wants, in an error; nil: it can act by it. It returns at once.
+	// Ready says what this process has not opened yet that a state wants, in an error; nil: it can
+	// act by it. It returns at once.
 	Ready func(state State) error
 	// Beside is run while something moves; it returns once its context is done. nil: nothing is.
 	Beside func(ctx context.Context)
 }
 
-// Join says as whom this process takes part, before Run and any step: to know that takes the database, which only Restore makes the
-// right one.
+// Join says as whom this process takes part, before Run and any step: to know that takes the
+// database, which only Restore makes the right one.
 func (m *Migration) Join(p Party) {
 	if p.Ready == nil {
 		p.Ready = func(State) error { return nil }

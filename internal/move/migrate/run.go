@@ -92,8 +92,9 @@ func (m *Migration) Restore(ctx context.Context) error {
 	return nil
 }
 
-// Run waits for a migration and takes part in it, until ctx is done. A process learns of one that begins
-// elsewhere within idleEvery, and of one that begins here at once. Until then it does nothing but look.
+// Run waits for a migration and takes part in it, until ctx is done. A process learns of one that
+// begins elsewhere within idleEvery, and of one that begins here at once. Until then it does
+// nothing but look.
 func (m *Migration) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		m.look(ctx)
@@ -106,8 +107,8 @@ func (m *Migration) Run(ctx context.Context) error {
 	return nil
 }
 
-// rest waits for idleEvery. A machine that slept has a monotonic clock that did not count it, so the
-// wall clock has its say, too: a process that wakes up looks within a second.
+// rest waits for idleEvery. A machine that slept has a monotonic clock that did not count it, so
+// the wall clock has its say, too: a process that wakes up looks within a second.
 func (m *Migration) rest(ctx context.Context) {
 	for begun := time.Now(); time.Since(begun) < idleEvery && time.Since(begun.Round(0)) < idleEvery; {
 		select {
@@ -120,8 +121,8 @@ func (m *Migration) rest(ctx context.Context) {
 	}
 }
 
-// takePart follows the phases, applies what was left, and lets one of the instances fill in and compare,
-// until nothing moves any more or ctx is done.
+// takePart follows the phases, applies what was left, and lets one of the instances fill in and
+// compare, until nothing moves any more or ctx is done.
 func (m *Migration) takePart(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()

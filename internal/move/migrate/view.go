@@ -25,8 +25,8 @@ type view struct {
 	at     time.Time
 }
 
-// both are the two sides of an installation that moves, and what this process knows of where the move stands. It asks and changes
-// nothing but the handle, which goes by it.
+// both are the two sides of an installation that moves, and what this process knows of where the
+// move stands. It asks and changes nothing but the handle, which goes by it.
 type both struct {
 	opt    Options
 	log    *slog.Logger
@@ -59,12 +59,13 @@ const (
 	lookAgain  = 3 * time.Millisecond
 )
 
-// staleTime is how long a view counts without having been looked at again: many times pollEvery, and less than the time after which an
-// instance that is silent is not waited for any more.
+// staleTime is how long a view counts without having been looked at again: many times pollEvery,
+// and less than the time after which an instance that is silent is not waited for any more.
 const staleTime = 5 * time.Second
 
-// stale reports whether others may have gone on without this process, which was asleep, or could not ask. A machine that slept has a
-// monotonic clock that did not count it: the wall clock has its say, too.
+// stale reports whether others may have gone on without this process, which was asleep, or could
+// not ask. A machine that slept has a monotonic clock that did not count it: the wall clock has its
+// say, too.
 func (v *view) stale() bool {
 	return time.Since(v.at) > staleTime || time.Since(v.at.Round(0)) > staleTime
 }
@@ -200,8 +201,8 @@ func (b *both) open(ctx context.Context, at string, fresh bool) (*Side, error) {
 	return &Side{DB: db, Unchecked: unchecked}, nil
 }
 
-// settled waits until somebody is the primary. Those who wait at the same time share the looks: one after the other, each with a look of
-// its own, the last would wait for all of them.
+// settled waits until somebody is the primary. Those who wait at the same time share the looks: one
+// after the other, each with a look of its own, the last would wait for all of them.
 func (b *both) settled(ctx context.Context, deadline time.Time) (*view, error) {
 	for {
 		v, err := b.refreshed(ctx, time.Now())
@@ -231,8 +232,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 // errMoved is the error of hold.
 var errMoved = errors.New("this side is not the primary any more")
 
-// hold proves in a transaction that its side is the primary, and keeps it so until the transaction is over (M1). It is the first
-// statement.
+// hold proves in a transaction that its side is the primary, and keeps it so until the transaction
+// is over (M1). It is the first statement.
 func hold(ctx context.Context, tx *sqldb.Tx, migration string) error {
 	lock := "" // where there is one writer nobody changes it meanwhile
 	if tx.Dialect() == sqldb.MySQL {

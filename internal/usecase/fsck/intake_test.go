@@ -14,8 +14,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// taken are the rows of a bundle with the files of the rig that was taken in, {done}, with a document {doc}, and of one with another document
-// of that key, {torn}, which is in conflict with it; and of one that has started again and still has its old rows, {anew}.
+// taken are the rows of a bundle with the files of the rig that was taken in, {done}, with a
+// document {doc}, and of one with another document of that key, {torn}, which is in conflict with
+// it; and of one that has started again and still has its old rows, {anew}.
 const taken = `
 	INSERT INTO bundles (id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail, declared, accepted, rejected,
 		surplus, members, checked, save_member, worker, due_at, sealed_at, waits_until, ended_at)

@@ -159,7 +159,8 @@ func (r *rig) carriesOn(t *testing.T) {
 	t.Helper()
 	for n := range 3 {
 		if err := r.Send(t, r.who, r.parked, n, r.data); err != nil {
-			// A row that was repaired under an upload in memory: the first request finds that out, the second goes on.
+			// A row that was repaired under an upload in memory: the first request finds that out,
+			// the second goes on.
 			r.send(t, r.parked, n)
 		}
 		r.send(t, r.active, n)

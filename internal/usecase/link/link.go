@@ -1,6 +1,7 @@
-// Package link is what links of all kinds have in common: a token that is kept as a hash and sealed for the owner (package
-// vault), an end, a node that they lead to, and an owner who must be somebody who may log in. Package share has the links by
-// which one reads, package collect those by which one sends: what these show and let in is theirs, and so are their tables.
+// Package link is what links of all kinds have in common: a token that is kept as a hash and sealed
+// for the owner (package vault), an end, a node that they lead to, and an owner who must be
+// somebody who may log in. Package share has the links by which one reads, package collect those by
+// which one sends: what these show and let in is theirs, and so are their tables.
 package link
 
 import (
@@ -65,8 +66,8 @@ func NewToken() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// End is when a link ends that lives so long from now on; zero: never. BadRequest {expires_in} unless that is a minute to ten
-// years.
+// End is when a link ends that lives so long from now on; zero: never. BadRequest {expires_in}
+// unless that is a minute to ten years.
 func (l *Links) End(life time.Duration) (drive.Time, error) {
 	switch {
 	case life == 0:
@@ -96,8 +97,9 @@ func (l *Links) Write(ctx context.Context, account drive.AccountID, fn func(cont
 	})
 }
 
-// MayLead checks under the lock on the ledger that one more link of the account may lead to a node: that is there, not in the
-// trash, and what fits says it must be. Errors: NotFound, WrongState {state: trashed}, TooManyOpen, and those of fits.
+// MayLead checks under the lock on the ledger that one more link of the account may lead to a node:
+// that is there, not in the trash, and what fits says it must be. Errors: NotFound, WrongState
+// {state: trashed}, TooManyOpen, and those of fits.
 func (l *Links) MayLead(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, fits func(tree.Node) error) error {
 	n, err := l.opt.Tree.Find(ctx, tx, account, node)
 	if err == nil {
@@ -121,8 +123,8 @@ func (l *Links) MayLead(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return nil
 }
 
-// Live reports whether a link may be used that a user has made to a node: the node is not in the trash or gone, and the user
-// may log in.
+// Live reports whether a link may be used that a user has made to a node: the node is not in the
+// trash or gone, and the user may log in.
 func (l *Links) Live(ctx context.Context, q sqldb.Querier, user drive.UserID, node drive.NodeID) (bool, error) {
 	_, live, err := l.opt.Tree.PathOf(ctx, q, node)
 	if err == nil && live {

@@ -40,8 +40,8 @@ func (l *Links) Page(ctx context.Context, after string, limit int) ([]vault.Link
 	return all, nil
 }
 
-// Replace implements vault.Links. It tells by the sealed text whether a row is as it was: each has a nonce of its own. A row
-// without one is in plain.
+// Replace implements vault.Links. It tells by the sealed text whether a row is as it was: each has
+// a nonce of its own. A row without one is in plain.
 func (l *Links) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
 	if was.Sealed == "" {
 		err = l.replacePlain(ctx, tx, was, now)

@@ -1,5 +1,5 @@
-// Package unlink deletes the files of contents that nobody has any more, when their grace is over. Package content says which, and
-// hands each to one instance at a time.
+// Package unlink deletes the files of contents that nobody has any more, when their grace is over.
+// Package content says which, and hands each to one instance at a time.
 package unlink
 
 import (

@@ -12,7 +12,8 @@ import (
 // wake is the step of a part that finds its upload asleep.
 func wake(ctx context.Context, s *receiver, l *live, who drive.Who) error { return s.wake(ctx, who, l) }
 
-// makeRoom is grow for a part that has not begun: when somebody else has changed the upload meanwhile, it looks again.
+// makeRoom is grow for a part that has not begun: when somebody else has changed the upload
+// meanwhile, it looks again.
 func (s *receiver) makeRoom(ctx context.Context, l *live, need drive.ByteSize) error {
 	err := s.grow(ctx, l, need)
 	if errors.Is(err, errLost) {
@@ -21,10 +22,11 @@ func (s *receiver) makeRoom(ctx context.Context, l *live, need drive.ByteSize) e
 	return err
 }
 
-// grow enlarges the reservation of an upload whose size is not known, so that need bytes fit: in steps that double, cut to
-// what is left. It is Quota only when need itself does not fit, errLost when the upload has changed. It does not take the turn,
-// which somebody may hold who waits for the part that grows; change compares the reservation as well, so that no arrow overwrites
-// a growth that it did not see.
+// grow enlarges the reservation of an upload whose size is not known, so that need bytes fit: in
+// steps that double, cut to what is left. It is Quota only when need itself does not fit, errLost
+// when the upload has changed. It does not take the turn, which somebody may hold who waits for the
+// part that grows; change compares the reservation as well, so that no arrow overwrites a growth
+// that it did not see.
 func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) error {
 	l.of.order.take(l.id, rankGrowing)
 	defer l.of.order.give(l.id, rankGrowing)
@@ -81,8 +83,8 @@ func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSiz
 	return granted, err
 }
 
-// unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has moved on elsewhere: what it has
-// become is what the client must hear.
+// unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has
+// moved on elsewhere: what it has become is what the client must hear.
 func (s *receiver) unlessStale(ctx context.Context, l *live, err error) (outcome, error) {
 	if !s.shared || !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
 		return settled, err
@@ -97,8 +99,8 @@ func (s *receiver) unlessStale(ctx context.Context, l *live, err error) (outcome
 	return again, nil
 }
 
-// there answers a part that the journal has already: by this instance before it forgot, or by another one. Nobody but the
-// journal may say so, for another instance may have dropped it.
+// there answers a part that the journal has already: by this instance before it forgot, or by
+// another one. Nobody but the journal may say so, for another instance may have dropped it.
 func (s *receiver) there(ctx context.Context, l *live, row Row, in *activity, body blob.Body, have blob.Part) (outcome, error) {
 	if have.Unread { // what it holds nobody knows: take it as it comes now
 		if err := s.staging.Drop(ctx, row.Ref(), row.Gen, have.N); err != nil {
@@ -110,7 +112,8 @@ func (s *receiver) there(ctx context.Context, l *live, row Row, in *activity, bo
 	return settled, superseded(ctx, compare(body, have))
 }
 
-// repeat ends an attempt of a part: another one follows at once if nothing of its body was read, else the client must send it again.
+// repeat ends an attempt of a part: another one follows at once if nothing of its body was read,
+// else the client must send it again.
 func repeat(begun bool) (outcome, error) {
 	if begun {
 		return settled, drive.Fail(drive.InProgress, "retry_after", 1)
@@ -118,7 +121,8 @@ func repeat(begun bool) (outcome, error) {
 	return again, nil
 }
 
-// vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its bytes were removed from outside.
+// vanished judges a staging that is not there for a part: the upload has ended meanwhile, or its
+// bytes were removed from outside.
 func (s *receiver) vanished(ctx context.Context, l *live, was Row, cause error, begun bool) (outcome, error) {
 	l.forget()
 	row, err := findRow(ctx, s.db, was.ID)

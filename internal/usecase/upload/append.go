@@ -78,7 +78,8 @@ func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID,
 	return s.filler.append(ctx, who, id, a, body)
 }
 
-// filler fills uploads from their beginning, by offset: each part that a body reaches is one Extend of the staging.
+// filler fills uploads from their beginning, by offset: each part that a body reaches is one Extend
+// of the staging.
 type filler struct {
 	table    *table
 	db       *sqldb.DB

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// arrows is what all changes of state have in common: the transaction that writes one, what is asked when it does not come about,
-// and the staging on both sides of it.
+// arrows is what all changes of state have in common: the transaction that writes one, what is
+// asked when it does not come about, and the staging on both sides of it.
 type arrows struct {
 	db      *sqldb.DB
 	ledger  quota.Ledger
@@ -23,8 +23,9 @@ type arrows struct {
 	log     *slog.Logger
 }
 
-// commit writes one arrow with its ledger move, from was to want, and brings the live up to date. When the outcome is not known, or another was
-// first, the live is forgotten and the next request reads the truth.
+// commit writes one arrow with its ledger move, from was to want, and brings the live up to date.
+// When the outcome is not known, or another was first, the live is forgotten and the next request
+// reads the truth.
 func (a *arrows) commit(ctx context.Context, l *live, was, want Row, move quota.Move) (next Row, err error) {
 	return a.commitWith(ctx, l, was, want, move, func(context.Context, *sqldb.Tx) error { return nil })
 }
@@ -50,8 +51,9 @@ func (a *arrows) commitWith(ctx context.Context, l *live, was, want Row, move qu
 	return next, nil
 }
 
-// orLost is the error of a change that did not come about, or errLost where that only follows from another instance having been first:
-// it has moved the ledger, so that what was to be given back is not there, or what was to be taken does not fit a second time.
+// orLost is the error of a change that did not come about, or errLost where that only follows from
+// another instance having been first: it has moved the ledger, so that what was to be given back is
+// not there, or what was to be taken does not fit a second time.
 func (a *arrows) orLost(ctx context.Context, was Row, err error) error {
 	if err == nil || !a.shared || drive.IsKind(err, drive.Unavailable) {
 		return err
@@ -62,8 +64,8 @@ func (a *arrows) orLost(ctx context.Context, was Row, err error) error {
 	return err
 }
 
-// missing judges a staging that is not there, for a change of state: errLost when another instance has ended the upload since row
-// was read, else its bytes were removed from outside.
+// missing judges a staging that is not there, for a change of state: errLost when another instance
+// has ended the upload since row was read, else its bytes were removed from outside.
 func (a *arrows) missing(ctx context.Context, l *live, row Row, cause error) error {
 	now, err := findRow(ctx, a.db, row.ID)
 	switch {
@@ -76,7 +78,8 @@ func (a *arrows) missing(ctx context.Context, l *live, row Row, cause error) err
 	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 }
 
-// fence closes the staging for the row's gen and returns what it holds; nothing when its directory is lost.
+// fence closes the staging for the row's gen and returns what it holds; nothing when its directory
+// is lost.
 func (a *arrows) fence(ctx context.Context, l *live, row Row) (blob.Staged, error) {
 	l.refuse(row.Gen)
 	staged, err := a.staging.Fence(ctx, row.Ref(), row.Gen)
@@ -86,8 +89,8 @@ func (a *arrows) fence(ctx context.Context, l *live, row Row) (blob.Staged, erro
 	return staged, err
 }
 
-// close fences the staging of an upload that is given up. On a full disk the fence cannot be written, but holds as long as this
-// process, and Remove needs no room.
+// close fences the staging of an upload that is given up. On a full disk the fence cannot be
+// written, but holds as long as this process, and Remove needs no room.
 func (a *arrows) close(ctx context.Context, l *live, row Row) (blob.Staged, error) {
 	staged, err := a.fence(ctx, l, row)
 	if drive.IsKind(err, drive.DiskFull) {
@@ -96,8 +99,9 @@ func (a *arrows) close(ctx context.Context, l *live, row Row) (blob.Staged, erro
 	return staged, err
 }
 
-// reopen makes ready what the journal refuses though the row is active: the content of a seal that came to nothing becomes parts
-// again, and nobody writes under the row's gen any more, also where the journal was lost and knows of no gen.
+// reopen makes ready what the journal refuses though the row is active: the content of a seal that
+// came to nothing becomes parts again, and nobody writes under the row's gen any more, also where
+// the journal was lost and knows of no gen.
 func (a *arrows) reopen(ctx context.Context, row Row) error {
 	err := a.staging.Unseal(ctx, row.Ref())
 	if err == nil {
@@ -117,8 +121,8 @@ func (a *arrows) hold(ctx context.Context, tx *sqldb.Tx) error {
 	return a.alive(ctx, tx)
 }
 
-// unstore removes the content of a seal that came to nothing: on a shared staging it stays until the upload ends; see blob/caps.go.
-// No row names it, for its upload was never done.
+// unstore removes the content of a seal that came to nothing: on a shared staging it stays until
+// the upload ends; see blob/caps.go. No row names it, for its upload was never done.
 func (a *arrows) unstore(ctx context.Context, id drive.UploadID) error {
 	if !a.shared {
 		return nil
@@ -126,8 +130,8 @@ func (a *arrows) unstore(ctx context.Context, id drive.UploadID) error {
 	return a.store.Remove(ctx, id.String())
 }
 
-// clear removes what an upload that has ended leaves behind: its timers and its staging. A crash here leaves a staging without
-// an open row, which the auditor removes.
+// clear removes what an upload that has ended leaves behind: its timers and its staging. A crash
+// here leaves a staging without an open row, which the auditor removes.
 func (a *arrows) clear(ctx context.Context, row Row) {
 	a.sched.disarm(ctx, row)
 	if row.Reason == ReasonJoined {

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// background is work that outlives the request that began it: seals, and readers of what has arrived. It is safe for concurrent use.
+// background is work that outlives the request that began it: seals, and readers of what has
+// arrived. It is safe for concurrent use.
 type background struct {
 	all sync.WaitGroup
 

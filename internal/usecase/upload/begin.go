@@ -99,7 +99,8 @@ func (s *beginner) begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	}
 }
 
-// attempt is one attempt. What needs no transaction is done before it (I1): looking for content to link, the staged file.
+// attempt is one attempt. What needs no transaction is done before it (I1): looking for content to
+// link, the staged file.
 func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View]) (View, error) {
 	offer, err := s.claims.Offer(ctx, s.db, row.claim())
 	if err != nil {

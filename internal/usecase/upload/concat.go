@@ -18,18 +18,21 @@ import (
 // MaxPartials is how many uploads one Concat may name.
 const MaxPartials = 1000
 
-// Concat makes a file of partial uploads, in their order. From then on their bytes are the final's, charged once: they are gone with
-// reason "joined". The same list again answers with the same final (View.Found). The view says sealing until the bytes are put
-// together; Complete (with nothing to change) waits for it as for any seal.
+// Concat makes a file of partial uploads, in their order. From then on their bytes are the final's,
+// charged once: they are gone with reason "joined". The same list again answers with the same final
+// (View.Found). The view says sealing until the bytes are put together; Complete (with nothing to
+// change) waits for it as for any seal.
 //
 // b says where the file goes, as for Begin; its Size and PartSize are ignored.
 //
-// One transaction ends the partial uploads, begins the final as one that is being sealed, moves what is charged, and notes what the
-// final owes: upload_joins. Copying is the first step of the seal, so a crash anywhere leaves either what was before, or a
-// seal that its timer redoes; what is owed to the disk is paid by joins.remove, at the latest after the next start.
+// One transaction ends the partial uploads, begins the final as one that is being sealed, moves
+// what is charged, and notes what the final owes: upload_joins. Copying is the first step of the
+// seal, so a crash anywhere leaves either what was before, or a seal that its timer redoes; what is
+// owed to the disk is paid by joins.remove, at the latest after the next start.
 //
-// Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not there or is no partial upload of the
-// caller's, or belongs to another final), PartsMissing {upload} (that one is not complete), Gone (one of them is), InProgress.
+// Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not
+// there or is no partial upload of the caller's, or belongs to another final), PartsMissing
+// {upload} (that one is not complete), Gone (one of them is), InProgress.
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	return s.concats.concat(ctx, who, b, partials, once)
 }
@@ -151,7 +154,8 @@ func (s *concats) findFinal(ctx context.Context, partials []drive.UploadID) (Vie
 	return v, err
 }
 
-// newFinal fills in the row of the final: it is being sealed from the beginning, and nobody sends it anything.
+// newFinal fills in the row of the final: it is being sealed from the beginning, and nobody sends
+// it anything.
 func (s *concats) newFinal(ctx context.Context, who drive.Who, b Begin, j *joining) error {
 	b.Size, b.PartSize, b.Kind = j.final.Size, 0, Final
 	row, err := s.beginner.newRow(who, b)
@@ -196,7 +200,8 @@ func (s *concats) commitConcat(ctx context.Context, b Begin, j *joining, once On
 	return view, nil
 }
 
-// reserveCopies promises the room that the copies need until the partial uploads are removed. What is taken over as it lies needs none.
+// reserveCopies promises the room that the copies need until the partial uploads are removed. What
+// is taken over as it lies needs none.
 func (s *concats) reserveCopies(ctx context.Context, j *joining) error {
 	room := j.final.Size
 	if first := j.rows[j.partials[0]]; first.PartSize == j.final.PartSize && s.readable {
@@ -273,7 +278,8 @@ func (s *concats) joinAllTx(ctx context.Context, tx *sqldb.Tx, j *joining) error
 	return nil
 }
 
-// joinTx is active or parked ⇒ gone for one partial upload, whose bytes are the final's from then on.
+// joinTx is active or parked ⇒ gone for one partial upload, whose bytes are the final's from then
+// on.
 func (s *concats) joinTx(ctx context.Context, tx *sqldb.Tx, final Row, n int, was Row) (Row, error) {
 	want := was
 	want.State, want.Reason, want.Reserved, want.Held, want.Ended = Gone, ReasonJoined, 0, 0, s.clocks.now()

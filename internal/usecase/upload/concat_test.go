@@ -144,7 +144,8 @@ func TestConcatIsRefused(t *testing.T) {
 	s.CheckLedger(t, stranger.who)
 }
 
-// A partial upload that lacks bytes, or has no length yet, keeps all of them from being joined, and disturbs nobody who fills one.
+// A partial upload that lacks bytes, or has no length yet, keeps all of them from being joined, and
+// disturbs nobody who fills one.
 func TestConcatOfWhatIsNotComplete(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
@@ -196,8 +197,8 @@ func (b *beside) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// olderFinal makes what versions before left behind where a final upload waited for its partial ones: a parked row that holds nothing
-// and has a reason, named by them.
+// olderFinal makes what versions before left behind where a final upload waited for its partial
+// ones: a parked row that holds nothing and has a reason, named by them.
 func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (pieces, upload.View) {
 	t.Helper()
 	p := cut(t, s, 1000, mib)
@@ -229,8 +230,8 @@ func olderFinal(t *testing.T, s *uploadtest.Site, size drive.ByteSize) (pieces, 
 	return p, v
 }
 
-// A final upload that waited for its partial ones, which versions before did, is given up like any upload that nothing was sent to. Its
-// partial ones are there for another.
+// A final upload that waited for its partial ones, which versions before did, is given up like any
+// upload that nothing was sent to. Its partial ones are there for another.
 func TestAFinalThatWaitedInAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	for _, size := range []drive.ByteSize{blob.UnknownSize, drive.MiB + 1000} {

@@ -21,8 +21,8 @@
 //
 // # Rooms
 //
-// Sessions is the one way in, and is the timers and the arrows between active, parked and reclaiming. Each of the others owns
-// its fields, and its struct says what it needs:
+// Sessions is the one way in, and is the timers and the arrows between active, parked and
+// reclaiming. Each of the others owns its fields, and its struct says what it needs:
 //
 //	live, table   what is known of an upload in memory; who may do what to it in this process
 //	receiver      takes parts in: who may write one, what the staging says, room for unknown lengths
@@ -36,10 +36,12 @@
 //	views         shows uploads
 //	schedule      when an upload is looked at next; holdoff: when no timer may start a reclaim
 //
-// Packages beside it: claim (the instant upload up to the link) and disk (what the disk has promised).
+// Packages beside it: claim (the instant upload up to the link) and disk (what the disk has
+// promised).
 //
-// What an attempt came to is a value: outcome, sealBegun. Two errors steer: errLost rolls a transaction back whose row has moved on,
-// and inTurn reads again; errBytesLost is what only the staging may say.
+// What an attempt came to is a value: outcome, sealBegun. Two errors steer: errLost rolls a
+// transaction back whose row has moved on, and inTurn reads again; errBytesLost is what only the
+// staging may say.
 //
 // # What lives in memory
 //

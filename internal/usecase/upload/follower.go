@@ -136,7 +136,8 @@ func (f *follower) catchUp(ctx context.Context, staging blob.Staging, ref blob.R
 // unfollowLocked forgets what was hashed: a part of it was taken back.
 func (l *live) unfollowLocked() { l.follower, l.followed = nil, 0 }
 
-// sums returns the declared digests of the whole file other than BLAKE3, hashing what the follower has not reached.
+// sums returns the declared digests of the whole file other than BLAKE3, hashing what the follower
+// has not reached.
 func (s *followers) sums(ctx context.Context, l *live, row Row, read *atomic.Int64) (digest.Set, error) {
 	algos := row.Digests.Aliases()
 	l.mu.Lock()

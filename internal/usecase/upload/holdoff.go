@@ -36,10 +36,12 @@ func (c clocks) kept() drive.Time {
 	return drive.TimeOf(c.keeps())
 }
 
-// reclaimHold is how long after a start or a loss no timer may start a reclaim: clients that were cut off come back first.
+// reclaimHold is how long after a start or a loss no timer may start a reclaim: clients that were
+// cut off come back first.
 const reclaimHold = time.Hour
 
-// holdoff keeps timers from starting reclaims for a while: after a start, after timers were lost, after a backup was restored.
+// holdoff keeps timers from starting reclaims for a while: after a start, after timers were lost,
+// after a backup was restored.
 type holdoff struct {
 	db       *sqldb.DB
 	clocks   clocks
@@ -80,7 +82,8 @@ func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration
 	return at.Add(h.length).Sub(now), nil
 }
 
-// metaTimersLost is the name of the mark in the meta table that says when any instance last found that timers were lost.
+// metaTimersLost is the name of the mark in the meta table that says when any instance last found
+// that timers were lost.
 const metaTimersLost = "timers-lost"
 
 // note is lost for all instances: whichever delivers a timer holds reclaims back for a while.

@@ -12,8 +12,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// joins puts together what Concat has joined: it copies the bytes of partial uploads into their final one, and removes them. Which
-// final has taken over which partial uploads, and has not removed them yet, is in the table upload_joins.
+// joins puts together what Concat has joined: it copies the bytes of partial uploads into their
+// final one, and removes them. Which final has taken over which partial uploads, and has not
+// removed them yet, is in the table upload_joins.
 type joins struct {
 	db       *sqldb.DB
 	staging  blob.Staging
@@ -22,10 +23,12 @@ type joins struct {
 	log      *slog.Logger
 }
 
-// join is the first step of the seal of a final upload: its parts are made of the bytes of its partial ones. Those of the first one are
-// taken over as they lie, where its parts are the final's (blob.Staging.Adopt). All others have another place in the file, on which a chaining
-// value depends: each byte of them is read and hashed once, and copied unless the staging can share it. What an earlier attempt has
-// done is there. Then the partial ones are removed: the same bytes lie there twice for no longer than the copying takes.
+// join is the first step of the seal of a final upload: its parts are made of the bytes of its
+// partial ones. Those of the first one are taken over as they lie, where its parts are the final's
+// (blob.Staging.Adopt). All others have another place in the file, on which a chaining value
+// depends: each byte of them is read and hashed once, and copied unless the staging can share it.
+// What an earlier attempt has done is there. Then the partial ones are removed: the same bytes lie
+// there twice for no longer than the copying takes.
 //
 //	dies after ...   and then
 //	the taking over  the others are copied
@@ -152,7 +155,8 @@ func (s *joins) find(ctx context.Context, where string, args ...any) ([]joined, 
 	return all, nil
 }
 
-// open opens the bytes of a partial upload. Where parts cannot be read before they are sealed it is sealed for that.
+// open opens the bytes of a partial upload. Where parts cannot be read before they are sealed it is
+// sealed for that.
 func (s *joins) open(ctx context.Context, j joined) (blob.Object, error) {
 	if !readableParts(s.staging) {
 		if err := s.staging.Seal(ctx, j.ref, j.ref.Size); err != nil {
@@ -232,7 +236,8 @@ func (s *sources) close() error {
 	return s.file.Close()
 }
 
-// remove removes what a final upload has taken over and needs no longer. What fails is done after the next start.
+// remove removes what a final upload has taken over and needs no longer. What fails is done after
+// the next start.
 func (s *joins) remove(ctx context.Context, final drive.UploadID) {
 	all, err := s.of(ctx, final)
 	if err == nil {

@@ -15,8 +15,9 @@ func (r Row) claim() claim.Claim {
 	return claim.Claim{Account: r.Account, User: r.User, Size: r.Size, Digests: r.Digests, Open: r.Challenge}
 }
 
-// Patch changes what an open upload claims or where it shall go. A claim may link it at once (View.State done), or bring a
-// challenge. Errors: NotFound, Gone, WrongState, NameTaken, ParentGone, Quota.
+// Patch changes what an open upload claims or where it shall go. A claim may link it at once
+// (View.State done), or bring a challenge. Errors: NotFound, Gone, WrongState, NameTaken,
+// ParentGone, Quota.
 type Patch struct {
 	Digests  digest.Set
 	Parent   drive.NodeID
@@ -29,7 +30,8 @@ func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, 
 	return s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) { return s.patch(ctx, l, row, p) })
 }
 
-// onOpen runs act on an upload that is active or parked. A done one is shown: the request is a repeat of the one that linked it.
+// onOpen runs act on an upload that is active or parked. A done one is shown: the request is a
+// repeat of the one that linked it.
 func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*live, Row) (View, error)) (View, error) {
 	return inTurn(ctx, &s.table, id, func(l *live) (View, error) {
 		row, err := s.table.loadFor(ctx, who, l)
@@ -79,8 +81,9 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 	return s.views.ofOpen(ctx, l, next)
 }
 
-// Prove answers the challenge of an upload. Right: the content is linked (View.State done). Wrong or late: the upload silently
-// goes on as a normal one. Nothing tells a wrong answer from content that has gone meanwhile.
+// Prove answers the challenge of an upload. Right: the content is linked (View.State done). Wrong
+// or late: the upload silently goes on as a normal one. Nothing tells a wrong answer from content
+// that has gone meanwhile.
 func (s *Sessions) Prove(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
 	return s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) { return s.prove(ctx, l, row, algo, answer) })
 }
@@ -115,8 +118,9 @@ func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 	return s.views.ofOpen(ctx, l, next)
 }
 
-// link is active or parked ⇒ done by content that is there already. Quota is checked again in the transaction, and the
-// reference is taken only while somebody else still holds one; else the upload goes on as a normal one.
+// link is active or parked ⇒ done by content that is there already. Quota is checked again in the
+// transaction, and the reference is taken only while somebody else still holds one; else the upload
+// goes on as a normal one.
 func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) (View, error) {
 	l.close(drive.Fail(drive.WrongState, "state", Done.Public()))
 	defer l.open()

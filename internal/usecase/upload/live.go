@@ -246,7 +246,8 @@ func (l *live) open() {
 	l.shut, l.why = wide, nil
 }
 
-// drain waits until no part is being written. With cancel it ends them first. pause or close was called before.
+// drain waits until no part is being written. With cancel it ends them first. pause or close was
+// called before.
 func (l *live) drain(ctx context.Context, cancel bool) error {
 	l.mu.Lock()
 	if cancel {

@@ -330,7 +330,8 @@ func (s *filler) closeTail(ctx context.Context, who drive.Who, l *live, row Row,
 	})
 }
 
-// endsInTail reports whether the last part is a tail still: its size was not known when its last bytes came.
+// endsInTail reports whether the last part is a tail still: its size was not known when its last
+// bytes came.
 func (r Row) endsInTail(staged blob.Staged) bool {
 	n := int(r.Size / r.PartSize)
 	return slices.ContainsFunc(staged.Tails, func(p blob.Part) bool { return p.N == n && p.Size == r.Size%r.PartSize })

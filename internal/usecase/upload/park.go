@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// OnPark handles a fired park timer: the upload may have gone quiet. It is idempotent by (key, gen).
+// OnPark handles a fired park timer: the upload may have gone quiet. It is idempotent by (key,
+// gen).
 func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
 	return s.onTimer(ctx, f, func(l *live, row Row) error {
 		switch row.State {
@@ -47,8 +48,9 @@ func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live,
 	return err
 }
 
-// stale handles a timer of an older gen. It changes nothing; but it fires only when the change that made it stale was not seen
-// through, because the reply was lost or the process stopped: then the row lacks its timers, or the staging was not removed.
+// stale handles a timer of an older gen. It changes nothing; but it fires only when the change that
+// made it stale was not seen through, because the reply was lost or the process stopped: then the
+// row lacks its timers, or the staging was not removed.
 func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
 	switch {
 	case row.Gen < f.Gen:
@@ -98,7 +100,8 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
 	return nil
 }
 
-// lively reports whether the upload is active still, and when to look again. What other instances do is asked of the journal.
+// lively reports whether the upload is active still, and when to look again. What other instances
+// do is asked of the journal.
 func (s *Sessions) lively(ctx context.Context, l *live, row Row) (again time.Duration, yes bool, err error) {
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {

@@ -36,7 +36,8 @@ const (
 	again                  // the upload changed before anything of the request was used: another attempt sees what it has become
 )
 
-// maxRefusals bounds how often a part begins anew because its upload changed state before its first byte.
+// maxRefusals bounds how often a part begins anew because its upload changed state before its first
+// byte.
 const maxRefusals = 4
 
 // attempts runs try until it is settled.
@@ -59,12 +60,14 @@ func (s *Sessions) Put(ctx context.Context, who drive.Who, id drive.UploadID, p 
 	return s.receiver.putAll(ctx, who, id, p, body)
 }
 
-// DeletePart takes a part back, so that other bytes can be sent in its place. One that is not there is no error.
+// DeletePart takes a part back, so that other bytes can be sent in its place. One that is not there
+// is no error.
 func (s *Sessions) DeletePart(ctx context.Context, who drive.Who, id drive.UploadID, n int) error {
 	return s.receiver.drop(ctx, who, id, n)
 }
 
-// receiver takes parts in: who may write one, what the staging says to it, and room for a file of unknown length.
+// receiver takes parts in: who may write one, what the staging says to it, and room for a file of
+// unknown length.
 type receiver struct {
 	table      *table
 	db         *sqldb.DB
@@ -190,8 +193,8 @@ type admitted struct {
 	have *blob.Part // the part is here already
 }
 
-// admit registers w as the writer of its part once the upload can take it: loaded, active, verified, with enough reserved. An
-// earlier writer of the same part is ended first.
+// admit registers w as the writer of its part once the upload can take it: loaded, active,
+// verified, with enough reserved. An earlier writer of the same part is ended first.
 func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (admitted, outcome, error) {
 	if err := s.disk.MayWrite(ctx, who.Account, max(1, p.Size)); err != nil {
 		return admitted{}, settled, err

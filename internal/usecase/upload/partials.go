@@ -9,7 +9,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// arrived fails where bytes of a partial upload have not come. It only reads, so it disturbs nobody who still fills one.
+// arrived fails where bytes of a partial upload have not come. It only reads, so it disturbs nobody
+// who still fills one.
 func (s *concats) arrived(ctx context.Context, who drive.Who, partials []drive.UploadID) error {
 	for _, id := range partials {
 		row, err := findRow(ctx, s.db, id)
@@ -30,7 +31,8 @@ func (s *concats) arrived(ctx context.Context, who drive.Who, partials []drive.U
 	return nil
 }
 
-// asPartial is the error of a request that names row, which was found with err, as a partial upload of its own.
+// asPartial is the error of a request that names row, which was found with err, as a partial upload
+// of its own.
 func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
 	if err == nil && (row.Account != who.Account || !row.isPartial()) || drive.IsKind(err, drive.NotFound) {
 		return drive.Bad("partials", drive.Unknown, "sent", id)
@@ -38,8 +40,8 @@ func asPartial(who drive.Who, id drive.UploadID, row Row, err error) error {
 	return err
 }
 
-// takePartials keeps everybody else in this process away from the partial uploads: in the order of their ids, so that two of these
-// cannot wait for each other.
+// takePartials keeps everybody else in this process away from the partial uploads: in the order of
+// their ids, so that two of these cannot wait for each other.
 func (s *concats) takePartials(ctx context.Context, j *joining) (release func(), err error) {
 	var undo []func()
 	release = func() {
@@ -70,7 +72,8 @@ func (s *concats) takePartials(ctx context.Context, j *joining) (release func(),
 	return release, nil
 }
 
-// readPartials looks whether the partial uploads may be joined, and closes them; or finds the final that they were joined to.
+// readPartials looks whether the partial uploads may be joined, and closes them; or finds the final
+// that they were joined to.
 func (s *concats) readPartials(ctx context.Context, who drive.Who, j *joining) (v View, found bool, err error) {
 	for i, id := range j.partials {
 		row, err := s.table.load(ctx, j.lives[id])
@@ -108,7 +111,8 @@ func (s *concats) closePartial(ctx context.Context, who drive.Who, id drive.Uplo
 	return s.closeTail(ctx, who, l, size)
 }
 
-// closed returns what is there of a partial upload, durably; nobody can change it any more under its gen.
+// closed returns what is there of a partial upload, durably; nobody can change it any more under
+// its gen.
 func (s *concats) closed(ctx context.Context, l *live, row Row) (blob.Staged, error) {
 	if row.Size == blob.UnknownSize {
 		return blob.Staged{}, drive.Fail(drive.PartsMissing, "upload", row.ID)

@@ -26,8 +26,9 @@ type placer struct {
 	clocks  clocks
 }
 
-// place makes content visible where the row says, releases the versions that a replace drops, and writes the event. The
-// caller has taken the reference to the blob and moved the ledger for the file itself.
+// place makes content visible where the row says, releases the versions that a replace drops, and
+// writes the event. The caller has taken the reference to the blob and moved the ledger for the
+// file itself.
 func (p *placer) place(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.BlobID) (tree.Placed, error) {
 	placed, err := p.tree.PutFile(ctx, tx, row.Account, row.file(blobID))
 	if err != nil {
@@ -43,7 +44,8 @@ func (r Row) file(blobID drive.BlobID) tree.File {
 	}
 }
 
-// moved is the row with another place. A replace acts on the version that is there when the place is chosen.
+// moved is the row with another place. A replace acts on the version that is there when the place
+// is chosen.
 func (p *placer) moved(ctx context.Context, row Row, parent drive.NodeID, name drive.Name, conflict drive.Conflict) (Row, error) {
 	if parent.IsZero() && name == "" && conflict == "" {
 		return row, nil

@@ -14,7 +14,8 @@ const (
 	keepEnded = 7 * 24 * time.Hour // how long done and gone uploads can be asked for
 )
 
-// LostTimers tells Sessions that the timer queue has forgotten what it held: no timer starts a reclaim for a while.
+// LostTimers tells Sessions that the timer queue has forgotten what it held: no timer starts a
+// reclaim for a while.
 func (s *Sessions) LostTimers() { s.holdoff.lost() }
 
 // NoteLoss is LostTimers for all instances.

@@ -60,7 +60,8 @@ func (r Row) isPartial() bool { return r.Name == "" }
 // isEmpty reports whether a parked upload never had a byte.
 func (r Row) isEmpty() bool { return r.State == Parked && r.Received == 0 && r.Held == 0 }
 
-// hasNoPlace refuses what only an upload with a place of its own can have done to it: to be completed, or to get another place.
+// hasNoPlace refuses what only an upload with a place of its own can have done to it: to be
+// completed, or to get another place.
 func (r Row) hasNoPlace() error {
 	return drive.Wrap(errors.New("the upload is a partial one"), drive.WrongState, "state", r.State.Public())
 }
@@ -170,8 +171,9 @@ func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 	return nil
 }
 
-// errLost says that somebody else was first: what a transaction was to change is no longer as it was read. The transaction is rolled
-// back, and whoever has read it reads again (inTurn); if that happens too often, the client may come again.
+// errLost says that somebody else was first: what a transaction was to change is no longer as it
+// was read. The transaction is rolled back, and whoever has read it reads again (inTurn); if that
+// happens too often, the client may come again.
 var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
 
 // change is every arrow of the diagram: it writes next over the row that has was's id, state and gen, with gen+1, and returns

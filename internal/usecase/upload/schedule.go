@@ -18,8 +18,8 @@ const (
 	maxJitter    = 5 * time.Second  // spread of what is armed again, so that it does not all come due at once
 )
 
-// schedule says when an upload is looked at next, and tells the timers. What it says follows from the row alone, so whoever has
-// written a row arms it, and a start arms all of them.
+// schedule says when an upload is looked at next, and tells the timers. What it says follows from
+// the row alone, so whoever has written a row arms it, and a start arms all of them.
 type schedule struct {
 	queue     Timers
 	quiet     time.Duration // Options.Idle
@@ -31,8 +31,9 @@ type schedule struct {
 func parkKey(id drive.UploadID) timer.Key    { return timer.Key{Kind: timer.Park, ID: id} }
 func abandonKey(id drive.UploadID) timer.Key { return timer.Key{Kind: timer.Abandon, ID: id} }
 
-// idle returns the quiet time after which the upload is parked: doubled for each resume in a row that brought no part, so
-// that waking an upload again and again for nothing costs ever fewer transactions.
+// idle returns the quiet time after which the upload is parked: doubled for each resume in a row
+// that brought no part, so that waking an upload again and again for nothing costs ever fewer
+// transactions.
 func (s *schedule) idle(r Row) time.Duration {
 	idle := s.quiet
 	for range min(r.Resumes, 16) {
@@ -71,8 +72,8 @@ func (s *schedule) expires(r Row) drive.Time {
 	return last
 }
 
-// entries returns what must be armed for a row: an open upload always has its park timer while active or sealing, and its
-// abandon timer until it ends.
+// entries returns what must be armed for a row: an open upload always has its park timer while
+// active or sealing, and its abandon timer until it ends.
 func (s *schedule) entries(r Row) []timer.Entry {
 	park := timer.Entry{Key: parkKey(r.ID), Account: r.Account, Gen: r.Gen}
 	abandon := timer.Entry{Key: abandonKey(r.ID), Account: r.Account, Gen: r.Gen, Idle: s.maxAge(r), Last: r.Created}
@@ -93,8 +94,8 @@ func (s *schedule) entries(r Row) []timer.Entry {
 	return nil
 }
 
-// arm arms the timers of a row that was just written. What fails the engine tries again, and should this process die before, the audit
-// finds an upload without a timer; so an error is only logged.
+// arm arms the timers of a row that was just written. What fails the engine tries again, and should
+// this process die before, the audit finds an upload without a timer; so an error is only logged.
 func (s *schedule) arm(ctx context.Context, r Row) {
 	ctx, cancel := afterCommit(ctx)
 	defer cancel()
@@ -103,13 +104,14 @@ func (s *schedule) arm(ctx context.Context, r Row) {
 	}
 }
 
-// afterCommit is for what a change owes to the timers: the row is durable, whoever has given up meanwhile, and a timer that was
-// not armed because of that would be nobody's loss to notice.
+// afterCommit is for what a change owes to the timers: the row is durable, whoever has given up
+// meanwhile, and a timer that was not armed because of that would be nobody's loss to notice.
 func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), armTime)
 }
 
-// armTime is how long a queue may take for one call; longer is an outage, after which it is asked again.
+// armTime is how long a queue may take for one call; longer is an outage, after which it is asked
+// again.
 const armTime = 10 * time.Second
 
 func (s *schedule) disarm(ctx context.Context, r Row) {
@@ -122,7 +124,8 @@ func (s *schedule) disarm(ctx context.Context, r Row) {
 	}
 }
 
-// doubt makes the outcome of a change known that was not answered: soon a timer of the old gen looks at the row; see stale.
+// doubt makes the outcome of a change known that was not answered: soon a timer of the old gen
+// looks at the row; see stale.
 func (s *schedule) doubt(ctx context.Context, was Row, err error) {
 	if !drive.IsKind(err, drive.Unavailable) {
 		return
@@ -132,7 +135,8 @@ func (s *schedule) doubt(ctx context.Context, was Row, err error) {
 	}
 }
 
-// armAgain is arm for rows that were read from the database: a seal is redone at once, the rest is spread out.
+// armAgain is arm for rows that were read from the database: a seal is redone at once, the rest is
+// spread out.
 func (s *schedule) armAgain(ctx context.Context, rows []Row) error {
 	var all []timer.Entry
 	for _, r := range rows {

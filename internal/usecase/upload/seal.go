@@ -67,7 +67,8 @@ type sealBegun struct {
 	tail bool // it was not: its last part is a tail still
 }
 
-// viewSeal is the view of an upload whose seal was waited for, and whether it was that seal which made the file.
+// viewSeal is the view of an upload whose seal was waited for, and whether it was that seal which
+// made the file.
 func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error) {
 	v, err := s.views.of(ctx, s.db, at.row)
 	if err != nil {
@@ -82,7 +83,8 @@ func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error)
 	return v, at.run != nil && at.row.State == Done, nil
 }
 
-// awaitSeal waits until an upload has ended its seal, or until timeout: then it is sealing still. errLost: it must be begun once more.
+// awaitSeal waits until an upload has ended its seal, or until timeout: then it is sealing still.
+// errLost: it must be begun once more.
 func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, error) {
 	switch {
 	case at.run == nil && at.row.State == Sealing:
@@ -100,8 +102,8 @@ func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan tim
 	}
 }
 
-// beginSeal is active or parked ⇒ sealing. Where another instance seals it there is nothing to wait for here; if that one dies the
-// timer has it redone.
+// beginSeal is active or parked ⇒ sealing. Where another instance seals it there is nothing to wait
+// for here; if that one dies the timer has it redone.
 func (s *sealer) beginSeal(ctx context.Context, who drive.Who, l *live, c Complete) (sealBegun, error) {
 	if err := l.takeTurn(ctx); err != nil {
 		return sealBegun{}, err
@@ -173,8 +175,9 @@ func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (se
 	return sealBegun{run: s.startSeal(l, next), row: next}, nil
 }
 
-// closeStaged closes the staging of an upload that is to be sealed as next, and checks that everything is there. When it fails after
-// the staging was closed, the next part opens it again under a new gen.
+// closeStaged closes the staging of an upload that is to be sealed as next, and checks that
+// everything is there. When it fails after the staging was closed, the next part opens it again
+// under a new gen.
 func (s *sealer) closeStaged(ctx context.Context, l *live, row, next Row) (blob.Staged, error) {
 	l.refuse(row.Gen)
 	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen)

@@ -96,8 +96,8 @@ func dyingOnS3(t *testing.T) (s *uploadtest.Site, fate *uploadtest.Fate, left *u
 	return one(fate), fate, one(&uploadtest.Fate{})
 }
 
-// An instance dies at each call to the staging while it makes a file of partial uploads: another one puts it together. (Calls to the
-// database are the same everywhere: TestConcatDiesAtEveryCall.)
+// An instance dies at each call to the staging while it makes a file of partial uploads: another
+// one puts it together. (Calls to the database are the same everywhere: TestConcatDiesAtEveryCall.)
 func TestConcatDiesOnS3(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {

@@ -7,8 +7,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Several instances over one database and one staging. What decides is the row, by compare-and-set on its gen, and the journal,
-// by refusing a gen that was closed; what this process remembers is a guess that one of them corrects:
+// Several instances over one database and one staging. What decides is the row, by compare-and-set
+// on its gen, and the journal, by refusing a gen that was closed; what this process remembers is a
+// guess that one of them corrects:
 //
 //	a row, before a change of state    read again; one more read a change, none a part
 //	a row, for a part                  the journal refuses its gen: then the row is read again
@@ -18,10 +19,12 @@ import (
 //
 // A staging of this process alone (Caps.Shared is not set) is spared all of that.
 
-// unusedIdles is after how many idle times an active upload that nobody asks for here leaves the memory.
+// unusedIdles is after how many idle times an active upload that nobody asks for here leaves the
+// memory.
 const unusedIdles = 3
 
-// readableParts reports whether parts can be read before they are sealed. While contents move to another place that may cease to be so.
+// readableParts reports whether parts can be read before they are sealed. While contents move to
+// another place that may cease to be so.
 func readableParts(staging blob.Staging) bool { return staging.Caps().ReadableParts }
 
 // leastPartSize is the smallest part size that a staging takes: a power of two.
@@ -32,8 +35,8 @@ func leastPartSize(c blob.Caps) drive.ByteSize {
 	return 1 << bits.Len64(uint64(c.MinPart-1))
 }
 
-// renew takes over a row that was read again, unless the upload has moved on since the one that the live holds; then the live
-// holds nothing any more.
+// renew takes over a row that was read again, unless the upload has moved on since the one that the
+// live holds; then the live holds nothing any more.
 func (l *live) renew(row Row) (Row, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

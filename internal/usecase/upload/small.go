@@ -38,7 +38,8 @@ func newSmallFiles(parts Parts, promises *disk.Promises, generation int64) *smal
 	return f
 }
 
-// put stores the file under a name of its own and makes it visible in one transaction. A quick one was not looked up.
+// put stores the file under a name of its own and makes it visible in one transaction. A quick one
+// was not looked up.
 func (f *smallFiles) put(ctx context.Context, who drive.Who, b Begin, row Row, body io.Reader, quick bool) (tree.Node, bool, error) {
 	if !quick {
 		if err := f.fits(ctx, row); err != nil {
@@ -72,8 +73,9 @@ func (f *smallFiles) put(ctx context.Context, who drive.Who, b Begin, row Row, b
 // perDirectory is how many small files in a row go to one directory.
 const perDirectory = 512
 
-// name names the file of a whole-file upload after its id. The last byte, by which the store chooses a directory, is not
-// random: files that come together then lie together, their inodes are neighbours, and one sync of the directory serves several.
+// name names the file of a whole-file upload after its id. The last byte, by which the store
+// chooses a directory, is not random: files that come together then lie together, their inodes are
+// neighbours, and one sync of the directory serves several.
 func (f *smallFiles) name(id drive.UploadID) string {
 	id[len(id)-1] = byte(f.puts.Add(1) / perDirectory)
 	return fmt.Sprintf("put-%d-%s", f.generation, id)

@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// table finds the live of an upload. Active uploads stay in it; others only while a request holds them.
+// table finds the live of an upload. Active uploads stay in it; others only while a request holds
+// them.
 type table struct {
 	db      *sqldb.DB
 	staging blob.Staging
@@ -22,8 +23,8 @@ type table struct {
 	mu  sync.Mutex
 	all map[drive.UploadID]*live
 
-	// keepFor is how long an active upload stays that nobody asks for, where another instance may park it; zero: until it is
-	// parked here.
+	// keepFor is how long an active upload stays that nobody asks for, where another instance may
+	// park it; zero: until it is parked here.
 	keepFor time.Duration
 	now     func() drive.Time
 	swept   drive.Time
@@ -70,8 +71,8 @@ func (t *table) sweepLocked(just *live) {
 	}
 }
 
-// load reads the row, and the journal of an active upload, unless they are in memory. Where other instances may have changed the
-// row it is read in any case. The caller holds the turn.
+// load reads the row, and the journal of an active upload, unless they are in memory. Where other
+// instances may have changed the row it is read in any case. The caller holds the turn.
 func (t *table) load(ctx context.Context, l *live) (Row, error) {
 	l.mu.Lock()
 	row, loaded := l.row, l.loaded
@@ -108,8 +109,9 @@ func (t *table) loadFor(ctx context.Context, who drive.Who, l *live) (Row, error
 	return row, err
 }
 
-// read makes row and what from finds in the journal what the live holds. Parts that were on their way before the row was
-// forgotten may be accepted meanwhile; then it looks again, or a part that is there would be taken for missing.
+// read makes row and what from finds in the journal what the live holds. Parts that were on their
+// way before the row was forgotten may be accepted meanwhile; then it looks again, or a part that
+// is there would be taken for missing.
 func (t *table) read(l *live, row Row, from func() (blob.Staged, error)) error {
 	for {
 		l.mu.Lock()

@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// wakeFor brings an upload to where a part can be admitted: loaded, active under a gen that the staging takes, verified.
+// wakeFor brings an upload to where a part can be admitted: loaded, active under a gen that the
+// staging takes, verified.
 func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, l *live) error {
 	if err := l.takeTurn(ctx); err != nil {
 		return err
@@ -36,7 +37,8 @@ func (r Row) ended() error {
 	return drive.Fail(drive.WrongState, "state", r.State.Public())
 }
 
-// refresh mends an active upload: a gen that the staging refuses is replaced, parts that a power loss may have taken are verified.
+// refresh mends an active upload: a gen that the staging refuses is replaced, parts that a power
+// loss may have taken are verified.
 func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
 	l.mu.Lock()
 	refused, suspect := l.refused >= row.Gen, l.suspect

@@ -18,8 +18,9 @@ const (
 	adoptedJournal = journalFile + ".adopt"
 )
 
-// Adopt implements blob.Staging: the data of from become those of ref by a rename, for a chaining value depends on nothing but the place in
-// the file, and that stays. Two files change at once for that, data and journal; data.adopt says that both are to be changed:
+// Adopt implements blob.Staging: the data of from become those of ref by a rename, for a chaining
+// value depends on nothing but the place in the file, and that stays. Two files change at once for
+// that, data and journal; data.adopt says that both are to be changed:
 //
 //	ref                                        from    dies here, and then
 //	data, journal, journal.adopt               data    it was nothing: journal.adopt is written over, or goes with the upload

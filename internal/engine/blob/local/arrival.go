@@ -15,7 +15,8 @@ import (
 // attempt overwrites.
 const incomingDir = "incoming"
 
-// Receive implements blob.Store: written beside the contents, synced, and renamed to its place. One call at a time receives a name.
+// Receive implements blob.Store: written beside the contents, synced, and renamed to its place. One
+// call at a time receives a name.
 func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blob.Part, err error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Staging. The bytes go to their final place behind those that are there, which stay as they are: the record of
-// the shorter tail is true until the longer one's follows it.
+// Extend implements blob.Staging. The bytes go to their final place behind those that are there,
+// which stay as they are: the record of the shorter tail is true until the longer one's follows it.
 //
 //	dies after ...     is left                                        and then
 //	some bytes         the shorter tail, and bytes behind it          freed by the next load, or written over

@@ -12,8 +12,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// ListStaged implements blob.Staging: all multipart uploads at the store, then the journals that have none there. Uploads are shown
-// under the date of their id; a key that no upload has is shown without a name.
+// ListStaged implements blob.Staging: all multipart uploads at the store, then the journals that
+// have none there. Uploads are shown under the date of their id; a key that no upload has is shown
+// without a name.
 func (s *Staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	seen := map[string]bool{} // keys
 	var same []pending        // of one key: the store lists them one after the other
@@ -148,9 +149,10 @@ func (s *Staging) eachJournal(ctx context.Context, fn func(drive.UploadID) error
 	return nil
 }
 
-// QuarantineStaged implements blob.Staging. Bytes in a multipart upload cannot be read or copied, and to abort it destroys them: so
-// it is completed, and what comes of it moved. What cannot be completed stays as it is and is listed again (B3); only who knows
-// that it has ended may Remove it.
+// QuarantineStaged implements blob.Staging. Bytes in a multipart upload cannot be read or copied,
+// and to abort it destroys them: so it is completed, and what comes of it moved. What cannot be
+// completed stays as it is and is listed again (B3); only who knows that it has ended may Remove
+// it.
 func (s *Staging) QuarantineStaged(ctx context.Context, stray blob.Stray) error {
 	place, foreign := strings.CutPrefix(stray.Place, strayDir)
 	key := s.b.key(place)

@@ -15,7 +15,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Seal implements blob.Staging: the multipart upload is completed with exactly the parts that the journal has, by their ETags.
+// Seal implements blob.Staging: the multipart upload is completed with exactly the parts that the
+// journal has, by their ETags.
 //
 //	dies after ...      and then
 //	state sealing       done again
@@ -140,8 +141,9 @@ func (j *journal) etag() string {
 	return fmt.Sprintf("%x-%d", sum, n)
 }
 
-// Unseal implements blob.Staging: the parts are copied, at the store, into a new multipart upload. The content stays, for another
-// instance may have vouched for it; a later Seal replaces it. Until the end the journal says sealed.
+// Unseal implements blob.Staging: the parts are copied, at the store, into a new multipart upload.
+// The content stays, for another instance may have vouched for it; a later Seal replaces it. Until
+// the end the journal says sealed.
 func (s *Staging) Unseal(ctx context.Context, ref blob.Ref) error {
 	for range tries {
 		done, err := s.tryUnseal(ctx, ref)

@@ -66,10 +66,11 @@ func decodeTail(s string) (tail, error) {
 	return tail{Part: e.Part, gen: e.gen, time: e.time, pieces: text.Pieces}, err
 }
 
-// Extend implements blob.Staging. What comes is gathered in a file, for nobody knows how long it will be, and is then a piece: an object of
-// its own. Pieces at the end that are not at least twice as long as what comes behind them go into the new one, so that there
-// are never more than the logarithm of the part's length, and each byte is sent that many times at the most. A whole part is put
-// together of its pieces and sent as a part.
+// Extend implements blob.Staging. What comes is gathered in a file, for nobody knows how long it
+// will be, and is then a piece: an object of its own. Pieces at the end that are not at least twice
+// as long as what comes behind them go into the new one, so that there are never more than the
+// logarithm of the part's length, and each byte is sent that many times at the most. A whole part
+// is put together of its pieces and sent as a part.
 //
 //	dies after ...     is left                           and then
 //	the lease          a lease                           it runs out, or this process takes it over

@@ -24,7 +24,8 @@ func at(t testing.TB, s servicetest.Service) redis.Options {
 	}
 }
 
-// patience is how long a test waits for a reply of a server: one that is late because the machine is busy is not an outage.
+// patience is how long a test waits for a reply of a server: one that is late because the machine
+// is busy is not an outage.
 const patience = time.Minute
 
 // open returns a queue that is closed at the end.

@@ -1,8 +1,10 @@
-// Package claim is the instant upload: who has content already need not send it. An upload claims digests; content that its
-// account owns is linked at once, somebody else's only for who proves to have all of it: docs/architecture.md tells why a digest
-// alone must not link. The answer to a challenge takes every byte of the content, and a user is asked once a day about one content.
+// Package claim is the instant upload: who has content already need not send it. An upload claims
+// digests; content that its account owns is linked at once, somebody else's only for who proves to
+// have all of it: docs/architecture.md tells why a digest alone must not link. The answer to a
+// challenge takes every byte of the content, and a user is asked once a day about one content.
 //
-// The package finds, asks and checks. To link is a change of state, which is package upload's. It owns the table refusals.
+// The package finds, asks and checks. To link is a change of state, which is package upload's. It
+// owns the table refusals.
 package claim
 
 import (
@@ -26,7 +28,8 @@ const (
 	maxProvers  = 2              // proofs read at a time: 64 MiB each at the most
 )
 
-// Challenge is the open question to a claim: single use, bound to one upload by being in its row, as JSON.
+// Challenge is the open question to a claim: single use, bound to one upload by being in its row,
+// as JSON.
 type Challenge struct {
 	digest.Challenge
 	Blobs []drive.BlobID `json:"blobs"` // the content that it may turn out to be

@@ -1,5 +1,5 @@
-// Package disk shares the free bytes of the disk among uploads: what was promised to one and has not arrived is not promised
-// to another.
+// Package disk shares the free bytes of the disk among uploads: what was promised to one and has
+// not arrived is not promised to another.
 //
 // An account may be promised all that is free. Against the others its promise counts for half of
 // that at most: else who has a large quota declares the whole disk, sends nothing, and keeps
@@ -18,7 +18,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Promises is what this process has promised to uploads and has not written yet, in bytes. It is safe for concurrent use.
+// Promises is what this process has promised to uploads and has not written yet, in bytes. It is
+// safe for concurrent use.
 type Promises struct {
 	store   blob.Store
 	minFree drive.ByteSize
@@ -36,8 +37,9 @@ func New(store blob.Store, minFree drive.ByteSize) *Promises {
 	return &Promises{store: store, minFree: minFree, of: map[drive.AccountID]drive.ByteSize{}, yields: map[drive.AccountID]bool{}}
 }
 
-// Reserve promises n bytes, or fails with DiskFull when what is promised would eat into the floor. Release gives back what was not
-// used; written bytes are released as they arrive, because statfs sees them then.
+// Reserve promises n bytes, or fails with DiskFull when what is promised would eat into the floor.
+// Release gives back what was not used; written bytes are released as they arrive, because statfs
+// sees them then.
 func (p *Promises) Reserve(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if n <= 0 {
 		return nil
@@ -70,7 +72,8 @@ func (p *Promises) ReserveSome(ctx context.Context, account drive.AccountID, wan
 // Release takes back a promise of n bytes.
 func (p *Promises) Release(account drive.AccountID, n drive.ByteSize) { p.Add(account, -n) }
 
-// Add promises n bytes more, or fewer, without a look at the disk: they were reserved, or are there already.
+// Add promises n bytes more, or fewer, without a look at the disk: they were reserved, or are there
+// already.
 func (p *Promises) Add(account drive.AccountID, n drive.ByteSize) {
 	if n == 0 {
 		return
@@ -83,7 +86,8 @@ func (p *Promises) Add(account drive.AccountID, n drive.ByteSize) {
 	}
 }
 
-// MayWrite fails with DiskFull when the account, which was promised more than is left beside others, would write what is theirs.
+// MayWrite fails with DiskFull when the account, which was promised more than is left beside
+// others, would write what is theirs.
 func (p *Promises) MayWrite(ctx context.Context, account drive.AccountID, n drive.ByteSize) error {
 	if !p.over.Load() {
 		return nil
@@ -158,7 +162,8 @@ func (p *Promises) leavesOthers(account drive.AccountID, n, free drive.ByteSize)
 	return p.enoughLocked(free) || !p.yields[account] || p.promised-p.of[account]+n <= free
 }
 
-// Room is what one piece of work was promised. It belongs to one goroutine at a time. A nil one is empty.
+// Room is what one piece of work was promised. It belongs to one goroutine at a time. A nil one is
+// empty.
 type Room struct {
 	of      *Promises
 	account drive.AccountID

@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Extend implements blob.Staging. The pieces of a tail are objects at the store: they outlive the journal.
+// Extend implements blob.Staging. The pieces of a tail are objects at the store: they outlive the
+// journal.
 func (s *Shared) Extend(ctx context.Context, ref blob.Ref, e blob.Extend, body blob.Body) (blob.Part, error) {
 	w, err := s.Withhold(ctx, ref, e, body)
 	if err != nil {
