@@ -11,15 +11,16 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-// policy is the Content-Security-Policy of all pages. Scripts and styles are files of ours: none inline, no eval. Two things are
-// wider than that, each for a reason:
+// policy is the Content-Security-Policy of all pages. Scripts and styles are files of ours: none
+// inline, no eval. Two things are wider than that, each for a reason:
 //
 //   - 'wasm-unsafe-eval' lets the uploader compile the WebAssembly that hashes; it lets no text become a script.
 //   - style-src-attr 'unsafe-inline' is for the style attributes in templates of components: they move boxes, and load nothing,
 //     because img-src and font-src hold for them, too.
 //
-// blob: is for previews, and for workers where a bundler makes them so; data: for icons in style sheets. Where downloads are sent on to
-// the store, pictures, sound and video come from its origin, too: those are what the API sends on for being looked at.
+// blob: is for previews, and for workers where a bundler makes them so; data: for icons in style
+// sheets. Where downloads are sent on to the store, pictures, sound and video come from its origin,
+// too: those are what the API sends on for being looked at.
 func policy(subPath, store string) string {
 	if store != "" {
 		store = " " + store

@@ -19,7 +19,8 @@ const page = `<!doctype html><html><head><base href="/"><script type="module" sr
 
 var script = strings.Repeat("export const answer = 42;\n", 200)
 
-// site is the pages behind the server's middleware, as they are in the program, next to an API of two routes.
+// site is the pages behind the server's middleware, as they are in the program, next to an API of
+// two routes.
 func site(t *testing.T, subPath string, blocked func(string)) http.Handler {
 	t.Helper()
 	ui, err := webui.New(webui.Options{SubPath: subPath, Blocked: blocked, Files: fstest.MapFS{

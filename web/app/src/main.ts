@@ -11,7 +11,16 @@ import { router } from "./router";
 import { usePreferences } from "./stores/preferences";
 import { useSession } from "./stores/session";
 
+/** What the address needs is fetched at once, and not one after the other as each asks for the next. */
+function fetchPage(): void {
+  for (const { components } of router.resolve(router.options.history.location).matched) {
+    const page: unknown = components?.["default"];
+    if (typeof page === "function") (page as () => Promise<unknown>)().catch(() => {}); // the router asks again, and says it
+  }
+}
+
 async function start(): Promise<void> {
+  fetchPage();
   const app = createApp(App);
   app.use(createPinia());
   app.use(i18n);
@@ -22,9 +31,9 @@ async function start(): Promise<void> {
     session.forget();
     void router.push({ name: "login", query: { next: router.currentRoute.value.fullPath } });
   });
-  await loadMessages(preferences.language);
-  app.use(router);
-  app.mount("#app");
+  app.use(router); // it asks who is logged in
+  await Promise.all([loadMessages(preferences.language), router.isReady().catch(() => {})]);
+  app.mount("#app"); // in place of what index.html shows until now
 }
 
 void start();

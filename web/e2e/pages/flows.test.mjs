@@ -131,7 +131,7 @@ test("files are dragged into a folder, and onto the way back", { timeout: 600_00
   await entry(page, "a.txt").locator("input[type=checkbox]").click();
   await entry(page, "b.txt").locator("input[type=checkbox]").click();
   await entry(page, "a.txt").dragTo(entry(page, "into"));
-  await said(page, "2 moved to “into”.");
+  await page.locator("[data-operation]", { hasText: "2 moved to “into”." }).waitFor();
   await entry(page, "a.txt").waitFor({ state: "detached" });
   const names = async (path) => (await call("GET", `/nodes/${(await node(path)).id}/children`)).items.map((n) => n.name).sort();
   assert.deepEqual(await names("/move/into"), ["a.txt", "b.txt", "old.txt"]);
@@ -241,6 +241,51 @@ test("an export: of a list, what failed, its zip, supplemented, linked, ended", 
   await next.getByRole("button", { name: "End", exact: true }).click();
   await page.getByRole("dialog").getByRole("button", { name: "End", exact: true }).click();
   await next.getByText("cancelled").waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test("an export: of a folder, each month, of what is chosen under Files", { timeout: 600_000 }, async () => {
+  await put("bills/2026/a.pdf", "a");
+  await put("bills/b.txt", "b");
+  const { page, context, complaints } = await enter("/exports");
+  const dialog = page.getByRole("dialog", { name: "Export a folder" });
+  const choose = async () => {
+    await page.getByRole("button", { name: "Export a folder" }).click();
+    await dialog.getByRole("button", { name: "Choose a folder" }).click();
+    const picker = page.getByRole("dialog", { name: "Choose a folder" });
+    await picker.getByRole("button", { name: "bills" }).click();
+    await picker.getByRole("button", { name: "2026" }).waitFor(); // what lies in it is there
+    await picker.getByRole("button", { name: "Choose", exact: true }).click();
+    await dialog.getByText("/bills").waitFor();
+  };
+  await choose();
+  await dialog.getByLabel("Which files").selectOption("since");
+  await dialog.getByLabel("Extensions").fill("pdf");
+  await dialog.getByLabel("Name of the zip").fill("bills-pdf");
+  await dialog.getByLabel("Names in the zip").fill("{nothing}");
+  await dialog.getByRole("button", { name: "Export", exact: true }).click();
+  await dialog.getByRole("alert").waitFor();
+  await dialog.getByLabel("Names in the zip").fill("{folder}-{name}");
+  await dialog.getByText("A list of everything in the zip").click();
+  await dialog.getByRole("button", { name: "Export", exact: true }).click();
+  const card = page.locator(".cards li", { hasText: "bills-pdf" });
+  await card.getByText("ready").waitFor();
+  const saved = page.waitForEvent("download");
+  await card.getByRole("link", { name: "Download bills-pdf" }).click();
+  assert.deepEqual(Object.keys(unzip(await bytesOf(saved))).sort(), ["bills-pdf/2026-a.pdf", "index.csv"]);
+  await choose();
+  await dialog.getByLabel("Which files").selectOption("monthly");
+  await dialog.getByRole("button", { name: "Export each month" }).click();
+  const plan = page.getByRole("region", { name: "Each month" }).getByRole("listitem");
+  await plan.getByText("bills").waitFor();
+  await plan.getByRole("button").click();
+  await page.getByRole("dialog").getByRole("button", { name: "End", exact: true }).click();
+  await plan.waitFor({ state: "detached" });
+  await page.goto(page.url().replace("/exports", "/files/bills"));
+  await entry(page, "b.txt").click({ button: "right" });
+  await page.getByRole("menuitem", { name: "Export" }).click();
+  await page.locator(".cards li", { hasText: "b.txt" }).getByText("1 of 1 packed").waitFor();
   assert.deepEqual(complaints, []);
   await context.close();
 });

@@ -118,5 +118,5 @@ export async function logIn(page, server, name, password) {
 export async function shoot(page, name) {
   await mkdir(shots, { recursive: true });
   await page.waitForTimeout(120); // what fades in has faded in: a picture, not a check
-  await page.screenshot({ path: join(shots, `${name}.png`) });
+  return page.screenshot({ path: join(shots, `${name}.png`) });
 }

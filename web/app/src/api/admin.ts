@@ -5,7 +5,7 @@ import type { Finding, Ledger, Letter, OwnedUpload, Status, Timer, User } from "
 export const users = () => listAll<User>("/admin/users");
 export const createUser = (u: { name: string; password: string; admin: boolean; total?: number | null }) =>
   call<User>("POST", "/admin/users", { body: u, once: true });
-export const changeUser = (id: string, u: { password?: string; state?: "active" | "disabled"; total?: number | null }) =>
+export const changeUser = (id: string, u: { password?: string; state?: "active" | "disabled"; total?: number | null; admin?: boolean }) =>
   call<User>("PATCH", `/admin/users/${id}`, { body: u });
 export const deleteUser = (id: string) => call("DELETE", `/admin/users/${id}`);
 export const ledger = (id: string) => call<Ledger>("GET", `/admin/users/${id}/ledger`);

@@ -7,6 +7,8 @@ export interface Batch {
   origin: "manual" | "schedule" | "supplement";
   root: string;
   revision: number;
+  part: number;
+  parts: number; // of a list that is too long for one zip
   state: "pending" | "running" | "sealed" | "aborted" | "failed" | "cancelled" | "expired";
   total: number; // entries
   collected: number;
@@ -26,6 +28,42 @@ export interface Failure {
   detail?: string;
 }
 
+/** Which files of a folder; days are 2026-10-31. */
+export interface Filter {
+  from?: string;
+  to?: string;
+  since_last?: boolean;
+  ext?: string[];
+  pattern?: string;
+  documents?: boolean;
+  xml?: boolean;
+  zone?: string;
+}
+
+/** What both an export of a folder and a schedule say. */
+export interface Wish {
+  folder: string;
+  name?: string;
+  filter: Filter;
+  names?: string;
+  index?: boolean;
+}
+
+export interface Schedule extends Wish {
+  id: string;
+  name: string;
+  zone: string;
+  bucket: boolean;
+  month: string; // the next one
+  due_at: string;
+  skipped?: { month: string; reason: string };
+}
+
+export const exportFolder = (wish: Wish) => call<Batch>("POST", "/exports", { body: wish, once: true });
+export const exportNodes = (nodes: string[], name: string) => call<Batch>("POST", "/exports", { body: { nodes, name }, once: true });
+export const schedules = (cursor: string | null) => call<Page<Schedule>>("GET", "/export-schedules", { query: { limit: 100, cursor } });
+export const makeSchedule = (wish: Wish & { zone: string }) => call<Schedule>("POST", "/export-schedules", { body: wish });
+export const endSchedule = (id: string) => call("DELETE", `/export-schedules/${id}`);
 export const batches = (cursor: string | null) => call<Page<Batch>>("GET", "/exports", { query: { limit: 50, cursor } });
 export const failuresOf = (id: string, cursor: string | null) => call<Page<Failure>>("GET", `/exports/${id}/errors`, { query: { limit: 100, cursor } });
 export const exportList = (name: string, list: string) => call<Batch>("POST", "/exports/manifest", { query: { name }, raw: list, once: true });

@@ -1,4 +1,7 @@
 // Calls the server. Every address is relative to <base>, so that a sub-path works.
+import { forgetKeys, intentOf, randomKey, somethingElse } from "./intent";
+
+export { randomKey };
 
 export const baseURL = new URL(document.baseURI);
 
@@ -53,10 +56,12 @@ export function whenUnauthenticated(act: () => void): void {
   onUnauthenticated = act;
 }
 
-/** A random key. crypto.randomUUID would need a secure context, getRandomValues does not. */
-export function randomKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+let running = 0; // calls
+
+/** Waits until the page has what it asks for first, so that what can wait does not share a slow line with it. */
+export async function whenQuiet(): Promise<void> {
+  do await new Promise((resolve) => setTimeout(resolve, 300));
+  while (running > 0);
 }
 
 const attemptsOnce = 3;
@@ -67,9 +72,17 @@ export async function call<T = void>(method: string, path: string, c: Call = {})
 }
 
 export async function callWithResponse<T>(method: string, path: string, c: Call = {}): Promise<{ value: T; response: Response }> {
+  running++;
+  try {
+    return await ask<T>(method, path, c);
+  } finally {
+    running--;
+  }
+}
+
+async function ask<T>(method: string, path: string, c: Call): Promise<{ value: T; response: Response }> {
   const headers: Record<string, string> = { "Accept-Language": language, Accept: "application/json", ...c.headers };
   if (c.body !== undefined) headers["Content-Type"] = "application/json";
-  if (c.once) headers["Idempotency-Key"] = randomKey();
   const init: RequestInit = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (c.body !== undefined) init.body = JSON.stringify(c.body);
   if (c.raw !== undefined) {
@@ -77,27 +90,81 @@ export async function callWithResponse<T>(method: string, path: string, c: Call 
     init.body = c.raw;
   }
   if (c.signal) init.signal = c.signal;
-  const response = await send(apiURL(path, c.query), init, c.once || method === "GET" ? attemptsOnce : 1);
-  if (!response.ok) {
-    const problem = await problemOf(response);
-    if (problem.status === 401 && !c.headers?.["Authorization"]) onUnauthenticated();
-    throw problem;
+  const url = apiURL(path, c.query);
+  const what = `${method} ${url} ${c.raw ?? (init.body as string | undefined) ?? ""}`;
+  if (method !== "GET") somethingElse(what);
+  const intent = c.once ? intentOf(what, prepare) : undefined;
+  if (intent) headers["Idempotency-Key"] = await intent.key;
+  let worked = false;
+  try {
+    const response = await send(url, init, c.once || method === "GET" ? attemptsOnce : 1);
+    if (!response.ok) {
+      const problem = await problemOf(response);
+      if (problem.status === 401 && !c.headers?.["Authorization"]) {
+        forgetKeys();
+        onUnauthenticated();
+      }
+      throw problem;
+    }
+    const text = await response.text();
+    worked = true;
+    return { value: (text ? JSON.parse(text) : undefined) as T, response };
+  } finally {
+    intent?.ended(worked);
   }
-  const text = await response.text();
-  return { value: (text ? JSON.parse(text) : undefined) as T, response };
 }
 
-/** Repeats what was lost on the way, a few times. */
+/** Has the server hand out a key. Who is not logged in gets none. */
+async function prepare(): Promise<string> {
+  const response = await fetch(apiURL("/prepare"), { method: "POST", credentials: "same-origin", cache: "no-store" });
+  if (!response.ok) throw await problemOf(response);
+  return ((await response.json()) as { pre_id: string }).pre_id;
+}
+
+const longestWait = 30; // seconds that the page waits because the server asks for it; longer is said instead
+const mostWaits = 6;
+
+/** Repeats what was lost on the way, a few times, and what the server asks to be sent again later. */
 async function send(url: string, init: RequestInit, attempts: number): Promise<Response> {
-  for (let attempt = 1; ; attempt++) {
+  let waits = 0;
+  for (let attempt = 1; ; ) {
+    let response: Response;
     try {
-      return await fetch(url, init);
+      response = await fetch(url, init);
     } catch (error) {
       if (init.signal?.aborted) throw error;
       if (attempt >= attempts) throw new Problem(0, "network", "", "");
-      await new Promise((resolve) => setTimeout(resolve, 300 * 2 ** attempt * (0.5 + Math.random())));
+      await pause(300 * 2 ** attempt++ * (0.5 + Math.random()), init.signal);
+      continue;
     }
+    const after = retryAfter(response);
+    if (after === undefined || after > longestWait || ++waits > mostWaits) return response;
+    void response.body?.cancel();
+    await pause(after * 1000 * (1 + Math.random() / 10), init.signal);
   }
+}
+
+/** After how many seconds the server asks to be sent the same again; undefined: it does not. It has done nothing then. */
+export function retryAfter(response: Response): number | undefined {
+  if (![409, 429, 503].includes(response.status)) return undefined;
+  const text = response.headers.get("Retry-After");
+  if (!text) return undefined;
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000; // RFC 9110 §10.2.3
+  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+}
+
+function pause(ms: number, signal?: AbortSignal | null): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", stop, { once: true });
+  });
 }
 
 export async function problemOf(response: Response): Promise<Problem> {

@@ -81,6 +81,10 @@ export interface Finding {
   rule: string;
   severity: "fatal" | "warning";
   text: string;
+  place?: string; // a path of XPath
+  line?: number;
+  expected?: string;
+  found?: string;
 }
 
 export interface BundleRecord {
@@ -151,6 +155,7 @@ export interface Rules {
   buyers?: string[];
   min?: string; // totals with VAT
   max?: string;
+  profile?: string; // rules of a country: xrechnung
 }
 
 export interface Source {

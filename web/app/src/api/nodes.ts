@@ -13,18 +13,10 @@ export const childrenPage = (id: string, cursor?: string | null, signal?: AbortS
 export const makeFolder = (parent: string, name: string) =>
   call<Node>("POST", "/nodes", { body: { type: "folder", parent, name }, once: true });
 
-export const rename = (node: Node, name: string) => call<Node>("PATCH", `/nodes/${node.id}`, { body: { name } });
+/** Renames; with a revision only what nobody has changed since. */
+export const rename = (node: Node, name: string, rev?: number) =>
+  call<Node>("PATCH", `/nodes/${node.id}`, { body: { name }, ...(rev ? { headers: { "If-Match": `"${rev}"` } } : {}) });
 
-export const move = (id: string, parent: string, conflict: Conflict = "fail") =>
-  call<Node>("PATCH", `/nodes/${id}`, { body: { parent, conflict } });
-
-export const copy = (id: string, parent: string, conflict: Conflict = "fail") =>
-  finish("POST", `/nodes/${id}/copy`, { body: { parent, conflict }, once: true });
-
-export const trash = (id: string) => finish("DELETE", `/nodes/${id}`);
-export const destroy = (id: string) => finish("DELETE", `/nodes/${id}`, { query: { permanent: true } });
-export const restore = (id: string, parent?: string) =>
-  call<Node>("POST", `/nodes/${id}/restore`, { body: parent ? { parent } : {} });
 export const trashPage = (cursor?: string | null) => call<Page<Node>>("GET", "/trash", { query: { limit: 1000, cursor } });
 export const emptyTrash = () => finish("DELETE", "/trash");
 

@@ -182,14 +182,27 @@ export interface Status {
   failing: string[];
 }
 
-/** A timer as the queue knows it. */
+/** A point on a timer's way. */
+export interface TimerStep {
+  gen: number;
+  step: string;
+  began: string;
+  at: string;
+  delivery: number;
+  instance: string;
+  reason?: string;
+}
+
+/** A timer as the queue knows it, if it is pending, and its way. */
 export interface Timer {
   key: string;
+  pending: boolean;
+  trace: TimerStep[];
   gen: number;
-  first: string;
-  last: string;
-  due: string;
-  indexed: string;
+  first?: string;
+  last?: string;
+  due?: string;
+  indexed?: string;
   leased: boolean;
   attempt: number;
   delivery: number;

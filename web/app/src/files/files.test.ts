@@ -41,7 +41,8 @@ describe("kinds", () => {
     expect(previewOf(node("a.txt"))).toBe("text");
     expect(previewOf(node("a.log", { size: 100 << 20 }))).toBeUndefined();
     expect(previewOf(node("a.html"))).toBe("code"); // as text, never as a page
-    expect(previewOf(node("a.zip"))).toBeUndefined();
+    expect(previewOf(node("a.zip"))).toBe("archive");
+    expect(previewOf(node("a.7z"))).toBeUndefined();
   });
   test("only raster images have thumbnails", () => {
     expect(hasThumbnail(node("a.png"))).toBe(true);
@@ -129,6 +130,14 @@ describe("windowOf", () => {
     expect(scrollFor(rows, 100, 0, 800)).toBe(101 * 46 - 800);
     expect(scrollFor(rows, 3, 5000, 800)).toBe(3 * 46);
   });
+  test("what is scrolled to lies neither behind the header nor below the end", () => {
+    const list = { items: 1000, columns: 1, rowHeight: 40, above: 38, covered: 38 };
+    const at = scrollFor(list, 999, 0, 600);
+    expect(38 + 1000 * 40 - at).toBe(600); // the last row ends where the view does
+    expect(38 + 500 * 40 - scrollFor(list, 500, at, 600)).toBe(38); // going up, a row begins where the header ends
+    expect(scrollFor(list, 0, at, 600)).toBe(0);
+    expect(windowOf(list, at, 600).end).toBe(1000);
+  });
 });
 
 describe("keys", () => {
@@ -164,5 +173,27 @@ describe("keys", () => {
     expect(press(["ArrowDown", "Enter"]).opened).toEqual(["apple"]);
     expect(press(["F2"]).opened).toEqual(["other"]);
     expect(press(["Shift+F10"]).opened).toEqual(["menu"]);
+  });
+});
+
+describe("all of a place", () => {
+  const items = ref([node("a"), node("b"), node("c")]);
+  const selection = useSelection(items);
+  test("is meant, also what comes while it is loading, but for what was taken out", () => {
+    selection.all();
+    selection.toggle(1);
+    const before = items.value;
+    items.value = [...before, node("d")];
+    selection.settle(undefined, before);
+    expect(selection.whole.value).toBe(true);
+    expect(selection.selected.value.map((n) => n.id)).toEqual(["a", "c", "d"]);
+    expect(selection.except()).toEqual(["b"]);
+  });
+  test("is not meant any more once something else is selected", () => {
+    for (const other of [() => selection.only(0), () => selection.clear(), () => selection.set(["a"]), () => selection.extend(1)]) {
+      selection.all();
+      other();
+      expect(selection.whole.value).toBe(false);
+    }
   });
 });

@@ -44,7 +44,7 @@ const shownImages = new Set("jpg jpeg png gif webp avif bmp ico svg".split(" "))
 const largestText = 2 << 20; // bytes: more is slow to highlight and no one reads it here
 
 /** How a file can be looked at here; undefined: it can only be downloaded. */
-export function previewOf(node: Node): "image" | "video" | "audio" | "pdf" | "markdown" | "code" | "text" | undefined {
+export function previewOf(node: Node): "archive" | "image" | "video" | "audio" | "pdf" | "markdown" | "code" | "text" | undefined {
   const kind = kindOf(node);
   switch (kind) {
     case "image":
@@ -57,6 +57,8 @@ export function previewOf(node: Node): "image" | "video" | "audio" | "pdf" | "ma
     case "code":
     case "text":
       return node.size <= largestText ? kind : undefined;
+    case "archive":
+      return /^(zip|tar)$/.test(extension(node.name)) && node.size > 0 ? kind : undefined;
     default:
       return undefined;
   }

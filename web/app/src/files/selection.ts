@@ -10,6 +10,8 @@ export interface Click {
 export function useSelection<T extends { id: string }>(items: Ref<readonly T[]>) {
   const ids = shallowRef(new Set<string>());
   const focus = ref(-1);
+  /** Everything that there is in the place is meant, also what is not loaded; but not what is shown and not selected. */
+  const whole = ref(false);
   let anchor = -1;
 
   const selected = computed(() => items.value.filter((item) => ids.value.has(item.id)));
@@ -18,6 +20,7 @@ export function useSelection<T extends { id: string }>(items: Ref<readonly T[]>)
 
   function only(i: number): void {
     const id = idAt(i);
+    whole.value = false;
     ids.value = new Set(id ? [id] : []);
     focus.value = anchor = id ? i : -1;
   }
@@ -34,6 +37,7 @@ export function useSelection<T extends { id: string }>(items: Ref<readonly T[]>)
   /** Selects from the anchor to i, besides what was selected before where keep is set. */
   function extend(i: number, keep = false): void {
     if (anchor < 0) return only(i);
+    whole.value &&= keep;
     const next = new Set(keep ? ids.value : []);
     for (let n = Math.min(anchor, i); n <= Math.max(anchor, i); n++) {
       const id = idAt(n);
@@ -60,33 +64,41 @@ export function useSelection<T extends { id: string }>(items: Ref<readonly T[]>)
   }
 
   function all(): void {
+    whole.value = true;
     ids.value = new Set(items.value.map((item) => item.id));
     if (focus.value < 0) focus.value = anchor = 0;
   }
 
+  /** What is shown and not meant, where everything is. */
+  const except = () => items.value.filter((item) => !ids.value.has(item.id)).map((item) => item.id);
+
   function clear(): void {
+    whole.value = false;
     ids.value = new Set();
     anchor = focus.value;
   }
 
   /** Selects these and puts the keyboard on the first of them. */
   function set(wanted: Iterable<string>): void {
+    whole.value = false;
     ids.value = new Set(wanted);
     const first = items.value.findIndex((item) => ids.value.has(item.id));
     if (first >= 0) focus.value = anchor = first;
   }
 
   /** Keeps what is still there after the items changed. */
-  function settle(focused?: string): void {
+  function settle(focused?: string, before: readonly { id: string }[] = []): void {
     const there = new Map(items.value.map((item, i) => [item.id, i]));
-    const kept = [...ids.value].filter((id) => there.has(id));
+    const known = whole.value ? new Set(before.map((item) => item.id)) : undefined;
+    const kept = [...there.keys()].filter((id) => ids.value.has(id) || (known && !known.has(id)));
+    if (kept.length === 0) whole.value = false;
     if (kept.length !== ids.value.size) ids.value = new Set(kept);
     const at = focused === undefined ? undefined : there.get(focused);
     if (at !== undefined) focus.value = anchor = at;
     else focus.value = Math.min(focus.value, items.value.length - 1);
   }
 
-  return { ids, focus, selected, has, only, toggle, extend, click, step, all, clear, set, settle };
+  return { ids, focus, whole, except, selected, has, only, toggle, extend, click, step, all, clear, set, settle };
 }
 
 export type Selection = ReturnType<typeof useSelection>;

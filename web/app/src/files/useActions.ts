@@ -1,43 +1,48 @@
 // What can be done with entries: each says what went wrong, and what was done can be undone where the server can.
-import { ref } from "vue";
+import { onScopeDispose, ref, watch } from "vue";
 import * as api from "@/api/nodes";
-import { isProblem } from "@/api/client";
+import { failuresPage, type Choice, type OperationFailure } from "@/api/operations";
 import type { Node } from "@/api/types";
-import { attempt, confirm, done, doneWithUndo, fail } from "@/components/notify";
+import { attempt, confirm, doneWithUndo, fail } from "@/components/notify";
 import { i18n } from "@/i18n";
-import { useSession } from "@/stores/session";
+import { useOperations } from "@/stores/operations";
 
 const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key, args);
-const atOnce = 6;
+/** Entries that are meant: these, or all that is in a folder but for some. */
+export interface Meant {
+  nodes: readonly Node[];
+  all?: string | undefined; // the id of the folder
+  except?: readonly string[];
+}
 
-/** Acts on each, a few at a time. Returns those that worked, and the first error. */
-async function each<T>(items: readonly T[], act: (item: T) => Promise<unknown>): Promise<{ worked: T[]; error: unknown }> {
-  const worked: T[] = [];
-  let error: unknown;
-  const queue = [...items];
-  const work = async () => {
-    for (let item = queue.shift(); item !== undefined; item = queue.shift()) {
-      try {
-        await act(item);
-        worked.push(item);
-      } catch (e) {
-        error ??= e;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, work));
-  return { worked, error };
+export function choiceOf(meant: Meant): Choice {
+  if (!meant.all) return { nodes: meant.nodes.map((n) => n.id) };
+  const except = [...(meant.except ?? [])];
+  return { all: { folder: meant.all }, ...(except.length ? { except } : {}) };
+}
+
+/** The failures of an operation whose names were taken. */
+async function takenOf(id: string): Promise<OperationFailure[]> {
+  const taken: OperationFailure[] = [];
+  let cursor: string | null | undefined;
+  do {
+    const page = await failuresPage(id, cursor, 1000);
+    taken.push(...page.items.filter((f) => f.code === "name-taken"));
+    cursor = page.next_cursor;
+  } while (cursor);
+  return taken;
 }
 
 export interface ShownFolder {
   put: (node: Node) => void;
-  remove: (ids: ReadonlySet<string>) => void;
   reload: () => Promise<void>;
 }
 
 export function useActions(shown: ShownFolder) {
   const busy = ref(false);
-  const session = useSession();
+  const operations = useOperations();
+  const stop = watch(() => operations.ended, () => void shown.reload());
+  onScopeDispose(stop);
 
   async function guarded(act: () => Promise<void>): Promise<void> {
     busy.value = true;
@@ -50,51 +55,35 @@ export function useActions(shown: ShownFolder) {
     }
   }
 
-  const idsOf = (nodes: readonly Node[]) => new Set(nodes.map((n) => n.id));
+  const names = (meant: Meant) => ({ name: !meant.all && meant.nodes.length === 1 ? meant.nodes[0]!.name : "" });
 
-  const toTrash = (nodes: readonly Node[]) =>
+  const toTrash = (meant: Meant) =>
     guarded(async () => {
-      const { worked, error } = await each(nodes, (n) => api.trash(n.id));
-      shown.remove(idsOf(worked));
-      if (error) fail(error);
-      if (worked.length === 0) return;
-      const text = worked.length === 1 ? t("files.trashedOne", { name: worked[0]!.name }) : t("files.trashed", { n: worked.length });
-      doneWithUndo(text, async () => {
-        const back = await each(worked, (n) => api.restore(n.id));
-        await shown.reload();
-        if (back.error) throw back.error;
-      });
+      await operations.start({ kind: "trash", ...choiceOf(meant) }, names(meant));
     });
 
   /** Moves or copies; names that are taken are asked about once for all. */
-  const transfer = (how: "move" | "copy", nodes: readonly Node[], folder: Node) =>
+  const transfer = (how: "move" | "copy", meant: Meant, folder: Node) =>
     guarded(async () => {
-      const act = how === "move" ? api.move : api.copy;
-      const taken: Node[] = [];
-      const first = await each(nodes, async (n) => {
-        if (how === "copy" && n.parent_id === folder.id) return act(n.id, folder.id, "rename");
-        try {
-          await act(n.id, folder.id);
-        } catch (error) {
-          if (!isProblem(error, "name-taken")) throw error;
-          taken.push(n);
-        }
-      });
-      let count = first.worked.length - taken.length;
-      if (taken.length > 0 && (await confirm(t("files.taken"), t("files.takenText", { n: taken.length, name: taken[0]!.name }), t("files.keepBoth")))) {
-        count += (await each(taken, (n) => act(n.id, folder.id, "rename"))).worked.length;
-      }
-      await shown.reload();
-      if (how === "copy") void session.refresh();
-      if (first.error) fail(first.error);
-      else if (count > 0) done(t(how === "move" ? "files.moved" : "files.copied", { n: count, folder: folder.name || t("nav.files") }));
+      const about = { folder: folder.name || t("nav.files") };
+      const twin = how === "copy" && (meant.all === folder.id || meant.nodes.some((n) => n.parent_id === folder.id));
+      const op = await operations.start({ kind: how, ...choiceOf(meant), parent: folder.id, ...(twin ? { conflict: "rename" as const } : {}) }, about);
+      if (op.failed === 0 || op.state === "running") return;
+      const taken = await takenOf(op.id);
+      if (taken.length === 0) return;
+      const text = t("files.takenText", { n: taken.length, name: taken[0]!.name });
+      if (!(await confirm(t("files.taken"), text, t("files.keepBoth")))) return;
+      if (taken.length === op.failed) operations.hide(op.id);
+      await operations.start({ kind: how, nodes: taken.map((f) => f.id), parent: folder.id, conflict: "rename" }, about);
     });
 
   const rename = (node: Node, name: string) =>
     attempt(async () => {
       shown.put({ ...node, name }); // at once; what the server says comes after it
       try {
-        shown.put(await api.rename(node, name));
+        const now = await api.rename(node, name);
+        shown.put(now);
+        if (now.name === name) doneWithUndo(t("files.renamed", { name }), async () => shown.put(await api.rename(now, node.name, now.rev)));
       } catch (error) {
         shown.put(node);
         throw error;

@@ -28,13 +28,16 @@ export function useFolder(path: Ref<string>, sort: Ref<Sort>, lang: Ref<string>)
     }
     fault.value = undefined;
     try {
+      // The first page of the drive itself needs no id: a round trip less when the page opens.
+      const early = path.value === "/" ? childrenPage("root", undefined, mine.signal) : undefined;
+      early?.catch(() => {}); // it is told where it is awaited
       const node = await nodeAt(path.value, mine.signal);
       if (mine.signal.aborted) return;
       folder.value = node;
       const all: Node[] = [];
       let cursor: string | null | undefined;
       do {
-        const page = await childrenPage(node.id, cursor, mine.signal);
+        const page = await (cursor || !early ? childrenPage(node.id, cursor, mine.signal) : early);
         if (mine.signal.aborted) return;
         all.push(...page.items);
         cursor = page.next_cursor;

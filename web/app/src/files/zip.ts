@@ -1,8 +1,9 @@
 // Downloads what is no single file: the server says what the zip will be, and the browser fetches it.
-import { ElMessage } from "element-plus";
+import { ElMessage } from "element-plus/es/components/message/index.mjs";
 import { archiveURL, createArchive } from "@/api/exports";
 import type { Node } from "@/api/types";
 import { fail } from "@/components/notify";
+import { explainZip } from "@/components/sentence";
 import { i18n } from "@/i18n";
 
 const quiet = 700; // ms before it is said that there is something to wait for
@@ -20,7 +21,7 @@ export async function downloadZip(nodes: readonly Node[], name: string): Promise
     link.click();
     if (archive.failed > 0) ElMessage({ message: t("zip.missing", { n: archive.failed }), type: "warning", duration: 8000, showClose: true });
   } catch (error) {
-    fail(error);
+    fail(new Error(explainZip(error)));
   } finally {
     clearTimeout(waiting);
     close();

@@ -10,7 +10,7 @@ const messages: WorkMessages = {
   system: {
     status: "状态", mode: "模式", modes: { embedded: "单进程", single: "单实例加数据库", "cluster-without-kafka": "集群（无 Kafka）", cluster: "集群" }, installation: "安装标识", instances: "实例", host: "主机", version: "版本", roles: "角色", since: "启动", seen: "最近可见", alive: "在线", silent: "无响应", leases: "只由一个实例执行", lease: "任务", generation: "实例",
     timers: "定时器", kind: "种类", minute: "一分钟内", hour: "一小时内", day: "一天内", later: "一天以上", running: "执行中", consumers: "事件消费者", consumer: "消费者", topic: "主题", behind: "落后", waiting: "等待", unsent: "{n} 个事件等待发送到消息系统，最早的已等待 {age}。", failing: "暂时无法查询：{what}", findings: "审计发现", noFindings: "审计没有发现问题。", invariant: "不变式", subject: "对象", expected: "应为", found: "实为", when: "时间", repaired: "已修复", open: "未修复",
-    letters: "死信", noLetters: "没有死信：所有事件都已处理。", replay: "重放", replayed: "已重新投递。", forget: "丢弃", forgetTitle: "丢弃这个事件？", forgetText: "它将不再被处理。", failures: "失败次数", event: "事件", noTimers: "没有等待中的定时器。", timerId: "所监视对象的编号，例如上传编号", lookUp: "查询", noTimer: "没有这个定时器。", due: "到期", armed: "开始", lastActive: "最近活动", indexed: "下次检查", attempts: "失败次数", noConsumers: "事件在进程内处理。", none: "–",
+    letters: "死信", noLetters: "没有死信：所有事件都已处理。", replay: "重放", replayed: "已重新投递。", forget: "丢弃", forgetTitle: "丢弃这个事件？", forgetText: "它将不再被处理。", failures: "失败次数", event: "事件", noTimers: "没有等待中的定时器。", timerId: "所监视对象的编号，例如上传编号", lookUp: "查询", noTimer: "没有这个定时器。", notPending: "它已不再等待。", way: "经过", steps: { armed: "开始计时", fired: "触发", published: "已发布", consumed: "送达处理者", applied: "处理完成", snoozed: "稍后再看", waited: "等待：依赖暂时不可用", failed: "失败", dead: "彻底失败" }, due: "到期", armed: "开始", lastActive: "最近活动", indexed: "下次检查", attempts: "失败次数", noConsumers: "事件在进程内处理。", none: "–",
   },
   docs: {
     tab: "单据", intro: "通过 /intake 下的数据包收到的发票和其他单据。", q: "号码或名称", month: "月份", source: "来源", state: "状态", any: "全部", more: "更多条件", sellerId: "销售方识别号", buyerId: "购买方识别号", min: "金额不低于", max: "金额不高于", currency: "币种", show: "查询", all: "显示全部",
@@ -25,12 +25,16 @@ const messages: WorkMessages = {
   },
   exports: {
     intro: "由服务器在后台收集并保留至到期的大批文档压缩包。如需立即下载文件或文件夹，请在“文件”中选择。",
-    fromList: "按清单导出", faulty: "无法显示导出", empty: "没有导出", emptyText: "可在此按清单导出，用 smartdrive export 导出文件夹，或每月定期导出。",
+    fromList: "按清单导出", faulty: "无法显示导出", empty: "没有导出", emptyText: "可在此按文件夹或清单导出，也可设为每月自动导出。",
     states: { pending: "等待中", running: "进行中", sealed: "可下载", aborted: "将重试", failed: "失败", cancelled: "已取消", expired: "已到期" },
     packed: "已打包 {n} / {total}", missing: "失败 {n}", eta: "剩余 {time}", made: "创建于 {when}", until: "保留至 {when}", progressOf: "{name} 的进度", downloadOf: "下载 {name}",
     link: "链接", linkUntil: "在 {when} 之前，持有链接的人均可下载该压缩包。", supplement: "补充失败项", supplemented: "正在收集下一修订版。",
     failures: "失败项", hideFailures: "收起失败项", end: "结束", ended: "已结束。", endTitle: "结束 {name}？", endText: "之后无法再下载，其链接一并失效。网盘中的文件不受影响。",
     cancelTitle: "取消 {name}？", cancelText: "已收集的内容将被放弃。", nth: "序号", id: "编号", document: "文档", why: "原因",
+    fromFolder: "导出文件夹", chooseFolder: "选择文件夹", choose: "选择", when: "哪些文件", ways: { all: "全部", days: "在某段日期内修改的", since: "自上次导出以来有变化的", monthly: "每月：当月的文件" },
+    monthlyHint: "每月 1 日 02:00（{zone}）导出上个月最后修改的文件。当前月份是第一个。", from: "从", to: "到", documents: "已接收的发票：PDF，按发票日期（用于 intake 及各来源的文件夹）", xml: "PDF 旁附上 XML",
+    ext: "扩展名", pattern: "名称形如", names: "zip 内的名称", namesHint: "留空则保持原样。可用字段：", index: "在 zip 内附上清单（index.csv）", plan: "每月导出", plans: "每月导出", planNext: "{month}，于 {when}（{zone}）",
+    planSkipped: "缺少 {month}：{why}", planEndTitle: "结束 {name} 的每月导出？", planEndText: "已创建的导出保留。", skips: { "not-found": "文件夹已不存在", state: "文件夹在回收站中", "too-large": "文件过多", "bad-request": "筛选条件已不适用" },
     name: "压缩包名称", list: "清单", file: "或选择清单文件", make: "导出",
     listHint: "带标题行的 CSV，或每行一个 JSON 对象。每行含网盘路径 path、允许的主机上的 url 或 node 之一，还可带自定的 id 和包内名称 name。",
     reasons: {
@@ -40,6 +44,7 @@ const messages: WorkMessages = {
     },
   },
   bundles: {
+    numbers: "应为 {expected}，实为 {found}", line: "第 {n} 行",
     tab: "数据包", intro: "数据包声明的每一张单据都有去向。", faulty: "无法显示", empty: "没有数据包", emptyText: "“smartdrive agent”等程序会把数据包发送到 /intake 下的文件夹。", states: { sealed: "等待处理", running: "处理中", done: "已完成", rejected: "已拒收" }, outcomes: { accepted: "已接收", rejected: "已拒收", duplicate: "重复", conflict: "冲突" },
     declared: "声明 {n} 张", members: "{n} 个文件", documents: "{n} 张单据", id: "编号", sealed: "封包时间", ended: "完成时间", attempts: "处理次数", memberList: "文件", records: "单据", noRecords: "没有。", nth: "第 {n} 张", retry: "重新处理", retried: "已重新处理。",
     surplus: "另有 {n} 张未声明的单据，均未接收。",
@@ -47,12 +52,12 @@ const messages: WorkMessages = {
       gone: "文件夹或其中的 meta.json 已被删除", "wrong-place": "meta.json 属于其他数据包或来源", "members-missing": "缺少文件", "members-differ": "文件与声明的不一致", damaged: "文件已损坏", failed: "多次处理失败",
       invalid: "单据不符合规则", "no-key": "缺少开票方、号码或日期", absent: "已声明但不存在", surplus: "存在但未声明", unsupported: "不支持该格式", "known-conflict": "此前已裁定以哪个版本为准",
       "filtered-type": "该来源不接收这种类型", "filtered-date": "日期不在该来源的接收范围内", "filtered-seller": "该来源不接收这个销售方", "filtered-buyer": "该来源不接收这个购买方", "filtered-amount": "金额不在该来源的接收范围内",
-      malformed: "文件不完整或结构不正确", refused: "含有发票不需要、攻击者常用的内容", limit: "超过可接收的大小或层数", "bad-value": "日期或数字无效",
+      malformed: "文件不完整或结构不正确", refused: "含有发票不需要、攻击者常用的内容", limit: "超过可接收的大小或层数", "bad-value": "日期或数字无效", "booking-aid": "没有明细行的 Factur-X 记账辅助文件，不是发票",
     },
   },
   sources: {
     tab: "来源", intro: "谁在发送单据，以及接收其中哪些。其余的会被拒收并计数。", empty: "没有来源", emptyText: "来源是 /intake 下的一个文件夹。收到第一个数据包或设置第一条规则后，会显示在这里。", every: "接收全部单据。", add: "添加来源", name: "文件夹名称", nameHint: "例如 supplier-7", title: "“{name}”接收哪些单据", from: "开票日期从", to: "到", types: "类型", typesHint: "UNTDID 1001 代码，例如 380 和 381", sellers: "销售方识别号", buyers: "购买方识别号", idsHint: "每行一个：增值税号或税号", min: "价税合计从", max: "到",
-    hint: "留空即不限制。规则对此后处理的数据包生效。", saved: "已保存。", forget: "接收全部", forgetTitle: "接收“{name}”的全部单据？", forgetText: "其规则将被清除，已有的数据包和单据不变。", forgotten: "此后接收全部单据。", listed: { types: "类型 {list}", sellers: "销售方 {list}", buyers: "购买方 {list}" }, days: "开票日期 {from} 至 {to}", amount: "价税合计 {min} 至 {max}", open: "…", others: "{list} 等，另有 {n} 个",
+    hint: "留空即不限制。规则对此后处理的数据包生效。", saved: "已保存。", forget: "接收全部", forgetTitle: "接收“{name}”的全部单据？", forgetText: "其规则将被清除，已有的数据包和单据不变。", forgotten: "此后接收全部单据。", listed: { types: "类型 {list}", sellers: "销售方 {list}", buyers: "购买方 {list}" }, days: "开票日期 {from} 至 {to}", amount: "价税合计 {min} 至 {max}", xrechnung: "同时检查 XRechnung 3（德国）的规则", open: "…", others: "{list} 等，另有 {n} 个",
   },
   migration: {
     intro: "在系统使用期间迁移到其他数据库和存储。进入最后一个阶段之前都可以回退。", phases: "阶段", old: "旧", new: "新", names: { p0: "准备", p1: "回填", p2: "双写", p3: "读新", p4: "以新为主", p5: "只用新" },

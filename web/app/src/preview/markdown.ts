@@ -10,9 +10,9 @@ const marked = new Marked({ gfm: true, breaks: false, renderer: { html: ({ text 
 
 /**
  * Renders Markdown. What comes out has no script, style, form, or attribute that acts, and nothing that loads from anywhere:
- * pictures become links. The page's CSP would stop what slipped through.
+ * pictures become links, but those that lie in the drive beside the text. The page's CSP would stop what slipped through.
  */
-export function renderMarkdown(text: string): DocumentFragment {
+export function renderMarkdown(text: string, picture?: (path: string) => Promise<string | undefined>): DocumentFragment {
   const html = marked.parse(text, { async: false });
   const fragment = DOMPurify.sanitize(html, {
     RETURN_DOM_FRAGMENT: true,
@@ -24,9 +24,11 @@ export function renderMarkdown(text: string): DocumentFragment {
   });
   for (const image of fragment.querySelectorAll("img")) {
     const link = document.createElement("a");
-    link.href = image.getAttribute("src") ?? "";
-    link.textContent = `🖼 ${image.alt || image.getAttribute("src")}`;
+    const from = image.getAttribute("src") ?? "";
+    link.href = from;
+    link.textContent = `🖼 ${image.alt || from}`;
     image.replaceWith(link);
+    if (picture && isBeside(from)) void show(link, from, image.alt, picture);
   }
   for (const link of fragment.querySelectorAll("a")) {
     const to = link.getAttribute("href") ?? "";
@@ -38,4 +40,21 @@ export function renderMarkdown(text: string): DocumentFragment {
     link.rel = "noopener noreferrer nofollow";
   }
   return fragment;
+}
+
+/** A path, and no address of anywhere. */
+const isBeside = (src: string) => src !== "" && !/^[a-z][a-z0-9+.-]*:|^\/\/|^#|\\/i.test(src);
+
+/** Puts the picture in the place of the link to it, if there is one. */
+async function show(link: HTMLAnchorElement, path: string, alt: string, picture: (path: string) => Promise<string | undefined>): Promise<void> {
+  try {
+    const src = await picture(decodeURIComponent(path.split(/[?#]/)[0]!));
+    if (!src) return;
+    const image = document.createElement("img");
+    image.alt = alt;
+    image.src = src;
+    link.replaceWith(image);
+  } catch {
+    // It is not there: the link's text says what it would be.
+  }
 }

@@ -2,6 +2,7 @@ import { defineStore } from "pinia";
 import { computed, ref } from "vue";
 import * as api from "@/api/account";
 import { isProblem } from "@/api/client";
+import { forgetKeys } from "@/api/intent";
 import type { Me } from "@/api/types";
 
 /** Who is logged in, and how much space is used. */
@@ -35,6 +36,7 @@ export const useSession = defineStore("session", () => {
     await api.logOut().catch((error: unknown) => {
       if (!isProblem(error, "unauthenticated")) throw error;
     });
+    forgetKeys();
     me.value = undefined;
   }
 

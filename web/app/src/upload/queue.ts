@@ -1,9 +1,10 @@
 // The uploader's list, made visible to Vue.
-import { Uploader, type ConflictAnswer, type ConflictQuestion, type ItemView, type Summary, type UploaderOptions } from "@smartdrive/upload";
+import type { Uploader, ConflictAnswer, ConflictQuestion, ItemView, Summary, UploaderOptions } from "@smartdrive/upload";
 import { computed, ref, shallowRef } from "vue";
 import { baseURL } from "@/api/client";
 import { fail } from "@/components/notify";
 import { i18n } from "@/i18n";
+import { holdDrop } from "./drop";
 import { finalKinds } from "./state";
 
 export type Act = "pause" | "resume" | "retry" | "cancel" | "remove";
@@ -25,6 +26,7 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
   const unfinished = computed(() => items.value.filter((i) => !finalKinds.has(i.state.kind)).length);
   let answer: ((a: ConflictAnswer) => void) | undefined;
   let made: Uploader | undefined;
+  let coming: Promise<Uploader> | undefined;
   let timer = 0;
 
   /** The items are live objects: a new list tells that they changed. */
@@ -36,8 +38,11 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
     }, showEvery);
   }
 
-  function uploader(): Uploader {
-    if (made) return made;
+  /** The uploader, which is fetched when it is needed first: a list can be looked at before. */
+  const uploader = () => (coming ??= make().catch((error: unknown) => ((coming = undefined), Promise.reject(error))));
+
+  async function make(): Promise<Uploader> {
+    const { Uploader } = await import("@smartdrive/upload");
     made = new Uploader({
       ...options,
       base: new URL("api/v1", baseURL).href,
@@ -75,14 +80,16 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
     folded.value = false;
   }
 
-  function addFiles(files: Iterable<File>, folder: string): void {
-    if (uploader().addFiles(files, { folder }).length > 0) open();
-  }
+  /** Does something with the uploader, and says what goes wrong. */
+  const use = (what: (it: Uploader) => unknown) => void uploader().then(what).catch(fail);
+
+  const addFiles = (files: Iterable<File>, folder: string) => use((it) => it.addFiles(files, { folder }).length > 0 && open());
 
   /** Must be called within the drop event. */
   function addDrop(what: DataTransfer, folder: string): void {
+    const held = holdDrop(what); // before anything is waited for
     open();
-    uploader().addDrop(what, { folder }).catch(fail);
+    use((it) => it.addDrop(held, { folder }));
   }
 
   /** Lets the user choose files, or a folder. */
@@ -104,25 +111,27 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
   }
   const pick = (folder: string, whole: boolean) => choose({ folder: whole }, (files) => addFiles(files, folder));
 
+  /** A click on an item: there is an uploader, and what the browser asks for a permission for is asked within the click. */
   function act(how: Act, id: string): void {
-    const item = uploader().get(id);
-    if (how === "resume" && item?.state.kind === "parked") return void goOn(id, item.state.needs);
-    Promise.resolve(uploader()[how](id)).catch(fail);
+    const item = made?.get(id);
+    if (!made || !item) return;
+    if (how === "resume" && item.state.kind === "parked") return void goOn(made, id, item.state.needs);
+    Promise.resolve(made[how](id)).catch(fail);
     changed();
   }
 
   /** A parked item goes on with its file: the remembered one, or one that is picked again. */
-  async function goOn(id: string, needs: "file" | "permission"): Promise<void> {
-    if (needs === "permission" && (await uploader().permit(id))) return;
-    choose({ many: false }, ([file]) => file && uploader().provide(id, file));
+  async function goOn(it: Uploader, id: string, needs: "file" | "permission"): Promise<void> {
+    if (needs === "permission" && (await it.permit(id))) return;
+    choose({ many: false }, ([file]) => file && it.provide(id, file));
   }
 
-  const all = (how: "pause" | "resume" | "retry") => void Promise.resolve(uploader()[how]()).catch(fail);
-  const clear = () => uploader().clear();
+  const all = (how: "pause" | "resume" | "retry") => use((it) => it[how]());
+  const clear = () => made?.clear();
 
   /** Finds what an earlier visit left open. It is shown by its headline: nobody has asked for it now. */
   async function restore(): Promise<void> {
-    if ((await uploader().restore()).length === 0) return;
+    if ((await (await uploader()).restore()).length === 0) return;
     if (!shown.value && matchMedia("(max-width: 640px)").matches) return; // it would lie over the list; the button on top has the number
     folded.value = !shown.value;
     shown.value = true;

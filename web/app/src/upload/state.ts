@@ -27,8 +27,8 @@ export function progressOf(item: ItemView): number | undefined {
 
 const knownFailures = new Set(["file-changed", "file-unreadable", "gave-up", "damaged", "deleted", "proxy"]);
 
-/** What is true of it now, in words. */
-export function describe(item: ItemView, t: Say): string {
+/** What is true of it now, in words. when writes a moment. */
+export function describe(item: ItemView, t: Say, when: (iso: string) => string): string {
   const { state, size } = item;
   switch (state.kind) {
     case "waiting":
@@ -47,7 +47,7 @@ export function describe(item: ItemView, t: Say): string {
     case "done":
       return t("upload.done", { size: bytes(size) });
     case "parked":
-      return t(`upload.parked.${state.needs}`);
+      return [t(`upload.parked.${state.needs}`), t("upload.keptUntil", { when: when(state.until) })].join(" · ");
     case "no-space":
       if (state.owed !== undefined) return t("upload.noSpace.owed", { owed: bytes(state.owed) });
       return state.missing === null ? t(`upload.noSpace.${state.of}`) : t("upload.noSpace.missing", { missing: bytes(state.missing) });

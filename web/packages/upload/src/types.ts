@@ -83,7 +83,7 @@ export type State =
   | { kind: "instant"; node: Node }
   | { kind: "done"; node: Node }
   /** An open upload that the server keeps and that nobody here is sending. */
-  | { kind: "parked"; needs: Need; bytes: number | null }
+  | { kind: "parked"; needs: Need; bytes: number | null; /** Until when, if nothing more comes. */ until: string }
   /**
    * missing: bytes that are lacking, null where the server does not say. owed: there would be room, but for so many bytes that were
    * deleted and are on the server's disk a while longer. What was sent is kept.
@@ -104,6 +104,7 @@ export interface ConflictQuestion {
   itemId: string;
   path: string;
   size: number;
+  file: File | null; // what is to be sent, to be shown beside what is there
 }
 
 /** ConflictAnswer: forAll holds for everything that is in the queue, and is not asked again until it is empty. */

@@ -83,7 +83,7 @@ export class Uploader extends Emitter<Events> {
       changed: (item, from) => this.#changed(item, from),
       moved: (_, bytes) => this.#rate.add(bytes),
       upload: (item, id) => this.#known(item, id),
-      ask: (item, signal) => this.#conflicts.ask({ itemId: item.id, path: item.path, size: item.size }, signal),
+      ask: (item, signal) => this.#conflicts.ask({ itemId: item.id, path: item.path, size: item.size, file: item.file }, signal),
     };
   }
 
@@ -153,7 +153,7 @@ export class Uploader extends Emitter<Events> {
       const file = handle && (await fileOf(handle, false));
       const full = open.length <= mostAsked ? await this.#deps.api.upload(up.id, scope).catch(() => up) : up;
       const needs: Need = handle ? "permission" : "file";
-      const item = this.#make(up.path, up.size ?? 0, null, { kind: "parked", needs, bytes: arrived(full) }, {});
+      const item = this.#make(up.path, up.size ?? 0, null, { kind: "parked", needs, bytes: arrived(full), until: full.expires_at }, {});
       item.uploadId = up.id;
       item.handle = handle;
       added.push(item);

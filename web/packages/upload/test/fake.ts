@@ -265,7 +265,7 @@ export function same(a: Uint8Array, b: Uint8Array): boolean {
 function view(u: Staged, partSize: number): OpenUpload {
   const v: OpenUpload = {
     id: u.id, state: u.state, path: u.path, size: u.size, part_size: partSize, parts: Math.ceil(u.size / partSize),
-    received: [...u.parts.keys()].sort((a, b) => a - b).map((n) => [n, n]), reserved: 0, expires_at: "", conflict: u.conflict,
+    received: [...u.parts.keys()].sort((a, b) => a - b).map((n) => [n, n]), reserved: 0, expires_at: "2026-12-01T00:00:00.000Z", conflict: u.conflict,
   };
   if (u.challenge) v.challenge = { nonce: u.challenge.nonce, ranges: u.challenge.ranges, expires_at: "" };
   if (u.node) v.node = u.node;

@@ -329,6 +329,7 @@ describe("going on", () => {
     const { up } = start(server);
     const [parked] = await up.restore();
     expect(parked!.state).toMatchObject({ kind: "parked", needs: "file" });
+    expect(Date.parse((parked!.state as { until: string }).until)).not.toBeNaN();
     expect((parked!.state as { bytes: number }).bytes).toBeGreaterThanOrEqual(20 * server.partSize);
     up.provide(parked!.id, fileOf(bytes, "copy of x", 5)); // another name and time: the parts tell
     await up.idle();

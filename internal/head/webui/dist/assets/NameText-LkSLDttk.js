@@ -1,1 +1,0 @@
-import{S as e,V as t,Xt as n,h as r,wt as i}from"./vue-i18n-D2MLO8jV.js";import{u as a}from"./preload-helper-BMupTJNi.js";var o=e({__name:`NameText`,props:{of:{}},setup(e){return(o,s)=>(t(),r(`bdi`,null,n(i(a)(e.of)),1))}});export{o as t};

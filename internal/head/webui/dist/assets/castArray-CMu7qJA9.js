@@ -1,1 +1,0 @@
-import{wt as e}from"./use-global-config-CaaivXVM.js";function t(){if(!arguments.length)return[];var t=arguments[0];return e(t)?t:[t]}export{t};

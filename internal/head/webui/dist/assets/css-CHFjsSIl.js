@@ -1,1 +1,0 @@
-import"./index-D9beYBv3.js";

@@ -1,0 +1,1 @@
+import"./base-DQhFSP2D.js";

@@ -1,1 +1,0 @@
-function e(e,t,n){let r=Math.ceil(e.items/e.columns),i=Math.max(0,Math.min(r,Math.floor(t/e.rowHeight))-6),a=Math.min(r,Math.ceil((t+n)/e.rowHeight)+6);return{first:i*e.columns,end:Math.min(e.items,a*e.columns),top:i*e.rowHeight,height:r*e.rowHeight}}function t(e,t,n,r){let i=Math.floor(t/e.columns)*e.rowHeight;return i<n?i:i+e.rowHeight>n+r?i+e.rowHeight-r:n}export{e as n,t};
