@@ -289,7 +289,8 @@ func serve(t *testing.T, args ...string) string {
 
 var route = regexp.MustCompile(`route="(\w+) ([^"]+)"`)
 
-// hold compares what is asked for with what an instance shows; left out is what it does not have by its nature.
+// hold compares what is asked for with what an instance shows; left out is what it does not have by
+// its nature.
 func hold(t *testing.T, at string, leftOut func(name string) bool) {
 	t.Helper()
 	names := wanted(t)
