@@ -14,8 +14,9 @@ import (
 	"sync"
 )
 
-// serveBare is the limit that everything is measured against: package http and io.CopyBuffer into a file with pooled buffers
-// of 1 MiB. No hashing, no journal, no accounts, and no sync but where the request asks for it.
+// serveBare is the limit that everything is measured against: package http and io.CopyBuffer into a
+// file with pooled buffers of 1 MiB. No hashing, no journal, no accounts, and no sync but where the
+// request asks for it.
 //
 //	PUT /name            a new file
 //	PUT /name?off=N      bytes at their place in a file

@@ -27,7 +27,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// counted are uploads whose calls of the components are counted. No server runs: nothing else calls them.
+// counted are uploads whose calls of the components are counted. No server runs: nothing else calls
+// them.
 type counted struct {
 	*upload.Sessions
 	site   *uploadtest.Site
@@ -37,8 +38,8 @@ type counted struct {
 	stored atomic.Int64    // requests to the store
 }
 
-// BenchmarkClusterCosts counts what an upload in parts of 8 MiB asks of each component, on the cluster and embedded. Nothing here
-// depends on the machine.
+// BenchmarkClusterCosts counts what an upload in parts of 8 MiB asks of each component, on the
+// cluster and embedded. Nothing here depends on the machine.
 func BenchmarkClusterCosts(b *testing.B) {
 	b.Run("embedded", func(b *testing.B) { countColumn(b, countedEmbedded(b)) })
 	b.Run("cluster", func(b *testing.B) { countColumn(b, countedCluster(b)) })
@@ -87,7 +88,8 @@ func (c *counted) seen(b *testing.B) totals {
 	return t
 }
 
-// upload sends a file part by part, each with bytes of its own, and returns what was called while they came.
+// upload sends a file part by part, each with bytes of its own, and returns what was called while
+// they came.
 func (c *counted) upload(b *testing.B, who drive.Who, body []byte, parts int) (during totals) {
 	b.Helper()
 	size := drive.ByteSize(parts * len(body))
@@ -135,7 +137,8 @@ func countedCluster(b *testing.B) *counted {
 	return c
 }
 
-// mysqlSite is a site on a database of the MySQL server that tests share; the rest of it is embedded and not used.
+// mysqlSite is a site on a database of the MySQL server that tests share; the rest of it is
+// embedded and not used.
 func mysqlSite(b *testing.B, calls *sqldbtest.Counter) *uploadtest.Site {
 	b.Helper()
 	b.Setenv("SMARTDRIVE_TEST_DB", "mysql")

@@ -21,7 +21,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// patient is an upload's world under a virtual clock: the rows on MariaDB, the timers in Redis, and a staging without bytes.
+// patient is an upload's world under a virtual clock: the rows on MariaDB, the timers in Redis, and
+// a staging without bytes.
 type patient struct {
 	*counted
 	clock *timertest.Clock
@@ -51,8 +52,9 @@ func newPatient(b *testing.B) *patient {
 	return p
 }
 
-// BenchmarkClusterQuiet lets an upload of 10,000 parts take ten minutes and then be left alone until it is parked, with an idle time
-// of 30 s, and counts what the index of timers and the database have seen of it.
+// BenchmarkClusterQuiet lets an upload of 10,000 parts take ten minutes and then be left alone
+// until it is parked, with an idle time of 30 s, and counts what the index of timers and the
+// database have seen of it.
 func BenchmarkClusterQuiet(b *testing.B) {
 	const parts, every = 10_000, 60 * time.Millisecond
 	p := newPatient(b)
@@ -83,7 +85,8 @@ func BenchmarkClusterQuiet(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkClusterWrites counts the write transactions of uploads on MariaDB and Redis, by parts and pauses.
+// BenchmarkClusterWrites counts the write transactions of uploads on MariaDB and Redis, by parts
+// and pauses.
 func BenchmarkClusterWrites(b *testing.B) {
 	p := newPatient(b)
 	rows := [][]any{{"parts", "pauses", "write transactions (3 and 2 for each pause)"}}
@@ -147,7 +150,8 @@ func (p *patient) idle(b *testing.B, v upload.View) {
 	}
 }
 
-// pass lets time pass, sends the touches, and delivers what is due when the queue wants to be asked.
+// pass lets time pass, sends the touches, and delivers what is due when the queue wants to be
+// asked.
 func (p *patient) pass(b *testing.B, d time.Duration) {
 	b.Helper()
 	p.clock.Advance(d)

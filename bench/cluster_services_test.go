@@ -17,8 +17,9 @@ import (
 	"smartdrive/test/services"
 )
 
-// backing is what a cluster of the benchmark's own stands on: nobody else makes it work, so its CPU time and its counts are ours.
-// MariaDB syncs each commit, as SQLite does; Redis syncs its log once a second; the S3 server leaves its files to the system.
+// backing is what a cluster of the benchmark's own stands on: nobody else makes it work, so its CPU
+// time and its counts are ours. MariaDB syncs each commit, as SQLite does; Redis syncs its log once
+// a second; the S3 server leaves its files to the system.
 type backing struct {
 	mysql, redis, s3, kafka *services.Server
 }

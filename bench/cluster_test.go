@@ -32,7 +32,8 @@ type site struct {
 	took      []time.Duration                 // of each request, all rounds together
 }
 
-// bothColumns starts an embedded server and one instance of a full cluster, both with their defaults.
+// bothColumns starts an embedded server and one instance of a full cluster, both with their
+// defaults.
 func bothColumns(b *testing.B) []*site {
 	b.Helper()
 	on := startBacking(b, servicetest.MySQL, servicetest.Redis, servicetest.S3, servicetest.Kafka)
@@ -44,8 +45,9 @@ func bothColumns(b *testing.B) []*site {
 	}
 }
 
-// BenchmarkClusterUpload sends the same 256 MiB in parts of 8 MiB, four at a time, to an embedded server and to an instance of
-// the full cluster, begin and complete included: what the cluster column costs.
+// BenchmarkClusterUpload sends the same 256 MiB in parts of 8 MiB, four at a time, to an embedded
+// server and to an instance of the full cluster, begin and complete included: what the cluster
+// column costs.
 func BenchmarkClusterUpload(b *testing.B) {
 	columns := bothColumns(b)
 	body, no := noise(partSize), 0
@@ -58,7 +60,8 @@ func BenchmarkClusterUpload(b *testing.B) {
 	report(b, "256 MiB in parts of 8 MiB, random order, 4 connections", "MiB/s", "GiB", gib, mib, columns)
 }
 
-// BenchmarkClusterSmall sends 1,000 files of 4 KiB, each with its own content, over 16 keep-alive connections, one request each.
+// BenchmarkClusterSmall sends 1,000 files of 4 KiB, each with its own content, over 16 keep-alive
+// connections, one request each.
 func BenchmarkClusterSmall(b *testing.B) {
 	columns := bothColumns(b)
 	body, no := noise(clusterSize), 0
@@ -131,8 +134,8 @@ func compare(b *testing.B, columns []*site, load func(s *site) (units int64, run
 	}
 }
 
-// report prints the columns and the second over the first. CPU is for each amount, rates are in units; what they were added up in is
-// bytes or files.
+// report prints the columns and the second over the first. CPU is for each amount, rates are in
+// units; what they were added up in is bytes or files.
 func report(b *testing.B, head, rate, amount string, perAmount, perUnit float64, columns []*site) {
 	b.Helper()
 	rows := [][]any{{"", rate, "CPU s/" + amount, "p50 ms of a request", "p99 ms"}}
@@ -193,7 +196,8 @@ func (s *site) sendFiles(b *testing.B, body []byte, no int) []time.Duration {
 	})
 }
 
-// each makes n requests over some connections, each with the body that prepare has made its own, and returns how long they took.
+// each makes n requests over some connections, each with the body that prepare has made its own,
+// and returns how long they took.
 func (s *site) each(b *testing.B, conns, n int, content []byte, prepare func(i int, body []byte) (path string)) []time.Duration {
 	b.Helper()
 	took, queue := make([]time.Duration, n), make(chan int, n)

@@ -79,8 +79,8 @@ func plantZeros(b *testing.B, s *server, size int64) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// BenchmarkStart measures how long the binary takes from its start to its ready line, with an empty database and with 200,000
-// files in it.
+// BenchmarkStart measures how long the binary takes from its start to its ready line, with an empty
+// database and with 200,000 files in it.
 func BenchmarkStart(b *testing.B) {
 	data := b.TempDir()
 	s, first := launch(b, data)

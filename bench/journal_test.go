@@ -14,9 +14,10 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// accept makes the staged upload in dir look as if parts of it had arrived in random order, as docs/formats/journal.md
-// describes: holes in the data, and a record for each part. cv gives the chaining value of a part. The process that owns the
-// directory must not have looked at the upload yet.
+// accept makes the staged upload in dir look as if parts of it had arrived in random order, as
+// docs/formats/journal.md describes: holes in the data, and a record for each part. cv gives the
+// chaining value of a part. The process that owns the directory must not have looked at the upload
+// yet.
 func accept(b *testing.B, dir string, v upload.View, parts []int, cv func(n int) digest.CV) {
 	b.Helper()
 	const kindPart, formatVersion, payload = 2, 1, 81

@@ -28,8 +28,9 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// BenchmarkKafkaDispatch measures how many timers that are due leave one Redis for a topic in a second, each with acks=all
-// before it is settled; beside it, in the same round, the same timers with a handler that does nothing.
+// BenchmarkKafkaDispatch measures how many timers that are due leave one Redis for a topic in a
+// second, each with acks=all before it is settled; beside it, in the same round, the same timers
+// with a handler that does nothing.
 func BenchmarkKafkaDispatch(b *testing.B) {
 	for _, broker := range brokers {
 		b.Run(broker.name, func(b *testing.B) {
@@ -59,8 +60,8 @@ func BenchmarkKafkaDispatch(b *testing.B) {
 	}
 }
 
-// BenchmarkKafkaLevels measures how late records come back from a level of 5 s, 10,000 of them waiting at a time: from when
-// they were due to when they were durable on their retry topic.
+// BenchmarkKafkaLevels measures how late records come back from a level of 5 s, 10,000 of them
+// waiting at a time: from when they were due to when they were durable on their retry topic.
 func BenchmarkKafkaLevels(b *testing.B) {
 	for _, broker := range brokers {
 		b.Run(broker.name, func(b *testing.B) {
@@ -141,8 +142,8 @@ func publishRate(b *testing.B, q timer.Queue, keys []timer.Key, handle timer.Han
 	return float64(len(keys)) / time.Since(begun).Seconds()
 }
 
-// levelLateness lets 10,000 records fail once, and returns how late they came back from the first level: at the 99th
-// percentile, and the least.
+// levelLateness lets 10,000 records fail once, and returns how late they came back from the first
+// level: at the 99th percentile, and the least.
 func levelLateness(b *testing.B, addresses []string) (at99, least time.Duration) {
 	const n = 10_000
 	var mu sync.Mutex

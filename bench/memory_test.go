@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// BenchmarkMemory runs 200 uploads at once by 10 users: half of them send 32 MiB as fast as they can and complete, half drip at
-// 64 KiB/s into one part until the others are done. What counts is the most memory the server ever had (VmHWM).
+// BenchmarkMemory runs 200 uploads at once by 10 users: half of them send 32 MiB as fast as they
+// can and complete, half drip at 64 KiB/s into one part until the others are done. What counts is
+// the most memory the server ever had (VmHWM).
 func BenchmarkMemory(b *testing.B) {
 	const users, each, parts = 10, 20, 4
 	s := startReal(b, b.TempDir())

@@ -16,8 +16,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkClicks compares what makes one thing of a double click (SOURCES I3): 500 people click twice at once, which is 1,000
-// requests over 32 connections. Made is the number of things for the 500 wishes.
+// BenchmarkClicks compares what makes one thing of a double click (SOURCES I3): 500 people click
+// twice at once, which is 1,000 requests over 32 connections. Made is the number of things for the
+// 500 wishes.
 //
 //	go test ./bench -run XXX -bench Clicks -benchtime 1x
 func BenchmarkClicks(b *testing.B) {
@@ -37,7 +38,8 @@ func BenchmarkClicks(b *testing.B) {
 
 const wishes = requests / 2
 
-// guard is a way to tell a second click from a second wish. handOut is what happens before the click, once a wish.
+// guard is a way to tell a second click from a second wish. handOut is what happens before the
+// click, once a wish.
 type guard struct {
 	name    string
 	handOut func(wish int) error
@@ -76,7 +78,8 @@ func (s *rowServer) compareClicks(b *testing.B) {
 	table(b, fmt.Sprintf("%d people click twice; %s; %s", wishes, s.isolation, s.version), rows...)
 }
 
-// click lets everybody click twice. What was handed out before counts as statements, not as time: nobody waits for it.
+// click lets everybody click twice. What was handed out before counts as statements, not as time:
+// nobody waits for it.
 func (s *rowServer) click(b *testing.B, g guard) (out outcome, made float64) {
 	b.Helper()
 	for _, name := range []string{"things", "prepared"} {
@@ -143,8 +146,8 @@ func unguarded(b *testing.B, user drive.UserID, keys *idem.Keys) error {
 	return err
 }
 
-// limited lets each person do one thing a second; the clicks of one person go to the instances in turn, and each of them counts
-// for itself.
+// limited lets each person do one thing a second; the clicks of one person go to the instances in
+// turn, and each of them counts for itself.
 func limited(instances int, do func() error) func(wish, nth int) error {
 	limits := make([]*rate.Limiter, wishes*instances)
 	for i := range limits {
@@ -158,7 +161,8 @@ func limited(instances int, do func() error) func(wish, nth int) error {
 	}
 }
 
-// prepare hands out an id by storing it, as the write-ups do; consume takes it, once, under the lock of its row, which is there.
+// prepare hands out an id by storing it, as the write-ups do; consume takes it, once, under the
+// lock of its row, which is there.
 func (s *rowServer) prepare(ctx context.Context, id string) error {
 	return s.drive.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO prepared (pre_id) VALUES (?)", id)

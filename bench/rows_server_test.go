@@ -244,7 +244,8 @@ type outcome struct {
 	deadlocks, failed, lost, statements, burnt float64
 }
 
-// storm runs all requests at once; a request's time begins with all of them, so that waiting for a connection counts.
+// storm runs all requests at once; a request's time begins with all of them, so that waiting for a
+// connection counts.
 func storm(request func(i int) error) outcome {
 	latency := make([]float64, requests)
 	failed := make([]bool, requests)

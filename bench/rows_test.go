@@ -11,13 +11,15 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkRows compares the schemes of making one row per user by whoever comes first (SOURCES I2): 1,000 requests at once over
-// 32 connections, each of which makes sure of its user's balance and adds 1 to it.
+// BenchmarkRows compares the schemes of making one row per user by whoever comes first (SOURCES
+// I2): 1,000 requests at once over 32 connections, each of which makes sure of its user's balance
+// and adds 1 to it.
 //
 //	go test ./bench -run XXX -bench Rows -benchtime 1x
 //
-// A deadlock is retried as SmartDrive does it: three times, after a pause. What is left then, and every other error, is a failed
-// request. Lost is what requests were told was added and is not there.
+// A deadlock is retried as SmartDrive does it: three times, after a pause. What is left then, and
+// every other error, is a failed request. Lost is what requests were told was added and is not
+// there.
 func BenchmarkRows(b *testing.B) {
 	for b.Loop() {
 		for _, isolation := range []string{"READ-COMMITTED", "REPEATABLE-READ"} {
@@ -59,8 +61,9 @@ type scheme struct {
 	ready func(r *request) error
 }
 
-// The six schemes on a table as most are, with a number as its primary key, and the one that SmartDrive uses on a table as
-// SmartDrive's are, with a primary key that is known before. The last one is the baseline.
+// The six schemes on a table as most are, with a number as its primary key, and the one that
+// SmartDrive uses on a table as SmartDrive's are, with a primary key that is known before. The last
+// one is the baseline.
 var schemes = []scheme{
 	{"select, insert", "numbered", false, selectInsert("")},
 	{"select for update, insert", "numbered", true, selectInsert(" FOR UPDATE")},
@@ -146,7 +149,8 @@ func (s *rowServer) compare(b *testing.B, c crowd) {
 	table(b, fmt.Sprintf("%d requests: %s; %s; %s", requests, c.name, s.isolation, s.version), rows...)
 }
 
-// runLedger is the same by SmartDrive's own code: quota.Ledger makes sure in one transaction and moves in another.
+// runLedger is the same by SmartDrive's own code: quota.Ledger makes sure in one transaction and
+// moves in another.
 func (s *rowServer) runLedger(b *testing.B, c crowd) outcome {
 	b.Helper()
 	accounts := make([]drive.AccountID, c.users)

@@ -21,8 +21,9 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// BenchmarkS3Upload compares one upload through the staging on S3, hashed, leased and journaled, with the same client library
-// writing the same parts to the same store directly, and then reads the content back.
+// BenchmarkS3Upload compares one upload through the staging on S3, hashed, leased and journaled,
+// with the same client library writing the same parts to the same store directly, and then reads
+// the content back.
 func BenchmarkS3Upload(b *testing.B) {
 	const partSize, parts, lanes = 8 * mib, 16, 4
 	data := noise(partSize)

@@ -19,9 +19,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkSeal completes uploads of 1, 10 and 50 GiB whose parts came in random order. All parts are holes but the last eight to
-// arrive, 64 MiB, which are still to be synced. It runs in this process, so that the syncs can be timed apart and the process's
-// own counters tell what was read.
+// BenchmarkSeal completes uploads of 1, 10 and 50 GiB whose parts came in random order. All parts
+// are holes but the last eight to arrive, 64 MiB, which are still to be synced. It runs in this
+// process, so that the syncs can be timed apart and the process's own counters tell what was read.
 func BenchmarkSeal(b *testing.B) {
 	rows := [][]any{{"", "fold + transactions, ms", "sync of 64 MiB + rename, ms", "KiB read", "of them from disk"}}
 	worst := 0.0

@@ -49,7 +49,7 @@ func startBare(b *testing.B) *server {
 	return s
 }
 
-const password = "correct horse battery staple"
+const password = process.Password
 
 // startReal starts the real binary, and logs in as its administrator.
 func startReal(b *testing.B, data string, flags ...string) *server {
@@ -116,7 +116,8 @@ func (s *server) login(b *testing.B, name string) {
 	s.token = session.Token
 }
 
-// call makes a request of the native API that must succeed, and decodes the answer where out is not nil.
+// call makes a request of the native API that must succeed, and decodes the answer where out is not
+// nil.
 func (s *server) call(b *testing.B, method, path string, in, out any) {
 	b.Helper()
 	body, err := json.Marshal(in)
@@ -148,7 +149,8 @@ func (s *server) cpu(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// counter returns a line of a file of the process under /proc, such as "VmHWM" of "status", as a number.
+// counter returns a line of a file of the process under /proc, such as "VmHWM" of "status", as a
+// number.
 func (s *server) counter(b *testing.B, file, name string) int64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", s.pid, file))

@@ -18,8 +18,9 @@ const (
 	perFolder  = 1000
 )
 
-// BenchmarkSmallFiles stores 10,000 files of 10 KiB, each with content of its own, over 16 keep-alive connections, one request
-// each. The bare server syncs each file, or the file and its directory, as we must: a file whose name is lost is lost.
+// BenchmarkSmallFiles stores 10,000 files of 10 KiB, each with content of its own, over 16
+// keep-alive connections, one request each. The bare server syncs each file, or the file and its
+// directory, as we must: a file whose name is lost is lost.
 func BenchmarkSmallFiles(b *testing.B) {
 	bare, real := startBare(b), startReal(b, b.TempDir())
 	round := 0

@@ -19,9 +19,10 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// BenchmarkTimersRedis measures the queue that instances share, on one Redis: what a pending timer costs, how many that are
-// due are leased and settled in a second, how late they are, how fast activity is noted. The baseline is the round trip: how
-// many PINGs one connection makes in a second in the same minute.
+// BenchmarkTimersRedis measures the queue that instances share, on one Redis: what a pending timer
+// costs, how many that are due are leased and settled in a second, how late they are, how fast
+// activity is noted. The baseline is the round trip: how many PINGs one connection makes in a
+// second in the same minute.
 func BenchmarkTimersRedis(b *testing.B) {
 	const pending, due = 100_000, 100_000
 	var pings, leased, lateness, touched, own, theirs sample
@@ -110,7 +111,8 @@ func pingRate(b *testing.B, client *goredis.Client) float64 {
 	return n / time.Since(begun).Seconds()
 }
 
-// redisCPU is the CPU time of the thread of Redis that runs commands. On a shared machine it says more than the clock does.
+// redisCPU is the CPU time of the thread of Redis that runs commands. On a shared machine it says
+// more than the clock does.
 func redisCPU(b *testing.B, client *goredis.Client) (sum time.Duration) {
 	b.Helper()
 	info := client.InfoMap(b.Context(), "cpu").Val()["CPU"]
@@ -122,7 +124,8 @@ func redisCPU(b *testing.B, client *goredis.Client) (sum time.Duration) {
 	return sum
 }
 
-// deliverAll arms timers, and returns how late each handler began and how long it took from the first to the last.
+// deliverAll arms timers, and returns how late each handler began and how long it took from the
+// first to the last.
 func deliverAll(b *testing.B, q timer.Queue, keys []timer.Key, gen int64, idle func(i int) time.Duration) ([]time.Duration, time.Duration) {
 	b.Helper()
 	entries := make([]timer.Entry, len(keys))

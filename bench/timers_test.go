@@ -15,8 +15,9 @@ import (
 	"smartdrive/internal/engine/timer/timertest"
 )
 
-// BenchmarkTimers measures the memory queue with a million pending timers: what each costs, how fast activity is noted, and how
-// late due timers are. It runs in this process; there is nothing to compare it with but the promise.
+// BenchmarkTimers measures the memory queue with a million pending timers: what each costs, how
+// fast activity is noted, and how late due timers are. It runs in this process; there is nothing to
+// compare it with but the promise.
 func BenchmarkTimers(b *testing.B) {
 	const pending, touches, each = 1_000_000, 10_000_000, 2
 	keys := timertest.Keys(pending)

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkTransactions counts: write transactions of an upload of 1, 100 and 10,000 parts, and database calls while its parts
-// come, the real ones: 10 GB in parts of 1 MiB.
+// BenchmarkTransactions counts: write transactions of an upload of 1, 100 and 10,000 parts, and
+// database calls while its parts come, the real ones: 10 GB in parts of 1 MiB.
 func BenchmarkTransactions(b *testing.B) {
 	rows := [][]any{{"parts", "write transactions", "database calls on the parts path"}}
 	for b.Loop() {

@@ -17,7 +17,8 @@ import (
 
 const tusHeaders = "Tus-Resumable: 1.0.0\r\nContent-Type: application/offset+octet-stream\r\n"
 
-// BenchmarkTusPatch sends 1 GiB in one PATCH by tus, creation and completion included, and the same to the bare server in one PUT.
+// BenchmarkTusPatch sends 1 GiB in one PATCH by tus, creation and completion included, and the same
+// to the bare server in one PUT.
 func BenchmarkTusPatch(b *testing.B) {
 	bare, real := startBare(b), startReal(b, b.TempDir())
 	body := noise(partSize)
@@ -60,8 +61,8 @@ func tusWhole(b *testing.B, s *server, body []byte) run {
 	return r
 }
 
-// BenchmarkTusSmall sends 1,000 files of 1 MiB over 4 connections: each by POST and PATCH, by POST with the bytes, and to the bare
-// server by PUT.
+// BenchmarkTusSmall sends 1,000 files of 1 MiB over 4 connections: each by POST and PATCH, by POST
+// with the bytes, and to the bare server by PUT.
 func BenchmarkTusSmall(b *testing.B) {
 	const files, conns, size = 1000, 4, mib
 	bare, real := startBare(b), startReal(b, b.TempDir())

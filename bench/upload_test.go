@@ -30,8 +30,9 @@ type column struct{ rate, cpu sample }
 
 func (c *column) add(r run) { c.rate.add(r.rate); c.cpu.add(r.cpu) }
 
-// BenchmarkUpload sends 1 GiB to the real server in parts of 8 MiB over 4 connections in random order, with begin and complete,
-// and to the bare one: as one PUT, and as the same parts over 4 connections. The order within a round changes from round to round.
+// BenchmarkUpload sends 1 GiB to the real server in parts of 8 MiB over 4 connections in random
+// order, with begin and complete, and to the bare one: as one PUT, and as the same parts over 4
+// connections. The order within a round changes from round to round.
 func BenchmarkUpload(b *testing.B) {
 	bare := startBare(b)
 	process, part := startReal(b, b.TempDir()), startReal(b, b.TempDir(), "--durability", "part")
@@ -111,7 +112,8 @@ func realParts(b *testing.B, s *server, body []byte) run {
 	return r
 }
 
-// waitUnlinked waits until the file of the deleted blob is gone, so that it does not disturb the next run.
+// waitUnlinked waits until the file of the deleted blob is gone, so that it does not disturb the
+// next run.
 func (s *server) waitUnlinked(b *testing.B) {
 	b.Helper()
 	again := time.NewTicker(50 * time.Millisecond)

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// wire is a client's keep-alive connection, as thin as it can be: the client shares two cores with the server.
+// wire is a client's keep-alive connection, as thin as it can be: the client shares two cores with
+// the server.
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader

@@ -23,7 +23,8 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// documents is a store in memory that has one document under every name, and lets each request wait: Open, and the first read.
+// documents is a store in memory that has one document under every name, and lets each request
+// wait: Open, and the first read.
 type documents struct {
 	content []byte
 	wait    time.Duration
@@ -76,7 +77,8 @@ func manifest(n int) (documents, []byte) {
 	return documents{content: content}, zipline.Encode(entries)
 }
 
-// virtual sends the archive of a frozen manifest, which was laid out when it was sealed, as in the product.
+// virtual sends the archive of a frozen manifest, which was laid out when it was sealed, as in the
+// product.
 func virtual(b *testing.B, frozen []byte, src zipline.Source) http.HandlerFunc {
 	a := thaw(b, frozen)
 	return func(w http.ResponseWriter, r *http.Request) { a.Serve(w, r, src, zipline.ServeOptions{}) }
@@ -130,7 +132,8 @@ func pack(ctx context.Context, out io.Writer, entries []zipline.Entry, src zipli
 	return z.Close()
 }
 
-// fetch returns when the first byte came and when the last. With first alone it hangs up after the first.
+// fetch returns when the first byte came and when the last. With first alone it hangs up after the
+// first.
 func fetch(b *testing.B, url string, first bool) (toFirst, toLast time.Duration, size int64) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -152,8 +155,9 @@ func fetch(b *testing.B, url string, first bool) (toFirst, toLast time.Duration,
 	return toFirst, time.Since(began), n + 1
 }
 
-// BenchmarkZip sends 10,000 documents of 100 KB, as an archive that is computed and as one that archive/zip writes to a temporary
-// file first. Both read the same store in memory; client and server share this process.
+// BenchmarkZip sends 10,000 documents of 100 KB, as an archive that is computed and as one that
+// archive/zip writes to a temporary file first. Both read the same store in memory; client and
+// server share this process.
 func BenchmarkZip(b *testing.B) {
 	src, frozen := manifest(10_000)
 	for b.Loop() {
@@ -196,7 +200,8 @@ func BenchmarkZip(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// memoryOfStreams is what each of ten streams costs that wait for their clients, in MiB, these clients included.
+// memoryOfStreams is what each of ten streams costs that wait for their clients, in MiB, these
+// clients included.
 func memoryOfStreams(b *testing.B, url string) float64 {
 	b.Helper()
 	const n = 10
@@ -219,7 +224,8 @@ func inUse() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// BenchmarkZipLatency reads documents of 100 KB from a store that takes 20 ms for each request, two for each document.
+// BenchmarkZipLatency reads documents of 100 KB from a store that takes 20 ms for each request, two
+// for each document.
 func BenchmarkZipLatency(b *testing.B) {
 	src, frozen := manifest(2_000)
 	src.wait = 20 * time.Millisecond

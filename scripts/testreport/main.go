@@ -130,7 +130,8 @@ func (r *report) fail(key test) {
 // said is how a line of the test itself begins: "    file_test.go:12: ", or of a panic or a race.
 var said = regexp.MustCompile(`^\s*[a-z0-9_]+\.go:\d+: |^panic: |^WARNING: DATA RACE|^fatal error: `)
 
-// verdict names a test that failed, with the last words of the test itself: what servers logged stands further up.
+// verdict names a test that failed, with the last words of the test itself: what servers logged
+// stands further up.
 func verdict(key test, output []string) string {
 	const most, width = 12, 600
 	var words []string

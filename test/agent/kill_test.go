@@ -1,4 +1,5 @@
-// Package agent kills the real agent, and the server it sends to, again and again, and then counts. It has tests only.
+// Package agent kills the real agent, and the server it sends to, again and again, and then counts.
+// It has tests only.
 package agent
 
 import (
@@ -28,7 +29,7 @@ import (
 func TestMain(m *testing.M) { process.Main(m) }
 
 const (
-	password = "correct horse battery"
+	password = process.Password
 	lives    = 24 // of the agent; every fourth time the server dies as well
 	source   = "kill"
 )
@@ -113,7 +114,8 @@ func (h *house) login() {
 	h.token = s.Token
 }
 
-// drop writes some documents, as another program would. Some belong together; names come again and again.
+// drop writes some documents, as another program would. Some belong together; names come again and
+// again.
 func (h *house) drop(life int) {
 	h.t.Helper()
 	for n := range 4 {
@@ -150,7 +152,8 @@ func (h *house) command(more ...string) *exec.Cmd {
 	return cmd
 }
 
-// live is one life of the agent: it ends at a random moment, or soon after a bundle has been frozen.
+// live is one life of the agent: it ends at a random moment, or soon after a bundle has been
+// frozen.
 func (h *house) live(life int) {
 	h.t.Helper()
 	before, err := agent.ReadStatus(h.watch)
@@ -195,7 +198,8 @@ func (h *house) rest() {
 	})
 }
 
-// check wants each document in exactly one sealed bundle, as it was written, and in sent/; and nothing else anywhere.
+// check wants each document in exactly one sealed bundle, as it was written, and in sent/; and
+// nothing else anywhere.
 func (h *house) check() {
 	h.t.Helper()
 	api, arrived := h.api(), map[string]int{}

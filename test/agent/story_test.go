@@ -19,7 +19,8 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// From the directory of an accounting program to the documents that a person sees, and back to the status of the agent.
+// From the directory of an accounting program to the documents that a person sees, and back to the
+// status of the agent.
 func TestDocumentsArriveAndAreShown(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -74,7 +75,8 @@ func (h *house) put(name string, content []byte) {
 	}
 }
 
-// verdict waits until the agent knows what became of its n-th bundle, the newest first; the agent asks whenever it is started.
+// verdict waits until the agent knows what became of its n-th bundle, the newest first; the agent
+// asks whenever it is started.
 func (h *house) verdict(n int, want agent.Verdict) {
 	h.t.Helper()
 	process.Eventually(h.t, 3*time.Minute, "the server takes the bundle in", func() error {

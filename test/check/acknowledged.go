@@ -55,8 +55,8 @@ func (c *checker) uploadsOf(records []history.Record, accounts map[string]string
 	}
 }
 
-// gather sorts the records by upload. attempts are begins without an answer and files in one request, which may be uploads
-// underneath; starts are the moments at which a server was started.
+// gather sorts the records by upload. attempts are begins without an answer and files in one
+// request, which may be uploads underneath; starts are the moments at which a server was started.
 func (c *checker) gather(records []history.Record, accounts map[string]string) (map[string]*told, map[attempt]bool, []int64) {
 	uploads, attempts, starts := map[string]*told{}, map[attempt]bool{}, []int64{}
 	type key struct {
@@ -93,7 +93,8 @@ func (c *checker) gather(records []history.Record, accounts map[string]string) (
 	return uploads, attempts, starts
 }
 
-// shown checks that a server which showed an upload to its owner named every part that it had acknowledged (P2).
+// shown checks that a server which showed an upload to its owner named every part that it had
+// acknowledged (P2).
 func (c *checker) shown(u *told, r history.Record) {
 	if r.State == "done" || r.State == "gone" {
 		return
@@ -107,7 +108,8 @@ func (c *checker) shown(u *told, r history.Record) {
 
 // hear takes in one record; intent is the one that it ends, or r itself.
 func (u *told) hear(r, intent history.Record) {
-	// Activity is bytes arriving. A begin that made nothing has found what an earlier one made whose answer was lost.
+	// Activity is bytes arriving. A begin that made nothing has found what an earlier one made
+	// whose answer was lost.
 	if r.Phase == history.Done && (r.Do == history.Part || r.Do == history.Begin && r.Status == http.StatusCreated) {
 		u.lastTouch = max(u.lastTouch, intent.At)
 	}
@@ -137,8 +139,9 @@ func (u *told) hear(r, intent history.Record) {
 	}
 }
 
-// stronger keeps the more telling of what is known of an action that was tried several times. An intent counts as unsure until
-// its outcome is there; a refusal takes back no earlier doubt, for that is settled by what is seen.
+// stronger keeps the more telling of what is known of an action that was tried several times. An
+// intent counts as unsure until its outcome is there; a refusal takes back no earlier doubt, for
+// that is settled by what is seen.
 func stronger(have, next history.Phase) history.Phase {
 	order := map[history.Phase]int{history.Refused: 1, history.Intent: 2, history.Unsure: 2, history.Done: 3}
 	if order[next] > order[have] {
@@ -169,7 +172,8 @@ func (c *checker) judge(u *told, r *uploadRow, starts []int64) {
 	}
 }
 
-// partsThere checks that what was acknowledged has arrived (P2), with the bytes that the client has sent, and nothing else.
+// partsThere checks that what was acknowledged has arrived (P2), with the bytes that the client has
+// sent, and nothing else.
 func (c *checker) partsThere(u *told, r *uploadRow) {
 	for n := range u.parts {
 		if p, ok := r.parts[n]; !ok || p.tail {
@@ -214,8 +218,9 @@ func (c *checker) goneRightly(u *told, r *uploadRow, starts []int64) {
 	}
 }
 
-// mayGiveUp reports whether a server may have begun to reclaim an upload that was gone at ended: in one of its lives, after it had
-// been up for a while and the upload was quiet for the time, all in Unix ms. A reclaim that was begun goes on in the next life.
+// mayGiveUp reports whether a server may have begun to reclaim an upload that was gone at ended: in
+// one of its lives, after it had been up for a while and the upload was quiet for the time, all in
+// Unix ms. A reclaim that was begun goes on in the next life.
 func mayGiveUp(starts []int64, touched, ended, abandon int64) bool {
 	if len(starts) == 0 {
 		starts = []int64{0} // it is not known when: long ago

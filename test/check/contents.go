@@ -111,7 +111,8 @@ type sum struct {
 	h          hash.Hash
 }
 
-// hashers returns the digests of a blob, to be computed over its file as a whole. SM3 is left to others.
+// hashers returns the digests of a blob, to be computed over its file as a whole. SM3 is left to
+// others.
 func (c *checker) hashers(b blobRow) ([]sum, error) {
 	sums := []sum{{"blake3", b.digest, blake3.New(32, nil)}}
 	err := c.db.each(func(scan func(...any) error) error {

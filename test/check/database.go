@@ -20,7 +20,8 @@ type database struct {
 	dir string
 }
 
-// openCopy copies the database with its log, so that opening it recovers the copy and leaves the original as the server left it.
+// openCopy copies the database with its log, so that opening it recovers the copy and leaves the
+// original as the server left it.
 func openCopy(data string) (*database, error) {
 	dir, err := os.MkdirTemp("", "smartdrive-check-")
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// history holds the database to what clients were told: their files, their uploads, and nothing besides.
+// history holds the database to what clients were told: their files, their uploads, and nothing
+// besides.
 func (c *checker) history(records []history.Record) error {
 	accounts, err := c.accountsByUser()
 	if err != nil {
@@ -58,7 +59,8 @@ type nodeRow struct {
 // tree is the nodes of an account.
 type tree map[string]*nodeRow
 
-// pathOf returns where a node lies, and whether it or a folder above it is in the trash or owned by an operation.
+// pathOf returns where a node lies, and whether it or a folder above it is in the trash or owned by
+// an operation.
 func (t tree) pathOf(n *nodeRow) (p string, trashed, owned bool) {
 	for p = ""; n != nil && n.parent != ""; n = t[n.parent] {
 		p, trashed, owned = path.Join("/", n.name, p), trashed || n.trashed, owned || n.owned

@@ -7,8 +7,9 @@ import (
 	"hash/crc32"
 )
 
-// The journal of a staged upload, read from its description (docs/formats/journal.md) alone: frames of size u16, kind u8, since
-// u8, payload, CRC-32C of all before it, little-endian. Kinds that do not change what has arrived are skipped.
+// The journal of a staged upload, read from its description (docs/formats/journal.md) alone: frames
+// of size u16, kind u8, since u8, payload, CRC-32C of all before it, little-endian. Kinds that do
+// not change what has arrived are skipped.
 const (
 	journalHeader = 1
 	journalPart   = 2 // n u32, flags u8, gen u64, size u64, crc32 u32, ...
@@ -29,7 +30,8 @@ var errJournal = errors.New("this is not a journal")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// readJournal returns the parts and tails that a journal names, and how many bytes behind its last whole frame a crash has left.
+// readJournal returns the parts and tails that a journal names, and how many bytes behind its last
+// whole frame a crash has left.
 func readJournal(b []byte) (parts map[int]arrived, torn int, err error) {
 	parts = map[int]arrived{}
 	le, begun := binary.LittleEndian, false

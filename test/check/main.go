@@ -1,18 +1,22 @@
-// Command check judges a data directory after its server has stopped, or was killed. It is independent: it reads the database
-// with plain SQL, hashes files as a whole, reads the journals with a parser of its own, and shares no code with the server.
+// Command check judges a data directory after its server has stopped, or was killed. It is
+// independent: it reads the database with plain SQL, hashes files as a whole, reads the journals
+// with a parser of its own, and shares no code with the server.
 //
 //	go run ./test/check [-strict] [-abandon 2s] [-blobs DIR] DATADIR [LOG...]
 //
-// LOGs are what clients have written down (package history): then it also checks that all that was acknowledged is there and
-// that nothing is there that nobody has asked for. It changes nothing; the database is read from a copy.
+// LOGs are what clients have written down (package history): then it also checks that all that was
+// acknowledged is there and that nothing is there that nobody has asked for. It changes nothing;
+// the database is read from a copy.
 //
-// A killed server may leave files behind that its auditor may remove: stagings of uploads that have ended or never got a row, small
-// files of an older generation. They are listed as leftovers and are findings only with -strict, which is for after a repair.
+// A killed server may leave files behind that its auditor may remove: stagings of uploads that have
+// ended or never got a row, small files of an older generation. They are listed as leftovers and
+// are findings only with -strict, which is for after a repair.
 //
 // Exit codes: 0 nothing found, 1 findings, 2 it could not be judged.
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -37,9 +41,7 @@ func run() int {
 		return 2
 	}
 	o.data = flag.Arg(0)
-	if o.blobs == "" {
-		o.blobs = o.data
-	}
+	o.blobs = cmp.Or(o.blobs, o.data)
 	records, err := history.Read(flag.Args()[1:]...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "check:", err)

@@ -18,7 +18,8 @@ type story struct {
 	broken       bool                     // no world was left: reported, and not judged any further
 }
 
-// maxWorlds bounds what unsure changes may multiply to. Clients look after each, so more than a few is a defect of theirs.
+// maxWorlds bounds what unsure changes may multiply to. Clients look after each, so more than a few
+// is a defect of theirs.
 const maxWorlds = 64
 
 // tell applies one record. The error says which acknowledged answer or observation cannot be.

@@ -2,7 +2,8 @@ package main
 
 import "database/sql"
 
-// ledgers compares every ledger row with the sums that it stands for (Q1-Q3), and the sum with the total (Q4).
+// ledgers compares every ledger row with the sums that it stands for (Q1-Q3), and the sum with the
+// total (Q4).
 func (c *checker) ledgers() error {
 	sums := map[string]map[string]int64{}
 	for invariant, query := range map[string]string{
@@ -84,7 +85,8 @@ func (c *checker) tree() error {
 	return nil
 }
 
-// references checks that a blob has as many references as versions and exports name it, at least one (B2), and their size.
+// references checks that a blob has as many references as versions and exports name it, at least
+// one (B2), and their size.
 func (c *checker) references() error {
 	for _, rule := range []struct{ invariant, text, query string }{
 		{"B2", "(blob) has references that do not match its versions", `SELECT b.id FROM blobs b

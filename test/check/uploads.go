@@ -46,8 +46,8 @@ func (c *checker) loadUploads() error {
 	}, `SELECT id, account_id, name, fingerprint, state, reason, size, part_size, gen, reserved, held, node_id, created_at, active_at, ended_at FROM uploads`)
 }
 
-// uploadRows checks that every row is in exactly one state, with the amounts that this state may have (Q2, Q3, P4), and that
-// the bytes which it names are there (P1).
+// uploadRows checks that every row is in exactly one state, with the amounts that this state may
+// have (Q2, Q3, P4), and that the bytes which it names are there (P1).
 func (c *checker) uploadRows() error {
 	for _, r := range c.rows {
 		c.amounts(r)
@@ -126,8 +126,8 @@ func (c *checker) bytesOf(r *uploadRow) error {
 	return c.partsOf(r, data)
 }
 
-// takingOver names the journal and the bytes of an upload. One that takes over those of another one has data.adopt from the moment on
-// that it does, and journal.adopt until that is the journal.
+// takingOver names the journal and the bytes of an upload. One that takes over those of another one
+// has data.adopt from the moment on that it does, and journal.adopt until that is the journal.
 func takingOver(dir string) (journal, data string) {
 	if _, err := os.Lstat(filepath.Join(dir, "data.adopt")); err != nil {
 		return "journal", "data"
@@ -138,7 +138,8 @@ func takingOver(dir string) (journal, data string) {
 	return "journal.adopt", "data.adopt"
 }
 
-// partsOf compares the bytes of each part with its CRC-32 (P2), and what is held with what they need (Q3).
+// partsOf compares the bytes of each part with its CRC-32 (P2), and what is held with what they
+// need (Q3).
 func (c *checker) partsOf(r *uploadRow, data io.ReaderAt) error {
 	var sum int64
 	for n, p := range r.parts {

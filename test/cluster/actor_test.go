@@ -14,7 +14,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// actor is a client in a folder of its own. It does one thing after the other; parts it sends in parallel.
+// actor is a client in a folder of its own. It does one thing after the other; parts it sends in
+// parallel.
 type actor struct {
 	*wire
 	l       *load
@@ -130,7 +131,8 @@ func (a *actor) putFile(ctx context.Context) {
 	}
 }
 
-// awaitSeals waits until no upload to path is being sealed: what was begun underneath a lost answer goes on.
+// awaitSeals waits until no upload to path is being sealed: what was begun underneath a lost answer
+// goes on.
 func (a *actor) awaitSeals(ctx context.Context, path string) {
 	for late := time.Now().Add(patience); ; {
 		list, err := into[struct{ Items []view }](a.insist(ctx, "list", request{method: "GET", path: "/uploads?limit=1000"}))

@@ -99,7 +99,8 @@ func (x *chaos) instance(n *node) victim {
 	}}
 }
 
-// round kills one victim or two at some moment, starts them again, and waits until everything works.
+// round kills one victim or two at some moment, starts them again, and waits until everything
+// works.
 func (x *chaos) round() {
 	x.t.Helper()
 	x.working()
@@ -164,7 +165,8 @@ func (x *chaos) alive() {
 	}
 }
 
-// judge holds the cluster to what its clients know, waits until nothing is left to do, and has it judged.
+// judge holds the cluster to what its clients know, waits until nothing is left to do, and has it
+// judged.
 func (x *chaos) judge() {
 	x.t.Helper()
 	x.load.compare()

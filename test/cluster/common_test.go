@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// What servers are started with: short times, so that parking, reclaiming and unlinking happen between faults.
+// What servers are started with: short times, so that parking, reclaiming and unlinking happen
+// between faults.
 const (
 	idle    = time.Second
 	abandon = 30 * time.Second
@@ -31,7 +32,8 @@ const (
 	// partSize is the smallest that S3 allows here.
 	partSize = 8 * mib
 
-	// patience is how long a test waits for what is only a matter of time. A machine that runs other tests beside is slow.
+	// patience is how long a test waits for what is only a matter of time. A machine that runs
+	// other tests beside is slow.
 	patience = 3 * time.Minute
 )
 

@@ -89,8 +89,8 @@ func (c *crowd) received() {
 	})
 }
 
-// parked waits until every upload is parked, and nothing but what has arrived is charged. Where the machine is slow, some are given up by
-// then.
+// parked waits until every upload is parked, and nothing but what has arrived is charged. Where the
+// machine is slow, some are given up by then.
 func (c *crowd) parked(j *judge, uploads int) {
 	j.t.Helper()
 	process.Eventually(j.t, patience, "all uploads are parked", func() error {
@@ -105,8 +105,9 @@ func (c *crowd) parked(j *judge, uploads int) {
 	})
 }
 
-// All that Redis has is deleted while many uploads come in, and once more when they are quiet. What was acknowledged is there, every
-// timer is armed again: each upload is parked, and given up in its time, not before; no balance is wrong at any moment.
+// All that Redis has is deleted while many uploads come in, and once more when they are quiet. What
+// was acknowledged is there, every timer is armed again: each upload is parked, and given up in its
+// time, not before; no balance is wrong at any moment.
 func TestRedisIsEmptied(t *testing.T) {
 	depth.Deep(t)
 	uploads := number(t, "SMARTDRIVE_CLUSTER_UPLOADS", 1000)

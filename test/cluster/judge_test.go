@@ -34,8 +34,9 @@ func newJudge(t *testing.T, c *rig.Cluster) *judge {
 	return j
 }
 
-// judge stops the instances, in order, fails the test for everything that is not as it should be, and starts the last of them again
-// to run fsck. Leftovers of killed instances, which an auditor may delete in its time, are deleted by a repair.
+// judge stops the instances, in order, fails the test for everything that is not as it should be,
+// and starts the last of them again to run fsck. Leftovers of killed instances, which an auditor
+// may delete in its time, are deleted by a repair.
 func (j *judge) judge(nodes ...*node) {
 	j.t.Helper()
 	for _, n := range nodes {
@@ -123,7 +124,8 @@ func (j *judge) hash(key string) (digest string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, err
 }
 
-// strays looks for bytes in the bucket that no row explains, and counts those that an auditor may delete in its time.
+// strays looks for bytes in the bucket that no row explains, and counts those that an auditor may
+// delete in its time.
 func (j *judge) strays() (leftovers int) {
 	j.t.Helper()
 	explained := map[string]bool{}
@@ -157,7 +159,8 @@ func (j *judge) strays() (leftovers int) {
 	return leftovers
 }
 
-// young reports whether an upload may still be about to get its row, for an auditor: clocks of instances may be 10 min apart.
+// young reports whether an upload may still be about to get its row, for an auditor: clocks of
+// instances may be 10 min apart.
 func young(id string) bool {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
@@ -223,7 +226,8 @@ func (j *judge) each(query string, row func(scan func(...any) error) error) {
 	}
 }
 
-// quiet waits until nothing is left to do: uploads that nobody goes on with are given up, and files that nobody needs deleted.
+// quiet waits until nothing is left to do: uploads that nobody goes on with are given up, and files
+// that nobody needs deleted.
 func (j *judge) quiet(within time.Duration) {
 	j.t.Helper()
 	process.Eventually(j.t, within, "nothing is left to do", func() error {
@@ -237,7 +241,8 @@ func (j *judge) quiet(within time.Duration) {
 	})
 }
 
-// neverEarly checks that no upload was given up before its time (T1), counted from the last request that brought bytes.
+// neverEarly checks that no upload was given up before its time (T1), counted from the last request
+// that brought bytes.
 func (j *judge) neverEarly(l *load) {
 	j.t.Helper()
 	n := 0

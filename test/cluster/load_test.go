@@ -76,7 +76,8 @@ func (l *load) end() {
 	l.working.Wait()
 }
 
-// abort ends the clients of a test that has ended before them. What they meet from now on says nothing any more.
+// abort ends the clients of a test that has ended before them. What they meet from now on says
+// nothing any more.
 func (l *load) abort() {
 	l.stop()
 	l.mu.Lock()
@@ -151,8 +152,8 @@ func (l *load) done() (n int) {
 	return n
 }
 
-// exercised waits until everything that the load is for has happened: before that it has shown nothing about it. It is asked while the
-// clients are at work.
+// exercised waits until everything that the load is for has happened: before that it has shown
+// nothing about it. It is asked while the clients are at work.
 func (l *load) exercised() {
 	l.t.Helper()
 	process.Eventually(l.t, patience, "clients do everything", func() error {

@@ -26,8 +26,9 @@ var wrongs = []struct {
 	{"deaf", func(t testing.TB, l *rig.Link) { l.LoseReplies(t) }},
 }
 
-// The network before each component fails in each way, during load. Whatever is asked meanwhile is answered within a bounded time,
-// rightly or with "come back later" (reply.unclear judges each answer); after that everything goes on.
+// The network before each component fails in each way, during load. Whatever is asked meanwhile is
+// answered within a bounded time, rightly or with "come back later" (reply.unclear judges each
+// answer); after that everything goes on.
 func TestNetworkFaults(t *testing.T) {
 	depth.Deep(t)
 	seed := uint64(number(t, "SMARTDRIVE_CLUSTER_SEED", int(time.Now().UnixNano()%1_000_000)))
@@ -66,7 +67,8 @@ type fault struct {
 	make func(testing.TB, *rig.Link)
 }
 
-// faults are all of them, in any order in which each component has its turn after the others had theirs.
+// faults are all of them, in any order in which each component has its turn after the others had
+// theirs.
 func (x *chaos) faults() (all []fault) {
 	components := []*rig.Component{x.cluster.MySQL, x.cluster.Redis, x.cluster.Kafka, x.cluster.S3}
 	orders := make([][]int, len(components))
@@ -82,8 +84,8 @@ func (x *chaos) faults() (all []fault) {
 	return all
 }
 
-// during asks for everything once while something is broken, and waits for all the answers; each is a success or says when to come
-// back. It notes how long the slowest took.
+// during asks for everything once while something is broken, and waits for all the answers; each is
+// a success or says when to come back. It notes how long the slowest took.
 func (x *chaos) during(name string) {
 	x.t.Helper()
 	w := newWire(x.to, x.probe.token)

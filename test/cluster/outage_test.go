@@ -14,8 +14,9 @@ import (
 	"smartdrive/test/process"
 )
 
-// The database is away while many timers come due, twice: when uploads are to be parked, and when they are to be given up. No message
-// dies of it, and when it is back each effect comes once: every upload goes one step at a time, and every byte is given back.
+// The database is away while many timers come due, twice: when uploads are to be parked, and when
+// they are to be given up. No message dies of it, and when it is back each effect comes once: every
+// upload goes one step at a time, and every byte is given back.
 func TestAnOutageKillsNoMessage(t *testing.T) {
 	depth.Deep(t)
 	away := 25 * time.Second
@@ -68,8 +69,9 @@ func TestAnOutageKillsNoMessage(t *testing.T) {
 // steps returns the step that each upload is at.
 func (j *judge) steps() map[string]int64 { return j.gens(`SELECT id, gen FROM uploads`) }
 
-// lastSteps returns the step that each upload ends with when nobody goes on with it: it is parked, being reclaimed, gone. One that was
-// parked before its part came, on a slow machine, has come here by more steps than the others.
+// lastSteps returns the step that each upload ends with when nobody goes on with it: it is parked,
+// being reclaimed, gone. One that was parked before its part came, on a slow machine, has come here
+// by more steps than the others.
 func (j *judge) lastSteps() map[string]int64 {
 	return j.gens(`SELECT id, gen + CASE state WHEN 'active' THEN 3 WHEN 'parked' THEN 2 WHEN 'reclaiming' THEN 1 ELSE 0 END FROM uploads`)
 }

@@ -22,8 +22,9 @@ type probe struct {
 	rows  map[string]map[string][]time.Duration // victim, kind
 }
 
-// kinds is the order of the table. "serves" is the component itself, from its start to its first answer; all others count from
-// then on. "parked" is the whole way of a timer, less the idle time that it waits for.
+// kinds is the order of the table. "serves" is the component itself, from its start to its first
+// answer; all others count from then on. "parked" is the whole way of a timer, less the idle time
+// that it waits for.
 var kinds = []string{"serves", "look", "read", "put", "begin", "part", "complete", "parked"}
 
 func newProbe(t *testing.T, n *node) *probe {

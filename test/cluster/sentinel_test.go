@@ -14,9 +14,10 @@ import (
 	"smartdrive/test/process"
 )
 
-// The master that Sentinels watch is killed under load, and its replica takes its place; then that one is killed too, when the first
-// has come back. What Redis acknowledged last is lost each time. Clients notice a pause: nothing that was acknowledged to them is
-// missing, no balance is wrong, no upload is given up early.
+// The master that Sentinels watch is killed under load, and its replica takes its place; then that
+// one is killed too, when the first has come back. What Redis acknowledged last is lost each time.
+// Clients notice a pause: nothing that was acknowledged to them is missing, no balance is wrong, no
+// upload is given up early.
 func TestSentinelsReplaceTheMaster(t *testing.T) {
 	depth.Deep(t)
 	c := rig.New(t, rig.Options{NoKafka: true, RedisSentinel: true})

@@ -14,8 +14,9 @@ import (
 	system "smartdrive/test/system/rig"
 )
 
-// Two processes answer, one delivers timers, one acts on them. What comes in at one goes out at the other; both fill one upload;
-// when one is killed in the middle of a part, the other takes that part and finishes.
+// Two processes answer, one delivers timers, one acts on them. What comes in at one goes out at the
+// other; both fill one upload; when one is killed in the middle of a part, the other takes that
+// part and finishes.
 func TestTwoInstancesFillOneUpload(t *testing.T) {
 	t.Parallel()
 	c := rig.New(t, rig.Options{})

@@ -56,7 +56,8 @@ func (a *actor) drop(u *upload) {
 	a.uploads = slices.DeleteFunc(a.uploads, func(o *upload) bool { return o == u })
 }
 
-// begin begins an upload. While its answer is lost it is repeated: it must find the upload that it made.
+// begin begins an upload. While its answer is lost it is repeated: it must find the upload that it
+// made.
 func (a *actor) begin(ctx context.Context) {
 	path := a.somePath()
 	if len(a.uploads) >= 3 || slices.ContainsFunc(a.uploads, func(u *upload) bool { return u.path == path }) {
@@ -79,7 +80,8 @@ func (a *actor) begin(ctx context.Context) {
 	a.uploads = append(a.uploads, &upload{id: v.ID, path: path, content: content, acked: map[int]bool{}})
 }
 
-// sendParts sends some of what is missing, at once, each part to any instance; sometimes a connection breaks in the middle.
+// sendParts sends some of what is missing, at once, each part to any instance; sometimes a
+// connection breaks in the middle.
 func (a *actor) sendParts(ctx context.Context) {
 	u := a.some()
 	if u == nil {
@@ -177,7 +179,8 @@ func (a *actor) settle(ctx context.Context, u *upload) {
 	}
 }
 
-// lookUpload compares what an instance has with what was acknowledged. One that has ended is forgotten; nil: it has.
+// lookUpload compares what an instance has with what was acknowledged. One that has ended is
+// forgotten; nil: it has.
 func (a *actor) lookUpload(ctx context.Context, u *upload) *view {
 	r := a.insist(ctx, "view", request{method: "GET", path: "/uploads/" + u.id})
 	if r.status == http.StatusGone {

@@ -49,7 +49,8 @@ func (b *balancer) pick() string {
 // only is a balancer with one instance.
 func only(n *node) *balancer { return &balancer{urls: map[string]string{n.name: n.URL}} }
 
-// bound is how long a request may go without an answer, whatever is broken. The server promises less; this machine is busy.
+// bound is how long a request may go without an answer, whatever is broken. The server promises
+// less; this machine is busy.
 const bound = 45 * time.Second
 
 // wire sends requests of one user.

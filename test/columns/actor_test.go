@@ -20,8 +20,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// actor plays one script on one column. What it knows it has learnt from answers, so that actors on two columns know the same as long
-// as these answer alike.
+// actor plays one script on one column. What it knows it has learnt from answers, so that actors on
+// two columns know the same as long as these answer alike.
 type actor struct {
 	*column
 	names   names

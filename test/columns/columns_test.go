@@ -41,8 +41,9 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// The same script has the same answers on every column. SMARTDRIVE_COLUMNS is the number of scripts, SMARTDRIVE_COLUMNS_LENGTH that of the
-// operations of each, SMARTDRIVE_COLUMNS_SEED the seed of the first: a script that made a difference runs again with its seed.
+// The same script has the same answers on every column. SMARTDRIVE_COLUMNS is the number of
+// scripts, SMARTDRIVE_COLUMNS_LENGTH that of the operations of each, SMARTDRIVE_COLUMNS_SEED the
+// seed of the first: a script that made a difference runs again with its seed.
 func TestOneScriptHasTheSameAnswersOnAllColumns(t *testing.T) {
 	t.Parallel()
 	columns := start(t, available(t), "--upload-idle", "1h")
@@ -60,7 +61,8 @@ func TestOneScriptHasTheSameAnswersOnAllColumns(t *testing.T) {
 	}
 }
 
-// available are the columns whose services this machine has; each that is missing is a test that is skipped with its reason.
+// available are the columns whose services this machine has; each that is missing is a test that is
+// skipped with its reason.
 func available(t *testing.T) (all []makeup) {
 	t.Helper()
 	for _, m := range makeups {
@@ -88,7 +90,8 @@ var runs struct {
 	n uint64
 }
 
-// compare plays a script on all columns at once, with people and contents of its own. nil: they do not differ.
+// compare plays a script on all columns at once, with people and contents of its own. nil: they do
+// not differ.
 func compare(t *testing.T, columns []*column, seed uint64, script []op) *unlike {
 	t.Helper()
 	runs.Lock()
@@ -143,7 +146,8 @@ func report(t *testing.T, columns []*column, seed uint64, script []op, diff *unl
 		diff.was, cmp.Diff(strings.Split(diff.was, "\n"), strings.Split(diff.said, "\n")))
 }
 
-// shrink takes operations out of a script for as long as it still makes a difference, half of them first and single ones at last.
+// shrink takes operations out of a script for as long as it still makes a difference, half of them
+// first and single ones at last.
 func shrink(t *testing.T, columns []*column, seed uint64, script []op, diff *unlike) ([]op, *unlike) {
 	t.Helper()
 	until := time.Now().Add(time.Minute)

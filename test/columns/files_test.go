@@ -60,7 +60,8 @@ func (a *actor) create(p *person, r *rand.Rand, q request) {
 		q.header = append(q.header, "Idempotency-Key", key)
 		p.keyed = append(p.keyed, q)
 	}
-	// The key in the transcript is a secret only where the server made it, and then it has no second use.
+	// The key in the transcript is a secret only where the server made it, and then it has no
+	// second use.
 	a.do(p, q)
 }
 

@@ -48,8 +48,8 @@ func (n *names) hide(text string) string {
 	})
 }
 
-// Headers that say nothing about the answer: when it was given, under which name it is in the log, whether the connection goes on, which
-// it does not when the rest of a refused body came slowly.
+// Headers that say nothing about the answer: when it was given, under which name it is in the log,
+// whether the connection goes on, which it does not when the rest of a refused body came slowly.
 var unsaid = []string{"Date", "X-Request-Id", "Connection"}
 
 // answer is what is compared of an answer.

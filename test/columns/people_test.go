@@ -63,7 +63,8 @@ func again(a *actor, p *person, r *rand.Rand) {
 	a.do(p, q)
 }
 
-// logIn succeeds or fails; after ten failures a person and an address have to wait, which each instance counts for itself.
+// logIn succeeds or fails; after ten failures a person and an address have to wait, which each
+// instance counts for itself.
 func logIn(a *actor, p *person, r *rand.Rand) {
 	if a.wrong < 5 && chance(r, 2) {
 		a.wrong++
@@ -90,7 +91,8 @@ func logOut(a *actor, p *person, r *rand.Rand) {
 	a.isOver(p, end[1])
 }
 
-// isOver looks whether a token is refused at the instance that has ended it, at once; atLast looks at the others.
+// isOver looks whether a token is refused at the instance that has ended it, at once; atLast looks
+// at the others.
 func (a *actor) isOver(p *person, token string) {
 	p.tokens = slices.DeleteFunc(p.tokens, func(t [2]string) bool { return t[1] == token })
 	p.ended = append(p.ended, token)
@@ -99,7 +101,8 @@ func (a *actor) isOver(p *person, token string) {
 	a.only = nil
 }
 
-// atLast waits until what has ended is refused everywhere: an instance that has read a row just now acts on it for up to 5 s more.
+// atLast waits until what has ended is refused everywhere: an instance that has read a row just now
+// acts on it for up to 5 s more.
 func (a *actor) atLast(p *person) {
 	late := time.NewTimer(2 * time.Minute) // the machine may be busy
 	defer late.Stop()
@@ -209,7 +212,8 @@ func reset(a *actor, p *person, r *rand.Rand) {
 	a.byAdmin("POST", "/admin/uploads/reset", map[string]any{"account_id": me.Account.ID})
 }
 
-// survey looks at all that a person has: the ledger, the feed, what is open, every node, version and byte.
+// survey looks at all that a person has: the ledger, the feed, what is open, every node, version
+// and byte.
 func (a *actor) survey(p *person) {
 	a.atLast(p)
 	a.byAdmin("GET", "/admin/users/"+p.id+"/ledger", nil)

@@ -8,8 +8,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// op is an operation of a script. All that it chooses follows from its seed and from what the actor has learnt, so a script stays one when
-// operations are taken out of it.
+// op is an operation of a script. All that it chooses follows from its seed and from what the actor
+// has learnt, so a script stays one when operations are taken out of it.
 type op struct {
 	name string
 	seed uint64
@@ -105,7 +105,8 @@ func chance(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
 const mib = 1 << 20
 
-// sizes of contents in bytes: nothing, little, around the least that is linked instantly, around a part, and several parts.
+// sizes of contents in bytes: nothing, little, around the least that is linked instantly, around a
+// part, and several parts.
 var sizes = []int64{0, 1, 777, 65_537, mib, mib + 13, 8 * mib, 8*mib + 5, 17*mib + 1}
 
 // content is one of the few that a script uses, so that the same comes up again; at most the size.
@@ -118,8 +119,9 @@ func (a *actor) content(r *rand.Rand, most int64) history.Content {
 	}
 }
 
-// someNames come up again and again, and differ in ways in which databases compare texts: case, accents, blanks at the end, wildcards,
-// the normal forms of Unicode, characters outside of its first plane.
+// someNames come up again and again, and differ in ways in which databases compare texts: case,
+// accents, blanks at the end, wildcards, the normal forms of Unicode, characters outside of its
+// first plane.
 var someNames = []string{
 	"a", "b", "A", "c.txt", "\u00e9", "e\u0301", "e", "a ", " a", "ß", "ss", "日本", "😀", "😁", "x%", "x_y", "xzy", "İ", "i", "ı", "I", "-1", "01", "1",
 	"back\\slash", "quo\"te'", strings.Repeat("n", 255), strings.Repeat("é", 127),
@@ -151,7 +153,8 @@ func set(body map[string]any, name string, value any) {
 	}
 }
 
-// someNode is one of a person's, dead or alive, of the type if there is one; sometimes it is one that is nobody's, or somebody else's.
+// someNode is one of a person's, dead or alive, of the type if there is one; sometimes it is one
+// that is nobody's, or somebody else's.
 func (a *actor) someNode(p *person, r *rand.Rand, typ string) *node {
 	if chance(r, 25) {
 		return &node{id: one(r, "0198c0de-0000-7000-8000-000000000000", "nothing", "ROOT", "00000000-0000-0000-0000-000000000000"), rev: 1}

@@ -57,7 +57,8 @@ func (p *person) live(t *testing.T, steps int) {
 	}
 }
 
-// Two folders move into each other at the same moment: one does, or there would be a cycle that nobody can reach.
+// Two folders move into each other at the same moment: one does, or there would be a cycle that
+// nobody can reach.
 func TestCrossedMovesMakeNoCycle(t *testing.T) {
 	t.Parallel()
 	site, two := open(t)

@@ -21,7 +21,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// instance is a process as far as the database is concerned: connections of its own, and nothing shared in memory.
+// instance is a process as far as the database is concerned: connections of its own, and nothing
+// shared in memory.
 type instance struct {
 	db      *sqldb.DB
 	uploads *upload.Sessions

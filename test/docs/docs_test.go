@@ -1,5 +1,5 @@
-// Package docs holds the documents to the code: links lead somewhere, commands and flags exist, the tests that are named as proof
-// are there. It has tests only.
+// Package docs holds the documents to the code: links lead somewhere, commands and flags exist, the
+// tests that are named as proof are there. It has tests only.
 package docs
 
 import (
@@ -105,7 +105,8 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// What stands behind "$ " in a console block can be typed: the command is there, and has these flags. Targets of make are there.
+// What stands behind "$ " in a console block can be typed: the command is there, and has these
+// flags. Targets of make are there.
 func TestCommandsExist(t *testing.T) {
 	t.Parallel()
 	binary := process.Binary(t)

@@ -255,7 +255,7 @@ func TestNamedSymbolsExist(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, named := range spans(text) {
 			m := symbol.FindStringSubmatch(named)
-			if m == nil || declared[m[1]] == nil || m[1] == "smartdrive" || slices.Contains([]string{"go", "md", "pdf", "ms", "example"}, m[2]) {
+			if m == nil || declared[m[1]] == nil || m[1] == "smartdrive" || slices.Contains([]string{"go", "md", "pdf", "json", "ms", "example"}, m[2]) {
 				continue
 			}
 			if slices.Contains(eventTypes(), stream.Type(named)) {

@@ -29,7 +29,8 @@ import (
 	system "smartdrive/test/system/rig"
 )
 
-// library is a server with documents that counts who asks for them, and stands still when some were given out until it is let go on.
+// library is a server with documents that counts who asks for them, and stands still when some were
+// given out until it is let go on.
 type library struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -98,9 +99,9 @@ func arrived(t *testing.T, db *sql.DB) (paths []string) {
 	return paths
 }
 
-// An instance that does nothing but exports is stopped in the middle of a batch for longer than its lease. Another one takes the batch
-// over and fetches nothing that was recorded; the first one wakes, changes nothing, and works on. The zip is the same from every
-// instance, and in the bucket.
+// An instance that does nothing but exports is stopped in the middle of a batch for longer than its
+// lease. Another one takes the batch over and fetches nothing that was recorded; the first one
+// wakes, changes nothing, and works on. The zip is the same from every instance, and in the bucket.
 func TestAStoppedWorkerIsFenced(t *testing.T) {
 	t.Parallel()
 	depth.Deep(t)

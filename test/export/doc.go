@@ -1,2 +1,3 @@
-// Package export downloads zips of the real binary, as people do, while the server is killed. It has tests only.
+// Package export downloads zips of the real binary, as people do, while the server is killed. It
+// has tests only.
 package export

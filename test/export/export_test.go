@@ -25,11 +25,12 @@ import (
 func TestMain(m *testing.M) { process.Main(m) }
 
 const (
-	password = "correct horse battery"
+	password = process.Password
 	files    = 60
 	fileSize = 512 << 10
 
-	// patience is how long a test waits for what takes seconds, or a lease of half a minute; the machine may be busy.
+	// patience is how long a test waits for what takes seconds, or a lease of half a minute; the
+	// machine may be busy.
 	patience = 4 * time.Minute
 )
 
@@ -144,7 +145,8 @@ func (d *desk) fill() map[string][]byte {
 	return all
 }
 
-// A download by curl goes on after the server was killed in the middle of it, and after another such kill by our own command.
+// A download by curl goes on after the server was killed in the middle of it, and after another
+// such kill by our own command.
 func TestADownloadGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	curl := servicetest.Tool(t, "curl")
@@ -174,8 +176,9 @@ func TestADownloadGoesOnAfterAKill(t *testing.T) {
 	d.run("", "admin", "fsck", "--data", filepath.Join(d.home, "data"))
 }
 
-// half runs a command that downloads to its standard output, kills the server in the middle, and keeps what had come by then in a file.
-// The command stands still meanwhile: nobody reads what it writes, and what pipes and sockets hold is less than the rest.
+// half runs a command that downloads to its standard output, kills the server in the middle, and
+// keeps what had come by then in a file. The command stands still meanwhile: nobody reads what it
+// writes, and what pipes and sockets hold is less than the rest.
 func (d *desk) half(cmd *exec.Cmd, name string) (had int) {
 	d.t.Helper()
 	out, err := cmd.StdoutPipe()

@@ -37,8 +37,9 @@ func TestReleasesOpen(t *testing.T) {
 	}
 }
 
-// opens opens archive.tar.gz with this release's binary and finds what archive.json says. Time that has passed since must not end
-// anything, so the ages are set to their most; what was active then is parked soon, as it would be after a long time.
+// opens opens archive.tar.gz with this release's binary and finds what archive.json says. Time that
+// has passed since must not end anything, so the ages are set to their most; what was active then
+// is parked soon, as it would be after a long time.
 func opens(t *testing.T, archive string) {
 	m := readManifest(t, archive+".json")
 	site := rig.New(t, "--upload-idle", "200ms", "--upload-abandon", "87600h", "--upload-max-age", "87600h", "--trash-keep", "87600h")

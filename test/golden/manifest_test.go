@@ -12,8 +12,8 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// manifest is what must be found in the directory of a release. It is written once, by the release itself, and says everything in
-// plain values: the code that made it may be gone.
+// manifest is what must be found in the directory of a release. It is written once, by the release
+// itself, and says everything in plain values: the code that made it may be gone.
 type manifest struct {
 	Program string `json:"program"` // "smartdrive version" of the release
 	Users   []user `json:"users"`
@@ -86,8 +86,8 @@ func (m *manifest) write(t *testing.T, path string) {
 	}
 }
 
-// text is size bytes that follow from a seed and compress well, while no two blocks of 1 KiB are alike: each begins with the seed and
-// its number.
+// text is size bytes that follow from a seed and compress well, while no two blocks of 1 KiB are
+// alike: each begins with the seed and its number.
 func text(seed uint64, size int64) []byte {
 	filling := bytes.Repeat([]byte("SmartDrive golden data. "), 42)
 	b := make([]byte, 0, size+1024)

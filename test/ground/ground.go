@@ -1,5 +1,6 @@
-// Package ground gives tests of whole installations what these stand on: a database, Redis keys, topics and a prefix in a bucket of their
-// own on the services that the tests share, which are gone when the test has ended. It starts no installation.
+// Package ground gives tests of whole installations what these stand on: a database, Redis keys,
+// topics and a prefix in a bucket of their own on the services that the tests share, which are gone
+// when the test has ended. It starts no installation.
 package ground
 
 import (
@@ -23,8 +24,9 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// Flags makes what an installation stands on from the services, for the time of the test, and returns the flags that name it: SQLite and
-// a directory where there are none. A test on a machine that lacks one is skipped, or fails where that one is required.
+// Flags makes what an installation stands on from the services, for the time of the test, and
+// returns the flags that name it: SQLite and a directory where there are none. A test on a machine
+// that lacks one is skipped, or fails where that one is required.
 func Flags(t testing.TB, of ...servicetest.Service) (flags []string) {
 	t.Helper()
 	name := servicetest.Unique()
@@ -84,8 +86,8 @@ func database(t testing.TB, server, name string) string {
 	return u.String()
 }
 
-// leaveNothing takes away what a test has left on a service that others use, once its instances have stopped. Where it cannot, that is
-// no fault of what was tested.
+// leaveNothing takes away what a test has left on a service that others use, once its instances
+// have stopped. Where it cannot, that is no fault of what was tested.
 func leaveNothing(t testing.TB, remove func(ctx context.Context) error) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -9,11 +9,12 @@ import (
 	"lukechampine.com/blake3"
 )
 
-// block is how many bytes one key gives: a piece of a content can be made without what comes before it.
+// block is how many bytes one key gives: a piece of a content can be made without what comes before
+// it.
 const block = 64 << 10
 
-// Content is size bytes that follow from a seed: block i is the output of ChaCha8 under the key (seed, i). Two sizes of one seed
-// begin alike.
+// Content is size bytes that follow from a seed: block i is the output of ChaCha8 under the key
+// (seed, i). Two sizes of one seed begin alike.
 type Content struct {
 	Seed uint64
 	Size int64

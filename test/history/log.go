@@ -29,7 +29,8 @@ func Create(path string) (*Log, error) {
 	return &Log{f: f}, err
 }
 
-// Write appends a record and stamps it. It is in the file when Write returns: the clients are not killed, so no sync is needed.
+// Write appends a record and stamps it. It is in the file when Write returns: the clients are not
+// killed, so no sync is needed.
 func (l *Log) Write(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,16 +1,17 @@
-// Package history is what clients of the kill loop write down: what they were about to ask, and what they were answered. The
-// independent checker reads it and holds the server to every word.
+// Package history is what clients of the kill loop write down: what they were about to ask, and
+// what they were answered. The independent checker reads it and holds the server to every word.
 //
-// A log is a file of JSON lines, one Record each. A change is an intent, written before the request is sent, and then one outcome
-// with the same op number:
+// A log is a file of JSON lines, one Record each. A change is an intent, written before the request
+// is sent, and then one outcome with the same op number:
 //
 //	done     the server acknowledged it
 //	refused  the server refused it, or the request never left: nothing has changed
 //	unsure   the connection broke, or the answer does not say: it happened wholly or not at all
 //
-// An intent without an outcome is unsure: the client died too. What a client later sees by itself is a record "seen": it settles
-// what was unsure. A client makes its changes to files one after the other, in folders that no other client touches; parts of an
-// upload it sends in parallel. The server's own life (ready, killed, stopped) is in a log of the harness.
+// An intent without an outcome is unsure: the client died too. What a client later sees by itself
+// is a record "seen": it settles what was unsure. A client makes its changes to files one after the
+// other, in folders that no other client touches; parts of an upload it sends in parallel. The
+// server's own life (ready, killed, stopped) is in a log of the harness.
 package history
 
 // Record is one line.

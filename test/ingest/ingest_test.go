@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// send puts a bundle of n invoices into the drive, its meta.json last, and returns the id that it was given here.
+// send puts a bundle of n invoices into the drive, its meta.json last, and returns the id that it
+// was given here.
 func send(t *testing.T, u system.User, from, n int) string {
 	t.Helper()
 	var lines bytes.Buffer
@@ -56,11 +57,12 @@ func bundles(t *testing.T, u system.User) map[string]map[string]any {
 	return all
 }
 
-// recovery is how long everything may take after a kill: a lease of 30 s, a look every 10 s, and the work that is left.
+// recovery is how long everything may take after a kill: a lease of 30 s, a look every 10 s, and
+// the work that is left.
 const recovery = time.Minute
 
-// The instance that takes bundles in is killed in the middle of one. Another takes over within a minute; each document is there once, and
-// a bundle that is sent again has duplicates only.
+// The instance that takes bundles in is killed in the middle of one. Another takes over within a
+// minute; each document is there once, and a bundle that is sent again has duplicates only.
 func TestTheInstanceThatTakesInIsKilled(t *testing.T) {
 	t.Parallel()
 	c := rig.New(t, rig.Options{})
@@ -106,7 +108,8 @@ func TestTheInstanceThatTakesInIsKilled(t *testing.T) {
 	heir.End(t)
 }
 
-// A server on one machine is killed while it takes a bundle in, and started again: it goes on, within a minute, and counts once.
+// A server on one machine is killed while it takes a bundle in, and started again: it goes on,
+// within a minute, and counts once.
 func TestTheServerIsKilledWhileItTakesIn(t *testing.T) {
 	t.Parallel()
 	site := system.New(t)

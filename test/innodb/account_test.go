@@ -28,8 +28,8 @@ func draft(t *testing.T, users *account.Users) func(context.Context, *sqldb.Tx) 
 	}
 }
 
-// Two people take one name at once: the unique key is on the name and not on the id, so the duplicate is somebody else's row, and
-// only reading it back tells.
+// Two people take one name at once: the unique key is on the name and not on the id, so the
+// duplicate is somebody else's row, and only reading it back tells.
 func TestNameTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

@@ -35,7 +35,8 @@ func (b *brought) release(ctx context.Context, tx *sqldb.Tx) error {
 
 const blobRefs, releasedFiles = "SELECT refs FROM blobs", "SELECT COUNT(*) FROM released"
 
-// Two bring the same content at once and neither sees the other's: one blob, two references, and the loser's file is released.
+// Two bring the same content at once and neither sees the other's: one blob, two references, and
+// the loser's file is released.
 func TestSameContentAtOnceIsOneBlob(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -70,7 +71,8 @@ func TestContentWhoseFirstBringerGivesUp(t *testing.T) {
 	d.want(t, releasedFiles, "1")
 }
 
-// Content comes again while its last owner lets it go: the look saw a blob that is not there any more (B2).
+// Content comes again while its last owner lets it go: the look saw a blob that is not there any
+// more (B2).
 func TestContentComesWhileItGoes(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

@@ -122,7 +122,8 @@ func wantKind(t *testing.T, err error, kind drive.Kind) {
 	}
 }
 
-// A function that overlooks the error of a statement cannot commit what the deadlock left of its transaction.
+// A function that overlooks the error of a statement cannot commit what the deadlock left of its
+// transaction.
 func TestOverlookedDeadlockCommitsNothingByHalf(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

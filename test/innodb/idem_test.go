@@ -61,8 +61,8 @@ func (c *clicks) ask(t *testing.T, resp *idem.Response) <-chan error {
 	return done
 }
 
-// patiently asks again when told that the first use of a key has not ended: on a busy machine a test may take longer for that than an
-// answer waits.
+// patiently asks again when told that the first use of a key has not ended: on a busy machine a
+// test may take longer for that than an answer waits.
 func patiently(once func() error) error {
 	for {
 		if err := once(); !drive.IsKind(err, drive.InProgress) {
@@ -71,7 +71,8 @@ func patiently(once func() error) error {
 	}
 }
 
-// A double click without a key makes two things: nothing about the requests tells them apart from two wishes.
+// A double click without a key makes two things: nothing about the requests tells them apart from
+// two wishes.
 func TestDoubleClickWithoutAKeyMakesTwo(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)
@@ -123,7 +124,8 @@ func TestSecondUserOfAKeyWaits(t *testing.T) {
 	}
 }
 
-// The first gives up while two wait: they deadlock, one of them is first then, and the other gets its answer.
+// The first gives up while two wait: they deadlock, one of them is first then, and the other gets
+// its answer.
 func TestKeyWhoseFirstUserGivesUp(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)
@@ -153,8 +155,8 @@ func TestSecondUserOfAKeyDoesNotWaitForEver(t *testing.T) {
 	c.want(t, "SELECT COUNT(*) FROM things", "1")
 }
 
-// A key past its life, not purged yet, that several take over at once: each has the duplicate's shared lock, which is in the way
-// of all the others.
+// A key past its life, not purged yet, that several take over at once: each has the duplicate's
+// shared lock, which is in the way of all the others.
 func TestExpiredKeyIsTakenOverOnce(t *testing.T) {
 	t.Parallel()
 	c := newClicks(t, false)

@@ -2,8 +2,9 @@ package innodb
 
 import "testing"
 
-// The manual's three sessions: one inserts, two wait, the one rolls back. Both waiters get a shared lock on what was its row, and
-// each then waits for the other's. So "insert, swallow the duplicate" must be able to start again.
+// The manual's three sessions: one inserts, two wait, the one rolls back. Both waiters get a shared
+// lock on what was its row, and each then waits for the other's. So "insert, swallow the duplicate"
+// must be able to start again.
 func TestRollbackUnderTwoWaitersDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -17,8 +18,8 @@ func TestRollbackUnderTwoWaitersDeadlocks(t *testing.T) {
 	wantOneVictim(t, <-second, <-third)
 }
 
-// The duplicate leaves a shared lock on the row, until the end of the transaction. Two that both met it and both go on to change
-// it deadlock, although the row was there all the time.
+// The duplicate leaves a shared lock on the row, until the end of the transaction. Two that both
+// met it and both go on to change it deadlock, although the row was there all the time.
 func TestDuplicateThenUpdateDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -34,7 +35,8 @@ func TestDuplicateThenUpdateDeadlocks(t *testing.T) {
 	wantOneVictim(t, err, <-first)
 }
 
-// In a transaction of its own, before the business, the lock is gone when it matters: the order that SOURCES I1 asks for.
+// In a transaction of its own, before the business, the lock is gone when it matters: the order
+// that SOURCES I1 asks for.
 func TestDuplicateInItsOwnTransactionHoldsNothing(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -52,8 +54,9 @@ func TestDuplicateInItsOwnTransactionHoldsNothing(t *testing.T) {
 	wantRows(t, b.all("SELECT amount FROM balances"), "2")
 }
 
-// A secondary unique key is worse than a primary one: the duplicate locks the gap before it too, so that strangers meet. Two who
-// each met a duplicate then wait for each other with rows that have nothing to do with either.
+// A secondary unique key is worse than a primary one: the duplicate locks the gap before it too, so
+// that strangers meet. Two who each met a duplicate then wait for each other with rows that have
+// nothing to do with either.
 func TestSecondaryUniqueKeyLocksTheGap(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, numbered)

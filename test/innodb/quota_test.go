@@ -26,8 +26,8 @@ func TestLedgerOfManyFirstRequestsIsOneRow(t *testing.T) {
 	d.want(t, "SELECT COUNT(*) FROM ledgers", "1")
 }
 
-// The one who was first gives up while two wait for it, and those two then block each other: the engine's deadlock is nobody's
-// error.
+// The one who was first gives up while two wait for it, and those two then block each other: the
+// engine's deadlock is nobody's error.
 func TestLedgerWhoseFirstMakerGivesUp(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -43,7 +43,8 @@ func TestLedgerWhoseFirstMakerGivesUp(t *testing.T) {
 	d.want(t, "SELECT COUNT(*) FROM ledgers", "1")
 }
 
-// Making sure of the row does not take away what is in it, as REPLACE would, nor agree to another total.
+// Making sure of the row does not take away what is in it, as REPLACE would, nor agree to another
+// total.
 func TestLedgerMadeAgainKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -103,7 +104,8 @@ func TestInsertNewTellsANewRow(t *testing.T) {
 	}
 }
 
-// Growth is one conditional UPDATE: no row is read first, so there is nothing that could be out of date.
+// Growth is one conditional UPDATE: no row is read first, so there is nothing that could be out of
+// date.
 func TestLedgerUnderManyReservationsHoldsItsTotal(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

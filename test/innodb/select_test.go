@@ -28,8 +28,8 @@ func TestSelectThenInsertRaces(t *testing.T) {
 	wantRows(t, b.all("SELECT amount FROM balances WHERE user_id = 'ann'"), "0")
 }
 
-// In REPEATABLE READ the loser is told "duplicate" and cannot see of what: its snapshot is older. So whoever retries by reading
-// again retries for ever.
+// In REPEATABLE READ the loser is told "duplicate" and cannot see of what: its snapshot is older.
+// So whoever retries by reading again retries for ever.
 func TestSnapshotHidesTheDuplicate(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -46,8 +46,9 @@ func TestSnapshotHidesTheDuplicate(t *testing.T) {
 	wantRows(t, b.all("SELECT amount FROM balances WHERE user_id = 'ann'"), "7")
 }
 
-// plainSnapshots turns off what newer MariaDB adds: with innodb_snapshot_isolation, which is on from 11.6.2, the loser ends in
-// error 1020 instead. SmartDrive works in READ COMMITTED, where there is neither.
+// plainSnapshots turns off what newer MariaDB adds: with innodb_snapshot_isolation, which is on
+// from 11.6.2, the loser ends in error 1020 instead. SmartDrive works in READ COMMITTED, where
+// there is neither.
 func plainSnapshots(t *testing.T, s *session) {
 	t.Helper()
 	var name, value string
@@ -59,7 +60,8 @@ func plainSnapshots(t *testing.T, s *session) {
 	s.must("SET SESSION innodb_snapshot_isolation = OFF")
 }
 
-// FOR UPDATE on a row that is not there locks the gap, which all may do at once; then each waits for the other's gap.
+// FOR UPDATE on a row that is not there locks the gap, which all may do at once; then each waits
+// for the other's gap.
 func TestForUpdateOnAnAbsentRowDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -72,7 +74,8 @@ func TestForUpdateOnAnAbsentRowDeadlocks(t *testing.T) {
 	wantOneVictim(t, err, <-first)
 }
 
-// In READ COMMITTED it locks nothing at all: the two do not wait for each other, and the race is as without it.
+// In READ COMMITTED it locks nothing at all: the two do not wait for each other, and the race is as
+// without it.
 func TestForUpdateOnAnAbsentRowLocksNothingInReadCommitted(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -86,7 +89,8 @@ func TestForUpdateOnAnAbsentRowLocksNothingInReadCommitted(t *testing.T) {
 	wantCode(t, <-late, duplicate)
 }
 
-// On a row that is there it does what one wants: the second waits, and then sees what the first wrote.
+// On a row that is there it does what one wants: the second waits, and then sees what the first
+// wrote.
 func TestForUpdateOnARowThatIsThereWaits(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)

@@ -221,7 +221,8 @@ func codeOf(err error) uint16 {
 	return 0
 }
 
-// wantOneVictim fails unless one of the two died of a deadlock and the other went through (or found the row there).
+// wantOneVictim fails unless one of the two died of a deadlock and the other went through (or found
+// the row there).
 func wantOneVictim(t *testing.T, a, b error) {
 	t.Helper()
 	if (codeOf(a) == deadlock) == (codeOf(b) == deadlock) {

@@ -30,7 +30,8 @@ func TestRowsInOrderWait(t *testing.T) {
 	wantCode(t, err, duplicate)
 }
 
-// A lock wait that times out undoes the statement, not the transaction: whoever goes on and commits commits half.
+// A lock wait that times out undoes the statement, not the transaction: whoever goes on and commits
+// commits half.
 func TestLockWaitTimeoutKeepsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -45,7 +46,8 @@ func TestLockWaitTimeoutKeepsTheTransaction(t *testing.T) {
 	wantRows(t, all(t, s, "SELECT amount FROM balances ORDER BY user_id"), "90", "0")
 }
 
-// A deadlock undoes the transaction and ends it: what the victim does next is outside of any, and stays.
+// A deadlock undoes the transaction and ends it: what the victim does next is outside of any, and
+// stays.
 func TestDeadlockEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)

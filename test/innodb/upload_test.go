@@ -34,8 +34,8 @@ func TestReadReckonWriteLosesAChange(t *testing.T) {
 	}
 }
 
-// Crash, flush, resume, complete: the unfinished balance ends at zero (U13), with every timer delivered again and again, by two
-// processes at once.
+// Crash, flush, resume, complete: the unfinished balance ends at zero (U13), with every timer
+// delivered again and again, by two processes at once.
 func TestCrashFlushResumeCompleteEndsAtZero(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

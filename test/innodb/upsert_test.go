@@ -2,9 +2,9 @@ package innodb
 
 import "testing"
 
-// The count of ON DUPLICATE KEY UPDATE tells a new row from an old one only as long as the connection counts changed rows.
-// SmartDrive's counts matched ones (clientFoundRows, so that a compare-and-set that changes nothing is not taken for a lost
-// one), and then both are 1.
+// The count of ON DUPLICATE KEY UPDATE tells a new row from an old one only as long as the
+// connection counts changed rows. SmartDrive's counts matched ones (clientFoundRows, so that a
+// compare-and-set that changes nothing is not taken for a lost one), and then both are 1.
 func TestUpsertCountCannotTellANewRow(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -21,8 +21,8 @@ func TestUpsertCountCannotTellANewRow(t *testing.T) {
 	}
 }
 
-// Without clientFoundRows an UPDATE to the same value counts nothing, like one whose WHERE found nothing: a compare-and-set
-// that went through looks lost.
+// Without clientFoundRows an UPDATE to the same value counts nothing, like one whose WHERE found
+// nothing: a compare-and-set that went through looks lost.
 func TestUpdateCountsMatchedRowsOnlyWhenAsked(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, balances)
@@ -38,7 +38,8 @@ func TestUpdateCountsMatchedRowsOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-// With two unique keys an upsert changes whichever row it meets: meant for person 3, it changed person 2, whose name it bore.
+// With two unique keys an upsert changes whichever row it meets: meant for person 3, it changed
+// person 2, whose name it bore.
 func TestUpsertChangesTheRowOfAnotherKey(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, `CREATE TABLE people (id INT NOT NULL PRIMARY KEY, name VARCHAR(9) NOT NULL UNIQUE, quota INT NOT NULL)`)
@@ -48,8 +49,8 @@ func TestUpsertChangesTheRowOfAnotherKey(t *testing.T) {
 	wantRows(t, all(t, s, "SELECT id FROM people WHERE id = 3"))
 }
 
-// Two upserts that meet a row by a secondary unique key take it and the gap before it, for writing; their owners then wait for
-// each other with rows of strangers (MySQL bug 52020).
+// Two upserts that meet a row by a secondary unique key take it and the gap before it, for writing;
+// their owners then wait for each other with rows of strangers (MySQL bug 52020).
 func TestUpsertOnASecondaryKeyDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, numbered)
@@ -64,7 +65,8 @@ func TestUpsertOnASecondaryKeyDeadlocks(t *testing.T) {
 	wantOneVictim(t, err, <-first)
 }
 
-// REPLACE is delete and insert: what the row had is gone, its number is another, and what hung on it went with it.
+// REPLACE is delete and insert: what the row had is gone, its number is another, and what hung on
+// it went with it.
 func TestReplaceLosesWhatWasThere(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, numbered, `CREATE TABLE moves (id INT NOT NULL PRIMARY KEY, balance BIGINT NOT NULL,
@@ -76,7 +78,8 @@ func TestReplaceLosesWhatWasThere(t *testing.T) {
 	wantRows(t, all(t, s, "SELECT id FROM moves"))
 }
 
-// REPLACE deadlocks in READ COMMITTED too: the search for the duplicate locks the gap whatever the isolation.
+// REPLACE deadlocks in READ COMMITTED too: the search for the duplicate locks the gap whatever the
+// isolation.
 func TestReplaceDeadlocks(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, numbered)

@@ -186,7 +186,8 @@ func (c *client) someFile() *file {
 	return c.files[slices.Sorted(maps.Keys(c.files))[c.rand.IntN(len(c.files))]]
 }
 
-// content makes up what to upload. Some of it others have too, so that content is shared and can be claimed.
+// content makes up what to upload. Some of it others have too, so that content is shared and can be
+// claimed.
 func (c *client) content(size int64) history.Content {
 	if size >= mib && c.rand.IntN(3) == 0 {
 		seed := 1 + c.rand.Uint64N(6)
@@ -208,7 +209,8 @@ func (c *client) appeared(path, node string, content history.Content) {
 	f.contents = append(f.contents, content)
 }
 
-// look asks what is at path, however often the server dies meanwhile, and writes it down. nil: nothing.
+// look asks what is at path, however often the server dies meanwhile, and writes it down. nil:
+// nothing.
 func (c *client) look(ctx context.Context, path string) *node {
 	n, r := c.ask(ctx, "/nodes?path="+url.QueryEscape(path))
 	seen := history.Record{User: c.user.name, Client: c.name, Phase: history.Seen, Do: history.LookPath, Path: path, Status: r.status}
@@ -257,7 +259,8 @@ func (c *client) insist(ctx context.Context, q request) reply {
 	}
 }
 
-// settle finds out whether an unsure file appeared at path. A seal that the server redoes after its start must have ended before.
+// settle finds out whether an unsure file appeared at path. A seal that the server redoes after its
+// start must have ended before.
 func (c *client) settle(ctx context.Context, path string, content history.Content) {
 	c.awaitSeals(ctx, path)
 	n := c.look(ctx, path)
@@ -273,7 +276,8 @@ func (c *client) settle(ctx context.Context, path string, content history.Conten
 	}
 }
 
-// countVersions asks how many versions a file has: where equal content was there before, nothing else tells whether it came again.
+// countVersions asks how many versions a file has: where equal content was there before, nothing
+// else tells whether it came again.
 func (c *client) countVersions(ctx context.Context, node string) int {
 	list, err := into[struct{ Items []json.RawMessage }](c.insist(ctx, request{method: "GET", path: "/nodes/" + node + "/versions?limit=1000"}))
 	if err != nil {
@@ -293,7 +297,8 @@ func (c *client) awaitSeals(ctx context.Context, path string) {
 	})
 }
 
-// until asks again and again until it is so. What the server does by itself after a start may take as long as any request.
+// until asks again and again until it is so. What the server does by itself after a start may take
+// as long as any request.
 func (c *client) until(ctx context.Context, what string, so func() bool) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

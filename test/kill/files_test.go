@@ -66,7 +66,8 @@ type brokenPipe struct{}
 
 func (brokenPipe) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// putTorn hangs up in the middle of a whole file: nothing of it may ever appear, so that it is written down as refused.
+// putTorn hangs up in the middle of a whole file: nothing of it may ever appear, so that it is
+// written down as refused.
 func (c *client) putTorn(ctx context.Context) {
 	content, at := c.content(1+c.rand.Int64N(2*mib)), c.somePath()
 	rec := c.intent(history.Record{Do: history.Put, Path: at, Seed: content.Seed, Size: content.Size})
@@ -79,8 +80,8 @@ func (c *client) putTorn(ctx context.Context) {
 	c.count["put torn"]++
 }
 
-// change sends a change of one file and calls happened when it was acknowledged or is found to have happened. look says whether it
-// happened, after an answer was lost.
+// change sends a change of one file and calls happened when it was acknowledged or is found to have
+// happened. look says whether it happened, after an answer was lost.
 func (c *client) change(ctx context.Context, rec history.Record, q request, look func() bool, happened func()) {
 	rec = c.intent(rec)
 	r := c.send(ctx, q)

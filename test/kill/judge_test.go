@@ -17,8 +17,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// judgeMidway pauses all clients, compares what they know with what the server says, kills it, and lets the checker judge what
-// the kill has left.
+// judgeMidway pauses all clients, compares what they know with what the server says, kills it, and
+// lets the checker judge what the kill has left.
 func (l *loop) judgeMidway() {
 	l.t.Helper()
 	l.turns.Lock()
@@ -57,7 +57,8 @@ func (l *loop) compare() {
 	}
 }
 
-// compareLedger checks that a user is charged for the versions of their files, trash included, and nothing else as finished (Q1).
+// compareLedger checks that a user is charged for the versions of their files, trash included, and
+// nothing else as finished (Q1).
 func (l *loop) compareLedger(ctx context.Context, u *user) {
 	l.t.Helper()
 	var want int64
@@ -143,7 +144,8 @@ func (l *loop) quiet() error {
 
 const exitFindings = 8 // of fsck, when it found something
 
-// fsck must agree with the checker: it is clean if there are no leftovers; it repairs them; then both find nothing.
+// fsck must agree with the checker: it is clean if there are no leftovers; it repairs them; then
+// both find nothing.
 func (l *loop) fsck(leftovers int) {
 	l.t.Helper()
 	want := 0

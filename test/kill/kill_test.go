@@ -1,10 +1,12 @@
-// Package kill kills the real binary at random moments while clients use it, starts it again, and holds it to every word that it
-// gave them: P1-P4, Q1-Q4, B1-B3 and T1 of docs/invariants.md. It has tests only.
+// Package kill kills the real binary at random moments while clients use it, starts it again, and
+// holds it to every word that it gave them: P1-P4, Q1-Q4, B1-B3 and T1 of docs/invariants.md. It
+// has tests only.
 //
-// Clients speak plain HTTP, and write down what they ask and what they are answered (package history). Every 20 kills they pause:
-// what they know is compared with what the server says, the server is killed once more, and the independent checker (test/check)
-// judges the directory as the kill has left it. At the end the server runs until nothing is left to do, stops by itself, and the
-// checker and "admin fsck" must agree.
+// Clients speak plain HTTP, and write down what they ask and what they are answered (package
+// history). Every 20 kills they pause: what they know is compared with what the server says, the
+// server is killed once more, and the independent checker (test/check) judges the directory as the
+// kill has left it. At the end the server runs until nothing is left to do, stops by itself, and
+// the checker and "admin fsck" must agree.
 package kill
 
 import (

@@ -16,14 +16,15 @@ import (
 	"smartdrive/test/process"
 )
 
-// What the server is started with: short times, so that parking, reclaiming and unlinking happen between kills.
+// What the server is started with: short times, so that parking, reclaiming and unlinking happen
+// between kills.
 const (
 	idle    = 300 * time.Millisecond
 	abandon = 2 * time.Second
 	grace   = time.Second
 
 	mib           = 1 << 20
-	adminPassword = "correct horse battery"
+	adminPassword = process.Password
 	startLimit    = 2 * time.Minute // on a busy machine; it takes well under a second
 )
 
@@ -128,8 +129,8 @@ func (l *loop) start() {
 	l.server = server
 }
 
-// awaitReady waits until the server answers and lets the clients through. It keeps its address from life to life; if somebody
-// else has taken the port meanwhile, it gets another.
+// awaitReady waits until the server answers and lets the clients through. It keeps its address from
+// life to life; if somebody else has taken the port meanwhile, it gets another.
 func (l *loop) awaitReady() {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
@@ -193,8 +194,9 @@ func (l *loop) run(kills int) {
 	}
 }
 
-// more reports whether there is another kill: as many as were asked for, and where these are enough for everything to happen, up to as
-// many again until it has. On a slow machine less happens in a life.
+// more reports whether there is another kill: as many as were asked for, and where these are enough
+// for everything to happen, up to as many again until it has. On a slow machine less happens in a
+// life.
 func (l *loop) more(kills int) bool {
 	if l.kills < kills {
 		return true
@@ -207,8 +209,8 @@ func (l *loop) more(kills int) bool {
 	return len(l.missed()) > 0
 }
 
-// oneLife lets the server run for a while, kills it and starts it again. Some lives end before the server is ready, a few are long
-// enough for uploads to be given up.
+// oneLife lets the server run for a while, kills it and starts it again. Some lives end before the
+// server is ready, a few are long enough for uploads to be given up.
 func (l *loop) oneLife() {
 	l.t.Helper()
 	live := time.Duration(l.rand.Int64N(int64(400 * time.Millisecond)))
@@ -230,7 +232,8 @@ func (l *loop) oneLife() {
 	l.awaitReady()
 }
 
-// fail reports a broken promise with what led to it. Only the first one is told: the others follow from it.
+// fail reports a broken promise with what led to it. Only the first one is told: the others follow
+// from it.
 func (l *loop) fail(c *client, format string, args ...any) {
 	l.failing.Lock()
 	defer l.failing.Unlock()
@@ -245,7 +248,8 @@ func (l *loop) fail(c *client, format string, args ...any) {
 	l.t.Errorf("seed %d, after %d kills: %s%s", l.seed, l.kills, fmt.Sprintf(format, args...), trace)
 }
 
-// exercised fails when something that the loop is for has never happened: then it has shown nothing about it.
+// exercised fails when something that the loop is for has never happened: then it has shown nothing
+// about it.
 func (l *loop) exercised() {
 	l.t.Helper()
 	for _, what := range l.missed() {

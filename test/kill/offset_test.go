@@ -10,8 +10,8 @@ import (
 	"smartdrive/test/history"
 )
 
-// fillByOffset uploads a file through tus, piece by piece, some of them torn. What an answer or a HEAD has said is there must be there
-// ever after.
+// fillByOffset uploads a file through tus, piece by piece, some of them torn. What an answer or a
+// HEAD has said is there must be there ever after.
 func (c *client) fillByOffset(ctx context.Context) {
 	content, at := c.content(mib+c.rand.Int64N(5*mib)), c.somePath()
 	for _, u := range c.uploads {
@@ -116,7 +116,8 @@ func (c *client) pieceByOffset(ctx context.Context, u *upload, offset, n int64) 
 	return sent
 }
 
-// lastByOffset sends the last bytes, which make the file; again: a torn piece, which the HEAD has overtaken, came first.
+// lastByOffset sends the last bytes, which make the file; again: a torn piece, which the HEAD has
+// overtaken, came first.
 func (c *client) lastByOffset(ctx context.Context, u *upload, offset int64) (again bool) {
 	rec := c.intent(history.Record{Do: history.Complete, Upload: u.id, Path: u.path, Seed: u.content.Seed, Size: u.content.Size})
 	r := c.send(ctx, c.byOffset(u, offset, u.content.Size-offset))

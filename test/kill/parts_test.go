@@ -24,7 +24,8 @@ func (c *client) someUpload() *upload {
 	return c.uploads[c.rand.IntN(len(c.uploads))]
 }
 
-// sendParts sends some parts in any order, three at a time; some twice, some torn, some with a digest, right or wrong.
+// sendParts sends some parts in any order, three at a time; some twice, some torn, some with a
+// digest, right or wrong.
 func (c *client) sendParts(ctx context.Context) {
 	u := c.someUpload()
 	if u == nil {
@@ -100,7 +101,8 @@ func (c *client) sendPart(ctx context.Context, u *upload, n int, digest bool) {
 	}
 }
 
-// sendTorn hangs up in the middle of a part. It is not written down: such a part must never be there.
+// sendTorn hangs up in the middle of a part. It is not written down: such a part must never be
+// there.
 func (c *client) sendTorn(ctx context.Context, u *upload, n int, cut int64) {
 	q := c.partRequest(u, n)
 	q.body = torn(u.content, int64(n)*mib, cut)
@@ -109,7 +111,8 @@ func (c *client) sendTorn(ctx context.Context, u *upload, n int, cut int64) {
 	}
 }
 
-// sendWrong sends other bytes than those that the digest beside them is of. They must not be kept; what is there stays.
+// sendWrong sends other bytes than those that the digest beside them is of. They must not be kept;
+// what is there stays.
 func (c *client) sendWrong(ctx context.Context, u *upload, n int) {
 	q := c.partRequest(u, n)
 	sum := sha256.Sum256(u.content.Bytes(int64(n)*mib, u.length(n)))
@@ -180,7 +183,8 @@ func (c *client) completeUpload(ctx context.Context) {
 	}
 }
 
-// settleUpload finds out what became of an upload after an answer was lost that may have made it a file.
+// settleUpload finds out what became of an upload after an answer was lost that may have made it a
+// file.
 func (c *client) settleUpload(ctx context.Context, u *upload) {
 	c.until(ctx, "upload "+u.id+" is sealed", func() bool {
 		v := c.lookUpload(ctx, u)
@@ -189,8 +193,8 @@ func (c *client) settleUpload(ctx context.Context, u *upload) {
 	c.settle(ctx, u.path, u.content)
 }
 
-// lookUpload asks for an upload and compares what the server has with what was acknowledged. One that has ended is forgotten; nil:
-// it is gone.
+// lookUpload asks for an upload and compares what the server has with what was acknowledged. One
+// that has ended is forgotten; nil: it is gone.
 func (c *client) lookUpload(ctx context.Context, u *upload) *view {
 	r := c.insist(ctx, request{method: "GET", path: "/uploads/" + u.id})
 	seen := history.Record{User: c.user.name, Client: c.name, Phase: history.Seen, Do: history.LookUpload, Upload: u.id, Status: r.status, State: "gone"}

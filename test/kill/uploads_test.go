@@ -54,7 +54,8 @@ func (v view) has(n int) bool {
 
 const maxOpen = 4 // uploads of one client
 
-// beginUpload begins an upload. A begin whose answer was lost is repeated: it must find the upload that it made.
+// beginUpload begins an upload. A begin whose answer was lost is repeated: it must find the upload
+// that it made.
 func (c *client) beginUpload(ctx context.Context) {
 	if len(c.uploads) >= maxOpen {
 		return

@@ -141,7 +141,8 @@ func (w *wire) send(ctx context.Context, q request) reply {
 	if w.token != "" {
 		req.Header.Set("Authorization", "Bearer "+w.token)
 	}
-	// A request with a key is sent again by net/http when its connection ends: that the last try found nobody says nothing of the first.
+	// A request with a key is sent again by net/http when its connection ends: that the last try
+	// found nobody says nothing of the first.
 	var left atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { left.Store(true) }}
 	resp, err := w.http.Do(req.WithContext(httptrace.WithClientTrace(ctx, trace)))

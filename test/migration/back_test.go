@@ -16,7 +16,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// A server is killed on each way back, while it leaves the old side, when it has, while that is dropped, and while it forgets the move.
+// A server is killed on each way back, while it leaves the old side, when it has, while that is
+// dropped, and while it forgets the move.
 func TestKilledOnEachWayBackAndInTheLastPhase(t *testing.T) {
 	t.Parallel()
 	depth.Deep(t)
@@ -90,7 +91,8 @@ func TestKilledOnEachWayBackAndInTheLastPhase(t *testing.T) {
 // strikeWithin is about as long as the steps take.
 const strikeWithin = 80 * time.Millisecond
 
-// strike takes a step, and kills the first server at some moment of it. How far it has come then is anybody's guess.
+// strike takes a step, and kills the first server at some moment of it. How far it has come then is
+// anybody's guess.
 func (s *site) strike(step string) {
 	s.t.Helper()
 	answered := make(chan error, 1)

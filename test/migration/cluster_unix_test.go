@@ -24,9 +24,10 @@ import (
 	"smartdrive/test/services"
 )
 
-// Three processes go from one MariaDB database to another and from one place at S3 to another. One of them stands still while the
-// others enter a phase, so that it serves people one phase behind when it goes on; the gate names it meanwhile. One is killed while
-// rows are brought, and the one that is asked for the switch is killed in the middle of it.
+// Three processes go from one MariaDB database to another and from one place at S3 to another. One
+// of them stands still while the others enter a phase, so that it serves people one phase behind
+// when it goes on; the gate names it meanwhile. One is killed while rows are brought, and the one
+// that is asked for the switch is killed in the middle of it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	depth.Deep(t)
@@ -88,8 +89,8 @@ func TestCluster(t *testing.T) {
 	s.check(land(t, to, there))
 }
 
-// standStill stops the process as a machine does that is asleep. It does so while nobody writes: whoever sleeps while he brings changes
-// to the other side holds the others up.
+// standStill stops the process as a machine does that is asleep. It does so while nobody writes:
+// whoever sleeps while he brings changes to the other side holds the others up.
 func (n *node) standStill(p *people) {
 	n.t.Helper()
 	p.hush.Lock()
@@ -108,8 +109,8 @@ func (n *node) standStill(p *people) {
 	}
 }
 
-// standStillWhile is standStill before a step whose outcome the test wants. Should the process hold the others up all the same, it is
-// tried again.
+// standStillWhile is standStill before a step whose outcome the test wants. Should the process hold
+// the others up all the same, it is tried again.
 func (n *node) standStillWhile(p *people, step string, wants func(out string, err error) bool) {
 	n.t.Helper()
 	process.Eventually(n.t, 2*time.Minute, step+" while an instance stands still", func() error {
@@ -124,7 +125,8 @@ func (n *node) standStillWhile(p *people, step string, wants func(out string, er
 	})
 }
 
-// goOn lets the process go on when people are at its door already, so that it serves them before it hears of anything.
+// goOn lets the process go on when people are at its door already, so that it serves them before it
+// hears of anything.
 func (n *node) goOn() {
 	n.t.Helper()
 	n.back()
@@ -147,8 +149,9 @@ func (n *node) signal(s syscall.Signal) {
 	}
 }
 
-// names reports whether the gate is closed because of one instance, which the status names, and finds that it cannot be passed then. An
-// instance that is silent for 20 s counts as dead, and is not waited for.
+// names reports whether the gate is closed because of one instance, which the status names, and
+// finds that it cannot be passed then. An instance that is silent for 20 s counts as dead, and is
+// not waited for.
 func (s *site) names(id int64) bool {
 	s.t.Helper()
 	st, late := s.late()
@@ -178,8 +181,9 @@ func (s *site) late() (st migrate.Status, late []int64) {
 	return st, late
 }
 
-// A process is asleep for so long that it counts as dead, and the others go on without it to the last phase. Requests that lie at its
-// door when it wakes up find what is true now, or an error; nothing that it says to have written is lost.
+// A process is asleep for so long that it counts as dead, and the others go on without it to the
+// last phase. Requests that lie at its door when it wakes up find what is true now, or an error;
+// nothing that it says to have written is lost.
 func TestAsleepThroughTheSwitch(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SMARTDRIVE_SOAK") == "" {

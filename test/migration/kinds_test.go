@@ -11,8 +11,9 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// S3 wants MySQL and Redis beside it, so that contents alone go to S3 only where rows are at MySQL already. One installation makes all
-// moves of one kind, one after the other, and ends where the independent checker can judge it: in directories.
+// S3 wants MySQL and Redis beside it, so that contents alone go to S3 only where rows are at MySQL
+// already. One installation makes all moves of one kind, one after the other, and ends where the
+// independent checker can judge it: in directories.
 func TestOneKindAtATime(t *testing.T) {
 	t.Parallel()
 	depth.Deep(t)

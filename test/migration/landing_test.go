@@ -17,7 +17,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The independent checker judges directories. What lies at MariaDB and S3 is brought into one for it, by row and by object, as it is.
+// The independent checker judges directories. What lies at MariaDB and S3 is brought into one for
+// it, by row and by object, as it is.
 
 // land makes a data directory of a database and a bucket.
 func land(t *testing.T, db, contents string) string {
@@ -31,7 +32,8 @@ func land(t *testing.T, db, contents string) string {
 	return dir
 }
 
-// landRows copies every row into a new file. Bookkeeping of migrations and the version of the schema are its own.
+// landRows copies every row into a new file. Bookkeeping of migrations and the version of the
+// schema are its own.
 func landRows(t *testing.T, source, path string) {
 	t.Helper()
 	empty, err := sqldb.Open(t.Context(), sqldb.Options{Path: path})

@@ -104,7 +104,8 @@ func (p *person) login() {
 
 var errCut = errors.New("cut off by a kill or restart")
 
-// send makes one request at one of the servers. errCut: it went away meanwhile, and what became of the request is not known.
+// send makes one request at one of the servers. errCut: it went away meanwhile, and what became of
+// the request is not known.
 func (p *person) send(method, path string, body []byte, json bool) (int, []byte, error) {
 	var at *node
 	process.Eventually(p.t, 2*startTime, "a server", func() error {

@@ -20,7 +20,7 @@ import (
 )
 
 // password is the administrator's, and everybody's.
-const password = "correct horse battery"
+const password = process.Password
 
 // settings are how a server is started.
 type settings struct {
@@ -104,7 +104,8 @@ func (n *node) back() {
 	n.turns.Add(1)
 }
 
-// gone lets nobody come any more. Who has found the door open has read the turns before that, and sees that they were raised.
+// gone lets nobody come any more. Who has found the door open has read the turns before that, and
+// sees that they were raised.
 func (n *node) gone() {
 	n.base.Store(nil)
 	n.turns.Add(1)

@@ -1,5 +1,6 @@
-// Package migration moves real installations to other engines while people work in them: files come, are read, renamed and deleted,
-// and an upload begins on one side and ends when the other one leads. It has tests only.
+// Package migration moves real installations to other engines while people work in them: files
+// come, are read, renamed and deleted, and an upload begins on one side and ends when the other one
+// leads. It has tests only.
 //
 //	TestThereAndBack                            SQLite and a directory to MariaDB and S3, killed in each phase, and back
 //	TestOneKindAtATime                          rows alone, contents alone, on one installation
@@ -7,8 +8,8 @@
 //	TestCluster                                 three processes; one stands still, others are killed
 //	TestAsleepThroughTheSwitch                  make soak: one that counts as dead wakes up when all is over
 //
-// At the end of each every file is read, every balance compared, and the independent checker judges what is left: in a directory, or
-// brought into one.
+// At the end of each every file is read, every balance compared, and the independent checker judges
+// what is left: in a directory, or brought into one.
 package migration
 
 import (
@@ -24,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// The way there is from SQLite and a directory to MariaDB and S3, with a kill in each phase; the way back ends in another directory,
-// which the independent checker judges.
+// The way there is from SQLite and a directory to MariaDB and S3, with a kill in each phase; the
+// way back ends in another directory, which the independent checker judges.
 func TestThereAndBack(t *testing.T) {
 	t.Parallel()
 	needSignals(t)
@@ -53,7 +54,8 @@ func TestThereAndBack(t *testing.T) {
 	s.check(back)
 }
 
-// move takes a migration through all its phases. disturb is called at the beginning of each of the first four, if there is one.
+// move takes a migration through all its phases. disturb is called at the beginning of each of the
+// first four, if there is one.
 func (s *site) move(p *people, disturb func(phase int), to ...string) {
 	s.t.Helper()
 	slow := p.begin() // an upload that is as long as the move
@@ -119,7 +121,8 @@ func (s *site) check(args ...string) {
 	}
 }
 
-// wantRefused stops the server, and finds that it does not start with the settings of the side that was left.
+// wantRefused stops the server, and finds that it does not start with the settings of the side that
+// was left.
 func (s *site) wantRefused() {
 	s.t.Helper()
 	s.stop()

@@ -1,5 +1,5 @@
-// Package process runs the real binary for tests, as a person or a supervisor would: start, wait until it says that it is ready,
-// kill, stop. It ends only processes that it has started.
+// Package process runs the real binary for tests, as a person or a supervisor would: start, wait
+// until it says that it is ready, kill, stop. It ends only processes that it has started.
 package process
 
 import (

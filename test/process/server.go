@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// Password is that of users of tests and benchmarks: long enough, and not guessable.
+const Password = "correct horse battery"
+
 // Options say how a server is started.
 type Options struct {
 	Binary string
@@ -57,7 +60,8 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Environ is this process's environment without settings of SmartDrive: they must not leak into a test.
+// Environ is this process's environment without settings of SmartDrive: they must not leak into a
+// test.
 func Environ() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -97,7 +101,8 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 // Ended is closed when the process is gone.
 func (s *Server) Ended() <-chan struct{} { return s.ended }
 
-// Ready waits until it answers and returns its URL. An error says that it ended instead, or took too long.
+// Ready waits until it answers and returns its URL. An error says that it ended instead, or took
+// too long.
 func (s *Server) Ready(ctx context.Context) (string, error) {
 	select {
 	case <-s.ready:

@@ -12,7 +12,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// runNginx runs nginx as an ordinary process of this test, with all its files in a directory of the test.
+// runNginx runs nginx as an ordinary process of this test, with all its files in a directory of the
+// test.
 func runNginx(t *testing.T, s *site) {
 	t.Helper()
 	path := servicetest.Tool(t, "nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx")

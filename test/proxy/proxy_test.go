@@ -1,6 +1,6 @@
-// Package proxy runs the real binary behind a real nginx and a real Caddy, with the files of deploy/ as they are but for
-// addresses and certificates, and uses it through them with the real client: what docs/operations.md tells operators to do works.
-// It has tests only.
+// Package proxy runs the real binary behind a real nginx and a real Caddy, with the files of
+// deploy/ as they are but for addresses and certificates, and uses it through them with the real
+// client: what docs/operations.md tells operators to do works. It has tests only.
 package proxy
 
 import (
@@ -97,8 +97,9 @@ func checkRange(t *testing.T, s *site) {
 	}
 }
 
-// checkForwarded asks from 127.0.0.2, so that the client's address differs from the proxy's. The server believes the proxy about
-// who asks, and not the client; and it does not take what comes through a proxy on the same machine for the machine itself.
+// checkForwarded asks from 127.0.0.2, so that the client's address differs from the proxy's. The
+// server believes the proxy about who asks, and not the client; and it does not take what comes
+// through a proxy on the same machine for the machine itself.
 func checkForwarded(t *testing.T, s *site) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -134,7 +135,8 @@ func checkForwarded(t *testing.T, s *site) {
 	})
 }
 
-// A proxy that was left at its default refuses each part. The client says who refused it and what to change.
+// A proxy that was left at its default refuses each part. The client says who refused it and what
+// to change.
 func TestBodyLimitIsExplained(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "drive.example.org")

@@ -74,8 +74,9 @@ func newSite(t *testing.T, example string) *site {
 	return s
 }
 
-// use takes a file of deploy/ as the proxy's configuration, with its addresses and its certificate replaced. What is to be
-// replaced and is not there fails the test: the file has changed and the test has not.
+// use takes a file of deploy/ as the proxy's configuration, with its addresses and its certificate
+// replaced. What is to be replaced and is not there fails the test: the file has changed and the
+// test has not.
 func (s *site) use(t *testing.T, file string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "deploy", filepath.FromSlash(file)))
@@ -104,9 +105,10 @@ func (s *site) replace(t *testing.T, old, with string) {
 
 func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
 
-const password = "correct horse battery"
+const password = process.Password
 
-// serve starts the server with the flags that the example's head names, waits until it answers through the proxy, and logs in.
+// serve starts the server with the flags that the example's head names, waits until it answers
+// through the proxy, and logs in.
 func (s *site) serve(t *testing.T) {
 	t.Helper()
 	var err error
@@ -219,7 +221,8 @@ func (s *site) call(t *testing.T, token, method, path, body string, out any) {
 	}
 }
 
-// certify makes a certificate of its own for localhost, which the proxy shows and the client trusts.
+// certify makes a certificate of its own for localhost, which the proxy shows and the client
+// trusts.
 func (s *site) certify(t *testing.T) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// debian unpacks packages of the system's Debian (or of what derives from it), with the libraries they need, below the cache.
-// Nothing is installed, and no lists of the system are changed; it needs no privileges.
+// debian unpacks packages of the system's Debian (or of what derives from it), with the libraries
+// they need, below the cache. Nothing is installed, and no lists of the system are changed; it
+// needs no privileges.
 func (t *Tools) debian(ctx context.Context, name string, packages ...string) (string, error) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		return "", errors.New("not on PATH, and no Debian to take it from")
@@ -56,7 +57,8 @@ func unpackDebs(ctx context.Context, dir string, packages []string) error {
 	return nil
 }
 
-// update fetches lists of packages to a directory of our own and returns the options that make apt use them.
+// update fetches lists of packages to a directory of our own and returns the options that make apt
+// use them.
 func update(ctx context.Context, work string) ([]string, error) {
 	for _, dir := range []string{"state/lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(work, dir), 0o700); err != nil {

@@ -18,7 +18,8 @@ func detached(bound bool) *syscall.SysProcAttr {
 	return attr
 }
 
-// paused tells whether every thread of a process stands still: the signal that stops them arrives at each in its own time.
+// paused tells whether every thread of a process stands still: the signal that stops them arrives
+// at each in its own time.
 func paused(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

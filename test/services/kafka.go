@@ -42,7 +42,8 @@ type broker struct {
 const (
 	// briefSession is after which a killed broker may come back: a test waits for it.
 	briefSession = 3 * time.Second
-	// longSession lets a broker be starved by what else runs on the machine: without a heartbeat it takes no requests.
+	// longSession lets a broker be starved by what else runs on the machine: without a heartbeat it
+	// takes no requests.
 	longSession = 30 * time.Second
 )
 
@@ -100,8 +101,8 @@ func (t *Tools) kafkaJars(ctx context.Context) (string, error) {
 
 func (b *broker) ports() int { return 2 } // clients, the controller
 
-// properties are those of Kafka's own tests where they differ from its defaults: one replica of everything, small offsets topics,
-// no waiting for members. Topics are created by who needs them.
+// properties are those of Kafka's own tests where they differ from its defaults: one replica of
+// everything, small offsets topics, no waiting for members. Topics are created by who needs them.
 const properties = `process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@%[2]s

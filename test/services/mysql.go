@@ -14,12 +14,14 @@ import (
 
 // Options of a server for one test or for all.
 type Options struct {
-	// Durable makes the database survive the loss of the machine, not only that of the process, for each transaction. The shared
-	// server does without: it is slower, and a killed process loses nothing either way.
+	// Durable makes the database survive the loss of the machine, not only that of the process, for
+	// each transaction. The shared server does without: it is slower, and a killed process loses
+	// nothing either way.
 	Durable bool
 	// Bound: see Server.
 	Bound bool
-	// Advertised is the address that a Kafka broker tells clients to use, where that is not its own: a proxy's.
+	// Advertised is the address that a Kafka broker tells clients to use, where that is not its
+	// own: a proxy's.
 	Advertised string
 }
 

@@ -13,7 +13,8 @@ import (
 // errLocked says that another process holds a lock.
 var errLocked = errors.New("locked")
 
-// lock opens a file and takes its lock, or says errLocked. A child that inherits the file holds the lock, too.
+// lock opens a file and takes its lock, or says errLocked. A child that inherits the file holds the
+// lock, too.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -26,8 +27,8 @@ func lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// closeNow closes what children that are being started must not have for even a moment: between fork and exec a child has every
-// open file of this process, and with it its locks and ports.
+// closeNow closes what children that are being started must not have for even a moment: between
+// fork and exec a child has every open file of this process, and with it its locks and ports.
 func closeNow(c io.Closer) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

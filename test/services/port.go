@@ -15,8 +15,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// Ports are taken from below those that systems hand out by themselves (Linux: from 32768, others: from 49152), so that nobody's
-// outgoing connection sits on one when a service comes back.
+// Ports are taken from below those that systems hand out by themselves (Linux: from 32768, others:
+// from 49152), so that nobody's outgoing connection sits on one when a service comes back.
 const firstPort, lastPort = 18000, 32000
 
 // reserved are ports that are held until the service takes them.
@@ -32,9 +32,9 @@ func (r *reserved) release() {
 	r.listeners = nil
 }
 
-// claimed are the ports that are this process's for as long as it lives, although nobody listens at them all the time: a service is
-// away while a test has killed it, and a network while a test has cut it. Each is a locked file, and the system takes the locks back
-// with the process.
+// claimed are the ports that are this process's for as long as it lives, although nobody listens at
+// them all the time: a service is away while a test has killed it, and a network while a test has
+// cut it. Each is a locked file, and the system takes the locks back with the process.
 var claimed struct {
 	sync.Mutex
 	ports map[int]*os.File
@@ -65,7 +65,8 @@ func claim(port int, again bool) error {
 	return nil
 }
 
-// reserve takes the n ports that a file names, or others when they are not free, and writes them there.
+// reserve takes the n ports that a file names, or others when they are not free, and writes them
+// there.
 func reserve(path string, n int) (*reserved, error) {
 	known, err := readPorts(path)
 	if err == nil && len(known) == n {
@@ -90,8 +91,8 @@ func reserve(path string, n int) (*reserved, error) {
 	return r, nil
 }
 
-// FreePort returns a port of loopback that nobody else gets for as long as this process lives: the system hands it out to nobody by
-// itself, and neither does this package in any process.
+// FreePort returns a port of loopback that nobody else gets for as long as this process lives: the
+// system hands it out to nobody by itself, and neither does this package in any process.
 func FreePort() (int, error) {
 	r, err := listenAnywhere(1)
 	if err != nil {

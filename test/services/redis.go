@@ -86,7 +86,8 @@ func (t *Tools) RedisCluster(ctx context.Context, dir string, o Options) (*Clust
 	return c, err
 }
 
-// Start starts the nodes that do not run, makes a cluster of them, and waits until it serves every key.
+// Start starts the nodes that do not run, makes a cluster of them, and waits until it serves every
+// key.
 func (c *Cluster) Start(ctx context.Context) error {
 	for _, node := range c.Nodes {
 		if _, err := node.Launch(ctx); err != nil {
@@ -126,7 +127,8 @@ func (c *Cluster) join(ctx context.Context, i int) error {
 	return db.Do(ctx, "CLUSTER", "MEET", loopback, c.Nodes[0].port(0), c.Nodes[0].port(1)).Err()
 }
 
-// hasSlots reads CLUSTER NODES: the ninth word of the line of the node itself is its first range of slots.
+// hasSlots reads CLUSTER NODES: the ninth word of the line of the node itself is its first range of
+// slots.
 func hasSlots(nodes string) bool {
 	for line := range strings.Lines(nodes) {
 		if words := strings.Fields(line); len(words) > 2 && strings.Contains(words[2], "myself") {

@@ -68,9 +68,11 @@ func (g *gateway) command(s *Server) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// mendMultiparts takes back completions of multipart uploads that a kill has cut short. While versitygw 1.8 puts an object together, the
-// directory with the parts is called <upload>.<etag>.inprogress; it looks for none when it starts, and answers from then on that the
-// object is there, which it is not. Metadata, where it has a tree of its own, has the same layout as data.
+// mendMultiparts takes back completions of multipart uploads that a kill has cut short. While
+// versitygw 1.8 puts an object together, the directory with the parts is called
+// <upload>.<etag>.inprogress; it looks for none when it starts, and answers from then on that the
+// object is there, which it is not. Metadata, where it has a tree of its own, has the same layout
+// as data.
 func mendMultiparts(data, metadata string) error {
 	for _, tree := range []string{data, metadata} {
 		stuck, err := filepath.Glob(filepath.Join(tree, s3Bucket, ".sgwtmp", "multipart", "*", "*.inprogress"))

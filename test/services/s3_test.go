@@ -15,8 +15,8 @@ import (
 	"smartdrive/test/services"
 )
 
-// What versitygw leaves behind when it is killed while it puts the parts of an upload together is taken back when it starts: the
-// upload can be completed, and its object is there.
+// What versitygw leaves behind when it is killed while it puts the parts of an upload together is
+// taken back when it starts: the upload can be completed, and its object is there.
 func TestACompletionThatAKillHasCutShortIsTakenBack(t *testing.T) {
 	t.Parallel()
 	root, err := services.Checkout()

@@ -12,7 +12,8 @@ import (
 // SentinelName is the name of the master that Sentinels watch.
 const SentinelName = "main"
 
-// Sentinels are a Redis, a replica of it, and three Sentinels that put the replica in its place when it does not answer for a second.
+// Sentinels are a Redis, a replica of it, and three Sentinels that put the replica in its place
+// when it does not answer for a second.
 type Sentinels struct {
 	Master, Replica *Server // as they begin
 	Watchers        []*Server
@@ -41,7 +42,8 @@ func (t *Tools) RedisSentinel(ctx context.Context, dir string, o Options) (*Sent
 // Servers are all of them, each after those that it needs.
 func (s *Sentinels) Servers() []*Server { return append([]*Server{s.Master, s.Replica}, s.Watchers...) }
 
-// Start starts those that do not run, and waits until each Sentinel knows the replica and the others.
+// Start starts those that do not run, and waits until each Sentinel knows the replica and the
+// others.
 func (s *Sentinels) Start(ctx context.Context) error {
 	for _, one := range s.Servers() {
 		if err := one.Start(ctx); err != nil {

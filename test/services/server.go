@@ -27,11 +27,12 @@ type kind interface {
 	url(s *Server) string
 }
 
-// Server is one process of a service. Its methods are not for concurrent use, but for URL and Addr after Start.
+// Server is one process of a service. Its methods are not for concurrent use, but for URL and Addr
+// after Start.
 type Server struct {
 	Dir string
-	// Bound ends the process together with the thread that has started it, where the system can do that. For tests, so that
-	// they leave nothing behind when they are killed.
+	// Bound ends the process together with the thread that has started it, where the system can do
+	// that. For tests, so that they leave nothing behind when they are killed.
 	Bound bool
 
 	kind  kind
@@ -50,7 +51,8 @@ func (s *Server) port(i int) string { return strconv.Itoa(s.taken[i]) }
 
 func (s *Server) path(name string) string { return filepath.Join(s.Dir, name) }
 
-// Start starts the process unless it runs, on the data that is there, and waits until it serves clients.
+// Start starts the process unless it runs, on the data that is there, and waits until it serves
+// clients.
 func (s *Server) Start(ctx context.Context) error {
 	for {
 		started, err := s.Launch(ctx)
@@ -64,8 +66,8 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// Launch starts the process unless it runs, and does not wait until it serves clients. It returns whether it was this call that
-// has started it.
+// Launch starts the process unless it runs, and does not wait until it serves clients. It returns
+// whether it was this call that has started it.
 func (s *Server) Launch(ctx context.Context) (bool, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return false, fmt.Errorf("make the directory of a service: %w", err)
@@ -193,7 +195,8 @@ func (s *Server) PID() int {
 	return pid
 }
 
-// process returns the id of its process, and whether there is one: while it is being started it has no id yet.
+// process returns the id of its process, and whether there is one: while it is being started it has
+// no id yet.
 func (s *Server) process() (pid int, runs bool) {
 	f, err := lock(s.path("pid"))
 	if err == nil {
@@ -209,7 +212,8 @@ func (s *Server) process() (pid int, runs bool) {
 // Kill ends the process at once and waits until it is gone. The data stays as it is at that moment.
 func (s *Server) Kill(ctx context.Context) error { return s.end(ctx, syscall.SIGKILL) }
 
-// Wipe kills the process and forgets its data: the next Start begins with nothing, at the same ports.
+// Wipe kills the process and forgets its data: the next Start begins with nothing, at the same
+// ports.
 func (s *Server) Wipe(ctx context.Context) error {
 	if err := s.Kill(ctx); err != nil {
 		return err
@@ -240,8 +244,8 @@ func (s *Server) end(ctx context.Context, signal syscall.Signal) error {
 	})
 }
 
-// Pause stops the process without ending it and waits until it stands still: its connections stay open and nothing answers.
-// Resume ends that.
+// Pause stops the process without ending it and waits until it stands still: its connections stay
+// open and nothing answers. Resume ends that.
 func (s *Server) Pause(ctx context.Context) error {
 	if err := s.signal(pauseSignal); err != nil {
 		return err
@@ -249,7 +253,8 @@ func (s *Server) Pause(ctx context.Context) error {
 	return AwaitPaused(ctx, s.PID())
 }
 
-// AwaitPaused waits until a process that was told to stop stands still: some of its threads go on for a while.
+// AwaitPaused waits until a process that was told to stop stands still: some of its threads go on
+// for a while.
 func AwaitPaused(ctx context.Context, pid int) error {
 	return poll(ctx, func() (bool, error) { return paused(pid) })
 }

@@ -113,7 +113,8 @@ func TestDataOutlivesTheProcessButNotAWipe(t *testing.T) {
 	}
 }
 
-// A process id in a file says nothing when its process does not hold the lock: another program may have it by now.
+// A process id in a file says nothing when its process does not hold the lock: another program may
+// have it by now.
 func TestStrangersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newRedis(t)

@@ -53,8 +53,9 @@ func (s *Shared) find(ctx context.Context, name string) (service, error) {
 	}
 }
 
-// Up starts what does not run, all at once, and writes the file "env" with the address of each. What the environment names is
-// taken as it is. A service that cannot be had is not an error of Up: its State says why.
+// Up starts what does not run, all at once, and writes the file "env" with the address of each.
+// What the environment names is taken as it is. A service that cannot be had is not an error of Up:
+// its State says why.
 func (s *Shared) Up(ctx context.Context) ([]State, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the services: %w", err)

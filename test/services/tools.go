@@ -35,10 +35,12 @@ func Checkout() (string, error) {
 	}
 }
 
-// Open returns tools that take programs from PATH or from the cache. With say, what is in neither is fetched, and say hears of it.
+// Open returns tools that take programs from PATH or from the cache. With say, what is in neither
+// is fetched, and say hears of it.
 //
-// The cache is SMARTDRIVE_SERVICES_CACHE, or else smartdrive-services in the user's cache directory, so that a fresh checkout
-// fetches nothing again, or else below the checkout, for users without a home.
+// The cache is SMARTDRIVE_SERVICES_CACHE, or else smartdrive-services in the user's cache
+// directory, so that a fresh checkout fetches nothing again, or else below the checkout, for users
+// without a home.
 func Open(checkout string, say func(string)) *Tools {
 	cache := filepath.Join(checkout, ".services", "cache")
 	if dir := os.Getenv("SMARTDRIVE_SERVICES_CACHE"); dir != "" {
@@ -65,7 +67,8 @@ func (p program) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// lookPath finds one of the names on PATH or where Debian keeps daemons, which is not on a user's PATH.
+// lookPath finds one of the names on PATH or where Debian keeps daemons, which is not on a user's
+// PATH.
 func lookPath(names ...string) (string, bool) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -82,7 +85,8 @@ func lookPath(names ...string) (string, bool) {
 
 var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
 
-// atLeast asks a program for its version ("8.0.36", "10.11", "17.0.2") and says whether it is new enough.
+// atLeast asks a program for its version ("8.0.36", "10.11", "17.0.2") and says whether it is new
+// enough.
 func (p program) atLeast(ctx context.Context, major, minor int, flag string) error {
 	cmd := exec.CommandContext(ctx, p.path, flag) //nolint:gosec // see command
 	cmd.Env = append(os.Environ(), p.env...)
@@ -104,8 +108,8 @@ func (p program) atLeast(ctx context.Context, major, minor int, flag string) err
 
 var errNotFetched = errors.New("not on PATH and not in the cache (\"make services\" fetches it)")
 
-// fetched returns a directory of the cache, which make fills the first time. It is complete or not there; of two processes that
-// want it one makes it.
+// fetched returns a directory of the cache, which make fills the first time. It is complete or not
+// there; of two processes that want it one makes it.
 func (t *Tools) fetched(name string, fill func(dir string) error) (string, error) {
 	final := filepath.Join(t.cache, name)
 	if _, err := os.Stat(final); err == nil {
@@ -146,7 +150,8 @@ func fillOnce(final string, fill func(dir string) error) error {
 	return os.Rename(partial, final)
 }
 
-// output runs a command that fetches something. Its error carries the last line of what the command said.
+// output runs a command that fetches something. Its error carries the last line of what the command
+// said.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.CombinedOutput()
 	if err != nil {

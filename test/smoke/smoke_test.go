@@ -1,4 +1,5 @@
-// Package smoke does with the real binary what a person does in the first five minutes, accidents included. It has tests only.
+// Package smoke does with the real binary what a person does in the first five minutes, accidents
+// included. It has tests only.
 package smoke
 
 import (
@@ -27,7 +28,7 @@ import (
 func TestMain(m *testing.M) { process.Main(m) }
 
 const (
-	password = "correct horse battery"
+	password = process.Password
 	mib      = 1 << 20
 
 	// patience is how long a test waits for what takes a second or two; the machine may be busy.
@@ -212,7 +213,8 @@ func (d *desk) ask(method, path string, in, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// TestFirstFiveMinutes: serve, log in, upload a large file with accidents, download it, and tidy up.
+// TestFirstFiveMinutes: serve, log in, upload a large file with accidents, download it, and tidy
+// up.
 func TestFirstFiveMinutes(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
@@ -274,10 +276,12 @@ func firstFiveMinutes(t *testing.T, flags ...string) {
 	d.afterwards(size)
 }
 
-// afterwards is what needs no large transfer: instant upload, usage, ls, rm, restore, and an orderly end.
+// afterwards is what needs no large transfer: instant upload, usage, ls, rm, restore, and an
+// orderly end.
 func (d *desk) afterwards(size int64) {
 	d.t.Helper()
-	// Up to 64 MiB the digest is known before anything is sent; with a larger file it races with the sending.
+	// Up to 64 MiB the digest is known before anything is sent; with a larger file it races with
+	// the sending.
 	const small = 60 * mib
 	d.write("small", history.Content{Seed: 3, Size: small})
 	d.run("", "put", "small", "/folder/first")
@@ -311,7 +315,8 @@ func (d *desk) wantNames(want string) {
 	}
 }
 
-// A second server on the directory, and one on a port that is taken, say what is in the way and end.
+// A second server on the directory, and one on a port that is taken, say what is in the way and
+// end.
 func TestRefusedStarts(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

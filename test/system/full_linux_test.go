@@ -152,7 +152,8 @@ func (c *crowd) comesBack(t *testing.T, s *rig.Server) {
 	}
 }
 
-// Somebody else takes the last byte of the disk on which everything lies, while an upload is under way.
+// Somebody else takes the last byte of the disk on which everything lies, while an upload is under
+// way.
 func TestScenarioJADiskThatOthersFill(t *testing.T) {
 	t.Parallel()
 	root := disk(t, 48)

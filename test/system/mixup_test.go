@@ -20,8 +20,8 @@ import (
 	"smartdrive/test/system/rig"
 )
 
-// furnished is an installation with its blobs in a directory of their own: a file, an upload with a part, in a server that ended
-// well. Database and blobs have seen two starts.
+// furnished is an installation with its blobs in a directory of their own: a file, an upload with a
+// part, in a server that ended well. Database and blobs have seen two starts.
 type furnished struct {
 	*rig.Site
 	blobs  string
@@ -57,7 +57,8 @@ func (f *furnished) works(t *testing.T) {
 	s.End(t)
 }
 
-// refused checks that serve and admin refuse in those words and that not a byte of the blobs has changed.
+// refused checks that serve and admin refuse in those words and that not a byte of the blobs has
+// changed.
 func (f *furnished) refused(t *testing.T, words ...string) {
 	t.Helper()
 	before := listing(t, f.blobs)
@@ -234,7 +235,8 @@ func TestMissingBlobsAreRefused(t *testing.T) {
 	f.works(t)
 }
 
-// A mark that cannot be written, once or many times, must not make the next start take the directory for another one.
+// A mark that cannot be written, once or many times, must not make the next start take the
+// directory for another one.
 func TestStartsThatFailOnTheMarkDoNotSpoilTheNext(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)
@@ -264,7 +266,8 @@ func TestASecondServerIsRefusedWithThePIDOfTheFirst(t *testing.T) {
 	f.works(t)
 }
 
-// The text of a lock file means nothing without the lock: a process of that number may even be alive.
+// The text of a lock file means nothing without the lock: a process of that number may even be
+// alive.
 func TestALockFileOfADeadProcessIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)

@@ -23,8 +23,8 @@ func holdsBytes(t *testing.T, dir string, c history.Content) bool {
 	return false
 }
 
-// The refusal of an old database names "admin restore". That accepts it, deletes nothing that the database cannot explain, and ends
-// once fsck has put that aside.
+// The refusal of an old database names "admin restore". That accepts it, deletes nothing that the
+// database cannot explain, and ends once fsck has put that aside.
 func TestAnOldDatabaseIsAcceptedByRestore(t *testing.T) {
 	t.Parallel()
 	f := furnish(t)

@@ -45,7 +45,8 @@ func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	}
 	up.Cancel(t)
 
-	// No length is known: what does not fit is refused when it comes, what came is charged. Parts are 64 MiB here.
+	// No length is known: what does not fit is refused when it comes, what came is charged. Parts
+	// are 64 MiB here.
 	begun := u.Post(t, "/uploads", map[string]any{"path": "/unknown", "size": nil}).JSON(t, http.StatusCreated)
 	id, size := begun["id"].(string), begun["part_size"].(float64)
 	full := make([]byte, int64(size))
@@ -115,7 +116,8 @@ func TestScenarioDChunkedFilesAgainstTheQuota(t *testing.T) {
 	})
 }
 
-// A header that lies about the length: the connection ends early, the torn part is not there and not charged as if it were.
+// A header that lies about the length: the connection ends early, the torn part is not there and
+// not charged as if it were.
 func TestScenarioDALengthThatIsALie(t *testing.T) {
 	t.Parallel()
 	s := rig.New(t).Start(t)
@@ -148,7 +150,8 @@ func TestScenarioDALengthThatIsALie(t *testing.T) {
 	u.Holds(t, "/upload", content(1))
 }
 
-// The server is killed in the middle of parts: all that was acknowledged is there, and the upload goes on.
+// The server is killed in the middle of parts: all that was acknowledged is there, and the upload
+// goes on.
 func TestScenarioKRestartMidUpload(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)
@@ -188,7 +191,8 @@ func TestScenarioKRestartMidUpload(t *testing.T) {
 	up.At(s).Holds(t, "/upload", up.Content)
 }
 
-// A parked upload survives restarts as parked, is charged for what it holds, and the next part wakes it.
+// A parked upload survives restarts as parked, is charged for what it holds, and the next part
+// wakes it.
 func TestScenarioKAParkedUploadIsWokenAfterARestart(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t, "--upload-idle", "200ms")
@@ -223,7 +227,8 @@ func TestScenarioKAParkedUploadIsWokenAfterARestart(t *testing.T) {
 	sound(t, site)
 }
 
-// The server commits a creation and dies before its answer is read. The same request, sent again, is answered as the first time.
+// The server commits a creation and dies before its answer is read. The same request, sent again,
+// is answered as the first time.
 func TestACreationIsNotDoneTwiceAcrossAKill(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)

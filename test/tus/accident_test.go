@@ -24,7 +24,8 @@ type hanging struct {
 	in   *bufio.Reader
 }
 
-// hang sends the header of a PATCH of size bytes, with more lines that each end in CR LF, and then only content.
+// hang sends the header of a PATCH of size bytes, with more lines that each end in CR LF, and then
+// only content.
 func (d *drive) hang(at string, offset, size int, content []byte, more ...string) hanging {
 	d.t.Helper()
 	conn, err := net.Dial("tcp", d.listen)
@@ -50,7 +51,8 @@ func (h hanging) answer() (*http.Response, error) {
 	return http.ReadResponse(h.in, nil)
 }
 
-// arrived waits until the server has read all that was sent: nothing is left in either socket's queue.
+// arrived waits until the server has read all that was sent: nothing is left in either socket's
+// queue.
 func (h hanging) arrived(t *testing.T) {
 	t.Helper()
 	near, far := h.conn.LocalAddr().(*net.TCPAddr).Port, h.conn.RemoteAddr().(*net.TCPAddr).Port
@@ -67,7 +69,8 @@ func (h hanging) arrived(t *testing.T) {
 	})
 }
 
-// queue is the length of a queue (0: to send, 1: received) of the socket that connects two ports, by proc_net_tcp(5).
+// queue is the length of a queue (0: to send, 1: received) of the socket that connects two ports,
+// by proc_net_tcp(5).
 func queue(local, remote, which int) (int64, error) {
 	text, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
@@ -82,7 +85,8 @@ func queue(local, remote, which int) (int64, error) {
 	return 0, errors.New("no such connection")
 }
 
-// buffers is how much of what the server has read may still be on its way to the disk: a request that is ended loses that much.
+// buffers is how much of what the server has read may still be on its way to the disk: a request
+// that is ended loses that much.
 const buffers = 8 << 10
 
 // kept reads an offset after which a request was ended that had brought the bytes before end.
@@ -95,7 +99,8 @@ func kept(t *testing.T, offset string, end int) int {
 	return n
 }
 
-// What HEAD, or the answer to a PATCH, has said holds after kill -9 in the middle of the next PATCH.
+// What HEAD, or the answer to a PATCH, has said holds after kill -9 in the middle of the next
+// PATCH.
 func TestAnOffsetSurvivesKill(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -130,7 +135,8 @@ func TestAnOffsetSurvivesKill(t *testing.T) {
 	d.holds("/killed", content)
 }
 
-// Whoever has sent the last byte and was not answered asks how far it has come: the answer is that the file is there.
+// Whoever has sent the last byte and was not answered asks how far it has come: the answer is that
+// the file is there.
 func TestAllBytesAndNoAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -152,7 +158,8 @@ func TestAllBytesAndNoAnswer(t *testing.T) {
 	d.holds("/whole", content) // there when the offset was said
 }
 
-// A client asks again because its connection has died; the server does not know yet. It is answered at once.
+// A client asks again because its connection has died; the server does not know yet. It is answered
+// at once.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const atOnce = 30 * time.Second // on a busy machine; it takes milliseconds, and a hung body would take a minute

@@ -23,7 +23,8 @@ func (d *drive) beside() *drive {
 	return &other
 }
 
-// Any instance takes the next bytes, says the offset, and ends what hangs at another one; an offset outlives the instance that said it.
+// Any instance takes the next bytes, says the offset, and ends what hangs at another one; an offset
+// outlives the instance that said it.
 func TestSeveralInstances(t *testing.T) {
 	t.Parallel()
 	one := newDrive(t, ground.Flags(t, servicetest.MySQL, servicetest.Redis, servicetest.S3)...)

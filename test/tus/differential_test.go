@@ -122,7 +122,8 @@ func reference(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// The same random requests go to SmartDrive and to @tus/server, whose answers must be the same but for the differences above.
+// The same random requests go to SmartDrive and to @tus/server, whose answers must be the same but
+// for the differences above.
 func TestSameAsTusServer(t *testing.T) {
 	t.Parallel()
 	theirs := reference(t)

@@ -16,7 +16,8 @@ var readmes = map[string]string{
 
 var block = regexp.MustCompile("(?s)```(console|js)\n(.*?)```")
 
-// snippets are the blocks of the README's section, in order: curl, tus-js-client, Uppy. The server that they speak of is d.
+// snippets are the blocks of the README's section, in order: curl, tus-js-client, Uppy. The server
+// that they speak of is d.
 func (d *drive) snippets(of string) []string {
 	d.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../..", of))

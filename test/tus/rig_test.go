@@ -1,8 +1,10 @@
-// Package tus lets other people's clients upload to the real binary: tus-js-client, Uppy in a browser, tuspy, curl. It compares the
-// server with @tus/server, request by request, and holds it to the text of the protocol. It has tests only.
+// Package tus lets other people's clients upload to the real binary: tus-js-client, Uppy in a
+// browser, tuspy, curl. It compares the server with @tus/server, request by request, and holds it
+// to the text of the protocol. It has tests only.
 //
-// Clients and their versions are in package.json; "npm ci" in this directory fetches them. What the machine lacks is skipped with
-// its reason, or fails where SMARTDRIVE_TEST_REQUIRE lists it: node, chromium, tuspy, curl.
+// Clients and their versions are in package.json; "npm ci" in this directory fetches them. What the
+// machine lacks is skipped with its reason, or fails where SMARTDRIVE_TEST_REQUIRE lists it: node,
+// chromium, tuspy, curl.
 package tus
 
 import (
@@ -30,7 +32,7 @@ import (
 func TestMain(m *testing.M) { process.Main(m) }
 
 const (
-	password = "correct horse battery"
+	password = process.Password
 	mib      = 1 << 20
 )
 

@@ -30,8 +30,8 @@ func (d *drive) opened(link string) *drive {
 	return &u
 }
 
-// Who sends by a collect link uploads by tus as by the API: into the link's folder, under a free name, within its limits, and sees nothing but
-// their own uploads.
+// Who sends by a collect link uploads by tus as by the API: into the link's folder, under a free
+// name, within its limits, and sees nothing but their own uploads.
 func TestSendersOfACollectLink(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)
@@ -89,7 +89,8 @@ func (d *drive) refusesSenders(bob *drive, done string) {
 	}
 }
 
-// verifiesSenders declares digests: a right one links nothing, though the account has the content, and a wrong one makes no file.
+// verifiesSenders declares digests: a right one links nothing, though the account has the content,
+// and a wrong one makes no file.
 func (d *drive) verifiesSenders(bob *drive, had []byte) {
 	d.t.Helper()
 	right, wrong := sha256.Sum256(had), sha256.Sum256([]byte("other"))
@@ -103,7 +104,8 @@ func (d *drive) verifiesSenders(bob *drive, had []byte) {
 	bob.patch(bad, chunk(0), []byte("hello"), http.StatusUnprocessableEntity, -1)
 }
 
-// A browser that is logged in uploads with its cookie; what another site's page makes it send is refused.
+// A browser that is logged in uploads with its cookie; what another site's page makes it send is
+// refused.
 func TestCookieOfABrowser(t *testing.T) {
 	t.Parallel()
 	d := newDrive(t)

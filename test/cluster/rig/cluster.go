@@ -1,6 +1,6 @@
-// Package rig runs a cluster of a test's own: MariaDB, Redis, Kafka and an S3 server that the test may kill, pause, empty and
-// restart, a faulty network before each of them, and instances of SmartDrive with the roles it names. It checks nothing by
-// itself.
+// Package rig runs a cluster of a test's own: MariaDB, Redis, Kafka and an S3 server that the test
+// may kill, pause, empty and restart, a faulty network before each of them, and instances of
+// SmartDrive with the roles it names. It checks nothing by itself.
 //
 //	c := rig.New(t, rig.Options{})
 //	a := c.Site(t, "api").Start(t)                  // instances are those of test/system/rig, with all its users and requests
@@ -12,10 +12,12 @@
 //	c.Kafka.Pause(t)
 //	c.Kafka.Resume(t)
 //
-// Instances reach each component through its Link, a proxy; the test itself reaches it at Direct, whatever the network does.
+// Instances reach each component through its Link, a proxy; the test itself reaches it at Direct,
+// whatever the network does.
 //
-// The programs are those that "make services" found or fetched; a test on a machine without them is skipped, or fails where
-// SMARTDRIVE_TEST_REQUIRE says so. Everything listens on loopback and ends with the test.
+// The programs are those that "make services" found or fetched; a test on a machine without them is
+// skipped, or fails where SMARTDRIVE_TEST_REQUIRE says so. Everything listens on loopback and ends
+// with the test.
 package rig
 
 import (
@@ -33,13 +35,15 @@ import (
 
 // Options say what a cluster is made of.
 type Options struct {
-	// NoKafka leaves Kafka out: timers' handlers run in the scheduler's process and events come from the outbox.
+	// NoKafka leaves Kafka out: timers' handlers run in the scheduler's process and events come
+	// from the outbox.
 	NoKafka bool
-	// RedisCluster puts three masters in the place of one Redis; Cluster.Redis is the first of them. Clients are told the nodes'
-	// own addresses, so there is no faulty network before them.
+	// RedisCluster puts three masters in the place of one Redis; Cluster.Redis is the first of
+	// them. Clients are told the nodes' own addresses, so there is no faulty network before them.
 	RedisCluster bool
-	// RedisSentinel puts a master, a replica and three Sentinels in the place of one Redis; Cluster.Redis is the first master and
-	// RedisNodes are all. Nor is there a faulty network before these.
+	// RedisSentinel puts a master, a replica and three Sentinels in the place of one Redis;
+	// Cluster.Redis is the first master and RedisNodes are all. Nor is there a faulty network
+	// before these.
 	RedisSentinel bool
 }
 
@@ -181,7 +185,8 @@ func (c *Cluster) components() []*Component {
 	return append(all, c.Redis)
 }
 
-// Site is an instance of this cluster with a directory and roles of its own, such as "api,worker". Empty roles are all of them.
+// Site is an instance of this cluster with a directory and roles of its own, such as "api,worker".
+// Empty roles are all of them.
 func (c *Cluster) Site(t testing.TB, roles string, args ...string) *system.Site {
 	t.Helper()
 	site := system.New(t, args...)
@@ -192,7 +197,8 @@ func (c *Cluster) Site(t testing.TB, roles string, args ...string) *system.Site 
 	return site
 }
 
-// settings are what instances are told, as variables, so that commands of an administrator see them, too.
+// settings are what instances are told, as variables, so that commands of an administrator see
+// them, too.
 func (c *Cluster) settings() []string {
 	env := []string{
 		"SMARTDRIVE_DB=" + c.MySQL.throughLink() + "smartdrive",

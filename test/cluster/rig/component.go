@@ -17,8 +17,8 @@ type Component struct {
 	server *services.Server
 }
 
-// patience is how long starting and ending may take. Kafka starts within ten seconds on a quiet machine, and not within a minute on one
-// that several other tests load.
+// patience is how long starting and ending may take. Kafka starts within ten seconds on a quiet
+// machine, and not within a minute on one that several other tests load.
 const patience = 5 * time.Minute
 
 // Direct is its own address, for the test.
@@ -37,8 +37,8 @@ func (c *Component) Kill(t testing.TB) { c.do(t, "kill", c.server.Kill) }
 // Stop ends it in order.
 func (c *Component) Stop(t testing.TB) { c.do(t, "stop", c.server.Stop) }
 
-// Wipe ends it at once and forgets all its data; Start begins with nothing. A wiped S3 server has its bucket, and a wiped database
-// its user.
+// Wipe ends it at once and forgets all its data; Start begins with nothing. A wiped S3 server has
+// its bucket, and a wiped database its user.
 func (c *Component) Wipe(t testing.TB) { c.do(t, "wipe", c.server.Wipe) }
 
 // Start starts it on the data that is there and returns how long it took until it served.
@@ -49,14 +49,8 @@ func (c *Component) Start(t testing.TB) time.Duration {
 	return time.Since(began)
 }
 
-// Restart kills and starts it.
-func (c *Component) Restart(t testing.TB) time.Duration {
-	t.Helper()
-	c.Kill(t)
-	return c.Start(t)
-}
-
-// Pause stops it without ending it: connections stay open, new ones are taken by the system, and nothing answers.
+// Pause stops it without ending it: connections stay open, new ones are taken by the system, and
+// nothing answers.
 func (c *Component) Pause(t testing.TB) {
 	t.Helper()
 	c.do(t, "pause", c.server.Pause)

@@ -57,8 +57,8 @@ func (l *Link) Reset(t testing.TB) {
 	l.fault(t, "reset_peer", "upstream", map[string]int64{"timeout": 0})
 }
 
-// Silence is a half-open connection: nothing arrives in either direction and nobody is told. New connections are taken and are
-// as silent.
+// Silence is a half-open connection: nothing arrives in either direction and nobody is told. New
+// connections are taken and are as silent.
 func (l *Link) Silence(t testing.TB) {
 	t.Helper()
 	l.fault(t, "timeout", "upstream", map[string]int64{"timeout": 0})

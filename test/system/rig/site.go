@@ -1,5 +1,6 @@
-// Package rig holds what tests of the real binary have in common: an installation in a directory of its own, its servers, and users
-// who speak raw HTTP with them. It checks nothing by itself that a test does not ask for.
+// Package rig holds what tests of the real binary have in common: an installation in a directory of
+// its own, its servers, and users who speak raw HTTP with them. It checks nothing by itself that a
+// test does not ask for.
 package rig
 
 import (
@@ -19,9 +20,10 @@ import (
 )
 
 // Password is that of every user in a test.
-const Password = "correct horse battery"
+const Password = process.Password
 
-// Patience is how long a test waits for what should take well under a second; the machine may be busy.
+// Patience is how long a test waits for what should take well under a second; the machine may be
+// busy.
 const Patience = 3 * time.Minute
 
 // Site is an installation: a directory and the settings of those who run it.
@@ -31,7 +33,8 @@ type Site struct {
 	Env  []string
 }
 
-// New returns an installation that nobody has started yet. Its path is short, because the path of a socket must be.
+// New returns an installation that nobody has started yet. Its path is short, because the path of a
+// socket must be.
 func New(t testing.TB, args ...string) *Site {
 	t.Helper()
 	return &Site{Data: filepath.Join(Dir(t), "data"), Args: args}
@@ -107,7 +110,8 @@ func (s *Server) End(t testing.TB) {
 	}
 }
 
-// Refused starts a server that must end by itself with exit code 1, without the line on standard output, and say all the words.
+// Refused starts a server that must end by itself with exit code 1, without the line on standard
+// output, and say all the words.
 func (s *Site) Refused(t testing.TB, words ...string) {
 	t.Helper()
 	if r := s.Run(t, "", append([]string{"serve", "--listen", "127.0.0.1:0"}, s.Args...)...); r.Code != 1 || r.Out != "" {

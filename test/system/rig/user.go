@@ -65,8 +65,8 @@ func (r Reply) String() string { return fmt.Sprintf("%d %s", r.StatusCode, clip(
 
 func clip(b []byte) []byte { return b[:min(len(b), 600)] }
 
-// Do sends a request: method, path below /api/v1, body (nil, []byte, an io.Reader of unknown length, else sent as JSON) and
-// header fields in pairs.
+// Do sends a request: method, path below /api/v1, body (nil, []byte, an io.Reader of unknown
+// length, else sent as JSON) and header fields in pairs.
 func (u User) Do(t testing.TB, method, path string, body any, header ...string) Reply {
 	t.Helper()
 	r, err := u.Try(t, method, path, body, header...)
