@@ -47,6 +47,7 @@ type UserChange struct {
 	Total    *Total `json:"total,omitempty"`
 	Password string `json:"password,omitempty"`
 	State    string `json:"state,omitempty"`
+	Admin    *bool  `json:"admin,omitempty"`
 }
 
 // Ledger is what an account is charged, in bytes.

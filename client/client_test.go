@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,6 +213,53 @@ func TestSettledFollowsOperation(t *testing.T) {
 	})
 	if err := c.DeleteNode(t.Context(), "n", false); err != nil || polls.Load() != 3 {
 		t.Errorf("%v after %d polls", err, polls.Load())
+	}
+}
+
+func TestOperationsAreWaitedForAndTheirFailuresListed(t *testing.T) {
+	t.Parallel()
+	var polls atomic.Int64
+	c := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/failures"):
+			next := `"1.0"`
+			if r.URL.Query().Get("cursor") != "" {
+				next = "null"
+			}
+			_, _ = w.Write([]byte(`{"items":[{"id":"n","path":"/n","code":"name-taken","title":"taken"}],"next_cursor":` + next + `}`))
+			return
+		case r.Method == http.MethodPost && r.Header.Get("Idempotency-Key") == "":
+			t.Errorf("%s has no key", r.URL.Path)
+		}
+		state := "running"
+		if r.Method == http.MethodGet && polls.Add(1) == 2 {
+			state = "cancelled"
+		}
+		_, _ = w.Write([]byte(`{"id":"op1","state":"` + state + `","done":` + strconv.Itoa(int(polls.Load())) + `,"failed":1,"total":3}`))
+	})
+	op, err := c.StartOperation(t.Context(), NewOperation{Kind: OperationTrash, All: &AllItems{Folder: Root}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []int64
+	op, err = c.WaitOperation(t.Context(), op, func(o Operation) { told = append(told, o.Done) })
+	if err != nil || op.State != "cancelled" || !slices.Equal(told, []int64{0, 1, 2}) {
+		t.Errorf("ended as %+v, %v; told %v", op, err, told)
+	}
+	n := 0
+	for f, err := range c.OperationFailures(t.Context(), op.ID) {
+		if n++; err != nil || f.Code != CodeNameTaken {
+			t.Errorf("a failure is %+v, %v", f, err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d failures", n)
+	}
+	for what, do := range map[string]func(context.Context, string) (Operation, error){"cancel": c.CancelOperation, "retry": c.RetryOperation, "undo": c.UndoOperation} {
+		if op, err := do(t.Context(), "op1"); err != nil || op.ID != "op1" {
+			t.Errorf("%s: %+v, %v", what, op, err)
+		}
 	}
 }
 

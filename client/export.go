@@ -17,6 +17,9 @@ type Export struct {
 	Origin    string     `json:"origin"` // manual, schedule, supplement
 	Root      string     `json:"root"`
 	Revision  int64      `json:"revision"`
+	Set       string     `json:"set"`   // of a list that is too long for one zip: the first part of it
+	Part      int64      `json:"part"`  // from 1
+	Parts     int64      `json:"parts"` // 1: it is not split
 	State     string     `json:"state"` // pending, running, sealed, aborted, failed, cancelled, expired
 	Priority  int64      `json:"priority"`
 	Total     int64      `json:"total"`
@@ -39,21 +42,30 @@ func (x Export) Ended() bool {
 
 // Filename is what the zip is called.
 func (x Export) Filename() string {
-	if x.Revision > 1 {
-		return fmt.Sprintf("%s-%d.zip", x.Name, x.Revision)
+	name := x.Name
+	if x.Parts > 1 {
+		name += fmt.Sprintf("-%dof%d", x.Part, x.Parts)
 	}
-	return x.Name + ".zip"
+	if x.Revision > 1 {
+		name += fmt.Sprintf("-%d", x.Revision)
+	}
+	return name + ".zip"
 }
 
 // ExportFilter says which files of folders are meant.
 type ExportFilter struct {
-	Month   string   `json:"month,omitempty"` // "2026-10"
-	Zone    string   `json:"zone,omitempty"`
-	Ext     []string `json:"ext,omitempty"`
-	Pattern string   `json:"pattern,omitempty"`
+	Month string `json:"month,omitempty"` // "2026-10"
+	Zone  string `json:"zone,omitempty"`
+	From  string `json:"from,omitempty"` // "2026-10-01": the first day
+	To    string `json:"to,omitempty"`   // the last day
+	// SinceLast means what has changed since the last export of the folder by this filter.
+	SinceLast bool     `json:"since_last,omitempty"`
+	Ext       []string `json:"ext,omitempty"`
+	Pattern   string   `json:"pattern,omitempty"`
 	// Documents means the PDFs of documents that were taken in, by their own date; the folder is
 	// /intake or that of a source.
 	Documents bool `json:"documents,omitempty"`
+	XML       bool `json:"xml,omitempty"` // beside each PDF the file that the document was read from
 }
 
 // NewExport asks for a zip of nodes or of one folder.
@@ -62,6 +74,8 @@ type NewExport struct {
 	Folder   string       `json:"folder,omitempty"`
 	Filter   ExportFilter `json:"filter"`
 	Name     string       `json:"name,omitempty"`
+	Names    string       `json:"names,omitempty"` // pattern of the paths in the zip
+	Index    bool         `json:"index,omitempty"` // index.csv in the zip
 	Priority int64        `json:"priority,omitempty"`
 }
 
@@ -70,14 +84,18 @@ func (c *Client) CreateExport(ctx context.Context, in NewExport) (Export, error)
 	return fetch[Export](ctx, c, &call{method: http.MethodPost, path: "/exports", in: in, key: true})
 }
 
-// CreateExportOf asks for a zip of a list in JSON lines or CSV.
-func (c *Client) CreateExportOf(ctx context.Context, name string, priority int64, list []byte) (Export, error) {
+// CreateExportOf asks for a zip of a list in JSON lines or CSV; of in the name, the priority and
+// the index count.
+func (c *Client) CreateExportOf(ctx context.Context, in NewExport, list []byte) (Export, error) {
 	query := url.Values{}
-	if name != "" {
-		query.Set("name", name)
+	if in.Name != "" {
+		query.Set("name", in.Name)
 	}
-	if priority != 0 {
-		query.Set("priority", itoa(priority))
+	if in.Priority != 0 {
+		query.Set("priority", itoa(in.Priority))
+	}
+	if in.Index {
+		query.Set("index", "1")
 	}
 	k := &call{method: http.MethodPost, path: "/exports/manifest", query: query, key: true, body: func() (*upBody, error) {
 		return &upBody{size: int64(len(list)), from: bytes.NewReader(list)}, nil
@@ -97,6 +115,15 @@ func (c *Client) Export(ctx context.Context, id string) (Export, error) {
 func (c *Client) AllExports(ctx context.Context) iter.Seq2[Export, error] {
 	return all(func(p Page) (List[Export], error) {
 		return fetch[List[Export]](ctx, c, &call{method: http.MethodGet, path: "/exports", query: p.values()})
+	})
+}
+
+// ExportSet lists the parts of a set.
+func (c *Client) ExportSet(ctx context.Context, set string) iter.Seq2[Export, error] {
+	return all(func(p Page) (List[Export], error) {
+		query := p.values()
+		query.Set("set", set)
+		return fetch[List[Export]](ctx, c, &call{method: http.MethodGet, path: "/exports", query: query})
 	})
 }
 

@@ -13,8 +13,20 @@ import (
 // GetExport downloads a sealed zip to a file. What has come of it lies in a file beside it whose
 // name tells which zip it is of: after an interruption, of this call or of the process, the rest is
 // asked for. progress may be nil.
-func (c *Client) GetExport(ctx context.Context, x Export, to string, progress Progress) (err error) {
-	f, err := openExportPart(x, to)
+func (c *Client) GetExport(ctx context.Context, x Export, to string, progress Progress) error {
+	return c.getZip(ctx, zipFile{exportPath(x.ID) + "/content", x.Filename(), x.Size, x.ETag}, to, progress)
+}
+
+// zipFile is a zip of the server: where it is, and what it is.
+type zipFile struct {
+	path string // of the API
+	name string
+	size int64
+	etag string
+}
+
+func (c *Client) getZip(ctx context.Context, x zipFile, to string, progress Progress) error {
+	f, err := openZipPart(x, to)
 	if err != nil {
 		return err
 	}
@@ -23,12 +35,12 @@ func (c *Client) GetExport(ctx context.Context, x Export, to string, progress Pr
 	if err != nil {
 		return err
 	}
-	if off > x.Size {
+	if off > x.size {
 		return fmt.Errorf("%s is longer than the zip; remove it", f.Name())
 	}
-	m := newMeter(progress, Event{Path: x.Filename(), Local: to, State: StateReceiving, Total: x.Size})
+	m := newMeter(progress, Event{Path: x.name, Local: to, State: StateReceiving, Total: x.size})
 	m.has(off)
-	if err := c.fillExport(ctx, x, f, off, m); err != nil {
+	if err := c.fillZip(ctx, x, f, off, m); err != nil {
 		m.end(StateFailed, err)
 		return err
 	}
@@ -42,18 +54,18 @@ func (c *Client) GetExport(ctx context.Context, x Export, to string, progress Pr
 	return nil
 }
 
-// openExportPart opens what has come of a zip.
-func openExportPart(x Export, to string) (*os.File, error) {
-	tag := strings.Trim(x.ETag, `"`)
+// openZipPart opens what has come of a zip.
+func openZipPart(x zipFile, to string) (*os.File, error) {
+	tag := strings.Trim(x.etag, `"`)
 	return os.OpenFile(to+"."+tag[:min(16, len(tag))]+".part", os.O_RDWR|os.O_CREATE, 0o666) //nolint:gosec // the umask decides, as for cp
 }
 
-// fillExport asks for what is behind off until all is there.
-func (c *Client) fillExport(ctx context.Context, x Export, f io.Writer, off int64, m *meter) error {
+// fillZip asks for what is behind off until all is there.
+func (c *Client) fillZip(ctx context.Context, x zipFile, f io.Writer, off int64, m *meter) error {
 	p := newPatience(c.opt.GiveUp)
 	p.notify = c.opt.Waiting
-	for failures := 0; off < x.Size; {
-		n, err := c.copyExport(ctx, x, f, off, m)
+	for failures := 0; off < x.size; {
+		n, err := c.copyZip(ctx, x, f, off, m)
 		if off += n; n > 0 {
 			p.touch()
 			failures = 0
@@ -79,17 +91,20 @@ func (c *Client) fillExport(ctx context.Context, x Export, f io.Writer, off int6
 // gone, is noticed after.
 const copyPiece = 64 << 20
 
-// copyExport appends what one request brings, and returns how much that was.
-func (c *Client) copyExport(ctx context.Context, x Export, f io.Writer, off int64, m *meter) (int64, error) {
-	k := &call{method: http.MethodGet, path: exportPath(x.ID) + "/content"}
-	k.setHeader("Range", "bytes="+itoa(off)+"-"+itoa(min(off+copyPiece, x.Size)-1))
-	k.setHeader("If-Match", x.ETag)
+// copyZip appends what one request brings, and returns how much that was.
+func (c *Client) copyZip(ctx context.Context, x zipFile, f io.Writer, off int64, m *meter) (int64, error) {
+	k := &call{method: http.MethodGet, path: x.path}
+	k.setHeader("Range", "bytes="+itoa(off)+"-"+itoa(min(off+copyPiece, x.size)-1))
+	k.setHeader("If-Match", x.etag)
 	resp, err := c.roundTrip(ctx, k, false)
+	if p, ok := errors.AsType[*Problem](err); ok && p.Code == CodePrecondition {
+		return 0, errors.Join(ErrChanged, err)
+	}
 	if err != nil {
 		return 0, err
 	}
 	defer letGo(resp.Body)
-	content, err := newContent(resp, Range{Offset: off, Length: 1, ETag: x.ETag}, true)
+	content, err := newContent(resp, Range{Offset: off, Length: 1, ETag: x.etag}, true)
 	if err != nil {
 		return 0, err
 	}

@@ -59,6 +59,16 @@ type ExportSchedule struct {
 	Bucket   bool         `json:"bucket,omitempty"` // each zip goes into the bucket of the server
 	Month    string       `json:"month,omitempty"`  // the one that is exported next
 	DueAt    time.Time    `json:"due_at,omitzero"`  // when that is
+	Names    string       `json:"names,omitempty"`  // pattern of the paths in the zips
+	Index    bool         `json:"index,omitempty"`  // index.csv in each zip
+	// Skipped is the last month of which there is none; nil: there was no such month.
+	Skipped *SkippedMonth `json:"skipped,omitempty"`
+}
+
+// SkippedMonth is a month that could not be exported.
+type SkippedMonth struct {
+	Month  string `json:"month"`
+	Reason string `json:"reason"` // not-found, state, too-large, bad-request
 }
 
 // CreateExportSchedule makes one.

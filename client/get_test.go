@@ -105,7 +105,8 @@ func TestGetResumes(t *testing.T) {
 	wantLocal(t, path, content)
 }
 
-// What a crash of the machine can leave: the sidecar says that ranges are there, their bytes are not.
+// What a crash of the machine can leave: the sidecar says that ranges are there, their bytes are
+// not.
 func TestGetMendsPartialFileThatLies(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

@@ -81,21 +81,6 @@ type Change struct {
 	Rev      int64      `json:"-"` // when not 0, only if the node still has it
 }
 
-// Operation is work over many nodes that goes on by itself. ID is empty where the work was done at
-// once.
-type Operation struct {
-	ID    string `json:"id"`
-	State string `json:"state"`
-	Done  int64  `json:"done"`  // nodes dealt with
-	Total int64  `json:"total"` // nodes known so far
-	Error Code   `json:"error"` // when it failed
-}
-
-// Operation returns how far an operation is.
-func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
-	return fetch[Operation](ctx, c, &call{method: http.MethodGet, path: "/operations/" + url.PathEscape(id)})
-}
-
 // ChangeNode renames or moves a node, or sets its mtime.
 func (c *Client) ChangeNode(ctx context.Context, id string, ch Change) (Node, error) {
 	k := &call{method: http.MethodPatch, path: nodePath(id), in: ch}
@@ -160,24 +145,8 @@ func settled[T any](ctx context.Context, c *Client, k *call) (T, error) {
 	if err := json.Unmarshal(raw, &op); err != nil {
 		return node, err
 	}
-	return node, c.follow(ctx, op)
-}
-
-// follow waits for the end of an operation.
-func (c *Client) follow(ctx context.Context, op Operation) error {
-	for pause := c.opt.Pause; op.State != "done"; pause = min(2*pause, c.opt.MaxPause) {
-		if op.State == "failed" {
-			return &Problem{Code: op.Error, Title: "the operation failed on the server"}
-		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
-		}
-		var err error
-		if op, err = c.Operation(ctx, op.ID); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = c.WaitOperation(ctx, op, nil)
+	return node, err
 }
 
 func nodePath(id string) string { return "/nodes/" + url.PathEscape(id) }

@@ -104,7 +104,8 @@ func TestPutConflicts(t *testing.T) {
 	}
 }
 
-// A large file of which only the time differs: it is read while parts are on their way, then nothing is left of the upload.
+// A large file of which only the time differs: it is read while parts are on their way, then
+// nothing is left of the upload.
 func TestPutLargeSameContent(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
@@ -253,7 +254,8 @@ func TestPutResumeRepairsDamagedParts(t *testing.T) {
 	wantFile(t, s, "/f", content)
 }
 
-// A part that is damaged after it was acknowledged is found by the digest of the whole and sent again.
+// A part that is damaged after it was acknowledged is found by the digest of the whole and sent
+// again.
 func TestPutRepairsDamageBeforeSeal(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)

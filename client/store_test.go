@@ -15,7 +15,8 @@ import (
 	"smartdrive/client/clienttest"
 )
 
-// shop is a store as S3 is one: it has ETags of its own, and refuses a request that carries two kinds of credentials.
+// shop is a store as S3 is one: it has ETags of its own, and refuses a request that carries two
+// kinds of credentials.
 type shop struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -25,7 +26,8 @@ type shop struct {
 	n        atomic.Int64
 }
 
-// newShop opens a store beside s, on the same host and another port, and makes s send all downloads there.
+// newShop opens a store beside s, on the same host and another port, and makes s send all downloads
+// there.
 func newShop(t *testing.T, s *clienttest.Server) *shop {
 	t.Helper()
 	h := &shop{contents: map[string][]byte{}}
@@ -204,7 +206,8 @@ func TestGetFromTheStoreFollowsReplacement(t *testing.T) {
 	wantLocal(t, path, content)
 }
 
-// What a proxy answers leads nowhere: with the token it must not be followed, and without it there is nothing to be had.
+// What a proxy answers leads nowhere: with the token it must not be followed, and without it there
+// is nothing to be had.
 func TestOnlyTheServersOwnRedirectIsFollowed(t *testing.T) {
 	t.Parallel()
 	var followed atomic.Bool

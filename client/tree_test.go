@@ -59,7 +59,8 @@ func TestPutTreeAndBack(t *testing.T) {
 	wantLocal(t, filepath.Join(back, "sub", "deep", "c"), nil)
 }
 
-// One request a file, over no more connections than asked for, and a failure stops nothing but itself.
+// One request a file, over no more connections than asked for, and a failure stops nothing but
+// itself.
 func TestPutTreeOfSmallFiles(t *testing.T) {
 	t.Parallel()
 	const files = 400
@@ -87,7 +88,8 @@ func TestPutTreeOfSmallFiles(t *testing.T) {
 		t.Errorf("%+v, %v, failed %q", sum, err, failed)
 	}
 	puts := s.Requests(func(method, path string) bool { return method == http.MethodPut && strings.Contains(path, "/files/") })
-	// A request that starts before the last answer was read to its end takes another connection: there are more than workers.
+	// A request that starts before the last answer was read to its end takes another connection:
+	// there are more than workers.
 	if puts != files || len(from) > files/4 {
 		t.Errorf("%d requests over %d connections", puts, len(from))
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A test that sleeps is slow or flaky, and mostly both. In a testing/synctest bubble sleeping takes no time.
+// A test that sleeps is slow or flaky, and mostly both. In a testing/synctest bubble sleeping takes
+// no time.
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
 	packages := map[string]map[string][]byte{} // texts of test files, by folder and path
@@ -76,8 +77,9 @@ func TestSleepersAreFound(t *testing.T) {
 // root matches functions that the testing package calls.
 var root = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)`)
 
-// sleepers says which tests of a package name time.Sleep outside of a call of synctest.Test, themselves or by a helper: a function, or a
-// type with a method, that does. Helpers that only bubbles use may sleep.
+// sleepers says which tests of a package name time.Sleep outside of a call of synctest.Test,
+// themselves or by a helper: a function, or a type with a method, that does. Helpers that only
+// bubbles use may sleep.
 func sleepers(t *testing.T, files map[string][]byte) (all []string) {
 	t.Helper()
 	if !slices.ContainsFunc(slices.Collect(maps.Values(files)), func(b []byte) bool { return bytes.Contains(b, []byte("time.Sleep")) }) {
@@ -155,7 +157,8 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// sleeps reports whether a declaration names time.Sleep, or a helper that sleeps, outside of a bubble.
+// sleeps reports whether a declaration names time.Sleep, or a helper that sleeps, outside of a
+// bubble.
 func sleeps(d ast.Node, asleep map[string]bool) (found bool) {
 	var see func(n ast.Node) bool
 	see = func(n ast.Node) bool {

@@ -88,7 +88,8 @@ func TestAFileThatIsStillWrittenIsNotTaken(t *testing.T) {
 	equal(t, "left", w.left(t), []string(nil))
 }
 
-// Every place where the process can die, alone and with the reply to each kind of request lost in the run before.
+// Every place where the process can die, alone and with the reply to each kind of request lost in
+// the run before.
 func TestACrashSendsNothingTwiceAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	steps := 0
@@ -325,7 +326,8 @@ func TestAFileThatChangesAfterItWasSentStaysAndIsSentAgain(t *testing.T) {
 	equal(t, "sent", w.below(t, sentDir, 2), []string{"a.xml", "b.xml"})
 }
 
-// A sealed bundle is not given up: not even when its reply is lost, the agent dies, and a file has changed when it comes back.
+// A sealed bundle is not given up: not even when its reply is lost, the agent dies, and a file has
+// changed when it comes back.
 func TestABundleThatMayBeSealedIsNotMadeAnew(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"after sealing", "sealed", "before end", "after end"} {

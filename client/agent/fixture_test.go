@@ -24,7 +24,8 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// world is a directory, a server, and a wire between them that needs no network: its time may be virtual.
+// world is a directory, a server, and a wire between them that needs no network: its time may be
+// virtual.
 type world struct {
 	server *clienttest.Server
 	wire   *wire
@@ -147,7 +148,8 @@ func (w *world) start(t *testing.T) (stop func()) {
 	}
 }
 
-// sealed returns what the sealed bundles on the server hold, by id, and checks them against their manifests.
+// sealed returns what the sealed bundles on the server hold, by id, and checks them against their
+// manifests.
 func (w *world) sealed(t *testing.T) map[string]*bundle.Manifest {
 	t.Helper()
 	all := map[string]*bundle.Manifest{}
@@ -187,7 +189,8 @@ func (w *world) contents(t *testing.T) (all []string) {
 	return all
 }
 
-// below returns the files below a directory of the watched one, without the first directories (day and id) where cut says so.
+// below returns the files below a directory of the watched one, without the first directories (day
+// and id) where cut says so.
 func (w *world) below(t *testing.T, dir string, cut int) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(w.dir, dir), func(p string, d fs.DirEntry, err error) error {

@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/filelock"
 	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice/envelope"
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
@@ -149,11 +150,37 @@ func (a *Agent) freezeGroup(ctx context.Context, g *group, n int) ([]bundle.Memb
 		members = append(members, m)
 		files = append(files, file{Path: name, Size: s.size, Mtime: s.mtime, BLAKE3: blake, Group: n})
 	}
+	if declared(members) == 0 {
+		if err := a.countEnvelopes(members, files); err != nil {
+			return nil, nil, nil //nolint:nilerr // it was there a moment ago; the next round looks again
+		}
+	}
 	if declared(members) > bundle.MaxDocuments {
 		g.never = fmt.Sprintf("more than %d documents", bundle.MaxDocuments)
 		return nil, nil, a.refuse([]*group{g})
 	}
 	return members, files, nil
+}
+
+// countEnvelopes declares the documents within PDFs and archives. It is for a group that has no
+// other document: else a PDF is the picture of one.
+func (a *Agent) countEnvelopes(members []bundle.Member, files []file) error {
+	for i := range members {
+		f, err := a.root.Open(files[i].Path)
+		if err != nil {
+			return err
+		}
+		head := make([]byte, 1024)
+		n, err := f.ReadAt(head, 0)
+		if kind := envelope.Sniff(head[:n]); kind != envelope.None && (err == nil || errors.Is(err, io.EOF)) {
+			members[i].Documents, err = envelope.Count(kind, f, files[i].Size)
+		}
+		letGo(f)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
 }
 
 var (

@@ -11,7 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice/invoicetest"
 )
 
 func TestNames(t *testing.T) {
@@ -90,7 +93,8 @@ func TestTimesOfFilesDoNotMatter(t *testing.T) {
 	equal(t, "contents", w.contents(t), []string{"new.xml=new.xml", "old.xml=old.xml"})
 }
 
-// The clock of the computer was set back by two centuries while no agent ran: nothing waits for the times of before to come again.
+// The clock of the computer was set back by two centuries while no agent ran: nothing waits for the
+// times of before to come again.
 func TestTimesOfTheStateDoNotMatter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -230,5 +234,32 @@ func TestWhereBundlesMayGo(t *testing.T) {
 	}
 	if err := (&Options{To: "/intake/财务 北京"}).Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestInvoicesWithinPDFsAreDeclared drops a PDF that carries its invoice, and one that is only the
+// picture of the XML beside it.
+func TestInvoicesWithinPDFsAreDeclared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	xml := invoicetest.CII(invoicetest.New(1))
+	pdf := string(invoicetest.PDF{}.Embed("factur-x.xml", xml))
+	w.drop(t, "carrier.pdf", pdf)
+	w.drop(t, "scan.pdf", string(invoicetest.PDF{}.Embed("", nil)))
+	w.drop(t, "both.pdf", pdf)
+	w.drop(t, "both.xml", string(xml))
+	synctest.Test(t, func(t *testing.T) {
+		if err := w.once(t, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	got := map[string]int{}
+	for _, m := range w.sealed(t) {
+		for _, member := range m.Members {
+			got[member.Name] = member.Documents
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"carrier.pdf": 1, "scan.pdf": 0, "both.pdf": 0, "both.xml": 1}, got); diff != "" {
+		t.Error(diff)
 	}
 }

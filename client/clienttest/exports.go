@@ -21,7 +21,8 @@ type export struct {
 	jobs   []map[string]any
 }
 
-// exportRoutes serve exports of one folder or of a CSV list of paths, schedules, and jobs that are done when they are listed.
+// exportRoutes serve exports of one folder or of a CSV list of paths, schedules, and jobs that are
+// done when they are listed.
 func (s *Server) exportRoutes(mux *http.ServeMux) {
 	const at = "/api/v1/exports"
 	mux.HandleFunc("POST "+at, s.makeExport)

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// linkRoutes serve shares and collect links as things to be made, listed and ended; nobody can follow one.
+// linkRoutes serve shares and collect links as things to be made, listed and ended; nobody can
+// follow one.
 func (s *Server) linkRoutes(mux *http.ServeMux) {
 	for _, kind := range []string{"shares", "collects"} {
 		at := "/api/v1/" + kind

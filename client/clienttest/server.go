@@ -1,10 +1,12 @@
-// Package clienttest is a server in memory that speaks the native API well enough to test the client against, and misbehaves
-// on demand: it loses replies, cuts bodies, answers as a proxy would, and goes away and comes back on the same port.
+// Package clienttest is a server in memory that speaks the native API well enough to test the
+// client against, and misbehaves on demand: it loses replies, cuts bodies, answers as a proxy
+// would, and goes away and comes back on the same port.
 //
 // It is not SmartDrive: no ledger, no users, nothing on disk.
 package clienttest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -54,6 +56,8 @@ type Server struct {
 	offer    map[string][]byte
 	links    []map[string]any // shares and collect links, the newest first
 	exports  []*export
+
+	operations []*operation
 
 	schedules []map[string]any
 
@@ -186,6 +190,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.uploadRoutes(mux)
 	s.linkRoutes(mux)
 	s.exportRoutes(mux)
+	s.operationRoutes(mux)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -196,7 +201,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mux.ServeHTTP(w, r.WithContext(withBody(r.Context(), body)))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	mux.ServeHTTP(w, r)
 }
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {

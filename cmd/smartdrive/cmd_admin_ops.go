@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +71,7 @@ func (a *adminCLI) timersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "timers", Short: "Show delayed tasks"}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "show KEY",
-		Short:   "Show one timer: what it waits for and when it is due",
+		Short:   "Show one timer: what it waits for and when it is due, and its way from armed to applied when it has fired",
 		Example: "  smartdrive admin timers show park/0198c0de-0000-7000-8000-000000000000",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,11 +80,38 @@ func (a *adminCLI) timersCommand() *cobra.Command {
 				if err := c.call(cmd.Context(), http.MethodGet, apiPath+"/admin/timers/"+args[0], nil, &raw); err != nil {
 					return err
 				}
-				return show(a, raw, func(v json.RawMessage) string { return string(v) })
+				return show(a, raw, timerText)
 			})
 		},
 	})
 	return cmd
+}
+
+// timerText shows what the queue knows of a timer, and then its way, a step in a line.
+func timerText(raw json.RawMessage) string {
+	var way struct {
+		Pending bool
+		Trace   []struct {
+			At, Began              time.Time
+			Gen                    int64
+			Step, Instance, Reason string
+		}
+	}
+	var facts map[string]json.RawMessage
+	if json.Unmarshal(raw, &way) != nil || json.Unmarshal(raw, &facts) != nil || facts["trace"] == nil {
+		return string(raw)
+	}
+	delete(facts, "trace")
+	text, err := json.Marshal(facts)
+	if err != nil {
+		return string(raw)
+	}
+	lines := []string{string(text)}
+	for _, s := range way.Trace {
+		line := fmt.Sprintf("%s  gen %d  %-9s  %6d ms  instance %s", s.At.UTC().Format("2006-01-02 15:04:05.000"), s.Gen, s.Step, s.At.Sub(s.Began).Milliseconds(), s.Instance)
+		lines = append(lines, strings.TrimSpace(line+"  "+s.Reason))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // finding is what the auditor says.

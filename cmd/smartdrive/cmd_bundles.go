@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
@@ -59,12 +60,8 @@ func (c *cli) bundlesLs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List bundles, the newest first", Args: cobra.NoArgs,
 		Example: `  smartdrive bundles ls --state rejected`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			for b, err := range api.AllBundles(cmd.Context(), given(map[string]*string{"source": &source, "state": &state})) {
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			for b, err := range api.AllBundles(ctx, given(map[string]*string{"source": &source, "state": &state})) {
 				if err == nil {
 					err = c.showBundle(b, b)
 				}
@@ -73,7 +70,7 @@ func (c *cli) bundlesLs() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&source, "source", "", "only bundles of this source")
 	cmd.Flags().StringVar(&state, "state", "", "only in this state: sealed, running, done, rejected")
@@ -84,12 +81,8 @@ func (c *cli) bundlesShow() *cobra.Command {
 	var everything bool
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a bundle, its members, and what was not accepted", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			b, err := api.Bundle(cmd.Context(), args[0])
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			b, err := api.Bundle(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -104,7 +97,7 @@ func (c *cli) bundlesShow() *cobra.Command {
 					return err
 				}
 			}
-			for r, err := range api.AllBundleRecords(cmd.Context(), b.ID, "") {
+			for r, err := range api.AllBundleRecords(ctx, b.ID, "") {
 				if err != nil {
 					return err
 				}
@@ -116,7 +109,7 @@ func (c *cli) bundlesShow() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&everything, "all", false, "also documents that were accepted")
 	return cmd
@@ -140,18 +133,14 @@ func (c *cli) showRecord(r client.BundleRecord) error {
 func (c *cli) bundlesRetry() *cobra.Command {
 	return &cobra.Command{
 		Use: "retry ID...", Short: "Try rejected bundles again", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			return c.each(cmd.Context(), args, func(arg string) error {
-				b, err := api.RetryBundle(cmd.Context(), arg)
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				b, err := api.RetryBundle(ctx, arg)
 				if err != nil {
 					return err
 				}
 				return c.showBundle(b, b)
 			})
-		},
+		}),
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -77,21 +78,11 @@ func (c *cli) collectLs() *cobra.Command {
 		Use:   "ls",
 		Short: "List links and how much was received through them",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			for l, err := range api.AllCollects(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				if err := c.show(l, "%s  %-7s  %s  %d files, %s  %s%s", l.ID, l.State, l.Title, l.Files, sizeText(l.Received), l.URL, ending(l.ExpiresAt)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			return showAll(api.AllCollects(ctx), func(l client.Collect) error {
+				return c.show(l, "%s  %-7s  %s  %d files, %s  %s%s", l.ID, l.State, l.Title, l.Files, sizeText(l.Received), l.URL, ending(l.ExpiresAt))
+			})
+		}),
 	}
 }
 
@@ -100,21 +91,17 @@ func (c *cli) collectRm() *cobra.Command {
 		Use:   "rm LINK...",
 		Short: "Delete links by id or URL; received files stay",
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			return c.each(cmd.Context(), args, func(arg string) error {
-				id, err := idOf(arg, api.AllCollects(cmd.Context()), func(l client.Collect) (id, token string) { return l.ID, l.Token })
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				id, err := idOf(arg, api.AllCollects(ctx), func(l client.Collect) (id, token string) { return l.ID, l.Token })
 				if err == nil {
-					err = api.DeleteCollect(cmd.Context(), id)
+					err = api.DeleteCollect(ctx, id)
 				}
 				if err != nil {
 					return err
 				}
 				return c.show(map[string]string{"id": id, "state": "ended"}, "%s: ended", arg)
 			})
-		},
+		}),
 	}
 }

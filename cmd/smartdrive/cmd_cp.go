@@ -9,7 +9,7 @@ import (
 )
 
 func newCpCommand(c *cli) *cobra.Command {
-	return c.relocateCommand(cobra.Command{
+	return c.relocateCommand(client.OperationCopy, cobra.Command{
 		Use:   "cp REMOTE... TARGET",
 		Short: "Copy files and folders on the server without transferring data",
 		Example: `  smartdrive cp /templates/letter.odt /documents/

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,12 +83,8 @@ func (c *cli) docsLs() *cobra.Command {
 func (c *cli) docsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a document in full", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			d, err := api.Document(cmd.Context(), args[0])
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			d, err := api.Document(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -95,7 +92,7 @@ func (c *cli) docsShow() *cobra.Command {
 				return c.object(d)
 			}
 			return c.showWhole(d)
-		},
+		}),
 	}
 }
 
@@ -118,22 +115,12 @@ func (c *cli) showWhole(d client.DocumentFull) error {
 func (c *cli) docsConflicts() *cobra.Command {
 	return &cobra.Command{
 		Use: "conflicts", Short: "List open conflicts, the oldest first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			for x, err := range api.AllConflicts(cmd.Context()) {
-				if err != nil {
-					return err
-				}
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			return showAll(api.AllConflicts(ctx), func(x client.Dispute) error {
 				d := x.Document
-				if err := c.show(x, "%s  %s  %s  %s: bundle %s says something else than %s", d.ID, d.Date, d.Number, d.Seller.Name, x.New.Bundle, x.Old.Bundle); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+				return c.show(x, "%s  %s  %s  %s: bundle %s says something else than %s", d.ID, d.Date, d.Number, d.Seller.Name, x.New.Bundle, x.Old.Bundle)
+			})
+		}),
 	}
 }
 

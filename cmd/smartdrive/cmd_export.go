@@ -57,7 +57,7 @@ func (c *cli) exportCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.showExport(x)
+			return c.showSet(cmd.Context(), api, x)
 		},
 	}
 	f := cmd.Flags()
@@ -65,7 +65,11 @@ func (c *cli) exportCreate() *cobra.Command {
 	f.StringVar(&list, "list", "", "file with a list, in JSON lines or CSV (id, path, url, name); - for standard input")
 	f.StringVar(&in.Filter.Month, "month", "", "only files last modified in this month, such as 2026-10")
 	f.StringVar(&in.Filter.Zone, "zone", "", "time zone of the month, such as Asia/Shanghai (default UTC)")
+	f.StringVar(&in.Filter.From, "from", "", "only files last modified on this day or later, such as 2026-10-01")
+	f.StringVar(&in.Filter.To, "to", "", "only files last modified on this day or earlier")
+	f.BoolVar(&in.Filter.SinceLast, "since-last", false, "only what has changed since the last export of this folder with the same filter")
 	exportFilterFlags(cmd, &in.Filter)
+	exportNameFlags(cmd, &in.Names, &in.Index)
 	f.Int64Var(&in.Priority, "priority", 0, "of your exports the higher goes first, -100 to 0; 1 to 10 also before those of others, for administrators")
 	return cmd
 }
@@ -73,7 +77,13 @@ func (c *cli) exportCreate() *cobra.Command {
 func exportFilterFlags(cmd *cobra.Command, in *client.ExportFilter) {
 	cmd.Flags().StringSliceVar(&in.Ext, "ext", nil, "only files with these extensions")
 	cmd.Flags().StringVar(&in.Pattern, "pattern", "", "only files whose names match, such as inv-*.pdf")
+	cmd.Flags().BoolVar(&in.XML, "xml", false, "with --documents: beside each PDF the file that the document was read from")
 	cmd.Flags().BoolVar(&in.Documents, "documents", false, "for /intake or /intake/SOURCE: the PDFs of accepted documents, by the date of the document")
+}
+
+func exportNameFlags(cmd *cobra.Command, names *string, index *bool) {
+	cmd.Flags().StringVar(names, "names", "", "pattern of the paths in the zip: {name}, {folder}, {date}, {year}, {month}, {day}; with --documents {seller}, {number}, {source}, {id} and dates")
+	cmd.Flags().BoolVar(index, "index", false, "put a list of all entries, index.csv, into the zip")
 }
 
 // aimExport says which nodes are meant: one folder gives the directory its name.
@@ -98,11 +108,27 @@ func (c *cli) exportList(ctx context.Context, api *client.Client, in client.NewE
 	if err != nil {
 		return err
 	}
-	x, err := api.CreateExportOf(ctx, in.Name, in.Priority, raw)
+	x, err := api.CreateExportOf(ctx, in, raw)
 	if err != nil {
 		return err
 	}
-	return c.showExport(x)
+	return c.showSet(ctx, api, x)
+}
+
+// showSet shows all parts of what was made.
+func (c *cli) showSet(ctx context.Context, api *client.Client, x client.Export) error {
+	if x.Parts < 2 {
+		return c.showExport(x)
+	}
+	for part, err := range api.ExportSet(ctx, x.Set) {
+		if err != nil {
+			return err
+		}
+		if err := c.showExport(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *cli) readList(name string) ([]byte, error) {
@@ -114,6 +140,9 @@ func (c *cli) readList(name string) ([]byte, error) {
 
 func (c *cli) showExport(x client.Export) error {
 	line := fmt.Sprintf("%s  %-9s  %s  %d + %d failed of %d", x.ID, x.State, x.Name, x.Collected, x.Failed, x.Total)
+	if x.Parts > 1 {
+		line += fmt.Sprintf("  part %d of %d", x.Part, x.Parts)
+	}
 	if x.Size > 0 {
 		line += fmt.Sprintf("  %d bytes", x.Size)
 	}
@@ -129,49 +158,27 @@ func (c *cli) showExport(x client.Export) error {
 func (c *cli) exportLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List exports", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			for x, err := range api.AllExports(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				if err := c.showExport(x); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			return showAll(api.AllExports(ctx), c.showExport)
+		}),
 	}
 }
 
 func (c *cli) exportShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show the progress of an export, and what could not be collected", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			x, err := api.Export(cmd.Context(), args[0])
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			x, err := api.Export(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			if err := c.showExport(x); err != nil {
 				return err
 			}
-			for f, err := range api.AllExportFailures(cmd.Context(), x.ID) {
-				if err != nil {
-					return err
-				}
-				if err := c.show(f, "  %d  %s  %s  %s", f.N, f.ID, f.Path, f.Reason); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+			return showAll(api.AllExportFailures(ctx, x.ID), func(f client.ExportFailure) error {
+				return c.show(f, "  %d  %s  %s  %s", f.N, f.ID, f.Path, f.Reason)
+			})
+		}),
 	}
 }
 
@@ -181,12 +188,8 @@ func (c *cli) exportGet() *cobra.Command {
 		Use:   "get ID [FILE]",
 		Short: "Download a zip; a second run resumes where the first one stopped",
 		Args:  cobra.RangeArgs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			x, err := c.sealedExport(cmd.Context(), api, args[0], wait)
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			x, err := c.sealedExport(ctx, api, args[0], wait)
 			if err != nil {
 				return err
 			}
@@ -198,13 +201,13 @@ func (c *cli) exportGet() *cobra.Command {
 				name = args[1]
 			}
 			show := c.newTransfers()
-			err = api.GetExport(cmd.Context(), x, name, show.progress())
+			err = api.GetExport(ctx, x, name, show.progress())
 			show.close() // before the line that says how it ended
 			if err != nil {
 				return err
 			}
 			return c.show(x, "%s  %d bytes", name, x.Size)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is sealed")
 	return cmd
@@ -233,13 +236,9 @@ func (c *cli) sealedExport(ctx context.Context, api *client.Client, id string, w
 func (c *cli) exportCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID...", Short: "Cancel exports and release what they hold", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			return c.each(cmd.Context(), args, func(arg string) error { return api.CancelExport(cmd.Context(), arg) })
-		},
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error { return api.CancelExport(ctx, arg) })
+		}),
 	}
 }
 

@@ -128,43 +128,34 @@ func (c *cli) exportScheduleCreate() *cobra.Command {
 	cmd.Flags().Int64Var(&in.Priority, "priority", 0, "of your exports the higher goes first, -100 to 0; 1 to 10 also before those of others, for administrators")
 	cmd.Flags().BoolVar(&in.Bucket, "bucket", false, "write each zip to the server's bucket as soon as it is sealed")
 	exportFilterFlags(cmd, &in.Filter)
+	exportNameFlags(cmd, &in.Names, &in.Index)
 	return cmd
 }
 
 func (c *cli) exportScheduleLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List schedules", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			for s, err := range api.AllExportSchedules(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				if err := c.showSchedule(s); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			return showAll(api.AllExportSchedules(ctx), func(s client.ExportSchedule) error {
+				return c.showSchedule(s)
+			})
+		}),
 	}
 }
 
 func (c *cli) showSchedule(s client.ExportSchedule) error {
-	return c.show(s, "%s  %s  %s on %s", s.ID, s.Name, s.Month, s.DueAt.Local().Format(time.DateTime))
+	skipped := ""
+	if s.Skipped != nil {
+		skipped = fmt.Sprintf("  without %s: %s", s.Skipped.Month, s.Skipped.Reason)
+	}
+	return c.show(s, "%s  %s  %s on %s%s", s.ID, s.Name, s.Month, s.DueAt.Local().Format(time.DateTime), skipped)
 }
 
 func (c *cli) exportScheduleRm() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID...", Short: "Delete schedules; their exports stay", Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			return c.each(cmd.Context(), args, func(arg string) error { return api.DeleteExportSchedule(cmd.Context(), arg) })
-		},
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error { return api.DeleteExportSchedule(ctx, arg) })
+		}),
 	}
 }

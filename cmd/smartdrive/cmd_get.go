@@ -16,6 +16,7 @@ type getFlags struct {
 	recursive bool
 	keep      bool
 	force     bool
+	zip       bool
 	tune      transferFlags
 }
 
@@ -30,10 +31,14 @@ A file is downloaded into a partial file beside its target and compared with the
 get its name. A second run after an interruption resumes where the first one stopped. Files that exist with the same size and
 time, or the same content, are skipped. Nothing is ever written outside LOCAL.`,
 		Example: `  smartdrive get /documents/report.pdf .
-  smartdrive get -r /photos ~/photos`,
+  smartdrive get -r /photos ~/photos
+  smartdrive get --zip /photos /documents/report.pdf all.zip`,
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.zip {
+				return c.getZip(cmd, f, args[:len(args)-1], args[len(args)-1])
+			}
 			return c.get(cmd, f, args[:len(args)-1], args[len(args)-1])
 		},
 	}
@@ -41,8 +46,69 @@ time, or the same content, are skipped. Nothing is ever written outside LOCAL.`,
 	flags.BoolVarP(&f.recursive, "recursive", "r", false, "download folders recursively")
 	flags.BoolVarP(&f.keep, "keep", "n", false, "never replace a local file")
 	flags.BoolVarP(&f.force, "force", "f", false, "also download files that seem to exist already")
+	flags.BoolVar(&f.zip, "zip", false, "download all of them as one zip, LOCAL; a second run resumes as long as no file has changed")
+	cmd.MarkFlagsMutuallyExclusive("zip", "recursive")
 	f.tune.add(cmd)
 	return cmd
+}
+
+// getZip fetches files and folders as one zip.
+func (c *cli) getZip(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
+	into, err := localTarget(local, false)
+	if err != nil {
+		return err
+	}
+	c.giveUp = f.tune.giveUp
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	in, err := aimArchive(cmd.Context(), api, remotes)
+	if err != nil {
+		return err
+	}
+	a, err := api.CreateArchive(cmd.Context(), in)
+	if err != nil {
+		return err
+	}
+	if into {
+		name, err := client.LocalName(a.Name + ".zip")
+		if err != nil {
+			return err
+		}
+		local = filepath.Join(local, name)
+	}
+	if _, err := os.Stat(local); err == nil && f.keep {
+		return fmt.Errorf("%s is there already", local)
+	}
+	show := c.newTransfers()
+	err = api.GetArchive(cmd.Context(), a, local, show.progress())
+	show.close() // before the line that says how it ended
+	if err != nil {
+		return err
+	}
+	missing := ""
+	if a.Failed > 0 {
+		missing = fmt.Sprintf(", %d of them could not be read: err.txt in it names them", a.Failed)
+	}
+	return c.show(a, "%s  %d files, %d bytes%s", local, a.Total, a.Size, missing)
+}
+
+// aimArchive finds what is meant: one folder gives the directory in the zip its name.
+func aimArchive(ctx context.Context, api *client.Client, remotes []string) (in client.NewArchive, err error) {
+	for _, arg := range remotes {
+		p, _ := remotePath(arg)
+		n, err := api.NodeAt(ctx, p)
+		if err != nil {
+			return in, fmt.Errorf("%s: %w", p, err)
+		}
+		if len(remotes) == 1 && n.Type == client.Folder {
+			in.Folder = n.ID
+			return in, nil
+		}
+		in.Nodes = append(in.Nodes, n.ID)
+	}
+	return in, nil
 }
 
 func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string) error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -186,7 +187,7 @@ func migrationText(s migrate.Status) string {
 		lines[0] += "  paused"
 	}
 	if s.Phase == migrate.ReadNew {
-		lines = append(lines, fmt.Sprintf("%d %% of the accounts read new", s.Percent))
+		lines = append(lines, fmt.Sprintf("%d %% of the accounts read new, and %d that were named", s.Percent, len(s.Accounts)))
 	}
 	rows, blobs := s.Progress.Rows, s.Progress.Blobs
 	if rows.Total > 0 {
@@ -228,18 +229,27 @@ func (a *adminCLI) migrateVerifyCommand() *cobra.Command {
 }
 
 func (a *adminCLI) migratePercentCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "percent N",
-		Short: "In phase 3: let N percent of the accounts read from the new side",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+	var users []string
+	cmd := &cobra.Command{
+		Use:     "percent N [--user NAME]...",
+		Short:   "In phase 3: let N percent of the accounts read from the new side, and those of the users that are named",
+		Example: "  smartdrive migrate percent 0 --user alice --user bob\n  smartdrive migrate percent 50\n  smartdrive migrate percent 50 --user ''",
+		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[0])
 			if err != nil {
 				return usage(cmd, fmt.Errorf("%q is not a number", args[0]))
 			}
-			return a.stepTo(cmd, rest.MigrationPercent, rest.MigrationBody{Percent: n})
+			in := rest.MigrationBody{Percent: n}
+			if cmd.Flags().Changed("user") {
+				named := slices.DeleteFunc(users, func(name string) bool { return name == "" })
+				in.Users = &named
+			}
+			return a.stepTo(cmd, rest.MigrationPercent, in)
 		},
 	}
+	cmd.Flags().StringArrayVar(&users, "user", nil, "a user whose account reads from the new side whatever the percentage; may be repeated, replaces those named before, and '' names nobody")
+	return cmd
 }
 
 func (a *adminCLI) migrateStepCommand(step rest.MigrationStep, short string) *cobra.Command {

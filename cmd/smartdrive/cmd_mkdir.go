@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"smartdrive/client"
@@ -14,25 +16,22 @@ func newMkdirCommand(c *cli) *cobra.Command {
 		Example:           "  smartdrive mkdir -p /photos/2026/summer",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			return c.each(cmd.Context(), args, func(arg string) error {
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
 				p, _ := remotePath(arg)
 				var n client.Node
+				var err error
 				if parents {
-					n, _, err = api.MakeFolder(cmd.Context(), p)
+					n, _, err = api.MakeFolder(ctx, p)
 				} else {
-					n, err = api.CreateFolder(cmd.Context(), client.NewFolder{Path: p})
+					n, err = api.CreateFolder(ctx, client.NewFolder{Path: p})
 				}
 				if err != nil {
 					return err
 				}
 				return c.show(n, "%s", n.Path)
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "create parent folders too; an existing folder is not an error")
 	return cmd

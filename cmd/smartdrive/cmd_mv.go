@@ -11,7 +11,7 @@ import (
 )
 
 func newMvCommand(c *cli) *cobra.Command {
-	return c.relocateCommand(cobra.Command{
+	return c.relocateCommand(client.OperationMove, cobra.Command{
 		Use:   "mv REMOTE... TARGET",
 		Short: "Move or rename files and folders on the server",
 		Example: `  smartdrive mv /inbox/scan.pdf /documents/
@@ -24,7 +24,7 @@ func newMvCommand(c *cli) *cobra.Command {
 type relocation func(ctx context.Context, api *client.Client, n client.Node, parent, name string, conflict client.Conflict) (client.Node, error)
 
 // relocateCommand makes mv and cp, which differ in one call.
-func (c *cli) relocateCommand(cmd cobra.Command, do relocation) *cobra.Command {
+func (c *cli) relocateCommand(kind client.OperationKind, cmd cobra.Command, do relocation) *cobra.Command {
 	var conflict string
 	cmd.Args = cobra.MinimumNArgs(2)
 	cmd.ValidArgsFunction = c.completeRemote
@@ -41,6 +41,9 @@ func (c *cli) relocateCommand(cmd cobra.Command, do relocation) *cobra.Command {
 		to, err := remoteTarget(ctx, api, args[len(args)-1], len(sources) > 1)
 		if err != nil {
 			return err
+		}
+		if len(sources) > 1 && kind == client.OperationMove {
+			return c.moveMany(ctx, api, sources, to, policy)
 		}
 		return c.each(ctx, sources, func(arg string) error {
 			from, _ := remotePath(arg)
@@ -70,4 +73,32 @@ func relocate(ctx context.Context, api *client.Client, from string, to target, p
 		return api.NodeAt(ctx, dest)
 	}
 	return moved, err
+}
+
+// moveMany moves several things into one folder by one operation of the server.
+func (c *cli) moveMany(ctx context.Context, api *client.Client, sources []string, to target, policy client.Conflict) error {
+	parent, err := api.NodeAt(ctx, to.path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", to.path, err)
+	}
+	found, lost, err := c.find(ctx, sources, func(arg string) (client.Node, error) {
+		from, _ := remotePath(arg)
+		n, err := api.NodeAt(ctx, from)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", from, err)
+		}
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	what := client.NewOperation{Kind: client.OperationMove, Parent: parent.ID, Conflict: policy}
+	return c.many(ctx, api, what, found, lost, func(it named) error {
+		n, err := api.Node(ctx, it.node.ID)
+		if err != nil {
+			return err
+		}
+		from, _ := remotePath(it.arg)
+		return c.show(n, "%s -> %s", from, n.Path)
+	})
 }

@@ -27,35 +27,47 @@ path, the one that was deleted last is restored.`,
 			if err != nil {
 				return err
 			}
-			return c.each(cmd.Context(), args, func(arg string) error {
-				found, err := findTrashed(cmd.Context(), api, arg)
-				if err != nil {
-					return err
-				}
-				n, err := api.RestoreNode(cmd.Context(), found.ID, policy)
-				if err != nil {
-					return err
-				}
-				if n.ID == "" { // an operation of its own, which says no node
-					if n, err = api.Node(cmd.Context(), found.ID); err != nil {
-						return err
-					}
-				}
-				return c.show(n, "%s", n.Path)
-			})
+			return c.restore(cmd.Context(), api, args, policy)
 		},
 	}
 	conflictFlag(cmd, &conflict, "rename")
 	return cmd
 }
 
-// findTrashed returns what was last deleted of the things that arg may mean.
-func findTrashed(ctx context.Context, api *client.Client, arg string) (found client.Node, err error) {
-	p, _ := remotePath(arg)
+// restore brings back what the arguments name: one thing by itself, several by one operation of the
+// server.
+func (c *cli) restore(ctx context.Context, api *client.Client, args []string, policy client.Conflict) error {
+	var trash []client.Node
 	for n, err := range api.AllTrash(ctx) {
 		if err != nil {
-			return found, err
+			return err
 		}
+		trash = append(trash, n)
+	}
+	found, lost, err := c.find(ctx, args, func(arg string) (client.Node, error) { return findTrashed(trash, arg) })
+	if err != nil {
+		return err
+	}
+	tell := func(it named) error {
+		n, err := api.Node(ctx, it.node.ID)
+		if err != nil {
+			return err
+		}
+		return c.show(n, "%s", n.Path)
+	}
+	if len(args) == 1 {
+		if _, err := api.RestoreNode(ctx, found[0].node.ID, policy); err != nil {
+			return err
+		}
+		return tell(found[0])
+	}
+	return c.many(ctx, api, client.NewOperation{Kind: client.OperationRestore, Conflict: policy}, found, lost, tell)
+}
+
+// findTrashed returns what was last deleted of the things that arg may mean.
+func findTrashed(trash []client.Node, arg string) (found client.Node, err error) {
+	p, _ := remotePath(arg)
+	for _, n := range trash {
 		if n.ID == arg {
 			return n, nil
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -34,7 +35,7 @@ func newRmCommand(c *cli) *cobra.Command {
 				}
 				return c.show(map[string]bool{"emptied": true}, "The trash is empty.")
 			}
-			return c.each(cmd.Context(), args, func(arg string) error { return c.remove(cmd, api, arg, recursive, permanent) })
+			return c.remove(cmd.Context(), api, args, recursive, permanent)
 		},
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete folders recursively")
@@ -43,21 +44,36 @@ func newRmCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-func (c *cli) remove(cmd *cobra.Command, api *client.Client, arg string, recursive, permanent bool) error {
-	p, _ := remotePath(arg)
-	n, err := api.NodeAt(cmd.Context(), p)
+// remove deletes what the arguments name: one thing by itself, several by one operation of the
+// server.
+func (c *cli) remove(ctx context.Context, api *client.Client, args []string, recursive, permanent bool) error {
+	found, lost, err := c.find(ctx, args, func(arg string) (client.Node, error) {
+		p, _ := remotePath(arg)
+		n, err := api.NodeAt(ctx, p)
+		if err != nil {
+			return n, fmt.Errorf("%s: %w", p, err)
+		}
+		if n.Type == client.Folder && !recursive {
+			return n, fmt.Errorf("%s %w", p, errIsFolder)
+		}
+		return n, nil
+	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", p, err)
-	}
-	if n.Type == client.Folder && !recursive {
-		return fmt.Errorf("%s %w", p, errIsFolder)
-	}
-	if err := api.DeleteNode(cmd.Context(), n.ID, permanent); err != nil {
 		return err
 	}
-	what := "in the trash"
+	kind, what := client.OperationTrash, "in the trash"
 	if permanent {
-		what = "deleted"
+		kind, what = client.OperationDelete, "deleted"
 	}
-	return c.show(map[string]any{"id": n.ID, "path": p, "permanent": permanent}, "%s: %s", p, what)
+	tell := func(it named) error {
+		p, _ := remotePath(it.arg)
+		return c.show(map[string]any{"id": it.node.ID, "path": p, "permanent": permanent}, "%s: %s", p, what)
+	}
+	if len(args) == 1 {
+		if err := api.DeleteNode(ctx, found[0].node.ID, permanent); err != nil {
+			return err
+		}
+		return tell(found[0])
+	}
+	return c.many(ctx, api, client.NewOperation{Kind: kind}, found, lost, tell)
 }

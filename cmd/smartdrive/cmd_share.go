@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"strconv"
@@ -75,34 +76,24 @@ func (c *cli) shareLs() *cobra.Command {
 		Short:             "List links, all or those to one file or folder",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			node := ""
 			if len(args) == 1 {
 				p, _ := remotePath(args[0])
-				n, err := api.NodeAt(cmd.Context(), p)
+				n, err := api.NodeAt(ctx, p)
 				if err != nil {
 					return fmt.Errorf("%s: %w", p, err)
 				}
 				node = n.ID
 			}
-			for s, err := range api.AllShares(cmd.Context(), node) {
-				if err != nil {
-					return err
-				}
+			return showAll(api.AllShares(ctx, node), func(s client.Share) error {
 				code := ""
 				if s.Code != nil {
 					code = "  code " + *s.Code
 				}
-				if err := c.show(s, "%s  %-7s  %s  %d downloads  %s%s%s", s.ID, s.State, s.Node.Name, s.Downloads, s.URL, code, ending(s.ExpiresAt)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+				return c.show(s, "%s  %-7s  %s  %d downloads  %s%s%s", s.ID, s.State, s.Node.Name, s.Downloads, s.URL, code, ending(s.ExpiresAt))
+			})
+		}),
 	}
 }
 
@@ -112,22 +103,18 @@ func (c *cli) shareRm() *cobra.Command {
 		Short:   "Delete links by id or URL",
 		Example: "  smartdrive share rm https://drive.example.org/s/3nV9cK2uQyS1m0aZb7xTfw",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			return c.each(cmd.Context(), args, func(arg string) error {
-				id, err := idOf(arg, api.AllShares(cmd.Context(), ""), func(s client.Share) (id, token string) { return s.ID, s.Token })
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				id, err := idOf(arg, api.AllShares(ctx, ""), func(s client.Share) (id, token string) { return s.ID, s.Token })
 				if err == nil {
-					err = api.DeleteShare(cmd.Context(), id)
+					err = api.DeleteShare(ctx, id)
 				}
 				if err != nil {
 					return err
 				}
 				return c.show(map[string]string{"id": id, "state": "ended"}, "%s: ended", arg)
 			})
-		},
+		}),
 	}
 }
 

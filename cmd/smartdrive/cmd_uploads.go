@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,42 +17,28 @@ func newUploadsCommand(c *cli) *cobra.Command {
 		Example: `  smartdrive uploads
   smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			for u, err := range api.AllUploads(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				if full, err := api.Upload(cmd.Context(), u.ID); err == nil { // the list does not say what has arrived
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			return showAll(api.AllUploads(ctx), func(u client.Upload) error {
+				if full, err := api.Upload(ctx, u.ID); err == nil { // the list does not say what has arrived
 					u = full
 				}
-				if err := c.show(u, "%s  %-7s  %s  %s  until %s", u.ID, u.State, arrived(u), u.Path, timeText(u.ExpiresAt)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+				return c.show(u, "%s  %-7s  %s  %s  until %s", u.ID, u.State, arrived(u), u.Path, timeText(u.ExpiresAt))
+			})
+		}),
 	}
 	cancel := &cobra.Command{
 		Use:     "cancel ID...",
 		Short:   "Cancel uploads and delete what has arrived",
 		Example: "  smartdrive uploads cancel 01890a5d-ac96-774b-bcce-b302099a8057",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			return c.each(cmd.Context(), args, func(id string) error {
-				if err := api.CancelUpload(cmd.Context(), id); err != nil {
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(id string) error {
+				if err := api.CancelUpload(ctx, id); err != nil {
 					return err
 				}
 				return c.show(map[string]string{"id": id, "state": "cancelled"}, "%s: cancelled", id)
 			})
-		},
+		}),
 	}
 	c.join(cmd, cancel)
 	return cmd

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+
+	"smartdrive/client"
 )
 
 func newUsageCommand(c *cli) *cobra.Command {
@@ -10,12 +14,8 @@ func newUsageCommand(c *cli) *cobra.Command {
 		Short:   "Show who you are and how much space is used",
 		Example: "  smartdrive usage --json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
-			me, err := api.Me(cmd.Context())
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			me, err := api.Me(ctx)
 			if err != nil {
 				return err
 			}
@@ -25,6 +25,6 @@ func newUsageCommand(c *cli) *cobra.Command {
 			total := *me.Usage.Total
 			return c.show(me, "%s: %s of %s used, %s free", me.User.Name, sizeText(me.Usage.Used), sizeText(total),
 				sizeText(max(0, total-me.Usage.Used)))
-		},
+		}),
 	}
 }

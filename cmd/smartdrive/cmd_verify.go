@@ -24,22 +24,18 @@ recursively: "missing" means only here, "extra" only on the server. The command 
 		Example: `  smartdrive verify disk.img /images/disk.img
   smartdrive verify ~/photos /photos`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := c.connect()
-			if err != nil {
-				return err
-			}
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			p, _ := remotePath(args[1])
-			n, err := api.NodeAt(cmd.Context(), p)
+			n, err := api.NodeAt(ctx, p)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p, err)
 			}
 			v := &verification{c: c, api: api}
-			if err := v.compare(cmd.Context(), args[0], n); err != nil {
+			if err := v.compare(ctx, args[0], n); err != nil {
 				return err
 			}
 			return v.end()
-		},
+		}),
 	}
 }
 

@@ -3,9 +3,36 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
 
 	"smartdrive/client"
 )
+
+// calls makes the run of a command that asks the server.
+func (c *cli) calls(do func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		api, err := c.connect()
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), api, args)
+	}
+}
+
+// showAll shows a list as it comes.
+func showAll[Item any](items iter.Seq2[Item, error], show func(Item) error) error {
+	for item, err := range items {
+		if err != nil {
+			return err
+		}
+		if err := show(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // each does the same for several arguments. One failure alone is the command's; of several
 // arguments the others go on, and the command ends with exitSome.

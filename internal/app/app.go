@@ -6,29 +6,26 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/idem"
-	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
-	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/retention"
-	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/export"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/fsck"
@@ -40,29 +37,15 @@ import (
 
 // App is an installation that is open: every part is put together and nothing runs yet.
 type App struct {
-	Installation
-
-	cfg     config.Config
-	log     *slog.Logger
+	ground  *ground // what it stands on
+	mover   *mover
 	metrics *telemetry.Metrics
 
-	mode  mode
-	lock  *os.File
-	db    *sqldb.DB
-	bytes storage
-	marks marks
-
-	mover    *mover
-	member   *instance.Member
-	shared   shared // what several instances share besides the database; empty where there is one
-	outbox   *outbox.Outbox
-	records  records
-	kept     *retention.Clock
-	engine   *timer.Engine
+	// What people and their programs do.
 	tree     *tree.Tree
 	uploads  *upload.Sessions
-	unlinker *unlink.Unlinker
 	files    *files.Files
+	bulk     *bulk.Bulk
 	vault    *vault.Vault
 	thumbs   *thumb.Maker
 	shares   *share.Shares
@@ -75,173 +58,233 @@ type App struct {
 	keys     *idem.Keys
 	prepared *idem.PreparedIDs
 	admin    *admin.Admin
-	ledger   quota.Ledger
+
+	// What goes on behind it.
+	outbox   *outbox.Outbox
+	courier  *courier
+	ways     *ways
+	timers   *timers
+	house    *house
+	unlinker *unlink.Unlinker
 	auditor  *fsck.Checker
-	sampled  sampler
-	armed    atomic.Bool // the timers of all uploads were armed after the start
+	sampler  *sampler
 }
 
-// Open opens the installation that cfg names. It fails in words when somebody else has the data directory, when something that
-// it stands on is not as it must be, when database and blobs do not belong together, or when the database is of a newer
-// release; nothing is changed then.
+// Open opens the installation that cfg names. It fails in words when somebody else has the data
+// directory, when something that it stands on is not as it must be, when database and blobs do not
+// belong together, or when the database is of a newer release; nothing is changed then.
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
-	return open(ctx, cfg, log, func(context.Context, *App) error { return nil })
+	return open(ctx, cfg, log, func(context.Context, *ground) error { return nil })
 }
 
 // open is Open with a look at what was found, before anything is made.
-func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(context.Context, *App) error) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, metrics: telemetry.NewMetrics()}
+func open(ctx context.Context, cfg config.Config, log *slog.Logger, look func(context.Context, *ground) error) (_ *App, err error) {
+	g := newGround(cfg, log)
+	a := &App{ground: g, metrics: telemetry.NewMetrics()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	if a.lock, err = lockDir(cfg.Data); err != nil {
+	if g.lock, err = lockDir(cfg.Data); err != nil {
 		return nil, err
 	}
-	a.mode = a.modeOf()
-	if err := a.mode.connect(ctx); err != nil {
+	if err := g.mode.connect(ctx); err != nil {
 		return nil, err
 	}
-	a.kept = retention.New(retention.Options{DB: a.db, Log: log})
-	a.mover = newMover(cfg, log, a.db, a.kept.Now)
-	if a.marks, err = a.mover.takeUp(ctx, a.marks); err != nil {
+	g.kept = retention.New(retention.Options{DB: g.db, Log: log})
+	a.mover = newMover(cfg, log, g.db, g.kept.Now)
+	if g.marks, err = a.mover.takeUp(ctx, g.marks); err != nil {
 		return nil, err
 	}
-	if err := look(ctx, a); err != nil {
+	if err := look(ctx, g); err != nil {
 		return nil, err
 	}
-	if a.Installation, err = a.mode.identify(ctx); err != nil {
+	if g.Installation, err = g.mode.identify(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.mode.join(ctx); err != nil {
+	if err := g.mode.join(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.mode.bytes(ctx); err != nil {
+	if err := g.mode.bytes(ctx); err != nil {
 		return nil, err
 	}
-	a.bytes = a.mover.take(a.Installation, a.member, a.bytes)
+	g.bytes = a.mover.take(g.Installation, g.member, g.bytes)
 	if err := a.compose(ctx); err != nil {
 		return nil, err
 	}
-	a.keepBallast(ctx)
+	g.keepBallast(ctx)
 	return a, a.ensureFirstUser(ctx)
 }
 
 // compose builds the use cases from the bottom up.
 func (a *App) compose(ctx context.Context) (err error) {
-	cfg, log := a.cfg, a.log
-	if err := a.kept.Look(ctx); err != nil {
+	g, cfg, log := a.ground, a.ground.cfg, a.ground.log
+	if err := g.kept.Look(ctx); err != nil {
 		return err
 	}
-	a.outbox = outbox.New(a.db, outbox.Options{Source: a.source(), Relayed: cfg.Kafka != nil, Log: log})
-	if a.records, err = a.mode.records(); err != nil {
+	a.outbox = outbox.New(g.db, outbox.Options{Source: g.source(), Relayed: cfg.Kafka != nil, Log: log})
+	if err := a.composeTimers(); err != nil {
 		return err
 	}
-	a.composeTimers()
-	a.tree = tree.New(tree.Options{Now: a.stamp, Kept: a.kept.Now, Arrived: a.arrived})
-	a.unlinker = unlink.New(unlink.Parts{DB: a.db, Store: a.bytes.store, Content: a.content()}, unlink.Options{
-		Grace: orLeast(a.cfg.BlobGrace), Restored: a.Restored, Log: a.log,
+	a.tree = tree.New(tree.Options{Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived})
+	a.unlinker = unlink.New(unlink.Parts{DB: g.db, Store: g.bytes.store, Content: g.content()}, unlink.Options{
+		Grace: orLeast(cfg.BlobGrace), Restored: g.Restored, Log: log,
 	})
 	a.uploads = upload.New(upload.Parts{
-		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Tree: a.tree, Timers: a.engine, Events: a.outbox,
-		Content: a.content(),
-	}, a.uploadOptions())
+		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Tree: a.tree, Timers: a.timers.engine, Events: a.outbox,
+		Content: g.content(),
+	}, g.uploadOptions())
+	g.stepped = func(time.Duration) { a.uploads.LostTimers() } // rows carry times of the old clock
 	a.auditor = fsck.New(a.auditParts(), fsck.Options{Scrub: cfg.Scrub, Log: log})
-	a.auth = account.NewAuth(a.db, account.Options{Log: log})
-	a.users = account.NewUsers(a.db, a.auth, account.Options{Now: a.stamp, Log: log, PasswordChanged: a.onPassword})
-	a.sessions = account.NewSessions(a.db, a.users, a.auth, account.Options{Kept: a.kept.Now, Log: log})
-	if a.prepared, err = idem.OpenPreparedIDs(ctx, a.db, idem.Options{}); err != nil {
+	a.auth = account.NewAuth(g.db, account.Options{Log: log})
+	a.users = account.NewUsers(g.db, a.auth, account.Options{Now: g.stamp, Log: log, PasswordChanged: g.onPassword})
+	a.sessions = account.NewSessions(g.db, a.users, a.auth, account.Options{Kept: g.kept.Now, Log: log})
+	if a.prepared, err = idem.OpenPreparedIDs(ctx, g.db, idem.Options{}); err != nil {
 		return err
 	}
-	if err := a.openVault(ctx); err != nil {
+	if a.vault, err = g.openVault(ctx); err != nil {
 		return err
 	}
-	a.keys = idem.NewKeys(a.db, idem.Options{Sealer: a.vault})
+	a.keys = idem.NewKeys(g.db, idem.Options{Sealer: a.vault})
 	a.files = files.New(files.Options{
-		DB: a.db, Tree: a.tree, Content: a.content(), Store: a.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
-		Secret: a.vault.Links,
-		Kept:   a.kept.Now,
-		Start:  a.startOperation,
+		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
+		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation,
 	})
-	a.shares = share.New(share.Options{DB: a.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: a.kept.Now})
-	a.collects = collect.New(collect.Options{DB: a.db, Tree: a.tree, Users: a.users, Vault: a.vault})
+	a.shares = share.New(share.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now})
+	a.bulk = bulk.New(bulk.Options{
+		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
+	})
+	a.collects = collect.New(collect.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault})
 	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder})
 	if err := a.composeExports(ctx); err != nil {
 		return err
 	}
 	a.composeIntake()
-	a.admin = admin.New(admin.Parts{DB: a.db, Users: a.users, Trees: a.tree, Keys: a.keys}, admin.Options{
+	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Keys: a.keys}, admin.Options{
 		DefaultQuota: admin.Limit(cfg.DefaultQuota),
 	})
+	a.introduce()
 	return nil
 }
 
-// stamp is the time that goes into rows that retention looks at later. A machine whose clock is
-// behind must not make what is deleted now look as if it had been deleted long ago.
-func (a *App) stamp() time.Time {
-	now, kept := time.Now(), a.kept.Now()
-	if now.Before(kept) {
-		return kept
+// composeTimers chooses the way of records, and makes the engine of timers, whose handlers act by
+// what is made after them.
+func (a *App) composeTimers() error {
+	g, roles := a.ground, a.ground.cfg.Roles
+	a.timers = &timers{log: g.log, db: g.db, member: g.member, outbox: a.outbox, shared: g.shared.queue}
+	a.ways = newWays(g)
+	a.courier = &courier{log: g.log, member: g.member, outbox: a.outbox, ways: a.ways}
+	if g.cfg.Kafka == nil {
+		a.courier.overOutbox(a.timers.ofUploads())
+	} else {
+		broker, err := g.newBroker(g.source(), a.outbox)
+		if err != nil {
+			return err
+		}
+		g.shared.broker = broker
+		a.courier.overKafka(broker, a.timers.ofUploads())
 	}
-	return now
+	a.house = &house{}
+	// The kinds that this instance sees to; the others are left for another one. A scheduler acts
+	// on uploads itself or hands them over to the workers. A worker takes its own from the queue:
+	// what they do is neither urgent nor much.
+	handlers := map[timer.Kind]timer.Handler{}
+	if roles.Scheduler {
+		maps.Copy(handlers, a.courier.handlers)
+	}
+	if roles.Worker {
+		handlers[timer.Unlink] = func(context.Context, timer.Fired) error { return nil } // of releases before package unlink: they end
+		handlers[timer.Operation] = a.timers.onOperation
+		handlers[timer.Purge] = a.house.onPurge
+	}
+	atOnce := map[timer.Kind]int{timer.Unlink: 1, timer.Operation: 2, timer.Purge: 1}
+	maps.Copy(atOnce, a.courier.atOnce)
+	a.timers.engine = timer.New(timer.Options{
+		Queue: a.timers.queue(g.onStep), Handlers: handlers, Dead: a.timers.onDead, Lost: a.timers.onLost, Log: g.log, Concurrency: atOnce,
+		Traced: a.courier.delivered,
+	})
+	a.courier.timers = a.timers.engine
+	return nil
 }
 
-// content knows blobs. When one was released, and how long ago, both go by the clock of retention.
-func (a *App) content() content.Content { return content.Content{Now: a.kept.Now} }
+// introduce gives those that were made first what was made after them, before anything runs.
+func (a *App) introduce() {
+	g := a.ground
+	a.timers.uploads, a.timers.files, a.timers.bulk = a.uploads, a.files, a.bulk
+	a.courier.intake = a.intake
+	*a.house = house{
+		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
+		uploads: a.uploads, files: a.files, bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
+		users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
+		ways: a.ways.recorder,
+	}
+	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records}
+}
 
-// source is what the records of this installation name as theirs.
-func (a *App) source() string { return "smartdrive/" + a.ID }
-
-func (a *App) uploadOptions() upload.Options {
-	cfg := a.cfg
+func (g *ground) uploadOptions() upload.Options {
+	cfg := g.cfg
 	return upload.Options{
 		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
-		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), Generation: a.Generation,
-		Restored: a.Restored, Kept: a.kept.Now, Clock: a.mode.clock, Hold: a.mode.hold, Log: a.log,
+		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), Generation: g.Generation,
+		Restored: g.Restored, Kept: g.kept.Now, Clock: g.mode.clock, Hold: g.mode.hold, Log: g.log,
 	}
 }
 
 func (a *App) auditParts() fsck.Parts {
+	g := a.ground
 	return fsck.Parts{
-		DB: a.db, Staging: a.bytes.staging, Store: a.bytes.store, Timers: a.engine, Armed: a.armed.Load, Putting: a.putting,
-		Quarantine: a.bytes.quarantine, Generation: a.Generation, Content: a.content(), Kept: a.kept.Now,
-		Ended: a.mode.ended, Since: a.mode.since,
+		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Timers: a.timers.engine, Armed: a.timers.armed.Load, Putting: a.putting,
+		Quarantine: g.bytes.quarantine, Generation: g.Generation, Content: g.content(), Kept: g.kept.Now,
+		Ended: g.mode.ended, Since: g.mode.since,
 	}
 }
 
-// orLeast keeps a zero that was set from being taken for "not set": 1 byte or 1 ns is as good as none.
+// links are what can be had with a token alone.
+func (a *App) links() links { return links{a.ground.log, a.vault, a.shares, a.collects} }
+
+// console is what the machine's administrator may do.
+func (a *App) console() *console {
+	return &console{
+		ground: a.ground, users: a.users, uploads: a.uploads, auditor: a.auditor, links: a.links(),
+		moving: func() bool { return a.mover.rows.State().ID != "" },
+	}
+}
+
+// orLeast keeps a zero that was set from being taken for "not set": 1 byte or 1 ns is as good as
+// none.
 func orLeast[T ~int64](v T) T { return max(v, 1) }
 
 // Close ends what Open began, in reverse order.
 func (a *App) Close() error {
+	g := a.ground
 	var errs []error
 	if a.uploads != nil {
 		errs = append(errs, a.uploads.Close())
 	}
-	if a.bytes.close != nil {
-		errs = append(errs, a.bytes.close())
+	if g.bytes.close != nil {
+		errs = append(errs, g.bytes.close())
 	}
-	errs = append(errs, a.shared.close())
-	if a.member != nil {
-		errs = append(errs, a.leave())
+	errs = append(errs, g.shared.close())
+	if g.member != nil {
+		errs = append(errs, g.leave())
 	}
 	if a.mover != nil {
 		errs = append(errs, a.mover.close())
 	}
-	if a.db != nil {
-		errs = append(errs, a.db.Close())
+	if g.db != nil {
+		errs = append(errs, g.db.Close())
 	}
-	if a.lock != nil {
-		errs = append(errs, a.lock.Close())
+	if g.lock != nil {
+		errs = append(errs, g.lock.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// ensureFirstUser makes the user "admin" of a new installation. Its generated password is kept in a file until it is changed,
-// and printed once.
+// ensureFirstUser makes the user "admin" of a new installation. Its generated password is kept in a
+// file until it is changed, and printed once.
 func (a *App) ensureFirstUser(ctx context.Context) error {
-	path := filepath.Join(a.cfg.Data, passwordFile)
+	path := filepath.Join(a.ground.cfg.Data, passwordFile)
 	kept := false
 	generated, created, err := a.admin.EnsureFirstUser(ctx, os.Getenv("SMARTDRIVE_ADMIN_PASSWORD"), func(password string) error {
 		kept = true
@@ -272,20 +315,13 @@ func writeDurably(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// onPassword removes the file with the first user's generated password once that is no longer the password.
-func (a *App) onPassword(name string) {
+// onPassword removes the file with the first user's generated password once that is no longer the
+// password.
+func (g *ground) onPassword(name string) {
 	if name != admin.FirstUser {
 		return
 	}
-	if err := os.Remove(filepath.Join(a.cfg.Data, passwordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.log.Warn("remove the initial password", "error", err)
-	}
-}
-
-// startOperation arms the timer that runs a long operation now.
-func (a *App) startOperation(id drive.OperationID) {
-	err := a.engine.Arm(context.Background(), timer.Entry{Key: timer.Key{Kind: timer.Operation, ID: id}, Gen: 1})
-	if err != nil {
-		a.log.Error("arm the timer of an operation", "operation", id, "error", err)
+	if err := os.Remove(filepath.Join(g.cfg.Data, passwordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		g.log.Warn("remove the initial password", "error", err)
 	}
 }

@@ -61,7 +61,8 @@ func request(t *testing.T, api *httptest.Server, token, method, path, body strin
 	return resp.StatusCode
 }
 
-// A user who was deleted 30 days ago leaves nothing: no row, no file, no staged byte. Others keep theirs.
+// A user who was deleted 30 days ago leaves nothing: no row, no file, no staged byte. Others keep
+// theirs.
 func TestADeletedUserIsPurged(t *testing.T) {
 	t.Parallel()
 	a, control, api := opened(t, "--min-free", "0", "--blob-grace", "0")
@@ -84,7 +85,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 			t.Fatalf("begin: %d", got)
 		}
 		var file string
-		if err := a.db.QueryRow(t.Context(), `SELECT n.id FROM nodes n JOIN users u ON u.account_id = n.account_id
+		if err := a.ground.db.QueryRow(t.Context(), `SELECT n.id FROM nodes n JOIN users u ON u.account_id = n.account_id
 			WHERE u.name = ? AND n.name = 'shared'`, name).Scan(&file); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if _, err := ask(t, control, http.MethodDelete, "/api/v1/admin/users/"+doomed, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.keepHouse(t.Context()); err != nil {
+	if _, err := a.house.keepHouse(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := rows(t, a, account); n == 0 {
@@ -108,7 +109,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	}
 	write(t, a, `UPDATE users SET deleted_at = deleted_at - 31 * 24 * 3600 * 1000 WHERE deleted_at > 0`)
 	for range 2 { // it may be interrupted and run again
-		if _, err := a.keepHouse(t.Context()); err != nil {
+		if _, err := a.house.keepHouse(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,13 +119,13 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if _, err := a.unlinker.Unlink(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := countFiles(t, a.cfg.Data, "blobs"); n != 2 {
+	if n := countFiles(t, a.ground.cfg.Data, "blobs"); n != 2 {
 		t.Errorf("%d files are there, not the two of the other user", n)
 	}
-	if n := countFiles(t, a.cfg.Data, "staging"); n != 2 {
+	if n := countFiles(t, a.ground.cfg.Data, "staging"); n != 2 {
 		t.Errorf("%d staged files are there, not the data and the journal of one upload", n)
 	}
-	report, err := a.fsck(t.Context(), fsck.Scope{Deep: true})
+	report, err := a.console().fsck(t.Context(), fsck.Scope{Deep: true})
 	if err != nil || !report.Clean() {
 		t.Errorf("fsck: %+v, %v", report, err)
 	}
@@ -147,7 +148,7 @@ func loginAs(t *testing.T, api *httptest.Server, name string) (token string) {
 
 func accountOf(t *testing.T, a *App, user string) (account string) {
 	t.Helper()
-	if err := a.db.QueryRow(t.Context(), `SELECT account_id FROM users WHERE id = ?`, user).Scan(&account); err != nil {
+	if err := a.ground.db.QueryRow(t.Context(), `SELECT account_id FROM users WHERE id = ?`, user).Scan(&account); err != nil {
 		t.Fatal(err)
 	}
 	return account
@@ -156,7 +157,7 @@ func accountOf(t *testing.T, a *App, user string) (account string) {
 // rows counts what the database has of an account, in all tables that know accounts.
 func rows(t *testing.T, a *App, account string) (n int) {
 	t.Helper()
-	err := a.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM accounts WHERE id = ?1) + (SELECT COUNT(*) FROM users WHERE account_id = ?1) +
+	err := a.ground.db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM accounts WHERE id = ?1) + (SELECT COUNT(*) FROM users WHERE account_id = ?1) +
 		(SELECT COUNT(*) FROM ledgers WHERE account_id = ?1) + (SELECT COUNT(*) FROM trees WHERE account_id = ?1) +
 		(SELECT COUNT(*) FROM nodes WHERE account_id = ?1) + (SELECT COUNT(*) FROM versions WHERE account_id = ?1) +
 		(SELECT COUNT(*) FROM tombstones WHERE account_id = ?1) + (SELECT COUNT(*) FROM operations WHERE account_id = ?1) +
@@ -170,7 +171,7 @@ func rows(t *testing.T, a *App, account string) (n int) {
 
 func write(t *testing.T, a *App, statement string) {
 	t.Helper()
-	err := a.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+	err := a.ground.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, statement)
 		return err
 	})
@@ -193,12 +194,13 @@ func countFiles(t *testing.T, dirs ...string) (n int) {
 	return n
 }
 
-// A timer whose handler failed for good is shown, and replayed it is armed again under the gen with which it died.
+// A timer whose handler failed for good is shown, and replayed it is armed again under the gen with
+// which it died.
 func TestADeadTimerIsReplayed(t *testing.T) {
 	t.Parallel()
 	a, control, _ := opened(t)
 	key := timer.Key{Kind: timer.Park, ID: uuid.Must(uuid.NewV7())}
-	if err := a.onDead(t.Context(), timer.Fired{Key: key, Gen: 7, Attempt: 5}, errors.New("boom")); err != nil {
+	if err := a.timers.onDead(t.Context(), timer.Fired{Key: key, Gen: 7, Attempt: 5}, errors.New("boom")); err != nil {
 		t.Fatal(err)
 	}
 	dead, err := ask(t, control, http.MethodGet, "/api/v1/admin/dead-letters", nil)
@@ -209,16 +211,16 @@ func TestADeadTimerIsReplayed(t *testing.T) {
 	if len(items) != 1 || items[0].(map[string]any)["failures"] != 5.0 {
 		t.Fatalf("dead letters: %v", dead)
 	}
-	consumers := a.consumers()
+	consumers := a.courier.consumers()
 	runOnce(t, consumers) // from now on they read
 	if _, err := ask(t, control, http.MethodPost, "/api/v1/admin/dead-letters/"+items[0].(map[string]any)["id"].(string)+"/replay", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.engine.Show(t.Context(), key); !drive.IsKind(err, drive.NotFound) {
+	if _, err := a.timers.engine.Show(t.Context(), key); !drive.IsKind(err, drive.NotFound) {
 		t.Fatalf("the timer is there before its replay: %v", err)
 	}
 	runOnce(t, consumers)
-	state, err := a.engine.Show(t.Context(), key)
+	state, err := a.timers.engine.Show(t.Context(), key)
 	if err != nil || state.Gen != 7 {
 		t.Errorf("the timer is %+v, %v", state, err)
 	}
@@ -237,10 +239,10 @@ func runOnce(t *testing.T, consumers []*stream.Runner) {
 func TestHousekeepingPlacesTheBallast(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t)
-	statBallast(t, a.cfg.Data)
-	dropBallast(a.cfg.Data)
-	if _, err := a.keepHouse(t.Context()); err != nil {
+	statBallast(t, a.ground.cfg.Data)
+	dropBallast(a.ground.cfg.Data)
+	if _, err := a.house.keepHouse(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	statBallast(t, a.cfg.Data)
+	statBallast(t, a.ground.cfg.Data)
 }

@@ -10,14 +10,14 @@ import (
 )
 
 // findings is what the API lists of what audits found.
-func (a *App) findings(ctx context.Context, cursor string, limit int) (items []rest.Finding, next string, err error) {
+func (g *ground) findings(ctx context.Context, cursor string, limit int) (items []rest.Finding, next string, err error) {
 	before := int64(0)
 	if cursor != "" {
 		if before, err = strconv.ParseInt(cursor, 10, 64); err != nil || before < 1 {
 			return nil, "", drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	found, err := fsck.ListFindings(ctx, a.db, before, limit+1)
+	found, err := fsck.ListFindings(ctx, g.db, before, limit+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -40,13 +40,14 @@ type FsckAnswer struct {
 	EndedRestored bool `json:"ended_restored"` // takes effect with the next start
 }
 
-// fsck runs all checks to the end. After a restored backup, the first check that leaves nothing ends the report-only mode.
-func (a *App) fsck(ctx context.Context, scope fsck.Scope) (FsckAnswer, error) {
-	report, err := a.auditor.Check(ctx, scope)
+// fsck runs all checks to the end. After a restored backup, the first check that leaves nothing
+// ends the report-only mode.
+func (c *console) fsck(ctx context.Context, scope fsck.Scope) (FsckAnswer, error) {
+	report, err := c.auditor.Check(ctx, scope)
 	if err != nil || !report.Restored || !report.Clean() {
 		return FsckAnswer{Report: report}, err
 	}
-	err = fsck.EndRestored(ctx, a.db, report)
+	err = fsck.EndRestored(ctx, c.ground.db, report)
 	return FsckAnswer{Report: report, EndedRestored: err == nil}, err
 }
 
@@ -54,10 +55,10 @@ func (a *App) fsck(ctx context.Context, scope fsck.Scope) (FsckAnswer, error) {
 type PurgeRequest struct{}
 
 // purgeQuarantine deletes for good what lies in the quarantine.
-func (a *App) purgeQuarantine(ctx context.Context, _ PurgeRequest) (fsck.Heap, error) {
-	items, err := a.auditor.ListQuarantine(ctx)
+func (c *console) purgeQuarantine(ctx context.Context, _ PurgeRequest) (fsck.Heap, error) {
+	items, err := c.auditor.ListQuarantine(ctx)
 	if err != nil {
 		return fsck.Heap{}, err
 	}
-	return a.auditor.PurgeQuarantine(ctx, items)
+	return c.auditor.PurgeQuarantine(ctx, items)
 }

@@ -17,6 +17,7 @@ import (
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/engine/instance"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
@@ -52,7 +53,8 @@ func mysqlDatabase(t *testing.T) string {
 	return u.String()
 }
 
-// The second column's database with the first one's directory: one instance at a time, whatever its data directory is.
+// The second column's database with the first one's directory: one instance at a time, whatever its
+// data directory is.
 func TestMySQLWithADirectoryIsOneInstance(t *testing.T) {
 	t.Parallel()
 	db, blobs := mysqlDatabase(t), t.TempDir()
@@ -74,8 +76,8 @@ func TestMySQLWithADirectoryIsOneInstance(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after the first has left: %v", err)
 	}
-	if second.ID != first.ID || second.Generation <= first.Generation {
-		t.Errorf("%+v became %+v", first.Installation, second.Installation)
+	if second.ground.ID != first.ground.ID || second.ground.Generation <= first.ground.Generation {
+		t.Errorf("%+v became %+v", first.ground.Installation, second.ground.Installation)
 	}
 	if err := second.Close(); err != nil {
 		t.Error(err)
@@ -96,18 +98,19 @@ func TestACommandMakesNoInstallation(t *testing.T) {
 func TestABackupOfAServerIsRefusedInWords(t *testing.T) {
 	t.Parallel()
 	a, _, _ := opened(t, "--db", mysqlDatabase(t))
-	if _, err := a.backup(t.Context(), BackupRequest{Dir: t.TempDir()}); !errors.Is(err, ErrServerDatabase) {
+	if _, err := a.console().backup(t.Context(), BackupRequest{Dir: t.TempDir()}); !errors.Is(err, ErrServerDatabase) {
 		t.Errorf("backup: %v", err)
 	}
-	if _, err := Restore(t.Context(), a.cfg, t.TempDir(), false, silent); !errors.Is(err, ErrServerDatabase) {
+	if _, err := Restore(t.Context(), a.ground.cfg, t.TempDir(), false, silent); !errors.Is(err, ErrServerDatabase) {
 		t.Errorf("restore: %v", err)
 	}
-	if _, err := a.keepHouse(t.Context()); err != nil {
+	if _, err := a.house.keepHouse(t.Context()); err != nil {
 		t.Errorf("housekeeping: %v", err)
 	}
 }
 
-// A dump that was read in is accepted when nobody is alive, and deletes nothing until it was checked.
+// A dump that was read in is accepted when nobody is alive, and deletes nothing until it was
+// checked.
 func TestAdoptADatabaseOnAServer(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, "--db", mysqlDatabase(t), "--start-wait", "0")
@@ -128,7 +131,7 @@ func TestAdoptADatabaseOnAServer(t *testing.T) {
 	if a, err = Open(t.Context(), cfg, silent); err != nil {
 		t.Fatal(err)
 	}
-	if !a.Restored {
+	if !a.ground.Restored {
 		t.Error("it deletes although nothing was checked")
 	}
 	if err := a.Close(); err != nil {
@@ -157,8 +160,9 @@ func clusterArgs(t *testing.T, broker bool) []string {
 	return args
 }
 
-// Two instances with directories of their own serve one drive: what comes in at one, part by part at both, goes out at the
-// other, one may be started anew at any time, and at the end nothing is found that should not be.
+// Two instances with directories of their own serve one drive: what comes in at one, part by part
+// at both, goes out at the other, one may be started anew at any time, and at the end nothing is
+// found that should not be.
 func TestTwoInstancesServeOneDrive(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	for _, broker := range []bool{false, true} {
@@ -179,19 +183,19 @@ func TestTwoInstancesServeOneDrive(t *testing.T) {
 				n.holds(t, token, "/one", content[1:])
 				n.holds(t, token, "/small", []byte("a small file"))
 			}
-			before := nodes[0].Generation
+			before := nodes[0].ground.Generation
 			nodes[0].stop()
 			nodes[1].holds(t, token, "/both", content)
 			nodes[0] = start1(t, cfg[0])
-			if nodes[0].Generation <= before || nodes[0].ID != nodes[1].ID {
-				t.Errorf("start %d of %s became %d of %s", before, nodes[1].ID, nodes[0].Generation, nodes[0].ID)
+			if nodes[0].ground.Generation <= before || nodes[0].ground.ID != nodes[1].ground.ID {
+				t.Errorf("start %d of %s became %d of %s", before, nodes[1].ground.ID, nodes[0].ground.Generation, nodes[0].ground.ID)
 			}
 			upload2(t, nodes, token, "/again", content[2:])
 			nodes[1].holds(t, token, "/again", content[2:])
 			quiet(t, nodes, token)
 			status(t, nodes[0], token)
 			findAdmin(t, config.Config{Data: cfg[0].Data}) // a command that is told nothing but the directory
-			report, err := nodes[1].fsck(t.Context(), fsck.Scope{Deep: true})
+			report, err := nodes[1].console().fsck(t.Context(), fsck.Scope{Deep: true})
 			if err != nil || !report.Clean() {
 				t.Errorf("fsck: %+v, %v", report, err)
 			}
@@ -213,7 +217,8 @@ func status(t *testing.T, n *node, token string) {
 	})
 }
 
-// Two installations that share a Redis and forgot to say --namespace would take each other's timers.
+// Two installations that share a Redis and forgot to say --namespace would take each other's
+// timers.
 func TestANamespaceBelongsToOneInstallation(t *testing.T) {
 	t.Parallel()
 	args := clusterArgs(t, false)
@@ -235,8 +240,8 @@ func TestANamespaceBelongsToOneInstallation(t *testing.T) {
 	}
 }
 
-// Redis is emptied while an upload is on its way: what was acknowledged is still there, the timers are armed again, and the
-// upload ends as it would have.
+// Redis is emptied while an upload is on its way: what was acknowledged is still there, the timers
+// are armed again, and the upload ends as it would have.
 func TestRedisIsEmptied(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	args := append(clusterArgs(t, false), "--upload-idle", "2s")
@@ -256,13 +261,13 @@ func TestRedisIsEmptied(t *testing.T) {
 	parked(t, nodes[0], token, quietID)
 	for _, n := range nodes { // each at its own next look
 		process.Eventually(t, patience, "the loss is noticed", func() error {
-			if n.engine.Losses() == 0 {
+			if n.timers.engine.Losses() == 0 {
 				return errors.New("no loss")
 			}
 			return nil
 		})
 	}
-	report, err := nodes[1].fsck(t.Context(), fsck.Scope{Deep: true})
+	report, err := nodes[1].console().fsck(t.Context(), fsck.Scope{Deep: true})
 	if err != nil || !report.Clean() {
 		t.Errorf("fsck: %+v, %v", report, err)
 	}
@@ -271,9 +276,9 @@ func TestRedisIsEmptied(t *testing.T) {
 // empty takes all that the installation has in Redis.
 func empty(t *testing.T, n *node) {
 	t.Helper()
-	keys, err := n.shared.journal.Keys(t.Context(), "*"+n.cfg.Namespace+"*").Result()
+	keys, err := n.ground.shared.journal.Keys(t.Context(), "*"+n.ground.cfg.Namespace+"*").Result()
 	if err == nil && len(keys) > 0 {
-		err = n.shared.journal.Del(t.Context(), keys...).Err()
+		err = n.ground.shared.journal.Del(t.Context(), keys...).Err()
 	}
 	if err != nil || len(keys) == 0 {
 		t.Fatalf("%d keys, %v", len(keys), err)
@@ -298,7 +303,8 @@ func TestAnEndedInstanceStops(t *testing.T) {
 	}
 }
 
-// After a dump was read in, the timers are those of other rows: all are armed anew at the next start, and only then.
+// After a dump was read in, the timers are those of other rows: all are armed anew at the next
+// start, and only then.
 func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t, clusterArgs(t, false)...)
@@ -308,10 +314,10 @@ func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if state, err = getMeta(t.Context(), a.db, metaArmed); err != nil {
+		if state, err = meta.Find(t.Context(), a.ground.db, metaArmed); err != nil {
 			t.Error(err)
 		}
-		if err := errors.Join(a.mode.arm(t.Context()), a.Close()); err != nil {
+		if err := errors.Join(a.timers.arm(t.Context()), a.Close()); err != nil {
 			t.Fatal(err)
 		}
 		return state

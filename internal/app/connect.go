@@ -12,16 +12,16 @@ import (
 )
 
 // openFile opens the SQLite database of the data directory.
-func (a *App) openFile(ctx context.Context) (err error) {
-	a.db, err = sqldb.Open(ctx, sqldb.Options{
-		Path: filepath.Join(a.cfg.Data, databaseFile), Log: a.log, OnFull: func() { dropBallast(a.cfg.Data) },
+func (g *ground) openFile(ctx context.Context) (err error) {
+	g.db, err = sqldb.Open(ctx, sqldb.Options{
+		Path: filepath.Join(g.cfg.Data, databaseFile), Log: g.log, OnFull: func() { dropBallast(g.cfg.Data) },
 	})
 	return err
 }
 
 // openServer opens the database on a server.
-func (a *App) openServer(ctx context.Context) error {
-	db, err := sqldb.Open(ctx, sqldb.Options{MySQL: databaseURL(a.cfg.MySQL), Connections: a.cfg.MySQL.Connections, Log: a.log})
+func (g *ground) openServer(ctx context.Context) error {
+	db, err := sqldb.Open(ctx, sqldb.Options{MySQL: databaseURL(g.cfg.MySQL), Connections: g.cfg.MySQL.Connections, Log: g.log})
 	if err != nil {
 		return err
 	}
@@ -31,14 +31,14 @@ func (a *App) openServer(ctx context.Context) error {
 		return errors.Join(err, db.Close())
 	}
 	if skew := now.Std().Sub(asked); skew.Abs() > maxSkew {
-		a.log.WarnContext(ctx, "the clock of this machine is off the database's; set it", "by", skew.Round(time.Millisecond))
+		g.log.WarnContext(ctx, "the clock of this machine is off the database's; set it", "by", skew.Round(time.Millisecond))
 	}
-	a.db = db
+	g.db = db
 	return nil
 }
 
-// maxSkew is how far the clock of this machine may be off without a word. Rows, heartbeats and leases go by the database's clock, the
-// ends of logins and links by each machine's own.
+// maxSkew is how far the clock of this machine may be off without a word. Rows, heartbeats and
+// leases go by the database's clock, the ends of logins and links by each machine's own.
 const maxSkew = 5 * time.Second
 
 func databaseURL(m *config.MySQL) string {

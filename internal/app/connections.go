@@ -15,22 +15,22 @@ const spareConnections = 5
 // database's server has: none of them would notice until all are busy, and then any of them is
 // refused in the middle of its work. Those that were here first stay; one that is about to leave is
 // waited for.
-func (a *App) checkConnections(ctx context.Context) error {
-	allowed, err := a.db.MaxConnections(ctx)
+func (g *ground) checkConnections(ctx context.Context) error {
+	allowed, err := g.db.MaxConnections(ctx)
 	if err != nil || allowed == 0 {
 		return err
 	}
-	alive, err := a.member.Alive(ctx)
+	alive, err := g.member.Alive(ctx)
 	if err != nil {
 		return err
 	}
 	instances := 1
 	for _, in := range alive {
-		if in.Generation < a.Generation {
+		if in.Generation < g.Generation {
 			instances++
 		}
 	}
-	each := sqldb.Budget(a.cfg.MySQL.Connections)
+	each := sqldb.Budget(g.cfg.MySQL.Connections)
 	if instances*each+spareConnections <= allowed {
 		return nil
 	}

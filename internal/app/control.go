@@ -10,17 +10,21 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/fsck"
+	"smartdrive/internal/usecase/upload"
 )
 
-// The control socket is where "smartdrive admin" speaks to a running server: the native API with the rights of an
-// administrator, and what only the machine's administrator may do. Whoever can open the socket (0600, in a directory of 0700)
-// is that administrator.
+// The control socket is where "smartdrive admin" speaks to a running server: the native API with
+// the rights of an administrator, and what only the machine's administrator may do. Whoever can
+// open the socket (0600, in a directory of 0700) is that administrator.
 type control struct {
 	listener net.Listener
 	handler  http.Handler
@@ -36,38 +40,54 @@ const (
 	RouteRotate = "/control/secrets/rotate"
 )
 
-// controlDrain is how long a command may go on when the server stops; only fsck and backup take longer, and they can be repeated.
+// controlDrain is how long a command may go on when the server stops; only fsck and backup take
+// longer, and they can be repeated.
 const controlDrain = 5 * time.Second
 
-func (a *App) listenControl(ctx context.Context, api *rest.API) (*control, error) {
-	path := a.socket()
+// socket is where the control socket of a data directory is.
+func socket(data string) string { return filepath.Join(data, socketFile) }
+
+// listenControl opens the socket of a data directory for what a handler answers.
+func listenControl(ctx context.Context, data string, handler http.Handler, log *slog.Logger) (*control, error) {
+	path := socket(data)
 	// The lock is ours, so a socket that is there belongs to a process that is gone.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old control socket: %w", err)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
-		// A path that is too long for a socket, or a file system without sockets: everything else works.
-		a.log.Warn("no control socket: admin commands must wait until the server stops", "error", err)
+		// A path that is too long for a socket, or a file system without sockets: everything else
+		// works.
+		log.Warn("no control socket: admin commands must wait until the server stops", "error", err)
 		return &control{}, nil
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("protect the control socket: %w", err), l.Close())
 	}
-	return &control{listener: l, handler: a.Control(api), log: a.log}, nil
+	return &control{listener: l, handler: handler, log: log}, nil
 }
 
-// Control is what the socket answers. Without a running server the admin commands use it directly.
-func (a *App) Control(api *rest.API) http.Handler {
+// console is what the machine's administrator may do beside what the API has.
+type console struct {
+	ground  *ground
+	users   *account.Users
+	uploads *upload.Sessions
+	auditor *fsck.Checker
+	links   links
+	moving  func() bool // the installation is moving to other engines
+}
+
+// handler is what the socket answers. Without a running server the admin commands use it directly.
+func (c *console) handler(api *rest.API) http.Handler {
 	mux := http.NewServeMux()
 	api.Local(admin.Local()).Register(mux)
-	mux.HandleFunc("POST "+RouteReset, answer(a.reset))
-	mux.HandleFunc("POST "+RouteFsck, answer(a.fsck))
-	mux.HandleFunc("POST "+RouteBackup, answer(a.backup))
-	mux.HandleFunc("POST "+RouteRotate, answer(a.rotateSecrets))
-	mux.HandleFunc("POST "+RoutePurge, answer(a.purgeQuarantine))
+	mux.HandleFunc("POST "+RouteReset, answer(c.reset))
+	mux.HandleFunc("POST "+RouteFsck, answer(c.fsck))
+	mux.HandleFunc("POST "+RouteBackup, answer(c.backup))
+	mux.HandleFunc("POST "+RouteRotate, answer(c.links.rotate))
+	mux.HandleFunc("POST "+RoutePurge, answer(c.purgeQuarantine))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(&noted{w, r, a.log}, r)
+		mux.ServeHTTP(&noted{w, r, c.ground.log}, r)
 	})
 }
 
@@ -138,15 +158,15 @@ type ResetAnswer struct {
 	Reclaimed int `json:"reclaimed"`
 }
 
-func (a *App) reset(ctx context.Context, in ResetRequest) (ResetAnswer, error) {
+func (c *console) reset(ctx context.Context, in ResetRequest) (ResetAnswer, error) {
 	var account drive.AccountID
 	if in.User != "" {
-		u, err := a.users.FindByName(ctx, a.db, in.User)
+		u, err := c.users.FindByName(ctx, c.ground.db, in.User)
 		if err != nil {
 			return ResetAnswer{}, err
 		}
 		account = u.Account
 	}
-	n, err := a.uploads.Reset(ctx, account)
+	n, err := c.uploads.Reset(ctx, account)
 	return ResetAnswer{Reclaimed: n}, err
 }

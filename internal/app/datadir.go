@@ -44,8 +44,8 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("the data directory %s is in use by process %d", e.Dir, e.PID)
 }
 
-// lockDir makes the data directory if it is missing, readable by its owner only, locks it, and sees to it that something can be
-// written there, be it the process id.
+// lockDir makes the data directory if it is missing, readable by its owner only, locks it, and sees
+// to it that something can be written there, be it the process id.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory %s: %w", dir, err)
@@ -73,11 +73,12 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// roomSize is what opening the database takes: its shared memory, a commit or two, the mark of the blobs.
+// roomSize is what opening the database takes: its shared memory, a commit or two, the mark of the
+// blobs.
 const roomSize = 256 << 10 // bytes
 
-// makeRoom gives the ballast up when there is no room to open the database: on a full disk a server must start, so that people
-// can read and delete.
+// makeRoom gives the ballast up when there is no room to open the database: on a full disk a server
+// must start, so that people can read and delete.
 func makeRoom(dir string) error {
 	if hasRoom(dir) {
 		return nil
@@ -97,7 +98,8 @@ func hasRoom(dir string) bool {
 // ballastSize is enough for the pages of some thousand deletes in the database's log.
 const ballastSize = 4 << 20 // bytes
 
-// placeBallast writes the ballast unless it is there. Without room for it the installation still starts.
+// placeBallast writes the ballast unless it is there. Without room for it the installation still
+// starts.
 func placeBallast(dir string) error {
 	path := filepath.Join(dir, ballastFile)
 	if info, err := os.Stat(path); err == nil && info.Size() == ballastSize {
@@ -109,7 +111,8 @@ func placeBallast(dir string) error {
 	return nil
 }
 
-// solid returns bytes that take room on every disk: one that compresses or leaves holes would give none back.
+// solid returns bytes that take room on every disk: one that compresses or leaves holes would give
+// none back.
 func solid(size int) []byte {
 	fill := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(fill) // never fails

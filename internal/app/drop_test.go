@@ -57,7 +57,8 @@ func (n *node) migration(t *testing.T, token string) (s migrate.Status) {
 	return s
 }
 
-// An installation moves to another data directory, which lies within the old one, and the old side is dropped: nothing of the new one goes.
+// An installation moves to another data directory, which lies within the old one, and the old side
+// is dropped: nothing of the new one goes.
 func TestTheOldSideIsDropped(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	old := testConfig(t)
@@ -126,7 +127,8 @@ func TestTheOldSideIsDropped(t *testing.T) {
 	n.holds(t, n.login(t), "/kept", content)
 }
 
-// unmount takes a database file away as if its disk were not mounted. back puts it there again; nobody has made another one meanwhile.
+// unmount takes a database file away as if its disk were not mounted. back puts it there again;
+// nobody has made another one meanwhile.
 func unmount(t *testing.T, path string) (back func()) {
 	t.Helper()
 	if err := os.Rename(path, path+".away"); err != nil {
@@ -143,8 +145,9 @@ func unmount(t *testing.T, path string) (back func()) {
 	}
 }
 
-// The new side is a file, and not there when the server starts. Up to phase 3 it serves without it, and goes on when it is there again;
-// in phase 4 the new side is the truth, and nothing is served without it.
+// The new side is a file, and not there when the server starts. Up to phase 3 it serves without it,
+// and goes on when it is there again; in phase 4 the new side is the truth, and nothing is served
+// without it.
 func TestTheNewSideIsNotMounted(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t)

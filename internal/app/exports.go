@@ -10,22 +10,23 @@ import (
 	"smartdrive/internal/engine/blob/s3"
 	"smartdrive/internal/export"
 	"smartdrive/internal/export/fetch"
+	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/upload"
 )
 
 // composeExports makes the batches of documents.
 func (a *App) composeExports(ctx context.Context) error {
-	cfg, info := a.cfg, a.member.Info()
+	g, cfg, info := a.ground, a.ground.cfg, a.ground.member.Info()
 	opt := export.Options{
-		DB: a.db, Events: a.outbox, Tree: a.tree, Store: a.bytes.store, Secret: a.vault.Links, Epochs: a.users,
-		Instance: strconv.FormatInt(a.Generation, 10), Machine: info.Host, Generation: a.Generation,
-		MaxEntries: cfg.ExportMaxEntries, Life: cfg.ExportKeep, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{a},
+		DB: g.db, Events: a.outbox, Tree: a.tree, Store: g.bytes.store, Secret: a.vault.Links, Users: a.users,
+		Instance: strconv.FormatInt(g.Generation, 10), Machine: info.Host, Generation: g.Generation,
+		MaxEntries: cfg.ExportMaxEntries, Life: cfg.ExportKeep, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
 		Fetch:   fetch.Options{Hosts: cfg.ExportHosts, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},
-		Content: a.content(), Kept: a.kept.Now, Hold: a.mode.hold,
-		Log: a.log,
+		Content: g.content(), Kept: g.kept.Now, Hold: g.mode.hold,
+		Log: g.log,
 	}
 	if cfg.ExportBucket != nil {
-		bucket, err := a.openExportBucket(ctx)
+		bucket, err := g.openExportBucket(ctx)
 		if err != nil {
 			return err
 		}
@@ -38,19 +39,19 @@ func (a *App) composeExports(ctx context.Context) error {
 // putting reports whether this process is writing a file of that name just now.
 func (a *App) putting(file string) bool { return a.uploads.Putting(file) || a.exports.Putting(file) }
 
-// openExportBucket opens the bucket for zips. One that is not as it must be fails the start; one that does not answer does not keep the
-// drive from serving: zips wait for it.
-func (a *App) openExportBucket(ctx context.Context) (*s3.Objects, error) {
-	o := a.cfg.ExportBucket
+// openExportBucket opens the bucket for zips. One that is not as it must be fails the start; one
+// that does not answer does not keep the drive from serving: zips wait for it.
+func (g *ground) openExportBucket(ctx context.Context) (*s3.Objects, error) {
+	o := g.cfg.ExportBucket
 	bucket, err := s3.New(s3.Options{
 		Endpoint: o.Endpoint, Bucket: o.Bucket, Prefix: o.Prefix, Region: o.Region, Insecure: o.Insecure,
-		AccessKey: o.Key, SecretKey: string(o.Secret), SessionToken: string(o.Session), SpoolDir: a.cfg.Data, Log: a.log,
+		AccessKey: o.Key, SecretKey: string(o.Secret), SessionToken: string(o.Session), SpoolDir: g.cfg.Data, Log: g.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := bucket.Check(ctx); drive.IsKind(err, drive.Unavailable) {
-		a.log.WarnContext(ctx, "the bucket of exports does not answer; zips for it wait", "error", err)
+		g.log.WarnContext(ctx, "the bucket of exports does not answer; zips for it wait", "error", err)
 	} else if err != nil {
 		return nil, fmt.Errorf("--export-bucket: %w", err)
 	}

@@ -7,12 +7,14 @@ import (
 	"strconv"
 
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
-// identifyShared is identify where several instances start at any time, also at once. Each takes a number of its own. The mark
-// may then lag behind the database by those who start or died just now; an older bucket cannot be told from that, so only what
-// is certain is refused: bytes of another installation, and a database that is older than the mark.
+// identifyShared is identify where several instances start at any time, also at once. Each takes a
+// number of its own. The mark may then lag behind the database by those who start or died just now;
+// an older bucket cannot be told from that, so only what is certain is refused: bytes of another
+// installation, and a database that is older than the mark.
 //
 //  1. read the database, then the mark       a mark is written after the id that it holds
 //  2. compare
@@ -77,7 +79,7 @@ func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	id := newInstallation()
 	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, row := range [][2]string{{metaInstallation, id}, {metaGeneration, "0"}} { // always in this order, or two first starts deadlock
-			if _, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, row[0], row[1]); err != nil {
+			if _, err := meta.Make(ctx, tx, row[0], row[1]); err != nil {
 				return err
 			}
 		}
@@ -85,7 +87,8 @@ func nameInstallation(ctx context.Context, db *sqldb.DB) error {
 	})
 }
 
-// nextGeneration takes a number that no other start has. One that is taken and never used does no harm.
+// nextGeneration takes a number that no other start has. One that is taken and never used does no
+// harm.
 func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 	for {
 		have, err := readGeneration(ctx, db)
@@ -93,20 +96,19 @@ func nextGeneration(ctx context.Context, db *sqldb.DB) (next int64, err error) {
 			return 0, err
 		}
 		next = have + 1
-		var n int64
+		taken := false
 		err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ? AND value = ?`,
-				strconv.FormatInt(next, 10), metaGeneration, strconv.FormatInt(have, 10))
+			taken, err = meta.Swap(ctx, tx, metaGeneration, strconv.FormatInt(have, 10), strconv.FormatInt(next, 10))
 			return err
 		})
-		if err != nil || n > 0 {
+		if err != nil || taken {
 			return next, err
 		}
 	}
 }
 
-// raiseMark writes the mark unless it is newer already. Two that do so at once may leave the smaller number; the housekeeping
-// raises it again.
+// raiseMark writes the mark unless it is newer already. Two that do so at once may leave the
+// smaller number; the housekeeping raises it again.
 func raiseMark(ctx context.Context, at marks, m blob.Mark) error {
 	have, found, err := at.ReadMark(ctx)
 	if err != nil || found && have.ID == m.ID && have.Generation >= m.Generation {
@@ -119,10 +121,10 @@ func raiseMark(ctx context.Context, at marks, m blob.Mark) error {
 }
 
 // refreshMark brings the mark up to the newest start.
-func (a *App) refreshMark(ctx context.Context) error {
-	generation, err := readGeneration(ctx, a.db)
+func (g *ground) refreshMark(ctx context.Context) error {
+	generation, err := readGeneration(ctx, g.db)
 	if err != nil {
 		return err
 	}
-	return raiseMark(ctx, a.marks, blob.Mark{ID: a.ID, Generation: generation})
+	return raiseMark(ctx, g.marks, blob.Mark{ID: g.ID, Generation: generation})
 }

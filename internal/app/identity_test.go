@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
@@ -64,7 +65,7 @@ func TestStartsAtOnceMakeOneInstallation(t *testing.T) {
 		}
 		seen[in.Generation] = true
 	}
-	a := &App{db: db, marks: at, Installation: all[0]}
+	a := &ground{db: db, marks: at, Installation: all[0]}
 	if err := a.refreshMark(t.Context()); err != nil || at.mark != (blob.Mark{ID: all[0].ID, Generation: starts}) {
 		t.Errorf("the mark is %+v, %v", at.mark, err)
 	}
@@ -80,14 +81,14 @@ func TestWhatBelongsTogetherInACluster(t *testing.T) {
 		refuse string // "" when they do
 	}{
 		{name: "both are new"},
-		{name: "as others left them", rows: meta(id, "5", "1"), at: &shelf{found: true, mark: blob.Mark{ID: id, Generation: 5}}},
-		{name: "others start just now", rows: meta(id, "9", "1"), at: &shelf{found: true, mark: blob.Mark{ID: id, Generation: 5}}},
-		{name: "no start has come as far as the mark", rows: meta(id, "3", "")},
-		{name: "an older database", rows: meta(id, "4", "1"), at: &shelf{found: true, mark: blob.Mark{ID: id, Generation: 5}}, refuse: "older copy"},
-		{name: "another bucket", rows: meta(id, "2", "1"), refuse: "wrong bucket"},
+		{name: "as others left them", rows: facts(id, "5", "1"), at: &shelf{found: true, mark: blob.Mark{ID: id, Generation: 5}}},
+		{name: "others start just now", rows: facts(id, "9", "1"), at: &shelf{found: true, mark: blob.Mark{ID: id, Generation: 5}}},
+		{name: "no start has come as far as the mark", rows: facts(id, "3", "")},
+		{name: "an older database", rows: facts(id, "4", "1"), at: &shelf{found: true, mark: blob.Mark{ID: id, Generation: 5}}, refuse: "older copy"},
+		{name: "another bucket", rows: facts(id, "2", "1"), refuse: "wrong bucket"},
 		{name: "no database", at: &shelf{found: true, mark: blob.Mark{ID: id, Generation: 2}}, refuse: "the database is empty"},
 		{name: "no database, and bytes without a mark", at: &shelf{occupied: true}, refuse: "without a mark"},
-		{name: "of another", rows: meta(id, "2", "1"), at: &shelf{found: true, mark: blob.Mark{ID: other, Generation: 2}}, refuse: other},
+		{name: "of another", rows: facts(id, "2", "1"), at: &shelf{found: true, mark: blob.Mark{ID: other, Generation: 2}}, refuse: other},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +112,7 @@ func TestWhatBelongsTogetherInACluster(t *testing.T) {
 	}
 }
 
-func meta(id, generation, marked string) map[string]string {
+func facts(id, generation, marked string) map[string]string {
 	rows := map[string]string{metaInstallation: id, metaGeneration: generation}
 	if marked != "" {
 		rows[metaMarked] = marked
@@ -123,7 +124,7 @@ func putMeta(t *testing.T, db *sqldb.DB, rows map[string]string) {
 	t.Helper()
 	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		for name, value := range rows {
-			if err := setMeta(ctx, tx, name, value); err != nil {
+			if err := meta.Set(ctx, tx, name, value); err != nil {
 				return err
 			}
 		}
@@ -134,7 +135,8 @@ func putMeta(t *testing.T, db *sqldb.DB, rows map[string]string) {
 	}
 }
 
-// Another instance makes the installation between our look at the database and our look at the mark.
+// Another instance makes the installation between our look at the database and our look at the
+// mark.
 func TestAnInstallationMadeMeanwhileIsNoMixUp(t *testing.T) {
 	t.Parallel()
 	db, at := sqldbtest.Open(t), new(shelf)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -63,7 +63,7 @@ func identify(ctx context.Context, db *sqldb.DB, at marks) (Installation, error)
 		in.Generation++
 	}
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return errors.Join(setMeta(ctx, tx, metaInstallation, in.ID), setMeta(ctx, tx, metaGeneration, strconv.FormatInt(in.Generation, 10)))
+		return errors.Join(meta.Set(ctx, tx, metaInstallation, in.ID), meta.Set(ctx, tx, metaGeneration, strconv.FormatInt(in.Generation, 10)))
 	})
 	if err != nil {
 		return Installation{}, fmt.Errorf("raise the generation: %w", err)
@@ -77,7 +77,7 @@ func identify(ctx context.Context, db *sqldb.DB, at marks) (Installation, error)
 
 func noteMarked(ctx context.Context, db *sqldb.DB) error {
 	err := db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, '1')`, metaMarked)
+		_, err := meta.Make(ctx, tx, metaMarked, "1")
 		return err
 	})
 	if err != nil {
@@ -108,7 +108,8 @@ func compare(ctx context.Context, in Installation, mark blob.Mark, found bool, a
 	return nil
 }
 
-// refuseOccupied refuses to begin a new installation over blobs or staged uploads that lost their mark.
+// refuseOccupied refuses to begin a new installation over blobs or staged uploads that lost their
+// mark.
 func refuseOccupied(ctx context.Context, at marks) error {
 	occupied, err := at.Occupied(ctx)
 	if err == nil && occupied {
@@ -118,20 +119,20 @@ func refuseOccupied(ctx context.Context, at marks) error {
 }
 
 func readInstallation(ctx context.Context, q sqldb.Querier) (in Installation, err error) {
-	if in.ID, err = getMeta(ctx, q, metaInstallation); err != nil || in.ID == "" {
+	if in.ID, err = meta.Find(ctx, q, metaInstallation); err != nil || in.ID == "" {
 		return in, err
 	}
 	if in.Generation, err = readGeneration(ctx, q); err != nil {
 		return in, err
 	}
-	restored, restoredErr := getMeta(ctx, q, metaRestored)
-	marked, err := getMeta(ctx, q, metaMarked)
+	restored, restoredErr := meta.Find(ctx, q, metaRestored)
+	marked, err := meta.Find(ctx, q, metaMarked)
 	in.Restored, in.Marked = restored == "1", marked == "1"
 	return in, errors.Join(restoredErr, err)
 }
 
 func readGeneration(ctx context.Context, q sqldb.Querier) (int64, error) {
-	text, err := getMeta(ctx, q, metaGeneration)
+	text, err := meta.Find(ctx, q, metaGeneration)
 	if err != nil {
 		return 0, err
 	}
@@ -143,21 +144,4 @@ func readGeneration(ctx context.Context, q sqldb.Querier) (int64, error) {
 		return 0, fmt.Errorf("the generation in the database is %q: %w", text, err)
 	}
 	return generation, nil
-}
-
-func getMeta(ctx context.Context, q sqldb.Querier, name string) (value string, err error) {
-	err = q.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, name).Scan(&value)
-	if drive.IsKind(err, drive.NotFound) {
-		return "", nil
-	}
-	return value, err
-}
-
-func setMeta(ctx context.Context, tx *sqldb.Tx, name, value string) error {
-	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ?`, value, name)
-	if err != nil || n > 0 {
-		return err
-	}
-	_, err = tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value)
-	return err
 }

@@ -27,8 +27,8 @@ const (
 )
 
 // info is who this process is.
-func (a *App) info() instance.Info {
-	in := instance.Info{Generation: a.Generation, Roles: a.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
+func (g *ground) info() instance.Info {
+	in := instance.Info{Generation: g.Generation, Roles: g.cfg.Roles.String(), Version: telemetry.ReadBuild().Version}
 	in.Host, _ = os.Hostname() // shown to people only
 	return in
 }
@@ -36,27 +36,27 @@ func (a *App) info() instance.Info {
 // joinOthers makes this process one of the instances of a database on a server. The lock of the
 // data directory keeps a second one of this directory away; where there may be only one at all, the
 // death of another is waited for.
-func (a *App) joinOthers(ctx context.Context, only bool) (err error) {
-	info := a.info()
-	if info.ID, err = directoryID(a.cfg.Data); err != nil {
+func (g *ground) joinOthers(ctx context.Context, only bool) (err error) {
+	info := g.info()
+	if info.ID, err = directoryID(g.cfg.Data); err != nil {
 		return err
 	}
-	err = a.start(component{"instances", func(ctx context.Context) (err error) {
-		a.member, err = instance.Join(ctx, a.db, instance.Options{Info: info, Only: only, Now: a.db.Now, Log: a.log})
+	err = g.start(component{"instances", func(ctx context.Context) (err error) {
+		g.member, err = instance.Join(ctx, g.db, instance.Options{Info: info, Only: only, Now: g.db.Now, Log: g.log})
 		return err
 	}})(ctx)
 	if err != nil {
 		return err
 	}
-	return a.start(component{"database", a.checkConnections})(ctx)
+	return g.start(component{"database", g.checkConnections})(ctx)
 }
 
 // leave tells the others, who take over at once.
-func (a *App) leave() error {
+func (g *ground) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := a.member.Leave(ctx); err != nil { // they find out by themselves
-		a.log.Warn("the other instances were not told of the stop", "error", err)
+	if err := g.member.Leave(ctx); err != nil { // they find out by themselves
+		g.log.Warn("the other instances were not told of the stop", "error", err)
 	}
 	return nil
 }

@@ -5,7 +5,13 @@ import (
 	"sync/atomic"
 
 	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/engine/retention"
+	"smartdrive/internal/engine/stream/kafka"
 	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/timer/redis"
+	"smartdrive/internal/export"
+	"smartdrive/internal/intake/ingest"
+	"smartdrive/internal/usecase/fsck"
 )
 
 // counts registers counters that somebody else keeps in an atomic number.
@@ -13,15 +19,16 @@ func counts(m *telemetry.Metrics, name, help string, n *atomic.Int64) {
 	m.CounterFunc(name, help, func() float64 { return float64(n.Load()) })
 }
 
-// observe registers the gauges and counters of the parts. What costs more than a look is sampled; see sample.go.
+// observe registers the gauges and counters of the parts. What costs more than a look is sampled;
+// see sample.go.
 func (a *App) observe() {
-	m, db := a.metrics, a.db.Stats()
+	m, db := a.metrics, a.ground.db.Stats()
 	counts(m, "db_writes_total", "Write transactions that were committed.", &db.Writes)
 	counts(m, "db_commits_total", "Commits of the database: fewer than writes when they share one.", &db.Commits)
 	counts(m, "db_failed_total", "Write transactions that failed.", &db.Failed)
 	counts(m, "db_reruns_total", "Write transactions that ran again after a deadlock, or a lock that was not had in time.", &db.Reruns)
 	m.Gauge("db_writes_pending", "Write transactions that run or wait for their turn.", func() float64 { return float64(db.Pending.Load()) })
-	if disk := a.bytes.store; disk.Caps().Bounded {
+	if disk := a.ground.bytes.store; disk.Caps().Bounded {
 		m.Gauge("disk_free_bytes", "Bytes free where the blobs are.", func() float64 {
 			free, err := disk.Free(context.Background())
 			if err != nil {
@@ -38,33 +45,39 @@ func (a *App) observe() {
 	counts(m, "unlinked_bytes_total", "Their bytes.", &a.unlinker.Unlinked.Bytes)
 	counts(m, "unlink_failures_total", "Deletions of contents that failed and will be tried again.", &a.unlinker.Unlinked.Failed)
 	counts(m, "outbox_published_total", "Records published.", &a.outbox.Counters().Published)
-	a.observeIntake()
-	a.observeMove()
-	a.observeRetention()
-	a.observeTimers()
-	a.observeExports()
-	a.observeAudit()
-	a.mode.figures()
-	a.observeSamples()
+	observeIntake(m, a.intake)
+	observeMove(m, a.mover)
+	observeRetention(m, a.ground.kept)
+	observeTimers(m, a.timers.engine)
+	a.ways.observe(m)
+	observeExports(m, a.exports)
+	observeAudit(m, a.auditor)
+	if queue := a.ground.shared.queue; queue != nil {
+		observeQueue(m, queue)
+	}
+	if broker := a.ground.shared.broker; broker != nil {
+		observeBroker(m, broker)
+	}
+	a.sampler.observe(m)
 }
 
 // observeRetention shows whether what is kept is kept for longer, because a clock has stepped.
-func (a *App) observeRetention() {
-	a.metrics.Gauge("retention_behind_seconds", "By how much what is kept is kept for longer, because a clock has stepped.", func() float64 {
-		return a.kept.Behind().Seconds()
+func observeRetention(m *telemetry.Metrics, kept *retention.Clock) {
+	m.Gauge("retention_behind_seconds", "By how much what is kept is kept for longer, because a clock has stepped.", func() float64 {
+		return kept.Behind().Seconds()
 	})
 }
 
 // observeMove shows where a migration stands.
-func (a *App) observeMove() {
-	a.metrics.Gauge("migration_phase", "Phase of the migration that is under way; -1 when nothing moves.", func() float64 {
-		if state := a.mover.rows.State(); state.ID != "" {
+func observeMove(m *telemetry.Metrics, move *mover) {
+	m.Gauge("migration_phase", "Phase of the migration that is under way; -1 when nothing moves.", func() float64 {
+		if state := move.rows.State(); state.ID != "" {
 			return float64(state.Phase)
 		}
 		return -1
 	})
-	a.metrics.Gauge("migration_contents_waiting", "Contents that are to be copied to the other side; -1 when that cannot be asked.", func() float64 {
-		n, err := a.mover.copier.Waiting(context.Background())
+	m.Gauge("migration_contents_waiting", "Contents that are to be copied to the other side; -1 when that cannot be asked.", func() float64 {
+		n, err := move.copier.Waiting(context.Background())
 		if err != nil {
 			return -1
 		}
@@ -73,11 +86,10 @@ func (a *App) observeMove() {
 }
 
 // observeTimers shows what this instance has delivered.
-func (a *App) observeTimers() {
-	m := a.metrics
+func observeTimers(m *telemetry.Metrics, engine *timer.Engine) {
 	kinds := map[string]*timer.Counters{}
 	for _, kind := range timer.Kinds() {
-		c := a.engine.Counters(kind)
+		c := engine.Counters(kind)
 		if c == nil {
 			continue
 		}
@@ -101,16 +113,16 @@ func (a *App) observeTimers() {
 			}
 		})
 	}
-	m.CounterFunc("timers_losses_total", "Times the queue was found to have lost timers.", func() float64 { return float64(a.engine.Losses()) })
+	m.CounterFunc("timers_losses_total", "Times the queue was found to have lost timers.", func() float64 { return float64(engine.Losses()) })
 	m.Histograms("timers_lateness_seconds", "From when a timer was due to the start of its handler.", []string{"kind"},
 		func(set func(telemetry.Counted, ...string)) {
 			for kind, c := range kinds {
-				set(counted(&c.Lateness), kind)
+				set(histogram(&c.Lateness), kind)
 			}
 		})
 }
 
-func counted(h *timer.Histogram) telemetry.Counted {
+func histogram(h *timer.Histogram) telemetry.Counted {
 	c := telemetry.Counted{Sum: float64(h.Sum.Load()) / 1e9}
 	for _, bound := range timer.LatenessBounds {
 		c.Bounds = append(c.Bounds, bound.Seconds())
@@ -122,8 +134,8 @@ func counted(h *timer.Histogram) telemetry.Counted {
 }
 
 // observeAudit shows what this instance's auditor has found.
-func (a *App) observeAudit() {
-	m, c := a.metrics, &a.auditor.Counters
+func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
+	c := &auditor.Counters
 	counts(m, "audit_passes_total", "Audits that came to their end.", &c.Passes)
 	counts(m, "audit_findings_total", "Defects that were found.", &c.Findings)
 	counts(m, "audit_repaired_total", "Defects that were mended.", &c.Repaired)
@@ -132,8 +144,8 @@ func (a *App) observeAudit() {
 }
 
 // observeExports shows what this instance has done for batches of documents.
-func (a *App) observeExports() {
-	m, c := a.metrics, a.exports.Counters()
+func observeExports(m *telemetry.Metrics, exports *export.Exports) {
+	c := exports.Counters()
 	counts(m, "exports_sealed_total", "Batches of documents that were sealed.", &c.Sealed)
 	counts(m, "exports_aborted_total", "Tries of batches that failed and are repeated.", &c.Aborted)
 	counts(m, "exports_failed_total", "Batches that failed for good.", &c.Failed)
@@ -148,13 +160,26 @@ func (a *App) observeExports() {
 	counts(m, "export_sent_bytes_total", "Bytes of zips that were sent.", &c.Sent)
 	counts(m, "export_broken_entries_total", "Entries of zips that could not be delivered as they were sealed.", &c.Broken)
 	m.CounterFunc("export_displaced_total", "Zips that were broken off while they were sent, because others had less of the memory.", func() float64 {
-		return float64(a.exports.Displaced())
+		return float64(exports.Displaced())
 	})
 }
 
+// observeIntake shows what this instance has taken in.
+func observeIntake(m *telemetry.Metrics, intake *ingest.Intake) {
+	s := intake.Stats()
+	counts(m, "bundles_done_total", "Bundles of documents that were taken in.", &s.Done)
+	counts(m, "bundles_rejected_total", "Bundles that were rejected as a whole.", &s.Rejected)
+	counts(m, "bundles_retried_total", "Times a bundle was put off because of an error.", &s.Retried)
+	counts(m, "bundles_found_total", "Bundles that the reconciler found and nobody had told of.", &s.Found)
+	counts(m, "documents_accepted_total", "Documents of bundles that were accepted.", &s.Accepted)
+	counts(m, "documents_rejected_total", "Documents of bundles that were rejected, those of rejected bundles apart.", &s.Refused)
+	counts(m, "documents_duplicate_total", "Documents that were there already.", &s.Double)
+	counts(m, "documents_conflict_total", "Documents that contradict one that was there.", &s.Torn)
+}
+
 // observeQueue shows the shared queue as this instance uses it.
-func (a *App) observeQueue() {
-	m, c := a.metrics, a.shared.queue.Counters()
+func observeQueue(m *telemetry.Metrics, queue *redis.Queue) {
+	c := queue.Counters()
 	counts(m, "timer_touches_total", "Times activity was reported to the queue.", &c.Touches)
 	counts(m, "timer_touches_coalesced_total", "Reports of activity that another one stood for.", &c.Coalesced)
 	counts(m, "timer_touches_dropped_total", "Reports of activity that were given up: Redis was away for long.", &c.Dropped)
@@ -162,23 +187,24 @@ func (a *App) observeQueue() {
 	counts(m, "timer_shard_losses_total", "Shards that were found empty, or on another server.", &c.Losses)
 	counts(m, "timer_clock_steps_total", "Times a clock of Redis was found off by more than a minute.", &c.Steps)
 	m.Gauge("timer_shards_owned", "Shards that are this instance's to watch.", func() float64 {
-		_, own := a.shared.queue.Owners()
+		_, own := queue.Owners()
 		return float64(own)
 	})
 }
 
 // observeBroker shows the stream as this instance uses it.
-func (a *App) observeBroker() {
-	m, c := a.metrics, a.shared.broker.Counters()
+func observeBroker(m *telemetry.Metrics, broker *kafka.Stream) {
+	c := broker.Counters()
 	counts(m, "stream_relayed_total", "Records of the outbox that were sent to the broker.", &c.Relayed)
 	counts(m, "stream_resent_total", "Of those, sent again because the mark could not be set.", &c.Resent)
 	counts(m, "stream_sent_total", "Fired timers that were sent to the broker.", &c.Sent)
 	counts(m, "stream_forwarded_total", "Records that came back from a delay level.", &c.Forwarded)
+	counts(m, "stream_foreign_total", "Records of other producers that went from a delay level to their topic.", &c.Foreign)
 	counts(m, "stream_drained_total", "Dead letters that were taken over into the list.", &c.Drained)
 	counts(m, "stream_partitions_moved_total", "Partitions that were taken away from this instance.", &c.Moved)
 	counts(m, "stream_outcomes_dropped_total", "Outcomes that were not settled because their partition had moved.", &c.Dropped)
 	m.Gauge("stream_level_overdue_seconds", "By how much the latest record of a delay level that this instance holds is overdue.", func() float64 {
-		_, overdue := a.shared.broker.Held()
+		_, overdue := broker.Held()
 		return overdue.Seconds()
 	})
 	counts(m, "stream_pauses_total", "Times a loop had to pause because of an outage.", &c.Errors)

@@ -94,7 +94,8 @@ func refuseRelative(in rest.MigrationStart) error {
 	return nil
 }
 
-// noteStep leaves the record of what an administrator did, or could not do: the log is the trail of such acts.
+// noteStep leaves the record of what an administrator did, or could not do: the log is the trail of
+// such acts.
 func (m moveSteps) noteStep(ctx context.Context, who drive.Who, step string, err error, args ...any) {
 	state := m.rows.State()
 	args = append([]any{"step", step, "by", m.nameOf(ctx, who), "user", who.User, "migration", state.ID, "phase", int(state.Phase), "epoch", state.Epoch}, args...)
@@ -138,9 +139,12 @@ func allOpen(gates []migrate.Gate) bool {
 func (m moveSteps) Step(ctx context.Context, who drive.Who, step rest.MigrationStep, in rest.MigrationBody) error {
 	m.steps.Lock()
 	defer m.steps.Unlock()
-	err := m.step(ctx, step, in)
+	named, err := m.accountsOf(ctx, in.Users)
+	if err == nil {
+		err = m.step(ctx, step, in, named)
+	}
 	pace := m.rows.State().Pace
-	m.noteStep(ctx, who, string(step), err, "percent", in.Percent, "rows_per_second", pace.Rows, "bytes_per_second", pace.Bytes, "early", in.Early)
+	m.noteStep(ctx, who, string(step), err, "percent", in.Percent, "accounts", named, "rows_per_second", pace.Rows, "bytes_per_second", pace.Bytes, "early", in.Early)
 	if err != nil {
 		return err
 	}
@@ -154,7 +158,26 @@ func (m moveSteps) Explain(ctx context.Context, who drive.Who, id int64, reason 
 	return err
 }
 
-func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody) (err error) {
+// accountsOf are the accounts of users by their names; nil for nil.
+func (m moveSteps) accountsOf(ctx context.Context, names *[]string) ([]drive.AccountID, error) {
+	if names == nil {
+		return nil, nil
+	}
+	accounts := []drive.AccountID{}
+	for _, name := range *names {
+		u, err := m.users.FindByName(ctx, m.db, name)
+		if drive.IsKind(err, drive.NotFound) {
+			return nil, drive.Bad("users", drive.Malformed, "expected", "names of users", "sent", name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		accounts = append(accounts, u.Account)
+	}
+	return accounts, nil
+}
+
+func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.MigrationBody, named []drive.AccountID) (err error) {
 	rows, copier := m.rows, m.copier
 	if err := rows.Hear(ctx); err != nil { // another instance may have begun
 		return err
@@ -168,7 +191,7 @@ func (m *mover) step(ctx context.Context, step rest.MigrationStep, in rest.Migra
 	case rest.MigrationAdvance:
 		_, err = rows.Advance(ctx, asked(in))
 	case rest.MigrationPercent:
-		err = rows.Percent(ctx, in.Percent)
+		err = rows.Percent(ctx, in.Percent, named)
 	case rest.MigrationPause, rest.MigrationResume:
 		err = rows.Pause(ctx, step == rest.MigrationPause)
 	case rest.MigrationRollback:
@@ -222,8 +245,9 @@ func (m moveSteps) Mismatches(ctx context.Context, limit int) ([]migrate.Mismatc
 	return m.rows.Mismatches(ctx, limit)
 }
 
-// preflight looks at what package migrate cannot know: whether what comes out of it is an installation that can be started, and the
-// new place of contents. A dry run changes nothing; else a directory is made.
+// preflight looks at what package migrate cannot know: whether what comes out of it is an
+// installation that can be started, and the new place of contents. A dry run changes nothing; else
+// a directory is made.
 func (m *mover) preflight(ctx context.Context, req migrate.Request) ([]migrate.Gate, error) {
 	gates := []migrate.Gate{m.checkMode(req)}
 	if req.ToDB != "" && !strings.Contains(req.ToDB, "://") || req.ToBlobs != "" && !strings.HasPrefix(req.ToBlobs, "s3:") {
@@ -283,7 +307,8 @@ func (m *mover) checkMode(req migrate.Request) migrate.Gate {
 	return migrate.Gate{Name: "mode", OK: true, Detail: fmt.Sprintf("from %s to %s", m.cfg.Mode(), mode)}
 }
 
-// checkAlone refuses a directory of this machine as the end while there are other instances, which could not reach it.
+// checkAlone refuses a directory of this machine as the end while there are other instances, which
+// could not reach it.
 func (m *mover) checkAlone(ctx context.Context) (migrate.Gate, error) {
 	g := migrate.Gate{Name: "one instance"}
 	alive, err := m.member.Alive(ctx)

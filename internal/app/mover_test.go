@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// What comes out of a move must be an installation that can be started; what cannot is refused in words.
+// What comes out of a move must be an installation that can be started; what cannot is refused in
+// words.
 func TestAMoveEndsWhereSomebodyCanStart(t *testing.T) {
 	t.Parallel()
 	const db, s3 = "mysql://u:p@h/d", "s3://k:s@h/b redis://r/1"

@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/instance"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/move/contents"
 	"smartdrive/internal/move/migrate"
@@ -79,13 +80,14 @@ func (m *mover) takeUp(ctx context.Context, first marks) (marks, error) {
 	return m.marksOf(state), nil
 }
 
-// MovedError says that this start has the settings of a side that is not to be started now. Nothing was changed.
+// MovedError says that this start has the settings of a side that is not to be started now. Nothing
+// was changed.
 type MovedError struct{ Want string }
 
 func (e *MovedError) Error() string { return e.Want }
 
-// rightSettings refuses a start with the settings of the new side before the migration has finished, and with those of the old one after
-// it has: each would serve a part of what there is.
+// rightSettings refuses a start with the settings of the new side before the migration has
+// finished, and with those of the old one after it has: each would serve a part of what there is.
 func (m *mover) rightSettings(state migrate.State) error {
 	if state.ID == "" {
 		return nil
@@ -129,7 +131,8 @@ func (m *mover) leavesContents(state migrate.State) bool {
 	return state.ID != "" && state.Contents != "" && state.Phase >= migrate.Fill && !m.atNewContents(state)
 }
 
-// openSecond opens where contents move to. Before the new side leads, what does not answer is waited for in the background.
+// openSecond opens where contents move to. Before the new side leads, what does not answer is
+// waited for in the background.
 func (m *mover) openSecond(ctx context.Context, state migrate.State) error {
 	to, err := config.ParseContents(state.Contents, os.Environ())
 	if err != nil {
@@ -242,7 +245,8 @@ func (m *mover) follow(ctx context.Context) {
 	}
 }
 
-// ready says what this process has not opened yet that a state of the move wants; nil: it acts by it. It waits for nothing: follow opens.
+// ready says what this process has not opened yet that a state of the move wants; nil: it acts by
+// it. It waits for nothing: follow opens.
 func (m *mover) ready(state migrate.State) error {
 	if state.Dropping && m.leavesContents(state) {
 		return errors.New("it was started with the old settings")
@@ -277,8 +281,8 @@ func (m *mover) followOnce(ctx context.Context, state migrate.State) error {
 	return nil
 }
 
-// openAndAlign opens what is missing, marks it, and lets the pair know. What is left is closed with the process: somebody may still
-// read from it.
+// openAndAlign opens what is missing, marks it, and lets the pair know. What is left is closed with
+// the process: somebody may still read from it.
 func (m *mover) openAndAlign(ctx context.Context, state migrate.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -322,11 +326,11 @@ func (m *mover) openFollowing(ctx context.Context, state migrate.State) error {
 			return err
 		}
 	}
-	marked, err := getMeta(ctx, m.db, metaSecond)
+	marked, err := meta.Find(ctx, m.db, metaSecond)
 	if err != nil || marked == state.ID || to.S3 != nil {
 		return err
 	}
-	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return setMeta(ctx, tx, metaSecond, state.ID) })
+	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaSecond, state.ID) })
 }
 
 // openSecondPlace opens the new place of contents, unless it is open. A directory that has had the
@@ -337,7 +341,7 @@ func (m *mover) openSecondPlace(ctx context.Context, state migrate.State, to con
 		return nil
 	}
 	m.closeSecond() // of a move that was given up
-	marked, err := getMeta(ctx, m.db, metaSecond)
+	marked, err := meta.Find(ctx, m.db, metaSecond)
 	if err != nil {
 		return err
 	}
@@ -353,8 +357,8 @@ func (m *mover) openSecondPlace(ctx context.Context, state migrate.State, to con
 	return err
 }
 
-// openOld opens the place that contents have left, to remove them. Without this installation's mark it may be another directory of the
-// same name, on another machine.
+// openOld opens the place that contents have left, to remove them. Without this installation's mark
+// it may be another directory of the same name, on another machine.
 func (m *mover) openOld(ctx context.Context, text string) (contents.Old, error) {
 	if m.Restored {
 		return contents.Old{}, drive.Wrap(errors.New("the installation was restored from a backup, and nothing is removed until \"admin fsck\" finds nothing"), drive.WrongState)

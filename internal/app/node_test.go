@@ -128,7 +128,8 @@ func upload2(t *testing.T, nodes []*node, token, path string, content []byte) {
 	nodes[len(nodes)-1].complete(t, token, id)
 }
 
-// complete asks until the upload is done: a seal that takes longer than a request waits is answered with 202.
+// complete asks until the upload is done: a seal that takes longer than a request waits is answered
+// with 202.
 func (n *node) complete(t *testing.T, token, id string) {
 	t.Helper()
 	process.Eventually(t, patience, "complete", func() error {

@@ -26,7 +26,8 @@ type place struct {
 	close func() error
 }
 
-// Places are named in one line of text: a database as --db does, or by the path of its file; contents as config.Contents says.
+// Places are named in one line of text: a database as --db does, or by the path of its file;
+// contents as config.Contents says.
 
 // databasePlace is the configured database.
 func databasePlace(cfg config.Config) string {
@@ -97,8 +98,8 @@ func databaseTarget(text string) string {
 	return filepath.Join(text, databaseFile)
 }
 
-// openContents opens a second place for contents. A directory is locked, unless it is one of this process anyway: whoever would
-// start with it must wait.
+// openContents opens a second place for contents. A directory is locked, unless it is one of this
+// process anyway: whoever would start with it must wait.
 func (m *mover) openContents(ctx context.Context, c config.Contents) (place, error) {
 	if c.S3 != nil {
 		return m.openSecondBucket(c)
@@ -155,8 +156,8 @@ func (m *mover) openSecondBucket(c config.Contents) (place, error) {
 	}, nil
 }
 
-// twoMarks keeps the mark of an installation whose contents move beside both. The side that leads says what is true; the other one's is
-// written as far as that goes, and again when it is to lead.
+// twoMarks keeps the mark of an installation whose contents move beside both. The side that leads
+// says what is true; the other one's is written as far as that goes, and again when it is to lead.
 type twoMarks struct {
 	marks
 	follower marks

@@ -12,8 +12,9 @@ import (
 	"smartdrive/internal/usecase/fsck"
 )
 
-// What somebody has put among the contents of a bucket by hand goes to the quarantine by a repair, is counted by every check as in a
-// directory, and is deleted by the administrator's word, and nothing else with it.
+// What somebody has put among the contents of a bucket by hand goes to the quarantine by a repair,
+// is counted by every check as in a directory, and is deleted by the administrator's word, and
+// nothing else with it.
 func TestTheQuarantineOfABucket(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	cfg := testConfig(t, clusterArgs(t, false)...)
@@ -25,25 +26,25 @@ func TestTheQuarantineOfABucket(t *testing.T) {
 	plant(t, cfg, "blobs/ab/holiday.jpg", "a foreign object")
 	size := drive.ByteSize(len("a foreign object"))
 
-	report, err := n.fsck(t.Context(), fsck.Scope{})
+	report, err := n.console().fsck(t.Context(), fsck.Scope{})
 	if err != nil || report.Total != 1 || report.Quarantine != (fsck.Heap{}) {
 		t.Fatalf("before the repair: %+v, %v", report, err)
 	}
-	if report, err = n.fsck(t.Context(), fsck.Scope{Repair: true}); err != nil || !report.Clean() || report.Repaired != 1 {
+	if report, err = n.console().fsck(t.Context(), fsck.Scope{Repair: true}); err != nil || !report.Clean() || report.Repaired != 1 {
 		t.Fatalf("the repair: %+v, %v", report, err)
 	}
-	if report, err = n.fsck(t.Context(), fsck.Scope{}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Heap{Count: 1, Bytes: size}) {
+	if report, err = n.console().fsck(t.Context(), fsck.Scope{}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Heap{Count: 1, Bytes: size}) {
 		t.Errorf("after it: %+v, %v", report, err)
 	}
 	if items, err := n.auditor.ListQuarantine(t.Context()); err != nil || len(items) != 1 || items[0].Name != "blobs_ab_holiday.jpg" {
 		t.Errorf("in quarantine: %+v, %v", items, err)
 	}
 	for _, want := range []fsck.Heap{{Count: 1, Bytes: size}, {}} {
-		if gone, err := n.purgeQuarantine(t.Context(), PurgeRequest{}); err != nil || gone != want {
+		if gone, err := n.console().purgeQuarantine(t.Context(), PurgeRequest{}); err != nil || gone != want {
 			t.Errorf("purged %+v, %v, want %+v", gone, err, want)
 		}
 	}
-	if report, err = n.fsck(t.Context(), fsck.Scope{Deep: true}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Heap{}) {
+	if report, err = n.console().fsck(t.Context(), fsck.Scope{Deep: true}); err != nil || report.Total != 0 || report.Quarantine != (fsck.Heap{}) {
 		t.Errorf("at the end: %+v, %v", report, err)
 	}
 	n.holds(t, token, "/kept", []byte("kept"))

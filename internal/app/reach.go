@@ -20,11 +20,12 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// Reach returns a client for the control of a data directory: of the server that has it, or, when none runs, of the installation
-// opened for this call alone. The URL's host does not matter. done ends it.
+// Reach returns a client for the control of a data directory: of the server that has it, or, when
+// none runs, of the installation opened for this call alone. The URL's host does not matter. done
+// ends it.
 //
-// Whoever has the directory and does not answer is a server that starts or stops, or another such call, which is soon done: it is
-// waited for.
+// Whoever has the directory and does not answer is a server that starts or stops, or another such
+// call, which is soon done: it is waited for.
 func Reach(ctx context.Context, cfg config.Config, log *slog.Logger) (c *http.Client, done func() error, err error) {
 	return reachWithin(ctx, reachPatience, cfg, log)
 }
@@ -69,10 +70,10 @@ func noInstallation(where, flag string) error {
 }
 
 // existing refuses a database without an installation, where a start would make one.
-func existing(ctx context.Context, a *App) error {
-	in, err := readInstallation(ctx, a.db)
-	if err == nil && in.ID == "" && a.cfg.MySQL != nil {
-		err = noInstallation("in the database "+a.cfg.MySQL.Name, "--db")
+func existing(ctx context.Context, g *ground) error {
+	in, err := readInstallation(ctx, g.db)
+	if err == nil && in.ID == "" && g.cfg.MySQL != nil {
+		err = noInstallation("in the database "+g.cfg.MySQL.Name, "--db")
 	}
 	return err
 }
@@ -80,15 +81,15 @@ func existing(ctx context.Context, a *App) error {
 // reachPatience is longer than a server takes to start, and shorter than people wait for a command.
 const reachPatience = 10 * time.Second
 
-// reachInside answers the client within this process: to others the directory is just in use for a moment. A socket would let
-// them in, and cut them off when this call is done.
+// reachInside answers the client within this process: to others the directory is just in use for a
+// moment. A socket would let them in, and cut them off when this call is done.
 func (a *App) reachInside(ctx context.Context) (*http.Client, func() error) {
 	l := &inside{conns: make(chan net.Conn), closed: make(chan struct{})}
-	c := &control{listener: l, handler: a.Control(a.api("", server.NewGate[drive.UserID](1))), log: a.log}
+	c := &control{listener: l, handler: a.console().handler(a.api("", server.NewGate[drive.UserID](1))), log: a.ground.log}
 	runCtx, stop := context.WithCancel(ctx)
 	var running errgroup.Group
 	running.Go(func() error { return c.run(runCtx) })
-	for _, keep := range append(a.shared.loops(), a.member.Run) { // a long command must not look dead to the others
+	for _, keep := range append(a.ground.shared.loops(), a.ground.member.Run) { // a long command must not look dead to the others
 		running.Go(func() error { return keep(runCtx) })
 	}
 	return controlClient(l.dial), func() error {
@@ -98,7 +99,7 @@ func (a *App) reachInside(ctx context.Context) (*http.Client, func() error) {
 }
 
 func reachRunning(ctx context.Context, cfg config.Config, locked *LockedError) (*http.Client, func() error, error) {
-	path := (&App{cfg: cfg}).socket()
+	path := socket(cfg.Data)
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }
 	conn, err := dial(ctx)
 	if err != nil {

@@ -132,8 +132,8 @@ func TestReach(t *testing.T) { // a short name: it is a part of the path of the 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(a.socket()) > 100 { // the limit is 108 bytes on Linux, 104 elsewhere
-		t.Fatalf("the path of the socket is too long for this test: %s", a.socket())
+	if len(socket(a.ground.cfg.Data)) > 100 { // the limit is 108 bytes on Linux, 104 elsewhere
+		t.Fatalf("the path of the socket is too long for this test: %s", socket(a.ground.cfg.Data))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -23,4 +24,12 @@ func retry(ctx context.Context, log *slog.Logger, what string, fn func(context.C
 			return ctx.Err()
 		}
 	}
+}
+
+// untilDone is retry as a loop that ends with nil when there is nothing left to do, or no time.
+func untilDone(ctx context.Context, log *slog.Logger, what string, fn func(context.Context) error) error {
+	if err := retry(ctx, log, what, fn); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }

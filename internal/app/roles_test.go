@@ -15,8 +15,8 @@ import (
 	"smartdrive/test/process"
 )
 
-// Each role in a process of its own: only api answers requests, all answer those who look after them, and together they do what
-// one does alone.
+// Each role in a process of its own: only api answers requests, all answer those who look after
+// them, and together they do what one does alone.
 func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
 	for _, broker := range []bool{false, true} {
@@ -40,7 +40,9 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 			content := make([]byte, 9<<20)
 			_, _ = rand.NewChaCha8([32]byte{2}).Read(content)
 			upload2(t, []*node{api}, token, "/file", content)
-			quiet(t, []*node{api, api}, token)
+			id, _ := begin(t, api, token, "/quiet", 20_000_000)
+			parked(t, api, token, id)
+			wantWay(t, nodes, token, id, broker)
 			worker := nodes["worker"]
 			taken := worker.sampleSoon(t, len(nodes))
 			figures(t, worker, "smartdrive_instances_alive 3", fmt.Sprintf(`smartdrive_timers_pending{horizon="hour",kind="purge"} %d`, taken.pending[timer.Purge].Hour))
@@ -49,7 +51,7 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 				figures(t, worker, "smartdrive_outbox_lag_seconds", `smartdrive_consumer_behind_records{consumer="timers",topic="smartdrive.park"}`)
 				figures(t, nodes["scheduler"], "smartdrive_stream_sent_total")
 			}
-			report, err := worker.fsck(t.Context(), fsck.Scope{})
+			report, err := worker.console().fsck(t.Context(), fsck.Scope{})
 			if err != nil || !report.Clean() {
 				t.Errorf("fsck: %+v, %v", report, err)
 			}
@@ -57,7 +59,27 @@ func TestRolesInProcessesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// wantReady waits until an instance says that it is ready and reaches Redis: a check that takes long has failed, for a while.
+// wantWay checks that one instance shows what others have done with a timer (D7).
+func wantWay(t *testing.T, nodes map[string]*node, token, id string, broker bool) {
+	t.Helper()
+	want := "armed fired applied"
+	if broker {
+		want = "armed fired published consumed applied"
+	}
+	process.Eventually(t, patience, "its way over all instances", func() error {
+		steps, view := wayOf(t, nodes["api"], token, id)
+		if got := strings.Join(steps, " "); got != want {
+			return fmt.Errorf("its way is %s, want %s", got, want)
+		}
+		if first, last := view.Trace[0].Instance, view.Trace[len(steps)-1].Instance; broker == (first == last) {
+			return fmt.Errorf("instance %s fired it, and %s applied it", first, last)
+		}
+		return nil
+	})
+}
+
+// wantReady waits until an instance says that it is ready and reaches Redis: a check that takes
+// long has failed, for a while.
 func (n *node) wantReady(t *testing.T, role string) {
 	t.Helper()
 	process.Eventually(t, patience, role+" is ready", func() error {
@@ -68,18 +90,18 @@ func (n *node) wantReady(t *testing.T, role string) {
 	})
 }
 
-// sampleSoon takes samples, not to wait for the next ones, until all instances are alive and the one timer of housekeeping is armed: for a
-// minute at first, and then for an hour.
+// sampleSoon takes samples, not to wait for the next ones, until all instances are alive and the
+// one timer of housekeeping is armed: for a minute at first, and then for an hour.
 func (n *node) sampleSoon(t *testing.T, alive int) (taken samples) {
 	t.Helper()
 	process.Eventually(t, patience, "the samples", func() (err error) {
-		taken, err = n.takeSamples(t.Context())
+		taken, err = n.sampler.take(t.Context())
 		if h := taken.pending[timer.Purge]; err != nil || taken.alive != alive || h.Minute+h.Hour+h.Leased != 1 {
 			return fmt.Errorf("%+v: %v", taken, err)
 		}
 		return nil
 	})
-	n.sampled.last.Store(&taken)
+	n.sampler.last.Store(&taken)
 	return taken
 }
 
@@ -109,7 +131,7 @@ func TestStatusOfOneInstance(t *testing.T) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Mode != "embedded" || s.Installation != a.ID || len(s.Instances) != 1 || !s.Instances[0].Alive || s.Instances[0].Generation != 1 ||
+	if s.Mode != "embedded" || s.Installation != a.ground.ID || len(s.Instances) != 1 || !s.Instances[0].Alive || s.Instances[0].Generation != 1 ||
 		len(s.Failing) > 0 || s.Unsent != nil {
 		t.Errorf("status: %s", raw)
 	}

@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
 )
 
-// samples are figures of the installation as a whole. They cost a walk over the timers or questions to the database and the
-// brokers, so they are taken now and then, by one instance; the others show none, and sums over instances stay right.
+// samples are figures of the installation as a whole. They cost a walk over the timers or questions
+// to the database and the brokers, so they are taken now and then, by one instance; the others show
+// none, and sums over instances stay right.
 type samples struct {
 	pending     map[timer.Kind]timer.Horizon
 	lags        []stream.Lag
@@ -33,20 +37,27 @@ const leaseSample = "figures"
 // sampleEvery is how old the figures may be.
 const sampleEvery = 30 * time.Second
 
-// sampler keeps the samples. They are gone when another instance takes over.
-type sampler struct{ last atomic.Pointer[samples] }
+// sampler takes samples and keeps the last ones. They are gone when another instance takes over.
+type sampler struct {
+	log     *slog.Logger
+	db      *sqldb.DB
+	member  *instance.Member
+	timers  *timer.Engine
+	records records
+	last    atomic.Pointer[samples]
+}
 
-// sample takes samples until ctx is done.
-func (a *App) sample(ctx context.Context) error {
-	defer a.sampled.last.Store(nil)
+// run takes samples until ctx is done.
+func (k *sampler) run(ctx context.Context) error {
+	defer k.last.Store(nil)
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
-		s, err := a.takeSamples(ctx)
+		s, err := k.take(ctx)
 		if err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "some figures could not be taken", "error", err)
+			k.log.WarnContext(ctx, "some figures could not be taken", "error", err)
 		}
-		a.sampled.last.Store(&s)
+		k.last.Store(&s)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -55,19 +66,19 @@ func (a *App) sample(ctx context.Context) error {
 	}
 }
 
-// takeSamples returns what could be had; what could not is absent.
-func (a *App) takeSamples(ctx context.Context) (s samples, err error) {
+// take returns what could be had; what could not is absent.
+func (k *sampler) take(ctx context.Context) (s samples, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
-	pending, pendingErr := a.engine.Sample(ctx)
-	lags, lagErr := a.records.lags(ctx)
-	unsent, oldest, unsentErr := a.unsent(ctx)
-	alive, aliveErr := a.member.Alive(ctx)
-	corrections, correctionErr := a.counted(ctx, countCorrections)
-	uploads, uploadErr := a.counted(ctx, countUploads)
-	exports, exportErr := a.counted(ctx, countExports)
-	bundles, bundleErr := a.counted(ctx, countBundles)
-	dead, deadErr := a.counted(ctx, countDead)
+	pending, pendingErr := k.timers.Sample(ctx)
+	lags, lagErr := k.records.lags(ctx)
+	unsent, oldest, unsentErr := k.unsent(ctx)
+	alive, aliveErr := k.member.Alive(ctx)
+	corrections, correctionErr := counted(ctx, k.db, countCorrections)
+	uploads, uploadErr := counted(ctx, k.db, countUploads)
+	exports, exportErr := counted(ctx, k.db, countExports)
+	bundles, bundleErr := counted(ctx, k.db, countBundles)
+	dead, deadErr := counted(ctx, k.db, countDead)
 	s = samples{
 		pending: pending, lags: lags, unsent: unsent, oldest: oldest, alive: len(alive), corrections: corrections, uploads: uploads, exports: exports,
 		bundles: bundles, dead: -1,
@@ -79,11 +90,11 @@ func (a *App) takeSamples(ctx context.Context) (s samples, err error) {
 }
 
 // unsent returns what waits for the broker; without one all of the outbox would, and nobody asks.
-func (a *App) unsent(ctx context.Context) (n int64, oldest time.Duration, err error) {
-	if a.records.unsent == nil {
+func (k *sampler) unsent(ctx context.Context) (n int64, oldest time.Duration, err error) {
+	if k.records.unsent == nil {
 		return 0, 0, nil
 	}
-	return a.records.unsent(ctx)
+	return k.records.unsent(ctx)
 }
 
 // What is counted every 30 s: a name and a number in each row.
@@ -96,12 +107,12 @@ const (
 )
 
 // counted returns the numbers of a query that gives a name and a number in each row.
-func (a *App) counted(ctx context.Context, query string) (map[string]int64, error) {
+func counted(ctx context.Context, db *sqldb.DB, query string) (map[string]int64, error) {
 	type row struct {
 		name string
 		n    int64
 	}
-	rows, err := a.db.Query(ctx, query)
+	rows, err := db.Query(ctx, query)
 	all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.name, &r.n) })
 	if err != nil {
 		return nil, fmt.Errorf("count rows for figures: %w", err)
@@ -113,12 +124,11 @@ func (a *App) counted(ctx context.Context, query string) (map[string]int64, erro
 	return n, nil
 }
 
-// observeSamples registers the figures that are sampled.
-func (a *App) observeSamples() {
-	m := a.metrics
+// observe registers the figures that are sampled.
+func (k *sampler) observe(m *telemetry.Metrics) {
 	gauges := func(name, help string, labels []string, f func(s *samples, set func(float64, ...string))) {
 		m.Gauges(name, help, labels, func(set func(float64, ...string)) {
-			if s := a.sampled.last.Load(); s != nil {
+			if s := k.last.Load(); s != nil {
 				f(s, set)
 			}
 		})
@@ -144,7 +154,7 @@ func (a *App) observeSamples() {
 				set(float64(l.Waiting), l.Consumer, string(l.Topic))
 			}
 		})
-	if a.records.unsent != nil {
+	if k.records.unsent != nil {
 		gauges("outbox_unsent_records", "Records of the outbox that the broker does not have yet.", nil,
 			func(s *samples, set func(float64, ...string)) { set(float64(s.unsent)) })
 		gauges("outbox_lag_seconds", "Age of the oldest record of the outbox that the broker does not have yet.", nil,

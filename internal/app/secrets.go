@@ -5,63 +5,70 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/usecase/collect"
+	"smartdrive/internal/usecase/share"
 )
 
 // openVault opens the secret of links with the key that the configuration names, or else with the
 // one that lies beside an embedded database; the first start makes that one. Several instances that
 // were given no key keep the secret in plain, as there is no place that all of them see and no copy
 // of the database has; one that was embedded before opens it with the key of that time.
-func (a *App) openVault(ctx context.Context) error {
-	keys, err := a.secretKeys()
+func (g *ground) openVault(ctx context.Context) (*vault.Vault, error) {
+	keys, err := g.secretKeys()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	plain := a.cfg.SecretKey == "" && !a.mode.keyFile
+	plain := g.cfg.SecretKey == "" && !g.mode.keyFile
 	if plain {
-		a.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
+		g.log.Warn("the secrets of links are in the database in plain: whoever copies it can sign links and open those of shares; give all instances one --secret-key")
 	}
-	a.vault = vault.New(vault.Options{DB: a.db, Keys: keys, Plain: plain})
-	if _, err = a.vault.Links(ctx); err == nil {
-		err = a.vault.Prepare(ctx)
+	v := vault.New(vault.Options{DB: g.db, Keys: keys, Plain: plain})
+	if _, err = v.Links(ctx); err == nil {
+		err = v.Prepare(ctx)
 	}
-	if errors.Is(err, vault.ErrOtherKey) && a.cfg.SecretKey == "" && a.mode.keyFile {
-		a.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
-		return a.vault.Rotate(ctx)
+	if errors.Is(err, vault.ErrOtherKey) && g.cfg.SecretKey == "" && g.mode.keyFile {
+		g.log.Warn("the key of the secrets of links is lost, as after a restore: a new one is made; links that were signed are void, links of shares and their codes cannot be shown any more")
+		return v, v.Rotate(ctx)
 	}
 	if errors.Is(err, vault.ErrOtherKey) {
 		err = fmt.Errorf("%w; give --secret-key, with that key behind the newest one (one that was made for an embedded database is the file secret.key in its directory); if it is lost, delete the rows link-secret and text-key:... of the table meta: signed links are void then, and links of shares and their codes cannot be shown any more", err)
 	}
-	return err
+	return v, err
+}
+
+// links are what can be had with a token alone: their tokens and codes are sealed.
+type links struct {
+	log      *slog.Logger
+	vault    *vault.Vault
+	shares   *share.Shares
+	collects *collect.Links
 }
 
 // sealUntilDone seals in the background what a version before has left in plain: it is served
 // meanwhile as it is.
-func (a *App) sealUntilDone(ctx context.Context) error {
-	err := retry(ctx, a.log, "seal the tokens of links", a.sealLinks)
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("seal the tokens of links: %w", err)
-	}
-	return nil
+func (l links) sealUntilDone(ctx context.Context) error {
+	return untilDone(ctx, l.log, "seal the tokens of links", l.seal)
 }
 
-func (a *App) sealLinks(ctx context.Context) error {
-	return errors.Join(a.shares.Seal(ctx), a.collects.Seal(ctx))
+func (l links) seal(ctx context.Context) error {
+	return errors.Join(l.shares.Seal(ctx), l.collects.Seal(ctx))
 }
 
-func (a *App) secretKeys() ([]vault.Key, error) {
-	if text := string(a.cfg.SecretKey); text != "" {
+func (g *ground) secretKeys() ([]vault.Key, error) {
+	if text := string(g.cfg.SecretKey); text != "" {
 		keys, err := vault.ParseKeys(text)
 		if err != nil {
 			return nil, fmt.Errorf("read --secret-key: %w", err)
 		}
 		return keys, nil
 	}
-	path := filepath.Join(a.cfg.Data, keyFile)
+	path := filepath.Join(g.cfg.Data, keyFile)
 	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:
@@ -72,7 +79,7 @@ func (a *App) secretKeys() ([]vault.Key, error) {
 		return keys, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the key of secrets: %w", err)
-	case !a.mode.keyFile:
+	case !g.mode.keyFile:
 		return nil, nil
 	}
 	key := vault.NewKey()
@@ -107,14 +114,14 @@ type (
 	RotateAnswer  struct{}
 )
 
-// rotateSecrets voids whatever was signed, and seals the tokens and codes of links with a new key.
+// rotate voids whatever was signed, and seals the tokens and codes of links with a new key.
 // Dying between the two leaves them under the one before; the next start goes on.
-func (a *App) rotateSecrets(ctx context.Context, _ RotateRequest) (RotateAnswer, error) {
-	if err := a.vault.Rotate(ctx); err != nil {
+func (l links) rotate(ctx context.Context, _ RotateRequest) (RotateAnswer, error) {
+	if err := l.vault.Rotate(ctx); err != nil {
 		return RotateAnswer{}, err
 	}
-	if _, err := a.vault.Links(ctx); err != nil {
+	if _, err := l.vault.Links(ctx); err != nil {
 		return RotateAnswer{}, err
 	}
-	return RotateAnswer{}, a.sealLinks(ctx)
+	return RotateAnswer{}, l.seal(ctx)
 }

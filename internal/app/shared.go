@@ -16,12 +16,14 @@ import (
 	"smartdrive/internal/engine/blob/s3"
 	"smartdrive/internal/engine/stream/dispatch"
 	"smartdrive/internal/engine/stream/kafka"
+	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer/redis"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/intake/ingest"
 )
 
-// shared is what several instances stand on beside the database. The zero value is that of an installation with one.
+// shared is what several instances stand on beside the database. The zero value is that of an
+// installation with one.
 type shared struct {
 	queue   *redis.Queue // timers
 	journal goredis.UniversalClient
@@ -64,19 +66,19 @@ func (s *shared) checks() []server.Check {
 	return all
 }
 
-// openRedis opens the queue of timers and the client of the journal, which keep their connections apart: a burst of one must not
-// make the other wait.
-func (a *App) openRedis(ctx context.Context) error {
-	r := a.cfg.Redis
-	if a.shared.queue == nil {
-		a.shared.queue = redis.New(redis.Options{
+// openRedis opens the queue of timers and the client of the journal, which keep their connections
+// apart: a burst of one must not make the other wait.
+func (g *ground) openRedis(ctx context.Context) error {
+	r := g.cfg.Redis
+	if g.shared.queue == nil {
+		g.shared.queue = redis.New(redis.Options{
 			Addrs: r.Addrs, User: r.User, Password: string(r.Password), DB: r.DB, Sentinel: r.Sentinel, Cluster: r.Cluster, TLS: r.TLS,
-			Namespace: a.cfg.Namespace, Stepped: a.onStep,
+			Namespace: g.cfg.Namespace, Stepped: g.onStep,
 		})
 	}
-	notes, err := a.shared.queue.Check(ctx)
+	notes, err := g.shared.queue.Check(ctx)
 	for _, note := range notes {
-		a.log.WarnContext(ctx, "Redis is not set up as well as it could be", "note", note)
+		g.log.WarnContext(ctx, "Redis is not set up as well as it could be", "note", note)
 	}
 	return err
 }
@@ -93,37 +95,38 @@ func journalClient(r *config.Redis) goredis.UniversalClient {
 	return goredis.NewUniversalClient(opt)
 }
 
-// claimNamespace makes sure that the names in Redis, and so those in Kafka, are this installation's: two that share servers and
-// forget --namespace would take each other's timers. A Redis that was emptied is claimed again.
-func (a *App) claimNamespace(ctx context.Context) error {
-	key := "{" + a.cfg.Namespace + ":installation}"
-	err := a.shared.journal.SetNX(ctx, key, a.ID, 0).Err()
+// claimNamespace makes sure that the names in Redis, and so those in Kafka, are this
+// installation's: two that share servers and forget --namespace would take each other's timers. A
+// Redis that was emptied is claimed again.
+func (g *ground) claimNamespace(ctx context.Context) error {
+	key := "{" + g.cfg.Namespace + ":installation}"
+	err := g.shared.journal.SetNX(ctx, key, g.ID, 0).Err()
 	owner := ""
 	if err == nil {
-		owner, err = a.shared.journal.Get(ctx, key).Result()
+		owner, err = g.shared.journal.Get(ctx, key).Result()
 	}
 	if err != nil {
 		return drive.Wrap(fmt.Errorf("claim the namespace in Redis: %w", err), drive.Unavailable)
 	}
-	if owner != a.ID {
-		return fmt.Errorf("the namespace %q belongs to installation %s, and this is %s: choose another --namespace", a.cfg.Namespace, owner, a.ID)
+	if owner != g.ID {
+		return fmt.Errorf("the namespace %q belongs to installation %s, and this is %s: choose another --namespace", g.cfg.Namespace, owner, g.ID)
 	}
 	return nil
 }
 
 // openBucket opens the store of contents and checks that it can do what is needed.
-func (a *App) openBucket(ctx context.Context) error {
-	if a.shared.bucket == nil {
-		a.shared.journal = journalClient(a.cfg.Redis)
-		bucket, err := s3.New(bucketOptions(a.cfg, a.log, contentsPlace(a.cfg), a.shared.journal))
+func (g *ground) openBucket(ctx context.Context) error {
+	if g.shared.bucket == nil {
+		g.shared.journal = journalClient(g.cfg.Redis)
+		bucket, err := s3.New(bucketOptions(g.cfg, g.log, contentsPlace(g.cfg), g.shared.journal))
 		if err != nil {
 			return err
 		}
-		a.shared.bucket = bucket
-		a.marks = inBucket{bucket}
-		a.bytes = storage{store: bucket.Blobs, staging: bucket.Staging, quarantine: bucket.Quarantine}
+		g.shared.bucket = bucket
+		g.marks = inBucket{bucket}
+		g.bytes = storage{store: bucket.Blobs, staging: bucket.Staging, quarantine: bucket.Quarantine}
 	}
-	return a.shared.bucket.Check(ctx)
+	return g.shared.bucket.Check(ctx)
 }
 
 // bucketOptions are those of a place of contents, with the journals of its uploads.
@@ -153,20 +156,24 @@ func (b inBucket) Occupied(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// checkKafka asks the brokers and makes the topics. The stream itself is made when it is known whose records it carries.
-func (a *App) checkKafka(ctx context.Context) error {
-	probe, err := a.newBroker("")
+// checkKafka asks the brokers and makes the topics. The stream itself is made when it is known
+// whose records it carries.
+func (g *ground) checkKafka(ctx context.Context) error {
+	probe, err := g.newBroker("", nil)
 	if err != nil {
 		return err
 	}
 	return errors.Join(probe.Check(ctx), probe.Close())
 }
 
-func (a *App) newBroker(source string) (*kafka.Stream, error) {
-	k := a.cfg.Kafka
+// newBroker makes the stream of what a source tells, of which box keeps what is not sent yet and
+// what is dead.
+func (g *ground) newBroker(source string, box *outbox.Outbox) (*kafka.Stream, error) {
+	k := g.cfg.Kafka
 	return kafka.New(kafka.Options{
 		Brokers: k.Brokers, TLS: k.TLS, SASL: k.SASL, User: k.User, Password: string(k.Password),
-		Namespace: a.cfg.Namespace, Source: source, Backlog: a.outbox, Graveyard: a.outbox,
-		Consumers: append(dispatch.Subscriptions(), ingest.Subscription()), Log: a.log,
+		Namespace: g.cfg.Namespace, Source: source, Backlog: box, Graveyard: box,
+		Consumers: append(dispatch.Subscriptions(), ingest.Subscription()), Log: g.log,
+		Targets: g.cfg.KafkaDelayTopics,
 	})
 }

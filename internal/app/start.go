@@ -14,11 +14,13 @@ import (
 // component is something outside of this process that a start needs.
 type component struct {
 	name string
-	// open connects and checks. Unavailable: it does not answer, and may soon. It may be called again after an error.
+	// open connects and checks. Unavailable: it does not answer, and may soon. It may be called
+	// again after an error.
 	open func(ctx context.Context) error
 }
 
-// StartError says what keeps an installation from starting, a line for each thing that is not as it must be.
+// StartError says what keeps an installation from starting, a line for each thing that is not as it
+// must be.
 type StartError struct {
 	lines []string
 	errs  []error
@@ -30,7 +32,8 @@ func (e *StartError) Error() string { return strings.Join(e.lines, "\n") }
 // Unwrap returns the errors of the components.
 func (e *StartError) Unwrap() []error { return e.errs }
 
-// Configuration reports whether somebody has to change a setting, of ours or of a component's; else a component is down.
+// Configuration reports whether somebody has to change a setting, of ours or of a component's; else
+// a component is down.
 func (e *StartError) Configuration() bool {
 	for _, err := range e.errs {
 		if !drive.IsKind(err, drive.Unavailable) {
@@ -40,8 +43,8 @@ func (e *StartError) Configuration() bool {
 	return false
 }
 
-// startAll opens the components side by side, so that all that is wrong is said at once. One that does not answer is asked again
-// for as long as wait; one that answers and is wrong is not.
+// startAll opens the components side by side, so that all that is wrong is said at once. One that
+// does not answer is asked again for as long as wait; one that answers and is wrong is not.
 func startAll(ctx context.Context, components []component, wait time.Duration, log *slog.Logger) error {
 	errs := make([]error, len(components))
 	var opening sync.WaitGroup

@@ -7,26 +7,34 @@ import (
 	"smartdrive/internal/head/rest"
 )
 
-// status is what "admin status" shows. The database must answer; what else does not is named, so that the rest is still seen.
-func (a *App) status(ctx context.Context) (rest.Status, error) {
+// overview shows how the instances are.
+type overview struct {
+	ground  *ground
+	timers  *timer.Engine
+	records records
+}
+
+// status is what "admin status" shows. The database must answer; what else does not is named, so
+// that the rest is still seen.
+func (o overview) status(ctx context.Context) (rest.Status, error) {
 	s := rest.Status{
-		Installation: a.ID, Mode: string(a.cfg.Mode()), Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
+		Installation: o.ground.ID, Mode: string(o.ground.cfg.Mode()), Timers: map[string]timer.Horizon{}, Consumers: []rest.Lag{}, Leases: []rest.Lease{},
 		Failing: []string{},
 	}
-	if err := a.addInstances(ctx, &s); err != nil {
+	if err := o.addInstances(ctx, &s); err != nil {
 		return s, err
 	}
-	for name, add := range map[string]func(context.Context, *rest.Status) error{"timers": a.addTimers, "consumers": a.addLags, "unsent": a.addUnsent} {
+	for name, add := range map[string]func(context.Context, *rest.Status) error{"timers": o.addTimers, "consumers": o.addLags, "unsent": o.addUnsent} {
 		if err := add(ctx, &s); err != nil {
-			a.log.WarnContext(ctx, "a part of the status is missing", "part", name, "error", err)
+			o.ground.log.WarnContext(ctx, "a part of the status is missing", "part", name, "error", err)
 			s.Failing = append(s.Failing, name)
 		}
 	}
 	return s, nil
 }
 
-func (a *App) addInstances(ctx context.Context, s *rest.Status) error {
-	all, err := a.member.List(ctx)
+func (o overview) addInstances(ctx context.Context, s *rest.Status) error {
+	all, err := o.ground.member.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,34 +46,34 @@ func (a *App) addInstances(ctx context.Context, s *rest.Status) error {
 			Generation: in.Generation, Host: in.Host, Roles: in.Roles, Version: in.Version, JoinedAt: in.JoinedAt, SeenAt: in.SeenAt, Alive: in.Alive,
 		})
 	}
-	leases, err := a.member.Leases(ctx)
+	leases, err := o.ground.member.Leases(ctx)
 	for _, l := range leases {
 		s.Leases = append(s.Leases, rest.Lease{Name: l.Name, Generation: l.Generation, Epoch: l.Epoch, TakenAt: l.TakenAt})
 	}
 	return err
 }
 
-func (a *App) addTimers(ctx context.Context, s *rest.Status) error {
-	pending, err := a.engine.Pending(ctx)
+func (o overview) addTimers(ctx context.Context, s *rest.Status) error {
+	pending, err := o.timers.Pending(ctx)
 	for kind, h := range pending {
 		s.Timers[kind.String()] = h
 	}
 	return err
 }
 
-func (a *App) addLags(ctx context.Context, s *rest.Status) error {
-	lags, err := a.records.lags(ctx)
+func (o overview) addLags(ctx context.Context, s *rest.Status) error {
+	lags, err := o.records.lags(ctx)
 	for _, l := range lags {
 		s.Consumers = append(s.Consumers, rest.Lag{Consumer: l.Consumer, Topic: string(l.Topic), Behind: l.Offsets, Waiting: l.Waiting})
 	}
 	return err
 }
 
-func (a *App) addUnsent(ctx context.Context, s *rest.Status) error {
-	if a.records.unsent == nil {
+func (o overview) addUnsent(ctx context.Context, s *rest.Status) error {
+	if o.records.unsent == nil {
 		return nil
 	}
-	n, oldest, err := a.records.unsent(ctx)
+	n, oldest, err := o.records.unsent(ctx)
 	if err == nil {
 		s.Unsent = &rest.Unsent{Records: n, OldestMs: oldest.Milliseconds()}
 	}

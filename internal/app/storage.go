@@ -59,12 +59,13 @@ func (d directory) Occupied(context.Context) (bool, error) {
 	return false, nil
 }
 
-// openDirectory opens the contents in a directory, once it is known that they belong to the database.
-func (a *App) openDirectory(ctx context.Context) error {
-	dir, err := local.Open(ctx, local.Options{Dir: a.cfg.Blobs, Durability: durability(a.cfg), Log: a.log})
+// openDirectory opens the contents in a directory, once it is known that they belong to the
+// database.
+func (g *ground) openDirectory(ctx context.Context) error {
+	dir, err := local.Open(ctx, local.Options{Dir: g.cfg.Blobs, Durability: durability(g.cfg), Log: g.log})
 	if err != nil {
 		return err
 	}
-	a.bytes = storage{store: dir.Blobs, staging: dir.Staging, quarantine: dir.Quarantine, close: dir.Close}
+	g.bytes = storage{store: dir.Blobs, staging: dir.Staging, quarantine: dir.Quarantine, close: dir.Close}
 	return nil
 }

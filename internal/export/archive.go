@@ -121,7 +121,7 @@ func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string,
 	var in Request
 	var nodes []byte
 	var etag string
-	err = e.opt.DB.QueryRow(ctx, "SELECT name, folder_id, nodes, etag FROM archives WHERE id = ? AND account_id = ? AND made_at > ?",
+	err = e.opt.DB.For(who.Account).QueryRow(ctx, "SELECT name, folder_id, nodes, etag FROM archives WHERE id = ? AND account_id = ? AND made_at > ?",
 		id, who.Account, now.Add(-archiveLife)).Scan(&in.Name, &in.Folder, &nodes, &etag)
 	if err != nil {
 		return Download{}, false, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"smartdrive/internal/base/drive"
@@ -18,13 +19,14 @@ import (
 // fill puts so many files with the content of one into a folder.
 func (w *world) fill(t testing.TB, of drive.NodeID, n int) (ids []drive.NodeID) {
 	t.Helper()
-	const batch = 1000
+	const batch = 200 // a thousand took longer than a transaction may, on a server beside a load of 30
 	one, err := w.tree.Find(t.Context(), w.db, w.who.Account, of)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at := 0; at < n; at += batch {
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			ids = ids[:at] // a transaction may run twice
 			for i := at; i < min(at+batch, n); i++ {
 				if err := (content.Content{}).Ref(ctx, tx, one.Blob); err != nil {
 					return err
@@ -195,4 +197,39 @@ func TestADirectZipNamesWhatItLacks(t *testing.T) {
 	if tags[0] != tags[1] {
 		t.Error("the same files have another zip later")
 	}
+}
+
+// Several accounts download selections one after the other, all at once; none is refused.
+func TestAccountsDownloadSelectionsInARow(t *testing.T) {
+	t.Parallel()
+	rounds := depth.Pick(8, 55, 55)
+	w := newWorld(t)
+	e := w.process(w.db, "one")
+	var all sync.WaitGroup
+	for range 3 {
+		w.makeUser(t)
+		in := Request{Nodes: []drive.NodeID{w.put(t, "/x/a", "first"), w.put(t, "/y/b", "second"), w.put(t, "/z/c/d", "third")}}
+		who := w.who
+		all.Go(func() {
+			for i := range rounds {
+				a, err := e.CreateArchive(t.Context(), who, who.User.String(), in, nil)
+				if err != nil {
+					t.Errorf("selection %d: %v", i, err)
+					return
+				}
+				d, same, err := e.OpenArchive(t.Context(), who, who.User.String(), a.ID)
+				if err != nil || !same {
+					t.Errorf("download %d: %v, %v", i, same, err)
+					return
+				}
+				rec := httptest.NewRecorder()
+				d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), who.User.String(), nil)
+				d.Close()
+				if rec.Code != http.StatusOK || drive.ByteSize(rec.Body.Len()) != a.Size {
+					t.Errorf("download %d: status %d, %d bytes of %d", i, rec.Code, rec.Body.Len(), a.Size)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

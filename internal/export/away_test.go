@@ -13,7 +13,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// A document that this machine does not get at is left to another one; when no machine gets it, it is a row, and never a hang.
+// A document that this machine does not get at is left to another one; when no machine gets it, it
+// is a row, and never a hang.
 func TestWhatIsUnreachableIsTriedElsewhereAndThenFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +61,8 @@ func (n narrow) Free(context.Context) (drive.ByteSize, error) {
 	return drive.ByteSize(n.free.Load()), nil
 }
 
-// Below the limit nothing is fetched, what has been fetched for an aborted batch is given up, and a sealed one keeps everything.
+// Below the limit nothing is fetched, what has been fetched for an aborted batch is given up, and a
+// sealed one keeps everything.
 func TestAFullDiskPausesFetching(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -73,3 +73,22 @@ func BenchmarkOneBehindFifty(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDirectOfManyFolders lays out chosen files, each of a folder of its own.
+func BenchmarkDirectOfManyFolders(b *testing.B) {
+	const many = 5000
+	w := newWorld(b)
+	e := w.process(w.db, "a")
+	w.put(b, "/in/a", "first")
+	var in Request
+	for i := range many {
+		in.Nodes = append(in.Nodes, w.put(b, fmt.Sprintf("/in/%d/%d/a", i%50, i), "first"))
+	}
+	for b.Loop() {
+		d, err := e.Direct(b.Context(), w.who, "a", in)
+		if err != nil || d.Total != many {
+			b.Fatalf("%d files: %v", d.Total, err)
+		}
+		d.Close()
+	}
+}

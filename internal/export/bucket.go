@@ -11,16 +11,20 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Bucket is where zips are published as objects, beside the drive, for programs that read the bucket itself. Names have slashes between
-// their parts. Any number of processes may call its methods, for the same object, and again.
+// Bucket is where zips are published as objects, beside the drive, for programs that read the
+// bucket itself. Names have slashes between their parts. Any number of processes may call its
+// methods, for the same object, and again.
 type Bucket interface {
 	// Find returns the size of an object that is published. NotFound: it is not.
 	Find(ctx context.Context, name string) (drive.ByteSize, error)
-	// Begin returns the upload of an object and the sizes of the parts that it has, by number; it begins one if there is none.
+	// Begin returns the upload of an object and the sizes of the parts that it has, by number; it
+	// begins one if there is none.
 	Begin(ctx context.Context, name, media string) (upload string, parts map[int]drive.ByteSize, err error)
-	// Put stores a part. One that is stored already is replaced; one whose body fails is not stored.
+	// Put stores a part. One that is stored already is replaced; one whose body fails is not
+	// stored.
 	Put(ctx context.Context, name, upload string, n int, size drive.ByteSize, body io.Reader) error
-	// Publish makes the object of the first count parts, all of it at once, unless it is there. NotFound: a part is missing, or the upload.
+	// Publish makes the object of the first count parts, all of it at once, unless it is there.
+	// NotFound: a part is missing, or the upload.
 	Publish(ctx context.Context, name, upload string, count int) error
 	// Remove removes an object and what has come of it.
 	Remove(ctx context.Context, name string) error
@@ -28,9 +32,10 @@ type Bucket interface {
 	List(ctx context.Context, fn func(name string) error) error
 }
 
-// A job for the bucket has the id of its batch in the place of a folder: there is one object of a batch, whoever asks for it and however
-// often. It is no file of the drive and not charged; what lies in the bucket of an account is bounded by what the account may have. It
-// goes when the batch ends. What is left of a crash then, Purge finds by its name:
+// A job for the bucket has the id of its batch in the place of a folder: there is one object of a
+// batch, whoever asks for it and however often. It is no file of the drive and not charged; what
+// lies in the bucket of an account is bounded by what the account may have. It goes when the batch
+// ends. What is left of a crash then, Purge finds by its name:
 //
 //	<account>/<batch>/<name of the zip>
 
@@ -114,8 +119,9 @@ func (p *bucketPlace) complete(ctx context.Context) (bool, error) {
 
 func (p *bucketPlace) abandon(ctx context.Context) error { return p.opt.Bucket.Remove(ctx, p.name) }
 
-// MaterialiseInBucket has a sealed zip written into the bucket. Again gives the job that is there. Where there is no bucket it is
-// Forbidden; when what lies in it of the account would be more than the account may have it is Quota.
+// MaterialiseInBucket has a sealed zip written into the bucket. Again gives the job that is there.
+// Where there is no bucket it is Forbidden; when what lies in it of the account would be more than
+// the account may have it is Quota.
 func (e *Exports) MaterialiseInBucket(ctx context.Context, who drive.Who, id drive.ExportID) (Job, error) {
 	if e.opt.Bucket == nil {
 		return Job{}, drive.Fail(drive.Forbidden)
@@ -156,13 +162,13 @@ func (e *Exports) intoBucket(ctx context.Context, tx *sqldb.Tx, who drive.Who, j
 	return j, e.insertJob(ctx, tx, j, now)
 }
 
-// sendSealed adds the job for the bucket of a batch that its schedule sends there, in the transaction that seals it: so there is one,
-// whoever dies. Where there is no bucket any more, no room in it or too many jobs, the batch is sealed all the same; its owner may ask
-// for the job.
+// sendSealed adds the job for the bucket of a batch that its schedule sends there, in the
+// transaction that seals it: so there is one, whoever dies. Where there is no bucket any more, no
+// room in it or too many jobs, the batch is sealed all the same; its owner may ask for the job.
 func (e *Exports) sendSealed(ctx context.Context, tx *sqldb.Tx, b *batch, size drive.ByteSize, now drive.Time) error {
 	var err error = drive.Fail(drive.Forbidden)
 	if e.opt.Bucket != nil {
-		_, err = e.intoBucket(ctx, tx, drive.Who{User: b.User, Account: b.Account}, Job{Export: b.ID, Name: zipName(b.Name, b.Revision)}, size, now)
+		_, err = e.intoBucket(ctx, tx, drive.Who{User: b.User, Account: b.Account}, Job{Export: b.ID, Name: zipName(b.Name, b.part, b.Revision)}, size, now)
 	}
 	if drive.IsKind(err, drive.Forbidden, drive.Quota, drive.TooManyOpen) {
 		e.log.WarnContext(ctx, "a zip is not sent to the bucket", "export", b.ID, "error", err)
@@ -213,8 +219,8 @@ func (e *Exports) withdraw(ctx context.Context, b batch) error {
 	return e.opt.Bucket.Remove(ctx, objectName(b.Account, b.ID, j.Name))
 }
 
-// sweep removes objects whose batch has ended: a worker that stood still may have published one after it was withdrawn, and a bucket
-// that did not answer keeps what it should have removed.
+// sweep removes objects whose batch has ended: a worker that stood still may have published one
+// after it was withdrawn, and a bucket that did not answer keeps what it should have removed.
 func (e *Exports) sweep(ctx context.Context) error {
 	if e.opt.Bucket == nil {
 		return nil
@@ -243,9 +249,10 @@ func (e *Exports) sweep(ctx context.Context) error {
 	return nil
 }
 
-// isOver reports whether an object is that of a batch that has ended. What nobody here has named stays: also what another installation
-// may have put there, which a copy of this one may be. So the object of a batch without a row goes only when the account is known, and
-// when the batch is so old that its row would have been dropped.
+// isOver reports whether an object is that of a batch that has ended. What nobody here has named
+// stays: also what another installation may have put there, which a copy of this one may be. So the
+// object of a batch without a row goes only when the account is known, and when the batch is so old
+// that its row would have been dropped.
 func (e *Exports) isOver(ctx context.Context, name string, now drive.Time) (bool, error) {
 	parts := strings.SplitN(name, "/", 3)
 	if len(parts) != 3 {

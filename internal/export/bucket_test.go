@@ -133,8 +133,8 @@ func (w *world) rackWorker(r *rack, name string) *Exports {
 	return e
 }
 
-// A zip lies in the bucket once, with each part sent once, whichever call of the database its worker is killed at; and it goes with its
-// batch.
+// A zip lies in the bucket once, with each part sent once, whichever call of the database its
+// worker is killed at; and it goes with its batch.
 func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -177,7 +177,8 @@ func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// There is one object of a batch, however often it is asked for, and no more of an account than it may have.
+// There is one object of a batch, however often it is asked for, and no more of an account than it
+// may have.
 func TestObjectsOfAnAccountAreLimited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -221,7 +222,8 @@ func TestObjectsOfAnAccountAreLimited(t *testing.T) {
 	}
 }
 
-// A worker that stood still publishes after its batch was withdrawn: Purge removes that, and nothing that is not ours.
+// A worker that stood still publishes after its batch was withdrawn: Purge removes that, and
+// nothing that is not ours.
 func TestTheBucketIsLookedThrough(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -268,7 +270,8 @@ func TestTheBucketIsLookedThrough(t *testing.T) {
 	}
 }
 
-// What belongs to a disabled user stops at the next save point and goes on when the user is enabled again.
+// What belongs to a disabled user stops at the next save point and goes on when the user is enabled
+// again.
 func TestWorkWaitsForADisabledUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -104,7 +104,8 @@ func (w *world) broken(t *testing.T, e *Exports, id drive.ExportID) []byte {
 	return rec.Body.Bytes()
 }
 
-// What changes while a batch waits is collected as it is then; what is found damaged, or has gone, is a row and a line of err.txt.
+// What changes while a batch waits is collected as it is then; what is found damaged, or has gone,
+// is a row and a line of err.txt.
 func TestWhatChangesWhileABatchWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +131,8 @@ func TestWhatChangesWhileABatchWaits(t *testing.T) {
 	w.check(t)
 }
 
-// A bit that nobody has noticed yet: before the seal or after it, no client gets wrong bytes for good ones, and the owner sees why.
+// A bit that nobody has noticed yet: before the seal or after it, no client gets wrong bytes for
+// good ones, and the owner sees why.
 func TestFlippedBitsAreNotDelivered(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
@@ -165,8 +167,9 @@ func TestFlippedBitsAreNotDelivered(t *testing.T) {
 	}
 }
 
-// Batches that wait while their file is replaced again and again hold what they find when they are collected: each content once, charged
-// to nobody, and all together at most twice of what the account may have.
+// Batches that wait while their file is replaced again and again hold what they find when they are
+// collected: each content once, charged to nobody, and all together at most twice of what the
+// account may have.
 func TestBatchesThatWaitWhileFilesAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

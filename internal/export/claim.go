@@ -9,13 +9,16 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/instance/lease"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
 )
 
-// errFenced says that somebody else has the batch, or that it has ended: nothing was changed, and its worker stops.
+// errFenced says that somebody else has the batch, or that it has ended: nothing was changed, and
+// its worker stops.
 var errFenced = lease.ErrFenced
 
-// claim takes the first batch that is due, if this machine may work on one more; nil: there is none. The row of the machine is locked
-// first, so that any number of pollers of a machine count one after the other.
+// claim takes the first batch that is due, if this machine may work on one more; nil: there is
+// none. The row of the machine is locked first, so that any number of pollers of a machine count
+// one after the other.
 func (e *Exports) claim(ctx context.Context) (*batch, error) {
 	now, err := e.now(ctx)
 	if err != nil {
@@ -79,7 +82,8 @@ func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time)
 	return batches, jobs, err
 }
 
-// skipLocked is what to put at the end of a SELECT by key of a row that is taken only if nobody else is taking it.
+// skipLocked is what to put at the end of a SELECT by key of a row that is taken only if nobody
+// else is taking it.
 func skipLocked(tx *sqldb.Tx) string {
 	if tx.Dialect() == sqldb.MySQL {
 		return " FOR UPDATE SKIP LOCKED"
@@ -122,6 +126,15 @@ func (e *Exports) beat(ctx context.Context, b *batch) (yield bool, err error) {
 
 // giveBack leaves a batch to others. avoid keeps this machine from taking it for so long.
 func (e *Exports) giveBack(ctx context.Context, b *batch, avoid time.Duration) error {
+	return e.giveBackAfter(ctx, b, avoid, false)
+}
+
+// giveBackAfter is giveBack after what perhaps was a try.
+func (e *Exports) giveBackAfter(ctx context.Context, b *batch, avoid time.Duration, try bool) error {
+	tries := 0
+	if try && b.Tries < maxTries {
+		tries = 1
+	}
 	now, err := e.now(ctx)
 	if err != nil {
 		return err
@@ -131,8 +144,8 @@ func (e *Exports) giveBack(ctx context.Context, b *batch, avoid time.Duration) e
 		machine = e.opt.Machine
 	}
 	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return b.update(ctx, tx, "state = 'pending', epoch = epoch + 1, due_at = ?, yield_at = 0, avoid = ?, avoid_until = ?",
-			now, machine, now.Add(avoid))
+		return b.update(ctx, tx, "state = 'pending', epoch = epoch + 1, tries = tries + ?, due_at = ?, yield_at = 0, avoid = ?, avoid_until = ?",
+			tries, now, machine, now.Add(avoid))
 	})
 }
 
@@ -148,7 +161,12 @@ func (e *Exports) abort(ctx context.Context, b *batch, reason string) error {
 	if b.Tries+1 > maxTries {
 		e.counters.Failed.Add(1)
 		return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-			return b.update(ctx, tx, "state = 'failed', epoch = epoch + 1, error = ?, tries = tries + 1, ended_at = ?", reason, now)
+			if err := b.update(ctx, tx, "state = 'failed', epoch = epoch + 1, error = ?, tries = tries + 1, ended_at = ?", reason, now); err != nil {
+				return err
+			}
+			failed := *b
+			failed.Error = reason
+			return e.tell(ctx, tx, stream.ExportFailed, failed)
 		})
 	}
 	e.counters.Aborted.Add(1)
@@ -190,8 +208,8 @@ func (e *Exports) setBack(ctx context.Context, b *batch, left *leftError) error 
 	})
 }
 
-// The rule of a hand-over: a batch that would take its worker so much longer is given to a machine that has nothing to do, but not
-// again and again.
+// The rule of a hand-over: a batch that would take its worker so much longer is given to a machine
+// that has nothing to do, but not again and again.
 const (
 	slowAfter    = 10 * time.Minute // estimated remaining time
 	measureFor   = time.Minute      // until a rate says something
@@ -199,8 +217,8 @@ const (
 	awayFor      = 30 * time.Minute // so long the slow machine does not take it back
 )
 
-// askForSlow asks for the batch that would take longest where it is, if a machine without work asks. Its worker stops at the next save
-// point and gives it back.
+// askForSlow asks for the batch that would take longest where it is, if a machine without work
+// asks. Its worker stops at the next save point and gives it back.
 func (e *Exports) askForSlow(ctx context.Context) error {
 	now, err := e.now(ctx)
 	if err != nil {

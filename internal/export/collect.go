@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -29,8 +30,8 @@ func (s *leftError) Error() string {
 type run struct {
 	*Exports
 	b     *batch
-	last  bool                  // the last try: what would be set aside counts as failed
-	live  map[drive.NodeID]bool // folders
+	last  bool // the last try: what would be set aside counts as failed
+	live  living
 	paths map[string]drive.NodeID
 
 	mu    sync.Mutex // of what several fetches change: the counts of b, aside
@@ -42,13 +43,14 @@ type run struct {
 	budget   budget
 }
 
-// collect goes through the list until all entries are dealt with, and seals. It starts again when some are left that it did
-// not see: those that a worker before has set aside, below the save point.
+// collect goes through the list until all entries are dealt with, and seals. It starts again when
+// some are left that it did not see: those that a worker before has set aside, below the save
+// point.
 func (e *Exports) collect(ctx context.Context, b *batch, yield func() bool) error {
 	if err := e.active(ctx, b.User); err != nil {
 		return err
 	}
-	r := &run{Exports: e, b: b, last: b.Tries >= maxTries, live: map[drive.NodeID]bool{}, paths: map[string]drive.NodeID{}}
+	r := &run{Exports: e, b: b, last: b.Tries >= maxTries, live: living{}, paths: map[string]drive.NodeID{}}
 	for pass := 0; ; pass++ {
 		if err := r.pages(ctx, yield); err != nil {
 			return err
@@ -96,8 +98,8 @@ func (r *run) page(ctx context.Context) ([]want, error) {
 	return list, nil
 }
 
-// collectPage deals with a page: what is in the drive in one transaction, what is elsewhere as it arrives. Then it moves the save
-// point.
+// collectPage deals with a page: what is in the drive in one transaction, what is elsewhere as it
+// arrives. Then it moves the save point.
 func (r *run) collectPage(ctx context.Context, list []want, yield func() bool) error {
 	var page dealt
 	var away []want
@@ -155,7 +157,8 @@ const (
 	reasonQuota   = "quota"   // the account has no room for what was fetched
 )
 
-// resolve looks up entries of the drive, and those that a supplement takes over. What can no longer be taken over is collected again.
+// resolve looks up entries of the drive, and those that a supplement takes over. What can no longer
+// be taken over is collected again.
 func (r *run) resolve(ctx context.Context, list []want, page *dealt, away *[]want) error {
 	var here []want
 	taken, err := r.takeOver(ctx, list)
@@ -192,28 +195,22 @@ func (r *run) resolveHere(ctx context.Context, here []want, page *dealt) error {
 	if err != nil {
 		return err
 	}
+	if err := r.live.learn(ctx, r.Exports, slices.Collect(maps.Values(nodes))); err != nil {
+		return err
+	}
 	for _, w := range here {
-		if err := r.one(ctx, w, nodes, found, page); err != nil {
-			return err
-		}
+		r.one(w, nodes, found, page)
 	}
 	return nil
 }
 
 // one says what became of an entry of the drive.
-func (r *run) one(ctx context.Context, w want, nodes map[int64]tree.Node, found map[drive.BlobID]content.Blob, page *dealt) error {
+func (r *run) one(w want, nodes map[int64]tree.Node, found map[drive.BlobID]content.Blob, page *dealt) {
 	n, there := nodes[w.N]
 	fail := func(reason string) { page.errors = append(page.errors, failure{w: w, reason: reason}) }
-	if there {
-		live, err := r.isLive(ctx, n)
-		if err != nil {
-			return err
-		}
-		there = live
-	}
 	b, stored := found[n.Blob]
 	switch {
-	case !there:
+	case !there || !r.live.has(n):
 		fail(reasonMissing)
 	case n.IsFolder():
 		fail(reasonFolder)
@@ -224,7 +221,6 @@ func (r *run) one(ctx context.Context, w want, nodes map[int64]tree.Node, found 
 	default:
 		page.pins = append(page.pins, pin{w: w, blob: b.ID, size: b.Size, crc32: b.CRC32, mtime: pick(w.MTime, n.MTime)})
 	}
-	return nil
 }
 
 func pick(a, b drive.Time) drive.Time {
@@ -287,25 +283,6 @@ func (r *run) resolvePath(ctx context.Context, text string) (tree.Node, error) {
 	return n, err
 }
 
-// isLive reports whether a node can be seen: neither it nor a folder above it is in the trash. Folders are looked at once.
-func (r *run) isLive(ctx context.Context, n tree.Node) (bool, error) {
-	if n.Trashed != 0 {
-		return false, nil
-	}
-	live, known := r.live[n.Parent]
-	if known || n.Parent.IsZero() {
-		return live || n.Parent.IsZero(), nil
-	}
-	_, live, err := r.opt.Tree.PathOf(ctx, r.opt.DB, n.Parent)
-	if drive.IsKind(err, drive.NotFound) {
-		live, err = false, nil
-	}
-	if err == nil {
-		r.live[n.Parent] = live
-	}
-	return live, err
-}
-
 // takeOver finds what a supplement's list names of another batch.
 func (r *run) takeOver(ctx context.Context, list []want) (map[int64]pin, error) {
 	from, numbers := drive.ExportID{}, map[int64]want{}
@@ -339,7 +316,8 @@ func (r *run) takeOver(ctx context.Context, list []want) (map[int64]pin, error) 
 	return taken, nil
 }
 
-// errStale says that content has gone between the look and the transaction: the page must be looked up again.
+// errStale says that content has gone between the look and the transaction: the page must be looked
+// up again.
 var errStale = errors.New("content has gone since it was looked up")
 
 // save records what became of entries, in one transaction with the save point (X1).
@@ -358,8 +336,8 @@ func (r *run) save(ctx context.Context, page dealt, upTo int64) error {
 	return err
 }
 
-// record writes what became of entries, and moves the save point if upTo says so. store runs in the transaction and gives the content
-// of the one pin that was fetched.
+// record writes what became of entries, and moves the save point if upTo says so. store runs in the
+// transaction and gives the content of the one pin that was fetched.
 func (r *run) record(ctx context.Context, page dealt, upTo int64, store func(context.Context, *sqldb.Tx) (drive.BlobID, error)) error {
 	var now drive.Time
 	if len(page.errors) > 0 {

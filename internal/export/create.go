@@ -18,7 +18,9 @@ type Request struct {
 	Folder   drive.NodeID   `json:"folder,omitzero"`
 	Filter   Filter         `json:"filter,omitzero"` // of what lies below Folder and below folders of Nodes
 	Manifest []Item         `json:"-"`
-	Priority int64          `json:"-"` // MinPriority to MaxPriority; higher goes first
+	Names    string         `json:"names,omitempty"` // a pattern of the paths in the zip, of what lies in folders; see naming
+	Index    bool           `json:"index,omitempty"` // a list of all entries is in the zip, as CSV
+	Priority int64          `json:"-"`               // MinPriority to MaxPriority; higher goes first
 }
 
 // asked is what is kept of a request for people to see.
@@ -29,6 +31,7 @@ type asked struct {
 	Mode       Mode            `json:"mode,omitempty"`
 	Month      string          `json:"month,omitempty"`
 	Bucket     bool            `json:"bucket,omitempty"` // the zip goes there when it is sealed
+	Mark       *mark           `json:"mark,omitempty"`   // that is moved when it is sealed
 }
 
 func (b batch) asked() (a asked, err error) {
@@ -74,28 +77,32 @@ func scanWant(w *want, scan func(...any) error) error {
 	return scan(&w.N, &w.Doc, &w.Node, &w.URL, &w.Path, &w.Name, &w.MTime, &w.From, &w.FromN)
 }
 
-// Create asks for a zip. The list is frozen now; what the entries hold is looked up when they are
-// collected. An empty one is BadRequest, one that is too long TooLarge, a priority above 0 of
-// somebody who is no administrator Forbidden, and a batch more than an account may have
-// TooManyOpen.
+// Create asks for a zip, or for several where the list is too long for one; it returns the first.
+// The list is frozen now; what the entries hold is looked up when they are collected. An empty one
+// is BadRequest, one that is too long TooLarge, a priority above 0 of somebody who is no
+// administrator Forbidden, and a batch more than an account may have TooManyOpen.
 func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
 	if err := checkPriority(who, in.Priority); err != nil {
 		return View{}, err
 	}
-	end, err := turn(ctx, e.making)
+	end, err := enter(ctx, e.making, who.Account)
 	if err != nil {
 		return View{}, err
 	}
 	defer end()
-	list, err := e.list(ctx, who, &in)
+	w, err := e.list(ctx, who, &in)
 	if err != nil {
 		return View{}, err
 	}
-	if len(list) == 0 {
+	switch {
+	case len(w.list) > 0:
+	case in.Filter.SinceLast:
+		return View{}, drive.Fail(drive.WrongState, "state", "unchanged")
+	default:
 		return View{}, drive.Bad("nodes", drive.Required)
 	}
-	a := asked{Request: in, Entries: len(in.Manifest)}
-	return e.make(ctx, draft{who: who, name: in.Name, origin: Manual, asked: a, list: list, priority: in.Priority, hook: hook})
+	a := asked{Request: in, Entries: len(in.Manifest), Mark: w.end}
+	return e.make(ctx, draft{who: who, name: in.Name, origin: Manual, asked: a, list: w.list, priority: in.Priority, hook: hook})
 }
 
 // draft is a batch that shall be made.
@@ -113,51 +120,75 @@ type draft struct {
 	also func(ctx context.Context, tx *sqldb.Tx) error
 }
 
-// make writes the list and then the row. A crash in between leaves a list that no batch has, which Purge drops.
+// make writes the lists and then the rows, all of them or none. A crash in between leaves lists
+// that no batch has, which Purge drops. It returns the first of a set.
 func (e *Exports) make(ctx context.Context, d draft) (v View, err error) {
 	name, err := drive.ParseName(d.name)
 	if err != nil {
 		return View{}, err
 	}
-	raw, err := json.Marshal(d.asked)
-	if err != nil {
-		return View{}, err
-	}
+	d.name = string(name)
 	now, err := e.now(ctx)
 	if err != nil {
 		return View{}, err
 	}
-	b := batch{
-		ID: drive.NewID[drive.ExportID](), Account: d.who.Account, User: d.who.User, Name: string(name), Origin: d.origin, Request: string(raw),
-		Priority: d.priority, State: Pending, Total: int64(len(d.list)), Due: now, Created: now, Slot: d.slot, Revision: 1,
-	}
-	if b.Root = b.ID; d.parent != nil {
-		b.Root, b.Parent = d.parent.Root, d.parent.ID
-	}
-	if b.Slot == "" {
-		b.Slot = b.ID.String()
-	}
-	if err := e.charge(ctx, b, textOf(d.list)); err != nil {
+	pieces := e.split(d.list)
+	set, err := d.batches(pieces, now)
+	if err != nil {
 		return View{}, err
 	}
-	if err := e.writeList(ctx, b.ID, d.list); err != nil {
-		return View{}, e.forgetList(ctx, b.ID, err)
+	for i, b := range set {
+		if err = e.charge(ctx, b, textOf(pieces[i])); err == nil {
+			err = e.writeList(ctx, b.ID, pieces[i])
+		}
+		if err != nil {
+			return View{}, e.forgetLists(ctx, set[:i+1], err)
+		}
 	}
 	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := e.insert(ctx, tx, &b, d.also); err != nil || d.hook == nil {
+		if err := e.insert(ctx, tx, set, d.also); err != nil || d.hook == nil {
 			return err
 		}
-		return d.hook(ctx, tx, b.view(now))
+		return d.hook(ctx, tx, set[0].view(now))
 	})
 	if err != nil {
-		return View{}, e.forgetList(ctx, b.ID, err)
+		return View{}, e.forgetLists(ctx, set, err)
 	}
 	e.Wake()
-	return b.view(now), nil
+	return set[0].view(now), nil
 }
 
-func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, b *batch, also func(context.Context, *sqldb.Tx) error) error {
-	if err := e.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+// batches are the rows of a draft, one for each piece of its list.
+func (d draft) batches(pieces [][]want, now drive.Time) ([]batch, error) {
+	raw, err := json.Marshal(d.asked)
+	if err != nil {
+		return nil, err
+	}
+	set := make([]batch, len(pieces))
+	for i := range set {
+		b := batch{
+			ID: drive.NewID[drive.ExportID](), Account: d.who.Account, User: d.who.User, Name: d.name, Origin: d.origin, Request: string(raw),
+			Priority: d.priority, State: Pending, Total: int64(len(pieces[i])), Due: now, Created: now, Revision: 1,
+		}
+		b.Root, b.Slot, b.part = b.ID, b.ID.String(), part{b.ID, int64(i) + 1, int64(len(pieces))}
+		if i > 0 {
+			b.Set = set[0].ID
+		}
+		if d.parent != nil {
+			b.Root, b.Parent, b.part = d.parent.Root, d.parent.ID, d.parent.part
+		}
+		if d.slot != "" && i == 0 {
+			b.Slot = d.slot
+		}
+		set[i] = b
+	}
+	return set, nil
+}
+
+// insert writes the rows of a set, unless the account may not have so many.
+func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also func(context.Context, *sqldb.Tx) error) error {
+	first := set[0]
+	if err := e.opt.Ledger.Lock(ctx, tx, first.Account); err != nil {
 		return err
 	}
 	if also != nil {
@@ -165,34 +196,50 @@ func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, b *batch, also func(
 			return err
 		}
 	}
+	if err := e.mayHold(ctx, tx, first, len(set)); err != nil {
+		return err
+	}
+	for i := range set {
+		if err := set[i].insert(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayHold refuses more batches than an account may have. What a schedule makes is not refused.
+func (e *Exports) mayHold(ctx context.Context, tx *sqldb.Tx, b batch, more int) error {
+	if b.Origin == Scheduled {
+		return nil
+	}
 	var held int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE account_id = ? AND released_at = 0`, b.Account).Scan(&held)
 	if err != nil {
 		return fmt.Errorf("count batches: %w", err)
 	}
-	if held >= maxHeld && b.Origin != Scheduled {
-		return drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", maxHeld, "sent", held+1)
+	if held+more > maxHeld {
+		return drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", maxHeld, "sent", held+more)
 	}
-	if b.Origin != Scheduled {
-		if err := e.roomForBatch(ctx, tx, b.Account); err != nil {
-			return err
-		}
-	}
+	return e.roomForBatch(ctx, tx, b.Account)
+}
+
+func (b *batch) insert(ctx context.Context, tx *sqldb.Tx) error {
 	if !b.Parent.IsZero() {
 		if err := tx.QueryRow(ctx, `SELECT MAX(revision) + 1 FROM exports WHERE root_id = ?`, b.Root).Scan(&b.Revision); err != nil {
 			return fmt.Errorf("find the next revision: %w", err)
 		}
 	}
-	_, err = tx.Exec(ctx, "INSERT INTO exports ("+columns+") VALUES ("+sqldb.Marks(37)+")", b.ID, b.Account, b.User, b.Name, b.Origin,
+	_, err := tx.Exec(ctx, "INSERT INTO exports ("+columns+") VALUES ("+sqldb.Marks(37)+")", b.ID, b.Account, b.User, b.Name, b.Origin,
 		b.Request, b.Slot, b.Root, b.Revision, b.Parent, b.Priority, b.State, b.Total, 0, 0, 0, 0, 0, "", "", b.Due, 0, "", 0, 0, 0, 0, 0, "",
 		0, "", 0, b.Created, 0, 0, 0, 0)
 	if err != nil {
 		return fmt.Errorf("insert batch %s: %w", b.ID, err)
 	}
-	return nil
+	return b.insertPart(ctx, tx)
 }
 
-// writeRows is how many rows one statement inserts, and writeBatch how many a transaction: some 20 ms.
+// writeRows is how many rows one statement inserts, and writeBatch how many a transaction: some 20
+// ms.
 const (
 	writeRows  = 100
 	writeBatch = 1000
@@ -201,9 +248,6 @@ const (
 func (e *Exports) writeList(ctx context.Context, id drive.ExportID, list []want) error {
 	for i := range list {
 		list[i].N = int64(i) + 1
-		if list[i].Name == "" {
-			list[i].Name = fmt.Sprintf("document-%05d", list[i].N)
-		}
 	}
 	for len(list) > 0 {
 		piece := list[:min(writeBatch, len(list))]
@@ -237,7 +281,8 @@ func rowMarks(rows, columns int) string {
 	return strings.TrimSuffix(strings.Repeat("("+sqldb.Marks(columns)+"), ", rows), ", ")
 }
 
-// forgetList drops the list of a batch that was not made. When it is not known whether it was made, the list stays.
+// forgetList drops the list of a batch that was not made. When it is not known whether it was made,
+// the list stays.
 func (e *Exports) forgetList(ctx context.Context, id drive.ExportID, cause error) error {
 	if drive.IsKind(cause, drive.Unavailable, drive.Internal) && !errors.Is(cause, errMade) {
 		return cause

@@ -38,7 +38,9 @@ const (
 )
 
 func (e *Exports) layDirect(ctx context.Context, who drive.Who, grant *zipline.Grant, in Request) (Download, error) {
-	end, err := turn(ctx, e.laying)
+	ctx, leave := grant.Within(ctx)
+	defer leave()
+	end, err := enter(ctx, e.laying, who.Account)
 	if err != nil {
 		return Download{}, err
 	}
@@ -55,9 +57,12 @@ func (e *Exports) layDirect(ctx context.Context, who drive.Who, grant *zipline.G
 		return Download{}, fmt.Errorf("look up the files of a zip: %w", err)
 	}
 	collected := len(p.entries)
-	archive, err := zipline.Layout(named(p.entries, p.wanted, p.report.Bytes(), p.newest))
+	archive, err := zipline.Layout(part{}.named(p.entries, p.wanted, p.report.Bytes(), p.newest))
 	if err != nil {
 		return Download{}, fmt.Errorf("lay out a zip: %w", err)
+	}
+	if err := context.Cause(ctx); err != nil { // the memory was taken away while nobody looked
+		return Download{}, err
 	}
 	grant.Shrink(directWindow + max(drive.ByteSize(memoryOf(archive)), directMemory-directWindow))
 	view := View{

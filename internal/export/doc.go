@@ -1,14 +1,17 @@
-// Package export makes one zip of many documents: files of the drive, and documents that are fetched from elsewhere.
+// Package export makes one zip of many documents: files of the drive, and documents that are
+// fetched from elsewhere.
 //
 // It owns the tables exports, export_* and archives. What the zip's bytes are is package zipline's
 // business; here is who collects what, when, and what is kept until when.
 //
 // # Words
 //
-// A **batch** is one zip that somebody asked for. Its **list** (export_wants) is frozen before the batch exists. To **collect** an
-// entry is to find it in the drive, or to fetch it, and to take a reference to its content: it has **arrived** (export_pins). One that
-// cannot be collected is a row of export_errors and a line of err.txt. A **save point** is a number up to which all entries are dealt
-// with. A **supplement** is another batch of the same root, its next revision, with what was missing.
+// A **batch** is one zip that somebody asked for. Its **list** (export_wants) is frozen before the
+// batch exists. To **collect** an entry is to find it in the drive, or to fetch it, and to take a
+// reference to its content: it has **arrived** (export_pins). One that cannot be collected is a row
+// of export_errors and a line of err.txt. A **save point** is a number up to which all entries are
+// dealt with. A **supplement** is another batch of the same root, its next revision, with what was
+// missing.
 //
 // # Life
 //
@@ -21,10 +24,12 @@
 //
 // # Who works
 //
-// A worker takes a batch in one transaction: it locks the row of its machine, counts what runs there (two at most), and takes the first
-// batch that is due, under the next epoch. From then on every statement of it names that epoch: whoever took the batch since, or ended
-// it, has raised it, and the statement changes nothing (X3). A running batch is due when its lease is over, by the clock of the
-// database. So a worker that died, stands still or cannot reach the database loses its batch after 30 s and notices at its next write.
+// A worker takes a batch in one transaction: it locks the row of its machine, counts what runs
+// there (two at most), and takes the first batch that is due, under the next epoch. From then on
+// every statement of it names that epoch: whoever took the batch since, or ended it, has raised it,
+// and the statement changes nothing (X3). A running batch is due when its lease is over, by the
+// clock of the database. So a worker that died, stands still or cannot reach the database loses its
+// batch after 30 s and notices at its next write.
 //
 // # What is true
 //
@@ -34,14 +39,15 @@
 //	X4  each row of export_pins is one reference of its blob, and its charged bytes are in the ledger's finished
 //	X5  a batch that has ended gives all its references back, and then none is left
 //	X6  of a schedule there is one batch for each month
-//	X7  of a batch that is sealed there is one record (stream.ExportSealed), and one job for the bucket if its schedule sends it there,
+//	X7  of a batch that is sealed there is one record (stream.ExportSealed), at most one that it ends soon, and one job for the bucket if its schedule sends it there,
 //	    written by the transaction that seals it
 //
 // # Who pays
 //
-// What is fetched is stored for the account and charged to it until the batch ends, as a file would be. A reference to a file of the
-// drive costs nothing: it is charged there. When the file is deleted meanwhile, its bytes stay until the batch ends, and nobody is
-// charged for them; an account has at most 50 batches that hold something, each for a bounded time.
+// What is fetched is stored for the account and charged to it until the batch ends, as a file would
+// be. A reference to a file of the drive costs nothing: it is charged there. When the file is
+// deleted meanwhile, its bytes stay until the batch ends, and nobody is charged for them; an
+// account has at most 50 batches that hold something, each for a bounded time.
 //
 // # Locks, in this order
 //

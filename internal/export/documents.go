@@ -10,7 +10,8 @@ import (
 
 // Documents are those that were taken in, as a batch of a month needs them.
 type Documents interface {
-	// Each tells of the documents of an account, perhaps only of a source, that have a date in a month (empty: any).
+	// Each tells of the documents of an account, perhaps only of a source, that have a date in a
+	// month (empty: any).
 	Each(ctx context.Context, account drive.AccountID, source, month string, fn func(Document) error) error
 	// PDFs returns those that documents of an account have now, by their ids.
 	PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error)
@@ -20,15 +21,20 @@ type Documents interface {
 type Document struct {
 	ID     string
 	Number string
-	Date   string       // 2026-10-31
+	Date   string // 2026-10-31
+	Seller string // its name
+	Source string
+	Taken  drive.Time   // when it was taken in
 	PDF    drive.NodeID // zero: it has none
+	File   drive.NodeID // that it was read from; zero: it is gone
+	Ext    string       // of that file: ".xml"
 }
 
 // intakeFolder holds a folder for each source.
 const intakeFolder = "intake"
 
-// documents adds the PDFs of documents of a source, or of all of them. One without a PDF is an entry that will be missing: its line of
-// err.txt names it.
+// documents adds the PDFs of documents of a source, or of all of them. One without a PDF is an
+// entry that will be missing: its line of err.txt names it.
 func (w *walk) documents(ctx context.Context, folder drive.Path) error {
 	if w.opt.Documents == nil || len(folder) < 1 || len(folder) > 2 || folder[0] != intakeFolder {
 		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"/" + intakeFolder, "/" + intakeFolder + "/SOURCE"}, "sent", folder.String())
@@ -37,19 +43,37 @@ func (w *walk) documents(ctx context.Context, folder drive.Path) error {
 	if len(folder) == 2 {
 		source = string(folder[1])
 	}
+	after := w.since.At.Add(-lateDocuments)
 	return w.opt.Documents.Each(ctx, w.account, source, w.match.month, func(d Document) error {
-		name := strings.TrimSpace(d.Date + " " + strings.Map(flat, d.Number))
-		if d.PDF.IsZero() {
-			return w.add(want{Doc: d.ID, Path: name + noPDF, Name: name + ".pdf"})
+		if !w.match.hasDay(d.Date) || w.since.At != 0 && d.Taken < after {
+			return nil
 		}
-		return w.add(want{Doc: d.ID, Node: d.PDF, Path: name, Name: name + ".pdf"})
+		return w.document(d)
 	})
+}
+
+// document adds the PDF of a document, and beside it the file that it was read from if that is
+// wanted.
+func (w *walk) document(d Document) error {
+	where, name := strings.TrimSpace(d.Date+" "+flat(d.Number)), w.naming.ofDocument(d)
+	if name == "" {
+		name = d.ID
+	}
+	pdf := want{Doc: d.ID, Node: d.PDF, Path: where, Name: name + ".pdf"}
+	if d.PDF.IsZero() {
+		pdf.Path += noPDF
+	}
+	if err := w.add(pdf); err != nil || !w.match.xml || d.File.IsZero() {
+		return err
+	}
+	return w.add(want{Doc: d.ID, Node: d.File, Path: where + d.Ext, Name: name + d.Ext})
 }
 
 // noPDF ends the line of a document without a PDF.
 const noPDF = " has no PDF"
 
-// late finds the PDFs that documents which a batch misses have got since. It changes the page of its list.
+// late finds the PDFs that documents which a batch misses have got since. It changes the page of
+// its list.
 func (e *Exports) late(ctx context.Context, b batch, page []listed) error {
 	if e.opt.Documents == nil {
 		return nil
@@ -66,14 +90,15 @@ func (e *Exports) late(ctx context.Context, b batch, page []listed) error {
 	}
 	for i := range page {
 		w := &page[i].w
-		if pdf, ok := pdfs[w.Doc]; ok && page[i].failed != 0 {
+		if pdf, ok := pdfs[w.Doc]; ok && page[i].failed != 0 && strings.HasSuffix(w.Name, ".pdf") {
 			w.Node, w.Path = pdf, strings.TrimSuffix(w.Path, noPDF)
 		}
 	}
 	return nil
 }
 
-// ofDocuments reports whether the list of a batch, or of what it supplements, was made of documents that were taken in.
+// ofDocuments reports whether the list of a batch, or of what it supplements, was made of documents
+// that were taken in.
 func (e *Exports) ofDocuments(ctx context.Context, b batch) (bool, error) {
 	if b.Root != b.ID {
 		var err error
@@ -85,12 +110,4 @@ func (e *Exports) ofDocuments(ctx context.Context, b batch) (bool, error) {
 	}
 	a, err := b.asked()
 	return a.Filter.Documents, err
-}
-
-// flat keeps a number from making folders in the zip.
-func flat(r rune) rune {
-	if r == '/' || r == '\\' {
-		return '-'
-	}
-	return r
 }

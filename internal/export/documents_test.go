@@ -33,7 +33,8 @@ func (t taken) PDFs(_ context.Context, _ drive.AccountID, ids []string) (map[str
 	return pdfs, nil
 }
 
-// A month of documents is picked by their own date, each with its PDF; one without is a line of err.txt. A schedule may say so, too.
+// A month of documents is picked by their own date, each with its PDF; one without is a line of
+// err.txt. A schedule may say so, too.
 func TestDocumentsOfAMonth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

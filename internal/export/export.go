@@ -11,37 +11,43 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/turn"
 	"smartdrive/internal/export/fetch"
 	"smartdrive/internal/export/zipline"
 )
 
-// Options configure New. DB, Tree, Store, Secret and Epochs are required; the zero value of each other field is its default.
+// Options configure New. DB, Tree, Store, Secret and Users are required; the zero value of each
+// other field is its default.
 type Options struct {
 	DB      *sqldb.DB
 	Tree    *tree.Tree
 	Store   blob.Store
 	Content content.Content
 	Ledger  quota.Ledger
-	// Secret returns the installation's secret for links; what is signed here is signed with a key made of it.
+	// Secret returns the installation's secret for links; what is signed here is signed with a key
+	// made of it.
 	Secret func(ctx context.Context) ([]byte, error)
-	Epochs Epochs
+	Users  *account.Users
 
 	Instance   string // of this process, unlike that of any other start; default "1"
 	Machine    string // that counts as one for the limit of two; default "local"
 	Generation int64  // of this start: names what is fetched, as whole-file requests do
-	// Hold proves in a transaction that this instance was not declared ended. Default: it cannot be.
+	// Hold proves in a transaction that this instance was not declared ended. Default: it cannot
+	// be.
 	Hold func(ctx context.Context, tx *sqldb.Tx) error
 
-	MaxEntries int           // of a batch; default 10,000
+	MaxEntries int           // of a batch; default 10,000. A longer list becomes several
 	Life       time.Duration // of a sealed batch; default 7 d
 	Fetch      fetch.Options // Hosts empty: nothing is fetched
-	// MinFree is the room that fetching leaves at the store, where that can say. Default 10 GiB; negative: none.
+	// MinFree is the room that fetching leaves at the store, where that can say. Default 10 GiB;
+	// negative: none.
 	MinFree drive.ByteSize
 	// Documents are those that were taken in. nil: there are none.
 	Documents Documents
@@ -59,13 +65,6 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// Epochs tells the number that a user's signed links must carry; NotFound unless the user is active. It is account.Users.
-type Epochs interface {
-	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
-	// SessionLives is NotFound once a login or token has ended.
-	SessionLives(ctx context.Context, id drive.SessionID) error
-}
-
 // The times and numbers of the work.
 const (
 	pollEvery  = 10 * time.Second // between two looks for work
@@ -77,9 +76,9 @@ const (
 	keepRows   = 30 * 24 * time.Hour
 )
 
-// memory is what all zips that are being sent may hold: 10 at full speed, or 64 of few bytes each.
+// memory is what all zips that are being sent may hold: 8 at full speed, or 48 of few bytes each.
 // Jobs of workers, which are few (perMachine), have their own.
-const memory = 128 * drive.MiB
+const memory = 96 * drive.MiB
 
 // Exports is the set of batches. It is safe for concurrent use.
 type Exports struct {
@@ -96,9 +95,9 @@ type Exports struct {
 	asked   sync.Map // by the id of a batch of this process: what tells its worker to give it back
 	cache   archives
 
-	reading    atomic.Int64  // bytes of lists that are being read: see Incoming
-	making     chan struct{} // lists of batches: see turn
-	laying     chan struct{} // zips that are about to be sent: see turn
+	reading    atomic.Int64 // bytes of lists that are being read: see Incoming
+	making     *turn.Turns  // lists of batches: see enter
+	laying     *turn.Turns  // zips that are about to be sent: see enter
 	counters   Counters
 	listPage   int               // folderPage; of tests
 	directMost int               // directMost; of tests
@@ -135,13 +134,13 @@ func New(opt Options) *Exports {
 	}
 	return &Exports{
 		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), windows: zipline.NewBudget(memory), wake: make(chan struct{}, 1),
-		making: make(chan struct{}, atWork), laying: make(chan struct{}, atWork),
+		making: turn.New(1, atWork), laying: turn.New(1, atWork),
 		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage, directMost: directMost, slowAge: slowAge,
 	}
 }
 
-// MaxEntries is how many entries a batch may have.
-func (e *Exports) MaxEntries() int { return e.opt.MaxEntries }
+// MaxList is how many entries a list may have: one that is longer than a zip may be is split.
+func (e *Exports) MaxList() int { return maxParts * e.opt.MaxEntries }
 
 func (e *Exports) now(ctx context.Context) (drive.Time, error) {
 	now, err := e.opt.Clock(ctx)
@@ -223,22 +222,25 @@ type batch struct {
 	Ended     drive.Time
 	Expires   drive.Time
 	Released  drive.Time
+
+	part
 }
 
 const columns = `id, account_id, user_id, name, origin, request, slot, root_id, revision, parent_id, priority, state, total, collected, failed,
 	bytes, save_point, epoch, worker, machine, due_at, yield_at, avoid, avoid_until, tries, handovers, claimed_at, claimed_done, error, size,
 	etag, list_epoch, created_at, begun_at, ended_at, expires_at, released_at`
 
-// selectViews is selectBatches without what was asked for: that of a page of batches may be megabytes.
-var selectViews = "SELECT " + strings.Replace(columns, " request,", " '',", 1) + " FROM exports "
+// selectViews is selectBatches without what was asked for: that of a page of batches may be
+// megabytes.
+var selectViews = strings.Replace(selectBatches, " request,", " '',", 1)
 
-const selectBatches = "SELECT " + columns + " FROM exports "
+const selectBatches = "SELECT " + columns + ", COALESCE(set_id, id), COALESCE(part, 1), COALESCE(parts, 1) FROM exports LEFT JOIN export_parts ON export_id = id "
 
 func scanBatch(b *batch, scan func(...any) error) error {
 	return scan(&b.ID, &b.Account, &b.User, &b.Name, &b.Origin, &b.Request, &b.Slot, &b.Root, &b.Revision, &b.Parent, &b.Priority, &b.State,
 		&b.Total, &b.Collected, &b.Failed, &b.Bytes, &b.SavePoint, &b.Epoch, &b.Worker, &b.Machine, &b.Due, &b.YieldAt, &b.Avoid, &b.AvoidUntil,
 		&b.Tries, &b.Handovers, &b.ClaimedAt, &b.ClaimedDone, &b.Error, &b.Size, &b.ETag, &b.ListEpoch, &b.Created, &b.Begun, &b.Ended,
-		&b.Expires, &b.Released)
+		&b.Expires, &b.Released, &b.Set, &b.Part, &b.Parts)
 }
 
 func (e *Exports) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b batch, err error) {
@@ -253,6 +255,9 @@ type View struct {
 	Origin   Origin          `json:"origin" enum:"manual,schedule,supplement"`
 	Root     drive.ExportID  `json:"root" doc:"the batch that this is a revision of; itself if it is the first"`
 	Revision int64           `json:"revision"`
+	Set      drive.ExportID  `json:"set" doc:"of a list that is too long for one zip: the first part of it; else itself"`
+	Part     int64           `json:"part" doc:"which part, from 1"`
+	Parts    int64           `json:"parts" doc:"how many there are; 1: it is not split"`
 	Request  json.RawMessage `json:"request,omitempty" doc:"what was asked for; absent in lists"`
 	State    State           `json:"state" enum:"pending,running,sealed,aborted,failed,cancelled,expired"`
 	Priority int64           `json:"priority"`
@@ -275,7 +280,7 @@ type View struct {
 
 func (b batch) view(now drive.Time) View {
 	v := View{
-		ID: b.ID, Name: b.Name, Origin: b.Origin, Root: b.Root, Revision: b.Revision, Request: json.RawMessage(b.Request), State: b.State,
+		ID: b.ID, Name: b.Name, Origin: b.Origin, Root: b.Root, Revision: b.Revision, Set: b.Set, Part: b.Part, Parts: b.Parts, Request: json.RawMessage(b.Request), State: b.State,
 		Priority: b.Priority, Total: b.Total, Collected: b.Collected, Failed: b.Failed, Bytes: b.Bytes, Error: b.Error, Size: b.Size,
 		ETag: b.ETag, CreatedAt: b.Created, BegunAt: maybe(b.Begun), EndedAt: maybe(b.Ended), ExpiresAt: maybe(b.Expires),
 	}
@@ -307,11 +312,12 @@ func maybe(t drive.Time) *drive.Time {
 	return &t
 }
 
-// Hook runs at the end of the transaction that makes a batch, so that an idempotency key commits with it. Nil does nothing; an error
-// undoes all.
+// Hook runs at the end of the transaction that makes a batch, so that an idempotency key commits
+// with it. Nil does nothing; an error undoes all.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Putting reports whether this process is writing a file of that name just now: the auditor leaves it alone.
+// Putting reports whether this process is writing a file of that name just now: the auditor leaves
+// it alone.
 func (e *Exports) Putting(file string) bool {
 	_, ok := e.putting.Load(file)
 	return ok

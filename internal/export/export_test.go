@@ -211,12 +211,15 @@ func TestAForgottenAccountHoldsNothing(t *testing.T) {
 	if _, err := e.CreateSchedule(t.Context(), w.who, Schedule{Folder: w.folder(t, "/in")}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := e.CreateArchive(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/in")}, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := e.Forget(t.Context(), w.who.Account); err != nil {
 		t.Fatal(err)
 	}
 	e.work(t.Context(), b)
 	w.check(t)
-	for _, table := range []string{"exports", "export_wants", "export_pins", "export_errors", "export_lists", "export_schedules", "export_jobs"} {
+	for _, table := range []string{"exports", "export_wants", "export_pins", "export_errors", "export_lists", "export_schedules", "export_jobs", "export_turns", "archives"} {
 		if n := w.count(t, "SELECT COUNT(*) FROM "+table); n != 0 {
 			t.Errorf("%s has %d rows", table, n)
 		}

@@ -53,8 +53,8 @@ func (r *run) fetchAll(ctx context.Context, list []want, yield func() bool) erro
 
 const fetchTries = 3
 
-// fetchOne fetches an entry, or says in a row why it cannot be had, or sets it aside for a later try or another machine. Its own error
-// is one that ends the work on the batch.
+// fetchOne fetches an entry, or says in a row why it cannot be had, or sets it aside for a later
+// try or another machine. Its own error is one that ends the work on the batch.
 func (r *run) fetchOne(ctx context.Context, w want) error {
 	if enough, err := r.enough(ctx); err != nil || !enough { // a page of them may be many times what is left
 		return errOr(err, errFull)
@@ -67,6 +67,8 @@ func (r *run) fetchOne(ctx context.Context, w want) error {
 			return nil
 		case drive.IsKind(err, drive.Quota):
 			return r.fail(ctx, w, reasonQuota, "")
+		case r.last && errors.Is(err, errYield):
+			return r.fail(ctx, w, fetch.TimedOut, "")
 		case !ours || ctx.Err() != nil:
 			return err
 		case why.Class == fetch.Final:
@@ -126,8 +128,9 @@ func (r *run) setAside(why *fetch.Error) {
 	r.aside.elsewhere = r.aside.elsewhere || why.Class == fetch.Elsewhere
 }
 
-// fetchInto fetches an entry into the store and records it, in one transaction with what it is charged. The file lies there before its
-// row; until then it is explained by its name, as that of a whole-file request.
+// fetchInto fetches an entry into the store and records it, in one transaction with what it is
+// charged. The file lies there before its row; until then it is explained by its name, as that of a
+// whole-file request.
 func (r *run) fetchInto(ctx context.Context, w want) error {
 	away, f := r.takeOff(ctx)
 	defer r.land(f)
@@ -173,8 +176,9 @@ func kindOf(name string) fetch.Kind {
 	return fetch.Any
 }
 
-// promise refuses a document that the account has no room for, before its bytes come; what others of this batch are fetching counts. One
-// that does not say its size is refused when there is no room at all. What is charged in the end the ledger decides.
+// promise refuses a document that the account has no room for, before its bytes come; what others
+// of this batch are fetching counts. One that does not say its size is refused when there is no
+// room at all. What is charged in the end the ledger decides.
 func (r *run) promise(ctx context.Context, size drive.ByteSize) (drive.ByteSize, error) {
 	if size < 0 {
 		size = 1

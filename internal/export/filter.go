@@ -13,12 +13,19 @@ import (
 
 // Filter says which files of a folder are meant: those that all fields agree to.
 type Filter struct {
-	Month   string   `json:"month,omitempty"`   // "2026-10": last changed in it (mtime), by Zone
-	Zone    string   `json:"zone,omitempty"`    // IANA name; empty: UTC
-	Ext     []string `json:"ext,omitempty"`     // the name ends in "." and one of them, whatever its case
-	Pattern string   `json:"pattern,omitempty"` // of the name, as path.Match has it, whatever its case
-	// Documents means the PDFs of documents that were taken in, by their own date: the folder is /intake, or that of a source.
+	Month string `json:"month,omitempty"` // "2026-10": last changed in it (mtime), by Zone
+	Zone  string `json:"zone,omitempty"`  // IANA name; empty: UTC
+	From  string `json:"from,omitempty"`  // "2026-10-01": last changed on this day or later, by Zone; not with Month
+	To    string `json:"to,omitempty"`    // the last day
+	// SinceLast means what has changed since the last export of the folder by this filter; see
+	// since.go.
+	SinceLast bool     `json:"since_last,omitempty"`
+	Ext       []string `json:"ext,omitempty"`     // the name ends in "." and one of them, whatever its case
+	Pattern   string   `json:"pattern,omitempty"` // of the name, as path.Match has it, whatever its case
+	// Documents means the PDFs of documents that were taken in, by their own date: the folder is
+	// /intake, or that of a source.
 	Documents bool `json:"documents,omitempty"`
+	XML       bool `json:"xml,omitempty"` // beside each PDF the file that the document was read from
 }
 
 // matcher is a filter made ready.
@@ -28,8 +35,15 @@ type matcher struct {
 	pattern  string
 
 	documents bool
+	xml       bool
 	month     string // of documents
+	first     string // day of documents; empty: any
+	last      string
+	zone      *time.Location
 }
+
+// local is a time as the zone of the filter has it.
+func (m matcher) local(t drive.Time) time.Time { return t.Std().In(m.zone) }
 
 func (f Filter) compile() (m matcher, err error) {
 	zone, err := zoneOf(f.Zone)
@@ -43,6 +57,10 @@ func (f Filter) compile() (m matcher, err error) {
 		}
 		m.from, m.to = drive.TimeOf(from), drive.TimeOf(from.AddDate(0, 1, 0))
 	}
+	m.zone = zone
+	if err := m.days(f); err != nil {
+		return matcher{}, err
+	}
 	for _, ext := range f.Ext {
 		if ext = strings.ToLower(strings.TrimPrefix(ext, ".")); ext == "" || len(ext) > 32 || len(m.ext) == 32 {
 			return matcher{}, drive.Bad("ext", drive.Malformed, "expected", "up to 32 extensions such as pdf")
@@ -52,12 +70,50 @@ func (f Filter) compile() (m matcher, err error) {
 	if f.Documents && (len(f.Ext) > 0 || f.Pattern != "") {
 		return matcher{}, drive.Bad("documents", drive.NotTogether, "with", "ext, pattern")
 	}
-	m.documents, m.month = f.Documents, f.Month
+	if f.XML && !f.Documents {
+		return matcher{}, drive.Bad("xml", drive.NotTogether, "with", "files: only with documents")
+	}
+	m.documents, m.month, m.xml = f.Documents, f.Month, f.XML
 	m.pattern = strings.ToLower(f.Pattern)
 	if _, err := path.Match(m.pattern, ""); err != nil || len(m.pattern) > drive.MaxNameBytes {
 		return matcher{}, drive.Bad("pattern", drive.Malformed, "expected", "a pattern such as inv-*.pdf")
 	}
 	return m, nil
+}
+
+// forever is behind all times that files have: the year 10000.
+const forever = drive.Time(253402300800_000)
+
+// days reads the days of a filter.
+func (m *matcher) days(f Filter) error {
+	if f.From == "" && f.To == "" {
+		return nil
+	}
+	if f.Month != "" {
+		return drive.Bad("month", drive.NotTogether, "with", "from, to")
+	}
+	m.to, m.first, m.last = forever, f.From, f.To
+	for field, text := range map[string]string{"from": f.From, "to": f.To} {
+		day, err := time.ParseInLocation(time.DateOnly, text, m.zone)
+		switch {
+		case text == "":
+		case err != nil:
+			return drive.Bad(field, drive.Malformed, "expected", "YYYY-MM-DD")
+		case field == "from":
+			m.from = drive.TimeOf(day)
+		default:
+			m.to = drive.TimeOf(day.AddDate(0, 0, 1))
+		}
+	}
+	if m.from >= m.to {
+		return drive.Bad("to", drive.OutOfRange, "min", f.From, "sent", f.To)
+	}
+	return nil
+}
+
+// hasDay reports whether a document of a day is meant.
+func (m matcher) hasDay(day string) bool {
+	return (m.first == "" || day >= m.first) && (m.last == "" || day <= m.last)
 }
 
 func zoneOf(name string) (*time.Location, error) {

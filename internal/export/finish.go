@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Cancel ends a batch, whatever it is doing, and gives back what it holds. A sealed one can no longer be downloaded; downloads that run
-// go on while the bytes are there. Again is no error.
+// Cancel ends a batch, whatever it is doing, and gives back what it holds. A sealed one can no
+// longer be downloaded; downloads that run go on while the bytes are there. Again is no error.
 func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
 	now, err := e.now(ctx)
 	if err != nil {
@@ -38,7 +38,8 @@ func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) 
 // releaseBatch is how many references one transaction gives back: some 20 ms.
 const releaseBatch = 200
 
-// releaseEnded lets batches expire whose time has come, and gives back what those hold that have ended.
+// releaseEnded lets batches expire whose time has come, and gives back what those hold that have
+// ended.
 func (e *Exports) releaseEnded(ctx context.Context) error {
 	now, err := e.kept(ctx)
 	if err != nil {
@@ -68,8 +69,8 @@ func (e *Exports) releaseEnded(ctx context.Context) error {
 	return nil
 }
 
-// release gives back what a batch holds that has ended (X5). It works in short transactions and may stop anywhere, run twice, and run
-// beside itself.
+// release gives back what a batch holds that has ended (X5). It works in short transactions and may
+// stop anywhere, run twice, and run beside itself.
 func (e *Exports) release(ctx context.Context, id drive.ExportID) error {
 	now, err := e.now(ctx)
 	if err != nil {
@@ -164,12 +165,16 @@ func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []he
 	return e.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
 }
 
-// Forget ends and drops everything of an account that is being purged. It works in short transactions and may stop anywhere; the
-// account's ledger holds nothing of it any more when it returns.
+// Forget ends and drops everything of an account that is being purged. It works in short
+// transactions and may stop anywhere; the account's ledger holds nothing of it any more when it
+// returns.
 func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
 	if err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, end := range []string{
 			"DELETE FROM export_schedules WHERE account_id = ?",
+			"DELETE FROM export_turns WHERE account_id = ?",
+			"DELETE FROM export_marks WHERE account_id = ?",
+			"DELETE FROM archives WHERE account_id = ?",
 			"UPDATE export_jobs SET state = 'failed', epoch = epoch + 1 WHERE account_id = ? AND state IN ('pending', 'running')",
 			`UPDATE exports SET state = 'cancelled', epoch = epoch + 1 WHERE account_id = ? AND state IN ('pending', 'running', 'aborted', 'sealed')`,
 		} {
@@ -234,6 +239,9 @@ func (e *Exports) drop(ctx context.Context, id drive.ExportID) error {
 		if err == nil && n == 1 {
 			_, err = tx.Exec(ctx, "DELETE FROM export_texts WHERE export_id = ?", id)
 		}
+		if err == nil && n == 1 {
+			_, err = tx.Exec(ctx, "DELETE FROM export_parts WHERE export_id = ?", id)
+		}
 		return err
 	})
 }
@@ -260,7 +268,8 @@ func (e *Exports) dropOld(ctx context.Context, b sqldb.Batch) error {
 	return nil
 }
 
-// looseAfter is how long a list may lie without its batch: that of one that is being made just now does.
+// looseAfter is how long a list may lie without its batch: that of one that is being made just now
+// does.
 const looseAfter = int64(3600_000) // ms
 
 // dropLoose drops lists whose batch was never made. It goes from id to id, not from row to row.

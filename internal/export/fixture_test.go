@@ -30,7 +30,8 @@ import (
 	"smartdrive/internal/export/fetch"
 )
 
-// world is an account with a drive, a web server with documents, and a clock, over which any number of processes may work.
+// world is an account with a drive, a web server with documents, and a clock, over which any number
+// of processes may work.
 type world struct {
 	at    sqldb.Options
 	db    *sqldb.DB
@@ -120,7 +121,7 @@ func (w *world) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
 // process is a worker of its own on the database, on a machine of its own.
 func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *Exports {
 	opt := Options{
-		DB: db, Events: outbox.New(db, outbox.Options{Source: "smartdrive/test"}), Tree: w.tree, Store: w.store, Epochs: w.users, Instance: name, Machine: name, Generation: 1, MinFree: -1,
+		DB: db, Events: outbox.New(db, outbox.Options{Source: "smartdrive/test"}), Tree: w.tree, Store: w.store, Users: w.users, Instance: name, Machine: name, Generation: 1, MinFree: -1,
 		Secret: func(context.Context) ([]byte, error) { return []byte("secret"), nil },
 		Fetch:  fetch.Options{Hosts: []string{strings.TrimPrefix(w.web.URL, "http://")}, Private: true},
 		Clock:  func(context.Context) (drive.Time, error) { return drive.Time(w.clock.Load()), nil },
@@ -200,6 +201,30 @@ func (w *world) purge(t testing.TB, id drive.NodeID) {
 	})
 }
 
+// trash puts a node into the trash.
+func (w *world) trash(t testing.TB, id drive.NodeID) {
+	t.Helper()
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := w.tree.Find(ctx, tx, w.who.Account, id)
+		if err == nil {
+			_, err = w.tree.Trash(ctx, tx, w.who.Account, id, n.Rev)
+		}
+		return err
+	})
+}
+
+// move puts a node into another folder.
+func (w *world) move(t testing.TB, n tree.Node, to drive.NodeID) {
+	t.Helper()
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		below, err := w.tree.Extent(ctx, tx, n.ID)
+		if err == nil {
+			_, err = w.tree.Edit(ctx, tx, w.who.Account, n.ID, tree.Edit{Parent: to, Conflict: drive.ConflictFail, Below: below})
+		}
+		return err
+	})
+}
+
 func (w *world) folder(t testing.TB, at string) drive.NodeID {
 	t.Helper()
 	path, err := drive.ParsePath(at)
@@ -229,6 +254,16 @@ func (w *world) create(t testing.TB, e *Exports, in Request) View {
 	return v
 }
 
+// claim takes a batch; nil: there is none.
+func (w *world) claim(t testing.TB, e *Exports) *batch {
+	t.Helper()
+	b, err := e.claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // finish lets a process work until nothing is left for it.
 func (w *world) finish(t testing.TB, e *Exports) {
 	t.Helper()
@@ -253,7 +288,8 @@ func (w *world) get(t testing.TB, e *Exports, id drive.ExportID) View {
 	return v
 }
 
-// download fetches the whole zip and returns what is in it by name; that it is readable says archive/zip.
+// download fetches the whole zip and returns what is in it by name; that it is readable says
+// archive/zip.
 func (w *world) download(t testing.TB, e *Exports, id drive.ExportID) (raw []byte, files map[string]string) {
 	t.Helper()
 	d, err := e.Open(t.Context(), w.who, id)
@@ -325,8 +361,8 @@ func (w *world) count(t testing.TB, query string, args ...any) (n int64) {
 	return n
 }
 
-// dies lets a process of its own do something until it has made so many calls of its database, of which every other last one comes
-// through. It reports whether the process came so far.
+// dies lets a process of its own do something until it has made so many calls of its database, of
+// which every other last one comes through. It reports whether the process came so far.
 func (w *world) dies(t testing.TB, calls int64, do func(*Exports), change ...func(*Options)) (died bool) {
 	t.Helper()
 	life := sqldbtest.NewLifeline(0, calls%2 == 0)

@@ -17,8 +17,8 @@ var errFull = errors.New("less than --export-min-free is left")
 // waitForRoom is how long a batch waits that found no room.
 const waitForRoom = time.Minute
 
-// room keeps fetching from using up the disk. When there is too little, what nobody needs is given back first, and the batch waits.
-// Entries of the drive take no room and are not asked about.
+// room keeps fetching from using up the disk. When there is too little, what nobody needs is given
+// back first, and the batch waits. Entries of the drive take no room and are not asked about.
 func (e *Exports) room(ctx context.Context) error {
 	enough, err := e.enough(ctx)
 	if err != nil || enough {

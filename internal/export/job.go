@@ -13,9 +13,10 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// A job writes a zip into the drive, as an ordinary upload of the account: reserved, charged and published like any; or into the bucket.
-// Its parts are pure functions of the sealed list, so another instance goes on where one died, with the parts that are not there yet;
-// it is published once, whoever completes it.
+// A job writes a zip into the drive, as an ordinary upload of the account: reserved, charged and
+// published like any; or into the bucket. Its parts are pure functions of the sealed list, so
+// another instance goes on where one died, with the parts that are not there yet; it is published
+// once, whoever completes it.
 
 // Job is one as its owner sees it.
 type Job struct {
@@ -56,8 +57,9 @@ func (j Job) shown() Job {
 	return j
 }
 
-// Materialise has a sealed zip written into a folder of the drive. The name is that of the zip when it is empty; one that is taken gets
-// a number. More than an account may have at a time are TooManyOpen.
+// Materialise has a sealed zip written into a folder of the drive. The name is that of the zip when
+// it is empty; one that is taken gets a number. More than an account may have at a time are
+// TooManyOpen.
 func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
 	d, err := e.Open(ctx, who, id)
 	if err != nil {
@@ -95,7 +97,8 @@ func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.Expor
 	return j, nil
 }
 
-// maxJobs is how many jobs of an account may wait or run: machines take them in the order in which they came, whoever's they are.
+// maxJobs is how many jobs of an account may wait or run: machines take them in the order in which
+// they came, whoever's they are.
 const maxJobs = 50
 
 // insertJob adds a job; the account's ledger is locked.
@@ -118,7 +121,7 @@ func (e *Exports) Jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([
 	if _, err := e.Get(ctx, who, id); err != nil {
 		return nil, err
 	}
-	rows, err := e.opt.DB.Query(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? ORDER BY id DESC LIMIT 100", id)
+	rows, err := e.opt.DB.For(who.Account).Query(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? ORDER BY id DESC LIMIT 100", id)
 	all, err := sqldb.Scan(rows, err, scanJob)
 	for i := range all {
 		all[i] = all[i].shown()
@@ -239,7 +242,8 @@ func (e *Exports) workJob(ctx context.Context, j *Job) {
 	}
 }
 
-// triesNow counts a try that has failed. One that brought the zip on counts from the beginning: a long one may break often.
+// triesNow counts a try that has failed. One that brought the zip on counts from the beginning: a
+// long one may break often.
 func (j *Job) triesNow() int64 {
 	if j.fresh > 0 {
 		return 1
@@ -247,8 +251,8 @@ func (j *Job) triesNow() int64 {
 	return j.tries + 1
 }
 
-// failJob ends a job for good. What it has written is given up first: after a crash in between it fails once more. That is done under the
-// lease, which says that nobody else writes there.
+// failJob ends a job for good. What it has written is given up first: after a crash in between it
+// fails once more. That is done under the lease, which says that nobody else writes there.
 func (e *Exports) failJob(ctx context.Context, j *Job, why drive.Kind, now drive.Time) error {
 	if err := e.updateJob(ctx, j, "due_at = ?", now.Add(lease.Length)); err != nil {
 		return err
@@ -314,7 +318,8 @@ func (e *Exports) write(ctx context.Context, j *Job, yield func() bool) error {
 
 func (e *Exports) writeParts(ctx context.Context, j *Job, d Download, at place, have there, yield func() bool) error {
 	src := e.source(d.archive)
-	// An entry that is longer than a part is checked as a whole by the part that ends it: nothing damaged becomes a file.
+	// An entry that is longer than a part is checked as a whole by the part that ends it: nothing
+	// damaged becomes a file.
 	var damaged atomic.Pointer[zipline.EntryError]
 	opt := zipline.Options{Window: 4 * drive.MiB, Recheck: -1, Broken: func(why *zipline.EntryError) {
 		if e.broken(context.WithoutCancel(ctx), j.Export, why); why.Damaged() {

@@ -110,7 +110,8 @@ func (s *shelf) whole(t *testing.T) (raw []byte) {
 	return raw
 }
 
-// A zip is written into the drive once, with each part sent once, whichever call of the database its worker is killed at.
+// A zip is written into the drive once, with each part sent once, whichever call of the database
+// its worker is killed at.
 func TestAJobMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -178,7 +179,8 @@ func TestJobsOfAnAccountAreLimited(t *testing.T) {
 	}
 }
 
-// What cannot be read as it was sealed ends a job at once: were it healed before the next try, the parts that were sent would stay.
+// What cannot be read as it was sealed ends a job at once: were it healed before the next try, the
+// parts that were sent would stay.
 func TestADamagedEntryEndsAJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,9 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// A worker is killed at a call of its database, with or without that call coming through; another takes over when the lease is over.
-// There is one sealed batch then, every entry accounted for, and nothing that was recorded as arrived was fetched again.
+// A worker is killed at a call of its database, with or without that call coming through; another
+// takes over when the lease is over. There is one sealed batch then, every entry accounted for, and
+// nothing that was recorded as arrived was fetched again.
 func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,8 +60,8 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// killAt lets a process of its own work on a batch until it has made so many calls, and returns how often each document was fetched
-// that was recorded as arrived then.
+// killAt lets a process of its own work on a batch until it has made so many calls, and returns how
+// often each document was fetched that was recorded as arrived then.
 func (w *world) killAt(t *testing.T, v View, calls int64) map[string]int {
 	t.Helper()
 	w.dies(t, calls, func(dead *Exports) {
@@ -87,7 +88,8 @@ func (w *world) killAt(t *testing.T, v View, calls int64) map[string]int {
 	return arrived
 }
 
-// A worker that stood still beyond its lease, at whatever step, changes no row and publishes nothing.
+// A worker that stood still beyond its lease, at whatever step, changes no row and publishes
+// nothing.
 func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"page", "stored", "arrived", "fetched", "saved", "frozen", "sealing"} {
@@ -217,7 +219,8 @@ func TestAMachineWorksOnTwoBatches(t *testing.T) {
 	}
 }
 
-// An idle machine asks for a batch that is slow elsewhere; its worker gives it back at the next save point and does not take it again.
+// An idle machine asks for a batch that is slow elsewhere; its worker gives it back at the next
+// save point and does not take it again.
 func TestASlowBatchIsHandedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -77,7 +77,7 @@ func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.Export
 	if err != nil {
 		return Link{}, err
 	}
-	epoch, err := e.opt.Epochs.LinkEpoch(ctx, who.User)
+	epoch, err := e.opt.Users.LinkEpoch(ctx, who.User)
 	if err != nil {
 		return Link{}, err
 	}
@@ -90,7 +90,8 @@ func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.Export
 	return Link{Token: t.text(key), ExpiresAt: t.expires}, nil
 }
 
-// OpenLink opens the zip of a link. A token that was not made here is NotFound; one that is over is Gone.
+// OpenLink opens the zip of a link. A token that was not made here is NotFound; one that is over is
+// Gone.
 func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) {
 	key, err := e.key(ctx)
 	if err != nil {
@@ -107,9 +108,9 @@ func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) 
 	if now >= t.expires {
 		return Download{}, drive.Fail(drive.Gone, "reason", "link-expired")
 	}
-	epoch, err := e.opt.Epochs.LinkEpoch(ctx, t.user)
+	epoch, err := e.opt.Users.LinkEpoch(ctx, t.user)
 	if err == nil && !t.session.IsZero() {
-		err = e.opt.Epochs.SessionLives(ctx, t.session)
+		err = e.opt.Users.SessionLives(ctx, t.session)
 	}
 	if drive.IsKind(err, drive.NotFound) || err == nil && epoch != t.epoch {
 		return Download{}, drive.Fail(drive.Gone, "reason", "link-void")

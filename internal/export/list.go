@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"context"
+	"maps"
 	"path"
 	"slices"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // list finds out which entries a request means, and names the batch if the request does not.
-func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) ([]want, error) {
+func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) (*walk, error) {
 	given := 0
 	for _, is := range []bool{len(in.Nodes) > 0, !in.Folder.IsZero(), len(in.Manifest) > 0} {
 		if is {
@@ -25,8 +26,16 @@ func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) ([]want,
 	if err != nil {
 		return nil, err
 	}
-	w := walk{Exports: e, account: who.Account, match: m}
+	w := &walk{Exports: e, account: who.Account, match: m}
+	if w.naming, err = parseNaming(in.Names, m.documents); err != nil {
+		return nil, err
+	}
+	if err := w.begin(ctx, in); err != nil {
+		return nil, err
+	}
 	switch {
+	case len(in.Manifest) > 0 && in.Names != "":
+		err = drive.Bad("names", drive.NotTogether, "with", "manifest")
 	case m.documents && in.Folder.IsZero():
 		err = drive.Bad("documents", drive.NotTogether, "with", "nodes, manifest")
 	case len(in.Manifest) > 0:
@@ -39,7 +48,7 @@ func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) ([]want,
 	if in.Name == "" {
 		in.Name = "export"
 	}
-	return w.list, err
+	return w, err
 }
 
 // walk collects the entries of a request in the order in which they will lie in the zip.
@@ -48,21 +57,19 @@ type walk struct {
 	account drive.AccountID
 	match   matcher
 	list    []want
-	text    int64 // of the list,
-	names   int64 // and of them the names
+	text    int64 // of the list, bytes
+	naming  naming
+	since   mark  // what has changed behind it is meant; zero: all
+	end     *mark // where the tree was before the list was made; nil: no later export follows this one
 }
 
 // add refuses a list that grows beyond the limit.
 func (w *walk) add(e want) error {
-	if len(w.list) >= w.opt.MaxEntries {
-		return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.opt.MaxEntries, "sent", len(w.list)+1)
+	if len(w.list) >= w.MaxList() {
+		return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.MaxList(), "sent", len(w.list)+1)
 	}
-	w.names += int64(len(e.Name))
 	w.text += int64(len(e.Doc) + len(e.Path) + len(e.Name))
-	switch {
-	case w.names > maxListNames:
-		return drive.Fail(drive.TooLarge, "field", "name", "reason", "names", "limit", maxListNames, "sent", w.names)
-	case w.text > maxListText:
+	if w.text > maxListText {
 		return drive.Fail(drive.TooLarge, "field", "path", "reason", "names", "limit", maxListText, "sent", w.text)
 	}
 	w.list = append(w.list, e)
@@ -100,29 +107,51 @@ func (w *walk) folder(ctx context.Context, in *Request) error {
 
 func (w *walk) nodes(ctx context.Context, ids []drive.NodeID) error {
 	seen := map[drive.NodeID]bool{}
-	for _, id := range ids {
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		n, at, err := w.live(ctx, id)
+	for page := range slices.Chunk(ids, folderPage) {
+		nodes, err := w.opt.Tree.FindMany(ctx, w.opt.DB, w.account, page...)
 		if err != nil {
 			return err
 		}
-		if n.IsFolder() {
-			err = w.below(ctx, n, at.String(), string(n.Name))
-		} else {
-			err = w.add(want{Node: n.ID, Path: at.String(), Name: string(n.Name)})
-		}
+		spots, err := w.opt.Tree.SpotsOf(ctx, w.opt.DB, slices.Collect(maps.Values(nodes)))
 		if err != nil {
 			return err
+		}
+		for _, id := range page {
+			n, there := nodes[id]
+			switch {
+			case !there:
+				return drive.Fail(drive.NotFound)
+			case seen[id]:
+				continue
+			}
+			seen[id] = true
+			if err := w.chosen(ctx, n, spots); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// The walk through folders is by sets: one statement reads the children of many folders. All folders below the one that was asked for
-// are in memory meanwhile, and of the files those that match.
+// chosen adds a file that was chosen, or the files below a folder.
+func (w *walk) chosen(ctx context.Context, n tree.Node, spots map[drive.NodeID]tree.Spot) error {
+	spot, there := spots[n.Parent]
+	if n.Trashed != 0 || !n.IsRoot() && (!there || spot.Trashed != 0) {
+		return drive.Fail(drive.WrongState, "state", "trashed")
+	}
+	at := "/"
+	if !n.IsRoot() {
+		at = path.Join(spot.Path.String(), string(n.Name))
+	}
+	if n.IsFolder() {
+		return w.below(ctx, n, at, string(n.Name))
+	}
+	return w.add(want{Node: n.ID, Path: at, Name: w.naming.ofFile("", n.Name, w.match.local(n.MTime))})
+}
+
+// The walk through folders is by sets: one statement reads the children of many folders. All
+// folders below the one that was asked for are in memory meanwhile, and of the files those that
+// match.
 const (
 	folderPage = 1000    // children that one statement reads
 	folderSet  = 200     // folders whose children it reads
@@ -131,7 +160,7 @@ const (
 
 // below adds the files below a folder by name, those of folders where the folder stands.
 func (w *walk) below(ctx context.Context, folder tree.Node, at, in string) error {
-	kids, err := w.kids(ctx, folder.ID)
+	kids, err := w.kids(ctx, folder)
 	if err != nil {
 		return err
 	}
@@ -144,7 +173,7 @@ func (w *walk) lay(kids map[drive.NodeID][]tree.Node, folder drive.NodeID, at, i
 		if n.IsFolder() {
 			err = w.lay(kids, n.ID, here, name)
 		} else {
-			err = w.add(want{Node: n.ID, Path: here, Name: name})
+			err = w.add(want{Node: n.ID, Path: here, Name: w.naming.ofFile(in, n.Name, w.match.local(n.MTime))})
 		}
 		if err != nil {
 			return err
@@ -153,25 +182,28 @@ func (w *walk) lay(kids map[drive.NodeID][]tree.Node, folder drive.NodeID, at, i
 	return nil
 }
 
-// kids reads what lies below a folder: folders, and files that match, by the folder that they lie in.
-func (w *walk) kids(ctx context.Context, top drive.NodeID) (map[drive.NodeID][]tree.Node, error) {
+// kids reads what lies below a folder: folders, and files that match, by the folder that they lie
+// in. Of a folder that is new since the last export, or lies at another place, everything is new.
+func (w *walk) kids(ctx context.Context, top tree.Node) (map[drive.NodeID][]tree.Node, error) {
 	kids := map[drive.NodeID][]tree.Node{}
+	fresh := map[drive.NodeID]bool{top.ID: top.Seq > w.since.Seq}
 	files, folders := len(w.list), 0
-	for todo := []drive.NodeID{top}; len(todo) > 0; {
+	for todo := []drive.NodeID{top.ID}; len(todo) > 0; {
 		set := slices.Clone(todo[:min(folderSet, len(todo))])
 		todo = todo[len(set):]
 		err := w.childrenOf(ctx, set, w.match, func(n tree.Node) error {
 			switch {
 			case n.IsFolder():
 				todo = append(todo, n.ID)
+				fresh[n.ID] = fresh[n.Parent] || n.Seq > w.since.Seq
 				if folders++; folders > maxFolders {
 					return drive.Fail(drive.TooLarge, "reason", "folders", "limit", maxFolders, "sent", folders)
 				}
-			case !w.match.matches(n):
+			case !w.match.matches(n) || !fresh[n.Parent] && n.Seq <= w.since.Seq:
 				return nil
 			default:
-				if files++; files > w.opt.MaxEntries {
-					return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.opt.MaxEntries, "sent", files)
+				if files++; files > w.MaxList() {
+					return drive.Fail(drive.TooLarge, "reason", "entries", "limit", w.MaxList(), "sent", files)
 				}
 			}
 			kids[n.Parent] = append(kids[n.Parent], n)

@@ -24,13 +24,14 @@ func (w *world) names(t *testing.T, e *Exports, in Request) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range list {
+	for _, l := range list.list {
 		all = append(all, l.Name+" "+l.Path)
 	}
 	return all
 }
 
-// Folders by the thousand are walked through by sets, in the order of their names, each where it stands.
+// Folders by the thousand are walked through by sets, in the order of their names, each where it
+// stands.
 func TestAWalkThroughManyFolders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,7 +69,8 @@ func TestAWalkThroughManyFolders(t *testing.T) {
 	}
 }
 
-// A page ends anywhere: among the children of one folder, or between two; other months are left out by the database.
+// A page ends anywhere: among the children of one folder, or between two; other months are left out
+// by the database.
 func TestAWalkGoesOnBehindAPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -93,7 +95,7 @@ func TestAWalkGoesOnBehindAPage(t *testing.T) {
 	if diff := cmp.Diff([]string{"03/new.pdf /in/03/new.pdf"}, w.names(t, e, Request{Folder: w.folder(t, "/in"), Filter: Filter{Month: "2026-12"}})); diff != "" {
 		t.Error(diff)
 	}
-	few := w.process(w.db, "b", func(o *Options) { o.MaxEntries = len(want) })
+	few := w.process(w.db, "b", func(o *Options) { o.MaxEntries = len(want) / maxParts })
 	in := Request{Folder: w.folder(t, "/in")}
 	if _, err := few.list(t.Context(), w.who, &in); !drive.IsKind(err, drive.TooLarge) {
 		t.Errorf("one too many: %v", err)

@@ -16,7 +16,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Item is a line of a manifest: exactly one of Node, Path and URL says what, ID is the asker's own name for it.
+// Item is a line of a manifest: exactly one of Node, Path and URL says what, ID is the asker's own
+// name for it.
 type Item struct {
 	ID   string `json:"id,omitempty"`
 	Node string `json:"node,omitempty"` // id of a file of the drive
@@ -96,8 +97,8 @@ func (it Item) aim(w *want) (err error) {
 // maxLine is the longest line of a manifest in bytes: every field at its longest, escaped.
 const maxLine = 64 << 10
 
-// ReadManifest reads a list of up to limit items, as JSON lines or as CSV with a header line (id, path, url, node, name in any order).
-// Which it is, the first byte says. An error names the line.
+// ReadManifest reads a list of up to limit items, as JSON lines or as CSV with a header line (id,
+// path, url, node, name in any order). Which it is, the first byte says. An error names the line.
 func ReadManifest(r io.Reader, limit int) ([]Item, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {

@@ -17,7 +17,7 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	e := w.process(w.db, "a")
 	add := func(entry want) (n int, err error) {
 		walk := walk{Exports: e}
-		for err == nil && n < e.opt.MaxEntries {
+		for err == nil && n < 10_000 {
 			err = walk.add(entry)
 			n++
 		}
@@ -29,7 +29,7 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 		entry want
 		bytes int64 // of each that count
 	}{
-		"names": {maxListNames, want{Name: long}, 4000},
+		"names": {maxListText, want{Name: long}, 4000},
 		"paths": {maxListText, want{Path: long}, 4000},
 	} {
 		n, err := add(c.entry)
@@ -39,6 +39,10 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	}
 	if n, err := add(want{Name: long[:200], Path: long[:400]}); err != nil {
 		t.Errorf("entry %d of usual length: %v", n, err)
+	}
+	const fit = int(maxListNames / 4000)
+	if pieces := e.split(slices.Repeat([]want{{Name: long}}, fit+1)); len(pieces) != 2 || len(pieces[0]) > fit {
+		t.Errorf("%d long names become %d lists", fit+1, len(pieces))
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A place is where a job writes its zip. Its parts are numbered from 0, all but the last of them partSize long.
+// A place is where a job writes its zip. Its parts are numbered from 0, all but the last of them
+// partSize long.
 type place interface {
 	// open finds what is there of the zip, or begins it.
 	open(ctx context.Context) (there, error)
 	put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error
-	// complete publishes the zip once all parts are there; again is no error. Not done: it still takes a while.
+	// complete publishes the zip once all parts are there; again is no error. Not done: it still
+	// takes a while.
 	complete(ctx context.Context) (done bool, err error)
 	// abandon gives up what is there of a zip that will not be finished.
 	abandon(ctx context.Context) error
@@ -29,13 +31,15 @@ type there struct {
 type Drive interface {
 	// Begin begins the upload of a file, or finds the open one that was begun under the same mark.
 	Begin(ctx context.Context, who drive.Who, f DriveFile) (drive.UploadID, error)
-	// Look returns how the upload stands. Gone: it was cancelled or abandoned, and the job begins anew.
+	// Look returns how the upload stands. Gone: it was cancelled or abandoned, and the job begins
+	// anew.
 	Look(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
 	// Put sends a part.
 	Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error
 	// Complete makes a file of it; again is no error. A zero node: it still takes a while.
 	Complete(ctx context.Context, who drive.Who, id drive.UploadID) (drive.NodeID, error)
-	// Cancel ends one that is not complete, with all that has come of it. Gone or NotFound: it has ended.
+	// Cancel ends one that is not complete, with all that has come of it. Gone or NotFound: it has
+	// ended.
 	Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error
 }
 
@@ -63,8 +67,8 @@ type inDrive struct {
 	d   Download
 }
 
-// open finds the job's upload, or begins it. Its id is written down before a byte is sent; one that was begun and not written down is
-// found by its mark.
+// open finds the job's upload, or begins it. Its id is written down before a byte is sent; one that
+// was begun and not written down is found by its mark.
 func (p inDrive) open(ctx context.Context) (there, error) {
 	if !p.j.upload.IsZero() {
 		at, err := p.look(ctx)

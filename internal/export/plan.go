@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"context"
+	"maps"
 	"path"
 	"slices"
 
@@ -89,27 +90,29 @@ func (p *plan) folder(ctx context.Context, in *Request) error {
 // the trash, or in a folder that is, WrongState.
 func (p *plan) live(ctx context.Context, ids []drive.NodeID) (tops []kid, err error) {
 	seen := map[drive.NodeID]bool{}
-	r := run{Exports: p.Exports, live: map[drive.NodeID]bool{}}
+	alive := living{}
 	for page := range slices.Chunk(ids, folderPage) {
 		nodes, err := p.opt.Tree.FindMany(ctx, p.opt.DB, p.account, page...)
 		if err != nil {
 			return nil, err
 		}
+		if err := alive.learn(ctx, p.Exports, slices.Collect(maps.Values(nodes))); err != nil {
+			return nil, err
+		}
 		for _, id := range page {
 			n, there := nodes[id]
-			if !there {
+			switch {
+			case !there:
 				return nil, drive.Fail(drive.NotFound)
+			case !alive.has(n):
+				return nil, drive.Fail(drive.WrongState, "state", "trashed")
+			case seen[id]:
+				continue
 			}
-			live, err := r.isLive(ctx, n)
-			if err == nil && !live {
-				err = drive.Fail(drive.WrongState, "state", "trashed")
-			}
-			if err != nil {
+			seen[id] = true
+			tops = append(tops, kidOf(n))
+			if err := p.take(ctx, memoryOfFile(n.Name)); err != nil {
 				return nil, err
-			}
-			if !seen[id] {
-				seen[id] = true
-				tops = append(tops, kidOf(n))
 			}
 		}
 	}
@@ -122,8 +125,8 @@ func (p *plan) below(ctx context.Context, tops []kid) error {
 	for _, k := range tops {
 		if k.folder {
 			todo = append(todo, k.id)
-		} else {
-			p.files++
+		} else if err := p.count(false); err != nil {
+			return err
 		}
 	}
 	p.kids = map[drive.NodeID][]kid{}
@@ -135,7 +138,10 @@ func (p *plan) below(ctx context.Context, tops []kid) error {
 				todo = append(todo, n.ID)
 			}
 			p.kids[n.Parent] = append(p.kids[n.Parent], kidOf(n))
-			return p.count(ctx, n)
+			if err := p.count(n.IsFolder()); err != nil {
+				return err
+			}
+			return p.take(ctx, memoryOfFile(n.Name))
 		})
 		if err != nil {
 			return err
@@ -144,9 +150,9 @@ func (p *plan) below(ctx context.Context, tops []kid) error {
 	return nil
 }
 
-// count refuses more than one zip may hold, and takes the memory of a node and of its entry.
-func (p *plan) count(ctx context.Context, n tree.Node) error {
-	if n.IsFolder() {
+// count refuses more than one zip may hold.
+func (p *plan) count(folder bool) error {
+	if folder {
 		p.folders++
 	} else {
 		p.files++
@@ -154,12 +160,14 @@ func (p *plan) count(ctx context.Context, n tree.Node) error {
 	if most := max(p.files, p.folders); most > p.directMost {
 		return drive.Fail(drive.TooLarge, "reason", "files", "limit", p.directMost, "sent", most)
 	}
-	return p.take(ctx, planMemory+drive.ByteSize(len(n.Name)))
+	return nil
 }
 
 // planMemory is what a file takes while its zip is laid out, in bytes beside its names: the kid,
 // and the entry, and its place among the names that are taken.
 const planMemory = 400
+
+func memoryOfFile(name drive.Name) drive.ByteSize { return planMemory + drive.ByteSize(len(name)) }
 
 func (p *plan) take(ctx context.Context, n drive.ByteSize) error {
 	p.need += n

@@ -10,7 +10,7 @@ import (
 
 // Get returns a batch of the caller's account.
 func (e *Exports) Get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
-	b, err := e.find(ctx, e.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
+	b, err := e.find(ctx, e.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
 		return View{}, err
 	}
@@ -18,7 +18,8 @@ func (e *Exports) Get(ctx context.Context, who drive.Who, id drive.ExportID) (Vi
 	return b.view(now), err
 }
 
-// List returns up to limit batches of the caller's account, the newest first, older than before (zero: from the newest).
+// List returns up to limit batches of the caller's account, the newest first, older than before
+// (zero: from the newest).
 func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
 	now, err := e.now(ctx)
 	if err != nil {
@@ -28,7 +29,20 @@ func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID
 	if !before.IsZero() {
 		where, args = "WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?", []any{who.Account, before, limit}
 	}
-	rows, err := e.opt.DB.Query(ctx, selectViews+where, args...)
+	return e.views(ctx, who, now, where, args...)
+}
+
+// ListSet returns the parts of a set of the caller's account, in their order.
+func (e *Exports) ListSet(ctx context.Context, who drive.Who, set drive.ExportID) ([]View, error) {
+	now, err := e.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return e.views(ctx, who, now, "WHERE account_id = ? AND set_id = ? ORDER BY part, revision", who.Account, set)
+}
+
+func (e *Exports) views(ctx context.Context, who drive.Who, now drive.Time, where string, args ...any) ([]View, error) {
+	rows, err := e.opt.DB.For(who.Account).Query(ctx, selectViews+where, args...)
 	all, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
@@ -55,7 +69,7 @@ func (e *Exports) Errors(ctx context.Context, who drive.Who, id drive.ExportID, 
 	if _, err := e.Get(ctx, who, id); err != nil {
 		return nil, err
 	}
-	rows, err := e.opt.DB.Query(ctx, "SELECT n, doc, path, reason, detail, at FROM export_errors WHERE export_id = ? AND n > ? ORDER BY n LIMIT ?",
+	rows, err := e.opt.DB.For(who.Account).Query(ctx, "SELECT n, doc, path, reason, detail, at FROM export_errors WHERE export_id = ? AND n > ? ORDER BY n LIMIT ?",
 		id, after, limit)
 	all, err := sqldb.Scan(rows, err, func(f *Failure, scan func(...any) error) error {
 		return scan(&f.N, &f.Doc, &f.Path, &f.Reason, &f.Detail, &f.At)

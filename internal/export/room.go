@@ -8,15 +8,17 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What batches hold of the drive is not charged a second time. Without a bound, files could be exported, deleted and replaced again and
-// again, and all of them be kept for nothing. So an account that has a limit may have
+// What batches hold of the drive is not charged a second time. Without a bound, files could be
+// exported, deleted and replaced again and again, and all of them be kept for nothing. So an
+// account that has a limit may have
 //
 //   - no new batch once those there hold as much as the account may have;
 //   - in all its batches together twice that. Files that were there at one time are never more than once the limit, so only what was
 //     replaced while batches waited or were collected comes up against the second bound; such an entry fails for want of quota.
 //
-// A content counts once, however many entries of however many batches have it. A batch looks again at what is held each time when it has
-// added an eighth of the limit; so each one that is collected at that moment may go beyond the bound by as much.
+// A content counts once, however many entries of however many batches have it. A batch looks again
+// at what is held each time when it has added an eighth of the limit; so each one that is collected
+// at that moment may go beyond the bound by as much.
 
 // pinned is how many bytes of the drive the batches of an account hold.
 func pinned(ctx context.Context, q sqldb.Querier, account drive.AccountID) (sum drive.ByteSize, err error) {
@@ -52,7 +54,8 @@ type budget struct {
 	left      drive.ByteSize
 }
 
-// within takes the entries of a page that fit into what the account's batches may hold, and makes failures of the others.
+// within takes the entries of a page that fit into what the account's batches may hold, and makes
+// failures of the others.
 func (r *run) within(ctx context.Context, page *dealt) error {
 	var bytes drive.ByteSize
 	for _, p := range page.pins {

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// What is exported, deleted and replaced again and again stays within what an account may have, and one batch more.
+// What is exported, deleted and replaced again and again stays within what an account may have, and
+// one batch more.
 func TestBatchesDoNotHoldMoreThanTheAccountMayHave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,11 +11,13 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// A schedule makes a batch of a folder on the first of each month at two o'clock: what was last changed in the month before.
+// A schedule makes a batch of a folder on the first of each month at two o'clock: what was last
+// changed in the month before.
 //
-// The row says which month is next and when that is due. Making the batch and moving the row to the month after is one transaction, and
-// the batch's slot (schedule and month) is unique: however many instances look, and whatever they die of, there is one batch for each
-// month (X6). After a time without any instance the months that were missed are made one after the other.
+// The row says which month is next and when that is due. Making the batch and moving the row to the
+// month after is one transaction, and the batch's slot (schedule and month) is unique: however many
+// instances look, and whatever they die of, there is one batch for each month (X6). After a time
+// without any instance the months that were missed are made one after the other.
 
 const (
 	scheduleHour = 2
@@ -31,12 +33,21 @@ type Schedule struct {
 	Zone     string           `json:"zone"`
 	Priority int64            `json:"priority"`
 	Bucket   bool             `json:"bucket" doc:"each zip goes into the bucket, as soon as it is sealed"`
+	Names    string           `json:"names,omitempty" doc:"a pattern of the paths in the zips"`
+	Index    bool             `json:"index,omitempty" doc:"a list of all entries is in each zip"`
 	Month    string           `json:"month" doc:"the one that is exported next"`
 	DueAt    drive.Time       `json:"due_at"`
+	Skipped  *Skipped         `json:"skipped,omitempty" doc:"the last month of which there is none, and why"`
 
 	account drive.AccountID
 	user    drive.UserID
 	month   int64
+}
+
+// Skipped is a month that could not be exported.
+type Skipped struct {
+	Month  string `json:"month"`
+	Reason string `json:"reason" doc:"not-found: the folder or the user is gone; state: the folder is in the trash; too-large: there are too many files; bad-request"`
 }
 
 // monthOf counts months: the year times twelve, and the month from 0.
@@ -50,14 +61,21 @@ func dueAt(m int64, zone *time.Location) drive.Time {
 	return drive.TimeOf(time.Date(int(m/12), time.Month(m%12+1), 1, scheduleHour, 0, 0, 0, zone))
 }
 
-// CreateSchedule has a folder exported each month. The first one is the month that is running. A filter says nothing of a month. For the
-// bucket where there is none it is Forbidden.
+// CreateSchedule has a folder exported each month. The first one is the month that is running. A
+// filter says nothing of a month. For the bucket where there is none it is Forbidden.
 func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
 	if in.Bucket && e.opt.Bucket == nil {
 		return Schedule{}, drive.Fail(drive.Forbidden)
 	}
-	if in.Filter.Month != "" {
-		return Schedule{}, drive.Bad("month", drive.Unknown)
+	for field, given := range map[string]bool{
+		"month": in.Filter.Month != "", "from": in.Filter.From != "", "to": in.Filter.To != "", "since_last": in.Filter.SinceLast,
+	} {
+		if given {
+			return Schedule{}, drive.Bad(field, drive.Unknown)
+		}
+	}
+	if _, err := parseNaming(in.Names, in.Filter.Documents); err != nil {
+		return Schedule{}, err
 	}
 	if _, err := in.Filter.compile(); err != nil {
 		return Schedule{}, err
@@ -108,7 +126,7 @@ func (e *Exports) insertSchedule(ctx context.Context, tx *sqldb.Tx, s Schedule, 
 	if have >= maxSchedules {
 		return drive.Fail(drive.TooManyOpen, "reason", "schedules", "limit", maxSchedules, "sent", have+1)
 	}
-	what, err := json.Marshal(scheduled{s.Filter, s.Bucket})
+	what, err := json.Marshal(scheduled{s.Filter, s.Bucket, s.Names, s.Index, nil})
 	if err != nil {
 		return err
 	}
@@ -123,7 +141,10 @@ func (e *Exports) insertSchedule(ctx context.Context, tx *sqldb.Tx, s Schedule, 
 // scheduled is what the column filter holds: which files are meant, and where their zip goes.
 type scheduled struct {
 	Filter
-	Bucket bool `json:"bucket,omitempty"`
+	Bucket  bool     `json:"bucket,omitempty"`
+	Names   string   `json:"names,omitempty"`
+	Index   bool     `json:"index,omitempty"`
+	Skipped *Skipped `json:"skipped,omitempty"`
 }
 
 const scheduleColumns = "id, account_id, user_id, node_id, name, filter, zone, priority, month, due_at"
@@ -136,12 +157,14 @@ func scanSchedule(s *Schedule, scan func(...any) error) error {
 	var what scheduled
 	err := json.Unmarshal([]byte(raw), &what)
 	s.Month, s.Filter, s.Bucket = monthText(s.month), what.Filter, what.Bucket
+	s.Names, s.Index, s.Skipped = what.Names, what.Index, what.Skipped
 	return err
 }
 
 // Schedules lists those of the caller's account.
 func (e *Exports) Schedules(ctx context.Context, who drive.Who) ([]Schedule, error) {
-	rows, err := e.opt.DB.Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE account_id = ? ORDER BY id LIMIT ?", who.Account, maxSchedules)
+	rows, err := e.opt.DB.For(who.Account).Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE account_id = ? ORDER BY id LIMIT ?",
+		who.Account, maxSchedules)
 	return sqldb.Scan(rows, err, scanSchedule)
 }
 
@@ -162,8 +185,8 @@ const duePage = 20
 // errMade says that another instance has made the batch.
 var errMade = errors.New("the month's batch is made already")
 
-// runSchedules makes the batches that are due. One that cannot be made now, such as that of a folder with too many files, does not keep
-// others from being made.
+// runSchedules makes the batches that are due. One that cannot be made now, such as that of a
+// folder with too many files, does not keep others from being made.
 func (e *Exports) runSchedules(ctx context.Context) error {
 	now, err := e.now(ctx)
 	if err != nil {
@@ -183,8 +206,19 @@ func (e *Exports) runSchedules(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// runSchedule makes the batch of the month that is due. A user who is disabled, a folder that has gone, or a month with too many files, has none, and the
-// schedule goes on; its owner sees the month missing, the log says why.
+// skip writes down why the month that was due has no batch.
+func (s Schedule) skip(ctx context.Context, tx *sqldb.Tx, reason string) error {
+	what, err := json.Marshal(scheduled{s.Filter, s.Bucket, s.Names, s.Index, &Skipped{Month: s.Month, Reason: reason}})
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE export_schedules SET filter = ? WHERE id = ?", string(what), s.ID)
+	return err
+}
+
+// runSchedule makes the batch of the month that is due, or several if there are more files than one
+// may have. A user who is disabled, a folder that has gone, or a month with more files than a list
+// may have, has none, and the schedule goes on: it says which month it skipped and why.
 func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
@@ -193,9 +227,9 @@ func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
 	filter := s.Filter
 	filter.Month, filter.Zone = s.Month, s.Zone
 	who := drive.Who{User: s.user, Account: s.account}
-	in := Request{Name: s.Name, Folder: s.Folder, Filter: filter, Priority: s.Priority}
-	var list []want
-	if _, err = e.opt.Epochs.LinkEpoch(ctx, s.user); err == nil { // NotFound: the user was disabled or deleted
+	in := Request{Name: s.Name, Folder: s.Folder, Filter: filter, Priority: s.Priority, Names: s.Names, Index: s.Index}
+	var list *walk
+	if err = e.mayRun(ctx, s, &in); err == nil {
 		list, err = e.list(ctx, who, &in)
 	}
 	advance := func(ctx context.Context, tx *sqldb.Tx) error {
@@ -207,14 +241,32 @@ func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
 	}
 	if drive.IsKind(err, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
 		e.log.WarnContext(ctx, "a month is not exported", "schedule", s.ID, "month", s.Month, "error", err)
-		return e.opt.DB.Write(ctx, advance)
+		return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+			if err := advance(ctx, tx); err != nil {
+				return err
+			}
+			return s.skip(ctx, tx, drive.KindOf(err).String())
+		})
 	}
 	if err != nil {
 		return err
 	}
 	_, err = e.make(ctx, draft{
-		who: who, name: s.Name, origin: Scheduled, asked: asked{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list, priority: s.Priority,
+		who: who, name: s.Name, origin: Scheduled, asked: asked{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list.list, priority: in.Priority,
 		slot: "schedule/" + s.ID.String() + "/" + s.Month, also: advance,
 	})
+	return err
+}
+
+// mayRun looks whose schedule it is: NotFound if the user was disabled or deleted. Who is an
+// administrator no more goes before others no more.
+func (e *Exports) mayRun(ctx context.Context, s Schedule, in *Request) error {
+	if _, err := e.opt.Users.LinkEpoch(ctx, s.user); err != nil || in.Priority <= 0 {
+		return err
+	}
+	user, err := e.opt.Users.Find(ctx, e.opt.DB, s.user)
+	if err == nil && !user.Admin {
+		in.Priority = 0
+	}
 	return err
 }

@@ -78,7 +78,8 @@ func TestAScheduleMakesEachMonthOnce(t *testing.T) {
 	}
 }
 
-// A process that dies at any call of making a month's batch has made it or not, and the next one sees to it.
+// A process that dies at any call of making a month's batch has made it or not, and the next one
+// sees to it.
 func TestAScheduleMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,5 +109,37 @@ func TestAScheduleMayBeKilledAnywhere(t *testing.T) {
 		if !died {
 			return
 		}
+	}
+}
+
+// Who is an administrator no more has no say over the exports of others, also by a schedule.
+func TestAScheduleLosesThePriorityWithItsAdministrator(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "a")
+	w.put(t, "/in/nov.pdf", "november")
+	w.who.Admin = true
+	s, err := e.CreateSchedule(t.Context(), w.who, Schedule{Folder: w.folder(t, "/in"), Priority: MaxPriority})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, admin := range []bool{true, false} {
+		w.write(t, exec("UPDATE users SET admin = ?", admin))
+		w.clock.Store(int64(s.DueAt))
+		if err := e.runSchedules(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all, err := e.List(t.Context(), w.who, drive.ExportID{}, 1)
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		if got := all[0].Priority == MaxPriority; got != admin {
+			t.Errorf("of an administrator (%v) it has priority %d", admin, all[0].Priority)
+		}
+		next, err := e.Schedules(t.Context(), w.who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.DueAt = dueAt(next[0].month, time.UTC)
 	}
 }

@@ -13,21 +13,27 @@ import (
 	"smartdrive/internal/export/zipline"
 )
 
-// errName is what the list of failures is called, beside the directory of the documents.
-const errName = "err.txt"
+// errName is what the list of failures is called, beside the directory of the documents; that of
+// part 2 of 3 is err-2of3.txt.
+const errName = "err"
 
 // listPiece is how many bytes of the frozen list one row has.
 const listPiece = 256 << 10
 
-// seal freezes the list of the zip and with it every byte of it. What it writes before its last transaction counts only under this
-// epoch; that transaction checks once more that every entry is accounted for (X2).
+// seal freezes the list of the zip and with it every byte of it. What it writes before its last
+// transaction counts only under this epoch; that transaction checks once more that every entry is
+// accounted for (X2).
 func (e *Exports) seal(ctx context.Context, b *batch) error {
-	end, err := turn(ctx, e.making)
+	end, err := enter(ctx, e.making, b.Account)
 	if err != nil {
 		return err
 	}
 	defer end()
-	entries, err := e.entries(ctx, b)
+	a, err := b.asked()
+	if err != nil {
+		return err
+	}
+	entries, err := e.entries(ctx, b, a.Index)
 	if err != nil {
 		return err
 	}
@@ -39,34 +45,33 @@ func (e *Exports) seal(ctx context.Context, b *batch) error {
 		return err
 	}
 	e.halt("sealing")
-	a, err := b.asked()
-	if err != nil {
-		return err
-	}
 	now, err := e.now(ctx)
 	if err != nil {
 		return err
 	}
-	record, err := stream.New(stream.TopicExports, stream.ExportSealed, b.Account, b.ID.String(), sealed{
-		Export: b.ID, Root: b.Root, Revision: b.Revision, Name: b.Name, Origin: b.Origin, Total: b.Total, Collected: b.Collected,
-		Failed: b.Failed, Size: archive.Size(), ETag: archive.ETag(), ExpiresAt: now.Add(e.opt.Life),
-	})
-	if err != nil {
-		return err
-	}
+	done := *b
+	done.Size, done.ETag, done.Expires = archive.Size(), archive.ETag(), now.Add(e.opt.Life)
 	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		err := b.update(ctx, tx, `state = 'sealed', size = ?, etag = ?, list_epoch = epoch, ended_at = ?, expires_at = ?, error = '', due_at = 0,
-			yield_at = 0`, archive.Size(), archive.ETag(), now, now.Add(e.opt.Life))
+		if a.Mark != nil { // the ledger comes before the batch
+			if err := e.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+				return err
+			}
+		}
+		err := b.update(ctx, tx, `state = 'sealed', size = ?, etag = ?, list_epoch = epoch, ended_at = ?, expires_at = ?, error = '', due_at = ?,
+			yield_at = 0`, done.Size, done.ETag, now, done.Expires, e.endingAt(done.Expires))
 		if err == nil {
 			err = e.account(ctx, tx, b)
+		}
+		if err == nil && a.Mark != nil {
+			err = b.reach(ctx, tx, *a.Mark)
 		}
 		if err == nil && a.Bucket {
 			err = e.sendSealed(ctx, tx, b, archive.Size(), now)
 		}
-		if err != nil || e.opt.Events == nil {
+		if err != nil {
 			return err
 		}
-		return e.opt.Events.Append(ctx, tx, record)
+		return e.tell(ctx, tx, stream.ExportSealed, done)
 	})
 	if err != nil {
 		return fmt.Errorf("seal batch %s: %w", b.ID, err)
@@ -74,21 +79,6 @@ func (e *Exports) seal(ctx context.Context, b *batch) error {
 	e.counters.Sealed.Add(1)
 	e.halt("sealed")
 	return nil
-}
-
-// sealed is the data of the record about a batch that was sealed.
-type sealed struct {
-	Export    drive.ExportID `json:"export"`
-	Root      drive.ExportID `json:"root"`
-	Revision  int64          `json:"revision"`
-	Name      string         `json:"name"`
-	Origin    Origin         `json:"origin"`
-	Total     int64          `json:"total"`
-	Collected int64          `json:"collected"`
-	Failed    int64          `json:"failed"`
-	Size      drive.ByteSize `json:"size"`
-	ETag      string         `json:"etag"`
-	ExpiresAt drive.Time     `json:"expires_at"`
 }
 
 // account compares the counts of a batch with its rows.
@@ -117,11 +107,19 @@ type sealRow struct {
 	detail string
 }
 
-// entries are those of the zip: what has arrived, in the order of the list, in a directory of the batch's name, and beside it a list of
-// what has failed.
-func (e *Exports) entries(ctx context.Context, b *batch) (entries []zipline.Entry, err error) {
-	var wanted []string
-	var report bytes.Buffer
+// sealing is the list of a zip while it is made.
+type sealing struct {
+	entries []zipline.Entry
+	wanted  []string // their names
+	report  bytes.Buffer
+	indexed bool
+	lines   []line // of the index
+}
+
+// entries are those of the zip: what has arrived, in the order of the list, in a directory of the
+// batch's name, and beside it a list of what has failed, and an index if one was asked for.
+func (e *Exports) entries(ctx context.Context, b *batch, indexed bool) ([]zipline.Entry, error) {
+	s := sealing{indexed: indexed}
 	after := int64(0)
 	for {
 		page, err := e.sealPage(ctx, b, after)
@@ -130,24 +128,34 @@ func (e *Exports) entries(ctx context.Context, b *batch) (entries []zipline.Entr
 		}
 		for _, r := range page {
 			after = r.n
-			if r.blob.IsZero() {
-				writeError(&report, r)
-				continue
-			}
-			wanted = append(wanted, b.Name+"/"+r.name)
-			entries = append(entries, zipline.Entry{Size: r.size, CRC32: r.crc32, Time: r.mtime, Blob: r.blob.String()})
+			s.add(r, b.Name)
 		}
 		if len(page) < sealRows {
 			break
 		}
 	}
-	return named(entries, wanted, report.Bytes(), b.Begun), nil
+	return s.finish(b.part, b.Begun)
 }
 
-// named gives the entries the names that they can have, and adds the list of failures where there are some.
-func named(entries []zipline.Entry, wanted []string, report []byte, when drive.Time) []zipline.Entry {
+func (s *sealing) add(r sealRow, in string) {
+	at := -1
+	if r.blob.IsZero() {
+		writeError(&s.report, r)
+	} else {
+		at = len(s.entries)
+		s.wanted = append(s.wanted, in+"/"+r.name)
+		s.entries = append(s.entries, zipline.Entry{Size: r.size, CRC32: r.crc32, Time: r.mtime, Blob: r.blob.String()})
+	}
+	if s.indexed {
+		s.lines = append(s.lines, line{r, at})
+	}
+}
+
+// named gives the entries the names that they can have, and adds the list of failures where there
+// are some.
+func (p part) named(entries []zipline.Entry, wanted []string, report []byte, when drive.Time) []zipline.Entry {
 	if len(report) > 0 {
-		wanted = append(wanted, errName)
+		wanted = append(wanted, errName+p.suffix()+".txt")
 		entries = append(entries, zipline.Text("", when, append([]byte(errHead), report...)))
 	}
 	for i, name := range zipline.SafeNames(wanted) {

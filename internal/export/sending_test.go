@@ -44,7 +44,8 @@ func (w *world) month(t *testing.T, e *Exports, s *Schedule) drive.ExportID {
 	return all[0].ID
 }
 
-// Of each month there is one object in the bucket, whichever call of the database the worker that seals it is killed at.
+// Of each month there is one object in the bucket, whichever call of the database the worker that
+// seals it is killed at.
 func TestAScheduleSendsItsZipsToTheBucket(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -22,9 +22,10 @@ type Download struct {
 }
 
 // Filename is what the zip is called where it is saved.
-func (d Download) Filename() string { return zipName(d.Name, d.Revision) }
+func (d Download) Filename() string { return zipName(d.Name, part{d.Set, d.Part, d.Parts}, d.Revision) }
 
-func zipName(name string, revision int64) string {
+func zipName(name string, p part, revision int64) string {
+	name += p.suffix()
 	if revision > 1 {
 		return fmt.Sprintf("%s-%d.zip", name, revision)
 	}
@@ -47,7 +48,8 @@ func (d Download) Serve(w http.ResponseWriter, r *http.Request, client string, r
 	})
 }
 
-// Open returns a sealed batch of the caller's account. One that is not sealed yet is WrongState, one that is over Gone.
+// Open returns a sealed batch of the caller's account. One that is not sealed yet is WrongState,
+// one that is over Gone.
 func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (Download, error) {
 	b, err := e.find(ctx, e.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
@@ -73,7 +75,7 @@ func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (D
 
 // layout computes the zip of a sealed batch, which is the same whoever computes it and whenever.
 func (e *Exports) layout(ctx context.Context, b batch) (*zipline.Archive, error) {
-	end, err := turn(ctx, e.laying)
+	end, err := enter(ctx, e.laying, b.Account)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +111,8 @@ func (e *Exports) broken(ctx context.Context, id drive.ExportID, why *zipline.En
 	}
 }
 
-// archives keeps the layouts of the last zips that were asked for: clients come again for each range. One that many ask for at once is
-// laid out once.
+// archives keeps the layouts of the last zips that were asked for: clients come again for each
+// range. One that many ask for at once is laid out once.
 type archives struct {
 	mu     sync.Mutex
 	kept   []kept // the last used one at the end
@@ -159,8 +161,8 @@ func (c *archives) get(ctx context.Context, id drive.ExportID, load func() (*zip
 	}
 }
 
-// use returns the archive of a batch; or, while somebody lays it out, what is closed after that; or what the caller closes who is to do
-// so.
+// use returns the archive of a batch; or, while somebody lays it out, what is closed after that; or
+// what the caller closes who is to do so.
 func (c *archives) use(id drive.ExportID) (a *zipline.Archive, busy <-chan struct{}, done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,8 +212,8 @@ func (c *archives) drop(id drive.ExportID) {
 	}
 }
 
-// source finds the files of a zip's blobs. A list names blobs, not files: a damaged one may have been healed since. The names of what
-// comes next are read together.
+// source finds the files of a zip's blobs. A list names blobs, not files: a damaged one may have
+// been healed since. The names of what comes next are read together.
 func (e *Exports) source(a *zipline.Archive) zipline.Source {
 	return &source{exports: e, archive: a, files: map[string]string{}}
 }

@@ -17,8 +17,8 @@ const (
 	Complete Mode = "complete" // that, and what the batch before has
 )
 
-// More says what is supplied for a batch: for each of its failures either another source, by the failure's id or place, or the same
-// source once more.
+// More says what is supplied for a batch: for each of its failures either another source, by the
+// failure's id or place, or the same source once more.
 type More struct {
 	Mode  Mode
 	Items []Supplied
@@ -30,9 +30,10 @@ type Supplied struct {
 	Item Item  // its ID and Name count only where they are given
 }
 
-// Supplement asks for the next revision of a batch that was sealed: its failures are tried again, from where More says or from where
-// they were. With Complete everything that the batch has is in the zip, too, taken over without being fetched again. A batch without
-// failures has nothing to supplement: WrongState.
+// Supplement asks for the next revision of a batch that was sealed: its failures are tried again,
+// from where More says or from where they were. With Complete everything that the batch has is in
+// the zip, too, taken over without being fetched again. A batch without failures has nothing to
+// supplement: WrongState.
 func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.ExportID, more More, hook Hook) (View, error) {
 	if more.Mode == "" {
 		more.Mode = Alone
@@ -51,13 +52,17 @@ func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.Export
 	if err != nil {
 		return View{}, err
 	}
+	before, err := b.asked()
+	if err != nil {
+		return View{}, err
+	}
 	priority := min(b.Priority, MaxPriority)
 	if !who.Admin { // what an administrator set was for that batch
 		priority = min(priority, 0)
 	}
 	return e.make(ctx, draft{
 		who: who, name: b.Name, origin: Supplement, list: list, priority: priority, parent: &b, hook: hook,
-		asked: asked{Supplement: &b.ID, Mode: more.Mode, Entries: len(more.Items)},
+		asked: asked{Request: Request{Index: before.Index}, Supplement: &b.ID, Mode: more.Mode, Entries: len(more.Items)},
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/turn"
 )
 
 // Lists are not content, so that no quota bounds them: an account has a budget of its own for the
@@ -16,12 +17,12 @@ import (
 const (
 	maxTexts   = int64(128 * drive.MiB) // of an account; 50 batches of 10,000 entries of usual names have some 80 MiB
 	textOfRow  = 100                    // bytes of a row beside its texts
-	listMemory = int64(64 * drive.MiB)  // of bodies that are being read; in memory each takes some three times as much
+	listMemory = int64(32 * drive.MiB)  // of bodies that are being read; in memory each takes some three times as much
 	smallList  = int64(drive.MiB)       // so much of each is not counted: requests of a user are limited
 
 	maxListText  = int64(24 * drive.MiB) // of one list: 10,000 addresses of 1 KiB, twice
 	maxListNames = int64(8 * drive.MiB)  // of the names in one zip, which are in memory while it is sent
-	atWork       = 2                     // lists that are made at a time, and zips that are laid out
+	atWork       = 2                     // lists that are made at a time, and zips that are laid out; of an account one
 )
 
 // errTexts: the lists of the account are as much as they may be.
@@ -34,16 +35,15 @@ func textOf(list []want) (n int64) {
 	return n
 }
 
-// turn waits for one of the places for lists, which are in memory several times while they are made
-// or laid out; end gives it back. Downloads have places of their own, so that they never wait for a
+// enter waits for a turn at lists, which are in memory several times while they are made or laid
+// out; end gives it back. An account has one at a time, so that others wait for one list of it and
+// not for all that it asks for. Downloads have turns of their own, so that they never wait for a
 // list of a batch. The error is Unavailable.
-func turn(ctx context.Context, places chan struct{}) (end func(), err error) {
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-ctx.Done():
-		return nil, drive.Wrap(context.Cause(ctx), drive.Unavailable)
+func enter(ctx context.Context, lists *turn.Turns, account drive.AccountID) (end func(), err error) {
+	if end, err = lists.Take(ctx, account); err != nil {
+		return nil, drive.Wrap(errOr(context.Cause(ctx), err), drive.Unavailable)
 	}
+	return end, nil
 }
 
 // charge writes down how large the list of a batch is, before the list is written. Batches of the

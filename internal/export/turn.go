@@ -102,21 +102,41 @@ func (e *Exports) askForTurn(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
-	var waits int
-	err = e.opt.DB.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM exports d WHERE `+due+` AND NOT EXISTS (
-		SELECT 1 FROM exports r WHERE r.state = 'running' AND r.due_at > ? AND r.account_id = d.account_id))`, now, e.opt.Machine, now, now).Scan(&waits)
-	if err != nil || waits == 0 {
+	asks := false
+	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if asks, err = e.somebodyWaits(ctx, tx, now); err != nil || !asks {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE exports SET yield_at = ? WHERE id = ? AND epoch = ? AND state = 'running' AND yield_at = 0", now, b.ID, b.Epoch)
+		return err
+	})
+	if err != nil || !asks {
 		return err
 	}
 	e.log.InfoContext(ctx, "a batch is to wait for its next turn", "export", b.ID)
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE exports SET yield_at = ? WHERE id = ? AND epoch = ? AND state = 'running' AND yield_at = 0", now, b.ID, b.Epoch)
-		return err
-	})
-	if asked, mine := e.asked.Load(b.ID); err == nil && mine { // no need to wait for its heartbeat
+	if asked, mine := e.asked.Load(b.ID); mine { // no need to wait for its heartbeat
 		asked.(func())()
 	}
-	return err
+	return nil
+}
+
+// somebodyWaits reports whether more accounts wait that have no place than places were asked for,
+// on all machines: one that waits asks one machine. Two machines that look in the same moment may
+// both ask.
+func (e *Exports) somebodyWaits(ctx context.Context, tx *sqldb.Tx, now drive.Time) (bool, error) {
+	var waiting, asked int
+	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM exports WHERE state = 'running' AND due_at > ? AND yield_at > 0", now).Scan(&asked)
+	if err != nil {
+		return false, fmt.Errorf("count the places that were asked for: %w", err)
+	}
+	// No more are counted than decide.
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT DISTINCT d.account_id FROM exports d WHERE `+due+` AND NOT EXISTS (
+		SELECT 1 FROM exports r WHERE r.state = 'running' AND r.due_at > ? AND r.account_id = d.account_id) LIMIT ?) w`,
+		now, e.opt.Machine, now, now, asked+1).Scan(&waiting)
+	if err != nil {
+		return false, fmt.Errorf("count those who wait: %w", err)
+	}
+	return waiting > asked, nil
 }
 
 // whoseTurnIsOver is the batch that makes room when somebody waits; nil: none does yet, or one is

@@ -232,3 +232,69 @@ func TestPriorityAboveNormalIsAnAdministratorsWord(t *testing.T) {
 		}
 	}
 }
+
+// Documents that never come to an end do not keep their batch from one: a turn in which nothing
+// arrived counts as a try, and in the last one they fail.
+func TestTurnsThatBringNothingComeToAnEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	begun := w.drips(t)
+	e := w.process(w.db, "one")
+	e.slowAge = 0
+	v := w.create(t, e, Request{Manifest: []Item{{URL: w.url("/slow/x/1.pdf")}, {URL: w.url("/slow/x/2.pdf")}}})
+	turns := 0
+	for b := w.claim(t, e); b != nil; b = w.claim(t, e) {
+		if turns++; turns > 2*maxTries {
+			t.Fatal("it takes turns without end")
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.work(t.Context(), b)
+		}()
+		select {
+		case <-begun:
+			<-begun // both
+			w.pass(slice)
+			ask, _ := e.asked.Load(b.ID)
+			ask.(func())()
+			<-done
+		case <-done:
+		}
+	}
+	if v = w.get(t, e, v.ID); v.State != Sealed || v.Failed != 2 || turns <= maxTries {
+		t.Errorf("after %d turns it is %s with %d failed", turns, v.State, v.Failed)
+	}
+	if _, files := w.download(t, e, v.ID); !strings.Contains(files["err.txt"], "timed-out") {
+		t.Errorf("err.txt is %q", files["err.txt"])
+	}
+	w.check(t)
+}
+
+// Who waits for a place asks one machine for it, not each that is full.
+func TestWhoWaitsAsksOneMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	machines := []*Exports{w.process(w.db, "one"), w.process(w.db, "two"), w.process(w.db, "three")}
+	for _, e := range machines {
+		w.makeUser(t)
+		at := w.put(t, "/a.pdf", "a")
+		for range perMachine {
+			w.create(t, e, Request{Nodes: []drive.NodeID{at}})
+			if w.claim(t, e) == nil {
+				t.Fatal("a place is not to be had")
+			}
+		}
+	}
+	for waiting := range 3 {
+		for _, e := range machines {
+			if err := e.askForTurn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); int(n) != waiting {
+			t.Errorf("%d wait, %d places are asked for", waiting, n)
+		}
+		w.one(t, machines[0])
+	}
+}

@@ -20,8 +20,8 @@ func (e *Exports) Wake() {
 	}
 }
 
-// Run works on batches, makes those of schedules and gives back what has ended, until ctx is done. It then returns once every worker
-// has stopped; what they had is free for others at once.
+// Run works on batches, makes those of schedules and gives back what has ended, until ctx is done.
+// It then returns once every worker has stopped; what they had is free for others at once.
 func (e *Exports) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -59,7 +59,7 @@ func (e *Exports) Drain(ctx context.Context) error {
 // runOnce takes one piece of work and begins it, if there is one and there is room for it here.
 func (e *Exports) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
 	scheduleErr := e.runSchedules(ctx)
-	endErr := e.releaseEnded(ctx)
+	endErr := errors.Join(e.tellEnding(ctx), e.releaseEnded(ctx))
 	select {
 	case e.slots <- struct{}{}:
 	default:
@@ -148,17 +148,27 @@ func (e *Exports) work(ctx context.Context, b *batch) {
 }
 
 // yielded gives back a batch that was asked for: to another machine, or until the next turn of its
-// account.
+// account. A turn in which nothing arrived counts as a try; in the last one slow documents fail.
 func (e *Exports) yielded(ctx context.Context, b *batch) error {
 	now, err := e.find(ctx, e.opt.DB, "WHERE id = ?", b.ID)
 	if err != nil {
 		return err
 	}
+	at, err := e.now(ctx)
+	if err != nil {
+		return err
+	}
 	if now.Handovers == b.Handovers {
-		return e.giveBack(ctx, b, 0)
+		return e.giveBackAfter(ctx, b, 0, b.fruitless(at))
 	}
 	e.counters.HandedOver.Add(1)
 	return e.giveBack(ctx, b, awayFor)
+}
+
+// fruitless reports whether a batch had a whole turn and nothing became of any entry. One that had
+// to make room at once, being the second of its account, had none.
+func (b *batch) fruitless(now drive.Time) bool {
+	return b.Collected+b.Failed == b.ClaimedDone && now.Sub(b.ClaimedAt) >= slice
 }
 
 func errOr(err, other error) error {

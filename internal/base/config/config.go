@@ -16,14 +16,16 @@ type Config struct {
 	Blobs string // directory; equal to Data unless it was set; of no meaning with S3
 
 	// What an installation of several instances stands on; see Mode. Nil or empty: not set.
-	MySQL     *MySQL
-	Redis     *Redis
-	Kafka     *Kafka // nil: records stay in the database
-	S3        *S3
-	Namespace string // begins the names of Redis keys, Kafka topics and consumer groups
-	Roles     Roles
-	SecretKey Secret        // seals the secret of links in the database; empty: the file in Data, if there is one
-	StartWait time.Duration // how long a start waits for components that do not answer
+	MySQL *MySQL
+	Redis *Redis
+	Kafka *Kafka // nil: records stay in the database
+	S3    *S3
+	// KafkaDelayTopics are the topics that records of other producers may go to from a delay level.
+	KafkaDelayTopics []string
+	Namespace        string // begins the names of Redis keys, Kafka topics and consumer groups
+	Roles            Roles
+	SecretKey        Secret        // seals the secret of links in the database; empty: the file in Data, if there is one
+	StartWait        time.Duration // how long a start waits for components that do not answer
 
 	Listen         string   // host:port
 	BaseURL        *url.URL // nil: not set; the path has no final slash
@@ -64,6 +66,7 @@ type Config struct {
 	ExportBucket      *S3 // where zips may be published; nil: nowhere
 
 	LogLevel  slog.Level
+	OTLP      *url.URL // where traces go, with the path; nil: nowhere
 	LogFormat telemetry.Format
 
 	// Decoder is the program, and its first arguments, that decodes images in a process of its own.

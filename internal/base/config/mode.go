@@ -84,6 +84,7 @@ func (c *Config) agreeMode() error {
 	if !mode.Many() {
 		c.Roles.Export, c.Roles.Ingest = true, true // there is nobody else
 	}
+	errs = append(errs, c.agreeDelayTopics())
 	if c.DownloadRedirect != 0 {
 		errs = append(errs, c.agreeRedirect())
 	}
@@ -91,6 +92,20 @@ func (c *Config) agreeMode() error {
 		errs = append(errs, fmt.Errorf("--part-size: parts on S3 have at least %s", leastSharedPart))
 	}
 	return errors.Join(errs...)
+}
+
+// agreeDelayTopics refuses topics that are SmartDrive's own: a record that goes from a level to a
+// level would never end.
+func (c *Config) agreeDelayTopics() error {
+	if len(c.KafkaDelayTopics) > 0 && c.Kafka == nil {
+		return errors.New("--kafka-delay-topics: there are no delay levels without --kafka; leave it out")
+	}
+	for _, topic := range c.KafkaDelayTopics {
+		if topic == c.Namespace || strings.HasPrefix(topic, c.Namespace+".") {
+			return fmt.Errorf("--kafka-delay-topics: %s is a topic of SmartDrive's own; name topics outside of %s", topic, c.Namespace)
+		}
+	}
+	return nil
 }
 
 // agreeRedirect refuses to send clients where there is nothing, or where a browser does not go.

@@ -62,6 +62,14 @@ var settings = []setting{
 		set:  setKafka,
 	},
 	{
+		name: "kafka-delay-topics", form: "TOPIC,...", list: true,
+		help: "topics to which records of other producers may go from the delay levels of Kafka (NAMESPACE.delay.5s, .1m, .10m, .1h); none begins with --namespace; what names another topic becomes a dead letter",
+		set: func(c *Config, v string) error {
+			c.KafkaDelayTopics = elements(v)
+			return nil
+		},
+	},
+	{
 		name: "namespace", form: "NAME", def: "smartdrive",
 		help: "prefix of Redis keys, Kafka topics and consumer groups; the same on all instances, and different for installations that share servers",
 		set:  setNamespace,
@@ -211,7 +219,7 @@ var settings = []setting{
 	},
 	{
 		name: "export-max-entries", form: "N", def: "10000",
-		help: "maximum number of documents in one zip",
+		help: "maximum number of documents in one zip; a longer list becomes several",
 		set:  number(func(c *Config) *int { return &c.ExportMaxEntries }, 1, 1_000_000),
 	},
 	{
@@ -244,6 +252,11 @@ var settings = []setting{
 			}
 			return nil
 		},
+	},
+	{
+		name: "otlp", form: "URL",
+		help: "collector of traces that is sent the way of each timer that fires, by OTLP over HTTP in JSON, such as http://127.0.0.1:4318; the path is /v1/traces unless the URL has one",
+		set:  setOTLP,
 	},
 	{
 		name: "log-level", form: "LEVEL", def: "info",

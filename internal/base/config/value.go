@@ -192,6 +192,18 @@ func setBaseURL(c *Config, v string) error {
 	return nil
 }
 
+func setOTLP(c *Config, v string) error {
+	u, err := url.Parse(v)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is not the URL of a collector; write it as http://127.0.0.1:4318", v)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/traces" // OTLP 1.x §OTLP/HTTP Request
+	}
+	c.OTLP = u
+	return nil
+}
+
 func setTrustedProxies(c *Config, v string) error {
 	c.TrustedProxies = nil
 	for _, s := range elements(v) {

@@ -24,7 +24,8 @@ func content(n int) []byte {
 	return b
 }
 
-// pattern is the content of the vectors that were computed apart from this code (testdata/vectors.py).
+// pattern is the content of the vectors that were computed apart from this code
+// (testdata/vectors.py).
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -258,7 +259,8 @@ func TestPartCVFromFile(t *testing.T) {
 	}
 }
 
-// What was received before a crash is loaded, the rest is written: the tail of a part may come in pieces.
+// What was received before a crash is loaded, the rest is written: the tail of a part may come in
+// pieces.
 func TestLoadGoesOnWhereThePartIs(t *testing.T) {
 	t.Parallel()
 	b := content(256 * kib)

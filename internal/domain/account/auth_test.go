@@ -127,7 +127,8 @@ func TestRevocationElsewhereIsSeenByTheLoop(t *testing.T) {
 	f.wantRefused(t, bearer, "invalid")
 }
 
-// The loop by the bubble's clock: in use all the time, revoked elsewhere, and over within five seconds.
+// The loop by the bubble's clock: in use all the time, revoked elsewhere, and over within five
+// seconds.
 func TestRunBoundsTheLifeOfARevokedSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +166,8 @@ func TestRunBoundsTheLifeOfARevokedSession(t *testing.T) {
 	})
 }
 
-// A row was read, then the session was revoked, then the reader goes on: it must not put the session back into memory.
+// A row was read, then the session was revoked, then the reader goes on: it must not put the
+// session back into memory.
 func TestRevocationIsNotUndoneByASlowReader(t *testing.T) {
 	t.Parallel()
 	for name, reader := range map[string]func(f *fixture, hash secretHash, r reading){

@@ -65,12 +65,14 @@ func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error)
 type Patch struct {
 	Password Hash
 	State    State           // Active or Disabled
+	Admin    *bool           // nil: as it is
 	Keep     drive.SessionID // the session that outlives a change of the password
 }
 
 // Update changes a user. A new password ends all of the user's sessions and tokens except Keep and
-// voids the signed links; Disabled stops them until the user is active again. The last active
-// administrator cannot be disabled: WrongState.
+// voids the signed links; Disabled stops them until the user is active again. Who is made or is no
+// longer an administrator stays logged in, and may do more or less at once. The last active
+// administrator can neither be disabled nor stop being one: WrongState.
 func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Patch) (User, error) {
 	switch p.State {
 	case "", Active, Disabled:
@@ -78,8 +80,8 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 		return User{}, drive.Bad("state", drive.NotAllowed, "allowed", []State{Active, Disabled}, "sent", p.State)
 	}
 	n, err := tx.Exec(ctx, `UPDATE users SET updated_at = ?, password = COALESCE(NULLIF(?, ''), password),
-		link_epoch = link_epoch + CASE WHEN ? = '' THEN 0 ELSE 1 END, state = COALESCE(NULLIF(?, ''), state)
-		WHERE id = ? AND state <> 'deleted'`, drive.TimeOf(u.opt.Now()), string(p.Password), string(p.Password), p.State, id)
+		link_epoch = link_epoch + CASE WHEN ? = '' THEN 0 ELSE 1 END, state = COALESCE(NULLIF(?, ''), state), admin = COALESCE(?, admin)
+		WHERE id = ? AND state <> 'deleted'`, drive.TimeOf(u.opt.Now()), string(p.Password), string(p.Password), p.State, p.Admin, id)
 	if err != nil {
 		return User{}, fmt.Errorf("update user %s: %w", id, err)
 	}
@@ -91,7 +93,7 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 			return User{}, err
 		}
 	}
-	if p.Password != "" || p.State == Disabled {
+	if p.Password != "" || p.State == Disabled || p.Admin != nil {
 		tx.AfterCommit(func() { u.auth.forgetUser(id) })
 	}
 	user, err := u.Find(ctx, tx, id)
@@ -101,15 +103,23 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	if p.Password != "" {
 		tx.AfterCommit(func() { u.opt.PasswordChanged(user.Name) })
 	}
+	if p.Admin != nil && !*p.Admin {
+		return user, u.anotherAdmin(ctx, tx)
+	}
 	return user, u.keepAnAdmin(ctx, tx, user)
 }
 
-// keepAnAdmin refuses a change of user after which no administrator could log in. The one who is
-// left is locked until the commit, so that two who stop each other do not both succeed.
+// keepAnAdmin refuses a change of user after which no administrator could log in.
 func (u *Users) keepAnAdmin(ctx context.Context, tx *sqldb.Tx, user User) error {
 	if !user.Admin || user.State == Active {
 		return nil
 	}
+	return u.anotherAdmin(ctx, tx)
+}
+
+// anotherAdmin fails with WrongState where no administrator is left who could log in. The one who
+// is left is locked until the commit, so that two who stop each other do not both succeed.
+func (u *Users) anotherAdmin(ctx context.Context, tx *sqldb.Tx) error {
 	var left drive.UserID
 	err := tx.QueryRow(ctx, "SELECT id FROM users WHERE admin = 1 AND state = 'active' LIMIT 1"+tx.ForUpdate()).Scan(&left)
 	switch {

@@ -48,7 +48,8 @@ func TestBadBearersAreRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// What cannot log in is told the same after the same work, whatever the cause. Work is counted, not timed.
+// What cannot log in is told the same after the same work, whatever the cause. Work is counted, not
+// timed.
 func TestEveryRefusalIsTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -295,7 +296,8 @@ func TestPasswordChangeEndsTheOthers(t *testing.T) {
 	}
 }
 
-// The password is changed while a login with the old one waits to be checked: its session would outlive the change.
+// The password is changed while a login with the old one waits to be checked: its session would
+// outlive the change.
 func TestLoginLosesAgainstAChange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -65,7 +65,7 @@ func scanSession(s *Session, scan func(...any) error) error {
 
 // List returns the caller's living logins or tokens, the newest first.
 func (s *Sessions) List(ctx context.Context, who drive.Who, kind Kind) ([]Session, error) {
-	rows, err := s.db.Query(ctx, "SELECT "+sessionColumns+` FROM sessions
+	rows, err := s.db.For(who.Account).Query(ctx, "SELECT "+sessionColumns+` FROM sessions
 		WHERE user_id = ? AND kind = ? AND (expires_at = 0 OR expires_at > ?) ORDER BY id DESC LIMIT ?`,
 		who.User, kind, drive.TimeOf(s.opt.Now()), maxSessions)
 	all, err := sqldb.Scan(rows, err, scanSession)

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -63,9 +64,7 @@ func (o Options) withDefaults() Options {
 	if o.Kept == nil {
 		o.Kept = o.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
 }
 

@@ -234,6 +234,8 @@ func TestLastAdministratorStays(t *testing.T) {
 	}
 	wantKind(t, f.update(t, first.ID, Patch{State: Disabled}), drive.WrongState)
 	wantKind(t, f.remove(t, first.ID), drive.WrongState)
+	no := false
+	wantKind(t, f.update(t, first.ID, Patch{Admin: &no}), drive.WrongState)
 	f.login(t, "first")
 	if err := f.remove(t, second.ID); err != nil { // not active, so not the last one who is
 		t.Fatal(err)

@@ -178,7 +178,8 @@ func TestDamagedBlobIsHealed(t *testing.T) {
 	}
 }
 
-// A strong digest decides alone; md5 may find several; a known digest that differs rules a blob out; the size must be right.
+// A strong digest decides alone; md5 may find several; a known digest that differs rules a blob
+// out; the size must be right.
 func TestCandidates(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -97,7 +97,8 @@ func wantKind(t *testing.T, err error, kind drive.Kind) {
 	}
 }
 
-// The reply is lost after the commit, so the client asks again: the first answer, byte for byte, and one effect.
+// The reply is lost after the commit, so the client asks again: the first answer, byte for byte,
+// and one effect.
 func TestLostReplyIsRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -134,7 +135,8 @@ func TestLostReplyIsRepeated(t *testing.T) {
 	}
 }
 
-// The process dies, or the commit fails, before the transaction is durable: nothing is left, and the next try does it.
+// The process dies, or the commit fails, before the transaction is durable: nothing is left, and
+// the next try does it.
 func TestFailedTransactionLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -168,7 +170,8 @@ func TestFailedTransactionLeavesNoKey(t *testing.T) {
 	}
 }
 
-// callers at once are twice as many as a test's database has connections: more would only wait longer for one than a transaction does.
+// callers at once are twice as many as a test's database has connections: more would only wait
+// longer for one than a transaction does.
 const callers = 16
 
 // A double click, many times over.

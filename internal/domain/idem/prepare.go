@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -47,8 +48,8 @@ type PreparedIDs struct {
 func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedIDs, error) {
 	fresh := make([]byte, secretBytes)
 	rand.Read(fresh) // never fails
-	text, err := readSecret(ctx, db)
-	if drive.IsKind(err, drive.NotFound) {
+	text, err := meta.Find(ctx, db, secretName)
+	if err == nil && text == "" {
 		text, err = storeSecret(ctx, db, base64.StdEncoding.EncodeToString(fresh))
 	}
 	if err != nil {
@@ -61,19 +62,14 @@ func OpenPreparedIDs(ctx context.Context, db *sqldb.DB, opt Options) (*PreparedI
 	return &PreparedIDs{secret: secret, opt: opt.withDefaults()}, nil
 }
 
-func readSecret(ctx context.Context, q sqldb.Querier) (text string, err error) {
-	err = q.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", secretName).Scan(&text)
-	return text, err
-}
-
 // storeSecret keeps the first secret that anybody stored and returns it.
 func storeSecret(ctx context.Context, db *sqldb.DB, fresh string) (text string, err error) {
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if _, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)",
-			secretName, fresh); err != nil {
+		if made, err := meta.Make(ctx, tx, secretName, fresh); err != nil || made {
+			text = fresh
 			return err
 		}
-		text, err = readSecret(ctx, tx)
+		text, err = meta.Find(ctx, tx, secretName)
 		return err
 	})
 	return text, err

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// BenchmarkFolderOf100k measures what a large folder costs: a page by name from the middle, a page by size, a new file under a
-// name that is taken 100,000 times.
+// BenchmarkFolderOf100k measures what a large folder costs: a page by name from the middle, a page
+// by size, a new file under a name that is taken 100,000 times.
 func BenchmarkFolderOf100k(b *testing.B) {
 	g := plant(b, tree.Options{})
 	for i := 0; i < 100_000; i += 1000 {

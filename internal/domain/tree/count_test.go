@@ -18,8 +18,8 @@ func (q turned) Dialect() sqldb.Dialect {
 	return sqldb.MySQL
 }
 
-// Outside of a transaction two statements may meet two engines: what is counted must not depend on what the first one was. (MySQL knows
-// no LIMIT in a recursive statement: this fails there.)
+// Outside of a transaction two statements may meet two engines: what is counted must not depend on
+// what the first one was. (MySQL knows no LIMIT in a recursive statement: this fails there.)
 func TestCountWhileTheEngineChanges(t *testing.T) {
 	t.Parallel()
 	g := plant(t, tree.Options{})

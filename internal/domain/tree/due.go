@@ -2,11 +2,11 @@ package tree
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -143,15 +143,8 @@ func (t *Tree) Survey(ctx context.Context, db *sqldb.DB) (more bool, err error) 
 }
 
 func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s survey, err error) {
-	var text string
-	err = q.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", surveyName).Scan(&text)
-	switch {
-	case drive.IsKind(err, drive.NotFound):
-		return survey{Keep: t.opt.KeepVersions}, nil
-	case err != nil:
-		return s, fmt.Errorf("read the survey of what is due: %w", err)
-	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
+	s = survey{Keep: t.opt.KeepVersions}
+	if err := meta.Load(ctx, q, surveyName, &s); err != nil {
 		return s, fmt.Errorf("read the survey of what is due: %w", err)
 	}
 	if s.Ended > 0 && s.Ended.Add(surveyAgain) < t.kept() {
@@ -165,15 +158,7 @@ func (t *Tree) loadSurvey(ctx context.Context, q sqldb.Querier) (s survey, err e
 }
 
 func saveSurvey(ctx context.Context, tx *sqldb.Tx, s survey) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	made, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", surveyName, string(text))
-	if err == nil && !made {
-		_, err = tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", string(text), surveyName)
-	}
-	if err != nil {
+	if err := meta.Save(ctx, tx, surveyName, s); err != nil {
 		return fmt.Errorf("save the survey of what is due: %w", err)
 	}
 	return nil

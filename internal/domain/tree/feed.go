@@ -69,6 +69,14 @@ type Feed struct {
 	More  bool // there is more already
 }
 
+// Seq is the tree's number of the last change that is committed: what comes later has a higher one.
+func (t *Tree) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountID) (seq int64, err error) {
+	if err = q.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&seq); err != nil {
+		err = fmt.Errorf("read the sequence of the tree of %s: %w", account, err)
+	}
+	return seq, err
+}
+
 // Changes returns up to limit changes after a position. A position that is older than the
 // tombstones that are kept, or newer than the tree (the database was restored from a backup), is
 // Gone {reason: feed-expired}: start again from the beginning.

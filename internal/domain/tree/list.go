@@ -13,7 +13,8 @@ import (
 type Sort string
 
 // The orders. Names are compared byte by byte, so that an index has them in order, and settle ties.
-// A client that sorts file10 after file9, or by a language, does so itself. The size of a folder is 0, and its type is empty; that of a file is its media type.
+// A client that sorts file10 after file9, or by a language, does so itself. The size of a folder is
+// 0, and its type is empty; that of a file is its media type.
 const (
 	SortName  Sort = "name"
 	SortSize  Sort = "size"

@@ -15,16 +15,31 @@ func (t *Tree) FindMany(ctx context.Context, q sqldb.Querier, account drive.Acco
 	if len(ids) == 0 {
 		return found, nil
 	}
-	args := []any{account}
-	for _, id := range ids {
-		args = append(args, id)
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
 	}
-	all, err := t.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.id IN ("+sqldb.Marks(len(ids))+")", args...)
+	// The account is looked at here: asked for both, SQLite may read all nodes of the account.
+	all, err := t.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
 	if err != nil {
 		return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
 	}
 	for _, n := range all {
-		found[n.ID] = n
+		if n.Account == account {
+			found[n.ID] = n
+		}
 	}
 	return found, nil
+}
+
+// IDs returns the ids of up to limit live children of a folder by name, or, of the zero folder, of
+// what the account has put into the trash, the newest first.
+func (t *Tree) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, folder drive.NodeID, limit int) ([]drive.NodeID, error) {
+	query, args := "SELECT id FROM nodes WHERE parent_id = ? AND account_id = ? AND trashed_at = 0 ORDER BY slot LIMIT ?", []any{folder, account, limit}
+	if folder.IsZero() {
+		query, args = `SELECT id FROM nodes WHERE account_id = ? AND trashed_at > 0 AND operation_id IS NULL
+			ORDER BY trashed_at DESC, id DESC LIMIT ?`, []any{account, limit}
+	}
+	rows, err := q.Query(ctx, query, args...)
+	return sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
 }

@@ -147,7 +147,8 @@ func TestASearchAmongTrashTakesSeveralCalls(t *testing.T) {
 	}
 }
 
-// plantMany puts n nodes "file 00001.txt" into a folder by rows of their own: what a search reads of them is all here.
+// plantMany puts n nodes "file 00001.txt" into a folder by rows of their own: what a search reads
+// of them is all here.
 func plantMany(t testing.TB, g *garden, folder drive.NodeID, n int) {
 	t.Helper()
 	for i := 0; i < n; i += 500 {

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -37,18 +38,10 @@ type Tree struct{ opt Options }
 
 // New returns a Tree.
 func New(opt Options) *Tree {
-	if opt.MaxNodes == 0 {
-		opt.MaxNodes = 1_000_000
-	}
-	if opt.MaxOldVersions == 0 {
-		opt.MaxOldVersions = 200_000
-	}
-	if opt.KeepVersions == 0 {
-		opt.KeepVersions = 5
-	}
-	if opt.KeepVersionsFor == 0 {
-		opt.KeepVersionsFor = 30 * 24 * time.Hour
-	}
+	opt.MaxNodes = cmp.Or(opt.MaxNodes, 1_000_000)
+	opt.MaxOldVersions = cmp.Or(opt.MaxOldVersions, 200_000)
+	opt.KeepVersions = cmp.Or(opt.KeepVersions, 5)
+	opt.KeepVersionsFor = cmp.Or(opt.KeepVersionsFor, 30*24*time.Hour)
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}

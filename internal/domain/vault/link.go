@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -120,18 +120,18 @@ func (v *Vault) SealLinks(ctx context.Context, table Links) error {
 	if err != nil {
 		return fmt.Errorf("seal the %s: %w", table.Name(), err)
 	}
-	done, mark := "", "sealed-links:"+table.Name()
-	err = v.opt.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", mark).Scan(&done)
+	mark := "sealed-links:" + table.Name()
+	done, err := meta.Find(ctx, v.opt.DB, mark)
 	if err == nil && done == k.name() {
 		return nil
 	}
-	if err != nil && !drive.IsKind(err, drive.NotFound) {
+	if err != nil {
 		return fmt.Errorf("read how far the %s are sealed: %w", table.Name(), err)
 	}
 	if err := v.sealAll(ctx, table, k); err != nil {
 		return fmt.Errorf("seal the %s: %w", table.Name(), err)
 	}
-	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return put(ctx, tx, mark, k.name()) })
+	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, mark, k.name()) })
 }
 
 func (v *Vault) sealAll(ctx context.Context, table Links, k Key) error {

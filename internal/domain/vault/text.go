@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -161,6 +162,6 @@ func (v *Vault) addTextKey(ctx context.Context, tx *sqldb.Tx) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", row, text)
+	_, err = meta.Make(ctx, tx, row, text)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -81,12 +81,12 @@ func (v *Vault) Links(ctx context.Context) ([]byte, error) {
 }
 
 func (v *Vault) load(ctx context.Context) ([]byte, error) {
-	text, err := v.read(ctx)
-	if drive.IsKind(err, drive.NotFound) {
+	text, err := meta.Find(ctx, v.opt.DB, linkRow)
+	if err == nil && text == "" {
 		if err := v.insert(ctx, linkRow); err != nil {
 			return nil, err
 		}
-		text, err = v.read(ctx) // somebody else's, if they were faster
+		text, err = meta.Find(ctx, v.opt.DB, linkRow) // somebody else's, if they were faster
 	}
 	if err != nil {
 		return nil, err
@@ -96,11 +96,6 @@ func (v *Vault) load(ctx context.Context) ([]byte, error) {
 		err = v.reseal(ctx, linkRow, text, secret)
 	}
 	return secret, err
-}
-
-func (v *Vault) read(ctx context.Context) (text string, err error) {
-	err = v.opt.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", linkRow).Scan(&text)
-	return text, err
 }
 
 // parse reads the value of a row of meta; current: it is kept as this vault keeps it.
@@ -147,7 +142,7 @@ func (v *Vault) insert(ctx context.Context, row string) error {
 		return err
 	}
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", row, text)
+		_, err := meta.Make(ctx, tx, row, text)
 		return err
 	})
 }
@@ -159,7 +154,7 @@ func (v *Vault) reseal(ctx context.Context, row, old string, secret []byte) erro
 		return err
 	}
 	return v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ? AND value = ?", text, row, old)
+		_, err := meta.Swap(ctx, tx, row, old, text)
 		return err
 	})
 }
@@ -174,7 +169,7 @@ func (v *Vault) Rotate(ctx context.Context) error {
 		return err
 	}
 	err = v.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := put(ctx, tx, linkRow, text); err != nil {
+		if err := meta.Set(ctx, tx, linkRow, text); err != nil {
 			return err
 		}
 		return v.addTextKey(ctx, tx)
@@ -186,13 +181,4 @@ func (v *Vault) Rotate(ctx context.Context) error {
 		return fmt.Errorf("rotate the secret of links: %w", err)
 	}
 	return nil
-}
-
-// put writes a row of meta, whether it is there or not.
-func put(ctx context.Context, tx *sqldb.Tx, name, value string) error {
-	if n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", value, name); err != nil || n == 1 {
-		return err
-	}
-	_, err := tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", name, value)
-	return err
 }

@@ -142,7 +142,8 @@ func open(t *testing.T, db *sqldb.DB, row, sealed string, keys ...vault.Key) (st
 	return vault.New(vault.Options{DB: db, Keys: keys}).Open(t.Context(), db, row, sealed)
 }
 
-// The story of a text: sealed without a key, then with one, with another one, after a rotation, and with all keys lost.
+// The story of a text: sealed without a key, then with one, with another one, after a rotation, and
+// with all keys lost.
 func TestATextIsOpenedForItsRowOnly(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

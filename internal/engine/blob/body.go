@@ -40,25 +40,29 @@ type BodyOptions struct {
 	Limit   drive.ByteSize // longest that is taken where Size is UnknownSize
 	Session [16]byte
 
-	// Tail is what Read goes on with where these bytes continue a part: Finish returns what is known of all of it then. The tail
-	// is moved on by a body that was read to its end, and given up by any other. nil: they begin one.
+	// Tail is what Read goes on with where these bytes continue a part: Finish returns what is
+	// known of all of it then. The tail is moved on by a body that was read to its end, and given
+	// up by any other. nil: they begin one.
 	Tail *Tail
 
-	// Sources say where the bytes lie already, in order and all of them; nil: nowhere that is known. They do not change any more.
+	// Sources say where the bytes lie already, in order and all of them; nil: nowhere that is
+	// known. They do not change any more.
 	Sources []Source
 
 	// Verify holds what the sender declared of these bytes (Content-Digest); nil when nothing was.
 	Verify *digest.Verifier
 }
 
-// errUnfinished comes from a driver that would have made a body durable before it has read all of it.
+// errUnfinished comes from a driver that would have made a body durable before it has read all of
+// it.
 var errUnfinished = errors.New("body finished before its end was read")
 
 // NewBody returns the Body of what r yields.
 //
-// Its Read hashes in the caller's buffer and allocates nothing. It passes errors of r through as they are. A body that is too
-// long is PartSize {limit, sent}, one that ends early PartSize {expected, sent}; both as soon as Read sees it. Finish returns
-// DigestMismatch where Verify disagrees.
+// Its Read hashes in the caller's buffer and allocates nothing. It passes errors of r through as
+// they are. A body that is too long is PartSize {limit, sent}, one that ends early PartSize
+// {expected, sent}; both as soon as Read sees it. Finish returns DigestMismatch where Verify
+// disagrees.
 func NewBody(r io.Reader, o BodyOptions) Body {
 	b := &body{r: r, o: o, limit: o.Size, tail: o.Tail}
 	if o.Size == UnknownSize {
@@ -131,8 +135,8 @@ func (b *body) close() {
 	b.part = b.tail.Part(b.o.N, b.o.Offset, b.o.Session)
 }
 
-// stop ends the body with err and gives the hasher back, unless a tail goes on with it. A body that nobody reads to an end leaves its hasher to the garbage
-// collector.
+// stop ends the body with err and gives the hasher back, unless a tail goes on with it. A body that
+// nobody reads to an end leaves its hasher to the garbage collector.
 func (b *body) stop(err error) error {
 	if b.tail == &b.own || err != io.EOF {
 		b.tail.Close()

@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// Mark says whose bytes these are. The database has one too; serve compares them, so that an old database beside newer blobs, a
-// foreign place or a missing mount is refused in words before anything is deleted.
+// Mark says whose bytes these are. The database has one too; serve compares them, so that an old
+// database beside newer blobs, a foreign place or a missing mount is refused in words before
+// anything is deleted.
 type Mark struct {
 	ID         string `json:"id"`         // of the installation, never changes
 	Generation int64  `json:"generation"` // raised at each start

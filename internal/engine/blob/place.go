@@ -10,8 +10,9 @@ import (
 // PutPrefix begins the names of small files: put-<generation>-<id>.
 const PutPrefix = "put-"
 
-// ShardOf returns the directory of content, the last two digits of its id, and whether the name is one that the project gives. A
-// UUIDv7 begins with the time, so its first digits would be the same for years; the last ones are random.
+// ShardOf returns the directory of content, the last two digits of its id, and whether the name is
+// one that the project gives. A UUIDv7 begins with the time, so its first digits would be the same
+// for years; the last ones are random.
 func ShardOf(name string) (shard string, ok bool) {
 	id := name
 	if rest, ok := strings.CutPrefix(name, PutPrefix); ok {

@@ -22,17 +22,23 @@ import (
 // part that is not whole is its tail: the journal names it, it is held, fenced, verified, dropped
 // and removed like a part, but it is not one of Staged.Parts.
 type Staging interface {
-	// Caps says what this staging can and cannot do. MinPart may change while an installation moves.
+	// Caps says what this staging can and cannot do. MinPart may change while an installation
+	// moves.
 	Caps() Caps
 
 	// Create makes an empty staged upload, durably. Existing already is no error.
 	Create(ctx context.Context, ref Ref) error
-	// Write stores part w.N from body at its final place. When it returns nil the part is in the journal and survives
-	// kill -9 (P2). On any error, the context's included, nothing of this attempt stays and the part counts as not there,
-	// a part that was accepted before under the same number included, unless the Write was refused before it began (NotFound,
-	// WrongState, InProgress, PartRange, or PartSize of w). The caller lets one Write per part run at a time; a
-	// second one is InProgress and changes nothing. A cancelled ctx does not interrupt a Read of body: who cancels makes the
-	// body's reader fail. Bytes that all arrived are accepted even if ctx ends then.
+	// Write stores part w.N from body at its final place. When it returns nil the part is in the
+	// journal and survives kill -9 (P2). On any error, the context's included, nothing of this
+	// attempt stays and the part counts as not there, unless the Write was refused before it began
+	// (NotFound, WrongState, InProgress, PartRange, PartSize of w, or ThereError). The caller lets
+	// one Write per part run at a time; a second one is InProgress and changes nothing. A cancelled
+	// ctx does not interrupt a Read of body: who cancels makes the body's reader fail. Bytes that
+	// all arrived are accepted even if ctx ends then.
+	//
+	// A part that the journal has already is ThereError before anything of the body is read: who
+	// sends other bytes drops it first. One whose bytes nobody vouches for (Part.Unread,
+	// Staged.Suspect) is replaced as if it were not there.
 	Write(ctx context.Context, ref Ref, w Write, body Body) (Part, error)
 	// Extend adds body at the end of the tail of part e.N, which has e.At bytes; 0: there is none.
 	// When it returns nil the longer tail is in the journal and survives kill -9; once it has
@@ -51,30 +57,36 @@ type Staging interface {
 	Withhold(ctx context.Context, ref Ref, e Extend, body Body) (Withheld, error)
 	// OpenTail reads the tail of part n from its first byte. NotFound when there is none.
 	OpenTail(ctx context.Context, ref Ref, n int) (io.ReadCloser, error)
-	// Drop takes a part out of the journal and frees its bytes. A part that is not there is no error, one that is being written
-	// is InProgress.
+	// Drop takes a part out of the journal and frees its bytes. A part that is not there is no
+	// error, one that is being written is InProgress.
 	Drop(ctx context.Context, ref Ref, gen int64, n int) error
-	// Load returns what has arrived, freeing first what a crash left torn. It does not check suspect parts; see Suspect.
+	// Load returns what has arrived, freeing first what a crash left torn. It does not check
+	// suspect parts; see Suspect.
 	Load(ctx context.Context, ref Ref) (Staged, error)
-	// Fence refuses all further Writes with this gen or a smaller one, waits for those that are running (it does not stop them:
-	// who wants haste cancels them), makes what arrived durable against power loss, and returns what is held. Repeating it is
-	// harmless; it is the way on after an error, an expired ctx included, which leaves the gen refused.
+	// Fence refuses all further Writes with this gen or a smaller one, waits for those that are
+	// running (it does not stop them: who wants haste cancels them), makes what arrived durable
+	// against power loss, and returns what is held. Repeating it is harmless; it is the way on
+	// after an error, an expired ctx included, which leaves the gen refused.
 	Fence(ctx context.Context, ref Ref, gen int64) (Staged, error)
-	// Remove deletes a staged upload with all its bytes, but never sealed content. A missing one is no error. It needs no room
-	// on a full disk and no Fence before it: a Write that still runs ends with NotFound.
+	// Remove deletes a staged upload with all its bytes, but never sealed content. A missing one is
+	// no error. It needs no room on a full disk and no Fence before it: a Write that still runs
+	// ends with NotFound.
 	Remove(ctx context.Context, ref Ref) error
 
-	// Seal makes the staged bytes the content named after the upload, durably: cut to size, synced, moved. It may be redone
-	// after a crash at any point: bytes that are in place already are success. Bytes in neither place are NotFound, parts that do
-	// not make up size are PartsMissing, a Write that runs is InProgress, suspect parts are WrongState: Fence and Verify come
-	// first. The journal stays until Remove.
+	// Seal makes the staged bytes the content named after the upload, durably: cut to size, synced,
+	// moved. It may be redone after a crash at any point: bytes that are in place already are
+	// success. Bytes in neither place are NotFound, parts that do not make up size are
+	// PartsMissing, a Write that runs is InProgress, suspect parts are WrongState: Fence and Verify
+	// come first. The journal stays until Remove.
 	Seal(ctx context.Context, ref Ref, size drive.ByteSize) error
-	// Unseal moves the content back to the staging, so that parts can be sent again. Redoable like Seal.
+	// Unseal moves the content back to the staging, so that parts can be sent again. Redoable like
+	// Seal.
 	Unseal(ctx context.Context, ref Ref) error
-	// OpenStaged gives random access to the staged bytes, holes included, or to the content if it is sealed already.
+	// OpenStaged gives random access to the staged bytes, holes included, or to the content if it
+	// is sealed already.
 	OpenStaged(ctx context.Context, ref Ref) (Object, error)
-	// Verify reads parts whose bytes a power loss may have taken (Staged.Suspect), drops those that no longer match their
-	// chaining value, and returns what is left. It clears the suspicion.
+	// Verify reads parts whose bytes a power loss may have taken (Staged.Suspect), drops those that
+	// no longer match their chaining value, and returns what is left. It clears the suspicion.
 	Verify(ctx context.Context, ref Ref, gen int64) (Staged, error)
 	// Adopt makes all bytes of from the beginning of ref, which has none yet, durably and without
 	// copying them. They are parts of ref then, and the tail of one where from ends inside a part.
@@ -85,7 +97,8 @@ type Staging interface {
 	// complete, not durable or in doubt, ref has bytes), or the staging cannot do it.
 	Adopt(ctx context.Context, ref, from Ref) (bool, error)
 
-	// ListStaged calls fn for every staged upload there is, and for everything else that lies where they lie.
+	// ListStaged calls fn for every staged upload there is, and for everything else that lies where
+	// they lie.
 	ListStaged(ctx context.Context, fn func(Stray) error) error
 	// QuarantineStaged moves something that ListStaged showed out of the way and keeps it.
 	QuarantineStaged(ctx context.Context, s Stray) error
@@ -119,8 +132,8 @@ type Part struct {
 	Root    digest.Sum // BLAKE3 of its bytes as a file of their own; only part 0 has it
 	Session [16]byte
 
-	// Unread: the journal was lost, and the part found again at the store with nothing known but its size. CRC32, CV and Root are
-	// zero until somebody reads it.
+	// Unread: the journal was lost, and the part found again at the store with nothing known but
+	// its size. CRC32, CV and Root are zero until somebody reads it.
 	Unread bool
 }
 

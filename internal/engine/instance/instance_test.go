@@ -226,7 +226,8 @@ func TestAloneThereIsNothingToDo(t *testing.T) {
 	}
 }
 
-// What the others tell by the clock, here by steps of a clock of the test's own, so that it runs on every database.
+// What the others tell by the clock, here by steps of a clock of the test's own, so that it runs on
+// every database.
 func TestDeathAndEndByTheDatabase(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

@@ -45,8 +45,8 @@ func leads(t *testing.T, m *Member, j *job) (stop func()) {
 	}
 }
 
-// Of three instances one does the job; when it is cut off it stops by itself before another begins, and whoever leaves hands
-// over at once.
+// Of three instances one does the job; when it is cut off it stops by itself before another begins,
+// and whoever leaves hands over at once.
 func TestOneDoesTheJob(t *testing.T) {
 	t.Parallel()
 	sqldbtest.SQLiteOnly(t, "time stands still while the network is waited for")
@@ -199,7 +199,8 @@ func TestALateReleaseChangesNothing(t *testing.T) {
 	})
 }
 
-// The database fails over to a server whose clock is a day behind: a job whose holder is dead does not rest for that day.
+// The database fails over to a server whose clock is a day behind: a job whose holder is dead does
+// not rest for that day.
 func TestALeaseOfADeadOneWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	db := sqldbtest.Open(t)

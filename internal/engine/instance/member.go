@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ func Alone(in Info) *Member {
 // Join makes this process an instance, and ends what an earlier start from the same data directory
 // has left: whoever joins holds the lock of that directory.
 func Join(ctx context.Context, db *sqldb.DB, opt Options) (*Member, error) {
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
+	opt.Log = cmp.Or(opt.Log, slog.Default())
 	m := &Member{db: db, opt: opt, log: opt.Log.With("generation", opt.Generation), gone: make(chan struct{})}
 	start := time.Now()
 	now, err := opt.Now(ctx)

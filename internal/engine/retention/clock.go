@@ -19,6 +19,7 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -89,9 +91,7 @@ func New(opt Options) *Clock {
 		begun := time.Now()
 		opt.Passed = func() time.Duration { return time.Since(begun) }
 	}
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
+	opt.Log = cmp.Or(opt.Log, slog.Default())
 	return &Clock{opt: opt}
 }
 
@@ -202,13 +202,10 @@ func (c *Clock) advance(first bool, row saved, now moment, doubtful bool) (next 
 }
 
 func (c *Clock) find(ctx context.Context) (text string, row saved, err error) {
-	err = c.opt.DB.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, metaName).Scan(&text)
-	if drive.IsKind(err, drive.NotFound) {
-		return "", saved{}, nil
+	if text, err = meta.Find(ctx, c.opt.DB, metaName); err != nil || text == "" {
+		return "", saved{}, err
 	}
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &row)
-	}
+	err = json.Unmarshal([]byte(text), &row)
 	return text, row, err
 }
 
@@ -218,12 +215,12 @@ func (c *Clock) save(ctx context.Context, was string, row saved) error {
 	if err != nil {
 		return err
 	}
-	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if was == "" {
-			_, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, metaName, string(text))
-			return err
+			_, err = meta.Make(ctx, tx, metaName, string(text))
+		} else {
+			_, err = meta.Swap(ctx, tx, metaName, was, string(text))
 		}
-		_, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ? AND value = ?`, string(text), metaName, was)
 		return err
 	})
 }

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -78,7 +79,7 @@ type Stats struct {
 	Reruns  atomic.Int64 // MySQL: transactions that ran again after a deadlock or a lock that was not had in time
 }
 
-// Querier reads: *DB from a pool of readers, *Tx inside its transaction.
+// Querier reads: *DB, and what its For returns, from a pool of readers, *Tx inside its transaction.
 type Querier interface {
 	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRow(ctx context.Context, query string, args ...any) *Row
@@ -121,9 +122,7 @@ func Open(ctx context.Context, opt Options) (*DB, error) {
 	if opt.Connector == nil {
 		opt.Connector = NewConnector
 	}
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
+	opt.Log = cmp.Or(opt.Log, slog.Default())
 	if opt.MySQL != "" {
 		return openMySQL(ctx, opt)
 	}
@@ -182,18 +181,12 @@ func (db *DB) Now(ctx context.Context) (drive.Time, error) {
 
 // Query reads outside a transaction.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if r := db.routed(); r != nil {
-		return routedQuery(ctx, r, query, args)
-	}
-	return db.query(ctx, query, args)
+	return db.read(ctx, drive.AccountID{}, query, args)
 }
 
 // QueryRow reads one row outside a transaction.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
-	if r := db.routed(); r != nil {
-		return routedRow(ctx, r, query, args)
-	}
-	return db.queryRow(ctx, query, args)
+	return db.readRow(ctx, drive.AccountID{}, query, args)
 }
 
 func (db *engine) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {

@@ -13,7 +13,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// group makes n writes share one commit: it holds the writer until all of them wait, and calls armed meanwhile.
+// group makes n writes share one commit: it holds the writer until all of them wait, and calls
+// armed meanwhile.
 func group(t *testing.T, db *sqldb.DB, n int, armed func(), fn func(i int) func(context.Context, *sqldb.Tx) error) []error {
 	t.Helper()
 	hold, entered := make(chan struct{}), make(chan struct{})
@@ -43,8 +44,9 @@ func oneByOne(t *testing.T, db *sqldb.DB, n int, armed func(), fn func(i int) fu
 	return errs
 }
 
-// Every kind of call fails in its turn, once without reaching the engine and once with its reply lost. Whoever was told that it
-// succeeded finds its row, whoever was told anything else finds none, or does not know (Unavailable); and then it works again.
+// Every kind of call fails in its turn, once without reaching the engine and once with its reply
+// lost. Whoever was told that it succeeded finds its row, whoever was told anything else finds
+// none, or does not know (Unavailable); and then it works again.
 func TestFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	calls := []sqldbtest.Call{

@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -55,9 +56,7 @@ func openMySQL(ctx context.Context, opt Options) (*DB, error) {
 	}
 	readCfg := cfg.Clone()
 	maps.Copy(readCfg.Params, server.readOnly())
-	if opt.Connections == 0 {
-		opt.Connections = defaultConnections
-	}
+	opt.Connections = cmp.Or(opt.Connections, defaultConnections)
 	if opt.Look {
 		reads, err := openPool(readCfg, opt, 1)
 		if err != nil {

@@ -45,7 +45,8 @@ func TestEightStartersAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A process that dies while it migrates leaves any number of tables, and may leave goose's own without its first row.
+// A process that dies while it migrates leaves any number of tables, and may leave goose's own
+// without its first row.
 func TestMigrationsGoOnWhereTheyStopped(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -103,7 +104,8 @@ func TestBothDialectsHaveTheSameColumns(t *testing.T) {
 	}
 }
 
-// meet makes two transactions wait for each other: each has changed its own row and goes on to the other's.
+// meet makes two transactions wait for each other: each has changed its own row and goes on to the
+// other's.
 func meet(t *testing.T, db *sqldb.DB, second func(ctx context.Context, tx *sqldb.Tx, key string) error) (errs [2]error, runs int) {
 	t.Helper()
 	for _, key := range []string{"0", "1"} {
@@ -162,7 +164,8 @@ func TestDeadlockRunsAgain(t *testing.T) {
 	}
 }
 
-// The engine has rolled everything back when the function learns of the deadlock; one that goes on must not commit the rest.
+// The engine has rolled everything back when the function learns of the deadlock; one that goes on
+// must not commit the rest.
 func TestOverlookedDeadlockCommitsNothing(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -237,7 +240,8 @@ func TestInsertNewWaitsForTheFirst(t *testing.T) {
 	}
 }
 
-// The server ends our connections: idle ones are replaced unseen, a transaction is lost and says so.
+// The server ends our connections: idle ones are replaced unseen, a transaction is lost and says
+// so.
 func TestConnectionsAreLost(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)

@@ -3,6 +3,8 @@ package sqldb
 import (
 	"context"
 	"database/sql"
+
+	"smartdrive/internal/base/drive"
 )
 
 // Router stands between a DB that everybody holds and the two databases of an installation that
@@ -16,7 +18,8 @@ type Router interface {
 	Primary() *DB
 	// Reader says where a read outside transactions goes, and where it is asked again if that
 	// fails; again is nil where there is nobody else to ask. Both are databases without a router.
-	Reader(ctx context.Context) (from, again *DB, err error)
+	// account is whose rows are read; zero: not said, which may be anybody's.
+	Reader(ctx context.Context, account drive.AccountID) (from, again *DB, err error)
 	// Read is told of a read that was answered, or (err) was not and was asked again elsewhere. It
 	// must not block.
 	Read(ctx context.Context, from *DB, query string, args []any, err error)
@@ -42,8 +45,37 @@ func (db *DB) routed() Router {
 	return nil
 }
 
-func routedQuery(ctx context.Context, r Router, query string, args []any) (*sql.Rows, error) {
-	from, again, err := r.Reader(ctx)
+// For reads as db does, and says that what is read is of an account. While the installation moves,
+// a router may answer from the side that is new for that account already. Nothing is read for
+// another account through it, and nothing that decides what is deleted.
+func (db *DB) For(account drive.AccountID) Querier {
+	if db.routed() == nil {
+		return db
+	}
+	return accountReads{DB: db, account: account}
+}
+
+// accountReads are the reads of one account.
+type accountReads struct {
+	*DB
+	account drive.AccountID
+}
+
+func (r accountReads) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return r.read(ctx, r.account, query, args)
+}
+
+func (r accountReads) QueryRow(ctx context.Context, query string, args ...any) *Row {
+	return r.readRow(ctx, r.account, query, args)
+}
+
+// read is Query, of an account's rows.
+func (db *DB) read(ctx context.Context, account drive.AccountID, query string, args []any) (*sql.Rows, error) {
+	r := db.routed()
+	if r == nil {
+		return db.query(ctx, query, args)
+	}
+	from, again, err := r.Reader(ctx, account)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +90,13 @@ func routedQuery(ctx context.Context, r Router, query string, args []any) (*sql.
 	return rows, err
 }
 
-func routedRow(ctx context.Context, r Router, query string, args []any) *Row {
-	from, again, err := r.Reader(ctx)
+// readRow is QueryRow, of an account's rows.
+func (db *DB) readRow(ctx context.Context, account drive.AccountID, query string, args []any) *Row {
+	r := db.routed()
+	if r == nil {
+		return db.queryRow(ctx, query, args)
+	}
+	from, again, err := r.Reader(ctx, account)
 	if err != nil {
 		return &Row{err: err}
 	}

@@ -55,7 +55,7 @@ func keepPrivate(path string) error {
 // Common settings: WAL lets readers work beside the writer, FULL makes a commit durable against
 // power loss.
 const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
-	"&_pragma=cache_size(-16384)&_defensive=1"
+	"&_pragma=cache_size(-8192)&_defensive=1"
 
 // writeDSN keeps temporary files in memory: a statement that is undone inside a savepoint needs
 // one, of some pages.

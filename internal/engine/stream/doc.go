@@ -1,9 +1,11 @@
-// Package stream carries records of what happened from the transaction that made it happen to the consumers that act on it.
+// Package stream carries records of what happened from the transaction that made it happen to the
+// consumers that act on it.
 //
-// A record is written by the transaction of the change it tells of (Publisher), so there is never one without the other. A
-// consumer reads a topic from its own cursor on (Source, Session); Runner hands it the records and settles the outcomes.
-// The embedded adapter is outbox, on tables of the project's database; kafka has topics of Apache Kafka, which a relay fills from
-// the outbox. streamtest is the suite that every adapter passes.
+// A record is written by the transaction of the change it tells of (Publisher), so there is never
+// one without the other. A consumer reads a topic from its own cursor on (Source, Session); Runner
+// hands it the records and settles the outcomes. The embedded adapter is outbox, on tables of the
+// project's database; kafka has topics of Apache Kafka, which a relay fills from the outbox.
+// streamtest is the suite that every adapter passes.
 //
 // # What a handler may rely on
 //

@@ -52,7 +52,7 @@ func TestEncodeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*stream.Record){
 		"a topic that is not listed": func(r *stream.Record) { r.Topic = "smartdrive.other" },
-		"a type of another topic":    func(r *stream.Record) { r.Type = stream.NodeChanged },
+		"a type of another topic":    func(r *stream.Record) { r.Type = stream.ExportSealed },
 		"no id":                      func(r *stream.Record) { r.ID = stream.RecordID{} },
 		"no source":                  func(r *stream.Record) { r.Source = "" },
 		"no time":                    func(r *stream.Record) { r.Time = 0 },

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,9 +109,7 @@ func NewRunner(source Source, c Consumer, opt Options) *Runner {
 	if opt.SettleTime <= 0 {
 		opt.SettleTime = settleTime
 	}
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
+	opt.Log = cmp.Or(opt.Log, slog.Default())
 	log := opt.Log.With("consumer", c.Name, "topic", string(c.Topic))
 	return &Runner{source: source, consumer: c, now: opt.Now, levels: opt.Levels, settling: opt.SettleTime, log: log}
 }

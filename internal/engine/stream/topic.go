@@ -10,43 +10,44 @@ type Type string
 
 // The topics.
 const (
-	TopicUploads Topic = "smartdrive.uploads" // the arrows of an upload's life
-	TopicNodes   Topic = "smartdrive.nodes"   // changes of a tree, one for each seq
-	TopicPark    Topic = "smartdrive.park"    // fired timers whose work is in the ledger only
-	TopicReclaim Topic = "smartdrive.reclaim" // fired timers whose work is I/O
-	TopicExports Topic = "smartdrive.exports" // batches of documents that were sealed
-	TopicBundles Topic = "smartdrive.bundles" // bundles of documents that were sealed
+	TopicUploads   Topic = "smartdrive.uploads"   // the arrows of an upload's life
+	TopicPark      Topic = "smartdrive.park"      // fired timers whose work is in the ledger only
+	TopicReclaim   Topic = "smartdrive.reclaim"   // fired timers whose work is I/O
+	TopicExports   Topic = "smartdrive.exports"   // batches of documents that were sealed
+	TopicBundles   Topic = "smartdrive.bundles"   // bundles of documents that were sealed
+	TopicDocuments Topic = "smartdrive.documents" // documents that were taken in
 )
 
-// The types; the subject is the id of the upload, the node, the bundle or the export, or the key of
-// the timer.
+// The types; the subject is the id of the upload, the bundle, the document or the export, or the
+// key of the timer. What nobody publishes is not listed: a test looks.
 const (
-	UploadBegun   Type = "upload.begun"
-	UploadParked  Type = "upload.parked"
-	UploadResumed Type = "upload.resumed"
-	UploadDone    Type = "upload.done"
-	UploadGone    Type = "upload.gone"
-	NodeChanged   Type = "node.changed" // made, moved, renamed, given a version, restored
-	NodeTrashed   Type = "node.trashed"
-	NodeDeleted   Type = "node.deleted"
-	ParkDue       Type = "park.due"
-	ReclaimDue    Type = "reclaim.due"
-	BundleSealed  Type = "bundle.sealed"
-	ExportSealed  Type = "export.sealed"
+	UploadBegun      Type = "upload.begun"
+	UploadParked     Type = "upload.parked"
+	UploadResumed    Type = "upload.resumed"
+	UploadDone       Type = "upload.done"
+	UploadGone       Type = "upload.gone"
+	ParkDue          Type = "park.due"
+	ReclaimDue       Type = "reclaim.due"
+	BundleSealed     Type = "bundle.sealed"
+	DocumentAccepted Type = "document.accepted"
+	DocumentConflict Type = "document.conflict" // a document came that contradicts this one
+	ExportSealed     Type = "export.sealed"
+	ExportFailed     Type = "export.failed" // for good
+	ExportEnding     Type = "export.ending" // its zip expires within a day
 )
 
 var types = map[Topic][]Type{
-	TopicUploads: {UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone},
-	TopicNodes:   {NodeChanged, NodeTrashed, NodeDeleted},
-	TopicPark:    {ParkDue},
-	TopicReclaim: {ReclaimDue},
-	TopicBundles: {BundleSealed},
-	TopicExports: {ExportSealed},
+	TopicUploads:   {UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone},
+	TopicPark:      {ParkDue},
+	TopicReclaim:   {ReclaimDue},
+	TopicBundles:   {BundleSealed},
+	TopicDocuments: {DocumentAccepted, DocumentConflict},
+	TopicExports:   {ExportSealed, ExportFailed, ExportEnding},
 }
 
 // Topics returns all topics.
 func Topics() []Topic {
-	return []Topic{TopicUploads, TopicNodes, TopicPark, TopicReclaim, TopicBundles, TopicExports}
+	return []Topic{TopicUploads, TopicPark, TopicReclaim, TopicBundles, TopicDocuments, TopicExports}
 }
 
 // Types returns the types of records that a topic carries; none for a topic that does not exist.

@@ -54,6 +54,7 @@ func (l *lane) deliver(hard context.Context, f Fired, leased time.Time, late tim
 	if log.Enabled(hard, slog.LevelDebug) {
 		log.DebugContext(hard, "timer fired", "timer", f.Key.String(), "gen", f.Gen, "due", f.Due, "last", f.Last, "delivery", f.Delivery)
 	}
+	l.engine.trace(f, Started, f.Due.Std(), nil)
 	// A lease that is over is no longer ours: the handler is told to stop in time to settle it,
 	// which counts as a failure.
 	ctx, cancel := context.WithDeadline(hard, leased.Add(l.engine.opt.Hold/10*9))
@@ -63,7 +64,10 @@ func (l *lane) deliver(hard context.Context, f Fired, leased time.Time, late tim
 	overrun := err != nil && ctx.Err() != nil && hard.Err() == nil
 	cancel()
 	l.count.Busy.Add(int64(time.Since(begun)))
-	l.engine.outcomes <- l.judge(hard, f, err, overrun)
+	out := l.judge(hard, f, err, overrun)
+	step, cause := stepOf(f, out, err)
+	l.engine.trace(f, step, begun, cause)
+	l.engine.outcomes <- out
 }
 
 // call runs the handler; a panic becomes an error.

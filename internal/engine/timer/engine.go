@@ -36,7 +36,9 @@ type Options struct {
 	// last = now. It runs beside the handlers, one at a time, and again after a pause until it
 	// succeeds.
 	Lost func(ctx context.Context) error
-	Log  *slog.Logger
+	// Traced is told of every step of every fired timer. It must be quick: handlers wait for it.
+	Traced func(t Trace)
+	Log    *slog.Logger
 }
 
 // Defaults of Options.

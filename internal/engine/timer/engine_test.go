@@ -165,7 +165,8 @@ func TestArmFromTheTruthWakes(t *testing.T) {
 	})
 }
 
-// The one who arms has its row written and looks at it no more: a queue that was away for a moment must not make its timer nobody's.
+// The one who arms has its row written and looks at it no more: a queue that was away for a moment
+// must not make its timer nobody's.
 func TestWhatCouldNotBeArmedIsArmedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

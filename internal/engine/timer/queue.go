@@ -127,10 +127,10 @@ type State struct {
 	Gen      int64         `json:"gen"`
 	Idle     time.Duration `json:"idle_ns"`
 	Max      time.Duration `json:"max_ns"`
-	First    drive.Time    `json:"first"`
-	Last     drive.Time    `json:"last"`
-	Due      drive.Time    `json:"due"`     // by the present state; leased: when it is delivered again
-	Indexed  drive.Time    `json:"indexed"` // when it comes up to be looked at: not after Due
+	First    drive.Time    `json:"first,omitzero"`
+	Last     drive.Time    `json:"last,omitzero"`
+	Due      drive.Time    `json:"due,omitzero"`     // by the present state; leased: when it is delivered again
+	Indexed  drive.Time    `json:"indexed,omitzero"` // when it comes up to be looked at: not after Due
 	Leased   bool          `json:"leased"`
 	Attempt  int           `json:"attempt"`
 	Delivery int           `json:"delivery"`

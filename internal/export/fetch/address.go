@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// own are networks that belong to nobody, to this machine or to its neighbours, beyond what netip knows by itself: RFC 6890 and the
-// IANA special-purpose registries. Those that carry an IPv4 address inside could lead back here.
+// own are networks that belong to nobody, to this machine or to its neighbours, beyond what netip
+// knows by itself: RFC 6890 and the IANA special-purpose registries. Those that carry an IPv4
+// address inside could lead back here.
 var own = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
@@ -30,7 +31,8 @@ func isPrivate(a netip.Addr) bool {
 	return false
 }
 
-// control is asked by the dialer about each address, after the name was looked up and before the connection is made.
+// control is asked by the dialer about each address, after the name was looked up and before the
+// connection is made.
 func control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -42,8 +44,8 @@ func control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// allows reports whether a host is on the list. An entry is a name, "*." and a name for all below it, or either with a port; without
-// one it is for the scheme's own port.
+// allows reports whether a host is on the list. An entry is a name, "*." and a name for all below
+// it, or either with a port; without one it is for the scheme's own port.
 func allows(list []string, host, port, usual string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, entry := range list {

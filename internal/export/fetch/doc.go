@@ -1,6 +1,7 @@
 // Package fetch gets documents from elsewhere over HTTP, for users who say where from.
 //
-// A user who names an address makes this server go there, so it goes only where its administrator allows:
+// A user who names an address makes this server go there, so it goes only where its administrator
+// allows:
 //
 //	host      on the list, by name and port; without a list nothing is fetched
 //	redirect  at most five, each to a host of the list

@@ -19,7 +19,8 @@ const (
 	Elsewhere              // another machine may have better luck: this one does not get there
 )
 
-// Error says why a document was not fetched. Reason is one of the Reason constants; Err is for the log.
+// Error says why a document was not fetched. Reason is one of the Reason constants; Err is for the
+// log.
 type Error struct {
 	Class  Class
 	Reason string

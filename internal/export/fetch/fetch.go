@@ -77,7 +77,8 @@ func New(opt Options) *Fetcher {
 // Close ends idle connections.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
-// Check reports what is wrong with an address before anything is fetched: an *Error of class Final, or nil.
+// Check reports what is wrong with an address before anything is fetched: an *Error of class Final,
+// or nil.
 func (f *Fetcher) Check(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -140,7 +140,8 @@ func TestServersThatMisbehave(t *testing.T) {
 	wants(t, "a port that nobody listens at", err, Elsewhere, Unreachable)
 }
 
-// A name on the list that leads into this network is refused when the connection is made, whatever it said before.
+// A name on the list that leads into this network is refused when the connection is made, whatever
+// it said before.
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))

@@ -178,6 +178,17 @@ func (g *Grant) onEviction(end func()) {
 	}
 }
 
+// Within returns a context that ends when the grant is taken away, for what is done before anything
+// is sent; its cause is Unavailable then. The caller calls leave before the grant is used to send.
+func (g *Grant) Within(ctx context.Context) (_ context.Context, leave func()) {
+	ctx, end := context.WithCancelCause(ctx)
+	g.onEviction(func() { end(drive.Fail(drive.Unavailable)) })
+	return ctx, func() {
+		g.onEviction(nil)
+		end(nil)
+	}
+}
+
 // Grow adds n bytes to a grant, as Take would give them to its client. Unavailable: there are none,
 // or the grant was taken away meanwhile.
 func (g *Grant) Grow(ctx context.Context, n drive.ByteSize) error {

@@ -9,10 +9,11 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// checkEntries refuses a manifest that must not become an archive: names that lead out of where they are unpacked, names that are
-// there twice, entries that contradict themselves.
+// checkEntries refuses a manifest that must not become an archive: names that lead out of where
+// they are unpacked, names that are there twice, entries that contradict themselves.
 //
-// It asks no table of Unicode, as SafeNames does: these grow, and a manifest that was sealed once must be laid out for ever.
+// It asks no table of Unicode, as SafeNames does: these grow, and a manifest that was sealed once
+// must be laid out for ever.
 func checkEntries(entries []Entry) error {
 	files, folders := make(map[string]bool, len(entries)), map[string]bool{}
 	for i := range entries {

@@ -1,10 +1,12 @@
-// Package zipline is a zip archive that is never built: a sealed list of entries goes in, and any range of the archive's bytes comes
-// out, computed from the list and read from the store. There is no temporary file, the length is known before the first byte, and the
-// bytes are the same on every instance, after every restart and with every release (docs/export.md has the format).
+// Package zipline is a zip archive that is never built: a sealed list of entries goes in, and any
+// range of the archive's bytes comes out, computed from the list and read from the store. There is
+// no temporary file, the length is known before the first byte, and the bytes are the same on every
+// instance, after every restart and with every release (docs/export.md has the format).
 //
-// It knows no database and no batch. Its words: an **entry** is a file, folder or text inside the archive; the **manifest** is the
-// frozen list of entries; the **layout** says at which offset of the archive which byte of what lies; **glue** is everything in an
-// archive that is not the content of an entry.
+// It knows no database and no batch. Its words: an **entry** is a file, folder or text inside the
+// archive; the **manifest** is the frozen list of entries; the **layout** says at which offset of
+// the archive which byte of what lies; **glue** is everything in an archive that is not the content
+// of an entry.
 //
 // What it promises:
 //   - Z1: the bytes of an archive are a function of its manifest and LayoutVersion alone. golden_test.go keeps three of them.

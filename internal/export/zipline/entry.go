@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Entry is one line of a manifest. Its bytes are those of Blob at the store, or Inline; a folder has neither.
+// Entry is one line of a manifest. Its bytes are those of Blob at the store, or Inline; a folder
+// has neither.
 type Entry struct {
 	Name   string // as SafeNames gives it: '/' between folders; one that ends with '/' is a folder
 	Size   drive.ByteSize
@@ -17,14 +18,16 @@ type Entry struct {
 	Inline []byte     // content that is kept in the manifest itself, such as err.txt
 }
 
-// Text returns an entry whose content lies in the manifest. Keep it short: a manifest is held in memory.
+// Text returns an entry whose content lies in the manifest. Keep it short: a manifest is held in
+// memory.
 func Text(name string, when drive.Time, content []byte) Entry {
 	return Entry{
 		Name: name, Size: drive.ByteSize(len(content)), CRC32: crc32.ChecksumIEEE(content), Time: when, Inline: content,
 	}
 }
 
-// Folder returns an entry for a folder, which is needed only for an empty one. The name's '/' at the end is added where it is missing.
+// Folder returns an entry for a folder, which is needed only for an empty one. The name's '/' at
+// the end is added where it is missing.
 func Folder(name string, when drive.Time) Entry {
 	return Entry{Name: strings.TrimSuffix(name, "/") + "/", Time: when}
 }

@@ -11,8 +11,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// pieceSize is the longest stretch of an entry that is read at once, in bytes. An entry up to here is checked as a whole before any
-// byte of it goes out; of a longer one the last piece waits for the check.
+// pieceSize is the longest stretch of an entry that is read at once, in bytes. An entry up to here
+// is checked as a whole before any byte of it goes out; of a longer one the last piece waits for
+// the check.
 const pieceSize = 1 << 20
 
 // piece is a stretch of an entry on its way through the window.
@@ -56,9 +57,9 @@ func (p *plan) piece(buf []byte, at, mark int64) *piece {
 	return &piece{buf: buf, send: send, mark: mark, ready: make(chan struct{})}
 }
 
-// dispatch walks over the archive from one offset to another, ahead of whoever reads it: it takes room in the window for piece after
-// piece, in their order, starts a fetch for each entry, and hands the pieces on. It ends with ctx or when there is nothing left, and
-// waits for the fetches.
+// dispatch walks over the archive from one offset to another, ahead of whoever reads it: it takes
+// room in the window for piece after piece, in their order, starts a fetch for each entry, and
+// hands the pieces on. It ends with ctx or when there is nothing left, and waits for the fetches.
 func (a *Archive) dispatch(ctx context.Context, src Source, from, to int64, r *reader) {
 	defer close(r.queue)
 	defer r.fetches.Wait()

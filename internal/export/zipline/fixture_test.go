@@ -89,7 +89,8 @@ func (s *shelf) Open(ctx context.Context, name string) (blob.Object, error) {
 	return &object{ReaderAt: content, shelf: s, size: s.sizes[name]}, nil
 }
 
-// object costs a request for the first read, and for each that does not begin where the last one ended.
+// object costs a request for the first read, and for each that does not begin where the last one
+// ended.
 type object struct {
 	io.ReaderAt
 	shelf *shelf

@@ -13,8 +13,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// testdata/golden.txt has name, size, SHA-256 and ETag of three archives. A line that changes breaks every download that is under way
-// while servers are upgraded: it must come with another LayoutVersion, and the old layout must stay for what was sealed with it.
+// testdata/golden.txt has name, size, SHA-256 and ETag of three archives. A line that changes
+// breaks every download that is under way while servers are upgraded: it must come with another
+// LayoutVersion, and the old layout must stay for what was sealed with it.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile(filepath.Join("testdata", "golden.txt"))
@@ -42,7 +43,8 @@ type golden struct {
 	entries []Entry
 }
 
-// goldens are a mixed batch, one with more entries than 16 bits count, and one beyond 4 GiB. Of the last only the glue is summed.
+// goldens are a mixed batch, one with more entries than 16 bits count, and one beyond 4 GiB. Of the
+// last only the glue is summed.
 func goldens() []golden {
 	s, batch := mixed()
 	many := make([]Entry, 66_000)

@@ -58,8 +58,8 @@ func centralSize(e *Entry, start int64) int64 {
 	return centralFixed + int64(len(e.Name)) + int64(len(centralExtra(e, start)))
 }
 
-// localExtra has both sizes where ZIP64 is needed (§4.5.3: both must be there), else only the time. Newer Javas refuse a
-// ZIP64 field that is not needed (openjdk/jdk#15273).
+// localExtra has both sizes where ZIP64 is needed (§4.5.3: both must be there), else only the time.
+// Newer Javas refuse a ZIP64 field that is not needed (openjdk/jdk#15273).
 func localExtra(e *Entry) []byte {
 	var b buf
 	if isBig(int64(e.Size)) {
@@ -89,8 +89,8 @@ func centralExtra(e *Entry, start int64) []byte {
 	return appendTime(b, e.Time)
 }
 
-// appendTime adds the extended timestamp: Unix seconds, so free of any zone. Readers disagree on its sign; before 1970 and after 2038
-// it is left out, and the DOS time is all there is.
+// appendTime adds the extended timestamp: Unix seconds, so free of any zone. Readers disagree on
+// its sign; before 1970 and after 2038 it is left out, and the DOS time is all there is.
 func appendTime(b buf, t drive.Time) buf {
 	unix := t.Std().Unix()
 	if t == 0 || unix < 0 || unix > math.MaxInt32 {
@@ -103,8 +103,8 @@ func appendTime(b buf, t drive.Time) buf {
 	return b
 }
 
-// dosTime is the MS-DOS time in UTC, rounded down to its two seconds. The format means local time and does not say whose; UTC makes
-// it the same everywhere.
+// dosTime is the MS-DOS time in UTC, rounded down to its two seconds. The format means local time
+// and does not say whose; UTC makes it the same everywhere.
 func dosTime(t drive.Time) (clock, date uint16) {
 	std := t.Std()
 	first, last := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2107, 12, 31, 23, 59, 58, 0, time.UTC)
@@ -126,7 +126,8 @@ func versionNeeded(zip64 bool) uint16 {
 	return version20
 }
 
-// appendShared adds the fields that local and central headers have in common, from the flags to the lengths.
+// appendShared adds the fields that local and central headers have in common, from the flags to the
+// lengths.
 func (b *buf) appendShared(e *Entry, extra int) {
 	clock, date := dosTime(e.Time)
 	b.u16(flagUTF8)

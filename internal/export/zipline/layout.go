@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// LayoutVersion is part of the ETag. It changes with any change of what Layout makes of the same manifest.
+// LayoutVersion is part of the ETag. It changes with any change of what Layout makes of the same
+// manifest.
 const LayoutVersion = 1
 
 // Archive is a layout. It is immutable and safe for concurrent use.
@@ -32,8 +33,8 @@ type Archive struct {
 // maxSize is the longest archive: offsets stay far from the end of int64.
 const maxSize = 1 << 60
 
-// Layout lays the entries out in the order in which they come. It keeps the slice. Names that lead out of
-// the archive or are there twice are BadName; those of SafeNames never are.
+// Layout lays the entries out in the order in which they come. It keeps the slice. Names that lead
+// out of the archive or are there twice are BadName; those of SafeNames never are.
 func Layout(entries []Entry) (*Archive, error) {
 	if err := checkEntries(entries); err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func (a *Archive) Len() int { return len(a.entries) }
 // Entry returns the i-th entry of the manifest.
 func (a *Archive) Entry(i int) Entry { return a.entries[i] }
 
-// Parts is the number of pieces of the given size that the archive has: those of a multipart upload.
+// Parts is the number of pieces of the given size that the archive has: those of a multipart
+// upload.
 func (a *Archive) Parts(size drive.ByteSize) int {
 	return int((a.Size() + size - 1) / size)
 }
@@ -94,8 +96,8 @@ type segment struct {
 	glue     []byte // to-from bytes
 }
 
-// find returns the number of the segment that holds byte off. Segments 2i and 2i+1 are local header and content of entry i; after
-// them come the central headers and at last the end records.
+// find returns the number of the segment that holds byte off. Segments 2i and 2i+1 are local header
+// and content of entry i; after them come the central headers and at last the end records.
 func (a *Archive) find(off int64) int {
 	n := len(a.entries)
 	if off < a.starts[n] {

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// mixed is a shelf with what a batch has: folders, texts, empty, small and large files, names in several scripts.
+// mixed is a shelf with what a batch has: folders, texts, empty, small and large files, names in
+// several scripts.
 func mixed() (*shelf, []Entry) {
 	s := newShelf()
 	entries := []Entry{
@@ -91,8 +92,8 @@ func TestAnEmptyArchive(t *testing.T) {
 	checkZip(t, mustRead(t, a, newShelf(), 0, a.Size(), Options{}), nil, nil)
 }
 
-// What is over a limit of the old format is in ZIP64 fields, what is at one too, what is below is not: some readers refuse fields that
-// are not needed.
+// What is over a limit of the old format is in ZIP64 fields, what is at one too, what is below is
+// not: some readers refuse fields that are not needed.
 func TestZip64OnlyWhereItIsNeeded(t *testing.T) {
 	t.Parallel()
 	const limit = 1<<32 - 1

@@ -23,7 +23,8 @@ import (
 //	  blob or inline    uvarint length, bytes; not with kind 0
 //	crc32               4 bytes, little endian, of everything before
 //
-// There is one encoding of a manifest: numbers are as short as they can be. The ETag is made from these bytes.
+// There is one encoding of a manifest: numbers are as short as they can be. The ETag is made from
+// these bytes.
 const manifestMagic = "SDZM\x01"
 
 const (
@@ -32,7 +33,8 @@ const (
 	kindInline
 )
 
-// minEntryBytes is the shortest encoding of an entry: it bounds what a count may make Decode allocate.
+// minEntryBytes is the shortest encoding of an entry: it bounds what a count may make Decode
+// allocate.
 const minEntryBytes = 1 + 1 + 1 + 4 + 1
 
 // errManifest is a manifest that Encode did not write.

@@ -11,19 +11,23 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// maxParentBytes is the longest way to a file in an archive, in bytes and with its slashes; with the file's own name it is 1,023. The
-// format would take 65,535, but no common system unpacks more than 4,096, the directory that it unpacks to included.
+// maxParentBytes is the longest way to a file in an archive, in bytes and with its slashes; with
+// the file's own name it is 1,023. The format would take 65,535, but no common system unpacks more
+// than 4,096, the directory that it unpacks to included.
 const maxParentBytes = 768
 
-// maxExtension is up to how many bytes, its dot included, count as the extension that stays when a name is shortened.
+// maxExtension is up to how many bytes, its dot included, count as the extension that stays when a
+// name is shortened.
 const maxExtension = 16
 
-// SafeNames returns for each wanted name the one that it gets in the archive, in the same order. A path has '/' between its folders;
-// one that ends with '/' is a folder. The result is a function of the list, and SafeNames of the result is the result.
+// SafeNames returns for each wanted name the one that it gets in the archive, in the same order. A
+// path has '/' between its folders; one that ends with '/' is a folder. The result is a function of
+// the list, and SafeNames of the result is the result.
 //
-// A name stays as it is unless some system could not hold it: docs/export.md has the rules. The first of several equal names keeps
-// it, the others get " (2)", " (3)"; names are equal when they are so without regard to case and normalisation. A name that others
-// have as a folder is taken, too.
+// A name stays as it is unless some system could not hold it: docs/export.md has the rules. The
+// first of several equal names keeps it, the others get " (2)", " (3)"; names are equal when they
+// are so without regard to case and normalisation. A name that others have as a folder is taken,
+// too.
 func SafeNames(wanted []string) []string {
 	names := make([]string, len(wanted))
 	d := deduper{taken: make(map[string]bool, len(wanted)), parents: map[string]bool{}, next: map[string]int{}}
@@ -56,7 +60,8 @@ type deduper struct {
 	next    map[string]int  // folded name -> the number to try next
 }
 
-// fold returns the same for names that are equal on a system without regard to case and normalisation.
+// fold returns the same for names that are equal on a system without regard to case and
+// normalisation.
 func fold(name string) string {
 	for i := range len(name) {
 		if name[i] >= utf8.RuneSelf {
@@ -103,7 +108,8 @@ func (d *deduper) other(name string) string {
 	}
 }
 
-// folders gives entries for one and the same folder names of their own: an archive has each name once.
+// folders gives entries for one and the same folder names of their own: an archive has each name
+// once.
 func (d *deduper) folders(names []string) {
 	seen := map[string]bool{}
 	for i, n := range names {
@@ -118,7 +124,8 @@ func (d *deduper) folders(names []string) {
 	}
 }
 
-// numbered puts " (n)" before the extension, and shortens what comes before it where there is no room.
+// numbered puts " (n)" before the extension, and shortens what comes before it where there is no
+// room.
 func numbered(name string, n int) string {
 	parent, base := splitPath(name)
 	stem, ext := splitExtension(base)
@@ -132,7 +139,8 @@ func splitPath(name string) (parent, base string) {
 	return name[:i], name[i:]
 }
 
-// splitExtension cuts a segment before its extension; one that is too long to be meant as such is none.
+// splitExtension cuts a segment before its extension; one that is too long to be meant as such is
+// none.
 func splitExtension(base string) (stem, ext string) {
 	if i := strings.LastIndexByte(base, '.'); i > 0 && len(base)-i <= maxExtension {
 		return base[:i], base[i:]
@@ -140,7 +148,8 @@ func splitExtension(base string) (stem, ext string) {
 	return base, ""
 }
 
-// cut shortens s to at most n bytes, between two characters, and leaves neither dot nor space at the end.
+// cut shortens s to at most n bytes, between two characters, and leaves neither dot nor space at
+// the end.
 func cut(s string, n int) string {
 	if len(s) > n {
 		s = s[:boundary(s, n)]
@@ -148,7 +157,8 @@ func cut(s string, n int) string {
 	return strings.TrimRight(s, ". ")
 }
 
-// boundary is the last place at or before n where s may be cut: between runes, and not before a mark that combines with the one left of it.
+// boundary is the last place at or before n where s may be cut: between runes, and not before a
+// mark that combines with the one left of it.
 func boundary(s string, n int) int {
 	for n > 0 {
 		r, _ := utf8.DecodeRuneInString(s[n:])
@@ -162,7 +172,8 @@ func boundary(s string, n int) int {
 
 const zwj = '\u200d' // joins emoji
 
-// cleanPath makes a safe path. Leading slashes, "." and ".." are left out; what is too long loses folders, the uppermost first.
+// cleanPath makes a safe path. Leading slashes, "." and ".." are left out; what is too long loses
+// folders, the uppermost first.
 func cleanPath(wanted string) string {
 	folder := strings.HasSuffix(wanted, "/")
 	var segments []string
@@ -217,8 +228,9 @@ func shorten(s string) string {
 	return cut(stem, drive.MaxNameBytes-len(ext)) + ext
 }
 
-// safeRune replaces what Windows refuses, and what makes a name look like another one: control characters, line and paragraph
-// separators, and marks that change the direction of text ("gpj.exe" shown as "exe.jpg").
+// safeRune replaces what Windows refuses, and what makes a name look like another one: control
+// characters, line and paragraph separators, and marks that change the direction of text ("gpj.exe"
+// shown as "exe.jpg").
 func safeRune(r rune) rune {
 	switch {
 	case strings.ContainsRune(`<>:"|?*\`, r), unicode.IsControl(r), r == 0xFEFF, r == 0x061C,
@@ -228,8 +240,8 @@ func safeRune(r rune) rune {
 	return r
 }
 
-// isDevice reports whether Windows takes a file of this name for a device, whatever its extension (Microsoft: Naming Files, Paths, and
-// Namespaces).
+// isDevice reports whether Windows takes a file of this name for a device, whatever its extension
+// (Microsoft: Naming Files, Paths, and Namespaces).
 func isDevice(s string) bool {
 	stem, _, _ := strings.Cut(s, ".")
 	switch stem = strings.ToUpper(strings.TrimRight(stem, " ")); stem {

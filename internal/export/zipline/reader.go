@@ -18,15 +18,16 @@ type Source interface {
 
 // Options of a reader. The zero value is the default.
 type Options struct {
-	// Window is how many bytes of content may be in memory, read ahead included. Default 12 MiB, at least 2 MiB.
+	// Window is how many bytes of content may be in memory, read ahead included. Default 12 MiB, at
+	// least 2 MiB.
 	Window drive.ByteSize
 	// Parallel is how many objects are read at once. Default 64.
 	Parallel int
-	// Recheck: a range that ends an entry without having begun it reads the beginning, too, to check the whole, where that is at most
-	// so long. Default 64 MiB; negative: however long it is.
+	// Recheck: a range that ends an entry without having begun it reads the beginning, too, to
+	// check the whole, where that is at most so long. Default 64 MiB; negative: however long it is.
 	Recheck drive.ByteSize
-	// Broken is called once when an entry cannot be delivered as the manifest says, before the reader fails with the same error. It is
-	// not called when the reader's context ended.
+	// Broken is called once when an entry cannot be delivered as the manifest says, before the
+	// reader fails with the same error. It is not called when the reader's context ended.
 	Broken func(*EntryError)
 }
 
@@ -52,8 +53,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// EntryError says which entry could not be delivered. Err is NotFound for a missing object, DigestMismatch for one that is damaged or
-// not the one that was sealed, and what the store said otherwise.
+// EntryError says which entry could not be delivered. Err is NotFound for a missing object,
+// DigestMismatch for one that is damaged or not the one that was sealed, and what the store said
+// otherwise.
 type EntryError struct {
 	Index int // in the manifest
 	Name  string
@@ -64,11 +66,12 @@ func (e *EntryError) Error() string { return fmt.Sprintf("entry %d (%s): %v", e.
 
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// Damaged reports whether the content is gone or wrong for good, as opposed to a store that does not answer.
+// Damaged reports whether the content is gone or wrong for good, as opposed to a store that does
+// not answer.
 func (e *EntryError) Damaged() bool { return drive.IsKind(e.Err, drive.NotFound, drive.DigestMismatch) }
 
-// Open returns the bytes [from, to) of the archive. The reader ends with ctx, and must be closed; it is for one goroutine. It begins
-// to read ahead at once.
+// Open returns the bytes [from, to) of the archive. The reader ends with ctx, and must be closed;
+// it is for one goroutine. It begins to read ahead at once.
 func (a *Archive) Open(ctx context.Context, src Source, from, to drive.ByteSize, o Options) io.ReadCloser {
 	from = max(0, min(from, a.Size()))
 	to = max(from, min(to, a.Size()))
@@ -81,7 +84,8 @@ func (a *Archive) Open(ctx context.Context, src Source, from, to drive.ByteSize,
 	return r
 }
 
-// queueLength is how many pieces may be in the window at most: it matters for entries of a few bytes.
+// queueLength is how many pieces may be in the window at most: it matters for entries of a few
+// bytes.
 const queueLength = 256
 
 // windows keeps the memory of readers of the default size.
@@ -94,7 +98,8 @@ func takeWindow(size int64) *window {
 	return newWindow(*windows.Get().(*[]byte))
 }
 
-// demand is how many bytes of content [from, to) takes from the store, or the whole window where that is less.
+// demand is how many bytes of content [from, to) takes from the store, or the whole window where
+// that is less.
 func (a *Archive) demand(from, to int64, o *Options) (total int64) {
 	for i := a.find(from) / 2; i < len(a.entries) && a.starts[i] < to && total < int64(o.Window); i++ {
 		lo, hi := a.content(i)
@@ -128,7 +133,8 @@ type reader struct {
 	err    error
 }
 
-// Read implements io.Reader. It returns less than it was asked for rather than wait with bytes in hand.
+// Read implements io.Reader. It returns less than it was asked for rather than wait with bytes in
+// hand.
 func (r *reader) Read(p []byte) (n int, err error) {
 	for n < len(p) && r.err == nil {
 		if len(r.rest) == 0 {
@@ -236,7 +242,8 @@ func (r *reader) full(p *piece, wait bool) error {
 	}
 }
 
-// broken reports an entry that cannot be delivered, unless that is only because the reader was told to end.
+// broken reports an entry that cannot be delivered, unless that is only because the reader was told
+// to end.
 func (r *reader) broken(err error) error {
 	if cause := r.cause(); cause != nil {
 		return cause

@@ -41,7 +41,8 @@ func TestRangesAreSlicesOfTheWhole(t *testing.T) {
 	}
 }
 
-// What a reader has been given to its end is what was sealed; else it fails, early enough and saying why.
+// What a reader has been given to its end is what was sealed; else it fails, early enough and
+// saying why.
 func TestWhatIsNotAsSealedIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	small, large := noise(1, 100_000), noise(2, 5<<20+100)
@@ -111,7 +112,8 @@ func flipped(b []byte, i int) []byte {
 	return b
 }
 
-// Behind the limit only the length is checked; a range of one byte must not make the store read gigabytes.
+// Behind the limit only the length is checked; a range of one byte must not make the store read
+// gigabytes.
 func TestRecheckHasALimit(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
@@ -147,7 +149,8 @@ type failing struct{}
 
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, drive.Fail(drive.Unavailable) }
 
-// The end of the context ends a reader that waits, tells nobody of a broken entry, and leaves nothing open.
+// The end of the context ends a reader that waits, tells nobody of a broken entry, and leaves
+// nothing open.
 func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,8 +193,8 @@ func TestCloseEarly(t *testing.T) {
 	}
 }
 
-// With 20 ms for each request, two requests for each object, 100 KB in each: at least 100 MB/s, one GET for each object (A5). The
-// clock is the bubble's, so this measures waiting alone.
+// With 20 ms for each request, two requests for each object, 100 KB in each: at least 100 MB/s, one
+// GET for each object (A5). The clock is the bubble's, so this measures waiting alone.
 func TestLatencyIsHidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

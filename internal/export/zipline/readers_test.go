@@ -191,8 +191,9 @@ func huge() (*shelf, []Entry) {
 	return s, []Entry{s.put("first.txt", []byte("first")), s.putZeros("大文件.bin", 4<<30+12345), s.put("last.txt", []byte("last"))}
 }
 
-// The file of this archive has a hole where the large entry is. All readers list it and read what lies behind 4 GiB; with
-// SMARTDRIVE_SOAK they also read the large entry itself, and those that can from a pipe.
+// The file of this archive has a hole where the large entry is. All readers list it and read what
+// lies behind 4 GiB; with SMARTDRIVE_SOAK they also read the large entry itself, and those that can
+// from a pipe.
 func TestReadersOfHugeArchives(t *testing.T) {
 	t.Parallel()
 	s, entries := huge()

@@ -28,10 +28,11 @@ type ServeOptions struct {
 	Grant *Grant
 }
 
-// Serve answers a GET or HEAD with the archive or the ranges of it that were asked for (RFC 9110 §13, §14), as http.ServeContent does:
-// several ranges at once are one answer in parts, unless together they are longer than the archive or more than maxRanges; it is then
-// sent whole. Headers that the caller has set stay. When an entry is broken it panics with http.ErrAbortHandler, so that the client sees the connection
-// break before the end.
+// Serve answers a GET or HEAD with the archive or the ranges of it that were asked for (RFC 9110
+// §13, §14), as http.ServeContent does: several ranges at once are one answer in parts, unless
+// together they are longer than the archive or more than maxRanges; it is then sent whole. Headers
+// that the caller has set stay. When an entry is broken it panics with http.ErrAbortHandler, so
+// that the client sees the connection break before the end.
 func (a *Archive) Serve(w http.ResponseWriter, r *http.Request, src Source, o ServeOptions) {
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = r.Clone(r.Context())
@@ -108,11 +109,13 @@ func (m *memory) sent(n int) {
 	}
 }
 
-// maxRanges is how many ranges of one request are looked at: for one of a byte up to Options.Recheck may have to be read.
+// maxRanges is how many ranges of one request are looked at: for one of a byte up to
+// Options.Recheck may have to be read.
 const maxRanges = 16
 
-// content is an archive as http.ServeContent wants it: to be sought and read. It opens a reader where reading begins. The lock is
-// there because ServeContent reads several ranges in a goroutine that it does not wait for.
+// content is an archive as http.ServeContent wants it: to be sought and read. It opens a reader
+// where reading begins. The lock is there because ServeContent reads several ranges in a goroutine
+// that it does not wait for.
 type content struct {
 	open   func(from, to int64, o Options) io.ReadCloser
 	cancel context.CancelFunc
@@ -165,7 +168,8 @@ func (c *content) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// startLocked opens a reader for the range that begins here. Where its end is not known, little is read ahead.
+// startLocked opens a reader for the range that begins here. Where its end is not known, little is
+// read ahead.
 func (c *content) startLocked() io.ReadCloser {
 	if c.end > 0 {
 		return c.open(c.off, c.end, c.o)
@@ -230,8 +234,8 @@ func (c *content) until(status int, h http.Header) {
 	}
 }
 
-// writer looks at what http.ServeContent answers: it learns the range, lets Refuse say what was refused, and copies through large
-// buffers.
+// writer looks at what http.ServeContent answers: it learns the range, lets Refuse say what was
+// refused, and copies through large buffers.
 type writer struct {
 	http.ResponseWriter
 	content *content
@@ -294,7 +298,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// copyBufferSize in bytes: what one write to the connection takes. Headers and small entries share it.
+// copyBufferSize in bytes: what one write to the connection takes. Headers and small entries share
+// it.
 const copyBufferSize = 128 << 10
 
 var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}

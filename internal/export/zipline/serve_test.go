@@ -181,7 +181,8 @@ func TestContinuedDownload(t *testing.T) {
 	}
 }
 
-// The client of a damaged archive sees the connection break, in one range as in several, and the server learns of the entry.
+// The client of a damaged archive sees the connection break, in one range as in several, and the
+// server learns of the entry.
 func TestServeABrokenEntry(t *testing.T) {
 	t.Parallel()
 	s, entries := mixed()

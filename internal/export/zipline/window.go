@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// window is the memory of one reader: a ring whose stretches are taken and given back in the same order, so that nothing is allocated
-// while an archive of any length goes through it.
+// window is the memory of one reader: a ring whose stretches are taken and given back in the same
+// order, so that nothing is allocated while an archive of any length goes through it.
 //
 //	 tail           head                one goroutine takes, another gives back
 //	  |  in use     |
@@ -23,8 +23,9 @@ func newWindow(buf []byte) *window {
 	return &window{buf: buf, freed: make(chan struct{}, 1)}
 }
 
-// take returns n bytes in one piece, and the mark with which they are given back. It waits until there is room, which never comes for
-// more than half of the window, unless it is the first that is taken.
+// take returns n bytes in one piece, and the mark with which they are given back. It waits until
+// there is room, which never comes for more than half of the window, unless it is the first that is
+// taken.
 func (w *window) take(ctx context.Context, n int) (p []byte, mark int64, err error) {
 	for {
 		if p, mark, ok := w.tryTake(n); ok {

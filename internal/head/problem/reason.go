@@ -71,6 +71,7 @@ var openReasons = map[string]text{
 	"collects":        {"At most {limit} file requests are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个文件收集链接。请删除不再需要的链接。"},
 	"collect-uploads": {"At most {limit} uploads of senders can be unfinished at a time. Wait until others have ended.", "最多只能同时有 {limit} 个未完成的收集上传。请等待其他上传结束。"},
 	"sources":         {"At most {limit} sources of documents are possible. Delete one that is not needed any more.", "最多只能有 {limit} 个单据来源。请删除不再需要的来源。"},
+	"operations":      {"At most {limit} operations can run or wait at a time. Wait until one of them has ended, or cancel it.", "最多只能同时有 {limit} 个后台操作正在运行或等待。请等待其中一个结束，或取消它。"},
 	"tokens":          {"At most {limit} tokens are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个令牌。请删除不再需要的令牌。"},
 }
 

@@ -11,6 +11,7 @@ import (
 // inspection shows administrators how the installation is doing.
 type inspection struct {
 	timers   *timer.Engine
+	steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
 	findings Findings
 	status   func(ctx context.Context) (Status, error)
 }
@@ -19,8 +20,8 @@ func (i inspection) routes() []route {
 	return []route{
 		{
 			method: "GET", path: "/admin/timers/{key...}", need: admins, act: plain(i.showTimer),
-			does: "Show what the queue knows of a timer. A key is its kind and the id of what it watches: `park/0198c0de-...`.",
-			out:  []outcome{gives[timer.State](200, "the timer")}, fails: []drive.Kind{drive.NotFound},
+			does: "Show what the queue knows of a timer, and the way of its firings of the last three days: armed, fired, published and consumed (with a broker), applied. A key is its kind and the id of what it watches: `park/0198c0de-...`. A timer that has fired and is not armed again is shown with its way only.",
+			out:  []outcome{gives[TimerView](200, "the timer")}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "GET", path: "/admin/status", need: admins, act: plain(i.showStatus),
 			does: "Show who serves the installation: the instances, who does what only one does, how many timers wait, and how far the consumers of events are behind.",
@@ -38,7 +39,37 @@ func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, drive.Wrap(err, drive.NotFound) // it is a malformed id
 	}
-	return answer(i.timers.Show(ctx, key))
+	view := TimerView{Pending: true}
+	if view.State, err = i.timers.Show(ctx, key); drive.IsKind(err, drive.NotFound) {
+		view.State, view.Pending = timer.State{Key: key}, false
+	} else if err != nil {
+		return reply{}, err
+	}
+	if view.Trace, err = i.steps(ctx, key); err != nil {
+		return reply{}, err
+	}
+	if !view.Pending && len(view.Trace) == 0 {
+		return reply{}, drive.Fail(drive.NotFound)
+	}
+	return ok(view)
+}
+
+// TimerView is a timer: as it waits, and where it has been.
+type TimerView struct {
+	timer.State
+	Pending bool        `json:"pending" doc:"it waits, or its handler has it; without, only key and trace mean something"`
+	Trace   []TimerStep `json:"trace" doc:"the latest 200 steps, in their order"`
+}
+
+// TimerStep is a point on a timer's way.
+type TimerStep struct {
+	Gen      int64      `json:"gen"`
+	Step     string     `json:"step" enum:"armed,fired,published,consumed,applied,snoozed,waited,failed,dead"`
+	Began    drive.Time `json:"began" doc:"of what has ended with the step: of fired, when it was due; of consumed, when its record was published"`
+	At       drive.Time `json:"at"`
+	Delivery int        `json:"delivery"`
+	Instance string     `json:"instance" doc:"the generation of the instance"`
+	Reason   string     `json:"reason,omitempty" doc:"the code of an error"`
 }
 
 // Finding is something that was not as it should be.
@@ -67,7 +98,8 @@ func (i inspection) listFindings(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
-// Status is how an installation is doing. What cannot be asked at the moment is absent, and named in failing.
+// Status is how an installation is doing. What cannot be asked at the moment is absent, and named
+// in failing.
 type Status struct {
 	Installation string                   `json:"installation"`
 	Mode         string                   `json:"mode"`

@@ -97,6 +97,26 @@ func TestAResetTakesOneAccountOrAll(t *testing.T) {
 	}
 }
 
+// Who becomes an administrator may administer at once, with the session that they have, and who
+// stops being one may not.
+func TestARoleChangesAfterCreation(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	u, boss := s.newUser(t, "ann", 0), s.admin(t)
+	u.get(t, "/admin/users").problem(t, drive.Forbidden, nil)
+	if got := boss.send(t, "PATCH", "/admin/users/"+u.id, `{"admin":true}`).json(t, http.StatusOK); got["admin"] != true {
+		t.Errorf("the user is %v", got)
+	}
+	u.get(t, "/admin/users").json(t, http.StatusOK)
+	me := boss.get(t, "/me").json(t, http.StatusOK)["user"].(map[string]any)["id"].(string)
+	u.send(t, "PATCH", "/admin/users/"+me, `{"admin":false}`).json(t, http.StatusOK)
+	boss.get(t, "/admin/users").problem(t, drive.Forbidden, nil)
+	u.send(t, "PATCH", "/admin/users/"+u.id, `{"admin":false}`).problem(t, drive.WrongState, map[string]any{"state": "last-admin"})
+	if got := u.send(t, "PATCH", "/admin/users/"+me, `{"state":"active"}`).json(t, http.StatusOK); got["admin"] != false {
+		t.Errorf("a change of something else makes it %v", got["admin"])
+	}
+}
+
 func TestADisabledUserIsOut(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -107,10 +107,11 @@ type userChangeBody struct {
 	Total    admin.Total   `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
 	Password *string       `json:"password,omitempty" doc:"10 to 1,024 bytes; ends the user's sessions and tokens"`
 	State    account.State `json:"state,omitempty" enum:"active,disabled"`
+	Admin    *bool         `json:"admin,omitempty" doc:"whether the user is an administrator; the last active one stays one"`
 }
 
 func (u users) change(ctx context.Context, c *call, id drive.UserID, in *userChangeBody) (reply, error) {
-	changed, err := u.admin.SetUser(ctx, c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State})
+	changed, err := u.admin.SetUser(ctx, c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State, Admin: in.Admin})
 	if err != nil {
 		return reply{}, err
 	}

@@ -88,7 +88,8 @@ func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, 
 	return a.send(c, func() (export.Download, error) {
 		d, same, err := a.exports.OpenArchive(ctx, c.who, c.reader(), id)
 		if !same && c.r.Header.Get("If-Range") == "" {
-			// The client does not say of what it has the beginning; it is not of this one (RFC 9110 §14.2).
+			// The client does not say of what it has the beginning; it is not of this one (RFC 9110
+			// §14.2).
 			c.r = c.r.Clone(ctx)
 			c.r.Header.Del("Range")
 		}

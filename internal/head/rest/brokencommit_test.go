@@ -199,14 +199,31 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		return u.sender(t, token, "bob").each(t, "POST", [2]string{"/uploads", "/uploads"}, map[string]any{"path": "/f", "size": 5, "fingerprint": name})
 	},
 
+	"POST /operations": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/operations", u.toTrash(t, name, 5))
+	},
+	"POST /operations/{id}/cancel": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "POST", "/operations/"+u.made(t, "/operations", u.toTrash(t, name, 5))+"/cancel", nil)
+	},
+	"POST /operations/{id}/retry": func(t *testing.T, u user, _ string) twins {
+		in := map[string]any{"kind": "trash", "nodes": []string{drive.NewID[drive.NodeID]().String()}} // which fails
+		return u.same(t, "POST", "/operations/"+u.made(t, "/operations", in)+"/retry", nil)
+	},
+	"POST /operations/{id}/undo": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "POST", "/operations/"+u.made(t, "/operations", u.toTrash(t, name, 2))+"/undo", nil)
+	},
 	"POST /archives": func(t *testing.T, u user, name string) twins {
 		return u.keyed(t, "POST", "/archives", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}})
 	},
 	"POST /exports": func(t *testing.T, u user, name string) twins {
-		return u.keyed(t, "POST", "/exports", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}})
+		both := u.keyed(t, "POST", "/exports", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}})
+		both.alone = true // an account makes one list at a time
+		return both
 	},
 	"POST /exports/manifest": func(t *testing.T, u user, name string) twins {
-		return u.keyed(t, "POST", "/exports/manifest?name="+name, []byte("path\n/x.pdf\n"))
+		both := u.keyed(t, "POST", "/exports/manifest?name="+name, []byte("path\n/x.pdf\n"))
+		both.alone = true
+		return both
 	},
 	"DELETE /exports/{id}": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "DELETE", "/exports/"+u.made(t, "/exports", map[string]any{"nodes": []string{u.put(t, "/"+name, []byte(name))["id"].(string)}}), nil)
@@ -356,4 +373,14 @@ func (u user) letter(t testing.TB) string {
 	}
 	all := u.get(t, "/admin/dead-letters").items(t)
 	return all[len(all)-1]["id"].(string)
+}
+
+// toTrash is the request to put n new files into the trash.
+func (u user) toTrash(t *testing.T, name string, n int) map[string]any {
+	t.Helper()
+	var ids []string
+	for i := range n {
+		ids = append(ids, u.put(t, fmt.Sprint("/", name, i), []byte(name))["id"].(string))
+	}
+	return map[string]any{"kind": "trash", "nodes": ids}
 }

@@ -8,11 +8,15 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-const bundlesPath = "/bundles"
+const (
+	bundlesPath    = "/bundles"
+	rejectionsPath = "/rejections"
+)
 
 var (
 	bundleStateParam = param{name: "state", form: choice, choices: []string{anything, "sealed", "running", "done", "rejected"}, says: "only bundles in this state"}
 	outcomeParam     = param{name: "outcome", form: choice, choices: []string{anything, "accepted", "rejected", "duplicate", "conflict"}, says: "only records with this outcome"}
+	reasonParam      = param{name: "reason", says: "only with this reason, such as `invalid`"}
 	sourceParam      = param{name: "source", says: "only of this source"}
 )
 
@@ -40,6 +44,10 @@ func (b bundles) routes() []route {
 			does: "Process a rejected bundle again. Documents that were accepted before are recognised and count once.",
 			// A second call finds it sealed and says so, so it takes no key.
 			out: []outcome{gives[ingest.Bundle](200, "the bundle, `sealed`")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		}, {
+			method: "GET", path: rejectionsPath, need: read, act: plain(b.rejections), query: []param{sourceParam, reasonParam, limitParam, cursor},
+			does: "List the documents of all bundles that were not accepted, those of the newest bundle first, with what is wrong with them.",
+			out:  []outcome{gives[files.Page[ingest.Rejection]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		},
 	}
 }
@@ -62,6 +70,15 @@ func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply
 		return reply{}, err
 	}
 	return ok(shown(records, c.limit(), func(r ingest.BundleRecord) string { return r.Place }))
+}
+
+func (b bundles) rejections(ctx context.Context, c *call) (reply, error) {
+	f := ingest.RejectedFilter{Source: c.query.Get(sourceParam.name), Reason: c.query.Get(reasonParam.name)}
+	all, err := b.intake.Rejections(ctx, c.who, f, c.query.Get(cursor.name), c.limit()+1)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(shown(all, c.limit(), ingest.Rejection.Cursor))
 }
 
 func (b bundles) retry(ctx context.Context, c *call, id drive.BundleID) (reply, error) {

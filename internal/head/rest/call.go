@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"net/http"
 	"net/netip"
@@ -14,7 +15,6 @@ import (
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/server"
-	"smartdrive/internal/move/migrate"
 	"smartdrive/internal/usecase/collect"
 )
 
@@ -118,7 +118,8 @@ func notCode(r *http.Request) error {
 	return nil
 }
 
-// enter finds out who calls and takes a place for the request: of the user, or of the address of somebody who has not logged in.
+// enter finds out who calls and takes a place for the request: of the user, or of the address of
+// somebody who has not logged in.
 func (c *call) enter(ctx context.Context) (release func(), err error) {
 	if c.route.need == open {
 		return c.Visitors.Acquire(c.network())
@@ -127,11 +128,22 @@ func (c *call) enter(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	if c.r.Method == http.MethodPost || c.route.asks {
-		if err := c.Clicks.Allow(c.actor(), c.route.path); err != nil {
+		if err := c.Clicks.Allow(c.actor(), c.click()); err != nil {
 			return nil, err
 		}
 	}
 	return c.Gate.Acquire(c.actor())
+}
+
+// click names what a double click would do twice: a request to one address with one key. Two that
+// restore different files, or make things under keys of their own, have nothing to do with each
+// other. What may ask whether a content is known counts as one, whatever it names.
+func (c *call) click() string {
+	if c.route.asks {
+		return c.route.path
+	}
+	sum := sha256.Sum256([]byte(c.r.Method + " " + c.r.URL.EscapedPath() + "\n" + c.r.Header.Get(keyHeader)))
+	return string(sum[:])
 }
 
 // authenticate finds out who calls and whether the token may do it.
@@ -145,13 +157,11 @@ func (c *call) authenticate(ctx context.Context) error {
 	}
 	who, err := c.whoIs(c.r, c.route.need)
 	c.who = who
-	if err == nil { // while an installation moves, reads go by whose they are
-		c.r = c.r.WithContext(migrate.For(c.r.Context(), who.Account.String()))
-	}
 	return err
 }
 
-// bearer returns the token of the Authorization header, empty when there is none. The scheme's name has no case (RFC 9110 §11.1).
+// bearer returns the token of the Authorization header, empty when there is none. The scheme's name
+// has no case (RFC 9110 §11.1).
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -160,7 +170,8 @@ func bearer(r *http.Request) string {
 	return strings.Trim(token, " ")
 }
 
-// client is the address that the request comes from; the server has put it there, behind proxies too. Zero: a local socket.
+// client is the address that the request comes from; the server has put it there, behind proxies
+// too. Zero: a local socket.
 func (c *call) client() netip.Addr {
 	at, err := netip.ParseAddrPort(c.r.RemoteAddr)
 	if err != nil {
@@ -175,6 +186,10 @@ func (c *call) send(ctx context.Context, rep reply) error {
 	if err != nil {
 		return err
 	}
+	at := c.location(rep.status, raw)
+	if rep.models == nil && c.mayPack(len(raw)) {
+		raw = c.packers.packed(raw, c.w.Header())
+	}
 	done, err := c.answering(ctx, rep.size(raw))
 	if err != nil {
 		return err
@@ -187,7 +202,7 @@ func (c *call) send(ctx context.Context, rep reply) error {
 	if rep.replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
-	if at := c.location(rep.status, raw); at != "" {
+	if at != "" {
 		h.Set("Location", at)
 	}
 	if raw == nil {
@@ -200,7 +215,7 @@ func (c *call) send(ctx context.Context, rep reply) error {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(raw)))
 	c.w.WriteHeader(rep.status)
-	_, _ = c.w.Write(raw) // fails only when the client is gone
+	_, _ = c.w.Write(raw) //nolint:gosec // JSON, and said to be; it fails only when the client is gone
 	return nil
 }
 

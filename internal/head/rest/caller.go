@@ -7,9 +7,10 @@ import (
 	"smartdrive/internal/usecase/collect"
 )
 
-// Writer finds out for the other protocol heads who sends a request that changes files, by the rules of this API: who it is
-// (Unauthenticated, CrossOrigin), whether that may write (Forbidden), and no more than so many requests of one user at a time (Rate). The
-// head calls release when the request has been answered.
+// Writer finds out for the other protocol heads who sends a request that changes files, by the
+// rules of this API: who it is (Unauthenticated, CrossOrigin), whether that may write (Forbidden),
+// and no more than so many requests of one user at a time (Rate). The head calls release when the
+// request has been answered.
 func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error) {
 	if who, err = a.front.whoIs(r, write); err != nil {
 		return drive.Who{}, nil, err
@@ -18,7 +19,8 @@ func (a *API) Writer(r *http.Request) (who drive.Who, release func(), err error)
 	return who, release, err
 }
 
-// Uploader is Writer for a head that the senders of collect links may use, too: sender is nil for a user.
+// Uploader is Writer for a head that the senders of collect links may use, too: sender is nil for a
+// user.
 func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release func(), err error) {
 	token := bearer(r)
 	if !collect.IsToken(token) {

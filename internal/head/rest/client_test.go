@@ -1,7 +1,9 @@
 package rest_test
 
 import (
+	"archive/zip"
 	"bytes"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -34,7 +36,8 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// TestTheClientUnderstandsTheServer takes a tree to the server and back with the public client: both sides of the contract.
+// TestTheClientUnderstandsTheServer takes a tree to the server and back with the public client:
+// both sides of the contract.
 func TestTheClientUnderstandsTheServer(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -157,3 +160,42 @@ func TestTheClientCallsEverything(t *testing.T) {
 
 func errOf[T any](_ T, err error) error          { return err }
 func second[T, U any](_ T, _ U, err error) error { return err }
+
+// A choice is downloaded as one zip, also with the public client; once a file has changed, what has
+// come is not gone on with.
+func TestTheClientDownloadsAChoiceAsAZip(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	c := s.connect(t, s.newUser(t, "ann", 0))
+	dir := t.TempDir()
+	up := must[*client.Uploader](t)(c.Uploader(client.UploadOptions{PartSize: 1 << 20}))
+	var in client.NewArchive
+	store := func(name string, size int) {
+		file := filepath.Join(dir, "file")
+		if err := os.WriteFile(file, pattern(size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := up.Put(t.Context(), must[client.Source](t)(client.FileSource(file)), name, client.PutOptions{Conflict: client.Replace}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, size := range map[string]int{"/a.txt": 1000, "/b.bin": 3 << 20} {
+		store(name, size)
+		in.Nodes = append(in.Nodes, must[client.Node](t)(c.NodeAt(t.Context(), name)).ID)
+	}
+	in.Name = "choice"
+	a := must[client.Archive](t)(c.CreateArchive(t.Context(), in))
+	to := filepath.Join(dir, "choice.zip")
+	if err := c.GetArchive(t.Context(), a, to, nil); err != nil {
+		t.Fatal(err)
+	}
+	z := must[*zip.ReadCloser](t)(zip.OpenReader(to))
+	defer z.Close()
+	if info := must[os.FileInfo](t)(os.Stat(to)); info.Size() != a.Size || a.Total != 2 || len(z.File) != 2 {
+		t.Errorf("%d bytes, %d entries of %+v", info.Size(), len(z.File), a)
+	}
+	store("/a.txt", 2000)
+	if err := c.GetArchive(t.Context(), a, to+"2", nil); !errors.Is(err, client.ErrChanged) {
+		t.Errorf("of files that have changed: %v", err)
+	}
+}

@@ -27,11 +27,11 @@ func (l collects) routes() []route {
 			out:   []outcome{gives[collectView](201, "the link")},
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: collectsPath, need: read, act: plain(l.list), query: []param{limitParam, cursor},
+			method: "GET", path: collectsPath, need: read, act: plain(l.list), query: []param{limitParam, cursor}, secret: true,
 			does: "List the collect links, the newest first.",
 			out:  []outcome{gives[files.Page[collectView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: byID(l.get),
+			method: "GET", path: one, need: read, act: byID(l.get), secret: true,
 			does: "Show a collect link.",
 			out:  []outcome{gives[collectView](200, "the link")}, fails: []drive.Kind{drive.NotFound},
 		}, {
@@ -147,7 +147,8 @@ func (l collects) patch(ctx context.Context, c *call, id drive.CollectID, in *co
 	return showing(c, showCollect)(l.links.Change(ctx, c.who, id, change))
 }
 
-// deleteCollect also cancels what is on its way, as far as it gets: what is left nobody can complete, and it is reclaimed in its time.
+// deleteCollect also cancels what is on its way, as far as it gets: what is left nobody can
+// complete, and it is reclaimed in its time.
 func (l collects) remove(ctx context.Context, c *call, id drive.CollectID) (reply, error) {
 	open, err := l.links.Delete(ctx, c.who, id)
 	if err != nil {

@@ -48,7 +48,8 @@ func (u user) sendFile(t testing.TB, name string, content []byte) map[string]any
 	return u.post(t, "/uploads/"+up["id"].(string)+"/complete", nil).json(t, http.StatusCreated)
 }
 
-// TestSendersReachNothingElse tries every route of the API with a sender's token, and the ids of things that are not theirs.
+// TestSendersReachNothingElse tries every route of the API with a sender's token, and the ids of
+// things that are not theirs.
 func TestSendersReachNothingElse(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -275,7 +276,8 @@ func TestCollectLinksEnd(t *testing.T) {
 	}
 }
 
-// TestSendersKeysAreTheirOwn repeats a creation under the owner's key: the answer must not be the owner's.
+// TestSendersKeysAreTheirOwn repeats a creation under the owner's key: the answer must not be the
+// owner's.
 func TestSendersKeysAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -59,7 +59,11 @@ func conforms(t testing.TB, in request, got response) {
 		return
 	}
 	var body any
-	decode := json.NewDecoder(bytes.NewReader(got.body))
+	raw := got.body
+	if got.Header.Get("Content-Encoding") == "gzip" {
+		raw = inflated(t, raw)
+	}
+	decode := json.NewDecoder(bytes.NewReader(raw))
 	decode.UseNumber() // a preference may be larger than any
 	if err := decode.Decode(&body); err != nil {
 		t.Errorf("%s: %v", where, err)

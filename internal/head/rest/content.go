@@ -87,7 +87,8 @@ func (s contents) send(ctx context.Context, c *call, d files.Download, inline bo
 	return reply{}, d.Close()
 }
 
-// contentWriter says what http.ServeContent would say in plain text as a problem, and copies through large buffers.
+// contentWriter says what http.ServeContent would say in plain text as a problem, and copies
+// through large buffers.
 type contentWriter struct {
 	http.ResponseWriter
 	r       *http.Request
@@ -134,7 +135,8 @@ func (w *contentWriter) ReadFrom(src io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, *buf)
 }
 
-// disposition is the Content-Disposition of a file: its name twice, in ASCII for old clients and in full (RFC 6266 §4.3, RFC 8187).
+// disposition is the Content-Disposition of a file: its name twice, in ASCII for old clients and in
+// full (RFC 6266 §4.3, RFC 8187).
 func disposition(name string, inline bool) string {
 	name = strings.Map(plainDirection, name)
 	how := "attachment"

@@ -8,13 +8,15 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A browser may hold its login in a cookie that no script can read. A browser adds a cookie to requests that other sites make it
-// send, too, so that what changes something is taken only from a page of this server:
+// A browser may hold its login in a cookie that no script can read. A browser adds a cookie to
+// requests that other sites make it send, too, so that what changes something is taken only from a
+// page of this server:
 //
 //	SameSite=Lax              other sites' requests come without it, but those of the same site do (another port, a sibling domain)
 //	CrossOriginProtection     Sec-Fetch-Site, or Origin against Host where the browser does not send it (plain HTTP)
 //
-// A bearer token is added by nobody else than the one who has it: it is looked at first, and needs none of this.
+// A bearer token is added by nobody else than the one who has it: it is looked at first, and needs
+// none of this.
 const (
 	cookieName = "smartdrive_session"
 	// Over TLS the name begins with one of these, which browsers take only from us over TLS, and
@@ -22,13 +24,13 @@ const (
 	// on a line without TLS can put a login of theirs there.
 	hostPrefix   = "__Host-"
 	securePrefix = "__Secure-" // where the server is below a path
-	// cookieLife is in seconds: 400 days, the longest that browsers keep one (RFC 6265bis §5.5). The session ends earlier, 30 days
-	// after it was last used; the server decides.
+	// cookieLife is in seconds: 400 days, the longest that browsers keep one (RFC 6265bis §5.5).
+	// The session ends earlier, 30 days after it was last used; the server decides.
 	cookieLife = 400 * 24 * 3600
 )
 
-// newForgery returns the check of requests that come with a cookie. The origin of the base URL is ours even where a proxy sends
-// another Host.
+// newForgery returns the check of requests that come with a cookie. The origin of the base URL is
+// ours even where a proxy sends another Host.
 func newForgery(baseURL string) *http.CrossOriginProtection {
 	p := http.NewCrossOriginProtection()
 	if u, err := url.Parse(baseURL); err == nil && u.Host != "" {
@@ -37,8 +39,9 @@ func newForgery(baseURL string) *http.CrossOriginProtection {
 	return p
 }
 
-// secret returns what a request is authenticated by: its bearer token, else its cookie; empty when it has neither. CrossOrigin: it
-// has the cookie because another site's page made a browser send it.
+// secret returns what a request is authenticated by: its bearer token, else its cookie; empty when
+// it has neither. CrossOrigin: it has the cookie because another site's page made a browser send
+// it.
 func (f *front) secret(r *http.Request) (string, error) {
 	if token := bearer(r); token != "" {
 		return token, nil
@@ -96,8 +99,9 @@ func (c *call) setCookie(secret string) {
 	})
 }
 
-// secure reports whether the browser sees a secure connection. Only it knows for sure, and says it in Origin: there may be a proxy
-// that nobody declared, and a server with a base URL of https may be asked by its address in the house, too.
+// secure reports whether the browser sees a secure connection. Only it knows for sure, and says it
+// in Origin: there may be a proxy that nobody declared, and a server with a base URL of https may
+// be asked by its address in the house, too.
 func (c *call) secure() bool {
 	if origin := c.r.Header.Get("Origin"); strings.Contains(origin, "://") {
 		return strings.HasPrefix(origin, "https://")

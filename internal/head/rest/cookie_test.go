@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// tab is a browser's tab on a page of the server: what it sends carries the cookie, and the origin of the page.
+// tab is a browser's tab on a page of the server: what it sends carries the cookie, and the origin
+// of the page.
 type tab struct {
 	*stack
 	cookie *http.Cookie
@@ -90,7 +91,8 @@ func TestTheCookieIsForTheAddressOfTheServer(t *testing.T) {
 	}
 }
 
-// TestOtherSitesCannotUseTheCookie sends every request that changes something from a page of another origin.
+// TestOtherSitesCannotUseTheCookie sends every request that changes something from a page of
+// another origin.
 func TestOtherSitesCannotUseTheCookie(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -20,7 +20,7 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// maxBody is the longest JSON body in bytes.
+// maxBody is the longest JSON body in bytes, where a route says nothing else.
 const maxBody = int64(drive.MiB)
 
 // decode reads the JSON body into in, a pointer to a struct.
@@ -41,14 +41,14 @@ func (c *call) decode(ctx context.Context, in any) error {
 func (c *call) readJSON(ctx context.Context) ([]byte, error) {
 	body := &limited{src: server.Incoming(c.r), all: &c.memory.reading}
 	defer body.close()
-	raw, err := readJSON(c.w, c.r, body)
+	raw, err := readJSON(c.w, c.r, body, max(maxBody, c.route.largest))
 	if err == nil && len(raw) > smallBody {
 		err = c.take(ctx, int64(len(raw))*bodyTimes)
 	}
 	return raw, err
 }
 
-func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader) ([]byte, error) {
+func readJSON(w http.ResponseWriter, r *http.Request, body io.Reader, maxBody int64) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, drive.Fail(drive.TooLarge, "limit", maxBody, "sent", r.ContentLength)
 	}
@@ -79,9 +79,10 @@ func checkJSON(contentType string) error {
 // clip shortens what a client sent before it is sent back.
 func clip(s string) string { return server.Clip(s) }
 
-// decodeObject reads one JSON object into a flat struct, more strictly than encoding/json does: names are compared as they are,
-// unknown and repeated ones are refused, null is a value only of fields with the tag nullable, and every field without
-// omitempty or omitzero must be there. What is a struct in it is read in the same way.
+// decodeObject reads one JSON object into a flat struct, more strictly than encoding/json does:
+// names are compared as they are, unknown and repeated ones are refused, null is a value only of
+// fields with the tag nullable, and every field without omitempty or omitzero must be there. What
+// is a struct in it is read in the same way.
 func decodeObject(raw []byte, into any) error {
 	members, err := splitObject(raw)
 	if err != nil {
@@ -148,7 +149,8 @@ func splitObject(raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// hasLoneSurrogate reports whether an escape stands for half of a character: such text is no Unicode (RFC 8259 §8.2).
+// hasLoneSurrogate reports whether an escape stands for half of a character: such text is no
+// Unicode (RFC 8259 §8.2).
 func hasLoneSurrogate(raw []byte) bool {
 	for {
 		i := bytes.IndexByte(raw, '\\')

@@ -16,8 +16,9 @@
 //	body       strict JSON of at most 1 MiB (decode.go): 400, 413, 415
 //	handler    one call of a use case
 //
-// Putting a part takes none of these steps to the database (P5): the token is cached, and a part has no key and no clicks.
+// Putting a part takes none of these steps to the database (P5): the token is cached, and a part
+// has no key and no clicks.
 //
-// What goes wrong is a drive.Error, rendered by package problem. Ids that cannot be one, things that are not there and things of
-// other accounts are the same 404.
+// What goes wrong is a drive.Error, rendered by package problem. Ids that cannot be one, things
+// that are not there and things of other accounts are the same 404.
 package rest

@@ -17,7 +17,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// takeIn sends a bundle of documents and has it taken in; it returns the ids of the bundle and of one document.
+// takeIn sends a bundle of documents and has it taken in; it returns the ids of the bundle and of
+// one document.
 func (u user) takeIn(t testing.TB, all ...*invoice.Document) (bundleID, document string) {
 	t.Helper()
 	lines := invoicetest.NDJSON(all...)
@@ -40,8 +41,8 @@ func (u user) takeIn(t testing.TB, all ...*invoice.Document) (bundleID, document
 	return u.get(t, "/bundles").items(t)[0]["id"].(string), u.get(t, "/documents").items(t)[0]["id"].(string)
 }
 
-// What was taken in is shown to its account and to nobody else; a list as CSV gives no spreadsheet a formula; one as JSON lines has them
-// all.
+// What was taken in is shown to its account and to nobody else; a list as CSV gives no spreadsheet
+// a formula; one as JSON lines has them all.
 func TestDocumentsAreShown(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
@@ -68,7 +69,7 @@ func TestDocumentsAreShown(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/documents", "/bundles", "/conflicts", "/sources"} {
+	for _, path := range []string{"/documents", "/bundles", "/conflicts", "/sources", "/rejections"} {
 		if r := get(bob, path); r.StatusCode != http.StatusOK || !strings.Contains(string(r.body), `"items":[]`) {
 			t.Errorf("bob sees at %s: %s %s", path, r.Status, r.body)
 		}

@@ -34,8 +34,9 @@ func sheetOf(c *call) *sheet {
 // sheetPage is how many documents are read at a time.
 const sheetPage = 500
 
-// sendDocuments sends all documents of a filter. The first page is read before the answer begins, so that what is wrong with the request
-// is an error; what fails later breaks the connection off, and the list is not taken for whole.
+// sendDocuments sends all documents of a filter. The first page is read before the answer begins,
+// so that what is wrong with the request is an error; what fails later breaks the connection off,
+// and the list is not taken for whole.
 func (d documents) sendAll(ctx context.Context, c *call, f ingest.Filter, s *sheet) (reply, error) {
 	page, err := d.intake.Documents(ctx, c.who, f, c.query.Get(cursor.name), sheetPage)
 	if err != nil {
@@ -108,7 +109,8 @@ func orNone(id *drive.NodeID) string {
 	return id.String()
 }
 
-// harmless keeps a spreadsheet from taking a text of a sender for a formula (OWASP, CSV injection): it begins with a quote then.
+// harmless keeps a spreadsheet from taking a text of a sender for a formula (OWASP, CSV injection):
+// it begins with a quote then.
 func harmless(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
 		return "'" + s

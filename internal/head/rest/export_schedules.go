@@ -42,6 +42,8 @@ type exportScheduleBody struct {
 	Filter   export.Filter `json:"filter,omitempty" doc:"which files are meant; without a month"`
 	Zone     string        `json:"zone,omitempty" doc:"time zone, as Asia/Shanghai; UTC if absent"`
 	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"as of an export"`
+	Names    string        `json:"names,omitempty" doc:"as of an export"`
+	Index    bool          `json:"index,omitempty" doc:"as of an export"`
 	Bucket   bool          `json:"bucket,omitempty" doc:"send each zip to the bucket of --export-bucket, as soon as it is sealed"`
 }
 
@@ -51,7 +53,7 @@ func (e exportSchedules) create(ctx context.Context, c *call, in *exportSchedule
 		return reply{}, err
 	}
 	s, err := e.exports.CreateSchedule(ctx, c.who, export.Schedule{
-		Folder: folder, Name: in.Name, Filter: in.Filter, Zone: in.Zone, Priority: in.Priority, Bucket: in.Bucket,
+		Folder: folder, Name: in.Name, Filter: in.Filter, Zone: in.Zone, Priority: in.Priority, Bucket: in.Bucket, Names: in.Names, Index: in.Index,
 	})
 	if err != nil {
 		return reply{}, err

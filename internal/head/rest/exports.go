@@ -32,11 +32,11 @@ func (e exports) routes() []route {
 			out:  []outcome{gives[export.View](201, "the batch, `pending`")}, fails: makes,
 		}, {
 			method: "POST", path: exportsPath + "/manifest", need: write, act: takesBytes(e.createOf), once: true, created: exportsPath,
-			query: []param{{name: "name", says: "of the directory in the zip; `export` if absent"}, priorityParam},
+			query: []param{{name: "name", says: "of the directory in the zip; `export` if absent"}, priorityParam, indexParam},
 			does:  "Ask for a zip of a list, as JSON lines or as CSV with a header line. A line has `path` (in the drive), `url` (of an allowed host) or `node`, and perhaps `id` (the caller's own) and `name` (in the zip, with slashes between folders).",
 			out:   []outcome{gives[export.View](201, "the batch, `pending`")}, fails: append(makes, drive.BadName),
 		}, {
-			method: "GET", path: exportsPath, need: read, act: plain(e.list), query: []param{limitParam, cursor},
+			method: "GET", path: exportsPath, need: read, act: plain(e.list), query: []param{limitParam, cursor, setParam},
 			does: "List the batches, the newest first.",
 			out:  []outcome{gives[files.Page[export.View]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
@@ -92,6 +92,10 @@ const exportLinksPath = "/export-links"
 
 var priorityParam = param{name: "priority", form: integer, min: export.MinPriority, max: export.MaxPriority, says: "of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"}
 
+var indexParam = param{name: "index", form: integer, min: 0, max: 1, says: "1: a list of all entries, index.csv, is in the zip"}
+
+var setParam = param{name: "set", says: "only the parts of this set, in their order: a list that is too long for one zip becomes several"}
+
 func zipOutcomes() []outcome {
 	return []outcome{
 		{status: 200, bytes: true, when: "the zip"},
@@ -105,11 +109,13 @@ type exportBody struct {
 	Folder   string        `json:"folder,omitempty" doc:"or the id of one folder, or root: its name is that of the directory in the zip"`
 	Filter   export.Filter `json:"filter,omitempty" doc:"which files of folders are meant"`
 	Name     string        `json:"name,omitempty" doc:"of the directory in the zip"`
+	Names    string        `json:"names,omitempty" doc:"a pattern of the paths in the zip, such as {seller}/{date} {number}: docs/export.md has the fields"`
+	Index    bool          `json:"index,omitempty" doc:"a list of all entries, index.csv, is in the zip"`
 	Priority int64         `json:"priority,omitempty" minimum:"-100" maximum:"10" doc:"of the caller's exports the higher goes first; above 0 also before those of others: an administrator's word"`
 }
 
 func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, error) {
-	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority}
+	wish := export.Request{Name: in.Name, Filter: in.Filter, Priority: in.Priority, Names: in.Names, Index: in.Index}
 	for _, text := range in.Nodes {
 		id, err := e.files.ParseNode(ctx, c.who, text)
 		if err != nil {
@@ -129,8 +135,8 @@ func (e exports) create(ctx context.Context, c *call, in *exportBody) (reply, er
 	})
 }
 
-// maxManifest is the longest list in bytes: some kilobytes for each of 10,000 entries.
-const maxManifest = int64(64 * drive.MiB)
+// maxManifest is the longest list in bytes: three kilobytes for each of 10,000 entries.
+const maxManifest = int64(32 * drive.MiB)
 
 func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	if c.r.ContentLength > maxManifest {
@@ -144,7 +150,7 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 	in := e.exports.Incoming(server.Incoming(c.r))
 	defer in.Close()
 	body := &io.LimitedReader{R: in, N: maxManifest + 1}
-	items, err := export.ReadManifest(io.TeeReader(body, what), e.exports.MaxEntries()) // to its end, unless it fails
+	items, err := export.ReadManifest(io.TeeReader(body, what), e.exports.MaxList()) // to its end, unless it fails
 	if body.N == 0 {
 		return reply{}, drive.Fail(drive.TooLarge, "limit", maxManifest, "sent", maxManifest+1)
 	}
@@ -155,16 +161,31 @@ func (e exports) createOf(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.body = what.Sum(nil)
-	wish := export.Request{Name: c.query.Get("name"), Manifest: items, Priority: int64(c.number(priorityParam))}
+	wish := export.Request{Name: c.query.Get("name"), Manifest: items, Priority: int64(c.number(priorityParam)), Index: c.number(indexParam) == 1}
 	return makeOnce(ctx, c, asItIs, func(keep keeping[export.View]) (export.View, error) {
 		return e.exports.Create(ctx, c.who, wish, keep)
 	})
 }
 
 func (e exports) list(ctx context.Context, c *call) (reply, error) {
+	if text := c.query.Get(setParam.name); text != "" {
+		return e.listSet(ctx, c, text)
+	}
 	return listPage(c, func(before drive.ExportID, limit int) ([]export.View, error) {
 		return e.exports.List(ctx, c.who, before, limit)
 	}, asItIs, func(v export.View) string { return v.ID.String() })
+}
+
+func (e exports) listSet(ctx context.Context, c *call, text string) (reply, error) {
+	set, err := drive.ParseID[drive.ExportID](text)
+	if err != nil {
+		return reply{}, drive.Bad(setParam.name, drive.Malformed, "expected", "an id")
+	}
+	all, err := e.exports.ListSet(ctx, c.who, set)
+	if err != nil {
+		return reply{}, err
+	}
+	return pageOf(c, all, func(v export.View) string { return v.ID.String() })
 }
 
 func (e exports) get(ctx context.Context, c *call, id drive.ExportID) (reply, error) {

@@ -59,8 +59,9 @@ func (f *mimeField) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// parseMime checks a media type that a client gives a file: it is sent as Content-Type when the file is read. What package mime takes for
-// space between parameters may be a line break, which is none in a header.
+// parseMime checks a media type that a client gives a file: it is sent as Content-Type when the
+// file is read. What package mime takes for space between parameters may be a line break, which is
+// none in a header.
 func parseMime(s string) (string, bool) {
 	media, _, err := mime.ParseMediaType(s)
 	major, minor, two := strings.Cut(media, "/")

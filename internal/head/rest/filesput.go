@@ -133,7 +133,8 @@ func parseMTime(h http.Header) (drive.Time, error) {
 	return drive.Time(ms), nil
 }
 
-// givenMime is the type that the client gives the file; what clients send when they do not know is none.
+// givenMime is the type that the client gives the file; what clients send when they do not know is
+// none.
 func givenMime(contentType string) string {
 	media, _, _ := mime.ParseMediaType(contentType)
 	if media == "application/octet-stream" || media == "application/x-www-form-urlencoded" {
@@ -146,7 +147,8 @@ func givenMime(contentType string) string {
 	return given
 }
 
-// condition makes the check of If-Match and If-None-Match (RFC 9110 §13.2.2); nil when there is neither.
+// condition makes the check of If-Match and If-None-Match (RFC 9110 §13.2.2); nil when there is
+// neither.
 func (u uploads) condition(ctx context.Context, c *call) (func(there *tree.Node) error, error) {
 	must, err := c.tags("If-Match")
 	if err != nil {
@@ -176,7 +178,8 @@ func failUnless(holds bool) error {
 	return nil
 }
 
-// verified checks the declared digests at the end of the body, before anybody takes it for complete.
+// verified checks the declared digests at the end of the body, before anybody takes it for
+// complete.
 type verified struct {
 	io.Reader
 	verifier *digest.Verifier

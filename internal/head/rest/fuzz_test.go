@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// FuzzDecodeObject: what is accepted means the same to encoding/json, and what is refused is a problem that names a field.
+// FuzzDecodeObject: what is accepted means the same to encoding/json, and what is refused is a
+// problem that names a field.
 func FuzzDecodeObject(f *testing.F) {
 	for _, seed := range []string{
 		`{"path":"/a","size":1}`, `{"size":null,"parent":"root","name":"x"}`, `{"size":1,"size":2}`, `{"size":1} `, `{"size":1}x`, `[]`, ``, `{"size":1,"digests":{"md5":"00"}}`,

@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -62,6 +63,18 @@ func TestDoubleClicksAreLimitedAndPartsAreNot(t *testing.T) {
 		u.post(t, "/prepare", nil).json(t, http.StatusOK)
 	}
 	u.post(t, "/prepare", nil).problem(t, drive.Rate, map[string]any{"retry_after": 1})
+	in := map[string]any{"path": "/dir", "type": "folder"}
+	for i := range 201 { // what has a key of its own is no second click
+		u.post(t, "/nodes", map[string]any{"path": fmt.Sprint("/dir", i), "type": "folder"}, "Idempotency-Key", fmt.Sprint(i)).json(t, http.StatusCreated)
+	}
+	u.post(t, "/nodes", in, "Idempotency-Key", "once").json(t, http.StatusCreated)
+	for range 199 {
+		u.post(t, "/nodes", in, "Idempotency-Key", "once").json(t, http.StatusCreated)
+	}
+	u.post(t, "/nodes", in, "Idempotency-Key", "once").problem(t, drive.Rate, nil)
+	for i := range 201 { // nor is what happens to another file
+		u.post(t, "/nodes/"+u.at(t, fmt.Sprint("/dir", i))+"/restore", nil).json(t, http.StatusOK)
+	}
 	for range 200 { // a claim of a content in the middle of an upload is one
 		u.send(t, "PATCH", "/uploads/"+id, map[string]any{"conflict": "rename"}).json(t, http.StatusOK)
 	}

@@ -13,8 +13,8 @@ func (a *API) IsAdmin(r *http.Request) bool {
 	return err == nil
 }
 
-// Local returns the same API for the socket of the machine's administrator: whoever can open the socket is that caller, and
-// no token is asked for.
+// Local returns the same API for the socket of the machine's administrator: whoever can open the
+// socket is that caller, and no token is asked for.
 func (a *API) Local(who drive.Who) *API {
 	local := *a
 	local.front.local = &who

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestTheLocalSocketNeedsNoToken does what the admin commands do, with the key that the client library always sends.
+// TestTheLocalSocketNeedsNoToken does what the admin commands do, with the key that the client
+// library always sends.
 func TestTheLocalSocketNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -59,11 +59,11 @@ type meUsage struct {
 }
 
 func (p profile) get(ctx context.Context, c *call) (reply, error) {
-	user, err := p.users.Find(ctx, p.db, c.who.User)
+	user, err := p.users.Find(ctx, p.db.For(c.who.Account), c.who.User)
 	if err != nil {
 		return reply{}, err
 	}
-	balance, err := p.ledger.Get(ctx, p.db, c.who.Account)
+	balance, err := p.ledger.Get(ctx, p.db.For(c.who.Account), c.who.Account)
 	if err != nil {
 		return reply{}, err
 	}

@@ -78,6 +78,57 @@ func TestTheOldestAnswerIsBrokenOff(t *testing.T) {
 	})
 }
 
+// Work waits for its memory in the order in which it came, so that a large request is not overtaken
+// for ever by small ones; a request that gives up is no longer in the way.
+func TestWorkWaitsInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := &front{memory: newMemory(defaultMemory)}
+		most := shared.memory.most
+		begin := func(n int64) (*call, chan error) {
+			c, done := &call{front: shared}, make(chan error, 1)
+			go func() { done <- c.take(t.Context(), n) }()
+			synctest.Wait()
+			return c, done
+		}
+		waits := func(who string, done chan error) {
+			t.Helper()
+			synctest.Wait()
+			if len(done) > 0 {
+				t.Errorf("%s did not wait: %v", who, <-done)
+			}
+		}
+		first, firstDone := begin(most / 2)
+		if err := <-firstDone; err != nil {
+			t.Fatal(err)
+		}
+		large, largeDone := begin(2 * most) // it would get all there is
+		time.Sleep(roomPatience / 2)
+		small, smallDone := begin(1) // for which there is memory
+		waits("the large one", largeDone)
+		waits("the small one behind it", smallDone)
+		late, lateDone := begin(most)
+		time.Sleep(roomPatience / 2)
+		if err := <-largeDone; !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("the large one ends with %v", err)
+		}
+		if err := <-smallDone; err != nil {
+			t.Errorf("the small one, whose turn it is: %v", err)
+		}
+		small.leave()
+		waits("the late one", lateDone)
+		first.leave()
+		if err := <-lateDone; err != nil {
+			t.Errorf("the late one: %v", err)
+		}
+		large.leave() // it has nothing
+		late.leave()
+		if !shared.memory.work.TryAcquire(most) {
+			t.Error("memory is missing in the end")
+		}
+	})
+}
+
 // Nobody waits for ever, and who gives up has taken nothing.
 func TestAnAnswerWithoutRoomIsRefused(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,8 @@ import (
 // Mover moves the installation to other engines. A refusal is WrongState, its error the reason.
 type Mover interface {
 	Status(ctx context.Context) (migrate.Status, error)
-	// Start looks at both sides and, unless it is only to look or something is wrong, begins. What is wrong is in the report.
+	// Start looks at both sides and, unless it is only to look or something is wrong, begins. What
+	// is wrong is in the report.
 	Start(ctx context.Context, who drive.Who, in MigrationStart) (migrate.Report, error)
 	// Step takes one step.
 	Step(ctx context.Context, who drive.Who, step MigrationStep, in MigrationBody) error
@@ -52,11 +53,12 @@ type MigrationStart struct {
 
 // MigrationBody is what a step is told.
 type MigrationBody struct {
-	Phase   *int   `json:"phase,omitempty" doc:"of advance and rollback: the phase that this was decided in; in another one nothing is done, so that a step that is sent twice is taken once"`
-	Percent int    `json:"percent,omitempty" doc:"of percent, verify and drop-old: 0 to 100"`
-	Rows    *int64 `json:"rows_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
-	Bytes   *int64 `json:"bytes_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
-	Early   bool   `json:"early,omitempty" doc:"of drop-old: although the old side is to be kept for longer"`
+	Phase   *int      `json:"phase,omitempty" doc:"of advance and rollback: the phase that this was decided in; in another one nothing is done, so that a step that is sent twice is taken once"`
+	Percent int       `json:"percent,omitempty" doc:"of percent, verify and drop-old: 0 to 100"`
+	Users   *[]string `json:"users,omitempty" doc:"of percent: up to 100 users by name whose accounts read from the new side whatever the percentage; absent: those that did; empty: none"`
+	Rows    *int64    `json:"rows_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
+	Bytes   *int64    `json:"bytes_per_second,omitempty" doc:"of rate; 0: no bound; absent: as it is"`
+	Early   bool      `json:"early,omitempty" doc:"of drop-old: although the old side is to be kept for longer"`
 }
 
 const migrationPath = "/admin/migration"
@@ -68,7 +70,7 @@ func (m migration) routes() []route {
 	says := map[MigrationStep]string{
 		MigrationVerify:   "Compare both sides in full: all rows, and that every content is at both places; `percent` of the contents are read again.",
 		MigrationAdvance:  "Enter the next phase, up to 4, if its gate is open. Phase 5 is entered by `finish`.",
-		MigrationPercent:  "Set of how many percent of the accounts reads go to the new side, in phase 3.",
+		MigrationPercent:  "Set of how many percent of the accounts reads go to the new side, in phase 3, and of which `users` they do whatever the percentage.",
 		MigrationPause:    "Stop filling in and comparing; what changes is still brought to the other side.",
 		MigrationResume:   "Go on after a pause.",
 		MigrationRollback: "Go back to the phase before; from phase 1 the migration is given up.",
@@ -145,7 +147,8 @@ func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *Mi
 	if in.Percent < 0 || in.Percent > 100 {
 		return reply{}, drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
 	}
-	// A step goes on when the one who has asked for it is gone: half of it would have to be mended by others.
+	// A step goes on when the one who has asked for it is gone: half of it would have to be mended
+	// by others.
 	if err := m.mover.Step(context.WithoutCancel(ctx), c.who, step, *in); err != nil {
 		return reply{}, withReason(err)
 	}

@@ -36,13 +36,13 @@ func (c *call) sendModels(rep reply, raw []byte) error {
 	for _, m := range rep.models {
 		before, after, _ := bytes.Cut(raw, []byte(noModel))
 		raw = after
-		if _, err := c.w.Write(append(slices.Clip(before), `"model":`...)); err != nil {
+		if _, err := c.w.Write(append(slices.Clip(before), `"model":`...)); err != nil { //nolint:gosec // JSON, and said to be
 			return nil //nolint:nilerr // the client is gone
 		}
 		if _, err := io.Copy(c.w, ingest.Inflate(m)); err != nil {
 			panic(http.ErrAbortHandler) // the client must not take it for whole
 		}
 	}
-	_, _ = c.w.Write(raw) // fails only when the client is gone
+	_, _ = c.w.Write(raw) //nolint:gosec // as above; it fails only when the client is gone
 	return nil
 }

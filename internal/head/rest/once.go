@@ -28,7 +28,8 @@ func (c *call) parseKey() (err error) {
 	return err
 }
 
-// localUser stands for the machine's administrator, who has no user, where keys are kept. A real id begins with a time.
+// localUser stands for the machine's administrator, who has no user, where keys are kept. A real id
+// begins with a time.
 var localUser = drive.UserID{15: 1}
 
 // request names the creation that the key protects.
@@ -46,7 +47,8 @@ func (c *call) request() idem.Request {
 	}
 }
 
-// replay is the error by which a use case is stopped whose effect has happened before: nothing of this attempt stays.
+// replay is the error by which a use case is stopped whose effect has happened before: nothing of
+// this attempt stays.
 type replay struct{ idem.Response }
 
 func (*replay) Error() string { return "answered before under the same key" }
@@ -55,7 +57,8 @@ func replayOf(r idem.Response) reply {
 	return reply{status: r.Status, raw: r.Body, replayed: r.Replayed}
 }
 
-// once does what creates something, or answers as the first time. do must run keep, or files' hook, in its transaction.
+// once does what creates something, or answers as the first time. do must run keep, or files' hook,
+// in its transaction.
 func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error) {
 	if c.key.IsZero() {
 		return do()
@@ -79,7 +82,8 @@ func (c *call) once(ctx context.Context, do func() (reply, error)) (reply, error
 // effect does what a key makes happen once, and renders what is kept.
 type effect func(ctx context.Context, tx *sqldb.Tx) (reply, error)
 
-// keep runs the effect under the key within the transaction that creates, or stops it with a replay.
+// keep runs the effect under the key within the transaction that creates, or stops it with a
+// replay.
 func (c *call) keep(ctx context.Context, tx *sqldb.Tx, do effect) (rep reply, err error) {
 	answer, err := c.Keys.Do(ctx, tx, c.request(), func(ctx context.Context, tx *sqldb.Tx) (int, []byte, error) {
 		if rep, err = do(ctx, tx); err != nil {

@@ -14,9 +14,9 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/bulk"
 )
 
 // openAPI renders the document of the routes as OpenAPI 3.1, and as 3.0 for generators of clients
@@ -218,7 +218,8 @@ func (s *schemas) response(rt *route, o outcome) *huma.Response {
 	return r
 }
 
-// problems returns all that may go wrong: what the route says, and what the steps before its handler may say.
+// problems returns all that may go wrong: what the route says, and what the steps before its
+// handler may say.
 func (rt *route) problems() []drive.Kind {
 	all := append([]drive.Kind{drive.Internal, drive.Unavailable, drive.Stopping, drive.BadRequest}, rt.fails...)
 	if rt.method != http.MethodGet && rt.method != http.MethodHead {
@@ -280,10 +281,14 @@ var aliases = map[reflect.Type]reflect.Type{
 
 	reflect.TypeFor[optional[string]](): reflect.TypeFor[string](),
 	reflect.TypeFor[optional[int64]]():  reflect.TypeFor[int64](),
+	reflect.TypeFor[idList]():           reflect.TypeFor[[]drive.NodeID](),
 }
 
 func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[timer.State]() { // "State" would say nothing
+	if t == reflect.TypeFor[bulk.Operation]() { // that of one folder has the name
+		return "BulkOperation"
+	}
+	if t == reflect.TypeFor[TimerView]() { // as clients know it
 		return "Timer"
 	}
 	name := huma.DefaultSchemaNamer(t, hint)
@@ -293,8 +298,8 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// finish corrects what the registry cannot know: lists of ours are never null, pointers that aliases stand for are, and answers
-// may grow members.
+// finish corrects what the registry cannot know: lists of ours are never null, pointers that
+// aliases stand for are, and answers may grow members.
 func (s *schemas) finish() {
 	for name, schema := range s.registry.Map() {
 		for _, p := range schema.Properties {

@@ -1,26 +1,222 @@
 package rest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/head/problem"
+	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/files"
 )
 
 const operationsPath = "/operations"
 
-func (n nodes) operationRoutes() []route {
-	return []route{{
-		method: "GET", path: operationsPath + "/{id}", need: read, act: plain(n.operation),
-		does: "Show how far an operation is; for 7 days after its end.",
-		out:  []outcome{gives[files.Operation](200, "the operation")}, fails: []drive.Kind{drive.NotFound},
-	}}
+// maxIDs is the longest JSON body that names items, in bytes: bulk.MaxItems of 39 bytes and the
+// rest.
+const maxIDs = int64(4 * drive.MiB)
+
+// operations are work on many nodes or shares.
+type operations struct {
+	bulk  *bulk.Bulk
+	files *files.Files
 }
 
-func (n nodes) operation(ctx context.Context, c *call) (reply, error) {
-	id, err := drive.ParseID[drive.OperationID](c.r.PathValue("id"))
+func (o operations) routes() []route {
+	one := operationsPath + "/{id}"
+	return []route{
+		{
+			method: "POST", path: operationsPath, need: write, act: takes(o.create), once: true, created: operationsPath, largest: maxIDs,
+			does: "Trash, restore, delete for good, move or copy up to 100,000 files and folders, or end as many shares. It goes on in the background, a few items at a time; what is wrong with one item is no error of this request, but a failure of that item. A few items are dealt with before the answer.",
+			out:  []outcome{gives[bulk.Operation](201, "the operation; Location is where its progress is")},
+			fails: []drive.Kind{
+				drive.NotFound, drive.ParentGone, drive.TooLarge, drive.TooManyOpen,
+			},
+		}, {
+			method: "GET", path: operationsPath, need: read, act: plain(o.list), query: []param{limitParam, cursor},
+			does: "List operations, the newest first: those that were asked for here.",
+			out:  []outcome{gives[files.Page[bulk.Operation]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: one, need: read, act: byID(o.get),
+			does: "Show how far an operation is; for 7 days after its end.",
+			out:  []outcome{gives[bulk.Operation](200, "the operation")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "GET", path: one + "/failures", need: read, act: byID(o.failures), query: []param{limitParam, cursor},
+			does: "List the items that were refused, and why.",
+			out:  []outcome{gives[files.Page[failureView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+		}, {
+			method: "POST", path: one + "/cancel", need: write, act: byID(o.cancel),
+			does: "Stop an operation. What is done stays done. One that has ended stays as it is.",
+			out:  []outcome{gives[bulk.Operation](200, "the operation; it may run until the item in the middle is through")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "POST", path: one + "/retry", need: write, act: byID(o.retry),
+			does: "Try again what failed, and what a cancelled operation has not come to.",
+			out:  []outcome{gives[bulk.Operation](200, "the operation")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+		}, {
+			method: "POST", path: one + "/undo", need: write, act: byID(o.undo), once: true, created: operationsPath,
+			does:  "Undo what an operation has done: what was trashed is restored, what was moved goes back, what was restored is trashed, copies are trashed. One that runs stops first. What somebody has changed since stays as it is, as a failure. Repeating it answers with the same operation.",
+			out:   []outcome{gives[bulk.Operation](201, "the operation that undoes it")},
+			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+		},
+	}
+}
+
+type bulkBody struct {
+	Kind     string        `json:"kind" enum:"trash,restore,delete,move,copy,unshare"`
+	Nodes    idList        `json:"nodes,omitempty" doc:"ids of up to 100,000 files and folders; or all"`
+	Shares   idList        `json:"shares,omitempty" doc:"of unshare: ids of shares; or all"`
+	All      everything    `json:"all,omitzero" doc:"instead of ids: what there is at this moment"`
+	Except   idList        `json:"except,omitempty" doc:"of all: ids that are not meant"`
+	Parent   string        `json:"parent,omitempty" doc:"of move and copy: id of the folder that things go to, or root; of restore: where each was if absent"`
+	Conflict conflictField `json:"conflict,omitempty" enum:"fail,rename,replace" doc:"of move, copy and restore: what happens when a name is taken; fail if absent, of restore rename"`
+}
+
+// everything has one member.
+type everything struct {
+	Folder string `json:"folder,omitempty" doc:"what is in this folder: its id, or root"`
+	Trash  bool   `json:"trash,omitempty" doc:"of restore and delete: what is in the trash"`
+	Shares bool   `json:"shares,omitempty" doc:"of unshare: all shares"`
+}
+
+// idList is a list of ids, which are read one by one: as texts, 100,000 would take some 10 MiB
+// more.
+type idList []drive.NodeID
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *idList) UnmarshalJSON(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	malformed := drive.Fail(drive.BadRequest, "reason", string(drive.Malformed), "expected", "an array of ids")
+	if first, err := d.Token(); err != nil || first != json.Delim('[') {
+		return malformed
+	}
+	for d.More() {
+		next, err := d.Token()
+		text, ok := next.(string)
+		if err != nil || !ok {
+			return malformed
+		}
+		id, err := drive.ParseID[drive.NodeID](text)
+		if err != nil {
+			return malformed
+		}
+		*l = append(*l, id)
+	}
+	return nil
+}
+
+func (o operations) create(ctx context.Context, c *call, in *bulkBody) (reply, error) {
+	wish := bulk.Request{Kind: bulk.Kind(in.Kind), Items: in.Nodes, Except: in.Except, Conflict: drive.Conflict(in.Conflict)}
+	kinds := []bulk.Kind{bulk.Trash, bulk.Restore, bulk.Delete, bulk.Move, bulk.Copy, bulk.Unshare}
+	if err := oneOf("kind", wish.Kind, kinds); err != nil {
+		return reply{}, err
+	}
+	if wish.Kind == bulk.Unshare {
+		wish.Items = in.Shares
+	}
+	if wish.Kind == bulk.Unshare && len(in.Nodes) > 0 {
+		return reply{}, drive.Bad("nodes", drive.NotTogether, "with", "kind")
+	}
+	if wish.Kind != bulk.Unshare && len(in.Shares) > 0 {
+		return reply{}, drive.Bad("shares", drive.NotTogether, "with", "kind")
+	}
+	var err error
+	if in.Parent != "" {
+		if wish.Parent, err = folderID(ctx, c, o.files, &in.Parent); err != nil {
+			return reply{}, err
+		}
+	}
+	if wish.All, err = o.all(ctx, c, in.All); err != nil {
+		return reply{}, err
+	}
+	return makeOnce(ctx, c, asItIs, func(keep keeping[bulk.Operation]) (bulk.Operation, error) {
+		return o.bulk.Create(ctx, c.who, wish, keep)
+	})
+}
+
+func (o operations) all(ctx context.Context, c *call, in everything) (all bulk.All, err error) {
+	said := 0
+	for _, some := range []bool{in.Folder != "", in.Trash, in.Shares} {
+		if some {
+			said++
+		}
+	}
+	if said > 1 {
+		return all, drive.Bad("all", drive.Malformed, "expected", "one member")
+	}
+	all = bulk.All{Trash: in.Trash, Shares: in.Shares}
+	if in.Folder != "" {
+		all.Folder, err = o.files.ParseNode(ctx, c.who, in.Folder)
+	}
+	return all, err
+}
+
+func oneOf[T ~string](field string, sent T, allowed []T) error {
+	if slices.Contains(allowed, sent) {
+		return nil
+	}
+	return drive.Bad(field, drive.NotAllowed, "allowed", allowed, "sent", clip(string(sent)))
+}
+
+func (o operations) list(ctx context.Context, c *call) (reply, error) {
+	return listPage(c, func(after drive.OperationID, limit int) ([]bulk.Operation, error) {
+		return o.bulk.List(ctx, c.who, after, limit)
+	}, asItIs, func(v bulk.Operation) string { return v.ID.String() })
+}
+
+func (o operations) get(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
+	return answer(o.bulk.Get(ctx, c.who, id))
+}
+
+func (o operations) cancel(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
+	return answer(o.bulk.Cancel(ctx, c.who, id))
+}
+
+func (o operations) retry(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
+	return answer(o.bulk.Retry(ctx, c.who, id))
+}
+
+func (o operations) undo(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
+	return makeOnce(ctx, c, asItIs, func(keep keeping[bulk.Operation]) (bulk.Operation, error) {
+		return o.bulk.Undo(ctx, c.who, id, keep)
+	})
+}
+
+// failureView is an item that was refused. Its name is empty where there is no such node any more.
+type failureView struct {
+	ID    drive.NodeID `json:"id" doc:"of a node; of unshare that of a share"`
+	Name  string       `json:"name" doc:"empty: there is no such file or folder any more"`
+	Path  string       `json:"path" doc:"where it is, or was; empty as name"`
+	Type  tree.Type    `json:"type"`
+	Code  string       `json:"code"`
+	Title string       `json:"title" doc:"the problem in words"`
+}
+
+func (o operations) failures(ctx context.Context, c *call, id drive.OperationID) (reply, error) {
+	found, next, err := o.bulk.Failures(ctx, c.who, id, c.query.Get(cursor.name), c.limit())
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.Operation(ctx, c.who, id))
+	lang := problem.Negotiate(c.r.Header.Get("Accept-Language"))
+	page := files.Page[failureView]{Items: make([]failureView, len(found))}
+	for i, f := range found {
+		page.Items[i] = failureView{ID: f.ID, Name: string(f.Name), Path: f.Path, Type: f.Type, Code: f.Code, Title: titleOf(f.Code, lang)}
+	}
+	if next != "" {
+		page.NextCursor = &next
+	}
+	return reply{status: http.StatusOK, body: page}, nil
+}
+
+// titleOf says in words what a code means.
+func titleOf(code string, lang problem.Lang) string {
+	for _, k := range drive.Kinds() {
+		if k.String() == code {
+			return problem.From(drive.Fail(k), lang, "").Title
+		}
+	}
+	return code
 }

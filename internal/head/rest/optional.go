@@ -2,7 +2,8 @@ package rest
 
 import "encoding/json"
 
-// optional is a member of a body that may be absent, null, or a value: null means none. It is for fields with the tag nullable.
+// optional is a member of a body that may be absent, null, or a value: null means none. It is for
+// fields with the tag nullable.
 type optional[T any] struct {
 	given bool
 	value *T // nil: null

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// shown makes a page of what was read: limit items, and one more if there are more. id is what the cursor says of an item.
+// shown makes a page of what was read: limit items, and one more if there are more. id is what the
+// cursor says of an item.
 func shown[T any](items []T, limit int, id func(T) string) files.Page[T] {
 	if items == nil {
 		items = []T{}

@@ -18,7 +18,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestPartsNeedNoDatabase counts the calls of the driver while parts come, from the token to the reply (P5).
+// TestPartsNeedNoDatabase counts the calls of the driver while parts come, from the token to the
+// reply (P5).
 func TestPartsNeedNoDatabase(t *testing.T) {
 	t.Parallel()
 	var calls sqldbtest.Counter
@@ -55,7 +56,8 @@ func TestPartsOfSeveralSessionsNeedADigest(t *testing.T) {
 	u.post(t, "/uploads/"+id+"/complete", right).json(t, http.StatusCreated)
 }
 
-// TestCutRequestsLeaveNothing cuts real connections in the middle of bodies of known and of unknown length.
+// TestCutRequestsLeaveNothing cuts real connections in the middle of bodies of known and of unknown
+// length.
 func TestCutRequestsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -32,7 +32,7 @@ func (p profile) preferenceRoutes() []route {
 }
 
 func (p profile) preferences(ctx context.Context, c *call) (reply, error) {
-	value, err := p.users.Preferences(ctx, p.db, c.who.User)
+	value, err := p.users.Preferences(ctx, p.db.For(c.who.Account), c.who.User)
 	return reply{status: http.StatusOK, raw: value}, err
 }
 

@@ -206,7 +206,8 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 	return content.send(ctx, c, d, c.flag("inline"))
 }
 
-// wouldSend lets http.ServeContent judge the request, without a byte of content: whether the answer has content, and its first byte.
+// wouldSend lets http.ServeContent judge the request, without a byte of content: whether the answer
+// has content, and its first byte.
 func wouldSend(ctx context.Context, c *call, tag, mime string, size int64, modified time.Time) (sends, fromStart bool) {
 	if c.r.Method != http.MethodGet {
 		return false, false

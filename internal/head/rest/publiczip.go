@@ -31,7 +31,8 @@ func (s sharedZips) routes() []route {
 
 const (
 	maxPicked = 100 // nodes that one request may name
-	// maxZips is how many zips of shares one address is sent at a time: there are few places for all, and who reads slowly keeps one.
+	// maxZips is how many zips of shares one address is sent at a time: there are few places for
+	// all, and who reads slowly keeps one.
 	maxZips = 4
 )
 
@@ -60,7 +61,8 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	defer d.Close()
-	// Who has begun one zip of a folder may go on with another one of the same: they have had all of it.
+	// Who has begun one zip of a folder may go on with another one of the same: they have had all
+	// of it.
 	if sends, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{}); sends {
 		if err := s.visits.shares.Count(ctx, v, n.ID, fromStart); err != nil {
 			return reply{}, err

@@ -11,11 +11,13 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// redirect sends a download on to the store, where the installation is set up so, and reports whether it has.
+// redirect sends a download on to the store, where the installation is set up so, and reports
+// whether it has.
 //
-// Whoever follows repeats the request's header there, and the store judges it by validators of its own. So what has to be judged by
-// the file's ETag and mtime is answered here: all preconditions, ranges that do not fit, and several at once, which stores do not
-// give. An If-Range that holds may go: a store that does not know it gives the range, one that does gives the whole.
+// Whoever follows repeats the request's header there, and the store judges it by validators of its
+// own. So what has to be judged by the file's ETag and mtime is answered here: all preconditions,
+// ranges that do not fit, and several at once, which stores do not give. An If-Range that holds may
+// go: a store that does not know it gives the range, one that does gives the whole.
 func (s contents) redirect(ctx context.Context, c *call, d files.Download, tag string, inline bool) (bool, error) {
 	if s.redirectFor <= 0 || c.r.Method != http.MethodGet || inline && !passive(d.Version.Mime) || !storeCanAnswer(ctx, c, d, tag) {
 		return false, nil
@@ -32,8 +34,9 @@ func (s contents) redirect(ctx context.Context, c *call, d files.Download, tag s
 	return true, nil
 }
 
-// passive reports whether a browser that shows content of this type runs nothing of it. The store's answer has none of the headers that
-// keep the rest harmless; see sendContent. Whatever ends in +xml is a document with scripts, as SVG is, and case has no meaning.
+// passive reports whether a browser that shows content of this type runs nothing of it. The store's
+// answer has none of the headers that keep the rest harmless; see sendContent. Whatever ends in
+// +xml is a document with scripts, as SVG is, and case has no meaning.
 func passive(mime string) bool {
 	mime = strings.ToLower(mime)
 	kind, _, _ := strings.Cut(mime, "/")

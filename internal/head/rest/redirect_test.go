@@ -23,7 +23,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// newStoreStack is a stack whose whole-file requests put their content in a bucket, and which sends downloads on to it.
+// newStoreStack is a stack whose whole-file requests put their content in a bucket, and which sends
+// downloads on to it.
 func newStoreStack(t *testing.T) *stack {
 	t.Helper()
 	at, err := url.Parse(servicetest.URL(t, servicetest.S3))

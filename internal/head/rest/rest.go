@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/export"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
@@ -31,6 +32,7 @@ type Options struct {
 
 	Uploads  *upload.Sessions
 	Files    *files.Files
+	Bulk     *bulk.Bulk
 	Thumbs   *thumb.Maker // default: one that keeps nothing
 	Shares   *share.Shares
 	Collects *collect.Links
@@ -79,7 +81,9 @@ type AdminParts struct {
 	Admin       *admin.Admin
 	DeadLetters stream.DeadLetters
 	Timers      *timer.Engine
-	Findings    Findings // default: there are none
+	// Steps is the way of a timer that has fired. Default: nothing is known.
+	Steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
+	Findings Findings // default: there are none
 	// Status says how the installation is doing. Default: nothing is known.
 	Status    func(ctx context.Context) (Status, error)
 	Migration Mover // default: the installation cannot move
@@ -90,8 +94,8 @@ type Gate[K comparable] interface {
 	Acquire(client K) (release func(), err error)
 }
 
-// Findings returns a page of what audits found, the newest first, and the cursor of the next page ("" on the last). A cursor
-// that it did not make is CursorInvalid.
+// Findings returns a page of what audits found, the newest first, and the cursor of the next page
+// ("" on the last). A cursor that it did not make is CursorInvalid.
 type Findings func(ctx context.Context, cursor string, limit int) (items []Finding, next string, err error)
 
 // API answers the requests. It is safe for concurrent use.
@@ -115,6 +119,7 @@ type front struct {
 	base    string     // Options.BaseURL
 	forgery *http.CrossOriginProtection
 	memory  *memory
+	packers packers
 }
 
 // New puts the API together. It does no I/O.
@@ -134,6 +139,9 @@ func New(opt Options) *API {
 	if opt.Findings == nil {
 		opt.Findings = func(context.Context, string, int) ([]Finding, string, error) { return nil, "", nil }
 	}
+	if opt.Steps == nil {
+		opt.Steps = func(context.Context, timer.Key) ([]TimerStep, error) { return []TimerStep{}, nil }
+	}
 	if opt.Migration == nil {
 		opt.Migration = rooted{}
 	}
@@ -145,7 +153,7 @@ func New(opt Options) *API {
 	a := &API{
 		front: front{
 			LimitParts: opt.LimitParts, KeyParts: opt.KeyParts, db: opt.DB, auth: opt.Auth, senders: opt.Collects,
-			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()),
+			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), packers: newPackers(),
 		},
 		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},
 	}

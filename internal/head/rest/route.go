@@ -26,10 +26,11 @@ type route struct {
 	fails        []drive.Kind
 
 	once     bool   // takes an Idempotency-Key
-	secret   bool   // what it takes or answers is a secret, and kept sealed under that key
+	secret   bool   // what it takes or answers is a secret: kept sealed under that key, and never compressed
 	asks     bool   // it may ask whether a content is known: as many are let in as of a POST
 	senders  bool   // a sender of a collect link may call it, too, for uploads of their own
 	optional bool   // the JSON body may be absent
+	largest  int64  // bytes of the JSON body; zero: maxBody
 	created  string // the path above what a 201 has made: it gets a Location
 }
 
@@ -187,7 +188,7 @@ func table(opt Options, u uploads) []route {
 		tree.versionRoutes(),
 		tree.trashRoutes(),
 		tree.changeRoutes(),
-		tree.operationRoutes(),
+		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),
 		shares{opt.Shares, opt.Files}.routes(),
 		public.routes(),
@@ -204,7 +205,7 @@ func table(opt Options, u uploads) []route {
 		users{opt.Admin, opt.Now}.routes(),
 		u.adminRoutes(),
 		deadLetters{opt.DeadLetters}.routes(),
-		inspection{opt.Timers, opt.Findings, opt.Status}.routes(),
+		inspection{opt.Timers, opt.Steps, opt.Findings, opt.Status}.routes(),
 		migration{opt.Migration}.routes(),
 	} {
 		all = append(all, resource...)

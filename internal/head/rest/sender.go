@@ -17,8 +17,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Senders of a collect link come with a token of their own. It reaches the routes with the mark senders, and there only the uploads that
-// it has begun. What they are told is what they sent: see package collect.
+// Senders of a collect link come with a token of their own. It reaches the routes with the mark
+// senders, and there only the uploads that it has begun. What they are told is what they sent: see
+// package collect.
 
 // enterSender is authenticate for a sender's token.
 func (c *call) enterSender(ctx context.Context, token string) error {
@@ -41,7 +42,8 @@ func (c *call) actor() drive.UserID {
 	return c.who.User
 }
 
-// forSender takes out of an error what is the owner's business: how much room the account has, how much is in it.
+// forSender takes out of an error what is the owner's business: how much room the account has, how
+// much is in it.
 func forSender(err error) error {
 	_, own := errors.AsType[*collect.ExceededError](err)
 	switch {
@@ -58,7 +60,8 @@ func forSender(err error) error {
 	return err
 }
 
-// sentView shows an upload as its sender may see it: under the name that they gave it, and without a place.
+// sentView shows an upload as its sender may see it: under the name that they gave it, and without
+// a place.
 func (u uploads) sentView(ctx context.Context, c *call, q sqldb.Querier, v upload.View) (uploadView, error) {
 	f, err := u.links.Sent(ctx, q, *c.sender, v.ID)
 	if err != nil {
@@ -121,7 +124,8 @@ func sending(by collect.Sender, b upload.Begin) (upload.Begin, error) {
 	}, err
 }
 
-// admitted lets an upload begin if the link has room, and writes down whose it is, in the transaction that begins it.
+// admitted lets an upload begin if the link has room, and writes down whose it is, in the
+// transaction that begins it.
 func (u uploads) admitted(c *call, b upload.Begin, declared digest.Set) upload.Once[upload.View] {
 	keep, admit := u.beginning(c), u.admit(*c.sender, b, declared)
 	if keep == nil {
@@ -176,7 +180,8 @@ func (u uploads) listSent(ctx context.Context, c *call) (reply, error) {
 	return ok(page)
 }
 
-// patchSent is patchUpload for a sender: a claim is noted and verified at the end, and answered as one that nothing is known of.
+// patchSent is patchUpload for a sender: a claim is noted and verified at the end, and answered as
+// one that nothing is known of.
 func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *amendBody) (reply, error) {
 	if in.Parent != nil || in.Name != "" || in.Conflict != "" {
 		return reply{}, drive.Fail(drive.Forbidden, "scope", write.String())
@@ -187,7 +192,8 @@ func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *
 	return u.get(ctx, c, id)
 }
 
-// completing is what a sender's complete means: with the digests that were declared before, and no other place.
+// completing is what a sender's complete means: with the digests that were declared before, and no
+// other place.
 func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
 	f, err := u.links.Sent(ctx, u.db, by, id)
 	if err != nil {
@@ -239,14 +245,15 @@ func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests 
 	return done, err
 }
 
-// Sender is the sender of a collect link for another protocol head, with the limits that they have here.
+// Sender is the sender of a collect link for another protocol head, with the limits that they have
+// here.
 type Sender struct {
 	uploads uploads
 	by      collect.Sender
 }
 
-// Begin is what a begin means, and the transaction that lets it begin if the link has room. The digests are verified in the end, and link
-// nothing.
+// Begin is what a begin means, and the transaction that lets it begin if the link has room. The
+// digests are verified in the end, and link nothing.
 func (s *Sender) Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error) {
 	if b.Size == blob.UnknownSize {
 		return b, nil, drive.Bad("size", drive.Required)

@@ -27,12 +27,12 @@ func (s shares) routes() []route {
 			out:   []outcome{gives[shareView](201, "the share")},
 			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: sharesPath, need: read, act: plain(s.list),
+			method: "GET", path: sharesPath, need: read, act: plain(s.list), secret: true,
 			query: []param{{name: "node", says: "id of a node: only shares of it"}, limitParam, cursor},
 			does:  "List the shares, the newest first.",
 			out:   []outcome{gives[files.Page[shareView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
-			method: "GET", path: one, need: read, act: byID(s.get),
+			method: "GET", path: one, need: read, act: byID(s.get), secret: true,
 			does: "Show a share.",
 			out:  []outcome{gives[shareView](200, "the share")}, fails: []drive.Kind{drive.NotFound},
 		}, {

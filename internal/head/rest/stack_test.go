@@ -23,6 +23,7 @@ import (
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
@@ -35,6 +36,7 @@ type stack struct {
 	api     *rest.API
 	server  *server.Server
 	files   *files.Files
+	bulk    *bulk.Bulk
 	letters *outbox.Outbox
 	exports *export.Exports
 	intake  *ingest.Intake
@@ -42,7 +44,8 @@ type stack struct {
 
 const password = "correct horse"
 
-// callers at once are twice as many as a test's database has connections: more would only wait longer for one than a transaction does.
+// callers at once are twice as many as a test's database has connections: more would only wait
+// longer for one than a transaction does.
 const callers = 16
 
 func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options)) *stack {
@@ -76,9 +79,11 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 		},
 	}
 	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
+	o.Bulk = bulk.New(bulk.Options{DB: s.DB, Tree: s.Tree, Files: s.files, Shares: o.Shares, Now: now, Direct: 3})
+	s.bulk = o.Bulk
 	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
 	s.exports = export.New(export.Options{
-		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Epochs: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
+		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Users: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
 		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(now()), nil },
 	})
 	o.Exports = s.exports
@@ -100,7 +105,8 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 	return s
 }
 
-// request is what a test sends. Body: nil, []byte, a string (JSON), an io.Reader (of unknown length), else a value sent as JSON.
+// request is what a test sends. Body: nil, []byte, a string (JSON), an io.Reader (of unknown
+// length), else a value sent as JSON.
 type request struct {
 	method, path string
 	token        string
@@ -258,7 +264,8 @@ func (r response) problem(t testing.TB, kind drive.Kind, want map[string]any) ma
 	return doc
 }
 
-// forge returns a token, or an address that ends in one, with other characters in the place of its last n.
+// forge returns a token, or an address that ends in one, with other characters in the place of its
+// last n.
 func forge(token string, n int) string {
 	good := token[len(token)-n:]
 	bad := strings.Repeat("A", n)

@@ -110,7 +110,8 @@ func TestScopesLimitTokens(t *testing.T) {
 	u.post(t, "/tokens", map[string]any{"name": "x", "scopes": []string{"admin"}}).problem(t, drive.Forbidden, nil)
 }
 
-// TestOthersThingsAreNotThere asks for every address that names a thing with the ids of somebody else's.
+// TestOthersThingsAreNotThere asks for every address that names a thing with the ids of somebody
+// else's.
 func TestOthersThingsAreNotThere(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -126,7 +126,8 @@ func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.No
 	return reply{}, nil
 }
 
-// cacheThumbnail says how long a thumbnail is good: the address stays the same when the file is replaced, unless the rev is in it.
+// cacheThumbnail says how long a thumbnail is good: the address stays the same when the file is
+// replaced, unless the rev is in it.
 func cacheThumbnail(c *call, h http.Header, tag string) {
 	h.Set("ETag", quoted(tag))
 	h.Set("Cache-Control", "private, no-cache")

@@ -27,7 +27,7 @@ func (u uploads) routes() []route {
 	one := uploadsPath + "/{id}"
 	return []route{
 		{
-			method: "POST", path: uploadsPath, need: write, senders: true, act: takes(u.begin), once: true, created: uploadsPath,
+			method: "POST", path: uploadsPath, need: write, asks: true, senders: true, act: takes(u.begin), once: true, created: uploadsPath,
 			does: "Begin an upload, find the open one that matches, or link content that is there already.",
 			out: []outcome{
 				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 to 64 MiB, once a day"),
@@ -54,7 +54,7 @@ func (u uploads) routes() []route {
 			does: "Cancel an upload and delete what has arrived.",
 			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.InProgress},
 		}, {
-			method: "POST", path: one + "/proof", need: write, act: byUploadTakes(u, u.prove), created: nodesPath,
+			method: "POST", path: one + "/proof", need: write, asks: true, act: byUploadTakes(u, u.prove), created: nodesPath,
 			does: "Answer the challenge: the keyed hash, with the nonce as key, over `uint64le(offset) | uint32le(length) | bytes` of each range in order.",
 			out: []outcome{
 				gives[uploadView](201, "the content is linked: `state: done`"),
@@ -104,7 +104,7 @@ func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.Vi
 
 // answerUpload answers with an upload.
 func (u uploads) answer(ctx context.Context, c *call, status int, v upload.View) (reply, error) {
-	view, err := u.show(ctx, c, u.db, v)
+	view, err := u.show(ctx, c, u.db.For(c.who.Account), v)
 	return reply{status: status, body: view}, err
 }
 

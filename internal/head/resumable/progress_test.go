@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// A client that says the version hears how far its body has come, not more than once a second and ever more seldom, and reads the final
-// answer after that.
+// A client that says the version hears how far its body has come, not more than once a second and
+// ever more seldom, and reads the final answer after that.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string][]string{

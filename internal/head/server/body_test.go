@@ -40,10 +40,12 @@ func bodyRoutes(mux *http.ServeMux) {
 	})
 }
 
-// unhurried waits for a client that is slow because the machine is busy. How many bytes are taken in stays as it is.
+// unhurried waits for a client that is slow because the machine is busy. How many bytes are taken
+// in stays as it is.
 var unhurried = Linger{Time: time.Hour, Quiet: time.Hour}
 
-// A client that sends everything before it reads anything, as browsers do, must find the refusal (scenario N).
+// A client that sends everything before it reads anything, as browsers do, must find the refusal
+// (scenario N).
 func TestScenarioNARefusedBodyOf50MiBStillGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	s := running(t, Options{Linger: unhurried}, bodyRoutes)
@@ -208,7 +210,8 @@ func piped(t *testing.T) (*http.Server, net.Conn) {
 	return hs, l.dial()
 }
 
-// drip sends a body of size bytes, piece bytes each period, and returns the response and how long it took.
+// drip sends a body of size bytes, piece bytes each period, and returns the response and how long
+// it took.
 func drip(t *testing.T, size, piece int, period time.Duration) (resp *http.Response, took time.Duration) {
 	t.Helper()
 	hs, conn := piped(t)
@@ -268,7 +271,8 @@ func TestABodyMustAverage4KiBASecondOver60s(t *testing.T) {
 	}
 }
 
-// A handler must be able to give a body up that it waits for: a second PUT of a part takes the place of the first.
+// A handler must be able to give a body up that it waits for: a second PUT of a part takes the
+// place of the first.
 func TestClosingABodyEndsARead(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

@@ -58,7 +58,8 @@ func TestTheAccessLogHasWhatIsNeededAndNoSecrets(t *testing.T) {
 	}
 }
 
-// lineWith waits for the log line of a path: it is written when the client may have its answer already.
+// lineWith waits for the log line of a path: it is written when the client may have its answer
+// already.
 func lineWith(t *testing.T, book *logBook, path string) map[string]any {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(time.Millisecond) {

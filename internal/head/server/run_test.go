@@ -61,7 +61,8 @@ type stopping struct {
 	over chan struct{} // closed when Run has returned
 }
 
-// stopped starts a request, stops the server while it runs, and returns what Run and the client saw.
+// stopped starts a request, stops the server while it runs, and returns what Run and the client
+// saw.
 func stopped(t *testing.T, drain time.Duration, handler func(w http.ResponseWriter, r *http.Request, s *stopping)) (*http.Response, error) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -99,7 +100,8 @@ func TestARunningRequestEndsBeforeRunReturns(t *testing.T) {
 		if r.Context().Err() != nil {
 			t.Error("a running request was cancelled while there was time")
 		}
-		// The listener closes a moment after the flag is set. Its port may be another server's at once, so nobody dials.
+		// The listener closes a moment after the flag is set. Its port may be another server's at
+		// once, so nobody dials.
 		for s.listener.(*net.TCPListener).SetDeadline(time.Time{}) == nil {
 			runtime.Gosched()
 		}

@@ -15,7 +15,8 @@ import (
 	"testing"
 )
 
-// running starts a real server on a free port with the given routes, and stops it when the test ends.
+// running starts a real server on a free port with the given routes, and stops it when the test
+// ends.
 func running(t *testing.T, opt Options, add func(mux *http.ServeMux)) *Server {
 	t.Helper()
 	opt.Routes = http.NewServeMux()

@@ -58,33 +58,46 @@ type DocumentFinding struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity" enum:"fatal,warning"`
 	Text     string `json:"text"`
+	Place    string `json:"place,omitempty" doc:"where in the file, as a path of XPath"`
+	Line     int    `json:"line,omitempty" doc:"of the file, from 1"`
+	Expected string `json:"expected,omitempty" doc:"the number that follows from the others"`
+	Found    string `json:"found,omitempty" doc:"the number that is there"`
 }
 
-// maxFindings is how many findings of a document are kept.
-const maxFindings = 20
+// maxFindings is how many findings of a document are kept, and maxFindingsBytes how long they are
+// together: the column is a TEXT of MySQL.
+const (
+	maxFindings      = rule.MaxFindings
+	maxFindingsBytes = 60_000
+)
 
+// encodeFindings keeps as many findings as there is room for. When there are more, the last one
+// says how many.
 func encodeFindings(all []DocumentFinding) string {
-	if len(all) == 0 {
-		return ""
+	for keep := min(len(all), maxFindings); keep > 0; keep -= 1 + keep/4 {
+		some := make([]DocumentFinding, keep, keep+1)
+		copy(some, all)
+		for i := range some {
+			some[i].Text, some[i].Place = clip(some[i].Text, maxText), clip(some[i].Place, maxID)
+		}
+		if more := len(all) - keep; more > 0 {
+			some = append(some, DocumentFinding{Rule: "more", Severity: rule.Warning.String(), Text: fmt.Sprintf("and %d more findings", more)})
+		}
+		raw, err := json.Marshal(some)
+		if err == nil && len(raw) <= maxFindingsBytes { // texts and numbers have no errors
+			return string(raw)
+		}
 	}
-	all = all[:min(len(all), maxFindings)]
-	for i := range all {
-		all[i].Text = clip(all[i].Text, maxText)
-	}
-	raw, err := json.Marshal(all)
-	if err != nil { // of three strings
-		return ""
-	}
-	return string(raw)
+	return ""
 }
 
 // judge decides about a document as far as that is possible without the others.
 func (r *run) judge(one *item, doc *invoice.Document, m member) error {
 	one.number = clip(doc.Number, maxID)
-	found := rule.Validate(doc)
+	found := rule.ValidateAs(doc, r.rules.Profile)
 	var findings []DocumentFinding
 	for _, f := range found {
-		findings = append(findings, DocumentFinding{Rule: f.Rule, Severity: f.Severity.String(), Text: f.Text})
+		findings = append(findings, DocumentFinding{Rule: f.Rule, Severity: f.Severity.String(), Text: f.Text, Place: f.Place, Line: f.Line, Expected: f.Expected, Found: f.Found})
 	}
 	one.findings = encodeFindings(findings)
 	one.outcome = Reject

@@ -36,7 +36,7 @@ func (in *Intake) PDFs(ctx context.Context, account drive.AccountID, ids []strin
 		for _, id := range page {
 			args = append(args, id)
 		}
-		rows, err := in.opt.DB.Query(ctx, selectDocuments+"WHERE account_id = ? AND id IN ("+sqldb.Marks(len(page))+")", args...)
+		rows, err := in.opt.DB.For(account).Query(ctx, selectDocuments+"WHERE account_id = ? AND id IN ("+sqldb.Marks(len(page))+")", args...)
 		all, err := sqldb.Scan(rows, err, scanDocument)
 		if err != nil {
 			return nil, fmt.Errorf("find %d documents: %w", len(page), err)

@@ -26,7 +26,8 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// world is an account with a drive, senders, and a clock, over which any number of processes may work.
+// world is an account with a drive, senders, and a clock, over which any number of processes may
+// work.
 type world struct {
 	at    sqldb.Options
 	db    *sqldb.DB

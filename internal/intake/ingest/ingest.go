@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -64,21 +65,13 @@ type Stats struct {
 
 // New returns the intake of a database. It does no I/O.
 func New(opt Options) *Intake {
-	if opt.Instance == "" {
-		opt.Instance = "1"
-	}
-	if opt.Workers == 0 {
-		opt.Workers = 2
-	}
-	if opt.Wait == 0 {
-		opt.Wait = 15 * time.Minute
-	}
+	opt.Instance = cmp.Or(opt.Instance, "1")
+	opt.Workers = cmp.Or(opt.Workers, 2)
+	opt.Wait = cmp.Or(opt.Wait, 15*time.Minute)
 	if opt.Clock == nil {
 		opt.Clock = opt.DB.Now
 	}
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
+	opt.Log = cmp.Or(opt.Log, slog.Default())
 	return &Intake{
 		opt: opt, log: opt.Log, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1), wake: make(chan struct{}, 1), halt: func(string) {},
 	}

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,10 +13,12 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/rule"
 )
 
-// What becomes of documents: good ones are accepted, the same ones again are duplicates, others under the same key are conflicts, and
-// what cannot be read is rejected; the sums are right each time.
+// What becomes of documents: good ones are accepted, the same ones again are duplicates, others
+// under the same key are conflicts, and what cannot be read is rejected; the sums are right each
+// time.
 func TestDocumentsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -71,7 +74,8 @@ func TestPromisesAreCompared(t *testing.T) {
 	w.check(t)
 }
 
-// meta.json may come first; what never comes ends the bundle after the wait, and a person may try again when it is there.
+// meta.json may come first; what never comes ends the bundle after the wait, and a person may try
+// again when it is there.
 func TestMembersMayComeLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -151,7 +155,8 @@ func TestPoisonEnds(t *testing.T) {
 	w.check(t)
 }
 
-// What nobody was told of is found by the reconciler; what was moved or restored into place is told of.
+// What nobody was told of is found by the reconciler; what was moved or restored into place is told
+// of.
 func TestWhatNobodyToldOfIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -250,8 +255,36 @@ func TestRulesOfASource(t *testing.T) {
 	if diff := cmp.Diff([]string{"filtered-type", "filtered-date", "filtered-seller", "filtered-amount"}, reasons); diff != "" {
 		t.Error(diff)
 	}
+	if _, err := in.PutSource(t.Context(), w.who, Source{Name: "acme", Rules: Rules{Profile: "zugferd"}}); !drive.IsKind(err, drive.BadRequest) {
+		t.Errorf("rules of a profile that there is not: %v", err)
+	}
 	if _, err := in.PutSource(t.Context(), w.who, Source{Name: "acme", Rules: Rules{From: rules.From, To: rules.From - 1}}); !drive.IsKind(err, drive.BadRequest) {
 		t.Errorf("rules that nothing can keep: %v", err)
+	}
+	w.check(t)
+}
+
+// A source may ask for the rules of a country.
+func TestTheProfileOfASource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	if _, err := in.PutSource(t.Context(), w.who, Source{Name: "acme", Rules: Rules{Profile: rule.XRechnung}}); err != nil {
+		t.Fatal(err)
+	}
+	german, plain := newParcel("acme").lines("a.ndjson", doc("A", 1)), newParcel("other").lines("a.ndjson", doc("A", 1))
+	for _, p := range []*parcel{german, plain} {
+		w.send(t, p)
+		w.finish(t, in)
+	}
+	wantSums(t, w.bundle(t, plain), "done 1=1+0+0+0")
+	wantSums(t, w.bundle(t, german), "done 1=0+1+0+0")
+	records, err := in.Records(t.Context(), w.who, w.bundle(t, german).ID, Reject, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := records[0].Findings; len(f) == 0 || !strings.HasPrefix(f[0].Rule, "BR-DE-") {
+		t.Errorf("findings %v", f)
 	}
 	w.check(t)
 }
@@ -370,8 +403,9 @@ func TestAnAccountIsForgotten(t *testing.T) {
 	}
 }
 
-// A PDF that is late comes to its document with the document, sent once more beside it: in whatever order, how often, and whoever dies in
-// between. The first stays. A name alone says nothing across bundles.
+// A PDF that is late comes to its document with the document, sent once more beside it: in whatever
+// order, how often, and whoever dies in between. The first stays. A name alone says nothing across
+// bundles.
 func TestAPDFMayComeLater(t *testing.T) {
 	t.Parallel()
 	alone := func() *parcel { return newParcel("acme").lines("a.ndjson", doc("A", 1)) }
@@ -410,7 +444,8 @@ func TestAPDFMayComeLater(t *testing.T) {
 	}
 }
 
-// A deleted PDF leaves its place to the next one; that of the other side of a conflict waits there until the side is kept.
+// A deleted PDF leaves its place to the next one; that of the other side of a conflict waits there
+// until the side is kept.
 func TestAPDFIsReplacedWhenItIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -26,8 +26,8 @@ func mixed(prefix string) *parcel {
 
 const mixedSums = "done 414=410+2+1+1"
 
-// A worker is killed at a call of its database, with or without that call coming through; another goes on when the lease is over. Each
-// document is there once then, and each is counted once.
+// A worker is killed at a call of its database, with or without that call coming through; another
+// goes on when the lease is over. Each document is there once then, and each is counted once.
 func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,7 +59,8 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 	w.check(t)
 }
 
-// A worker is killed while it gives a document its late PDF: whoever follows gives it, or finds it given.
+// A worker is killed while it gives a document its late PDF: whoever follows gives it, or finds it
+// given.
 func TestALatePDFOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -125,7 +126,8 @@ func TestAWorkerThatStoodStillChangesNothing(t *testing.T) {
 	}
 }
 
-// Two consumers, and bundles with the same documents: whoever is first has a document accepted, the other one counts a duplicate.
+// Two consumers, and bundles with the same documents: whoever is first has a document accepted, the
+// other one counts a duplicate.
 func TestConsumersMeet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,8 +185,8 @@ func (f *forgetful) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.
 }
 
 // B1: bundles are sent three times each and out of order, meta.json sometimes first; workers are killed at any call; the broker is down
-// for an hour; nobody is told of every hundredth bundle. Five minutes after the last of it, all is taken in: nothing lost, nothing
-// doubled. Time is virtual.
+// for an hour; nobody is told of every hundredth bundle. Five minutes after the last of it, all is
+// taken in: nothing lost, nothing doubled. Time is virtual.
 func TestNothingIsLostAndNothingCountsTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

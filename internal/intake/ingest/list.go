@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -50,6 +51,7 @@ type Document struct {
 	member, index int64
 	hash          string
 	created       drive.Time
+	ext           string // of file
 	file, pdf     drive.NodeID
 	key           string
 	account       drive.AccountID
@@ -69,6 +71,12 @@ func scanDocument(d *Document, scan func(...any) error) error {
 
 // Place is where a document stands in a list, for a cursor.
 func (d Document) Place() string { return d.Date + "." + d.ID.String() }
+
+// TakenIn is when a document was accepted.
+func (d Document) TakenIn() drive.Time { return d.created }
+
+// Ext is the extension of the file that it was read from, such as ".xml"; empty: it is gone.
+func (d Document) Ext() string { return d.ext }
 
 // where makes the condition of a filter.
 func (f Filter) where(account drive.AccountID) (string, []any, error) {
@@ -117,7 +125,7 @@ func (in *Intake) Documents(ctx context.Context, who drive.Who, f Filter, after 
 		}
 		where, args = where+" AND (dated, id) < (?, ?)", append(args, date, id)
 	}
-	rows, err := in.opt.DB.Query(ctx, selectDocuments+"WHERE "+where+" ORDER BY dated DESC, id DESC LIMIT ?", append(args, limit)...)
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, selectDocuments+"WHERE "+where+" ORDER BY dated DESC, id DESC LIMIT ?", append(args, limit)...)
 	all, err := sqldb.Scan(rows, err, scanDocument)
 	if err != nil {
 		return nil, fmt.Errorf("list documents: %w", err)
@@ -136,7 +144,7 @@ func (in *Intake) showFiles(ctx context.Context, account drive.AccountID, all []
 				ids = append(ids, page[i].pdf)
 			}
 		}
-		nodes, err := in.opt.Tree.FindMany(ctx, in.opt.DB, account, ids...)
+		nodes, err := in.opt.Tree.FindMany(ctx, in.opt.DB.For(account), account, ids...)
 		if err != nil {
 			return err
 		}
@@ -148,6 +156,7 @@ func (in *Intake) showFiles(ctx context.Context, account drive.AccountID, all []
 		}
 		for i := range page {
 			page[i].File, page[i].PDF = shown(page[i].file), shown(page[i].pdf)
+			page[i].ext = strings.ToLower(path.Ext(string(nodes[page[i].file].Name)))
 		}
 	}
 	return nil
@@ -178,7 +187,7 @@ type DocumentFull struct {
 // Document returns one of the caller's account.
 func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
 	err = scanDocument(&f.Document, func(dest ...any) error {
-		return in.opt.DB.QueryRow(ctx, "SELECT "+documentColumns+", body FROM documents WHERE id = ? AND account_id = ?", id, who.Account).
+		return in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT "+documentColumns+", body FROM documents WHERE id = ? AND account_id = ?", id, who.Account).
 			Scan(append(dest, &f.Packed)...)
 	})
 	if err != nil {
@@ -189,15 +198,15 @@ func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.Document
 		return DocumentFull{}, err
 	}
 	f.Document, f.CreatedAt = one[0], one[0].created
-	f.History, err = in.history(ctx, id)
+	f.History, err = in.history(ctx, who, id)
 	return f, err
 }
 
 // maxHistory is how many events of a document are shown, the first ones.
 const maxHistory = 200
 
-func (in *Intake) history(ctx context.Context, id drive.DocumentID) ([]DocumentEvent, error) {
-	rows, err := in.opt.DB.Query(ctx, `SELECT b.sealed_at, r.outcome, r.bundle_id, COALESCE(m.name, ''), r.idx, NULL FROM bundle_records r
+func (in *Intake) history(ctx context.Context, who drive.Who, id drive.DocumentID) ([]DocumentEvent, error) {
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT b.sealed_at, r.outcome, r.bundle_id, COALESCE(m.name, ''), r.idx, NULL FROM bundle_records r
 		JOIN bundles b ON b.id = r.bundle_id LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member WHERE r.document_id = ?
 		UNION ALL SELECT c.settled_at, CASE c.state WHEN 'discarded' THEN 'kept-old' ELSE 'kept-new' END, c.bundle_id, '', c.idx, c.settled_by
 		FROM document_conflicts c WHERE c.document_id = ? AND c.state <> 'open' ORDER BY 1, 3, 5 LIMIT ?`, id, id, maxHistory)

@@ -31,7 +31,7 @@ func (in *Intake) Bundles(ctx context.Context, who drive.Who, f BundleFilter) ([
 	if !f.Before.IsZero() {
 		also("id < ?", f.Before)
 	}
-	rows, err := in.opt.DB.Query(ctx, selectBundles+"WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?", append(args, f.Limit)...)
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, selectBundles+"WHERE "+strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?", append(args, f.Limit)...)
 	all, err := sqldb.Scan(rows, err, scanRow)
 	if err != nil {
 		return nil, fmt.Errorf("list bundles: %w", err)
@@ -62,7 +62,7 @@ type BundleFull struct {
 
 // own finds a bundle of the caller's account.
 func (in *Intake) own(ctx context.Context, who drive.Who, id drive.BundleID) (row, error) {
-	return in.find(ctx, in.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
+	return in.find(ctx, in.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
 }
 
 // Bundle returns one of the caller's account.
@@ -71,7 +71,7 @@ func (in *Intake) Bundle(ctx context.Context, who drive.Who, id drive.BundleID) 
 	if err != nil {
 		return BundleFull{}, err
 	}
-	rows, err := in.opt.DB.Query(ctx, "SELECT "+memberColumns+" FROM bundle_members WHERE bundle_id = ? ORDER BY n", id)
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, "SELECT "+memberColumns+" FROM bundle_members WHERE bundle_id = ? ORDER BY n", id)
 	members, err := sqldb.Scan(rows, err, scanMember)
 	if err != nil {
 		return BundleFull{}, fmt.Errorf("read the members of bundle %s: %w", id, err)
@@ -125,7 +125,7 @@ func (in *Intake) Records(ctx context.Context, who drive.Who, id drive.BundleID,
 		}
 		where, args = where+" AND (r.member, r.idx) > (?, ?)", append(args, at.member, at.index)
 	}
-	rows, err := in.opt.DB.Query(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number, r.findings
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number, r.findings
 		FROM bundle_records r LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member
 		WHERE `+where+" ORDER BY r.member, r.idx LIMIT ?", append(args, limit)...)
 	all, err := sqldb.Scan(rows, err, scanRecord)

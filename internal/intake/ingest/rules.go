@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/intake/bundle"
 	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/rule"
 )
 
 // Rules say which documents of a source are taken: those that all of them agree to. An empty one
@@ -24,6 +25,7 @@ type Rules struct {
 	Buyers  []string        `json:"buyers,omitempty" doc:"ids of buyers"`
 	Min     invoice.Decimal `json:"min,omitzero" doc:"smallest total with VAT"`
 	Max     invoice.Decimal `json:"max,omitzero" doc:"largest total with VAT"`
+	Profile rule.Profile    `json:"profile,omitempty" doc:"rules of a country beside those of EN 16931: xrechnung, or empty"`
 }
 
 // Source is who sends, with the rules of what is taken.
@@ -48,6 +50,9 @@ func (r Rules) check() error {
 		if slices.ContainsFunc(list, func(s string) bool { return plain(s) == "" || len(s) > maxID }) {
 			return drive.Bad("rules."+field, drive.Malformed, "expected", "texts of up to 255 bytes")
 		}
+	}
+	if r.Profile != rule.Core && r.Profile != rule.XRechnung {
+		return drive.Bad("rules.profile", drive.Malformed, "expected", "xrechnung, or nothing")
 	}
 	if r.To != 0 && r.To < r.From {
 		return drive.Bad("rules.to", drive.OutOfRange, "min", r.From.String(), "sent", r.To.String())
@@ -131,13 +136,13 @@ func scanSource(s *Source, scan func(...any) error) error {
 
 // Source returns one that has rules.
 func (in *Intake) Source(ctx context.Context, who drive.Who, name string) (s Source, err error) {
-	err = scanSource(&s, in.opt.DB.QueryRow(ctx, "SELECT name, rules, updated_at FROM sources WHERE account_id = ? AND name = ?", who.Account, name).Scan)
+	err = scanSource(&s, in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT name, rules, updated_at FROM sources WHERE account_id = ? AND name = ?", who.Account, name).Scan)
 	return s, err
 }
 
 // Sources lists those of the caller's account: with rules, or with bundles.
 func (in *Intake) Sources(ctx context.Context, who drive.Who) ([]Source, error) {
-	rows, err := in.opt.DB.Query(ctx, `SELECT name, rules, updated_at FROM sources WHERE account_id = ?
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT name, rules, updated_at FROM sources WHERE account_id = ?
 		UNION ALL SELECT DISTINCT b.source, '{}', 0 FROM bundles b LEFT JOIN sources s ON s.account_id = b.account_id AND s.name = b.source
 		WHERE b.account_id = ? AND s.name IS NULL ORDER BY 1 LIMIT ?`, who.Account, who.Account, maxSources)
 	all, err := sqldb.Scan(rows, err, scanSource)

@@ -260,7 +260,10 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) 
 	if err := insertRecords(ctx, tx, r.b.ID, p.items); err != nil {
 		return err
 	}
-	return r.markMembers(ctx, tx)
+	if err := r.markMembers(ctx, tx); err != nil {
+		return err
+	}
+	return r.publish(ctx, tx, p)
 }
 
 // markMembers writes which members could not be read as a whole.

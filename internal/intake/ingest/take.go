@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice/envelope"
 	"smartdrive/internal/intake/invoice/rule"
 	"smartdrive/internal/intake/invoice/syntax"
 )
@@ -94,6 +95,12 @@ func (r *run) member(ctx context.Context, m member) error {
 			return err
 		}
 	}
+	if m.Documents == 0 && r.b.declared == 0 {
+		var err error
+		if found, err = r.undeclared(ctx, m); err != nil {
+			return err
+		}
+	}
 	if found < m.Documents {
 		r.add(item{member: m.N, index: found, outcome: Reject, reason: reasonAbsent, counts: m.Documents - found})
 	}
@@ -102,6 +109,27 @@ func (r *run) member(ctx context.Context, m member) error {
 	}
 	r.at = pos{member: m.N}
 	return r.flushFull(ctx)
+}
+
+// undeclared counts the documents within a PDF or an archive of a bundle that declares none at all:
+// its sender takes them for pictures, and would be told that all is done.
+func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
+	object, err := r.open(ctx, m.Blob)
+	if err != nil {
+		return 0, err
+	}
+	defer object.Close() //nolint:errcheck // it was only read
+	head := make([]byte, 1024)
+	n, err := object.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	kind := envelope.Sniff(head[:n])
+	if kind == envelope.None {
+		return 0, nil
+	}
+	found, err := envelope.Count(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()))
+	return int64(found), err
 }
 
 // largeMember is the size in bytes of a member whose model may take so much memory that only one
@@ -139,8 +167,10 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
-	format := syntax.Sniff(head)
-	if format == syntax.Unknown {
+	documents := syntax.Decode(syntax.Sniff(head), in, syntax.Limits{})
+	if kind := envelope.Sniff(head); kind != envelope.None {
+		documents = envelope.Decode(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), syntax.Limits{})
+	} else if syntax.Sniff(head) == syntax.Unknown {
 		r.rejectMember(m, unknown(head))
 		return m.Documents, nil
 	}
@@ -148,7 +178,7 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 	if r.b.Save.member == m.N-1 {
 		skip = r.b.Save.index
 	}
-	for doc, err := range syntax.Decode(format, in, syntax.Limits{}) {
+	for doc, err := range documents {
 		var fault *syntax.Error
 		if err != nil && !errors.As(err, &fault) {
 			return 0, err
@@ -245,18 +275,31 @@ func bounded(ctx context.Context, object interface {
 	Size() drive.ByteSize
 },
 ) io.Reader {
-	return &boundedReader{ctx: ctx, r: io.NewSectionReader(object, 0, int64(object.Size()))}
+	return &boundedReader{over: func() error { return context.Cause(ctx) }, r: io.NewSectionReader(object, 0, int64(object.Size()))}
 }
 
-// boundedReader holds the context of the one call that it is made in.
+// timely reads an object at any place until over says that it must end.
+type timely struct {
+	over func() error
+	io.ReaderAt
+}
+
+func (t timely) ReadAt(p []byte, off int64) (int, error) {
+	if err := t.over(); err != nil {
+		return 0, err
+	}
+	return t.ReaderAt.ReadAt(p, off)
+}
+
+// boundedReader ends with what over says.
 type boundedReader struct {
-	ctx context.Context //nolint:containedctx // a reader has no other way to learn of it
-	r   io.Reader
+	over func() error
+	r    io.Reader
 }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
-	if err := b.ctx.Err(); err != nil {
-		return 0, context.Cause(b.ctx)
+	if err := b.over(); err != nil {
+		return 0, err
 	}
 	return b.r.Read(p)
 }

@@ -97,6 +97,9 @@ func row(t *testing.T, b *strings.Builder, field *ast.Field) {
 		t.Fatal(err)
 	}
 	name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+	if name == "-" {
+		return
+	}
 	fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, kind(field.Type), strings.TrimSpace(field.Comment.Text()))
 }
 

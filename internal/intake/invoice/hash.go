@@ -90,10 +90,11 @@ func membersOf(t reflect.Type) []member {
 	if known, ok := members.Load(t); ok {
 		return known.([]member)
 	}
-	list := make([]member, t.NumField())
-	for i := range list {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		list[i] = member{name, i}
+	list := make([]member, 0, t.NumField())
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "-" {
+			list = append(list, member{name, i})
+		}
 	}
 	slices.SortFunc(list, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	members.Store(t, list)

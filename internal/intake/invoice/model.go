@@ -47,6 +47,8 @@ type Document struct {
 	ThirdParty       []Collected  `json:"third_party,omitempty"`      // XRechnung extension, BG-DEX-09
 	OtherCurrencies  []string     `json:"other_currencies,omitempty"` // of amounts that are not in Currency, apart from BT-111
 	Repeated         []string     `json:"repeated,omitempty"`         // what was said twice, differently, where one value belongs; the first counts
+
+	Written Written `json:"-"`
 }
 
 // Identifier is an id and, where given, the scheme that issued it (ISO 6523 and others).

@@ -1,6 +1,7 @@
 package contents
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -50,9 +51,7 @@ func NewCopier(o Options) *Copier {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return &Copier{opt: o, speed: speed{now: o.Now}, limit: rate.NewLimiter(rate.Inf, int(drive.MiB))}
 }
 
@@ -162,8 +161,8 @@ func (c *Copier) find(ctx context.Context, file string) (r row, found bool, err 
 	return r, err == nil, err
 }
 
-// bring syncs a page of rows, some at once. Bytes that are not what their row tells of are counted and stop nothing; a store that
-// does not answer ends it, and the page is done again.
+// bring syncs a page of rows, some at once. Bytes that are not what their row tells of are counted
+// and stop nothing; a store that does not answer ends it, and the page is done again.
 func (c *Copier) bring(ctx context.Context, page []row, s *sweep) error {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
@@ -188,7 +187,8 @@ type result struct {
 	bad    string // what is wrong with it
 }
 
-// one brings one content, and compares its digest on the side that is new where it is among the deep percent.
+// one brings one content, and compares its digest on the side that is new where it is among the
+// deep percent.
 func (c *Copier) one(ctx context.Context, r row, deep int) (result, error) {
 	outcome, err := c.opt.Pair.Sync(ctx, r.content, c.pace)
 	if err == nil && outcome == Nowhere {
@@ -222,12 +222,14 @@ func (c *Copier) nowhere(ctx context.Context, r row) (result, error) {
 	return result{bad: "content " + r.content.Name + " is at neither side"}, nil
 }
 
-// sampled says whether the bytes of content are read again. The last byte of a digest is as good as a die, and the same each time.
+// sampled says whether the bytes of content are read again. The last byte of a digest is as good as
+// a die, and the same each time.
 func sampled(c Content, percent int) bool {
 	return int(c.Sum[len(c.Sum)-1])*100 < percent*256
 }
 
-// pace keeps to what the migration says about bytes. Who waits looks again after patience: the pace may have changed.
+// pace keeps to what the migration says about bytes. Who waits looks again after patience: the pace
+// may have changed.
 func (c *Copier) pace(ctx context.Context, bytes int) error {
 	for {
 		if !c.follow(c.opt.State().Pace.Bytes) {

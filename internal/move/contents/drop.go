@@ -20,10 +20,12 @@ type Old struct {
 	Close func() error
 }
 
-// Drop is what removing contents from the place that was left needs. It is done when the installation runs from the new place alone.
+// Drop is what removing contents from the place that was left needs. It is done when the
+// installation runs from the new place alone.
 type Drop struct {
-	// Open opens the place that was left, as the migration names it, after it has proved that the place is this installation's. WrongState
-	// tells why it cannot: that it is on another machine, for one.
+	// Open opens the place that was left, as the migration names it, after it has proved that the
+	// place is this installation's. WrongState tells why it cannot: that it is on another machine,
+	// for one.
 	Open func(ctx context.Context, place string) (Old, error)
 	// Ready and Note are DropReady and NoteContents of the migration.
 	Ready func(ctx context.Context) (bool, error)
@@ -76,8 +78,8 @@ func (c *Copier) openOld(ctx context.Context, state migrate.State) (Old, error) 
 	return old, nil
 }
 
-// apart proves that a place is not the one in use, whatever their names say: what is put at one is not seen at the other. Two names may
-// mean one directory (a link, a mount) or one bucket.
+// apart proves that a place is not the one in use, whatever their names say: what is put at one is
+// not seen at the other. Two names may mean one directory (a link, a mount) or one bucket.
 func (c *Copier) apart(ctx context.Context, old Side) error {
 	const probe = "probe"
 	now, name := c.opt.Pair.Side(First), drive.NewID[drive.UploadID]().String()
@@ -94,9 +96,10 @@ func (c *Copier) apart(ctx context.Context, old Side) error {
 	return errors.Join(err, now.Store.Remove(ctx, name))
 }
 
-// dropOnce goes through all contents at the place that was left, and removes those that the new one has, and those that nobody has any
-// more. Contents that the new place does not have as their rows tell stay, and are counted; so does what does not follow the rules of
-// names, what is staged, and the quarantine. Wherever it stops, the next one finds less.
+// dropOnce goes through all contents at the place that was left, and removes those that the new one
+// has, and those that nobody has any more. Contents that the new place does not have as their rows
+// tell stay, and are counted; so does what does not follow the rules of names, what is staged, and
+// the quarantine. Wherever it stops, the next one finds less.
 func (c *Copier) dropOnce(ctx context.Context, state migrate.State) error {
 	if state.OldGone || state.Contents == "" || state.Paused {
 		return nil
@@ -178,7 +181,8 @@ func (c *Copier) dropPage(ctx context.Context, old Side, page []blob.Stray, deep
 	}))
 }
 
-// dropOne removes content from the old place, unless a row tells of it and the new place does not have it. kept says why it stays.
+// dropOne removes content from the old place, unless a row tells of it and the new place does not
+// have it. kept says why it stays.
 func (c *Copier) dropOne(ctx context.Context, old Side, s blob.Stray, deep int) (kept string, err error) {
 	r, found, err := c.find(ctx, s.Name)
 	if err != nil {

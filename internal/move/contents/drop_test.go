@@ -92,7 +92,8 @@ func (s *left) wantLeft(at Side, want ...string) {
 	}
 }
 
-// What the new place has goes; what it lacks, or has otherwise than its row tells, stays and is named until it is mended.
+// What the new place has goes; what it lacks, or has otherwise than its row tells, stays and is
+// named until it is mended.
 func TestOldContentsGoWhenTheNewPlaceHasThem(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()

@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/move/migrate"
 )
 
-// Gate implements migrate.Contents. Until everybody writes to the new side the old one has everything, and reads find it there, so that
-// only a sweep must have come to its end. Before the old side is left, nothing may be there that is not at the new one.
+// Gate implements migrate.Contents. Until everybody writes to the new side the old one has
+// everything, and reads find it there, so that only a sweep must have come to its end. Before the
+// old side is left, nothing may be there that is not at the new one.
 func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, error) {
 	state := c.opt.State()
 	if state.Contents == "" || to < migrate.Second {

@@ -57,7 +57,8 @@ func NewPair(first Side) *Pair {
 	return p
 }
 
-// Attach adds the second side, or replaces it. The first one goes on leading unless Lead says otherwise.
+// Attach adds the second side, or replaces it. The first one goes on leading unless Lead says
+// otherwise.
 func (p *Pair) Attach(second Side) {
 	readable := second.Staging.Caps().ReadableParts
 	second.Staging = p.alike(second)
@@ -72,14 +73,13 @@ func (p *Pair) alike(side Side) blob.Staging {
 	case shared && !p.shared:
 		return alone{side.Staging, side.Store}
 	case !shared && p.shared:
-		if own, ok := side.Staging.(exclusive); ok {
-			return among{own}
-		}
+		return among{side.Staging}
 	}
 	return side.Staging
 }
 
-// Detach takes the second side away again; it must not lead. Uploads that began there are not found any more.
+// Detach takes the second side away again; it must not lead. Uploads that began there are not found
+// any more.
 func (p *Pair) Detach() {
 	p.change(func(s *state) { s.sides[Second], s.lead, s.percent = nil, First, 0 })
 	p.where.clear()
@@ -88,7 +88,8 @@ func (p *Pair) Detach() {
 // Lead says which side new content and new uploads go to.
 func (p *Pair) Lead(w Which) { p.change(func(s *state) { s.lead = w }) }
 
-// Read says how many percent of contents, always the same ones, are read at the follower if it has them.
+// Read says how many percent of contents, always the same ones, are read at the follower if it has
+// them.
 func (p *Pair) Read(percent int) { p.change(func(s *state) { s.percent = percent }) }
 
 func (p *Pair) change(edit func(*state)) {

@@ -10,8 +10,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// The triggers write the file of each new or changed row of blobs into copies. They keep still where package migrate brings rows: it
-// brings those of copies, too. Where nothing moves any more, on a side that was given up, they do nothing.
+// The triggers write the file of each new or changed row of blobs into copies. They keep still
+// where package migrate brings rows: it brings those of copies, too. Where nothing moves any more,
+// on a side that was given up, they do nothing.
 var triggers = map[string]map[sqldb.Dialect]string{
 	"copies_ins_blobs": {
 		sqldb.SQLite: `CREATE TRIGGER copies_ins_blobs AFTER INSERT ON blobs WHEN EXISTS (SELECT 1 FROM migration_side WHERE contents <> '' AND applying = 0)
@@ -28,7 +29,8 @@ var triggers = map[string]map[sqldb.Dialect]string{
 	},
 }
 
-// arm makes the triggers on the primary. To make one waits for the transactions that have used the table.
+// arm makes the triggers on the primary. To make one waits for the transactions that have used the
+// table.
 func (c *Copier) arm(ctx context.Context) error {
 	return c.change(ctx, func(ctx context.Context, tx *sqldb.Tx, name string) error {
 		_, err := tx.Exec(ctx, triggers[name][tx.Dialect()])
@@ -51,7 +53,8 @@ func (c *Copier) Disarm(ctx context.Context) error {
 	})
 }
 
-// change drops each trigger and does something in its place. MySQL commits each of these statements by itself; they can be repeated.
+// change drops each trigger and does something in its place. MySQL commits each of these statements
+// by itself; they can be repeated.
 func (c *Copier) change(ctx context.Context, then func(ctx context.Context, tx *sqldb.Tx, name string) error) error {
 	for name := range triggers {
 		err := c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -85,7 +88,8 @@ func (c *Copier) Waiting(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// drain brings everything that waits. What fails waits on, and keeps nobody else from being brought.
+// drain brings everything that waits. What fails waits on, and keeps nobody else from being
+// brought.
 func (c *Copier) drain(ctx context.Context) error {
 	var failed error
 	for after := ""; ; {

@@ -74,7 +74,8 @@ func (s *Store) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
 	return first(s.p.now.Load().readers(name), func(at *Side) (drive.ByteSize, error) { return at.Store.Stat(ctx, name) })
 }
 
-// first asks one side after the other. Content is missing only where both say so: of two errors the graver one is returned.
+// first asks one side after the other. Content is missing only where both say so: of two errors the
+// graver one is returned.
 func first[T any](sides []*Side, ask func(*Side) (T, error)) (v T, err error) {
 	var refusal error
 	for _, at := range sides {

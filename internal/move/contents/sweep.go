@@ -2,16 +2,17 @@ package contents
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/move/migrate"
 )
 
-// sweep is how far the rows have been gone through: the save point, in the table meta, which moves with the rows.
+// sweep is how far the rows have been gone through: the save point, in the table meta, which moves
+// with the rows.
 type sweep struct {
 	Of     string         `json:"of"` // the migration, and whether its primary has changed
 	After  string         `json:"after"`
@@ -69,40 +70,22 @@ func (c *Copier) begin(ctx context.Context, state migrate.State, deep int) (swee
 }
 
 func (c *Copier) load(ctx context.Context) (s sweep, err error) {
-	var text string
-	err = c.opt.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", metaSweep).Scan(&text)
-	if drive.IsKind(err, drive.NotFound) {
-		return sweep{}, nil
-	}
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &s)
-	}
-	if err != nil {
+	if err := meta.Load(ctx, c.opt.DB, metaSweep, &s); err != nil {
 		return sweep{}, fmt.Errorf("read how far contents were copied: %w", err)
 	}
 	return s, nil
 }
 
 func (c *Copier) save(ctx context.Context, s sweep) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("write how far contents were copied: %w", err)
-	}
-	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", string(text), metaSweep)
-		if err == nil && n == 0 {
-			_, err = tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", metaSweep, string(text))
-		}
-		return err
-	})
+	err := c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Save(ctx, tx, metaSweep, s) })
 	if err != nil {
 		return fmt.Errorf("write how far contents were copied: %w", err)
 	}
 	return nil
 }
 
-// Verify goes through all contents once more, and compares the digests of some percent of them by reading them on the side that is
-// new. Run does it.
+// Verify goes through all contents once more, and compares the digests of some percent of them by
+// reading them on the side that is new. Run does it.
 func (c *Copier) Verify(ctx context.Context, percent int) error {
 	state := c.opt.State()
 	if state.ID == "" || state.Contents == "" {

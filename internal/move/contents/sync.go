@@ -44,12 +44,14 @@ func (e *MismatchError) Error() string {
 // Pace is asked before bytes are read, and waits as long as they must wait.
 type Pace func(ctx context.Context, bytes int) error
 
-// Sync sees to it that both sides have content of which a row tells, and says what there was to do. What arrives is compared with
-// the digest before it is seen under its name, so that whoever finds content at a side finds all of it. It may be repeated at any time,
-// and dies without leaving anything that the next one does not mend.
+// Sync sees to it that both sides have content of which a row tells, and says what there was to do.
+// What arrives is compared with the digest before it is seen under its name, so that whoever finds
+// content at a side finds all of it. It may be repeated at any time, and dies without leaving
+// anything that the next one does not mend.
 //
-// One call at a time syncs a name, in all processes; package migrate does it under a lease. Somebody may remove the content meanwhile,
-// first where it leads: Sync looks there again after it has copied, and takes the copy away; of the two the later one sees the other.
+// One call at a time syncs a name, in all processes; package migrate does it under a lease.
+// Somebody may remove the content meanwhile, first where it leads: Sync looks there again after it
+// has copied, and takes the copy away; of the two the later one sees the other.
 func (p *Pair) Sync(ctx context.Context, c Content, pace Pace) (Outcome, error) {
 	s := p.now.Load()
 	if s.follower() == nil {
@@ -81,7 +83,8 @@ func (p *Pair) Sync(ctx context.Context, c Content, pace Pace) (Outcome, error) 
 	return Copied, nil
 }
 
-// has reports whether a side has all of the content. A follower that has something else gets it anew; where it leads nobody may judge.
+// has reports whether a side has all of the content. A follower that has something else gets it
+// anew; where it leads nobody may judge.
 func has(ctx context.Context, at *Side, c Content, mend bool) (bool, error) {
 	size, err := at.Store.Stat(ctx, c.Name)
 	switch {
@@ -97,7 +100,8 @@ func has(ctx context.Context, at *Side, c Content, mend bool) (bool, error) {
 	return false, &MismatchError{Content: c, At: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}
 }
 
-// largestPut is the longest content that is sent in one request, in bytes: S3 takes 5 GiB, and a broken connection costs all of it.
+// largestPut is the longest content that is sent in one request, in bytes: S3 takes 5 GiB, and a
+// broken connection costs all of it.
 const largestPut = 512 * drive.MiB
 
 func (p *Pair) copy(ctx context.Context, from, to *Side, c Content, pace Pace) error {
@@ -228,7 +232,8 @@ func copyPart(ctx context.Context, r reading, to *Side, ref blob.Ref, n int, siz
 	return to.Staging.Write(ctx, ref, blob.Write{N: n, Gen: copyGen, Size: size}, body)
 }
 
-// Check compares the content of a side with what a row tells: its size, and its digest when deep is set.
+// Check compares the content of a side with what a row tells: its size, and its digest when deep is
+// set.
 func (p *Pair) Check(ctx context.Context, w Which, c Content, deep bool, pace Pace) error {
 	at := p.Side(w)
 	if at == nil {

@@ -102,7 +102,8 @@ func TestSyncRefusesOtherBytes(t *testing.T) {
 	wantOutcome(t, p, c, contents.Copied)
 }
 
-// A follower that has a torn copy, as an interrupted Put of other hands leaves it, gets a whole one.
+// A follower that has a torn copy, as an interrupted Put of other hands leaves it, gets a whole
+// one.
 func TestSyncMendsTheFollower(t *testing.T) {
 	t.Parallel()
 	p := both(directory(t), directory(t), contents.First)
@@ -161,7 +162,8 @@ func TestACopyThatIsCutOffLeavesNothing(t *testing.T) {
 	}
 }
 
-// An upload ends on the side where it began, whoever leads by then, also for a process that has to ask.
+// An upload ends on the side where it began, whoever leads by then, also for a process that has to
+// ask.
 func TestAnUploadStaysWhereItBegan(t *testing.T) {
 	t.Parallel()
 	first, second := directory(t), directory(t)

@@ -21,8 +21,8 @@ func (u *Uploads) Caps() blob.Caps {
 	return blob.Caps{Shared: u.p.shared, ReadableParts: s.readable, MinPart: s.leader().Staging.Caps().MinPart}
 }
 
-// side finds the side where an upload began. An answer other than NotFound decides: where a side cannot be asked the other one must not
-// be taken for it, unless it has it.
+// side finds the side where an upload began. An answer other than NotFound decides: where a side
+// cannot be asked the other one must not be taken for it, unless it has it.
 func (u *Uploads) side(ctx context.Context, ref blob.Ref) (*Side, error) {
 	s := u.p.now.Load()
 	if s.follower() == nil {
@@ -76,8 +76,8 @@ func (u *Uploads) staging(ctx context.Context, ref blob.Ref) (blob.Staging, erro
 	return side.Staging, nil
 }
 
-// Create implements blob.Staging. One that exists stays where it is. A new one that the side that leads now cannot take, because it was
-// thought of when the other one led, begins there.
+// Create implements blob.Staging. One that exists stays where it is. A new one that the side that
+// leads now cannot take, because it was thought of when the other one led, begins there.
 func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
 	s := u.p.now.Load()
 	if s.follower() == nil {

@@ -24,7 +24,8 @@ const (
 	termBits   = 40               // of a version below the term: more changes than a move will see
 )
 
-// applier brings changes to the secondary, one batch at a time; writers that wait meanwhile share the next.
+// applier brings changes to the secondary, one batch at a time; writers that wait meanwhile share
+// the next.
 type applier struct {
 	*both
 	lost atomic.Bool // the secondary lacks what it has acknowledged
@@ -42,7 +43,8 @@ type pass struct {
 	err  error
 }
 
-// settle applies what is there now and reports whether it was done in time. While the secondary fails it says no at once.
+// settle applies what is there now and reports whether it was done in time. While the secondary
+// fails it says no at once.
 func (a *applier) settle(ctx context.Context) bool {
 	a.mu.Lock()
 	failing := a.failing
@@ -121,7 +123,8 @@ func (a *applier) close() {
 	a.busy.Wait()
 }
 
-// applyAll brings everything that is pending when it begins, calls done, and returns what is still to be forgotten.
+// applyAll brings everything that is pending when it begins, calls done, and returns what is still
+// to be forgotten.
 func (a *applier) applyAll(done func(error)) *applied {
 	ctx, cancel := context.WithTimeout(context.Background(), applyTime)
 	defer cancel()
@@ -195,8 +198,9 @@ func (a *applier) applyBatch(ctx context.Context) (*applied, error) {
 	return a.carry(ctx, v.record, from, to)
 }
 
-// carry brings one batch from one side to the other, under the lock of the other's row: who applies is alone, reads what is pending
-// behind the lock, and finds out there that the direction is still this one.
+// carry brings one batch from one side to the other, under the lock of the other's row: who applies
+// is alone, reads what is pending behind the lock, and finds out there that the direction is still
+// this one.
 func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *applied, err error) {
 	err = to.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		done = &applied{from: from}
@@ -239,7 +243,8 @@ func pending(ctx context.Context, db *sqldb.DB, limit int) ([]change, error) {
 	return sqldb.Scan(rows, err, func(c *change, scan func(...any) error) error { return scan(&c.seq, &c.table, &c.key) })
 }
 
-// batch is what changed rows are now, by table and key, with the number of each one's latest change.
+// batch is what changed rows are now, by table and key, with the number of each one's latest
+// change.
 type batch struct {
 	shape  *both
 	from   *Side
@@ -253,8 +258,8 @@ func (b *batch) has(c change) bool {
 	return ok
 }
 
-// gather reads what changed rows are now, in the order of their changes, until they are applyBytes. One row is always among them, however
-// large it is.
+// gather reads what changed rows are now, in the order of their changes, until they are applyBytes.
+// One row is always among them, however large it is.
 func (a *applier) gather(ctx context.Context, from *Side, changes []change) (*batch, error) {
 	b := &batch{shape: a.both, from: from, newest: map[string]map[string]int64{}, states: map[string]map[string]row{}}
 	var rows []change // once each
@@ -324,7 +329,8 @@ func (a *applier) bringChanges(ctx context.Context, tx *sqldb.Tx, to *Side, term
 	return mark(ctx, tx, 0)
 }
 
-// mark tells the triggers of SQLite that rows are being brought; on MySQL the connection is known by itself.
+// mark tells the triggers of SQLite that rows are being brought; on MySQL the connection is known
+// by itself.
 func mark(ctx context.Context, tx *sqldb.Tx, on int) error {
 	if tx.Dialect() == sqldb.MySQL {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// TestAsleep: a process that was silent for so long that nobody waited for it reads what is true when it wakes up, wherever the others
-// have gone.
+// TestAsleep: a process that was silent for so long that nobody waited for it reads what is true
+// when it wakes up, wherever the others have gone.
 func TestAsleep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -45,10 +45,10 @@ func TestAsleep(t *testing.T) {
 			defer p.stop(t)
 			accounts := seed(t, p.db, 20) // half of them read new
 			climb(t, p, ReadNew)
-			must(t, p.m.Percent(t.Context(), 50))
+			must(t, p.m.Percent(t.Context(), 50, nil))
 			asleep := s.mustStart(s.old)
 			defer asleep.stop(t)
-			must(t, asleep.m.runOnce(t.Context()))
+			must(t, asleep.m.taking.runOnce(t.Context()))
 			last.leave()
 
 			test.leave(t, p)
@@ -72,6 +72,6 @@ func TestAsleep(t *testing.T) {
 
 func balance(t *testing.T, db *sqldb.DB, account drive.AccountID) (n int64) {
 	t.Helper()
-	must(t, db.QueryRow(For(t.Context(), account.String()), "SELECT finished FROM ledgers WHERE account_id = ?", account).Scan(&n))
+	must(t, db.For(account).QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", account).Scan(&n))
 	return n
 }

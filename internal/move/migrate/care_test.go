@@ -16,8 +16,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// TestWhoCannotActSaysWhy: an instance that has heard of an epoch, and cannot open what it wants, is named with the reason, keeps the
-// next phase closed, and does not keep anybody from going back.
+// TestWhoCannotActSaysWhy: an instance that has heard of an epoch, and cannot open what it wants,
+// is named with the reason, keeps the next phase closed, and does not keep anybody from going back.
 func TestWhoCannotActSaysWhy(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -52,11 +52,11 @@ func TestWhoCannotActSaysWhy(t *testing.T) {
 			climb(t, p, Fill)
 			lame := s.mustStart(s.old)
 			defer lame.stop(t)
-			must(t, lame.m.runOnce(t.Context()))
+			must(t, lame.m.taking.runOnce(t.Context()))
 			test.cut(lame, true)
 			_, err := p.m.Advance(t.Context(), Any)
 			must(t, err)
-			must(t, lame.m.runOnce(t.Context())) // it has heard of phase 2
+			must(t, lame.m.taking.runOnce(t.Context())) // it has heard of phase 2
 			verifyAgain(t, p)
 
 			refused(t, p, "instances")
@@ -73,10 +73,10 @@ func TestWhoCannotActSaysWhy(t *testing.T) {
 			if to, err := p.m.Rollback(t.Context(), Any); err != nil || to != Fill { // that is the way out
 				t.Fatalf("went back to %d: %v", to, err)
 			}
-			must(t, lame.m.runOnce(t.Context()))
+			must(t, lame.m.taking.runOnce(t.Context()))
 			refused(t, p, "instances")
 			test.cut(lame, false)
-			must(t, lame.m.runOnce(t.Context()))
+			must(t, lame.m.taking.runOnce(t.Context()))
 			if to, err := p.m.Advance(t.Context(), Any); err != nil || to != Second {
 				t.Fatalf("it can act again, and at phase %d: %v", to, err)
 			}
@@ -93,7 +93,8 @@ func gateNamed(all []Gate, name string) Gate {
 	return Gate{}
 }
 
-// TestExplain: who explains a mismatch is kept with the reason, the gate counts the others only, and shows what people said.
+// TestExplain: who explains a mismatch is kept with the reason, the gate counts the others only,
+// and shows what people said.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
@@ -132,8 +133,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestPace: the pace that was asked for at the start counts, one that is changed reaches the other instances, and what it comes to is
-// right.
+// TestPace: the pace that was asked for at the start counts, one that is changed reaches the other
+// instances, and what it comes to is right.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -158,13 +159,13 @@ func TestPace(t *testing.T) {
 	must(t, err)
 	other := s.mustStart(s.old)
 	defer other.stop(t)
-	must(t, other.m.runOnce(t.Context()))
+	must(t, other.m.taking.runOnce(t.Context()))
 	if got := other.m.State().Pace; got != (Pace{Rows: 7}) {
 		t.Errorf("another instance goes by %+v", got)
 	}
 	bytes, none, wrong := int64(9), int64(0), int64(-1)
 	must(t, p.m.SetPace(t.Context(), PaceChange{Bytes: &bytes}))
-	must(t, other.m.runOnce(t.Context()))
+	must(t, other.m.taking.runOnce(t.Context()))
 	if got := other.m.State().Pace; got != (Pace{7, 9}) {
 		t.Errorf("after a change another instance goes by %+v", got)
 	}
@@ -189,8 +190,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestLargeRowsComeInSmallBatches: a batch ends with its bytes, long before it has its number of changes, and one row that is larger
-// than a batch comes all the same.
+// TestLargeRowsComeInSmallBatches: a batch ends with its bytes, long before it has its number of
+// changes, and one row that is larger than a batch comes all the same.
 func TestLargeRowsComeInSmallBatches(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
@@ -245,7 +246,8 @@ func finished(t *testing.T, s *site) *process {
 	return s.mustStart(s.new)
 }
 
-// TestDropOld: the old side is kept for its days, is dropped when it is asked for, goes on where it stopped, and refuses a start ever after.
+// TestDropOld: the old side is kept for its days, is dropped when it is asked for, goes on where it
+// stopped, and refuses a start ever after.
 func TestDropOld(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs {
@@ -263,7 +265,7 @@ func TestDropOld(t *testing.T) {
 			}
 			must(t, p.m.DropOld(t.Context(), true, 0))
 			p.faults[s.old.at].Fail(sqldbtest.Commit, 4, nil) // in the middle
-			for p.m.runOnce(t.Context()) == nil {
+			for p.m.taking.runOnce(t.Context()) == nil {
 				if rowsOf(t, p) == 0 {
 					t.Fatal("nothing failed")
 				}
@@ -303,7 +305,7 @@ func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
 	now, err := p.db.Now(t.Context())
 	must(t, err)
 	left := now.Add(-8 * day) // so says the database, whose clock was set
-	must(t, edit(t.Context(), p.m, v, noteOld, func(n *oldNotes) { n.LeftAt = left }))
+	must(t, edit(t.Context(), p.m.both, v, noteOld, func(n *oldNotes) { n.LeftAt = left }))
 	kept.Store(int64(left.Add(day)))
 	if g := gateNamed(dropRefused(t, p, false), "kept"); g.OK || !strings.Contains(g.Detail, "is kept until") {
 		t.Errorf("refused for %+v", g)
@@ -313,7 +315,8 @@ func TestTheOldSideIsKeptWhateverAClockSays(t *testing.T) {
 	dropAll(t, p)
 }
 
-// dropAll works until the old rows are dropped: in rounds of dropTime, of which each must bring it on.
+// dropAll works until the old rows are dropped: in rounds of dropTime, of which each must bring it
+// on.
 func dropAll(t *testing.T, p *process) {
 	t.Helper()
 	for left := rowsOf(t, p); ; {
@@ -358,7 +361,7 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 		},
 		"another database in its place": func(t *testing.T, _ *site, p *process) *process {
 			exec(t, p.m.known().other, "UPDATE migration_side SET marker = 'another'")
-			must(t, p.m.runOnce(t.Context()))
+			must(t, p.m.taking.runOnce(t.Context()))
 			return p
 		},
 		"another installation": func(t *testing.T, _ *site, p *process) *process {
@@ -402,9 +405,9 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 		must(t, first.m.Finish(t.Context()))
 		p := s.mustStart(s.new)
 		defer p.stop(t)
-		must(t, p.m.runOnce(t.Context()))
+		must(t, p.m.taking.runOnce(t.Context()))
 		must(t, p.m.DropOld(t.Context(), true, 0))
-		must(t, first.m.runOnce(t.Context()))
+		must(t, first.m.taking.runOnce(t.Context()))
 		work(t, p)
 		if n := rowsOf(t, p); n == 0 {
 			t.Error("rows were dropped under an instance with the old settings")

@@ -99,8 +99,8 @@ func (s *stand) start() {
 		s.c.site.member = func(*sqldb.DB) Member { return s.seat }
 		p, err := s.c.site.start(s.c.site.old)
 		if err == nil {
-			p.m.mendAfter = 100 * time.Millisecond
-			p.m.halt = s.halt
+			p.m.switcher.mendAfter = 100 * time.Millisecond
+			p.m.switcher.halt = s.halt
 			s.p = p
 			return
 		}
@@ -162,8 +162,6 @@ type known struct {
 }
 
 func (u *user) know() known { return known{maps.Clone(u.rows), u.ledger} }
-
-func (u *user) ctx() context.Context { return For(context.Background(), u.account.String()) }
 
 func (u *user) read(ctx context.Context, q sqldb.Querier) (k known, err error) {
 	k.Rows = map[string]userRow{}
@@ -236,7 +234,7 @@ func (u *user) act() {
 	}
 	do, after := u.change()
 	s.mu.RLock()
-	err := s.p.db.Write(u.ctx(), do)
+	err := s.p.db.Write(context.Background(), do)
 	phase := s.p.m.State().Phase
 	s.mu.RUnlock()
 	if err == nil {
@@ -251,7 +249,7 @@ func (u *user) act() {
 func (u *user) look(s *stand) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	got, err := u.read(u.ctx(), s.p.db)
+	got, err := u.read(context.Background(), s.p.db.For(u.account))
 	u.c.reads.Add(1)
 	if err != nil {
 		u.c.fails.Add(1)
@@ -285,7 +283,7 @@ func (u *user) settle(after known) {
 func (u *user) ask(s *stand) (got known, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	err = s.p.db.Write(u.ctx(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err = s.p.db.Write(context.Background(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		got, err = u.read(ctx, tx)
 		return err
 	})
@@ -297,8 +295,9 @@ func (u *user) fail(s *stand, what, diff string) {
 	u.c.stop.Store(true)
 }
 
-// TestChaos is C1: no write that was acknowledged is lost or reverted, in any phase, across switches both ways, whatever fails, and a
-// read sees what its user has written, through any process.
+// TestChaos is C1: no write that was acknowledged is lost or reverted, in any phase, across
+// switches both ways, whatever fails, and a read sees what its user has written, through any
+// process.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs[:2] {
@@ -376,7 +375,7 @@ func (c *chaos) hire(n int) (users []*user) {
 func (s *stand) poll() {
 	for !s.c.stop.Load() {
 		s.mu.RLock()
-		err := errors.Join(s.p.m.runOnce(context.Background()), s.p.m.leadOnce(context.Background()))
+		err := errors.Join(s.p.m.taking.runOnce(context.Background()), s.p.m.taking.leadOnce(context.Background()))
 		_ = err // of faults
 		s.mu.RUnlock()
 		_ = sleep(context.Background(), time.Duration(rand.N(60))*time.Millisecond)
@@ -413,7 +412,7 @@ func (c *chaos) move() {
 		_, err = m.Rollback(ctx, at.Phase)
 	case n < 6 && at.Phase == ReadNew:
 		what = "percent"
-		err = m.Percent(ctx, rand.N(101))
+		err = m.Percent(ctx, rand.N(101), nil)
 	case at.Phase > c.goal:
 		what = "roll back from " + at.Phase.String()
 		if at.Phase == WriteNew {
@@ -484,7 +483,7 @@ func (c *chaos) finish(users []*user) {
 	defer p.stop(c.t)
 	deadline := time.Now().Add(2 * time.Minute)
 	for p.m.known() != nil {
-		err := p.m.runOnce(c.t.Context())
+		err := p.m.taking.runOnce(c.t.Context())
 		if v := p.m.known(); err == nil && (v == nil || v.near != nil) {
 			break
 		}

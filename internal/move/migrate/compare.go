@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// comparator asks both sides again what some of the readers have asked, beside them: a request never waits for it.
+// comparator asks both sides again what some of the readers have asked, beside them: a request
+// never waits for it.
 type comparator struct {
 	*matcher
 	counts *counters
@@ -65,8 +66,9 @@ func (c *comparator) run(ctx context.Context) {
 	}
 }
 
-// ask compares the answers until they are equal, which nearly all are at the first look: one query of each side. They differ when they
-// still do after everything pending was applied, and the primary's answer is the same before and after.
+// ask compares the answers until they are equal, which nearly all are at the first look: one query
+// of each side. They differ when they still do after everything pending was applied, and the
+// primary's answer is the same before and after.
 func (c *comparator) ask(ctx context.Context, q question) error {
 	v := c.known()
 	if v == nil || v.near == nil || v.other == nil || v.Phase < Second || v.Phase > WriteNew {
@@ -120,8 +122,8 @@ func (c *comparator) ask(ctx context.Context, q question) error {
 	return nil
 }
 
-// answer is what a side says, as text. Rows that a query leaves in any order are put in one; a number is the same as its text, which
-// is what the two make of sums.
+// answer is what a side says, as text. Rows that a query leaves in any order are put in one; a
+// number is the same as its text, which is what the two make of sums.
 func answer(ctx context.Context, db *sqldb.DB, q question) (string, error) {
 	rows, err := db.Query(ctx, q.query, q.args...)
 	if err != nil {
@@ -153,8 +155,8 @@ func answer(ctx context.Context, db *sqldb.DB, q question) (string, error) {
 	return strings.Join(all, "\n"), rows.Err()
 }
 
-// isFilling reports whether rows are still missing on the other side because nobody has brought them yet. It asks until they are there:
-// what was filled in stays so as long as the epoch does.
+// isFilling reports whether rows are still missing on the other side because nobody has brought
+// them yet. It asks until they are there: what was filled in stays so as long as the epoch does.
 func (c *comparator) isFilling(ctx context.Context, v *view) bool {
 	now := epochOf{v.Migration, v.Epoch}
 	if v.Phase >= ReadNew || c.filled == now {

@@ -39,7 +39,8 @@ func refuse(step string, gates []Gate) error {
 
 func wrong(why string) error { return drive.Wrap(errors.New(why), drive.WrongState) }
 
-// Start looks at both sides and, unless it is only to look or something is wrong, begins. What is wrong is in the report.
+// Start looks at both sides and, unless it is only to look or something is wrong, begins. What is
+// wrong is in the report.
 func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
 	home, err := readRecord(ctx, m.home.DB, "")
 	if err != nil {
@@ -57,7 +58,7 @@ func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
 	if err := m.openHome(ctx); err != nil {
 		return Report{}, err
 	}
-	report, err := m.preflight(ctx, req)
+	report, err := m.inspector.preflight(ctx, req)
 	if err != nil || !report.OK || req.DryRun {
 		return report, err
 	}
@@ -68,7 +69,8 @@ func (m *Migration) Start(ctx context.Context, req Request) (Report, error) {
 	return report, err
 }
 
-// begin writes the row of this side. From then on the move is under way, at phase 0, and either goes on or is rolled back.
+// begin writes the row of this side. From then on the move is under way, at phase 0, and either
+// goes on or is rolled back.
 func (m *Migration) begin(ctx context.Context, req Request) error {
 	now, err := m.home.DB.Now(ctx)
 	if err != nil {
@@ -95,8 +97,9 @@ func (m *Migration) begin(ctx context.Context, req Request) error {
 	return err
 }
 
-// Advance enters the phase after from, up to 4, if its gate is open. In another phase than from it does nothing: asked for twice, it
-// is done once. Phase 5 is Finish's, because nothing leads back from there.
+// Advance enters the phase after from, up to 4, if its gate is open. In another phase than from it
+// does nothing: asked for twice, it is done once. Phase 5 is Finish's, because nothing leads back
+// from there.
 func (m *Migration) Advance(ctx context.Context, from Phase) (Phase, error) {
 	v, err := m.steadyAt(ctx, from)
 	if err != nil {
@@ -125,11 +128,11 @@ func (m *Migration) enter(ctx context.Context, v *view, next Phase) error {
 	}
 	switch {
 	case next == NewOnly:
-		return m.leave(ctx, v)
+		return m.left.leave(ctx, v)
 	case next == WriteNew && v.Peer != "":
-		return m.change(ctx, v, next)
+		return m.switcher.change(ctx, v, next)
 	}
-	return m.step(ctx, v, func(r *record) {
+	return step(ctx, v, func(r *record) {
 		r.Phase = next
 		if next == ReadNew {
 			r.Percent = 1
@@ -146,7 +149,7 @@ func (m *Migration) arrived(ctx context.Context, before Phase, err error) (Phase
 	if err != nil || v == nil {
 		return Freeze, err
 	}
-	return v.Phase, m.ack(ctx, v)
+	return v.Phase, m.said.ack(ctx, v)
 }
 
 // Hear finds out whether something moves, for somebody who asks before Run has looked.
@@ -154,7 +157,7 @@ func (m *Migration) Hear(ctx context.Context) error {
 	if m.known() != nil {
 		return nil
 	}
-	return m.runOnce(ctx)
+	return m.taking.runOnce(ctx)
 }
 
 // steady is the view for somebody who is about to change it.
@@ -162,7 +165,13 @@ func (m *Migration) steady(ctx context.Context) (*view, error) {
 	if err := m.Hear(ctx); err != nil {
 		return nil, err
 	}
-	v, err := m.refresh(ctx)
+	return m.both.steady(ctx)
+}
+
+// steady asks where the move stands; it is an error when nothing moves, and when nobody is the
+// primary just now.
+func (b *both) steady(ctx context.Context) (*view, error) {
+	v, err := b.refresh(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -187,7 +196,7 @@ func (m *Migration) steadyAt(ctx context.Context, from Phase) (*view, error) {
 }
 
 // step changes the primary's row, and nothing else.
-func (m *Migration) step(ctx context.Context, v *view, change func(r *record)) error {
+func step(ctx context.Context, v *view, change func(r *record)) error {
 	now, err := v.near.DB.Now(ctx)
 	if err != nil {
 		return err
@@ -243,8 +252,12 @@ func (m *Migration) prepare(ctx context.Context, v *view) error {
 	return err
 }
 
-// Percent sets how many accounts read from the new side in phase 3.
-func (m *Migration) Percent(ctx context.Context, percent int) error {
+// maxAccounts is how many accounts can be named: what a person types.
+const maxAccounts = 100
+
+// Percent sets how many accounts read from the new side in phase 3, and which do whatever the
+// percentage; named nil: those that did.
+func (m *Migration) Percent(ctx context.Context, percent int, named []drive.AccountID) error {
 	v, err := m.steady(ctx)
 	switch {
 	case err != nil:
@@ -253,8 +266,21 @@ func (m *Migration) Percent(ctx context.Context, percent int) error {
 		return wrong("only phase 3 reads from both sides")
 	case percent < 0 || percent > 100:
 		return drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100)
+	case len(named) > maxAccounts:
+		return drive.Bad("users", drive.OutOfRange, "min", 0, "max", maxAccounts, "sent", len(named))
 	}
-	err = m.step(ctx, v, func(r *record) { r.Percent = percent })
+	if named != nil { // before the epoch: who acknowledges that has read this
+		err := edit(ctx, m.both, v, noteNamed, func(all *[]string) {
+			*all = []string{}
+			for _, id := range named {
+				*all = append(*all, id.String())
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err = step(ctx, v, func(r *record) { r.Percent = percent })
 	_, err = m.arrived(ctx, v.Phase, err)
 	return err
 }
@@ -265,13 +291,13 @@ func (m *Migration) Pause(ctx context.Context, paused bool) error {
 	if err != nil {
 		return err
 	}
-	err = m.step(ctx, v, func(r *record) { r.Paused = paused })
+	err = step(ctx, v, func(r *record) { r.Paused = paused })
 	_, err = m.arrived(ctx, v.Phase, err)
 	return err
 }
 
-// Rollback goes back to the phase before from; from 0 and 1 to none, which empties the other side again. In another phase than from it
-// does nothing.
+// Rollback goes back to the phase before from; from 0 and 1 to none, which empties the other side
+// again. In another phase than from it does nothing.
 func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
 	v, err := m.steadyAt(ctx, from)
 	if err != nil {
@@ -291,9 +317,9 @@ func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
 	case v.Phase <= Fill:
 		err = m.abandon(ctx, v)
 	case v.Phase == WriteNew && v.Peer != "":
-		err = m.change(ctx, v, ReadNew)
+		err = m.switcher.change(ctx, v, ReadNew)
 	default:
-		err = m.step(ctx, v, func(r *record) { r.Phase-- })
+		err = step(ctx, v, func(r *record) { r.Phase-- })
 	}
 	return m.arrived(ctx, v.Phase, err)
 }
@@ -311,50 +337,55 @@ func (m *Migration) Finish(ctx context.Context) error {
 	return err
 }
 
-// leave makes the new side the only one.
-func (m *Migration) leave(ctx context.Context, v *view) error {
-	now, err := v.near.DB.Now(ctx)
-	if err == nil {
-		err = edit(ctx, m, v, noteOld, func(n *oldNotes) { n.LeftAt = now })
-	}
+// DropOld begins to drop the old side, rows and contents; Run does it. early: although the days
+// that it is to be kept are not over. deep is how many percent of contents are read at the new
+// place before they go at the old one; of the others the size is asked for. Asked for again it does
+// nothing but try again what could not be dropped.
+func (m *Migration) DropOld(ctx context.Context, early bool, deep int) error {
+	v, err := m.steady(ctx)
 	if err != nil {
 		return err
 	}
-	if err := m.step(ctx, v, func(r *record) { r.Phase = NewOnly }); err != nil {
+	if v.Phase != NewOnly {
+		return wrong("the old side is in use until phase 5")
+	}
+	if err := m.learnNotes(ctx, v); err != nil {
 		return err
 	}
-	v, err = m.refresh(ctx)
-	if err != nil || v == nil || v.near == nil {
-		return err
-	}
-	return m.part(ctx, v)
-}
-
-// part ends the capture on the new side, and makes the old one refuse even what is brought to it. Whoever finds that it was not done
-// does it.
-func (m *Migration) part(ctx context.Context, v *view) error {
-	if v.other == nil || v.far.Role != secondary {
-		return nil
-	}
-	if err := disarm(ctx, *v.near, m.shapes(v.near)); err != nil {
-		return err
-	}
-	to := v.far
-	to.Role, to.Phase, to.ChangedAt = retired, NewOnly, v.ChangedAt
-	err := swapRecord(ctx, *v.other, v.far, to)
-	if errors.Is(err, errOvertaken) { // whoever leads has found it at the same time
-		if have, readErr := readRecord(ctx, v.other.DB, ""); readErr == nil && have.Role == retired && have.Migration == v.Migration {
-			return nil
+	if !m.notes().old.Dropping {
+		gates, err := m.left.gatesDrop(ctx, v, early)
+		if err == nil {
+			err = refuse("dropping the old side", gates)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("leave the old side: %w", err)
+	err = edit(ctx, m.both, v, noteOld, func(n *oldNotes) {
+		n.Dropping, n.Deep = true, deep
+		if n.Blobs.Kept > 0 {
+			n.Blobs = OldContents{}
+		}
+	})
+	if err == nil {
+		err = step(ctx, v, func(*record) {})
 	}
-	return nil
+	_, err = m.arrived(ctx, v.Phase, err)
+	return err
 }
 
-// Drop forgets a migration that has finished: the bookkeeping of the new side. It is for a process that was started on that side, when
-// no other is left that was not. The old side keeps its rows, and refuses every write.
+// DropReady says whether what DropOld was asked for may be done now: every instance acts by the
+// epoch that it came with.
+func (m *Migration) DropReady(ctx context.Context) (bool, error) { return m.left.mayDrop(ctx) }
+
+// NoteContents changes what is kept of how far contents are.
+func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents)) error {
+	return m.left.noteContents(ctx, change)
+}
+
+// Drop forgets a migration that has finished: the bookkeeping of the new side. It is for a process
+// that was started on that side, when no other is left that was not. The old side keeps its rows,
+// and refuses every write.
 func (m *Migration) Drop(ctx context.Context) error {
 	v, err := m.steady(ctx)
 	switch {
@@ -392,11 +423,11 @@ func forgetAll(ctx context.Context, s Side) error {
 	})
 }
 
-// abandon goes back from phase 0 or 1 to none. What was brought to the other side is deleted, if that is the one that was empty when
-// it began; it can be done again wherever it stopped.
+// abandon goes back from phase 0 or 1 to none. What was brought to the other side is deleted, if
+// that is the one that was empty when it began; it can be done again wherever it stopped.
 func (m *Migration) abandon(ctx context.Context, v *view) error {
 	if v.Phase != Freeze { // so that all stop applying
-		if err := m.step(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
+		if err := step(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
 			return err
 		}
 	}

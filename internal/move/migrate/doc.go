@@ -1,13 +1,16 @@
 // Package migrate moves an installation to another database while it serves.
 //
-// It is not for changing the schema (that is sqldb's), and it knows no table by name but its own: what it moves it reads from the
-// schema of both sides. The bytes of contents are moved by others (Contents), in the same phases.
+// It is not for changing the schema (that is sqldb's), and it knows no table by name but its own:
+// what it moves it reads from the schema of both sides. The bytes of contents are moved by others
+// (Contents), in the same phases.
 //
 // # Words
 //
-// A side is a database. One is the primary: the truth, to which everything is written. The other is the secondary and follows. A
-// change is a row of migration_changes, written by a trigger in the transaction that changed a row: the record of what the secondary
-// has to be brought yet (of compensation, where the second write failed). To apply it is to read what the row is now and to write that.
+// A side is a database. One is the primary: the truth, to which everything is written. The other is
+// the secondary and follows. A change is a row of migration_changes, written by a trigger in the
+// transaction that changed a row: the record of what the secondary has to be brought yet (of
+// compensation, where the second write failed). To apply it is to read what the row is now and to
+// write that.
 //
 //	phase   writes                     reads
 //	0       old                        old                     preflight; triggers are being made
@@ -19,9 +22,14 @@
 //
 // # Parts
 //
-//	Migration    the phases: steps of administrators, the switch, what is done with the old side
+//	Migration    the steps of administrators, and the way in for everybody else
 //	both         the two sides, and what this process knows of where the move stands
 //	traffic      what the handle of the database goes through while something moves
+//	participant  what a process does while something moves
+//	announcer    tells the others which epoch this process acts by
+//	switcher     makes the other side the primary
+//	inspector    what a move would meet, before it begins
+//	leftSide     the old side once it is left: kept, then dropped
 //	applier      brings changes, and counts what the secondary has acknowledged
 //	filler       brings the rows that were there before
 //	matcher      compares both sides row by row; comparator, answers to readers
@@ -30,12 +38,14 @@
 // # Invariants
 //
 // M1: at most one side is primary, at any moment and wherever a process dies. A transaction holds the row of migration_side for
-// reading before its first statement; a switch fences the old side by changing that row, which waits for those transactions.
+// reading before its first statement; a switch fences the old side by changing that row, which
+// waits for those transactions.
 //
 // M2: a change that was committed is in migration_changes or has been applied. M3: the secondary never goes back: a row is written
-// only with a version above the one that it has, and deleted rows keep theirs. M4: a read goes to the secondary only when nothing of
-// its account is left to apply. M5: a phase counts only when every instance that is alive acts by it,
-// and is left for the one before only when every one has heard of it.
+// only with a version above the one that it has, and deleted rows keep theirs. M4: a read goes to
+// the secondary only when nothing of its account is left to apply. M5: a phase counts only when
+// every instance that is alive acts by it, and is left for the one before only when every one has
+// heard of it.
 //
 // # The switch
 //

@@ -55,8 +55,8 @@ type filler struct {
 	rate meter
 }
 
-// fill brings the rows that were there before the triggers were, table by table in the order of keys. It goes on where it, or another
-// process, stopped.
+// fill brings the rows that were there before the triggers were, table by table in the order of
+// keys. It goes on where it, or another process, stopped.
 func (f *filler) fill(ctx context.Context, v *view) error {
 	points, err := savePoints(ctx, v.other.DB, "fill")
 	if err != nil {
@@ -125,8 +125,9 @@ func (t *table) chunk(ctx context.Context, q sqldb.Querier, last string, limit i
 	return t.readRows(ctx, q, "WHERE "+where+" ORDER BY "+strings.Join(t.names(t.key), ", ")+" LIMIT ?", append(args, limit)...)
 }
 
-// fillChunk inserts rows that are absent, and have no version: what was changed since it was read has been brought, or will be. That
-// goes for a row, too, that meets another with its unique key: one of the two has changed since.
+// fillChunk inserts rows that are absent, and have no version: what was changed since it was read
+// has been brought, or will be. That goes for a row, too, that meets another with its unique key:
+// one of the two has changed since.
 func (f *filler) fillChunk(ctx context.Context, v *view, t *table, rows []row, p savePoint) error {
 	return v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		target, err := readRecord(ctx, tx, tx.ForUpdate())
@@ -187,7 +188,8 @@ func (t *table) insertAbsent(ctx context.Context, tx *sqldb.Tx, rows []row) erro
 
 var errStop = errors.New("the migration has moved on, or is paused")
 
-// mayWork is an error when filling or comparing must stop: paused, or the phase or the direction is another.
+// mayWork is an error when filling or comparing must stop: paused, or the phase or the direction is
+// another.
 func (f *filler) mayWork(ctx context.Context, v *view) error {
 	if err := ctx.Err(); err != nil {
 		return drive.Wrap(err, drive.Stopping)
@@ -199,7 +201,8 @@ func (f *filler) mayWork(ctx context.Context, v *view) error {
 	return nil
 }
 
-// slow keeps to the pace. A pace that is changed meanwhile counts from the next piece on: the wait is cut into some of patience.
+// slow keeps to the pace. A pace that is changed meanwhile counts from the next piece on: the wait
+// is cut into some of patience.
 func (f *filler) slow(ctx context.Context, rows, bytes int, begun time.Time) error {
 	f.rate.add(rows)
 	for {

@@ -16,11 +16,11 @@ const evidenceTime = 24 * time.Hour
 // gatekeeper says what must hold before a step, and whether it does.
 type gatekeeper struct {
 	*matcher
-	party Party // what this process takes part with; see Join
+	party *Party // what this process takes part with; see Join
 }
 
-// gates are what must hold before a phase is entered. Asked for real it waits until what is pending now has been applied; else it
-// only looks.
+// gates are what must hold before a phase is entered. Asked for real it waits until what is pending
+// now has been applied; else it only looks.
 func (k *gatekeeper) gates(ctx context.Context, v *view, to Phase, real bool) (all []Gate, err error) {
 	add := func(g Gate, e error) {
 		if e != nil && err == nil {
@@ -74,8 +74,9 @@ func (k *gatekeeper) gatesBack(ctx context.Context, v *view) ([]Gate, error) {
 	return gates, nil
 }
 
-// How far instances must have come with an epoch. Who goes forward needs all that can act by it. To go back it is enough that nobody
-// acts by an older one: what cannot be opened may be the reason for going back.
+// How far instances must have come with an epoch. Who goes forward needs all that can act by it. To
+// go back it is enough that nobody acts by an older one: what cannot be opened may be the reason
+// for going back.
 type readiness bool
 
 const (
@@ -83,7 +84,8 @@ const (
 	ready readiness = true
 )
 
-// checkInstances asks whether all that are alive have come so far with the epoch (M5), and names who has not.
+// checkInstances asks whether all that are alive have come so far with the epoch (M5), and names
+// who has not.
 func (k *gatekeeper) checkInstances(ctx context.Context, v *view, want readiness) (Gate, error) {
 	all, err := k.instances(ctx, v)
 	if err != nil {
@@ -160,8 +162,9 @@ func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error)
 	return all, nil
 }
 
-// checkTarget asks whether the other side is still the one that was filled: its row, its marker, the triggers of both, and that no
-// table is empty there that is not here. A database that was made anew under the same name is found out by this.
+// checkTarget asks whether the other side is still the one that was filled: its row, its marker,
+// the triggers of both, and that no table is empty there that is not here. A database that was made
+// anew under the same name is found out by this.
 func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
 	bad := func(why string) Gate { return Gate{Name: "target", Detail: why} }
 	if v.other == nil {
@@ -265,7 +268,8 @@ func (k *gatekeeper) applied(ctx context.Context) string {
 	return ""
 }
 
-// checkEvidence asks for a full comparison that was equal, is of this pair of sides in this direction, and is not old.
+// checkEvidence asks for a full comparison that was equal, is of this pair of sides in this
+// direction, and is not old.
 func (k *gatekeeper) checkEvidence(ctx context.Context, v *view) (Gate, error) {
 	bad := func(why string) (Gate, error) { return Gate{Name: "checksum", Detail: why}, nil }
 	c, err := k.lastChecksum(ctx, v)

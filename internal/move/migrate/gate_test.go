@@ -48,8 +48,8 @@ func placeOf(p *process) string {
 
 func work(t *testing.T, p *process) {
 	t.Helper()
-	must(t, p.m.runOnce(t.Context()))
-	must(t, p.m.leadOnce(t.Context()))
+	must(t, p.m.taking.runOnce(t.Context()))
+	must(t, p.m.taking.leadOnce(t.Context()))
 }
 
 func exec(t *testing.T, s *Side, query string, args ...any) {
@@ -208,7 +208,7 @@ func TestUnseenInstance(t *testing.T) {
 	if _, err := p.m.Rollback(t.Context(), Any); err == nil {
 		t.Fatal("went back past an instance that has not heard of the phase")
 	}
-	must(t, deaf.m.runOnce(t.Context()))
+	must(t, deaf.m.taking.runOnce(t.Context()))
 	if to, err := p.m.Advance(t.Context(), Any); err != nil || to != ReadNew {
 		t.Fatalf("heard, and at phase %d: %v", to, err)
 	}
@@ -251,7 +251,8 @@ func TestStartAgainStepByStep(t *testing.T) {
 	}
 }
 
-// TestEitherSide: a process serves from the side that is the truth, whichever it was configured for; a side that was left refuses.
+// TestEitherSide: a process serves from the side that is the truth, whichever it was configured
+// for; a side that was left refuses.
 func TestEitherSide(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
@@ -288,7 +289,8 @@ func TestEitherSide(t *testing.T) {
 	touchAll(t, again.db, accountsOf(t, again), 3)
 }
 
-// TestOpenTransaction: a transaction that is open at the switch is neither lost nor left on the old side.
+// TestOpenTransaction: a transaction that is open at the switch is neither lost nor left on the old
+// side.
 func TestOpenTransaction(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onMySQL(t), onSQLite(t))
@@ -318,7 +320,7 @@ func TestOpenTransaction(t *testing.T) {
 		t.Fatalf("at phase %d: %v", to, err)
 	}
 	var finished int64
-	must(t, p.db.QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
+	must(t, p.db.For(id).QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
 	if finished != 41 || p.db.Dialect() != sqldb.SQLite {
 		t.Fatalf("finished %d on %s", finished, p.db.Dialect())
 	}
@@ -368,14 +370,15 @@ func TestPreflightStepByStep(t *testing.T) {
 	})
 }
 
-// TestFinishMayStopAnywhere: what finishing has left undone is done by whoever finds it, and the old side takes nothing meanwhile.
+// TestFinishMayStopAnywhere: what finishing has left undone is done by whoever finds it, and the
+// old side takes nothing meanwhile.
 func TestFinishMayStopAnywhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
 	seed(t, p.db, 3)
 	climb(t, p, WriteNew)
-	must(t, p.m.step(t.Context(), p.m.known(), func(r *record) { r.Phase = NewOnly })) // and it dies
+	must(t, step(t.Context(), p.m.known(), func(r *record) { r.Phase = NewOnly })) // and it dies
 	p.stop(t)
 	p = s.mustStart(s.old)
 	defer p.stop(t)
@@ -391,14 +394,15 @@ func TestFinishMayStopAnywhere(t *testing.T) {
 	}
 }
 
-// TestOtherSideAway: the primary serves while the other side cannot be reached, from its start on, and the other catches up.
+// TestOtherSideAway: the primary serves while the other side cannot be reached, from its start on,
+// and the other catches up.
 func TestOtherSideAway(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
 	p := s.mustStart(s.old)
 	seed(t, p.db, 3)
 	climb(t, p, ReadNew)
-	must(t, p.m.Percent(t.Context(), 100))
+	must(t, p.m.Percent(t.Context(), 100, nil))
 	p.stop(t)
 	dir := filepath.Dir(s.new.at)
 	must(t, os.Rename(dir, dir+" away"))
@@ -407,7 +411,7 @@ func TestOtherSideAway(t *testing.T) {
 	touchAll(t, p.db, accountsOf(t, p), 1)
 	id := accountsOf(t, p)[0]
 	var finished int64
-	must(t, p.db.QueryRow(For(t.Context(), id.String()), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
+	must(t, p.db.For(id).QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
 	if finished != 1 {
 		t.Fatalf("read %d", finished)
 	}
@@ -424,7 +428,8 @@ func TestOtherSideAway(t *testing.T) {
 	}
 }
 
-// An advance or a rollback that is asked for twice is done once, and phase 5 is nobody's by accident.
+// An advance or a rollback that is asked for twice is done once, and phase 5 is nobody's by
+// accident.
 func TestAStepIsOfOnePhase(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))

@@ -24,7 +24,7 @@ func (m *Migration) Join(p Party) {
 	if p.Beside == nil {
 		p.Beside = func(context.Context) {}
 	}
-	m.party = p
+	*m.party = p
 }
 
 // Target is where rows move to, as people may see it; empty: they stay.

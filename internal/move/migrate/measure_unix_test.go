@@ -43,8 +43,8 @@ func measure(t *testing.T, from, to *place) {
 	captured := writes(t, p, accounts)
 	must(t, p.m.apply.now(t.Context()))
 	begun = time.Now()
-	must(t, p.m.runOnce(t.Context()))
-	must(t, p.m.leadOnce(t.Context()))
+	must(t, p.m.taking.runOnce(t.Context()))
+	must(t, p.m.taking.leadOnce(t.Context()))
 	t.Logf("fill: %.0f rows/s", float64(report.Rows)/time.Since(begun).Seconds())
 	_, err = p.m.Advance(t.Context(), Any)
 	must(t, err)
@@ -55,7 +55,7 @@ func measure(t *testing.T, from, to *place) {
 	must(t, p.m.Verify(t.Context()))
 	begun = time.Now()
 	used := processorTime()
-	must(t, p.m.leadOnce(t.Context()))
+	must(t, p.m.taking.leadOnce(t.Context()))
 	used = processorTime() - used
 	c, err := p.m.lastChecksum(t.Context(), p.m.known())
 	must(t, err)
@@ -63,7 +63,7 @@ func measure(t *testing.T, from, to *place) {
 		float64(c.rows)/time.Since(begun).Seconds(), float64(c.rows)/used.Seconds())
 	_, err = p.m.Advance(t.Context(), Any)
 	must(t, err)
-	must(t, p.m.Percent(t.Context(), 100))
+	must(t, p.m.Percent(t.Context(), 100, nil))
 	stop, done := make(chan struct{}), make(chan struct{})
 	var longest time.Duration
 	go func() {
@@ -85,7 +85,7 @@ func measure(t *testing.T, from, to *place) {
 	took := time.Since(begun)
 	close(stop)
 	<-done
-	t.Logf("switch: %s in all; longest write %s, of it for the switch %d ms", took.Round(time.Millisecond), longest.Round(time.Millisecond), p.m.counts.pause.Load())
+	t.Logf("switch: %s in all; longest write %s, of it for the switch %d ms", took.Round(time.Millisecond), longest.Round(time.Millisecond), p.m.traffic.counts.pause.Load())
 	verifyAgain(t, p)
 	begun = time.Now()
 	_, err = p.m.Rollback(t.Context(), Any)
@@ -123,7 +123,8 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measuredPairs are the moves whose figures count. SQLite as the end is for one process with few rows.
+// measuredPairs are the moves whose figures count. SQLite as the end is for one process with few
+// rows.
 var measuredPairs = []struct {
 	name     string
 	from, to func(t testing.TB) *place
@@ -132,10 +133,12 @@ var measuredPairs = []struct {
 	{"MySQL to MySQL", onMySQL, onMySQL},
 }
 
-// many is how many rows TestMeasureMany has: C4 says ten millions. SMARTDRIVE_MEASURE says another number where it is one above 1.
+// many is how many rows TestMeasureMany has: C4 says ten millions. SMARTDRIVE_MEASURE says another
+// number where it is one above 1.
 const many = 10_000_000
 
-// TestMeasureMany states the rate of a full comparison of many rows, which dies in the middle and goes on.
+// TestMeasureMany states the rate of a full comparison of many rows, which dies in the middle and
+// goes on.
 func TestMeasureMany(t *testing.T) {
 	rows := manyRows(t)
 	for _, pair := range measuredPairs {
@@ -156,7 +159,7 @@ func TestMeasureMany(t *testing.T) {
 				untilHalf(ctx, p, int64(rows)/2)
 				cancel()
 			}()
-			err := p.m.leadOnce(ctx)
+			err := p.m.taking.leadOnce(ctx)
 			first := time.Since(begun)
 			cancel()
 			<-half
@@ -209,9 +212,10 @@ func untilHalf(ctx context.Context, p *process, rows int64) {
 	}
 }
 
-// TestMeasureComparing states what it costs readers that one percent of reads is compared: the 99th percentile with and without, in
-// rounds by turns, as the median of the ratios of neighbours. Reads go to the database without HTTP around them, which is the worst
-// case; a write now and then leaves something to be applied.
+// TestMeasureComparing states what it costs readers that one percent of reads is compared: the 99th
+// percentile with and without, in rounds by turns, as the median of the ratios of neighbours. Reads
+// go to the database without HTTP around them, which is the worst case; a write now and then leaves
+// something to be applied.
 func TestMeasureComparing(t *testing.T) {
 	if os.Getenv("SMARTDRIVE_MEASURE") == "" {
 		t.Skip("SMARTDRIVE_MEASURE is not set")
@@ -228,7 +232,7 @@ func TestMeasureComparing(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				p.m.compare.run(ctx)
+				p.m.taking.compare.run(ctx)
 			}()
 			defer func() { cancel(); <-done }()
 			for _, pause := range comparePauses {
@@ -236,7 +240,7 @@ func TestMeasureComparing(t *testing.T) {
 			}
 			_, err := p.m.Advance(t.Context(), Any)
 			must(t, err)
-			must(t, p.m.Percent(t.Context(), 100))
+			must(t, p.m.Percent(t.Context(), 100, nil))
 			for _, pause := range comparePauses {
 				compareRounds(t, p, accounts, "phase 3, all read new", pause)
 			}
@@ -250,15 +254,15 @@ const (
 	comparePairs  = 31 // of a round with and one without
 )
 
-// comparePauses are what a reader waits between two reads: not at all, so that the machine is as busy as it can be, and so long that it is
-// not.
+// comparePauses are what a reader waits between two reads: not at all, so that the machine is as
+// busy as it can be, and so long that it is not.
 var comparePauses = []time.Duration{0, time.Millisecond}
 
 func compareRounds(t *testing.T, p *process, accounts []drive.AccountID, what string, pause time.Duration) {
 	t.Helper()
 	var ratios, with, without []float64
 	readRound(t, p, accounts, 0.01, pause) // warm
-	before := p.m.counts.compared.Load()
+	before := p.m.traffic.counts.compared.Load()
 	for i := range comparePairs {
 		order := []float64{0.01, -1}
 		if i%2 == 1 {
@@ -273,7 +277,7 @@ func compareRounds(t *testing.T, p *process, accounts []drive.AccountID, what st
 	slices.Sort(ratios)
 	t.Logf("%s, pauses of %v: p99 of a read %.0f µs with the comparison, %.0f µs without; median of %d ratios %.3f (quartiles %.3f, %.3f); %d reads compared, %d left out, mismatches %d",
 		what, pause, median(with), median(without), len(ratios), median(ratios), ratios[len(ratios)/4], ratios[len(ratios)*3/4],
-		p.m.counts.compared.Load()-before, p.m.counts.skipped.Load(), mismatches(t, p))
+		p.m.traffic.counts.compared.Load()-before, p.m.traffic.counts.skipped.Load(), mismatches(t, p))
 }
 
 func mismatches(t *testing.T, p *process) int {
@@ -308,7 +312,7 @@ func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample floa
 					}
 				}
 				begun := time.Now()
-				err := oneRead(For(context.Background(), account.String()), p.db, account, n)
+				err := oneRead(p.db.For(account), account, n)
 				took[i] = append(took[i], float64(time.Since(begun).Nanoseconds())/1000)
 				if err != nil {
 					t.Errorf("read: %v", err)
@@ -325,7 +329,7 @@ func readRound(t *testing.T, p *process, accounts []drive.AccountID, sample floa
 }
 
 // oneRead is a read as requests make them: a row by its key, a balance, a page of a folder.
-func oneRead(ctx context.Context, db *sqldb.DB, account drive.AccountID, n int) error {
+func oneRead(q sqldb.Querier, account drive.AccountID, n int) error {
 	query, args := "SELECT name, slot, state FROM users WHERE account_id = ?", []any{account}
 	switch n % 3 {
 	case 0:
@@ -333,7 +337,7 @@ func oneRead(ctx context.Context, db *sqldb.DB, account drive.AccountID, n int) 
 	case 1:
 		query, args = "SELECT id, name, type, rev FROM nodes WHERE id > ? ORDER BY id LIMIT 50", []any{spreadID(rand.IntN(20_000))}
 	}
-	rows, err := db.Query(ctx, query, args...)
+	rows, err := q.Query(context.Background(), query, args...)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,8 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			}
 			work := func() {
 				t.Helper()
-				must(t, p.m.runOnce(t.Context()))
-				must(t, p.m.leadOnce(t.Context()))
+				must(t, p.m.taking.runOnce(t.Context()))
+				must(t, p.m.taking.leadOnce(t.Context()))
 			}
 			check := func(want Phase) {
 				t.Helper()
@@ -80,7 +80,7 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			check(Fill)
 			forward(Second)
 			forward(ReadNew)
-			must(t, p.m.Percent(t.Context(), 100))
+			must(t, p.m.Percent(t.Context(), 100, nil))
 			check(ReadNew)
 			forward(WriteNew)
 			if to, err := p.m.Rollback(t.Context(), Any); err == nil || !strings.Contains(err.Error(), "never compared in this direction") && !strings.Contains(err.Error(), "of the other direction") {
@@ -124,7 +124,8 @@ func sideOf(t testing.TB, p *process, at string) *Side {
 	return p.m.awayKnown()
 }
 
-// touchAll changes, makes and deletes rows of each account, renames two nodes to each other's names, and deletes what hangs on others.
+// touchAll changes, makes and deletes rows of each account, renames two nodes to each other's
+// names, and deletes what hangs on others.
 func touchAll(t testing.TB, db *sqldb.DB, accounts []drive.AccountID, n int) {
 	t.Helper()
 	for i, id := range accounts {

@@ -26,14 +26,16 @@ const (
 // String returns the number, as the API and the command line show it.
 func (p Phase) String() string { return string(rune('0' + p)) }
 
-// Side is one of the two databases, opened twice: as everybody does, and without the check of foreign keys, for bringing rows.
+// Side is one of the two databases, opened twice: as everybody does, and without the check of
+// foreign keys, for bringing rows.
 type Side struct {
 	DB        *sqldb.DB // without a router
 	Unchecked *sqldb.DB
 }
 
-// write changes bookkeeping of the move. A file has one writer at a time, and who comes by another connection asks for its turn every
-// some tens of milliseconds: so it goes where everybody's writes go. On a server it waits for a lock no longer than a second.
+// write changes bookkeeping of the move. A file has one writer at a time, and who comes by another
+// connection asks for its turn every some tens of milliseconds: so it goes where everybody's writes
+// go. On a server it waits for a lock no longer than a second.
 func (s *Side) write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	if s.DB.Dialect() == sqldb.SQLite {
 		return s.DB.Write(ctx, fn)
@@ -50,9 +52,11 @@ type Opening struct {
 
 // Options configure New. DB, Here, Open and Show are required.
 type Options struct {
-	// DB is the handle that everybody holds, opened on the side that this process is configured for.
+	// DB is the handle that everybody holds, opened on the side that this process is configured
+	// for.
 	DB *sqldb.DB
-	// Here is how Open, and other processes', would open that side: a mysql:// URL, or the path of a file.
+	// Here is how Open, and other processes', would open that side: a mysql:// URL, or the path of
+	// a file.
 	Here string
 	// Open opens a side by what Here or Start names. Who opens need not close.
 	Open func(ctx context.Context, place string, how Opening) (*sqldb.DB, error)
@@ -63,7 +67,8 @@ type Options struct {
 	// Kept is the clock that says how long that was, see package retention: what it has not seen
 	// pass does not count. nil: the database's.
 	Kept func() time.Time
-	// Sample is the part of reads that are compared on both sides, in the phases 2 to 4. Default 0.01; negative: none.
+	// Sample is the part of reads that are compared on both sides, in the phases 2 to 4. Default
+	// 0.01; negative: none.
 	Sample float64
 	Log    *slog.Logger
 }
@@ -79,7 +84,8 @@ type Member interface {
 
 var _ Member = (*instance.Member)(nil)
 
-// Contents is what moves the bytes in the same phases. All of it may be called at any time, and by several instances.
+// Contents is what moves the bytes in the same phases. All of it may be called at any time, and by
+// several instances.
 type Contents interface {
 	// Progress says how far copying is.
 	Progress(ctx context.Context) (ContentsProgress, error)
@@ -135,6 +141,7 @@ type Status struct {
 	Phase      Phase      `json:"phase"`
 	Epoch      int64      `json:"epoch"`
 	Percent    int        `json:"percent"`
+	Accounts   []string   `json:"accounts,omitempty" doc:"ids of those that read from the new side in phase 3 whatever the percentage"`
 	Paused     bool       `json:"paused"`
 	From       Place      `json:"from"`
 	To         Place      `json:"to"`

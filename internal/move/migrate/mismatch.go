@@ -35,7 +35,8 @@ type Explanation struct {
 // maxReason bounds the reason of an explanation, in bytes.
 const maxReason = 2000
 
-// Explain marks a mismatch as explained, so that it closes no gate any more. Who, why and when are kept. The first explanation stays.
+// Explain marks a mismatch as explained, so that it closes no gate any more. Who, why and when are
+// kept. The first explanation stays.
 func (m *Migration) Explain(ctx context.Context, id int64, e Explanation) error {
 	e.Why = strings.TrimSpace(e.Why)
 	switch {

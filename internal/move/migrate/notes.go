@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -25,10 +26,18 @@ type OldContents struct {
 	Ended   bool           `json:"ended"`
 }
 
-// notes are what a move keeps beside its phases: rows of migration_notes. Every process reads them before it acknowledges an epoch.
+// notes are what a move keeps beside its phases: rows of migration_notes. Every process reads them
+// before it acknowledges an epoch.
 type notes struct {
-	pace Pace
-	old  oldNotes
+	pace  Pace
+	old   oldNotes
+	named []string // the ids of accounts that read from the new side in phase 3 whatever the percentage; sorted
+}
+
+// names reports whether an account is named.
+func (n *notes) names(account string) bool {
+	_, ok := slices.BinarySearch(n.named, account)
+	return ok
 }
 
 // oldNotes are about the side that was left.
@@ -42,8 +51,9 @@ type oldNotes struct {
 }
 
 const (
-	notePace = "pace"
-	noteOld  = "old"
+	notePace  = "pace"
+	noteOld   = "old"
+	noteNamed = "named"
 )
 
 func readNote(ctx context.Context, q sqldb.Querier, name string, into any) error {
@@ -61,8 +71,9 @@ func readNote(ctx context.Context, q sqldb.Querier, name string, into any) error
 	return nil
 }
 
-// edit changes a note on the primary, and nowhere else: its row is held, so that no switch leaves the change behind.
-func edit[T any](ctx context.Context, m *Migration, v *view, name string, change func(*T)) error {
+// edit changes a note on the primary, and nowhere else: its row is held, so that no switch leaves
+// the change behind.
+func edit[T any](ctx context.Context, b *both, v *view, name string, change func(*T)) error {
 	err := v.near.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		have, err := readRecord(ctx, tx, tx.ForUpdate())
 		if err != nil {
@@ -81,7 +92,7 @@ func edit[T any](ctx context.Context, m *Migration, v *view, name string, change
 	if err != nil {
 		return fmt.Errorf("note %q of the migration: %w", name, err)
 	}
-	return m.learnNotes(ctx, v)
+	return b.learnNotes(ctx, v)
 }
 
 func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error {
@@ -134,7 +145,8 @@ type PaceChange struct {
 	Bytes *int64
 }
 
-// SetPace changes how fast rows and contents are brought and compared. Every process follows within pollEvery.
+// SetPace changes how fast rows and contents are brought and compared. Every process follows within
+// pollEvery.
 func (m *Migration) SetPace(ctx context.Context, c PaceChange) error {
 	if c.Rows != nil && *c.Rows < 0 {
 		return drive.Bad("rows_per_second", drive.OutOfRange, "min", 0, "sent", *c.Rows)
@@ -146,7 +158,7 @@ func (m *Migration) SetPace(ctx context.Context, c PaceChange) error {
 	if err != nil {
 		return err
 	}
-	return edit(ctx, m, v, notePace, func(p *Pace) {
+	return edit(ctx, m.both, v, notePace, func(p *Pace) {
 		if c.Rows != nil {
 			p.Rows = *c.Rows
 		}

@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Automatic numbers go on where the other side stopped, also where the rows with the last ones are gone: an offset of the outbox that
-// was given out twice would be skipped by every consumer.
+// Automatic numbers go on where the other side stopped, also where the rows with the last ones are
+// gone: an offset of the outbox that was given out twice would be skipped by every consumer.
 
 var nextNumber = regexp.MustCompile(`AUTO_INCREMENT=(\d+)`)
 
@@ -32,9 +32,10 @@ func lastNumber(ctx context.Context, db *sqldb.DB, t *table) (n int64, err error
 	return 0, nil
 }
 
-// carryNumbers makes the numbers of one side go on above those of another, and above what it may give out meanwhile.
-func (m *Migration) carryNumbers(ctx context.Context, from, to *Side, headroom int64) error {
-	for _, t := range m.tables {
+// carryNumbers makes the numbers of one side go on above those of another, and above what it may
+// give out meanwhile.
+func (w *switcher) carryNumbers(ctx context.Context, from, to *Side, headroom int64) error {
+	for _, t := range w.tables {
 		if !t.numbers {
 			continue
 		}

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// What is left of the old side once phase 5 was entered: kept, and refusing every write, until somebody asks for it to be dropped.
+// What is left of the old side once phase 5 was entered: kept, and refusing every write, until
+// somebody asks for it to be dropped.
 //
 //	asked for      the note says so, and the epoch is raised: nothing goes until every instance that is alive acts by it, which one that
 //	               was started with the old settings does not
@@ -25,62 +26,71 @@ const (
 	dropTime    = time.Second // of deleting between two looks at where the move stands
 )
 
-// DropOld begins to drop the old side, rows and contents; Run does it. early: although the days that it is to be kept are not over. deep
-// is how many percent of contents are read at the new place before they go at the old one; of the others the size is asked for. Asked
-// for again it does nothing but try again what could not be dropped.
-func (m *Migration) DropOld(ctx context.Context, early bool, deep int) error {
-	v, err := m.steady(ctx)
+// leftSide is the old side once it is left: what must hold before it goes, and how it goes.
+type leftSide struct{ *gatekeeper }
+
+// leave makes the new side the only one.
+func (l *leftSide) leave(ctx context.Context, v *view) error {
+	now, err := v.near.DB.Now(ctx)
+	if err == nil {
+		err = edit(ctx, l.both, v, noteOld, func(n *oldNotes) { n.LeftAt = now })
+	}
 	if err != nil {
 		return err
 	}
-	if v.Phase != NewOnly {
-		return wrong("the old side is in use until phase 5")
-	}
-	if err := m.learnNotes(ctx, v); err != nil {
+	if err := step(ctx, v, func(r *record) { r.Phase = NewOnly }); err != nil {
 		return err
 	}
-	if !m.notes().old.Dropping {
-		gates, err := m.gatesDrop(ctx, v, early)
-		if err == nil {
-			err = refuse("dropping the old side", gates)
-		}
-		if err != nil {
-			return err
+	v, err = l.refresh(ctx)
+	if err != nil || v == nil || v.near == nil {
+		return err
+	}
+	return l.part(ctx, v)
+}
+
+// part ends the capture on the new side, and makes the old one refuse even what is brought to it.
+// Whoever finds that it was not done does it.
+func (l *leftSide) part(ctx context.Context, v *view) error {
+	if v.other == nil || v.far.Role != secondary {
+		return nil
+	}
+	if err := disarm(ctx, *v.near, l.shapes(v.near)); err != nil {
+		return err
+	}
+	to := v.far
+	to.Role, to.Phase, to.ChangedAt = retired, NewOnly, v.ChangedAt
+	err := swapRecord(ctx, *v.other, v.far, to)
+	if errors.Is(err, errOvertaken) { // whoever leads has found it at the same time
+		if have, readErr := readRecord(ctx, v.other.DB, ""); readErr == nil && have.Role == retired && have.Migration == v.Migration {
+			return nil
 		}
 	}
-	err = edit(ctx, m, v, noteOld, func(n *oldNotes) {
-		n.Dropping, n.Deep = true, deep
-		if n.Blobs.Kept > 0 {
-			n.Blobs = OldContents{}
-		}
-	})
-	if err == nil {
-		err = m.step(ctx, v, func(*record) {})
+	if err != nil {
+		return fmt.Errorf("leave the old side: %w", err)
 	}
-	_, err = m.arrived(ctx, v.Phase, err)
-	return err
+	return nil
 }
 
 // gatesDrop are what must hold before the old side is dropped.
-func (m *Migration) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, error) {
-	kept, err := m.checkKept(ctx, v, early)
+func (l *leftSide) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate, error) {
+	kept, err := l.checkKept(ctx, v, early)
 	if err != nil {
 		return nil, err
 	}
-	instances, err := m.checkInstances(ctx, v, ready)
+	instances, err := l.checkInstances(ctx, v, ready)
 	if err != nil {
 		return nil, err
 	}
 	all := []Gate{kept, instances}
 	if v.Peer != "" {
-		g, err := m.checkOldRows(ctx, v)
+		g, err := l.checkOldRows(ctx, v)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, g)
 	}
-	if m.party.Contents != nil && v.Contents != "" {
-		more, err := m.party.Contents.GateDrop(ctx)
+	if l.party.Contents != nil && v.Contents != "" {
+		more, err := l.party.Contents.GateDrop(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -90,12 +100,12 @@ func (m *Migration) gatesDrop(ctx context.Context, v *view, early bool) ([]Gate,
 }
 
 // checkKept asks whether the old side was kept for as long as it is to be.
-func (m *Migration) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
+func (l *leftSide) checkKept(ctx context.Context, v *view, early bool) (Gate, error) {
 	now, err := v.near.DB.Now(ctx)
-	if m.opt.Kept != nil {
-		now = min(now, drive.TimeOf(m.opt.Kept()))
+	if l.opt.Kept != nil {
+		now = min(now, drive.TimeOf(l.opt.Kept()))
 	}
-	until := m.keptUntil(v)
+	until := l.keptUntil(v)
 	g := Gate{Name: "kept", OK: now >= until, Detail: "the old side was kept until " + until.Std().UTC().Format(time.RFC3339)}
 	switch {
 	case !g.OK && early:
@@ -106,17 +116,17 @@ func (m *Migration) checkKept(ctx context.Context, v *view, early bool) (Gate, e
 	return g, err
 }
 
-func (m *Migration) keptUntil(v *view) drive.Time {
-	left := m.notes().old.LeftAt
+func (l *leftSide) keptUntil(v *view) drive.Time {
+	left := l.notes().old.LeftAt
 	if left == 0 { // by a release that did not note it
 		left = v.ChangedAt
 	}
-	return drive.TimeOf(left.Std().Add(m.opt.Keep))
+	return drive.TimeOf(left.Std().Add(l.opt.Keep))
 }
 
-// checkOldRows asks whether the other side is the one that was left, this process serves from the new one by its settings, and both
-// were equal when it was left.
-func (m *Migration) checkOldRows(ctx context.Context, v *view) (Gate, error) {
+// checkOldRows asks whether the other side is the one that was left, this process serves from the
+// new one by its settings, and both were equal when it was left.
+func (l *leftSide) checkOldRows(ctx context.Context, v *view) (Gate, error) {
 	bad := func(why string) (Gate, error) { return Gate{Name: "old-rows", Detail: why}, nil }
 	switch {
 	case !v.home:
@@ -126,7 +136,7 @@ func (m *Migration) checkOldRows(ctx context.Context, v *view) (Gate, error) {
 	case v.far.Role != retired || v.far.Migration != v.Migration || v.far.Marker != v.Marker:
 		return bad("the other database is not the one that was left")
 	}
-	c, err := m.lastChecksum(ctx, v)
+	c, err := l.lastChecksum(ctx, v)
 	if err != nil {
 		return Gate{Name: "old-rows"}, err
 	}
@@ -147,36 +157,38 @@ func (m *Migration) checkOldRows(ctx context.Context, v *view) (Gate, error) {
 	return Gate{Name: "old-rows", OK: true, Detail: fmt.Sprintf("the old database is the one that was left; %d rows were equal", c.rows)}, nil
 }
 
-// DropReady says whether what was asked for may be done now: every instance acts by the epoch that it came with.
-func (m *Migration) DropReady(ctx context.Context) (bool, error) {
-	v := m.known()
-	if v == nil || v.near == nil || v.Phase != NewOnly || !m.notes().old.Dropping {
+// mayDrop says whether what was asked for may be done now: every instance acts by the epoch that it
+// came with.
+func (l *leftSide) mayDrop(ctx context.Context) (bool, error) {
+	v := l.known()
+	if v == nil || v.near == nil || v.Phase != NewOnly || !l.notes().old.Dropping {
 		return false, nil
 	}
-	g, err := m.checkInstances(ctx, v, ready)
+	g, err := l.checkInstances(ctx, v, ready)
 	return g.OK, err
 }
 
-// NoteContents changes what is kept of how far contents are.
-func (m *Migration) NoteContents(ctx context.Context, change func(*OldContents)) error {
-	v := m.known()
+// noteContents changes what is kept of how far contents are.
+func (l *leftSide) noteContents(ctx context.Context, change func(*OldContents)) error {
+	v := l.known()
 	if v == nil || v.near == nil {
 		return wrong("nothing is moving")
 	}
-	return edit(ctx, m, v, noteOld, func(n *oldNotes) { change(&n.Blobs) })
+	return edit(ctx, l.both, v, noteOld, func(n *oldNotes) { change(&n.Blobs) })
 }
 
-// dropRows deletes rows of the old side for dropTime, if that was asked for. A process that does not reach it leaves it to the others.
-func (m *Migration) dropRows(ctx context.Context, v *view) error {
-	if n := m.notes().old; !n.Dropping || n.Rows || !v.home || v.Peer != "" && (v.other == nil || v.far.Role != retired) {
+// dropRows deletes rows of the old side for dropTime, if that was asked for. A process that does
+// not reach it leaves it to the others.
+func (l *leftSide) dropRows(ctx context.Context, v *view) error {
+	if n := l.notes().old; !n.Dropping || n.Rows || !v.home || v.Peer != "" && (v.other == nil || v.far.Role != retired) {
 		return nil
 	}
-	if ok, err := m.DropReady(ctx); err != nil || !ok {
+	if ok, err := l.mayDrop(ctx); err != nil || !ok {
 		return err
 	}
 	if v.Peer != "" {
 		for until := time.Now().Add(dropTime); ; {
-			n, err := m.dropSome(ctx, v)
+			n, err := l.dropSome(ctx, v)
 			if err != nil {
 				return fmt.Errorf("drop the old rows: %w", err)
 			}
@@ -187,16 +199,17 @@ func (m *Migration) dropRows(ctx context.Context, v *view) error {
 				return nil
 			}
 		}
-		if err := m.shrink(ctx, v); err != nil {
+		if err := l.shrink(ctx, v); err != nil {
 			return fmt.Errorf("give the room of the old rows back: %w", err)
 		}
 	}
-	return edit(ctx, m, v, noteOld, func(n *oldNotes) { n.Rows = true })
+	return edit(ctx, l.both, v, noteOld, func(n *oldNotes) { n.Rows = true })
 }
 
-// dropSome deletes the first rows that are left, after it has proved under the lock of the side's row that it is the one that was left.
-func (m *Migration) dropSome(ctx context.Context, v *view) (n int64, err error) {
-	for _, t := range m.shapes(v.other) {
+// dropSome deletes the first rows that are left, after it has proved under the lock of the side's
+// row that it is the one that was left.
+func (l *leftSide) dropSome(ctx context.Context, v *view) (n int64, err error) {
+	for _, t := range l.shapes(v.other) {
 		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			if err = holdRetired(ctx, tx, v); err != nil {
 				return err
@@ -221,8 +234,9 @@ func holdRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
 	return err
 }
 
-// shrink empties the old side's bookkeeping, but for the row that says that it was left, and gives the room of what is gone back.
-func (m *Migration) shrink(ctx context.Context, v *view) error {
+// shrink empties the old side's bookkeeping, but for the row that says that it was left, and gives
+// the room of what is gone back.
+func (l *leftSide) shrink(ctx context.Context, v *view) error {
 	err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := holdRetired(ctx, tx, v); err != nil {
 			return err
@@ -237,7 +251,7 @@ func (m *Migration) shrink(ctx context.Context, v *view) error {
 	if err != nil || v.other.DB.Dialect() == sqldb.SQLite {
 		return err
 	}
-	for _, t := range m.shapes(v.other) {
+	for _, t := range l.shapes(v.other) {
 		err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			_, err := tx.Exec(ctx, "TRUNCATE TABLE "+quote(t.name))
 			return err
@@ -250,25 +264,25 @@ func (m *Migration) shrink(ctx context.Context, v *view) error {
 }
 
 // old is what Status shows of the side that was left.
-func (m *Migration) old(ctx context.Context, v *view) (*Old, error) {
+func (l *leftSide) old(ctx context.Context, v *view) (*Old, error) {
 	if v.Phase != NewOnly {
 		return nil, nil
 	}
-	if err := m.learnNotes(ctx, v); err != nil {
+	if err := l.learnNotes(ctx, v); err != nil {
 		return nil, err
 	}
-	n := m.notes().old
-	o := &Old{State: "kept", KeptUntil: m.keptUntil(v), Rows: n.Rows || v.Peer == "", Contents: n.Blobs, Gate: []Gate{}}
+	n := l.notes().old
+	o := &Old{State: "kept", KeptUntil: l.keptUntil(v), Rows: n.Rows || v.Peer == "", Contents: n.Blobs, Gate: []Gate{}}
 	switch {
 	case n.Rows && (n.Blobs.Ended && n.Blobs.Kept == 0 || v.Contents == ""):
 		o.State = "dropped"
 	case n.Dropping:
 		o.State = "dropping"
-		g, err := m.checkInstances(ctx, v, ready)
+		g, err := l.checkInstances(ctx, v, ready)
 		o.Gate = []Gate{g}
 		return o, err
 	default:
-		gates, err := m.gatesDrop(ctx, v, false)
+		gates, err := l.gatesDrop(ctx, v, false)
 		o.Gate = append(o.Gate, gates...)
 		return o, err
 	}

@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// world is a few rows that change and exchange a unique name, and the changes that were captured of them.
+// world is a few rows that change and exchange a unique name, and the changes that were captured of
+// them.
 type world struct {
 	id      int
 	states  [][]row // of each key, by time
@@ -30,7 +31,8 @@ const (
 	worldTimes = 8
 )
 
-// newWorld makes a history of some rows: at each time one of them comes, goes, or takes a name that is free.
+// newWorld makes a history of some rows: at each time one of them comes, goes, or takes a name that
+// is free.
 func newWorld(id int) *world {
 	w := &world{id: id, states: make([][]row, worldKeys), names: map[string]int{}}
 	for k := range worldKeys {
@@ -63,14 +65,15 @@ func (w *world) row(k int, name string, at int64) row {
 
 func (w *world) key(k int) string { return fmt.Sprintf("w%d k%d", w.id, k) }
 
-// compensation is what a change comes to when it is applied at some later time: the number of the change, and what the row is then.
+// compensation is what a change comes to when it is applied at some later time: the number of the
+// change, and what the row is then.
 func (w *world) compensation(c worldChange) stamped {
 	then := c.time + rand.N(worldTimes+1-c.time)
 	return stamped{key: w.key(c.key), version: int64(c.time), state: w.states[c.key][then]}
 }
 
-// TestAnyOrder is C2: compensations in any order and any number of times end in the same state. Each world is an interleaving of its
-// own; many share a transaction.
+// TestAnyOrder is C2: compensations in any order and any number of times end in the same state.
+// Each world is an interleaving of its own; many share a transaction.
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
 	worlds := depth.Pick(1_000, 10_000, 100_000)

@@ -7,28 +7,34 @@ import (
 	"io/fs"
 	"strings"
 
-	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
 // guessedRate is rows a second, for the guess of a preflight: what two busy cores do.
 const guessedRate = 5000
 
+// inspector looks at what a move would meet, before it begins.
+type inspector struct {
+	*both
+	party *Party
+}
+
 // preflight looks at both sides. A dry run changes nothing at all; else the other side gets its
 // schema, if it is empty.
-func (m *Migration) preflight(ctx context.Context, req Request) (Report, error) {
+func (p *inspector) preflight(ctx context.Context, req Request) (Report, error) {
 	r := Report{Checks: []Gate{}}
 	if req.ToDB != "" {
-		look := m.preflightRows
+		look := p.preflightRows
 		if req.DryRun {
-			look = m.lookAtRows
+			look = p.lookAtRows
 		}
 		if err := look(ctx, req.ToDB, &r); err != nil {
 			return r, err
 		}
 	}
-	if m.party.Contents != nil && req.ToBlobs != "" {
-		gates, err := m.party.Contents.Gate(ctx, Freeze)
+	if p.party.Contents != nil && req.ToBlobs != "" {
+		gates, err := p.party.Contents.Gate(ctx, Freeze)
 		if err != nil {
 			return r, err
 		}
@@ -48,23 +54,23 @@ func (r *Report) check(name, good string, err error) bool {
 	return g.OK
 }
 
-func (m *Migration) preflightRows(ctx context.Context, to string, r *Report) error {
+func (p *inspector) preflightRows(ctx context.Context, to string, r *Report) error {
 	check := r.check
-	if to == m.opt.Here {
+	if to == p.opt.Here {
 		check("other database", "", wrong("it is the one that is in use"))
 		return nil
 	}
-	away, err := m.sideAway(ctx, to, true)
+	away, err := p.sideAway(ctx, to, true)
 	if !check("other database", "it can be opened, and its schema is up to date", err) {
 		return nil
 	}
-	if !check("schema", "both sides have the same tables and columns", m.sameSchema(ctx, away)) {
+	if !check("schema", "both sides have the same tables and columns", p.sameSchema(ctx, away)) {
 		return nil
 	}
-	check("empty", "the other side is empty", m.isEmpty(ctx, away))
-	check("triggers", "the users of both sides may make triggers", joined(mayArm(ctx, m.home), mayArm(ctx, *away)))
-	check("values", "every value fits", m.fits(ctx, away))
-	return r.guess(ctx, m.home.DB, m.shapes(&m.home))
+	check("empty", "the other side is empty", p.isEmpty(ctx, away))
+	check("triggers", "the users of both sides may make triggers", joined(mayArm(ctx, p.home), mayArm(ctx, *away)))
+	check("values", "every value fits", p.fits(ctx, away))
+	return r.guess(ctx, p.home.DB, p.shapes(&p.home))
 }
 
 // guess adds what there is to bring, and how long that takes.
@@ -83,29 +89,29 @@ func (r *Report) guess(ctx context.Context, db *sqldb.DB, tables []*table) error
 
 // lookAtRows is preflightRows for a dry run. It opens the other database so that nothing can be
 // written. What only a trial shows, such as the right to make triggers, is tried when it begins.
-func (m *Migration) lookAtRows(ctx context.Context, to string, r *Report) error {
-	tables, err := schemaOf(ctx, m.home.DB)
+func (p *inspector) lookAtRows(ctx context.Context, to string, r *Report) error {
+	tables, err := schemaOf(ctx, p.home.DB)
 	if err != nil {
 		return err
 	}
-	if to == m.opt.Here {
+	if to == p.opt.Here {
 		r.check("other database", "", wrong("it is the one that is in use"))
 		return nil
 	}
-	db, err := m.opt.Open(ctx, to, Opening{Look: true})
+	db, err := p.opt.Open(ctx, to, Opening{Look: true})
 	if errors.Is(err, fs.ErrNotExist) {
 		r.check("other database", "it is not there yet, and will be made", nil)
-		return r.guess(ctx, m.home.DB, tables)
+		return r.guess(ctx, p.home.DB, tables)
 	}
 	if err != nil {
 		r.check("other database", "", err)
 		return nil
 	}
-	err = m.lookAt(ctx, &Side{DB: db, Unchecked: db}, r)
-	return errors.Join(err, db.Close(), r.guess(ctx, m.home.DB, tables))
+	err = p.lookAt(ctx, &Side{DB: db, Unchecked: db}, r)
+	return errors.Join(err, db.Close(), r.guess(ctx, p.home.DB, tables))
 }
 
-func (m *Migration) lookAt(ctx context.Context, away *Side, r *Report) error {
+func (p *inspector) lookAt(ctx context.Context, away *Side, r *Report) error {
 	n, err := away.DB.TableCount(ctx)
 	if !r.check("other database", "it can be opened", err) {
 		return nil
@@ -114,19 +120,19 @@ func (m *Migration) lookAt(ctx context.Context, away *Side, r *Report) error {
 		r.check("empty", "the other side is empty, and gets its tables when it begins", nil)
 		return nil
 	}
-	defer m.unlearn(away)
-	if r.check("schema", "both sides have the same tables and columns", m.sameSchema(ctx, away)) {
-		r.check("empty", "the other side is empty", m.isEmpty(ctx, away))
-		r.check("values", "every value fits", m.fits(ctx, away))
+	defer p.unlearn(away)
+	if r.check("schema", "both sides have the same tables and columns", p.sameSchema(ctx, away)) {
+		r.check("empty", "the other side is empty", p.isEmpty(ctx, away))
+		r.check("values", "every value fits", p.fits(ctx, away))
 	}
 	return nil
 }
 
 // unlearn forgets the schema of a side that was looked at.
-func (m *Migration) unlearn(s *Side) {
-	m.shape.Lock()
-	defer m.shape.Unlock()
-	delete(m.shaped, s)
+func (p *inspector) unlearn(s *Side) {
+	p.shape.Lock()
+	defer p.shape.Unlock()
+	delete(p.shaped, s)
 }
 
 func joined(errs ...error) error {
@@ -139,10 +145,10 @@ func joined(errs ...error) error {
 }
 
 // sameSchema compares the numbers of the schemas, and then what is really there.
-func (m *Migration) sameSchema(ctx context.Context, away *Side) error {
+func (p *inspector) sameSchema(ctx context.Context, away *Side) error {
 	var here, there int64
 	const format = "SELECT MAX(version_id) FROM goose_db_version"
-	if err := m.home.DB.QueryRow(ctx, format).Scan(&here); err != nil {
+	if err := p.home.DB.QueryRow(ctx, format).Scan(&here); err != nil {
 		return err
 	}
 	if err := away.DB.QueryRow(ctx, format).Scan(&there); err != nil {
@@ -151,11 +157,11 @@ func (m *Migration) sameSchema(ctx context.Context, away *Side) error {
 	if here != there {
 		return wrong(fmt.Sprintf("this side has format %d, the other %d", here, there))
 	}
-	return m.learn(ctx, &m.home, away)
+	return p.learn(ctx, &p.home, away)
 }
 
 // isEmpty refuses a side with rows: of this installation, of another, or of a migration.
-func (m *Migration) isEmpty(ctx context.Context, away *Side) error {
+func (p *inspector) isEmpty(ctx context.Context, away *Side) error {
 	have, err := readRecord(ctx, away.DB, "")
 	if err != nil {
 		return err
@@ -163,15 +169,14 @@ func (m *Migration) isEmpty(ctx context.Context, away *Side) error {
 	if have.Role != nobody {
 		return wrong("it belongs to migration " + have.Migration + ", or is the database in use itself")
 	}
-	var installation string
-	err = away.DB.QueryRow(ctx, "SELECT value FROM meta WHERE name = 'installation'").Scan(&installation)
-	switch {
-	case err == nil:
-		return wrong("it holds the rows of installation " + installation)
-	case !drive.IsKind(err, drive.NotFound):
+	installation, err := meta.Find(ctx, away.DB, "installation")
+	if err != nil {
 		return err
 	}
-	for _, t := range m.shapes(away) {
+	if installation != "" {
+		return wrong("it holds the rows of installation " + installation)
+	}
+	for _, t := range p.shapes(away) {
 		var any bool
 		if err := away.DB.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM "+quote(t.name)+")").Scan(&any); err != nil {
 			return err
@@ -184,11 +189,11 @@ func (m *Migration) isEmpty(ctx context.Context, away *Side) error {
 }
 
 // fits looks for text that is longer than the other side's columns take.
-func (m *Migration) fits(ctx context.Context, away *Side) error {
-	if m.home.DB.Dialect() != sqldb.SQLite || away.DB.Dialect() == sqldb.SQLite {
+func (p *inspector) fits(ctx context.Context, away *Side) error {
+	if p.home.DB.Dialect() != sqldb.SQLite || away.DB.Dialect() == sqldb.SQLite {
 		return nil
 	}
-	here, there := m.shapes(&m.home), m.shapes(away)
+	here, there := p.shapes(&p.home), p.shapes(away)
 	for i, t := range there {
 		var tooLong []string
 		for _, c := range t.cols {
@@ -199,7 +204,7 @@ func (m *Migration) fits(ctx context.Context, away *Side) error {
 		if len(tooLong) == 0 {
 			continue
 		}
-		rows, err := here[i].readRows(ctx, m.home.DB, "WHERE "+strings.Join(tooLong, " OR ")+" LIMIT 1")
+		rows, err := here[i].readRows(ctx, p.home.DB, "WHERE "+strings.Join(tooLong, " OR ")+" LIMIT 1")
 		if err != nil {
 			return err
 		}

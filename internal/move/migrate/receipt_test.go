@@ -70,7 +70,7 @@ func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 			accounts := seed(t, p.db, 5)
 			climb(t, p, ReadNew)
 			lateEvent(t, p, "before")
-			must(t, p.m.Percent(t.Context(), 100))
+			must(t, p.m.Percent(t.Context(), 100, nil))
 			v := p.m.known()
 			old := takeSnapshot(t, p, "outbox")
 			lateEvent(t, p, "lost")
@@ -86,7 +86,7 @@ func TestASecondaryThatLostCommitsIsRefused(t *testing.T) {
 				t.Errorf("it is brought more: %v", err)
 			}
 			refused(t, p, "acknowledged")
-			if from, _, err := p.m.traffic.Reader(For(t.Context(), accounts[0].String())); err != nil || from != v.near.DB {
+			if from, _, err := p.m.traffic.Reader(t.Context(), accounts[0]); err != nil || from != v.near.DB {
 				t.Errorf("it is read from, %v", err)
 			}
 			whole.failOver(t, v.other)

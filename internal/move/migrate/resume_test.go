@@ -13,8 +13,9 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// TestChecksumGoesOn is C4: a process dies in the middle of a comparison, and the next one goes on behind the last save point. What
-// differs before it is not seen, for it is not read again; what differs behind it is.
+// TestChecksumGoesOn is C4: a process dies in the middle of a comparison, and the next one goes on
+// behind the last save point. What differs before it is not seen, for it is not read again; what
+// differs behind it is.
 func TestChecksumGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs[:2] {
@@ -51,12 +52,13 @@ func TestChecksumGoesOn(t *testing.T) {
 	}
 }
 
-// dieComparing compares until a part of a table is done, ends the process, and returns how much of it was.
+// dieComparing compares until a part of a table is done, ends the process, and returns how much of
+// it was.
 func dieComparing(t *testing.T, p *process, table string) int64 {
 	t.Helper()
 	for range 2 * len(p.m.tables) { // each time a table at least, or a part of one
 		p.faults[placeOf(p)].Fail(sqldbtest.Commit, 2, nil) // a save point is made, the next one is not
-		err := p.m.leadOnce(t.Context())
+		err := p.m.taking.leadOnce(t.Context())
 		points, readErr := savePoints(t.Context(), p.m.known().other.DB, "check")
 		must(t, readErr)
 		switch at := points[table]; {
@@ -77,7 +79,8 @@ func dieComparing(t *testing.T, p *process, table string) int64 {
 	return 0
 }
 
-// spreadBoth takes a migration to phase 2 with many files that are on both sides without having been brought, which saves the time.
+// spreadBoth takes a migration to phase 2 with many files that are on both sides without having
+// been brought, which saves the time.
 func spreadBoth(t *testing.T, p *process, files int) {
 	t.Helper()
 	account, parent := seed(t, p.db, 20)[0], drive.NewID[drive.NodeID]()
@@ -136,8 +139,8 @@ const spreadPattern = "01000000-0000-7000-8000-%012d"
 
 func spreadID(n int) string { return fmt.Sprintf(spreadPattern, n) }
 
-// TestGivenUpHalfWay: a process dies while it empties the other side again. Nothing goes on from there but the same way back, and who
-// tries is told so; then everything can begin anew.
+// TestGivenUpHalfWay: a process dies while it empties the other side again. Nothing goes on from
+// there but the same way back, and who tries is told so; then everything can begin anew.
 func TestGivenUpHalfWay(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs[:2] {

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -19,8 +20,8 @@ type traffic struct {
 
 var _ sqldb.Router = (*traffic)(nil)
 
-// Write is sqldb.DB.Write, in the side that is the primary. A function that meets a switch runs again on the new one, from its
-// beginning; nothing of it is left on the old one.
+// Write is sqldb.DB.Write, in the side that is the primary. A function that meets a switch runs
+// again on the new one, from its beginning; nothing of it is left on the old one.
 func (t *traffic) Write(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error {
 	var met time.Time
 	for {
@@ -55,7 +56,8 @@ func (t *traffic) Write(ctx context.Context, fn func(ctx context.Context, tx *sq
 	}
 }
 
-// second makes the second write of what was just committed; what fails stays in migration_changes and is applied later.
+// second makes the second write of what was just committed; what fails stays in migration_changes
+// and is applied later.
 func (t *traffic) second(ctx context.Context) {
 	if t.apply.settle(ctx) {
 		t.counts.second.Add(1)
@@ -79,7 +81,7 @@ func (t *traffic) Primary() *sqldb.DB {
 }
 
 // Reader says where a read outside transactions goes.
-func (t *traffic) Reader(ctx context.Context) (from, again *sqldb.DB, err error) {
+func (t *traffic) Reader(ctx context.Context, account drive.AccountID) (from, again *sqldb.DB, err error) {
 	v := t.known()
 	if v == nil {
 		return t.home.DB, nil, nil
@@ -92,8 +94,8 @@ func (t *traffic) Reader(ctx context.Context) (from, again *sqldb.DB, err error)
 			return t.home.DB, nil, nil
 		}
 	}
-	if v.Phase == ReadNew && v.other != nil && v.reads(accountOf(ctx)) {
-		if t.isSettled(ctx, v, accountOf(ctx)) {
+	if v.Phase == ReadNew && v.other != nil && (v.reads(account) || t.notes().names(account.String())) {
+		if t.isSettled(ctx, v, account) {
 			return v.other.DB, v.near.DB, nil
 		}
 		t.counts.fallback.Add(1)
@@ -101,8 +103,8 @@ func (t *traffic) Reader(ctx context.Context) (from, again *sqldb.DB, err error)
 	return v.near.DB, nil, nil
 }
 
-// asked is the view of a read around a switch, or of a process that was asleep: it asks the row of the primary before each read, so that
-// nobody reads from a side that others have left.
+// asked is the view of a read around a switch, or of a process that was asleep: it asks the row of
+// the primary before each read, so that nobody reads from a side that others have left.
 func (t *traffic) asked(ctx context.Context, v *view) (*view, error) {
 	deadline := time.Now().Add(switchWait)
 	for {
@@ -142,27 +144,14 @@ func (t *traffic) Read(_ context.Context, from *sqldb.DB, query string, args []a
 	}
 }
 
-type accountKey struct{}
-
-// For says whose reads those under ctx are, so that they may go to the new side in phase 3. It says nothing of who asks: that is a
-// parameter everywhere.
-func For(ctx context.Context, account string) context.Context {
-	return context.WithValue(ctx, accountKey{}, account)
-}
-
-func accountOf(ctx context.Context) string {
-	account, _ := ctx.Value(accountKey{}).(string)
-	return account
-}
-
-// reads reports whether an account reads from the new side: a fixed number of each account below the percentage, so that who has
-// changed over stays there while it grows.
-func (v *view) reads(account string) bool {
-	if account == "" {
+// reads reports whether an account reads from the new side: a fixed number of each account below
+// the percentage, so that who has changed over stays there while it grows.
+func (v *view) reads(account drive.AccountID) bool {
+	if account.IsZero() {
 		return false
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(v.Migration + account))
+	_, _ = h.Write([]byte(v.Migration + account.String()))
 	x := h.Sum64()
 	x ^= x >> 33 // FNV's low bits of ids that differ in one place are not spread enough
 	x *= 0xff51afd7ed558ccd
@@ -170,9 +159,9 @@ func (v *view) reads(account string) bool {
 	return x%100 < uint64(v.Percent)
 }
 
-// isSettled reports whether everything that was committed for an account before now is on the new side (M4). What belongs to nobody
-// counts for everybody.
-func (t *traffic) isSettled(ctx context.Context, v *view, account string) bool {
+// isSettled reports whether everything that was committed for an account before now is on the new
+// side (M4). What belongs to nobody counts for everybody.
+func (t *traffic) isSettled(ctx context.Context, v *view, account drive.AccountID) bool {
 	if t.apply.lost.Load() {
 		return false
 	}

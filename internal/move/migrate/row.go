@@ -13,7 +13,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// row is the values of a table's columns as both dialects agree on them: nil, int64, or string for text and bytes.
+// row is the values of a table's columns as both dialects agree on them: nil, int64, or string for
+// text and bytes.
 type row []any
 
 // canonical makes one of what a driver returns.
@@ -32,7 +33,8 @@ func canonical(v any) any {
 	return v
 }
 
-// arg makes of a value what the side's column takes: SQLite tells text from bytes, and MySQL checks what is text.
+// arg makes of a value what the side's column takes: SQLite tells text from bytes, and MySQL checks
+// what is text.
 func (c *column) arg(v any) any {
 	if s, ok := v.(string); ok && c.kind == octets {
 		return []byte(s)
@@ -49,7 +51,8 @@ func (t *table) args(r row) []any {
 	return out
 }
 
-// keyOf is the text form of a row's key: the one column, or the hex of each joined with dots. The triggers make the same.
+// keyOf is the text form of a row's key: the one column, or the hex of each joined with dots. The
+// triggers make the same.
 func (t *table) keyOf(r row) string {
 	parts := make([][]byte, len(t.key))
 	for i, p := range t.key {
@@ -132,8 +135,8 @@ func (t *table) columns() string {
 // equals is a condition on columns for one row: "a = ? AND b = ?".
 func (t *table) equals(of []int) string { return strings.Join(t.names(of), " = ? AND ") + " = ?" }
 
-// inKeys is a condition for rows by their keys. The list is as long as the next power of two, with the last key again, so that
-// there are few texts.
+// inKeys is a condition for rows by their keys. The list is as long as the next power of two, with
+// the last key again, so that there are few texts.
 func (t *table) inKeys(d sqldb.Dialect, keys []string) (where string, args []any, err error) {
 	size := 1
 	for size < len(keys) {
@@ -157,8 +160,8 @@ func (t *table) inKeys(d sqldb.Dialect, keys []string) (where string, args []any
 	return "(" + strings.Join(t.names(t.key), ", ") + ") IN (" + list + ")", args, nil
 }
 
-// after is a condition for the rows behind a key, in the order of keys; it is written out because MySQL finds no range for a
-// comparison of tuples.
+// after is a condition for the rows behind a key, in the order of keys; it is written out because
+// MySQL finds no range for a comparison of tuples.
 func (t *table) after(k string) (where string, args []any, err error) {
 	if k == "" {
 		return "1 = 1", nil, nil

@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// kind is what a column holds. The same column may be text on one side and bytes on the other: names are bytes on MySQL, so that no
-// collation takes two for one.
+// kind is what a column holds. The same column may be text on one side and bytes on the other:
+// names are bytes on MySQL, so that no collation takes two for one.
 type kind uint8
 
 const (
@@ -35,12 +35,14 @@ type table struct {
 	unique  [][]int // of other unique keys
 	numbers bool    // the key is an automatic number
 	account string  // the column that says whose a row is; empty: none
-	// children are rows that the server deletes with one of these, without a trigger. Their key is the key of this table.
+	// children are rows that the server deletes with one of these, without a trigger. Their key is
+	// the key of this table.
 	children []string
 }
 
-// own reports whether a table is bookkeeping of the database itself, which is not moved: what this package keeps, the format of the
-// schema, and what SQLite keeps for automatic numbers (that is carried over by itself: see numbers.go) and for its planner.
+// own reports whether a table is bookkeeping of the database itself, which is not moved: what this
+// package keeps, the format of the schema, and what SQLite keeps for automatic numbers (that is
+// carried over by itself: see numbers.go) and for its planner.
 func own(name string) bool {
 	return strings.HasPrefix(name, "migration_") || strings.HasPrefix(name, "goose_") || strings.HasPrefix(name, "sqlite_")
 }
@@ -65,7 +67,8 @@ func schemaOf(ctx context.Context, db *sqldb.DB) (tables []*table, err error) {
 	return tables, nil
 }
 
-// owner finds the column that says whose a row is. The key of a record orders it among those of an account.
+// owner finds the column that says whose a row is. The key of a record orders it among those of an
+// account.
 func (t *table) owner() string {
 	for _, c := range t.cols {
 		if c.name == "account_id" || t.name == "outbox" && c.name == "key" || t.name == "accounts" && c.name == "id" {
@@ -266,7 +269,8 @@ func (t *table) differs(o *table) string {
 	return ""
 }
 
-// inOrderOf returns the tables with their columns in the order of the model's, so that rows of both have the same shape.
+// inOrderOf returns the tables with their columns in the order of the model's, so that rows of both
+// have the same shape.
 func inOrderOf(model, tables []*table) []*table {
 	out := make([]*table, len(tables))
 	for i, t := range tables {

@@ -8,8 +8,9 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// TestBothSchemas: what moving rests on holds for every table: both sides have the same columns, keys sort in the same way and fit
-// into the list of changes, and what a server deletes by itself is captured.
+// TestBothSchemas: what moving rests on holds for every table: both sides have the same columns,
+// keys sort in the same way and fit into the list of changes, and what a server deletes by itself
+// is captured.
 func TestBothSchemas(t *testing.T) {
 	t.Parallel()
 	lite, err := sqldb.Open(t.Context(), onSQLite(t).options())
@@ -47,7 +48,8 @@ func TestBothSchemas(t *testing.T) {
 	}
 }
 
-// TestNumbersGoOn: a number that was given out is not given out again on the other side, although its row is gone.
+// TestNumbersGoOn: a number that was given out is not given out again on the other side, although
+// its row is gone.
 func TestNumbersGoOn(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs {
@@ -94,7 +96,8 @@ func publish(t *testing.T, db *sqldb.DB) (id int64) {
 	return id
 }
 
-// TestSamples: what readers ask is asked of both sides, and a difference that stays is kept with both answers.
+// TestSamples: what readers ask is asked of both sides, and a difference that stays is kept with
+// both answers.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, onSQLite(t), onSQLite(t))
@@ -103,14 +106,14 @@ func TestSamples(t *testing.T) {
 	defer p.stop(t)
 	id := seed(t, p.db, 3)[0]
 	climb(t, p, ReadNew)
-	must(t, p.m.Percent(t.Context(), 100))
+	must(t, p.m.Percent(t.Context(), 100, nil))
 	ask := func() (finished int64) {
 		t.Helper()
-		for len(p.m.compare.queue) > 0 {
-			<-p.m.compare.queue
+		for len(p.m.taking.compare.queue) > 0 {
+			<-p.m.taking.compare.queue
 		}
-		must(t, p.db.QueryRow(For(t.Context(), id.String()), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
-		must(t, p.m.compare.ask(t.Context(), <-p.m.compare.queue))
+		must(t, p.db.For(id).QueryRow(t.Context(), "SELECT finished FROM ledgers WHERE account_id = ?", id).Scan(&finished))
+		must(t, p.m.taking.compare.ask(t.Context(), <-p.m.taking.compare.queue))
 		return finished
 	}
 	ask()
@@ -125,23 +128,24 @@ func TestSamples(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Ours != `["0"]` || all[0].Theirs != `["7"]` {
 		t.Fatalf("mismatches %+v, %v", all, err)
 	}
-	must(t, p.m.Percent(t.Context(), 0))
+	must(t, p.m.Percent(t.Context(), 0, nil))
 	if finished := ask(); finished != 0 {
 		t.Fatalf("read %d: not from the old side", finished)
 	}
 }
 
-// TestSticky: who reads from the new side stays there while the percentage grows, and about as many do as it says.
+// TestSticky: who reads from the new side stays there while the percentage grows, and about as many
+// do as it says.
 func TestSticky(t *testing.T) {
 	t.Parallel()
 	const accounts = 5000
 	v := &view{record: record{Migration: "m"}}
 	var last int
-	on := map[string]bool{}
+	on := map[drive.AccountID]bool{}
 	for v.Percent = 0; v.Percent <= 100; v.Percent += 10 {
 		n := 0
 		for i := range accounts {
-			id := drive.AccountID{byte(i >> 8), byte(i)}.String()
+			id := drive.AccountID{byte(i >> 8), byte(i)}
 			if v.reads(id) {
 				n++
 				on[id] = true

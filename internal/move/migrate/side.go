@@ -40,7 +40,8 @@ type record struct {
 
 const recordColumns = "migration, role, epoch, term, phase, percent, careful, paused, here, peer, contents, marker, changed_at, begun_at"
 
-// readRecord reads the row of a side; the zero record where there is none. lock is what stands at the end of the SELECT.
+// readRecord reads the row of a side; the zero record where there is none. lock is what stands at
+// the end of the SELECT.
 func readRecord(ctx context.Context, q sqldb.Querier, lock string) (r record, err error) {
 	err = q.QueryRow(ctx, "SELECT "+recordColumns+" FROM migration_side WHERE id = 1"+lock).Scan(&r.Migration, &r.Role, &r.Epoch, &r.Term,
 		&r.Phase, &r.Percent, &r.Careful, &r.Paused, &r.Here, &r.Peer, &r.Contents, &r.Marker, &r.ChangedAt, &r.BegunAt)
@@ -59,8 +60,8 @@ func insertRecord(ctx context.Context, tx *sqldb.Tx, r record) (bool, error) {
 		r.Phase, r.Percent, flag(r.Careful), flag(r.Paused), r.Here, r.Peer, r.Contents, r.Marker, r.ChangedAt, r.BegunAt)
 }
 
-// swapRecord changes the row of a side from one that was read: compare-and-set on migration, role and epoch. It waits for the
-// transactions that hold the row.
+// swapRecord changes the row of a side from one that was read: compare-and-set on migration, role
+// and epoch. It waits for the transactions that hold the row.
 func swapRecord(ctx context.Context, s Side, from, to record) error {
 	if from.Migration == "" {
 		return drive.Wrap(errors.New("there is no migration any more"), drive.WrongState)

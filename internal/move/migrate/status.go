@@ -18,7 +18,7 @@ func (m *Migration) Status(ctx context.Context) (Status, error) {
 	s := Status{
 		State: "running", ID: v.Migration, Phase: v.Phase, Epoch: v.Epoch, Percent: v.Percent, Paused: v.Paused, ChangedAt: v.ChangedAt, BegunAt: v.BegunAt,
 		From: Place{DB: m.opt.Show(v.Here)}, To: Place{DB: m.opt.Show(v.Peer), Blobs: v.Contents}, Instances: []Instance{}, Gate: []Gate{},
-		Reads: m.counts.reads(), Writes: m.counts.writes(), Pace: m.notes().pace,
+		Reads: m.traffic.counts.reads(), Writes: m.traffic.counts.writes(), Pace: m.notes().pace, Accounts: m.notes().named,
 	}
 	if v.Phase >= WriteNew && v.Peer != "" {
 		s.From, s.To = Place{DB: s.To.DB}, Place{DB: s.From.DB, Blobs: v.Contents}
@@ -64,7 +64,7 @@ func (m *Migration) complete(ctx context.Context, v *view, s *Status) (err error
 		s.Gate, err = m.gates(ctx, v, v.Phase+1, false)
 		return err
 	}
-	s.Old, err = m.old(ctx, v)
+	s.Old, err = m.left.old(ctx, v)
 	return err
 }
 

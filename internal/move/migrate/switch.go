@@ -16,53 +16,66 @@ const (
 	maxBacklog  = 500             // changes that may be left when a switch begins: one batch
 	careTime    = 2 * hearTime    // that a switch may take from its first step to its last
 	numbersRoom = 1000            // numbers that may be given out while a switch is prepared
+	mendTime    = 5 * time.Second // that a switch may take before others end it
 )
 
-// change makes the other side the primary; see the picture in the package comment. On an error, and when the process dies, resolve
-// brings it to one of the two ends.
-func (m *Migration) change(ctx context.Context, v *view, to Phase) error {
+// switcher makes the other side the primary, and brings a switch that stopped in the middle to an
+// end.
+type switcher struct {
+	*gatekeeper
+	said *announcer
+
+	fencedAt  time.Time               // since when nobody is the primary, as seen here; guarded by looking
+	mendAfter time.Duration           // mendTime
+	halt      func(step string) error // of tests: called at each step of a switch
+}
+
+// change makes the other side the primary; see the picture in the package comment. On an error, and
+// when the process dies, resolve brings it to one of the two ends.
+func (w *switcher) change(ctx context.Context, v *view, to Phase) error {
 	if v.other == nil {
 		return drive.Wrap(errors.New("the other side cannot be reached"), drive.Unavailable)
 	}
-	v, err := m.beCareful(ctx, v, to)
+	v, err := w.beCareful(ctx, v, to)
 	if err != nil {
 		return err
 	}
-	err = m.fence(ctx, v)
+	err = w.fence(ctx, v)
 	if err == nil {
-		err = m.cross(context.WithoutCancel(ctx), v, to)
+		err = w.cross(context.WithoutCancel(ctx), v, to)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("change the primary: %w", err), m.resolve(context.WithoutCancel(ctx)))
+		return errors.Join(fmt.Errorf("change the primary: %w", err), w.resolve(context.WithoutCancel(ctx)))
 	}
-	v, err = m.refresh(ctx)
+	v, err = w.refresh(ctx)
 	if err != nil || v == nil || v.near == nil {
 		return err
 	}
-	if err := m.ack(ctx, v); err != nil {
+	if err := w.said.ack(ctx, v); err != nil {
 		return err
 	}
-	return m.calm(ctx, v)
+	return w.calm(ctx, v)
 }
 
-// beCareful makes everybody ask before they read, waits until all have heard of it, and brings what is left.
-func (m *Migration) beCareful(ctx context.Context, v *view, to Phase) (*view, error) {
+// beCareful makes everybody ask before they read, waits until all have heard of it, and brings what
+// is left.
+func (w *switcher) beCareful(ctx context.Context, v *view, to Phase) (*view, error) {
 	if !v.Careful {
-		if err := m.step(ctx, v, func(r *record) { r.Careful = true }); err != nil {
+		if err := step(ctx, v, func(r *record) { r.Careful = true }); err != nil {
 			return nil, err
 		}
 	}
-	v, err := m.steady(ctx)
+	v, err := w.steady(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.heardByAll(ctx, v, readiness(to > v.Phase)); err != nil {
-		return nil, errors.Join(err, m.calm(ctx, v))
+	if err := w.heardByAll(ctx, v, readiness(to > v.Phase)); err != nil {
+		return nil, errors.Join(err, w.calm(ctx, v))
 	}
-	if err := m.carryNumbers(ctx, v.near, v.other, numbersRoom); err != nil {
+	if err := w.carryNumbers(ctx, v.near, v.other, numbersRoom); err != nil {
 		return nil, err
 	}
-	if err := m.apply.now(ctx); err != nil {
+	if err := w.apply.now(ctx); err != nil {
 		return nil, err
 	}
 	if lag, err := countChanges(ctx, v.near.DB); err != nil || lag > maxBacklog {
@@ -72,13 +85,13 @@ func (m *Migration) beCareful(ctx context.Context, v *view, to Phase) (*view, er
 }
 
 // heardByAll waits until every instance that is alive has come so far with the epoch (M5).
-func (m *Migration) heardByAll(ctx context.Context, v *view, want readiness) error {
+func (w *switcher) heardByAll(ctx context.Context, v *view, want readiness) error {
 	deadline := time.Now().Add(hearTime)
 	for {
-		if err := m.ack(ctx, v); err != nil {
+		if err := w.said.ack(ctx, v); err != nil {
 			return err
 		}
-		g, err := m.checkInstances(ctx, v, want)
+		g, err := w.checkInstances(ctx, v, want)
 		if err != nil || g.OK {
 			return err
 		}
@@ -91,35 +104,36 @@ func (m *Migration) heardByAll(ctx context.Context, v *view, want readiness) err
 	}
 }
 
-// calm ends the care when everybody has heard of the epoch; else it stays, and reads are somewhat slower.
-func (m *Migration) calm(ctx context.Context, v *view) error {
-	g, err := m.checkInstances(ctx, v, heard)
+// calm ends the care when everybody has heard of the epoch; else it stays, and reads are somewhat
+// slower.
+func (w *switcher) calm(ctx context.Context, v *view) error {
+	g, err := w.checkInstances(ctx, v, heard)
 	if err != nil || !g.OK {
 		return err
 	}
-	err = m.step(ctx, v, func(r *record) { r.Careful = false })
+	err = step(ctx, v, func(r *record) { r.Careful = false })
 	if errors.Is(err, errOvertaken) {
 		err = nil
 	}
 	if err == nil {
-		_, err = m.refresh(ctx)
+		_, err = w.refresh(ctx)
 	}
 	return err
 }
 
 // calmLate ends the care that whoever began it has left behind.
-func (m *Migration) calmLate(ctx context.Context, v *view) error {
+func (w *switcher) calmLate(ctx context.Context, v *view) error {
 	now, err := v.near.DB.Now(ctx)
 	if err != nil || now.Sub(v.ChangedAt) < careTime {
 		return err
 	}
-	return m.calm(ctx, v)
+	return w.calm(ctx, v)
 }
 
-// fence takes the primary's role away. It waits for the transactions that are open, for a second at most: one that stays open longer
-// refuses the switch, and nothing has changed.
-func (m *Migration) fence(ctx context.Context, v *view) error {
-	if err := m.halt("fence"); err != nil {
+// fence takes the primary's role away. It waits for the transactions that are open, for a second at
+// most: one that stays open longer refuses the switch, and nothing has changed.
+func (w *switcher) fence(ctx context.Context, v *view) error {
+	if err := w.halt("fence"); err != nil {
 		return err
 	}
 	to := v.record
@@ -128,13 +142,13 @@ func (m *Migration) fence(ctx context.Context, v *view) error {
 }
 
 // cross brings what is left from the fenced side, and makes the other the primary.
-func (m *Migration) cross(ctx context.Context, v *view, to Phase) error {
-	if err := m.halt("fenced"); err != nil {
+func (w *switcher) cross(ctx context.Context, v *view, to Phase) error {
+	if err := w.halt("fenced"); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(drainTime)
 	for {
-		done, err := m.apply.carry(ctx, v.record, v.near, v.other)
+		done, err := w.apply.carry(ctx, v.record, v.near, v.other)
 		if err == nil {
 			err = done.forget(ctx)
 		}
@@ -148,13 +162,13 @@ func (m *Migration) cross(ctx context.Context, v *view, to Phase) error {
 			return wrong("what was left could not be applied in time")
 		}
 	}
-	if err := m.carryNumbers(ctx, v.near, v.other, 0); err != nil {
+	if err := w.carryNumbers(ctx, v.near, v.other, 0); err != nil {
 		return err
 	}
 	if err := carryNotes(ctx, v.near, v.other); err != nil {
 		return err
 	}
-	if err := m.halt("drained"); err != nil {
+	if err := w.halt("drained"); err != nil {
 		return err
 	}
 	there := v.record
@@ -163,14 +177,14 @@ func (m *Migration) cross(ctx context.Context, v *view, to Phase) error {
 	if err := swapRecord(ctx, *v.other, v.far, there); err != nil {
 		return err
 	}
-	if err := m.halt("crossed"); err != nil {
+	if err := w.halt("crossed"); err != nil {
 		return err
 	}
-	return m.follow(ctx, v.near, there)
+	return w.follow(ctx, v.near, there)
 }
 
 // follow makes a side that was fenced the secondary of the one that is the primary now.
-func (m *Migration) follow(ctx context.Context, s *Side, there record) error {
+func (w *switcher) follow(ctx context.Context, s *Side, there record) error {
 	have, err := readRecord(ctx, s.DB, "")
 	if err != nil || have.Role != fenced || have.Migration != there.Migration {
 		return err
@@ -184,20 +198,21 @@ func (m *Migration) follow(ctx context.Context, s *Side, there record) error {
 	return err
 }
 
-// resolve brings a switch that stopped in the middle to one of its two ends. The row of the side that is to become the primary
-// decides: who wants to go back raises its epoch first, and whoever would still make it the primary then fails (M1).
-func (m *Migration) resolve(ctx context.Context) error {
-	if m.awayKnown() == nil {
-		home, err := readRecord(ctx, m.home.DB, "")
+// resolve brings a switch that stopped in the middle to one of its two ends. The row of the side
+// that is to become the primary decides: who wants to go back raises its epoch first, and whoever
+// would still make it the primary then fails (M1).
+func (w *switcher) resolve(ctx context.Context) error {
+	if w.awayKnown() == nil {
+		home, err := readRecord(ctx, w.home.DB, "")
 		if err != nil || home.Peer == "" {
 			return err
 		}
-		if _, err := m.sideAway(ctx, home.Peer, false); err != nil {
+		if _, err := w.sideAway(ctx, home.Peer, false); err != nil {
 			return err
 		}
 	}
-	away := m.awayKnown()
-	a, err := readRecord(ctx, m.home.DB, "")
+	away := w.awayKnown()
+	a, err := readRecord(ctx, w.home.DB, "")
 	if err != nil {
 		return err
 	}
@@ -209,19 +224,19 @@ func (m *Migration) resolve(ctx context.Context) error {
 	case a.Migration != b.Migration:
 		return wrong("the two sides are not of the same migration")
 	case a.Role == fenced:
-		err = m.settle(ctx, &m.home, a, away, b)
+		err = w.settle(ctx, &w.home, a, away, b)
 	case b.Role == fenced:
-		err = m.settle(ctx, away, b, &m.home, a)
+		err = w.settle(ctx, away, b, &w.home, a)
 	}
 	if err == nil {
-		_, err = m.refresh(ctx)
+		_, err = w.refresh(ctx)
 	}
 	return err
 }
 
-func (m *Migration) settle(ctx context.Context, s *Side, was record, o *Side, other record) error {
+func (w *switcher) settle(ctx context.Context, s *Side, was record, o *Side, other record) error {
 	if other.Role == primary {
-		return m.follow(ctx, s, other)
+		return w.follow(ctx, s, other)
 	}
 	claimed := other
 	claimed.Epoch++
@@ -231,6 +246,27 @@ func (m *Migration) settle(ctx context.Context, s *Side, was record, o *Side, ot
 	back := was
 	back.Role, back.Epoch = primary, was.Epoch+1
 	return swapRecord(ctx, *s, was, back)
+}
+
+// mend ends a switch that whoever began it has left in the middle.
+func (w *switcher) mend(ctx context.Context) error {
+	w.looking.Lock()
+	if w.fencedAt.IsZero() {
+		w.fencedAt = time.Now()
+	}
+	since := time.Since(w.fencedAt)
+	w.looking.Unlock()
+	if since < w.mendAfter {
+		return nil
+	}
+	return w.resolve(ctx)
+}
+
+// led forgets that nobody was the primary.
+func (w *switcher) led() {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	w.fencedAt = time.Time{}
 }
 
 func countChanges(ctx context.Context, db *sqldb.DB) (n int64, err error) {

@@ -9,15 +9,16 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Triggers write beside each change of a row which row it was, in the same transaction. Both sides have them from phase 0 on; they
-// ask the row of migration_side what to do:
+// Triggers write beside each change of a row which row it was, in the same transaction. Both sides
+// have them from phase 0 on; they ask the row of migration_side what to do:
 //
 //	role primary                     capture
 //	rows are being brought           nothing: on SQLite applying is 1 inside that transaction, on MySQL the connection checks no
 //	                                 foreign keys
 //	otherwise                        refuse: somebody writes who does not know that this is not the primary
 //
-// SQLite fires them for what a foreign key deletes, too. MySQL does not: the trigger of the parent writes the child's key.
+// SQLite fires them for what a foreign key deletes, too. MySQL does not: the trigger of the parent
+// writes the child's key.
 
 const (
 	refusal       = "smartdrive: this database is not the primary of its migration"
@@ -112,9 +113,10 @@ func (t *table) accountOf(which string) string {
 	return which + quote(t.account)
 }
 
-// arm makes the triggers of a side, in place of those that are there. On MySQL each statement waits for the transactions that have
-// used its table, and is committed by itself: it can be done again. So it drops only where there was something to drop; SQLite, where
-// that costs nothing, always does: two who arm at once do not meet.
+// arm makes the triggers of a side, in place of those that are there. On MySQL each statement waits
+// for the transactions that have used its table, and is committed by itself: it can be done again.
+// So it drops only where there was something to drop; SQLite, where that costs nothing, always
+// does: two who arm at once do not meet.
 func arm(ctx context.Context, s Side, tables []*table) error {
 	some, err := countTriggers(ctx, s.DB)
 	if err != nil {
@@ -141,8 +143,8 @@ func dropTrigger(ctx context.Context, tx *sqldb.Tx, t *table, event string) erro
 	return err
 }
 
-// eachTable does something for each trigger, one after the other: MariaDB 10.11, asked for several at once, leaves files in the
-// directory of the database, which then cannot be dropped.
+// eachTable does something for each trigger, one after the other: MariaDB 10.11, asked for several
+// at once, leaves files in the directory of the database, which then cannot be dropped.
 func eachTable(ctx context.Context, s Side, tables []*table, do func(context.Context, *sqldb.Tx, *table, string) error) error {
 	for _, t := range tables {
 		for _, event := range events { // each in a transaction of its own: what runs again is one statement

@@ -28,7 +28,8 @@ type matcher struct {
 	apply *applier
 }
 
-// Verify begins a full comparison of both sides; Run makes it. It is evidence only of the rows; one that has begun goes on.
+// Verify begins a full comparison of both sides; Run makes it. It is evidence only of the rows; one
+// that has begun goes on.
 func (m *matcher) Verify(ctx context.Context) error {
 	v, err := m.refresh(ctx)
 	switch {
@@ -150,8 +151,8 @@ func (m *matcher) endChecksum(ctx context.Context, v *view, c checksum, points m
 	})
 }
 
-// verifyTable compares a table from its save point on, in ranges of keys that the primary's rows say. While the secondary's part of a
-// range is read, the primary's part of the next one is.
+// verifyTable compares a table from its save point on, in ranges of keys that the primary's rows
+// say. While the secondary's part of a range is read, the primary's part of the next one is.
 func (m *matcher) verifyTable(ctx context.Context, c comparison, p *savePoint) error {
 	if p.ended {
 		return nil
@@ -213,8 +214,8 @@ func (t *table) ahead(ctx context.Context, q sqldb.Querier, last string) <-chan 
 	return out
 }
 
-// digest hashes the rows behind one key and up to another (empty: the end), or the first limit of them (0: all): each value with its
-// length, so that no two rows look alike. It copies none.
+// digest hashes the rows behind one key and up to another (empty: the end), or the first limit of
+// them (0: all): each value with its length, so that no two rows look alike. It copies none.
 func (t *table) digest(ctx context.Context, q sqldb.Querier, last, high string, limit int) (p part) {
 	p.last = last
 	where, args, err := t.rangeOf(last, high)
@@ -309,7 +310,8 @@ func (t *table) between(ctx context.Context, q sqldb.Querier, last, high string)
 	return t.readRows(ctx, q, "WHERE "+where, args...)
 }
 
-// suspect looks again at the rows of a range that differ, which may have changed between the two reads.
+// suspect looks again at the rows of a range that differ, which may have changed between the two
+// reads.
 func (m *matcher) suspect(ctx context.Context, c comparison, last, high string) error {
 	v, source, target := c.view, c.source, c.target
 	ours, err := source.between(ctx, v.near.DB, last, high)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -334,11 +335,12 @@ func (b *both) shapesAlone(ctx context.Context, s *Side) []*table {
 // learnNotes reads the notes of the primary.
 func (b *both) learnNotes(ctx context.Context, v *view) error {
 	n := &notes{}
-	for name, into := range map[string]any{notePace: &n.pace, noteOld: &n.old} {
+	for name, into := range map[string]any{notePace: &n.pace, noteOld: &n.old, noteNamed: &n.named} {
 		if err := readNote(ctx, v.near.DB, name, into); err != nil {
 			return err
 		}
 	}
+	slices.Sort(n.named)
 	b.noted.Store(n)
 	return nil
 }
@@ -349,4 +351,22 @@ func (b *both) notes() *notes {
 		return n
 	}
 	return &notes{}
+}
+
+// State returns what this process knows, without asking.
+func (b *both) State() State {
+	v := b.known()
+	if v == nil {
+		return State{}
+	}
+	return b.stateOf(v)
+}
+
+func (b *both) stateOf(v *view) State {
+	n := b.notes()
+	return State{
+		ID: v.Migration, Phase: v.Phase, Epoch: v.Epoch, Percent: v.Percent, Paused: v.Paused, Contents: v.Contents,
+		Switched: v.Phase >= WriteNew, Mine: v.home == (v.Phase >= WriteNew),
+		Pace: n.pace, Dropping: n.old.Dropping && v.Phase == NewOnly, OldContents: n.old.Contents, OldGone: n.old.Blobs.Ended, Deep: n.old.Deep,
+	}
 }

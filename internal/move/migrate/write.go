@@ -36,8 +36,8 @@ func (t *table) insert(ctx context.Context, tx *sqldb.Tx, r row) error {
 	return err
 }
 
-// insertAll inserts rows; where one is refused as a duplicate it says so, and part of them may be there. One statement a row where
-// statements are prepared and there is no way to a server.
+// insertAll inserts rows; where one is refused as a duplicate it says so, and part of them may be
+// there. One statement a row where statements are prepared and there is no way to a server.
 func (t *table) insertAll(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 	if tx.Dialect() == sqldb.SQLite {
 		for _, r := range rows {
@@ -133,7 +133,8 @@ func versions(ctx context.Context, tx *sqldb.Tx, table string, keys []string) (m
 	return out, nil
 }
 
-// stamp notes up to which change rows are now. REPLACE: nobody else writes here, and nothing hangs on these rows.
+// stamp notes up to which change rows are now. REPLACE: nobody else writes here, and nothing hangs
+// on these rows.
 func stamp(ctx context.Context, tx *sqldb.Tx, table string, set []stamped) error {
 	const head, one = "REPLACE INTO migration_versions (tbl, k, version, deleted) VALUES ", "(?, ?, ?, ?)"
 	step := 200
@@ -154,19 +155,21 @@ func stamp(ctx context.Context, tx *sqldb.Tx, table string, set []stamped) error
 	return nil
 }
 
-// stamped is what a row is, with the number of a change that this is the outcome of, or of a later one.
+// stamped is what a row is, with the number of a change that this is the outcome of, or of a later
+// one.
 type stamped struct {
 	key     string
 	version int64
 	state   row // nil: it is not there
 }
 
-// bring writes rows of one table, each only if it is newer than what is there (M3). Any order and any number of times come to the
-// same, once the newest of each row has been brought.
+// bring writes rows of one table, each only if it is newer than what is there (M3). Any order and
+// any number of times come to the same, once the newest of each row has been brought.
 //
-// Rows that exchange a unique key between them may meet the other's old state. Who holds it by an older change has lost it since,
-// and its own newer change is on its way: it gives way. Who holds it by a newer change keeps it, and the row that comes late stays
-// away until its newer change comes.
+// Rows that exchange a unique key between them may meet the other's old state. Who holds it by an
+// older change has lost it since, and its own newer change is on its way: it gives way. Who holds
+// it by a newer change keeps it, and the row that comes late stays away until its newer change
+// comes.
 func (t *table) bring(ctx context.Context, tx *sqldb.Tx, all []stamped) error {
 	keys := make([]string, len(all))
 	for i, s := range all {

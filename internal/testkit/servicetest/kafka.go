@@ -12,7 +12,8 @@ import (
 // Kfake in SMARTDRIVE_TEST_KAFKA asks for a Kafka inside the test process.
 const Kfake = "kfake"
 
-// RealKafka reports whether URL names a real Kafka. What depends on how a broker behaves when it ends, or on its speed, asks.
+// RealKafka reports whether URL names a real Kafka. What depends on how a broker behaves when it
+// ends, or on its speed, asks.
 func RealKafka() bool {
 	url := os.Getenv("SMARTDRIVE_TEST_KAFKA")
 	return url != "" && url != Kfake

@@ -1,12 +1,14 @@
-// Package servicetest hands tests the real services they run against: a database, Redis, Kafka, an S3 store. "make services"
-// starts them and "make test" names them in the environment; a test whose service is not named skips with that reason, or
-// fails where SMARTDRIVE_TEST_REQUIRE lists the service. The same goes for programs of others: see Tool.
+// Package servicetest hands tests the real services they run against: a database, Redis, Kafka, an
+// S3 store. "make services" starts them and "make test" names them in the environment; a test whose
+// service is not named skips with that reason, or fails where SMARTDRIVE_TEST_REQUIRE lists the
+// service. The same goes for programs of others: see Tool.
 //
-// Services are shared by all tests that run: whoever uses one keeps to a database, key prefix, topic prefix or bucket of their
-// own; see Unique.
+// Services are shared by all tests that run: whoever uses one keeps to a database, key prefix,
+// topic prefix or bucket of their own; see Unique.
 //
-// SMARTDRIVE_TEST_KAFKA=kfake stands for a Kafka inside the test process, for machines that have no Java: "make services" writes
-// it there. It speaks the protocol and keeps nothing. Where SMARTDRIVE_TEST_REQUIRE lists kafka it is not good enough.
+// SMARTDRIVE_TEST_KAFKA=kfake stands for a Kafka inside the test process, for machines that have no
+// Java: "make services" writes it there. It speaks the protocol and keeps nothing. Where
+// SMARTDRIVE_TEST_REQUIRE lists kafka it is not good enough.
 package servicetest
 
 import (
@@ -48,7 +50,8 @@ func required(s Service) bool {
 	return slices.Contains(strings.Split(os.Getenv("SMARTDRIVE_TEST_REQUIRE"), ","), string(s))
 }
 
-// Missing skips the test because the machine lacks s, which may be another thing than a service, or fails it where s is required.
+// Missing skips the test because the machine lacks s, which may be another thing than a service, or
+// fails it where s is required.
 func Missing(t testing.TB, s Service, why string) {
 	t.Helper()
 	if required(s) {
@@ -57,7 +60,8 @@ func Missing(t testing.TB, s Service, why string) {
 	t.Skipf("no %s: %s", s, why)
 }
 
-// Unique returns a name that no other test has: lower-case letters and digits, at most 24 characters.
+// Unique returns a name that no other test has: lower-case letters and digits, at most 24
+// characters.
 func Unique() string {
 	return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:23]
 }

@@ -10,8 +10,8 @@ var packages = map[string]string{
 	"nginx": "nginx-light", "7z": "p7zip-full", "bsdtar": "libarchive-tools", "java": "openjdk-17-jre-headless", "node": "nodejs",
 }
 
-// Tool returns the path of a program, looked for on PATH and then elsewhere. Without it the test is skipped, or fails where
-// SMARTDRIVE_TEST_REQUIRE lists its name.
+// Tool returns the path of a program, looked for on PATH and then elsewhere. Without it the test is
+// skipped, or fails where SMARTDRIVE_TEST_REQUIRE lists its name.
 func Tool(t testing.TB, name string, elsewhere ...string) string {
 	t.Helper()
 	for _, candidate := range append([]string{name}, elsewhere...) {

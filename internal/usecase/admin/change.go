@@ -13,6 +13,7 @@ type Change struct {
 	Total    Total
 	Password *string
 	State    account.State // Active or Disabled; "": absent
+	Admin    *bool         // nil: absent
 }
 
 // SetUser changes a user, all of it or nothing. A total below what is used is allowed: growth is
@@ -25,7 +26,7 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	if err := c.Total.check(); err != nil {
 		return User{}, err
 	}
-	patch := account.Patch{State: c.State, Keep: who.Session}
+	patch := account.Patch{State: c.State, Admin: c.Admin, Keep: who.Session}
 	if c.Password != nil {
 		named, err := a.parts.Users.Find(ctx, a.parts.DB, id)
 		if err != nil {

@@ -288,7 +288,8 @@ func TestTheNextBackupBringsOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// A run that was stopped leaves temporary files, torn files or too many; the next one makes a whole backup of it.
+// A run that was stopped leaves temporary files, torn files or too many; the next one makes a whole
+// backup of it.
 func TestABackupIsRunAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})

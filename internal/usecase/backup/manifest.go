@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -98,20 +99,12 @@ func digestOf(path string) (sum string, size drive.ByteSize, err error) {
 
 // identity reads who a database belongs to. An installation that was never started has none.
 func identity(ctx context.Context, q sqldb.Querier) (id string, generation int64, err error) {
-	if id, err = meta(ctx, q, "installation"); err != nil || id == "" {
+	if id, err = meta.Find(ctx, q, "installation"); err != nil || id == "" {
 		return id, 0, err
 	}
-	text, err := meta(ctx, q, "generation")
+	text, err := meta.Find(ctx, q, "generation")
 	if err == nil {
 		generation, err = strconv.ParseInt(text, 10, 64)
 	}
 	return id, generation, err
-}
-
-func meta(ctx context.Context, q sqldb.Querier, name string) (value string, err error) {
-	err = q.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, name).Scan(&value)
-	if drive.IsKind(err, drive.NotFound) {
-		return "", nil
-	}
-	return value, err
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -251,7 +252,7 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 			return err
 		}
 		for name, value := range map[string]string{"generation": strconv.FormatInt(generation, 10), "restored": "1"} {
-			if err := setMeta(ctx, tx, name, value); err != nil {
+			if err := meta.Set(ctx, tx, name, value); err != nil {
 				return err
 			}
 		}
@@ -262,14 +263,6 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 		return 0, 0, fmt.Errorf("prepare the restored database: %w", err)
 	}
 	return generation, uploads, nil
-}
-
-func setMeta(ctx context.Context, tx *sqldb.Tx, name, value string) error {
-	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ?`, value, name)
-	if err == nil && n == 0 {
-		_, err = tx.Exec(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value)
-	}
-	return err
 }
 
 // endUploads takes every upload that has not ended to gone, with its share of the ledger (Q2, Q3).

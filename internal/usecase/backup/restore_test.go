@@ -126,8 +126,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// An older backup is put back onto an installation that went on: the database is put aside, no byte is lost, and what the old
-// rows cannot explain goes to quarantine by an administrator's word.
+// An older backup is put back onto an installation that went on: the database is put aside, no byte
+// is lost, and what the old rows cannot explain goes to quarantine by an administrator's word.
 func TestRestoreOntoTheSameInstallation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, uploadtest.Options{})
@@ -169,7 +169,8 @@ func TestRestoreOntoTheSameInstallation(t *testing.T) {
 	wantStrays(t, o, 3) // the later file and two stagings
 }
 
-// wantStrays finds so many things that only quarantine is for, and ends the restored mode after they went there.
+// wantStrays finds so many things that only quarantine is for, and ends the restored mode after
+// they went there.
 func wantStrays(t *testing.T, o *opened, n int) {
 	t.Helper()
 	report, err := o.audit.RunOnce(t.Context())

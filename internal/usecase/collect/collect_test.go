@@ -118,7 +118,8 @@ func wantKind(t testing.TB, err error, kind drive.Kind) {
 	}
 }
 
-// held sums, by itself, what counts of all links: the declared sizes of senders' uploads that are not gone.
+// held sums, by itself, what counts of all links: the declared sizes of senders' uploads that are
+// not gone.
 func (d *desk) held(t testing.TB) (sum drive.ByteSize, open, without int) {
 	t.Helper()
 	err := d.DB.QueryRow(context.Background(), `SELECT COALESCE(SUM(CASE WHEN u.state <> 'gone' THEN u.size ELSE 0 END), 0),
@@ -131,7 +132,8 @@ func (d *desk) held(t testing.TB) (sum drive.ByteSize, open, without int) {
 	return sum, open, without
 }
 
-// TestBudgetUnderFire begins, cancels and completes on two instances at a time, while somebody looks whether the limit holds (C1).
+// TestBudgetUnderFire begins, cancels and completes on two instances at a time, while somebody
+// looks whether the limit holds (C1).
 func TestBudgetUnderFire(t *testing.T) {
 	t.Parallel()
 	const limit, size = 1000, 100
@@ -211,7 +213,8 @@ func TestBudgetUnderFire(t *testing.T) {
 	d.CheckLedger(t, d.who)
 }
 
-// TestABeginThatDiesChargesWhatIsThere kills the process at each call of a begin: what the link counts is what there is.
+// TestABeginThatDiesChargesWhatIsThere kills the process at each call of a begin: what the link
+// counts is what there is.
 func TestABeginThatDiesChargesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Die, uploadtest.DieAfter} {

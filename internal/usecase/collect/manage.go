@@ -141,11 +141,11 @@ func checkSize(field string, n *drive.ByteSize) error {
 
 // Find returns a link of the caller's account.
 func (s *Links) Find(ctx context.Context, who drive.Who, id drive.CollectID) (View, error) {
-	l, err := s.find(ctx, s.opt.DB, "l.id = ? AND l.account_id = ?", id, who.Account)
+	l, err := s.find(ctx, s.opt.DB.For(who.Account), "l.id = ? AND l.account_id = ?", id, who.Account)
 	if err != nil {
 		return View{}, err
 	}
-	return s.view(ctx, s.opt.DB, l)
+	return s.view(ctx, s.opt.DB.For(who.Account), l)
 }
 
 // List returns a page of the links of the caller's account, the newest first, after the one given
@@ -155,14 +155,14 @@ func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, 
 	if !after.IsZero() {
 		where, args = where+" AND l.id < ?", append(args, after)
 	}
-	rows, err := s.opt.DB.Query(ctx, selectLinks+where+" ORDER BY l.id DESC LIMIT ?", append(args, limit)...)
+	rows, err := s.opt.DB.For(who.Account).Query(ctx, selectLinks+where+" ORDER BY l.id DESC LIMIT ?", append(args, limit)...)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the collect links of account %s: %w", who.Account, err)
 	}
 	views := make([]View, len(all))
 	for i, l := range all {
-		if views[i], err = s.view(ctx, s.opt.DB, l); err != nil {
+		if views[i], err = s.view(ctx, s.opt.DB.For(who.Account), l); err != nil {
 			return nil, err
 		}
 	}

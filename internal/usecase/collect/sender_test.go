@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/base/ticket"
 )
 
-// FuzzPermit holds that nothing but a signature with the key is taken, and that it says what was signed.
+// FuzzPermit holds that nothing but a signature with the key is taken, and that it says what was
+// signed.
 func FuzzPermit(f *testing.F) {
 	key := ticket.For([]byte("secret"), "collect sender")
 	// fixed, for the seeds are made in one process and tried in another

@@ -70,7 +70,8 @@ type hand struct{ *desk }
 
 func second[T any](_ T, err error) error { return err }
 
-// ok takes success and every refusal that a person can cause; a failure of the program is Internal or Unavailable.
+// ok takes success and every refusal that a person can cause; a failure of the program is Internal
+// or Unavailable.
 func (h *hand) ok(t *rapid.T, err error) {
 	t.Helper()
 	if drive.IsKind(err, drive.Internal, drive.Unavailable) {

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// BenchmarkBatches measures the longest transaction of a big copy and of its purge: the budget is 50 ms.
+// BenchmarkBatches measures the longest transaction of a big copy and of its purge: the budget is
+// 50 ms.
 func BenchmarkBatches(b *testing.B) {
 	d := sit(b, files.Options{Direct: 1})
 	for i := range 2000 {

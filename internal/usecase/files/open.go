@@ -26,7 +26,7 @@ type Download struct {
 
 // Open opens a file, at its current version when version is zero. A folder is BadRequest.
 func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
-	n, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
+	n, err := f.opt.Tree.Find(ctx, f.opt.DB.For(who.Account), who.Account, id)
 	if err != nil {
 		return Download{}, err
 	}
@@ -37,18 +37,18 @@ func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, versio
 		version = n.Version
 	}
 	d := Download{}
-	if d.Node, err = f.View(ctx, f.opt.DB, n); err != nil {
+	if d.Node, err = f.View(ctx, f.opt.DB.For(who.Account), n); err != nil {
 		return Download{}, err
 	}
-	if d.Version, err = f.opt.Tree.FindVersion(ctx, f.opt.DB, id, version); err != nil {
+	if d.Version, err = f.opt.Tree.FindVersion(ctx, f.opt.DB.For(who.Account), id, version); err != nil {
 		return Download{}, err
 	}
-	b, err := f.opt.Content.Find(ctx, f.opt.DB, d.Version.Blob)
+	b, err := f.opt.Content.Find(ctx, f.opt.DB.For(who.Account), d.Version.Blob)
 	if err != nil {
 		return Download{}, err
 	}
 	d.Sum, d.file, d.damaged = b.Sum, b.File, b.Damaged != 0
-	if d.Digests, err = f.opt.Content.Aliases(ctx, f.opt.DB, b.ID); err != nil {
+	if d.Digests, err = f.opt.Content.Aliases(ctx, f.opt.DB.For(who.Account), b.ID); err != nil {
 		return Download{}, err
 	}
 	// A blob released since then keeps its file for the grace period; one that is missing breaks P1

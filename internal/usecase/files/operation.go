@@ -213,15 +213,7 @@ func (f *Files) begin(ctx context.Context, tx *sqldb.Tx, o *operation) error {
 	if err := f.step(ctx, tx, o); err != nil || o.State != Running {
 		return err
 	}
-	raw, err := json.Marshal(o.args)
-	if err != nil {
-		return err
-	}
-	o.Total = max(o.Total, o.Done)
-	_, err = tx.Exec(ctx, `INSERT INTO operations (id, account_id, user_id, kind, args, state, done, total, error, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, o.ID, o.account, o.user.String(), o.kind, string(raw), o.State, o.Done, o.Total,
-		o.Error, f.now(), f.now())
-	return err
+	return f.insert(ctx, tx, *o)
 }
 
 func (f *Files) save(ctx context.Context, tx *sqldb.Tx, o operation) error {

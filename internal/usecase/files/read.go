@@ -13,27 +13,27 @@ const RootID = "root"
 // ParseNode reads a node's id as the API takes it: a UUID, or RootID.
 func (f *Files) ParseNode(ctx context.Context, who drive.Who, s string) (drive.NodeID, error) {
 	if s == RootID {
-		return f.opt.Tree.Root(ctx, f.opt.DB, who.Account)
+		return f.opt.Tree.Root(ctx, f.opt.DB.For(who.Account), who.Account)
 	}
 	return drive.ParseID[drive.NodeID](s)
 }
 
 // Get returns a node by its id, live or in the trash.
 func (f *Files) Get(ctx context.Context, who drive.Who, id drive.NodeID) (NodeView, error) {
-	n, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
+	n, err := f.opt.Tree.Find(ctx, f.opt.DB.For(who.Account), who.Account, id)
 	if err != nil {
 		return NodeView{}, err
 	}
-	return f.View(ctx, f.opt.DB, n)
+	return f.View(ctx, f.opt.DB.For(who.Account), n)
 }
 
 // GetByPath returns the live node at a path.
 func (f *Files) GetByPath(ctx context.Context, who drive.Who, path drive.Path) (NodeView, error) {
-	n, err := f.opt.Tree.Resolve(ctx, f.opt.DB, who.Account, path)
+	n, err := f.opt.Tree.Resolve(ctx, f.opt.DB.For(who.Account), who.Account, path)
 	if err != nil {
 		return NodeView{}, err
 	}
-	return f.View(ctx, f.opt.DB, n)
+	return f.View(ctx, f.opt.DB.For(who.Account), n)
 }
 
 // Page is a page of a list; a null cursor says that it is the last.
@@ -55,31 +55,31 @@ func pageOf[Item any](items []Item, next string) Page[Item] {
 // Children lists what is in a folder; of a folder in the trash, what was in it. A file is
 // BadRequest.
 func (f *Files) Children(ctx context.Context, who drive.Who, id drive.NodeID, l tree.List) (Page[NodeView], error) {
-	folder, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
+	folder, err := f.opt.Tree.Find(ctx, f.opt.DB.For(who.Account), who.Account, id)
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
 	if !folder.IsFolder() {
 		return Page[NodeView]{}, drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", folder.Type)
 	}
-	page, err := f.opt.Tree.Children(ctx, f.opt.DB, id, l)
+	page, err := f.opt.Tree.Children(ctx, f.opt.DB.For(who.Account), id, l)
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	return f.showPage(ctx, page)
+	return f.showPage(ctx, who, page)
 }
 
 // ListTrash lists what was put into the trash, the newest first; l's order is not used.
 func (f *Files) ListTrash(ctx context.Context, who drive.Who, l tree.List) (Page[NodeView], error) {
-	page, err := f.opt.Tree.ListTrash(ctx, f.opt.DB, who.Account, l)
+	page, err := f.opt.Tree.ListTrash(ctx, f.opt.DB.For(who.Account), who.Account, l)
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	return f.showPage(ctx, page)
+	return f.showPage(ctx, who, page)
 }
 
-func (f *Files) showPage(ctx context.Context, page tree.Page) (Page[NodeView], error) {
-	views, err := f.viewer(f.opt.DB).all(ctx, page.Items)
+func (f *Files) showPage(ctx context.Context, who drive.Who, page tree.Page) (Page[NodeView], error) {
+	views, err := f.viewer(f.opt.DB.For(who.Account)).all(ctx, page.Items)
 	return pageOf(views, page.Next), err
 }
 
@@ -110,12 +110,12 @@ func (f *Files) Changes(ctx context.Context, who drive.Who, after string, limit 
 	if limit, err = tree.CheckLimit(limit); err != nil {
 		return ChangePage{}, err
 	}
-	feed, err := f.opt.Tree.Changes(ctx, f.opt.DB, who.Account, at, limit)
+	feed, err := f.opt.Tree.Changes(ctx, f.opt.DB.For(who.Account), who.Account, at, limit)
 	if err != nil {
 		return ChangePage{}, err
 	}
 	page := ChangePage{Items: make([]ChangeView, len(feed.Items)), Next: feed.Next.String(), More: feed.More}
-	show := f.viewer(f.opt.DB)
+	show := f.viewer(f.opt.DB.For(who.Account))
 	for i, c := range feed.Items {
 		if page.Items[i], err = show.change(ctx, c); err != nil {
 			return ChangePage{}, err

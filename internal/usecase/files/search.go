@@ -19,7 +19,7 @@ const (
 // file.
 func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree.Search) (Page[NodeView], error) {
 	if len(in) > 0 {
-		folder, err := f.opt.Tree.Resolve(ctx, f.opt.DB, who.Account, in)
+		folder, err := f.opt.Tree.Resolve(ctx, f.opt.DB.For(who.Account), who.Account, in)
 		if err != nil {
 			return Page[NodeView]{}, err
 		}
@@ -33,9 +33,9 @@ func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree
 		return Page[NodeView]{}, drive.Wrap(err, drive.Unavailable)
 	}
 	defer end()
-	page, err := f.opt.Tree.Search(ctx, f.opt.DB, who.Account, s)
+	page, err := f.opt.Tree.Search(ctx, f.opt.DB.For(who.Account), who.Account, s)
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	return f.showPage(ctx, page)
+	return f.showPage(ctx, who, page)
 }

@@ -33,11 +33,11 @@ func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cu
 			return Page[VersionView]{}, drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
-	n, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
+	n, err := f.opt.Tree.Find(ctx, f.opt.DB.For(who.Account), who.Account, id)
 	if err != nil {
 		return Page[VersionView]{}, err
 	}
-	all, err := f.opt.Tree.Versions(ctx, f.opt.DB, id, before, limit+1)
+	all, err := f.opt.Tree.Versions(ctx, f.opt.DB.For(who.Account), id, before, limit+1)
 	if err != nil {
 		return Page[VersionView]{}, err
 	}
@@ -56,7 +56,7 @@ func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cu
 }
 
 func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (VersionView, error) {
-	digests, err := f.opt.Content.Aliases(ctx, f.opt.DB, v.Blob)
+	digests, err := f.opt.Content.Aliases(ctx, f.opt.DB.For(n.Account), v.Blob)
 	return VersionView{
 		ID: v.ID, Size: int64(v.Size), Mime: v.Mime, MTime: v.MTime, CreatedAt: v.Created, CreatedBy: v.By,
 		Digests: digests.Hex(), Current: v.ID == n.Version,

@@ -26,8 +26,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// rig is an installation with something of everything in it: the file /a of three parts, the small file /b, an active upload and
-// a parked one.
+// rig is an installation with something of everything in it: the file /a of three parts, the small
+// file /b, an active upload and a parked one.
 type rig struct {
 	*uploadtest.Site
 	audit   *fsck.Checker
@@ -111,7 +111,8 @@ func (r *rig) put(t *testing.T, path string, data []byte) {
 	}
 }
 
-// check runs a pass and returns its findings as "invariant: expected | found", with ids of the subject left out.
+// check runs a pass and returns its findings as "invariant: expected | found", with ids of the
+// subject left out.
 func (r *rig) check(t *testing.T, scope fsck.Scope) (found []string, repaired int) {
 	t.Helper()
 	report, err := r.audit.Check(t.Context(), scope)

@@ -27,7 +27,7 @@
 //     states that last a moment, such as a seal between its transaction and its cleaning up, from being reported.
 //
 // B3: no repair deletes bytes that it cannot explain. Deleted are the staging of uploads whose row says that they have ended, an
-// empty staging whose begin died with its process, and what a whole-file request of an earlier process left. Everything else
-// moves to the quarantine, and leaves it only by PurgeQuarantine. After a backup was restored nothing at all is deleted, for
-// the rows are older than the bytes.
+// empty staging whose begin died with its process, and what a whole-file request of an earlier
+// process left. Everything else moves to the quarantine, and leaves it only by PurgeQuarantine.
+// After a backup was restored nothing at all is deleted, for the rows are older than the bytes.
 package fsck

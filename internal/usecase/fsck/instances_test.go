@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// Beside other instances, what one of them may still be writing is left alone, and what none of them can is cleared away.
+// Beside other instances, what one of them may still be writing is left alone, and what none of
+// them can is cleared away.
 func TestStraysOfOtherInstances(t *testing.T) {
 	t.Parallel()
 	const alive, dead, ended = generation - 1, generation - 2, generation + 5 // numbers say nothing of who lives

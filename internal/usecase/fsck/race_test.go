@@ -28,7 +28,8 @@ func (r *rig) unlink(t *testing.T) {
 	}
 }
 
-// hooks run something at the moment between two steps of another; each runs once. What runs is set after the site was made.
+// hooks run something at the moment between two steps of another; each runs once. What runs is set
+// after the site was made.
 type hooks struct {
 	mu     sync.Mutex
 	at     map[string]func()
@@ -96,7 +97,8 @@ func (s staging) Remove(ctx context.Context, ref blob.Ref) error {
 	return err
 }
 
-// ListStaged shows everything only after the hook: it runs between the list and the first row that is read.
+// ListStaged shows everything only after the hook: it runs between the list and the first row that
+// is read.
 func (s staging) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	return later(s.hooks, "staging listed", fn, func(fn func(blob.Stray) error) error { return s.Staging.ListStaged(ctx, fn) })
 }
@@ -200,7 +202,8 @@ func (r *rig) wantNothing(t *testing.T) {
 	}
 }
 
-// A whole pass that repairs runs in the middle of what an upload does. It must find nothing, and the upload must end well.
+// A whole pass that repairs runs in the middle of what an upload does. It must find nothing, and
+// the upload must end well.
 func TestAPassInTheMiddleOfAnUpload(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -342,7 +345,8 @@ func cancelParked(t *testing.T, r *rig) {
 	}
 }
 
-// What was rightly missed at the first look ends in good order in the middle of the second: rows are read once more.
+// What was rightly missed at the first look ends in good order in the middle of the second: rows
+// are read once more.
 func TestSomethingEndsInTheMiddleOfTheSecondLook(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -375,7 +379,8 @@ func TestSomethingEndsInTheMiddleOfTheSecondLook(t *testing.T) {
 	}
 }
 
-// A repair of rows finds what it repairs again in its own transaction: what moved since is not lost.
+// A repair of rows finds what it repairs again in its own transaction: what moved since is not
+// lost.
 func TestARepairCountsAgain(t *testing.T) {
 	t.Parallel()
 	r, _, _ := hooked(t)
@@ -401,8 +406,9 @@ func TestARepairCountsAgain(t *testing.T) {
 	r.wantClean(t)
 }
 
-// Passes that repair run beside people who upload, replace, cancel and read, and nobody notices. Here the second look follows at
-// once, so a pass may take what an upload is about to clear away itself (P4): that harms nobody either.
+// Passes that repair run beside people who upload, replace, cancel and read, and nobody notices.
+// Here the second look follows at once, so a pass may take what an upload is about to clear away
+// itself (P4): that harms nobody either.
 func TestPassesBesideABusyServer(t *testing.T) {
 	t.Parallel()
 	r, _, _ := hooked(t)

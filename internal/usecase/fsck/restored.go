@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -15,11 +15,7 @@ const metaRestored = "restored"
 // Restored reports whether a backup was restored and no check has been clean since: until then
 // nothing is reclaimed, unlinked or repaired but by an administrator's word.
 func Restored(ctx context.Context, q sqldb.Querier) (bool, error) {
-	var value string
-	err := q.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, metaRestored).Scan(&value)
-	if drive.IsKind(err, drive.NotFound) {
-		return false, nil
-	}
+	value, err := meta.Find(ctx, q, metaRestored)
 	if err != nil {
 		return false, fmt.Errorf("look for a restored backup: %w", err)
 	}
@@ -34,8 +30,5 @@ func EndRestored(ctx context.Context, db *sqldb.DB, r Report) error {
 	if !r.Clean() {
 		return errNotClean
 	}
-	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM meta WHERE name = ?`, metaRestored)
-		return err
-	})
+	return db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Delete(ctx, tx, metaRestored) })
 }

@@ -3,11 +3,11 @@ package fsck
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -41,13 +41,12 @@ type savePoint struct {
 // scope and has stood still for less than the pause between two passes: one that fails at the same
 // place each time must not keep the checks before it from being made.
 func (p *pass) goOn(ctx context.Context) error {
-	var text string
-	err := p.DB.QueryRow(ctx, `SELECT value FROM meta WHERE name = ?`, metaPass).Scan(&text)
-	if drive.IsKind(err, drive.NotFound) {
-		return nil
-	}
+	text, err := meta.Find(ctx, p.DB, metaPass)
 	if err != nil {
 		return fmt.Errorf("read where the last pass was: %w", err)
+	}
+	if text == "" {
+		return nil
 	}
 	var at savePoint
 	if err := json.Unmarshal([]byte(text), &at); err != nil || at.Scope != p.scope || !p.has(at.Step) {
@@ -85,13 +84,11 @@ func (p *pass) reached(ctx context.Context, after string) error {
 	if err := p.lookAgain(ctx); err != nil {
 		return err
 	}
-	text, err := json.Marshal(savePoint{
+	at := savePoint{
 		Started: p.report.Started, Saved: p.now(), Scope: p.scope, Step: p.step, After: after, Checked: p.report.Checked,
 		Total: p.report.Total, Repaired: p.report.Repaired,
-	})
-	if err == nil {
-		err = p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return putMeta(ctx, tx, metaPass, string(text)) })
 	}
+	err := p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Save(ctx, tx, metaPass, at) })
 	if err != nil {
 		return fmt.Errorf("write where the pass is: %w", err)
 	}
@@ -101,20 +98,5 @@ func (p *pass) reached(ctx context.Context, after string) error {
 
 // forgetPlace forgets the save point: the next pass begins at its beginning.
 func (p *pass) forgetPlace(ctx context.Context) error {
-	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM meta WHERE name = ?`, metaPass)
-		return err
-	})
-}
-
-func putMeta(ctx context.Context, tx *sqldb.Tx, name, value string) error {
-	n, err := tx.Exec(ctx, `UPDATE meta SET value = ? WHERE name = ?`, value, name)
-	if err != nil || n > 0 {
-		return err
-	}
-	fresh, err := tx.InsertNew(ctx, `INSERT INTO meta (name, value) VALUES (?, ?)`, name, value)
-	if err == nil && !fresh {
-		err = sqldb.Again(errors.New("the row has come"))
-	}
-	return err
+	return p.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Delete(ctx, tx, metaPass) })
 }

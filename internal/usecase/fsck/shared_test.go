@@ -46,7 +46,8 @@ func findings(t *testing.T, auditor *fsck.Checker) (all []string) {
 	return all
 }
 
-// A check at one instance leaves alone what another one has in hand, in every state, also when the journals were lost.
+// A check at one instance leaves alone what another one has in hand, in every state, also when the
+// journals were lost.
 func TestCheckBesideAnotherInstance(t *testing.T) {
 	t.Parallel()
 	sh, a, b, auditor := sharedRig(t)
@@ -85,7 +86,8 @@ func TestCheckBesideAnotherInstance(t *testing.T) {
 	}
 }
 
-// Bytes without a row are kept, however few; what holds none goes when nobody alive can have begun it.
+// Bytes without a row are kept, however few; what holds none goes when nobody alive can have begun
+// it.
 func TestStagedStraysOfASharedStaging(t *testing.T) {
 	t.Parallel()
 	sh, _, _, auditor := sharedRig(t)

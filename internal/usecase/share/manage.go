@@ -87,11 +87,11 @@ func checkMax(limit *int64) error {
 
 // Find returns a share of the caller's account.
 func (s *Shares) Find(ctx context.Context, who drive.Who, id drive.ShareID) (View, error) {
-	sh, err := s.find(ctx, s.opt.DB, "s.id = ? AND s.account_id = ?", id, who.Account)
+	sh, err := s.find(ctx, s.opt.DB.For(who.Account), "s.id = ? AND s.account_id = ?", id, who.Account)
 	if err != nil {
 		return View{}, err
 	}
-	return s.view(ctx, s.opt.DB, sh)
+	return s.view(ctx, s.opt.DB.For(who.Account), sh)
 }
 
 // Query selects a page of shares, the newest first.
@@ -110,17 +110,17 @@ func (s *Shares) List(ctx context.Context, who drive.Who, in Query) ([]View, err
 	if !in.After.IsZero() {
 		where, args = where+" AND s.id < ?", append(args, in.After)
 	}
-	rows, err := s.opt.DB.Query(ctx, selectShares+where+" ORDER BY s.id DESC LIMIT ?", append(args, in.Limit)...)
+	rows, err := s.opt.DB.For(who.Account).Query(ctx, selectShares+where+" ORDER BY s.id DESC LIMIT ?", append(args, in.Limit)...)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the shares of account %s: %w", who.Account, err)
 	}
 	views := make([]View, len(all))
 	for i, sh := range all {
-		if err := s.reveal(ctx, s.opt.DB, &sh); err != nil {
+		if err := s.reveal(ctx, s.opt.DB.For(who.Account), &sh); err != nil {
 			return nil, err
 		}
-		if views[i], err = s.view(ctx, s.opt.DB, sh); err != nil {
+		if views[i], err = s.view(ctx, s.opt.DB.For(who.Account), sh); err != nil {
 			return nil, err
 		}
 	}
@@ -185,9 +185,21 @@ func (s *Shares) recode(ctx context.Context, tx *sqldb.Tx, sh *Share, code strin
 	return nil
 }
 
-// Delete ends a share of the caller's account: its link is then one that never was. NotFound when there is none.
+// Delete ends a share of the caller's account: its link is then one that never was. NotFound when
+// there is none.
 func (s *Shares) Delete(ctx context.Context, who drive.Who, id drive.ShareID) error {
 	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return s.links.Delete(ctx, tx, who.Account, id.String())
 	})
+}
+
+// Remove is Delete within a transaction.
+func (s *Shares) Remove(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.ShareID) error {
+	return s.links.Delete(ctx, tx, account, id.String())
+}
+
+// IDs returns the ids of up to limit shares of an account.
+func (s *Shares) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int) ([]drive.ShareID, error) {
+	rows, err := q.Query(ctx, "SELECT id FROM shares WHERE account_id = ? ORDER BY id LIMIT ?", account, limit)
+	return sqldb.Scan(rows, err, func(id *drive.ShareID, scan func(...any) error) error { return scan(id) })
 }

@@ -130,7 +130,8 @@ func wantKind(t testing.TB, err error, kind drive.Kind) {
 
 var home = netip.MustParseAddr("192.0.2.1")
 
-// callers at once are twice as many as a test's database has connections: more would only wait longer for one than a transaction does.
+// callers at once are twice as many as a test's database has connections: more would only wait
+// longer for one than a transaction does.
 const callers = 16
 
 // Two instances count attempts together, made at the same time or one after the other.

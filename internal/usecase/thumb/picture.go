@@ -40,7 +40,7 @@ func picture(ctx context.Context, in io.Reader, size int, memory drive.ByteSize)
 	}()
 	buffer := bufio.NewReaderSize(in, readAhead)
 	head, _ := buffer.Peek(headSize) // a shorter file is one
-	head, ahead := bytes.Clone(head), &timed{ctx, buffer}
+	head, ahead := bytes.Clone(head), &timed{ctx.Err, buffer}
 	var looked bytes.Buffer
 	f, d, err := inspect(head, io.TeeReader(io.LimitReader(ahead, maxHeader), &looked))
 	if err != nil {
@@ -62,12 +62,12 @@ func picture(ctx context.Context, in io.Reader, size int, memory drive.ByteSize)
 // timed ends reading when the time is over also within what was read ahead: a progressive JPEG
 // makes the decoder go over all pixels again for each scan, which may be some 30 bytes long.
 type timed struct {
-	ctx context.Context //nolint:containedctx // of one call, as a Reader has none
-	in  io.Reader
+	over func() error
+	in   io.Reader
 }
 
 func (t *timed) Read(p []byte) (int, error) {
-	if err := t.ctx.Err(); err != nil {
+	if err := t.over(); err != nil {
 		return 0, err
 	}
 	return t.in.Read(p)

@@ -19,6 +19,7 @@
 package thumb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,18 +75,10 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxFile, 128*drive.MiB)
 	set(&o.MaxMemory, 128*drive.MiB)
 	set(&o.Small, 40*drive.MiB)
-	if o.Workers == 0 {
-		o.Workers = 2
-	}
-	if o.Time == 0 {
-		o.Time = 20 * time.Second
-	}
-	if o.Processor == 0 {
-		o.Processor = 10 * time.Second
-	}
-	if o.Wait == 0 {
-		o.Wait = 20 * time.Second
-	}
+	o.Workers = cmp.Or(o.Workers, 2)
+	o.Time = cmp.Or(o.Time, 20*time.Second)
+	o.Processor = cmp.Or(o.Processor, 10*time.Second)
+	o.Wait = cmp.Or(o.Wait, 20*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -237,7 +230,7 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 		return Thumbnail{}, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	r := &reader{file: f, ctx: ctx, waited: time.Since(began)}
+	r := &reader{file: f, over: ctx.Err, waited: time.Since(began)}
 	if f.Size() > m.opt.MaxFile {
 		return Thumbnail{}, refused("too-large", nil)
 	}
@@ -275,14 +268,14 @@ func refused(reason string, cause error) error {
 // decoders wrap in words of their own, and how long it waited.
 type reader struct {
 	file   File
-	ctx    context.Context //nolint:containedctx // of one call, as a Reader has none
+	over   func() error // why nothing is read any more: the time is over
 	at     int64
 	waited time.Duration
 	failed error // of the file; that the time is over is not among it
 }
 
 func (r *reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
+	if err := r.over(); err != nil {
 		return 0, err
 	}
 	if r.at >= int64(r.file.Size()) {
@@ -295,7 +288,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	if n > 0 && errors.Is(err, io.EOF) {
 		err = nil
 	}
-	if err != nil && !errors.Is(err, io.EOF) && r.ctx.Err() == nil {
+	if err != nil && !errors.Is(err, io.EOF) && r.over() == nil {
 		r.failed = err
 	}
 	return n, err

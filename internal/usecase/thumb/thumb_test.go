@@ -184,7 +184,8 @@ func TestWhatCanBeSeenThroughStaysSo(t *testing.T) {
 
 func TestPhotosAreUpright(t *testing.T) {
 	t.Parallel()
-	// Where the red quarter of a picture is that is stored with it at the top left: x, y as halves of the upright one.
+	// Where the red quarter of a picture is that is stored with it at the top left: x, y as halves
+	// of the upright one.
 	where := map[uint16][2]int{1: {0, 0}, 2: {1, 0}, 3: {1, 1}, 4: {0, 1}, 5: {0, 0}, 6: {1, 0}, 7: {1, 1}, 8: {0, 1}, 9: {0, 0}, 0: {0, 0}}
 	for value, at := range where {
 		for magic, order := range map[string]binary.AppendByteOrder{"II*\x00": binary.LittleEndian, "MM\x00*": binary.BigEndian} {
@@ -499,7 +500,8 @@ type failing struct {
 
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
-// FuzzMake feeds files to all decoders: whatever comes, there is a small picture or a refusal, and no large one in between.
+// FuzzMake feeds files to all decoders: whatever comes, there is a small picture or a refusal, and
+// no large one in between.
 func FuzzMake(f *testing.F) {
 	f.Add(asJPEG(f, corner(20, 10)))
 	f.Add(withOrientation(asJPEG(f, corner(20, 10)), 6, binary.BigEndian, "MM\x00*"))

@@ -3,6 +3,7 @@
 package unlink
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -61,12 +62,8 @@ type Unlinker struct {
 
 // New puts an Unlinker together. Nothing runs until Run is called.
 func New(parts Parts, opt Options) *Unlinker {
-	if opt.Grace == 0 {
-		opt.Grace = 15 * time.Minute
-	}
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
+	opt.Grace = cmp.Or(opt.Grace, 15*time.Minute)
+	opt.Log = cmp.Or(opt.Log, slog.Default())
 	return &Unlinker{parts: parts, opt: opt}
 }
 

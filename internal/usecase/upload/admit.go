@@ -86,7 +86,7 @@ func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSiz
 // unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has
 // moved on elsewhere: what it has become is what the client must hear.
 func (s *receiver) unlessStale(ctx context.Context, l *live, err error) (outcome, error) {
-	if !s.shared || !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
+	if !drive.IsKind(err, drive.PartRange) && !drive.IsKind(err, drive.PartSize) {
 		return settled, err
 	}
 	l.mu.Lock()

@@ -42,11 +42,12 @@ type Append struct {
 	Size   drive.ByteSize   // exact length of the body; blob.UnknownSize: the request did not say
 	Verify *digest.Verifier // what the request declared of its bytes; nil: nothing
 
-	// Last: they are the last of a file whose length was not declared; it is declared with them if all of them come.
+	// Last: they are the last of a file whose length was not declared; it is declared with them if
+	// all of them come.
 	Last bool
 
-	// Kept is told the offset after each part of a body without Verify, by the goroutine that calls Append; nil: nobody is. The offset
-	// survives kill -9 by then.
+	// Kept is told the offset after each part of a body without Verify, by the goroutine that calls
+	// Append; nil: nobody is. The offset survives kill -9 by then.
 	Kept func(offset drive.ByteSize)
 }
 
@@ -65,15 +66,22 @@ type Position struct {
 	Joined    bool             // a partial one that is gone because it is part of a final one
 }
 
-// Append adds the bytes of body at the end of what has arrived. When it returns, whatever the error, the returned offset is what the
-// upload holds and survives kill -9; a body that breaks off is kept as far as it came. With Verify nothing of a body is kept
-// that does not agree with it or breaks off: see withheld.go.
+// Append adds the bytes of body at the end of what has arrived. When it returns, whatever the
+// error, the returned offset is what the upload holds and survives kill -9; a body that breaks off
+// is kept as far as it came. With Verify nothing of a body is kept that does not agree with it or
+// breaks off: see withheld.go.
 //
-// A new Append, Offset, DeclareSize, Complete or Cancel of the same upload ends a running one at once; that one returns InProgress
-// with what it has kept. To reach the declared size completes nothing: Complete does.
+// A new Append, Offset, DeclareSize, Complete or Cancel of the same upload ends a running one at
+// once; that one returns InProgress with what it has kept. To reach the declared size completes
+// nothing: Complete does.
 //
-// Errors: NotFound, Gone {reason}, WrongState {state}, OffsetMismatch {offset, sent}, TooLarge {limit, sent} (refused before a byte
-// is read where Size says so), DigestMismatch, Quota, DiskFull, InProgress, BadRequest {field body, reason cut}.
+// OffsetMismatch also ends an Append in the middle, where its body reaches a part that is there
+// already (parts before it were missing: an upload may be filled both ways): the returned offset is
+// behind that part, and the client goes on from there.
+//
+// Errors: NotFound, Gone {reason}, WrongState {state}, OffsetMismatch {offset, sent}, TooLarge
+// {limit, sent} (refused before a byte is read where Size says so), DigestMismatch, Quota,
+// DiskFull, InProgress, BadRequest {field body, reason cut}.
 func (s *Sessions) Append(ctx context.Context, who drive.Who, id drive.UploadID, a Append, body io.Reader) (offset drive.ByteSize, err error) {
 	return s.filler.append(ctx, who, id, a, body)
 }
@@ -213,7 +221,8 @@ func (f *filling) piece(ctx context.Context, in io.Reader) error {
 	})
 }
 
-// stopped is the reason to stop reading though bytes come: somebody else fills the upload now, or ends it.
+// stopped is the reason to stop reading though bytes come: somebody else fills the upload now, or
+// ends it.
 func stopped(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errSuperseded) {
 		return cause

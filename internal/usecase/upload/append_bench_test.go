@@ -9,7 +9,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkAppend brings 256 MiB in one request, and beside it the same in parts of 8 MiB, one after the other.
+// BenchmarkAppend brings 256 MiB in one request, and beside it the same in parts of 8 MiB, one
+// after the other.
 func BenchmarkAppend(b *testing.B) {
 	const size, part = 256 * drive.MiB, 8 * drive.MiB
 	ways := map[string]func(s *uploadtest.Site, who drive.Who, id drive.UploadID) error{

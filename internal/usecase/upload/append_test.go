@@ -132,6 +132,27 @@ func wantAny(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View) upl
 	return p
 }
 
+// An upload that has parts behind a gap is filled up to them; the client goes on behind them.
+func TestAnAppendStopsAtAPartThatIsThere(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	who, data := s.Account(t, 0), random(5*mib)
+	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
+	add(t, s.Sessions, who, v.ID, 0, data[:4*mib])
+	if err := s.DeletePart(t.Context(), who, v.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	wantOffset(t, s.Sessions, who, v.ID, 0)
+	end, err := s.Append(t.Context(), who, v.ID, upload.Append{Size: drive.ByteSize(len(data))}, bytes.NewReader(data))
+	if wantKind(t, err, drive.OffsetMismatch); end != 4*drive.MiB {
+		t.Errorf("it ends at %d, and the upload holds %d", end, 4*drive.MiB)
+	}
+	wantOffset(t, s.Sessions, who, v.ID, 4*mib)
+	add(t, s.Sessions, who, v.ID, 4*mib, data[4*mib:])
+	complete(t, s, who, v)
+	clean(t, s, who)
+}
+
 func TestAppendThatIsRefusedChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -172,8 +193,8 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A verified body of any length waits for its end on the disk: while it comes nothing of it counts, a crash leaves nothing of it, and another
-// request ends it.
+// A verified body of any length waits for its end on the disk: while it comes nothing of it counts,
+// a crash leaves nothing of it, and another request ends it.
 func TestVerifiedAppendOfAnyLength(t *testing.T) {
 	t.Parallel()
 	const size = 40 * mib
@@ -218,8 +239,8 @@ func TestVerifiedAppendOfAnyLength(t *testing.T) {
 	}
 }
 
-// The process dies at each call of a verified append of several parts: it has come as a whole, or as far as what was entered, which was
-// verified with the rest.
+// The process dies at each call of a verified append of several parts: it has come as a whole, or
+// as far as what was entered, which was verified with the rest.
 func TestVerifiedAppendDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
@@ -361,7 +382,8 @@ func (h *hanging) Close() error {
 	return nil
 }
 
-// A request whose client is gone without a word is ended by the next one at once, and what it brought is kept.
+// A request whose client is gone without a word is ended by the next one at once, and what it
+// brought is kept.
 func TestNextRequestTakesOver(t *testing.T) {
 	t.Parallel()
 	data := random(3 * mib)
@@ -413,7 +435,8 @@ func TestNextRequestTakesOver(t *testing.T) {
 	}
 }
 
-// What is appended to an upload of unknown length is charged as it comes, and stops where the quota does; what fits is kept.
+// What is appended to an upload of unknown length is charged as it comes, and stops where the quota
+// does; what fits is kept.
 func TestAppendOfUnknownLengthStopsAtTheQuota(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// A client that goes away between the commit and the timer leaves an upload that is parked like any other.
+// A client that goes away between the commit and the timer leaves an upload that is parked like any
+// other.
 func TestAClientThatGoesAwayLeavesATimer(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)

@@ -18,8 +18,8 @@ type arrows struct {
 	staging blob.Staging
 	store   blob.Store
 	sched   *schedule
-	shared  bool
-	alive   func(ctx context.Context, tx *sqldb.Tx) error // Options.Hold
+	alive   func(ctx context.Context, tx *sqldb.Tx) error                // Options.Hold
+	tell    func(ctx context.Context, tx *sqldb.Tx, was, next Row) error // publishes what the arrow is called
 	log     *slog.Logger
 }
 
@@ -39,8 +39,10 @@ func (a *arrows) commitWith(ctx context.Context, l *live, was, want Row, move qu
 		if err := a.ledger.Apply(ctx, tx, was.Account, move); err != nil {
 			return err
 		}
-		next, err = change(ctx, tx, was, want)
-		return err
+		if next, err = change(ctx, tx, was, want); err != nil {
+			return err
+		}
+		return a.tell(ctx, tx, was, next)
 	})
 	if err = a.orLost(ctx, was, err); err != nil {
 		l.forget()
@@ -55,7 +57,7 @@ func (a *arrows) commitWith(ctx context.Context, l *live, was, want Row, move qu
 // another instance having been first: it has moved the ledger, so that what was to be given back is
 // not there, or what was to be taken does not fit a second time.
 func (a *arrows) orLost(ctx context.Context, was Row, err error) error {
-	if err == nil || !a.shared || drive.IsKind(err, drive.Unavailable) {
+	if err == nil || drive.IsKind(err, drive.Unavailable) {
 		return err
 	}
 	if now, findErr := findRow(ctx, a.db, was.ID); findErr == nil && now.Gen != was.Gen {
@@ -121,12 +123,9 @@ func (a *arrows) hold(ctx context.Context, tx *sqldb.Tx) error {
 	return a.alive(ctx, tx)
 }
 
-// unstore removes the content of a seal that came to nothing: on a shared staging it stays until
-// the upload ends; see blob/caps.go. No row names it, for its upload was never done.
+// unstore removes the content of a seal that came to nothing, if there is any: on a shared staging
+// it stays until the upload ends; see blob/caps.go. No row names it, for its upload was never done.
 func (a *arrows) unstore(ctx context.Context, id drive.UploadID) error {
-	if !a.shared {
-		return nil
-	}
 	return a.store.Remove(ctx, id.String())
 }
 

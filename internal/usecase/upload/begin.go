@@ -32,14 +32,16 @@ type Begin struct {
 	MTime       drive.Time     // of the client's file; zero: now
 	Mime        string         // empty: by the name's extension
 
-	// Of heads whose uploads are filled by offset. What they say is kept beside the upload; native ones have none.
+	// Of heads whose uploads are filled by offset. What they say is kept beside the upload; native
+	// ones have none.
 	Kind     Kind     // Partial: Path, Parent and Name are empty
 	Protocol Protocol // who asks
 	Metadata string   // kept exactly, at most MaxMetadata bytes
 }
 
-// Once runs the effect of a creating request inside its transaction, so that a key makes it happen once. It may return an
-// error of its own instead, such as one that carries the stored response; then nothing of the effect stays. nil: no key.
+// Once runs the effect of a creating request inside its transaction, so that a key makes it happen
+// once. It may return an error of its own instead, such as one that carries the stored response;
+// then nothing of the effect stays. nil: no key.
 type Once[T any] func(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (T, error)) (T, error)
 
 func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.Context, *sqldb.Tx) (T, error)) (T, error) {
@@ -49,10 +51,12 @@ func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.C
 	return once(ctx, tx, effect)
 }
 
-// Begin starts an upload, or finds the open one that the request means (View.Found), or links content that the account owns
-// (View.State done). It reserves the declared size. One transaction (P5).
+// Begin starts an upload, or finds the open one that the request means (View.Found), or links
+// content that the account owns (View.State done). It reserves the declared size. One transaction
+// (P5).
 //
-// Errors: NotFound (no such parent), NameTaken, BadName, BadRequest, TooLarge, Quota, DiskFull, TooManyOpen.
+// Errors: NotFound (no such parent), NameTaken, BadName, BadRequest, TooLarge, Quota, DiskFull,
+// TooManyOpen.
 func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
 	return s.beginner.begin(ctx, who, b, once)
 }
@@ -114,8 +118,9 @@ func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View
 		return View{}, err
 	}
 	defer s.disk.Release(row.Account, row.Reserved)
-	// Only begin creates the staged file, and before the row, so that no row is ever without one (P1). A crash between the
-	// two leaves an empty directory without a row, which the auditor removes.
+	// Only begin creates the staged file, and before the row, so that no row is ever without one
+	// (P1). A crash between the two leaves an empty directory without a row, which the auditor
+	// removes.
 	if err := s.staging.Create(ctx, row.Ref()); err != nil {
 		s.unstage(ctx, row) // it may be there in part
 		return View{}, err
@@ -147,7 +152,8 @@ func maybeWritten(err error) bool {
 	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, sqldb.ErrUnwritten)
 }
 
-// unstageTime is how long somebody whose begin has failed waits until it is cleared up behind them. An auditor does what is left.
+// unstageTime is how long somebody whose begin has failed waits until it is cleared up behind them.
+// An auditor does what is left.
 const unstageTime = 5 * time.Second
 
 // unstage removes the staged file of an upload that was not begun.
@@ -159,7 +165,8 @@ func (s *beginner) unstage(ctx context.Context, row Row) {
 	}
 }
 
-// withArrived adds to the view of an upload that was found what has arrived of it: the client goes on from there.
+// withArrived adds to the view of an upload that was found what has arrived of it: the client goes
+// on from there.
 func (s *beginner) withArrived(ctx context.Context, v View) (View, error) {
 	_, parts, err := s.views.peek(ctx, drive.Who{Account: v.row.Account}, v.ID)
 	return v.withParts(parts), err
@@ -184,7 +191,8 @@ func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Of
 	return view, nil
 }
 
-// reserveFirst promises disk for the declared size, or for the first grant where none was declared and the disk has so much.
+// reserveFirst promises disk for the declared size, or for the first grant where none was declared
+// and the disk has so much.
 func (s *beginner) reserveFirst(ctx context.Context, account drive.AccountID, size drive.ByteSize) (drive.ByteSize, error) {
 	if size == blob.UnknownSize {
 		return s.disk.ReserveSome(ctx, account, firstGrant, 0)
@@ -234,6 +242,9 @@ func (s *beginner) beginTx(ctx context.Context, tx *sqldb.Tx, b Begin, row Row, 
 		return View{}, err
 	}
 	if err := s.countQuestion(ctx, tx, row.User, o.Asks); err != nil {
+		return View{}, err
+	}
+	if err := s.placer.emit(ctx, tx, stream.UploadBegun, row); err != nil {
 		return View{}, err
 	}
 	return s.insert(ctx, tx, b, row)
@@ -296,8 +307,8 @@ func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
 	return row, nil
 }
 
-// partSize checks a part size that the client asks for: a power of two, so that every part is a complete subtree of the
-// BLAKE3 tree, and large enough for the file.
+// partSize checks a part size that the client asks for: a power of two, so that every part is a
+// complete subtree of the BLAKE3 tree, and large enough for the file.
 func (s *beginner) partSize(b Begin) (drive.ByteSize, error) {
 	smallest := leastPartSize(s.staging.Caps()) // of where uploads begin now, which may move
 	least := PartSizeFor(b.Size, smallest)
@@ -333,8 +344,9 @@ func (s *beginner) parent(ctx context.Context, tx *sqldb.Tx, b Begin, account dr
 	return s.tree.Resolve(ctx, tx, account, parent)
 }
 
-// findOpen returns the open upload that the request means, and how many the account has open. It is the same file when place
-// and size agree and a strong digest or the client's fingerprint does: never by place and size alone.
+// findOpen returns the open upload that the request means, and how many the account has open. It is
+// the same file when place and size agree and a strong digest or the client's fingerprint does:
+// never by place and size alone.
 func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, int, error) {
 	var open int
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM uploads WHERE account_id = ? AND state IN ('active', 'parked', 'sealing')`, row.Account).Scan(&open)

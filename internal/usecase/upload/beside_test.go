@@ -39,7 +39,8 @@ func TestCancelEndsAStalledPart(t *testing.T) {
 	clean(t, s, who)
 }
 
-// Parts beside the one that wakes a parked upload see what is there already: other bytes are refused, never written over it.
+// Parts beside the one that wakes a parked upload see what is there already: other bytes are
+// refused, never written over it.
 func TestPartsBesideAResume(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
@@ -102,7 +103,8 @@ func TestPartAcceptedWhileTheRowIsReadAgain(t *testing.T) {
 	clean(t, s, who)
 }
 
-// A whole file whose transaction has no known outcome: it is there or it is not, and its bytes are never taken from under a row.
+// A whole file whose transaction has no known outcome: it is there or it is not, and its bytes are
+// never taken from under a row.
 func TestWholeFileOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter} {
@@ -193,7 +195,8 @@ func TestUploadsOfOthers(t *testing.T) {
 	wantState(t, s, v, "parked")
 }
 
-// A change is committed while a part beside it finds that nothing in memory can be relied on: afterwards the parts are read anew.
+// A change is committed while a part beside it finds that nothing in memory can be relied on:
+// afterwards the parts are read anew.
 func TestChangeBesideAForgottenRow(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
@@ -224,7 +227,8 @@ func TestChangeBesideAForgottenRow(t *testing.T) {
 	clean(t, s, who)
 }
 
-// The maintenance reset takes what is open, of one account or of all, and says how many there were; what is sealing or done stays.
+// The maintenance reset takes what is open, of one account or of all, and says how many there were;
+// what is sealing or done stays.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)

@@ -251,6 +251,9 @@ func (s *concats) concatTx(ctx context.Context, tx *sqldb.Tx, b Begin, j *joinin
 	if err := insertHead(ctx, tx, final.ID, j.head); err != nil {
 		return View{}, err
 	}
+	if err := s.placer.emit(ctx, tx, stream.UploadBegun, final); err != nil {
+		return View{}, err
+	}
 	j.final = final
 	if err := s.joinAllTx(ctx, tx, j); err != nil {
 		return View{}, err

@@ -9,8 +9,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// BenchmarkConcat makes a file of 256 MiB of partial uploads, from the request until it is there. The first of them is taken over as it
-// lies where its parts are those of the file, and copied else; all others are copied (or share their bytes, on XFS and Btrfs).
+// BenchmarkConcat makes a file of 256 MiB of partial uploads, from the request until it is there.
+// The first of them is taken over as it lies where its parts are those of the file, and copied
+// else; all others are copied (or share their bytes, on XFS and Btrfs).
 func BenchmarkConcat(b *testing.B) {
 	const size, part = 256 * drive.MiB, 8 * drive.MiB
 	for name, partials := range map[string][]upload.Begin{

@@ -49,7 +49,8 @@ func join(t *testing.T, on *upload.Sessions, p pieces, ids ...drive.UploadID) (u
 	return on.Concat(t.Context(), p.who, upload.Begin{Path: uploadtest.Path(t, "/f"), Protocol: upload.Tus, Metadata: "m"}, ids, nil)
 }
 
-// wantJoined waits for the final and checks it, what is charged, and that nothing of the partial ones is left.
+// wantJoined waits for the final and checks it, what is charged, and that nothing of the partial
+// ones is left.
 func wantJoined(t *testing.T, s *uploadtest.Site, p pieces, id drive.UploadID) {
 	t.Helper()
 	done, _, err := s.Complete(t.Context(), p.who, id, upload.Complete{})
@@ -278,8 +279,8 @@ var underFate = map[string]func(t *testing.T) (*uploadtest.Site, *uploadtest.Fat
 	},
 }
 
-// The process dies at each call of a concatenation: either nothing has happened, or it is finished by its timers alone. The bytes are
-// charged once at every moment.
+// The process dies at each call of a concatenation: either nothing has happened, or it is finished
+// by its timers alone. The bytes are charged once at every moment.
 func TestConcatDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, open := range underFate {
@@ -306,13 +307,15 @@ func TestConcatDiesAtEveryCall(t *testing.T) {
 	}
 }
 
-// A concatenation keeps room on the disk for what it copies until that is written, and nothing after it.
+// A concatenation keeps room on the disk for what it copies until that is written, and nothing
+// after it.
 func TestConcatReservesItsCopies(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
 	p := cut(t, s, 3*mib+5, 2*mib)
 	fate.Set(uploadtest.Rule{N: 1, Point: "staging.Write", How: uploadtest.Meanwhile, Do: func() {
-		// Parts 0 to 2 and the beginning of 3 were taken over, the rest of 3 is copied: 4 and 5 are left.
+		// Parts 0 to 2 and the beginning of 3 were taken over, the rest of 3 is copied: 4 and 5 are
+		// left.
 		if got := s.Promised(); got != int64(mib+5) {
 			t.Errorf("%d bytes are promised while part 4 is copied", got)
 		}

@@ -16,7 +16,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// weightless is a staging that keeps the list of parts and no bytes, so that ten thousand of them cost nothing.
+// weightless is a staging that keeps the list of parts and no bytes, so that ten thousand of them
+// cost nothing.
 type weightless struct {
 	blob.Staging
 	mu    sync.Mutex

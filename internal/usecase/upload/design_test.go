@@ -20,7 +20,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// "No timer starts a reclaim within min(1 h, abandon) of an instance becoming ready or of a detected loss."
+// "No timer starts a reclaim within min(1 h, abandon) of an instance becoming ready or of a
+// detected loss."
 func TestNoReclaimSoonAfterStartOrLoss(t *testing.T) {
 	t.Parallel()
 	for _, abandon := range []time.Duration{0, 10 * time.Minute} {
@@ -59,7 +60,8 @@ func TestNoReclaimSoonAfterStartOrLoss(t *testing.T) {
 	}
 }
 
-// "Aliases, verified when the client declares them": right ones pass and are kept, a wrong one keeps the parts.
+// "Aliases, verified when the client declares them": right ones pass and are kept, a wrong one
+// keeps the parts.
 func TestDeclaredDigests(t *testing.T) {
 	t.Parallel()
 	data := random(5*mib + 3)
@@ -116,7 +118,8 @@ func TestDeclaredDigests(t *testing.T) {
 	}
 }
 
-// A part that is taken back and sent anew is hashed anew, though a reader has followed the file past it.
+// A part that is taken back and sent anew is hashed anew, though a reader has followed the file
+// past it.
 func TestDigestOfAPartSentAgain(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
@@ -145,7 +148,8 @@ func TestDigestOfAPartSentAgain(t *testing.T) {
 	clean(t, s, who)
 }
 
-// "MD5 alone never links content: a file whose MD5 equals another blob's but whose BLAKE3 differs is simply a second blob."
+// "MD5 alone never links content: a file whose MD5 equals another blob's but whose BLAKE3 differs
+// is simply a second blob."
 func TestMD5CollisionIsASecondBlob(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -235,8 +239,8 @@ func TestPartsOfTwoSessionsNeedADigest(t *testing.T) {
 	clean(t, s, who)
 }
 
-// An administrator may set the total below what is there: "reads, deletes, park and the seal of what is charged go on, every
-// growth gets 507".
+// An administrator may set the total below what is there: "reads, deletes, park and the seal of
+// what is charged go on, every growth gets 507".
 func TestTotalBelowWhatIsThere(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -259,7 +263,8 @@ func TestTotalBelowWhatIsThere(t *testing.T) {
 	clean(t, s, who)
 }
 
-// A begin that means an upload that is open gets it, with what has arrived; one that only looks like it gets its own.
+// A begin that means an upload that is open gets it, with what has arrived; one that only looks
+// like it gets its own.
 func TestBeginFindsWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

@@ -1,5 +1,5 @@
-// Package upload takes files in: begin, parts, park, resume, seal, reclaim, and the instant upload. Every protocol head stands
-// on Sessions.
+// Package upload takes files in: begin, parts, park, resume, seal, reclaim, and the instant upload.
+// Every protocol head stands on Sessions.
 //
 // # Life of an upload
 //
@@ -15,9 +15,10 @@
 //
 // Content that the account owns already is linked by begin: its row is done from the beginning.
 //
-// Every arrow is one compare-and-set on (id, state, gen) with gen+1 and one move in the ledger, in one transaction: see
-// change. Arrows may race, repeat, or stop anywhere; one wins and the others find nothing to do. The row's reserved and held
-// are the only amounts ever refunded, written by the transaction that charged them.
+// Every arrow is one compare-and-set on (id, state, gen) with gen+1 and one move in the ledger, in
+// one transaction: see change. Arrows may race, repeat, or stop anywhere; one wins and the others
+// find nothing to do. The row's reserved and held are the only amounts ever refunded, written by
+// the transaction that charged them.
 //
 // # Rooms
 //
@@ -45,11 +46,12 @@
 //
 // # What lives in memory
 //
-// An active upload has a live: the parts that have arrived, the requests that write, what is outstanding. It is a cache of
-// the row and the journal, made by begin or by the first request after a restart, so that a part needs no database access
-// (P5). Losing it loses nothing.
+// An active upload has a live: the parts that have arrived, the requests that write, what is
+// outstanding. It is a cache of the row and the journal, made by begin or by the first request
+// after a restart, so that a part needs no database access (P5). Losing it loses nothing.
 //
-// Where several instances share the staging, a live is a guess, and nothing is decided by it: see shared.go.
+// Where several instances share the staging, a live is a guess, and nothing is decided by it: see
+// shared.go.
 //
 // Locks: a live's turn serialises changes of state within this process (correctness does not need
 // it, the compare-and-set decides; it saves failed attempts); a live's mu guards its fields and is

@@ -7,9 +7,10 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// lostAfter is for how long the bytes of an upload that is being sealed must not be found before they are lost. While another
-// instance has a store put the parts together they may be in neither place: versitygw 1.8 even answers that the content is there, and
-// copies still. It is longer than a store takes that copies 100 GiB.
+// lostAfter is for how long the bytes of an upload that is being sealed must not be found before
+// they are lost. While another instance has a store put the parts together they may be in neither
+// place: versitygw 1.8 even answers that the content is there, and copies still. It is longer than
+// a store takes that copies 100 GiB.
 const lostAfter = 15 * time.Minute
 
 // misses remembers since when the bytes of uploads were not found, each instance for itself.
@@ -18,7 +19,8 @@ type misses struct {
 	since map[drive.UploadID]drive.Time
 }
 
-// lost notes that the bytes of an upload were not found, and reports whether that has been so for long.
+// lost notes that the bytes of an upload were not found, and reports whether that has been so for
+// long.
 func (m *misses) lost(id drive.UploadID, now drive.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// piece is what of a body belongs to one part. Whatever ends the body early looks like its end, and is remembered: what came is kept.
+// piece is what of a body belongs to one part. Whatever ends the body early looks like its end, and
+// is remembered: what came is kept.
 type piece struct {
 	in      io.Reader
 	left    drive.ByteSize
@@ -44,7 +45,10 @@ func endOf(p blob.Part, partSize drive.ByteSize) drive.ByteSize {
 func (f *filling) extend(ctx context.Context, p *piece, whole drive.ByteSize) (blob.Part, outcome, error) {
 	part, out, err := f.write(ctx, p, whole)
 	if drive.IsKind(err, drive.OffsetMismatch) { // now that it writes no part any more it may wait for the turn
-		err = f.s.elsewhere(ctx, f.who, f.l, p, f.offset)
+		var at drive.ByteSize
+		if at, err = f.s.elsewhere(ctx, f.who, f.l, p, f.offset); f.a.Verify == nil {
+			f.offset = at
+		}
 	}
 	return part, out, err
 }
@@ -54,20 +58,16 @@ func (f *filling) write(ctx context.Context, p *piece, whole drive.ByteSize) (bl
 	s, l := f.s, f.l
 	e := blob.Extend{N: int(f.offset / f.partSize), At: f.offset % f.partSize, Whole: whole}
 	w := &partWriter{cancel: f.stop, done: make(chan struct{})}
-	admission, out, err := s.receiver.admit(ctx, f.who, l, PutPart{N: e.N, open: true, beside: len(f.withheld) > 0}, w)
+	row, out, err := s.receiver.admit(ctx, f.who, l, PutPart{N: e.N, open: true, beside: len(f.withheld) > 0}, w)
 	if err != nil || out == again {
 		return blob.Part{}, out, err
 	}
-	row := admission.row
 	kept := false
 	defer func() {
 		if !kept {
 			l.endPart(e.N, w)
 		}
 	}()
-	if admission.have != nil {
-		return blob.Part{}, settled, drive.Fail(drive.OffsetMismatch)
-	}
 	if e.Gen = row.Gen; whole == 0 {
 		e.Whole = row.partLength(e.N)
 	}
@@ -112,17 +112,18 @@ func (f *filling) took(ctx context.Context, part blob.Part, e blob.Extend, tail 
 	f.s.receiver.received(ctx, f.l, w, part, part.Size < e.Whole)
 }
 
-// elsewhere is the refusal of bytes that would go on where the upload does not end, though memory said so.
-func (s *filler) elsewhere(ctx context.Context, who drive.Who, l *live, p *piece, sent drive.ByteSize) error {
+// elsewhere is the refusal of bytes that would go on where the upload does not end, though memory
+// said so, or where a part is already. It returns where the upload ends.
+func (s *filler) elsewhere(ctx context.Context, who drive.Who, l *live, p *piece, sent drive.ByteSize) (drive.ByteSize, error) {
 	l.forget()
 	if p.begun {
-		return drive.Fail(drive.InProgress, "retry_after", 1)
+		return sent, drive.Fail(drive.InProgress, "retry_after", 1)
 	}
 	_, offset, err := s.stand(ctx, who, l)
-	if err == nil {
-		err = mismatch(offset, sent)
+	if err != nil {
+		return sent, err
 	}
-	return err
+	return offset, mismatch(offset, sent)
 }
 
 // keepTail remembers the hashes of a tail for the next piece.
@@ -136,7 +137,8 @@ func (l *live) keepTail(tail *blob.Tail, part blob.Part, e blob.Extend) {
 	}
 }
 
-// tailOf takes the hashes of a tail out of memory, or makes them of its bytes: one part at the most is read.
+// tailOf takes the hashes of a tail out of memory, or makes them of its bytes: one part at the most
+// is read.
 func (s *filler) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*blob.Tail, outcome, error) {
 	l.mu.Lock()
 	tail, n, have := l.tail, l.tailN, l.tails[e.N]
@@ -146,13 +148,14 @@ func (s *filler) tailOf(ctx context.Context, l *live, row Row, e blob.Extend) (*
 	switch {
 	case e.At == 0:
 		return blob.NewTail(offset), settled, nil
-	case tail != nil && n == e.N && tail.Size() == e.At && (!s.shared || tail.Part(n, offset, have.Session).CV == have.CV):
+	case tail != nil && n == e.N && tail.Size() == e.At && tail.Part(n, offset, have.Session).CV == have.CV:
 		return tail, settled, nil
 	}
 	return s.rereadTail(ctx, l, row, e, have)
 }
 
-// rereadTail hashes the bytes of a tail that this process has not taken in itself. Bytes that are not what they were are taken back.
+// rereadTail hashes the bytes of a tail that this process has not taken in itself. Bytes that are
+// not what they were are taken back.
 func (s *filler) rereadTail(ctx context.Context, l *live, row Row, e blob.Extend, have blob.Part) (*blob.Tail, outcome, error) {
 	tail := blob.NewTail(drive.ByteSize(e.N) * row.PartSize)
 	err := readTail(ctx, s.staging, row, e, tail)

@@ -56,8 +56,8 @@ func wantState(t *testing.T, s *uploadtest.Site, v upload.View, want string) {
 	}
 }
 
-// DESIGN 3: "A crash between [fence and transaction] is finished by redelivery or by the next part. A part that meets a closed
-// gen resumes the upload first": the client notices nothing.
+// DESIGN 3: "A crash between [fence and transaction] is finished by redelivery or by the next part.
+// A part that meets a closed gen resumes the upload first": the client notices nothing.
 func TestPartAfterParkThatDidNotComeAbout(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Die} {
@@ -115,7 +115,8 @@ func TestParkIsFinishedByRedelivery(t *testing.T) {
 	}
 }
 
-// A deletion that failed may have happened: the same bytes sent again must not be acknowledged from memory.
+// A deletion that failed may have happened: the same bytes sent again must not be acknowledged from
+// memory.
 func TestPartThatMayBeDeletedIsNotVouchedFor(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errors.New("I/O error"), drive.Fail(drive.Unavailable), drive.Fail(drive.DiskFull)} {
@@ -138,7 +139,8 @@ func TestPartThatMayBeDeletedIsNotVouchedFor(t *testing.T) {
 	}
 }
 
-// Only the staging may say that bytes are lost: a row that is missing elsewhere must not end the upload.
+// Only the staging may say that bytes are lost: a row that is missing elsewhere must not end the
+// upload.
 func TestMissingRowIsNoLostUpload(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 6; n++ {
@@ -160,7 +162,8 @@ func TestMissingRowIsNoLostUpload(t *testing.T) {
 	}
 }
 
-// A seal that stops without an outcome is redone by its timer as often as it takes, with nobody asking.
+// A seal that stops without an outcome is redone by its timer as often as it takes, with nobody
+// asking.
 func TestSealIsRedoneUntilItSucceeds(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)
@@ -190,7 +193,8 @@ func TestSealIsRedoneUntilItSucceeds(t *testing.T) {
 	clean(t, s, who)
 }
 
-// Whatever change loses its reply, and whether it happened or not: the upload goes on by its timers alone until it has ended.
+// Whatever change loses its reply, and whether it happened or not: the upload goes on by its timers
+// alone until it has ended.
 func TestLostReplyLeavesATimer(t *testing.T) {
 	t.Parallel()
 	ops := map[string]func(t *testing.T, s *uploadtest.Site, who drive.Who, v upload.View, data []byte){
@@ -294,8 +298,8 @@ func TestLostDirectory(t *testing.T) {
 	}
 }
 
-// DESIGN 4: "After an unclean machine stop (boot id changed) an upload's parts are suspect: checked lazily, at the first resume or
-// seal; bad ones are simply missing again."
+// DESIGN 4: "After an unclean machine stop (boot id changed) an upload's parts are suspect: checked
+// lazily, at the first resume or seal; bad ones are simply missing again."
 func TestSuspectPartsAfterPowerLoss(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"part", "complete", "sealing"} {
@@ -341,7 +345,8 @@ func TestSuspectPartsAfterPowerLoss(t *testing.T) {
 	}
 }
 
-// A reservation whose growth has no known outcome is read anew: the upload goes on, and what it holds is what is charged.
+// A reservation whose growth has no known outcome is read anew: the upload goes on, and what it
+// holds is what is charged.
 func TestGrowthOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose} {

@@ -12,9 +12,10 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Declared digests other than BLAKE3 must be computed over the bytes in order. A reader follows the parts as the file grows
-// from its beginning, out of the page cache; what it has not reached when the upload is sealed is hashed then. Its state lives
-// as long as the upload is active; after a restart it begins again.
+// Declared digests other than BLAKE3 must be computed over the bytes in order. A reader follows the
+// parts as the file grows from its beginning, out of the page cache; what it has not reached when
+// the upload is sealed is hashed then. Its state lives as long as the upload is active; after a
+// restart it begins again.
 type follower struct {
 	mu   sync.Mutex // held while hashing
 	hash *digest.Running
@@ -83,8 +84,9 @@ func (l *live) prefixLocked() (n drive.ByteSize) {
 	}
 }
 
-// ahead returns how far f can go. There is no more when it has caught up, when the upload is active no more, or when what was known
-// of it has been forgotten meanwhile: then there is no row to ask, either.
+// ahead returns how far f can go. There is no more when it has caught up, when the upload is active
+// no more, or when what was known of it has been forgotten meanwhile: then there is no row to ask,
+// either.
 func (l *live) ahead(f *follower) (end drive.ByteSize, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

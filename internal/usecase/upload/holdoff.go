@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -45,7 +46,6 @@ const reclaimHold = time.Hour
 type holdoff struct {
 	db       *sqldb.DB
 	clocks   clocks
-	shared   bool // other instances lose timers, too
 	restored bool
 	length   time.Duration
 
@@ -72,9 +72,6 @@ func (h *holdoff) waitForAll(ctx context.Context, now drive.Time) (time.Duration
 	if h.restored {
 		return reclaimHold, nil
 	}
-	if !h.shared {
-		return 0, nil
-	}
 	at, err := h.lostAt(ctx)
 	if err != nil || at == 0 {
 		return 0, err
@@ -89,31 +86,18 @@ const metaTimersLost = "timers-lost"
 // note is lost for all instances: whichever delivers a timer holds reclaims back for a while.
 func (h *holdoff) note(ctx context.Context) error {
 	h.lost()
-	if !h.shared {
-		return nil
-	}
 	now, err := h.clocks.ofRows(ctx)
 	if err != nil {
 		return err
 	}
 	text := strconv.FormatInt(int64(now), 10)
-	return h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE meta SET value = ? WHERE name = ?", text, metaTimersLost)
-		if err == nil && n == 0 {
-			_, err = tx.InsertNew(ctx, "INSERT INTO meta (name, value) VALUES (?, ?)", metaTimersLost, text) // another's is as good
-		}
-		return err
-	})
+	return h.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Set(ctx, tx, metaTimersLost, text) })
 }
 
 // lostAt returns when timers were last lost, as far as any instance knows; zero: never.
 func (h *holdoff) lostAt(ctx context.Context) (at drive.Time, err error) {
-	var value string
-	err = h.db.QueryRow(ctx, "SELECT value FROM meta WHERE name = ?", metaTimersLost).Scan(&value)
-	if drive.IsKind(err, drive.NotFound) {
-		return 0, nil
-	}
-	if err == nil {
+	value, err := meta.Find(ctx, h.db, metaTimersLost)
+	if err == nil && value != "" {
 		var ms int64
 		ms, err = strconv.ParseInt(value, 10, 64)
 		at = drive.Time(ms)

@@ -74,7 +74,8 @@ func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) 
 	return nil
 }
 
-// adoptFirst takes over the bytes of the first partial upload, unless an earlier attempt has brought some, and returns what is staged.
+// adoptFirst takes over the bytes of the first partial upload, unless an earlier attempt has
+// brought some, and returns what is staged.
 func (s *joins) adoptFirst(ctx context.Context, row Row, first blob.Ref, staged blob.Staged) (blob.Staged, error) {
 	if len(staged.Parts) > 0 || len(staged.Tails) > 0 {
 		return staged, nil

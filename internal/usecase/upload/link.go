@@ -78,7 +78,7 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 	if !offer.Owned.IsZero() {
 		return s.link(ctx, l, next, offer.Owned)
 	}
-	return s.views.ofOpen(ctx, l, next)
+	return s.views.ofOpen(ctx, next)
 }
 
 // Prove answers the challenge of an upload. Right: the content is linked (View.State done). Wrong
@@ -106,7 +106,7 @@ func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.Proo
 // content for a day.
 func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 	if row.Challenge == nil {
-		return s.views.ofOpen(ctx, l, row)
+		return s.views.ofOpen(ctx, row)
 	}
 	want := row
 	want.Challenge = nil
@@ -115,7 +115,7 @@ func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
 		return View{}, err
 	}
 	s.sched.arm(ctx, next)
-	return s.views.ofOpen(ctx, l, next)
+	return s.views.ofOpen(ctx, next)
 }
 
 // link is active or parked ⇒ done by content that is there already. Quota is checked again in the

@@ -88,8 +88,8 @@ func (l *live) takeTurn(ctx context.Context) error {
 	}
 }
 
-// inTurn runs act while nobody else in this process changes the upload's state, and again when another instance was first: act
-// loads the row, which is the new one then.
+// inTurn runs act while nobody else in this process changes the upload's state, and again when
+// another instance was first: act loads the row, which is the new one then.
 func inTurn[T any](ctx context.Context, t *table, id drive.UploadID, act func(l *live) (T, error)) (v T, err error) {
 	l := t.enter(id)
 	defer t.leave(l)
@@ -105,7 +105,8 @@ func inTurn[T any](ctx context.Context, t *table, id drive.UploadID, act func(l 
 	return v, err
 }
 
-// maxOvertaken bounds how often a request begins anew because another instance has changed its upload meanwhile.
+// maxOvertaken bounds how often a request begins anew because another instance has changed its
+// upload meanwhile.
 const maxOvertaken = 4
 
 func (l *live) giveTurn() {
@@ -163,7 +164,8 @@ func (l *live) adoptLocked(row Row, staged blob.Staged) {
 	l.limit = row.Reserved
 }
 
-// setRowLocked takes over a row that was just written or read. What is promised of the disk follows from it.
+// setRowLocked takes over a row that was just written or read. What is promised of the disk follows
+// from it.
 func (l *live) setRowLocked(row Row) {
 	l.row, l.loaded, l.known = row, true, true
 	if row.State != Active {
@@ -175,7 +177,8 @@ func (l *live) setRowLocked(row Row) {
 	l.promiseLocked()
 }
 
-// promiseLocked brings the live's share of the disk budget up to date: what is reserved and has not arrived.
+// promiseLocked brings the live's share of the disk budget up to date: what is reserved and has not
+// arrived.
 func (l *live) promiseLocked() {
 	promise := drive.ByteSize(0)
 	if l.row.State == Active {
@@ -189,8 +192,8 @@ func (l *live) promiseLocked() {
 	l.promised = promise
 }
 
-// setRow takes over a row that was just written. An active one whose parts are not known, because it was parked before or was
-// forgotten meanwhile, is left to adopt or to the next request.
+// setRow takes over a row that was just written. An active one whose parts are not known, because
+// it was parked before or was forgotten meanwhile, is left to adopt or to the next request.
 func (l *live) setRow(row Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +204,8 @@ func (l *live) setRow(row Row) {
 	l.setRowLocked(row)
 }
 
-// forget drops what is in memory, after an outcome that is not known: the next request reads the truth.
+// forget drops what is in memory, after an outcome that is not known: the next request reads the
+// truth.
 func (l *live) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// TestHistoriesOfTwoInstances is TestHistories with two instances over one database and a shared staging: each action goes to one
-// of them, which remembers what was true when it last looked. Either may die, and the journals and timers may be emptied.
+// TestHistoriesOfTwoInstances is TestHistories with two instances over one database and a shared
+// staging: each action goes to one of them, which remembers what was true when it last looked.
+// Either may die, and the journals and timers may be emptied.
 func TestHistoriesOfTwoInstances(t *testing.T) {
 	t.Parallel()
 	for i := range severalWorkers {
@@ -23,7 +24,8 @@ func TestHistoriesOfTwoInstances(t *testing.T) {
 	}
 }
 
-// severalWorkers make a quarter of the histories that TestHistories makes: 500 where nobody says otherwise.
+// severalWorkers make a quarter of the histories that TestHistories makes: 500 where nobody says
+// otherwise.
 const severalWorkers = modelWorkers / 4
 
 // turn draws the instance that acts.
@@ -53,8 +55,8 @@ func (h *history) flush(rt *rapid.T) {
 	}
 }
 
-// checkMemory is what holds when all uploads have ended: nothing of them is remembered. An instance that has not seen the end of one
-// drops it when nobody has asked for a while.
+// checkMemory is what holds when all uploads have ended: nothing of them is remembered. An instance
+// that has not seen the end of one drops it when nobody has asked for a while.
 func (h *history) checkMemory(rt *rapid.T) {
 	if h.several {
 		h.Clock.Advance(5 * time.Minute)

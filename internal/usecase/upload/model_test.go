@@ -56,7 +56,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked waits until all goroutines have ended, for half a second at a time: goroutines of connections end some time after their Close.
+// leaked waits until all goroutines have ended, for half a second at a time: goroutines of
+// connections end some time after their Close.
 func leaked() (err error) {
 	for range 120 {
 		if err = goleak.Find(); err == nil {
@@ -84,7 +85,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// world is what histories share: a site is expensive, so the next history goes on with it unless one has failed on it.
+// world is what histories share: a site is expensive, so the next history goes on with it unless
+// one has failed on it.
 type world struct {
 	t       testing.TB
 	sites   []*uploadtest.Site
@@ -96,8 +98,8 @@ type world struct {
 	shared  *uploadtest.Shared
 }
 
-// maxTold bounds the histories of one site: each takes days of the virtual clock, and after 236 years nanoseconds since 1970 no
-// longer fit their type.
+// maxTold bounds the histories of one site: each takes days of the virtual clock, and after 236
+// years nanoseconds since 1970 no longer fit their type.
 const maxTold = 2000
 
 func (w *world) open() {
@@ -230,7 +232,8 @@ func (it *item) right() bool {
 	return true
 }
 
-// under runs do under a drawn fate. faulty says that its outcome need not be what it would be on a good day.
+// under runs do under a drawn fate. faulty says that its outcome need not be what it would be on a
+// good day.
 func (h *history) under(rt *rapid.T, what string, do func() error) (faulty bool, err error) {
 	h.turn(rt)
 	rule := uploadtest.Rule{How: uploadtest.Pass}

@@ -61,10 +61,11 @@ func (l *live) endAppend(mine *appending) {
 	close(mine.done)
 }
 
-// Offset returns how far an upload has come. It ends a running Append of an open one first. One that has ended is only read: a gone
-// one is no error but has its state.
+// Offset returns how far an upload has come. It ends a running Append of an open one first. One
+// that has ended is only read: a gone one is no error but has its state.
 //
-// Errors: NotFound, InProgress; Gone {reason} where the bytes of an open one were removed from outside.
+// Errors: NotFound, InProgress; Gone {reason} where the bytes of an open one were removed from
+// outside.
 func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
 	return s.filler.position(ctx, who, id)
 }
@@ -149,8 +150,8 @@ func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
 	return n
 }
 
-// stand makes an upload ready to be filled and returns how far it has come. The caller has taken over; other instances are kept
-// out if they write.
+// stand makes an upload ready to be filled and returns how far it has come. The caller has taken
+// over; other instances are kept out if they write.
 func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (Row, drive.ByteSize, error) {
 	for range maxOvertaken {
 		at, ready, err := l.standing(who)
@@ -211,8 +212,8 @@ func (l *live) offsetLocked() drive.ByteSize {
 	}
 }
 
-// standShared asks the staging what memory can only guess, and takes the upload from another instance that writes to it: its client
-// is here now.
+// standShared asks the staging what memory can only guess, and takes the upload from another
+// instance that writes to it: its client is here now.
 func (s *filler) standShared(ctx context.Context, l *live, at stance) (drive.ByteSize, outcome, error) {
 	staged, err := s.staging.Load(ctx, at.row.Ref())
 	switch {
@@ -234,10 +235,11 @@ func (s *filler) standShared(ctx context.Context, l *live, at stance) (drive.Byt
 	return at.row.prefix(staged.Parts, staged.Tails), settled, nil
 }
 
-// DeclareSize says how long the file is whose length was not known at first. The same again is no error.
+// DeclareSize says how long the file is whose length was not known at first. The same again is no
+// error.
 //
-// Errors: NotFound, Gone {reason}, WrongState {state}, TooLarge {limit, sent}, Quota, DiskFull, BadRequest {field size} (smaller than
-// what has arrived, or another one was declared before).
+// Errors: NotFound, Gone {reason}, WrongState {state}, TooLarge {limit, sent}, Quota, DiskFull,
+// BadRequest {field size} (smaller than what has arrived, or another one was declared before).
 func (s *Sessions) DeclareSize(ctx context.Context, who drive.Who, id drive.UploadID, size drive.ByteSize) error {
 	return s.filler.declareSize(ctx, who, id, size)
 }
@@ -278,7 +280,8 @@ func (s *filler) declare(ctx context.Context, who drive.Who, l *live, size drive
 	return drive.Fail(drive.InProgress, "retry_after", 1)
 }
 
-// commitSize writes the length into the row, under a new gen: nobody goes on writing who believes that it is not known.
+// commitSize writes the length into the row, under a new gen: nobody goes on writing who believes
+// that it is not known.
 func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row, size drive.ByteSize) error {
 	if err := l.takeTurn(ctx); err != nil {
 		return err
@@ -313,8 +316,8 @@ func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row
 	return err
 }
 
-// closeTail makes the last part of what is its tail, when the upload holds size bytes: that was not known when the last piece came.
-// The caller has taken over.
+// closeTail makes the last part of what is its tail, when the upload holds size bytes: that was not
+// known when the last piece came. The caller has taken over.
 func (s *filler) closeTail(ctx context.Context, who drive.Who, l *live, row Row, size drive.ByteSize) error {
 	n, at := int(size/row.PartSize), size%row.PartSize
 	l.mu.Lock()

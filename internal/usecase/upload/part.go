@@ -50,12 +50,13 @@ func attempts(try func() (outcome, error)) error {
 	return drive.Fail(drive.InProgress, "retry_after", 1)
 }
 
-// Put stores one part: any order, in parallel, any number of times. When it returns nil the part survives kill -9 (P2). The
-// same bytes again are accepted, other bytes are PartDiffers. It does no database access while the upload is active and in
-// memory (P5). A second Put of the same part ends the first.
+// Put stores one part: any order, in parallel, any number of times. When it returns nil the part
+// survives kill -9 (P2). The same bytes again are accepted, other bytes are PartDiffers. It does no
+// database access while the upload is active and in memory (P5). A second Put of the same part ends
+// the first.
 //
-// Errors: NotFound, Gone {reason}, WrongState {state}, PartRange, PartSize, LengthRequired, DigestMismatch, PartDiffers, Quota,
-// DiskFull, InProgress.
+// Errors: NotFound, Gone {reason}, WrongState {state}, PartRange, PartSize, LengthRequired,
+// DigestMismatch, PartDiffers, Quota, DiskFull, InProgress.
 func (s *Sessions) Put(ctx context.Context, who drive.Who, id drive.UploadID, p PutPart, body io.Reader) error {
 	return s.receiver.putAll(ctx, who, id, p, body)
 }
@@ -97,12 +98,11 @@ func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &partWriter{cancel: func() { cancel(errSuperseded) }, done: make(chan struct{})}
-	at, out, err := s.admit(ctx, who, l, p, w)
+	row, out, err := s.admit(ctx, who, l, p, w)
 	if err != nil || out == again {
 		return out, err
 	}
 	defer l.endPart(p.N, w)
-	row := at.row
 	if c, ok := body.(io.Closer); ok { // a read that waits for a stalled client ends with the part
 		defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	}
@@ -115,9 +115,6 @@ func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 		in.body = &granting{body: body, take: func(n drive.ByteSize) error { return s.take(ctx, l, w, n) }}
 	}
 	checked := blob.NewBody(in, opt)
-	if at.have != nil {
-		return settled, superseded(ctx, compare(checked, *at.have))
-	}
 	part, err := s.staging.Write(ctx, row.Ref(), blob.Write{N: p.N, Gen: row.Gen, Session: who.Session, Size: opt.Size}, checked)
 	if err == nil {
 		s.received(ctx, l, w, part, false)
@@ -132,8 +129,8 @@ func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 	return s.notStaged(ctx, l, row, err, in.begun)
 }
 
-// superseded is err, or InProgress where the request was ended because its part is being sent again: that is no fault of its
-// body, though reading it failed.
+// superseded is err, or InProgress where the request was ended because its part is being sent
+// again: that is no fault of its body, though reading it failed.
 func superseded(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errSuperseded) {
 		return drive.Wrap(err, drive.InProgress, "retry_after", 1)
@@ -151,7 +148,8 @@ func (s *receiver) received(ctx context.Context, l *live, w *partWriter, part bl
 	s.follow.start(l)
 }
 
-// notStaged judges an error of Write or Drop. begun: some of the body was read, so that there is no other attempt with it.
+// notStaged judges an error of Write or Drop. begun: some of the body was read, so that there is no
+// other attempt with it.
 func (s *receiver) notStaged(ctx context.Context, l *live, row Row, err error, begun bool) (outcome, error) {
 	switch {
 	case drive.IsKind(err, drive.WrongState): // closed by a change of state that did not come about, or that we did not see
@@ -187,32 +185,26 @@ const compareBufferSize = 64 << 10 // bytes: as fast as larger ones when nothing
 
 var compareBuffers = sync.Pool{New: func() any { b := make([]byte, compareBufferSize); return &b }}
 
-// admitted is what the writer of a part begins with.
-type admitted struct {
-	row  Row
-	have *blob.Part // the part is here already
-}
-
 // admit registers w as the writer of its part once the upload can take it: loaded, active,
 // verified, with enough reserved. An earlier writer of the same part is ended first.
-func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (admitted, outcome, error) {
+func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart, w *partWriter) (Row, outcome, error) {
 	if err := s.disk.MayWrite(ctx, who.Account, max(1, p.Size)); err != nil {
-		return admitted{}, settled, err
+		return Row{}, settled, err
 	}
 	for {
-		at, next, err := l.tryPart(who, p, w, s.shared)
+		row, next, err := l.tryPart(who, p, w)
 		switch {
 		case err != nil:
 			out, err := s.unlessStale(ctx, l, err)
-			return admitted{}, out, err
+			return Row{}, out, err
 		case next == nil:
-			return at, settled, nil
+			return row, settled, nil
 		}
 		switch err := next(ctx, s, l, who); {
 		case errors.Is(err, errLost): // another instance was first
-			return admitted{}, again, nil
+			return Row{}, again, nil
 		case err != nil:
-			return admitted{}, settled, err
+			return Row{}, settled, err
 		}
 	}
 }
@@ -220,39 +212,34 @@ func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart,
 // step is what must happen before a part can be admitted.
 type step func(ctx context.Context, s *receiver, l *live, who drive.Who) error
 
-// tryPart registers w, or says what must happen first. Where the staging is shared it says itself whether it has the part.
-func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter, shared bool) (at admitted, next step, err error) {
+// tryPart registers w, or says what must happen first. Whether the part is here already the staging
+// says.
+func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter) (row Row, next step, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	row := l.row
+	row = l.row
 	switch {
 	case l.loaded && row.Account != who.Account:
-		return admitted{}, nil, drive.Fail(drive.NotFound)
+		return Row{}, nil, drive.Fail(drive.NotFound)
 	case l.shut == refusing:
-		return admitted{}, nil, l.why
+		return Row{}, nil, l.why
 	case !l.ready():
 		if p.beside {
-			return admitted{}, nil, drive.Fail(drive.InProgress, "retry_after", 1)
+			return Row{}, nil, drive.Fail(drive.InProgress, "retry_after", 1)
 		}
-		return admitted{}, wake, nil
+		return Row{}, wake, nil
 	}
 	if err := row.checkPart(p); err != nil {
-		return admitted{}, nil, err
+		return Row{}, nil, err
 	}
-	at.row = row
-	size := p.Size
-	if part, ok := l.parts[p.N]; ok && shared {
-		size = max(0, size-part.Size)
-	} else if ok {
-		at.have, size = &part, 0 // it is only compared
-	}
+	size := max(0, p.Size-l.parts[p.N].Size) // one that is here is only compared, or has been dropped elsewhere
 	if need := l.received + l.incoming + size; row.Size == blob.UnknownSize && !p.drop && need > l.limit {
-		return admitted{}, func(ctx context.Context, s *receiver, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
+		return Row{}, func(ctx context.Context, s *receiver, l *live, _ drive.Who) error { return s.makeRoom(ctx, l, need) }, nil
 	}
 	if before := l.beginPart(p.N, size, w); before != nil {
-		return admitted{}, func(ctx context.Context, _ *receiver, _ *live, _ drive.Who) error { return before.end(ctx) }, nil
+		return Row{}, func(ctx context.Context, _ *receiver, _ *live, _ drive.Who) error { return before.end(ctx) }, nil
 	}
-	return at, nil, nil
+	return row, nil, nil
 }
 
 func (w *partWriter) end(ctx context.Context) error {
@@ -277,7 +264,8 @@ func (r Row) checkPart(p PutPart) error {
 	return nil
 }
 
-// accept adds a part or a tail to what the live knows; resumed means that it is the first one since the upload was resumed.
+// accept adds a part or a tail to what the live knows; resumed means that it is the first one since
+// the upload was resumed.
 func (l *live) accept(w *partWriter, part blob.Part, tail bool) (row Row, resumed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,14 +307,14 @@ func (s *receiver) deletePart(ctx context.Context, who drive.Who, l *live, n int
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &partWriter{cancel: cancel, done: make(chan struct{})}
-	at, out, err := s.admit(ctx, who, l, PutPart{N: n, open: true, drop: true}, w)
+	row, out, err := s.admit(ctx, who, l, PutPart{N: n, open: true, drop: true}, w)
 	if err != nil || out == again {
 		return out, err
 	}
 	defer l.endPart(n, w)
-	if err := s.staging.Drop(ctx, at.row.Ref(), at.row.Gen, n); err != nil {
+	if err := s.staging.Drop(ctx, row.Ref(), row.Gen, n); err != nil {
 		l.forget() // it may be out of the journal all the same: the same bytes sent again must not be answered from memory
-		return s.notStaged(ctx, l, at.row, err, false)
+		return s.notStaged(ctx, l, row, err, false)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -369,7 +357,8 @@ func (s *receiver) take(ctx context.Context, l *live, w *partWriter, n drive.Byt
 	return s.grow(ctx, l, need)
 }
 
-// activity passes bytes on and touches the upload's timer, at most once per interval, however slowly they come.
+// activity passes bytes on and touches the upload's timer, at most once per interval, however
+// slowly they come.
 type activity struct {
 	body  io.Reader
 	touch func()

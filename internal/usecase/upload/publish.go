@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 )
@@ -112,14 +113,30 @@ func (p *placer) done(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.B
 
 // event is the data of the records about uploads.
 type event struct {
-	Upload drive.UploadID `json:"upload"`
-	Node   drive.NodeID   `json:"node"`
-	Size   drive.ByteSize `json:"size"`
-	Reason string         `json:"reason,omitempty"`
+	Upload drive.UploadID  `json:"upload"`
+	Node   drive.NodeID    `json:"node,omitzero"` // of one that is done
+	Size   *drive.ByteSize `json:"size"`          // null: not known yet
+	Held   drive.ByteSize  `json:"held,omitzero"` // what a quiet one is charged for
+	Reason string          `json:"reason,omitempty"`
+}
+
+// tell publishes the arrows between active and parked; those that end an upload publish their own.
+func (p *placer) tell(ctx context.Context, tx *sqldb.Tx, was, next Row) error {
+	switch {
+	case was.State == Active && next.State == Parked:
+		return p.emit(ctx, tx, stream.UploadParked, next)
+	case was.State == Parked && next.State == Active:
+		return p.emit(ctx, tx, stream.UploadResumed, next)
+	}
+	return nil
 }
 
 func (p *placer) emit(ctx context.Context, tx *sqldb.Tx, typ stream.Type, r Row) error {
-	record, err := stream.New(stream.TopicUploads, typ, r.Account, r.ID.String(), event{r.ID, r.Node, r.Size, r.Reason})
+	e := event{Upload: r.ID, Node: r.Node, Held: r.Held, Reason: r.Reason}
+	if r.Size != blob.UnknownSize {
+		e.Size = &r.Size
+	}
+	record, err := stream.New(stream.TopicUploads, typ, r.Account, r.ID.String(), e)
 	if err != nil {
 		return fmt.Errorf("make the event of upload %s: %w", r.ID, err)
 	}

@@ -111,7 +111,8 @@ func putOn(t *testing.T, on *upload.Sessions, c *course, n int) error {
 	return on.Put(t.Context(), c.who, c.v.ID, upload.PutPart{N: n, Size: drive.ByteSize(len(part))}, bytes.NewReader(part))
 }
 
-// stage makes an upload in the state that a finds: all parts there (but for "late part"), and quiet long enough for its timers.
+// stage makes an upload in the state that a finds: all parts there (but for "late part"), and quiet
+// long enough for its timers.
 func stage(t *testing.T, s *uploadtest.Site, a act) *course {
 	t.Helper()
 	return stageBeside(t, s, a, nil)
@@ -166,7 +167,8 @@ func stageBeside(t *testing.T, s *uploadtest.Site, a act, other *upload.Sessions
 	return c
 }
 
-// finish brings the upload to an end from wherever it is, and checks that there was one outcome and all of it.
+// finish brings the upload to an end from wherever it is, and checks that there was one outcome and
+// all of it.
 func finish(t *testing.T, c *course) {
 	t.Helper()
 	c.s.CheckLedger(t, c.who)
@@ -224,7 +226,8 @@ func TestScenarioGCrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// crashAtEveryCall lets s die, and then finishes the upload at left: the same, started again, or another instance.
+// crashAtEveryCall lets s die, and then finishes the upload at left: the same, started again, or
+// another instance.
 func crashAtEveryCall(t *testing.T, a act, s *uploadtest.Site, fate *uploadtest.Fate, left *uploadtest.Site) {
 	t.Helper()
 	s.Clock.Advance(2 * time.Hour)
@@ -256,7 +259,8 @@ func crashAtEveryCall(t *testing.T, a act, s *uploadtest.Site, fate *uploadtest.
 	}
 }
 
-// wantKept checks that what an Append or Offset has promised is there, and what it leads to is goes on from there.
+// wantKept checks that what an Append or Offset has promised is there, and what it leads to is goes
+// on from there.
 func wantKept(t *testing.T, c *course) {
 	t.Helper()
 	p, err := c.s.Offset(t.Context(), c.who, c.v.ID)

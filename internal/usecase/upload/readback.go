@@ -15,8 +15,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// readSealed computes, where parts cannot be read before they are sealed, what only reading tells: declared digests other than
-// BLAKE3, and everything about parts whose journal was lost. The content is read once, after Seal and before it is visible (P3).
+// readSealed computes, where parts cannot be read before they are sealed, what only reading tells:
+// declared digests other than BLAKE3, and everything about parts whose journal was lost. The
+// content is read once, after Seal and before it is visible (P3).
 func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n content.New, run *sealing) (content.New, error) {
 	aliases, lost := row.Digests.Aliases(), slices.ContainsFunc(parts, unread)
 	if len(aliases) == 0 && !lost {
@@ -42,7 +43,8 @@ func (s *sealer) readSealed(ctx context.Context, row Row, parts []blob.Part, n c
 
 func unread(p blob.Part) bool { return p.Unread }
 
-// readable reports whether parts can be read before they are sealed, and whether that is enough to know all of them.
+// readable reports whether parts can be read before they are sealed, and whether that is enough to
+// know all of them.
 func (s *sealer) readable(parts []blob.Part) bool {
 	return readableParts(s.staging) && !slices.ContainsFunc(parts, unread)
 }
@@ -107,8 +109,8 @@ func without(set digest.Set, algos []digest.Algo) digest.Set {
 	return rest
 }
 
-// keepSeal pushes the timer back that would have the seal redone, as long as this instance is at it: another one would read the
-// same bytes again. It returns what ends that.
+// keepSeal pushes the timer back that would have the seal redone, as long as this instance is at
+// it: another one would read the same bytes again. It returns what ends that.
 func (s *sealer) keepSeal(ctx context.Context, row Row) (end func()) {
 	if !s.shared {
 		return func() {}
@@ -134,13 +136,15 @@ func (s *sealer) keepSeal(ctx context.Context, row Row) (end func()) {
 	}
 }
 
-// Pauses of an instance that watches the seal of another: soon enough for a short one, seldom enough for a long one.
+// Pauses of an instance that watches the seal of another: soon enough for a short one, seldom
+// enough for a long one.
 const (
 	firstWatch = 20 * time.Millisecond
 	lastWatch  = time.Second
 )
 
-// watchSeal waits for a seal that another instance runs. errLost: it came to nothing, and a seal begun here would say why.
+// watchSeal waits for a seal that another instance runs. errLost: it came to nothing, and a seal
+// begun here would say why.
 func (s *sealer) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, error) {
 	for pause := firstWatch; ; pause = min(2*pause, lastWatch) {
 		wait := time.NewTimer(pause)

@@ -21,8 +21,8 @@ const (
 	ReasonJoined    = "joined"    // a partial one that Concat has made part of another
 )
 
-// Cancel gives an upload up and deletes its bytes. One that is gone already is no error; one that is sealing or done is
-// WrongState.
+// Cancel gives an upload up and deletes its bytes. One that is gone already is no error; one that
+// is sealing or done is WrongState.
 func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	_, err := inTurn(ctx, &s.table, id, func(l *live) (none struct{}, err error) {
 		row, err := s.table.loadFor(ctx, who, l)
@@ -34,8 +34,8 @@ func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID)
 	return err
 }
 
-// OnAbandon handles a fired abandon timer. A timer's word alone does not suffice: the row's own last activity must agree, and
-// none is believed soon after a start.
+// OnAbandon handles a fired abandon timer. A timer's word alone does not suffice: the row's own
+// last activity must agree, and none is believed soon after a start.
 func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
 	return s.onTimer(ctx, f, func(l *live, row Row) error {
 		switch row.State {
@@ -83,9 +83,10 @@ func (s *Sessions) expire(ctx context.Context, l *live, row Row) error {
 	return s.reclaim(ctx, l, row, reason)
 }
 
-// filled returns for how long a parked upload must be kept because parts came that its row does not know of: the fence of the park
-// was lost with the end of the log of the journal's server, and an instance that had not seen the park went on. It sees it from now
-// on: its next part resumes the upload, and is charged.
+// filled returns for how long a parked upload must be kept because parts came that its row does not
+// know of: the fence of the park was lost with the end of the log of the journal's server, and an
+// instance that had not seen the park went on. It sees it from now on: its next part resumes the
+// upload, and is charged.
 func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time) (time.Duration, error) {
 	if !s.caps.Shared {
 		return 0, nil
@@ -98,7 +99,8 @@ func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time)
 	return last.Add(s.opt.Abandon).Sub(now), nil
 }
 
-// reclaim is active or parked ⇒ reclaiming ⇒ gone. The caller holds the turn. It may be redone at any point.
+// reclaim is active or parked ⇒ reclaiming ⇒ gone. The caller holds the turn. It may be redone at
+// any point.
 func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string) error {
 	switch row.State {
 	case Gone:

@@ -21,8 +21,9 @@ func (s *Sessions) LostTimers() { s.holdoff.lost() }
 // NoteLoss is LostTimers for all instances.
 func (s *Sessions) NoteLoss(ctx context.Context) error { return s.holdoff.note(ctx) }
 
-// Recover arms the timers of every upload that has not ended, and makes seals and reclaims that a crash cut off go on. It runs
-// in the background after a start, and after the timers were lost. Running it twice is harmless.
+// Recover arms the timers of every upload that has not ended, and makes seals and reclaims that a
+// crash cut off go on. It runs in the background after a start, and after the timers were lost.
+// Running it twice is harmless.
 func (s *Sessions) Recover(ctx context.Context) error {
 	for _, state := range []State{Sealing, Reclaiming, Active, Parked} {
 		for after := (drive.UploadID{}); ; {
@@ -47,7 +48,8 @@ func (s *Sessions) pageOf(ctx context.Context, state State, after drive.UploadID
 	return sqldb.Scan(rows, err, scanRow)
 }
 
-// PurgeEnded deletes rows of uploads that ended more than 7 days ago, and refusals that have run out, in batches.
+// PurgeEnded deletes rows of uploads that ended more than 7 days ago, and refusals that have run
+// out, in batches.
 func (s *Sessions) PurgeEnded(ctx context.Context) error {
 	limit := s.clocks.kept().Add(-keepEnded)
 	for {
@@ -79,8 +81,8 @@ func (s *Sessions) Forget(ctx context.Context, tx *sqldb.Tx, account drive.Accou
 	return nil
 }
 
-// Reset reclaims all open uploads of an account, or of all accounts when it is zero: the maintenance reset. Uploads that are
-// sealing are left to end. It returns how many were reclaimed.
+// Reset reclaims all open uploads of an account, or of all accounts when it is zero: the
+// maintenance reset. Uploads that are sealing are left to end. It returns how many were reclaimed.
 func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, error) {
 	n := 0
 	for _, state := range []State{Active, Parked} {
@@ -110,7 +112,8 @@ func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, err
 	return n, nil
 }
 
-// resetOne reclaims an upload unless it has gone on meanwhile. What it has begun another instance may finish.
+// resetOne reclaims an upload unless it has gone on meanwhile. What it has begun another instance
+// may finish.
 func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (bool, error) {
 	begun := false
 	return inTurn(ctx, &s.table, id, func(l *live) (bool, error) {

@@ -54,7 +54,8 @@ type Row struct {
 	Ended       drive.Time
 }
 
-// isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent its own id, which is no folder.
+// isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent
+// its own id, which is no folder.
 func (r Row) isPartial() bool { return r.Name == "" }
 
 // isEmpty reports whether a parked upload never had a byte.
@@ -82,7 +83,8 @@ func (r Row) Parts() int {
 // MaxSize is the largest file that fits into the parts.
 func (r Row) MaxSize() drive.ByteSize { return min(r.PartSize*MaxParts, drive.MaxFileSize) }
 
-// partLength returns the exact size of part n, or the largest it may have while the file's size is not known.
+// partLength returns the exact size of part n, or the largest it may have while the file's size is
+// not known.
 func (r Row) partLength(n int) drive.ByteSize {
 	if r.Size == blob.UnknownSize {
 		return r.PartSize
@@ -90,7 +92,8 @@ func (r Row) partLength(n int) drive.ByteSize {
 	return min(r.PartSize, r.Size-drive.ByteSize(n)*r.PartSize)
 }
 
-// PartSizeFor returns the part size of a file: the configured one, larger where the file would need more than MaxParts.
+// PartSizeFor returns the part size of a file: the configured one, larger where the file would need
+// more than MaxParts.
 func PartSizeFor(size, configured drive.ByteSize) drive.ByteSize {
 	if size == blob.UnknownSize {
 		return max(unknownPartSize, configured)
@@ -176,8 +179,9 @@ func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 // happens too often, the client may come again.
 var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
 
-// change is every arrow of the diagram: it writes next over the row that has was's id, state and gen, with gen+1, and returns
-// what it wrote. errLost when the row has moved on; the ledger move belongs into the same transaction.
+// change is every arrow of the diagram: it writes next over the row that has was's id, state and
+// gen, with gen+1, and returns what it wrote. errLost when the row has moved on; the ledger move
+// belongs into the same transaction.
 func change(ctx context.Context, tx *sqldb.Tx, was, next Row) (Row, error) {
 	next.Gen = was.Gen + 1
 	n, err := tx.Exec(ctx, `UPDATE uploads SET parent_id = ?, name = ?, conflict = ?, base = ?, size = ?, digests = ?, state = ?,

@@ -138,7 +138,8 @@ func TestScenarioDDeclareSmallSendBig(t *testing.T) {
 	clean(t, s, who)
 }
 
-// D, second half: of unknown length, the last byte that fits is taken and the next one is refused; what came stays.
+// D, second half: of unknown length, the last byte that fits is taken and the next one is refused;
+// what came stays.
 func TestScenarioDUnknownLengthUpToTheLastByte(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
@@ -187,7 +188,8 @@ func TestScenarioESquatting(t *testing.T) {
 	clean(t, s, who)
 }
 
-// E, second half: a resume that brings nothing doubles the idle time, to 10 minutes; one part sets it back. Resumes are limited.
+// E, second half: a resume that brings nothing doubles the idle time, to 10 minutes; one part sets
+// it back. Resumes are limited.
 func TestScenarioEResumesThatBringNothing(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})
@@ -290,7 +292,8 @@ func TestScenarioHPartsAndPaths(t *testing.T) {
 	clean(t, s, who)
 }
 
-// Many requests for the same parts at once, half of them torn: each part is there at the end, exactly once.
+// Many requests for the same parts at once, half of them torn: each part is there at the end,
+// exactly once.
 func TestScenarioHSamePartAtOnce(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

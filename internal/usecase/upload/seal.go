@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// Complete says that all parts are there, and may still change where the file goes. Zero fields keep what begin said.
+// Complete says that all parts are there, and may still change where the file goes. Zero fields
+// keep what begin said.
 type Complete struct {
 	Digests  digest.Set
 	Parent   drive.NodeID
@@ -23,13 +24,15 @@ type Complete struct {
 	Size     *drive.ByteSize // needed where begin did not declare it
 }
 
-// Complete seals the upload: no part is accepted any more, what arrived is verified, and becomes a file in one transaction.
-// Nothing is copied or read again (but for declared digests other than BLAKE3). The seal goes on when the caller is gone;
-// when it takes longer than SealWait the view says "sealing", and a repeat waits for the same seal. created is false when the
-// upload was done before.
+// Complete seals the upload: no part is accepted any more, what arrived is verified, and becomes a
+// file in one transaction. Nothing is copied or read again (but for declared digests other than
+// BLAKE3). The seal goes on when the caller is gone; when it takes longer than SealWait the view
+// says "sealing", and a repeat waits for the same seal. created is false when the upload was done
+// before.
 //
-// Errors, after which the upload is active with all its parts: PartsMissing {missing}, DigestMismatch, DigestRequired,
-// NameTaken, ParentGone, VersionChanged. Others: NotFound, Gone, BadRequest, Quota.
+// Errors, after which the upload is active with all its parts: PartsMissing {missing},
+// DigestMismatch, DigestRequired, NameTaken, ParentGone, VersionChanged. Others: NotFound, Gone,
+// BadRequest, Quota.
 func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
 	return s.sealer.complete(ctx, who, id, c)
 }
@@ -216,10 +219,12 @@ func merge(a, b digest.Set) digest.Set {
 	return all
 }
 
-// maxMissing bounds the list in the problem; a client that lacks more asks for the parts that are there.
+// maxMissing bounds the list in the problem; a client that lacks more asks for the parts that are
+// there.
 const maxMissing = 1000
 
-// checkParts checks that parts cover the file exactly, and that a digest was declared where several sessions sent them.
+// checkParts checks that parts cover the file exactly, and that a digest was declared where several
+// sessions sent them.
 func (r Row) checkParts(parts []blob.Part) error {
 	missing, want, mixed := []int{}, 0, false
 	var session *[16]byte
@@ -262,7 +267,8 @@ func (s *sealer) finished(l *live) (*sealing, bool) {
 	}
 }
 
-// startSeal returns the running seal of an upload in state sealing, or starts one. The caller holds the turn.
+// startSeal returns the running seal of an upload in state sealing, or starts one. The caller holds
+// the turn.
 func (s *sealer) startSeal(l *live, row Row) *sealing {
 	return s.startSealIn(l, row, s.disk.Room(row.Account))
 }

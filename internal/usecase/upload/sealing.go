@@ -55,7 +55,8 @@ type sealer struct {
 	misses misses
 }
 
-// seal takes an upload in state sealing to done, or back to active. It can be redone after a crash at any point:
+// seal takes an upload in state sealing to done, or back to active. It can be redone after a crash
+// at any point:
 //
 //	verify    changes nothing
 //	Seal      the staged bytes become content named after the upload; done already is success
@@ -63,8 +64,8 @@ type sealer struct {
 //	commit    content row, node, ledger, state: one transaction; only the first one finds state sealing and its gen
 //	remove    the journal; a staging without an open row is removed by the auditor
 //
-// Other errors than the client's leave it sealing; the park timer redoes it. Bytes that are in neither place end it; where others seal
-// too, when they stay away.
+// Other errors than the client's leave it sealing; the park timer redoes it. Bytes that are in
+// neither place end it; where others seal too, when they stay away.
 func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, error) {
 	parts, n, err := s.verify(ctx, l, row, run)
 	if drive.IsKind(err, drive.PartsMissing) { // so it is a final one, whose parts nobody has sent
@@ -111,7 +112,8 @@ func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row,
 	return left, err
 }
 
-// errBytesLost marks what only the staging may say: its bytes are gone. A missing row is no reason to delete anything.
+// errBytesLost marks what only the staging may say: its bytes are gone. A missing row is no reason
+// to delete anything.
 var errBytesLost = errors.New("the bytes are in neither place")
 
 func lost(err error) error {
@@ -121,7 +123,8 @@ func lost(err error) error {
 	return err
 }
 
-// overtaken reads how an upload has ended whose seal somebody else has finished. One that is active again can be completed anew.
+// overtaken reads how an upload has ended whose seal somebody else has finished. One that is active
+// again can be completed anew.
 func (s *sealer) overtaken(ctx context.Context, l *live) (Row, error) {
 	row, err := s.table.load(ctx, l)
 	if err != nil {
@@ -143,7 +146,8 @@ func clientsFault(err error) bool {
 		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
 }
 
-// verify computes the digests of what has arrived and compares them with those declared, as far as the staging lets it.
+// verify computes the digests of what has arrived and compares them with those declared, as far as
+// the staging lets it.
 func (s *sealer) verify(ctx context.Context, l *live, row Row, run *sealing) ([]blob.Part, content.New, error) {
 	staged, err := s.staging.Load(ctx, row.Ref())
 	if err == nil && staged.Suspect { // since it began to seal
@@ -193,7 +197,8 @@ func summarize(row Row, parts []blob.Part) content.New {
 	return n
 }
 
-// publish is sealing ⇒ done: the file becomes visible, its bytes being complete, verified and durable (P3).
+// publish is sealing ⇒ done: the file becomes visible, its bytes being complete, verified and
+// durable (P3).
 func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (next Row, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
@@ -215,7 +220,8 @@ func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (
 	return next, nil
 }
 
-// unseal is sealing ⇒ active with all parts kept, because of an error that the client can mend; it returns that error.
+// unseal is sealing ⇒ active with all parts kept, because of an error that the client can mend; it
+// returns that error.
 func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row, error) {
 	var staged blob.Staged
 	var err error

@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -66,8 +67,9 @@ type Options struct {
 
 	// Clock is the clock that rows go by: the database's. nil: Now.
 	Clock func(ctx context.Context) (drive.Time, error)
-	// Hold fails in a transaction of an instance that others have declared ended, and keeps them from it until the transaction ends:
-	// what an ended one had begun may be gone. nil: there is only one instance.
+	// Hold fails in a transaction of an instance that others have declared ended, and keeps them
+	// from it until the transaction ends: what an ended one had begun may be gone. nil: there is
+	// only one instance.
 	Hold func(ctx context.Context, tx *sqldb.Tx) error
 }
 
@@ -83,9 +85,7 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
 }
 
@@ -108,7 +108,8 @@ type Parts struct {
 	Events  Publisher
 }
 
-// Sessions runs all uploads of the installation that this process has a hand in. It is safe for concurrent use.
+// Sessions runs all uploads of the installation that this process has a hand in. It is safe for
+// concurrent use.
 type Sessions struct {
 	Parts
 
@@ -152,7 +153,7 @@ func (s *Sessions) compose() {
 	shared, log := s.caps.Shared, s.opt.Log
 	s.sched = schedule{queue: s.Timers, quiet: s.opt.Idle, abandoned: s.opt.Abandon, oldest: s.opt.MaxAge, log: log}
 	s.holdoff = holdoff{
-		db: s.DB, clocks: s.clocks, shared: shared, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now(),
+		db: s.DB, clocks: s.clocks, restored: s.opt.Restored, length: min(reclaimHold, s.opt.Abandon), ready: s.clocks.now(),
 	}
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
@@ -165,8 +166,8 @@ func (s *Sessions) compose() {
 	if shared {
 		s.table.keepFor, s.table.now = unusedIdles*s.opt.Idle, s.clocks.now
 	}
-	s.arrows = arrows{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, shared: shared, alive: s.opt.Hold, log: log}
 	s.placer = placer{db: s.DB, tree: s.Tree, content: s.Content, ledger: s.Ledger, events: s.Events, clocks: s.clocks}
+	s.arrows = arrows{db: s.DB, ledger: s.Ledger, staging: s.Staging, store: s.Store, sched: &s.sched, alive: s.opt.Hold, tell: s.placer.tell, log: log}
 	s.views = views{db: s.DB, tree: s.Tree, staging: s.Staging, table: &s.table, sched: &s.sched, clocks: s.clocks, shared: shared}
 	s.follow = followers{staging: s.Staging, shared: shared, table: &s.table, work: &s.work}
 	s.joins = joins{db: s.DB, staging: s.Staging, unstore: s.arrows.unstore, restored: s.opt.Restored, log: log}
@@ -203,7 +204,8 @@ func (s *Sessions) Close() error {
 	return nil
 }
 
-// maxLimiters bounds the memory for resume limits; beyond it they are forgotten, which only lets through more.
+// maxLimiters bounds the memory for resume limits; beyond it they are forgotten, which only lets
+// through more.
 const maxLimiters = 10_000
 
 type limiters struct {

@@ -13,8 +13,9 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// FLUSHALL of journals and timers in the middle of 1,000 uploads: every acknowledged part is still received, everything is armed
-// again, no balance is wrong, nothing is reclaimed early, and in the end everything ends.
+// FLUSHALL of journals and timers in the middle of 1,000 uploads: every acknowledged part is still
+// received, everything is armed again, no balance is wrong, nothing is reclaimed early, and in the
+// end everything ends.
 func TestEverythingInRedisIsLostAmongAThousandUploads(t *testing.T) {
 	t.Parallel()
 	const uploads, size = 1000, mib + 100 // the second part is small
@@ -70,7 +71,8 @@ func TestEverythingInRedisIsLostAmongAThousandUploads(t *testing.T) {
 	}
 }
 
-// Whatever instance finds that timers were lost: none begins a reclaim for an hour, also one that only gets what others publish.
+// Whatever instance finds that timers were lost: none begins a reclaim for an hour, also one that
+// only gets what others publish.
 func TestLossHoldsReclaimsBackEverywhere(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -98,8 +100,8 @@ func TestLossHoldsReclaimsBackEverywhere(t *testing.T) {
 	s.clean(t, who)
 }
 
-// The clock of an instance is wrong by more than an upload is kept: what counts is the database's, in what is written and in what
-// is decided.
+// The clock of an instance is wrong by more than an upload is kept: what counts is the database's,
+// in what is written and in what is decided.
 func TestInstanceWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{10 * 24 * time.Hour, -10 * 24 * time.Hour} {
@@ -153,7 +155,8 @@ func TestUnusedUploadsLeaveTheMemory(t *testing.T) {
 	}
 }
 
-// Requests of all kinds for a few uploads at two instances at once, with the timers: whatever they are told, at the end it adds up.
+// Requests of all kinds for a few uploads at two instances at once, with the timers: whatever they
+// are told, at the end it adds up.
 func TestTwoInstancesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{PartSize: drive.MiB})

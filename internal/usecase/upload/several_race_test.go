@@ -9,10 +9,12 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// impatient instances do not wait long for a seal that another one runs: here that one is stopped in the middle of it.
+// impatient instances do not wait long for a seal that another one runs: here that one is stopped
+// in the middle of it.
 var impatient = upload.Options{SealWait: 30 * time.Millisecond}
 
-// As scenario G, on a shared staging: one of two instances dies at each call of each act, and the other one finishes.
+// As scenario G, on a shared staging: one of two instances dies at each call of each act, and the
+// other one finishes.
 func TestInstanceDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, a := range acts {
@@ -26,8 +28,8 @@ func TestInstanceDiesAtEveryCall(t *testing.T) {
 	}
 }
 
-// As scenario G, on a shared staging: the second instance does its whole act between any two calls of the first, and both remember
-// the upload as it was before.
+// As scenario G, on a shared staging: the second instance does its whole act between any two calls
+// of the first, and both remember the upload as it was before.
 func TestTwoInstancesAtEveryCallOnASharedStaging(t *testing.T) {
 	t.Parallel()
 	for _, a := range acts {

@@ -127,7 +127,8 @@ func TestConcatDiesOnS3(t *testing.T) {
 	}
 }
 
-// The whole way over S3 and Redis: filled by two instances, dropped elsewhere, wrong and mended, its journal lost, read back.
+// The whole way over S3 and Redis: filled by two instances, dropped elsewhere, wrong and mended,
+// its journal lost, read back.
 func TestTwoInstancesOnS3(t *testing.T) {
 	t.Parallel()
 	a, b, at := onS3(t)
@@ -190,7 +191,8 @@ func TestCancelOnS3(t *testing.T) {
 	a.CheckLedger(t, who)
 }
 
-// Two instances fill one upload by offset over S3 and Redis. The client of the first is gone without a word, and so are the journals once.
+// Two instances fill one upload by offset over S3 and Redis. The client of the first is gone
+// without a word, and so are the journals once.
 func TestAppendOnS3(t *testing.T) {
 	t.Parallel()
 	a, b, at := onS3(t)

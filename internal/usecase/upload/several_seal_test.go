@@ -22,7 +22,8 @@ func sha(data []byte) digest.Set {
 	return digest.Set{digest.SHA256: sum[:]}
 }
 
-// Digests that only reading tells are verified after the seal and before anything is visible, where parts cannot be read earlier.
+// Digests that only reading tells are verified after the seal and before anything is visible, where
+// parts cannot be read earlier.
 func TestDigestThatIsReadAfterTheSeal(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -77,7 +78,8 @@ func TestContentOfAFailedSealGoesWithTheUpload(t *testing.T) {
 	}
 }
 
-// Journals are emptied: parts whose bytes nobody knows any more are read once, after the seal, and what is found is verified.
+// Journals are emptied: parts whose bytes nobody knows any more are read once, after the seal, and
+// what is found is verified.
 func TestLostJournal(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"parts", "sealed"} {
@@ -105,7 +107,8 @@ func TestLostJournal(t *testing.T) {
 				t.Fatalf("%s, %s: %v", at, name, err)
 			}
 			wantFile(t, s.a, who, "/f", data)
-			// What was found of the content is what would have been known of it: the same file again links by it.
+			// What was found of the content is what would have been known of it: the same file
+			// again links by it.
 			again, err := s.a.Begin(t.Context(), who, upload.Begin{
 				Path: uploadtest.Path(t, "/g"), Size: drive.ByteSize(len(data)), Digests: blake(data),
 			}, nil)
@@ -185,8 +188,9 @@ func TestSealIsRedoneByAnotherInstance(t *testing.T) {
 	}
 }
 
-// While another instance has the store put the parts together they are in neither place for a moment, and a store may even say that
-// they are and show nothing. That is no reason to give an upload up: what is gone stays gone.
+// While another instance has the store put the parts together they are in neither place for a
+// moment, and a store may even say that they are and show nothing. That is no reason to give an
+// upload up: what is gone stays gone.
 func TestBytesOnTheirWayAreNotLost(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"staging.Seal", "staging.Load"} {
@@ -220,7 +224,8 @@ func TestBytesOnTheirWayAreNotLost(t *testing.T) {
 	}
 }
 
-// Bytes that nobody finds for a long time are gone: the upload ends, and what it held is given back.
+// Bytes that nobody finds for a long time are gone: the upload ends, and what it held is given
+// back.
 func TestBytesThatStayAwayAreLost(t *testing.T) {
 	t.Parallel()
 	sh, dir, fate := uploadtest.NewShared(), quickDir(t), &uploadtest.Fate{}

@@ -65,7 +65,8 @@ func TestTwoInstancesFillOneUpload(t *testing.T) {
 	s.clean(t, who)
 }
 
-// A part that another instance has: the same bytes are accepted, others are not; one that was dropped there is not vouched for.
+// A part that another instance has: the same bytes are accepted, others are not; one that was
+// dropped there is not vouched for.
 func TestPartOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -112,7 +113,8 @@ func TestInstanceDiesInTheMiddleOfAPart(t *testing.T) {
 	s.clean(t, who)
 }
 
-// An instance that never saw the upload decides that it is quiet: parts, and bytes on their way, elsewhere speak against it.
+// An instance that never saw the upload decides that it is quiet: parts, and bytes on their way,
+// elsewhere speak against it.
 func TestParkByAnInstanceThatNeverSawIt(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour} {
@@ -149,7 +151,8 @@ func TestParkByAnInstanceThatNeverSawIt(t *testing.T) {
 	}
 }
 
-// A part is on its way at one instance while another one changes the upload's state under it. What the client is told lets it go on.
+// A part is on its way at one instance while another one changes the upload's state under it. What
+// the client is told lets it go on.
 func TestStateChangesUnderAPart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -212,7 +215,8 @@ func TestStateChangesUnderAPart(t *testing.T) {
 	}
 }
 
-// A part that another instance's fence has cut off is told to come again, and then resumes the upload.
+// A part that another instance's fence has cut off is told to come again, and then resumes the
+// upload.
 func TestFencedPartComesAgain(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})
@@ -244,7 +248,8 @@ func TestFencedPartComesAgain(t *testing.T) {
 	s.clean(t, who)
 }
 
-// Grants of an upload of unknown length: each instance uses up its own, and what is held never passes what is reserved.
+// Grants of an upload of unknown length: each instance uses up its own, and what is held never
+// passes what is reserved.
 func TestUnknownLengthAtTwoInstances(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})

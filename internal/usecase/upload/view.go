@@ -120,7 +120,7 @@ func (vs *views) get(ctx context.Context, who drive.Who, id drive.UploadID) (Vie
 	if row.State == Reclaiming || row.State == Gone {
 		return View{}, row.ended()
 	}
-	v, err := vs.of(ctx, vs.db, row)
+	v, err := vs.of(ctx, vs.db.For(who.Account), row)
 	if err != nil {
 		return View{}, err
 	}
@@ -157,7 +157,7 @@ func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Ro
 	}
 	for before := int64(0); ; before = row.Gen {
 		var err error
-		if row, err = findRow(ctx, vs.db, id); err != nil {
+		if row, err = findRow(ctx, vs.db.For(who.Account), id); err != nil {
 			return Row{}, nil, err
 		}
 		if row.Account != who.Account {
@@ -203,14 +203,15 @@ func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	if !q.Account.IsZero() {
 		where, args = where+` AND account_id = ?`, append(args, q.Account)
 	}
-	rows, err := vs.db.Query(ctx, `SELECT `+rowColumns+` FROM uploads WHERE `+where+` ORDER BY id LIMIT ?`, append(args, q.Limit)...)
+	db := vs.db.For(q.Account)
+	rows, err := db.Query(ctx, `SELECT `+rowColumns+` FROM uploads WHERE `+where+` ORDER BY id LIMIT ?`, append(args, q.Limit)...)
 	all, err := sqldb.Scan(rows, err, scanRow)
 	if err != nil {
 		return nil, fmt.Errorf("list uploads: %w", err)
 	}
 	views := make([]View, 0, len(all))
 	for _, r := range all {
-		v, err := vs.of(ctx, vs.db, r)
+		v, err := vs.of(ctx, db, r)
 		if err != nil {
 			return nil, err
 		}
@@ -219,21 +220,15 @@ func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	return views, nil
 }
 
-// ofOpen is the view of an open upload whose live the caller holds.
-func (vs *views) ofOpen(ctx context.Context, l *live, row Row) (View, error) {
+// ofOpen is the view of an upload, with its parts if it is open.
+func (vs *views) ofOpen(ctx context.Context, row Row) (View, error) {
 	v, err := vs.of(ctx, vs.db, row)
 	if err != nil || !row.State.Open() {
 		return v, err
 	}
-	if vs.shared {
-		staged, err := vs.staging.Load(ctx, row.Ref())
-		if drive.IsKind(err, drive.NotFound) {
-			err = nil
-		}
-		return v.withParts(staged.Parts), err
+	staged, err := vs.staging.Load(ctx, row.Ref())
+	if drive.IsKind(err, drive.NotFound) {
+		err = nil
 	}
-	l.mu.Lock()
-	parts := l.sortedParts()
-	l.mu.Unlock()
-	return v.withParts(parts), nil
+	return v.withParts(staged.Parts), err
 }

@@ -43,12 +43,10 @@ func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
 	l.mu.Lock()
 	refused, suspect := l.refused >= row.Gen, l.suspect
 	l.mu.Unlock()
-	if refused && s.caps.Shared {
+	if refused {
 		if err := s.arrows.reopen(ctx, row); err != nil {
 			return err
 		}
-	}
-	if refused {
 		next, err := s.arrows.commit(ctx, l, row, row, quota.Move{})
 		if err != nil {
 			return err

@@ -24,13 +24,14 @@ type PutFile struct {
 	Digests  digest.Set // declared (Repr-Digest), verified before the file is visible
 	MTime    drive.Time
 	Mime     string
-	// Check is asked once, before the body is read, with what is there now (nil: nothing); its error refuses the request. A
-	// replace then acts on exactly that version.
+	// Check is asked once, before the body is read, with what is there now (nil: nothing); its
+	// error refuses the request. A replace then acts on exactly that version.
 	Check func(there *tree.Node) error
 }
 
-// PutFile stores a whole file. Up to one part it is one transaction and no staging; larger, or of unknown length, it is an
-// ordinary upload underneath. A body that breaks off leaves nothing. created is false when a file was replaced.
+// PutFile stores a whole file. Up to one part it is one transaction and no staging; larger, or of
+// unknown length, it is an ordinary upload underneath. A body that breaks off leaves nothing.
+// created is false when a file was replaced.
 //
 // Errors: as Begin, Put and Complete.
 func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (n tree.Node, created bool, err error) {
@@ -67,8 +68,9 @@ func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body i
 	return s.putLarge(ctx, who, b, row.Base, body)
 }
 
-// QuickSize is the largest file that is taken in before anything was looked up. A refusal then comes with its transaction, a
-// fraction of a second later than it could have; the look-ups would cost as much as storing it.
+// QuickSize is the largest file that is taken in before anything was looked up. A refusal then
+// comes with its transaction, a fraction of a second later than it could have; the look-ups would
+// cost as much as storing it.
 const QuickSize = 256 * drive.KiB
 
 // quick reports whether the transaction alone decides about the file.
@@ -76,11 +78,12 @@ func (p PutFile) quick() bool {
 	return p.Size != blob.UnknownSize && p.Size <= QuickSize && p.Check == nil
 }
 
-// peekBuffers hold the beginning of a body of unknown length: one that ends within them is a small file.
+// peekBuffers hold the beginning of a body of unknown length: one that ends within them is a small
+// file.
 var peekBuffers = sync.Pool{New: func() any { b := make([]byte, QuickSize); return &b }}
 
-// readUpTo fills buf or returns why it could not. It is not io.ReadFull, which says of the end of a whole body what package http
-// says of one that was cut: io.ErrUnexpectedEOF.
+// readUpTo fills buf or returns why it could not. It is not io.ReadFull, which says of the end of a
+// whole body what package http says of one that was cut: io.ErrUnexpectedEOF.
 func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var got int
@@ -90,7 +93,8 @@ func readUpTo(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// cut says of a body that could not be read to its end what it is, unless its reader says more already.
+// cut says of a body that could not be read to its end what it is, unless its reader says more
+// already.
 func cut(err error) error {
 	if _, known := errors.AsType[*drive.Error](err); known {
 		return err
@@ -181,7 +185,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Putting reports whether this process is writing a file of that name just now: the auditor leaves it alone.
+// Putting reports whether this process is writing a file of that name just now: the auditor leaves
+// it alone.
 func (s *Sessions) Putting(file string) bool {
 	_, ok := s.small.putting.Load(file)
 	return ok

@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// TestACutBodyIsNeverTakenForAWholeOne cuts bodies of unknown length where a small file is read ahead, and after: package http
-// ends a chunked body that was cut with io.ErrUnexpectedEOF.
+// TestACutBodyIsNeverTakenForAWholeOne cuts bodies of unknown length where a small file is read
+// ahead, and after: package http ends a chunked body that was cut with io.ErrUnexpectedEOF.
 func TestACutBodyIsNeverTakenForAWholeOne(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, 1000, 256 << 10, 256<<10 + 1, 3 * mib} {

@@ -7,15 +7,17 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// A body with a digest counts as a whole or not at all, however long it is. Its bytes go to their places as they come, like those of any
-// other; only the journal does not name them before the last one has come and the digest agrees. So it needs no more memory than any
-// other body, and room that was reserved for the upload in any case.
+// A body with a digest counts as a whole or not at all, however long it is. Its bytes go to their
+// places as they come, like those of any other; only the journal does not name them before the last
+// one has come and the digest agrees. So it needs no more memory than any other body, and room that
+// was reserved for the upload in any case.
 //
 //	dies ...                     and then
 //	before the digest agreed     nothing of it has come
 //	between two entries          what is entered was verified with the rest: it counts
 //
-// Each of its parts is being written all the time, so nobody parks, seals or fences the upload beside it; who wants to ends it.
+// Each of its parts is being written all the time, so nobody parks, seals or fences the upload
+// beside it; who wants to ends it.
 
 // withheld is what has come for one part and is not in the journal.
 type withheld struct {

@@ -10,9 +10,9 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Faults says which calls of the ports that it is given to fail, and how. Calls are named by their method ("Write", "Seal") and
-// counted from 1 for each rule, beginning when the rule is made. The zero value lets everything pass. It is safe for concurrent
-// use.
+// Faults says which calls of the ports that it is given to fail, and how. Calls are named by their
+// method ("Write", "Seal") and counted from 1 for each rule, beginning when the rule is made. The
+// zero value lets everything pass. It is safe for concurrent use.
 type Faults struct {
 	mu    sync.Mutex
 	rules []*rule
@@ -46,8 +46,8 @@ func (f *Faults) LoseReply(call string, n int, err error) {
 	}})
 }
 
-// Hold stops the n-th call before it does anything. The channel closes when it is there; release lets it go on, as the end of its
-// context does, with that error.
+// Hold stops the n-th call before it does anything. The channel closes when it is there; release
+// lets it go on, as the end of its context does, with that error.
 func (f *Faults) Hold(call string, n int) (reached <-chan struct{}, release func()) {
 	at, open := make(chan struct{}), make(chan struct{})
 	f.add(&rule{call: call, n: n, act: func(ctx context.Context, do func() error) error {
@@ -82,7 +82,8 @@ func (f *Faults) add(r *rule) {
 	f.rules = append(f.rules, r)
 }
 
-// find counts a call and returns what is to happen to it, nil for nothing. The oldest rule that is due wins.
+// find counts a call and returns what is to happen to it, nil for nothing. The oldest rule that is
+// due wins.
 func (f *Faults) find(call string) (act func(context.Context, func() error) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -203,37 +204,4 @@ func (s Faulty) OpenStaged(ctx context.Context, ref blob.Ref) (blob.Object, erro
 // Verify implements blob.Staging.
 func (s Faulty) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	return get(ctx, s.Faults, "Verify", func() (blob.Staged, error) { return s.Staging.Verify(ctx, ref, gen) })
-}
-
-// FaultyStore is a store with faults; its methods are named Put, Open, Stat and RemoveBlob.
-type FaultyStore struct {
-	blob.Store
-	*Faults
-}
-
-var _ blob.Store = FaultyStore{}
-
-// Put implements blob.Store.
-func (s FaultyStore) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return get(ctx, s.Faults, "Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
-}
-
-// Open implements blob.Store.
-func (s FaultyStore) Open(ctx context.Context, name string) (blob.Object, error) {
-	return get(ctx, s.Faults, "Open", func() (blob.Object, error) { return s.Store.Open(ctx, name) })
-}
-
-// Stat implements blob.Store.
-func (s FaultyStore) Stat(ctx context.Context, name string) (drive.ByteSize, error) {
-	return get(ctx, s.Faults, "Stat", func() (drive.ByteSize, error) { return s.Store.Stat(ctx, name) })
-}
-
-// Remove implements blob.Store. Its rule is named RemoveBlob, for a staging has a Remove too.
-func (s FaultyStore) Remove(ctx context.Context, name string) error {
-	return s.do(ctx, "RemoveBlob", func() error { return s.Store.Remove(ctx, name) })
-}
-
-// RemoveAll implements blob.Store, by Remove of each.
-func (s FaultyStore) RemoveAll(ctx context.Context, names []string) ([]string, error) {
-	return blob.RemoveEach(ctx, names, s.Remove)
 }

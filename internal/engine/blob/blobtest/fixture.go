@@ -1,5 +1,6 @@
-// Package blobtest is the second half of the contract of package blob: suites that every adapter passes, with subtests named
-// after the sentences they check, and decorators that make a healthy adapter fail.
+// Package blobtest is the second half of the contract of package blob: suites that every adapter
+// passes, with subtests named after the sentences they check, and decorators that make a healthy
+// adapter fail.
 package blobtest
 
 import (
@@ -110,7 +111,8 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// gate is a reader in the middle of which a test can stop: it yields b, says so, and goes on when it is told.
+// gate is a reader in the middle of which a test can stop: it yields b, says so, and goes on when
+// it is told.
 type gate struct {
 	first   io.Reader
 	reached chan struct{}

@@ -9,7 +9,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunQuarantine checks that what open returns is where the store moves things to. open makes an empty one for each subtest.
+// RunQuarantine checks that what open returns is where the store moves things to. open makes an
+// empty one for each subtest.
 func RunQuarantine(t *testing.T, open func(t *testing.T) (blob.Store, blob.Quarantine)) {
 	for name, check := range map[string]func(*testing.T, blob.Store, blob.Quarantine){
 		"List shows what the store moved there":         quarantineListed,

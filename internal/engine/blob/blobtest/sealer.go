@@ -8,7 +8,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunSealer checks that what open returns seals into the store beside it. open makes empty ones for each subtest.
+// RunSealer checks that what open returns seals into the store beside it. open makes empty ones for
+// each subtest.
 func RunSealer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
 	for name, check := range map[string]func(*testing.T, blob.Staging, blob.Store){
 		"sealed parts are the content named after the upload":       sealing,
@@ -200,7 +201,8 @@ func listStaged(t *testing.T, s blob.Staging, _ blob.Store) {
 	wantParts(t, s, second)
 }
 
-// An auditor removes what it finds while it walks; with the last upload of a day its directories may go too.
+// An auditor removes what it finds while it walks; with the last upload of a day its directories
+// may go too.
 func removeListed(t *testing.T, s blob.Staging, _ blob.Store) {
 	refs := map[string]blob.Ref{}
 	for range 3 {

@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// RunTailer checks that what open returns takes parts in pieces. open makes an empty one for each subtest.
+// RunTailer checks that what open returns takes parts in pieces. open makes an empty one for each
+// subtest.
 func RunTailer(t *testing.T, open func(t *testing.T) (blob.Staging, blob.Store)) {
 	for name, check := range map[string]func(*testing.T, blob.Staging, blob.Store){
 		"pieces make a tail, and a part once they are whole":            pieces,
@@ -101,7 +102,8 @@ func (f *Filler) send(t *testing.T, s blob.Staging, b []byte) blob.Part {
 	return part
 }
 
-// wantTail checks that the upload has exactly one tail, with these bytes, and returns all that is staged.
+// wantTail checks that the upload has exactly one tail, with these bytes, and returns all that is
+// staged.
 func wantTail(t *testing.T, s blob.Staging, ref blob.Ref, n int, b []byte) blob.Staged {
 	t.Helper()
 	got, err := s.Load(t.Context(), ref)

@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// incomingDir holds content that another store sends, until it is whole: <blobs>/incoming/<name>. What a crash leaves there the next
-// attempt overwrites.
+// incomingDir holds content that another store sends, until it is whole: <blobs>/incoming/<name>.
+// What a crash leaves there the next attempt overwrites.
 const incomingDir = "incoming"
 
 // Receive implements blob.Store: written beside the contents, synced, and renamed to its place. One

@@ -14,8 +14,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// BenchmarkWrite sends 256 MiB in parts of 8 MiB in random order from 4 goroutines, and writes the same bytes with plain WriteAt in
-// the same run: "ratio" is the one rate over the other.
+// BenchmarkWrite sends 256 MiB in parts of 8 MiB in random order from 4 goroutines, and writes the
+// same bytes with plain WriteAt in the same run: "ratio" is the one rate over the other.
 func BenchmarkWrite(b *testing.B) {
 	for name, change := range map[string]func(*Options){"process": func(*Options) {}, "part": durable} {
 		b.Run(name, func(b *testing.B) {
@@ -46,7 +46,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// inParallel calls send for 32 parts in random order from 4 goroutines and returns how long it took.
+// inParallel calls send for 32 parts in random order from 4 goroutines and returns how long it
+// took.
 func inParallel(b *testing.B, send func(n int) error) time.Duration {
 	parts := make(chan int, 32)
 	for _, n := range rand.Perm(cap(parts)) {
@@ -68,7 +69,8 @@ func inParallel(b *testing.B, send func(n int) error) time.Duration {
 	return time.Since(start)
 }
 
-// plainWriter returns what a server without journal and hashes would do: 1 MiB pieces to their place in a new file.
+// plainWriter returns what a server without journal and hashes would do: 1 MiB pieces to their
+// place in a new file.
 func plainWriter(b *testing.B, d *Dir, part []byte) (write func(n int) error, done func()) {
 	path := filepath.Join(d.root, "plain")
 	f, err := os.Create(path)
@@ -102,7 +104,8 @@ func BenchmarkJournalAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkSeal seals 1 GiB of which nothing is on disk, so that what is measured is not the disk's rate.
+// BenchmarkSeal seals 1 GiB of which nothing is on disk, so that what is measured is not the disk's
+// rate.
 func BenchmarkSeal(b *testing.B) {
 	d := open(b)
 	ref := blob.Ref{Begun: blobtest.Begun, PartSize: 8 * drive.MiB, Size: drive.GiB}

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Sizes of buffers in bytes. Reading into 1 MiB instead of 32 KiB halves the CPU of an upload; below 256 KiB the loss is felt.
+// Sizes of buffers in bytes. Reading into 1 MiB instead of 32 KiB halves the CPU of an upload;
+// below 256 KiB the loss is felt.
 const (
 	largeBuffer = 1 << 20
 	busyBuffer  = largeBuffer / slabQuarters
@@ -50,8 +51,8 @@ func newBuffers(budget int64) *buffers {
 func (b *buffers) takeSmall() *[smallBuffer]byte  { return b.small.Get().(*[smallBuffer]byte) }
 func (b *buffers) giveSmall(s *[smallBuffer]byte) { b.small.Put(s) }
 
-// take lends a buffer for a stream of which want bytes are to come: 1 MiB, or 256 KiB when half of the budget is lent or no more
-// is wanted, or none.
+// take lends a buffer for a stream of which want bytes are to come: 1 MiB, or 256 KiB when half of
+// the budget is lent or no more is wanted, or none.
 func (b *buffers) take(want int64) lease {
 	if want <= smallBuffer {
 		return lease{}
@@ -73,8 +74,8 @@ func (b *buffers) take(want int64) lease {
 	return lease{}
 }
 
-// findLocked returns a slab: with part = 1 the fullest that has a quarter left, so that whole ones stay whole; with part = 0 an
-// unused one.
+// findLocked returns a slab: with part = 1 the fullest that has a quarter left, so that whole ones
+// stay whole; with part = 0 an unused one.
 func (b *buffers) findLocked(part int) *slab {
 	if part == 1 {
 		i := slices.IndexFunc(b.slabs, func(s *slab) bool { return s.used != 0 && s.used != wholeSlab })

@@ -7,18 +7,20 @@ import (
 	"path/filepath"
 )
 
-// journalTemp is a journal that is being written anew; a crash leaves it, and the next one overwrites it.
+// journalTemp is a journal that is being written anew; a crash leaves it, and the next one
+// overwrites it.
 const journalTemp = journalFile + ".new"
 
-// A journal is written anew when it is longer than compactMin bytes and compactRatio times what it has to say. A client that
-// drops and sends one part for ever would otherwise fill the disk with records that nobody is charged for.
+// A journal is written anew when it is longer than compactMin bytes and compactRatio times what it
+// has to say. A client that drops and sends one part for ever would otherwise fill the disk with
+// records that nobody is charged for.
 const (
 	compactMin   = 256 << 10 // 2,000 parts, below which it is not worth a sync
 	compactRatio = 4
 )
 
-// compactLocked writes the journal anew if that makes it much shorter. A failure is no harm: the long one goes on, and it is tried
-// again when that has doubled.
+// compactLocked writes the journal anew if that makes it much shorter. A failure is no harm: the
+// long one goes on, and it is tried again when that has doubled.
 func (u *upload) compactLocked() {
 	var b []byte
 	for _, r := range u.journal.records(u.d.boot) {
@@ -36,7 +38,8 @@ func (u *upload) compactLocked() {
 	u.journal.end, u.journal.boot = int64(len(b)), u.d.boot
 }
 
-// replaceJournal puts b in the place of the journal, durably: a crash leaves the old one or the new one, which say the same.
+// replaceJournal puts b in the place of the journal, durably: a crash leaves the old one or the new
+// one, which say the same.
 func (u *upload) replaceJournal(b []byte) error {
 	temp := u.path(journalTemp)
 	if err := os.WriteFile(temp, b, fileMode); err != nil {

@@ -18,7 +18,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// reopen opens the same directory as a process after a crash does: with nothing but what is on disk.
+// reopen opens the same directory as a process after a crash does: with nothing but what is on
+// disk.
 func reopen(t *testing.T, d *Dir, change ...func(*Options)) *Dir {
 	t.Helper()
 	return open(t, append([]func(*Options){func(o *Options) { o.Dir = d.root }}, change...)...)
@@ -111,13 +112,14 @@ func TestPartsAndFenceSurviveTheProcess(t *testing.T) {
 // A Write dies in the middle: by then its reader has yielded half of the bytes.
 func TestCrashInTheMiddleOfAPart(t *testing.T) {
 	t.Parallel()
-	for _, accepted := range []bool{false, true} {
-		t.Run(fmt.Sprintf("accepted before: %v", accepted), func(t *testing.T) {
+	for _, dropped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after a drop: %v", dropped), func(t *testing.T) {
 			t.Parallel()
 			d := open(t)
 			ref, file := begun(t, d, 0, 2)
-			if accepted {
+			if dropped {
 				send(t, d, ref, 1, 1, blobtest.Slice(file, 1))
+				noError(t, d.Staging.Drop(t.Context(), ref, 1, 1))
 			}
 			half := blobtest.Bytes(5, blobtest.PartSize/2)
 			reached, leave := make(chan struct{}), make(chan struct{})
@@ -185,12 +187,14 @@ func TestJournalCutAnywhere(t *testing.T) {
 		if got := load(t, reopen(t, d), ref); got.Suspect != staged.Suspect {
 			t.Fatalf("cut at %d: the next process forgets the suspicion", n)
 		}
-		// Part 0 was dropped and its bytes are gone: whatever the journal says now, Verify finds out.
+		// Part 0 was dropped and its bytes are gone: whatever the journal says now, Verify finds
+		// out.
 		verified, err := after.Staging.Verify(t.Context(), ref, 1)
 		noError(t, err)
 		if staged.Suspect && (len(verified.Parts) != min(1, len(staged.Parts)-1) || verified.Suspect) {
 			t.Fatalf("cut at %d: after Verify %d parts, suspect %v", n, len(verified.Parts), verified.Suspect)
 		}
+		noError(t, after.Staging.Drop(t.Context(), ref, 2, 0))
 		send(t, after, ref, 2, 0, blobtest.Slice(file, 0))
 	}
 }
@@ -242,7 +246,8 @@ func TestPowerLossMakesUnsyncedPartsSuspect(t *testing.T) {
 	noError(t, after.Staging.Seal(t.Context(), ref, ref.Size))
 }
 
-// zero overwrites bytes behind the back of d, as a power loss does with those that were not on disk yet.
+// zero overwrites bytes behind the back of d, as a power loss does with those that were not on disk
+// yet.
 func zero(t *testing.T, d *Dir, ref blob.Ref, off, n int64) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.stagedDir(ref), dataFile), os.O_WRONLY, 0)
@@ -329,7 +334,8 @@ func TestSealIsRedoneAfterACrashAtEachStep(t *testing.T) {
 	}
 }
 
-// Who looks at an upload while it is sealed must not find its bytes nowhere: that would be an upload that is lost.
+// Who looks at an upload while it is sealed must not find its bytes nowhere: that would be an
+// upload that is lost.
 func TestLoadDuringASeal(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,11 @@ type Options struct {
 	Durability Durability
 	// BufferMemory bounds the large buffers of all running writes, in bytes. Default 64 MiB.
 	BufferMemory drive.ByteSize
-	// DirtyLimit is how many bytes of one upload may wait for the disk before its Writes wait too. Default 64 MiB.
+	// DirtyLimit is how many bytes of one upload may wait for the disk before its Writes wait too.
+	// Default 64 MiB.
 	DirtyLimit drive.ByteSize
-	// BootID names the run of the machine. Default: what the system says; where it says nothing, every Open counts as another
-	// boot, and unsynced parts are checked after each restart.
+	// BootID names the run of the machine. Default: what the system says; where it says nothing,
+	// every Open counts as another boot, and unsynced parts are checked after each restart.
 	BootID string
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
@@ -56,12 +58,11 @@ func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
-// Dir is an open directory with both ports over it. The caller holds the lock that makes this process the only one in it.
+// Dir is an open directory with both ports over it. The caller holds the lock that makes this
+// process the only one in it.
 type Dir struct {
 	Blobs      *Store
 	Staging    *Staging
@@ -132,8 +133,9 @@ type shard struct {
 	next    *sharedSync
 }
 
-// makeShard makes the directory that a name in it needs, durably, on its first use by this process: made by Open, 256
-// directories would slow down every start. Whoever finds it there already must still know that it is durable.
+// makeShard makes the directory that a name in it needs, durably, on its first use by this process:
+// made by Open, 256 directories would slow down every start. Whoever finds it there already must
+// still know that it is durable.
 func (d *Dir) makeShard(path string) error {
 	dir := filepath.Dir(path)
 	s := &d.shards[shardIndex(filepath.Base(dir))]
@@ -152,8 +154,8 @@ func (d *Dir) makeShard(path string) error {
 	return nil
 }
 
-// syncShard makes the entries of a directory of blobs durable. Who comes while a sync runs shares the next one: that begins after
-// all of them have made their entries.
+// syncShard makes the entries of a directory of blobs durable. Who comes while a sync runs shares
+// the next one: that begins after all of them have made their entries.
 func (d *Dir) syncShard(dir string) error {
 	s := &d.shards[shardIndex(filepath.Base(dir))]
 	s.syncMu.Lock()
@@ -183,10 +185,12 @@ type sharedSync struct {
 	err  error // once done is closed
 }
 
-// probeFile is made, moved and removed by Open; a crash may leave it, then the next Open overwrites it.
+// probeFile is made, moved and removed by Open; a crash may leave it, then the next Open overwrites
+// it.
 const probeFile = ".probe"
 
-// probe moves a file the way Seal does: nothing else tells for sure whether two directories are on one file system.
+// probe moves a file the way Seal does: nothing else tells for sure whether two directories are on
+// one file system.
 func (d *Dir) probe() error {
 	from, to := filepath.Join(d.root, stagingDir, probeFile), filepath.Join(d.root, blobsDir, probeFile)
 	if err := os.WriteFile(from, nil, fileMode); err != nil {

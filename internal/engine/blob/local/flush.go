@@ -9,12 +9,13 @@ import (
 	"sync"
 )
 
-// flushPiece is how many bytes of a part are handed to write-back at a time: a multiple of what disks like, small beside the
-// limit.
+// flushPiece is how many bytes of a part are handed to write-back at a time: a multiple of what
+// disks like, small beside the limit.
 const flushPiece = 8 << 20
 
-// flusher starts write-back of an upload's bytes while more of them come, so that little is left for the sync at the end. Its
-// goroutine lives as long as there is something to do; it holds the only file that is open between calls.
+// flusher starts write-back of an upload's bytes while more of them come, so that little is left
+// for the sync at the end. Its goroutine lives as long as there is something to do; it holds the
+// only file that is open between calls.
 type flusher struct {
 	d      *Dir
 	path   string
@@ -29,7 +30,8 @@ type flusher struct {
 	changed  chan struct{} // closed when one of these changes, if somebody waits
 }
 
-// add hands a written range over. While more than the limit is dirty it waits, but not longer than ctx.
+// add hands a written range over. While more than the limit is dirty it waits, but not longer than
+// ctx.
 func (f *flusher) add(ctx context.Context, s span) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +139,8 @@ func (f *flusher) work() error {
 	}
 }
 
-// next returns a range to start, or, when too much is on its way, the ranges of which the oldest is to be waited for.
+// next returns a range to start, or, when too much is on its way, the ranges of which the oldest is
+// to be waited for.
 func (f *flusher) next() (start span, wait []span) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

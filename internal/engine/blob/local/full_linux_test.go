@@ -13,8 +13,8 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// tmpfs mounts a file system of its own on dir for one test. Only root can; SMARTDRIVE_TEST_REQUIRE=tmpfs makes it a failure when
-// that cannot be had.
+// tmpfs mounts a file system of its own on dir for one test. Only root can;
+// SMARTDRIVE_TEST_REQUIRE=tmpfs makes it a failure when that cannot be had.
 func tmpfs(t *testing.T, dir, options string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {

@@ -33,7 +33,8 @@ type entry struct {
 // errUnborn comes from a journal without a whole header: Create did not come to its end.
 var errUnborn = errors.New("journal has no header")
 
-// parseJournal reads all whole frames of b; end < len(b) afterwards means that something behind them is to be cut.
+// parseJournal reads all whole frames of b; end < len(b) afterwards means that something behind
+// them is to be cut.
 func parseJournal(b []byte) (*journal, error) {
 	head, n, err := readFrame(b)
 	switch {
@@ -164,7 +165,8 @@ func (j *journal) slot(n int) span {
 	return span{int64(n) * int64(j.head.partSize), int64(j.head.partSize)}
 }
 
-// gaps returns the ranges below the end of the last part that nothing in the journal covers and no n in busy owns, and that end.
+// gaps returns the ranges below the end of the last part that nothing in the journal covers and no
+// n in busy owns, and that end.
 func (j *journal) gaps(busy map[int]int64) (gaps []span, end int64) {
 	covered := make(map[int]int64, len(j.parts)) // bytes of each slot
 	for n, e := range j.tails {
@@ -187,8 +189,8 @@ func (j *journal) gaps(busy map[int]int64) (gaps []span, end int64) {
 	return gaps, end
 }
 
-// records returns the shortest journal that says what j says, for a process under the given boot. What is suspect comes first,
-// so that a doubt can follow it.
+// records returns the shortest journal that says what j says, for a process under the given boot.
+// What is suspect comes first, so that a doubt can follow it.
 func (j *journal) records(boot [16]byte) []record {
 	head := j.head
 	head.boot = boot

@@ -124,8 +124,8 @@ func TestDamagedJournalIsNeitherEmptyNorMissing(t *testing.T) {
 	}
 }
 
-// FuzzJournal reads any bytes, once as they are and once as the payloads of frames that are whole: random bytes hardly ever have the
-// right CRC.
+// FuzzJournal reads any bytes, once as they are and once as the payloads of frames that are whole:
+// random bytes hardly ever have the right CRC.
 func FuzzJournal(f *testing.F) {
 	whole := encode(goldenJournal())
 	f.Add(whole)

@@ -144,7 +144,8 @@ func (d *Dir) each(ctx context.Context, place string, fn func(fs.DirEntry) error
 	}
 }
 
-// show calls fn for what lies at place, with the bytes that it takes on disk. What has gone meanwhile is left out.
+// show calls fn for what lies at place, with the bytes that it takes on disk. What has gone
+// meanwhile is left out.
 func (d *Dir) show(place, name string, fn func(blob.Stray) error) error {
 	var size int64
 	err := filepath.WalkDir(d.abs(place), func(_ string, e fs.DirEntry, err error) error {
@@ -179,8 +180,8 @@ func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Stray) error {
 // maxNamesakes bounds how many things of one name a day's quarantine takes.
 const maxNamesakes = 1000
 
-// quarantine moves what lies at place, somewhere below top, to today's quarantine under its place with '/' as '_'. What is gone
-// already is no error: the move may be a repeated one.
+// quarantine moves what lies at place, somewhere below top, to today's quarantine under its place
+// with '/' as '_'. What is gone already is no error: the move may be a repeated one.
 func (d *Dir) quarantine(top, place string) error {
 	if !filepath.IsLocal(filepath.FromSlash(place)) || !strings.HasPrefix(path.Clean(place), top+"/") {
 		return fmt.Errorf("quarantine %q: not below %s", place, top)
@@ -222,7 +223,8 @@ func (d *Dir) isOwn(place string) bool {
 	return true
 }
 
-// freeName returns name, or name with a number where that is taken: nothing in quarantine is ever overwritten.
+// freeName returns name, or name with a number where that is taken: nothing in quarantine is ever
+// overwritten.
 func freeName(name string) (string, error) {
 	for i := range maxNamesakes {
 		try := name

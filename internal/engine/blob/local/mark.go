@@ -13,7 +13,8 @@ import (
 // Mark is blob.Mark.
 type Mark = blob.Mark
 
-// markFile lies in the root; markTemp is what a crash in the middle of WriteMark leaves, and the next WriteMark overwrites.
+// markFile lies in the root; markTemp is what a crash in the middle of WriteMark leaves, and the
+// next WriteMark overwrites.
 const (
 	markFile = blob.MarkName
 	markTemp = markFile + ".new"

@@ -27,7 +27,8 @@ func (d *Dir) stagedDir(ref blob.Ref) string {
 	return filepath.Join(d.root, stagingDir, filepath.FromSlash(ref.Begun.Std().Format("2006/01/02")), ref.ID.String())
 }
 
-// blobPath returns the place of content, or NotFound for a name that the project does not give: nothing else can be reached.
+// blobPath returns the place of content, or NotFound for a name that the project does not give:
+// nothing else can be reached.
 func (d *Dir) blobPath(name string) (string, error) {
 	shard, ok := blob.ShardOf(name)
 	if !ok {
@@ -51,7 +52,8 @@ func shardIndex(name string) int {
 	return int(n)
 }
 
-// isDatePart reports whether name can be level 0 (year), 1 (month) or 2 (day) of the dated directories.
+// isDatePart reports whether name can be level 0 (year), 1 (month) or 2 (day) of the dated
+// directories.
 func isDatePart(level int, name string) bool {
 	limits := [...]struct{ digits, min, max int }{{4, 1970, 9999}, {2, 1, 12}, {2, 1, 31}}[level]
 	n, err := strconv.Atoi(name)

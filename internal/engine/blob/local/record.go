@@ -12,8 +12,8 @@ import (
 // formatVersion is the newest journal format that this program reads and the one it writes.
 const formatVersion = 1
 
-// sinceFirst is the "since" of all kinds below: the version that brought them. A kind that a later version adds carries that
-// version, so that this program can name it.
+// sinceFirst is the "since" of all kinds below: the version that brought them. A kind that a later
+// version adds carries that version, so that this program can name it.
 const sinceFirst = 1
 
 // magic begins the header's payload.
@@ -136,8 +136,9 @@ func (r record) appendSums(b []byte) []byte {
 	return b
 }
 
-// readFrame reads the frame that b begins with and returns its length. A length of 0 means that b begins with no whole frame:
-// the end of the journal, or what a crash left of the next one. An error means that the frame is whole and cannot be understood.
+// readFrame reads the frame that b begins with and returns its length. A length of 0 means that b
+// begins with no whole frame: the end of the journal, or what a crash left of the next one. An
+// error means that the frame is whole and cannot be understood.
 func readFrame(b []byte) (r record, length int, err error) {
 	if len(b) < frameOver {
 		return record{}, 0, nil
@@ -226,7 +227,8 @@ func (r *record) readPart(p []byte) error {
 	return r.readSums(p)
 }
 
-// readTail reads a tail: as a part, but for the place of the size, which has been reserved since the first version.
+// readTail reads a tail: as a part, but for the place of the size, which has been reserved since
+// the first version.
 func (r *record) readTail(p []byte) error {
 	le := binary.LittleEndian
 	if len(p) < partLen {

@@ -42,7 +42,8 @@ func (s *Staging) Seal(_ context.Context, ref blob.Ref, size drive.ByteSize) err
 	return nil
 }
 
-// sealSteps returns what Seal does, in order. The process may die between any two: what is done is done again or found done.
+// sealSteps returns what Seal does, in order. The process may die between any two: what is done is
+// done again or found done.
 func (u *upload) sealSteps(size drive.ByteSize) []func() error {
 	data, sealed := u.path(dataFile), u.d.sealedPath(u.ref.ID)
 	return []func() error{
@@ -71,7 +72,8 @@ func (u *upload) checkWholeLocked(size drive.ByteSize) error {
 	return nil
 }
 
-// syncLength makes the length durable, which fdatasync need not do when it shrinks. What settle has synced costs nothing again.
+// syncLength makes the length durable, which fdatasync need not do when it shrinks. What settle has
+// synced costs nothing again.
 func (u *upload) syncLength(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -84,8 +86,8 @@ func (u *upload) syncLength(path string) error {
 	return classify(errors.Join(err, f.Close()))
 }
 
-// isSealed says whether the bytes are among the blobs and nowhere else. Bytes in both places nobody has put there: a rename would
-// destroy one of them (B1).
+// isSealed says whether the bytes are among the blobs and nowhere else. Bytes in both places nobody
+// has put there: a rename would destroy one of them (B1).
 func (s *Staging) isSealed(ref blob.Ref, size drive.ByteSize) (bool, error) {
 	info, err := os.Lstat(s.d.sealedPath(ref.ID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,8 +105,9 @@ func (s *Staging) isSealed(ref blob.Ref, size drive.ByteSize) (bool, error) {
 	return true, nil
 }
 
-// syncMove makes a move between staging and blobs durable, in both directories. Either may be missing: the staged one may be
-// removed already, and a seal that was refused before its rename may have made no place among the blobs.
+// syncMove makes a move between staging and blobs durable, in both directories. Either may be
+// missing: the staged one may be removed already, and a seal that was refused before its rename may
+// have made no place among the blobs.
 func (s *Staging) syncMove(ref blob.Ref) error {
 	for _, dir := range []string{filepath.Dir(s.d.sealedPath(ref.ID)), s.d.stagedDir(ref)} {
 		if err := syncDirs(dir); err != nil && !drive.IsKind(err, drive.NotFound) {
@@ -114,8 +117,8 @@ func (s *Staging) syncMove(ref blob.Ref) error {
 	return nil
 }
 
-// move renames the bytes and notes where they are in one step, for those who look at them meanwhile: they must not find them
-// nowhere while the directories are synced.
+// move renames the bytes and notes where they are in one step, for those who look at them
+// meanwhile: they must not find them nowhere while the directories are synced.
 func (u *upload) move(from, to string, sealed bool) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -79,7 +79,8 @@ func (s *Staging) stopAll() {
 	}
 }
 
-// createAttempts bounds how often Create makes directories anew that a Remove beside it has taken away as empty.
+// createAttempts bounds how often Create makes directories anew that a Remove beside it has taken
+// away as empty.
 const createAttempts = 100
 
 // Create implements blob.Staging.
@@ -109,11 +110,13 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	day := filepath.Dir(dir)
 	month := filepath.Dir(day)
 	year := filepath.Dir(month)
-	// All levels each time: one that another Create made may not be durable yet, and one that is costs next to nothing.
+	// All levels each time: one that another Create made may not be durable yet, and one that is
+	// costs next to nothing.
 	return syncDirs(dir, day, month, year, filepath.Dir(year))
 }
 
-// createFiles makes data and journal unless they are there; a journal without a whole header is begun anew.
+// createFiles makes data and journal unless they are there; a journal without a whole header is
+// begun anew.
 func (s *Staging) createFiles(dir string, ref blob.Ref) error {
 	data, err := os.OpenFile(filepath.Join(dir, dataFile), os.O_CREATE|os.O_WRONLY, fileMode)
 	if err != nil {
@@ -152,7 +155,7 @@ func (s *Staging) Drop(_ context.Context, ref blob.Ref, gen int64, n int) error 
 		return err
 	}
 	defer s.done(u)
-	if err := u.claim(gen, n); err != nil {
+	if err := u.claim(gen, n, true); err != nil {
 		return err
 	}
 	defer u.release(n)
@@ -169,8 +172,8 @@ func (s *Staging) Load(_ context.Context, ref blob.Ref) (blob.Staged, error) {
 	return u.staged()
 }
 
-// Fence implements blob.Staging. The fence is in the journal before anything is waited for, so that it holds whatever comes
-// between: an error, an eviction, a restart.
+// Fence implements blob.Staging. The fence is in the journal before anything is waited for, so that
+// it holds whatever comes between: an error, an eviction, a restart.
 func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	u, err := s.use(ref)
 	if err != nil {
@@ -242,7 +245,8 @@ func (s *Staging) forget(u *upload) {
 	}
 }
 
-// prune removes a day's directory, its month's and its year's as far as they are empty, and makes the removals durable.
+// prune removes a day's directory, its month's and its year's as far as they are empty, and makes
+// the removals durable.
 func (s *Staging) prune(day string) error {
 	dir := day
 	for range 3 {

@@ -25,8 +25,9 @@ func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
 	return "", errors.New("a directory has no links")
 }
 
-// Put implements blob.Store. The bytes are written under their final name: a crash leaves a torn file, but no row names it before
-// Put has returned, and the auditor knows what to do with a put- file of an older generation.
+// Put implements blob.Store. The bytes are written under their final name: a crash leaves a torn
+// file, but no row names it before Put has returned, and the auditor knows what to do with a put-
+// file of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
@@ -39,7 +40,8 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
 	}
-	// The name becomes durable while the bytes come: to wait for one sync after the other would take twice as long.
+	// The name becomes durable while the bytes come: to wait for one sync after the other would
+	// take twice as long.
 	named := make(chan error, 1)
 	go func() { named <- s.d.syncShard(filepath.Dir(path)) }()
 	part, err := s.fill(ctx, f, body)
@@ -116,8 +118,8 @@ func (s *Store) Stat(_ context.Context, name string) (drive.ByteSize, error) {
 	return drive.ByteSize(info.Size()), nil
 }
 
-// Remove implements blob.Store. The removal is durable: content that came back after a power loss would be bytes that nobody can
-// explain.
+// Remove implements blob.Store. The removal is durable: content that came back after a power loss
+// would be bytes that nobody can explain.
 func (s *Store) Remove(_ context.Context, name string) error {
 	path, err := s.d.blobPath(name)
 	if err != nil {

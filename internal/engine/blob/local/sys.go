@@ -7,8 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// unknownBoot is the id of a boot where the system has none to tell: a new one each time, so that a restart of the process is
-// taken for one of the machine and unsynced parts are checked once too often instead of once too seldom.
+// unknownBoot is the id of a boot where the system has none to tell: a new one each time, so that a
+// restart of the process is taken for one of the machine and unsynced parts are checked once too
+// often instead of once too seldom.
 func unknownBoot() string { return uuid.NewString() }
 
 // parseBootID returns the 16 bytes of a UUID, or of a hash where it is none.

@@ -22,8 +22,8 @@ func syncData(f *os.File) error {
 	return noEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 
-// punch frees a range. Its file system may not know how: then the tail is cut off where the range is the tail, and else the bytes
-// stay, which Held counts.
+// punch frees a range. Its file system may not know how: then the tail is cut off where the range
+// is the tail, and else the bytes stay, which Held counts.
 func punch(f *os.File, s span) error {
 	const mode = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
 	err := noEINTR(func() error { return unix.Fallocate(int(f.Fd()), mode, s.off, s.len) })
@@ -36,7 +36,8 @@ func punch(f *os.File, s span) error {
 	return nil
 }
 
-// cloneRange makes bytes of to those of from, shared on the disk (ioctl_ficlonerange(2)). cannot: nor will it for other ranges.
+// cloneRange makes bytes of to those of from, shared on the disk (ioctl_ficlonerange(2)). cannot:
+// nor will it for other ranges.
 func cloneRange(to *os.File, at int64, from *os.File, off, n int64) (cannot bool, err error) {
 	err = noEINTR(func() error {
 		return unix.IoctlFileCloneRange(int(to.Fd()), &unix.FileCloneRange{
@@ -51,8 +52,9 @@ func startWriteback(f *os.File, s span) error {
 	return noEINTR(func() error { return unix.SyncFileRange(int(f.Fd()), s.off, s.len, unix.SYNC_FILE_RANGE_WRITE) })
 }
 
-// awaitWriteback waits for the oldest of ranges, which are not empty, and returns how many it has waited for. sync_file_range
-// makes nothing durable, for it flushes neither metadata nor the disk's cache; the sync that follows does.
+// awaitWriteback waits for the oldest of ranges, which are not empty, and returns how many it has
+// waited for. sync_file_range makes nothing durable, for it flushes neither metadata nor the disk's
+// cache; the sync that follows does.
 func awaitWriteback(f *os.File, ranges []span) (int, error) {
 	const flags = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := noEINTR(func() error { return unix.SyncFileRange(int(f.Fd()), ranges[0].off, ranges[0].len, flags) })

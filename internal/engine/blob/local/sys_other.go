@@ -9,7 +9,8 @@ import (
 
 func syncData(f *os.File) error { return f.Sync() }
 
-// punch frees a range where it is the tail of the file; elsewhere the bytes stay until other ones come, and Held counts them.
+// punch frees a range where it is the tail of the file; elsewhere the bytes stay until other ones
+// come, and Held counts them.
 func punch(f *os.File, s span) error { return cutTail(f, s) }
 
 // cloneRange shares nothing: only Linux is asked to.

@@ -26,7 +26,8 @@ func freeBytes(dir string) (int64, error) {
 	return int64(free), nil
 }
 
-// syncDir only says whether the directory is there: Windows cannot sync one, NTFS keeps the order of metadata in its own journal.
+// syncDir only says whether the directory is there: Windows cannot sync one, NTFS keeps the order
+// of metadata in its own journal.
 func syncDir(dir string) error {
 	_, err := os.Stat(dir)
 	return err

@@ -98,8 +98,8 @@ func (w *withheld) end() {
 	w.s.done(w.u)
 }
 
-// undoubted fails where a sync has failed since there were that many doubts: the kernel says so once, and what came before that and is in no
-// journal yet nobody would suspect later.
+// undoubted fails where a sync has failed since there were that many doubts: the kernel says so
+// once, and what came before that and is in no journal yet nobody would suspect later.
 func (u *upload) undoubted(doubts int) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -138,7 +138,8 @@ func (u *upload) claimTail(e blob.Extend) (doubts int, err error) {
 	return u.doubts, nil
 }
 
-// discardTail frees what a failed Extend has left behind the tail, unless the journal may name it in spite of the failure.
+// discardTail frees what a failed Extend has left behind the tail, unless the journal may name it
+// in spite of the failure.
 func (u *upload) discardTail(e blob.Extend) {
 	u.mu.Lock()
 	keep := u.gone || u.journal == nil

@@ -14,7 +14,8 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-// extend adds b to the tail of part n, which holds had already, as a process does that remembers nothing.
+// extend adds b to the tail of part n, which holds had already, as a process does that remembers
+// nothing.
 func extend(t *testing.T, d *Dir, ref blob.Ref, n int, had, b []byte) error {
 	t.Helper()
 	tail := blob.NewTail(drive.ByteSize(n) * ref.PartSize)

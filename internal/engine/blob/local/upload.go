@@ -22,11 +22,13 @@ type upload struct {
 	flush flusher
 	users int // calls that are in it; guarded by Staging.mu
 
-	// active keeps it in memory: parts come. It is cleared only when the flusher has stopped, for that one knows this upload.
+	// active keeps it in memory: parts come. It is cleared only when the flusher has stopped, for
+	// that one knows this upload.
 	active atomic.Bool
 
-	// mu guards what follows and orders the journal. It is held across the write of a frame (about 10 µs), against the rule that
-	// no I/O is done under a mutex: a journal has one end, and who waits for it waits for that write. Syncs are outside.
+	// mu guards what follows and orders the journal. It is held across the write of a frame (about
+	// 10 µs), against the rule that no I/O is done under a mutex: a journal has one end, and who
+	// waits for it waits for that write. Syncs are outside.
 	mu      sync.Mutex
 	journal *journal // nil: to be read
 
@@ -50,8 +52,8 @@ func (u *upload) bytesPath() string {
 	return u.path(dataFile)
 }
 
-// loadLocked reads the journal if it is not known yet, cuts it back to its last whole frame and frees the bytes that no part
-// covers, except those of running Writes.
+// loadLocked reads the journal if it is not known yet, cuts it back to its last whole frame and
+// frees the bytes that no part covers, except those of running Writes.
 func (u *upload) loadLocked() error {
 	if u.gone {
 		return drive.Fail(drive.NotFound)
@@ -148,8 +150,8 @@ func (u *upload) freeTornLocked() error {
 	return nil
 }
 
-// appendLocked writes records to the journal and applies them. When it fails the journal is as before, or, if not even that
-// could be had, it will be read again.
+// appendLocked writes records to the journal and applies them. When it fails the journal is as
+// before, or, if not even that could be had, it will be read again.
 func (u *upload) appendLocked(records ...record) error {
 	if u.gone {
 		return drive.Fail(drive.NotFound)
@@ -202,11 +204,12 @@ func (u *upload) syncJournal() error {
 	return nil
 }
 
-// claim reserves part n for a Write or Drop of gen and takes it out of the journal if it is there: before its first byte
-// changes, and durably if its bytes are durable.
-func (u *upload) claim(gen int64, n int) error {
+// claim reserves part n for a Write or Drop of gen and takes what is there of it out of the
+// journal: before its first byte changes, and durably if its bytes are durable. A part that is
+// there and that nobody doubts is in the way, unless over is set.
+func (u *upload) claim(gen int64, n int, over bool) error {
 	u.mu.Lock()
-	held, err := u.claimLocked(gen, n)
+	held, err := u.claimLocked(gen, n, over)
 	u.mu.Unlock()
 	if err != nil {
 		return err
@@ -214,7 +217,8 @@ func (u *upload) claim(gen int64, n int) error {
 	if held == nil || held.unsynced {
 		return nil
 	}
-	// Were the drop lost with the power and the new bytes not, a part that no one suspects would be wrong.
+	// Were the drop lost with the power and the new bytes not, a part that no one suspects would be
+	// wrong.
 	if err := u.syncJournal(); err != nil {
 		u.discard(n)
 		u.release(n)
@@ -223,12 +227,15 @@ func (u *upload) claim(gen int64, n int) error {
 	return nil
 }
 
-func (u *upload) claimLocked(gen int64, n int) (held *entry, err error) {
+func (u *upload) claimLocked(gen int64, n int, over bool) (held *entry, err error) {
 	if err := u.loadLocked(); err != nil {
 		return nil, err
 	}
 	if err := u.refuseLocked(gen, n); err != nil {
 		return nil, err
+	}
+	if e, ok := u.journal.parts[n]; ok && !over && !e.suspect {
+		return nil, &blob.ThereError{Part: e.Part}
 	}
 	if e, ok := u.journal.entry(n); ok {
 		if err := u.appendLocked(record{kind: kindDrop, n: n, gen: gen}); err != nil {
@@ -281,7 +288,8 @@ func (u *upload) waitWriters(ctx context.Context, gen int64) error {
 	}
 }
 
-// nextEnd returns a channel that closes when the next Write ends, or nil when none of gen or below is running.
+// nextEnd returns a channel that closes when the next Write ends, or nil when none of gen or below
+// is running.
 func (u *upload) nextEnd(gen int64) <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -297,7 +305,8 @@ func (u *upload) nextEnd(gen int64) <-chan struct{} {
 	return nil
 }
 
-// doubt makes all parts suspect after a failed sync. The kernel says so once, so it is kept in the journal.
+// doubt makes all parts suspect after a failed sync. The kernel says so once, so it is kept in the
+// journal.
 func (u *upload) doubt(cause error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -313,7 +322,8 @@ func (u *upload) doubt(cause error) {
 	}
 }
 
-// settle makes durable what has arrived. On return without error the journal says so, unless parts came meanwhile.
+// settle makes durable what has arrived. On return without error the journal says so, unless parts
+// came meanwhile.
 func (u *upload) settle() error {
 	u.flush.stop()
 	u.mu.Lock()
@@ -382,19 +392,4 @@ func (u *upload) staged() (blob.Staged, error) {
 		Last:    u.journal.last,
 		Suspect: u.journal.any(isSuspect),
 	}, nil
-}
-
-// Refuses returns the error with which a Write of part n under gen would be refused before it began; nil: it would not be.
-func (s *Staging) Refuses(ref blob.Ref, gen int64, n int) error {
-	u, err := s.use(ref)
-	if err != nil {
-		return err
-	}
-	defer s.done(u)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if err := u.loadLocked(); err != nil {
-		return err
-	}
-	return u.refuseLocked(gen, n)
 }

@@ -22,7 +22,7 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 		return blob.Part{}, err
 	}
 	defer s.done(u)
-	if err := u.claim(w.Gen, w.N); err != nil {
+	if err := u.claim(w.Gen, w.N, false); err != nil {
 		return blob.Part{}, err
 	}
 	defer u.release(w.N)
@@ -37,7 +37,8 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	return part, nil
 }
 
-// receive writes the bytes of a part, from its byte at on, to their place and makes them durable if every part is to be.
+// receive writes the bytes of a part, from its byte at on, to their place and makes them durable if
+// every part is to be.
 func (u *upload) receive(ctx context.Context, w blob.Write, at drive.ByteSize, body blob.Body) (blob.Part, error) {
 	f, err := os.OpenFile(u.path(dataFile), os.O_WRONLY, 0) // never O_CREATE: only Create makes it
 	if err != nil {
@@ -77,8 +78,8 @@ func (u *upload) copyPart(ctx context.Context, f *os.File, w blob.Write, at driv
 	return part, nil
 }
 
-// accept enters a part or a tail whose bytes are in place. It takes no context: bytes that have arrived survive a client that has not
-// waited for the answer.
+// accept enters a part or a tail whose bytes are in place. It takes no context: bytes that have
+// arrived survive a client that has not waited for the answer.
 func (u *upload) accept(p blob.Part, as kind, gen int64) error {
 	durable := u.d.durability == Part
 	back, err := u.enter(p, as, gen, durable)
@@ -96,7 +97,8 @@ func (u *upload) accept(p blob.Part, as kind, gen int64) error {
 	return errors.Join(err, u.appendLocked(back))
 }
 
-// enter accepts p, and returns the record that takes this back: the journal has the tail then that it had before, or nothing.
+// enter accepts p, and returns the record that takes this back: the journal has the tail then that
+// it had before, or nothing.
 func (u *upload) enter(p blob.Part, as kind, gen int64, durable bool) (back record, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -113,8 +115,8 @@ func (u *upload) enter(p blob.Part, as kind, gen int64, durable bool) (back reco
 	return back, u.appendLocked(e.record(as))
 }
 
-// discard frees what a failed Write has left. What it cannot free stays counted in Held, and the next load tries again. A part
-// that the journal may name in spite of the failure keeps its bytes.
+// discard frees what a failed Write has left. What it cannot free stays counted in Held, and the
+// next load tries again. A part that the journal may name in spite of the failure keeps its bytes.
 func (u *upload) discard(n int) {
 	u.mu.Lock()
 	named := u.journal == nil
@@ -149,14 +151,16 @@ type nowhere struct{}
 
 func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// patience is how long a large buffer may take to fill: 1 MiB in it is 20 MiB/s. A slower client writes from a small one.
+// patience is how long a large buffer may take to fill: 1 MiB in it is 20 MiB/s. A slower client
+// writes from a small one.
 const patience = 50 * time.Millisecond
 
 // maxEmptyReads is how often a reader may return nothing and no error, as in package bufio.
 const maxEmptyReads = 100
 
-// copier writes a stream to a file. It reads into a small buffer and takes a large one only while the stream fills it quickly, so
-// that slow clients, of which there may be thousands, do not hold the memory that makes fast ones fast.
+// copier writes a stream to a file. It reads into a small buffer and takes a large one only while
+// the stream fills it quickly, so that slow clients, of which there may be thousands, do not hold
+// the memory that makes fast ones fast.
 type copier struct {
 	to      io.WriterAt
 	off     int64 // where the next byte goes
@@ -203,7 +207,8 @@ func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
 	}
 }
 
-// fill reads until buf is full. It says whether that was quick; with hasty it gives up as soon as it is not.
+// fill reads until buf is full. It says whether that was quick; with hasty it gives up as soon as
+// it is not.
 func fill(ctx context.Context, r io.Reader, buf []byte, hasty bool) (n int, quick bool, err error) {
 	start, empty := time.Now(), 0
 	quick = true

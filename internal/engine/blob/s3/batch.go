@@ -8,8 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// batcher sends script calls that come while others are on their way together, as one pipeline: with many parts at once a round
-// trip each is what Redis and this process would spend most of their time on. One alone goes at once.
+// batcher sends script calls that come while others are on their way together, as one pipeline:
+// with many parts at once a round trip each is what Redis and this process would spend most of
+// their time on. One alone goes at once.
 type batcher struct {
 	redis redis.UniversalClient
 
@@ -18,7 +19,8 @@ type batcher struct {
 	senders int
 }
 
-// Bounds of a batcher. Two senders, so that one batch is gathered while another is being answered and a third on its way.
+// Bounds of a batcher. Two senders, so that one batch is gathered while another is being answered
+// and a third on its way.
 const (
 	maxSenders = 2
 	maxBatch   = 128
@@ -35,7 +37,8 @@ type call struct {
 	err    error
 }
 
-// run makes a call and waits for its answer. When ctx ends before it comes the call may be made all the same.
+// run makes a call and waits for its answer. When ctx ends before it comes the call may be made all
+// the same.
 func (b *batcher) run(ctx context.Context, s *redis.Script, keys []string, args ...any) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)

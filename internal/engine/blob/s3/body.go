@@ -13,9 +13,10 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// verified hands a body to the store as it comes, all but its last byte. That one follows only when the end of the body was read,
-// its digests agree and last says yes: the store keeps nothing of a request that ends before the length that it announced, so bytes
-// that are not what their sender declared are never stored, not even without an entry.
+// verified hands a body to the store as it comes, all but its last byte. That one follows only when
+// the end of the body was read, its digests agree and last says yes: the store keeps nothing of a
+// request that ends before the length that it announced, so bytes that are not what their sender
+// declared are never stored, not even without an entry.
 type verified struct {
 	mu   sync.Mutex // the transport reads in a goroutine of its own, and may still do so when the request has ended
 	body blob.Body
@@ -120,8 +121,9 @@ func (v *verified) finishLocked() error {
 // errOver ends reads that come after the request.
 var errOver = errors.New("request is over")
 
-// close returns when nobody reads the body any more, with the part and the error of the body, if it had one. stored reports
-// whether the last byte has been handed out: only then can the store have kept anything.
+// close returns when nobody reads the body any more, with the part and the error of the body, if it
+// had one. stored reports whether the last byte has been handed out: only then can the store have
+// kept anything.
 func (v *verified) close() (part blob.Part, stored bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -143,8 +145,9 @@ type outgoing struct {
 	put  func(ctx context.Context, r io.Reader, size int64) error
 }
 
-// send hands o to the store. stored reports whether the store may have it although err is not nil. The end of ctx stops it until all
-// bytes are there: what arrived is accepted although the client has gone.
+// send hands o to the store. stored reports whether the store may have it although err is not nil.
+// The end of ctx stops it until all bytes are there: what arrived is accepted although the client
+// has gone.
 func (b *Bucket) send(ctx context.Context, o outgoing) (part blob.Part, stored bool, err error) {
 	if o.size == blob.UnknownSize {
 		return b.sendSpooled(ctx, o)

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -21,7 +22,8 @@ type Options struct {
 	// Endpoint is host[:port] of the store. Required, as is Bucket, which must exist.
 	Endpoint string
 	Bucket   string
-	// Prefix begins all keys of this installation in the bucket, without slashes at its ends. Default: none.
+	// Prefix begins all keys of this installation in the bucket, without slashes at its ends.
+	// Default: none.
 	Prefix string
 	// Region of the bucket. Default us-east-1, except at Amazon, where it is asked for.
 	Region string
@@ -36,7 +38,8 @@ type Options struct {
 	Namespace string
 	// Lease is how long a part belongs to an instance that no longer says so. Default 15 s.
 	Lease time.Duration
-	// SpoolDir takes bodies of undeclared length, which S3 does not. Default: the system's directory for temporary files.
+	// SpoolDir takes bodies of undeclared length, which S3 does not. Default: the system's
+	// directory for temporary files.
 	SpoolDir string
 
 	// Transport carries the requests. Default: one of its own, kept alive.
@@ -51,9 +54,7 @@ func (o *Options) setDefaults() {
 	if o.Region == "" && !strings.HasSuffix(o.Endpoint, "amazonaws.com") {
 		o.Region = "us-east-1"
 	}
-	if o.Namespace == "" {
-		o.Namespace = "smartdrive"
-	}
+	o.Namespace = cmp.Or(o.Namespace, "smartdrive")
 	if o.Lease <= 0 {
 		o.Lease = 15 * time.Second
 	}
@@ -63,9 +64,7 @@ func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
 // Bucket is a place in a bucket with both ports over it. Any number of processes may have one each.
@@ -87,7 +86,8 @@ type Bucket struct {
 	singly atomic.Bool
 }
 
-// attempts is how often a request is sent that may be repeated: all but those whose body is a client's.
+// attempts is how often a request is sent that may be repeated: all but those whose body is a
+// client's.
 const attempts = 4
 
 // New returns a Bucket. It does no I/O: Check does.

@@ -17,9 +17,10 @@ import (
 // maxSkew is how far the clocks may be apart: stores refuse requests that are 15 minutes old.
 const maxSkew = 5 * time.Minute
 
-// Check says whether the bucket can be used, before anything relies on it: that it is there, that its objects may be written, read,
-// listed and deleted and multipart uploads begun, filled, listed and aborted, and that the clocks agree. Each line of the error is
-// one trouble, in words for whoever set it up. It finds out whether the store knows If-None-Match.
+// Check says whether the bucket can be used, before anything relies on it: that it is there, that
+// its objects may be written, read, listed and deleted and multipart uploads begun, filled, listed
+// and aborted, and that the clocks agree. Each line of the error is one trouble, in words for
+// whoever set it up. It finds out whether the store knows If-None-Match.
 func (b *Bucket) Check(ctx context.Context) error {
 	found, err := b.api.BucketExists(ctx, b.name)
 	if err != nil {

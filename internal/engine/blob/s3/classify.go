@@ -20,8 +20,8 @@ var full = map[string]bool{
 	"StorageFull": true,
 }
 
-// classify gives errors of the S3 client their kind. Whatever of the store may pass is Unavailable: it is out of reach, throttles,
-// or refuses credentials that somebody is changing.
+// classify gives errors of the S3 client their kind. Whatever of the store may pass is Unavailable:
+// it is out of reach, throttles, or refuses credentials that somebody is changing.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -77,8 +77,9 @@ func hasCode(err error, codes ...string) bool {
 	return false
 }
 
-// classifyRedis gives errors of the Redis client their kind: what a server says by "ERR" and "WRONGTYPE" is our own mistake, all
-// else passes (LOADING, READONLY, CLUSTERDOWN, OOM, no connection).
+// classifyRedis gives errors of the Redis client their kind: what a server says by "ERR" and
+// "WRONGTYPE" is our own mistake, all else passes (LOADING, READONLY, CLUSTERDOWN, OOM, no
+// connection).
 func classifyRedis(err error) error {
 	if err == nil {
 		return nil

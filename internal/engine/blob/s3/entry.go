@@ -24,11 +24,13 @@ const (
 // entryLen is the length in bytes of what every entry has.
 const entryLen = 1 + 1 + 4 + 8 + 8 + 4 + 8 + 16 + digest.Size
 
-// maxETag is the longest ETag that is taken, in bytes. An MD5 has 32; what others are is the store's business.
+// maxETag is the longest ETag that is taken, in bytes. An MD5 has 32; what others are is the
+// store's business.
 const maxETag = 255
 
-// entry is what the journal says of an accepted part. Its ETag is how the store calls the bytes that were accepted: a Complete
-// names it, so other bytes under the same number never become content.
+// entry is what the journal says of an accepted part. Its ETag is how the store calls the bytes
+// that were accepted: a Complete names it, so other bytes under the same number never become
+// content.
 type entry struct {
 	blob.Part
 	gen  int64

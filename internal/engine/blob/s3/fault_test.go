@@ -20,8 +20,8 @@ import (
 // errDead is what a process that has died would see, could it still look.
 var errDead = errors.New("process is dead")
 
-// grave makes a process die at its n-th call of a service: the call is lost before it is made, or its reply is, and so is
-// everything after it. The zero grave lets everything pass.
+// grave makes a process die at its n-th call of a service: the call is lost before it is made, or
+// its reply is, and so is everything after it. The zero grave lets everything pass.
 type grave struct {
 	mu     sync.Mutex
 	at     int  // which call; 0: none
@@ -114,8 +114,8 @@ func (m mortalRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// life is what a process does with one upload, to its end; each life begins where the last one has died. It behaves as package
-// upload does: it redoes what it does not know to be done.
+// life is what a process does with one upload, to its end; each life begins where the last one has
+// died. It behaves as package upload does: it redoes what it does not know to be done.
 type life struct {
 	ref   blob.Ref
 	file  []byte
@@ -150,7 +150,8 @@ func (l *life) stages(s *Staging) []func(context.Context) error {
 	}
 }
 
-// send is a part as package upload brings it: one that is there already is compared, and a journal that was made again opened.
+// send is a part as package upload brings it: one that is there already is compared, and a journal
+// that was made again opened.
 func (l *life) send(ctx context.Context, s *Staging, gen int64, n int, b []byte) error {
 	_, err := blobtest.Send(ctx, s, l.ref, gen, n, b)
 	if there, ok := errors.AsType[*blob.ThereError](err); ok {
@@ -167,8 +168,8 @@ func (l *life) send(ctx context.Context, s *Staging, gen int64, n int, b []byte)
 
 func second[T any](_ T, err error) error { return err }
 
-// A process may die before any of its calls of a service is made, or before any reply arrives. Whoever comes after it finishes the
-// upload, with the right bytes, and leaves nothing behind.
+// A process may die before any of its calls of a service is made, or before any reply arrives.
+// Whoever comes after it finishes the upload, with the right bytes, and leaves nothing behind.
 func TestAProcessMayDieAtEveryCall(t *testing.T) {
 	t.Parallel()
 	calls := dieAndFinish(t, &grave{})
@@ -185,7 +186,8 @@ func TestAProcessMayDieAtEveryCall(t *testing.T) {
 	}
 }
 
-// dieAndFinish lets a process die as g says and another one finish its work. It returns how many calls the first one made.
+// dieAndFinish lets a process die as g says and another one finish its work. It returns how many
+// calls the first one made.
 func dieAndFinish(t *testing.T, g *grave) (calls int) {
 	t.Helper()
 	o := target(t)

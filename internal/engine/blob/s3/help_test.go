@@ -17,10 +17,12 @@ import (
 // testPart is the smallest part size that S3 and a power of two allow.
 const testPart = 8 * drive.MiB
 
-// testLease is short enough to wait for. Nothing may depend on that it lasts: on a busy machine it does not.
+// testLease is short enough to wait for. Nothing may depend on that it lasts: on a busy machine it
+// does not.
 const testLease = 2 * time.Second
 
-// briefly takes the lease of a part for as long, as an instance does that stands still or dies after that.
+// briefly takes the lease of a part for as long, as an instance does that stands still or dies
+// after that.
 func briefly(t *testing.T, s *Staging, ref blob.Ref, n int) *lease {
 	t.Helper()
 	usual := s.lease
@@ -84,7 +86,8 @@ func wantKind(t testing.TB, err error, want drive.Kind) {
 	}
 }
 
-// eventually asks until what is in Redis and at the store agrees: nothing announces that a lease has run out.
+// eventually asks until what is in Redis and at the store agrees: nothing announces that a lease
+// has run out.
 func eventually(t testing.TB, agrees func() error) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -121,7 +124,8 @@ func wantContent(t *testing.T, b *Bucket, ref blob.Ref, want []byte) {
 	}
 }
 
-// wantNothingStaged checks that neither the store nor Redis holds anything of uploads that have ended.
+// wantNothingStaged checks that neither the store nor Redis holds anything of uploads that have
+// ended.
 func wantNothingStaged(t *testing.T, b *Bucket) {
 	t.Helper()
 	noError(t, b.Staging.ListStaged(t.Context(), func(s blob.Stray) error { return fmt.Errorf("%s is left", s.Place) }))
@@ -138,7 +142,8 @@ func wipe(t testing.TB, s *Staging) {
 	noError(t, s.j.redis.Del(t.Context(), keys...).Err())
 }
 
-// lose is wipe, and what package upload does next: a journal that was made again refuses every gen until one is fenced.
+// lose is wipe, and what package upload does next: a journal that was made again refuses every gen
+// until one is fenced.
 func lose(t *testing.T, s *Staging, ref blob.Ref) {
 	t.Helper()
 	wipe(t, s)
@@ -175,7 +180,8 @@ func (p *pause) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// startWrite begins a Write of gen 1 and returns when all of its bytes were read, but not yet their end.
+// startWrite begins a Write of gen 1 and returns when all of its bytes were read, but not yet their
+// end.
 func startWrite(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (*pause, <-chan error) {
 	t.Helper()
 	return startWriteOf(t, s, ref, blobtest.WriteOf(1, n, b), b)

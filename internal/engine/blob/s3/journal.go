@@ -101,10 +101,12 @@ func (a answer) refused() error {
 	}
 }
 
-// small are the scripts that each part needs: their calls go together. What carries whole journals would make them wait.
+// small are the scripts that each part needs: their calls go together. What carries whole journals
+// would make them wait.
 var small = map[*redis.Script]bool{claimScript: true, appendScript: true, releaseScript: true, extendScript: true}
 
-// run runs a script on the journal of id. An error means that there is no answer: the script may have run all the same.
+// run runs a script on the journal of id. An error means that there is no answer: the script may
+// have run all the same.
 func (j journals) run(ctx context.Context, s *redis.Script, id drive.UploadID, args ...any) (answer, error) {
 	if small[s] {
 		return j.batch.run(ctx, s, j.keys(id), args...)
@@ -231,7 +233,8 @@ func (j *journal) readPart(field, value string) error {
 	return err
 }
 
-// longestLease, in ms, is more than any lasts: one that ends later was taken by a clock that was ahead.
+// longestLease, in ms, is more than any lasts: one that ends later was taken by a clock that was
+// ahead.
 const longestLease = 600_000
 
 func (j *journal) readLease(field, value string) {
@@ -245,8 +248,9 @@ func (j *journal) readLease(field, value string) {
 	}
 }
 
-// complete reports whether Redis has not started again, nor failed over, since the journal was compared with the store: what it
-// acknowledged last may be lost then. A Redis that does not tell its run id is taken at its word.
+// complete reports whether Redis has not started again, nor failed over, since the journal was
+// compared with the store: what it acknowledged last may be lost then. A Redis that does not tell
+// its run id is taken at its word.
 func (j *journal) complete() bool { return j.reignNow == "" || j.reign == j.reignNow }
 
 // sorted returns the entries in order of N.

@@ -16,7 +16,8 @@ const (
 	probeDir      = "probe/"
 	tailsDir      = "tails/" // pieces of tails: tails/<upload id>/<part>-<offset in the part>-<random>
 
-	// stagingDir is no place in the bucket: staged uploads are shown under it, with the date of their id.
+	// stagingDir is no place in the bucket: staged uploads are shown under it, with the date of
+	// their id.
 	stagingDir = "staging/"
 	// strayDir shows multipart uploads whose key no upload has.
 	strayDir = "multipart/"
@@ -25,7 +26,8 @@ const (
 // key returns the whole key of a place.
 func (b *Bucket) key(place string) string { return b.prefix + place }
 
-// blobPlace returns the place of content, or NotFound for a name that the project does not give: nothing else can be reached.
+// blobPlace returns the place of content, or NotFound for a name that the project does not give:
+// nothing else can be reached.
 func blobPlace(name string) (string, error) {
 	shard, ok := blob.ShardOf(name)
 	if !ok {
@@ -40,7 +42,8 @@ func (b *Bucket) blobKey(name string) (string, error) {
 	return b.key(place), err
 }
 
-// contentKey is blobKey for an upload, whose id is always a good name. Its multipart uploads have this key too.
+// contentKey is blobKey for an upload, whose id is always a good name. Its multipart uploads have
+// this key too.
 func (b *Bucket) contentKey(id drive.UploadID) string {
 	name := id.String()
 	return b.key(blobsDir + name[len(name)-2:] + "/" + name)
@@ -61,7 +64,8 @@ func uploadOf(place string) (drive.UploadID, bool) {
 	return id, err == nil
 }
 
-// stagedPlace returns what stands for a staged upload in lists: as in a directory, staging/2026/11/20/<id>, by the time in the id.
+// stagedPlace returns what stands for a staged upload in lists: as in a directory,
+// staging/2026/11/20/<id>, by the time in the id.
 func stagedPlace(id drive.UploadID) string {
 	var ms int64
 	for _, b := range id[:6] {

@@ -34,8 +34,9 @@ func (b *between) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// The journal is lost while another instance's Complete is on its way: who looks for content before and for parts after it must not
-// find that there is neither, for then the upload is given up, and what was completed is deleted.
+// The journal is lost while another instance's Complete is on its way: who looks for content before
+// and for parts after it must not find that there is neither, for then the upload is given up, and
+// what was completed is deleted.
 func TestALossWhileContentIsMade(t *testing.T) {
 	t.Parallel()
 	o := target(t)
@@ -59,8 +60,8 @@ func TestALossWhileContentIsMade(t *testing.T) {
 	wantHeld(t, b.Staging, ref, true, true)
 }
 
-// Redis fails over to a server whose clock is a day behind: the lease of an instance that died does not last for that day, and that of
-// one that lives goes on.
+// Redis fails over to a server whose clock is a day behind: the lease of an instance that died does
+// not last for that day, and that of one that lives goes on.
 func TestLeasesWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -89,8 +90,8 @@ func TestLeasesWhenTheClockIsSetBack(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// An instance stood still before its Complete, and the upload was opened again meanwhile: who takes a part back then finds no multipart
-// upload, and an upload that is not lost.
+// An instance stood still before its Complete, and the upload was opened again meanwhile: who takes
+// a part back then finds no multipart upload, and an upload that is not lost.
 func TestADropAfterALateComplete(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)

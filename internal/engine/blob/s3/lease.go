@@ -76,7 +76,8 @@ func (s *Staging) waitWriters(ctx context.Context, id drive.UploadID, gen int64)
 	}
 }
 
-// nextEnd returns a channel that closes when the next part ends, or nil when none of gen or below is being written.
+// nextEnd returns a channel that closes when the next part ends, or nil when none of gen or below
+// is being written.
 func (s *Staging) nextEnd(id drive.UploadID, gen int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +127,8 @@ func (s *Staging) claim(ctx context.Context, ref blob.Ref, w blob.Write, mode ..
 	return l, nil
 }
 
-// alive is the last look before the part's last byte goes out: whoever has lost the lease must not write over the part of whoever
-// has it now.
+// alive is the last look before the part's last byte goes out: whoever has lost the lease must not
+// write over the part of whoever has it now.
 func (l *lease) alive() error {
 	if time.Since(l.started) >= time.Duration(l.until.Load()) {
 		return drive.Wrap(errLease, drive.Unavailable)
@@ -163,7 +164,8 @@ func (s *Staging) keep(ctx context.Context, l *lease, cancel context.CancelCause
 	}
 }
 
-// extend is one beat. That Redis does not answer, or has lost the journal, is no reason to give up while the lease lasts.
+// extend is one beat. That Redis does not answer, or has lost the journal, is no reason to give up
+// while the lease lasts.
 func (s *Staging) extend(ctx context.Context, l *lease) error {
 	ctx, stop := context.WithTimeout(ctx, s.lease/beats)
 	defer stop()

@@ -70,7 +70,8 @@ func (s *Staging) listJournals(ctx context.Context, seen map[string]bool, fn fun
 	})
 }
 
-// show describes the multipart uploads of one key. What the journal says of a size need not be asked of the store.
+// show describes the multipart uploads of one key. What the journal says of a size need not be
+// asked of the store.
 func (s *Staging) show(ctx context.Context, all []pending) (blob.Stray, error) {
 	key := all[0].key
 	place := strings.TrimPrefix(key, s.b.prefix)

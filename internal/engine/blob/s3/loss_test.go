@@ -129,7 +129,8 @@ func TestALossAfterUnseal(t *testing.T) {
 	wantContent(t, b, ref, append(file[:testPart:testPart], other...))
 }
 
-// rewind puts the journal back to an earlier state, as a Redis does that starts again without the end of its log.
+// rewind puts the journal back to an earlier state, as a Redis does that starts again without the
+// end of its log.
 func rewind(t *testing.T, s *Staging, ref blob.Ref, between func()) {
 	t.Helper()
 	redis, key := s.j.redis, s.j.keys(ref.ID)[0]
@@ -162,7 +163,8 @@ func TestTheEndOfTheLogIsLost(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// forgetful is a store that does not know a multipart upload any more once it was completed, as most do not.
+// forgetful is a store that does not know a multipart upload any more once it was completed, as
+// most do not.
 type forgetful struct {
 	next http.RoundTripper
 
@@ -209,7 +211,8 @@ func TestACompletedUploadThatTheStoreForgets(t *testing.T) {
 	}
 	noError(t, b.Staging.Seal(t.Context(), ref, ref.Size))
 	wantContent(t, b, ref, file)
-	// Unsealed and changed, and again the reply is lost: what was left in its place is not taken for the new content.
+	// Unsealed and changed, and again the reply is lost: what was left in its place is not taken
+	// for the new content.
 	noError(t, b.Staging.Unseal(t.Context(), ref))
 	noError(t, b.Staging.Drop(t.Context(), ref, 1, 1))
 	other := blobtest.Bytes(3, 5000)

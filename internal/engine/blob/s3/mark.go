@@ -16,7 +16,8 @@ import (
 // maxMark is the longest mark that is read, in bytes.
 const maxMark = 4 << 10
 
-// ReadMark returns the mark of the installation whose bytes these are; found is false when there is none.
+// ReadMark returns the mark of the installation whose bytes these are; found is false when there is
+// none.
 func (b *Bucket) ReadMark(ctx context.Context) (m blob.Mark, found bool, err error) {
 	body, _, _, err := b.api.GetObject(ctx, b.name, b.key(blob.MarkName), minio.GetObjectOptions{})
 	if err = classify(err); drive.IsKind(err, drive.NotFound) {

@@ -36,7 +36,8 @@ type storedPart struct {
 	time time.Time
 }
 
-// listParts returns what a multipart upload holds, by number counted from 0. Empty parts are what Drop has left.
+// listParts returns what a multipart upload holds, by number counted from 0. Empty parts are what
+// Drop has left.
 func (b *Bucket) listParts(ctx context.Context, key, mpu string) (map[int]storedPart, error) {
 	all := map[int]storedPart{}
 	for marker := 0; ; {
@@ -57,9 +58,10 @@ func (b *Bucket) listParts(ctx context.Context, key, mpu string) (map[int]stored
 // pending is a multipart upload that is neither completed nor aborted.
 type pending struct{ key, mpu string }
 
-// eachPending calls fn for the multipart uploads whose key begins with prefix, those of one key one after the other. Pages follow one
-// another by key alone: a store may not know an upload any more by which it should go on, for fn may have ended it. So what a page
-// has of its last key waits for the next one, where all of it is.
+// eachPending calls fn for the multipart uploads whose key begins with prefix, those of one key one
+// after the other. Pages follow one another by key alone: a store may not know an upload any more
+// by which it should go on, for fn may have ended it. So what a page has of its last key waits for
+// the next one, where all of it is.
 func (b *Bucket) eachPending(ctx context.Context, prefix string, fn func(pending) error) error {
 	for keyMarker, idMarker := "", ""; ; {
 		page, err := b.api.ListMultipartUploads(ctx, b.name, prefix, keyMarker, idMarker, "", pageSize)

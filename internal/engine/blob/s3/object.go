@@ -14,21 +14,23 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Windows of a GET in bytes. Reads that follow one another ask for more each time, so that a download of any length takes few
-// requests and a few bytes somewhere do not make the store send megabytes. No window is buffered: what nobody reads waits in the
-// connection.
+// Windows of a GET in bytes. Reads that follow one another ask for more each time, so that a
+// download of any length takes few requests and a few bytes somewhere do not make the store send
+// megabytes. No window is buffered: what nobody reads waits in the connection.
 const (
 	firstWindow = 256 << 10
 	lastWindow  = 32 << 20
 )
 
-// rereads is how often in a row a read is tried again that brought nothing, and rereadPause how long after the first.
+// rereads is how often in a row a read is tried again that brought nothing, and rereadPause how
+// long after the first.
 const (
 	rereads     = 4
 	rereadPause = 100 * time.Millisecond
 )
 
-// readStall is how long a store may take for what one ReadAt wants before the connection counts as broken.
+// readStall is how long a store may take for what one ReadAt wants before the connection counts as
+// broken.
 const readStall = time.Minute
 
 // open returns the object of key as it is now: one that was replaced meanwhile is not read on (B1).
@@ -43,8 +45,8 @@ func (b *Bucket) open(ctx context.Context, key string) (blob.Object, error) {
 	}, nil
 }
 
-// object reads by ranges. One stream is kept between reads, for whoever reads on where it left off; readers beside it have
-// requests of their own.
+// object reads by ranges. One stream is kept between reads, for whoever reads on where it left off;
+// readers beside it have requests of their own.
 type object struct {
 	b      *Bucket
 	key    string
@@ -101,7 +103,8 @@ func (o *object) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// read fills p by way of s. A connection that breaks is replaced by one that goes on where it broke.
+// read fills p by way of s. A connection that breaks is replaced by one that goes on where it
+// broke.
 func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 	pause := rereadPause
 	for fruitless := 0; n < len(p); {
@@ -126,7 +129,8 @@ func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readOnce reads from the stream, which it opens anew where off is not the next byte or the window has ended.
+// readOnce reads from the stream, which it opens anew where off is not the next byte or the window
+// has ended.
 func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
 	if s.body == nil || s.off != off || s.off == s.end {
 		if err := o.get(s, int64(len(p)), off); err != nil {

@@ -13,13 +13,14 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Objects keeps finished files under names of their own, for whoever else reads the bucket. None of them is content: no other port
-// shows them, and no auditor looks at them.
+// Objects keeps finished files under names of their own, for whoever else reads the bucket. None of
+// them is content: no other port shows them, and no auditor looks at them.
 //
 //	<prefix>/exports/<name>    the name may have slashes
 //
-// An object is written as a multipart upload. Whoever writes it must make the same bytes of the same name each time: then any process
-// goes on with the parts that another one has left, and it does not matter which of several completes it.
+// An object is written as a multipart upload. Whoever writes it must make the same bytes of the
+// same name each time: then any process goes on with the parts that another one has left, and it
+// does not matter which of several completes it.
 type Objects struct{ b *Bucket }
 
 // Objects returns those of the bucket.
@@ -38,8 +39,9 @@ func (o *Objects) Find(ctx context.Context, name string) (drive.ByteSize, error)
 	return drive.ByteSize(info.Size), nil
 }
 
-// Begin returns the multipart upload of an object and the sizes of the parts that it holds, by number from 0. It begins one if there is
-// none; of several that processes have begun at the same time it takes the one that holds most.
+// Begin returns the multipart upload of an object and the sizes of the parts that it holds, by
+// number from 0. It begins one if there is none; of several that processes have begun at the same
+// time it takes the one that holds most.
 func (o *Objects) Begin(ctx context.Context, name, media string) (upload string, parts map[int]drive.ByteSize, err error) {
 	key := o.key(name)
 	all, err := o.b.pendingOf(ctx, key)
@@ -102,8 +104,8 @@ func (o *Objects) Put(ctx context.Context, name, upload string, n int, size driv
 	return nil
 }
 
-// Publish makes the object of the first count parts, all of it at once. An object that is there is left as it is, and no error. When
-// the upload is gone, or lacks a part, it is NotFound.
+// Publish makes the object of the first count parts, all of it at once. An object that is there is
+// left as it is, and no error. When the upload is gone, or lacks a part, it is NotFound.
 func (o *Objects) Publish(ctx context.Context, name, upload string, count int) error {
 	key := o.key(name)
 	stored, err := o.b.listParts(ctx, key, upload)
@@ -161,7 +163,8 @@ func (o *Objects) abortAll(ctx context.Context, key string) error {
 	return err
 }
 
-// List calls fn with the names of all objects, also of those that are being written. A name may come twice.
+// List calls fn with the names of all objects, also of those that are being written. A name may
+// come twice.
 func (o *Objects) List(ctx context.Context, fn func(name string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

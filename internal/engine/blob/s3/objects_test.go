@@ -21,7 +21,8 @@ func putObject(t *testing.T, o *Objects, name, upload string, n int, b []byte) {
 	noError(t, o.Put(t.Context(), name, upload, n, drive.ByteSize(len(b)), bytes.NewReader(b)))
 }
 
-// A process goes on with the parts that another one has left; both complete the object, and there is one.
+// A process goes on with the parts that another one has left; both complete the object, and there
+// is one.
 func TestAnObjectIsGoneOnWithAndPublishedOnce(t *testing.T) {
 	t.Parallel()
 	opt := target(t)
@@ -80,7 +81,8 @@ func TestAnObjectIsGoneOnWithAndPublishedOnce(t *testing.T) {
 	}
 }
 
-// What fails on its way, or is not of its length, leaves no part; what is removed while it is written is gone.
+// What fails on its way, or is not of its length, leaves no part; what is removed while it is
+// written is gone.
 func TestAnObjectHasNoBrokenPart(t *testing.T) {
 	t.Parallel()
 	o := at(t, target(t)).Objects()

@@ -153,9 +153,9 @@ func parsePiece(o minio.ObjectInfo) (found, bool) {
 	return f, err1 == nil && err2 == nil && n >= 0 && at >= 0 && o.Size > 0
 }
 
-// findTails makes the tails of an upload again from its pieces: the longest row of them that begins with a part. Every piece was
-// what a client sent for its place, also one that was not entered; of those that begin at one byte the newest counts, if it
-// leads as far.
+// findTails makes the tails of an upload again from its pieces: the longest row of them that begins
+// with a part. Every piece was what a client sent for its place, also one that was not entered; of
+// those that begin at one byte the newest counts, if it leads as far.
 func (b *Bucket) findTails(ctx context.Context, ref blob.Ref) (map[int]tail, error) {
 	byPart := map[int][]found{}
 	err := b.eachPiece(ctx, b.piecesPrefix(ref.ID), func(o minio.ObjectInfo) error {
@@ -206,8 +206,8 @@ func longestTail(n int, all []found) (tail, bool) {
 	}
 }
 
-// tailChanges returns the triples of mendScript that make the tails of a journal agree with the store. A tail all of whose pieces
-// are there, and that no row of pieces passes, stays as it is.
+// tailChanges returns the triples of mendScript that make the tails of a journal agree with the
+// store. A tail all of whose pieces are there, and that no row of pieces passes, stays as it is.
 func tailChanges(j *journal, parts map[int]storedPart, tails map[int]tail) (triples []any) {
 	for n, t := range tails {
 		_, accepted := j.entries[n]

@@ -38,7 +38,8 @@ func (q *Quarantine) List(ctx context.Context, fn func(blob.Quarantined) error) 
 	return ctx.Err()
 }
 
-// quarantinedAt returns what lies at a place below quarantine/. Whatever somebody has put there by hand has a name too.
+// quarantinedAt returns what lies at a place below quarantine/. Whatever somebody has put there by
+// hand has a name too.
 func quarantinedAt(place string) blob.Quarantined {
 	date, name, found := strings.Cut(place, "/")
 	if !found || date == "" {

@@ -12,11 +12,12 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// restore makes the journal of an upload again from what lies at the store; nothing there is NotFound. All parts are Unread then:
-// their bytes were checked when they came, but what they were is forgotten. So are fences: it refuses every gen until the next one.
+// restore makes the journal of an upload again from what lies at the store; nothing there is
+// NotFound. All parts are Unread then: their bytes were checked when they came, but what they were
+// is forgotten. So are fences: it refuses every gen until the next one.
 //
-// It looks twice before it says so: an upload that another instance completes between the look for content and the one for parts is
-// in neither.
+// It looks twice before it says so: an upload that another instance completes between the look for
+// content and the one for parts is in neither.
 func (s *Staging) restore(ctx context.Context, ref blob.Ref) error {
 	err := s.restoreOnce(ctx, ref)
 	if drive.IsKind(err, drive.NotFound) {
@@ -69,8 +70,9 @@ type finding struct {
 	tails            map[int]tail
 }
 
-// survey looks for what an upload has at the store. Where there is content and a multipart upload too, either an Unseal has filled
-// that one, or has died on the way, and nobody relies on what it has done: the journal changes only at its end.
+// survey looks for what an upload has at the store. Where there is content and a multipart upload
+// too, either an Unseal has filled that one, or has died on the way, and nobody relies on what it
+// has done: the journal changes only at its end.
 func (s *Staging) survey(ctx context.Context, ref blob.Ref) (f finding, err error) {
 	key := s.b.contentKey(ref.ID)
 	var info minio.ObjectInfo
@@ -136,7 +138,8 @@ func slice(info minio.ObjectInfo, partSize drive.ByteSize) map[int]storedPart {
 type policy bool
 
 const (
-	// adopt: Redis may have lost what it acknowledged. Parts at the store count, with their bytes unknown.
+	// adopt: Redis may have lost what it acknowledged. Parts at the store count, with their bytes
+	// unknown.
 	adopt policy = true
 	// distrust: the store has other bytes than were accepted. Such parts are missing.
 	distrust policy = false
@@ -166,7 +169,8 @@ func (s *Staging) mend(ctx context.Context, ref blob.Ref, j *journal, p policy) 
 	return s.apply(ctx, ref, j, triples)
 }
 
-// mendWithoutParts is mend of an upload whose multipart upload is not there: completed, if content is, or else lost.
+// mendWithoutParts is mend of an upload whose multipart upload is not there: completed, if content
+// is, or else lost.
 func (s *Staging) mendWithoutParts(ctx context.Context, ref blob.Ref, j *journal) error {
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	switch {
@@ -243,7 +247,8 @@ func changes(j *journal, parts map[int]storedPart, p policy) (triples []any) {
 	return triples
 }
 
-// find looks whether an upload is there whose multipart upload is not the one that the journal names.
+// find looks whether an upload is there whose multipart upload is not the one that the journal
+// names.
 func (s *Staging) find(ctx context.Context, ref blob.Ref) error {
 	j, found, err := s.j.load(ctx, ref.ID)
 	switch {

@@ -23,7 +23,8 @@ import "github.com/redis/go-redis/v9"
 //	p<n>    tail of part n, see tail.encode; never beside an entry
 //	x       "1": there was a tail once, so that pieces may lie at the store
 //
-// A lease is the field <n>: "<owner> <token> <gen> <expiry in ms>". TIME of Redis is the only clock.
+// A lease is the field <n>: "<owner> <token> <gen> <expiry in ms>". TIME of Redis is the only
+// clock.
 //
 // All answers are arrays that begin with a verdict:
 //
@@ -76,9 +77,11 @@ redis.call('DEL', J, L)
 redis.call('HSET', J, 'm', ARGV[1], 'i', ARGV[2], 'r', reign())
 return {'ok', ARGV[1]}`)
 
-// restoreScript enters what was found at the store of an upload whose journal was lost. A journal that is there is left as it is.
+// restoreScript enters what was found at the store of an upload whose journal was lost. A journal
+// that is there is left as it is.
 //
-// The fences are lost with it, and only the row knows which gen is the present one: every gen is refused until one is fenced.
+// The fences are lost with it, and only the row knows which gen is the present one: every gen is
+// refused until one is fenced.
 //
 // ARGV  1 incarnation, then pairs of field and value
 var restoreScript = script(`
@@ -97,15 +100,17 @@ var loadScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 return {'ok', redis.call('HGETALL', J), redis.call('HGETALL', L), int(clock()), reign()}`)
 
-// claimScript takes the lease of a part for a Write or a Drop. What of the part lies at the store counts as held without an entry
-// from here on, until it is accepted or known to be gone.
+// claimScript takes the lease of a part for a Write or a Drop. What of the part lies at the store
+// counts as held without an entry from here on, until it is accepted or known to be gone.
 //
-// ARGV  1 n, 2 owner, 3 token, 4 gen, 5 lease in ms, 6 bytes that may come, 7 "write", or "drop", 8 the entry to drop, or "extend", 8
-// the tail that is extended
+// ARGV 1 n, 2 owner, 3 token, 4 gen, 5 lease in ms, 6 bytes that may come, 7 "write", or "drop", 8
+// the entry to drop, or "extend", 8 the tail that is extended
 //
-// ok <multipart upload id> <incarnation> <bytes of the part that lay at the store before> <the tail that is given up>
+// ok <multipart upload id> <incarnation> <bytes of the part that lay at the store before> <the tail
+// that is given up>
 //
-// An Extend needs the tail to be what it says, and leaves it as it is: moved. All else gives a tail up. A lease of the same owner is taken over: an owner does not write one part twice at a time.
+// An Extend needs the tail to be what it says, and leaves it as it is: moved. All else gives a tail
+// up. A lease of the same owner is taken over: an owner does not write one part twice at a time.
 var claimScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 local n, now = ARGV[1], clock()
@@ -164,14 +169,16 @@ if ARGV[3] == '0' then redis.call('HDEL', J, 'o' .. ARGV[1])
 else redis.call('HSET', J, 'o' .. ARGV[1], ARGV[3]) end
 return {'ok'}`)
 
-// appendScript accepts a part whose bytes are at the store: it enters it and gives its lease back, in one step (P2).
+// appendScript accepts a part whose bytes are at the store: it enters it and gives its lease back,
+// in one step (P2).
 //
 // # ARGV  1 n, 2 token, 3 incarnation that the lease was taken in, 4 gen, 5 entry
 //
-// Without its lease a part is accepted only in a journal that was lost and made again meanwhile, where no one else
-// has it.
+// Without its lease a part is accepted only in a journal that was lost and made again meanwhile,
+// where no one else has it.
 //
-// It is what each part costs Redis, so it does without the words of prelude, which have to be made for each call.
+// It is what each part costs Redis, so it does without the words of prelude, which have to be made
+// for each call.
 var appendScript = redis.NewScript(`
 local J, L, n = KEYS[1], KEYS[2], ARGV[1]
 local f = redis.call('HMGET', J, 's', 'i', 'f', n)
@@ -212,7 +219,8 @@ redis.call('HSET', J, 'p' .. n, ARGV[4], 't', int(clock()), 'x', '1')
 if ARGV[3] == '0' then redis.call('HDEL', J, 'o' .. n) else redis.call('HSET', J, 'o' .. n, ARGV[3]) end
 return {'ok'}`)
 
-// fenceScript refuses a gen and all before it, and takes the leases of other owners away that were taken under them.
+// fenceScript refuses a gen and all before it, and takes the leases of other owners away that were
+// taken under them.
 //
 // ARGV  1 gen, 2 owner
 var fenceScript = script(`
@@ -275,10 +283,11 @@ redis.call('HSET', J, 'm', ARGV[1], 's', '', 'e', ARGV[2])
 for i = 3, #ARGV, 2 do redis.call('HSET', J, ARGV[i], ARGV[i + 1]) end
 return {'ok'}`)
 
-// mendScript makes the journal agree with the store, field by field where it is still what was compared, and leaves out parts
-// that somebody writes.
+// mendScript makes the journal agree with the store, field by field where it is still what was
+// compared, and leaves out parts that somebody writes.
 //
-// ARGV  1 incarnation, 2 reign of the Redis that was compared (empty: no change), then triples of field, old and new value
+// ARGV 1 incarnation, 2 reign of the Redis that was compared (empty: no change), then triples of
+// field, old and new value
 var mendScript = script(`
 if redis.call('EXISTS', J) == 0 then return {'none'} end
 if get('i') ~= ARGV[1] then return {'state', get('s')} end

@@ -119,7 +119,8 @@ func (j *journal) completeParts() []minio.CompletePart {
 	return parts
 }
 
-// isContent reports whether an object is what the parts of j make up, and not what an Unseal has left in its place.
+// isContent reports whether an object is what the parts of j make up, and not what an Unseal has
+// left in its place.
 func (j *journal) isContent(info minio.ObjectInfo) bool {
 	var sum drive.ByteSize
 	for _, e := range j.entries {

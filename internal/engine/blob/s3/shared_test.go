@@ -56,7 +56,8 @@ func TestAPartBelongsToOneInstanceAtATime(t *testing.T) {
 	}
 }
 
-// Heartbeats keep the lease of a client that is slower than a lease lasts: each moves its end, in Redis and here.
+// Heartbeats keep the lease of a client that is slower than a lease lasts: each moves its end, in
+// Redis and here.
 func TestASlowPartKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]drive.ByteSize{"of declared length": testPart, "of undeclared length": blob.UnknownSize} {
@@ -177,7 +178,8 @@ func TestWhoHasLostTheLeaseEntersNothing(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// sendWhenFree sends a part as soon as no lease is in its way: who has lost one knows it a little before Redis does.
+// sendWhenFree sends a part as soon as no lease is in its way: who has lost one knows it a little
+// before Redis does.
 func sendWhenFree(t *testing.T, s *Staging, ref blob.Ref, n int, b []byte) (part blob.Part) {
 	t.Helper()
 	eventually(t, func() (err error) {

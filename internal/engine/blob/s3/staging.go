@@ -11,7 +11,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Staging implements blob.Staging and blob.Sealer. It keeps nothing of an upload in memory but who writes to it in this process.
+// Staging implements blob.Staging and blob.Sealer. It keeps nothing of an upload in memory but who
+// writes to it in this process.
 type Staging struct {
 	b     *Bucket
 	j     journals
@@ -38,8 +39,9 @@ func (s *Staging) Caps() blob.Caps {
 // createTime bounds Create, which makes several requests and whose caller waits for all of them.
 const createTime = 20 * time.Second
 
-// Create implements blob.Staging. A multipart upload that is there already, for the journal was lost, is found and used. One that
-// a crash leaves behind unknown goes with Remove, which finds all that have the upload's key.
+// Create implements blob.Staging. A multipart upload that is there already, for the journal was
+// lost, is found and used. One that a crash leaves behind unknown goes with Remove, which finds all
+// that have the upload's key.
 func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 	if ref.PartSize < minPart || ref.PartSize&(ref.PartSize-1) != 0 {
 		return fmt.Errorf("create staging: part size %d is no power of two of at least %d", ref.PartSize, minPart)
@@ -102,7 +104,8 @@ func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 	return nil, drive.Wrap(errUnrest, drive.Unavailable)
 }
 
-// Fence implements blob.Staging. Writes of other instances are not waited for: their leases are gone, so they enter nothing.
+// Fence implements blob.Staging. Writes of other instances are not waited for: their leases are
+// gone, so they enter nothing.
 func (s *Staging) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Staged, error) {
 	err := s.close(ctx, ref, gen)
 	if err == nil {
@@ -122,7 +125,8 @@ func (s *Staging) close(ctx context.Context, ref blob.Ref, gen int64) error {
 	return err
 }
 
-// script runs a script, after the journal was made again if it was lost, and returns its answer or the error that this is.
+// script runs a script, after the journal was made again if it was lost, and returns its answer or
+// the error that this is.
 func (s *Staging) script(ctx context.Context, ref blob.Ref, run scriptOf, args ...any) (answer, error) {
 	for range tries {
 		a, err := s.j.run(ctx, run, ref.ID, args...)
@@ -139,7 +143,8 @@ func (s *Staging) script(ctx context.Context, ref blob.Ref, run scriptOf, args .
 	return nil, drive.Wrap(errUnrest, drive.Unavailable)
 }
 
-// Drop implements blob.Staging. S3 has no call that takes one part away: an empty one is written over it.
+// Drop implements blob.Staging. S3 has no call that takes one part away: an empty one is written
+// over it.
 func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) error {
 	leave, err := s.enter(ref.ID, n, gen)
 	if err != nil {
@@ -172,12 +177,13 @@ func (s *Staging) Drop(ctx context.Context, ref blob.Ref, gen int64, n int) erro
 	return nil
 }
 
-// rememberEnd is how long the end of an upload stays in the journal: longer than any request lasts. A Write that comes still
-// later finds no multipart upload.
+// rememberEnd is how long the end of an upload stays in the journal: longer than any request lasts.
+// A Write that comes still later finds no multipart upload.
 const rememberEnd = time.Hour
 
-// Remove implements blob.Staging. The journal goes first: from then on nothing is accepted. A part that is being sent while its
-// multipart upload is aborted may stay at the store; its Write aborts once more.
+// Remove implements blob.Staging. The journal goes first: from then on nothing is accepted. A part
+// that is being sent while its multipart upload is aborted may stay at the store; its Write aborts
+// once more.
 func (s *Staging) Remove(ctx context.Context, ref blob.Ref) error {
 	a, err := s.j.run(ctx, removeScript, ref.ID, rememberEnd.Milliseconds())
 	if err == nil {

@@ -34,8 +34,9 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (blob.
 // attemptKey is metadata that tells what one Put has stored from what was there.
 const attemptKey = "Smartdrive-Attempt"
 
-// Put implements blob.Store. The store shows nothing before it has the last byte, which goes out only when all of it was checked. A
-// crash before the reply leaves content that no row names; the auditor knows what to do with a put- object of an older generation.
+// Put implements blob.Store. The store shows nothing before it has the last byte, which goes out
+// only when all of it was checked. A crash before the reply leaves content that no row names; the
+// auditor knows what to do with a put- object of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	key, err := s.b.blobKey(name)
 	if err != nil {
@@ -77,7 +78,8 @@ func (s *Store) undo(ctx context.Context, key, attempt string) {
 	}
 }
 
-// absent is If-None-Match for stores that refuse it. It leaves a gap, which names that are given once close.
+// absent is If-None-Match for stores that refuse it. It leaves a gap, which names that are given
+// once close.
 func (b *Bucket) absent(ctx context.Context, key string) error {
 	_, err := b.stat(ctx, key)
 	switch {
@@ -190,8 +192,8 @@ func (s *Store) ListOdd(ctx context.Context, fn func(blob.Stray) error) error {
 	})
 }
 
-// Quarantine implements blob.Store: a copy at the store, then the original goes. A crash between the two leaves both, and the next
-// one makes a second copy.
+// Quarantine implements blob.Store: a copy at the store, then the original goes. A crash between
+// the two leaves both, and the next one makes a second copy.
 func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	if !strings.HasPrefix(stray.Place, blobsDir) {
 		return fmt.Errorf("quarantine %q: not below %s", stray.Place, blobsDir)
@@ -238,7 +240,8 @@ func (b *Bucket) copy(ctx context.Context, key, to string, info minio.ObjectInfo
 // maxNamesakes bounds how many things of one name a day's quarantine takes.
 const maxNamesakes = 1000
 
-// freeKey returns key, or key with a number where that is taken: nothing in quarantine is ever overwritten.
+// freeKey returns key, or key with a number where that is taken: nothing in quarantine is ever
+// overwritten.
 func (b *Bucket) freeKey(ctx context.Context, key string) (string, error) {
 	for i := range maxNamesakes {
 		try := key

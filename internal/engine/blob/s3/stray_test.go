@@ -126,7 +126,8 @@ func TestAKeyThatNoUploadHas(t *testing.T) {
 	}
 }
 
-// A crash between NewMultipartUpload and the journal, or two that create at once, leave a second one: it goes with the upload.
+// A crash between NewMultipartUpload and the journal, or two that create at once, leave a second
+// one: it goes with the upload.
 func TestASecondMultipartUploadGoesWithTheFirst(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)
@@ -149,7 +150,8 @@ func TestASecondMultipartUploadGoesWithTheFirst(t *testing.T) {
 	wantContent(t, b, ref, file)
 }
 
-// A part with a wrong digest is not even stored: the store lists nothing of it, whatever becomes of the journal.
+// A part with a wrong digest is not even stored: the store lists nothing of it, whatever becomes of
+// the journal.
 func TestAWrongPartIsNeverStored(t *testing.T) {
 	t.Parallel()
 	b := openBucket(t)

@@ -19,7 +19,8 @@ import (
 // errMoved comes from a script: the tail is not what an Extend believes.
 var errMoved = errors.New("the tail has changed")
 
-// tail is the beginning of a part: nothing that a multipart upload takes, so its pieces are objects of their own until it is whole.
+// tail is the beginning of a part: nothing that a multipart upload takes, so its pieces are objects
+// of their own until it is whole.
 type tail struct {
 	blob.Part
 	gen    int64
@@ -268,7 +269,8 @@ func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part)
 	return nil
 }
 
-// emptyPart puts an empty part, which stands for none, in the place of one that is discarded: a journal that is made anew would find it.
+// emptyPart puts an empty part, which stands for none, in the place of one that is discarded: a
+// journal that is made anew would find it.
 func (x *extension) emptyPart(ctx context.Context) int64 {
 	ctx, stop := detached(ctx)
 	defer stop()

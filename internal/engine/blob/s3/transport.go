@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// How long the store may take to begin an answer once it has the request. A request that may be repeated waits so long for each of its
-// attempts, and a client that waits for all of them should still be there.
+// How long the store may take to begin an answer once it has the request. A request that may be
+// repeated waits so long for each of its attempts, and a client that waits for all of them should
+// still be there.
 const (
 	answerTime   = 8 * time.Second
 	assemblyTime = time.Minute // a Complete of 10,000 parts sends its header at once and blanks while it works; not all stores do
@@ -55,8 +56,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return awaitBody(r, t.stall, send)
 }
 
-// isAssembly reports whether the store has much to do before it can answer: it completes a multipart upload or aborts it, copies, lists
-// (some stores walk a whole tree for it), deletes many objects, or has got a lot.
+// isAssembly reports whether the store has much to do before it can answer: it completes a
+// multipart upload or aborts it, copies, lists (some stores walk a whole tree for it), deletes many
+// objects, or has got a lot.
 func isAssembly(r *http.Request) bool {
 	if r.Header.Get("X-Amz-Copy-Source") != "" || r.ContentLength > largeBody {
 		return true

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// What a store has to work for is waited for; nothing else holds a client for long, with all its attempts.
+// What a store has to work for is waited for; nothing else holds a client for long, with all its
+// attempts.
 func TestWhichRequestsAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	if all := attempts * answerTime; all >= 40*time.Second {

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/blob"
 )
 
-// Write implements blob.Staging: a lease from the journal, the bytes to the store as they come, an entry in the journal.
+// Write implements blob.Staging: a lease from the journal, the bytes to the store as they come, an
+// entry in the journal.
 //
 //	dies after ...     is left                            and then
 //	the lease          a lease                            it runs out, or a Write of this process takes it over
@@ -46,8 +47,8 @@ func (s *Staging) Write(ctx context.Context, ref blob.Ref, w blob.Write, body bl
 	return e.Part, nil
 }
 
-// receive sends the body to the store. Its lease is kept from the first byte, also while a body of undeclared length is gathered; when
-// it is lost the request to the store is broken off.
+// receive sends the body to the store. Its lease is kept from the first byte, also while a body of
+// undeclared length is gathered; when it is lost the request to the store is broken off.
 func (s *Staging) receive(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, body blob.Body) (entry, bool, error) {
 	e := entry{gen: w.Gen}
 	held, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -77,7 +78,8 @@ func (s *Staging) receive(ctx context.Context, ref blob.Ref, w blob.Write, l *le
 	return e, stored && part.Size > 0, err
 }
 
-// giveUp ends a Write whose body has not come, or was not taken by the store, and returns what is to be said of cause.
+// giveUp ends a Write whose body has not come, or was not taken by the store, and returns what is
+// to be said of cause.
 func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lease, stored bool, cause error) error {
 	left := l.before
 	if stored {
@@ -95,8 +97,9 @@ func (s *Staging) giveUp(ctx context.Context, ref blob.Ref, w blob.Write, l *lea
 	return s.explain(ctx, ref, l, cause)
 }
 
-// explain finds out whether the store has refused a part because its multipart upload is not there: removed meanwhile, or the journal
-// names another one now. Not every store says so: some just hang up on whoever still sends.
+// explain finds out whether the store has refused a part because its multipart upload is not there:
+// removed meanwhile, or the journal names another one now. Not every store says so: some just hang
+// up on whoever still sends.
 func (s *Staging) explain(ctx context.Context, ref blob.Ref, l *lease, cause error) error {
 	ctx, stop := detached(ctx)
 	defer stop()
@@ -109,7 +112,8 @@ func (s *Staging) explain(ctx context.Context, ref blob.Ref, l *lease, cause err
 	return drive.Wrap(cause, drive.Unavailable)
 }
 
-// accept enters a part whose bytes are at the store. Bytes that have arrived survive a client that does not wait for the answer.
+// accept enters a part whose bytes are at the store. Bytes that have arrived survive a client that
+// does not wait for the answer.
 func (s *Staging) accept(ctx context.Context, ref blob.Ref, l *lease, e entry) error {
 	ctx, stop := detached(ctx)
 	defer stop()

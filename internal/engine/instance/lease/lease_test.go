@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/instance/lease"
 )
 
-// A heartbeat that fails for long ends the work before the lease is over; one that fails twice does not.
+// A heartbeat that fails for long ends the work before the lease is over; one that fails twice does
+// not.
 func TestWorkEndsBeforeItsLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,7 +32,8 @@ func TestWorkEndsBeforeItsLease(t *testing.T) {
 	})
 }
 
-// Who is told that another has the row stops at once, and who is asked to yield learns of it and goes on.
+// Who is told that another has the row stops at once, and who is asked to yield learns of it and
+// goes on.
 func TestWorkIsFencedAndAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 // Call is a kind of call that reaches the engine.
 type Call string
 
-// The kinds of calls. A statement of a transaction is Exec or Query, whether it was prepared or not.
+// The kinds of calls. A statement of a transaction is Exec or Query, whether it was prepared or
+// not.
 const (
 	Begin     Call = "begin" // BEGIN IMMEDIATE
 	Commit    Call = "commit"
@@ -42,8 +43,8 @@ func callOf(query string, otherwise Call) Call {
 	return otherwise
 }
 
-// Counter counts the calls that reach the engine. The zero value counts; give its Connector to sqldb.Options. It is safe for
-// concurrent use.
+// Counter counts the calls that reach the engine. The zero value counts; give its Connector to
+// sqldb.Options. It is safe for concurrent use.
 type Counter struct {
 	mu     sync.Mutex
 	counts map[Call]int
@@ -118,8 +119,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &connection{conn, c.around, c.dialect}, nil
 }
 
-// connection passes everything on, through around. It needs the powers that the engine's connection has; database/sql finds
-// them by their methods, so they are spelt out.
+// connection passes everything on, through around. It needs the powers that the engine's connection
+// has; database/sql finds them by their methods, so they are spelt out.
 type connection struct {
 	driver.Conn
 	around  around

@@ -10,8 +10,9 @@ import (
 // ErrFault is what a call fails with by default: the database cannot be reached.
 var ErrFault error = drive.Fail(drive.Unavailable, "reason", "fault")
 
-// Faults makes calls to the database fail. The zero value lets everything pass; give its Connector to sqldb.Options. It counts as
-// a Counter does, calls that fail included. It is safe for concurrent use.
+// Faults makes calls to the database fail. The zero value lets everything pass; give its Connector
+// to sqldb.Options. It counts as a Counter does, calls that fail included. It is safe for
+// concurrent use.
 type Faults struct {
 	Counter
 	mu    sync.Mutex
@@ -26,8 +27,8 @@ type rule struct {
 	err   error
 }
 
-// Fail makes the n-th call of a kind from now on fail with err (nil: ErrFault), without reaching the engine. An empty kind means
-// any call.
+// Fail makes the n-th call of a kind from now on fail with err (nil: ErrFault), without reaching
+// the engine. An empty kind means any call.
 func (f *Faults) Fail(call Call, n int, err error) { f.add(rule{call: call, n: n, err: err}) }
 
 // FailAll makes all calls of a kind fail until Clear.

@@ -9,8 +9,9 @@ import (
 // ErrKilled is what every call of a process gets whose Lifeline is cut.
 var ErrKilled = errors.New("the process was killed")
 
-// Lifeline is the connection of a process to its database. Once it is cut every call fails, and nothing of the process comes through;
-// the call that it is cut at may have reached the engine or not.
+// Lifeline is the connection of a process to its database. Once it is cut every call fails, and
+// nothing of the process comes through; the call that it is cut at may have reached the engine or
+// not.
 type Lifeline struct {
 	Lost bool         // the last call reaches the engine
 	Made atomic.Int64 // calls

@@ -1,11 +1,13 @@
-// Package sqldbtest gives tests a real database of their own, and connectors that count calls and inject faults.
+// Package sqldbtest gives tests a real database of their own, and connectors that count calls and
+// inject faults.
 //
-// The database is a SQLite file; with SMARTDRIVE_TEST_DB=mysql it is one of the MySQL server that SMARTDRIVE_TEST_MYSQL names. So
-// every suite runs on both. With SMARTDRIVE_TEST_TWICE set each function of a transaction runs twice there, the first time for
-// nothing, as after a deadlock.
+// The database is a SQLite file; with SMARTDRIVE_TEST_DB=mysql it is one of the MySQL server that
+// SMARTDRIVE_TEST_MYSQL names. So every suite runs on both. With SMARTDRIVE_TEST_TWICE set each
+// function of a transaction runs twice there, the first time for nothing, as after a deadlock.
 package sqldbtest
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"log/slog"
 	"os"
@@ -36,8 +38,8 @@ func OpenWith(t testing.TB, opt sqldb.Options) *sqldb.DB {
 	return db
 }
 
-// OpenAt opens the database at a place once more, as another process does. Whoever kills the process closes it; else the end of the test
-// does.
+// OpenAt opens the database at a place once more, as another process does. Whoever kills the
+// process closes it; else the end of the test does.
 func OpenAt(t testing.TB, at sqldb.Options, connector func(source string) (driver.Connector, error)) *sqldb.DB {
 	t.Helper()
 	at.Connector, at.Log = recorded(connector), slog.New(slog.DiscardHandler)
@@ -49,8 +51,9 @@ func OpenAt(t testing.TB, at sqldb.Options, connector func(source string) (drive
 	return db
 }
 
-// At returns opt with the place of a database of the test's own, which may be opened any number of times until the test ends:
-// the file opt.Path (empty: a new one), or a database of the MySQL server in its stead, the same one for the same Path.
+// At returns opt with the place of a database of the test's own, which may be opened any number of
+// times until the test ends: the file opt.Path (empty: a new one), or a database of the MySQL
+// server in its stead, the same one for the same Path.
 func At(t testing.TB, opt sqldb.Options) sqldb.Options {
 	t.Helper()
 	opt, giveBack := Borrow(t, opt)
@@ -70,9 +73,7 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 		opt.Path, opt.MySQL = "", d.source
 		opt.Twice = os.Getenv("SMARTDRIVE_TEST_TWICE") != "" && opt.Connector == nil // faults count the calls
 		opt.Connector = recorded(opt.Connector)
-		if opt.Connections == 0 {
-			opt.Connections = 8
-		}
+		opt.Connections = cmp.Or(opt.Connections, 8)
 		if opt.Log == nil { // it warns of a server that is not durable, which test servers need not be
 			opt.Log = slog.New(slog.DiscardHandler)
 		}

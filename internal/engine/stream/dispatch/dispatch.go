@@ -23,17 +23,6 @@ type Arm interface {
 	Arm(ctx context.Context, entries ...timer.Entry) error
 }
 
-// Step is a point on a timer's way (D7).
-type Step string
-
-// The steps.
-const (
-	Published Step = "published" // its record is durable
-	Applied   Step = "applied"   // its handler had nothing more to do
-	Rearmed   Step = "rearmed"   // its handler asked to look again
-	Failed    Step = "failed"    // its handler failed; the record is tried again or dead
-)
-
 // Options configure New. Sender is needed to publish, Handlers and Timers to consume; the zero
 // value of every other field is its default.
 type Options struct {
@@ -46,7 +35,7 @@ type Options struct {
 	// reclaims of one account (2).
 	Parallel, Reclaims int
 	// Traced is told of every step; it must be quick.
-	Traced func(ctx context.Context, f timer.Fired, step Step, at time.Time)
+	Traced func(t timer.Trace)
 	Now    func() time.Time // default time.Now
 }
 
@@ -75,7 +64,7 @@ func New(opt Options) *Dispatch {
 		opt.Reclaims = defaultReclaims
 	}
 	if opt.Traced == nil {
-		opt.Traced = func(context.Context, timer.Fired, Step, time.Time) {}
+		opt.Traced = func(timer.Trace) {}
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -87,6 +76,7 @@ func New(opt Options) *Dispatch {
 // not fire again. Many at a time share the round trips of the broker, so the engine's Concurrency
 // for these kinds is to be some hundreds.
 func (d *Dispatch) Publish(ctx context.Context, f timer.Fired) error {
+	began := d.opt.Now()
 	r, err := Record(f)
 	if err != nil {
 		return err
@@ -94,8 +84,12 @@ func (d *Dispatch) Publish(ctx context.Context, f timer.Fired) error {
 	if err := d.opt.Sender.Send(ctx, r); err != nil {
 		return fmt.Errorf("publish timer %s: %w", f.Key, err)
 	}
-	d.opt.Traced(ctx, f, Published, d.opt.Now())
+	d.trace(f, timer.Published, began, nil)
 	return nil
+}
+
+func (d *Dispatch) trace(f timer.Fired, step timer.Step, began time.Time, err error) {
+	d.opt.Traced(timer.Trace{Fired: f, Step: step, Began: began, At: d.opt.Now(), Err: err})
 }
 
 // namespace of the ids of records that tell of fired timers: a random UUID.
@@ -143,21 +137,25 @@ func (d *Dispatch) Apply(ctx context.Context, r stream.Record) error {
 	if handle == nil { // an engine's own, dead and replayed: it fires there
 		return d.arm(ctx, timer.Entry{Key: f.Key, Gen: f.Gen, Account: f.Account})
 	}
+	d.trace(f, timer.Consumed, r.Time.Std(), nil)
+	began := d.opt.Now()
 	err = d.call(ctx, handle, f)
 	wait, later := timer.IsLater(err)
 	switch {
 	case err == nil:
-		d.opt.Traced(ctx, f, Applied, d.opt.Now())
+		d.trace(f, timer.Applied, began, nil)
 		return nil
 	case later:
 		if err := d.arm(ctx, d.again(f, wait)); err != nil {
 			return err
 		}
-		d.opt.Traced(ctx, f, Rearmed, d.opt.Now())
+		d.trace(f, timer.Snoozed, began, nil)
 		return nil
 	}
-	if !drive.IsKind(err, drive.Unavailable, drive.Stopping) {
-		d.opt.Traced(ctx, f, Failed, d.opt.Now())
+	if drive.IsKind(err, drive.Unavailable, drive.Stopping) {
+		d.trace(f, timer.Waited, began, err)
+	} else {
+		d.trace(f, timer.Failed, began, err)
 	}
 	return err
 }

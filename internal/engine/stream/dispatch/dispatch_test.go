@@ -58,12 +58,12 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 	for kind, topic := range map[timer.Kind]stream.Topic{timer.Park: stream.TopicPark, timer.Abandon: stream.TopicReclaim} {
 		var out sent
 		var got timer.Fired
-		var steps []dispatch.Step
+		var steps []timer.Step
 		d := dispatch.New(dispatch.Options{
 			Sender:   &out,
 			Handlers: map[timer.Kind]timer.Handler{kind: func(_ context.Context, f timer.Fired) error { got = f; return nil }},
-			Traced: func(_ context.Context, _ timer.Fired, s dispatch.Step, _ time.Time) {
-				steps = append(steps, s)
+			Traced: func(s timer.Trace) {
+				steps = append(steps, s.Step)
 			},
 		})
 		f := fired(kind)
@@ -86,7 +86,7 @@ func TestATimerArrivesAsItFired(t *testing.T) {
 		if diff := cmp.Diff(f, got); diff != "" {
 			t.Error(diff)
 		}
-		want := []dispatch.Step{dispatch.Published, dispatch.Published, dispatch.Published, dispatch.Applied}
+		want := []timer.Step{timer.Published, timer.Published, timer.Published, timer.Consumed, timer.Applied}
 		if diff := cmp.Diff(want, steps); diff != "" {
 			t.Error(diff)
 		}

@@ -23,7 +23,8 @@ import (
 	"smartdrive/internal/testkit/depth"
 )
 
-// pipe is the whole way of a timer in virtual time: queue, engine, topics of a broker in memory, workers, handlers.
+// pipe is the whole way of a timer in virtual time: queue, engine, topics of a broker in memory,
+// workers, handlers.
 type pipe struct {
 	engine  *timer.Engine
 	dead    *outbox.Outbox

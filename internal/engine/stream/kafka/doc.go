@@ -11,13 +11,14 @@
 //	   │                              after the last level
 //	 replay ◄── dead_letters ◄──RunDead── <ns>.dlq ◄────┘
 //
-// A replay is a row that the relay sends to the retry topic of its consumer, so that it is one transaction with the end of
-// the dead letter.
+// A replay is a row that the relay sends to the retry topic of its consumer, so that it is one
+// transaction with the end of the dead letter.
 //
 // # What is durable when
 //
-// Everything is produced with acks=all by an idempotent producer, and only then is what it came from marked, committed or
-// settled. A crash between the two repeats: consumers are idempotent. Nothing is ever marked first.
+// Everything is produced with acks=all by an idempotent producer, and only then is what it came
+// from marked, committed or settled. A crash between the two repeats: consumers are idempotent.
+// Nothing is ever marked first.
 //
 //   - relay: sent, not marked: sent again under the same event id
 //   - session: on its level or in the dlq, offset not committed: handed over again
@@ -26,7 +27,8 @@
 //
 // # Who shares what
 //
-// A consumer is a consumer group (classic protocol, cooperative-sticky), its sessions share the partitions of topic and retry
-// topic. A partition that moves takes what was not settled with it: the session drops it, uncommitted, and the new owner
-// hands it over. Nothing is committed when a partition is taken away, so a rebalance repeats what a crash would.
+// A consumer is a consumer group (classic protocol, cooperative-sticky), its sessions share the
+// partitions of topic and retry topic. A partition that moves takes what was not settled with it:
+// the session drops it, uncommitted, and the new owner hands it over. Nothing is committed when a
+// partition is taken away, so a rebalance repeats what a crash would.
 package kafka

@@ -12,9 +12,9 @@ import (
 
 var errNotQuiet = errors.New("not quiet")
 
-// Quiet returns an error that says what is still on its way, or nil: everything in the backlog is sent, everything on the
-// topics of open sessions is in their buffers or was polled, nothing that waits on a level is due, every dead letter is taken
-// over.
+// Quiet returns an error that says what is still on its way, or nil: everything in the backlog is
+// sent, everything on the topics of open sessions is in their buffers or was polled, nothing that
+// waits on a level is due, every dead letter is taken over.
 func (s *Stream) Quiet(ctx context.Context) error {
 	if n, _, err := s.opt.Backlog.Waiting(ctx); err != nil || n > 0 {
 		return fmt.Errorf("%w: %d unsent, %w", errNotQuiet, n, errors.Join(err))
@@ -121,8 +121,8 @@ func (s *Stream) sessionsQuiet(ctx context.Context) error {
 	return nil
 }
 
-// fetched returns what the session that holds a partition has fetched of it: 1 more than the next offset, 0 for nothing, -1
-// when no session holds it.
+// fetched returns what the session that holds a partition has fetched of it: 1 more than the next
+// offset, 0 for nothing, -1 when no session holds it.
 func fetched(all []*session, sub stream.Subscription, p part) int64 {
 	for _, one := range all {
 		if one.sub != sub {

@@ -243,9 +243,9 @@ func TestALevelThatDiesBeforeTheCommitForwardsAgain(t *testing.T) {
 }
 
 // raw is a client that does what it wants.
-func (r *rig) raw(t *testing.T) *kgo.Client {
+func (r *rig) raw(t *testing.T, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	opts := []kgo.Opt{kgo.SeedBrokers(r.opt.Brokers...)}
+	opts := append([]kgo.Opt{kgo.SeedBrokers(r.opt.Brokers...)}, more...)
 	if r.opt.Dial != nil {
 		opts = append(opts, kgo.Dialer(r.opt.Dial))
 	}
@@ -257,7 +257,8 @@ func (r *rig) raw(t *testing.T) *kgo.Client {
 	return cl
 }
 
-// The broker's clock counts: a producer whose clock is wrong can neither shorten a delay nor get before others.
+// The broker's clock counts: a producer whose clock is wrong can neither shorten a delay nor get
+// before others.
 func TestALevelCountsFromWhenTheBrokerHasIt(t *testing.T) {
 	t.Parallel()
 	if !servicetest.RealKafka() {
@@ -346,7 +347,7 @@ func TestCheck(t *testing.T) {
 		for topic, settings := range map[string]map[string]string{
 			"bad.delay.5s": {"message.timestamp.type": "CreateTime", "retention.ms": "1000"},
 			"bad.park":     {"cleanup.policy": "compact"},
-			"bad.nodes":    {"max.message.bytes": "1000"},
+			"bad.exports":  {"max.message.bytes": "1000"},
 			"bad.dlq":      {"retention.ms": "-1"},
 		} {
 			set := map[string]*string{}

@@ -119,12 +119,13 @@ func eventually(t testing.TB, what string, cond func() error) {
 	}
 }
 
-// testLevels are as long as a test has patience, in virtual time too: every second costs heartbeats.
+// testLevels are as long as a test has patience, in virtual time too: every second costs
+// heartbeats.
 var testLevels = []stream.Level{{Name: "5s", Delay: 5 * time.Second}, {Name: "6s", Delay: 6 * time.Second}, {Name: "7s", Delay: 7 * time.Second}}
 
-// fake runs a test against a broker in memory, in virtual time. Time stands still while a goroutine waits for a mutex, and the
-// client holds one while it joins its group: who commits at that moment stops the clock for good. Tests whose groups change
-// under load run in real time, see hurried.
+// fake runs a test against a broker in memory, in virtual time. Time stands still while a goroutine
+// waits for a mutex, and the client holds one while it joins its group: who commits at that moment
+// stops the clock for good. Tests whose groups change under load run in real time, see hurried.
 func fake(t *testing.T, test func(t *testing.T, r *rig), brokers ...int) {
 	t.Helper()
 	t.Parallel()
@@ -153,7 +154,8 @@ func fake(t *testing.T, test func(t *testing.T, r *rig), brokers ...int) {
 	})
 }
 
-// hurried makes a stream on a broker in memory, in real time, whose sessions time out after session.
+// hurried makes a stream on a broker in memory, in real time, whose sessions time out after
+// session.
 func hurried(t *testing.T, brokers int, session time.Duration) *rig {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.GroupMinSessionTimeout(time.Second))
@@ -177,7 +179,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// deleteTopics runs before the loops end, so that the broker is not left with hundreds of partitions.
+// deleteTopics runs before the loops end, so that the broker is not left with hundreds of
+// partitions.
 func (r *rig) deleteTopics(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)

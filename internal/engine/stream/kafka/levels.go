@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"smartdrive/internal/engine/stream"
@@ -228,6 +228,15 @@ func (w *waiters) gather() batch {
 // none, among the dead letters, so that nothing disappears unseen.
 func (w *waiters) onward(m *kgo.Record) *kgo.Record {
 	consumer, topic := header(m, headerConsumer), stream.Topic(header(m, headerTopic))
+	if consumer == "" && topic == "" {
+		out, err := w.s.foreign(m)
+		if err != nil {
+			w.s.counters.Stray.Add(1)
+			return refused(w.s.dlq(), m, err)
+		}
+		w.s.counters.Foreign.Add(1)
+		return out
+	}
 	if !legal(consumer) || topic.Types() == nil {
 		w.s.counters.Stray.Add(1)
 		return forwarded(w.s.dlq(), m)
@@ -248,8 +257,8 @@ func (w *waiters) forwardOnce(ctx context.Context) (more bool, err error) {
 func (w *waiters) forward(ctx context.Context, b batch) error {
 	errs := w.s.produceAll(ctx, b.messages)
 	for i, err := range errs {
-		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			errs[i] = w.bury(ctx, b.messages[i])
+		if m := b.messages[i]; err != nil && w.s.hopeless(m, err) {
+			errs[i] = w.bury(ctx, m, err)
 		}
 	}
 	return w.drop(b, errs)
@@ -271,9 +280,13 @@ func (w *waiters) drop(b batch, errs []error) (failed error) {
 	return failed
 }
 
-// bury sends a message to the dead letters whose retry topic is gone, because its consumer is.
-func (w *waiters) bury(ctx context.Context, m *kgo.Record) error {
+// bury sends a message to the dead letters whose retry topic is gone, because its consumer is, or
+// which the topic of another producer does not take.
+func (w *waiters) bury(ctx context.Context, m *kgo.Record, cause error) error {
 	w.s.counters.Stray.Add(1)
+	if slices.Contains(w.s.opt.Targets, m.Topic) {
+		return w.s.produce(ctx, []*kgo.Record{refused(w.s.dlq(), m, fmt.Errorf("topic %s: %w", m.Topic, cause))})
+	}
 	return w.s.produce(ctx, []*kgo.Record{forwarded(w.s.dlq(), m)})
 }
 

@@ -3,6 +3,7 @@ package kafka
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -92,13 +93,27 @@ func delivery(topic stream.Topic, retry bool, hold uint64, m *kgo.Record) stream
 func letter(m *kgo.Record) stream.Drained {
 	return stream.Drained{
 		DeadLetter: stream.DeadLetter{
-			Consumer: header(m, headerConsumer), Topic: stream.Topic(header(m, headerTopic)), Key: string(m.Key), Event: m.Value,
-			Failures: failures(m), Failure: stream.Failure{Kind: header(m, headerKind), Text: header(m, headerError)},
-			DiedAt: drive.TimeOf(m.Timestamp),
+			Consumer: column(header(m, headerConsumer), maxName), Topic: stream.Topic(column(header(m, headerTopic), maxName)),
+			Key: column(string(m.Key), maxKey), Event: []byte(column(string(m.Value), largestMessage)),
+			Failures: failures(m),
+			Failure:  stream.Failure{Kind: column(header(m, headerKind), maxKey), Text: column(header(m, headerError), stream.MaxFailureText)},
+			DiedAt:   drive.TimeOf(m.Timestamp),
 		},
 		Position: stream.Position{Partition: m.Partition, Offset: m.Offset},
 		EventID:  eventID(m.Value),
 	}
+}
+
+// The lengths of columns of dead_letters, in bytes.
+const (
+	maxName = 128
+	maxKey  = 64
+)
+
+// column is a text as the table of dead letters takes it. Other producers may put anything on a
+// level; one letter that no row can hold would keep all behind it out.
+func column(text string, limit int) string {
+	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
 func eventID(event []byte) string {

@@ -21,7 +21,8 @@ func real(t *testing.T, levels []stream.Level) *rig {
 	return onBroker(t, kafka.Options{Levels: levels})
 }
 
-// onBroker completes opt. A member keeps its place however late its heartbeats are on a busy machine, or records come twice.
+// onBroker completes opt. A member keeps its place however late its heartbeats are on a busy
+// machine, or records come twice.
 func onBroker(t *testing.T, opt kafka.Options) *rig {
 	t.Helper()
 	opt.Brokers = strings.Split(servicetest.URL(t, servicetest.Kafka), ",")
@@ -90,8 +91,9 @@ func (c *driven) at(stamp time.Time) time.Time {
 	return shown
 }
 
-// Advance implements streamtest.Clock. It has a millisecond of the broker's time to itself, so that what was stamped before
-// and after it can be told apart; heartbeats and rebalances take the broker's time and not this clock's.
+// Advance implements streamtest.Clock. It has a millisecond of the broker's time to itself, so that
+// what was stamped before and after it can be told apart; heartbeats and rebalances take the
+// broker's time and not this clock's.
 func (c *driven) Advance(d time.Duration) {
 	<-time.After(2 * time.Millisecond)
 	c.mu.Lock()

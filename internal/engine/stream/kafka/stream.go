@@ -37,6 +37,9 @@ type Options struct {
 	// User and Password say who comes, by the mechanism SASL: scram-sha-512 (the default),
 	// scram-sha-256 or plain.
 	User, Password, SASL string
+	// Targets are the topics that records of other producers may go to from a level (none); none of
+	// them is in the namespace.
+	Targets []string
 	// Levels are the delay levels (stream.Levels).
 	Levels []stream.Level
 	// Partitions of a new topic (12): as many sessions can share the work of a consumer.
@@ -72,6 +75,7 @@ type Counters struct {
 	Resent    atomic.Int64 // of those, sent again because the mark could not be set
 	Sent      atomic.Int64 // records without a transaction
 	Forwarded atomic.Int64 // records that came back from a level
+	Foreign   atomic.Int64 // records of other producers that went from a level to their topic
 	Stray     atomic.Int64 // records on a level that name no consumer: now dead letters
 	Drained   atomic.Int64 // dead letters that were read from the dlq
 	Moved     atomic.Int64 // partitions that were taken away from a session or a level
@@ -112,11 +116,12 @@ func New(opt Options) (*Stream, error) {
 	if opt.Stamped == nil {
 		opt.Stamped = func(stamp time.Time) time.Time { return stamp }
 	}
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
+	opt.Log = cmp.Or(opt.Log, slog.Default())
 	if !legal(opt.Namespace) {
 		return nil, drive.Bad("namespace", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", opt.Namespace)
+	}
+	if err := opt.checkTargets(); err != nil {
+		return nil, err
 	}
 	s := &Stream{opt: opt, known: map[string]bool{}, open: map[*session]struct{}{}}
 	cl, err := kgo.NewClient(s.client(

@@ -11,15 +11,17 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// gaps is how a session knows, on MySQL, that no smaller offset will become visible behind its back. An id is given out when a
-// row is inserted and seen when its transaction commits, so others that are larger may be seen before. A missing id belongs to
-// a transaction that runs, or to nobody: it was rolled back, or its row was trimmed. The session stops before it until
+// gaps is how a session knows, on MySQL, that no smaller offset will become visible behind its
+// back. An id is given out when a row is inserted and seen when its transaction commits, so others
+// that are larger may be seen before. A missing id belongs to a transaction that runs, or to
+// nobody: it was rolled back, or its row was trimmed. The session stops before it until
 //
 //   - its row appears, or
 //   - it has been missing for Options.GapTime and a locking read, which meets the row of a transaction that runs, finds nothing.
 //
-// So a rollback delays the consumers by some seconds, and nothing is ever passed over. (Where ids go in steps of more than one,
-// as between the primaries of a Galera cluster, every id has a gap before it: such an installation needs a broker.)
+// So a rollback delays the consumers by some seconds, and nothing is ever passed over. (Where ids
+// go in steps of more than one, as between the primaries of a Galera cluster, every id has a gap
+// before it: such an installation needs a broker.)
 type gaps struct {
 	sure  int64 // every id up to here is a row that is visible, or never will be one
 	first int64 // the first id that is missing after it, since when: zero time: none

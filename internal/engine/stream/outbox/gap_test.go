@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/engine/stream"
@@ -15,7 +16,8 @@ import (
 	"smartdrive/internal/engine/stream/streamtest"
 )
 
-// hold publishes a record in a transaction that stays open until end is called, with what its function returns.
+// hold publishes a record in a transaction that stays open until end is called, with what its
+// function returns.
 func hold(t *testing.T, db *sqldb.DB, o *outbox.Outbox, subject string) (end func(error)) {
 	t.Helper()
 	inserted, ended, done := make(chan struct{}), make(chan error), make(chan struct{})
@@ -52,8 +54,8 @@ func poll(t *testing.T, s stream.Session) (subjects []string, again time.Time) {
 	return subjects, again
 }
 
-// Of two transactions the one with the larger number commits first: nothing of it is handed over before the other has ended, or
-// the other's record would be passed over for ever.
+// Of two transactions the one with the larger number commits first: nothing of it is handed over
+// before the other has ended, or the other's record would be passed over for ever.
 func TestASmallerNumberThatCommitsLater(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)
@@ -87,7 +89,8 @@ func TestASmallerNumberThatCommitsLater(t *testing.T) {
 	}
 }
 
-// turning is an installation in the moment in which it moves: what it says of its engine is true before a poll or after it.
+// turning is an installation in the moment in which it moves: what it says of its engine is true
+// before a poll or after it.
 type turning struct {
 	*sqldb.DB // where the rows are
 	said      [2]*sqldb.DB
@@ -96,11 +99,14 @@ type turning struct {
 
 func (r *turning) Primary() *sqldb.DB { return r.said[(r.asked.Add(1)-1)%2] }
 
-func (r *turning) Reader(context.Context) (from, again *sqldb.DB, err error) { return r.DB, nil, nil }
+func (r *turning) Reader(context.Context, drive.AccountID) (from, again *sqldb.DB, err error) {
+	return r.DB, nil, nil
+}
 
 func (r *turning) Read(context.Context, *sqldb.DB, string, []any, error) {}
 
-// A session that reads while its installation moves does not know which engine has answered: it waits for gaps as MySQL's.
+// A session that reads while its installation moves does not know which engine has answered: it
+// waits for gaps as MySQL's.
 func TestAGapWhileTheEngineChanges(t *testing.T) {
 	t.Parallel()
 	sqldbtest.MySQLOnly(t)

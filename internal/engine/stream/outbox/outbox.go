@@ -12,9 +12,12 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,12 +74,8 @@ func New(db *sqldb.DB, opt Options) *Outbox {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Log == nil {
-		opt.Log = slog.Default()
-	}
-	if opt.GapTime == 0 {
-		opt.GapTime = gapTime
-	}
+	opt.Log = cmp.Or(opt.Log, slog.Default())
+	opt.GapTime = cmp.Or(opt.GapTime, gapTime)
 	return &Outbox{
 		gapTime: opt.GapTime,
 		db:      db, source: opt.Source, now: opt.Now, log: opt.Log, announced: make(chan struct{}, 1),
@@ -87,20 +86,39 @@ func New(db *sqldb.DB, opt Options) *Outbox {
 // Counters returns the counters.
 func (o *Outbox) Counters() *Counters { return &o.counters }
 
+// appendRows is how many records one statement inserts: five values each, far below what either
+// database takes.
+const appendRows = 100
+
 // Append implements stream.Publisher.
 func (o *Outbox) Append(ctx context.Context, tx *sqldb.Tx, records ...stream.Record) error {
+	for page := range slices.Chunk(records, appendRows) {
+		if err := o.appendPage(ctx, tx, page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Outbox) appendPage(ctx context.Context, tx *sqldb.Tx, records []stream.Record) error {
+	values := make([]any, 0, 5*len(records))
 	for _, r := range records {
 		event, err := o.encode(r)
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "INSERT INTO outbox (event_id, topic, `key`, event, created_at) VALUES (?, ?, ?, ?, ?)",
-			r.ID, string(r.Topic), keyText(r.Key), event, o.nowMs())
-		if err != nil {
-			return fmt.Errorf("publish record %s: %w", r.ID, err)
-		}
-		tx.AfterCommit(func() { o.published(r) })
+		values = append(values, r.ID, string(r.Topic), keyText(r.Key), event, o.nowMs())
 	}
+	rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?), ", len(records)), ", ")
+	_, err := tx.Exec(ctx, "INSERT INTO outbox (event_id, topic, `key`, event, created_at) VALUES "+rows, values...)
+	if err != nil {
+		return fmt.Errorf("publish record %s and %d more: %w", records[0].ID, len(records)-1, err)
+	}
+	tx.AfterCommit(func() {
+		for _, r := range records {
+			o.published(r)
+		}
+	})
 	return nil
 }
 

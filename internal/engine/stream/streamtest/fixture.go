@@ -1,5 +1,5 @@
-// Package streamtest is the conformance suite of package stream: every adapter passes Run. Its subtests are named after the
-// sentences of the contract.
+// Package streamtest is the conformance suite of package stream: every adapter passes Run. Its
+// subtests are named after the sentences of the contract.
 package streamtest
 
 import (
@@ -43,8 +43,8 @@ func (c *standing) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Fixture is an empty stream of an adapter under test. The zero value of the fields from Levels on is that of an adapter which
-// does at once what it does.
+// Fixture is an empty stream of an adapter under test. The zero value of the fields from Levels on
+// is that of an adapter which does at once what it does.
 type Fixture struct {
 	DB        *sqldb.DB
 	Publisher stream.Publisher
@@ -57,8 +57,8 @@ type Fixture struct {
 	Slack time.Duration
 	// Long is a time after which nothing more comes (24 h).
 	Long time.Duration
-	// Quiet returns when all that was published, replayed or is due is where the next Poll finds it, and all that has died is
-	// in the list.
+	// Quiet returns when all that was published, replayed or is due is where the next Poll finds
+	// it, and all that has died is in the list.
 	Quiet func(t testing.TB)
 	// Shared says that sessions of a consumer share its records.
 	Shared bool
@@ -73,7 +73,8 @@ func (f *Fixture) levels() []stream.Level {
 	return f.Levels
 }
 
-// almost moves the clock to shortly before what waits on a level is due, and then rest to shortly after.
+// almost moves the clock to shortly before what waits on a level is due, and then rest to shortly
+// after.
 func (f *Fixture) almost(level int) {
 	f.Clock.Advance(f.levels()[level].Delay - f.Slack - time.Nanosecond)
 }
@@ -134,7 +135,8 @@ type Worker struct {
 	Got     []stream.Record
 }
 
-// Work makes a consumer of TopicUploads. A second one of the same name is what runs after a crash of the first.
+// Work makes a consumer of TopicUploads. A second one of the same name is what runs after a crash
+// of the first.
 func (f *Fixture) Work(name string, adjust ...func(*stream.Consumer)) *Worker {
 	w := &Worker{f: f}
 	c := stream.Consumer{Name: name, Topic: stream.TopicUploads, Handle: w.handle}
@@ -210,7 +212,8 @@ func (w *Worker) handle(_ context.Context, r stream.Record) error {
 	return w.Answer(r)
 }
 
-// Pass runs the consumer until there is nothing more to do now and returns the subjects that it was handed.
+// Pass runs the consumer until there is nothing more to do now and returns the subjects that it was
+// handed.
 func (w *Worker) Pass(t testing.TB) []string {
 	t.Helper()
 	w.Got = nil

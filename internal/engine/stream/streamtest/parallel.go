@@ -9,8 +9,8 @@ import (
 	"smartdrive/internal/engine/stream"
 )
 
-// sharedRecords is what a second session of a consumer does where sessions share: each record is handed to one of them, and
-// those of one that ends to the other.
+// sharedRecords is what a second session of a consumer does where sessions share: each record is
+// handed to one of them, and those of one that ends to the other.
 func sharedRecords(t *testing.T, f *Fixture) {
 	first := f.Work("w", settleNow)
 	first.Pass(t)

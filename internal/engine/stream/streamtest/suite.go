@@ -154,7 +154,7 @@ func starts(t *testing.T, f *Fixture) {
 	if n := len(stream.Topics()); n < 2 {
 		t.Fatalf("%d topics", n)
 	}
-	other := f.Work("a", func(c *stream.Consumer) { c.Topic = stream.TopicNodes })
+	other := f.Work("a", func(c *stream.Consumer) { c.Topic = stream.TopicExports })
 	want(t, "another topic", other.Pass(t))
 }
 

@@ -13,7 +13,8 @@ func BenchmarkQueue(b *testing.B) {
 	timertest.Benchmark(b, func(*testing.B) timer.Queue { return memory.New(memory.Options{}) })
 }
 
-// BenchmarkPendingBytes counts all that the queue holds for a million pending timers: entries, table, heaps, slack.
+// BenchmarkPendingBytes counts all that the queue holds for a million pending timers: entries,
+// table, heaps, slack.
 func BenchmarkPendingBytes(b *testing.B) {
 	const n = 1_000_000
 	keys := timertest.Keys(n)

@@ -18,7 +18,8 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// faults is a hook of the client that breaks pipelines: the call is never sent, or it is done and its reply is lost.
+// faults is a hook of the client that breaks pipelines: the call is never sent, or it is done and
+// its reply is lost.
 type faults struct {
 	mu     sync.Mutex
 	breaks func(n int) (unsent, unheard bool)
@@ -127,8 +128,8 @@ func broken(t *testing.T, shards int, breaks func(n int) (bool, bool)) func(*tes
 	}
 }
 
-// Whatever call is cut off, before it arrives or after it was done, the caller repeats it and nothing is lost, doubled, early
-// or kept back.
+// Whatever call is cut off, before it arrives or after it was done, the caller repeats it and
+// nothing is lost, doubled, early or kept back.
 func TestCutAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for n := range 16 {
@@ -145,7 +146,8 @@ func TestCutAfterEveryCall(t *testing.T) {
 	}
 }
 
-// One shard, because the model does not know a lease that took something in one shard and got no reply of another.
+// One shard, because the model does not know a lease that took something in one shard and got no
+// reply of another.
 func TestCutAtRandom(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -55,7 +55,8 @@ func done(t testing.TB, q timer.Queue, f timer.Fired) {
 	}
 }
 
-// A master that another one has stood in for misses what that one acknowledged last, though its own run has never ended.
+// A master that another one has stood in for misses what that one acknowledged last, though its own
+// run has never ended.
 func TestAReturnedMasterIsALoss(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()
@@ -77,8 +78,8 @@ func TestAReturnedMasterIsALoss(t *testing.T) {
 	}
 }
 
-// A server that was killed may have lost the end of its log. Nothing fires before its owner is told; what it kept is all there,
-// leases and tokens too.
+// A server that was killed may have lost the end of its log. Nothing fires before its owner is
+// told; what it kept is all there, leases and tokens too.
 func TestKilledServerIsALoss(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()
@@ -139,7 +140,8 @@ func TestEveryInstanceHearsOfALoss(t *testing.T) {
 	}
 }
 
-// A loss that was found by asking for the name of the state is told by the next lease, like any other.
+// A loss that was found by asking for the name of the state is told by the next lease, like any
+// other.
 func TestLossFoundByTheWayIsTold(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
@@ -166,8 +168,8 @@ func TestLossBeforeTheFirstLeaseIsTold(t *testing.T) {
 	}
 }
 
-// A fail-over to a server whose clock is a day ahead: nothing fires early, it is told once, and time goes on as it did. So it
-// is with one that is a day behind.
+// A fail-over to a server whose clock is a day ahead: nothing fires early, it is told once, and
+// time goes on as it did. So it is with one that is a day behind.
 func TestClockOfTheNextServer(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{24 * time.Hour, -24 * time.Hour, 90 * time.Second} {
@@ -210,7 +212,8 @@ func TestClockOfTheNextServer(t *testing.T) {
 	}
 }
 
-// An instance that starts after such a fail-over knows the clock by nothing but its own: it holds the server's back, too.
+// An instance that starts after such a fail-over knows the clock by nothing but its own: it holds
+// the server's back, too.
 func TestClockOfTheNextServerAtStart(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
@@ -286,7 +289,8 @@ func TestScriptFlush(t *testing.T) {
 	}
 }
 
-// FLUSHALL in the middle: the engine is told, its owner arms again, and every timer fires, none before its idle time.
+// FLUSHALL in the middle: the engine is told, its owner arms again, and every timer fires, none
+// before its idle time.
 func TestFlushAllInTheMiddle(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)

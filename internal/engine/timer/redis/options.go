@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"sync"
@@ -53,9 +54,7 @@ const (
 )
 
 func (o *Options) setDefaults() {
-	if o.Namespace == "" {
-		o.Namespace = defaultNamespace
-	}
+	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
 	if o.Instance == "" {
 		o.Instance = uuid.NewString()[:8]
 	}

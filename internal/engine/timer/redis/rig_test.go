@@ -15,7 +15,8 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// at returns options for the servers of a service, under a namespace of its own that is emptied at the end.
+// at returns options for the servers of a service, under a namespace of its own that is emptied at
+// the end.
 func at(t testing.TB, s servicetest.Service) redis.Options {
 	t.Helper()
 	hosts := strings.TrimPrefix(servicetest.URL(t, s), "redis://")
@@ -73,8 +74,8 @@ func clean(t testing.TB, q *redis.Queue, namespace string) {
 	}
 }
 
-// virtual lets a queue and its servers read a clock of a test. Set back, it is the servers' clock that was set: that of the
-// process is monotonic.
+// virtual lets a queue and its servers read a clock of a test. Set back, it is the servers' clock
+// that was set: that of the process is monotonic.
 func virtual(opt redis.Options, c *timertest.Clock) redis.Options {
 	var mu sync.Mutex
 	var high time.Time

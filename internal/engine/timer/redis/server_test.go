@@ -18,9 +18,10 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// server is a redis-server of the test's own, to be killed and started again. Its log is written before each reply, so a kill of
-// the process loses nothing that was acknowledged; to sync it would only make the test wait for the disk. It listens at a socket
-// in the file system: a port could be somebody else's while it is down.
+// server is a redis-server of the test's own, to be killed and started again. Its log is written
+// before each reply, so a kill of the process loses nothing that was acknowledged; to sync it would
+// only make the test wait for the disk. It listens at a socket in the file system: a port could be
+// somebody else's while it is down.
 type server struct {
 	t    *testing.T
 	addr string // the path of its socket
@@ -79,8 +80,8 @@ func (s *server) options() redis.Options {
 	return redis.Options{Addrs: []string{s.addr}, Namespace: servicetest.Unique()}
 }
 
-// redisServer returns the redis-server to run, and what its environment needs: the one on the PATH, or the one that the shared
-// service runs from.
+// redisServer returns the redis-server to run, and what its environment needs: the one on the PATH,
+// or the one that the shared service runs from.
 func redisServer(t *testing.T) (string, []string) {
 	t.Helper()
 	if path, err := exec.LookPath("redis-server"); err == nil {
@@ -103,7 +104,8 @@ func redisServer(t *testing.T) (string, []string) {
 	return path, []string{"LD_LIBRARY_PATH=" + strings.Join(libs, ":")}
 }
 
-// eventually asks until what is there agrees. It is for state of other processes, which nothing announces.
+// eventually asks until what is there agrees. It is for state of other processes, which nothing
+// announces.
 func eventually(t testing.TB, what string, agrees func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -47,7 +47,8 @@ func startInstance(t *testing.T, opt redis.Options, handle timer.Handler) *insta
 	return i
 }
 
-// Several instances share one queue: each timer is delivered, by one of them, and those that stop hand over at once.
+// Several instances share one queue: each timer is delivered, by one of them, and those that stop
+// hand over at once.
 func TestInstancesShare(t *testing.T) {
 	t.Parallel()
 	for _, service := range []servicetest.Service{servicetest.Redis, servicetest.RedisCluster} {
@@ -108,7 +109,8 @@ func TestInstancesShare(t *testing.T) {
 			}
 			const round = 500
 			from := 0
-			// An instance that is kept waiting is helped by the other one: the round that shows how they share is one without that.
+			// An instance that is kept waiting is helped by the other one: the round that shows how
+			// they share is one without that.
 			eventually(t, "each does its part", func() error {
 				armSome(from, round)
 				from += round
@@ -132,7 +134,8 @@ func TestInstancesShare(t *testing.T) {
 	}
 }
 
-// An instance that died without a word is missed: others look at its shards, now and then until its announcement runs out.
+// An instance that died without a word is missed: others look at its shards, now and then until its
+// announcement runs out.
 func TestShardsOfTheDead(t *testing.T) {
 	t.Parallel()
 	opt := at(t, servicetest.Redis)
@@ -166,7 +169,8 @@ func TestShardsOfTheDead(t *testing.T) {
 	}
 }
 
-// Processes that disagree on how many shards there are would not find each other's timers: the second one refuses to work.
+// Processes that disagree on how many shards there are would not find each other's timers: the
+// second one refuses to work.
 func TestLayoutIsOne(t *testing.T) {
 	t.Parallel()
 	opt := at(t, servicetest.Redis)
@@ -202,7 +206,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// After an outage of hours all that is due comes, the oldest first, through slices of minutes and of hours.
+// After an outage of hours all that is due comes, the oldest first, through slices of minutes and
+// of hours.
 func TestOutageOfHours(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock()
@@ -238,8 +243,8 @@ func TestOutageOfHours(t *testing.T) {
 	checkConsistent(t, q.Client(), opt.Namespace)
 }
 
-// A timer's slice is known and follows it: to another minute when it is touched, to another hour, and from hours to minutes when
-// it is armed again.
+// A timer's slice is known and follows it: to another minute when it is touched, to another hour,
+// and from hours to minutes when it is armed again.
 func TestSlices(t *testing.T) {
 	t.Parallel()
 	opt, c := at(t, servicetest.Redis), timertest.NewClock() // 12:00:00

@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/testkit/servicetest"
 )
 
-// The name of the state is the same for everybody, over restarts of processes, until something is lost.
+// The name of the state is the same for everybody, over restarts of processes, until something is
+// lost.
 func TestStateChangesWithALoss(t *testing.T) {
 	t.Parallel()
 	opt := at(t, servicetest.Redis)

@@ -10,7 +10,8 @@ import (
 	"smartdrive/internal/engine/timer/timertest"
 )
 
-// Ten thousand parts over ten minutes, idle 30 s: the server's own count of writes to its sorted sets.
+// Ten thousand parts over ten minutes, idle 30 s: the server's own count of writes to its sorted
+// sets.
 func TestManyTouchesCostFewIndexWrites(t *testing.T) {
 	t.Parallel()
 	srv, c := startServer(t), timertest.NewClock()

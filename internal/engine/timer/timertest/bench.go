@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// Benchmark measures a queue that reads the real clock: touches, and the lateness of due timers through an Engine.
+// Benchmark measures a queue that reads the real clock: touches, and the lateness of due timers
+// through an Engine.
 func Benchmark(b *testing.B, open func(b *testing.B) timer.Queue) {
 	b.Run("Touch", func(b *testing.B) { benchTouch(b, open(b)) })
 	b.Run("Due", func(b *testing.B) { BenchmarkDue(b, open(b)) })
@@ -44,8 +45,8 @@ func ArmAll(b *testing.B, q timer.Queue, keys []timer.Key) {
 	}
 }
 
-// benchTouch touches a million pending timers in an order that no cache knows, from all cores, through the engine. The keys
-// themselves are at hand, as a session's is.
+// benchTouch touches a million pending timers in an order that no cache knows, from all cores,
+// through the engine. The keys themselves are at hand, as a session's is.
 func benchTouch(b *testing.B, q timer.Queue) {
 	keys := Keys(1_000_000)
 	ArmAll(b, q, keys)
@@ -65,8 +66,8 @@ func benchTouch(b *testing.B, q timer.Queue) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "touches/s")
 }
 
-// BenchmarkDue lets 10,000 timers a second come due for a second, beside 200,000 others that are pending, and reports how late
-// their handlers began: p99 and worst.
+// BenchmarkDue lets 10,000 timers a second come due for a second, beside 200,000 others that are
+// pending, and reports how late their handlers began: p99 and worst.
 func BenchmarkDue(b *testing.B, q timer.Queue) {
 	const perSecond = 10_000
 	ArmAll(b, q, Keys(200_000)[perSecond:])

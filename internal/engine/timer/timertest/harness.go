@@ -119,7 +119,8 @@ func (h *harness) forget(q Forgetter) {
 	clear(h.model.timers)
 }
 
-// lease leases until the queue has nothing more to say, at most limit timers, and holds what it says against the model.
+// lease leases until the queue has nothing more to say, at most limit timers, and holds what it
+// says against the model.
 func (h *harness) lease(kind timer.Kind, limit int, hold time.Duration) []timer.Fired {
 	h.t.Helper()
 	var fired []timer.Fired
@@ -169,8 +170,9 @@ func (m *modelTimer) nextToken(got uint64) uint64 {
 	return got
 }
 
-// checkWait holds the queue to T2: with room left for more, nothing that is due is kept back, and the wait does not lead past
-// the next due time; and to not asking to be asked again at once when nothing is due.
+// checkWait holds the queue to T2: with room left for more, nothing that is due is kept back, and
+// the wait does not lead past the next due time; and to not asking to be asked again at once when
+// nothing is due.
 func (h *harness) checkWait(kind timer.Kind, room int) {
 	h.t.Helper()
 	for k, m := range h.model.timers {

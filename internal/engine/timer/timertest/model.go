@@ -7,7 +7,8 @@ import (
 	"smartdrive/internal/engine/timer"
 )
 
-// model is what a queue must do, without any concern for speed. Times are milliseconds of the queue's clock.
+// model is what a queue must do, without any concern for speed. Times are milliseconds of the
+// queue's clock.
 type model struct {
 	now    int64
 	timers map[timer.Key]*modelTimer

@@ -106,7 +106,8 @@ func testRefused(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	}
 }
 
-// testMany arms more timers than any inner table begins with, removes a part in odd order, and wants exactly the rest.
+// testMany arms more timers than any inner table begins with, removes a part in odd order, and
+// wants exactly the rest.
 func testMany(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	h := newHarness(t, t, open)
 	const n = 5000

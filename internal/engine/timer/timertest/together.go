@@ -24,8 +24,9 @@ type meeting struct {
 	fired         atomic.Int64
 }
 
-// testTogether lets touches, arms, leases and settles of the same few timers meet, under the race detector too. T1 is held
-// against the touches that had returned when a lease began; at the end each key has one timer, no more and no fewer.
+// testTogether lets touches, arms, leases and settles of the same few timers meet, under the race
+// detector too. T1 is held against the touches that had returned when a lease began; at the end
+// each key has one timer, no more and no fewer.
 func testTogether(t *testing.T, open func(*testing.T, *Clock) timer.Queue) {
 	c := NewClock()
 	m := &meeting{t: t, clock: c, queue: open(t, c), index: map[timer.Key]int{}}

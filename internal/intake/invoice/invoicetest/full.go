@@ -2,8 +2,8 @@ package invoicetest
 
 import "smartdrive/internal/intake/invoice"
 
-// Full makes a valid invoice that uses all of the model that every syntax of EN 16931 can say. It has one preceding invoice, since
-// CII has room for one.
+// Full makes a valid invoice that uses all of the model that every syntax of EN 16931 can say. It
+// has one preceding invoice, since CII has room for one.
 func Full(seed uint64) *invoice.Document {
 	d := Of(seed, "S", 19)
 	d.TaxCurrency, d.TaxPointCode = "USD", "35"
@@ -20,9 +20,10 @@ func Full(seed uint64) *invoice.Document {
 	d.TaxRepresentative = &invoice.Party{Name: "Tax Ltd", VATID: "DE000999999", Address: &invoice.Address{City: "Bonn", Country: "DE"}}
 	d.Delivery.Location = invoice.Identifier{ID: "0000000000000", Scheme: "0088"}
 	d.Period = &invoice.Period{Start: invoice.NewDate(2026, 1, 1), End: invoice.NewDate(2026, 1, 31)}
+	d.Payments[0].Code = "57" // all have one (UBL-SR-47)
 	d.Payments = append(d.Payments,
-		invoice.Payment{Code: "48", Card: "123456", CardHolder: "Erika Example"},
-		invoice.Payment{Code: "59", DebitAccount: "DE00000000000000000001"})
+		invoice.Payment{Code: "57", Card: "123456", CardHolder: "Erika Example"},
+		invoice.Payment{Code: "57", DebitAccount: "DE00000000000000000001"})
 	d.Mandate, d.Creditor = "M-7", "DE00ZZZ00000000000"
 	d.Attachments = []invoice.Attachment{{ID: "Timesheet", Text: "Hours", URL: "https://example.com/hours.pdf"}}
 	d.Totals.Prepaid, d.Totals.Rounding = amount(1_000), amount(-1)

@@ -7,11 +7,12 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// xrechnung is the profile of generated invoices: a CIUS, whose documents follow all rules of the core.
+// xrechnung is the profile of generated invoices: a CIUS, whose documents follow all rules of the
+// core.
 const xrechnung = invoice.ProfileCore + "#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0"
 
-// New makes a valid invoice with 1 to 6 lines, at rates of 19, 7 and 0 %. Every fourth has allowances and charges, every eighth is a
-// credit note.
+// New makes a valid invoice with 1 to 6 lines, at rates of 19, 7 and 0 %. Every fourth has
+// allowances and charges, every eighth is a credit note.
 func New(seed uint64) *invoice.Document {
 	g := generator{rand.New(rand.NewPCG(seed, 7)), seed}
 	d := g.head()
@@ -36,7 +37,8 @@ func New(seed uint64) *invoice.Document {
 	return d
 }
 
-// Of makes a valid invoice all of whose lines, allowances and charges have one VAT category and rate.
+// Of makes a valid invoice all of whose lines, allowances and charges have one VAT category and
+// rate.
 func Of(seed uint64, category string, rate int64) *invoice.Document {
 	g := generator{rand.New(rand.NewPCG(seed, 11)), seed}
 	d := g.head()

@@ -1,6 +1,10 @@
 package invoicetest
 
-import "smartdrive/internal/intake/invoice"
+import (
+	"slices"
+
+	"smartdrive/internal/intake/invoice"
+)
 
 func (w *ublWriter) payment() {
 	d := w.d
@@ -24,12 +28,19 @@ func (w *ublWriter) payment() {
 				})
 			}
 			w.group("cac:PaymentMandate", func() {
-				w.text("cbc:ID", d.Mandate)
+				if p.DebitAccount != "" || !debits(d) && i == 0 { // once (UBL-SR-55)
+					w.text("cbc:ID", d.Mandate)
+				}
 				w.in("cac:PayerFinancialAccount/cbc:ID", p.DebitAccount)
 			})
 		})
 	}
 	w.in("cac:PaymentTerms/cbc:Note", d.PaymentTerms)
+}
+
+// debits reports whether an account to debit is named.
+func debits(d *invoice.Document) bool {
+	return slices.ContainsFunc(d.Payments, func(p invoice.Payment) bool { return p.DebitAccount != "" })
 }
 
 func (w *ublWriter) category(name, category string, rate invoice.Decimal, inside func()) {

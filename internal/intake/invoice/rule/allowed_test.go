@@ -12,7 +12,7 @@ import (
 func TestWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*invoice.Document){
-		"a credit note without a due date": func(d *invoice.Document) { d.Type, d.Due, d.PaymentTerms = "381", 0, "" },
+		"neither a due date nor terms (BR-CO-25 left with 1.3.16)": func(d *invoice.Document) { d.Due, d.PaymentTerms = 0, "" },
 		"nothing to pay, and no due date": func(d *invoice.Document) {
 			d.Totals.Prepaid = d.Totals.Gross.Add(d.Totals.Rounding)
 			d.Totals.Payable, d.Due, d.PaymentTerms = invoice.NewDecimal(0, 0), 0, ""

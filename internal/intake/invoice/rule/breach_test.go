@@ -10,8 +10,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// breach is a change of a valid document that breaks the rule it is listed under. With names the other rules that no such change
-// leaves whole.
+// breach is a change of a valid document that breaks the rule it is listed under. With names the
+// other rules that no such change leaves whole.
 type breach struct {
 	change func(*invoice.Document)
 	with   []string
@@ -37,6 +37,9 @@ func TestEachRuleIsBrokenByWhatBreaksIt(t *testing.T) {
 	for _, r := range rule.Rules() {
 		name := key(r.ID, r.Severity)
 		list, ok := breaches[name]
+		if !ok && r.OfFile() {
+			continue // broken in internal/intake/invoice/syntax
+		}
 		if !ok {
 			t.Errorf("%s: no breach is listed", name)
 		}

@@ -10,44 +10,41 @@ var calculation = []Rule{
 	},
 	{ID: "BR-CO-04", Severity: Fatal, Text: "A line has a VAT category (BT-151)", line: func(_ *document, l *line) bool { return l.Category != "" }},
 	{ID: "BR-CO-09", Severity: Fatal, Text: "A VAT identifier begins with the letters of a country (BT-31, BT-48, BT-63)", document: vatPrefixes},
-	{
-		ID: "BR-CO-10", Severity: Fatal, Text: "The sum of lines (BT-106) is the sum of their net amounts (BT-131)",
-		document: func(d *document) bool { return d.Totals.Lines.Round(2).Cmp(sumLines(d).Round(2)) == 0 },
-	},
-	{
-		ID: "BR-CO-11", Severity: Fatal, Text: "The sum of allowances (BT-107) is the sum of their amounts (BT-92)",
-		document: func(d *document) bool { return d.Totals.Allowances.Round(2).Cmp(sumAllowances(d, false).Round(2)) == 0 },
-	},
-	{
-		ID: "BR-CO-12", Severity: Fatal, Text: "The sum of charges (BT-108) is the sum of their amounts (BT-99)",
-		document: func(d *document) bool { return d.Totals.Charges.Round(2).Cmp(sumAllowances(d, true).Round(2)) == 0 },
-	},
-	{
-		ID: "BR-CO-13", Severity: Fatal, Text: "The total without VAT (BT-109) is the sum of lines less allowances plus charges",
-		document: func(d *document) bool {
-			return d.Totals.Net.Cmp(d.Totals.Lines.Sub(d.Totals.Allowances).Add(d.Totals.Charges)) == 0
-		},
-	},
-	{
-		ID: "BR-CO-14", Severity: Fatal, Text: "The total of VAT (BT-110) is the sum of the VAT of its categories (BT-117)",
-		document: func(d *document) bool {
+	sumRule("BR-CO-10", "The sum of lines (BT-106) is the sum of their net amounts (BT-131)",
+		func(d *document) (expected, found invoice.Decimal) {
+			return sumLines(d).Round(2), d.Totals.Lines.Round(2)
+		}),
+	sumRule("BR-CO-11", "The sum of allowances (BT-107) is the sum of their amounts (BT-92)",
+		func(d *document) (expected, found invoice.Decimal) {
+			return sumAllowances(d, false).Round(2), d.Totals.Allowances.Round(2)
+		}),
+	sumRule("BR-CO-12", "The sum of charges (BT-108) is the sum of their amounts (BT-99)",
+		func(d *document) (expected, found invoice.Decimal) {
+			return sumAllowances(d, true).Round(2), d.Totals.Charges.Round(2)
+		}),
+	sumRule("BR-CO-13", "The total without VAT (BT-109) is the sum of lines less allowances plus charges",
+		func(d *document) (expected, found invoice.Decimal) {
+			return d.Totals.Lines.Sub(d.Totals.Allowances).Add(d.Totals.Charges), d.Totals.Net
+		}),
+	sumRule("BR-CO-14", "The total of VAT (BT-110) is the sum of the VAT of its categories (BT-117)",
+		func(d *document) (expected, found invoice.Decimal) {
 			sum := invoice.NewDecimal(0, 0)
 			for i := range d.Taxes {
 				sum = sum.Add(d.Taxes[i].Amount)
 			}
-			return d.Totals.Tax.Round(2).Cmp(sum.Round(2)) == 0
-		},
-	},
-	{
-		ID: "BR-CO-15", Severity: Fatal, Text: "The total with VAT (BT-112) is the total without VAT plus the VAT",
-		document: func(d *document) bool { return d.Totals.Gross.Cmp(d.Totals.Net.Add(d.Totals.Tax)) == 0 },
-	},
-	{
-		ID: "BR-CO-16", Severity: Fatal, Text: "The amount due (BT-115) is the total with VAT less what is paid (BT-113) plus rounding (BT-114)",
-		document: func(d *document) bool {
-			return isExtension(d) || d.Totals.Payable.Cmp(d.Totals.Gross.Sub(d.Totals.Prepaid).Add(d.Totals.Rounding)) == 0
-		},
-	},
+			return sum.Round(2), d.Totals.Tax.Round(2)
+		}),
+	sumRule("BR-CO-15", "The total with VAT (BT-112) is the total without VAT plus the VAT",
+		func(d *document) (expected, found invoice.Decimal) {
+			return d.Totals.Net.Add(d.Totals.Tax), d.Totals.Gross
+		}),
+	sumRule("BR-CO-16", "The amount due (BT-115) is the total with VAT less what is paid (BT-113) plus rounding (BT-114)",
+		func(d *document) (expected, found invoice.Decimal) {
+			if isExtension(d) { // BR-DEX-09 is its rule
+				return d.Totals.Payable, d.Totals.Payable
+			}
+			return d.Totals.Gross.Sub(d.Totals.Prepaid).Add(d.Totals.Rounding), d.Totals.Payable
+		}),
 	{
 		ID: "BR-CO-17", Severity: Fatal, Text: "The VAT of a category (BT-117) is its taxable amount times its rate, to less than 1",
 		tax: func(_ *document, t *tax) bool {
@@ -70,17 +67,19 @@ var calculation = []Rule{
 	{ID: "BR-CO-23", Severity: Fatal, Text: "A line's allowance has a reason, its code, or both", lineAllowance: allowanceHas(false, hasReason)},
 	{ID: "BR-CO-24", Severity: Fatal, Text: "A line's charge has a reason, its code, or both", lineAllowance: allowanceHas(true, hasReason)},
 	{
-		ID: "BR-CO-25", Severity: Fatal, Text: "A positive amount due of an invoice, not of a credit note, has a due date (BT-9) or terms of payment (BT-20)",
-		document: func(d *document) bool {
-			return d.Totals.Payable.Sign() <= 0 || d.Due != 0 || d.PaymentTerms != "" || creditTypes.has(d.Type)
-		},
-	},
-	{
 		ID: "BR-CO-26", Severity: Fatal, Text: "The seller has an identifier (BT-29), a registration (BT-30) or a VAT identifier (BT-31)",
 		document: func(d *document) bool {
 			return len(d.Seller.IDs) > 0 || d.Seller.Legal.ID != "" || d.Seller.VATID != "" || d.Creditor != ""
 		},
 	},
+}
+
+// sumRule is a rule that a sum is what follows from other amounts. Its finding names both.
+func sumRule(id, text string, sum func(*document) (expected, found invoice.Decimal)) Rule {
+	return Rule{ID: id, Severity: Fatal, Text: text, sum: sum, document: func(d *document) bool {
+		expected, found := sum(d)
+		return expected.Cmp(found) == 0
+	}}
 }
 
 func vatPrefixes(d *document) bool {

@@ -6,9 +6,9 @@ import (
 	"smartdrive/internal/intake/invoice"
 )
 
-// category is a VAT category, and how its ten rules differ from those of the others (EN 16931-1, 6.4.3). The rules 02, 03 and 04 ask
-// the same of lines, allowances and charges; so do 05, 06 and 07. Names are those of the standard's validators: BR-AF and BR-AG were
-// BR-IG and BR-IP once.
+// category is a VAT category, and how its ten rules differ from those of the others (EN 16931-1,
+// 6.4.3). The rules 02, 03 and 04 ask the same of lines, allowances and charges; so do 05, 06 and
+// 07. Names are those of the standard's validators: BR-AF and BR-AG were BR-IG and BR-IP once.
 type category struct {
 	code, name, title string
 	several           bool // one breakdown for each rate, not one in all
@@ -115,7 +115,7 @@ func (c category) hasBreakdown(d *document) bool {
 			breakdowns++
 		}
 	}
-	used := slices.ContainsFunc(d.Lines, func(l line) bool { return l.Category == c.code }) ||
+	used := slices.ContainsFunc(d.Lines, func(l line) bool { return c.inLine(&l) }) ||
 		slices.ContainsFunc(d.Allowances, func(a allowance) bool { return a.Category == c.code })
 	if c.several {
 		return used == (breakdowns > 0)
@@ -123,8 +123,13 @@ func (c category) hasBreakdown(d *document) bool {
 	return breakdowns == 1 || breakdowns == 0 && !used
 }
 
+// inLine reports whether a line, or a line in it, is of the category.
+func (c category) inLine(l *line) bool {
+	return l.Category == c.code || slices.ContainsFunc(l.Lines, func(sub line) bool { return c.inLine(&sub) })
+}
+
 // base is rule 08. Where a category has several rates, the standard's validators allow a difference
-// below 1.
+// below 1, in UBL only.
 func (c category) base(d *document, t *tax) bool {
 	if t.Category != c.code {
 		return true
@@ -144,7 +149,7 @@ func (c category) base(d *document, t *tax) bool {
 			}
 		}
 	}
-	if c.several {
+	if c.several && d.Written.Syntax != invoice.CIISyntax {
 		return withinOne(sum, t.Base)
 	}
 	return sum.Round(2).Cmp(t.Base.Round(2)) == 0
@@ -218,6 +223,6 @@ func hasB(d *document) bool { return hasCategoryCode(d, "B") }
 
 func hasCategoryCode(d *document, code string) bool {
 	return slices.ContainsFunc(d.Taxes, func(t tax) bool { return t.Category == code }) ||
-		slices.ContainsFunc(d.Lines, func(l line) bool { return l.Category == code }) ||
+		slices.ContainsFunc(d.Lines, func(l line) bool { return category{code: code}.inLine(&l) }) ||
 		slices.ContainsFunc(d.Allowances, func(a allowance) bool { return a.Category == code })
 }

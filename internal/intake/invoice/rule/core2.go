@@ -121,6 +121,10 @@ var own = []Rule{
 		ID: "SD-02", Severity: Fatal, Text: "All amounts are in the currency of the invoice (BT-5)",
 		document: func(d *document) bool { return len(d.OtherCurrencies) == 0 },
 	},
+	{ID: "SD-08", Severity: Fatal, Text: "An allowance or charge says which of both it is"},
+	{ID: "SD-05", Severity: Warning, Text: "What an invoice says in one place, it says once; the first counts"},
+	{ID: "SD-06", Severity: Warning, Text: "A tax registration says whether it is for VAT (VA) or local (FC); another does not count (BT-31, BT-32)"},
+	{ID: "SD-07", Severity: Warning, Text: "A date is in the format 102 (yyyymmdd); another is not read"},
 	{
 		ID: "SD-03", Severity: Warning, Text: "The VAT of a category is its taxable amount times its rate, to the cent (BT-117)",
 		tax: func(d *document, t *tax) bool {

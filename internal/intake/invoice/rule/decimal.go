@@ -39,6 +39,12 @@ func decimals() []Rule {
 			ID: "BR-DEC-23", Severity: Fatal, Text: two("line's net amount (BT-131)"),
 			line: func(_ *document, l *line) bool { return l.Net.Places() <= 2 },
 		},
+		{
+			ID: "UBL-DT-01", Severity: Fatal, Text: two("net amount of a line in a line"),
+			line: func(_ *document, l *line) bool {
+				return eachLine(l, func(sub *line) bool { return sub == l || sub.Net.Places() <= 2 })
+			},
+		},
 		{ID: "BR-DEC-24", Severity: Fatal, Text: two("line's allowance (BT-136)"), lineAllowance: ofAllowance(false, amount)},
 		{ID: "BR-DEC-25", Severity: Fatal, Text: two("base of a line's allowance (BT-137)"), lineAllowance: ofAllowance(false, base)},
 		{ID: "BR-DEC-27", Severity: Fatal, Text: two("line's charge (BT-141)"), lineAllowance: ofAllowance(true, amount)},

@@ -2,7 +2,7 @@ package rule
 
 import "strings"
 
-// codeList is the codes of a list, in the versions of 2025.
+// codeList is the codes of a list.
 type codeList map[string]struct{}
 
 func list(codes string) codeList {
@@ -19,20 +19,19 @@ var (
 	// vatCodes are the categories of EN 16931; this list is closed.
 	vatCodes = list("S Z E AE K G O L M B")
 
-	// invoiceTypes are UNTDID 1001, what EN 16931 takes of it.
-	invoiceTypes = list(`71 80 81 82 83 84 102 130 202 203 204 211 218 219 261 262 295 296 308 325 326 331 380 381 382 383 384 385 386 387 388
-		389 390 393 394 395 396 420 456 457 458 471 472 473 500 501 502 503 527 532 553 575 623 633 751 780 817 870 875 876 877 935`)
+	// creditTypes are those that a credit note of UBL has, and debitTypes those of an invoice.
+	creditTypes = list("81 83 261 262 296 308 381 396 420 458 502 503 532")
+	debitTypes  = list(`71 80 81 82 84 102 130 202 203 204 211 218 219 295 325 326 331 380 382 383 384 385 386 387 388 389 390 393 394 395 456 457
+		471 472 473 500 501 527 553 575 623 633 751 780 817 870 875 876 877 935`)
 
-	// creditTypes are those of them that are credit notes.
-	creditTypes = list("81 83 261 262 296 308 381 396 420 458 532")
-
-	// currencies are ISO 4217.
-	currencies = list(`AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE CHF
-		CHW CLF CLP CNY COP COU CRC CUC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HRK HTG
-		HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU
-		MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP
-		SLE SLL SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF XAG
-		XAU XBA XBB XBC XBD XCD XCG XDR XOF XPD XPF XPT XSU XTS XUA XXX YER ZAR ZMW ZWG ZWL`)
+	// currencies are ISO 4217, and former ones those that it had: invoices are kept for ten years.
+	currencies = list(`AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE CHF CHW CLF CLP CNH CNY COP
+		COU CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD
+		JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN
+		NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STD SVC SYP SZL THB TJS
+		TMT TND TOP TRY TTD TWD TZS UAH UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF XAG XAU XBA XBB XBC XBD XCD XCG XDR XOF XPD XPF XPT
+		XSU XTS XUA XXX YER ZAR ZMW ZWG`)
+	formerCurrencies = list("ANG BGN CUC HRK SLL STN ZWL")
 
 	// countries are ISO 3166-1, and what EN 16931 adds: 1A Kosovo, XI Northern Ireland.
 	countries = list(`1A AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD
@@ -47,7 +46,7 @@ var (
 		44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 74 75 76 77 78 91 92 93 94 95 96 97 98 ZZZ`)
 
 	// allowanceReasons are UNTDID 5189.
-	allowanceReasons = list("41 42 60 62 63 64 65 66 67 68 70 71 88 95 100 101 102 103 104 105")
+	allowanceReasons = list("41 42 60 62 63 64 65 66 67 68 70 71 88 95 100 102 103 104 105")
 
 	// mimes are the types of embedded files (EN 16931-1, BT-125).
 	mimes = list(`application/pdf image/png image/jpeg text/csv application/vnd.openxmlformats-officedocument.spreadsheetml.sheet
@@ -64,17 +63,15 @@ var (
 		FR-CGI261D-4 FR-CGI261E-1 FR-CGI261E-2 FR-CGI275 FR-CGI277A FR-CGI295 FR-298SEXDECIESA FR-AE`)
 )
 
-// isICD reports whether a code is in the range of ISO 6523, which has four digits and grows at its
+// isICD reports whether a code has the form of ISO 6523, which has four digits and grows at its
 // end.
-func isICD(code string) bool { return digits(4, 4)(code) && code >= "0002" && code <= "0260" }
+func isICD(code string) bool { return digits(4, 4)(code) }
 
-// isEAS reports whether a code is one of the list of electronic addresses: ISO 6523, national ones
-// from 99, and those of two letters.
-func isEAS(code string) bool {
-	return isICD(code) || digits(4, 4)(code) && code >= "9901" && code <= "9960" || list("AN AQ AS AU EM").has(code)
-}
+// isEAS reports whether a code has the form of a scheme of electronic addresses: four digits, or
+// one of the few with letters.
+func isEAS(code string) bool { return digits(4, 4)(code) || list("AN AQ AS AU EM").has(code) }
 
-func isMeans(code string) bool { return code == "ZZZ" || digits(1, 2)(code) }
+func isCurrency(code string) bool { return currencies.has(code) || formerCurrencies.has(code) }
 
 func isVATEX(code string) bool { return strings.HasPrefix(strings.ToUpper(code), "VATEX-") }
 
@@ -82,15 +79,14 @@ func isKnownVATEX(code string) bool {
 	return !isVATEX(code) || vatex.has(strings.TrimPrefix(strings.ToUpper(code), "VATEX-"))
 }
 
-// digits, letters and capitals (letters or digits) are the forms of codes.
-func digits(least, most int) func(string) bool   { return form(least, most, false, true) }
-func letters(least, most int) func(string) bool  { return form(least, most, true, false) }
-func capitals(least, most int) func(string) bool { return form(least, most, true, true) }
+// digits and capitals (letters or digits) are the forms of codes.
+func digits(least, most int) func(string) bool   { return form(least, most, false) }
+func capitals(least, most int) func(string) bool { return form(least, most, true) }
 
-func form(least, most int, letter, digit bool) func(string) bool {
+func form(least, most int, letter bool) func(string) bool {
 	return func(code string) bool {
 		for _, c := range []byte(code) {
-			if !(letter && c >= 'A' && c <= 'Z') && !(digit && c >= '0' && c <= '9') {
+			if !(letter && c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') {
 				return false
 			}
 		}

@@ -24,11 +24,17 @@ type Finding struct {
 	Rule     string
 	Severity Severity
 	Text     string
+	Place    string // as a path of XPath, where the reader knows it
+	Line     int    // of the file, from 1; 0 where it is not known
+	Expected string // the number that follows from the others
+	Found    string // and the one that is there
 }
 
-// Rule is one row of the tables. Exactly one of the checks is set: it reports whether the rule
-// holds for the document, or for each of its lines, allowances and charges, those of its lines, or
-// taxes. Two rows may share an ID: what is wrong for certain, and what may only be unknown here.
+// Rule is one row of the tables. One of the checks is set: it reports whether the rule holds for
+// the document, or for each of its lines, allowances and charges, those of its lines, or taxes. A
+// rule on the file itself has none: its breaches are those that the reader has seen
+// (invoice.Written), which other rules may have, too. Two rows may share an ID: what is wrong for
+// certain, and what may only be unknown here.
 type Rule struct {
 	ID       string
 	Severity Severity
@@ -39,6 +45,13 @@ type Rule struct {
 	allowance     func(*invoice.Document, *invoice.Allowance) bool
 	lineAllowance func(*invoice.Document, *invoice.Allowance) bool
 	tax           func(*invoice.Document, *invoice.Tax) bool
+
+	sum func(*invoice.Document) (expected, found invoice.Decimal) // of a rule on a sum
+}
+
+// OfFile reports whether only a file can break the rule, not a model that came another way.
+func (r *Rule) OfFile() bool {
+	return r.document == nil && r.line == nil && r.allowance == nil && r.lineAllowance == nil && r.tax == nil
 }
 
 // MaxFindings is how many findings of one document are reported: enough to repair it, few enough to
@@ -53,10 +66,14 @@ func Validate(d *invoice.Document) []Finding {
 		rules = chineseRules()
 	}
 	var findings []Finding
+	told := breachesOf(d)
 	for i := range rules {
 		r := &rules[i]
 		where, times := r.broken(d)
 		if times == 0 {
+			if f, ok := told.take(r); ok {
+				findings = append(findings, f)
+			}
 			continue
 		}
 		if where != "" {
@@ -65,12 +82,17 @@ func Validate(d *invoice.Document) []Finding {
 		if times > 1 {
 			where = fmt.Sprintf("%s, and %d more", where, times-1)
 		}
-		findings = append(findings, Finding{Rule: r.ID, Severity: r.Severity, Text: r.Text + where})
-		if len(findings) == MaxFindings {
-			break
+		f := Finding{Rule: r.ID, Severity: r.Severity, Text: r.Text + where}
+		if known, ok := told.take(r); ok {
+			f.Place, f.Line = known.Place, known.Line
 		}
+		if r.sum != nil {
+			expected, found := r.sum(d)
+			f.Expected, f.Found = expected.String(), found.String()
+		}
+		findings = append(findings, f)
 	}
-	return findings
+	return most(findings)
 }
 
 // Valid reports whether none of the findings is fatal.

@@ -54,6 +54,7 @@ func sumBreaches() map[string][]breach {
 			{of: extended, change: func(d *invoice.Document) { d.ThirdParty = nil }},
 		},
 		"BR-DEX-02 warning": {{of: extended, change: func(d *invoice.Document) { more(&d.Lines[1].Lines[0].Net, 1, 2) }}},
+		"UBL-DT-01":         {{of: extended, change: func(d *invoice.Document) { more(&d.Lines[1].Lines[0].Net, 1, 3) }}},
 		"BR-DEX-03":         {{of: extended, change: func(d *invoice.Document) { d.Lines[1].Lines[1].Category = "" }}},
 		"BR-DEX-10":         {{of: extended, change: func(d *invoice.Document) { d.ThirdParty[0].Type = "" }}},
 		"BR-DEX-11":         {{of: extended, change: func(d *invoice.Document) { d.ThirdParty[0].Amount = noNumber() }, with: []string{"BR-DEX-09"}}},
@@ -73,7 +74,6 @@ func sumBreaches() map[string][]breach {
 		"BR-CO-22": one(func(d *invoice.Document) { d.Allowances[1].Reason, d.Allowances[1].Code = "", "" }, "BR-38"),
 		"BR-CO-23": first(func(l *invoice.Line) { l.Allowances[0].Reason, l.Allowances[0].Code = "", "" }, "BR-42"),
 		"BR-CO-24": first(func(l *invoice.Line) { l.Allowances[1].Reason, l.Allowances[1].Code = "", "" }, "BR-44"),
-		"BR-CO-25": one(func(d *invoice.Document) { d.Due, d.PaymentTerms = 0, "" }),
 		"BR-CO-26": one(func(d *invoice.Document) {
 			d.Seller.IDs, d.Seller.Legal, d.Seller.VATID, d.Creditor = nil, invoice.Identifier{}, "", ""
 		}),

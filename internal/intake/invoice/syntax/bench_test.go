@@ -62,8 +62,9 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkBaseline is what the standard library needs for the same bytes: structs for a part of what Decode reads, floats or
-// texts for amounts, no limits, nothing about elements that stand twice.
+// BenchmarkBaseline is what the standard library needs for the same bytes: structs for a part of
+// what Decode reads, floats or texts for amounts, no limits, nothing about elements that stand
+// twice.
 func BenchmarkBaseline(b *testing.B) {
 	texts, size := samples(invoicetest.UBL, invoicetest.New)
 	b.Run("ubl", func(b *testing.B) {

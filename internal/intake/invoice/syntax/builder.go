@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,10 +17,13 @@ import (
 type builder struct {
 	doc    *invoice.Document
 	limits Limits
-	items  int // that may still come
-	kept   int // bytes that may still come
+	items  int    // that may still come
+	kept   int    // bytes that may still come
+	root   string // the name of the root element
 	path   []*node
-	text   []byte // of the current element
+	counts []int32 // of the counters of the tree
+	lineNo int     // of the file, where the reader is
+	text   []byte  // of the current element
 
 	// cursors: what the elements that are open stand for
 	party     *invoice.Party
@@ -31,14 +35,21 @@ type builder struct {
 	tax       taxNumber
 	id        invoice.Identifier
 	date      string // the format of a date
+	scheme    string // of a tax
 	flag      string
 
 	unsupported string // what the document has that no rule here can judge
 	taxTotals   []taxTotal
-	currencies  []string // that amounts were written in
-	currency    string   // of the current amount
+	currencies  []sighting
+	currency    string // of the current amount
 
 	codes codes
+}
+
+// sighting is a currency that amounts were written in, and the first of them.
+type sighting struct {
+	currency string
+	at       invoice.Breach
 }
 
 // reference is a document that is referred to, before it is known as what.
@@ -46,6 +57,7 @@ type reference struct {
 	attachment invoice.Attachment
 	scheme     string
 	kind       string
+	embedded   bool // it has an embedded file, even an empty one
 }
 
 // taxNumber is a number for tax, before it is known which.
@@ -63,7 +75,7 @@ func newBuilder(limits Limits) *builder {
 	b := builders.Get().(*builder)
 	*b = builder{
 		doc: new(invoice.Document), limits: limits, items: limits.Items, kept: limits.Kept,
-		path: b.path[:0], text: b.text[:0], lines: b.lines[:0], taxTotals: b.taxTotals[:0], currencies: b.currencies[:0], codes: b.codes,
+		path: b.path[:0], counts: b.counts[:0], text: b.text[:0], lines: b.lines[:0], taxTotals: b.taxTotals[:0], currencies: b.currencies[:0], codes: b.codes,
 	}
 	return b
 }
@@ -109,7 +121,11 @@ func (b *builder) set(to place, n *node, text []byte) error {
 		}
 		once(b, n, p, value, !p.Given(), p.Equal(value))
 	case *invoice.Date:
-		value, err := b.parseDate(text)
+		if b.date != "" && b.date != "102" {
+			b.breach("SD-07", nil)
+			return nil
+		}
+		value, err := parseDate(text)
 		if err != nil {
 			return badValue(text, err)
 		}
@@ -127,12 +143,18 @@ func (b *builder) set(to place, n *node, text []byte) error {
 	return nil
 }
 
-// once sets a place that holds one value.
+// once sets a place that holds one value. A second, other one is kept where the row says how;
+// else it is a contradiction in what counts, and a detail that is named and not kept in all others.
 func once[T any](b *builder, n *node, p *T, value T, empty, same bool) {
 	switch {
 	case empty:
 		*p = value
-	case !same:
+	case same:
+	case n.row.also != nil:
+		n.row.also(b, any(value))
+	case n.row.detail:
+		b.breach("SD-05", nil)
+	default:
 		b.repeated(n.path)
 	}
 }
@@ -142,6 +164,7 @@ func (b *builder) repeated(what string) {
 	if !slices.Contains(b.doc.Repeated, what) {
 		b.doc.Repeated = append(b.doc.Repeated, what)
 	}
+	b.breach("SD-01", nil)
 }
 
 func badValue(text []byte, err error) error {
@@ -152,10 +175,7 @@ var chineseDay = strings.NewReplacer("年", "-", "月", "-", "日", "")
 
 // parseDate reads the dates of all syntaxes: xs:date with or without a zone, yyyymmdd, 2006年01月02日,
 // and the day of a time.
-func (b *builder) parseDate(text []byte) (invoice.Date, error) {
-	if b.date != "" && b.date != "102" {
-		return 0, fmt.Errorf("in the format %.20q, which is not supported", b.date)
-	}
+func parseDate(text []byte) (invoice.Date, error) {
 	day := chineseDay.Replace(string(text))
 	if len(day) == len("20060102150405") && !strings.Contains(day, "-") {
 		day = day[:8]
@@ -201,18 +221,30 @@ func (c codes) keep(text []byte) string {
 
 // sawCurrency notes the currency that the attribute of an amount has named.
 func (b *builder) sawCurrency() {
-	if b.currency != "" && !slices.Contains(b.currencies, b.currency) && len(b.currencies) < 16 {
-		b.currencies = append(b.currencies, b.currency)
+	known := slices.ContainsFunc(b.currencies, func(s sighting) bool { return s.currency == b.currency })
+	if b.currency != "" && !known && len(b.currencies) < 16 {
+		b.currencies = append(b.currencies, sighting{b.currency, invoice.Breach{Rule: "SD-02", Place: b.place(nil), Line: b.lineNo}})
 	}
 	b.currency = ""
+}
+
+// ublCurrency also asks for the currency, which an amount of UBL has to name.
+func (b *builder) ublCurrency() {
+	if b.currency == "" {
+		b.breach("BR-CL-03", nil)
+	}
+	b.sawCurrency()
 }
 
 // finish settles what only the whole document can tell.
 func (b *builder) finish() {
 	d := b.doc
+	own := 0 // totals in the invoice's currency
 	for _, total := range b.taxTotals {
 		at := &d.Totals.Tax
-		if total.currency != d.Currency && total.currency != "" {
+		if total.currency == d.Currency {
+			own++
+		} else if total.currency != "" {
 			if at = &d.Totals.TaxInCurrency; total.currency != d.TaxCurrency {
 				b.currency = total.currency
 				b.sawCurrency()
@@ -226,10 +258,14 @@ func (b *builder) finish() {
 			b.repeated("the total of VAT")
 		}
 	}
-	for _, currency := range b.currencies {
-		if currency != d.Currency {
-			d.OtherCurrencies = append(d.OtherCurrencies, currency)
+	for _, seen := range b.currencies {
+		if seen.currency != d.Currency {
+			d.OtherCurrencies = append(d.OtherCurrencies, seen.currency)
+			b.record(seen.at)
 		}
+	}
+	if own != 1 && (d.Written.Syntax == invoice.UBLSyntax || d.Totals.Gross.Cmp(d.Totals.Net) != 0) {
+		b.breach("BR-CO-15", nil)
 	}
 	plain(d)
 }
@@ -245,9 +281,25 @@ func plain(d *invoice.Document) {
 	plainLines(d.Lines)
 }
 
+// plainGross makes the base of the gross price that of both prices, unless the net price has
+// another.
+func plainGross(line *invoice.Line) {
+	if !line.BaseQuantity.Given() {
+		line.BaseQuantity, line.BaseUnit = line.GrossBaseQuantity, cmp.Or(line.BaseUnit, line.GrossBaseUnit)
+	}
+	if line.BaseQuantity.Equal(line.GrossBaseQuantity) || !line.GrossBaseQuantity.Given() {
+		line.BaseUnit = cmp.Or(line.BaseUnit, line.GrossBaseUnit)
+		line.GrossBaseQuantity, line.GrossBaseUnit = invoice.Decimal{}, ""
+	}
+	if line.GrossBaseUnit == line.BaseUnit {
+		line.GrossBaseUnit = ""
+	}
+}
+
 func plainLines(lines []invoice.Line) {
 	for i := range lines {
 		line := &lines[i]
+		plainGross(line)
 		if line.BaseQuantity.Equal(invoice.NewDecimal(1, 0)) && (line.BaseUnit == "" || line.BaseUnit == line.Unit) {
 			line.BaseQuantity, line.BaseUnit = invoice.Decimal{}, ""
 		}
@@ -258,6 +310,7 @@ func plainLines(lines []invoice.Line) {
 // addReference puts a document reference where its type says. Objects are BT-18, tenders BT-17.
 func (b *builder) addReference(tender *string) {
 	ref := &b.ref
+	b.checkReference()
 	switch ref.kind {
 	case "130":
 		b.doc.Object = invoice.Identifier{ID: ref.attachment.ID, Scheme: ref.scheme}
@@ -268,16 +321,80 @@ func (b *builder) addReference(tender *string) {
 	}
 }
 
-// endTax puts a tax number where its scheme says.
-func (b *builder) endTax(isVAT bool) {
-	at := &b.party.TaxID
-	if isVAT {
-		at = &b.party.VATID
+// checkReference holds a document reference against the rules on its type.
+func (b *builder) checkReference() {
+	ref, ubl := &b.ref, b.doc.Written.Syntax == invoice.UBLSyntax
+	project := ref.kind == "50" && (!ubl || b.doc.Written.CreditNote)
+	switch {
+	case ubl && ref.kind != "130" && !project && (ref.kind != "" || ref.scheme != ""):
+		b.breach("UBL-SR-43", nil)
+	case !ubl && ref.kind != "" && ref.kind != "130" && ref.kind != "50" && ref.kind != "916":
+		b.breach("CII-DT-018", nil)
 	}
-	if *at == "" {
+	if !ubl && ref.kind != "916" && (ref.attachment.Text != "" || ref.attachment.URL != "" || ref.embedded) {
+		b.breach("CII-DT-021", nil)
+	}
+	if !ubl && ref.kind != "130" && ref.scheme != "" {
+		b.breach("CII-DT-024", nil)
+	}
+	if ref.kind == "130" && b.doc.Object.ID != "" && ubl {
+		b.breach("UBL-SR-04", nil)
+	}
+	if ref.attachment.ID == "" && (ref.kind == "130" || ref.kind == "50") {
+		b.breach("BR-52", nil)
+	}
+	if ref.embedded && ubl {
+		if ref.attachment.Type == "" {
+			b.breach("UBL-DT-06", nil)
+		}
+		if ref.attachment.Name == "" {
+			b.breach("UBL-DT-07", nil)
+		}
+	}
+}
+
+// endTax puts a tax number where its scheme says. Twice is the rule that one more breaks, if there
+// is one.
+func (b *builder) endTax(at *string, twice string) {
+	switch {
+	case *at == "":
 		*at = b.tax.id
-	} else if *at != b.tax.id && b.tax.id != "" {
+	case twice != "":
+		b.breach(twice, nil)
+	case *at != b.tax.id && b.tax.id != "":
 		b.repeated("a party's number for tax")
+	}
+}
+
+// endTaxUBL takes every scheme but VAT for that of BT-32.
+func endTaxUBL(b *builder) {
+	vat := strings.EqualFold(b.tax.scheme, "VAT")
+	if b.tax.scheme == "" || b.tax.id == "" {
+		b.breach("UBL-SR-53", nil)
+	}
+	switch {
+	case vat && b.party == &b.doc.Seller:
+		b.endTax(&b.party.VATID, "UBL-SR-12")
+	case vat && b.party == &b.doc.Buyer:
+		b.endTax(&b.party.VATID, "UBL-SR-18")
+	case vat:
+		b.endTax(&b.party.VATID, "")
+	case b.party == &b.doc.Seller:
+		b.endTax(&b.party.TaxID, "UBL-SR-13")
+	default:
+		b.endTax(&b.party.TaxID, "")
+	}
+}
+
+// endTaxCII takes VA for VAT and FC for the local number; another scheme, or none, says nothing.
+func endTaxCII(b *builder) {
+	switch b.tax.scheme {
+	case "VA":
+		b.endTax(&b.party.VATID, "")
+	case "FC":
+		b.endTax(&b.party.TaxID, "")
+	default:
+		b.breach("SD-06", nil)
 	}
 }
 
@@ -286,7 +403,12 @@ func (b *builder) endPartyID() {
 	switch {
 	case b.id.ID == "":
 	case b.id.Scheme == "SEPA":
+		if b.doc.Creditor != "" && b.doc.Written.Syntax == invoice.UBLSyntax {
+			b.breach("UBL-SR-29", nil)
+		}
 		b.doc.Creditor = b.id.ID
+	case b.party == b.doc.Payee && len(b.party.IDs) > 0 && b.doc.Written.Syntax == invoice.UBLSyntax:
+		b.breach("UBL-SR-20", nil)
 	default:
 		b.party.IDs = append(b.party.IDs, b.id)
 	}

@@ -22,11 +22,13 @@ var (
 
 var ciiTree = sync.OnceValue(func() *node {
 	const trade = "rsm:SupplyChainTradeTransaction/"
-	return grow(ciiPrefixes, ciiHead,
+	root := grow(ciiPrefixes, ciiHead,
 		under(trade+"ram:IncludedSupplyChainTradeLineItem", ciiLine),
 		under(trade+"ram:ApplicableHeaderTradeAgreement", ciiAgreement),
 		under(trade+"ram:ApplicableHeaderTradeDelivery", ciiDelivery),
 		under(trade+"ram:ApplicableHeaderTradeSettlement", join(ciiSettlement, ciiPayment, ciiTotals)))
+	root.limit(ciiPrefixes, ciiOccurrences())
+	return root
 })
 
 var ciiHead = join([]row{
@@ -43,7 +45,23 @@ var ciiHead = join([]row{
 	{path: "rsm:ExchangedDocument/ram:IncludedNote", begin: addNote},
 	{path: "rsm:ExchangedDocument/ram:IncludedNote/ram:Content", to: func(b *builder) any { return &b.note().Text }},
 	{path: "rsm:ExchangedDocument/ram:IncludedNote/ram:SubjectCode", to: func(b *builder) any { return &b.note().Subject }},
-}, ciiDate("rsm:ExchangedDocument/ram:IssueDateTime", func(b *builder) any { return &b.doc.Date }))
+}, ciiRuledDate("BR-03", "rsm:ExchangedDocument/ram:IssueDateTime", func(b *builder) any { return &b.doc.Date }))
+
+// ciiRuledDate is a date that does not count without its format: then it breaks a rule.
+func ciiRuledDate(rule, path string, to place) []row {
+	rows := ciiDate(path, to)
+	for i := range rows {
+		if rows[i].end != nil {
+			rows[i].end = func(b *builder) {
+				if b.date != "102" {
+					b.breach(rule, nil)
+				}
+				b.date = ""
+			}
+		}
+	}
+	return rows
+}
 
 // ciiDate is a date in one of the elements that CII has for dates; its format stands in an
 // attribute.
@@ -55,6 +73,15 @@ func ciiDate(path string, to place) []row {
 		}
 		rows = append(rows, row{path: path + leaf, to: to, end: func(b *builder) { b.date = "" }},
 			row{path: path + leaf + "@format", to: func(b *builder) any { return &b.date }})
+	}
+	return rows
+}
+
+// ciiDetailDate is a date of which the first counts.
+func ciiDetailDate(path string, to place) []row {
+	rows := ciiDate(path, to)
+	for i := range rows {
+		rows[i].detail = true
 	}
 	return rows
 }
@@ -95,18 +122,18 @@ var ciiParty = join([]row{
 	{path: "ram:GlobalID", begin: newID, to: func(b *builder) any { return &b.id.ID }, end: (*builder).endPartyID},
 	{path: "ram:GlobalID@schemeID", to: func(b *builder) any { return &b.id.Scheme }},
 	{path: "ram:Name", to: func(b *builder) any { return &b.party.Name }},
-	{path: "ram:Description", to: func(b *builder) any { return &b.party.LegalInfo }},
+	{path: "ram:Description", to: func(b *builder) any { return &b.party.LegalInfo }, detail: true},
 	{path: "ram:SpecifiedLegalOrganization/ram:ID", to: func(b *builder) any { return &b.party.Legal.ID }},
 	{path: "ram:SpecifiedLegalOrganization/ram:ID@schemeID", to: func(b *builder) any { return &b.party.Legal.Scheme }},
 	{path: "ram:SpecifiedLegalOrganization/ram:TradingBusinessName", to: func(b *builder) any { return &b.party.TradeName }},
 	{path: "ram:DefinedTradeContact", begin: partyContact},
-	{path: "ram:DefinedTradeContact/ram:PersonName", to: func(b *builder) any { return &b.party.Contact.Name }},
+	{path: "ram:DefinedTradeContact/ram:PersonName", to: func(b *builder) any { return &b.party.Contact.Name }, detail: true},
 	{path: "ram:DefinedTradeContact/ram:DepartmentName", to: unlessSet(func(b *builder) *string { return &b.party.Contact.Name })},
-	{path: "ram:DefinedTradeContact/ram:TelephoneUniversalCommunication/ram:CompleteNumber", to: func(b *builder) any { return &b.party.Contact.Phone }},
-	{path: "ram:DefinedTradeContact/ram:EmailURIUniversalCommunication/ram:URIID", to: func(b *builder) any { return &b.party.Contact.Email }},
+	{path: "ram:DefinedTradeContact/ram:TelephoneUniversalCommunication/ram:CompleteNumber", to: func(b *builder) any { return &b.party.Contact.Phone }, detail: true},
+	{path: "ram:DefinedTradeContact/ram:EmailURIUniversalCommunication/ram:URIID", to: func(b *builder) any { return &b.party.Contact.Email }, detail: true},
 	{path: "ram:URIUniversalCommunication/ram:URIID", to: func(b *builder) any { return &b.party.Endpoint.ID }},
 	{path: "ram:URIUniversalCommunication/ram:URIID@schemeID", to: func(b *builder) any { return &b.party.Endpoint.Scheme }},
-	{path: "ram:SpecifiedTaxRegistration", begin: newTax, end: func(b *builder) { b.endTax(b.tax.scheme == "VA") }},
+	{path: "ram:SpecifiedTaxRegistration", begin: newTax, end: endTaxCII},
 	{path: "ram:SpecifiedTaxRegistration/ram:ID", to: func(b *builder) any { return &b.tax.id }},
 	{path: "ram:SpecifiedTaxRegistration/ram:ID@schemeID", to: func(b *builder) any { return &b.tax.scheme }},
 	{path: "ram:PostalTradeAddress", begin: partyAddress},
@@ -162,19 +189,22 @@ var ciiSettlement = join(
 		{path: "ram:InvoiceReferencedDocument/ram:IssuerAssignedID", to: func(b *builder) any { return &b.preceding().Number }},
 	},
 	under("ram:PayeeTradeParty", ciiParty),
-	ciiDate("ram:BillingSpecifiedPeriod/ram:StartDateTime", func(b *builder) any { return &b.period.Start }),
-	ciiDate("ram:BillingSpecifiedPeriod/ram:EndDateTime", func(b *builder) any { return &b.period.End }),
+	ciiRuledDate("BR-29", "ram:BillingSpecifiedPeriod/ram:StartDateTime", func(b *builder) any { return &b.period.Start }),
+	ciiRuledDate("BR-29", "ram:BillingSpecifiedPeriod/ram:EndDateTime", func(b *builder) any { return &b.period.End }),
 	ciiDate("ram:InvoiceReferencedDocument/ram:FormattedIssueDateTime", func(b *builder) any { return &b.preceding().Date }),
 )
 
 var ciiPayment = join([]row{
-	{path: "ram:SpecifiedTradePaymentTerms/ram:Description", to: func(b *builder) any { return &b.doc.PaymentTerms }},
+	{
+		path: "ram:SpecifiedTradePaymentTerms/ram:Description", to: func(b *builder) any { return &b.doc.PaymentTerms },
+		also: joined(func(b *builder) *string { return &b.doc.PaymentTerms }),
+	},
 	{path: "ram:SpecifiedTradePaymentTerms/ram:DirectDebitMandateID", to: func(b *builder) any { return &b.doc.Mandate }},
 	{path: "ram:SpecifiedTradeSettlementPaymentMeans", begin: addPayment},
-}, ciiDate("ram:SpecifiedTradePaymentTerms/ram:DueDateDateTime", func(b *builder) any { return &b.doc.Due }),
+}, ciiDetailDate("ram:SpecifiedTradePaymentTerms/ram:DueDateDateTime", func(b *builder) any { return &b.doc.Due }),
 	under("ram:SpecifiedTradeSettlementPaymentMeans", []row{
-		{path: "ram:TypeCode", to: func(b *builder) any { return &b.payment().Code }},
-		{path: "ram:Information", to: func(b *builder) any { return &b.payment().Text }},
+		{path: "ram:TypeCode", to: func(b *builder) any { return &b.payment().Code }, end: sameMeans("CII-SR-467")},
+		{path: "ram:Information", to: func(b *builder) any { return &b.payment().Text }, end: sameInformation},
 		{path: "ram:ApplicableTradeSettlementFinancialCard/ram:ID", to: func(b *builder) any { return &b.payment().Card }},
 		{path: "ram:ApplicableTradeSettlementFinancialCard/ram:CardholderName", to: func(b *builder) any { return &b.payment().CardHolder }},
 		{path: "ram:PayerPartyDebtorFinancialAccount/ram:IBANID", to: func(b *builder) any { return &b.payment().DebitAccount }},

@@ -2,7 +2,8 @@ package syntax
 
 var ciiTotals = join(
 	[]row{
-		{path: "ram:ApplicableTradeTax", begin: addTax},
+		{path: "ram:ApplicableTradeTax", begin: addTax, end: breakdownScheme},
+		{path: "ram:ApplicableTradeTax/ram:TypeCode", to: schemeOf},
 		{path: "ram:SpecifiedTradeAllowanceCharge", begin: func(b *builder) { b.addAllowance(&b.doc.Allowances) }},
 	},
 	under("ram:ApplicableTradeTax", join(
@@ -18,6 +19,10 @@ var ciiTotals = join(
 		},
 	)),
 	under("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
+	[]row{
+		{path: "ram:SpecifiedTradeAllowanceCharge/ram:CategoryTradeTax", end: allowanceScheme},
+		{path: "ram:SpecifiedTradeAllowanceCharge/ram:CategoryTradeTax/ram:TypeCode", to: schemeOf},
+	},
 	under("ram:SpecifiedTradeSettlementHeaderMonetarySummation", join(
 		ciiAmount("ram:LineTotalAmount", func(b *builder) any { return &b.doc.Totals.Lines }),
 		ciiAmount("ram:ChargeTotalAmount", func(b *builder) any { return &b.doc.Totals.Charges }),
@@ -54,7 +59,10 @@ var ciiLine = join(
 		{path: "ram:AssociatedDocumentLineDocument/ram:LineID", to: func(b *builder) any { return &b.line().ID }},
 		// lines within lines: neither EN 16931 nor the extension says what sums they count in
 		{path: "ram:AssociatedDocumentLineDocument/ram:ParentLineID", to: func(b *builder) any { return &b.flag }, end: subLines},
-		{path: "ram:AssociatedDocumentLineDocument/ram:IncludedNote/ram:Content", to: func(b *builder) any { return &b.line().Note }},
+		{
+			path: "ram:AssociatedDocumentLineDocument/ram:IncludedNote/ram:Content", to: func(b *builder) any { return &b.line().Note },
+			also: joined(func(b *builder) *string { return &b.line().Note }),
+		},
 		{path: "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity", to: func(b *builder) any { return &b.line().Quantity }},
 		{path: "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity@unitCode", to: func(b *builder) any { return &b.line().Unit }},
 	},
@@ -66,27 +74,29 @@ var ciiLine = join(
 		ciiAmount("ram:NetPriceProductTradePrice/ram:ChargeAmount", func(b *builder) any { return &b.line().Price }),
 		[]row{
 			{path: "ram:BuyerOrderReferencedDocument/ram:LineID", to: func(b *builder) any { return &b.line().OrderLine }},
-			{path: "ram:GrossPriceProductTradePrice/ram:BasisQuantity", to: func(b *builder) any { return &b.line().BaseQuantity }},
-			{path: "ram:GrossPriceProductTradePrice/ram:BasisQuantity@unitCode", to: func(b *builder) any { return &b.line().BaseUnit }},
+			{path: "ram:GrossPriceProductTradePrice/ram:BasisQuantity", to: func(b *builder) any { return &b.line().GrossBaseQuantity }},
+			{path: "ram:GrossPriceProductTradePrice/ram:BasisQuantity@unitCode", to: func(b *builder) any { return &b.line().GrossBaseUnit }},
 			{path: "ram:NetPriceProductTradePrice/ram:BasisQuantity", to: func(b *builder) any { return &b.line().BaseQuantity }},
 			{path: "ram:NetPriceProductTradePrice/ram:BasisQuantity@unitCode", to: func(b *builder) any { return &b.line().BaseUnit }},
 		},
 	)),
 	under("ram:SpecifiedLineTradeSettlement", join(
 		[]row{
+			{path: "ram:ApplicableTradeTax", end: lineScheme},
+			{path: "ram:ApplicableTradeTax/ram:TypeCode", to: schemeOf},
 			{path: "ram:ApplicableTradeTax/ram:CategoryCode", to: func(b *builder) any { return &b.line().Category }},
 			{path: "ram:ApplicableTradeTax/ram:RateApplicablePercent", to: func(b *builder) any { return &b.line().Rate }},
 			{path: "ram:BillingSpecifiedPeriod", begin: linePeriod},
 			{path: "ram:SpecifiedTradeAllowanceCharge", begin: func(b *builder) { b.addAllowance(&b.line().Allowances) }},
-			{path: "ram:AdditionalReferencedDocument", begin: newReference, end: lineObject},
+			{path: "ram:AdditionalReferencedDocument", begin: newReference, end: ciiLineObject},
 			{path: "ram:AdditionalReferencedDocument/ram:IssuerAssignedID", to: func(b *builder) any { return &b.ref.attachment.ID }},
 			{path: "ram:AdditionalReferencedDocument/ram:TypeCode", to: func(b *builder) any { return &b.ref.kind }},
 			{path: "ram:AdditionalReferencedDocument/ram:ReferenceTypeCode", to: func(b *builder) any { return &b.ref.scheme }},
 			{path: "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID", to: func(b *builder) any { return &b.line().Accounting }},
 		},
 		under("ram:SpecifiedTradeAllowanceCharge", ciiAllowance),
-		ciiDate("ram:BillingSpecifiedPeriod/ram:StartDateTime", func(b *builder) any { return &b.period.Start }),
-		ciiDate("ram:BillingSpecifiedPeriod/ram:EndDateTime", func(b *builder) any { return &b.period.End }),
+		ciiRuledDate("BR-30", "ram:BillingSpecifiedPeriod/ram:StartDateTime", func(b *builder) any { return &b.period.Start }),
+		ciiRuledDate("BR-30", "ram:BillingSpecifiedPeriod/ram:EndDateTime", func(b *builder) any { return &b.period.End }),
 		ciiAmount("ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount", func(b *builder) any { return &b.line().Net }),
 	)),
 )
@@ -97,7 +107,10 @@ var ciiProduct = []row{
 	{path: "ram:SellerAssignedID", to: func(b *builder) any { return &b.line().SellerItem }},
 	{path: "ram:BuyerAssignedID", to: func(b *builder) any { return &b.line().BuyerItem }},
 	{path: "ram:Name", to: func(b *builder) any { return &b.line().Name }},
-	{path: "ram:Description", to: func(b *builder) any { return &b.line().Description }},
+	{
+		path: "ram:Description", to: func(b *builder) any { return &b.line().Description },
+		also: joined(func(b *builder) *string { return &b.line().Description }),
+	},
 	{path: "ram:ApplicableProductCharacteristic", begin: addAttribute},
 	{path: "ram:ApplicableProductCharacteristic/ram:Description", to: func(b *builder) any { return &b.attribute().Name }},
 	{path: "ram:ApplicableProductCharacteristic/ram:Value", to: func(b *builder) any { return &b.attribute().Value }},

@@ -66,6 +66,19 @@ func lineObject(b *builder) {
 	}
 }
 
+// ciiLineObject also holds the reference against the rules on its type.
+func ciiLineObject(b *builder) {
+	switch {
+	case b.ref.attachment.ID == "":
+		b.breach("BR-52", nil)
+	case b.ref.kind != "" && b.ref.kind != "130" && b.ref.kind != "50" && b.ref.kind != "916":
+		b.breach("CII-DT-018", nil)
+	case b.ref.scheme != "" && b.ref.kind != "130":
+		b.breach("CII-DT-024", nil)
+	}
+	lineObject(b)
+}
+
 func payee(b *builder) {
 	if b.doc.Payee == nil {
 		b.doc.Payee = new(invoice.Party)
@@ -100,6 +113,47 @@ func partyContact(b *builder) {
 func addPayment(b *builder) { b.doc.Payments = append(b.doc.Payments, invoice.Payment{}) }
 
 func (b *builder) payment() *invoice.Payment { return &b.doc.Payments[len(b.doc.Payments)-1] }
+
+// breaks says which rule a second, other value breaks.
+func breaks(rule string) func(*builder, any) {
+	return func(b *builder, _ any) { b.breach(rule, nil) }
+}
+
+// maxJoined is how many bytes the values of one place have together when all are kept.
+const maxJoined = 8 << 10
+
+// joined keeps all values of a place, one in a line.
+func joined(of func(*builder) *string) func(*builder, any) {
+	return func(b *builder, value any) {
+		p := of(b)
+		if len(*p)+len(value.(string)) > maxJoined {
+			b.breach("SD-05", nil)
+			return
+		}
+		*p += "\n" + value.(string)
+	}
+}
+
+// sameMeans breaks a rule if this means of payment is not that of the first instruction.
+func sameMeans(rule string) func(*builder) {
+	return func(b *builder) {
+		if b.doc.Payments[0].Code != b.payment().Code {
+			b.breach(rule, nil)
+		}
+		last := len(b.doc.Payments) - 1
+		if rule == "UBL-SR-47" && b.payment().Text != "" &&
+			slices.ContainsFunc(b.doc.Payments[:last], func(p invoice.Payment) bool { return p.Text != "" }) {
+			b.breach("UBL-SR-46", nil)
+		}
+	}
+}
+
+func sameInformation(b *builder) {
+	i := slices.IndexFunc(b.doc.Payments, func(p invoice.Payment) bool { return p.Text != "" })
+	if i >= 0 && b.doc.Payments[i].Text != b.payment().Text {
+		b.breach("CII-SR-468", nil)
+	}
+}
 
 func (b *builder) collected() *invoice.Collected { return &b.doc.ThirdParty[len(b.doc.ThirdParty)-1] }
 

@@ -10,10 +10,9 @@ import (
 )
 
 // Decode reads the documents of a member one after another. Each element is a document or an error,
-// never both. An error of one
-// line of NDJSON does not end the others; any error of XML, and an error of the reader itself, is the last element.
-// A document belongs to the caller. It is as the member says it: complete and right is what package
-// rule finds it to be.
+// never both. An error of one line of NDJSON does not end the others; any error of XML, and an
+// error of the reader itself, is the last element. A document belongs to the caller. It is as the
+// member says it: complete and right is what package rule finds it to be.
 func Decode(format Format, from io.Reader, limits Limits) iter.Seq2[*invoice.Document, error] {
 	limits = limits.withDefaults()
 	if format == NDJSON {
@@ -30,14 +29,16 @@ type root struct {
 	finish func(*builder)
 	space  int
 	local  string
+
+	written invoice.Syntax
 }
 
 func roots() []root {
 	return []root{
-		{UBL, ublSpaces, ublTree, (*builder).finish, spaceUBLInvoice, "Invoice"},
-		{UBL, ublSpaces, ublTree, (*builder).finish, spaceUBLCreditNote, "CreditNote"},
-		{CII, ciiSpaces, ciiTree, (*builder).finish, 1, "CrossIndustryInvoice"},
-		{Fapiao, nil, fapiaoTree, finishFapiao, 0, "EInvoice"},
+		{UBL, ublSpaces, ublTree, (*builder).finish, spaceUBLInvoice, "Invoice", invoice.UBLSyntax},
+		{UBL, ublSpaces, ublTree, (*builder).finish, spaceUBLCreditNote, "CreditNote", invoice.UBLSyntax},
+		{CII, ciiSpaces, ciiTree, (*builder).finish, 1, "CrossIndustryInvoice", invoice.CIISyntax},
+		{Fapiao, nil, fapiaoTree, finishFapiao, 0, "EInvoice", invoice.OwnSyntax},
 	}
 }
 
@@ -60,6 +61,8 @@ func decodeXML(format Format, from io.Reader, limits Limits) (*invoice.Document,
 	}
 	b := newBuilder(limits)
 	defer b.release()
+	b.root = found.local
+	b.doc.Written = invoice.Written{Syntax: found.written, CreditNote: found.local == "CreditNote"}
 	if err := walk(s, found.tree(), b); err != nil {
 		return nil, scanned(err)
 	}

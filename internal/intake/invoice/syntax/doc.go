@@ -3,8 +3,8 @@
 // front to back, keeps one document in memory at a time, and trusts nothing: see Limits. It does
 // not judge what an invoice says; package rule does.
 //
-// A container of XML holds one invoice. Archives (zip, OFD) and PDF are not opened: they are
-// "unsupported".
+// A container of XML holds one invoice. Archives (zip, OFD) and PDF are the matter of package
+// envelope.
 //
 // Errors are of three sorts, and a caller must tell them apart:
 //

@@ -11,6 +11,7 @@ import (
 
 // embedded reads an embedded file without keeping it.
 func (b *builder) embedded(s *xmlscan.Scanner, n *node) error {
+	b.ref.embedded = true
 	into := unbase64{sum: sha256.New()}
 	if err := s.ReadAll(&into); err != nil {
 		return err

@@ -16,11 +16,12 @@ const (
 	Limit                   // larger, deeper or longer than Limits allow
 	BadValue                // a date or number that is none
 	Unsupported             // not known here; never the document's fault
+	BookingAid              // a profile of Factur-X without lines, which is not an invoice of EN 16931
 )
 
 // String returns the code of the kind.
 func (k Kind) String() string {
-	return [...]string{"malformed", "refused", "limit", "bad-value", "unsupported"}[k]
+	return [...]string{"malformed", "refused", "limit", "bad-value", "unsupported", "booking-aid"}[k]
 }
 
 // Error says why a document was not read. Text is one English sentence for its sender, without

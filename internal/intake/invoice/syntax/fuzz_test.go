@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/intake/invoice/rule"
 )
 
-// fuzzed reads anything as one format. It must end, with documents that can be judged and hashed, and that are themselves
-// after they were written in the own model and read again.
+// fuzzed reads anything as one format. It must end, with documents that can be judged and hashed,
+// and that are themselves after they were written in the own model and read again.
 func fuzzed(t *testing.T, format Format, in []byte) {
 	for d, err := range Decode(format, bytes.NewReader(in), Limits{Bytes: 1 << 20, Kept: 1 << 18, Items: 1000}) {
 		if err != nil {

@@ -53,28 +53,28 @@ func TestDocumentsThatCannotBeRead(t *testing.T) {
 		line   int
 		text   string
 	}{
-		"truncated":         {UBL, ubl("</Invoice>", ""), Malformed, 3, "ends too early"},
-		"two roots":         {UBL, ubl("</Invoice>", "</Invoice><a/>"), Malformed, 2, "second root"},
-		"entities":          {UBL, ubl("<Invoice ", bomb), Refused, 2, "DOCTYPE"},
-		"an entity":         {CII, cii("<ram:BuyerReference>", "<ram:BuyerReference>&file;"), Refused, 2, "entity"},
-		"deep":              {UBL, ubl("<cbc:ProfileID>", strings.Repeat("<cbc:ProfileID>", 100)), Limit, 2, "nested"},
-		"attributes":        {CII, cii("<ram:BuyerReference>", "<ram:BuyerReference"+many(` a%d=""`, 100)+">"), Limit, 2, "attributes"},
-		"a long text":       {UBL, ubl("14 days", strings.Repeat("14 days", 1000)), Limit, 2, "longer"},
-		"long texts":        {UBL, ubl("<cbc:Note>", strings.Repeat("<cbc:Note>"+strings.Repeat("a", 1500)+"</cbc:Note>", 20)+"<cbc:Note>"), Limit, 2, "together"},
-		"many lines":        {CII, cii("<rsm:SupplyChainTradeTransaction>", "<rsm:SupplyChainTradeTransaction>"+many("<ram:IncludedSupplyChainTradeLineItem/>", 300)), Limit, 2, "too many"},
-		"a long document":   {UBL, ubl("<cbc:ID>", "<!--"+strings.Repeat(" ", 70<<10)+"--><cbc:ID>"), Limit, 2, "longer"},
-		"no number":         {UBL, ubl("<cbc:PriceAmount currencyID=\"EUR\">", "<cbc:PriceAmount currencyID=\"EUR\">1,0"), BadValue, 2, "cbc:PriceAmount: "},
-		"no date":           {UBL, ubl("<cbc:IssueDate>2026", "<cbc:IssueDate>9999-99-99"), BadValue, 2, "cbc:IssueDate: "},
-		"another date":      {CII, cii(`format="102"`, `format="203"`), BadValue, 2, "not supported"},
-		"neither":           {UBL, ubl("<cbc:ChargeIndicator>true", "<cbc:ChargeIndicator>yes"), BadValue, 2, "neither true nor false"},
-		"no base64":         {UBL, ubl("<cac:Attachment>", "<cac:Attachment><cbc:EmbeddedDocumentBinaryObject>!!!!</cbc:EmbeddedDocumentBinaryObject>"), BadValue, 2, "base64"},
-		"half a base64":     {UBL, ubl("<cac:Attachment>", "<cac:Attachment><cbc:EmbeddedDocumentBinaryObject>AAA</cbc:EmbeddedDocumentBinaryObject>"), BadValue, 2, "base64"},
-		"a charset":         {UBL, ubl(`encoding="UTF-8"`, `encoding="EBCDIC"`), Unsupported, 1, "EBCDIC"},
-		"another namespace": {UBL, ubl("schema:xsd:Invoice-2", "schema:xsd:Invoice-3"), Unsupported, 0, "root element"},
-		"another root":      {UBL, cii("", ""), Unsupported, 0, "root element"},
-		"another profile":   {UBL, ubl(invoice.ProfileCore, "urn:factur-x.eu:1p0:minimum"), Unsupported, 0, "profile"},
-		"an extension":      {CII, cii("#compliant#", "#conformant#"), Unsupported, 0, "profile"},
-		"another year":      {UBL, ubl("en16931:2017", "en16931:2027"), Unsupported, 0, "profile"},
+		"truncated":             {UBL, ubl("</Invoice>", ""), Malformed, 3, "ends too early"},
+		"two roots":             {UBL, ubl("</Invoice>", "</Invoice><a/>"), Malformed, 2, "second root"},
+		"entities":              {UBL, ubl("<Invoice ", bomb), Refused, 2, "DOCTYPE"},
+		"an entity":             {CII, cii("<ram:BuyerReference>", "<ram:BuyerReference>&file;"), Refused, 2, "entity"},
+		"deep":                  {UBL, ubl("<cbc:ProfileID>", strings.Repeat("<cac:Deep>", 100)), Limit, 2, "nested"},
+		"an element in a value": {UBL, ubl("</cbc:ID><cbc:IssueDate>", "<x>99</x></cbc:ID><cbc:IssueDate>"), Malformed, 2, "within the value"},
+		"attributes":            {CII, cii("<ram:BuyerReference>", "<ram:BuyerReference"+many(` a%d=""`, 100)+">"), Limit, 2, "attributes"},
+		"a long text":           {UBL, ubl("14 days", strings.Repeat("14 days", 1000)), Limit, 2, "longer"},
+		"long texts":            {UBL, ubl("<cbc:Note>", strings.Repeat("<cbc:Note>"+strings.Repeat("a", 1500)+"</cbc:Note>", 20)+"<cbc:Note>"), Limit, 2, "together"},
+		"many lines":            {CII, cii("<rsm:SupplyChainTradeTransaction>", "<rsm:SupplyChainTradeTransaction>"+many("<ram:IncludedSupplyChainTradeLineItem/>", 300)), Limit, 2, "too many"},
+		"a long document":       {UBL, ubl("<cbc:ID>", "<!--"+strings.Repeat(" ", 70<<10)+"--><cbc:ID>"), Limit, 2, "longer"},
+		"no number":             {UBL, ubl("<cbc:PriceAmount currencyID=\"EUR\">", "<cbc:PriceAmount currencyID=\"EUR\">1,0"), BadValue, 2, "cbc:PriceAmount: "},
+		"no date":               {UBL, ubl("<cbc:IssueDate>2026", "<cbc:IssueDate>9999-99-99"), BadValue, 2, "cbc:IssueDate: "},
+		"neither":               {UBL, ubl("<cbc:ChargeIndicator>true", "<cbc:ChargeIndicator>yes"), BadValue, 2, "neither true nor false"},
+		"no base64":             {UBL, ubl("<cac:Attachment>", "<cac:Attachment><cbc:EmbeddedDocumentBinaryObject>!!!!</cbc:EmbeddedDocumentBinaryObject>"), BadValue, 2, "base64"},
+		"half a base64":         {UBL, ubl("<cac:Attachment>", "<cac:Attachment><cbc:EmbeddedDocumentBinaryObject>AAA</cbc:EmbeddedDocumentBinaryObject>"), BadValue, 2, "base64"},
+		"a charset":             {UBL, ubl(`encoding="UTF-8"`, `encoding="EBCDIC"`), Unsupported, 1, "EBCDIC"},
+		"another namespace":     {UBL, ubl("schema:xsd:Invoice-2", "schema:xsd:Invoice-3"), Unsupported, 0, "root element"},
+		"another root":          {UBL, cii("", ""), Unsupported, 0, "root element"},
+		"another profile":       {UBL, ubl(invoice.ProfileCore, "urn:factur-x.eu:1p0:minimum"), Unsupported, 0, "profile"},
+		"an extension":          {CII, cii("#compliant#", "#conformant#"), Unsupported, 0, "profile"},
+		"another year":          {UBL, ubl("en16931:2017", "en16931:2027"), Unsupported, 0, "profile"},
 		"lines in lines": {
 			CII, cii("<ram:LineID>", "<ram:ParentLineID>1</ram:ParentLineID><ram:LineID>"), Unsupported, 0, "lines within lines",
 		},
@@ -221,7 +221,7 @@ func TestDatesInAllSpellings(t *testing.T) {
 		"2026-10-01Z": "2026-10-01", "2026-10-01+02:00": "2026-10-01", "2026年10月01日": "2026-10-01", "20261001093000": "2026-10-01",
 		"2026-10-011": "", "01.10.2026": "", "2026-02-30": "", "202610010930": "",
 	} {
-		got, err := new(builder).parseDate([]byte(text))
+		got, err := parseDate([]byte(text))
 		if got.String() != want || (err == nil) != (want != "") {
 			t.Errorf("%s is %s, error %v", text, got, err)
 		}

@@ -325,7 +325,9 @@ func fieldsOf(t reflect.Type) map[string]int {
 	fields := make(map[string]int, t.NumField())
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		fields[name] = i
+		if name != "-" {
+			fields[name] = i
+		}
 	}
 	fieldCache.Store(t, fields)
 	return fields

@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,7 +16,7 @@ func TestXRechnungInstancesAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range rule.Validate(mustDecode(t, text)) {
+		for _, f := range rule.ValidateAs(mustDecode(t, text), rule.XRechnung) {
 			if f.Severity == rule.Fatal {
 				t.Errorf("%s: %v", filepath.Base(path), f)
 			} else {
@@ -30,6 +31,26 @@ func TestGeneratedInvoicesAreValid(t *testing.T) {
 	for name, d := range generated() {
 		if findings := rule.Validate(d); len(findings) > 0 {
 			t.Errorf("%s: %v", name, findings)
+		}
+	}
+}
+
+// TestExamplesOfTheStandardAreValid reads the examples that CEN/TC 434 publishes. Its artefacts
+// accept all of them; those of ZUGFeRD 1 name a profile that is not EN 16931.
+func TestExamplesOfTheStandardAreValid(t *testing.T) {
+	t.Parallel()
+	for _, path := range examples(t, "SMARTDRIVE_TEST_CEN", "cen", 30) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("urn:ferd:")) {
+			continue
+		}
+		for _, f := range rule.Validate(mustDecode(t, text)) {
+			if f.Severity == rule.Fatal {
+				t.Errorf("%s: %v", filepath.Base(path), f)
+			}
 		}
 	}
 }

@@ -24,6 +24,10 @@ type row struct {
 	begin func(b *builder)
 	end   func(b *builder)
 	file  bool // the text is base64 of an embedded file, which is hashed and not kept
+
+	// what becomes of a second, other value
+	also   func(b *builder, value any) // keeps it, too
+	detail bool                        // the first is kept, and a warning says where the second is
 }
 
 // under puts rows below a path.
@@ -43,8 +47,12 @@ type node struct {
 	space    int
 	path     string
 	children map[string]*node
-	attrs    map[string]place
+	attrs    map[string]*node
 	row      row
+
+	counted  []counter // that count this element
+	scopes   []counter // that begin again with this element
+	counters int       // of the root: how many there are
 }
 
 // grow makes the tree of a table. Spaces are the prefixes that paths use, in the order of the
@@ -53,35 +61,40 @@ func grow(spaces []string, tables ...[]row) *node {
 	root := &node{children: map[string]*node{}}
 	for _, r := range slices.Concat(tables...) {
 		path, attr, isAttr := strings.Cut(r.path, "@")
-		at := root
-		for step := range strings.SplitSeq(path, "/") {
-			if step == "" {
-				continue
-			}
-			prefix, local, found := strings.Cut(step, ":")
-			if !found {
-				prefix, local = "", step
-			}
-			if at.children == nil {
-				at.children = map[string]*node{}
-			}
-			next, ok := at.children[local]
-			if !ok {
-				next = &node{space: slices.Index(spaces, prefix) + 1, path: step}
-				at.children[local] = next
-			}
-			at = next
-		}
+		at := root.descend(spaces, path)
 		if !isAttr {
 			at.row = r
 			continue
 		}
 		if at.attrs == nil {
-			at.attrs = map[string]place{}
+			at.attrs = map[string]*node{}
 		}
-		at.attrs[attr] = r.to
+		at.attrs[attr] = &node{path: "@" + attr, row: r}
 	}
 	return root
+}
+
+// descend returns the node of a path, which it makes if it is not there.
+func (n *node) descend(spaces []string, path string) *node {
+	for step := range strings.SplitSeq(path, "/") {
+		if step == "" {
+			continue
+		}
+		prefix, local, found := strings.Cut(step, ":")
+		if !found {
+			prefix, local = "", step
+		}
+		if n.children == nil {
+			n.children = map[string]*node{}
+		}
+		next, ok := n.children[local]
+		if !ok {
+			next = &node{space: slices.Index(spaces, prefix) + 1, path: step}
+			n.children[local] = next
+		}
+		n = next
+	}
+	return n
 }
 
 // find returns the node of a path, for tables that contain themselves.
@@ -95,19 +108,24 @@ func (n *node) find(path string) *node {
 // walk reads the root element, whose Start has been read, to its end.
 func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 	b.path = append(b.path[:0], root)
+	b.counts = append(b.counts[:0], make([]int32, root.counters)...)
 	for {
 		token, err := s.Next()
 		if err != nil {
 			return err
 		}
 		at := b.path[len(b.path)-1]
+		b.lineNo = s.Line()
 		switch token {
 		case xmlscan.Start:
 			name := s.Name()
 			child := at.children[string(name.Local)]
-			if child == nil || child.space != name.Space {
+			switch {
+			case at.row.to != nil:
+				err = &Error{Kind: Malformed, Text: fmt.Sprintf("the element %.60q stands within the value of %s", name.Local, at.path)}
+			case child == nil || child.space != name.Space:
 				err = skip(s)
-			} else {
+			default:
 				err = b.open(s, child)
 			}
 		case xmlscan.Text:
@@ -131,6 +149,7 @@ func walk(s *xmlscan.Scanner, root *node, b *builder) error {
 
 func (b *builder) open(s *xmlscan.Scanner, n *node) error {
 	b.text = b.text[:0]
+	b.enter(n)
 	if n.row.begin != nil {
 		if b.items--; b.items < 0 {
 			return &Error{Kind: Limit, Text: "too many lines, notes or the like"}
@@ -138,8 +157,8 @@ func (b *builder) open(s *xmlscan.Scanner, n *node) error {
 		n.row.begin(b)
 	}
 	for _, attr := range s.Attrs() {
-		if to, ok := n.attrs[string(attr.Name.Local)]; ok && attr.Name.Space == 0 {
-			if err := b.set(to, n, attr.Value); err != nil {
+		if at, ok := n.attrs[string(attr.Name.Local)]; ok && attr.Name.Space == 0 {
+			if err := b.set(at.row.to, at, attr.Value); err != nil {
 				return err
 			}
 		}
@@ -161,6 +180,7 @@ func (b *builder) close(n *node) error {
 	if n.row.end != nil {
 		n.row.end(b)
 	}
+	b.leave(n)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package syntax
 
 import (
-	"strings"
 	"sync"
 
 	"smartdrive/internal/intake/invoice"
@@ -33,6 +32,7 @@ var ublTree = sync.OnceValue(func() *node {
 	sub := grow(ublPrefixes, under("cac:SubInvoiceLine", ublSubLine())).find("cac:SubInvoiceLine")
 	sub.children["SubInvoiceLine"] = sub
 	root.find("cac:InvoiceLine").children["SubInvoiceLine"] = sub
+	root.limit(ublPrefixes, ublOccurrences())
 	return root
 })
 
@@ -106,7 +106,7 @@ var ublParty = join([]row{
 	{path: "cac:PartyIdentification/cbc:ID", begin: newID, to: func(b *builder) any { return &b.id.ID }, end: (*builder).endPartyID},
 	{path: "cac:PartyIdentification/cbc:ID@schemeID", to: func(b *builder) any { return &b.id.Scheme }},
 	{path: "cac:PostalAddress", begin: partyAddress},
-	{path: "cac:PartyTaxScheme", begin: newTax, end: func(b *builder) { b.endTax(strings.EqualFold(b.tax.scheme, "VAT")) }},
+	{path: "cac:PartyTaxScheme", begin: newTax, end: endTaxUBL},
 	{path: "cac:PartyTaxScheme/cbc:CompanyID", to: func(b *builder) any { return &b.tax.id }},
 	{path: "cac:PartyTaxScheme/cac:TaxScheme/cbc:ID", to: func(b *builder) any { return &b.tax.scheme }},
 	{path: "cac:PartyLegalEntity/cbc:CompanyID", to: func(b *builder) any { return &b.party.Legal.ID }},
@@ -139,10 +139,10 @@ var ublAddress = []row{
 
 var ublPayment = []row{
 	{path: "cac:PaymentMeans", begin: addPayment},
-	{path: "cac:PaymentMeans/cbc:PaymentMeansCode", to: func(b *builder) any { return &b.payment().Code }},
+	{path: "cac:PaymentMeans/cbc:PaymentMeansCode", to: func(b *builder) any { return &b.payment().Code }, end: sameMeans("UBL-SR-47")},
 	{path: "cac:PaymentMeans/cbc:PaymentMeansCode@name", to: func(b *builder) any { return &b.payment().Text }},
 	{path: "cac:PaymentMeans/cbc:PaymentDueDate", to: func(b *builder) any { return &b.doc.Due }},
-	{path: "cac:PaymentMeans/cbc:PaymentID", to: func(b *builder) any { return &b.doc.PaymentReference }},
+	{path: "cac:PaymentMeans/cbc:PaymentID", to: func(b *builder) any { return &b.doc.PaymentReference }, also: breaks("UBL-SR-44")},
 	{path: "cac:PaymentMeans/cac:CardAccount/cbc:PrimaryAccountNumberID", to: func(b *builder) any { return &b.payment().Card }},
 	{path: "cac:PaymentMeans/cac:CardAccount/cbc:HolderName", to: func(b *builder) any { return &b.payment().CardHolder }},
 	{path: "cac:PaymentMeans/cac:PayeeFinancialAccount", begin: func(b *builder) { b.payment().Transfer = true }},
@@ -157,7 +157,7 @@ var ublPayment = []row{
 	{path: "cac:PaymentTerms/cbc:Note", to: func(b *builder) any { return &b.doc.PaymentTerms }},
 	{path: "cac:PrepaidPayment", begin: func(b *builder) { b.doc.ThirdParty = append(b.doc.ThirdParty, invoice.Collected{}) }},
 	{path: "cac:PrepaidPayment/cbc:ID", to: func(b *builder) any { return &b.collected().Type }},
-	{path: "cac:PrepaidPayment/cbc:PaidAmount", to: func(b *builder) any { return &b.collected().Amount }, end: (*builder).sawCurrency},
+	{path: "cac:PrepaidPayment/cbc:PaidAmount", to: func(b *builder) any { return &b.collected().Amount }, end: (*builder).ublCurrency},
 	{path: "cac:PrepaidPayment/cbc:PaidAmount@currencyID", to: currencyOf},
 	{path: "cac:PrepaidPayment/cbc:InstructionID", to: func(b *builder) any { return &b.collected().Text }},
 }

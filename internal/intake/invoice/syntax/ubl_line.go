@@ -14,6 +14,12 @@ var ublTotals = join(
 		{path: "cac:TaxTotal/cac:TaxSubtotal", begin: func(b *builder) { b.doc.Taxes = append(b.doc.Taxes, invoice.Tax{}) }},
 	},
 	under("cac:AllowanceCharge", ublAllowance),
+	[]row{
+		{path: "cac:AllowanceCharge/cac:TaxCategory", end: allowanceScheme},
+		{path: "cac:AllowanceCharge/cac:TaxCategory/cac:TaxScheme/cbc:ID", to: schemeOf},
+		{path: "cac:TaxTotal/cac:TaxSubtotal/cac:TaxCategory", end: breakdownScheme},
+		{path: "cac:TaxTotal/cac:TaxSubtotal/cac:TaxCategory/cac:TaxScheme/cbc:ID", to: schemeOf},
+	},
 	under("cac:TaxTotal/cac:TaxSubtotal", join(
 		ublAmount("cbc:TaxableAmount", func(b *builder) any { return &b.taxLine().Base }),
 		ublAmount("cbc:TaxAmount", func(b *builder) any { return &b.taxLine().Amount }),
@@ -38,7 +44,7 @@ var ublTotals = join(
 
 // ublAmount is an amount, which has a currency of its own.
 func ublAmount(path string, to place) []row {
-	return []row{{path: path, to: to, end: (*builder).sawCurrency}, {path: path + "@currencyID", to: currencyOf}}
+	return []row{{path: path, to: to, end: (*builder).ublCurrency}, {path: path + "@currencyID", to: currencyOf}}
 }
 
 var ublAllowance = join(
@@ -102,6 +108,8 @@ var ublItem = []row{
 	{path: "cac:CommodityClassification/cbc:ItemClassificationCode@listVersionID", to: func(b *builder) any { return &b.class().Version }},
 	{path: "cac:ClassifiedTaxCategory/cbc:ID", to: func(b *builder) any { return &b.line().Category }},
 	{path: "cac:ClassifiedTaxCategory/cbc:Percent", to: func(b *builder) any { return &b.line().Rate }},
+	{path: "cac:ClassifiedTaxCategory", end: lineScheme},
+	{path: "cac:ClassifiedTaxCategory/cac:TaxScheme/cbc:ID", to: schemeOf},
 	{path: "cac:AdditionalItemProperty", begin: addAttribute},
 	{path: "cac:AdditionalItemProperty/cbc:Name", to: func(b *builder) any { return &b.attribute().Name }},
 	{path: "cac:AdditionalItemProperty/cbc:Value", to: func(b *builder) any { return &b.attribute().Value }},

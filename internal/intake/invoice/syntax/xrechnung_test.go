@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"bytes"
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,20 +10,28 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"smartdrive/internal/intake/invoice"
 )
 
-// instances returns the files of the XRechnung test suite of KoSIT (Apache-2.0), where the machine has them.
+// instances returns the files of the XRechnung test suite of KoSIT (Apache-2.0), where the machine
+// has them.
 func instances(t *testing.T) []string {
 	t.Helper()
-	dir := os.Getenv("SMARTDRIVE_TEST_XRECHNUNG")
-	if dir == "" {
-		t.Skip("SMARTDRIVE_TEST_XRECHNUNG does not name the directory of the XRechnung test suite")
-	}
+	return examples(t, "SMARTDRIVE_TEST_XRECHNUNG", "xrechnung", 80)
+}
+
+// examples returns the files of XML in a directory of public examples: the one that a variable
+// names, else the one beside a clone.
+func examples(t *testing.T, variable, name string, least int) []string {
+	t.Helper()
+	dir := cmp.Or(os.Getenv(variable), filepath.Join("../../../../../shared/testdata", name))
 	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("SMARTDRIVE_TEST_XRECHNUNG: %v", err)
+		if os.Getenv(variable) != "" {
+			t.Fatalf("%s: %v", variable, err)
+		}
+		t.Skipf("neither %s nor ../shared/testdata/%s is a directory of examples: %v", variable, name, err)
 	}
 	var found []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -31,7 +40,7 @@ func instances(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil || len(found) < 80 {
+	if err != nil || len(found) < least {
 		t.Fatalf("%d instances, error %v", len(found), err)
 	}
 	return found
@@ -64,7 +73,8 @@ func TestXRechnungInstancesAreRead(t *testing.T) {
 	}
 }
 
-// unequal are the twins that say different things, and in which members: each was looked at in both files.
+// unequal are the twins that say different things, and in which members: each was looked at in both
+// files.
 var unequal = map[string]string{
 	"01.02a-INVOICE": "PurchaseOrder", // UBL needs an ID beside SalesOrderID, and has a dummy
 	"01.08a-INVOICE": "PurchaseOrder",
@@ -103,7 +113,7 @@ func TestXRechnungTwinsAreEqual(t *testing.T) {
 		twins++
 		a, b := mustDecode(t, text), mustDecode(t, twin)
 		if got := differing(a, b); got != unequal[name] {
-			t.Errorf("%s differ in %q, want %q (-UBL +CII):\n%s", name, got, unequal[name], cmp.Diff(a, b))
+			t.Errorf("%s differ in %q, want %q (-UBL +CII):\n%s", name, got, unequal[name], gocmp.Diff(a, b))
 		} else if got == "" {
 			equal++
 			if a.Hash() != b.Hash() {
@@ -121,7 +131,7 @@ func differing(a, b *invoice.Document) string {
 	var names []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range va.NumField() {
-		if !cmp.Equal(va.Field(i).Interface(), vb.Field(i).Interface()) {
+		if !gocmp.Equal(va.Field(i).Interface(), vb.Field(i).Interface()) {
 			names = append(names, va.Type().Field(i).Name)
 		}
 	}

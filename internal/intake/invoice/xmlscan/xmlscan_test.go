@@ -149,7 +149,8 @@ func TestCharsets(t *testing.T) {
 	}
 }
 
-// FuzzScanner compares with encoding/xml: what the scanner reads is well-formed, and it reads the same, in pieces or not.
+// FuzzScanner compares with encoding/xml: what the scanner reads is well-formed, and it reads the
+// same, in pieces or not.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{
 		`<a/>`, `<a x="1">t<b y='2'/>&lt;<![CDATA[c]]></a>`, `<p:a xmlns:p="urn:one"><p:b p:x=""/></p:a>`, `<!DOCTYPE a><a/>`,

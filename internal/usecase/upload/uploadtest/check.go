@@ -12,8 +12,8 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Twin is a second instance over the same database, staging and timers: nothing in memory is shared with it, so whatever it races
-// with the first one is decided by the rows and the fences alone.
+// Twin is a second instance over the same database, staging and timers: nothing in memory is shared
+// with it, so whatever it races with the first one is decided by the rows and the fences alone.
 func (s *Site) Twin() *upload.Sessions {
 	up := s.opt.Upload
 	up.Now, up.Log = s.Clock.Now, s.log
@@ -110,8 +110,9 @@ func (s *Site) Used(t T, who drive.Who) (used, total int64) {
 	return used, total
 }
 
-// CheckBlobs fails the test unless references are counted right and every file is explained by a row, every row by a file.
-// Files that a crash or a lost reply may leave are returned, not reported: an auditor removes them.
+// CheckBlobs fails the test unless references are counted right and every file is explained by a
+// row, every row by a file. Files that a crash or a lost reply may leave are returned, not
+// reported: an auditor removes them.
 func (s *Site) CheckBlobs(t T) (left []string) {
 	t.Helper()
 	for _, r := range s.query(t, `SELECT id, refs FROM blobs b WHERE refs <> (SELECT COUNT(*) FROM versions WHERE blob_id = b.id)
@@ -141,7 +142,8 @@ func (s *Site) CheckBlobs(t T) (left []string) {
 	return left
 }
 
-// Staged returns the staged directories without an open row, and fails the test for an open row without one.
+// Staged returns the staged directories without an open row, and fails the test for an open row
+// without one.
 func (s *Site) Staged(t T) (left []string) {
 	t.Helper()
 	open := map[string]bool{}
@@ -202,8 +204,8 @@ func (s *Site) SetTotal(t T, who drive.Who, total drive.ByteSize) {
 	}
 }
 
-// PowerLoss restarts the site as after a power loss: the machine has booted anew, and damage may have befallen the data files of
-// uploads.
+// PowerLoss restarts the site as after a power loss: the machine has booted anew, and damage may
+// have befallen the data files of uploads.
 func (s *Site) PowerLoss(t T, damage func(file string), uploads ...upload.View) {
 	t.Helper()
 	if err := s.stop(); err != nil {

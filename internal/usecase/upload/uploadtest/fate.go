@@ -14,8 +14,9 @@ import (
 	"smartdrive/internal/usecase/upload"
 )
 
-// Fate decides what befalls the calls that Sessions makes. A call is a point, named "read" (outside a transaction), "tx.begin",
-// "tx.exec", "tx.query", "tx.commit", "staging.Fence", "store.Put", "timers.Arm" and so on. One rule holds at a time.
+// Fate decides what befalls the calls that Sessions makes. A call is a point, named "read" (outside
+// a transaction), "tx.begin", "tx.exec", "tx.query", "tx.commit", "staging.Fence", "store.Put",
+// "timers.Arm" and so on. One rule holds at a time.
 type Fate struct {
 	mu   sync.Mutex
 	rule Rule

@@ -14,9 +14,10 @@ import (
 	"smartdrive/internal/engine/timer/memory"
 )
 
-// Shared is what the instances of one installation have in common besides their database: an object store, a journal that may be
-// emptied at any moment, and a queue of timers. It keeps the contract of blob/caps.go in memory, in its hardest form: a Fence does
-// not wait for writes but makes them fail, nothing can be read before it is sealed, and a lost journal refuses every gen.
+// Shared is what the instances of one installation have in common besides their database: an object
+// store, a journal that may be emptied at any moment, and a queue of timers. It keeps the contract
+// of blob/caps.go in memory, in its hardest form: a Fence does not wait for writes but makes them
+// fail, nothing can be read before it is sealed, and a lost journal refuses every gen.
 type Shared struct {
 	Clock *Clock
 	Queue *memory.Queue
@@ -79,7 +80,8 @@ func (s *Shared) ForgetJournals() {
 	clear(s.removed)
 }
 
-// ForgetFence is what a server does that takes over without the end of the log: the journal is there, its last fence is not.
+// ForgetFence is what a server does that takes over without the end of the log: the journal is
+// there, its last fence is not.
 func (s *Shared) ForgetFence(id drive.UploadID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +128,8 @@ func (s *Shared) Create(_ context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// journalLocked returns the journal of an upload, made anew from what the store has if it was lost; nil when there is nothing.
+// journalLocked returns the journal of an upload, made anew from what the store has if it was lost;
+// nil when there is nothing.
 func (s *Shared) journalLocked(ref blob.Ref) *sharedJournal {
 	if j := s.journals[ref.ID]; j != nil {
 		return j

@@ -1,5 +1,5 @@
-// Package uploadtest puts upload.Sessions together on real parts (SQLite, a directory, the memory queue) under a virtual clock,
-// so that tests can crash it, restart it and let timers fire.
+// Package uploadtest puts upload.Sessions together on real parts (SQLite, a directory, the memory
+// queue) under a virtual clock, so that tests can crash it, restart it and let timers fire.
 package uploadtest
 
 import (
@@ -206,8 +206,8 @@ func (s *Site) Lost(t T) {
 	}
 }
 
-// Restart ends the process as kill -9 does, as far as that is possible inside one: everything in memory is gone. The new one
-// has recovered.
+// Restart ends the process as kill -9 does, as far as that is possible inside one: everything in
+// memory is gone. The new one has recovered.
 func (s *Site) Restart(t T) {
 	t.Helper()
 	if err := s.stop(); err != nil {
@@ -262,7 +262,8 @@ func (s *Site) Fire(t T) int {
 	return n
 }
 
-// Pass lets time pass in steps of at most a second up to ten minutes, then of a minute, firing what comes due.
+// Pass lets time pass in steps of at most a second up to ten minutes, then of a minute, firing what
+// comes due.
 func (s *Site) Pass(t T, d time.Duration) {
 	t.Helper()
 	for d > 0 {

@@ -2,13 +2,18 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/stream/dispatch"
+	"smartdrive/internal/engine/stream/kafka"
+	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/intake/ingest"
 )
 
 // loop runs until its context is done.
@@ -28,75 +33,88 @@ type records struct {
 	bundles  loop                                                                 // of the intake
 }
 
+// courier brings records from who tells of something to who is told.
+type courier struct {
+	log    *slog.Logger
+	member *instance.Member
+	outbox *outbox.Outbox
+	ways   *ways
+
+	// Made after the way was chosen, which they need.
+	timers *timer.Engine
+	intake *ingest.Intake
+
+	records
+}
+
 // overOutbox is the way within the database: consumers read the outbox. Their sessions do not
 // share, so one instance reads, and the others find bundles a few seconds later. A scheduler acts
 // on fired timers itself; only dead ones that are replayed are records.
-func (a *App) overOutbox() (records, error) {
-	return records{
-		source:   a.outbox,
-		handlers: a.ledgerHandlers(),
+func (c *courier) overOutbox(handlers map[timer.Kind]timer.Handler) {
+	c.records = records{
+		source:   c.outbox,
+		handlers: handlers,
 		atOnce:   map[timer.Kind]int{timer.Park: 16, timer.Abandon: 4},
-		lags:     a.outbox.Lags,
-		work:     []loop{a.one(leaseOutbox, a.consume)},
-		bundles:  a.one(leaseBundle, a.consumeBundles),
-	}, nil
+		lags:     c.outbox.Lags,
+		work:     []loop{under(c.member, leaseOutbox, c.consume)},
+		bundles:  under(c.member, leaseBundle, c.consumeBundles),
+	}
 }
 
 // overKafka is the way over brokers: a scheduler hands fired timers over to the workers.
-func (a *App) overKafka() (records, error) {
-	broker, err := a.newBroker(a.source())
-	if err != nil {
-		return records{}, err
-	}
-	a.shared.broker = broker
-	publish := dispatch.New(dispatch.Options{Sender: broker, Traced: a.traced}).Publish
-	return records{
+func (c *courier) overKafka(broker *kafka.Stream, handlers map[timer.Kind]timer.Handler) {
+	publish := dispatch.New(dispatch.Options{Sender: broker, Traced: c.ways.traced}).Publish
+	c.records = records{
 		source:   broker,
-		fired:    a.ledgerHandlers(),
+		fired:    handlers,
 		handlers: map[timer.Kind]timer.Handler{timer.Park: publish, timer.Abandon: publish},
 		atOnce:   map[timer.Kind]int{timer.Park: publishing, timer.Abandon: publishing},
 		lags:     broker.Lags,
-		unsent:   a.outbox.Waiting,
-		relay:    []loop{a.one(leaseRelay, broker.RunRelay)},
-		work:     []loop{a.consume, broker.RunLevels, broker.RunDead},
-		bundles:  a.consumeBundles,
-	}, nil
+		unsent:   c.outbox.Waiting,
+		relay:    []loop{under(c.member, leaseRelay, broker.RunRelay)},
+		work:     []loop{c.consume, broker.RunLevels, broker.RunDead},
+		bundles:  c.consumeBundles,
+	}
 }
 
 // publishing is how many fired timers are on their way to the brokers at once: they share round
 // trips.
 const publishing = 256
 
-// one is a loop that one instance runs.
-func (a *App) one(lease string, job loop) loop {
-	return func(ctx context.Context) error { return a.member.Lead(ctx, lease, job) }
+// under is a loop that one instance runs: the one that has the lease.
+func under(member *instance.Member, lease string, job loop) loop {
+	return func(ctx context.Context) error { return member.Lead(ctx, lease, job) }
 }
 
-// traced makes the way of a timer visible in the log (D7).
-func (a *App) traced(ctx context.Context, f timer.Fired, step dispatch.Step, at time.Time) {
-	a.log.DebugContext(ctx, "timer on its way", "step", string(step), "timer", f.Key, "gen", f.Gen, "due", f.Due, "late", at.Sub(f.Due.Std()))
+// delivered is told by the engine of timers. Where it hands timers over to workers, its handler has
+// done no more than publish them, which is told already.
+func (c *courier) delivered(t timer.Trace) {
+	if t.Step == timer.Applied && c.fired[t.Key.Kind] != nil {
+		return
+	}
+	c.ways.traced(t)
 }
 
 // consumers are the loops that read fired timers.
-func (a *App) consumers() []*stream.Runner {
-	fired := dispatch.New(dispatch.Options{Handlers: a.records.fired, Timers: a.engine, Traced: a.traced})
+func (c *courier) consumers() []*stream.Runner {
+	fired := dispatch.New(dispatch.Options{Handlers: c.fired, Timers: c.timers, Traced: c.ways.traced})
 	var all []*stream.Runner
-	for _, c := range fired.Consumers() {
-		all = append(all, stream.NewRunner(a.records.source, c, stream.Options{Log: a.log}))
+	for _, one := range fired.Consumers() {
+		all = append(all, stream.NewRunner(c.source, one, stream.Options{Log: c.log}))
 	}
 	return all
 }
 
 // consume runs all consumers until ctx is done.
-func (a *App) consume(ctx context.Context) error {
+func (c *courier) consume(ctx context.Context) error {
 	running, ctx := errgroup.WithContext(ctx)
-	for _, r := range a.consumers() {
+	for _, r := range c.consumers() {
 		running.Go(func() error { return r.Run(ctx) })
 	}
 	return running.Wait()
 }
 
 // consumeBundles reads the records of sealed bundles until ctx is done.
-func (a *App) consumeBundles(ctx context.Context) error {
-	return stream.NewRunner(a.records.source, a.intake.Consumer(), stream.Options{Log: a.log}).Run(ctx)
+func (c *courier) consumeBundles(ctx context.Context) error {
+	return stream.NewRunner(c.source, c.intake.Consumer(), stream.Options{Log: c.log}).Run(ctx)
 }

@@ -1,0 +1,141 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/rest"
+	"smartdrive/internal/head/resumable"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/head/tus"
+	"smartdrive/internal/head/webui"
+	"smartdrive/internal/usecase/upload"
+)
+
+// api is the native head.
+func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
+	cfg, base := a.ground.cfg, ""
+	if cfg.BaseURL != nil {
+		base = cfg.BaseURL.String()
+	}
+	return rest.New(rest.Options{
+		DB: a.ground.db, Uploads: a.uploads, Files: a.files, Bulk: a.bulk, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
+		Exports: a.exports, Intake: a.intake,
+		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions},
+		LimitParts: rest.LimitParts{
+			Clicks: idem.NewDoubleClick(idem.Options{}), Gate: gate, Visitors: server.NewGate[netip.Prefix](cfg.AddressRequests),
+		},
+		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared},
+		AdminParts: rest.AdminParts{
+			Admin: a.admin, DeadLetters: a.outbox, Timers: a.timers.engine, Steps: a.ways.stepsOf, Findings: a.ground.findings,
+			Status: overview{a.ground, a.timers.engine, a.courier.records}.status, Migration: moveSteps{a.mover, a.users},
+		},
+		BaseURL: base, DownloadRedirect: cfg.DownloadRedirect, Version: version,
+	})
+}
+
+// server serves the heads that this instance has; without the role there are only its figures and
+// whether it is ready.
+func (a *App) server(ctx context.Context, api *rest.API, ready func(url string)) (*server.Server, error) {
+	cfg, mux := a.ground.cfg, http.NewServeMux()
+	opt := server.Options{
+		Listen: cfg.Listen, TLSCert: cfg.TLSCert, TLSKey: cfg.TLSKey, SubPath: cfg.SubPath(),
+		TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
+		Routes: mux, Slashed: []string{tus.Prefix}, Admin: api.IsAdmin, OnReady: ready,
+		Metrics: a.metrics, Log: a.ground.log, Checks: a.ground.checks(),
+	}
+	if !cfg.Roles.API {
+		return server.New(opt), nil
+	}
+	if cfg.ResumableDraft {
+		draft := draftHead(a.uploads, api)
+		draft.Register(mux)
+		api.Resumable = draft
+	}
+	api.Register(mux)
+	tusHead(a.uploads, api).Register(mux)
+	ui, err := a.pages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ui.Register(mux)
+	opt.Pages = ui
+	return server.New(opt), nil
+}
+
+// tusHead is the head of the tus protocol; who may upload is the API's to say.
+func tusHead(uploads *upload.Sessions, api *rest.API) *tus.Head {
+	caller := func(r *http.Request) (tus.Caller, func(), error) {
+		who, sender, release, err := api.Uploader(r)
+		if sender == nil {
+			return tus.Caller{Who: who}, release, err
+		}
+		return tus.Caller{Who: who, Sender: sender}, release, err
+	}
+	return tus.New(tus.Options{Uploads: uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL()})
+}
+
+// draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's
+// to say.
+func draftHead(uploads *upload.Sessions, api *rest.API) *resumable.Head {
+	return resumable.New(resumable.Options{
+		Uploads: uploads, Writer: api.Writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL(),
+	})
+}
+
+// pages are the web pages, with a count of what browsers had to keep them from doing.
+func (a *App) pages(ctx context.Context) (*webui.UI, error) {
+	blocked := a.metrics.Counter("csp_reports_total", "Reports of browsers that the policy of the pages blocked something.", "directive")
+	for _, directive := range webui.Directives() {
+		blocked(0, directive) // what is absent at first has no increase when it comes
+	}
+	store, err := a.ground.storeOrigin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ui, err := webui.New(webui.Options{SubPath: a.ground.cfg.SubPath(), Store: store, Blocked: func(directive string) { blocked(1, directive) }})
+	if err != nil {
+		return nil, fmt.Errorf("read the web pages: %w", err)
+	}
+	return ui, nil
+}
+
+// storeOrigin is where browsers are sent for contents: that of the addresses that the store makes,
+// which need not be the configured one (a bucket may have a host of its own). Empty: they are sent
+// nowhere.
+func (g *ground) storeOrigin(ctx context.Context) (string, error) {
+	store := g.bytes.store
+	if g.cfg.DownloadRedirect <= 0 || !store.Caps().Links {
+		return "", nil
+	}
+	address, err := store.Presign(ctx, drive.NewID[drive.UploadID]().String(), blob.Link{Valid: time.Minute})
+	if err != nil {
+		return "", fmt.Errorf("learn the origin of the store: %w", err)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("learn the origin of the store: %w", err)
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+func reloadOn(ctx context.Context, log *slog.Logger, srv *server.Server, reload <-chan struct{}) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reload:
+			if err := srv.Reload(); err != nil {
+				log.Error("the new certificate was not taken; the old one stays", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream/outbox"
+	"smartdrive/internal/engine/timer"
+	"smartdrive/internal/engine/trace"
+	"smartdrive/internal/export"
+	"smartdrive/internal/intake/ingest"
+	"smartdrive/internal/usecase/bulk"
+	"smartdrive/internal/usecase/collect"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/upload"
+)
+
+// house is what is kept for a while and then dropped, and who drops it.
+type house struct {
+	ground   *ground
+	moved    func() bool // the truth is in another place by now
+	outbox   *outbox.Outbox
+	uploads  *upload.Sessions
+	files    *files.Files
+	bulk     *bulk.Bulk
+	shares   *share.Shares
+	collects *collect.Links
+	exports  *export.Exports
+	intake   *ingest.Intake
+	users    *account.Users
+	sessions *account.Sessions
+	keys     *idem.Keys
+	ledger   quota.Ledger
+
+	ways          *trace.Recorder
+	armOperations func(context.Context) error
+}
+
+// purgeKey is the one timer of housekeeping.
+var purgeKey = timer.Key{Kind: timer.Purge}
+
+const (
+	purgeEvery = time.Hour
+	purgeSoon  = time.Second         // when there is more to do than one run does
+	keepUsers  = 30 * 24 * time.Hour // how long a deleted user's files wait before they are purged
+)
+
+// onPurge runs the housekeeping. It always comes again: a timer that fails for long is given up,
+// and what fails here, such as a full disk, may pass.
+func (h *house) onPurge(ctx context.Context, _ timer.Fired) error {
+	more, err := h.keepHouse(ctx)
+	if err != nil && ctx.Err() == nil {
+		h.ground.log.ErrorContext(ctx, "housekeeping failed and will be repeated", "error", err)
+	}
+	if more && err == nil {
+		return timer.Later(purgeSoon)
+	}
+	return timer.Later(purgeEvery)
+}
+
+// keepHouse drops what has been kept long enough, by the clock of retention: no wall clock decides
+// what is deleted. Each step works in short transactions and may stop anywhere. It reports whether
+// there is more to do.
+func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
+	h.ground.keepBallast(ctx)
+	if h.ground.Restored {
+		return false, nil
+	}
+	kept := h.ground.kept
+	now := kept.Now()
+	if behind := kept.Behind(); behind > 0 {
+		h.ground.log.WarnContext(ctx, "a clock has stepped: what is kept is kept for longer until the clocks have agreed for a day", "by", behind.Round(time.Second))
+	}
+	copyErr := h.ground.mode.copies(ctx, h.moved())
+	_, keysErr := h.keys.Purge(ctx, now)
+	_, sessionsErr := h.sessions.Purge(ctx)
+	_, trimErr := h.outbox.Trim(ctx, now)
+	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
+	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.purgeUsers(ctx, now))
+	moreBulk, bulkErr := h.bulk.Purge(ctx)
+	armErr := h.armOperations(ctx)                 // the instance that made one may have died before it armed it
+	expired, filesErr := h.files.PurgeExpired(ctx) // last: it may be much
+	return expired.More || moreBulk, errors.Join(err, bulkErr, armErr, filesErr)
+}
+
+// purgeUsers deletes what users who were deleted 30 days ago left: their open uploads, then their
+// trees, then themselves.
+func (h *house) purgeUsers(ctx context.Context, now time.Time) error {
+	gone, err := h.users.ListDeleted(ctx, h.ground.db, drive.TimeOf(now.Add(-keepUsers)), 100)
+	for _, u := range gone {
+		if err := h.purgeUser(ctx, u); err != nil {
+			return fmt.Errorf("purge user %s: %w", u.ID, err)
+		}
+	}
+	return err
+}
+
+func (h *house) purgeUser(ctx context.Context, u account.User) error {
+	if err := h.exports.Forget(ctx, u.Account); err != nil {
+		return err
+	}
+	if _, err := h.uploads.Reset(ctx, u.Account); err != nil {
+		return err
+	}
+	if err := h.bulk.Forget(ctx, u.Account); err != nil {
+		return err
+	}
+	if err := h.files.PurgeAccount(ctx, u.Account); err != nil {
+		return err
+	}
+	if err := h.intake.Forget(ctx, u.Account); err != nil { // after the tree, which tells the reconciler what there is
+		return err
+	}
+	return h.ground.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := h.ledger.Lock(ctx, tx, u.Account); err != nil {
+			return err
+		}
+		if err := h.uploads.Forget(ctx, tx, u.Account); err != nil {
+			return err
+		}
+		if err := h.shares.Forget(ctx, tx, u.Account); err != nil {
+			return err
+		}
+		if err := h.collects.Forget(ctx, tx, u.Account); err != nil {
+			return err
+		}
+		if err := h.ledger.Delete(ctx, tx, u.Account); err != nil {
+			return err
+		}
+		return h.users.Purge(ctx, tx, u)
+	})
+}

@@ -1,0 +1,91 @@
+package kafka
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/stream"
+)
+
+// foreign is what a producer that is not SmartDrive puts on a level (U16): the value goes to the
+// topic, under the key, when the level's delay is over. docs/formats/kafka.md has the contract.
+type foreign struct {
+	Topic string          `json:"topic"`
+	Key   *string         `json:"key"`
+	Value json.RawMessage `json:"value"`
+}
+
+// checkTargets refuses targets that would make a loop, or that no topic can be called. What begins
+// with the namespace is SmartDrive's own: a level, a retry topic, the dlq, or what only it may
+// publish on.
+func (o Options) checkTargets() error {
+	for _, topic := range o.Targets {
+		if !legal(topic) {
+			return drive.Bad("kafka-delay-topics", drive.Malformed, "expected", "letters, digits, '.', '_' and '-'", "sent", topic)
+		}
+		if topic == o.Namespace || strings.HasPrefix(topic, o.Namespace+".") {
+			return drive.Bad("kafka-delay-topics", drive.Malformed, "expected", "topics outside of "+o.Namespace+".", "sent", topic)
+		}
+	}
+	return nil
+}
+
+// foreign returns the message that a foreign producer wants to have on its topic. An error says
+// what is wrong with it.
+func (s *Stream) foreign(m *kgo.Record) (*kgo.Record, error) {
+	if len(m.Value) > stream.MaxEvent {
+		return nil, drive.Wrap(fmt.Errorf("it has %d bytes, more than %d", len(m.Value), stream.MaxEvent), drive.TooLarge)
+	}
+	var f foreign
+	if err := json.Unmarshal(m.Value, &f); err != nil {
+		return nil, drive.Wrap(fmt.Errorf("it is no record of ours, and not {topic, key, value}: %w", err), drive.BadRequest)
+	}
+	if f.Topic == "" || f.Value == nil {
+		return nil, drive.Wrap(errors.New("it is no record of ours, and not {topic, key, value}"), drive.BadRequest)
+	}
+	if !slices.Contains(s.opt.Targets, f.Topic) {
+		return nil, drive.Wrap(fmt.Errorf("topic %.100q is not one of --kafka-delay-topics", f.Topic), drive.Forbidden)
+	}
+	out := &kgo.Record{Topic: f.Topic, Value: f.Value, Headers: theirs(m.Headers)}
+	if f.Key != nil {
+		out.Key = []byte(*f.Key)
+	}
+	var text string
+	if json.Unmarshal(f.Value, &text) == nil && f.Value[0] == '"' {
+		out.Value = []byte(text)
+	}
+	return out, nil
+}
+
+// hopeless reports whether a message can never be sent where it is to go, so that it must not hold
+// up those behind it: its topic is gone, or, somebody else's topic does not take it.
+func (s *Stream) hopeless(m *kgo.Record, err error) bool {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return true
+	}
+	return slices.Contains(s.opt.Targets, m.Topic) && (errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) ||
+		errors.Is(err, kerr.InvalidTopicException) || errors.Is(err, kerr.TopicAuthorizationFailed))
+}
+
+// theirs are the headers that go on with a foreign message: all but those that mean something here.
+func theirs(headers []kgo.RecordHeader) []kgo.RecordHeader {
+	return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return strings.HasPrefix(h.Key, "sd-") })
+}
+
+// refused is a foreign message on its way to the dead letters, with the reason. What is too large
+// is cut: it is for people to look at.
+func refused(dlq string, m *kgo.Record, cause error) *kgo.Record {
+	out := forwarded(dlq, m)
+	out.Value = m.Value[:min(len(m.Value), stream.MaxEvent)]
+	failure := stream.FailureOf(cause)
+	out.Headers = append(theirs(m.Headers),
+		kgo.RecordHeader{Key: headerKind, Value: []byte(failure.Kind)}, kgo.RecordHeader{Key: headerError, Value: []byte(failure.Text)})
+	return out
+}

@@ -1,0 +1,140 @@
+package trace
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/engine/timer"
+)
+
+var (
+	silent = slog.New(slog.DiscardHandler)
+	begin  = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+)
+
+func fired() timer.Fired {
+	return timer.Fired{
+		Key: timer.Key{Kind: timer.Park, ID: drive.NewID[[16]byte]()}, Gen: 3, First: drive.TimeOf(begin.Add(-time.Minute)),
+		Due: drive.TimeOf(begin), Delivery: 1, Token: 1,
+	}
+}
+
+func way(t *testing.T, r *Recorder, key timer.Key) (steps string) {
+	t.Helper()
+	all, err := r.Find(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		steps += string(s.Step) + "@" + s.Instance + " "
+		if s.Reason != "" {
+			steps += "(" + s.Reason + ") "
+		}
+	}
+	return steps
+}
+
+// Two instances write behind their work, the later one first: what is shown is in the order of what
+// happened.
+func TestTheWayOverInstances(t *testing.T) {
+	t.Parallel()
+	db := sqldbtest.Open(t)
+	scheduler, worker := New(Options{DB: db, Instance: "1", Log: silent}), New(Options{DB: db, Instance: "2", Log: silent})
+	f := fired()
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	worker.Note(timer.Trace{Fired: f, Step: timer.Consumed, Began: at(2), At: at(2)})
+	worker.Note(timer.Trace{Fired: f, Step: timer.Failed, Began: at(3), At: at(4), Err: drive.Fail(drive.DiskFull)})
+	worker.flush(t.Context())
+	scheduler.Note(timer.Trace{Fired: f, Step: timer.Started, Began: at(0), At: at(1)})
+	scheduler.Note(timer.Trace{Fired: f, Step: timer.Published, Began: at(1), At: at(2)})
+	scheduler.Note(timer.Trace{Fired: fired(), Step: timer.Started, Began: at(0), At: at(1)})
+	if got := way(t, scheduler, f.Key); got != "armed@1 fired@1 published@1 consumed@2 failed@2 (disk-full) " {
+		t.Error(got)
+	}
+}
+
+// What waits is bounded, and what cannot be written is dropped and counted; then it works again.
+func TestNothingWaitsForTheRecorder(t *testing.T) {
+	t.Parallel()
+	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent})
+	f := fired()
+	for range maxWaiting + 10 {
+		r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.flush(ended)
+	if n, dropped := r.Counters().Written.Load(), r.Counters().Dropped.Load(); n != 0 || dropped != maxWaiting+10 {
+		t.Errorf("%d written, %d dropped", n, dropped)
+	}
+	r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+	if got := way(t, r, f.Key); got != "applied@1 " {
+		t.Error(got)
+	}
+}
+
+func TestTrim(t *testing.T) {
+	t.Parallel()
+	db := sqldbtest.Open(t)
+	r := New(Options{DB: db, Instance: "1", Log: silent})
+	old, young := fired(), fired()
+	for range 2 * trimBatch {
+		r.Note(timer.Trace{Fired: old, Step: timer.Applied, Began: begin, At: begin})
+	}
+	r.Note(timer.Trace{Fired: young, Step: timer.Applied, Began: begin, At: begin.Add(time.Hour)})
+	r.flush(t.Context())
+	if err := r.Trim(t.Context(), begin.Add(keep+time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if got := way(t, r, old.Key) + way(t, r, young.Key); got != "applied@1 " {
+		t.Errorf("after three days: %s", got)
+	}
+	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO timer_steps (id, timer, gen, step, begun_at, done_at, delivery, instance, reason)
+			SELECT MAX(id) + ?, 'x', 1, 'applied', 1, done_at, 1, '1', '' FROM timer_steps GROUP BY done_at`, maxRows)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Trim(t.Context(), begin); err != nil {
+		t.Fatal(err)
+	}
+	if got := way(t, r, young.Key); got != "" {
+		t.Errorf("a million rows later: %s", got)
+	}
+}
+
+// A collector that is away, or refuses, loses what it was sent and nothing else.
+func TestACollectorMayBeAway(t *testing.T) {
+	t.Parallel()
+	status := http.StatusServiceUnavailable
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	t.Cleanup(server.Close)
+	r := New(Options{DB: sqldbtest.Open(t), Instance: "1", Log: silent, Export: &OTLP{URL: server.URL, Version: "test"}})
+	f := fired()
+	for i, want := range []string{"0/1", "1/1"} {
+		r.Note(timer.Trace{Fired: f, Step: timer.Applied, Began: begin, At: begin})
+		r.flush(t.Context())
+		batch := <-r.out
+		r.out <- batch
+		close(r.out)
+		r.send(t.Context())
+		r.out = make(chan []noted, maxQueued)
+		if got := strconv.FormatInt(r.Counters().Exported.Load(), 10) + "/" + strconv.FormatInt(r.Counters().Lost.Load(), 10); got != want {
+			t.Errorf("exported and lost after batch %d: %s, want %s", i, got, want)
+		}
+		status = http.StatusOK
+	}
+	if got := way(t, r, f.Key); got != "applied@1 applied@1 " {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,85 @@
+package export
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/export/zipline"
+)
+
+// A list that is too long for one zip becomes a **set** of batches, its parts: all of them are made
+// by one transaction, or none. Their documents lie in directories of the same name, and no two of
+// them have the same path there, so that all can be unpacked at one place.
+
+// maxParts bounds what one request makes: 100,000 entries of batches of 10,000.
+const maxParts = 10
+
+// part says which one of a set a batch is. One that is alone is the first of one.
+type part struct {
+	Set   drive.ExportID // the first of them
+	Part  int64
+	Parts int64
+}
+
+// suffix tells the files of parts apart.
+func (p part) suffix() string {
+	if p.Parts <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("-%dof%d", p.Part, p.Parts)
+}
+
+// split cuts a list into those of zips, by their entries and the bytes of their names.
+func (e *Exports) split(list []want) (pieces [][]want) {
+	for i := range list {
+		if list[i].Name == "" {
+			list[i].Name = fmt.Sprintf("document-%05d", i+1)
+		}
+	}
+	begin, names := 0, int64(0)
+	for i := range list {
+		n := int64(len(list[i].Name))
+		if i-begin == e.opt.MaxEntries || i > begin && names+n > maxListNames {
+			pieces, begin, names = append(pieces, list[begin:i]), i, 0
+		}
+		names += n
+	}
+	pieces = append(pieces, list[begin:])
+	if len(pieces) > 1 {
+		tellApart(list)
+	}
+	return pieces
+}
+
+// tellApart gives the entries names that no two of them share.
+func tellApart(list []want) {
+	wanted := make([]string, len(list))
+	for i, w := range list {
+		wanted[i] = w.Name
+	}
+	for i, name := range zipline.SafeNames(wanted) {
+		list[i].Name = name
+	}
+}
+
+// insertPart writes down which part a batch is, if it is not alone.
+func (b *batch) insertPart(ctx context.Context, tx *sqldb.Tx) error {
+	if b.Parts == 1 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO export_parts (export_id, set_id, part, parts) VALUES (?, ?, ?, ?)", b.ID, b.Set, b.Part, b.Parts)
+	if err != nil {
+		return fmt.Errorf("insert part %d of set %s: %w", b.Part, b.Set, err)
+	}
+	return nil
+}
+
+// forgetLists is forgetList for a set.
+func (e *Exports) forgetLists(ctx context.Context, set []batch, cause error) error {
+	for _, b := range set {
+		cause = e.forgetList(ctx, b.ID, cause)
+	}
+	return cause
+}

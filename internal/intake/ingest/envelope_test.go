@@ -1,0 +1,61 @@
+package ingest
+
+import (
+	"archive/zip"
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/intake/invoice/invoicetest"
+)
+
+// TestInvoicesInPDFsAndArchives sends invoices the way that they come: in a PDF, in an archive.
+func TestInvoicesInPDFsAndArchives(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	facturX := invoicetest.PDF{Streams: true, Packed: true}.Embed("factur-x.xml", invoicetest.CII(doc("A-1", 5)))
+	scan := invoicetest.PDF{}.Embed("", nil)
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	for name, raw := range map[string][]byte{"1.xml": invoicetest.Fapiao(invoicetest.Chinese(1)), "OFD.xml": []byte("<ofd/>")} {
+		f, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	declared := newParcel("acme").add("a.pdf", 1, facturX).add("b.ofd", 1, archive.Bytes()).add("c.pdf", 1, scan)
+	silent := newParcel("acme").add("a.pdf", 0, facturX).add("c.pdf", 0, scan)
+	picture := newParcel("acme").lines("a.ndjson", doc("A-2", 6)).add("a.pdf", 0, facturX)
+	for _, p := range []*parcel{declared, silent, picture} {
+		w.send(t, p)
+		w.finish(t, in)
+	}
+	wantSums(t, w.bundle(t, declared), "done 3=2+1+0+0")
+	wantSums(t, w.bundle(t, silent), "done 0=0+0+0+0")
+	wantSums(t, w.bundle(t, picture), "done 1=1+0+0+0")
+	if n := w.count(t, "SELECT COUNT(*) FROM documents WHERE number = 'A-1' AND pdf_id = file_id"); n != 1 {
+		t.Error("the PDF is not the picture of the invoice that it carries")
+	}
+	var told []string
+	for _, p := range []*parcel{declared, silent} {
+		records, err := in.Records(t.Context(), w.who, w.bundle(t, p).ID, Reject, "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			told = append(told, r.Member+" "+*r.Reason)
+		}
+	}
+	if diff := cmp.Diff([]string{"c.pdf unsupported", "a.pdf surplus"}, told); diff != "" {
+		t.Error(diff)
+	}
+	w.check(t)
+}

@@ -1,0 +1,72 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/engine/stream/outbox"
+)
+
+// told returns type and number of the records about documents, sorted, and checks that each
+// names a document that is there.
+func (w *world) told(t *testing.T) (all []string) {
+	t.Helper()
+	rows, err := w.db.Query(t.Context(), "SELECT event FROM outbox WHERE topic = 'smartdrive.documents' ORDER BY id")
+	events, err := sqldb.Scan(rows, err, func(text *string, scan func(...any) error) error { return scan(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range events {
+		r, err := stream.Decode(stream.TopicDocuments, drive.AccountID{}, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var data taken
+		if err := json.Unmarshal(r.Data, &data); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.count(t, "SELECT COUNT(*) FROM documents WHERE id = ? AND source = ?", data.Document, data.Source); n != 1 || r.Subject != data.Document.String() {
+			t.Errorf("%s tells of a document that is not there: %s", r.Subject, r.Data)
+		}
+		all = append(all, string(r.Type)+" "+data.Number)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Each document is told of once: when it is accepted, and when another contradicts it. A bundle
+// that starts again tells of nothing a second time.
+func TestDocumentsArePublished(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1", func(o *Options) { o.Events = outbox.New(w.db, outbox.Options{Source: "smartdrive/test"}) })
+	first := newParcel("acme").lines("a.ndjson", doc("A", 1), doc("B", 1))
+	second := newParcel("acme").lines("a.ndjson", doc("A", 2), doc("B", 1), doc("C", 1))
+	for _, p := range []*parcel{first, second} {
+		w.send(t, p)
+		w.finish(t, in)
+	}
+	want := []string{"document.accepted A", "document.accepted B", "document.accepted C", "document.conflict A"}
+	if diff := cmp.Diff(want, w.told(t)); diff != "" {
+		t.Error(diff)
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		b, err := in.find(ctx, tx, "WHERE id = ?", w.bundle(t, second).ID)
+		if err != nil {
+			return err
+		}
+		return in.reset(ctx, tx, b, drive.Time(w.clock.Load()))
+	})
+	w.finish(t, in)
+	wantSums(t, w.bundle(t, second), "done 3=1+0+1+1")
+	if diff := cmp.Diff(want, w.told(t)); diff != "" {
+		t.Error("after the bundle began again", diff)
+	}
+}

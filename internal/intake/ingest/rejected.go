@@ -1,0 +1,63 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Rejection is a document, or several, that a bundle declared and that were not accepted.
+type Rejection struct {
+	Bundle drive.BundleID `json:"bundle"`
+	Source string         `json:"source"`
+	Ended  drive.Time     `json:"ended_at" doc:"when the bundle had ended; 0: it has not"`
+	BundleRecord
+}
+
+// RejectedFilter says which rejections are listed; empty fields: all.
+type RejectedFilter struct {
+	Source string
+	Reason string // a word, such as invalid
+}
+
+// Cursor is where a rejection stands in the list.
+func (r Rejection) Cursor() string { return r.Bundle.String() + "." + r.Place }
+
+// Rejections lists what was not accepted of all bundles of the caller's account, those of the
+// newest bundle first, behind a cursor (empty: from the first). It reads the bundles that have
+// rejected something, and of those only such records.
+func (in *Intake) Rejections(ctx context.Context, who drive.Who, f RejectedFilter, after string, limit int) ([]Rejection, error) {
+	where, args := "b.account_id = ? AND (b.rejected > 0 OR b.surplus > 0)", []any{who.Account}
+	if f.Source != "" {
+		where, args = where+" AND b.source = ?", append(args, f.Source)
+	}
+	if f.Reason != "" {
+		where, args = where+" AND r.reason = ?", append(args, f.Reason)
+	}
+	if after != "" {
+		bundle, rest, _ := strings.Cut(after, ".")
+		id, err := drive.ParseID[drive.BundleID](bundle)
+		var at pos
+		if _, bad := fmt.Sscanf(rest, "%d.%d", &at.member, &at.index); err != nil || bad != nil || place(at) != rest {
+			return nil, drive.Fail(drive.CursorInvalid)
+		}
+		where += " AND b.id <= ? AND (b.id < ? OR (r.member, r.idx) > (?, ?))"
+		args = append(args, id, id, at.member, at.index)
+	}
+	rows, err := in.opt.DB.Query(ctx, `SELECT b.id, b.source, b.ended_at, COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id,
+		r.number, r.findings FROM bundles b JOIN bundle_records r ON r.bundle_id = b.id AND r.outcome = 'rejected'
+		LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member
+		WHERE `+where+" ORDER BY b.id DESC, r.member, r.idx LIMIT ?", append(args, limit)...)
+	all, err := sqldb.Scan(rows, err, func(r *Rejection, scan func(...any) error) error {
+		return scanRecord(&r.BundleRecord, func(into ...any) error {
+			return scan(append([]any{&r.Bundle, &r.Source, &r.Ended}, into...)...)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list rejections: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,293 @@
+// Package envelope finds the invoices in files that carry them: the XML that is embedded in a PDF
+// (Factur-X, ZUGFeRD, XRechnung), and the members of a zip or of an OFD that are invoices (what the
+// tax administration of China gives out). It opens one envelope, never one within another.
+//
+// A PDF carries one invoice at most. A zip may carry several; each is a document, in the order of
+// the archive.
+package envelope
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/pdf"
+	"smartdrive/internal/intake/invoice/syntax"
+)
+
+// Kind is a sort of envelope.
+type Kind uint8
+
+// The kinds.
+const (
+	None Kind = iota
+	PDF
+	Zip // and OFD, which is one
+)
+
+// Sniff says which envelope begins like this.
+func Sniff(head []byte) Kind {
+	switch {
+	case bytes.Contains(head[:min(len(head), 1024)], []byte("%PDF-")):
+		return PDF
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return Zip
+	}
+	return None
+}
+
+// Limits of a zip: how many members it has, and how large its directory may be in bytes.
+const (
+	maxMembers   = 10_000
+	maxDirectory = 4 << 20
+)
+
+// Decode reads the documents of an envelope, as syntax.Decode does those of a member. An envelope
+// that holds none is one error of the kind Unsupported.
+func Decode(kind Kind, in io.ReaderAt, size int64, limits syntax.Limits) iter.Seq2[*invoice.Document, error] {
+	return func(yield func(*invoice.Document, error) bool) {
+		if kind == PDF {
+			yield(fromPDF(in, size, limits))
+			return
+		}
+		fromZip(in, size, limits, yield)
+	}
+}
+
+// invoiceNames are the names that standards give to the XML in a PDF, in small letters.
+var invoiceNames = []string{"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml", "order-x.xml"}
+
+// find opens a PDF and says which of its files is the invoice; -1: none.
+func find(in io.ReaderAt, size int64) (at int, files []pdf.File, err error) {
+	d, err := pdf.Open(in, size, pdf.Limits{})
+	if err != nil {
+		return -1, nil, err
+	}
+	if files, err = d.Files(); err != nil {
+		return -1, nil, err
+	}
+	at = slices.IndexFunc(files, func(f pdf.File) bool { return slices.Contains(invoiceNames, strings.ToLower(f.Name)) })
+	if at < 0 {
+		at = slices.IndexFunc(files, func(f pdf.File) bool { return strings.EqualFold(path.Ext(f.Name), ".xml") })
+	}
+	return at, files, nil
+}
+
+func fromPDF(in io.ReaderAt, size int64, limits syntax.Limits) (*invoice.Document, error) {
+	at, files, err := find(in, size)
+	if err != nil {
+		return nil, ofPDF(err)
+	}
+	if at < 0 {
+		return nil, &syntax.Error{Kind: syntax.Unsupported, Text: "the PDF has no invoice as XML embedded; send the XML, or a PDF of Factur-X, ZUGFeRD 2 or XRechnung"}
+	}
+	xml, err := files[at].Open()
+	if err != nil {
+		return nil, ofPDF(err)
+	}
+	doc, err := decode(xml, limits)
+	return doc, ofPDF(err)
+}
+
+// ofPDF turns the errors of a PDF into those of a document.
+func ofPDF(err error) error {
+	bad, ok := errors.AsType[*pdf.Error](err)
+	if !ok {
+		return err
+	}
+	kind := map[pdf.Kind]syntax.Kind{
+		pdf.Damaged: syntax.Malformed, pdf.Encrypted: syntax.Refused, pdf.Limit: syntax.Limit, pdf.Unknown: syntax.Unsupported,
+	}[bad.Kind]
+	return &syntax.Error{Kind: kind, Text: bad.Text}
+}
+
+// decode reads the one document of an XML.
+func decode(in io.Reader, limits syntax.Limits) (*invoice.Document, error) {
+	buffered := bufio.NewReaderSize(in, 64<<10)
+	head, err := buffered.Peek(syntax.SniffBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	format := syntax.Sniff(head)
+	if format == syntax.Unknown || format == syntax.NDJSON {
+		return nil, &syntax.Error{Kind: syntax.Unsupported, Text: named(head)}
+	}
+	for doc, err := range syntax.Decode(format, buffered, limits) {
+		return doc, err
+	}
+	return nil, &syntax.Error{Kind: syntax.Malformed, Text: "there is no document"}
+}
+
+// named says what an XML is that is not read, for those that people take for invoices.
+func named(head []byte) string {
+	for part, name := range map[string]string{
+		"urn:ferd:CrossIndustryDocument:invoice:1p0": "this is ZUGFeRD 1, which was replaced in 2019 and is not read; ask for ZUGFeRD 2, Factur-X or XRechnung",
+		"CrossIndustryOrder":                         "this is an order (Order-X), not an invoice",
+		"SCRDMCCBDACIOMessageStructure":              "this is an order (Order-X), not an invoice",
+	} {
+		if bytes.Contains(head, []byte(part)) {
+			return name
+		}
+	}
+	return "the XML in it is not an invoice of a format that is read here"
+}
+
+// fromZip yields the members of an archive that are invoices.
+func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
+	if err := checkDirectory(in, size); err != nil {
+		yield(nil, err)
+		return
+	}
+	archive, err := zip.NewReader(in, size)
+	if err != nil {
+		yield(nil, ofZip(err))
+		return
+	}
+	found := 0
+	for _, f := range archive.File {
+		if !strings.EqualFold(path.Ext(f.Name), ".xml") {
+			continue
+		}
+		doc, err := fromMember(f, limits)
+		if err != nil && errors.Is(err, errOther) {
+			continue
+		}
+		found++
+		if !yield(doc, err) {
+			return
+		}
+	}
+	if found == 0 {
+		yield(nil, &syntax.Error{Kind: syntax.Unsupported, Text: "the archive has no invoice as XML in it"})
+	}
+}
+
+// errOther is an XML that is not an invoice: the parts of an OFD.
+var errOther = errors.New("not an invoice")
+
+func fromMember(f *zip.File, limits syntax.Limits) (*invoice.Document, error) {
+	in, err := openMember(f)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	doc, err := decode(in, limits)
+	return doc, ofZip(err)
+}
+
+// member is a member of an archive that is open, and whose head was looked at.
+type member struct {
+	*bufio.Reader
+	io.Closer
+}
+
+// openMember opens an invoice of an archive; another XML is errOther.
+func openMember(f *zip.File) (*member, error) {
+	if f.Flags&1 != 0 {
+		return nil, &syntax.Error{Kind: syntax.Refused, Text: "the archive is encrypted"}
+	}
+	in, err := f.Open()
+	if err != nil {
+		return nil, ofZip(err)
+	}
+	m := &member{bufio.NewReaderSize(in, syntax.SniffBytes), in}
+	head, err := m.Peek(syntax.SniffBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(ofZip(err), in.Close())
+	}
+	if format := syntax.Sniff(head); format == syntax.Unknown || format == syntax.NDJSON {
+		return nil, errors.Join(errOther, in.Close())
+	}
+	return m, nil
+}
+
+// ofZip turns the errors of an archive into those of a document.
+func ofZip(err error) error {
+	for _, broken := range []error{zip.ErrFormat, zip.ErrChecksum, io.ErrUnexpectedEOF} {
+		if errors.Is(err, broken) {
+			return &syntax.Error{Kind: syntax.Malformed, Text: "the archive is damaged"}
+		}
+	}
+	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
+		return &syntax.Error{Kind: syntax.Malformed, Text: "the archive is damaged"}
+	}
+	if errors.Is(err, zip.ErrAlgorithm) {
+		return &syntax.Error{Kind: syntax.Unsupported, Text: "the archive is packed in a way that is not supported"}
+	}
+	return err
+}
+
+// checkDirectory refuses an archive whose directory would take much memory, before it is read.
+func checkDirectory(in io.ReaderAt, size int64) error {
+	const endBytes, commentMost = 22, 1<<16 - 1
+	tail := make([]byte, min(size, endBytes+commentMost))
+	if _, err := in.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
+	if at < 0 || at+endBytes > len(tail) {
+		return &syntax.Error{Kind: syntax.Malformed, Text: "the archive is damaged"}
+	}
+	end := tail[at:]
+	members := int(end[10]) | int(end[11])<<8
+	directory := int64(end[12]) | int64(end[13])<<8 | int64(end[14])<<16 | int64(end[15])<<24
+	large := directory == 1<<16-1 || bytes.Equal(end[16:20], []byte{255, 255, 255, 255}) // ask for a second record
+	if members > maxMembers || directory > maxDirectory || large {
+		return &syntax.Error{Kind: syntax.Limit, Text: fmt.Sprintf("the archive has more than %d members or a directory larger than %d bytes", maxMembers, maxDirectory)}
+	}
+	return nil
+}
+
+// Count says how many documents Decode finds, without reading them: for a sender that has to
+// declare them. What cannot be opened holds none. The error is the reader's own.
+func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
+	if kind == PDF {
+		at, _, err := find(in, size)
+		if _, ours := errors.AsType[*pdf.Error](err); ours || err == nil && at < 0 {
+			return 0, nil
+		}
+		return 1, err
+	}
+	n, err := countZip(in, size)
+	if _, ours := errors.AsType[*syntax.Error](ofZip(err)); ours {
+		return 0, nil
+	}
+	return n, err
+}
+
+func countZip(in io.ReaderAt, size int64) (n int, err error) {
+	if err := checkDirectory(in, size); err != nil {
+		return 0, err
+	}
+	archive, err := zip.NewReader(in, size)
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range archive.File {
+		if !strings.EqualFold(path.Ext(f.Name), ".xml") {
+			continue
+		}
+		member, err := openMember(f)
+		if errors.Is(err, errOther) {
+			continue
+		}
+		if n++; err == nil {
+			err = member.Close()
+		} else if _, ours := errors.AsType[*syntax.Error](err); ours {
+			err = nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}

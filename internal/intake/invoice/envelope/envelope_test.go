@@ -1,0 +1,153 @@
+package envelope
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/invoicetest"
+	"smartdrive/internal/intake/invoice/syntax"
+)
+
+func decodeAll(raw []byte) (docs []*invoice.Document, errs []error) {
+	for d, err := range Decode(Sniff(raw), bytes.NewReader(raw), int64(len(raw)), syntax.Limits{}) {
+		if err != nil {
+			errs = append(errs, err)
+		} else {
+			docs = append(docs, d)
+		}
+	}
+	return docs, errs
+}
+
+func archive(t *testing.T, members ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := 0; i+1 < len(members); i += 2 {
+		f, err := w.Create(members[i])
+		if err == nil {
+			_, err = io.WriteString(f, members[i+1])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestInvoicesAreFound(t *testing.T) {
+	t.Parallel()
+	cii, fapiao := string(invoicetest.CII(invoicetest.New(1))), string(invoicetest.Fapiao(invoicetest.Chinese(2)))
+	for name, c := range map[string]struct {
+		in   []byte
+		want int
+	}{
+		"Factur-X":              {invoicetest.PDF{}.Embed("factur-x.xml", []byte(cii)), 1},
+		"XRechnung, packed":     {invoicetest.PDF{Streams: true, Packed: true}.Embed("xrechnung.xml", []byte(cii)), 1},
+		"another name":          {invoicetest.PDF{Associated: true}.Embed("Rechnung 7.XML", []byte(cii)), 1},
+		"OFD":                   {archive(t, "OFD.xml", "<ofd/>", "Doc_0/Document.xml", "<d/>", "Doc_0/Attachs/original_invoice.xml", fapiao), 1},
+		"a zip of several":      {archive(t, "1.xml", fapiao, "2.xml", cii, "1.pdf", "%PDF-"), 2},
+		"a zip within, unread":  {archive(t, "1.zip", string(archive(t, "1.xml", fapiao)), "2.xml", fapiao), 1},
+		"a PDF without invoice": {invoicetest.PDF{}.Embed("a.txt", []byte("a")), 0},
+		"an archive without":    {archive(t, "a.xml", "<a/>"), 0},
+	} {
+		docs, errs := decodeAll(c.in)
+		n, err := Count(Sniff(c.in), bytes.NewReader(c.in), int64(len(c.in)))
+		if len(docs) != c.want || n != c.want || err != nil || (c.want == 0) != (len(errs) == 1) {
+			t.Errorf("%s: %d documents, %d counted, errors %v %v", name, len(docs), n, errs, err)
+		}
+		for _, err := range errs {
+			if !errors.Is(err, syntax.ErrUnsupported) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestWhatIsNotReadIsNamed(t *testing.T) {
+	t.Parallel()
+	cii := string(invoicetest.CII(invoicetest.New(1)))
+	profile := func(name string) []byte {
+		from := strings.Index(cii, "urn:cen.eu:en16931:2017")
+		return []byte(cii[:from] + name + cii[from+strings.IndexByte(cii[from:], '<'):])
+	}
+	for want, in := range map[string][]byte{
+		"booking-aid: the profile MINIMUM":  invoicetest.PDF{}.Embed("factur-x.xml", profile("urn:factur-x.eu:1p0:minimum")),
+		"booking-aid: the profile BASIC WL": invoicetest.PDF{}.Embed("factur-x.xml", profile("urn:factur-x.eu:1p0:basicwl")),
+		"unsupported: this is ZUGFeRD 1":    invoicetest.PDF{}.Embed("ZUGFeRD-invoice.xml", []byte(`<a xmlns="urn:ferd:CrossIndustryDocument:invoice:1p0"/>`)),
+		"unsupported: this is an order":     invoicetest.PDF{}.Embed("order-x.xml", []byte(`<rsm:SCRDMCCBDACIOMessageStructure xmlns:rsm="urn:un:unece:uncefact:data:SCRDMCCBDACIOMessageStructure:100"/>`)),
+		"malformed: the archive is damaged": archive(t, "1.xml", cii)[:200],
+		"refused: the PDF is encrypted":     bytes.Replace(invoicetest.PDF{}.Embed("factur-x.xml", []byte(cii)), []byte("/Root 1 0 R"), []byte("/Encrypt 9 0 R /Root 1 0 R"), 1),
+	} {
+		if _, errs := decodeAll(in); len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), want) {
+			t.Errorf("%v, want %s", errs, want)
+		}
+	}
+}
+
+func TestArchivesAreBounded(t *testing.T) {
+	t.Parallel()
+	one := archive(t, "1.xml", "<a/>")
+	end := bytes.LastIndex(one, []byte("PK\x05\x06"))
+	many := bytes.Clone(one)
+	many[end+10], many[end+11] = 0xff, 0x7f
+	second := bytes.Clone(one)
+	copy(second[end+16:], "\xff\xff\xff\xff")
+	bomb := archive(t, "1.xml", "<EInvoice>"+strings.Repeat(" ", 1<<20)+"</EInvoice>")
+	for name, in := range map[string][]byte{"many members": many, "a second record": second} {
+		if _, errs := decodeAll(in); len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "limit") {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+	for _, err := range Decode(Zip, bytes.NewReader(bomb), int64(len(bomb)), syntax.Limits{Bytes: 1 << 10}) {
+		if err == nil || !strings.HasPrefix(err.Error(), "limit") {
+			t.Errorf("a bomb: %v", err)
+		}
+	}
+}
+
+// An error of the reader says nothing about the document.
+func TestErrorsOfTheReaderStayThemselves(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("the disk is gone")
+	for _, raw := range [][]byte{
+		invoicetest.PDF{}.Embed("factur-x.xml", invoicetest.CII(invoicetest.New(1))), archive(t, "1.xml", string(invoicetest.CII(invoicetest.New(1)))),
+	} {
+		failed := 0
+		for calls := range 20 {
+			in := &failing{in: bytes.NewReader(raw), left: calls, err: gone}
+			for _, err := range Decode(Sniff(raw), in, int64(len(raw)), syntax.Limits{}) {
+				if err != nil && !errors.Is(err, gone) {
+					t.Errorf("after %d reads: %v", calls, err)
+				}
+				if err != nil {
+					failed++
+				}
+			}
+		}
+		if failed == 0 {
+			t.Error("nothing failed")
+		}
+	}
+}
+
+type failing struct {
+	in   io.ReaderAt
+	left int
+	err  error
+}
+
+func (f *failing) ReadAt(p []byte, off int64) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, f.err
+	}
+	return f.in.ReadAt(p, off)
+}

@@ -1,0 +1,126 @@
+package invoicetest
+
+import (
+	"bytes"
+	"compress/zlib"
+	"fmt"
+	"strings"
+)
+
+// PDF says how a PDF is written that an invoice is embedded in.
+type PDF struct {
+	Streams    bool // its table is a stream
+	Packed     bool // its objects are in a stream, where they may be
+	Associated bool // the file is associated, and not in the tree of names
+	Updated    bool // an update follows, and the file's name is UTF-16
+}
+
+// Embed writes a PDF of no pages with one embedded file, or with none if there is no name.
+func (o PDF) Embed(name string, content []byte) []byte {
+	w := &pdfWriter{opt: o, at: map[int]int{}}
+	w.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+	file := "(" + name + ")"
+	if o.Updated {
+		file = fmt.Sprintf("<FEFF%X>", strings.Join(strings.Split(name, ""), "\x00"))
+		file = strings.Replace(file, "FEFF", "FEFF00", 1)
+	}
+	links := "/Names 2 0 R"
+	if o.Associated {
+		links = "/AF [4 0 R]"
+	}
+	if name == "" {
+		links = ""
+	}
+	w.object(1, "<< /Type /Catalog "+links+" >>")
+	w.object(2, "<< /EmbeddedFiles 3 0 R >>")
+	w.object(3, "<< /Names [(a) 4 0 R] >>")
+	w.object(4, "<< /Type /Filespec /F "+file+" /UF "+file+" /EF << /F 5 0 R >> /AFRelationship /Alternative >>")
+	w.stream(5, "/Type /EmbeddedFile /Subtype /text#2Fxml", content)
+	w.end()
+	if o.Updated {
+		from := w.last
+		w.at = map[int]int{}
+		w.object(2, "<< /EmbeddedFiles 3 0 R >> % an update")
+		w.prev = fmt.Sprintf("/Prev %d", from)
+		w.end()
+	}
+	return w.Bytes()
+}
+
+type pdfWriter struct {
+	bytes.Buffer
+	opt    PDF
+	at     map[int]int // offsets
+	packed []string    // objects of the stream, with their numbers in front
+	prev   string
+	last   int // the offset of the last table
+}
+
+func (w *pdfWriter) object(n int, text string) {
+	if w.opt.Packed {
+		w.packed = append(w.packed, fmt.Sprintf("%d %s", n, text))
+		return
+	}
+	w.at[n] = w.Len()
+	fmt.Fprintf(w, "%d 0 obj\n%s\nendobj\n", n, text)
+}
+
+func (w *pdfWriter) stream(n int, about string, content []byte) {
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	z.Write(content) //nolint:errcheck // a Buffer takes everything
+	z.Close()        //nolint:errcheck // the same
+	w.at[n] = w.Len()
+	fmt.Fprintf(w, "%d 0 obj\n<< %s /Length %d /Filter /FlateDecode >>\nstream\n", n, about, packed.Len())
+	w.Write(packed.Bytes())
+	w.WriteString("\nendstream\nendobj\n")
+}
+
+// end writes the table, the trailer and where they are.
+func (w *pdfWriter) end() {
+	const size = 8
+	if w.opt.Packed {
+		var head, body strings.Builder
+		for _, one := range w.packed {
+			number, text, _ := strings.Cut(one, " ")
+			fmt.Fprintf(&head, "%s %d ", number, body.Len())
+			body.WriteString(text + "\n")
+		}
+		w.stream(6, fmt.Sprintf("/Type /ObjStm /N %d /First %d", len(w.packed), head.Len()), []byte(head.String()+body.String()))
+	}
+	w.last = w.Len()
+	if w.opt.Streams {
+		w.at[7] = w.last
+		w.stream(7, fmt.Sprintf("/Type /XRef /Size %d /W [1 4 2] /Root 1 0 R %s", size, w.prev), w.rows(size))
+	} else {
+		w.table()
+		fmt.Fprintf(w, "trailer\n<< /Size %d /Root 1 0 R %s >>\n", size, w.prev)
+	}
+	fmt.Fprintf(w, "startxref\n%d\n%%%%EOF\n", w.last)
+}
+
+func (w *pdfWriter) table() {
+	w.WriteString("xref\n0 1\n0000000000 65535 f \n")
+	for n := 1; n < 8; n++ {
+		if at, ok := w.at[n]; ok {
+			fmt.Fprintf(w, "%d 1\n%010d 00000 n \n", n, at)
+		}
+	}
+}
+
+func (w *pdfWriter) rows(size int) []byte {
+	rows := make([]byte, 0, size*7)
+	for n := range size {
+		kind, a, b := byte(0), 0, 0
+		if at, ok := w.at[n]; ok {
+			kind, a = 1, at
+		}
+		for i, one := range w.packed {
+			if strings.HasPrefix(one, fmt.Sprintf("%d ", n)) {
+				kind, a, b = 2, 6, i
+			}
+		}
+		rows = append(rows, kind, byte(a>>24), byte(a>>16), byte(a>>8), byte(a), byte(b>>8), byte(b))
+	}
+	return rows
+}

@@ -1,0 +1,87 @@
+package syntax
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/intake/invoice/rule"
+)
+
+// TestWhatAFileSaysIsJudged changes one thing in the file of a valid invoice. A rule that ends with
+// a question mark is a warning.
+func TestWhatAFileSaysIsJudged(t *testing.T) {
+	t.Parallel()
+	const scheme = "<cac:TaxScheme><cbc:ID>VAT</cbc:ID></cac:TaxScheme>"
+	other := strings.Replace(scheme, "VAT", "OTH", 1)
+	const gross, base = "</ram:GrossPriceProductTradePrice>", `<ram:BasisQuantity unitCode="C62">1</ram:BasisQuantity>`
+	note := "<ram:IncludedNote><ram:Content>A note</ram:Content></ram:IncludedNote>"
+	for name, c := range map[string]struct {
+		text string
+		want string
+	}{
+		"another tax in a line":            {behind(ubl("", ""), "cac:ClassifiedTaxCategory", scheme, other), "BR-CO-04"},
+		"a line's tax in small letters":    {behind(ubl("", ""), "cac:ClassifiedTaxCategory", scheme, strings.Replace(scheme, "VAT", "vat", 1)), ""},
+		"another tax in a breakdown":       {behind(ubl("", ""), "cac:TaxSubtotal", scheme, other), "BR-47"},
+		"another tax in an allowance":      {behind(ubl("", ""), "cac:AllowanceCharge", scheme, other), "BR-32"},
+		"no tax named in a line of CII":    {behind(cii("", ""), "ram:SpecifiedLineTradeSettlement", "<ram:TypeCode>VAT</ram:TypeCode>", ""), "BR-CO-04"},
+		"another tax in CII":               {behind(cii("", ""), "ram:CategoryTradeTax", ">VAT<", ">OTH<"), "BR-32 CII-DT-037"},
+		"a registration of no scheme":      {cii(` schemeID="VA"`, ""), "BR-56 SD-06?"},
+		"a credit note's type":             {ubl(">380<", ">381<"), "BR-CL-01"},
+		"a credit note's type in CII":      {cii(">380<", ">381<"), ""},
+		"a unit of no list":                {ubl(`unitCode="`, `unitCode="PCS" was="`), "BR-CL-23"},
+		"no currency of a total of VAT":    {ubl(`<cbc:TaxAmount currencyID="EUR">`, "<cbc:TaxAmount>"), "BR-CL-03 BR-CO-15"},
+		"no currency of VAT in CII":        {cii(`<ram:TaxTotalAmount currencyID="EUR">`, "<ram:TaxTotalAmount>"), "BR-CO-15"},
+		"a day of issue of no format":      {behind(cii("", ""), "rsm:ExchangedDocument>", ` format="102"`, ""), "BR-03"},
+		"a due date of another format":     {behind(cii("", ""), "ram:DueDateDateTime", `"102"`, `"203"`), "SD-07?"},
+		"a preceding invoice of no number": {ubl("<cbc:ID>R-6</cbc:ID>", ""), "BR-55"},
+		"another currency":                 {ubl(`<cbc:PayableAmount currencyID="EUR"`, `<cbc:PayableAmount currencyID="CHF"`), "SD-02"},
+		"a second note of a line":          {ubl("<cbc:Note>A note</cbc:Note>", "<cbc:Note>A note</cbc:Note><cbc:Note>A note</cbc:Note>"), "UBL-SR-34"},
+		"a second category of a line":      {behind(ubl("", ""), "cac:InvoiceLine", "<cac:ClassifiedTaxCategory>", "<cac:ClassifiedTaxCategory>"+scheme+"</cac:ClassifiedTaxCategory><cac:ClassifiedTaxCategory>"), "UBL-SR-48"},
+		"several means of payment":         {strings.Replace(ubl("", ""), ">57<", ">42<", 1), "UBL-SR-47"},
+
+		"a second note of a line of CII": {cii(note, note+strings.Replace(note, "A note", "Another", 1)), ""},
+		"a second telephone number":      {behind(cii("", ""), "ram:SellerTradeParty", "</ram:CompleteNumber>", "</ram:CompleteNumber><ram:CompleteNumber>1</ram:CompleteNumber>"), "SD-05?"},
+		"tiers of discounts":             {cii("</ram:SpecifiedTradePaymentTerms>", "</ram:SpecifiedTradePaymentTerms><ram:SpecifiedTradePaymentTerms><ram:Description>2 % within a week</ram:Description></ram:SpecifiedTradePaymentTerms>"), ""},
+		"prices of other quantities":     {cii(gross, base+gross), ""},
+	} {
+		want := strings.Fields(c.want)
+		var got []string
+		for _, f := range rule.Validate(mustDecode(t, []byte(c.text))) {
+			id := f.Rule
+			if f.Severity == rule.Warning {
+				id += "?"
+			}
+			if f.Place == "" && f.Rule != "BR-CL-01" && f.Rule != "BR-CL-23" && f.Rule != "BR-56" {
+				t.Errorf("%s: %s does not say where", name, f.Rule)
+			}
+			got = append(got, id)
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// behind replaces a text once, behind the first begin of an element.
+func behind(text, element, old, with string) string {
+	at := strings.Index(text, "<"+element)
+	return text[:at] + strings.Replace(text[at:], old, with, 1)
+}
+
+// TestSeveralValuesAreKept shows that what CII may say more than once is not lost.
+func TestSeveralValuesAreKept(t *testing.T) {
+	t.Parallel()
+	const gross, base = "</ram:GrossPriceProductTradePrice>", `<ram:BasisQuantity unitCode="C62">1</ram:BasisQuantity>`
+	const terms = "</ram:SpecifiedTradePaymentTerms>"
+	d := mustDecode(t, []byte(cii(terms, terms+"<ram:SpecifiedTradePaymentTerms><ram:Description>2 % within a week</ram:Description>"+terms)))
+	if want := "14 days, net\n2 % within a week"; d.PaymentTerms != want {
+		t.Errorf("the terms are %q, want %q", d.PaymentTerms, want)
+	}
+	d = mustDecode(t, []byte(cii(gross, base+gross)))
+	if l := d.Lines[0]; l.GrossBaseQuantity.String() != "1" || l.BaseQuantity.String() != "100" {
+		t.Errorf("the net price is for %s, the gross price for %s", l.BaseQuantity, l.GrossBaseQuantity)
+	}
+}

@@ -1,0 +1,554 @@
+package bulk_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/bulk"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+)
+
+func same(t *testing.T, want, got []string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the drive differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFewItemsAreDoneAtOnce(t *testing.T) {
+	t.Parallel()
+	d := sit(t, bulk.Options{})
+	_, all := d.plant(t, "/a", 3)
+	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: append(all, all[0])}) // one twice is once
+	want(t, o, bulk.Done, 3, 0, 3)
+	if len(d.started) != 0 || !o.Undoable {
+		t.Errorf("started %v; %+v", d.started, o)
+	}
+	same(t, []string{"/a"}, d.ls(t))
+	d.balance(t)
+}
+
+// What each kind does, and what its undo leaves: all as it was before.
+func TestEachKindAndItsUndo(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []bulk.Kind{bulk.Trash, bulk.Move, bulk.Copy, bulk.Restore} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			d := sit(t, small)
+			_, all := d.plant(t, "/a", 10)
+			d.plant(t, "/a/deep/er", 9)
+			all = append(all, d.at(t, "/a/deep"))
+			in := bulk.Request{Kind: kind, Items: all}
+			if kind == bulk.Move || kind == bulk.Copy {
+				in.Parent = d.mkdir(t, "/to")
+			}
+			if kind == bulk.Restore {
+				d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all}).ID)
+			}
+			before := d.ls(t)
+			o := d.create(t, in)
+			if kind == bulk.Copy && len(d.started) != 1 {
+				t.Errorf("started %v", d.started)
+			}
+			want(t, d.finish(t, o.ID), bulk.Done, 11, 0, 11)
+			after := d.ls(t)
+			if slices.Equal(before, after) {
+				t.Fatal("nothing happened")
+			}
+			// Doing it again changes nothing, but for copies, which are made again.
+			if kind != bulk.Copy {
+				again := d.finish(t, d.create(t, in).ID)
+				want(t, again, bulk.Done, 11, 0, 11)
+				want(t, d.undo(t, again.ID), bulk.Done, 0, 0, 0)
+				same(t, after, d.ls(t))
+			}
+			undone := d.undo(t, o.ID)
+			want(t, undone, bulk.Done, 11, 0, 11)
+			same(t, before, d.ls(t))
+			twice, err := d.Undo(t.Context(), d.who, o.ID, nil)
+			if err != nil || twice.ID != undone.ID {
+				t.Errorf("undone twice: %+v, %v", twice, err)
+			}
+			d.undo(t, undone.ID) // redo
+			same(t, after, d.ls(t))
+		})
+	}
+}
+
+func TestDeleteForGood(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 7)
+	d.plant(t, "/a/big", 30)
+	all = append(all, d.at(t, "/a/big"), drive.NewID[drive.NodeID]())
+	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: all}).ID)
+	want(t, o, bulk.Done, 9, 1, 9)
+	same(t, []string{"/a"}, d.ls(t))
+	same(t, []string{" not-found"}, d.codes(t, o.ID))
+	_, err := d.Undo(t.Context(), d.who, o.ID, nil)
+	wantKind(t, err, drive.WrongState)
+	o = d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: all[:8]}).ID)
+	want(t, o, bulk.Done, 8, 0, 8) // gone is what was wanted
+}
+
+func TestSharesAreEnded(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 8)
+	ids := []drive.NodeID{}
+	for _, n := range all {
+		v, err := d.shares.Create(t.Context(), d.who, share.Request{Node: n}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, drive.NodeID(v.ID))
+	}
+	want(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Unshare, Items: ids[:5]}).ID), bulk.Done, 5, 0, 5)
+	want(t, d.finish(t, d.create(t, bulk.Request{Kind: bulk.Unshare, All: bulk.All{Shares: true}, Except: ids[7:]}).ID), bulk.Done, 2, 0, 2)
+	left, err := d.shares.List(t.Context(), d.who, share.Query{Limit: 10})
+	if err != nil || len(left) != 1 || drive.NodeID(left[0].ID) != ids[7] {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+func TestAllThatIsInAFolder(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	folder, all := d.plant(t, "/a", 8)
+	to := d.mkdir(t, "/a/to")
+	o := d.create(t, bulk.Request{Kind: bulk.Move, All: bulk.All{Folder: folder}, Except: all[:2], Parent: to})
+	want(t, d.finish(t, o.ID), bulk.Done, 6, 0, 6) // without the folder itself that they go to
+	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/a/to/f2", "/a/to/f3", "/a/to/f4", "/a/to/f5", "/a/to/f6", "/a/to/f7"}, d.ls(t))
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: to}}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, All: bulk.All{Trash: true}, Parent: d.root}).ID)
+	same(t, []string{"/a", "/a/f0", "/a/f1", "/a/to", "/f2", "/f3", "/f4", "/f5", "/f6", "/f7"}, d.ls(t))
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: d.root}}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}).ID)
+	same(t, nil, d.ls(t))
+	want(t, d.create(t, bulk.Request{Kind: bulk.Delete, All: bulk.All{Trash: true}}), bulk.Done, 0, 0, 0)
+}
+
+// What is refused is a failure of its own, is listed, and is tried again once it can be done.
+func TestFailuresAreListedAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []bulk.Kind{bulk.Move, bulk.Copy} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			d := sit(t, small)
+			_, all := d.plant(t, "/a", 8)
+			d.put(t, "/to/f1", "in the way")
+			d.put(t, "/to/f5", "in the way")
+			all = append(all, drive.NewID[drive.NodeID](), d.root)
+			o := d.finish(t, d.create(t, bulk.Request{Kind: kind, Items: all, Parent: d.at(t, "/to")}).ID)
+			want(t, o, bulk.Done, 10, 4, 10)
+			same(t, []string{"/a/f1 name-taken", "/a/f5 name-taken", " not-found", " bad-request"}, trimRoot(d.codes(t, o.ID)))
+			d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: []drive.NodeID{d.at(t, "/to/f1")}}).ID)
+			again, err := d.Retry(t.Context(), d.who, o.ID)
+			if err != nil || again.ID != o.ID {
+				t.Fatalf("tried again: %+v, %v", again, err)
+			}
+			want(t, d.finish(t, o.ID), bulk.Done, 10, 3, 10)
+			d.at(t, "/to/f1")
+			d.undo(t, o.ID)
+			_, err = d.Retry(t.Context(), d.who, o.ID)
+			wantKind(t, err, drive.WrongState)
+		})
+	}
+}
+
+// trimRoot takes the path of the root off, which is in no list of failures by name.
+func trimRoot(codes []string) []string {
+	for i, c := range codes {
+		if c == "/ bad-request" {
+			codes[i] = " bad-request"
+		}
+	}
+	return codes
+}
+
+func TestUndoLeavesWhatSomebodyHasChangedSince(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 6)
+	to := d.mkdir(t, "/to")
+	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: all, Parent: to}).ID)
+	rename := func(id drive.NodeID, p files.Patch) {
+		t.Helper()
+		if _, err := d.files.Patch(t.Context(), d.who, id, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(all[0], files.Patch{Name: "mine"})
+	rename(all[1], files.Patch{Parent: d.at(t, "/a")}) // it is back already
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Delete, Items: all[2:3]}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[3:4]}).ID)
+	d.put(t, "/a/f4", "somebody has taken the name")
+	u := d.undo(t, o.ID)
+	want(t, u, bulk.Done, 6, 3, 6)
+	same(t, []string{"/a", "/a/f1", "/a/f4", "/a/f4 (2)", "/a/f5", "/to", "/to/mine"}, d.ls(t))
+	same(t, []string{"/to/f3 version-changed", " not-found", "/to/mine version-changed"}, d.codes(t, u.ID))
+
+	o = d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[4:]}).ID)
+	d.advance(time.Second)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Restore, Items: all[4:]}).ID)
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all[4:5]}).ID)
+	want(t, d.undo(t, o.ID), bulk.Done, 2, 1, 2) // one was trashed again since
+}
+
+// What a move has replaced comes back with its undo.
+func TestUndoBringsBackWhatWasReplaced(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 5)
+	d.put(t, "/to/f1", "older")
+	old := d.at(t, "/to/f1")
+	before := d.ls(t)
+	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: all, Parent: d.at(t, "/to"), Conflict: drive.ConflictReplace}).ID)
+	want(t, o, bulk.Done, 5, 0, 5)
+	if d.at(t, "/to/f1") != all[1] {
+		t.Error("nothing was replaced")
+	}
+	d.undo(t, o.ID)
+	same(t, before, d.ls(t))
+	if d.at(t, "/to/f1") != old {
+		t.Error("what was replaced is not back")
+	}
+}
+
+// A folder and what is in it, chosen together from what a search found, come back as they were.
+func TestUndoRestoresFoldersBeforeWhatIsInThem(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a/b", 4)
+	before := d.ls(t)
+	items := append(all[:2:2], d.at(t, "/a/b"), d.at(t, "/a"), all[3])
+	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: items}).ID)
+	want(t, o, bulk.Done, 5, 0, 5)
+	same(t, nil, d.ls(t))
+	want(t, d.undo(t, o.ID), bulk.Done, 4, 0, 4) // the last one lay in the trash with its folder
+	same(t, before, d.ls(t))
+}
+
+func TestCancelAndGoOn(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 9)
+	d.plant(t, "/a/big", 20)
+	all = slices.Insert(all, 4, d.at(t, "/a/big"))
+	before := d.ls(t)
+	for _, kind := range []bulk.Kind{bulk.Copy, bulk.Delete} {
+		in := bulk.Request{Kind: kind, Items: all}
+		if kind == bulk.Copy {
+			in.Parent = d.mkdir(t, "/to")
+		}
+		o := d.create(t, in)
+		for range 2 { // up to the middle of the big folder
+			if _, err := d.Run(t.Context(), o.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o, err := d.Cancel(t.Context(), d.who, o.ID)
+		if err != nil || o.State != bulk.Running {
+			t.Fatalf("%s is %+v, %v", kind, o, err)
+		}
+		done := int64(4)
+		if kind == bulk.Delete { // half of a folder is of no use to anybody
+			done++
+		}
+		o = d.finish(t, o.ID)
+		want(t, o, bulk.Cancelled, done, 0, 10)
+		if kind == bulk.Copy {
+			same(t, append(slices.Clone(before), "/to", "/to/f0", "/to/f1", "/to/f2", "/to/f3"), d.ls(t))
+		}
+		if again, err := d.Cancel(t.Context(), d.who, o.ID); err != nil || again.State != bulk.Cancelled {
+			t.Errorf("cancelled again: %+v, %v", again, err)
+		}
+		if _, err := d.Retry(t.Context(), d.who, o.ID); err != nil {
+			t.Fatal(err)
+		}
+		want(t, d.finish(t, o.ID), bulk.Done, 10, 0, 10)
+	}
+}
+
+func TestUndoOfWhatRunsStopsItFirst(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 20)
+	d.plant(t, "/a/big", 20)
+	before := d.ls(t)
+	all = slices.Insert(all, 4, d.at(t, "/a/big"))
+	to := d.mkdir(t, "/to")
+	for _, in := range []bulk.Request{{Kind: bulk.Trash, Items: all}, {Kind: bulk.Copy, Items: all, Parent: to}} {
+		o := d.create(t, in)
+		if _, err := d.Run(t.Context(), o.ID); err != nil {
+			t.Fatal(err)
+		}
+		d.undo(t, o.ID)
+		got, err := d.Get(t.Context(), d.who, o.ID)
+		if err != nil || got.State != bulk.Cancelled || got.Done == 0 || got.Done == got.Total {
+			t.Errorf("what was undone is %+v, %v", got, err)
+		}
+		same(t, append(slices.Clone(before), "/to"), d.ls(t))
+	}
+}
+
+// Two operations of one account go one after the other; those of another account do not wait.
+func TestOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	other := sitAt(t, d.db, d.store, small)
+	_, all := d.plant(t, "/a", 20)
+	_, theirs := other.plant(t, "/a", 2)
+	first := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
+	second := d.create(t, bulk.Request{Kind: bulk.Restore, Items: all})
+	if p, err := d.Run(t.Context(), second.ID); err != nil || p != bulk.Waits {
+		t.Errorf("the second one: %v, %v", p, err)
+	}
+	o := other.create(t, bulk.Request{Kind: bulk.Trash, Items: theirs})
+	want(t, other.finish(t, o.ID), bulk.Done, 2, 0, 2)
+	if p, err := d.Run(t.Context(), first.ID); err != nil || p != bulk.More {
+		t.Errorf("a slice of the first one: %v, %v", p, err)
+	}
+	d.started = nil
+	d.finish(t, first.ID)
+	if !slices.Contains(d.started, second.ID) {
+		t.Errorf("the end of the first one started %v", d.started)
+	}
+	want(t, d.finish(t, second.ID), bulk.Done, 20, 0, 20)
+	if len(d.ls(t)) != 21 {
+		t.Errorf("the drive has %v", d.ls(t))
+	}
+}
+
+func TestRunByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	d := sit(t, bulk.Options{Piece: 3, Slice: 100, Direct: -1})
+	_, all := d.plant(t, "/a", 30)
+	d.plant(t, "/a/big", 20)
+	all = append(all, d.at(t, "/a/big"))
+	o := d.create(t, bulk.Request{Kind: bulk.Copy, Items: all, Parent: d.mkdir(t, "/to")})
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			if _, err := d.Run(t.Context(), o.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	want(t, d.finish(t, o.ID), bulk.Done, 31, 0, 31)
+	if got := d.lsBelow(t, d.at(t, "/to")); len(got) != 51 {
+		t.Errorf("%d copies: %v", len(got), got)
+	}
+}
+
+func TestWhatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	folder, all := d.plant(t, "/a", 3)
+	gone := d.mkdir(t, "/gone")
+	d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: []drive.NodeID{gone}}).ID)
+	in := bulk.All{Folder: folder}
+	for what, c := range map[string]struct {
+		in   bulk.Request
+		kind drive.Kind
+	}{
+		"nothing":             {bulk.Request{Kind: bulk.Trash}, drive.BadRequest},
+		"both":                {bulk.Request{Kind: bulk.Trash, Items: all, All: in}, drive.BadRequest},
+		"except of items":     {bulk.Request{Kind: bulk.Trash, Items: all, Except: all}, drive.BadRequest},
+		"a place to trash to": {bulk.Request{Kind: bulk.Trash, Items: all, Parent: folder}, drive.BadRequest},
+		"no place":            {bulk.Request{Kind: bulk.Move, Items: all}, drive.BadRequest},
+		"a trashed place":     {bulk.Request{Kind: bulk.Move, Items: all, Parent: gone}, drive.ParentGone},
+		"a file as place":     {bulk.Request{Kind: bulk.Move, Items: all, Parent: all[0]}, drive.ParentGone},
+		"no folder":           {bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: drive.NewID[drive.NodeID]()}}, drive.NotFound},
+		"all of a file":       {bulk.Request{Kind: bulk.Trash, All: bulk.All{Folder: all[0]}}, drive.BadRequest},
+		"moving the trash":    {bulk.Request{Kind: bulk.Trash, All: bulk.All{Trash: true}}, drive.BadRequest},
+		"shares to trash":     {bulk.Request{Kind: bulk.Trash, All: bulk.All{Shares: true}}, drive.BadRequest},
+		"a folder to unshare": {bulk.Request{Kind: bulk.Unshare, All: in}, drive.BadRequest},
+		"too many":            {bulk.Request{Kind: bulk.Trash, Items: make([]drive.NodeID, bulk.MaxItems+1)}, drive.TooLarge},
+	} {
+		if _, err := d.Create(t.Context(), d.who, c.in, nil); !drive.IsKind(err, c.kind) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	theirs := sitAt(t, d.db, d.store, small)
+	o := theirs.finish(t, theirs.create(t, bulk.Request{Kind: bulk.Trash, Items: all}).ID)
+	want(t, o, bulk.Done, 3, 3, 3) // somebody else's are not there
+	for _, f := range theirs.codes(t, o.ID) {
+		if f != " not-found" {
+			t.Errorf("somebody else's file: %q", f)
+		}
+	}
+	for what, err := range map[string]error{
+		"get": second(d.Get(t.Context(), d.who, o.ID)), "cancel": second(d.Cancel(t.Context(), d.who, o.ID)),
+		"retry": second(d.Retry(t.Context(), d.who, o.ID)), "undo": second(d.Undo(t.Context(), d.who, o.ID, nil)),
+	} {
+		if !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("%s of somebody else's operation: %v", what, err)
+		}
+	}
+	_, _, err := theirs.Failures(t.Context(), theirs.who, o.ID, "x", 10)
+	wantKind(t, err, drive.CursorInvalid)
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// An account has so many that run, and so many items; the oldest make room, but for what an undo
+// reads.
+func TestRoomForOperations(t *testing.T) {
+	t.Parallel()
+	d := sit(t, bulk.Options{Piece: 3, Slice: 2, Direct: -1, MaxRunning: 2, MaxKept: 20})
+	_, all := d.plant(t, "/a", 8)
+	first := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
+	d.create(t, bulk.Request{Kind: bulk.Restore, Items: all})
+	_, err := d.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Trash, Items: all}, nil)
+	wantKind(t, err, drive.TooManyOpen)
+	d.finish(t, first.ID)
+	undo, err := d.Undo(t.Context(), d.who, first.ID, nil) // 24 items
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := func() (ids []drive.OperationID) {
+		t.Helper()
+		some, err := d.List(t.Context(), d.who, drive.OperationID{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range some {
+			ids = append(ids, o.ID)
+		}
+		return ids
+	}
+	if got := listed(); len(got) != 3 || !slices.Contains(got, first.ID) {
+		t.Errorf("there are %v", got)
+	}
+	d.finish(t, undo.ID)
+	last := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
+	if got := listed(); len(got) != 2 || got[0] != last.ID {
+		t.Errorf("there are %v", got)
+	}
+	d.finish(t, last.ID)
+	d.advance(7*24*time.Hour + time.Hour)
+	if more, err := d.Purge(t.Context()); err != nil || more || len(listed()) != 0 {
+		t.Errorf("after a week there are %v, %v, %v", listed(), more, err)
+	}
+	d.balance(t)
+}
+
+func TestForgetLeavesNothing(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 8)
+	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
+	if err := d.Forget(t.Context(), d.who.Account); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Run(t.Context(), o.ID)
+	wantKind(t, err, drive.NotFound)
+	var n int
+	if err := d.db.QueryRow(t.Context(), "SELECT (SELECT COUNT(*) FROM bulks) + (SELECT COUNT(*) FROM bulk_items)").Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d rows are left, %v", n, err)
+	}
+}
+
+// Who looks at an operation that has said nothing for a while begins it again.
+func TestSilentOperationsAreBegunAgain(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 8)
+	o := d.create(t, bulk.Request{Kind: bulk.Trash, Items: all})
+	d.started = nil
+	for _, wait := range []time.Duration{time.Second, time.Minute} {
+		d.advance(wait)
+		if _, err := d.Get(t.Context(), d.who, o.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(d.started, []drive.OperationID{o.ID}) {
+		t.Errorf("started %v", d.started)
+	}
+}
+
+// What package files works on by itself is shown as an operation, too.
+func TestWorkOnOneFolderIsShown(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	folder, _ := d.plant(t, "/a", 30)
+	op, err := d.files.DeletePermanently(t.Context(), d.who, folder, 0)
+	if err != nil || op == nil {
+		t.Fatal(op, err)
+	}
+	o, err := d.Get(t.Context(), d.who, op.ID)
+	if err != nil || o.Kind != bulk.Subtree || o.State != bulk.Running || o.Total == 0 || o.CreatedAt == 0 {
+		t.Errorf("shown as %+v, %v", o, err)
+	}
+}
+
+// Quota is looked at item by item: what fits is copied.
+func TestCopiesThatDoNotFitFailAlone(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 6) // 36 bytes
+	d.plant(t, "/a/big", 8)       // 48
+	d.put(t, "/a/0", "x")
+	all = slices.Insert(all, 2, d.at(t, "/a/big"))
+	all = append(all, d.at(t, "/a/0"))
+	d.limit(t, 36+48+1+30+1)
+	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Copy, Items: all, Parent: d.mkdir(t, "/to")}).ID)
+	want(t, o, bulk.Done, 8, 2, 8)
+	same(t, []string{"/to/0", "/to/f0", "/to/f1", "/to/f2", "/to/f3", "/to/f4"}, d.lsBelow(t, d.at(t, "/to")))
+	same(t, []string{"/a/big quota", "/a/f5 quota"}, d.codes(t, o.ID))
+}
+
+// An item that breaks the program is a failure and does not keep the others from their turn.
+func TestAnItemThatBreaksTheProgram(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 8)
+	broken := tree.New(tree.Options{Now: d.clock, Arrived: func(_ context.Context, _ *sqldb.Tx, n tree.Node) error {
+		if n.ID == all[4] {
+			return errDied
+		}
+		return nil
+	}})
+	b := bulk.New(bulk.Options{DB: d.db, Tree: broken, Files: d.files, Shares: d.shares, Piece: 3, Direct: -1, Now: d.clock})
+	o, err := b.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Move, Items: all, Parent: d.root}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := b.Run(t.Context(), o.ID); err != nil || p != bulk.Over {
+		t.Fatal(p, err)
+	}
+	same(t, []string{"/a/f4 internal"}, d.codes(t, o.ID))
+	if _, err := d.Retry(t.Context(), d.who, o.ID); err != nil {
+		t.Fatal(err)
+	}
+	want(t, d.finish(t, o.ID), bulk.Done, 8, 0, 8)
+}
+
+func TestAHookThatFailsMakesNothing(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	_, all := d.plant(t, "/a", 4)
+	hook := func(context.Context, *sqldb.Tx, bulk.Operation) error { return errDied }
+	if _, err := d.Create(t.Context(), d.who, bulk.Request{Kind: bulk.Trash, Items: all}, hook); err == nil {
+		t.Error("it was made")
+	}
+	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Trash, Items: all}).ID)
+	if _, err := d.Undo(t.Context(), d.who, o.ID, hook); err == nil {
+		t.Error("it was undone")
+	}
+	list, err := d.List(t.Context(), d.who, drive.OperationID{}, 10)
+	if err != nil || len(list) != 1 || !list[0].Undoable {
+		t.Errorf("there are %+v, %v", list, err)
+	}
+}

@@ -1,0 +1,57 @@
+package bulk
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+)
+
+// stepChild does a batch of the operation that works on one item. When that has ended, its end is
+// what became of the item.
+func (b *Bulk) stepChild(ctx context.Context, r row) error {
+	if r.stopping && r.kind == Copy {
+		if err := files.CallOff(ctx, b.opt.Files, r.child); err != nil {
+			return err
+		}
+	}
+	o, err := files.Step(ctx, b.opt.Files, r.child)
+	if err != nil || o.State == files.Running {
+		return err
+	}
+	return b.write(ctx, r.account, func(ctx context.Context, tx *sqldb.Tx) error {
+		now, err := b.find(ctx, tx, r.id)
+		if err != nil || now.state != Running || now.child != r.child {
+			return err
+		}
+		p, found, err := b.next(ctx, tx, r.id, now.place.piece)
+		if err != nil || !found || now.place.item >= int64(len(p.ids)) {
+			return err
+		}
+		was := now
+		e := &p.entries[now.place.item]
+		now.child = drive.OperationID{}
+		if o.State == files.Failed && now.stopping { // it was called off: it waits as it did before
+			*e = entry{Want: e.Want}
+		} else {
+			now.settle(e, childEnd(*e, o))
+			now.place.item++
+		}
+		if now.place.item == int64(len(p.ids)) {
+			now.place = place{piece: p.n + 1}
+		}
+		if err := b.savePiece(ctx, tx, r.id, p); err != nil {
+			return err
+		}
+		return b.save(ctx, tx, was, now)
+	})
+}
+
+func childEnd(e entry, o files.Operation) entry {
+	if o.State == files.Failed {
+		return entry{Outcome: refused, Code: o.Error, Want: e.Want}
+	}
+	e.Outcome, e.Code = changed, ""
+	return e
+}

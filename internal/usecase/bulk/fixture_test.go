@@ -1,0 +1,370 @@
+package bulk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/usecase/bulk"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+)
+
+// desk is somebody's drive.
+type desk struct {
+	*bulk.Bulk
+	files  *files.Files
+	shares *share.Shares
+	db     *sqldb.DB
+	tree   *tree.Tree
+	store  blob.Store
+	who    drive.Who
+	root   drive.NodeID
+
+	mu      sync.Mutex
+	now     time.Time
+	started []drive.OperationID
+}
+
+type tb interface {
+	Helper()
+	Context() context.Context
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Errorf(string, ...any)
+}
+
+func (d *desk) clock() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now
+}
+
+func (d *desk) advance(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(by)
+}
+
+// small is an operation of which little is done at a time, and nothing by the call that asks.
+var small = bulk.Options{Piece: 3, Slice: 2, Direct: -1}
+
+func sit(t testing.TB, opt bulk.Options) *desk {
+	t.Helper()
+	return sitAt(t, sqldbtest.Open(t), shelf(t), opt)
+}
+
+func shelf(t testing.TB) blob.Store {
+	t.Helper()
+	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir.Blobs
+}
+
+func sitAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *desk {
+	t.Helper()
+	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
+	cheap := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.clock}
+	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
+	d.tree = tree.New(tree.Options{Now: d.clock})
+	d.files = files.New(files.Options{DB: db, Tree: d.tree, Store: store, Epochs: users, Now: d.clock, Direct: 5, Batch: 4})
+	secret := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}, Now: d.clock})
+	if err := secret.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.shares = share.New(share.Options{DB: db, Tree: d.tree, Users: users, Vault: secret, Now: d.clock})
+	opt.DB, opt.Tree, opt.Files, opt.Shares, opt.Now = db, d.tree, d.files, d.shares, d.clock
+	opt.Start = func(id drive.OperationID) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.started = append(d.started, id)
+	}
+	d.Bulk = bulk.New(opt)
+	draft, err := users.Draft(t.Context(), "u"+drive.NewID[drive.UserID]().String()[14:], "correct horse battery", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.who = drive.Who{User: draft.User().ID, Account: draft.Account()}
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := users.Create(ctx, tx, draft); err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Create(ctx, tx, d.who.Account, nil); err != nil {
+			return err
+		}
+		d.root, err = d.tree.Create(ctx, tx, d.who.Account)
+		return err
+	})
+	return d
+}
+
+func (d *desk) write(t tb, fn func(context.Context, *sqldb.Tx) error) {
+	t.Helper()
+	if err := d.db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *desk) limit(t tb, total drive.ByteSize) {
+	t.Helper()
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		return quota.Ledger{}.SetTotal(ctx, tx, d.who.Account, &total)
+	})
+}
+
+func path(t tb, s string) drive.Path {
+	t.Helper()
+	p, err := drive.ParsePath(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// put stores a file as an upload would, folders included.
+func (d *desk) put(t tb, at, text string) drive.NodeID {
+	t.Helper()
+	name := "put-1-" + drive.NewID[drive.UploadID]().String()
+	part, err := d.store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, base, _ := path(t, at).Split()
+	var made drive.NodeID
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		folder, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, parent)
+		if err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Apply(ctx, tx, d.who.Account, quota.Move{Finished: part.Size}); err != nil {
+			return err
+		}
+		id, _, err := content.Content{}.Attach(ctx, tx, content.New{
+			ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32,
+			Parts: []byte{}, Aliases: digest.Set{},
+		})
+		if err != nil {
+			return err
+		}
+		placed, err := d.tree.PutFile(ctx, tx, d.who.Account, tree.File{
+			Parent: folder.ID, Name: base, Blob: id, Size: part.Size, Mime: "text/plain", By: d.who.User,
+		})
+		made = placed.Node.ID
+		return err
+	})
+	return made
+}
+
+// plant makes files f0 to f(n-1) in a folder, and returns the folder and the files.
+func (d *desk) plant(t tb, folder string, n int) (drive.NodeID, []drive.NodeID) {
+	t.Helper()
+	all := make([]drive.NodeID, n)
+	for i := range all {
+		all[i] = d.put(t, fmt.Sprintf("%s/f%d", folder, i), fmt.Sprint("text ", i%5))
+	}
+	return d.at(t, folder), all
+}
+
+func (d *desk) mkdir(t tb, at string) drive.NodeID {
+	t.Helper()
+	parent, base, _ := path(t, at).Split()
+	if _, err := d.files.Mkdir(t.Context(), d.who, files.Mkdir{Path: parent, Parents: true, Name: base}); err != nil {
+		t.Fatal(err)
+	}
+	return d.at(t, at)
+}
+
+func (d *desk) at(t tb, at string) drive.NodeID {
+	t.Helper()
+	n, err := d.files.GetByPath(t.Context(), d.who, path(t, at))
+	if err != nil {
+		t.Fatalf("get %s: %v", at, err)
+	}
+	return n.ID
+}
+
+// ls lists the paths of all live nodes.
+func (d *desk) ls(t tb) []string {
+	t.Helper()
+	all := d.lsBelow(t, d.root)
+	slices.Sort(all)
+	return all
+}
+
+func (d *desk) lsBelow(t tb, id drive.NodeID) (all []string) {
+	t.Helper()
+	page, err := d.files.Children(t.Context(), d.who, id, tree.List{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range page.Items {
+		all = append(all, n.Path)
+		if n.Type == tree.TypeFolder {
+			all = append(all, d.lsBelow(t, n.ID)...)
+		}
+	}
+	return all
+}
+
+func (d *desk) create(t tb, in bulk.Request) bulk.Operation {
+	t.Helper()
+	o, err := d.Create(t.Context(), d.who, in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// dying is a context that ends after a number of looks at it: the process dies between two batches.
+type dying struct {
+	context.Context
+	mu   sync.Mutex
+	left int
+}
+
+func (d *dying) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left--; d.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// finish runs an operation to its end, dying again and again on the way.
+func (d *desk) finish(t tb, id drive.OperationID) bulk.Operation {
+	t.Helper()
+	for lives := 2; lives < 10_000; lives++ {
+		d.balance(t)
+		o, err := d.Get(t.Context(), d.who, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Done > o.Total || o.Failed > o.Done {
+			t.Errorf("progress is %+v", o)
+		}
+		if o.State != bulk.Running {
+			return o
+		}
+		progress, err := d.Run(&dying{Context: t.Context(), left: lives % 60}, id)
+		if err != nil && !drive.IsKind(err, drive.Unavailable) {
+			t.Fatal(err)
+		}
+		if progress == bulk.Waits {
+			d.finishAll(t, id)
+		}
+	}
+	t.Fatal("an operation does not end")
+	return bulk.Operation{}
+}
+
+// finishAll runs all other operations to their ends.
+func (d *desk) finishAll(t tb, but drive.OperationID) {
+	t.Helper()
+	running, err := d.ListRunning(t.Context(), drive.OperationID{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range running {
+		if id == but {
+			continue
+		}
+		if _, err := d.Run(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (d *desk) undo(t tb, id drive.OperationID) bulk.Operation {
+	t.Helper()
+	o, err := d.Undo(t.Context(), d.who, id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.finish(t, o.ID)
+}
+
+func want(t tb, o bulk.Operation, state bulk.State, done, failed, total int64) {
+	t.Helper()
+	if o.State != state || o.Done != done || o.Failed != failed || o.Total != total {
+		t.Errorf("the operation is %s, %d done, %d failed, %d in all; want %s, %d, %d, %d", o.State, o.Done, o.Failed, o.Total, state, done, failed, total)
+	}
+}
+
+func (d *desk) codes(t tb, id drive.OperationID) (codes []string) {
+	t.Helper()
+	for at, more := "", true; more; more = at != "" {
+		some, next, err := d.Failures(t.Context(), d.who, id, at, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range some {
+			codes = append(codes, f.Path+" "+f.Code)
+		}
+		at = next
+	}
+	return codes
+}
+
+// balance checks what must be true after every step: Q1, B2, that each node is counted, that what
+// is hidden belongs to work that runs, and that the rows of operations add up.
+func (d *desk) balance(t tb) {
+	t.Helper()
+	var finished, other, sum, count, nodes, wrongRefs, orphans, wrong, lost int64
+	if err := d.db.QueryRow(t.Context(), `SELECT l.finished, l.unfinished + l.reserved, t.node_count,
+		(SELECT COALESCE(SUM(size), 0) FROM versions WHERE account_id = l.account_id),
+		(SELECT COUNT(*) - 1 FROM nodes WHERE account_id = l.account_id),
+		(SELECT COUNT(*) FROM blobs b WHERE b.refs <> (SELECT COUNT(*) FROM versions v WHERE v.blob_id = b.id)),
+		(SELECT COUNT(*) FROM nodes n WHERE n.operation_id IS NOT NULL AND NOT EXISTS
+			(SELECT 1 FROM operations o WHERE o.id = n.operation_id AND o.state = 'running')),
+		(SELECT COUNT(*) FROM bulks b WHERE b.filled = 0 AND (b.failed <> (SELECT COALESCE(SUM(i.failed), 0) FROM bulk_items i WHERE i.bulk_id = b.id)
+			OR b.total - b.done <> (SELECT COALESCE(SUM(i.unsettled - i.failed), 0) FROM bulk_items i WHERE i.bulk_id = b.id))),
+		(SELECT COUNT(*) FROM bulk_items i WHERE NOT EXISTS (SELECT 1 FROM bulks b WHERE b.id = i.bulk_id))
+		FROM ledgers l JOIN trees t ON t.account_id = l.account_id WHERE l.account_id = ?`, d.who.Account).
+		Scan(&finished, &other, &count, &sum, &nodes, &wrongRefs, &orphans, &wrong, &lost); err != nil {
+		t.Fatal(err)
+	}
+	if finished != sum || other != 0 {
+		t.Errorf("Q1: finished is %d, the versions have %d bytes; unfinished + reserved is %d", finished, sum, other)
+	}
+	if count != nodes || wrongRefs != 0 || orphans != 0 {
+		t.Errorf("node_count is %d of %d; %d wrong references; %d nodes belong to nothing that runs", count, nodes, wrongRefs, orphans)
+	}
+	if wrong != 0 || lost != 0 {
+		t.Errorf("the rows of %d operations do not add up; %d pieces belong to none", wrong, lost)
+	}
+}
+
+func wantKind(t tb, err error, kind drive.Kind) {
+	t.Helper()
+	if !drive.IsKind(err, kind) {
+		t.Errorf("got %v, want an error of kind %v", err, kind)
+	}
+}
+
+var key = vault.NewKey()
+
+var errDied = errors.New("the process died")

@@ -1,0 +1,289 @@
+package bulk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// silence is after how long an operation that runs and says nothing is begun again by whoever looks
+// at it: the instance that began it may have died before it armed a timer.
+const silence = 15 * time.Second
+
+// Get returns an operation of the caller's account; it is there for a week after its end.
+func (b *Bulk) Get(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
+	r, err := b.own(ctx, b.opt.DB, who.Account, id)
+	if drive.IsKind(err, drive.NotFound) {
+		return b.subtree(ctx, who, id)
+	}
+	if err == nil && r.state == Running && b.now().Sub(r.updated) > silence {
+		b.opt.Start(id)
+	}
+	return r.show(), err
+}
+
+// subtree shows an operation of package files.
+func (b *Bulk) subtree(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
+	o, err := b.opt.Files.Operation(ctx, who, id)
+	made := drive.Time(idTime(id))
+	return Operation{
+		ID: o.ID, Kind: Subtree, State: State(o.State), Done: o.Done, Total: o.Total, Error: o.Error, CreatedAt: made, UpdatedAt: max(made, b.now()),
+	}, err
+}
+
+// idTime is when an id was made, in Unix ms (RFC 9562 §5.7).
+func idTime(id drive.OperationID) (ms int64) {
+	for _, b := range id[:6] {
+		ms = ms<<8 | int64(b)
+	}
+	return ms
+}
+
+// List returns up to limit operations of the account, the newest first, after the one given (zero:
+// from the newest).
+func (b *Bulk) List(ctx context.Context, who drive.Who, after drive.OperationID, limit int) ([]Operation, error) {
+	where, args := "WHERE account_id = ?", []any{who.Account}
+	if !after.IsZero() {
+		where, args = where+" AND id < ?", append(args, after)
+	}
+	rows, err := b.opt.DB.Query(ctx, selectRows+where+" ORDER BY id DESC LIMIT ?", append(args, limit)...)
+	found, err := sqldb.Scan(rows, err, scanRow)
+	if err != nil {
+		return nil, fmt.Errorf("list operations: %w", err)
+	}
+	all := make([]Operation, len(found))
+	for i, r := range found {
+		all[i] = r.show()
+	}
+	return all, nil
+}
+
+// ListRunning returns up to limit operations of all accounts that are not finished, in order of id
+// after the one given (zero: from the first): what Run is to be called for when the process begins.
+func (b *Bulk) ListRunning(ctx context.Context, after drive.OperationID, limit int) ([]drive.OperationID, error) {
+	rows, err := b.opt.DB.Query(ctx, "SELECT id FROM bulks WHERE state = 'running' AND id > ? ORDER BY id LIMIT ?", after.String(), limit)
+	return sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
+}
+
+// Cancel stops an operation: what is done stays done, and what is in the middle comes to its end
+// (a folder that is deleted) or goes (one that is copied). One that has ended stays as it is.
+func (b *Bulk) Cancel(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
+	return b.turn(ctx, who, id, func(r *row) error {
+		if r.state != Running {
+			return nil
+		}
+		if r.stopping = !r.child.IsZero(); !r.stopping {
+			r.state = Cancelled
+		}
+		return nil
+	})
+}
+
+// Retry tries the items of an operation again that failed, and does those that a cancelled one has
+// not come to. One that runs stays as it is. WrongState says that it was undone.
+func (b *Bulk) Retry(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
+	o, err := b.turn(ctx, who, id, func(r *row) error {
+		switch {
+		case r.state == Running:
+			r.stopping = false
+			return nil
+		case !r.undoneBy.IsZero():
+			return drive.Fail(drive.WrongState, "state", string(r.state))
+		case r.failed == 0 && r.done == r.total:
+			return nil
+		}
+		r.state, r.place = Running, place{}
+		return nil
+	})
+	if err != nil || o.State != Running {
+		return o, err
+	}
+	r, err := b.own(ctx, b.opt.DB, who.Account, id)
+	if err != nil {
+		return o, err
+	}
+	return b.begin(ctx, r)
+}
+
+// turn changes the row of an operation of the account.
+func (b *Bulk) turn(ctx context.Context, who drive.Who, id drive.OperationID, change func(*row) error) (Operation, error) {
+	var r row
+	err := b.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if r, err = b.own(ctx, tx, who.Account, id); err != nil {
+			return err
+		}
+		was := r
+		if err := change(&r); err != nil || r == was {
+			return err
+		}
+		if was.state != Running && r.state == Running {
+			if err := b.mayRun(ctx, tx, r.account); err != nil {
+				return err
+			}
+		}
+		return b.save(ctx, tx, was, r)
+	})
+	return r.show(), err
+}
+
+// mayRun refuses when as many operations run or wait as the account may have.
+func (b *Bulk) mayRun(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	var running int
+	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM bulks WHERE account_id = ? AND state = 'running'", account).Scan(&running)
+	if err == nil && running >= b.opt.MaxRunning {
+		err = drive.Fail(drive.TooManyOpen, "reason", "operations", "limit", b.opt.MaxRunning, "sent", running+1)
+	}
+	return err
+}
+
+// Failure is an item that was refused.
+type Failure struct {
+	ID   drive.NodeID // or that of a share
+	Code string       // the problem's
+	Name drive.Name   // empty: there is no such node (any more)
+	Path string       // where it is, or was; empty as Name
+	Type tree.Type
+}
+
+// Failures lists the items that were refused, in the order of the items. The cursor is empty, or
+// what the page before has returned, which is empty on the last one.
+func (b *Bulk) Failures(ctx context.Context, who drive.Who, id drive.OperationID, cursor string, limit int) (items []Failure, next string, err error) {
+	r, err := b.own(ctx, b.opt.DB, who.Account, id)
+	if err != nil {
+		return nil, "", err
+	}
+	from, err := parsePlace(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	for len(items) <= limit {
+		rows, err := b.opt.DB.Query(ctx, selectPieces+"WHERE bulk_id = ? AND n >= ? AND failed > 0 ORDER BY n LIMIT 1", id, from.piece)
+		found, err := sqldb.Scan(rows, err, scanPiece)
+		if err != nil {
+			return nil, "", fmt.Errorf("list failures of %v: %w", id, err)
+		}
+		if len(found) == 0 {
+			return items, "", b.name(ctx, r, items)
+		}
+		p := found[0]
+		if p.n > from.piece {
+			from = place{piece: p.n}
+		}
+		for ; from.item < int64(len(p.ids)); from.item++ {
+			e := p.entries[from.item]
+			if e.Outcome != refused {
+				continue
+			}
+			if len(items) == limit {
+				return items, from.String(), b.name(ctx, r, items)
+			}
+			items = append(items, Failure{ID: p.ids[from.item], Code: e.Code})
+		}
+		from = place{piece: p.n + 1}
+	}
+	return items, "", b.name(ctx, r, items)
+}
+
+// name looks up what the items are called.
+func (b *Bulk) name(ctx context.Context, r row, items []Failure) error {
+	if r.kind == Unshare {
+		return nil
+	}
+	ids := make([]drive.NodeID, len(items))
+	for i, f := range items {
+		ids[i] = f.ID
+	}
+	nodes, err := b.opt.Tree.FindMany(ctx, b.opt.DB, r.account, ids...)
+	if err != nil {
+		return err
+	}
+	known := make([]tree.Node, 0, len(nodes))
+	for _, n := range nodes {
+		known = append(known, n)
+	}
+	spots, err := b.opt.Tree.SpotsOf(ctx, b.opt.DB, known)
+	if err != nil {
+		return err
+	}
+	for i, f := range items {
+		n, found := nodes[f.ID]
+		spot, placed := spots[n.Parent]
+		if found && placed && n.Operation.IsZero() {
+			items[i].Name, items[i].Type = n.Name, n.Type
+			items[i].Path = append(slices.Clip(spot.Path), n.Name).String()
+		}
+	}
+	return nil
+}
+
+func (p place) String() string { return fmt.Sprintf("%d.%d", p.piece, p.item) }
+
+func parsePlace(s string) (place, error) {
+	if s == "" {
+		return place{}, nil
+	}
+	n, i, _ := strings.Cut(s, ".")
+	piece, err1 := strconv.ParseInt(n, 10, 64)
+	item, err2 := strconv.ParseInt(i, 10, 64)
+	p := place{piece, item}
+	if err1 != nil || err2 != nil || piece < 0 || item < 0 || p.String() != s {
+		return place{}, drive.Fail(drive.CursorInvalid)
+	}
+	return p, nil
+}
+
+// Purge deletes operations that ended a week ago, with their items, up to 100 at a time; more says
+// that there are others.
+func (b *Bulk) Purge(ctx context.Context) (more bool, err error) {
+	const most = 100
+	before := drive.TimeOf(b.opt.Kept()).Add(-keep)
+	rows, err := b.opt.DB.Query(ctx, "SELECT id, account_id FROM bulks WHERE state IN ('done', 'cancelled') AND updated_at < ? LIMIT ?", before, most)
+	old, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.id, &r.account) })
+	for _, r := range old {
+		if err == nil {
+			err = b.write(ctx, r.account, func(ctx context.Context, tx *sqldb.Tx) error { return b.forgetOld(ctx, tx, r.id, before) })
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("drop ended operations: %w", err)
+	}
+	return len(old) == most, nil
+}
+
+// forgetOld deletes an operation that is still old, unless an undo of it runs.
+func (b *Bulk) forgetOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID, before drive.Time) error {
+	r, err := b.find(ctx, tx, id)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil
+	}
+	if err != nil || r.state == Running || r.updated >= before {
+		return err
+	}
+	if undo, err := b.find(ctx, tx, r.undoneBy); err == nil && undo.state == Running {
+		return nil
+	} else if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return err
+	}
+	return b.forget(ctx, tx, id)
+}
+
+// Forget deletes all operations of an account that goes.
+func (b *Bulk) Forget(ctx context.Context, account drive.AccountID) error {
+	return b.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT id FROM bulks WHERE account_id = ?", account)
+		ids, err := sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
+		for _, id := range ids {
+			if err == nil {
+				err = b.forget(ctx, tx, id)
+			}
+		}
+		return err
+	})
+}

@@ -1,0 +1,149 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Inside is what work on many nodes does to one of them within a transaction of its own, which has
+// the lock on the ledger. What is more than one batch goes on as an operation, which the caller
+// runs with Step. References to contents are taken and given back by Settle, once for all of a
+// transaction, in the order of their ids.
+type Inside struct {
+	f    *Files
+	tx   *sqldb.Tx
+	who  drive.Who
+	took []tree.Node
+	gone []tree.Version
+	rows int64
+	torn bool
+}
+
+// In returns the Inside of a transaction.
+func In(f *Files, tx *sqldb.Tx, who drive.Who) *Inside { return &Inside{f: f, tx: tx, who: who} }
+
+// Rows is about how many rows were written so far.
+func (in *Inside) Rows() int64 { return in.rows }
+
+// Torn reports whether a refusal came after a write: the transaction is then of no use.
+func (in *Inside) Torn() bool { return in.torn }
+
+// Delete deletes a node for good, or begins to: the operation does the rest. changed is false when
+// it was gone already.
+func (in *Inside) Delete(ctx context.Context, id drive.NodeID) (op drive.OperationID, changed bool, err error) {
+	t, account := in.f.opt.Tree, in.who.Account
+	o := in.f.newOperation(in.who, purgeNode, args{Top: id})
+	if _, err := t.Doom(ctx, in.tx, account, id, 0, o.ID); err != nil {
+		if !drive.IsKind(err, drive.NotFound) {
+			return op, false, err
+		}
+		was, failed := t.Purged(ctx, in.tx, account, id)
+		if failed == nil && !was {
+			failed = err
+		}
+		return op, false, failed
+	}
+	p, err := t.PurgeStep(ctx, in.tx, account, id, in.f.opt.Batch)
+	if err != nil {
+		return op, false, err
+	}
+	in.gone = append(in.gone, p.Versions...)
+	in.rows += p.Nodes + int64(len(p.Versions))
+	if p.Done {
+		return op, true, nil
+	}
+	o.Done = p.Nodes
+	return o.ID, true, in.f.insert(ctx, in.tx, o)
+}
+
+// Copy copies a live file, or begins to copy a live folder: the operation does the rest.
+func (in *Inside) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.Extent) (made drive.NodeID, op drive.OperationID, err error) {
+	src, err := in.f.live(ctx, in.tx, in.who, id)
+	if err != nil {
+		return made, op, err
+	}
+	if src.IsRoot() {
+		return made, op, drive.Bad("id", drive.NotAllowed, "sent", RootID)
+	}
+	if c.Name == "" {
+		c.Name = src.Name
+	}
+	in.rows += 2
+	if !src.IsFolder() {
+		made, err = in.copyFile(ctx, src, c)
+		return made, op, err
+	}
+	o := in.f.newOperation(in.who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below}})
+	if err := in.f.startCopy(ctx, in.tx, &o, src, c); err != nil {
+		return made, op, err
+	}
+	return o.args.Top, o.ID, in.f.insert(ctx, in.tx, o)
+}
+
+func (in *Inside) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.NodeID, error) {
+	t, account := in.f.opt.Tree, in.who.Account
+	there, _, err := t.Child(ctx, in.tx, account, c.Parent, c.Name)
+	if err != nil {
+		return drive.NodeID{}, err
+	}
+	at := tree.Place{Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version}
+	if err := t.CheckPlace(ctx, in.tx, account, at); err != nil {
+		return drive.NodeID{}, err
+	}
+	if err := in.f.opt.Ledger.Apply(ctx, in.tx, account, quota.Move{Finished: src.Size}); err != nil {
+		return drive.NodeID{}, err
+	}
+	placed, err := t.PutFile(ctx, in.tx, account, tree.File{
+		Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
+		Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: in.who.User,
+	})
+	in.torn = err != nil
+	in.took, in.gone = append(in.took, src), append(in.gone, placed.Dropped...)
+	return placed.Node.ID, err
+}
+
+// Settle takes and gives back the references of all that was copied and deleted. It is the last
+// step of the transaction.
+func (in *Inside) Settle(ctx context.Context) error {
+	if err := in.f.opt.Content.RefAll(ctx, in.tx, blobsOf(in.took)...); err != nil {
+		return err
+	}
+	return in.f.drop(ctx, in.tx, in.who.Account, in.gone)
+}
+
+// insert writes the row of a new operation.
+func (f *Files) insert(ctx context.Context, tx *sqldb.Tx, o operation) error {
+	raw, err := json.Marshal(o.args)
+	if err != nil {
+		return err
+	}
+	o.Total = max(o.Total, o.Done)
+	_, err = tx.Exec(ctx, `INSERT INTO operations (id, account_id, user_id, kind, args, state, done, total, error, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, o.ID, o.account, o.user.String(), o.kind, string(raw), o.State, o.Done, o.Total,
+		o.Error, f.now(), f.now())
+	return err
+}
+
+// Step does one batch of an operation and returns how far it is.
+func Step(ctx context.Context, f *Files, id drive.OperationID) (Operation, error) {
+	o, err := f.runOnce(ctx, id)
+	return o.Operation, err
+}
+
+// CallOff makes a copy that runs delete what there is of it; another operation goes on. It ends as
+// failed.
+func CallOff(ctx context.Context, f *Files, id drive.OperationID) error {
+	_, err := f.abandon(ctx, id, drive.Fail(drive.Gone))
+	return err
+}
+
+// Below measures what is below a folder that goes to another one; zero: to where it was. It is
+// called before the transaction that moves it.
+func Below(ctx context.Context, f *Files, who drive.Who, id, parent drive.NodeID) (tree.Extent, error) {
+	return f.below(ctx, who, id, parent, "")
+}

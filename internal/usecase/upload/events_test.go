@@ -1,0 +1,95 @@
+package upload_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// told returns the types of the records about an upload, in their order, and the data of the last
+// one.
+func told(t *testing.T, s *uploadtest.Site, id drive.UploadID) (types []string, last map[string]any) {
+	t.Helper()
+	rows, err := s.DB.Query(t.Context(), "SELECT event FROM outbox ORDER BY id")
+	events, err := sqldb.Scan(rows, err, func(text *string, scan func(...any) error) error { return scan(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range events {
+		r, err := stream.Decode(stream.TopicUploads, drive.AccountID{}, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Subject != id.String() {
+			continue
+		}
+		types, last = append(types, string(r.Type)), nil
+		if err := json.Unmarshal(r.Data, &last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return types, last
+}
+
+// Every arrow of an upload's life is told of, in the transaction that makes it so.
+func TestEveryArrowIsPublished(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
+	who, data := s.Account(t, 0), random(2*mib)
+	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
+	for n := range 2 {
+		s.Pass(t, time.Minute)
+		wantState(t, s, v, "parked")
+		if err := s.Send(t, who, v, n, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	complete(t, s, who, v)
+	types, last := told(t, s, v.ID)
+	want := []string{"upload.begun", "upload.parked", "upload.resumed", "upload.parked", "upload.resumed", "upload.done"}
+	if diff := cmp.Diff(want, types); diff != "" {
+		t.Error(diff)
+	}
+	if last["size"] != float64(2*mib) || last["node"] == nil {
+		t.Errorf("the last one says %v", last)
+	}
+
+	lost := s.Start(t, who, "/g", -1)
+	if err := s.Send(t, who, lost, 0, data[:1]); err != nil {
+		t.Fatal(err)
+	}
+	s.Pass(t, time.Minute)
+	types, last = told(t, s, lost.ID)
+	if !slices.Equal(types, want[:2]) || last["size"] != nil || last["held"] == nil || last["node"] != nil {
+		t.Errorf("of one whose size is not known: %v, %v", types, last)
+	}
+	if err := s.Cancel(t.Context(), who, lost.ID); err != nil {
+		t.Fatal(err)
+	}
+	if types, last = told(t, s, lost.ID); !slices.Equal(types, []string{"upload.begun", "upload.parked", "upload.gone"}) || last["reason"] != "cancelled" {
+		t.Errorf("of one that was cancelled: %v, %v", types, last)
+	}
+}
+
+// A change that does not come about is not told of: a resume for which there is no room.
+func TestWhatDidNotHappenIsNotPublished(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{PartSize: drive.MiB}})
+	who, data := s.Account(t, 3*drive.MiB), random(2*mib)
+	v := s.Start(t, who, "/f", drive.ByteSize(len(data)))
+	s.Pass(t, time.Minute)
+	s.Start(t, who, "/g", 2*drive.MiB)
+	wantKind(t, s.Send(t, who, v, 0, data), drive.Quota)
+	if types, _ := told(t, s, v.ID); !slices.Equal(types, []string{"upload.begun", "upload.parked"}) {
+		t.Errorf("%v", types)
+	}
+}
