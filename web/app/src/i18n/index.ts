@@ -34,12 +34,14 @@ const workLoaders: Record<Language, () => Promise<{ default: WorkMessages }>> = 
   en: () => import("./en-work"),
   "zh-CN": () => import("./zh-CN-work"),
 };
-let work = false;
+let work = false; // the texts of documents' and administrators' pages belong to each language
+const works = new Map<Language, Promise<void>>();
 
 /** Loads a language and turns the page to it. */
 export async function loadMessages(language: Language): Promise<void> {
-  const [[messages, element], more] = await Promise.all([loaders[language](), work ? workLoaders[language]() : undefined]);
-  i18n.global.mergeLocaleMessage(language, { ...messages, ...more?.default });
+  const [messages, element] = await loaders[language]();
+  i18n.global.mergeLocaleMessage(language, messages);
+  if (work) await mergeWork(language); // asked now: they may have become part of it while the language was on its way
   i18n.global.locale.value = language;
   elementLocale.value = element;
   document.documentElement.lang = language;
@@ -47,14 +49,18 @@ export async function loadMessages(language: Language): Promise<void> {
 }
 
 /** Loads the texts of the pages of documents and of administrators too, in this language and in those that are turned to later. */
-export async function loadWorkMessages(): Promise<void> {
-  if (work) return;
-  work = true; // at once: a language that is turned to meanwhile brings its own
-  const language = i18n.global.locale.value;
-  try {
-    i18n.global.mergeLocaleMessage(language, (await workLoaders[language]()).default);
-  } catch (error) {
-    work = false;
-    throw error;
+export function loadWorkMessages(): Promise<void> {
+  work = true;
+  return mergeWork(i18n.global.locale.value);
+}
+
+/** Loads those texts in a language, once. */
+function mergeWork(language: Language): Promise<void> {
+  let merged = works.get(language);
+  if (!merged) {
+    merged = workLoaders[language]().then((loaded) => i18n.global.mergeLocaleMessage(language, loaded.default));
+    works.set(language, merged);
+    merged.catch(() => works.delete(language)); // the next one tries again
   }
+  return merged;
 }
