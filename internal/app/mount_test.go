@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/move/migrate"
+	"smartdrive/test/process"
 )
 
 // The disk with the blobs is not mounted when the server is started for the second time ever: it
@@ -125,5 +127,51 @@ func rename(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A move to one directory is given up, and one to another begins in the same process: what belongs
+// to the first is let go, and contents go to the second.
+func TestAMoveFollowsOneThatWasGivenUp(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	n := start1(t, testConfig(t))
+	token := n.login(t)
+	places := [2]string{filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")}
+	ready := func() error {
+		if code, answer := n.send(t, "", http.MethodGet, "/readyz", nil); code != http.StatusOK {
+			return fmt.Errorf("%d %s", code, answer)
+		}
+		return nil
+	}
+	contentsIn := func(dir string) (found []string) {
+		found, err := filepath.Glob(filepath.Join(dir, "blobs", "??", "*-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	n.move(t, rest.MigrationStart{ToBlobs: places[0]})
+	n.step(t, token, "/verify", "{}")
+	n.step(t, token, "/advance", "{}")
+	upload2(t, []*node{n}, token, "/one", []byte("written to both"))
+	n.step(t, token, "/rollback", `{"phase":2}`)
+	n.step(t, token, "/rollback", `{"phase":1}`) // given up
+	rename(t, places[0], places[0]+".away") // it may be removed now
+	process.Eventually(t, patience, "ready", ready)
+	upload2(t, []*node{n}, token, "/two", []byte("written between"))
+
+	n.move(t, rest.MigrationStart{ToBlobs: places[1]})
+	n.step(t, token, "/verify", "{}")
+	n.step(t, token, "/advance", "{}")
+	upload2(t, []*node{n}, token, "/three", []byte("written to the second"))
+	process.Eventually(t, patience, "ready", ready)
+	process.Eventually(t, patience, "contents at the second place", func() error {
+		if found := contentsIn(places[1]); len(found) != 3 {
+			return fmt.Errorf("it has %v", found)
+		}
+		return nil
+	})
+	if _, err := os.Stat(places[0]); err == nil {
+		t.Errorf("the first place was made again: %v", contentsIn(places[0]))
 	}
 }
