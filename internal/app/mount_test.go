@@ -156,7 +156,7 @@ func TestAMoveFollowsOneThatWasGivenUp(t *testing.T) {
 	upload2(t, []*node{n}, token, "/one", []byte("written to both"))
 	n.step(t, token, "/rollback", `{"phase":2}`)
 	n.step(t, token, "/rollback", `{"phase":1}`) // given up
-	rename(t, places[0], places[0]+".away") // it may be removed now
+	rename(t, places[0], places[0]+".away")      // it may be removed now
 	process.Eventually(t, patience, "ready", ready)
 	upload2(t, []*node{n}, token, "/two", []byte("written between"))
 
