@@ -15,7 +15,7 @@ type batch struct {
 	tx     *sqldb.Tx
 	row    row
 	inside *files.Inside
-	before map[drive.NodeID]tree.Node   // the nodes of the piece as they were
+	before map[drive.NodeID]tree.Node   // the nodes of the piece as they were before their turn
 	below  map[drive.NodeID]tree.Extent // of the folders that go somewhere
 }
 
@@ -142,7 +142,10 @@ func (t *batch) bringBack(ctx context.Context, w *want) error {
 	if err != nil || there.Trashed == 0 {
 		return err
 	}
-	_, err = t.b.opt.Tree.Restore(ctx, t.tx, t.row.account, w.Back, tree.Restore{Parent: w.From, Conflict: drive.ConflictRename})
+	back, err := t.b.opt.Tree.Restore(ctx, t.tx, t.row.account, w.Back, tree.Restore{Parent: w.From, Conflict: drive.ConflictRename})
+	if err == nil {
+		t.before[w.Back] = back // it may be an item of the piece, too, which now has to go back in its turn
+	}
 	return err
 }
 

@@ -224,6 +224,28 @@ func TestUndoBringsBackWhatWasReplaced(t *testing.T) {
 	}
 }
 
+// Items of one name that make room for each other go back one after the other, each to its place.
+func TestUndoOfItemsThatHaveReplacedEachOther(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	var items []drive.NodeID
+	for _, folder := range []string{"/a", "/b", "/c"} {
+		d.put(t, folder+"/f", folder)
+		items = append(items, d.at(t, folder+"/f"))
+	}
+	d.put(t, "/to/f", "older")
+	before := d.ls(t)
+	o := d.finish(t, d.create(t, bulk.Request{Kind: bulk.Move, Items: items, Parent: d.at(t, "/to"), Conflict: drive.ConflictReplace}).ID)
+	want(t, o, bulk.Done, 3, 0, 3)
+	want(t, d.undo(t, o.ID), bulk.Done, 3, 0, 3)
+	same(t, before, d.ls(t))
+	for i, folder := range []string{"/a", "/b", "/c"} {
+		if d.at(t, folder+"/f") != items[i] {
+			t.Errorf("in %s lies another one", folder)
+		}
+	}
+}
+
 // A folder and what is in it, chosen together from what a search found, come back as they were.
 func TestUndoRestoresFoldersBeforeWhatIsInThem(t *testing.T) {
 	t.Parallel()
