@@ -179,6 +179,34 @@ func TestJobsOfAnAccountAreLimited(t *testing.T) {
 	}
 }
 
+// Jobs take no turns, so they leave one place of a machine to the batches that do.
+func TestJobsLeaveAPlaceToBatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "a", func(o *Options) { o.Drive = &shelf{} })
+	in := w.manifest(t, "in")
+	v := w.create(t, e, in)
+	w.finish(t, e)
+	for range 2 {
+		if _, err := e.Materialise(t.Context(), w.who, v.ID, w.root, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if j, err := e.claimJob(t.Context()); err != nil || j == nil {
+		t.Fatalf("the first job does not begin: %v", err)
+	}
+	if j, err := e.claimJob(t.Context()); err != nil || j != nil {
+		t.Errorf("the second job begins, too: %v, %v", j, err)
+	}
+	if b, err := e.claim(t.Context()); err != nil || b != nil {
+		t.Fatalf("nothing is asked for, and %v was claimed, %v", b, err)
+	}
+	w.create(t, e, in)
+	if b, err := e.claim(t.Context()); err != nil || b == nil {
+		t.Errorf("a batch beside a job does not begin: %v", err)
+	}
+}
+
 // What cannot be read as it was sealed ends a job at once: were it healed before the next try, the
 // parts that were sent would stay.
 func TestADamagedEntryEndsAJob(t *testing.T) {

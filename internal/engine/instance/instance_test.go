@@ -280,6 +280,25 @@ func TestDeathAndEndByTheDatabase(t *testing.T) {
 	}
 }
 
+// A machine that was suspended has a monotonic clock that stood still meanwhile: leases are over by
+// the clock on the wall, until the next heartbeat.
+func TestASuspendedMachineTrustsNoLease(t *testing.T) {
+	t.Parallel()
+	m, _ := join(t, sqldbtest.Open(t), 1)
+	m.trust(time.Now())
+	if !m.trusted() {
+		t.Fatal("no leases after a heartbeat")
+	}
+	m.wall = m.wall.Add(-ttl) // as if ttl had passed on the wall alone
+	if m.trusted() {
+		t.Error("it woke up and still trusts its leases")
+	}
+	m.trust(time.Now())
+	if !m.trusted() {
+		t.Error("no leases after the next heartbeat")
+	}
+}
+
 // A transaction that holds its instance keeps others from ending it until it is over.
 func TestHoldKeepsTheEndAway(t *testing.T) {
 	t.Parallel()

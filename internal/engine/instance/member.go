@@ -53,7 +53,8 @@ type Member struct {
 	gone chan struct{} // closed when the instance was found to be ended
 
 	mu     sync.Mutex
-	until  time.Time // leases are good till then, by this process's clock
+	until  time.Time // leases are good till then, by this process's monotonic clock
+	wall   time.Time // and by the clock on the wall
 	steady time.Time // since when heartbeats have come without a gap; see End
 	ended  bool
 }
@@ -194,6 +195,7 @@ func (m *Member) trust(start time.Time) {
 		m.steady = start
 	}
 	m.until = start.Add(ttl - margin)
+	m.wall = m.until.Round(0)
 }
 
 // trusted reports whether leases are still good. A machine that slept has a monotonic clock that
@@ -205,7 +207,7 @@ func (m *Member) trusted() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	return !m.ended && now.Before(m.until) && now.Round(0).Before(m.until.Round(0))
+	return !m.ended && now.Before(m.until) && now.Round(0).Before(m.wall)
 }
 
 func (m *Member) deadline() time.Time {
