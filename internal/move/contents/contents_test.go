@@ -157,6 +157,36 @@ func TestTheOldSideIsLeftOnlyWhenNothingIsThereAlone(t *testing.T) {
 	s.wantGate(migrate.NewOnly, true)
 }
 
+// An administrator may ask for a comparison before the first pass of the copying, also of the way
+// back: what comes after it is captured all the same, and the bytes are compared.
+func TestVerifyComesBeforeTheFirstPass(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	file := s.put(1)
+	for i, switched := range []bool{false, true} {
+		s.state.Switched = switched
+		if err := s.Verify(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		s.wantGate(migrate.Second, false)
+		s.run()
+		s.wantGate(migrate.Second, true)
+		if at, err := s.load(t.Context()); err != nil || at.Deep != 100 {
+			t.Errorf("%d %% of the bytes are compared, %v", at.Deep, err)
+		}
+		after := s.put(uint64(i) + 2)
+		if n, err := s.Waiting(t.Context()); n != 1 || err != nil {
+			t.Errorf("%d wait, %v: the row was not captured", n, err)
+		}
+		s.run()
+		s.wantAt(Second, after, true)
+		s.wantAt(Second, file, true)
+		if err := s.Disarm(t.Context()); err != nil { // as on the side that leads after a switch: it has no triggers yet
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWrongBytesCloseTheGate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -51,7 +51,7 @@ func (c *Copier) swept(ctx context.Context, state migrate.State) (migrate.Gate, 
 	switch {
 	case err != nil:
 		return g, err
-	case s.Of != nameOf(state):
+	case s.Of != nameOf(state) || !s.Armed:
 		g.Detail = "contents have not been looked through in this direction"
 	case s.Ended == 0:
 		g.Detail = fmt.Sprintf("%d of %d contents looked through", s.Done, s.Total)

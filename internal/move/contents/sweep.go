@@ -15,6 +15,7 @@ import (
 // with the rows.
 type sweep struct {
 	Of     string         `json:"of"` // the migration, and whether its primary has changed
+	Armed  bool           `json:"armed"` // the triggers were made before it began, so that it misses nothing
 	After  string         `json:"after"`
 	Done   int64          `json:"done"`
 	Total  int64          `json:"total"` // rows when it began
@@ -49,20 +50,25 @@ func nameOf(state migrate.State) string {
 	return state.ID
 }
 
-// open returns the sweep of where the migration stands, or begins it, after the triggers were made.
+// open returns the sweep of where the migration stands, or begins it, after the triggers were made:
+// also where Verify has asked for it before anybody had made them.
 func (c *Copier) open(ctx context.Context, state migrate.State) (sweep, error) {
 	s, err := c.load(ctx)
-	if err != nil || s.Of == nameOf(state) {
+	if err != nil || s.Of == nameOf(state) && s.Armed {
 		return s, err
 	}
 	if err := c.arm(ctx); err != nil {
 		return sweep{}, err
 	}
-	return c.begin(ctx, state, 0)
+	begun := sweep{Of: nameOf(state), Armed: true}
+	if s.Of == begun.Of {
+		begun.Deep = s.Deep
+	}
+	return c.begin(ctx, begun)
 }
 
-func (c *Copier) begin(ctx context.Context, state migrate.State, deep int) (sweep, error) {
-	s := sweep{Of: nameOf(state), Deep: deep, Begun: drive.TimeOf(c.opt.Now())}
+func (c *Copier) begin(ctx context.Context, s sweep) (sweep, error) {
+	s.Begun = drive.TimeOf(c.opt.Now())
 	if err := c.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM blobs").Scan(&s.Total); err != nil {
 		return sweep{}, fmt.Errorf("count blobs: %w", err)
 	}
@@ -91,7 +97,10 @@ func (c *Copier) Verify(ctx context.Context, percent int) error {
 	if state.ID == "" || state.Contents == "" {
 		return nil
 	}
-	_, err := c.begin(ctx, state, percent)
+	was, err := c.load(ctx)
+	if err == nil {
+		_, err = c.begin(ctx, sweep{Of: nameOf(state), Armed: was.Armed && was.Of == nameOf(state), Deep: percent})
+	}
 	return err
 }
 
