@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/export/zipline"
 	"smartdrive/internal/testkit/depth"
 )
@@ -98,6 +99,7 @@ func TestManyFilesAreSentAtOnce(t *testing.T) {
 // The memory of a list that is longer than what there is for all is refused, and all of it comes
 // back.
 func TestAListThatGrowsBeyondTheMemoryIsRefused(t *testing.T) {
+	sqldbtest.SQLiteOnly(t, "it is the server whose memory is counted, and making that many rows takes half a minute")
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")

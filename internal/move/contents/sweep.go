@@ -14,7 +14,7 @@ import (
 // sweep is how far the rows have been gone through: the save point, in the table meta, which moves
 // with the rows.
 type sweep struct {
-	Of     string         `json:"of"` // the migration, and whether its primary has changed
+	Of     string         `json:"of"`    // the migration, and whether its primary has changed
 	Armed  bool           `json:"armed"` // the triggers were made before it began, so that it misses nothing
 	After  string         `json:"after"`
 	Done   int64          `json:"done"`
