@@ -33,9 +33,19 @@ const (
 // ArchiveHook runs at the end of the transaction that makes an archive; see Hook.
 type ArchiveHook func(ctx context.Context, tx *sqldb.Tx, a Archive) error
 
+// selections are what was chosen for a zip that is made while it is sent.
+type selections struct {
+	*ground
+	sender *sender
+}
+
 // CreateArchive keeps which files are meant, once it is known that they can be sent. The errors are
 // those of Direct.
 func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
+	return e.selections.create(ctx, who, client, in, hook)
+}
+
+func (s *selections) create(ctx context.Context, who drive.Who, client string, in Request, hook ArchiveHook) (Archive, error) {
 	if len(in.Nodes) > MaxPicked {
 		return Archive{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", MaxPicked, "sent", len(in.Nodes))
 	}
@@ -46,12 +56,12 @@ func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client strin
 		}
 		in.Name = string(name)
 	}
-	d, err := e.Direct(ctx, who, client, in)
+	d, err := s.sender.direct(ctx, who, client, in)
 	if err != nil {
 		return Archive{}, err
 	}
 	d.Close()
-	now, err := e.now(ctx)
+	now, err := s.now(ctx)
 	if err != nil {
 		return Archive{}, err
 	}
@@ -59,8 +69,8 @@ func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client strin
 		ID: drive.NewID[drive.ArchiveID](), Name: d.Name, Total: d.Total, Failed: d.Failed, Size: d.Size, ETag: d.ETag,
 		ExpiresAt: now.Add(archiveLife),
 	}
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := e.insertArchive(ctx, tx, who.Account, a, in, now); err != nil || hook == nil {
+	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.insert(ctx, tx, who.Account, a, in, now); err != nil || hook == nil {
 			return err
 		}
 		return hook(ctx, tx, a)
@@ -71,8 +81,8 @@ func (e *Exports) CreateArchive(ctx context.Context, who drive.Who, client strin
 	return a, nil
 }
 
-func (e *Exports) insertArchive(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, a Archive, in Request, now drive.Time) error {
-	if err := e.opt.Ledger.Lock(ctx, tx, account); err != nil {
+func (s *selections) insert(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, a Archive, in Request, now drive.Time) error {
+	if err := s.opt.Ledger.Lock(ctx, tx, account); err != nil {
 		return err
 	}
 	if err := makeRoom(ctx, tx, account, len(in.Nodes)); err != nil {
@@ -114,14 +124,18 @@ func makeRoom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes 
 // were when it was made. One of another account is NotFound, as is one that is over. The other
 // errors are those of Direct. The caller closes the download.
 func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
-	now, err := e.now(ctx)
+	return e.selections.open(ctx, who, client, id)
+}
+
+func (s *selections) open(ctx context.Context, who drive.Who, client string, id drive.ArchiveID) (d Download, same bool, err error) {
+	now, err := s.now(ctx)
 	if err != nil {
 		return Download{}, false, err
 	}
 	var in Request
 	var nodes []byte
 	var etag string
-	err = e.opt.DB.For(who.Account).QueryRow(ctx, "SELECT name, folder_id, nodes, etag FROM archives WHERE id = ? AND account_id = ? AND made_at > ?",
+	err = s.opt.DB.For(who.Account).QueryRow(ctx, "SELECT name, folder_id, nodes, etag FROM archives WHERE id = ? AND account_id = ? AND made_at > ?",
 		id, who.Account, now.Add(-archiveLife)).Scan(&in.Name, &in.Folder, &nodes, &etag)
 	if err != nil {
 		return Download{}, false, err
@@ -129,11 +143,11 @@ func (e *Exports) OpenArchive(ctx context.Context, who drive.Who, client string,
 	for ; len(nodes) >= 16; nodes = nodes[16:] {
 		in.Nodes = append(in.Nodes, drive.NodeID(nodes[:16]))
 	}
-	d, err = e.Direct(ctx, who, client, in)
+	d, err = s.sender.direct(ctx, who, client, in)
 	return d, err == nil && d.ETag == etag, err
 }
 
-// purgeArchives drops those that are over.
-func (e *Exports) purgeArchives(ctx context.Context, now drive.Time) error {
-	return e.dropOld(ctx, sqldb.Batch{Table: "archives", Key: "id", Where: "made_at < ?", Args: []any{now.Add(-archiveLife)}, Order: "made_at"})
+// purge drops those that are over.
+func (s *selections) purge(ctx context.Context, now drive.Time) error {
+	return s.dropOld(ctx, sqldb.Batch{Table: "archives", Key: "id", Where: "made_at < ?", Args: []any{now.Add(-archiveLife)}, Order: "made_at"})
 }

@@ -57,7 +57,7 @@ func TestManyFilesAreSentAtOnce(t *testing.T) {
 	e := w.process(w.db, "one")
 	ids := w.fill(t, w.put(t, "/d/a", "first"), many-1)
 	free := func() drive.ByteSize {
-		g, err := e.windows.Take(t.Context(), "all", 1, memory)
+		g, err := e.sender.windows.Take(t.Context(), "all", 1, memory)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestAListThatGrowsBeyondTheMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one")
-	e.windows = zipline.NewBudget(directMemory)
+	e.sender.windows = zipline.NewBudget(directMemory)
 	w.fill(t, w.put(t, "/d/a", "first"), int((directMemory-directWindow)/planMemory))
 	for range 2 {
 		if _, err := e.Direct(t.Context(), w.who, "somebody", Request{Folder: w.folder(t, "/d")}); !drive.IsKind(err, drive.Unavailable) {

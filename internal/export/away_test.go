@@ -31,7 +31,7 @@ func TestWhatIsUnreachableIsTriedElsewhereAndThenFails(t *testing.T) {
 	if got.State != Pending || got.Error != "unreachable" || got.Collected != 4 {
 		t.Fatalf("it is %s with %d: %s", got.State, got.Collected, got.Error)
 	}
-	if b, err := here.claim(t.Context()); b != nil || err != nil {
+	if b, err := here.queue.claim(t.Context()); b != nil || err != nil {
 		t.Fatalf("the machine took it again at once: %v", err)
 	}
 	w.finish(t, there)

@@ -51,9 +51,16 @@ func objectName(account drive.AccountID, id drive.ExportID, file string) string 
 	return account.String() + "/" + id.String() + "/" + file
 }
 
+// publisher has the objects of the bucket.
+type publisher struct {
+	*ground
+	sender    *sender
+	leastPart drive.ByteSize // the smallest part of an object; of tests
+}
+
 // partOf is the size of the parts of a zip; it follows from the size of the zip alone.
-func (e *Exports) partOf(size drive.ByteSize) drive.ByteSize {
-	part := e.bucketPart
+func (p *publisher) partOf(size drive.ByteSize) drive.ByteSize {
+	part := p.leastPart
 	for size > part*maxBucketParts {
 		part *= 2
 	}
@@ -62,14 +69,14 @@ func (e *Exports) partOf(size drive.ByteSize) drive.ByteSize {
 
 // bucketPlace is the object of a batch as a place.
 type bucketPlace struct {
-	*Exports
+	*publisher
 	name   string
 	d      Download
 	upload string
 }
 
-func (e *Exports) bucketPlace(j *Job, d Download) *bucketPlace {
-	return &bucketPlace{Exports: e, name: objectName(j.account, j.Export, j.Name), d: d}
+func (p *publisher) place(j *Job, d Download) *bucketPlace {
+	return &bucketPlace{publisher: p, name: objectName(j.account, j.Export, j.Name), d: d}
 }
 
 func (p *bucketPlace) open(ctx context.Context) (there, error) {
@@ -123,65 +130,69 @@ func (p *bucketPlace) abandon(ctx context.Context) error { return p.opt.Bucket.R
 // Where there is no bucket it is Forbidden; when what lies in it of the account would be more than
 // the account may have it is Quota.
 func (e *Exports) MaterialiseInBucket(ctx context.Context, who drive.Who, id drive.ExportID) (Job, error) {
-	if e.opt.Bucket == nil {
+	return e.publisher.materialise(ctx, who, id)
+}
+
+func (p *publisher) materialise(ctx context.Context, who drive.Who, id drive.ExportID) (Job, error) {
+	if p.opt.Bucket == nil {
 		return Job{}, drive.Fail(drive.Forbidden)
 	}
-	d, err := e.Open(ctx, who, id)
+	d, err := p.sender.open(ctx, who, id)
 	if err != nil {
 		return Job{}, err
 	}
-	now, err := e.now(ctx)
+	now, err := p.now(ctx)
 	if err != nil {
 		return Job{}, err
 	}
 	var j Job
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		j, err = e.intoBucket(ctx, tx, who, Job{Export: id, Name: d.Filename()}, d.Size, now)
+	err = p.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		j, err = p.order(ctx, tx, who, Job{Export: id, Name: d.Filename()}, d.Size, now)
 		return err
 	})
 	if err != nil {
 		return Job{}, fmt.Errorf("insert a job of batch %s: %w", id, err)
 	}
-	e.Wake()
+	p.Wake()
 	return j.shown(), nil
 }
 
-// intoBucket adds the job for the bucket of a batch, unless it has one.
-func (e *Exports) intoBucket(ctx context.Context, tx *sqldb.Tx, who drive.Who, j Job, size drive.ByteSize, now drive.Time) (Job, error) {
-	if err := e.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
+// order adds the job for the bucket of a batch, unless it has one.
+func (p *publisher) order(ctx context.Context, tx *sqldb.Tx, who drive.Who, j Job, size drive.ByteSize, now drive.Time) (Job, error) {
+	if err := p.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 		return Job{}, err
 	}
-	old, found, err := e.bucketJob(ctx, tx, j.Export, "AND state <> 'failed'")
+	old, found, err := p.job(ctx, tx, j.Export, "AND state <> 'failed'")
 	if err != nil || found {
 		return old, err
 	}
-	if err := e.roomInBucket(ctx, tx, who.Account, size); err != nil {
+	if err := p.mayHold(ctx, tx, who.Account, size); err != nil {
 		return Job{}, err
 	}
 	j.ID, j.Folder, j.State, j.account, j.user = drive.NewID[drive.JobID](), drive.NodeID(j.Export), "pending", who.Account, who.User
-	return j, e.insertJob(ctx, tx, j, now)
+	return j, insertJob(ctx, tx, j, now)
 }
 
 // sendSealed adds the job for the bucket of a batch that its schedule sends there, in the
 // transaction that seals it: so there is one, whoever dies. Where there is no bucket any more, no
 // room in it or too many jobs, the batch is sealed all the same; its owner may ask for the job.
-func (e *Exports) sendSealed(ctx context.Context, tx *sqldb.Tx, b *batch, size drive.ByteSize, now drive.Time) error {
+func (p *publisher) sendSealed(ctx context.Context, tx *sqldb.Tx, b *batch, size drive.ByteSize, now drive.Time) error {
 	var err error = drive.Fail(drive.Forbidden)
-	if e.opt.Bucket != nil {
-		_, err = e.intoBucket(ctx, tx, drive.Who{User: b.User, Account: b.Account}, Job{Export: b.ID, Name: zipName(b.Name, b.part, b.Revision)}, size, now)
+	if p.opt.Bucket != nil {
+		_, err = p.order(ctx, tx, drive.Who{User: b.User, Account: b.Account}, Job{Export: b.ID, Name: zipName(b.Name, b.part, b.Revision)}, size, now)
 	}
 	if drive.IsKind(err, drive.Forbidden, drive.Quota, drive.TooManyOpen) {
-		e.log.WarnContext(ctx, "a zip is not sent to the bucket", "export", b.ID, "error", err)
+		p.log.WarnContext(ctx, "a zip is not sent to the bucket", "export", b.ID, "error", err)
 		return nil
 	}
 	if err == nil {
-		tx.AfterCommit(e.Wake)
+		tx.AfterCommit(p.Wake)
 	}
 	return err
 }
 
-// bucketJob finds a job for the bucket of a batch.
-func (e *Exports) bucketJob(ctx context.Context, q sqldb.Querier, id drive.ExportID, and string) (j Job, found bool, err error) {
+// job finds a job for the bucket of a batch.
+func (p *publisher) job(ctx context.Context, q sqldb.Querier, id drive.ExportID, and string) (j Job, found bool, err error) {
 	err = scanJob(&j, q.QueryRow(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? AND folder_id = ? "+and+" LIMIT 1", id, id).Scan)
 	if drive.IsKind(err, drive.NotFound) {
 		return Job{}, false, nil
@@ -189,9 +200,9 @@ func (e *Exports) bucketJob(ctx context.Context, q sqldb.Querier, id drive.Expor
 	return j, err == nil, err
 }
 
-// roomInBucket refuses an object when those of the account would be more than it may have.
-func (e *Exports) roomInBucket(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
-	balance, err := e.opt.Ledger.Get(ctx, tx, account)
+// mayHold refuses an object when those of the account would be more than it may have.
+func (p *publisher) mayHold(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
+	balance, err := p.opt.Ledger.Get(ctx, tx, account)
 	if err != nil || balance.Total == nil {
 		return err
 	}
@@ -208,30 +219,30 @@ func (e *Exports) roomInBucket(ctx context.Context, tx *sqldb.Tx, account drive.
 }
 
 // withdraw removes the object of a batch that has ended.
-func (e *Exports) withdraw(ctx context.Context, b batch) error {
-	if e.opt.Bucket == nil {
+func (p *publisher) withdraw(ctx context.Context, b batch) error {
+	if p.opt.Bucket == nil {
 		return nil
 	}
-	j, found, err := e.bucketJob(ctx, e.opt.DB, b.ID, "")
+	j, found, err := p.job(ctx, p.opt.DB, b.ID, "")
 	if err != nil || !found {
 		return err
 	}
-	return e.opt.Bucket.Remove(ctx, objectName(b.Account, b.ID, j.Name))
+	return p.opt.Bucket.Remove(ctx, objectName(b.Account, b.ID, j.Name))
 }
 
 // sweep removes objects whose batch has ended: a worker that stood still may have published one
 // after it was withdrawn, and a bucket that did not answer keeps what it should have removed.
-func (e *Exports) sweep(ctx context.Context) error {
-	if e.opt.Bucket == nil {
+func (p *publisher) sweep(ctx context.Context) error {
+	if p.opt.Bucket == nil {
 		return nil
 	}
-	now, err := e.now(ctx)
+	now, err := p.now(ctx)
 	if err != nil {
 		return err
 	}
 	var left []string
-	err = e.opt.Bucket.List(ctx, func(name string) error {
-		over, err := e.isOver(ctx, name, now)
+	err = p.opt.Bucket.List(ctx, func(name string) error {
+		over, err := p.isOver(ctx, name, now)
 		if over {
 			left = append(left, name)
 		}
@@ -239,8 +250,8 @@ func (e *Exports) sweep(ctx context.Context) error {
 	})
 	for _, name := range left {
 		if err == nil {
-			e.log.InfoContext(ctx, "an object of a batch that has ended is removed", "object", name)
-			err = e.opt.Bucket.Remove(ctx, name)
+			p.log.InfoContext(ctx, "an object of a batch that has ended is removed", "object", name)
+			err = p.opt.Bucket.Remove(ctx, name)
 		}
 	}
 	if err != nil {
@@ -253,7 +264,7 @@ func (e *Exports) sweep(ctx context.Context) error {
 // stays: also what another installation may have put there, which a copy of this one may be. So the
 // object of a batch without a row goes only when the account is known, and when the batch is so old
 // that its row would have been dropped.
-func (e *Exports) isOver(ctx context.Context, name string, now drive.Time) (bool, error) {
+func (p *publisher) isOver(ctx context.Context, name string, now drive.Time) (bool, error) {
 	parts := strings.SplitN(name, "/", 3)
 	if len(parts) != 3 {
 		return false, nil
@@ -263,14 +274,14 @@ func (e *Exports) isOver(ctx context.Context, name string, now drive.Time) (bool
 	if errors.Join(err, accountErr) != nil {
 		return false, nil //nolint:nilerr // it is somebody else's
 	}
-	b, err := e.find(ctx, e.opt.DB, "WHERE id = ? AND account_id = ?", id, account)
+	b, err := p.find(ctx, p.opt.DB, "WHERE id = ? AND account_id = ?", id, account)
 	if !drive.IsKind(err, drive.NotFound) {
 		return err == nil && b.State != Sealed, err
 	}
-	if int64(now)-madeAt(id) < (keepRows + e.opt.Life).Milliseconds() {
+	if int64(now)-madeAt(id) < (keepRows + p.opt.Life).Milliseconds() {
 		return false, nil
 	}
-	_, err = e.opt.Ledger.Get(ctx, e.opt.DB, account)
+	_, err = p.opt.Ledger.Get(ctx, p.opt.DB, account)
 	if drive.IsKind(err, drive.NotFound) {
 		return false, nil
 	}

@@ -129,7 +129,7 @@ func withRack(r *rack) func(*Options) { return func(o *Options) { o.Bucket = r }
 
 func (w *world) rackWorker(r *rack, name string) *Exports {
 	e := w.process(w.db, name, withRack(r))
-	e.bucketPart = shelfPart
+	e.publisher.leastPart = shelfPart
 	return e
 }
 
@@ -149,7 +149,7 @@ func TestAZipInTheBucketMayBeKilledAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		died := w.dies(t, at, func(dead *Exports) {
-			dead.bucketPart = shelfPart
+			dead.publisher.leastPart = shelfPart
 			doJob(t, dead)
 		}, withRack(r))
 		w.pass(lease.Length + time.Second)
@@ -281,7 +281,7 @@ func TestWorkWaitsForADisabledUser(t *testing.T) {
 		w.put(t, fmt.Sprintf("/in/%04d.pdf", i), text(i))
 	}
 	v := w.create(t, e, Request{Folder: w.folder(t, "/in")})
-	b, err := e.claim(t.Context())
+	b, err := e.queue.claim(t.Context())
 	if err != nil || b == nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestWorkWaitsForADisabledUser(t *testing.T) {
 			}
 		}
 	}
-	err = e.collect(t.Context(), b, func() bool { return e.stopFor(t.Context(), w.who.User) })
+	err = e.collector.collect(t.Context(), b, func() bool { return e.stopFor(t.Context(), w.who.User) })
 	if err != errYield || saved != 1 { //nolint:errorlint // it is that one
 		t.Fatalf("after %d save points: %v", saved, err)
 	}

@@ -181,11 +181,11 @@ func TestBatchesThatWaitWhileFilesAreReplaced(t *testing.T) {
 		waiting = append(waiting, w.create(t, e, Request{Nodes: []drive.NodeID{at}}))
 	}
 	for i := range waiting { // one is collected, and then the file is replaced
-		b, err := e.claim(t.Context())
+		b, err := e.queue.claim(t.Context())
 		if err != nil || b == nil {
 			t.Fatal(err)
 		}
-		e.work(t.Context(), b)
+		e.workers.work(t.Context(), b)
 		w.replace(t, at, fmt.Sprintf("%0400d", i+1))
 		w.check(t)
 	}

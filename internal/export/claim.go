@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -16,28 +17,34 @@ import (
 // its worker stops.
 var errFenced = lease.ErrFenced
 
+// queue says who works on which batch: claims, leases, turns, and how a try ended.
+type queue struct {
+	*ground
+	asked sync.Map // by the id of a batch of this process: what tells its worker to give it back
+}
+
 // claim takes the first batch that is due, if this machine may work on one more; nil: there is
 // none. The row of the machine is locked first, so that any number of pollers of a machine count
 // one after the other.
-func (e *Exports) claim(ctx context.Context) (*batch, error) {
-	now, err := e.now(ctx)
+func (q *queue) claim(ctx context.Context) (*batch, error) {
+	now, err := q.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var taken *batch
 	over := false
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
-		batches, jobs, err := e.lockMachine(ctx, tx, now)
+		batches, jobs, err := q.lockMachine(ctx, tx, now)
 		if err != nil || batches+jobs >= perMachine {
 			return err
 		}
-		b, err := e.firstDue(ctx, tx, now)
+		b, err := q.firstDue(ctx, tx, now)
 		if err != nil || b == nil {
 			return err
 		}
 		over = b.State == Running
-		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, e.opt.Instance, e.opt.Machine, now.Add(lease.Length)
+		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, q.opt.Instance, q.opt.Machine, now.Add(lease.Length)
 		b.YieldAt, b.ClaimedAt, b.ClaimedDone = 0, now, b.Collected+b.Failed
 		if b.Begun == 0 {
 			b.Begun = now
@@ -54,19 +61,19 @@ func (e *Exports) claim(ctx context.Context) (*batch, error) {
 		return nil, fmt.Errorf("claim a batch: %w", err)
 	}
 	if over && taken != nil {
-		e.counters.TakenOver.Add(1)
+		q.counters.TakenOver.Add(1)
 	}
 	return taken, nil
 }
 
 // lockMachine locks the row of this machine and returns how many batches and jobs it works on.
-func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (batches, jobs int, err error) {
-	n, err := tx.Exec(ctx, `UPDATE export_machines SET seen_at = ? WHERE machine = ?`, now, e.opt.Machine)
+func (q *queue) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time) (batches, jobs int, err error) {
+	n, err := tx.Exec(ctx, `UPDATE export_machines SET seen_at = ? WHERE machine = ?`, now, q.opt.Machine)
 	if err != nil {
 		return 0, 0, err
 	}
 	if n == 0 {
-		made, err := tx.InsertNew(ctx, `INSERT INTO export_machines (machine, seen_at) VALUES (?, ?)`, e.opt.Machine, now)
+		made, err := tx.InsertNew(ctx, `INSERT INTO export_machines (machine, seen_at) VALUES (?, ?)`, q.opt.Machine, now)
 		if err == nil && !made {
 			err = sqldb.Again(errors.New("the machine's row has come"))
 		}
@@ -74,11 +81,11 @@ func (e *Exports) lockMachine(ctx context.Context, tx *sqldb.Tx, now drive.Time)
 			return 0, 0, err
 		}
 	}
-	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE state = 'running' AND machine = ? AND due_at > ?`, e.opt.Machine, now).Scan(&batches)
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM exports WHERE state = 'running' AND machine = ? AND due_at > ?`, q.opt.Machine, now).Scan(&batches)
 	if err != nil {
 		return 0, 0, err
 	}
-	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM export_jobs WHERE state = 'running' AND machine = ? AND due_at > ?`, e.opt.Machine, now).Scan(&jobs)
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM export_jobs WHERE state = 'running' AND machine = ? AND due_at > ?`, q.opt.Machine, now).Scan(&jobs)
 	return batches, jobs, err
 }
 
@@ -107,12 +114,12 @@ func (b *batch) update(ctx context.Context, tx *sqldb.Tx, set string, args ...an
 }
 
 // beat renews the lease and reports whether somebody wants the batch to be given back.
-func (e *Exports) beat(ctx context.Context, b *batch) (yield bool, err error) {
-	now, err := e.now(ctx)
+func (q *queue) beat(ctx context.Context, b *batch) (yield bool, err error) {
+	now, err := q.now(ctx)
 	if err != nil {
 		return false, err
 	}
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
 			return err
 		}
@@ -121,29 +128,29 @@ func (e *Exports) beat(ctx context.Context, b *batch) (yield bool, err error) {
 		yield = at != 0 && at <= now
 		return err
 	})
-	return yield || err == nil && e.stopFor(ctx, b.User), err
+	return yield || err == nil && q.stopFor(ctx, b.User), err
 }
 
 // giveBack leaves a batch to others. avoid keeps this machine from taking it for so long.
-func (e *Exports) giveBack(ctx context.Context, b *batch, avoid time.Duration) error {
-	return e.giveBackAfter(ctx, b, avoid, false)
+func (q *queue) giveBack(ctx context.Context, b *batch, avoid time.Duration) error {
+	return q.giveBackAfter(ctx, b, avoid, false)
 }
 
 // giveBackAfter is giveBack after what perhaps was a try.
-func (e *Exports) giveBackAfter(ctx context.Context, b *batch, avoid time.Duration, try bool) error {
+func (q *queue) giveBackAfter(ctx context.Context, b *batch, avoid time.Duration, try bool) error {
 	tries := 0
 	if try && b.Tries < maxTries {
 		tries = 1
 	}
-	now, err := e.now(ctx)
+	now, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
 	machine := ""
 	if avoid > 0 {
-		machine = e.opt.Machine
+		machine = q.opt.Machine
 	}
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return b.update(ctx, tx, "state = 'pending', epoch = epoch + 1, tries = tries + ?, due_at = ?, yield_at = 0, avoid = ?, avoid_until = ?",
 			tries, now, machine, now.Add(avoid))
 	})
@@ -153,24 +160,24 @@ func (e *Exports) giveBackAfter(ctx context.Context, b *batch, avoid time.Durati
 func again(tries int64) time.Duration { return 30 * time.Second << min(tries, 5) }
 
 // abort ends a try. After too many of them the batch has failed for good.
-func (e *Exports) abort(ctx context.Context, b *batch, reason string) error {
-	now, err := e.now(ctx)
+func (q *queue) abort(ctx context.Context, b *batch, reason string) error {
+	now, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
 	if b.Tries+1 > maxTries {
-		e.counters.Failed.Add(1)
-		return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		q.counters.Failed.Add(1)
+		return q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := b.update(ctx, tx, "state = 'failed', epoch = epoch + 1, error = ?, tries = tries + 1, ended_at = ?", reason, now); err != nil {
 				return err
 			}
 			failed := *b
 			failed.Error = reason
-			return e.tell(ctx, tx, stream.ExportFailed, failed)
+			return q.tell(ctx, tx, stream.ExportFailed, failed)
 		})
 	}
-	e.counters.Aborted.Add(1)
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	q.counters.Aborted.Add(1)
+	return q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return b.update(ctx, tx, "state = 'aborted', epoch = epoch + 1, error = ?, tries = tries + 1, due_at = ?, save_point = 0, avoid = ''",
 			reason, now.Add(again(b.Tries)))
 	})
@@ -185,24 +192,24 @@ const (
 // setBack ends a try of which only entries are left that may be had a little later, or by another
 // machine where there is one. The batch waits as it did before: all else has arrived, and in the
 // last try what is left counts as failed.
-func (e *Exports) setBack(ctx context.Context, b *batch, left *leftError) error {
-	now, err := e.now(ctx)
+func (q *queue) setBack(ctx context.Context, b *batch, left *leftError) error {
+	now, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
 	due, machine, until := now.Add(asideWait<<min(b.Tries, maxTries)), "", drive.Time(0)
 	if left.elsewhere {
 		var others int
-		err := e.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM export_machines WHERE machine <> ? AND seen_at > ?", e.opt.Machine, now.Add(-aliveFor)).Scan(&others)
+		err := q.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM export_machines WHERE machine <> ? AND seen_at > ?", q.opt.Machine, now.Add(-aliveFor)).Scan(&others)
 		if err != nil {
 			return fmt.Errorf("look for other machines: %w", err)
 		}
 		if others > 0 {
-			due, machine, until = now, e.opt.Machine, now.Add(othersFirst)
+			due, machine, until = now, q.opt.Machine, now.Add(othersFirst)
 		}
 	}
-	e.counters.Aborted.Add(1)
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	q.counters.Aborted.Add(1)
+	return q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return b.update(ctx, tx, `state = 'pending', epoch = epoch + 1, error = ?, tries = tries + 1, due_at = ?, save_point = 0, yield_at = 0,
 			avoid = ?, avoid_until = ?`, left.reason, due, machine, until)
 	})
@@ -219,14 +226,14 @@ const (
 
 // askForSlow asks for the batch that would take longest where it is, if a machine without work
 // asks. Its worker stops at the next save point and gives it back.
-func (e *Exports) askForSlow(ctx context.Context) error {
-	now, err := e.now(ctx)
+func (q *queue) askForSlow(ctx context.Context) error {
+	now, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := e.opt.DB.Query(ctx, selectBatches+`WHERE state = 'running' AND due_at > ? AND machine <> ? AND yield_at = 0 AND handovers < ?
+	rows, err := q.opt.DB.Query(ctx, selectBatches+`WHERE state = 'running' AND due_at > ? AND machine <> ? AND yield_at = 0 AND handovers < ?
 		AND claimed_at < ? AND (avoid <> ? OR avoid_until <= ?)`,
-		now, e.opt.Machine, maxHandovers, now.Add(-measureFor), e.opt.Machine, now)
+		now, q.opt.Machine, maxHandovers, now.Add(-measureFor), q.opt.Machine, now)
 	all, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return fmt.Errorf("look for slow batches: %w", err)
@@ -241,8 +248,8 @@ func (e *Exports) askForSlow(ctx context.Context) error {
 	if slow == nil {
 		return nil
 	}
-	e.log.InfoContext(ctx, "a slow batch is asked for", "export", slow.ID, "machine", slow.Machine, "remaining", longest)
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	q.log.InfoContext(ctx, "a slow batch is asked for", "export", slow.ID, "machine", slow.Machine, "remaining", longest)
+	return q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE exports SET yield_at = ?, handovers = handovers + 1 WHERE id = ? AND epoch = ? AND state = 'running'
 			AND yield_at = 0`, now, slow.ID, slow.Epoch)
 		return err

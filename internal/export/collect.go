@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/export/fetch"
 )
 
 // leftError says that entries are left which a later try, or another machine, may collect.
@@ -26,9 +28,21 @@ func (s *leftError) Error() string {
 	return fmt.Sprintf("%d entries are set aside: %s", s.entries, s.reason)
 }
 
+// collector finds, fetches and keeps what batches want, and seals them.
+type collector struct {
+	*ground
+	lists     *lists
+	releases  *releases
+	publisher *publisher
+
+	fetch   *fetch.Fetcher
+	putting sync.Map      // names of files that are being written
+	slowAge time.Duration // slowAge; of tests
+}
+
 // run is one worker's way through a batch.
 type run struct {
-	*Exports
+	*collector
 	b     *batch
 	last  bool // the last try: what would be set aside counts as failed
 	live  living
@@ -46,18 +60,18 @@ type run struct {
 // collect goes through the list until all entries are dealt with, and seals. It starts again when
 // some are left that it did not see: those that a worker before has set aside, below the save
 // point.
-func (e *Exports) collect(ctx context.Context, b *batch, yield func() bool) error {
-	if err := e.active(ctx, b.User); err != nil {
+func (c *collector) collect(ctx context.Context, b *batch, yield func() bool) error {
+	if err := c.active(ctx, b.User); err != nil {
 		return err
 	}
-	r := &run{Exports: e, b: b, last: b.Tries >= maxTries, live: living{}, paths: map[string]drive.NodeID{}}
+	r := &run{collector: c, b: b, last: b.Tries >= maxTries, live: living{}, paths: map[string]drive.NodeID{}}
 	for pass := 0; ; pass++ {
 		if err := r.pages(ctx, yield); err != nil {
 			return err
 		}
 		switch left := b.Total - b.Collected - b.Failed; {
 		case left == 0:
-			return e.seal(ctx, b)
+			return c.seal(ctx, b)
 		case left == r.aside.entries:
 			return &r.aside
 		case pass > 0:
@@ -195,7 +209,7 @@ func (r *run) resolveHere(ctx context.Context, here []want, page *dealt) error {
 	if err != nil {
 		return err
 	}
-	if err := r.live.learn(ctx, r.Exports, slices.Collect(maps.Values(nodes))); err != nil {
+	if err := r.live.learn(ctx, r.ground, slices.Collect(maps.Values(nodes))); err != nil {
 		return err
 	}
 	for _, w := range here {

@@ -29,7 +29,7 @@ type Counters struct {
 func (e *Exports) Counters() *Counters { return &e.counters }
 
 // Displaced is how many zips were broken off on their way because others had less.
-func (e *Exports) Displaced() int64 { return e.windows.Evicted() }
+func (e *Exports) Displaced() int64 { return e.sender.windows.Evicted() }
 
 // tally is a ResponseWriter that counts the bytes of the body.
 type tally struct {

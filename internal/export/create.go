@@ -77,20 +77,30 @@ func scanWant(w *want, scan func(...any) error) error {
 	return scan(&w.N, &w.Doc, &w.Node, &w.URL, &w.Path, &w.Name, &w.MTime, &w.From, &w.FromN)
 }
 
+// orders make batches of what is asked for.
+type orders struct {
+	*ground
+	lists *lists
+}
+
 // Create asks for a zip, or for several where the list is too long for one; it returns the first.
 // The list is frozen now; what the entries hold is looked up when they are collected. An empty one
 // is BadRequest, one that is too long TooLarge, a priority above 0 of somebody who is no
 // administrator Forbidden, and a batch more than an account may have TooManyOpen.
 func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
+	return e.orders.create(ctx, who, in, hook)
+}
+
+func (o *orders) create(ctx context.Context, who drive.Who, in Request, hook Hook) (View, error) {
 	if err := checkPriority(who, in.Priority); err != nil {
 		return View{}, err
 	}
-	end, err := enter(ctx, e.making, who.Account)
+	end, err := enter(ctx, o.lists.making, who.Account)
 	if err != nil {
 		return View{}, err
 	}
 	defer end()
-	w, err := e.list(ctx, who, &in)
+	w, err := o.list(ctx, who, &in)
 	if err != nil {
 		return View{}, err
 	}
@@ -102,7 +112,7 @@ func (e *Exports) Create(ctx context.Context, who drive.Who, in Request, hook Ho
 		return View{}, drive.Bad("nodes", drive.Required)
 	}
 	a := asked{Request: in, Entries: len(in.Manifest), Mark: w.end}
-	return e.make(ctx, draft{who: who, name: in.Name, origin: Manual, asked: a, list: w.list, priority: in.Priority, hook: hook})
+	return o.make(ctx, draft{who: who, name: in.Name, origin: Manual, asked: a, list: w.list, priority: in.Priority, hook: hook})
 }
 
 // draft is a batch that shall be made.
@@ -122,39 +132,39 @@ type draft struct {
 
 // make writes the lists and then the rows, all of them or none. A crash in between leaves lists
 // that no batch has, which Purge drops. It returns the first of a set.
-func (e *Exports) make(ctx context.Context, d draft) (v View, err error) {
+func (o *orders) make(ctx context.Context, d draft) (v View, err error) {
 	name, err := drive.ParseName(d.name)
 	if err != nil {
 		return View{}, err
 	}
 	d.name = string(name)
-	now, err := e.now(ctx)
+	now, err := o.now(ctx)
 	if err != nil {
 		return View{}, err
 	}
-	pieces := e.split(d.list)
+	pieces := o.lists.split(d.list)
 	set, err := d.batches(pieces, now)
 	if err != nil {
 		return View{}, err
 	}
 	for i, b := range set {
-		if err = e.charge(ctx, b, textOf(pieces[i])); err == nil {
-			err = e.writeList(ctx, b.ID, pieces[i])
+		if err = o.lists.charge(ctx, b, textOf(pieces[i])); err == nil {
+			err = o.lists.write(ctx, b.ID, pieces[i])
 		}
 		if err != nil {
-			return View{}, e.forgetLists(ctx, set[:i+1], err)
+			return View{}, o.lists.forgetAll(ctx, set[:i+1], err)
 		}
 	}
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := e.insert(ctx, tx, set, d.also); err != nil || d.hook == nil {
+	err = o.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := o.insert(ctx, tx, set, d.also); err != nil || d.hook == nil {
 			return err
 		}
 		return d.hook(ctx, tx, set[0].view(now))
 	})
 	if err != nil {
-		return View{}, e.forgetLists(ctx, set, err)
+		return View{}, o.lists.forgetAll(ctx, set, err)
 	}
-	e.Wake()
+	o.Wake()
 	return set[0].view(now), nil
 }
 
@@ -186,9 +196,9 @@ func (d draft) batches(pieces [][]want, now drive.Time) ([]batch, error) {
 }
 
 // insert writes the rows of a set, unless the account may not have so many.
-func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also func(context.Context, *sqldb.Tx) error) error {
+func (o *orders) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also func(context.Context, *sqldb.Tx) error) error {
 	first := set[0]
-	if err := e.opt.Ledger.Lock(ctx, tx, first.Account); err != nil {
+	if err := o.opt.Ledger.Lock(ctx, tx, first.Account); err != nil {
 		return err
 	}
 	if also != nil {
@@ -196,7 +206,7 @@ func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also fu
 			return err
 		}
 	}
-	if err := e.mayHold(ctx, tx, first, len(set)); err != nil {
+	if err := o.mayHold(ctx, tx, first, len(set)); err != nil {
 		return err
 	}
 	for i := range set {
@@ -208,7 +218,7 @@ func (e *Exports) insert(ctx context.Context, tx *sqldb.Tx, set []batch, also fu
 }
 
 // mayHold refuses more batches than an account may have. What a schedule makes is not refused.
-func (e *Exports) mayHold(ctx context.Context, tx *sqldb.Tx, b batch, more int) error {
+func (o *orders) mayHold(ctx context.Context, tx *sqldb.Tx, b batch, more int) error {
 	if b.Origin == Scheduled {
 		return nil
 	}
@@ -220,7 +230,7 @@ func (e *Exports) mayHold(ctx context.Context, tx *sqldb.Tx, b batch, more int) 
 	if held+more > maxHeld {
 		return drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", maxHeld, "sent", held+more)
 	}
-	return e.roomForBatch(ctx, tx, b.Account)
+	return o.roomForBatch(ctx, tx, b.Account)
 }
 
 func (b *batch) insert(ctx context.Context, tx *sqldb.Tx) error {
@@ -245,14 +255,14 @@ const (
 	writeBatch = 1000
 )
 
-func (e *Exports) writeList(ctx context.Context, id drive.ExportID, list []want) error {
+func (l *lists) write(ctx context.Context, id drive.ExportID, list []want) error {
 	for i := range list {
 		list[i].N = int64(i) + 1
 	}
 	for len(list) > 0 {
 		piece := list[:min(writeBatch, len(list))]
 		list = list[len(piece):]
-		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			for at := 0; at < len(piece); at += writeRows {
 				if err := insertWants(ctx, tx, id, piece[at:min(at+writeRows, len(piece))]); err != nil {
 					return err
@@ -281,15 +291,15 @@ func rowMarks(rows, columns int) string {
 	return strings.TrimSuffix(strings.Repeat("("+sqldb.Marks(columns)+"), ", rows), ", ")
 }
 
-// forgetList drops the list of a batch that was not made. When it is not known whether it was made,
+// forget drops the list of a batch that was not made. When it is not known whether it was made,
 // the list stays.
-func (e *Exports) forgetList(ctx context.Context, id drive.ExportID, cause error) error {
+func (l *lists) forget(ctx context.Context, id drive.ExportID, cause error) error {
 	if drive.IsKind(cause, drive.Unavailable, drive.Internal) && !errors.Is(cause, errMade) {
 		return cause
 	}
 	ctx = context.WithoutCancel(ctx)
-	if err := errors.Join(e.dropRows(ctx, "export_wants", "n", id), e.uncharge(ctx, id)); err != nil {
-		e.log.WarnContext(ctx, "the list of a batch that was not made is left", "export", id, "error", err)
+	if err := errors.Join(l.dropRows(ctx, "export_wants", "n", id), l.uncharge(ctx, id)); err != nil {
+		l.log.WarnContext(ctx, "the list of a batch that was not made is left", "export", id, "error", err)
 	}
 	return cause
 }

@@ -15,11 +15,15 @@ import (
 // TooLarge. Its memory is taken in the name of client, a user or an address; when there is none it
 // is Unavailable. The caller closes the download.
 func (e *Exports) Direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
-	grant, err := e.windows.Take(ctx, client, directMemory, directMemory)
+	return e.sender.direct(ctx, who, client, in)
+}
+
+func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Request) (Download, error) {
+	grant, err := s.windows.Take(ctx, client, directMemory, directMemory)
 	if err != nil {
 		return Download{}, err
 	}
-	d, err := e.layDirect(ctx, who, grant, in)
+	d, err := s.layDirect(ctx, who, grant, in)
 	if err != nil {
 		grant.Close()
 		return Download{}, err
@@ -37,15 +41,15 @@ const (
 	directNames    = 16 * drive.MiB             // of the names in one: 160 bytes for each of so many files
 )
 
-func (e *Exports) layDirect(ctx context.Context, who drive.Who, grant *zipline.Grant, in Request) (Download, error) {
+func (s *sender) layDirect(ctx context.Context, who drive.Who, grant *zipline.Grant, in Request) (Download, error) {
 	ctx, leave := grant.Within(ctx)
 	defer leave()
-	end, err := enter(ctx, e.laying, who.Account)
+	end, err := enter(ctx, s.laying, who.Account)
 	if err != nil {
 		return Download{}, err
 	}
 	defer end()
-	p := plan{Exports: e, account: who.Account, grant: grant}
+	p := plan{sender: s, account: who.Account, grant: grant}
 	if err := p.read(ctx, &in); err != nil {
 		return Download{}, err
 	}
@@ -69,7 +73,7 @@ func (e *Exports) layDirect(ctx context.Context, who drive.Who, grant *zipline.G
 		Name: in.Name, Revision: 1, State: Sealed, Total: int64(total), Collected: int64(collected), Failed: int64(total - collected),
 		Size: archive.Size(), ETag: archive.ETag(),
 	}
-	return Download{View: view, archive: archive, exports: e}, nil
+	return Download{View: view, archive: archive, sender: s}, nil
 }
 
 // Close gives back what a download has taken. It is needed for one of Direct.

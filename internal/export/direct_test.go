@@ -14,7 +14,7 @@ func TestAZipMadeAtOnceLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.process(w.db, "one", func(o *Options) { o.MaxEntries = 1 })
-	e.directMost = 3
+	e.sender.directMost = 3
 	w.put(t, "/d/a", "first")
 	b := w.put(t, "/d/b", "second")
 	in := Request{Folder: w.folder(t, "/d")}

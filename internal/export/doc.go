@@ -22,6 +22,18 @@
 //	                       │  ▼                             cancelled ◄── cancel ── pending, running, aborted
 //	                    aborted ──too often──► failed
 //
+// # Rooms
+//
+// Exports is the way in, one line for each act. Behind it:
+//
+//	orders      what is asked for becomes batches      catalog     what owners read of their batches
+//	lists       what batches want, frozen and counted  calendar    schedules, and the batches of their months
+//	queue       who works on which batch, and turns    workers     what is due, done on this machine
+//	collector   entries arrive; the batch is sealed    releases    what a batch holds is given back
+//	sender      zips are laid out and sent             selections  zips made while they are sent
+//	links       a zip without a session                courier     a sealed zip is written elsewhere
+//	publisher   objects of the bucket                  ground      options, database, clocks, counters of all rooms
+//
 // # Who works
 //
 // A worker takes a batch in one transaction: it locks the row of its machine, counts what runs

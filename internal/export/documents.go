@@ -74,8 +74,8 @@ const noPDF = " has no PDF"
 
 // late finds the PDFs that documents which a batch misses have got since. It changes the page of
 // its list.
-func (e *Exports) late(ctx context.Context, b batch, page []listed) error {
-	if e.opt.Documents == nil {
+func (o *orders) late(ctx context.Context, b batch, page []listed) error {
+	if o.opt.Documents == nil {
 		return nil
 	}
 	var ids []string
@@ -84,7 +84,7 @@ func (e *Exports) late(ctx context.Context, b batch, page []listed) error {
 			ids = append(ids, l.w.Doc)
 		}
 	}
-	pdfs, err := e.opt.Documents.PDFs(ctx, b.Account, ids)
+	pdfs, err := o.opt.Documents.PDFs(ctx, b.Account, ids)
 	if err != nil {
 		return fmt.Errorf("look for PDFs of %d documents: %w", len(ids), err)
 	}
@@ -99,10 +99,10 @@ func (e *Exports) late(ctx context.Context, b batch, page []listed) error {
 
 // ofDocuments reports whether the list of a batch, or of what it supplements, was made of documents
 // that were taken in.
-func (e *Exports) ofDocuments(ctx context.Context, b batch) (bool, error) {
+func (o *orders) ofDocuments(ctx context.Context, b batch) (bool, error) {
 	if b.Root != b.ID {
 		var err error
-		if b, err = e.find(ctx, e.opt.DB, "WHERE id = ?", b.Root); drive.IsKind(err, drive.NotFound) {
+		if b, err = o.find(ctx, o.opt.DB, "WHERE id = ?", b.Root); drive.IsKind(err, drive.NotFound) {
 			return false, nil // it was deleted
 		} else if err != nil {
 			return false, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,30 +79,36 @@ const (
 // Jobs of workers, which are few (perMachine), have their own.
 const memory = 96 * drive.MiB
 
-// Exports is the set of batches. It is safe for concurrent use.
+// Exports is the set of batches, and the one way to them for heads and the program: each act is
+// one line that calls its room. It is safe for concurrent use.
 type Exports struct {
-	opt   Options
-	log   *slog.Logger
-	fetch *fetch.Fetcher
-	slots chan struct{} // what this process works on
-	wake  chan struct{}
-	tidy  chan struct{}
+	*ground
 
-	windows *zipline.Budget // of the zips that are being sent
+	lists      *lists
+	orders     *orders
+	calendar   *calendar
+	catalog    *catalog
+	queue      *queue
+	collector  *collector
+	releases   *releases
+	sender     *sender
+	selections *selections
+	links      *links
+	publisher  *publisher
+	courier    *courier
+	workers    *workers
 
-	putting sync.Map // names of files that are being written
-	asked   sync.Map // by the id of a batch of this process: what tells its worker to give it back
-	cache   archives
+	reading atomic.Int64 // bytes of lists that are being read: see Incoming
+}
 
-	reading    atomic.Int64 // bytes of lists that are being read: see Incoming
-	making     *turn.Turns  // lists of batches: see enter
-	laying     *turn.Turns  // zips that are about to be sent: see enter
-	counters   Counters
-	listPage   int               // folderPage; of tests
-	directMost int               // directMost; of tests
-	slowAge    time.Duration     // slowAge; of tests
-	bucketPart drive.ByteSize    // the smallest part of an object; of tests
-	halt       func(step string) // of tests: called at each step of a worker
+// ground is what every room stands on: options, database, clocks, and what this process counts.
+type ground struct {
+	opt      Options
+	log      *slog.Logger
+	counters Counters
+	wake     chan struct{}
+	halt     func(step string) // of tests: called at each step of a worker
+	listPage int               // folderPage; of tests
 }
 
 // New returns the batches of a database. It does no I/O.
@@ -132,18 +137,36 @@ func New(opt Options) *Exports {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	return &Exports{
-		opt: opt, log: opt.Log, fetch: fetch.New(opt.Fetch), slots: make(chan struct{}, perMachine), windows: zipline.NewBudget(memory), wake: make(chan struct{}, 1),
-		making: turn.New(1, atWork), laying: turn.New(1, atWork),
-		tidy: make(chan struct{}, 1), halt: func(string) {}, bucketPart: firstBucketPart, listPage: folderPage, directMost: directMost, slowAge: slowAge,
+	return compose(&ground{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), halt: func(string) {}, listPage: folderPage})
+}
+
+// compose makes the rooms, each after those that it needs.
+func compose(g *ground) *Exports {
+	e := &Exports{ground: g}
+	e.lists = &lists{ground: g, making: turn.New(1, atWork)}
+	e.orders = &orders{ground: g, lists: e.lists}
+	e.calendar = &calendar{ground: g, orders: e.orders}
+	e.catalog = &catalog{ground: g}
+	e.queue = &queue{ground: g}
+	e.sender = &sender{ground: g, windows: zipline.NewBudget(memory), laying: turn.New(1, atWork), directMost: directMost}
+	e.selections = &selections{ground: g, sender: e.sender}
+	e.links = &links{ground: g, sender: e.sender}
+	e.publisher = &publisher{ground: g, sender: e.sender, leastPart: firstBucketPart}
+	e.courier = &courier{ground: g, catalog: e.catalog, queue: e.queue, sender: e.sender, publisher: e.publisher}
+	e.releases = &releases{ground: g, publisher: e.publisher, sender: e.sender}
+	e.collector = &collector{ground: g, lists: e.lists, releases: e.releases, publisher: e.publisher, fetch: fetch.New(g.opt.Fetch), slowAge: slowAge}
+	e.workers = &workers{
+		ground: g, calendar: e.calendar, queue: e.queue, collector: e.collector, releases: e.releases, courier: e.courier,
+		slots: make(chan struct{}, perMachine),
 	}
+	return e
 }
 
 // MaxList is how many entries a list may have: one that is longer than a zip may be is split.
-func (e *Exports) MaxList() int { return maxParts * e.opt.MaxEntries }
+func (g *ground) MaxList() int { return maxParts * g.opt.MaxEntries }
 
-func (e *Exports) now(ctx context.Context) (drive.Time, error) {
-	now, err := e.opt.Clock(ctx)
+func (g *ground) now(ctx context.Context) (drive.Time, error) {
+	now, err := g.opt.Clock(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ask the database for the time: %w", err)
 	}
@@ -151,11 +174,11 @@ func (e *Exports) now(ctx context.Context) (drive.Time, error) {
 }
 
 // kept is the time by which batches and their rows have been kept for long enough.
-func (e *Exports) kept(ctx context.Context) (drive.Time, error) {
-	if e.opt.Kept == nil {
-		return e.now(ctx)
+func (g *ground) kept(ctx context.Context) (drive.Time, error) {
+	if g.opt.Kept == nil {
+		return g.now(ctx)
 	}
-	return drive.TimeOf(e.opt.Kept()), nil
+	return drive.TimeOf(g.opt.Kept()), nil
 }
 
 // State is how a batch stands.
@@ -243,7 +266,7 @@ func scanBatch(b *batch, scan func(...any) error) error {
 		&b.Expires, &b.Released, &b.Set, &b.Part, &b.Parts)
 }
 
-func (e *Exports) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b batch, err error) {
+func (g *ground) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b batch, err error) {
 	err = scanBatch(&b, q.QueryRow(ctx, selectBatches+where, args...).Scan)
 	return b, err
 }
@@ -319,6 +342,6 @@ type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Putting reports whether this process is writing a file of that name just now: the auditor leaves
 // it alone.
 func (e *Exports) Putting(file string) bool {
-	_, ok := e.putting.Load(file)
+	_, ok := e.collector.putting.Load(file)
 	return ok
 }

@@ -204,7 +204,7 @@ func TestAForgottenAccountHoldsNothing(t *testing.T) {
 	w.create(t, e, w.manifest(t, "in"))
 	w.finish(t, e)
 	w.create(t, e, w.manifest(t, "next")) // one that is under way
-	b, err := e.claim(t.Context())
+	b, err := e.queue.claim(t.Context())
 	if err != nil || b == nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestAForgottenAccountHoldsNothing(t *testing.T) {
 	if err := e.Forget(t.Context(), w.who.Account); err != nil {
 		t.Fatal(err)
 	}
-	e.work(t.Context(), b)
+	e.workers.work(t.Context(), b)
 	w.check(t)
 	for _, table := range []string{"exports", "export_wants", "export_pins", "export_errors", "export_lists", "export_schedules", "export_jobs", "export_turns", "archives"} {
 		if n := w.count(t, "SELECT COUNT(*) FROM "+table); n != 0 {

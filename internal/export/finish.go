@@ -10,27 +10,38 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// releases give back what batches hold that have ended, or that wait while the disk is full.
+type releases struct {
+	*ground
+	publisher *publisher
+	sender    *sender
+}
+
 // Cancel ends a batch, whatever it is doing, and gives back what it holds. A sealed one can no
 // longer be downloaded; downloads that run go on while the bytes are there. Again is no error.
 func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
-	now, err := e.now(ctx)
+	return e.releases.cancel(ctx, who, id)
+}
+
+func (r *releases) cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
+	now, err := r.now(ctx)
 	if err != nil {
 		return err
 	}
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, `UPDATE exports SET state = 'cancelled', epoch = epoch + 1, ended_at = ?, due_at = 0
 			WHERE id = ? AND account_id = ? AND state IN ('pending', 'running', 'aborted', 'sealed')`, now, id, who.Account)
 		if err != nil || n == 1 {
 			return err
 		}
-		_, err = e.find(ctx, tx, "WHERE id = ? AND account_id = ?", id, who.Account)
+		_, err = r.find(ctx, tx, "WHERE id = ? AND account_id = ?", id, who.Account)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("cancel batch %s: %w", id, err)
 	}
-	if err := e.release(ctx, id); err != nil { // whoever looks after what has ended does it again
-		e.log.WarnContext(ctx, "what a cancelled batch holds is given back later", "export", id, "error", err)
+	if err := r.release(ctx, id); err != nil { // whoever looks after what has ended does it again
+		r.log.WarnContext(ctx, "what a cancelled batch holds is given back later", "export", id, "error", err)
 	}
 	return nil
 }
@@ -38,31 +49,31 @@ func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) 
 // releaseBatch is how many references one transaction gives back: some 20 ms.
 const releaseBatch = 200
 
-// releaseEnded lets batches expire whose time has come, and gives back what those hold that have
+// ended lets batches expire whose time has come, and gives back what those hold that have
 // ended.
-func (e *Exports) releaseEnded(ctx context.Context) error {
-	now, err := e.kept(ctx)
+func (r *releases) ended(ctx context.Context) error {
+	now, err := r.kept(ctx)
 	if err != nil {
 		return err
 	}
 	var over int64
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		over, err = tx.Exec(ctx, `UPDATE exports SET state = 'expired', epoch = epoch + 1 WHERE state = 'sealed' AND released_at = 0 AND expires_at <= ?`, now)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("let batches expire: %w", err)
 	}
-	rows, err := e.opt.DB.Query(ctx, `SELECT id FROM exports WHERE released_at = 0 AND state IN ('failed', 'cancelled', 'expired') ORDER BY ended_at, id LIMIT 100`)
+	rows, err := r.opt.DB.Query(ctx, `SELECT id FROM exports WHERE released_at = 0 AND state IN ('failed', 'cancelled', 'expired') ORDER BY ended_at, id LIMIT 100`)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.ExportID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return fmt.Errorf("look for batches that have ended: %w", err)
 	}
 	if over > 0 {
-		e.log.InfoContext(ctx, "batches have expired", "count", over)
+		r.log.InfoContext(ctx, "batches have expired", "count", over)
 	}
 	for _, id := range ids {
-		if err := e.release(ctx, id); err != nil {
+		if err := r.release(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -71,44 +82,44 @@ func (e *Exports) releaseEnded(ctx context.Context) error {
 
 // release gives back what a batch holds that has ended (X5). It works in short transactions and may
 // stop anywhere, run twice, and run beside itself.
-func (e *Exports) release(ctx context.Context, id drive.ExportID) error {
-	now, err := e.now(ctx)
+func (r *releases) release(ctx context.Context, id drive.ExportID) error {
+	now, err := r.now(ctx)
 	if err != nil {
 		return err
 	}
-	b, err := e.find(ctx, e.opt.DB, "WHERE id = ?", id)
+	b, err := r.find(ctx, r.opt.DB, "WHERE id = ?", id)
 	if err == nil {
-		err = e.withdraw(ctx, b)
+		err = r.publisher.withdraw(ctx, b)
 	}
 	if err != nil && !drive.IsKind(err, drive.NotFound) { // the bucket may be away for long; Purge looks through it
-		e.log.WarnContext(ctx, "what lies in the bucket is removed later", "export", id, "error", err)
+		r.log.WarnContext(ctx, "what lies in the bucket is removed later", "export", id, "error", err)
 	}
 	for more := true; more; {
-		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			more, err = e.releaseSome(ctx, tx, id, now)
+		err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			more, err = r.releaseSome(ctx, tx, id, now)
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("give back what batch %s holds: %w", id, err)
 		}
-		e.halt("released")
+		r.halt("released")
 	}
-	e.cache.drop(id)
+	r.sender.cache.drop(id)
 	return nil
 }
 
-func (e *Exports) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, now drive.Time) (more bool, err error) {
-	b, err := e.find(ctx, tx, "WHERE id = ?", id) // whose it is does not change
+func (r *releases) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.ExportID, now drive.Time) (more bool, err error) {
+	b, err := r.find(ctx, tx, "WHERE id = ?", id) // whose it is does not change
 	if drive.IsKind(err, drive.NotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := e.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+	if err := r.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
 		return false, err
 	}
-	if b, err = e.find(ctx, tx, "WHERE id = ?"+tx.ForUpdate(), id); err != nil {
+	if b, err = r.find(ctx, tx, "WHERE id = ?"+tx.ForUpdate(), id); err != nil {
 		return false, err
 	}
 	if b.Released != 0 || b.State != Failed && b.State != Cancelled && b.State != Expired {
@@ -118,10 +129,10 @@ func (e *Exports) releaseSome(ctx context.Context, tx *sqldb.Tx, id drive.Export
 	if err != nil {
 		return false, err
 	}
-	if err := e.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -charges(pins)}); err != nil {
+	if err := r.opt.Ledger.Apply(ctx, tx, b.Account, quota.Move{Finished: -charges(pins)}); err != nil {
 		return false, err
 	}
-	if err := e.dropPins(ctx, tx, b, pins); err != nil || len(pins) == releaseBatch {
+	if err := r.dropPins(ctx, tx, b, pins); err != nil || len(pins) == releaseBatch {
 		return err == nil, err
 	}
 	_, err = tx.Exec(ctx, "UPDATE exports SET released_at = ? WHERE id = ?", now, id)
@@ -150,7 +161,7 @@ func charges(pins []held) (sum drive.ByteSize) {
 }
 
 // dropPins deletes references and gives them back. The ledger's share was moved before.
-func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []held) error {
+func (r *releases) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []held) error {
 	if len(pins) == 0 {
 		return nil
 	}
@@ -162,14 +173,18 @@ func (e *Exports) dropPins(ctx context.Context, tx *sqldb.Tx, b batch, pins []he
 	if _, err := tx.Exec(ctx, "DELETE FROM export_pins WHERE export_id = ? AND n IN ("+sqldb.Marks(len(pins))+")", args...); err != nil {
 		return err
 	}
-	return e.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
+	return r.opt.Content.ReleaseAll(ctx, tx, b.Account, blobs...)
 }
 
 // Forget ends and drops everything of an account that is being purged. It works in short
 // transactions and may stop anywhere; the account's ledger holds nothing of it any more when it
 // returns.
 func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
-	if err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return e.releases.forget(ctx, account)
+}
+
+func (r *releases) forget(ctx context.Context, account drive.AccountID) error {
+	if err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, end := range []string{
 			"DELETE FROM export_schedules WHERE account_id = ?",
 			"DELETE FROM export_turns WHERE account_id = ?",
@@ -187,15 +202,15 @@ func (e *Exports) Forget(ctx context.Context, account drive.AccountID) error {
 		return fmt.Errorf("end the batches of account %s: %w", account, err)
 	}
 	for {
-		b, err := e.find(ctx, e.opt.DB, "WHERE account_id = ? ORDER BY id LIMIT 1", account)
+		b, err := r.find(ctx, r.opt.DB, "WHERE account_id = ? ORDER BY id LIMIT 1", account)
 		if drive.IsKind(err, drive.NotFound) {
 			return nil
 		}
 		if err == nil {
-			err = e.release(ctx, b.ID)
+			err = r.release(ctx, b.ID)
 		}
 		if err == nil {
-			err = e.drop(ctx, b.ID)
+			err = r.drop(ctx, b.ID)
 		}
 		if err != nil {
 			return fmt.Errorf("forget batch %s: %w", b.ID, err)
@@ -210,13 +225,13 @@ func (e *Exports) Purge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := e.releaseEnded(ctx); err != nil {
+	if err := e.releases.ended(ctx); err != nil {
 		return err
 	}
 	for {
 		b, err := e.find(ctx, e.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", now.Add(-keepRows))
 		if drive.IsKind(err, drive.NotFound) {
-			return errors.Join(e.dropLoose(ctx, now), e.purgeArchives(ctx, now), e.purgeTurns(ctx, now), e.sweep(ctx))
+			return errors.Join(e.lists.dropLoose(ctx, now), e.selections.purge(ctx, now), e.queue.purgeTurns(ctx, now), e.publisher.sweep(ctx))
 		}
 		if err == nil {
 			err = e.drop(ctx, b.ID)
@@ -228,13 +243,13 @@ func (e *Exports) Purge(ctx context.Context) error {
 }
 
 // drop deletes the rows of a batch that holds nothing any more, its own last.
-func (e *Exports) drop(ctx context.Context, id drive.ExportID) error {
+func (g *ground) drop(ctx context.Context, id drive.ExportID) error {
 	for table, key := range map[string]string{"export_wants": "n", "export_errors": "n", "export_lists": "n", "export_jobs": "id"} {
-		if err := e.dropRows(ctx, table, key, id); err != nil {
+		if err := g.dropRows(ctx, table, key, id); err != nil {
 			return err
 		}
 	}
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return g.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM exports WHERE id = ? AND released_at > 0", id)
 		if err == nil && n == 1 {
 			_, err = tx.Exec(ctx, "DELETE FROM export_texts WHERE export_id = ?", id)
@@ -247,17 +262,17 @@ func (e *Exports) drop(ctx context.Context, id drive.ExportID) error {
 }
 
 // dropRows deletes the rows of a table that belong to a batch.
-func (e *Exports) dropRows(ctx context.Context, table, key string, id drive.ExportID) error {
-	return e.dropOld(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}})
+func (g *ground) dropRows(ctx context.Context, table, key string, id drive.ExportID) error {
+	return g.dropOld(ctx, sqldb.Batch{Table: table, Key: key, Where: "export_id = ?", Args: []any{id}})
 }
 
 const dropBatch = 500
 
 // dropOld deletes rows in short transactions until there is none any more.
-func (e *Exports) dropOld(ctx context.Context, b sqldb.Batch) error {
+func (g *ground) dropOld(ctx context.Context, b sqldb.Batch) error {
 	b.Limit = dropBatch
 	for n := int64(dropBatch); n == dropBatch; {
-		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		err := g.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = tx.DeleteBatch(ctx, b)
 			return err
 		})
@@ -273,15 +288,15 @@ func (e *Exports) dropOld(ctx context.Context, b sqldb.Batch) error {
 const looseAfter = int64(3600_000) // ms
 
 // dropLoose drops lists whose batch was never made. It goes from id to id, not from row to row.
-func (e *Exports) dropLoose(ctx context.Context, now drive.Time) error {
-	return errors.Join(e.dropLooseOf(ctx, "export_wants", now), e.dropLooseOf(ctx, "export_texts", now))
+func (l *lists) dropLoose(ctx context.Context, now drive.Time) error {
+	return errors.Join(l.dropLooseOf(ctx, "export_wants", now), l.dropLooseOf(ctx, "export_texts", now))
 }
 
-func (e *Exports) dropLooseOf(ctx context.Context, table string, now drive.Time) error {
+func (l *lists) dropLooseOf(ctx context.Context, table string, now drive.Time) error {
 	var after drive.ExportID
 	for {
 		var id drive.ExportID
-		err := e.opt.DB.QueryRow(ctx, "SELECT MIN(export_id) FROM "+table+" WHERE export_id > ?", after.String()).Scan(&id)
+		err := l.opt.DB.QueryRow(ctx, "SELECT MIN(export_id) FROM "+table+" WHERE export_id > ?", after.String()).Scan(&id)
 		if err != nil {
 			return fmt.Errorf("look for loose lists: %w", err)
 		}
@@ -289,7 +304,7 @@ func (e *Exports) dropLooseOf(ctx context.Context, table string, now drive.Time)
 			return nil
 		}
 		after = id
-		if _, err := e.find(ctx, e.opt.DB, "WHERE id = ?", id); !drive.IsKind(err, drive.NotFound) {
+		if _, err := l.find(ctx, l.opt.DB, "WHERE id = ?", id); !drive.IsKind(err, drive.NotFound) {
 			if err != nil {
 				return err
 			}
@@ -298,7 +313,7 @@ func (e *Exports) dropLooseOf(ctx context.Context, table string, now drive.Time)
 		if int64(now)-madeAt(id) < looseAfter {
 			continue
 		}
-		if err := errors.Join(e.dropRows(ctx, "export_wants", "n", id), e.uncharge(ctx, id)); err != nil {
+		if err := errors.Join(l.dropRows(ctx, "export_wants", "n", id), l.uncharge(ctx, id)); err != nil {
 			return err
 		}
 	}

@@ -257,7 +257,7 @@ func (w *world) create(t testing.TB, e *Exports, in Request) View {
 // claim takes a batch; nil: there is none.
 func (w *world) claim(t testing.TB, e *Exports) *batch {
 	t.Helper()
-	b, err := e.claim(t.Context())
+	b, err := e.queue.claim(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,14 +268,14 @@ func (w *world) claim(t testing.TB, e *Exports) *batch {
 func (w *world) finish(t testing.TB, e *Exports) {
 	t.Helper()
 	for {
-		b, err := e.claim(t.Context())
+		b, err := e.queue.claim(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if b == nil {
 			return
 		}
-		e.work(t.Context(), b)
+		e.workers.work(t.Context(), b)
 	}
 }
 

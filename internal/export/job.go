@@ -57,15 +57,28 @@ func (j Job) shown() Job {
 	return j
 }
 
+// courier writes sealed zips where their owners want them, a job for each.
+type courier struct {
+	*ground
+	catalog   *catalog
+	queue     *queue
+	sender    *sender
+	publisher *publisher
+}
+
 // Materialise has a sealed zip written into a folder of the drive. The name is that of the zip when
 // it is empty; one that is taken gets a number. More than an account may have at a time are
 // TooManyOpen.
 func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
-	d, err := e.Open(ctx, who, id)
+	return e.courier.materialise(ctx, who, id, folder, name)
+}
+
+func (c *courier) materialise(ctx context.Context, who drive.Who, id drive.ExportID, folder drive.NodeID, name drive.Name) (Job, error) {
+	d, err := c.sender.open(ctx, who, id)
 	if err != nil {
 		return Job{}, err
 	}
-	if e.opt.Drive == nil {
+	if c.opt.Drive == nil {
 		return Job{}, drive.Fail(drive.Forbidden)
 	}
 	if name == "" {
@@ -73,27 +86,24 @@ func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.Expor
 			return Job{}, err
 		}
 	}
-	w := walk{Exports: e, account: who.Account}
-	if n, _, err := w.live(ctx, folder); err != nil {
+	if _, _, err := c.liveFolder(ctx, who.Account, folder); err != nil {
 		return Job{}, err
-	} else if !n.IsFolder() {
-		return Job{}, drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
 	}
-	now, err := e.now(ctx)
+	now, err := c.now(ctx)
 	if err != nil {
 		return Job{}, err
 	}
 	j := Job{ID: drive.NewID[drive.JobID](), Export: id, Folder: folder, Name: string(name), State: "pending", account: who.Account, user: who.User}
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := e.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := c.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}
-		return e.insertJob(ctx, tx, j, now)
+		return insertJob(ctx, tx, j, now)
 	})
 	if err != nil {
 		return Job{}, fmt.Errorf("insert a job of batch %s: %w", id, err)
 	}
-	e.Wake()
+	c.Wake()
 	return j, nil
 }
 
@@ -102,7 +112,7 @@ func (e *Exports) Materialise(ctx context.Context, who drive.Who, id drive.Expor
 const maxJobs = 50
 
 // insertJob adds a job; the account's ledger is locked.
-func (e *Exports) insertJob(ctx context.Context, tx *sqldb.Tx, j Job, now drive.Time) error {
+func insertJob(ctx context.Context, tx *sqldb.Tx, j Job, now drive.Time) error {
 	var have int
 	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM export_jobs WHERE account_id = ? AND state IN ('pending', 'running')", j.account).Scan(&have)
 	if err != nil {
@@ -118,10 +128,14 @@ func (e *Exports) insertJob(ctx context.Context, tx *sqldb.Tx, j Job, now drive.
 
 // Jobs lists those of a batch, the newest first.
 func (e *Exports) Jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([]Job, error) {
-	if _, err := e.Get(ctx, who, id); err != nil {
+	return e.courier.jobs(ctx, who, id)
+}
+
+func (c *courier) jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([]Job, error) {
+	if _, err := c.catalog.get(ctx, who, id); err != nil {
 		return nil, err
 	}
-	rows, err := e.opt.DB.For(who.Account).Query(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? ORDER BY id DESC LIMIT 100", id)
+	rows, err := c.opt.DB.For(who.Account).Query(ctx, "SELECT "+jobColumns+" FROM export_jobs WHERE export_id = ? ORDER BY id DESC LIMIT 100", id)
 	all, err := sqldb.Scan(rows, err, scanJob)
 	for i := range all {
 		all[i] = all[i].shown()
@@ -129,31 +143,31 @@ func (e *Exports) Jobs(ctx context.Context, who drive.Who, id drive.ExportID) ([
 	return all, err
 }
 
-// claimJob is claim for jobs.
-func (e *Exports) claimJob(ctx context.Context) (*Job, error) {
-	if e.opt.Drive == nil && e.opt.Bucket == nil {
+// claim is queue.claim for jobs.
+func (c *courier) claim(ctx context.Context) (*Job, error) {
+	if c.opt.Drive == nil && c.opt.Bucket == nil {
 		return nil, nil
 	}
-	now, err := e.now(ctx)
+	now, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var taken *Job
 	over := false
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
-		batches, jobs, err := e.lockMachine(ctx, tx, now)
+		batches, jobs, err := c.queue.lockMachine(ctx, tx, now)
 		if err != nil || batches+jobs >= perMachine || jobs >= perMachine-1 { // jobs take no turns: one place is always one of turns
 			return err
 		}
-		j, err := e.firstDueJob(ctx, tx, now)
+		j, err := c.firstDue(ctx, tx, now)
 		if err != nil || j == nil {
 			return err
 		}
 		over = j.State == "running"
 		j.State, j.epoch = "running", j.epoch+1
 		_, err = tx.Exec(ctx, "UPDATE export_jobs SET state = 'running', epoch = ?, worker = ?, machine = ?, due_at = ? WHERE id = ?",
-			j.epoch, e.opt.Instance, e.opt.Machine, now.Add(lease.Length), j.ID)
+			j.epoch, c.opt.Instance, c.opt.Machine, now.Add(lease.Length), j.ID)
 		taken = j
 		return err
 	})
@@ -161,13 +175,13 @@ func (e *Exports) claimJob(ctx context.Context) (*Job, error) {
 		return nil, fmt.Errorf("claim a job: %w", err)
 	}
 	if over && taken != nil {
-		e.counters.TakenOver.Add(1)
+		c.counters.TakenOver.Add(1)
 	}
 	return taken, nil
 }
 
-// firstDueJob is firstDue for jobs.
-func (e *Exports) firstDueJob(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*Job, error) {
+// firstDue is queue.firstDue for jobs.
+func (c *courier) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*Job, error) {
 	const due = "state IN ('pending', 'running') AND due_at <= ?"
 	rows, err := tx.Query(ctx, "SELECT id FROM export_jobs WHERE "+due+" ORDER BY due_at, id LIMIT ?", now, candidates)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.JobID, scan func(...any) error) error { return scan(id) })
@@ -184,9 +198,9 @@ func (e *Exports) firstDueJob(ctx context.Context, tx *sqldb.Tx, now drive.Time)
 	return nil, nil
 }
 
-// updateJob is batch.update for a job.
-func (e *Exports) updateJob(ctx context.Context, j *Job, set string, args ...any) error {
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+// update is batch.update for a job.
+func (c *courier) update(ctx context.Context, j *Job, set string, args ...any) error {
+	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE export_jobs SET "+set+" WHERE id = ? AND epoch = ? AND state = 'running'", append(args, j.ID, j.epoch)...)
 		if err == nil && n == 0 {
 			err = errFenced
@@ -195,46 +209,46 @@ func (e *Exports) updateJob(ctx context.Context, j *Job, set string, args ...any
 	})
 }
 
-func (e *Exports) beatJob(ctx context.Context, j *Job) (bool, error) {
-	now, err := e.now(ctx)
+func (c *courier) beat(ctx context.Context, j *Job) (bool, error) {
+	now, err := c.now(ctx)
 	if err != nil {
 		return false, err
 	}
-	return e.stopFor(ctx, j.user), e.updateJob(ctx, j, "due_at = ?", now.Add(lease.Length))
+	return c.stopFor(ctx, j.user), c.update(ctx, j, "due_at = ?", now.Add(lease.Length))
 }
 
-// workJob writes the zip and says in the job's row how that ended.
-func (e *Exports) workJob(ctx context.Context, j *Job) {
-	log := e.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return e.beatJob(ctx, j) },
-		func(ctx context.Context, yield func() bool) error { return e.write(ctx, j, yield) })
+// work writes the zip and says in the job's row how that ended.
+func (c *courier) work(ctx context.Context, j *Job) {
+	log := c.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
+	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return c.beat(ctx, j) },
+		func(ctx context.Context, yield func() bool) error { return c.write(ctx, j, yield) })
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if errors.Is(err, errFenced) || errors.Is(err, lease.ErrLost) {
-		e.counters.Lost.Add(1)
+		c.counters.Lost.Add(1)
 		log.WarnContext(ctx, "a job was lost", "error", err)
 		return
 	}
-	now, clockErr := e.now(after)
+	now, clockErr := c.now(after)
 	switch {
 	case clockErr != nil:
 		err = errors.Join(err, clockErr)
 	case err == nil:
-		e.counters.Saved.Add(1)
+		c.counters.Saved.Add(1)
 		log.InfoContext(ctx, "a zip lies where it was asked for", "node", j.node)
-		err = e.updateJob(after, j, "state = 'done', node_id = ?, sent = ?, error = '', ended_at = ?", j.node, j.Sent, now)
+		err = c.update(after, j, "state = 'done', node_id = ?, sent = ?, error = '', ended_at = ?", j.node, j.Sent, now)
 	case errors.Is(err, errInactive):
 		log.WarnContext(ctx, "a job waits: its user is disabled")
-		err = e.updateJob(after, j, "state = 'pending', epoch = epoch + 1, error = ?, due_at = ?", reasonInactive, now.Add(waitForUser))
+		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, due_at = ?", reasonInactive, now.Add(waitForUser))
 	case ctx.Err() != nil:
-		err = e.updateJob(after, j, "state = 'pending', epoch = epoch + 1, due_at = ?", now)
+		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, due_at = ?", now)
 	case j.triesNow() > maxTries || drive.IsKind(err, drive.Gone, drive.NotFound, drive.DigestMismatch, drive.ParentGone, drive.Forbidden):
-		e.counters.BrokenSave.Add(1)
+		c.counters.BrokenSave.Add(1)
 		log.WarnContext(ctx, "a job has failed", "error", err)
-		err = e.failJob(after, j, drive.KindOf(err), now)
+		err = c.fail(after, j, drive.KindOf(err), now)
 	default:
 		log.WarnContext(ctx, "a job will be tried again", "error", err)
-		err = e.updateJob(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?",
+		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?",
 			drive.KindOf(err).String(), j.triesNow(), now.Add(again(j.tries)))
 	}
 	if err != nil && !errors.Is(err, errFenced) {
@@ -251,29 +265,29 @@ func (j *Job) triesNow() int64 {
 	return j.tries + 1
 }
 
-// failJob ends a job for good. What it has written is given up first: after a crash in between it
+// fail ends a job for good. What it has written is given up first: after a crash in between it
 // fails once more. That is done under the lease, which says that nobody else writes there.
-func (e *Exports) failJob(ctx context.Context, j *Job, why drive.Kind, now drive.Time) error {
-	if err := e.updateJob(ctx, j, "due_at = ?", now.Add(lease.Length)); err != nil {
+func (c *courier) fail(ctx context.Context, j *Job, why drive.Kind, now drive.Time) error {
+	if err := c.update(ctx, j, "due_at = ?", now.Add(lease.Length)); err != nil {
 		return err
 	}
-	at, err := e.placeOf(j, Download{})
+	at, err := c.placeOf(j, Download{})
 	if err == nil {
 		err = at.abandon(ctx)
 	}
 	if err != nil { // the drive abandons it by itself in a week, the bucket is looked through
-		e.log.WarnContext(ctx, "what a job has written is left", "job", j.ID, "error", err)
+		c.log.WarnContext(ctx, "what a job has written is left", "job", j.ID, "error", err)
 	}
-	return e.updateJob(ctx, j, "state = 'failed', error = ?, tries = tries + 1, ended_at = ?", why.String(), now)
+	return c.update(ctx, j, "state = 'failed', error = ?, tries = tries + 1, ended_at = ?", why.String(), now)
 }
 
 // placeOf is where a job writes.
-func (e *Exports) placeOf(j *Job, d Download) (place, error) {
+func (c *courier) placeOf(j *Job, d Download) (place, error) {
 	switch {
-	case j.inBucket() && e.opt.Bucket != nil:
-		return e.bucketPlace(j, d), nil
-	case !j.inBucket() && e.opt.Drive != nil:
-		return inDrive{Exports: e, who: j.who(), j: j, d: d}, nil
+	case j.inBucket() && c.opt.Bucket != nil:
+		return c.publisher.place(j, d), nil
+	case !j.inBucket() && c.opt.Drive != nil:
+		return inDrive{courier: c, who: j.who(), j: j, d: d}, nil
 	}
 	return nil, drive.Fail(drive.Forbidden) // this instance is set up otherwise than the one that took the job
 }
@@ -283,15 +297,15 @@ func (j *Job) who() drive.Who {
 }
 
 // write sends the parts that are not there yet, and completes the zip.
-func (e *Exports) write(ctx context.Context, j *Job, yield func() bool) error {
-	if err := e.active(ctx, j.user); err != nil {
+func (c *courier) write(ctx context.Context, j *Job, yield func() bool) error {
+	if err := c.active(ctx, j.user); err != nil {
 		return err
 	}
-	d, err := e.Open(ctx, j.who(), j.Export)
+	d, err := c.sender.open(ctx, j.who(), j.Export)
 	if err != nil {
 		return err
 	}
-	at, err := e.placeOf(j, d)
+	at, err := c.placeOf(j, d)
 	if err != nil {
 		return err
 	}
@@ -303,7 +317,7 @@ func (e *Exports) write(ctx context.Context, j *Job, yield func() bool) error {
 		j.Sent = d.Size
 		return nil
 	}
-	if err := e.writeParts(ctx, j, d, at, have, yield); err != nil {
+	if err := c.writeParts(ctx, j, d, at, have, yield); err != nil {
 		return err
 	}
 	for {
@@ -316,13 +330,13 @@ func (e *Exports) write(ctx context.Context, j *Job, yield func() bool) error {
 	}
 }
 
-func (e *Exports) writeParts(ctx context.Context, j *Job, d Download, at place, have there, yield func() bool) error {
-	src := e.source(d.archive)
+func (c *courier) writeParts(ctx context.Context, j *Job, d Download, at place, have there, yield func() bool) error {
+	src := c.sender.source(d.archive)
 	// An entry that is longer than a part is checked as a whole by the part that ends it: nothing
 	// damaged becomes a file.
 	var damaged atomic.Pointer[zipline.EntryError]
 	opt := zipline.Options{Window: 4 * drive.MiB, Recheck: -1, Broken: func(why *zipline.EntryError) {
-		if e.broken(context.WithoutCancel(ctx), j.Export, why); why.Damaged() {
+		if c.sender.broken(context.WithoutCancel(ctx), j.Export, why); why.Damaged() {
 			damaged.Store(why)
 		}
 	}}
@@ -337,9 +351,9 @@ func (e *Exports) writeParts(ctx context.Context, j *Job, d Download, at place, 
 				return fmt.Errorf("send part %d of the zip of batch %s: %w", n, j.Export, err)
 			}
 			j.fresh++
-			e.halt("part")
+			c.halt("part")
 		}
-		if err := e.updateJob(ctx, j, "sent = ?", to); err != nil {
+		if err := c.update(ctx, j, "sent = ?", to); err != nil {
 			return err
 		}
 		j.Sent = to

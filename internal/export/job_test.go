@@ -152,8 +152,8 @@ func TestAJobMayBeKilledAnywhere(t *testing.T) {
 // doJob does the first job that is due, if there is one.
 func doJob(t testing.TB, e *Exports) {
 	t.Helper()
-	if j, err := e.claimJob(t.Context()); err == nil && j != nil {
-		e.workJob(t.Context(), j)
+	if j, err := e.courier.claim(t.Context()); err == nil && j != nil {
+		e.courier.work(t.Context(), j)
 	}
 }
 
@@ -192,17 +192,17 @@ func TestJobsLeaveAPlaceToBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if j, err := e.claimJob(t.Context()); err != nil || j == nil {
+	if j, err := e.courier.claim(t.Context()); err != nil || j == nil {
 		t.Fatalf("the first job does not begin: %v", err)
 	}
-	if j, err := e.claimJob(t.Context()); err != nil || j != nil {
+	if j, err := e.courier.claim(t.Context()); err != nil || j != nil {
 		t.Errorf("the second job begins, too: %v, %v", j, err)
 	}
-	if b, err := e.claim(t.Context()); err != nil || b != nil {
+	if b, err := e.queue.claim(t.Context()); err != nil || b != nil {
 		t.Fatalf("nothing is asked for, and %v was claimed, %v", b, err)
 	}
 	w.create(t, e, in)
-	if b, err := e.claim(t.Context()); err != nil || b == nil {
+	if b, err := e.queue.claim(t.Context()); err != nil || b == nil {
 		t.Errorf("a batch beside a job does not begin: %v", err)
 	}
 }

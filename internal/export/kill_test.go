@@ -65,8 +65,8 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 func (w *world) killAt(t *testing.T, v View, calls int64) map[string]int {
 	t.Helper()
 	w.dies(t, calls, func(dead *Exports) {
-		if b, err := dead.claim(t.Context()); err == nil && b != nil {
-			dead.work(t.Context(), b)
+		if b, err := dead.queue.claim(t.Context()); err == nil && b != nil {
+			dead.workers.work(t.Context(), b)
 		}
 	})
 	rows, err := w.db.Query(t.Context(), "SELECT w.url FROM export_pins p JOIN export_wants w ON w.export_id = p.export_id AND w.n = p.n WHERE p.export_id = ? AND w.url <> ''", v.ID)
@@ -187,7 +187,7 @@ func TestAMachineWorksOnTwoBatches(t *testing.T) {
 		for i := range 50 {
 			e := w.process(w.db, fmt.Sprint("machine", i%2))
 			go func() {
-				b, err := e.claim(t.Context())
+				b, err := e.queue.claim(t.Context())
 				all <- claimed{b, err}
 			}()
 		}
@@ -214,7 +214,7 @@ func TestAMachineWorksOnTwoBatches(t *testing.T) {
 			if b.Priority != 2 && round < 3 {
 				t.Errorf("a batch of priority %d went first", b.Priority)
 			}
-			maker.work(t.Context(), b)
+			maker.workers.work(t.Context(), b)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestASlowBatchIsHandedOver(t *testing.T) {
 		w.put(t, fmt.Sprintf("/in/%04d.pdf", i), text(i))
 	}
 	v := w.create(t, slow, Request{Folder: w.folder(t, "/in")})
-	b, err := slow.claim(t.Context())
+	b, err := slow.queue.claim(t.Context())
 	if err != nil || b == nil {
 		t.Fatal(err)
 	}
@@ -238,24 +238,24 @@ func TestASlowBatchIsHandedOver(t *testing.T) {
 			return
 		}
 		w.pass(20 * time.Minute) // for half of it
-		if _, err := slow.beat(t.Context(), b); err != nil {
+		if _, err := slow.queue.beat(t.Context(), b); err != nil {
 			t.Error(err)
 		}
-		if err := idle.askForSlow(t.Context()); err != nil {
+		if err := idle.queue.askForSlow(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
-	err = slow.collect(t.Context(), b, func() bool {
-		yield, err := slow.beat(t.Context(), b)
+	err = slow.collector.collect(t.Context(), b, func() bool {
+		yield, err := slow.queue.beat(t.Context(), b)
 		return err == nil && yield
 	})
 	if err != errYield { //nolint:errorlint // it is that one
 		t.Fatalf("it did not yield: %v", err)
 	}
-	if err := slow.giveBack(t.Context(), b, awayFor); err != nil {
+	if err := slow.queue.giveBack(t.Context(), b, awayFor); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := slow.claim(t.Context()); b != nil || err != nil {
+	if b, err := slow.queue.claim(t.Context()); b != nil || err != nil {
 		t.Errorf("the slow machine took it again: %v", err)
 	}
 	w.finish(t, idle)

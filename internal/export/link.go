@@ -49,8 +49,14 @@ func parseAccess(text string, key ticket.Key) (access, bool) {
 	return a, true
 }
 
-func (e *Exports) key(ctx context.Context) (ticket.Key, error) {
-	secret, err := e.opt.Secret(ctx)
+// links let a browser fetch a zip without a session.
+type links struct {
+	*ground
+	sender *sender
+}
+
+func (l *links) key(ctx context.Context) (ticket.Key, error) {
+	secret, err := l.opt.Secret(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,22 +72,26 @@ type Link struct {
 
 // CreateLink makes a link to a sealed batch.
 func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
+	return e.links.create(ctx, who, id, life)
+}
+
+func (l *links) create(ctx context.Context, who drive.Who, id drive.ExportID, life time.Duration) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
-	d, err := e.Open(ctx, who, id)
+	d, err := l.sender.open(ctx, who, id)
 	if err != nil {
 		return Link{}, err
 	}
-	now, err := e.now(ctx)
+	now, err := l.now(ctx)
 	if err != nil {
 		return Link{}, err
 	}
-	epoch, err := e.opt.Users.LinkEpoch(ctx, who.User)
+	epoch, err := l.opt.Users.LinkEpoch(ctx, who.User)
 	if err != nil {
 		return Link{}, err
 	}
-	key, err := e.key(ctx)
+	key, err := l.key(ctx)
 	if err != nil {
 		return Link{}, err
 	}
@@ -93,7 +103,11 @@ func (e *Exports) CreateLink(ctx context.Context, who drive.Who, id drive.Export
 // OpenLink opens the zip of a link. A token that was not made here is NotFound; one that is over is
 // Gone.
 func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) {
-	key, err := e.key(ctx)
+	return e.links.open(ctx, token)
+}
+
+func (l *links) open(ctx context.Context, token string) (Download, error) {
+	key, err := l.key(ctx)
 	if err != nil {
 		return Download{}, err
 	}
@@ -101,16 +115,16 @@ func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) 
 	if !ok {
 		return Download{}, drive.Fail(drive.NotFound)
 	}
-	now, err := e.now(ctx)
+	now, err := l.now(ctx)
 	if err != nil {
 		return Download{}, err
 	}
 	if now >= t.expires {
 		return Download{}, drive.Fail(drive.Gone, "reason", "link-expired")
 	}
-	epoch, err := e.opt.Users.LinkEpoch(ctx, t.user)
+	epoch, err := l.opt.Users.LinkEpoch(ctx, t.user)
 	if err == nil && !t.session.IsZero() {
-		err = e.opt.Users.SessionLives(ctx, t.session)
+		err = l.opt.Users.SessionLives(ctx, t.session)
 	}
 	if drive.IsKind(err, drive.NotFound) || err == nil && epoch != t.epoch {
 		return Download{}, drive.Fail(drive.Gone, "reason", "link-void")
@@ -118,5 +132,5 @@ func (e *Exports) OpenLink(ctx context.Context, token string) (Download, error) 
 	if err != nil {
 		return Download{}, err
 	}
-	return e.Open(ctx, drive.Who{User: t.user, Account: t.account, Scopes: drive.ScopeRead}, t.export)
+	return l.sender.open(ctx, drive.Who{User: t.user, Account: t.account, Scopes: drive.ScopeRead}, t.export)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // list finds out which entries a request means, and names the batch if the request does not.
-func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) (*walk, error) {
+func (o *orders) list(ctx context.Context, who drive.Who, in *Request) (*walk, error) {
 	given := 0
 	for _, is := range []bool{len(in.Nodes) > 0, !in.Folder.IsZero(), len(in.Manifest) > 0} {
 		if is {
@@ -26,7 +26,7 @@ func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) (*walk, 
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{Exports: e, account: who.Account, match: m}
+	w := &walk{orders: o, account: who.Account, match: m}
 	if w.naming, err = parseNaming(in.Names, m.documents); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (e *Exports) list(ctx context.Context, who drive.Who, in *Request) (*walk, 
 
 // walk collects the entries of a request in the order in which they will lie in the zip.
 type walk struct {
-	*Exports
+	*orders
 	account drive.AccountID
 	match   matcher
 	list    []want
@@ -76,25 +76,27 @@ func (w *walk) add(e want) error {
 	return nil
 }
 
-func (w *walk) live(ctx context.Context, id drive.NodeID) (tree.Node, drive.Path, error) {
-	n, err := w.opt.Tree.Find(ctx, w.opt.DB, w.account, id)
+// liveFolder finds a folder that is not in the trash.
+func (g *ground) liveFolder(ctx context.Context, account drive.AccountID, id drive.NodeID) (tree.Node, drive.Path, error) {
+	n, err := g.opt.Tree.Find(ctx, g.opt.DB, account, id)
 	if err != nil {
 		return tree.Node{}, nil, err
 	}
-	at, live, err := w.opt.Tree.PathOf(ctx, w.opt.DB, id)
-	if err == nil && !live {
+	at, live, err := g.opt.Tree.PathOf(ctx, g.opt.DB, id)
+	switch {
+	case err != nil:
+	case !live:
 		err = drive.Fail(drive.WrongState, "state", "trashed")
+	case !n.IsFolder():
+		err = drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
 	}
 	return n, at, err
 }
 
 func (w *walk) folder(ctx context.Context, in *Request) error {
-	n, at, err := w.live(ctx, in.Folder)
+	n, at, err := w.liveFolder(ctx, w.account, in.Folder)
 	if err != nil {
 		return err
-	}
-	if !n.IsFolder() {
-		return drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
 	}
 	if in.Name == "" {
 		in.Name = string(n.Name)
@@ -218,11 +220,11 @@ func (w *walk) kids(ctx context.Context, top tree.Node) (map[drive.NodeID][]tree
 
 // childrenOf calls fn for each child of the folders; of files for those that were changed when
 // match says.
-func (e *Exports) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
+func (g *ground) childrenOf(ctx context.Context, set []drive.NodeID, match matcher, fn func(tree.Node) error) error {
 	slices.SortFunc(set, func(a, b drive.NodeID) int { return bytes.Compare(a[:], b[:]) })
-	ask := tree.Below{Folders: set, From: match.from, To: match.to, Limit: e.listPage}
+	ask := tree.Below{Folders: set, From: match.from, To: match.to, Limit: g.listPage}
 	for {
-		page, err := e.opt.Tree.ChildrenOf(ctx, e.opt.DB, ask)
+		page, err := g.opt.Tree.ChildrenOf(ctx, g.opt.DB, ask)
 		if err != nil {
 			return err
 		}
@@ -231,7 +233,7 @@ func (e *Exports) childrenOf(ctx context.Context, set []drive.NodeID, match matc
 				return err
 			}
 		}
-		if len(page) < e.listPage {
+		if len(page) < g.listPage {
 			return nil
 		}
 		ask.After = page[len(page)-1]

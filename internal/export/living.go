@@ -13,7 +13,7 @@ import (
 type living map[drive.NodeID]bool
 
 // learn looks at the folders of nodes: one statement for each level and some hundred folders.
-func (l living) learn(ctx context.Context, e *Exports, nodes []tree.Node) error {
+func (l living) learn(ctx context.Context, g *ground, nodes []tree.Node) error {
 	var unknown []tree.Node
 	for _, n := range nodes {
 		if _, known := l[n.Parent]; !known && n.Trashed == 0 && !n.IsRoot() {
@@ -23,7 +23,7 @@ func (l living) learn(ctx context.Context, e *Exports, nodes []tree.Node) error 
 	if len(unknown) == 0 {
 		return nil
 	}
-	spots, err := e.opt.Tree.SpotsOf(ctx, e.opt.DB, unknown)
+	spots, err := g.opt.Tree.SpotsOf(ctx, g.opt.DB, unknown)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 	w := newWorld(t)
 	e := w.process(w.db, "a")
 	add := func(entry want) (n int, err error) {
-		walk := walk{Exports: e}
+		walk := walk{orders: e.orders}
 		for err == nil && n < 10_000 {
 			err = walk.add(entry)
 			n++
@@ -41,7 +41,7 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 		t.Errorf("entry %d of usual length: %v", n, err)
 	}
 	const fit = int(maxListNames / 4000)
-	if pieces := e.split(slices.Repeat([]want{{Name: long}}, fit+1)); len(pieces) != 2 || len(pieces[0]) > fit {
+	if pieces := e.lists.split(slices.Repeat([]want{{Name: long}}, fit+1)); len(pieces) != 2 || len(pieces[0]) > fit {
 		t.Errorf("%d long names become %d lists", fit+1, len(pieces))
 	}
 }
@@ -49,7 +49,7 @@ func TestTheTextOfAListIsBounded(t *testing.T) {
 // Of a zip that is sent at once the names are bounded, too.
 func TestTheNamesOfAZipThatIsSentAtOnceAreBounded(t *testing.T) {
 	t.Parallel()
-	p := plan{Exports: newWorld(t).process(nil, "a")}
+	p := plan{sender: newWorld(t).process(nil, "a").sender}
 	long := kid{name: drive.Name(strings.Repeat("n", drive.MaxNameBytes))}
 	in := strings.Repeat("d", 3744)
 	const most = int(directNames) / 4000

@@ -32,7 +32,7 @@ func (p part) suffix() string {
 }
 
 // split cuts a list into those of zips, by their entries and the bytes of their names.
-func (e *Exports) split(list []want) (pieces [][]want) {
+func (l *lists) split(list []want) (pieces [][]want) {
 	for i := range list {
 		if list[i].Name == "" {
 			list[i].Name = fmt.Sprintf("document-%05d", i+1)
@@ -41,7 +41,7 @@ func (e *Exports) split(list []want) (pieces [][]want) {
 	begin, names := 0, int64(0)
 	for i := range list {
 		n := int64(len(list[i].Name))
-		if i-begin == e.opt.MaxEntries || i > begin && names+n > maxListNames {
+		if i-begin == l.opt.MaxEntries || i > begin && names+n > maxListNames {
 			pieces, begin, names = append(pieces, list[begin:i]), i, 0
 		}
 		names += n
@@ -76,10 +76,10 @@ func (b *batch) insertPart(ctx context.Context, tx *sqldb.Tx) error {
 	return nil
 }
 
-// forgetLists is forgetList for a set.
-func (e *Exports) forgetLists(ctx context.Context, set []batch, cause error) error {
+// forgetAll is forget for a set.
+func (l *lists) forgetAll(ctx context.Context, set []batch, cause error) error {
 	for _, b := range set {
-		cause = e.forgetList(ctx, b.ID, cause)
+		cause = l.forget(ctx, b.ID, cause)
 	}
 	return cause
 }

@@ -114,7 +114,7 @@ func TestAMonthIsSplit(t *testing.T) {
 		}
 		w.clock.Store(int64(all[0].DueAt))
 		for range 2 {
-			if err := e.runSchedules(t.Context()); err != nil {
+			if err := e.calendar.run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -61,7 +61,7 @@ type Upload struct {
 
 // inDrive is a folder of the drive as a place.
 type inDrive struct {
-	*Exports
+	*courier
 	who drive.Who
 	j   *Job
 	d   Download
@@ -83,7 +83,7 @@ func (p inDrive) open(ctx context.Context) (there, error) {
 		return there{}, err
 	}
 	p.halt("begun")
-	if err := p.updateJob(ctx, p.j, "upload_id = ?, sent = 0", id); err != nil {
+	if err := p.update(ctx, p.j, "upload_id = ?, sent = 0", id); err != nil {
 		return there{}, err
 	}
 	p.j.upload = id

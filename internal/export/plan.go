@@ -15,7 +15,7 @@ import (
 // plan is the list of a zip that is sent at once, while it is made. It keeps little of each node
 // and takes memory from the grant as it grows.
 type plan struct {
-	*Exports
+	*sender
 	account drive.AccountID
 	grant   *zipline.Grant
 
@@ -96,7 +96,7 @@ func (p *plan) live(ctx context.Context, ids []drive.NodeID) (tops []kid, err er
 		if err != nil {
 			return nil, err
 		}
-		if err := alive.learn(ctx, p.Exports, slices.Collect(maps.Values(nodes))); err != nil {
+		if err := alive.learn(ctx, p.ground, slices.Collect(maps.Values(nodes))); err != nil {
 			return nil, err
 		}
 		for _, id := range page {

@@ -8,20 +8,31 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// catalog is what owners read of their batches.
+type catalog struct{ *ground }
+
 // Get returns a batch of the caller's account.
 func (e *Exports) Get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
-	b, err := e.find(ctx, e.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
+	return e.catalog.get(ctx, who, id)
+}
+
+func (c *catalog) get(ctx context.Context, who drive.Who, id drive.ExportID) (View, error) {
+	b, err := c.find(ctx, c.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
 		return View{}, err
 	}
-	now, err := e.now(ctx)
+	now, err := c.now(ctx)
 	return b.view(now), err
 }
 
 // List returns up to limit batches of the caller's account, the newest first, older than before
 // (zero: from the newest).
 func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
-	now, err := e.now(ctx)
+	return e.catalog.list(ctx, who, before, limit)
+}
+
+func (c *catalog) list(ctx context.Context, who drive.Who, before drive.ExportID, limit int) ([]View, error) {
+	now, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -29,20 +40,24 @@ func (e *Exports) List(ctx context.Context, who drive.Who, before drive.ExportID
 	if !before.IsZero() {
 		where, args = "WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?", []any{who.Account, before, limit}
 	}
-	return e.views(ctx, who, now, where, args...)
+	return c.views(ctx, who, now, where, args...)
 }
 
 // ListSet returns the parts of a set of the caller's account, in their order.
 func (e *Exports) ListSet(ctx context.Context, who drive.Who, set drive.ExportID) ([]View, error) {
-	now, err := e.now(ctx)
+	return e.catalog.listSet(ctx, who, set)
+}
+
+func (c *catalog) listSet(ctx context.Context, who drive.Who, set drive.ExportID) ([]View, error) {
+	now, err := c.now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return e.views(ctx, who, now, "WHERE account_id = ? AND set_id = ? ORDER BY part, revision", who.Account, set)
+	return c.views(ctx, who, now, "WHERE account_id = ? AND set_id = ? ORDER BY part, revision", who.Account, set)
 }
 
-func (e *Exports) views(ctx context.Context, who drive.Who, now drive.Time, where string, args ...any) ([]View, error) {
-	rows, err := e.opt.DB.For(who.Account).Query(ctx, selectViews+where, args...)
+func (c *catalog) views(ctx context.Context, who drive.Who, now drive.Time, where string, args ...any) ([]View, error) {
+	rows, err := c.opt.DB.For(who.Account).Query(ctx, selectViews+where, args...)
 	all, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
@@ -66,10 +81,14 @@ type Failure struct {
 
 // Errors returns up to limit failures of a batch, in the order of its list, after the n-th entry.
 func (e *Exports) Errors(ctx context.Context, who drive.Who, id drive.ExportID, after int64, limit int) ([]Failure, error) {
-	if _, err := e.Get(ctx, who, id); err != nil {
+	return e.catalog.errors(ctx, who, id, after, limit)
+}
+
+func (c *catalog) errors(ctx context.Context, who drive.Who, id drive.ExportID, after int64, limit int) ([]Failure, error) {
+	if _, err := c.get(ctx, who, id); err != nil {
 		return nil, err
 	}
-	rows, err := e.opt.DB.For(who.Account).Query(ctx, "SELECT n, doc, path, reason, detail, at FROM export_errors WHERE export_id = ? AND n > ? ORDER BY n LIMIT ?",
+	rows, err := c.opt.DB.For(who.Account).Query(ctx, "SELECT n, doc, path, reason, detail, at FROM export_errors WHERE export_id = ? AND n > ? ORDER BY n LIMIT ?",
 		id, after, limit)
 	all, err := sqldb.Scan(rows, err, func(f *Failure, scan func(...any) error) error {
 		return scan(&f.N, &f.Doc, &f.Path, &f.Reason, &f.Detail, &f.At)

@@ -31,8 +31,8 @@ func pinned(ctx context.Context, q sqldb.Querier, account drive.AccountID) (sum 
 }
 
 // roomForBatch refuses another batch when those there hold as much as the account may have.
-func (e *Exports) roomForBatch(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	balance, err := e.opt.Ledger.Get(ctx, tx, account)
+func (o *orders) roomForBatch(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	balance, err := o.opt.Ledger.Get(ctx, tx, account)
 	if err != nil || balance.Total == nil {
 		return err
 	}

@@ -61,10 +61,20 @@ func dueAt(m int64, zone *time.Location) drive.Time {
 	return drive.TimeOf(time.Date(int(m/12), time.Month(m%12+1), 1, scheduleHour, 0, 0, 0, zone))
 }
 
+// calendar has the schedules, and makes the batches of their months.
+type calendar struct {
+	*ground
+	orders *orders
+}
+
 // CreateSchedule has a folder exported each month. The first one is the month that is running. A
 // filter says nothing of a month. For the bucket where there is none it is Forbidden.
 func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
-	if in.Bucket && e.opt.Bucket == nil {
+	return e.calendar.create(ctx, who, in)
+}
+
+func (c *calendar) create(ctx context.Context, who drive.Who, in Schedule) (Schedule, error) {
+	if in.Bucket && c.opt.Bucket == nil {
 		return Schedule{}, drive.Fail(drive.Forbidden)
 	}
 	for field, given := range map[string]bool{
@@ -87,13 +97,9 @@ func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule
 	if err != nil {
 		return Schedule{}, err
 	}
-	w := walk{Exports: e, account: who.Account}
-	n, _, err := w.live(ctx, in.Folder)
+	n, _, err := c.liveFolder(ctx, who.Account, in.Folder)
 	if err != nil {
 		return Schedule{}, err
-	}
-	if !n.IsFolder() {
-		return Schedule{}, drive.Bad("folder", drive.NotAllowed, "allowed", []string{"folder"}, "sent", "file")
 	}
 	if in.Name == "" {
 		in.Name = string(n.Name)
@@ -102,21 +108,21 @@ func (e *Exports) CreateSchedule(ctx context.Context, who drive.Who, in Schedule
 	if err != nil {
 		return Schedule{}, err
 	}
-	now, err := e.now(ctx)
+	now, err := c.now(ctx)
 	if err != nil {
 		return Schedule{}, err
 	}
 	in.ID, in.Name, in.Zone, in.account, in.user = drive.NewID[drive.ScheduleID](), string(name), zone.String(), who.Account, who.User
 	in.setMonth(monthOf(now.Std().In(zone)), zone)
-	return in, e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return e.insertSchedule(ctx, tx, in, now) })
+	return in, c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.insert(ctx, tx, in, now) })
 }
 
 func (s *Schedule) setMonth(m int64, zone *time.Location) {
 	s.month, s.Month, s.DueAt = m, monthText(m), dueAt(m, zone)
 }
 
-func (e *Exports) insertSchedule(ctx context.Context, tx *sqldb.Tx, s Schedule, now drive.Time) error {
-	if err := e.opt.Ledger.Lock(ctx, tx, s.account); err != nil {
+func (c *calendar) insert(ctx context.Context, tx *sqldb.Tx, s Schedule, now drive.Time) error {
+	if err := c.opt.Ledger.Lock(ctx, tx, s.account); err != nil {
 		return err
 	}
 	var have int
@@ -163,14 +169,22 @@ func scanSchedule(s *Schedule, scan func(...any) error) error {
 
 // Schedules lists those of the caller's account.
 func (e *Exports) Schedules(ctx context.Context, who drive.Who) ([]Schedule, error) {
-	rows, err := e.opt.DB.For(who.Account).Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE account_id = ? ORDER BY id LIMIT ?",
+	return e.calendar.list(ctx, who)
+}
+
+func (c *calendar) list(ctx context.Context, who drive.Who) ([]Schedule, error) {
+	rows, err := c.opt.DB.For(who.Account).Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE account_id = ? ORDER BY id LIMIT ?",
 		who.Account, maxSchedules)
 	return sqldb.Scan(rows, err, scanSchedule)
 }
 
 // DeleteSchedule ends one; batches that it has made stay.
 func (e *Exports) DeleteSchedule(ctx context.Context, who drive.Who, id drive.ScheduleID) error {
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return e.calendar.remove(ctx, who, id)
+}
+
+func (c *calendar) remove(ctx context.Context, who drive.Who, id drive.ScheduleID) error {
+	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM export_schedules WHERE id = ? AND account_id = ?", id, who.Account)
 		if err == nil && n == 0 {
 			err = drive.Fail(drive.NotFound)
@@ -185,21 +199,21 @@ const duePage = 20
 // errMade says that another instance has made the batch.
 var errMade = errors.New("the month's batch is made already")
 
-// runSchedules makes the batches that are due. One that cannot be made now, such as that of a
+// run makes the batches that are due. One that cannot be made now, such as that of a
 // folder with too many files, does not keep others from being made.
-func (e *Exports) runSchedules(ctx context.Context) error {
-	now, err := e.now(ctx)
+func (c *calendar) run(ctx context.Context) error {
+	now, err := c.now(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := e.opt.DB.Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, duePage)
+	rows, err := c.opt.DB.Query(ctx, "SELECT "+scheduleColumns+" FROM export_schedules WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, duePage)
 	due, err := sqldb.Scan(rows, err, scanSchedule)
 	if err != nil {
 		return fmt.Errorf("look for schedules that are due: %w", err)
 	}
 	var errs []error
 	for _, s := range due {
-		if err := e.runSchedule(ctx, s); err != nil && !errors.Is(err, errMade) {
+		if err := c.runOne(ctx, s); err != nil && !errors.Is(err, errMade) {
 			errs = append(errs, fmt.Errorf("run schedule %s for %s: %w", s.ID, s.Month, err))
 		}
 	}
@@ -216,10 +230,10 @@ func (s Schedule) skip(ctx context.Context, tx *sqldb.Tx, reason string) error {
 	return err
 }
 
-// runSchedule makes the batch of the month that is due, or several if there are more files than one
+// runOne makes the batch of the month that is due, or several if there are more files than one
 // may have. A user who is disabled, a folder that has gone, or a month with more files than a list
 // may have, has none, and the schedule goes on: it says which month it skipped and why.
-func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
+func (c *calendar) runOne(ctx context.Context, s Schedule) error {
 	zone, err := zoneOf(s.Zone)
 	if err != nil {
 		return err
@@ -229,8 +243,8 @@ func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
 	who := drive.Who{User: s.user, Account: s.account}
 	in := Request{Name: s.Name, Folder: s.Folder, Filter: filter, Priority: s.Priority, Names: s.Names, Index: s.Index}
 	var list *walk
-	if err = e.mayRun(ctx, s, &in); err == nil {
-		list, err = e.list(ctx, who, &in)
+	if err = c.mayRun(ctx, s, &in); err == nil {
+		list, err = c.orders.list(ctx, who, &in)
 	}
 	advance := func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "UPDATE export_schedules SET month = ?, due_at = ? WHERE id = ? AND month = ?", s.month+1, dueAt(s.month+1, zone), s.ID, s.month)
@@ -240,8 +254,8 @@ func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
 		return err
 	}
 	if drive.IsKind(err, drive.NotFound, drive.WrongState, drive.TooLarge, drive.BadRequest) {
-		e.log.WarnContext(ctx, "a month is not exported", "schedule", s.ID, "month", s.Month, "error", err)
-		return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		c.log.WarnContext(ctx, "a month is not exported", "schedule", s.ID, "month", s.Month, "error", err)
+		return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := advance(ctx, tx); err != nil {
 				return err
 			}
@@ -251,7 +265,7 @@ func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.make(ctx, draft{
+	_, err = c.orders.make(ctx, draft{
 		who: who, name: s.Name, origin: Scheduled, asked: asked{Request: in, Month: s.Month, Bucket: s.Bucket}, list: list.list, priority: in.Priority,
 		slot: "schedule/" + s.ID.String() + "/" + s.Month, also: advance,
 	})
@@ -260,11 +274,11 @@ func (e *Exports) runSchedule(ctx context.Context, s Schedule) error {
 
 // mayRun looks whose schedule it is: NotFound if the user was disabled or deleted. Who is an
 // administrator no more goes before others no more.
-func (e *Exports) mayRun(ctx context.Context, s Schedule, in *Request) error {
-	if _, err := e.opt.Users.LinkEpoch(ctx, s.user); err != nil || in.Priority <= 0 {
+func (c *calendar) mayRun(ctx context.Context, s Schedule, in *Request) error {
+	if _, err := c.opt.Users.LinkEpoch(ctx, s.user); err != nil || in.Priority <= 0 {
 		return err
 	}
-	user, err := e.opt.Users.Find(ctx, e.opt.DB, s.user)
+	user, err := c.opt.Users.Find(ctx, c.opt.DB, s.user)
 	if err == nil && !user.Admin {
 		in.Priority = 0
 	}

@@ -44,7 +44,7 @@ func TestAScheduleMakesEachMonthOnce(t *testing.T) {
 	if want := time.Date(2026, 11, 30, 18, 0, 0, 0, time.UTC); s.Month != "2026-11" || !s.DueAt.Std().Equal(want) {
 		t.Fatalf("it is due at %s for %s", s.DueAt, s.Month)
 	}
-	if err := e.runSchedules(t.Context()); err != nil || len(w.months(t)) != 0 {
+	if err := e.calendar.run(t.Context()); err != nil || len(w.months(t)) != 0 {
 		t.Fatalf("it was made too early: %v", err)
 	}
 	w.clock.Store(int64(s.DueAt))
@@ -53,7 +53,7 @@ func TestAScheduleMakesEachMonthOnce(t *testing.T) {
 		for i := range 10 {
 			p := w.process(w.db, fmt.Sprint(i))
 			all.Go(func() {
-				if err := p.runSchedules(t.Context()); err != nil && !drive.IsKind(err, drive.Unavailable) {
+				if err := p.calendar.run(t.Context()); err != nil && !drive.IsKind(err, drive.Unavailable) {
 					t.Error(err)
 				}
 			})
@@ -65,7 +65,7 @@ func TestAScheduleMakesEachMonthOnce(t *testing.T) {
 	}
 	w.pass(93 * 24 * time.Hour) // nobody was there in December, January and February
 	for range 5 {
-		if err := e.runSchedules(t.Context()); err != nil {
+		if err := e.calendar.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,11 +95,11 @@ func TestAScheduleMayBeKilledAnywhere(t *testing.T) {
 		months++
 		w.clock.Store(int64(dueAt(month, time.UTC)))
 		var err error
-		died := w.dies(t, at, func(dead *Exports) { err = dead.runSchedules(t.Context()) })
+		died := w.dies(t, at, func(dead *Exports) { err = dead.calendar.run(t.Context()) })
 		if err != nil && !died && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if err := e.runSchedules(t.Context()); err != nil {
+		if err := e.calendar.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		month++
@@ -126,7 +126,7 @@ func TestAScheduleLosesThePriorityWithItsAdministrator(t *testing.T) {
 	for _, admin := range []bool{true, false} {
 		w.write(t, exec("UPDATE users SET admin = ?", admin))
 		w.clock.Store(int64(s.DueAt))
-		if err := e.runSchedules(t.Context()); err != nil {
+		if err := e.calendar.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		all, err := e.List(t.Context(), w.who, drive.ExportID{}, 1)

@@ -23,8 +23,8 @@ const listPiece = 256 << 10
 // seal freezes the list of the zip and with it every byte of it. What it writes before its last
 // transaction counts only under this epoch; that transaction checks once more that every entry is
 // accounted for (X2).
-func (e *Exports) seal(ctx context.Context, b *batch) error {
-	end, err := enter(ctx, e.making, b.Account)
+func (c *collector) seal(ctx context.Context, b *batch) error {
+	end, err := enter(ctx, c.lists.making, b.Account)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (e *Exports) seal(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	entries, err := e.entries(ctx, b, a.Index)
+	entries, err := c.entries(ctx, b, a.Index)
 	if err != nil {
 		return err
 	}
@@ -41,48 +41,48 @@ func (e *Exports) seal(ctx context.Context, b *batch) error {
 	if err != nil {
 		return fmt.Errorf("lay out the zip of batch %s: %w", b.ID, err)
 	}
-	if err := e.writeFrozen(ctx, b, zipline.Encode(entries)); err != nil {
+	if err := c.writeFrozen(ctx, b, zipline.Encode(entries)); err != nil {
 		return err
 	}
-	e.halt("sealing")
-	now, err := e.now(ctx)
+	c.halt("sealing")
+	now, err := c.now(ctx)
 	if err != nil {
 		return err
 	}
 	done := *b
-	done.Size, done.ETag, done.Expires = archive.Size(), archive.ETag(), now.Add(e.opt.Life)
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	done.Size, done.ETag, done.Expires = archive.Size(), archive.ETag(), now.Add(c.opt.Life)
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if a.Mark != nil { // the ledger comes before the batch
-			if err := e.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+			if err := c.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
 				return err
 			}
 		}
 		err := b.update(ctx, tx, `state = 'sealed', size = ?, etag = ?, list_epoch = epoch, ended_at = ?, expires_at = ?, error = '', due_at = ?,
-			yield_at = 0`, done.Size, done.ETag, now, done.Expires, e.endingAt(done.Expires))
+			yield_at = 0`, done.Size, done.ETag, now, done.Expires, c.endingAt(done.Expires))
 		if err == nil {
-			err = e.account(ctx, tx, b)
+			err = c.account(ctx, tx, b)
 		}
 		if err == nil && a.Mark != nil {
 			err = b.reach(ctx, tx, *a.Mark)
 		}
 		if err == nil && a.Bucket {
-			err = e.sendSealed(ctx, tx, b, archive.Size(), now)
+			err = c.publisher.sendSealed(ctx, tx, b, archive.Size(), now)
 		}
 		if err != nil {
 			return err
 		}
-		return e.tell(ctx, tx, stream.ExportSealed, done)
+		return c.tell(ctx, tx, stream.ExportSealed, done)
 	})
 	if err != nil {
 		return fmt.Errorf("seal batch %s: %w", b.ID, err)
 	}
-	e.counters.Sealed.Add(1)
-	e.halt("sealed")
+	c.counters.Sealed.Add(1)
+	c.halt("sealed")
 	return nil
 }
 
 // account compares the counts of a batch with its rows.
-func (e *Exports) account(ctx context.Context, tx *sqldb.Tx, b *batch) error {
+func (c *collector) account(ctx context.Context, tx *sqldb.Tx, b *batch) error {
 	var total, collected, failed, pins, errs int64
 	err := tx.QueryRow(ctx, `SELECT total, collected, failed, (SELECT COUNT(*) FROM export_pins WHERE export_id = exports.id),
 		(SELECT COUNT(*) FROM export_errors WHERE export_id = exports.id) FROM exports WHERE id = ?`, b.ID).
@@ -118,11 +118,11 @@ type sealing struct {
 
 // entries are those of the zip: what has arrived, in the order of the list, in a directory of the
 // batch's name, and beside it a list of what has failed, and an index if one was asked for.
-func (e *Exports) entries(ctx context.Context, b *batch, indexed bool) ([]zipline.Entry, error) {
+func (c *collector) entries(ctx context.Context, b *batch, indexed bool) ([]zipline.Entry, error) {
 	s := sealing{indexed: indexed}
 	after := int64(0)
 	for {
-		page, err := e.sealPage(ctx, b, after)
+		page, err := c.sealPage(ctx, b, after)
 		if err != nil {
 			return nil, err
 		}
@@ -177,8 +177,8 @@ func writeError(to *bytes.Buffer, r sealRow) {
 
 const sealRows = 1000
 
-func (e *Exports) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
-	rows, err := e.opt.DB.Query(ctx, `SELECT w.n, w.name, p.blob_id, COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
+func (c *collector) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
+	rows, err := c.opt.DB.Query(ctx, `SELECT w.n, w.name, p.blob_id, COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
 		COALESCE(x.reason, ''), COALESCE(x.detail, '') FROM export_wants w LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
 		LEFT JOIN export_errors x ON x.export_id = w.export_id AND x.n = w.n WHERE w.export_id = ? AND w.n > ? ORDER BY w.n LIMIT ?`,
 		b.ID, after, sealRows)
@@ -197,15 +197,15 @@ func (e *Exports) sealPage(ctx context.Context, b *batch, after int64) ([]sealRo
 }
 
 // writeFrozen keeps the frozen list under this epoch.
-func (e *Exports) writeFrozen(ctx context.Context, b *batch, frozen []byte) error {
+func (c *collector) writeFrozen(ctx context.Context, b *batch, frozen []byte) error {
 	for n := 0; len(frozen) > 0; n++ {
 		piece := frozen[:min(listPiece, len(frozen))]
 		frozen = frozen[len(piece):]
-		now, err := e.now(ctx)
+		now, err := c.now(ctx)
 		if err != nil {
 			return err
 		}
-		err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			if err := b.update(ctx, tx, "due_at = ?", now.Add(lease.Length)); err != nil {
 				return err
 			}
@@ -220,14 +220,14 @@ func (e *Exports) writeFrozen(ctx context.Context, b *batch, frozen []byte) erro
 		if err != nil {
 			return fmt.Errorf("keep the list of batch %s: %w", b.ID, err)
 		}
-		e.halt("frozen")
+		c.halt("frozen")
 	}
 	return nil
 }
 
 // frozen reads the list of a sealed batch.
-func (e *Exports) frozen(ctx context.Context, b batch) ([]zipline.Entry, error) {
-	rows, err := e.opt.DB.Query(ctx, "SELECT body FROM export_lists WHERE export_id = ? AND epoch = ? ORDER BY n", b.ID, b.ListEpoch)
+func (s *sender) frozen(ctx context.Context, b batch) ([]zipline.Entry, error) {
+	rows, err := s.opt.DB.Query(ctx, "SELECT body FROM export_lists WHERE export_id = ? AND epoch = ? ORDER BY n", b.ID, b.ListEpoch)
 	pieces, err := sqldb.Scan(rows, err, func(p *[]byte, scan func(...any) error) error { return scan(p) })
 	if err != nil {
 		return nil, fmt.Errorf("read the list of batch %s: %w", b.ID, err)

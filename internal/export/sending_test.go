@@ -34,7 +34,7 @@ func (w *world) month(t *testing.T, e *Exports, s *Schedule) drive.ExportID {
 	t.Helper()
 	w.clock.Store(int64(dueAt(s.month, time.UTC)))
 	s.month++
-	if err := e.runSchedules(t.Context()); err != nil {
+	if err := e.calendar.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	all, err := e.List(t.Context(), w.who, drive.ExportID{}, 1)
@@ -56,8 +56,8 @@ func TestAScheduleSendsItsZipsToTheBucket(t *testing.T) {
 	for at := int64(1); ; at += 2 {
 		id := w.month(t, e, &s)
 		died := w.dies(t, at, func(dead *Exports) {
-			if b, err := dead.claim(t.Context()); err == nil && b != nil {
-				dead.work(t.Context(), b)
+			if b, err := dead.queue.claim(t.Context()); err == nil && b != nil {
+				dead.workers.work(t.Context(), b)
 			}
 		}, withRack(r))
 		w.pass(lease.Length + time.Second)

@@ -10,14 +10,24 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/turn"
 	"smartdrive/internal/export/zipline"
 )
+
+// sender lays zips out and sends them.
+type sender struct {
+	*ground
+	windows    *zipline.Budget // of the zips that are being sent
+	laying     *turn.Turns     // zips that are about to be sent: see enter
+	cache      archives
+	directMost int // directMost; of tests
+}
 
 // Download is a sealed zip, ready to be sent.
 type Download struct {
 	View
 	archive *zipline.Archive
-	exports *Exports
+	sender  *sender
 	grant   *zipline.Grant // of one of Direct, of which nothing is kept
 }
 
@@ -39,23 +49,27 @@ func (d Download) Serve(w http.ResponseWriter, r *http.Request, client string, r
 	if d.EndedAt != nil {
 		ended = *d.EndedAt
 	}
-	o := zipline.Options{Broken: func(err *zipline.EntryError) { d.exports.broken(context.WithoutCancel(r.Context()), d.ID, err) }}
+	o := zipline.Options{Broken: func(err *zipline.EntryError) { d.sender.broken(context.WithoutCancel(r.Context()), d.ID, err) }}
 	if d.grant != nil {
 		o.Window, o.Parallel = directWindow, directParallel
 	}
-	d.archive.Serve(tally{w, &d.exports.counters.Sent}, r, d.exports.source(d.archive), zipline.ServeOptions{
-		Options: o, Modified: ended, Refuse: refuse, Budget: d.exports.windows, Client: client, Grant: d.grant,
+	d.archive.Serve(tally{w, &d.sender.counters.Sent}, r, d.sender.source(d.archive), zipline.ServeOptions{
+		Options: o, Modified: ended, Refuse: refuse, Budget: d.sender.windows, Client: client, Grant: d.grant,
 	})
 }
 
 // Open returns a sealed batch of the caller's account. One that is not sealed yet is WrongState,
 // one that is over Gone.
 func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (Download, error) {
-	b, err := e.find(ctx, e.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
+	return e.sender.open(ctx, who, id)
+}
+
+func (s *sender) open(ctx context.Context, who drive.Who, id drive.ExportID) (Download, error) {
+	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
 		return Download{}, err
 	}
-	now, err := e.now(ctx)
+	now, err := s.now(ctx)
 	if err != nil {
 		return Download{}, err
 	}
@@ -69,18 +83,18 @@ func (e *Exports) Open(ctx context.Context, who drive.Who, id drive.ExportID) (D
 	default:
 		return Download{}, drive.Fail(drive.WrongState, "state", string(v.State))
 	}
-	archive, err := e.cache.get(ctx, id, func() (*zipline.Archive, error) { return e.layout(ctx, b) })
-	return Download{View: v, archive: archive, exports: e}, err
+	archive, err := s.cache.get(ctx, id, func() (*zipline.Archive, error) { return s.layout(ctx, b) })
+	return Download{View: v, archive: archive, sender: s}, err
 }
 
 // layout computes the zip of a sealed batch, which is the same whoever computes it and whenever.
-func (e *Exports) layout(ctx context.Context, b batch) (*zipline.Archive, error) {
-	end, err := enter(ctx, e.laying, b.Account)
+func (s *sender) layout(ctx context.Context, b batch) (*zipline.Archive, error) {
+	end, err := enter(ctx, s.laying, b.Account)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	entries, err := e.frozen(ctx, b)
+	entries, err := s.frozen(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -96,18 +110,18 @@ func (e *Exports) layout(ctx context.Context, b batch) (*zipline.Archive, error)
 }
 
 // broken notes that a zip cannot be delivered whole, so that its owner sees why.
-func (e *Exports) broken(ctx context.Context, id drive.ExportID, why *zipline.EntryError) {
-	e.counters.Broken.Add(1)
-	e.log.ErrorContext(ctx, "an entry of a zip cannot be delivered", "export", id, "entry", why.Index, "error", why.Err)
+func (s *sender) broken(ctx context.Context, id drive.ExportID, why *zipline.EntryError) {
+	s.counters.Broken.Add(1)
+	s.log.ErrorContext(ctx, "an entry of a zip cannot be delivered", "export", id, "entry", why.Index, "error", why.Err)
 	if !why.Damaged() || id.IsZero() {
 		return
 	}
-	err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err := s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE exports SET error = 'damaged' WHERE id = ? AND state = 'sealed'", id)
 		return err
 	})
 	if err != nil {
-		e.log.WarnContext(ctx, "a damaged zip could not be marked", "export", id, "error", err)
+		s.log.WarnContext(ctx, "a damaged zip could not be marked", "export", id, "error", err)
 	}
 }
 
@@ -214,12 +228,12 @@ func (c *archives) drop(id drive.ExportID) {
 
 // source finds the files of a zip's blobs. A list names blobs, not files: a damaged one may have
 // been healed since. The names of what comes next are read together.
-func (e *Exports) source(a *zipline.Archive) zipline.Source {
-	return &source{exports: e, archive: a, files: map[string]string{}}
+func (s *sender) source(a *zipline.Archive) zipline.Source {
+	return &source{sender: s, archive: a, files: map[string]string{}}
 }
 
 type source struct {
-	exports *Exports
+	sender  *sender
 	archive *zipline.Archive
 
 	mu    sync.Mutex
@@ -238,7 +252,7 @@ func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj, err := s.exports.opt.Store.Open(ctx, file)
+	obj, err := s.sender.opt.Store.Open(ctx, file)
 	if !drive.IsKind(err, drive.NotFound) {
 		return obj, err
 	}
@@ -246,11 +260,11 @@ func (s *source) Open(ctx context.Context, name string) (blob.Object, error) {
 	if parseErr != nil {
 		return nil, err
 	}
-	b, findErr := s.exports.opt.Content.Find(ctx, s.exports.opt.DB, id)
+	b, findErr := s.sender.opt.Content.Find(ctx, s.sender.opt.DB, id)
 	if findErr != nil || b.File == file {
 		return nil, err
 	}
-	return s.exports.opt.Store.Open(ctx, b.File)
+	return s.sender.opt.Store.Open(ctx, b.File)
 }
 
 // file returns the file of a blob, and reads those of the entries that follow it.
@@ -264,7 +278,7 @@ func (s *source) file(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := s.exports.opt.Content.FindMany(ctx, s.exports.opt.DB, ids...)
+	found, err := s.sender.opt.Content.FindMany(ctx, s.sender.opt.DB, ids...)
 	if err != nil {
 		return "", err
 	}

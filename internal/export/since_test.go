@@ -33,7 +33,7 @@ func TestWhatHasChangedSinceTheLastExport(t *testing.T) {
 	all.Filter.SinceLast = false
 	w.create(t, e, all)        // two parts
 	w.put(t, "/in/f.pdf", "f") // after its list was made
-	e.work(t.Context(), w.claim(t, e))
+	e.workers.work(t.Context(), w.claim(t, e))
 	check("while a part is not sealed", "a.pdf /in/a.pdf", "b.pdf /in/b.pdf", "f.pdf /in/f.pdf", "sub/e.pdf /in/sub/e.pdf")
 	w.finish(t, e)
 	check("after it", "f.pdf /in/f.pdf")

@@ -35,20 +35,24 @@ type Supplied struct {
 // the zip, too, taken over without being fetched again. A batch without failures has nothing to
 // supplement: WrongState.
 func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.ExportID, more More, hook Hook) (View, error) {
+	return e.orders.supplement(ctx, who, id, more, hook)
+}
+
+func (o *orders) supplement(ctx context.Context, who drive.Who, id drive.ExportID, more More, hook Hook) (View, error) {
 	if more.Mode == "" {
 		more.Mode = Alone
 	}
 	if more.Mode != Alone && more.Mode != Complete {
 		return View{}, drive.Bad("mode", drive.NotAllowed, "allowed", []Mode{Alone, Complete}, "sent", string(more.Mode))
 	}
-	b, err := e.find(ctx, e.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
+	b, err := o.find(ctx, o.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
 	if err != nil {
 		return View{}, err
 	}
 	if b.State != Sealed || b.Failed == 0 {
 		return View{}, drive.Fail(drive.WrongState, "state", string(b.State), "failed", b.Failed)
 	}
-	list, err := e.supplementList(ctx, b, more)
+	list, err := o.supplementList(ctx, b, more)
 	if err != nil {
 		return View{}, err
 	}
@@ -60,7 +64,7 @@ func (e *Exports) Supplement(ctx context.Context, who drive.Who, id drive.Export
 	if !who.Admin { // what an administrator set was for that batch
 		priority = min(priority, 0)
 	}
-	return e.make(ctx, draft{
+	return o.make(ctx, draft{
 		who: who, name: b.Name, origin: Supplement, list: list, priority: priority, parent: &b, hook: hook,
 		asked: asked{Request: Request{Index: before.Index}, Supplement: &b.ID, Mode: more.Mode, Entries: len(more.Items)},
 	})
@@ -72,18 +76,18 @@ type listed struct {
 	failed int
 }
 
-func (e *Exports) supplementList(ctx context.Context, b batch, more More) (list []want, err error) {
+func (o *orders) supplementList(ctx context.Context, b batch, more More) (list []want, err error) {
 	given := map[int64]Item{}
 	for _, s := range more.Items {
 		given[s.N] = s.Item
 	}
-	documents, err := e.ofDocuments(ctx, b)
+	documents, err := o.ofDocuments(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	w := walk{Exports: e, account: b.Account}
+	w := walk{orders: o, account: b.Account}
 	for after := int64(0); ; {
-		rows, err := e.opt.DB.Query(ctx, `SELECT n, doc, node_id, url, path, name, mtime,
+		rows, err := o.opt.DB.Query(ctx, `SELECT n, doc, node_id, url, path, name, mtime,
 			EXISTS (SELECT 1 FROM export_errors x WHERE x.export_id = w.export_id AND x.n = w.n)
 			FROM export_wants w WHERE export_id = ? AND n > ? ORDER BY n LIMIT ?`, b.ID, after, sealRows)
 		page, err := sqldb.Scan(rows, err, func(l *listed, scan func(...any) error) error {
@@ -93,7 +97,7 @@ func (e *Exports) supplementList(ctx context.Context, b batch, more More) (list 
 			return nil, fmt.Errorf("read the list of batch %s: %w", b.ID, err)
 		}
 		if documents {
-			if err := e.late(ctx, b, page); err != nil {
+			if err := o.late(ctx, b, page); err != nil {
 				return nil, err
 			}
 		}

@@ -37,8 +37,8 @@ type told struct {
 }
 
 // tell writes a record about a batch, whose row is as b says.
-func (e *Exports) tell(ctx context.Context, tx *sqldb.Tx, typ stream.Type, b batch) error {
-	if e.opt.Events == nil {
+func (g *ground) tell(ctx context.Context, tx *sqldb.Tx, typ stream.Type, b batch) error {
+	if g.opt.Events == nil {
 		return nil
 	}
 	record, err := stream.New(stream.TopicExports, typ, b.Account, b.ID.String(), told{
@@ -48,13 +48,13 @@ func (e *Exports) tell(ctx context.Context, tx *sqldb.Tx, typ stream.Type, b bat
 	if err != nil {
 		return err
 	}
-	return e.opt.Events.Append(ctx, tx, record)
+	return g.opt.Events.Append(ctx, tx, record)
 }
 
 // endingAt is when a sealed batch is told to be about to end, which its due_at says until then; 0:
 // it is not told.
-func (e *Exports) endingAt(expires drive.Time) drive.Time {
-	if e.opt.Life <= endingSoon {
+func (g *ground) endingAt(expires drive.Time) drive.Time {
+	if g.opt.Life <= endingSoon {
 		return 0
 	}
 	return expires.Add(-endingSoon)
@@ -64,23 +64,23 @@ func (e *Exports) endingAt(expires drive.Time) drive.Time {
 const endingPage = 100
 
 // tellEnding tells of batches that are about to end.
-func (e *Exports) tellEnding(ctx context.Context) error {
-	now, err := e.kept(ctx)
+func (r *releases) tellEnding(ctx context.Context) error {
+	now, err := r.kept(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := e.opt.DB.Query(ctx, selectViews+"WHERE state = 'sealed' AND due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?", now, endingPage)
+	rows, err := r.opt.DB.Query(ctx, selectViews+"WHERE state = 'sealed' AND due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?", now, endingPage)
 	all, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return fmt.Errorf("look for batches that are about to end: %w", err)
 	}
 	for _, b := range all {
-		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 			n, err := tx.Exec(ctx, "UPDATE exports SET due_at = 0 WHERE id = ? AND state = 'sealed' AND due_at = ?", b.ID, b.Due)
 			if err != nil || n == 0 { // another one did, or it was cancelled
 				return err
 			}
-			return e.tell(ctx, tx, stream.ExportEnding, b)
+			return r.tell(ctx, tx, stream.ExportEnding, b)
 		})
 		if err != nil {
 			return fmt.Errorf("tell that batch %s is about to end: %w", b.ID, err)

@@ -25,7 +25,7 @@ func TestWhatBecomesOfAnExportIsTold(t *testing.T) {
 	}
 	tell := func() {
 		t.Helper()
-		if err := e.tellEnding(t.Context()); err != nil {
+		if err := e.releases.tellEnding(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestWhatBecomesOfAnExportIsTold(t *testing.T) {
 		_, err := tx.Exec(ctx, "UPDATE exports SET tries = ? WHERE id = ?", maxTries, bad.ID)
 		return err
 	})
-	if err := e.abort(t.Context(), w.claim(t, e), "unavailable"); err != nil {
+	if err := e.queue.abort(t.Context(), w.claim(t, e), "unavailable"); err != nil {
 		t.Fatal(err)
 	}
 	if w.get(t, e, bad.ID).State != Failed || says("export.failed", bad.ID) != 1 {

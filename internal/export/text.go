@@ -46,21 +46,28 @@ func enter(ctx context.Context, lists *turn.Turns, account drive.AccountID) (end
 	return end, nil
 }
 
+// lists are what batches want, before the batches exist: frozen, cut into zips, and counted for the
+// account that they belong to.
+type lists struct {
+	*ground
+	making *turn.Turns // in memory: see enter
+}
+
 // charge writes down how large the list of a batch is, before the list is written. Batches of the
 // account that have ended make room, the oldest first; then it is TooLarge. What a schedule makes
 // is written down and not refused: an account has few of them.
-func (e *Exports) charge(ctx context.Context, b batch, size int64) error {
+func (l *lists) charge(ctx context.Context, b batch, size int64) error {
 	for {
-		err := e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return e.chargeTx(ctx, tx, b, size) })
+		err := l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return l.chargeTx(ctx, tx, b, size) })
 		if !errors.Is(err, errTexts) {
 			return err
 		}
-		old, findErr := e.find(ctx, e.opt.DB, "WHERE account_id = ? AND released_at > 0 ORDER BY released_at, id LIMIT 1", b.Account)
+		old, findErr := l.find(ctx, l.opt.DB, "WHERE account_id = ? AND released_at > 0 ORDER BY released_at, id LIMIT 1", b.Account)
 		if drive.IsKind(findErr, drive.NotFound) {
 			return drive.Wrap(err, drive.TooLarge, "field", "entries", "reason", "lists", "limit", maxTexts, "sent", size)
 		}
 		if findErr == nil {
-			findErr = e.drop(ctx, old.ID)
+			findErr = l.drop(ctx, old.ID)
 		}
 		if findErr != nil {
 			return fmt.Errorf("make room for a list: %w", findErr)
@@ -68,8 +75,8 @@ func (e *Exports) charge(ctx context.Context, b batch, size int64) error {
 	}
 }
 
-func (e *Exports) chargeTx(ctx context.Context, tx *sqldb.Tx, b batch, size int64) error {
-	if err := e.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+func (l *lists) chargeTx(ctx context.Context, tx *sqldb.Tx, b batch, size int64) error {
+	if err := l.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
 		return err
 	}
 	var have int64
@@ -84,8 +91,8 @@ func (e *Exports) chargeTx(ctx context.Context, tx *sqldb.Tx, b batch, size int6
 }
 
 // uncharge forgets how large a list was, when it is gone.
-func (e *Exports) uncharge(ctx context.Context, id drive.ExportID) error {
-	return e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+func (l *lists) uncharge(ctx context.Context, id drive.ExportID) error {
+	return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM export_texts WHERE export_id = ?", id)
 		return err
 	})

@@ -35,12 +35,12 @@ const candidates = 8
 // firstDue finds the batch that is to be taken next and locks it. It looks without locking, and
 // then locks one by its key: a look that sorts and locks would lock all that it sorts, and others
 // would find nothing.
-func (e *Exports) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*batch, error) {
+func (q *queue) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*batch, error) {
 	rows, err := tx.Query(ctx, `SELECT d.account_id,
 		(SELECT COUNT(*) FROM exports r WHERE r.state = 'running' AND r.due_at > ? AND r.account_id = d.account_id) AS busy,
 		MAX(CASE WHEN d.priority > 0 THEN d.priority ELSE 0 END) AS urgency, COALESCE(MAX(t.turn_at), 0) AS turn, MIN(d.due_at) AS since
 		FROM exports d LEFT JOIN export_turns t ON t.account_id = d.account_id WHERE `+due+`
-		GROUP BY d.account_id ORDER BY busy, urgency DESC, turn, since LIMIT ?`, now, now, e.opt.Machine, now, candidates)
+		GROUP BY d.account_id ORDER BY busy, urgency DESC, turn, since LIMIT ?`, now, now, q.opt.Machine, now, candidates)
 	accounts, err := sqldb.Scan(rows, err, func(id *drive.AccountID, scan func(...any) error) error {
 		var busy, urgency, turn, since int64
 		return scan(id, &busy, &urgency, &turn, &since)
@@ -49,7 +49,7 @@ func (e *Exports) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*
 		return nil, fmt.Errorf("look whose turn it is: %w", err)
 	}
 	for _, account := range accounts {
-		b, err := e.firstOf(ctx, tx, account, now)
+		b, err := q.firstOf(ctx, tx, account, now)
 		if err != nil || b != nil {
 			return b, err
 		}
@@ -58,15 +58,15 @@ func (e *Exports) firstDue(ctx context.Context, tx *sqldb.Tx, now drive.Time) (*
 }
 
 // firstOf locks the first batch of an account that nobody else is taking.
-func (e *Exports) firstOf(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, now drive.Time) (*batch, error) {
+func (q *queue) firstOf(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, now drive.Time) (*batch, error) {
 	rows, err := tx.Query(ctx, "SELECT id FROM exports WHERE account_id = ? AND "+due+" ORDER BY priority DESC, due_at, id LIMIT ?",
-		account, now, e.opt.Machine, now, candidates)
+		account, now, q.opt.Machine, now, candidates)
 	ids, err := sqldb.Scan(rows, err, func(id *drive.ExportID, scan func(...any) error) error { return scan(id) })
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		b, err := e.find(ctx, tx, "WHERE id = ? AND "+due+skipLocked(tx), id, now, e.opt.Machine, now)
+		b, err := q.find(ctx, tx, "WHERE id = ? AND "+due+skipLocked(tx), id, now, q.opt.Machine, now)
 		if err == nil || !drive.IsKind(err, drive.NotFound) {
 			return &b, err
 		}
@@ -88,12 +88,12 @@ func took(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, now drive.
 
 // askForTurn asks for a place of this machine, if all of them are taken and an account waits that
 // has none anywhere.
-func (e *Exports) askForTurn(ctx context.Context) error {
-	now, err := e.now(ctx)
+func (q *queue) askForTurn(ctx context.Context) error {
+	now, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
-	rows, err := e.opt.DB.Query(ctx, selectViews+"WHERE state = 'running' AND machine = ? AND due_at > ? ORDER BY claimed_at, id", e.opt.Machine, now)
+	rows, err := q.opt.DB.Query(ctx, selectViews+"WHERE state = 'running' AND machine = ? AND due_at > ? ORDER BY claimed_at, id", q.opt.Machine, now)
 	here, err := sqldb.Scan(rows, err, scanBatch)
 	if err != nil {
 		return fmt.Errorf("look who has the places: %w", err)
@@ -103,8 +103,8 @@ func (e *Exports) askForTurn(ctx context.Context) error {
 		return nil
 	}
 	asks := false
-	err = e.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if asks, err = e.somebodyWaits(ctx, tx, now); err != nil || !asks {
+	err = q.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if asks, err = q.somebodyWaits(ctx, tx, now); err != nil || !asks {
 			return err
 		}
 		_, err = tx.Exec(ctx, "UPDATE exports SET yield_at = ? WHERE id = ? AND epoch = ? AND state = 'running' AND yield_at = 0", now, b.ID, b.Epoch)
@@ -113,8 +113,8 @@ func (e *Exports) askForTurn(ctx context.Context) error {
 	if err != nil || !asks {
 		return err
 	}
-	e.log.InfoContext(ctx, "a batch is to wait for its next turn", "export", b.ID)
-	if asked, mine := e.asked.Load(b.ID); mine { // no need to wait for its heartbeat
+	q.log.InfoContext(ctx, "a batch is to wait for its next turn", "export", b.ID)
+	if asked, mine := q.asked.Load(b.ID); mine { // no need to wait for its heartbeat
 		asked.(func())()
 	}
 	return nil
@@ -123,7 +123,7 @@ func (e *Exports) askForTurn(ctx context.Context) error {
 // somebodyWaits reports whether more accounts wait that have no place than places were asked for,
 // on all machines: one that waits asks one machine. Two machines that look in the same moment may
 // both ask.
-func (e *Exports) somebodyWaits(ctx context.Context, tx *sqldb.Tx, now drive.Time) (bool, error) {
+func (q *queue) somebodyWaits(ctx context.Context, tx *sqldb.Tx, now drive.Time) (bool, error) {
 	var waiting, asked int
 	err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM exports WHERE state = 'running' AND due_at > ? AND yield_at > 0", now).Scan(&asked)
 	if err != nil {
@@ -132,7 +132,7 @@ func (e *Exports) somebodyWaits(ctx context.Context, tx *sqldb.Tx, now drive.Tim
 	// No more are counted than decide.
 	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT DISTINCT d.account_id FROM exports d WHERE `+due+` AND NOT EXISTS (
 		SELECT 1 FROM exports r WHERE r.state = 'running' AND r.due_at > ? AND r.account_id = d.account_id) LIMIT ?) w`,
-		now, e.opt.Machine, now, now, asked+1).Scan(&waiting)
+		now, q.opt.Machine, now, now, asked+1).Scan(&waiting)
 	if err != nil {
 		return false, fmt.Errorf("count those who wait: %w", err)
 	}
@@ -161,6 +161,6 @@ func whoseTurnIsOver(here []batch, now drive.Time) *batch {
 }
 
 // purgeTurns forgets those of accounts that have had none for long.
-func (e *Exports) purgeTurns(ctx context.Context, now drive.Time) error {
-	return e.dropOld(ctx, sqldb.Batch{Table: "export_turns", Key: "account_id", Where: "turn_at < ?", Args: []any{now.Add(-keepRows)}, Order: "turn_at"})
+func (q *queue) purgeTurns(ctx context.Context, now drive.Time) error {
+	return q.dropOld(ctx, sqldb.Batch{Table: "export_turns", Key: "account_id", Where: "turn_at < ?", Args: []any{now.Add(-keepRows)}, Order: "turn_at"})
 }

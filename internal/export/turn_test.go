@@ -89,7 +89,7 @@ func TestASlowSourceGivesItsPlaceBack(t *testing.T) {
 	w := newWorld(t)
 	begun := w.drips(t)
 	e := w.process(w.db, "one")
-	e.slowAge = 0
+	e.collector.slowAge = 0
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = e.Run(ctx) }) // its error is that of its context
@@ -129,7 +129,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 	e := w.process(w.db, "one")
 	order := ""
 	next := func() drive.AccountID {
-		b, err := e.claim(t.Context())
+		b, err := e.queue.claim(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestAccountsTakeTurns(t *testing.T) {
 			return drive.AccountID{}
 		}
 		w.pass(time.Millisecond)
-		e.work(t.Context(), b)
+		e.workers.work(t.Context(), b)
 		return b.Account
 	}
 	many := func(n int, priority int64) drive.AccountID {
@@ -172,7 +172,7 @@ func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
 	w := newWorld(t)
 	here, there := w.process(w.db, "here"), w.process(w.db, "there")
 	claim := func(e *Exports) drive.AccountID {
-		b, err := e.claim(t.Context())
+		b, err := e.queue.claim(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
 		t.Fatal("a third one was taken")
 	}
 	who, _ := w.one(t, there)
-	if err := here.askForTurn(t.Context()); err != nil {
+	if err := here.queue.askForTurn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); n != 1 {
@@ -202,7 +202,7 @@ func TestNobodyHasMoreThanHalfWhileOthersWait(t *testing.T) {
 	if got := claim(there); got != who.Account {
 		t.Error("who has two places got a third one")
 	}
-	if err := here.askForTurn(t.Context()); err != nil {
+	if err := here.queue.askForTurn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.count(t, "SELECT COUNT(*) FROM exports WHERE yield_at > 0"); n != 1 {
@@ -240,7 +240,7 @@ func TestTurnsThatBringNothingComeToAnEnd(t *testing.T) {
 	w := newWorld(t)
 	begun := w.drips(t)
 	e := w.process(w.db, "one")
-	e.slowAge = 0
+	e.collector.slowAge = 0
 	v := w.create(t, e, Request{Manifest: []Item{{URL: w.url("/slow/x/1.pdf")}, {URL: w.url("/slow/x/2.pdf")}}})
 	turns := 0
 	for b := w.claim(t, e); b != nil; b = w.claim(t, e) {
@@ -250,13 +250,13 @@ func TestTurnsThatBringNothingComeToAnEnd(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			e.work(t.Context(), b)
+			e.workers.work(t.Context(), b)
 		}()
 		select {
 		case <-begun:
 			<-begun // both
 			w.pass(slice)
-			ask, _ := e.asked.Load(b.ID)
+			ask, _ := e.queue.asked.Load(b.ID)
 			ask.(func())()
 			<-done
 		case <-done:
@@ -288,7 +288,7 @@ func TestWhoWaitsAsksOneMachine(t *testing.T) {
 	}
 	for waiting := range 3 {
 		for _, e := range machines {
-			if err := e.askForTurn(t.Context()); err != nil {
+			if err := e.queue.askForTurn(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -19,8 +19,8 @@ const reasonInactive = "user-disabled"
 const waitForUser = 10 * time.Minute
 
 // active is errInactive unless the user is active.
-func (e *Exports) active(ctx context.Context, user drive.UserID) error {
-	_, err := e.opt.Users.LinkEpoch(ctx, user)
+func (g *ground) active(ctx context.Context, user drive.UserID) error {
+	_, err := g.opt.Users.LinkEpoch(ctx, user)
 	if drive.IsKind(err, drive.NotFound) {
 		return errInactive
 	}
@@ -29,6 +29,6 @@ func (e *Exports) active(ctx context.Context, user drive.UserID) error {
 
 // stopFor reports whether work for a user is to stop at its next save point. What cannot be asked
 // now is asked at the next beat.
-func (e *Exports) stopFor(ctx context.Context, user drive.UserID) bool {
-	return errors.Is(e.active(ctx, user), errInactive)
+func (g *ground) stopFor(ctx context.Context, user drive.UserID) bool {
+	return errors.Is(g.active(ctx, user), errInactive)
 }

@@ -12,10 +12,22 @@ import (
 	"smartdrive/internal/engine/instance/lease"
 )
 
+// workers do what is due on this machine.
+type workers struct {
+	*ground
+	calendar  *calendar
+	queue     *queue
+	collector *collector
+	releases  *releases
+	courier   *courier
+
+	slots chan struct{} // what this process works on
+}
+
 // Wake makes a worker of this process look for work now.
-func (e *Exports) Wake() {
+func (g *ground) Wake() {
 	select {
-	case e.wake <- struct{}{}:
+	case g.wake <- struct{}{}:
 	default:
 	}
 }
@@ -23,19 +35,23 @@ func (e *Exports) Wake() {
 // Run works on batches, makes those of schedules and gives back what has ended, until ctx is done.
 // It then returns once every worker has stopped; what they had is free for others at once.
 func (e *Exports) Run(ctx context.Context) error {
+	return e.workers.run(ctx)
+}
+
+func (w *workers) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
 	for ctx.Err() == nil {
-		found, err := e.runOnce(ctx, &working)
+		found, err := w.runOnce(ctx, &working)
 		if err != nil && ctx.Err() == nil {
-			e.log.WarnContext(ctx, "the look for batches failed and will be repeated", "error", err)
+			w.log.WarnContext(ctx, "the look for batches failed and will be repeated", "error", err)
 		}
 		if found {
 			continue
 		}
 		select { // pollers that were started together do not stay together
 		case <-time.After(pollEvery/2 + rand.N(pollEvery)):
-		case <-e.wake:
+		case <-w.wake:
 		case <-ctx.Done():
 		}
 	}
@@ -44,11 +60,15 @@ func (e *Exports) Run(ctx context.Context) error {
 
 // Drain works on all that is due, one after the other, and returns when nothing is left.
 func (e *Exports) Drain(ctx context.Context) error {
+	return e.workers.drain(ctx)
+}
+
+func (w *workers) drain(ctx context.Context) error {
 	for {
-		if err := errors.Join(e.runSchedules(ctx), e.releaseEnded(ctx)); err != nil {
+		if err := errors.Join(w.calendar.run(ctx), w.releases.ended(ctx)); err != nil {
 			return err
 		}
-		do, err := e.take(ctx)
+		do, err := w.take(ctx)
 		if err != nil || do == nil {
 			return err
 		}
@@ -57,62 +77,62 @@ func (e *Exports) Drain(ctx context.Context) error {
 }
 
 // runOnce takes one piece of work and begins it, if there is one and there is room for it here.
-func (e *Exports) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
-	scheduleErr := e.runSchedules(ctx)
-	endErr := errors.Join(e.tellEnding(ctx), e.releaseEnded(ctx))
+func (w *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
+	scheduleErr := w.calendar.run(ctx)
+	endErr := errors.Join(w.releases.tellEnding(ctx), w.releases.ended(ctx))
 	select {
-	case e.slots <- struct{}{}:
+	case w.slots <- struct{}{}:
 	default:
-		return false, errors.Join(scheduleErr, endErr, e.askForTurn(ctx))
+		return false, errors.Join(scheduleErr, endErr, w.queue.askForTurn(ctx))
 	}
-	do, err := e.take(ctx)
+	do, err := w.take(ctx)
 	if do == nil {
-		idle := len(e.slots) == 1
-		<-e.slots
+		idle := len(w.slots) == 1
+		<-w.slots
 		if err == nil {
-			err = e.askForTurn(ctx) // others of this machine may have all of its places
+			err = w.queue.askForTurn(ctx) // others of this machine may have all of its places
 		}
 		if err == nil && idle {
-			err = e.askForSlow(ctx)
+			err = w.queue.askForSlow(ctx)
 		}
 		return false, errors.Join(scheduleErr, endErr, err)
 	}
 	working.Go(func() {
-		defer e.Wake()
-		defer func() { <-e.slots }()
+		defer w.Wake()
+		defer func() { <-w.slots }()
 		do(ctx)
 	})
 	return true, errors.Join(scheduleErr, endErr)
 }
 
 // take claims a batch or a job; nil: there is none.
-func (e *Exports) take(ctx context.Context) (func(context.Context), error) {
-	b, err := e.claim(ctx)
+func (w *workers) take(ctx context.Context) (func(context.Context), error) {
+	b, err := w.queue.claim(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if b != nil {
-		return func(ctx context.Context) { e.work(ctx, b) }, nil
+		return func(ctx context.Context) { w.work(ctx, b) }, nil
 	}
-	j, err := e.claimJob(ctx)
+	j, err := w.courier.claim(ctx)
 	if err != nil || j == nil {
 		return nil, err
 	}
-	return func(ctx context.Context) { e.workJob(ctx, j) }, nil
+	return func(ctx context.Context) { w.courier.work(ctx, j) }, nil
 }
 
 // errYield is why a worker stops that was asked to.
 var errYield = errors.New("asked to give the batch back")
 
 // work collects and seals a batch, and says in its row how that ended.
-func (e *Exports) work(ctx context.Context, b *batch) {
-	log := e.log.With("export", b.ID, "epoch", b.Epoch)
+func (w *workers) work(ctx context.Context, b *batch) {
+	log := w.log.With("export", b.ID, "epoch", b.Epoch)
 	log.InfoContext(ctx, "working on a batch", "collected", b.Collected, "failed", b.Failed, "total", b.Total)
 	var asked atomic.Bool
-	e.asked.Store(b.ID, func() { asked.Store(true) })
-	defer e.asked.Delete(b.ID)
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return e.beat(ctx, b) }, func(ctx context.Context, yield func() bool) error {
-		return e.collect(ctx, b, func() bool { return asked.Load() || yield() })
+	w.queue.asked.Store(b.ID, func() { asked.Store(true) })
+	defer w.queue.asked.Delete(b.ID)
+	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return w.queue.beat(ctx, b) }, func(ctx context.Context, yield func() bool) error {
+		return w.collector.collect(ctx, b, func() bool { return asked.Load() || yield() })
 	})
 	// What follows is worth a moment also when the process stops.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -121,26 +141,26 @@ func (e *Exports) work(ctx context.Context, b *batch) {
 	case err == nil:
 		log.InfoContext(ctx, "a batch is sealed")
 	case errors.Is(err, errFenced) || errors.Is(err, lease.ErrLost):
-		e.counters.Lost.Add(1)
+		w.counters.Lost.Add(1)
 		log.WarnContext(ctx, "a batch was lost", "error", err)
 		return
 	case errors.Is(err, errFull):
 		log.WarnContext(ctx, "a batch waits for room on the disk")
-		err = e.postpone(after, b, reasonFull, waitForRoom)
-	case errors.Is(err, errInactive) || errors.Is(err, errYield) && e.stopFor(after, b.User):
+		err = w.queue.postpone(after, b, reasonFull, waitForRoom)
+	case errors.Is(err, errInactive) || errors.Is(err, errYield) && w.stopFor(after, b.User):
 		log.WarnContext(ctx, "a batch waits: its user is disabled")
-		err = e.postpone(after, b, reasonInactive, waitForUser)
+		err = w.queue.postpone(after, b, reasonInactive, waitForUser)
 	case errors.Is(err, errYield):
 		log.InfoContext(ctx, "a batch is given back")
-		err = e.yielded(after, b)
+		err = w.queue.yielded(after, b)
 	case isAside:
 		log.WarnContext(ctx, "a batch is to be tried again", "left", aside.entries, "reason", aside.reason)
-		err = e.setBack(after, b, aside)
+		err = w.queue.setBack(after, b, aside)
 	case ctx.Err() != nil:
-		err = e.giveBack(after, b, 0)
+		err = w.queue.giveBack(after, b, 0)
 	default:
 		log.ErrorContext(ctx, "a batch was aborted", "error", err)
-		err = e.abort(after, b, drive.KindOf(err).String())
+		err = w.queue.abort(after, b, drive.KindOf(err).String())
 	}
 	if err != nil && !errors.Is(err, errFenced) {
 		log.WarnContext(ctx, "how a batch ended could not be written; its lease will end", "error", err)
@@ -149,20 +169,20 @@ func (e *Exports) work(ctx context.Context, b *batch) {
 
 // yielded gives back a batch that was asked for: to another machine, or until the next turn of its
 // account. A turn in which nothing arrived counts as a try; in the last one slow documents fail.
-func (e *Exports) yielded(ctx context.Context, b *batch) error {
-	now, err := e.find(ctx, e.opt.DB, "WHERE id = ?", b.ID)
+func (q *queue) yielded(ctx context.Context, b *batch) error {
+	now, err := q.find(ctx, q.opt.DB, "WHERE id = ?", b.ID)
 	if err != nil {
 		return err
 	}
-	at, err := e.now(ctx)
+	at, err := q.now(ctx)
 	if err != nil {
 		return err
 	}
 	if now.Handovers == b.Handovers {
-		return e.giveBackAfter(ctx, b, 0, b.fruitless(at))
+		return q.giveBackAfter(ctx, b, 0, b.fruitless(at))
 	}
-	e.counters.HandedOver.Add(1)
-	return e.giveBack(ctx, b, awayFor)
+	q.counters.HandedOver.Add(1)
+	return q.giveBack(ctx, b, awayFor)
 }
 
 // fruitless reports whether a batch had a whole turn and nothing became of any entry. One that had
