@@ -1,0 +1,86 @@
+package internal_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mostMethods is how many methods a type has that one can still hold in the head, with room for
+// what comes: a type that passes it is two types.
+const mostMethods = 60
+
+// large are types that have more, with their number today: it may fall, and not rise.
+var large = map[string]int{
+	"client.Client":                 117, // a call of the API each, for programs of others: its names stay
+	"cmd/smartdrive.cli":            73,
+	"internal/domain/tree.Tree":     87,
+	"internal/intake/ingest.Intake": 70,
+	"internal/usecase/files.Files":  69,
+}
+
+// A type with too many methods is two types: nobody knows any more which of its fields belong
+// together.
+func TestNoTypeIsTwo(t *testing.T) {
+	t.Parallel()
+	methods := map[string]int{}
+	for _, dir := range []string{".", "../client", "../cmd", "../test", "../scripts"} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			in := strings.TrimPrefix(filepath.ToSlash(filepath.Join("internal", filepath.Dir(path))), "../")
+			for _, d := range f.Decls {
+				if of := receiver(d); of != "" {
+					methods[in+"."+of]++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(methods) < 500 {
+		t.Fatalf("%d types with methods: something is not read", len(methods))
+	}
+	for of, n := range methods {
+		switch most, known := large[of]; {
+		case known && n < most:
+			t.Errorf("%s has %d methods: large says %d", of, n, most)
+		case n > max(most, mostMethods):
+			t.Errorf("%s has %d methods, %d at the most: which of them are another type's?", of, n, max(most, mostMethods))
+		}
+	}
+}
+
+// receiver is the type that a declaration is a method of; empty: it is none.
+func receiver(d ast.Decl) string {
+	fn, ok := d.(*ast.FuncDecl)
+	if !ok || fn.Recv == nil {
+		return ""
+	}
+	of := fn.Recv.List[0].Type
+	for {
+		switch t := of.(type) {
+		case *ast.StarExpr:
+			of = t.X
+		case *ast.IndexExpr:
+			of = t.X
+		case *ast.IndexListExpr:
+			of = t.X
+		case *ast.Ident:
+			return t.Name
+		default:
+			return ""
+		}
+	}
+}
