@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"io"
 	"strconv"
 
 	"smartdrive/internal/base/drive"
@@ -34,6 +35,7 @@ func (d documents) Each(ctx context.Context, account drive.AccountID, source, mo
 	return d.intake().Each(ctx, account, ingest.Filter{Source: source, Month: month}, func(one ingest.Document) error {
 		doc := export.Document{
 			ID: one.ID.String(), Number: one.Number, Date: one.Date, Seller: one.Seller.Name, Source: one.Source, Taken: one.TakenIn(), Ext: one.Ext(),
+			Embedded: one.EmbeddedPDF(),
 		}
 		if one.File != nil {
 			doc.File = *one.File
@@ -48,4 +50,17 @@ func (d documents) Each(ctx context.Context, account drive.AccountID, source, mo
 // PDFs implements export.Documents.
 func (d documents) PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	return d.intake().PDFs(ctx, account, ids)
+}
+
+// Embedded implements export.Documents.
+func (d documents) Embedded(ctx context.Context, account drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error) {
+	document, err := drive.ParseID[drive.DocumentID](id)
+	if err != nil {
+		return nil, 0, err
+	}
+	a, err := d.intake().Attachment(ctx, account, document, sum)
+	if err != nil {
+		return nil, 0, err
+	}
+	return a, a.Size, nil
 }

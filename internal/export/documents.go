@@ -2,10 +2,13 @@ package export
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/export/fetch"
 )
 
 // Documents are those that were taken in, as a batch of a month needs them.
@@ -15,6 +18,9 @@ type Documents interface {
 	Each(ctx context.Context, account drive.AccountID, source, month string, fn func(Document) error) error
 	// PDFs returns those that documents of an account have now, by their ids.
 	PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error)
+	// Embedded opens the file with a SHA-256 within the one that a document was read from. NotFound:
+	// it is not there.
+	Embedded(ctx context.Context, account drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error)
 }
 
 // Document is one of them.
@@ -28,6 +34,32 @@ type Document struct {
 	PDF    drive.NodeID // zero: it has none
 	File   drive.NodeID // that it was read from; zero: it is gone
 	Ext    string       // of that file: ".xml"
+
+	Embedded string // the SHA-256 of a PDF within that file, if it has no other; empty: none
+}
+
+// embeddedScheme begins the address of a file within that of a document: its id, and the SHA-256 of
+// the file. No list of a user's can have it: it names no host.
+const embeddedScheme = "embedded:"
+
+// embedded opens a file within that of a document, as one that is fetched. What it takes is charged
+// as that is.
+func (r *run) embedded(ctx context.Context, address string) (*fetch.Document, error) {
+	id, sum, _ := strings.Cut(strings.TrimPrefix(address, embeddedScheme), "/")
+	if r.opt.Documents == nil {
+		return nil, &fetch.Error{Class: fetch.Final, Reason: reasonMissing}
+	}
+	in, size, err := r.opt.Documents.Embedded(ctx, r.b.Account, id, sum)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil, &fetch.Error{Class: fetch.Final, Reason: reasonMissing, Err: errors.New("the file that it was embedded in is gone")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if most := r.opt.Fetch.MaxSize; most > 0 && size > most {
+		return nil, errors.Join(&fetch.Error{Class: fetch.Final, Reason: fetch.TooLarge}, in.Close())
+	}
+	return &fetch.Document{ReadCloser: in, Size: size}, nil
 }
 
 // intakeFolder holds a folder for each source.
@@ -60,7 +92,10 @@ func (w *walk) document(d Document) error {
 		name = d.ID
 	}
 	pdf := want{Doc: d.ID, Node: d.PDF, Path: where, Name: name + ".pdf"}
-	if d.PDF.IsZero() {
+	switch {
+	case d.Embedded != "":
+		pdf.URL = embeddedScheme + d.ID + "/" + d.Embedded
+	case d.PDF.IsZero():
 		pdf.Path += noPDF
 	}
 	if err := w.add(pdf); err != nil || !w.match.xml || d.File.IsZero() {
@@ -91,7 +126,7 @@ func (o *orders) late(ctx context.Context, b batch, page []listed) error {
 	for i := range page {
 		w := &page[i].w
 		if pdf, ok := pdfs[w.Doc]; ok && page[i].failed != 0 && strings.HasSuffix(w.Name, ".pdf") {
-			w.Node, w.Path = pdf, strings.TrimSuffix(w.Path, noPDF)
+			w.Node, w.URL, w.Path = pdf, "", strings.TrimSuffix(w.Path, noPDF)
 		}
 	}
 	return nil

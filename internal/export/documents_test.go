@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,58 @@ func (t taken) PDFs(_ context.Context, _ drive.AccountID, ids []string) (map[str
 		}
 	}
 	return pdfs, nil
+}
+
+func (t taken) Embedded(_ context.Context, _ drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error) {
+	for _, all := range t.of {
+		for _, d := range all {
+			if d.ID == id && d.Embedded == sum && sum != "gone" {
+				content := "%PDF embedded in " + id
+				return io.NopCloser(strings.NewReader(content)), drive.ByteSize(len(content)), nil
+			}
+		}
+	}
+	return nil, 0, drive.Fail(drive.NotFound)
+}
+
+// A PDF that is embedded in the file of a document is exported like any other, and charged until
+// the zip ends; nobody can ask for one in a list. One that has gone with its file is a line of
+// err.txt, and a supplement takes the PDF that the document has by then.
+func TestEmbeddedPDFsAreExported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put(t, "/intake/acme/b/a.xml", "the invoice")
+	docs := taken{map[string][]Document{"acme 2026-10": {
+		{ID: "1", Number: "A/1", Date: "2026-10-05", Embedded: "abc"}, {ID: "2", Number: "A/2", Date: "2026-10-06", Embedded: "gone"},
+	}}}
+	e := w.process(w.db, "1", func(o *Options) { o.Documents = docs })
+	v := w.create(t, e, Request{Folder: w.folder(t, "/intake/acme"), Filter: Filter{Documents: true, Month: "2026-10"}})
+	before := w.count(t, "SELECT finished FROM ledgers WHERE account_id = ?", w.who.Account)
+	w.finish(t, e)
+	got := w.get(t, e, v.ID)
+	if got.State != Sealed || got.Collected != 1 || got.Failed != 1 {
+		t.Fatalf("it is %s with %d and %d: %s", got.State, got.Collected, got.Failed, got.Error)
+	}
+	if now := w.count(t, "SELECT finished FROM ledgers WHERE account_id = ?", w.who.Account); now-before != int64(len("%PDF embedded in 1")) {
+		t.Errorf("it is charged %d bytes", now-before)
+	}
+	_, files := w.download(t, e, v.ID)
+	if files["acme/2026-10-05 A-1.pdf"] != "%PDF embedded in 1" || !strings.Contains(files["err.txt"], "\n2\t2026-10-06 A-2\tmissing") {
+		t.Errorf("the zip has %q", files)
+	}
+	docs.of["acme 2026-10"][1].PDF = w.put(t, "/intake/acme/c/a.pdf", "the late PDF")
+	more, err := e.Supplement(t.Context(), w.who, v.ID, More{Mode: Complete}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finish(t, e)
+	if _, files = w.download(t, e, more.ID); files["acme/2026-10-05 A-1.pdf"] != "%PDF embedded in 1" || files["acme/2026-10-06 A-2.pdf"] != "the late PDF" {
+		t.Errorf("the supplement has %q", files)
+	}
+	if _, err := e.Create(t.Context(), w.who, Request{Manifest: []Item{{URL: embeddedScheme + "1/abc"}}}, nil); !drive.IsKind(err, drive.BadRequest) {
+		t.Errorf("a list that names an embedded file: %v", err)
+	}
+	w.check(t)
 }
 
 // A month of documents is picked by their own date, each with its PDF; one without is a line of

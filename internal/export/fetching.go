@@ -134,7 +134,7 @@ func (r *run) setAside(why *fetch.Error) {
 func (r *run) fetchInto(ctx context.Context, w want) error {
 	away, f := r.takeOff(ctx)
 	defer r.land(f)
-	doc, err := r.fetch.Get(away, w.URL, kindOf(w.Name))
+	doc, err := r.get(away, w)
 	if err != nil {
 		return err
 	}
@@ -166,6 +166,14 @@ func (r *run) fetchInto(ctx context.Context, w want) error {
 		err = errors.Join(err, r.opt.Store.Remove(context.WithoutCancel(ctx), file))
 	}
 	return err
+}
+
+// get begins to read an entry that is not a file of the drive.
+func (r *run) get(ctx context.Context, w want) (*fetch.Document, error) {
+	if strings.HasPrefix(w.URL, embeddedScheme) {
+		return r.embedded(ctx, w.URL)
+	}
+	return r.fetch.Get(ctx, w.URL, kindOf(w.Name))
 }
 
 // kindOf is what a list says that a document is, by the name that it gets in the zip.

@@ -2,8 +2,14 @@ package rest
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
+	"path"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/intake/ingest"
@@ -52,6 +58,10 @@ func (d documents) routes() []route {
 			method: "GET", path: one, need: read, act: byID(d.get),
 			does: "Show a document with all that it says, and where it came from.",
 			out:  []outcome{gives[ingest.DocumentFull](200, "the document")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "GET", path: one + "/attachments/{sha256}", need: read, act: byID(d.attachment),
+			does: "Get a file that is embedded in a document, by the sha256 that the model has of it.",
+			out:  []outcome{{status: 200, bytes: true, when: "the file"}}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "GET", path: one + "/conflict", need: read, act: byID(d.conflict),
 			does: "Show both sides of the oldest open conflict of a document.",
@@ -111,6 +121,37 @@ func (d documents) get(ctx context.Context, c *call, id drive.DocumentID) (reply
 	}
 	doc, err := d.intake.Document(ctx, c.who, id)
 	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
+}
+
+// attachmentTypes are the media types of embedded files (EN 16931-1, BT-125). One that says something
+// else is bytes.
+var attachmentTypes = []string{
+	"application/pdf", "image/png", "image/jpeg", "text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+	"application/vnd.oasis.opendocument.spreadsheet",
+}
+
+func (d documents) attachment(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
+	a, err := d.intake.Attachment(ctx, c.who.Account, id, c.r.PathValue("sha256"))
+	if err != nil {
+		return reply{}, err
+	}
+	kind := strings.ToLower(a.Type)
+	if !slices.Contains(attachmentTypes, kind) {
+		kind = "application/octet-stream"
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.FormatInt(int64(a.Size), 10))
+	h.Set("Content-Disposition", disposition(path.Base(a.Name), false))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'") // as other contents that came from elsewhere
+	h.Set("Cache-Control", "private, no-cache")
+	c.w.WriteHeader(http.StatusOK)
+	_, err = io.Copy(c.w, a)
+	if err = errors.Join(err, a.Close()); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return reply{}, nil
 }
 
 func (d documents) listConflicts(ctx context.Context, c *call) (reply, error) {

@@ -21,15 +21,20 @@ import (
 // one document.
 func (u user) takeIn(t testing.TB, all ...*invoice.Document) (bundleID, document string) {
 	t.Helper()
-	lines := invoicetest.NDJSON(all...)
+	return u.takeInMember(t, "a.ndjson", len(all), invoicetest.NDJSON(all...))
+}
+
+// takeInMember sends a bundle of one member.
+func (u user) takeInMember(t testing.TB, name string, documents int, lines []byte) (bundleID, document string) {
+	t.Helper()
 	sum := sha256.Sum256(lines)
 	m := bundle.Manifest{Schema: bundle.Schema, ID: bundle.NewID(), Source: "acme", CreatedAt: time.Unix(1_800_000_000, 0)}
-	m.Members = append(m.Members, bundle.Member{Name: "a.ndjson", Size: int64(len(lines)), SHA256: hex.EncodeToString(sum[:]), Documents: len(all)})
+	m.Members = append(m.Members, bundle.Member{Name: name, Size: int64(len(lines)), SHA256: hex.EncodeToString(sum[:]), Documents: documents})
 	raw, err := m.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, body := range map[string][]byte{"a.ndjson": lines, "meta.json": raw} {
+	for name, body := range map[string][]byte{name: lines, "meta.json": raw} {
 		u.send(t, "PUT", "/files"+bundle.Folder("acme", m.ID).String()+"/"+name+"?parents=true", body)
 	}
 	if err := u.intake.Reconcile(t.Context()); err != nil { // the site's tree tells nobody
@@ -39,6 +44,38 @@ func (u user) takeIn(t testing.TB, all ...*invoice.Document) (bundleID, document
 		t.Fatal(err)
 	}
 	return u.get(t, "/bundles").items(t)[0]["id"].(string), u.get(t, "/documents").items(t)[0]["id"].(string)
+}
+
+// What is embedded in a document is sent as what it is, to its account and to nobody else.
+func TestEmbeddedFilesAreSent(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	u, bob := s.newUser(t, "ann", drive.GiB), s.newUser(t, "bob", drive.GiB)
+	d := invoicetest.New(1)
+	d.Attachments = []invoice.Attachment{{ID: "Timesheet", URL: "https://example.com/hours.pdf"}}
+	for kind, want := range map[string]string{"application/pdf": "application/pdf", "text/csv": "text/csv"} {
+		d.Number = kind
+		const content = "%PDF-1.4"
+		raw := strings.Replace(string(invoicetest.UBL(d)), "<cac:Attachment>",
+			`<cac:Attachment><cbc:EmbeddedDocumentBinaryObject mimeCode="`+kind+`" filename="../账单.pdf">JVBERi0xLjQ=</cbc:EmbeddedDocumentBinaryObject>`, 1)
+		_, id := u.takeInMember(t, "a.xml", 1, []byte(raw))
+		sum := sha256.Sum256([]byte(content))
+		at := "/documents/" + id + "/attachments/" + hex.EncodeToString(sum[:])
+		r := s.do(t, request{method: "GET", path: "/api/v1" + at, token: u.token})
+		if r.StatusCode != http.StatusOK || string(r.body) != content || r.Header.Get("Content-Type") != want || r.Header.Get("Content-Length") != "8" {
+			t.Errorf("%s %q as %s", r.Status, r.body, r.Header.Get("Content-Type"))
+		}
+		for name, part := range map[string]string{"Content-Disposition": "attachment; filename=\"__.pdf\"", "Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"} {
+			if got := r.Header.Get(name); !strings.Contains(got, part) {
+				t.Errorf("%s is %q", name, got)
+			}
+		}
+		for token, path := range map[string]string{bob.token: at, u.token: at[:len(at)-1] + "x", "": at} {
+			if r := s.do(t, request{method: "GET", path: "/api/v1" + path, token: token}); r.StatusCode != http.StatusNotFound && (token != "" || r.StatusCode != http.StatusUnauthorized) {
+				t.Errorf("%s as somebody else: %s", path, r.Status)
+			}
+		}
+	}
 }
 
 // What was taken in is shown to its account and to nobody else; a list as CSV gives no spreadsheet

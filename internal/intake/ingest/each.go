@@ -15,6 +15,9 @@ func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, f
 		if err != nil {
 			return err
 		}
+		if err := in.findEmbedded(ctx, account, page); err != nil {
+			return err
+		}
 		for _, d := range page {
 			if err := fn(d); err != nil {
 				return err

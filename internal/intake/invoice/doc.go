@@ -18,5 +18,6 @@
 //	D2  Two documents that say the same have the same Hash, in any syntax; others differ in it.
 //	D3  What an invoice contradicts itself in stands in Repeated: a decoder does not choose.
 //
-// Embedded files are not kept: an Attachment has their size and SHA-256.
+// Embedded files are no part of the model: an Attachment has their size and SHA-256. Package
+// envelope takes them out of the file again.
 package invoice

@@ -77,5 +77,5 @@ discount tier) is read once, the first counts, and a warning says where the seco
 all kept. Where they are stricter: see the end.
 
 The same document is recognized by its seller, number and date, and by a hash of what it says. The hash does not depend on the format, so that an
-invoice in UBL and the same in CII are duplicates. Embedded files count by their SHA-256 and are not kept.
+invoice in UBL and the same in CII are duplicates. Embedded files count by their SHA-256.
 `

@@ -2,7 +2,10 @@ package syntax
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +27,9 @@ func fuzzed(t *testing.T, format Format, in []byte) {
 			continue
 		}
 		rule.Validate(d)
+		if format == UBL || format == CII {
+			extracted(t, d, in)
+		}
 		again, errs := decodeAll(NDJSON, bytes.NewReader(invoicetest.NDJSON(d)), Limits{})
 		if len(errs) > 0 {
 			t.Fatalf("%s is not read again: %v", invoicetest.NDJSON(d), errs)
@@ -34,10 +40,47 @@ func fuzzed(t *testing.T, format Format, in []byte) {
 	}
 }
 
+// extracted fails the test unless each embedded file of a document can be taken out of it.
+func extracted(t *testing.T, d *invoice.Document, in []byte) {
+	t.Helper()
+	sums, err := Extract(bytes.NewReader(in), Limits{Bytes: 1 << 20}, -1, nil)
+	if err != nil {
+		t.Fatalf("the embedded files are not found: %v", err)
+	}
+	for _, a := range d.Attachments {
+		if a.Size == 0 {
+			continue
+		}
+		at := slices.Index(sums, a.SHA256)
+		if at < 0 {
+			t.Fatalf("%q is not found", a.Name)
+		}
+		sum := sha256.New()
+		if _, err := Extract(bytes.NewReader(in), Limits{Bytes: 1 << 20}, at, sum); err != nil || hex.EncodeToString(sum.Sum(nil)) != a.SHA256 {
+			t.Fatalf("%q comes out as something else: %v", a.Name, err)
+		}
+	}
+}
+
+// enclosing puts embedded files into what is written.
+func enclosing(write func(*invoice.Document) []byte) func(*invoice.Document) []byte {
+	return func(d *invoice.Document) []byte {
+		in := write(d)
+		for before, object := range map[string]string{
+			"<cac:Attachment>":                 `<cbc:EmbeddedDocumentBinaryObject mimeCode="application/pdf" filename="a.pdf">JVBERi0xLjQ=</cbc:EmbeddedDocumentBinaryObject>`,
+			"<ram:TypeCode>916</ram:TypeCode>": `<ram:AttachmentBinaryObject mimeCode="text/csv" filename="a.csv">YTti</ram:AttachmentBinaryObject>`,
+		} {
+			in = bytes.ReplaceAll(in, []byte(before), []byte(before+object))
+		}
+		return in
+	}
+}
+
 func fuzz(f *testing.F, format Format, write func(*invoice.Document) []byte, seeds ...*invoice.Document) {
 	f.Helper()
 	for _, seed := range seeds {
 		f.Add(write(seed))
+		f.Add(enclosing(write)(seed))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) { fuzzed(t, format, in) })
 }

@@ -35,6 +35,17 @@ export interface DocEvent {
   by?: string; // a user
 }
 
+/** A file that is embedded in a document, only linked, or only named. */
+export interface Attachment {
+  id?: string;
+  text?: string;
+  url?: string;
+  name?: string;
+  type?: string;
+  size?: number; // of an embedded one
+  sha256?: string;
+}
+
 export interface DocDetail extends Doc {
   created_at: string;
   model: Model;
@@ -132,6 +143,7 @@ const pageSize = 100;
 export const documents = (filter: DocFilter, cursor?: string | null, signal?: AbortSignal) =>
   call<Page<Doc>>("GET", "/documents", { query: { ...filter, limit: pageSize, cursor }, signal });
 export const documentOf = (id: string) => call<DocDetail>("GET", `/documents/${id}`);
+export const attachmentURL = (document: string, sha256: string) => apiURL(`/documents/${document}/attachments/${sha256}`);
 export const documentsURL = (filter: DocFilter, format: "csv" | "ndjson") => apiURL("/documents", { ...filter, format });
 
 export const conflicts = (cursor?: string | null) => call<Page<Conflict>>("GET", "/conflicts", { query: { limit: pageSize, cursor } });

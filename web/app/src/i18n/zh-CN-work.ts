@@ -17,7 +17,7 @@ const messages: WorkMessages = {
     states: { accepted: "已接收", conflict: "有冲突" }, empty: "没有单据", emptyText: "数据包处理完成后，单据会显示在这里。", emptyNarrow: "没有符合条件的单据。", faulty: "无法显示", bundle: "所属数据包", inConflict: "收到了这张单据的另一个版本，需要人工决定以哪个为准。", compare: "对比",
     types: { t380: "发票", t381: "贷记单（红字）", t384: "更正发票", t386: "预付款发票", t389: "自开票", t326: "部分发票", t875: "工程进度发票", t876: "工程进度结算发票", t877: "工程最终发票" },
     parties: { seller: "销售方", buyer: "购买方" }, fields: { date: "开票日期", due: "付款期限", tax_point: "纳税日期", buyer_reference: "购买方参考号", purchase_order: "订单", contract: "合同" }, lines: "明细", line: { name: "项目", quantity: "数量", price: "单价", rate: "税率", net: "金额" },
-    totals: { lines: "明细合计", allowances: "折扣", charges: "附加费", net: "不含税金额", tax: "税额", gross: "价税合计", prepaid: "已付", rounding: "舍入", payable: "应付" }, files: "文件", noFiles: "文件已不存在。", itsPdf: "PDF 版式文件", itsFile: "原始文件", history: "历史", events: { accepted: "已接收", conflict: "收到另一个版本", duplicate: "再次收到，内容相同", "kept-old": "已裁定：保留先收到的", "kept-new": "已裁定：改用后收到的" }, data: "全部数据",
+    totals: { lines: "明细合计", allowances: "折扣", charges: "附加费", net: "不含税金额", tax: "税额", gross: "价税合计", prepaid: "已付", rounding: "舍入", payable: "应付" }, files: "文件", noFiles: "文件已不存在。", itsPdf: "PDF 版式文件", itsFile: "原始文件", enclosed: "嵌入在源文件中", history: "历史", events: { accepted: "已接收", conflict: "收到另一个版本", duplicate: "再次收到，内容相同", "kept-old": "已裁定：保留先收到的", "kept-new": "已裁定：改用后收到的" }, data: "全部数据",
   },
   conflicts: {
     tab: "冲突", intro: "号码和日期相同、内容却不同的单据。", empty: "没有冲突", emptyText: "没有等待裁定的单据。", text: "两者的来源、销售方、号码和日期都相同。保留的一份生效，另一份仍在原始文件中。", differs: "{n} 个字段不同", field: "字段", old: "先收到的", new: "后收到的",

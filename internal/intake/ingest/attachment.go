@@ -1,0 +1,160 @@
+package ingest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/envelope"
+	"smartdrive/internal/intake/invoice/syntax"
+)
+
+// Attachment is a file that is embedded in a document, while it is read. It lies in the file that
+// the document was read from and nowhere else, and is taken out of it each time.
+type Attachment struct {
+	io.ReadCloser
+	Name string
+	Type string // as the document says it
+	Size drive.ByteSize
+}
+
+// Attachment opens the embedded file of a document that has a SHA-256, in hex. NotFound: the
+// document, its file, or such an embedded file is not there. The caller closes it.
+func (in *Intake) Attachment(ctx context.Context, account drive.AccountID, id drive.DocumentID, sum string) (*Attachment, error) {
+	var body []byte
+	var file drive.NodeID
+	err := in.opt.DB.For(account).QueryRow(ctx, "SELECT file_id, body FROM documents WHERE id = ? AND account_id = ?", id, account).Scan(&file, &body)
+	if err != nil {
+		return nil, err
+	}
+	var found error = drive.Fail(drive.NotFound)
+	var a invoice.Attachment
+	err = attachments(body, func(one invoice.Attachment) {
+		if one.SHA256 == sum && one.Size > 0 {
+			a, found = one, nil
+		}
+	})
+	if err = errors.Join(err, found); err != nil {
+		return nil, err
+	}
+	nodes, err := in.opt.Tree.FindMany(ctx, in.opt.DB.For(account), account, file)
+	if err != nil {
+		return nil, err
+	}
+	n, ok := nodes[file]
+	if !ok || n.Trashed != 0 || n.IsFolder() {
+		return nil, drive.Fail(drive.NotFound)
+	}
+	object, err := in.open(ctx, n.Blob)
+	if err != nil {
+		return nil, err
+	}
+	out, into := io.Pipe()
+	t := &taking{Reader: bufio.NewReader(out), end: out.Close, over: make(chan struct{})}
+	go func() {
+		defer close(t.over)
+		err := envelope.Extract(timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), sum, into)
+		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, envelope.ErrNoFile) {
+			err = drive.Wrap(err, drive.NotFound) // the file was replaced
+		}
+		into.CloseWithError(errors.Join(err, object.Close()))
+	}()
+	if _, err := t.Peek(1); err != nil && !errors.Is(err, io.EOF) { // before its first byte it is not known to be there
+		return nil, errors.Join(err, t.Close())
+	}
+	return &Attachment{t, a.Name, a.Type, drive.ByteSize(a.Size)}, nil
+}
+
+// taking is an embedded file while it is taken out.
+type taking struct {
+	*bufio.Reader
+	end  func() error
+	over chan struct{}
+}
+
+// Close ends it, wherever it is.
+func (t *taking) Close() error {
+	err := t.end()
+	<-t.over
+	return err
+}
+
+// attachments tells of those of a packed model, which it does not hold as a whole.
+func attachments(packed []byte, fn func(invoice.Attachment)) error {
+	d := json.NewDecoder(Inflate(packed))
+	depth, key := 0, false // key: the next token at depth 1 is one
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return fmt.Errorf("read the attachments of a document: %w", err)
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+			key = depth == 1
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			if depth--; depth == 0 {
+				return nil
+			}
+		}
+		if depth != 1 {
+			continue
+		}
+		if key && token == "attachments" {
+			var all []invoice.Attachment
+			if err := d.Decode(&all); err != nil {
+				return fmt.Errorf("decode the attachments of a document: %w", err)
+			}
+			for _, a := range all {
+				fn(a)
+			}
+			continue
+		}
+		key = !key
+	}
+}
+
+// isPDF reports whether an attachment says that it is an embedded PDF.
+func isPDF(a invoice.Attachment) bool {
+	return a.Size > 0 && (strings.EqualFold(a.Type, "application/pdf") || a.Type == "" && strings.EqualFold(path.Ext(a.Name), ".pdf"))
+}
+
+// findEmbedded finds the first embedded PDF of each document that has no PDF of its own.
+func (in *Intake) findEmbedded(ctx context.Context, account drive.AccountID, all []Document) error {
+	at := map[drive.DocumentID]*Document{}
+	args := []any{account}
+	for i, d := range all {
+		if d.PDF == nil && d.File != nil {
+			at[d.ID], args = &all[i], append(args, d.ID)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	rows, err := in.opt.DB.For(account).Query(ctx, "SELECT id, body FROM documents WHERE account_id = ? AND id IN ("+sqldb.Marks(len(at))+")", args...)
+	_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
+		var id drive.DocumentID
+		var body []byte
+		if err := scan(&id, &body); err != nil {
+			return err
+		}
+		return attachments(body, func(a invoice.Attachment) {
+			if d := at[id]; d.embedded == "" && isPDF(a) {
+				d.embedded = a.SHA256
+			}
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("look for embedded PDFs: %w", err)
+	}
+	return nil
+}

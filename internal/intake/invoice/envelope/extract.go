@@ -1,0 +1,101 @@
+package envelope
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/intake/invoice/syntax"
+)
+
+// ErrNoFile says that no invoice of a file has an embedded file of that SHA-256.
+var ErrNoFile = errors.New("there is no such embedded file")
+
+// Extract writes the embedded file that has a SHA-256, in hex, of an invoice in a file: an XML, or
+// one that an envelope carries. It reads the invoice twice, so that nothing is written which turns
+// out to be something else.
+func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
+	head := make([]byte, syntax.SniffBytes)
+	n, err := in.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch Sniff(head[:n]) {
+	case None:
+		return extract(func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(in, 0, size)), nil }, sum, to)
+	case Zip:
+		return extractZip(in, size, sum, to)
+	case PDF:
+		at, files, err := find(in, size)
+		if err != nil || at < 0 {
+			return errors.Join(ofPDF(err), ErrNoFile)
+		}
+		return ofPDF(extract(func() (io.ReadCloser, error) {
+			xml, err := files[at].Open()
+			if err != nil {
+				return nil, err
+			}
+			return io.NopCloser(xml), nil
+		}, sum, to))
+	}
+	return ErrNoFile
+}
+
+// extractZip looks for it in each invoice of an archive.
+func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
+	if err := checkDirectory(in, size); err != nil {
+		return err
+	}
+	archive, err := zip.NewReader(in, size)
+	if err != nil {
+		return ofZip(err)
+	}
+	for _, f := range archive.File {
+		if !strings.EqualFold(path.Ext(f.Name), ".xml") {
+			continue
+		}
+		err := extract(func() (io.ReadCloser, error) { return openMember(f) }, sum, to)
+		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, errOther) || errors.Is(err, ErrNoFile) {
+			continue // another one may have it
+		}
+		return ofZip(err)
+	}
+	return ErrNoFile
+}
+
+// extract looks which embedded file of an XML it is, and writes that.
+func extract(open func() (io.ReadCloser, error), sum string, to io.Writer) error {
+	sums, err := look(open, -1, nil)
+	if err != nil {
+		return err
+	}
+	at := slices.Index(sums, sum)
+	if at < 0 {
+		return ErrNoFile
+	}
+	_, err = look(open, at, to)
+	return err
+}
+
+func look(open func() (io.ReadCloser, error), n int, to io.Writer) (sums []string, err error) {
+	in, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closed := in.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("close an invoice: %w", closed)
+		}
+	}()
+	buffered := bufio.NewReaderSize(in, 64<<10)
+	if head, _ := buffered.Peek(1); bytes.HasPrefix(head, []byte("{")) { // the own model has no files
+		return nil, ErrNoFile
+	}
+	return syntax.Extract(buffered, syntax.Limits{}, n, to)
+}
