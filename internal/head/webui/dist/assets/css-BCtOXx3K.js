@@ -1,0 +1,1 @@
+import"./base-Buu6DUjy.js";

@@ -1,1 +1,0 @@
-import"./base-BpL1PdyW.js";
