@@ -52,6 +52,10 @@ type Finding struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity"`
 	Text     string `json:"text"`
+	Place    string `json:"place,omitempty"` // a path of XPath
+	Line     int    `json:"line,omitempty"`
+	Expected string `json:"expected,omitempty"`
+	Found    string `json:"found,omitempty"`
 }
 
 // BundleRecord is what became of documents of a bundle.
@@ -64,6 +68,14 @@ type BundleRecord struct {
 	Document string    `json:"document"`
 	Number   string    `json:"number"`
 	Findings []Finding `json:"findings"`
+	Place    string    `json:"place"` // in the bundle
+}
+
+// Rejection is what a bundle declared and what was not accepted.
+type Rejection struct {
+	Bundle string `json:"bundle"`
+	Source string `json:"source"`
+	BundleRecord
 }
 
 // with returns the query of a page of a filtered list.
@@ -96,6 +108,28 @@ func (c *Client) AllBundleRecords(ctx context.Context, id, outcome string) iter.
 	return all(func(p Page) (List[BundleRecord], error) {
 		return fetch[List[BundleRecord]](ctx, c, &call{method: http.MethodGet, path: bundlePath(id) + "/records", query: p.with(filter)})
 	})
+}
+
+// AllRejections lists what was not accepted of all bundles, those of the newest first; filter has the
+// names of the API: source, reason, lang.
+func (c *Client) AllRejections(ctx context.Context, filter url.Values) iter.Seq2[Rejection, error] {
+	return all(func(p Page) (List[Rejection], error) {
+		return fetch[List[Rejection]](ctx, c, &call{method: http.MethodGet, path: "/rejections", query: p.with(filter)})
+	})
+}
+
+// WriteRejections copies the list of all rejections of a filter as CSV.
+func (c *Client) WriteRejections(ctx context.Context, to io.Writer, filter url.Values) error {
+	return c.writeList(ctx, to, "/rejections", "csv", filter)
+}
+
+// AcceptAnyway accepts a rejected document: place is that of its record, reason is why, in words.
+func (c *Client) AcceptAnyway(ctx context.Context, bundle, place, reason string) (BundleRecord, error) {
+	in := struct {
+		Place  string `json:"place"`
+		Reason string `json:"reason"`
+	}{place, reason}
+	return fetch[BundleRecord](ctx, c, &call{method: http.MethodPost, path: bundlePath(bundle) + "/accept", in: in})
 }
 
 // RetryBundle takes a rejected bundle in again.
@@ -152,9 +186,13 @@ func (c *Client) AllDocuments(ctx context.Context, filter url.Values) iter.Seq2[
 
 // WriteDocuments copies the list of all documents of a filter: csv or ndjson.
 func (c *Client) WriteDocuments(ctx context.Context, to io.Writer, format string, filter url.Values) error {
+	return c.writeList(ctx, to, "/documents", format, filter)
+}
+
+func (c *Client) writeList(ctx context.Context, to io.Writer, path, format string, filter url.Values) error {
 	query := url.Values{"format": {format}}
 	maps.Copy(query, filter)
-	resp, err := c.roundTrip(ctx, &call{method: http.MethodGet, path: "/documents", query: query}, false)
+	resp, err := c.roundTrip(ctx, &call{method: http.MethodGet, path: path, query: query}, false)
 	if err != nil {
 		return err
 	}
@@ -201,4 +239,20 @@ func (c *Client) SettleConflict(ctx context.Context, document, conflict, keep st
 		Conflict string `json:"conflict,omitempty"`
 	}{keep, conflict}
 	return fetch[DocumentFull](ctx, c, &call{method: http.MethodPost, path: documentPath(document) + "/settle", in: in})
+}
+
+// Settled is what a call to settle many conflicts came to.
+type Settled struct {
+	Settled int64 `json:"settled"`
+	Left    int64 `json:"left"` // for the next call
+}
+
+// SettleMany settles up to 1,000 open conflicts in one way: keep is old or new. An empty source means
+// all.
+func (c *Client) SettleMany(ctx context.Context, source, keep string) (Settled, error) {
+	in := struct {
+		Keep   string `json:"keep"`
+		Source string `json:"source,omitempty"`
+	}{keep, source}
+	return fetch[Settled](ctx, c, &call{method: http.MethodPost, path: "/conflicts/settle", in: in})
 }

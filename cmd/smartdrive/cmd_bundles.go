@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -20,7 +21,7 @@ tried again when the cause is gone.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
-	c.join(cmd, c.bundlesLs(), c.bundlesShow(), c.bundlesRetry())
+	c.join(cmd, c.bundlesLs(), c.bundlesShow(), c.bundlesRetry(), c.bundlesRejected(), c.bundlesAccept())
 	return cmd
 }
 
@@ -117,17 +118,93 @@ func (c *cli) bundlesShow() *cobra.Command {
 
 func (c *cli) showRecord(r client.BundleRecord) error {
 	var line strings.Builder
-	fmt.Fprintf(&line, "  %-9s  %s:%d  %s", r.Outcome, r.Member, r.Index, r.Number)
+	fmt.Fprintf(&line, "  %-9s  %s  %s:%d  %s", r.Outcome, r.Place, r.Member, r.Index, r.Number)
 	if r.Count > 1 {
 		fmt.Fprintf(&line, "  %d documents", r.Count)
 	}
 	line.WriteString("  " + r.Reason)
 	if !c.json {
 		for _, f := range r.Findings {
-			fmt.Fprintf(&line, "\n      %s %s: %s", f.Severity, f.Rule, f.Text)
+			fmt.Fprintf(&line, "\n      %s", findingText(f))
 		}
 	}
 	return c.show(r, "%s", line.String())
+}
+
+func findingText(f client.Finding) string {
+	text := fmt.Sprintf("%s %s: %s", f.Severity, f.Rule, f.Text)
+	if f.Expected != "" || f.Found != "" {
+		text += fmt.Sprintf(" (expected %s, found %s)", f.Expected, f.Found)
+	}
+	if f.Place != "" {
+		text += "\n        " + f.Place
+	}
+	if f.Line > 0 {
+		text += fmt.Sprintf(", line %d", f.Line)
+	}
+	return text
+}
+
+func (c *cli) bundlesRejected() *cobra.Command {
+	flags := map[string]*string{}
+	var format string
+	cmd := &cobra.Command{
+		Use: "rejected", Short: "List documents of all bundles that were not accepted, and why", Args: cobra.NoArgs,
+		Example: `  smartdrive bundles rejected --source acme
+  smartdrive bundles rejected --reason invalid --lang de --format csv > rejected.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "" && format != "csv" {
+				return usage(cmd, errors.New("--format is csv"))
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			if format != "" {
+				return api.WriteRejections(cmd.Context(), c.out, given(flags))
+			}
+			return showAll(api.AllRejections(cmd.Context(), given(flags)), func(r client.Rejection) error {
+				if c.json {
+					return c.show(r, "")
+				}
+				if err := c.show(r, "%s  %s", r.Bundle, r.Source); err != nil {
+					return err
+				}
+				return c.showRecord(r.BundleRecord)
+			})
+		},
+	}
+	for _, f := range [][2]string{{"source", "only of this source"}, {"reason", "only with this reason, such as invalid"}, {"lang", "language of the findings: en, de or zh-CN"}} {
+		flags[f[0]] = cmd.Flags().String(f[0], "", f[1])
+	}
+	cmd.Flags().StringVar(&format, "format", "", "csv: a line for each finding")
+	return cmd
+}
+
+func (c *cli) bundlesAccept() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "accept BUNDLE PLACE --reason WHY", Short: "Accept a rejected document although rules are broken", Args: cobra.ExactArgs(2),
+		Long: `Accept a document that was rejected because it breaks rules, or because the rules of its source do not want it. PLACE is what
+"bundles rejected" and "bundles show" print before the file. The record keeps who accepted it, when and why.`,
+		Example: `  smartdrive bundles accept 01a1fde0-0684-7632-9c57-826c40f6dcdf 1.3 --reason "the seller was asked"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return usage(cmd, errors.New("--reason is missing"))
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			r, err := api.AcceptAnyway(cmd.Context(), args[0], args[1], reason)
+			if err != nil {
+				return err
+			}
+			return c.showRecord(r)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why it is accepted")
+	return cmd
 }
 
 func (c *cli) bundlesRetry() *cobra.Command {

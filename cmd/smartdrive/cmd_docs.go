@@ -125,12 +125,21 @@ func (c *cli) docsConflicts() *cobra.Command {
 }
 
 func (c *cli) docsSettle() *cobra.Command {
-	var keep, conflict string
+	var keep, conflict, source string
+	var everything bool
 	cmd := &cobra.Command{
-		Use: "settle ID --keep old|new", Short: "Decide which side of a conflict is true", Args: cobra.ExactArgs(1),
+		Use: "settle [ID] --keep old|new", Short: "Decide which side of a conflict is true", Args: cobra.MaximumNArgs(1),
+		Example: `  smartdrive docs settle 01a1fde0-0684-7632-9c57-826c40f6dcdf --keep new
+  smartdrive docs settle --all --source acme --keep new`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep != "old" && keep != "new" {
 				return usage(cmd, errors.New("--keep is old or new"))
+			}
+			if everything != (len(args) == 0) {
+				return usage(cmd, errors.New("ID or --all is missing, or both are there"))
+			}
+			if everything {
+				return c.settleAll(cmd.Context(), source, keep)
 			}
 			api, err := c.connect()
 			if err != nil {
@@ -145,5 +154,26 @@ func (c *cli) docsSettle() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&keep, "keep", "", "old: keep the first document; new: keep the later one")
 	cmd.Flags().StringVar(&conflict, "conflict", "", "id of the conflict (default: the oldest)")
+	cmd.Flags().BoolVar(&everything, "all", false, "settle all open conflicts")
+	cmd.Flags().StringVar(&source, "source", "", "with --all: only those of this source")
 	return cmd
+}
+
+func (c *cli) settleAll(ctx context.Context, source, keep string) error {
+	api, err := c.connect()
+	if err != nil {
+		return err
+	}
+	sum := client.Settled{Left: 1}
+	for sum.Left > 0 {
+		part, err := api.SettleMany(ctx, source, keep)
+		if err != nil {
+			return err
+		}
+		sum.Settled, sum.Left = sum.Settled+part.Settled, part.Left
+		if part.Settled == 0 {
+			break
+		}
+	}
+	return c.show(sum, "%d conflicts settled, %d left", sum.Settled, sum.Left)
 }

@@ -31,6 +31,7 @@ const (
 	BundleSealed     Type = "bundle.sealed"
 	DocumentAccepted Type = "document.accepted"
 	DocumentConflict Type = "document.conflict" // a document came that contradicts this one
+	DocumentRejected Type = "document.rejected" // a document of a bundle was not accepted; the subject is the bundle
 	ExportSealed     Type = "export.sealed"
 	ExportFailed     Type = "export.failed" // for good
 	ExportEnding     Type = "export.ending" // its zip expires within a day
@@ -41,7 +42,7 @@ var types = map[Topic][]Type{
 	TopicPark:      {ParkDue},
 	TopicReclaim:   {ReclaimDue},
 	TopicBundles:   {BundleSealed},
-	TopicDocuments: {DocumentAccepted, DocumentConflict},
+	TopicDocuments: {DocumentAccepted, DocumentConflict, DocumentRejected},
 	TopicExports:   {ExportSealed, ExportFailed, ExportEnding},
 }
 

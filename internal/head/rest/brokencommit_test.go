@@ -259,6 +259,22 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		id := dispute["document"].(map[string]any)["id"].(string)
 		return u.same(t, "POST", "/documents/"+id+"/settle", map[string]any{"keep": "new"})
 	},
+	"POST /conflicts/settle": func(t *testing.T, u user, name string) twins {
+		u = u.newUser(t, name, 0)
+		d, other := invoicetest.New(1), invoicetest.New(1)
+		other.Buyer.Name = "somebody else"
+		u.takeIn(t, d)
+		u.takeIn(t, other)
+		return u.same(t, "POST", "/conflicts/settle", map[string]any{"keep": "new"})
+	},
+	"POST /bundles/{id}/accept": func(t *testing.T, u user, name string) twins {
+		u = u.newUser(t, name, 0)
+		d := invoicetest.New(1)
+		d.Buyer.Name = ""
+		u.takeIn(t, invoicetest.New(2), d)
+		r := u.get(t, "/rejections").items(t)[0]
+		return u.same(t, "POST", "/bundles/"+r["bundle"].(string)+"/accept", map[string]any{"place": r["place"], "reason": "known"})
+	},
 
 	"POST /admin/users": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "POST", "/admin/users", map[string]any{"name": name, "password": password})

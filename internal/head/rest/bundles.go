@@ -2,6 +2,8 @@ package rest
 
 import (
 	"context"
+	"reflect"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/intake/ingest"
@@ -18,6 +20,8 @@ var (
 	outcomeParam     = param{name: "outcome", form: choice, choices: []string{anything, "accepted", "rejected", "duplicate", "conflict"}, says: "only records with this outcome"}
 	reasonParam      = param{name: "reason", says: "only with this reason, such as `invalid`"}
 	sourceParam      = param{name: "source", says: "only of this source"}
+	langParam        = param{name: "lang", form: choice, choices: []string{"auto", "en", "de", "zh-CN"}, says: "language of the findings; auto: by Accept-Language"}
+	rejectedParam    = param{name: "format", form: choice, choices: []string{"json", "csv"}, says: "csv gives all of them, a line for each finding, not a page; or by Accept: text/csv"}
 )
 
 // bundles are what was sealed in /intake.
@@ -36,7 +40,7 @@ func (b bundles) routes() []route {
 			does: "Show a bundle with its members.",
 			out:  []outcome{gives[ingest.BundleFull](200, "the bundle")}, fails: []drive.Kind{drive.NotFound},
 		}, {
-			method: "GET", path: one + "/records", need: read, act: byID(b.records), query: []param{outcomeParam, limitParam, cursor},
+			method: "GET", path: one + "/records", need: read, act: byID(b.records), query: []param{outcomeParam, langParam, limitParam, cursor}, header: []string{"Accept-Language"},
 			does: "List what became of each document that the bundle declares.",
 			out:  []outcome{gives[files.Page[ingest.BundleRecord]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
@@ -45,9 +49,18 @@ func (b bundles) routes() []route {
 			// A second call finds it sealed and says so, so it takes no key.
 			out: []outcome{gives[ingest.Bundle](200, "the bundle, `sealed`")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
-			method: "GET", path: rejectionsPath, need: read, act: plain(b.rejections), query: []param{sourceParam, reasonParam, limitParam, cursor},
+			method: "POST", path: one + "/accept", need: write, act: byIDTakes(b.accept),
+			does: "Accept a rejected document that breaks rules, or that the source's rules do not want: its record says who did it, when and why.",
+			// A second call finds it accepted and says so, so it takes no key.
+			out: []outcome{gives[ingest.BundleRecord](200, "the record as it is now")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		}, {
+			method: "GET", path: rejectionsPath, need: read, act: plain(b.rejections),
+			query: []param{sourceParam, reasonParam, langParam, rejectedParam, limitParam, cursor}, header: []string{"Accept", "Accept-Language"},
 			does: "List the documents of all bundles that were not accepted, those of the newest bundle first, with what is wrong with them.",
-			out:  []outcome{gives[files.Page[ingest.Rejection]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			out: []outcome{{
+				status: 200, body: reflect.TypeFor[files.Page[ingest.Rejection]](), also: []string{"text/csv"}, when: "a page; or all of them as CSV",
+			}},
+			fails: []drive.Kind{drive.CursorInvalid},
 		},
 	}
 }
@@ -69,16 +82,40 @@ func (b bundles) records(ctx context.Context, c *call, id drive.BundleID) (reply
 	if err != nil {
 		return reply{}, err
 	}
+	said := c.findingsIn()
+	for i := range records {
+		said.record(&records[i])
+	}
 	return ok(shown(records, c.limit(), func(r ingest.BundleRecord) string { return r.Place }))
 }
 
 func (b bundles) rejections(ctx context.Context, c *call) (reply, error) {
 	f := ingest.RejectedFilter{Source: c.query.Get(sourceParam.name), Reason: c.query.Get(reasonParam.name)}
+	said := c.findingsIn()
+	if format := c.query.Get(rejectedParam.name); format == "csv" || format == "" && strings.HasPrefix(c.r.Header.Get("Accept"), "text/csv") {
+		c.leave() // it is read and sent in pieces, for as long as the client likes
+		return b.sendRejections(ctx, c, f, said)
+	}
 	all, err := b.intake.Rejections(ctx, c.who, f, c.query.Get(cursor.name), c.limit()+1)
 	if err != nil {
 		return reply{}, err
 	}
+	for i := range all {
+		said.record(&all[i].BundleRecord)
+	}
 	return ok(shown(all, c.limit(), ingest.Rejection.Cursor))
+}
+
+type acceptBody struct {
+	Place  string `json:"place" doc:"of the record"`
+	Reason string `json:"reason" doc:"why, in words, up to 500 bytes"`
+}
+
+func (b bundles) accept(ctx context.Context, c *call, id drive.BundleID, in *acceptBody) (reply, error) {
+	if err := c.take(ctx, documentRoom); err != nil {
+		return reply{}, err
+	}
+	return answer(b.intake.AcceptAnyway(ctx, c.who, id, in.Place, in.Reason))
 }
 
 func (b bundles) retry(ctx context.Context, c *call, id drive.BundleID) (reply, error) {

@@ -75,6 +75,11 @@ func (d documents) routes() []route {
 			method: "GET", path: conflictsPath, need: read, act: plain(d.listConflicts), query: []param{limitParam, cursor},
 			does: "List the open conflicts, the oldest first: documents of one source, seller, number and date that say different things. A page may be short and yet have a next one.",
 			out:  []outcome{gives[files.Page[ingest.Dispute]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "POST", path: conflictsPath + "/settle", need: write, act: takes(d.settleMany),
+			does: "Settle up to 1,000 open conflicts in one way: those named, or all, or all of a source. Of several of one document the last counts.",
+			// What is settled is not open any more, so a second call goes on and takes no key.
+			out: []outcome{gives[settledView](200, "how many were settled, and how many of them are left for the next call")},
 		},
 	}
 }
@@ -185,19 +190,52 @@ func (d documents) conflict(ctx context.Context, c *call, id drive.DocumentID) (
 	return reply{status: http.StatusOK, body: all[0], models: modelsOf(all[0])}, nil
 }
 
+type settleManyBody struct {
+	Keep      string             `json:"keep" enum:"old,new" doc:"old: what is kept now; new: what came later"`
+	Source    string             `json:"source,omitempty" doc:"only conflicts of this source"`
+	Conflicts []drive.ConflictID `json:"conflicts,omitempty" doc:"only these"`
+}
+
+type settledView struct {
+	Settled int64 `json:"settled"`
+	Left    int64 `json:"left"`
+}
+
+func (d documents) settleMany(ctx context.Context, c *call, in *settleManyBody) (reply, error) {
+	keep, err := keepOf(in.Keep)
+	if err != nil {
+		return reply{}, err
+	}
+	if in.Conflicts != nil && len(in.Conflicts) == 0 { // none is not all
+		return reply{}, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", ingest.MostSettled, "sent", 0)
+	}
+	if err := c.take(ctx, documentRoom); err != nil { // one after the other
+		return reply{}, err
+	}
+	settled, left, err := d.intake.SettleMany(ctx, c.who, ingest.Open{Source: in.Source, IDs: in.Conflicts}, keep)
+	return answer(settledView{settled, left}, err)
+}
+
+func keepOf(sent string) (ingest.Keep, error) {
+	keep := ingest.Keep(sent)
+	if keep != ingest.KeepOld && keep != ingest.KeepNew {
+		return "", drive.Bad("keep", drive.NotAllowed, "allowed", []ingest.Keep{ingest.KeepOld, ingest.KeepNew}, "sent", clip(sent))
+	}
+	return keep, nil
+}
+
 type settleBody struct {
 	Keep     string `json:"keep" enum:"old,new" doc:"old: what is kept now; new: what came later"`
 	Conflict string `json:"conflict,omitempty" doc:"id of the conflict that was looked at; the oldest open one if absent"`
 }
 
 func (d documents) settle(ctx context.Context, c *call, id drive.DocumentID, in *settleBody) (reply, error) {
-	keep := ingest.Keep(in.Keep)
-	if keep != ingest.KeepOld && keep != ingest.KeepNew {
-		return reply{}, drive.Bad("keep", drive.NotAllowed, "allowed", []ingest.Keep{ingest.KeepOld, ingest.KeepNew}, "sent", clip(in.Keep))
+	keep, err := keepOf(in.Keep)
+	if err != nil {
+		return reply{}, err
 	}
 	var conflict drive.ConflictID
 	if in.Conflict != "" {
-		var err error
 		if conflict, err = drive.ParseID[drive.ConflictID](in.Conflict); err != nil {
 			return reply{}, err
 		}

@@ -118,3 +118,71 @@ func TestDocumentsAreShown(t *testing.T) {
 		t.Errorf("a limit that is no number: %s", r.Status)
 	}
 }
+
+// Rejections are listed, and sent as CSV with a line for each finding, in the language that was
+// asked for.
+func TestRejectionsAreSaidInLanguages(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", drive.GiB)
+	d := invoicetest.New(1)
+	d.Totals.Payable = d.Totals.Payable.Add(invoice.NewDecimal(1, 0))
+	d.Number = "=1+1"
+	u.takeIn(t, d, invoicetest.New(2))
+	for _, c := range []struct{ query, header, want string }{
+		{"", "", "The amount due (BT-115) is the total with VAT less what is paid (BT-113) plus rounding (BT-114)"},
+		{"?lang=de", "zh", "Der fällige Betrag (BT-115) ist der Gesamtbetrag mit USt minus Vorauszahlung (BT-113) plus Rundung (BT-114)"},
+		{"", "de-AT,de;q=0.9,en;q=0.5", "Der fällige Betrag (BT-115) ist der Gesamtbetrag mit USt minus Vorauszahlung (BT-113) plus Rundung (BT-114)"},
+		{"", "zh-CN", "应付金额 (BT-115) 须等于含增值税总额减已付 (BT-113) 加舍入 (BT-114)"},
+		{"", "fr", "The amount due (BT-115) is the total with VAT less what is paid (BT-113) plus rounding (BT-114)"},
+	} {
+		r := u.send(t, "GET", "/rejections"+c.query, nil, "Accept-Language", c.header).items(t)[0]
+		f := r["findings"].([]any)[0].(map[string]any)
+		if f["text"] != c.want || f["rule"] != "BR-CO-16" || len(f["terms"].([]any)) != 3 {
+			t.Errorf("%q %q: %v", c.query, c.header, f)
+		}
+	}
+	got := u.get(t, "/rejections?format=csv&lang=zh-CN")
+	rows, err := csv.NewReader(bytes.NewReader(got.body)).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	row := map[string]string{}
+	for i, name := range rows[0] {
+		row[name] = rows[1][i]
+	}
+	if row["rule"] != "BR-CO-16" || !strings.HasPrefix(row["text"], "应付金额") || row["number"] != "'=1+1" || row["expected"] == "" || row["expected"] == row["found"] {
+		t.Errorf("the first line is %v", row)
+	}
+}
+
+// What was rejected is accepted with a reason, and many conflicts are settled at once.
+func TestSomebodyDecides(t *testing.T) {
+	t.Parallel()
+	u := newStack(t, uploadtest.Options{}).newUser(t, "ann", drive.GiB)
+	d, other := invoicetest.New(1), invoicetest.New(2)
+	d.Buyer.Name = ""
+	u.takeIn(t, d, other)
+	r := u.get(t, "/rejections").items(t)[0]
+	accept := "/bundles/" + r["bundle"].(string) + "/accept"
+	u.post(t, accept, map[string]any{"place": r["place"]}).problem(t, drive.BadRequest, map[string]any{"field": "reason"})
+	got := u.post(t, accept, map[string]any{"place": r["place"], "reason": "agreed by telephone"}).json(t, http.StatusOK)
+	if got["outcome"] != "accepted" || got["decision"].(map[string]any)["reason"] != "agreed by telephone" {
+		t.Errorf("accepted: %v", got)
+	}
+	history := u.get(t, "/documents/"+got["document"].(string)).json(t, http.StatusOK)["history"].([]any)
+	if h := history[0].(map[string]any); h["what"] != "accepted-by-hand" || h["reason"] != "agreed by telephone" || h["by"] == nil {
+		t.Errorf("its history: %v", history)
+	}
+	u.post(t, accept, map[string]any{"place": r["place"], "reason": "again"}).problem(t, drive.WrongState, nil)
+
+	other.Buyer.Name = "somebody else"
+	u.takeIn(t, other)
+	u.post(t, "/conflicts/settle", map[string]any{"keep": "both"}).problem(t, drive.BadRequest, map[string]any{"field": "keep"})
+	u.post(t, "/conflicts/settle", map[string]any{"keep": "new", "conflicts": []string{}}).problem(t, drive.BadRequest, map[string]any{"field": "conflicts"})
+	if got := u.post(t, "/conflicts/settle", map[string]any{"keep": "new", "source": "acme"}).json(t, http.StatusOK); got["settled"] != 1.0 || got["left"] != 0.0 {
+		t.Errorf("settled: %v", got)
+	}
+	if open := u.get(t, "/conflicts").items(t); len(open) != 0 {
+		t.Errorf("%d are open", len(open))
+	}
+}

@@ -125,6 +125,15 @@ func (in *Intake) reject(ctx context.Context, b *row, why *refusal) error {
 			if err := insertRecords(ctx, tx, b.ID, last); err != nil {
 				return err
 			}
+			if in.opt.Events != nil {
+				record, err := in.tellRefused(b, last[0])
+				if err != nil {
+					return err
+				}
+				if err := in.opt.Events.Append(ctx, tx, record); err != nil {
+					return err
+				}
+			}
 		}
 		return b.update(ctx, tx, `state = 'rejected', epoch = epoch + 1, due_at = 0, tries = 0, rejected = rejected + ?, reason = ?, detail = ?,
 			ended_at = ?`, left, why.reason, clip(why.detail, maxDetail), now)

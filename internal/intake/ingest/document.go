@@ -17,6 +17,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/intake/invoice"
 	"smartdrive/internal/intake/invoice/rule"
+	"smartdrive/internal/intake/invoice/syntax"
 )
 
 // item is what a bundle declares, on its way into a record.
@@ -57,11 +58,23 @@ const (
 type DocumentFinding struct {
 	Rule     string `json:"rule"`
 	Severity string `json:"severity" enum:"fatal,warning"`
-	Text     string `json:"text"`
+	Text     string `json:"text" doc:"what must hold, and where it does not"`
 	Place    string `json:"place,omitempty" doc:"where in the file, as a path of XPath"`
 	Line     int    `json:"line,omitempty" doc:"of the file, from 1"`
 	Expected string `json:"expected,omitempty" doc:"the number that follows from the others"`
 	Found    string `json:"found,omitempty" doc:"the number that is there"`
+
+	Terms []string `json:"terms,omitempty" doc:"the business terms of EN 16931 that it is about"` // read from Text
+}
+
+// In says the finding in another language.
+func (f DocumentFinding) In(l rule.Language) DocumentFinding {
+	if kind, ok := syntax.KindNamed(f.Rule); ok {
+		f.Text = l.Unread(kind.String(), f.Text)
+	} else {
+		f.Text = l.In(f.Text)
+	}
+	return f
 }
 
 // maxFindings is how many findings of a document are kept, and maxFindingsBytes how long they are
@@ -112,6 +125,12 @@ func (r *run) judge(one *item, doc *invoice.Document, m member) error {
 		one.reason = reasonFiltered + filtered
 		return nil
 	}
+	return r.accepts(one, doc, m)
+}
+
+// accepts makes the row of a document that nothing speaks against, as far as that is known without
+// the others.
+func (r *run) accepts(one *item, doc *invoice.Document, m member) error {
 	d, err := newDocument(r.b.Source, doc)
 	if err != nil {
 		return err

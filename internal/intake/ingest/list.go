@@ -170,11 +170,12 @@ func (in *Intake) showFiles(ctx context.Context, account drive.AccountID, all []
 // DocumentEvent is something that happened to a document.
 type DocumentEvent struct {
 	At     drive.Time     `json:"at"`
-	What   string         `json:"what" enum:"accepted,duplicate,conflict,kept-old,kept-new"`
+	What   string         `json:"what" enum:"accepted,accepted-by-hand,duplicate,conflict,kept-old,kept-new"`
 	Bundle drive.BundleID `json:"bundle"`
 	Member string         `json:"member"`
 	Index  int64          `json:"index"`
-	By     *drive.UserID  `json:"by,omitempty" doc:"who settled it"`
+	By     *drive.UserID  `json:"by,omitempty" doc:"who settled or accepted it"`
+	Reason string         `json:"reason,omitempty" doc:"why it was accepted although it had been rejected"`
 }
 
 // DocumentFull is a document with all that it says.
@@ -211,13 +212,15 @@ func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.Document
 const maxHistory = 200
 
 func (in *Intake) history(ctx context.Context, who drive.Who, id drive.DocumentID) ([]DocumentEvent, error) {
-	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT b.sealed_at, r.outcome, r.bundle_id, COALESCE(m.name, ''), r.idx, NULL FROM bundle_records r
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT CASE r.decided_at WHEN 0 THEN b.sealed_at ELSE r.decided_at END,
+		CASE WHEN r.decided_at > 0 AND r.outcome = 'accepted' THEN 'accepted-by-hand' ELSE r.outcome END, r.bundle_id, COALESCE(m.name, ''), r.idx,
+		r.decided_by, r.decision FROM bundle_records r
 		JOIN bundles b ON b.id = r.bundle_id LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member WHERE r.document_id = ?
-		UNION ALL SELECT c.settled_at, CASE c.state WHEN 'discarded' THEN 'kept-old' ELSE 'kept-new' END, c.bundle_id, '', c.idx, c.settled_by
+		UNION ALL SELECT c.settled_at, CASE c.state WHEN 'discarded' THEN 'kept-old' ELSE 'kept-new' END, c.bundle_id, '', c.idx, c.settled_by, ''
 		FROM document_conflicts c WHERE c.document_id = ? AND c.state <> 'open' ORDER BY 1, 3, 5 LIMIT ?`, id, id, maxHistory)
 	all, err := sqldb.Scan(rows, err, func(e *DocumentEvent, scan func(...any) error) error {
 		var by drive.UserID
-		if err := scan(&e.At, &e.What, &e.Bundle, &e.Member, &e.Index, &by); err != nil {
+		if err := scan(&e.At, &e.What, &e.Bundle, &e.Member, &e.Index, &by, &e.Reason); err != nil {
 			return err
 		}
 		if !by.IsZero() {

@@ -19,9 +19,19 @@ type taken struct {
 	Date     string           `json:"date,omitempty"`
 }
 
-// publish tells of the documents that a batch inserts, and of those that are in conflict now, in
-// the transaction that makes them so. A bundle that starts again inserts nothing a second time, so
-// it tells of nothing a second time.
+// refused is the data of the record about documents that were not accepted.
+type refused struct {
+	Bundle drive.BundleID `json:"bundle"`
+	Source string         `json:"source"`
+	Place  string         `json:"place"` // in the bundle
+	Reason string         `json:"reason"`
+	Number string         `json:"number,omitempty"`
+	Count  int64          `json:"count"` // documents that it stands for
+}
+
+// publish tells of the documents that a batch inserts, of those that are in conflict now, and of
+// those that are rejected, in the transaction that makes them so. A bundle that starts again inserts
+// nothing a second time, so it tells of no document a second time; of what it rejects it does.
 func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	if r.opt.Events == nil {
 		return nil
@@ -45,5 +55,21 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	if err := add(stream.DocumentConflict, p.sides); err != nil {
 		return err
 	}
+	for _, one := range p.items {
+		if one.outcome != Reject || one.surplus {
+			continue
+		}
+		record, err := r.tellRefused(r.b, one)
+		if err != nil {
+			return err
+		}
+		records = append(records, record)
+	}
 	return r.opt.Events.Append(ctx, tx, records...)
+}
+
+func (in *Intake) tellRefused(b *row, one item) (stream.Record, error) {
+	return stream.New(stream.TopicDocuments, stream.DocumentRejected, b.Account, b.ID.String(), refused{
+		b.ID, b.Source, place(pos{one.member, one.index}), one.reason, one.number, one.counts,
+	})
 }

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -28,6 +29,14 @@ func (w *world) told(t *testing.T) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if r.Type == stream.DocumentRejected {
+			var data refused
+			if err := json.Unmarshal(r.Data, &data); err != nil || r.Subject != data.Bundle.String() {
+				t.Errorf("%s tells of %s, %v", r.Subject, r.Data, err)
+			}
+			all = append(all, fmt.Sprintf("%s %s %s %s %d", r.Type, data.Number, data.Place, data.Reason, data.Count))
+			continue
+		}
 		var data taken
 		if err := json.Unmarshal(r.Data, &data); err != nil {
 			t.Fatal(err)
@@ -48,12 +57,14 @@ func TestDocumentsArePublished(t *testing.T) {
 	w := newWorld(t)
 	in := w.process(w.db, "1", func(o *Options) { o.Events = outbox.New(w.db, outbox.Options{Source: "smartdrive/test"}) })
 	first := newParcel("acme").lines("a.ndjson", doc("A", 1), doc("B", 1))
-	second := newParcel("acme").lines("a.ndjson", doc("A", 2), doc("B", 1), doc("C", 1))
+	bad := doc("D", 1)
+	bad.Currency = ""
+	second := newParcel("acme").lines("a.ndjson", doc("A", 2), doc("B", 1), doc("C", 1), bad)
 	for _, p := range []*parcel{first, second} {
 		w.send(t, p)
 		w.finish(t, in)
 	}
-	want := []string{"document.accepted A", "document.accepted B", "document.accepted C", "document.conflict A"}
+	want := []string{"document.accepted A", "document.accepted B", "document.accepted C", "document.conflict A", "document.rejected D 1.3 invalid 1"}
 	if diff := cmp.Diff(want, w.told(t)); diff != "" {
 		t.Error(diff)
 	}
@@ -65,7 +76,8 @@ func TestDocumentsArePublished(t *testing.T) {
 		return in.reset(ctx, tx, b, drive.Time(w.clock.Load()))
 	})
 	w.finish(t, in)
-	wantSums(t, w.bundle(t, second), "done 3=1+0+1+1")
+	wantSums(t, w.bundle(t, second), "done 4=1+1+1+1")
+	want = append(want, want[len(want)-1]) // a rejection is told of each time
 	if diff := cmp.Diff(want, w.told(t)); diff != "" {
 		t.Error("after the bundle began again", diff)
 	}

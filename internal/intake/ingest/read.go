@@ -8,6 +8,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice/rule"
 )
 
 // BundleFilter says which bundles are listed; zero fields: all.
@@ -104,8 +105,15 @@ type BundleRecord struct {
 	Document *drive.DocumentID `json:"document" nullable:"true" doc:"what it is, or is a duplicate of, or in conflict with"`
 	Number   string            `json:"number"`
 	Findings []DocumentFinding `json:"findings"`
+	Place    string            `json:"place" doc:"where the document stands in the bundle; names it in a call to accept it"`
+	Decision *Decision         `json:"decision,omitempty" doc:"of a document that was rejected and that somebody accepted"`
+}
 
-	Place string `json:"-"` // for a cursor
+// Decision is what somebody decided about a document that was rejected.
+type Decision struct {
+	By     drive.UserID `json:"by"`
+	At     drive.Time   `json:"at"`
+	Reason string       `json:"reason" doc:"why, in the words of who decided"`
 }
 
 // Records lists those of a bundle in the order of its members, behind a place (empty: from the
@@ -125,7 +133,8 @@ func (in *Intake) Records(ctx context.Context, who drive.Who, id drive.BundleID,
 		}
 		where, args = where+" AND (r.member, r.idx) > (?, ?)", append(args, at.member, at.index)
 	}
-	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number, r.findings
+	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number, r.findings,
+		r.decided_by, r.decided_at, r.decision
 		FROM bundle_records r LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member
 		WHERE `+where+" ORDER BY r.member, r.idx LIMIT ?", append(args, limit)...)
 	all, err := sqldb.Scan(rows, err, scanRecord)
@@ -141,8 +150,13 @@ func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	var at pos
 	var reason, findings string
 	var document drive.DocumentID
-	if err := scan(&r.Member, &at.member, &at.index, &r.Outcome, &reason, &r.Count, &document, &r.Number, &findings); err != nil {
+	var d Decision
+	err := scan(&r.Member, &at.member, &at.index, &r.Outcome, &reason, &r.Count, &document, &r.Number, &findings, &d.By, &d.At, &d.Reason)
+	if err != nil {
 		return err
+	}
+	if d.At != 0 {
+		r.Decision = &d
 	}
 	r.Index, r.Place, r.Findings = at.index, place(at), []DocumentFinding{}
 	if reason != "" {
@@ -151,10 +165,14 @@ func scanRecord(r *BundleRecord, scan func(...any) error) error {
 	if !document.IsZero() {
 		r.Document = &document
 	}
-	if findings != "" {
-		return json.Unmarshal([]byte(findings), &r.Findings)
+	if findings == "" {
+		return nil
 	}
-	return nil
+	err = json.Unmarshal([]byte(findings), &r.Findings)
+	for i := range r.Findings {
+		r.Findings[i].Terms = rule.Terms(r.Findings[i].Text)
+	}
+	return err
 }
 
 // Retry lets a rejected bundle start again; documents that it had got accepted stay, and are found

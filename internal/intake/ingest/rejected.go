@@ -48,7 +48,7 @@ func (in *Intake) Rejections(ctx context.Context, who drive.Who, f RejectedFilte
 		args = append(args, id, id, at.member, at.index)
 	}
 	rows, err := in.opt.DB.Query(ctx, `SELECT b.id, b.source, b.ended_at, COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id,
-		r.number, r.findings FROM bundles b JOIN bundle_records r ON r.bundle_id = b.id AND r.outcome = 'rejected'
+		r.number, r.findings, r.decided_by, r.decided_at, r.decision FROM bundles b JOIN bundle_records r ON r.bundle_id = b.id AND r.outcome = 'rejected'
 		LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member
 		WHERE `+where+" ORDER BY b.id DESC, r.member, r.idx LIMIT ?", append(args, limit)...)
 	all, err := sqldb.Scan(rows, err, func(r *Rejection, scan func(...any) error) error {

@@ -25,7 +25,9 @@ type Rules struct {
 	Buyers  []string        `json:"buyers,omitempty" doc:"ids of buyers"`
 	Min     invoice.Decimal `json:"min,omitzero" doc:"smallest total with VAT"`
 	Max     invoice.Decimal `json:"max,omitzero" doc:"largest total with VAT"`
-	Profile rule.Profile    `json:"profile,omitempty" doc:"rules of a country beside those of EN 16931: xrechnung, or empty"`
+	// Conflicts settles conflicts by itself.
+	Conflicts Keep         `json:"conflicts,omitempty" doc:"what counts when a document comes that says something else than one with the same seller, number and date: old, new, or empty: somebody decides"`
+	Profile   rule.Profile `json:"profile,omitempty" doc:"rules beside those of EN 16931: xrechnung, peppol, or empty"`
 }
 
 // Source is who sends, with the rules of what is taken.
@@ -51,8 +53,11 @@ func (r Rules) check() error {
 			return drive.Bad("rules."+field, drive.Malformed, "expected", "texts of up to 255 bytes")
 		}
 	}
-	if r.Profile != rule.Core && r.Profile != rule.XRechnung {
-		return drive.Bad("rules.profile", drive.Malformed, "expected", "xrechnung, or nothing")
+	if r.Profile != rule.Core && !slices.Contains(rule.Profiles(), r.Profile) {
+		return drive.Bad("rules.profile", drive.NotAllowed, "allowed", rule.Profiles())
+	}
+	if r.Conflicts != "" && r.Conflicts != KeepOld && r.Conflicts != KeepNew {
+		return drive.Bad("rules.conflicts", drive.NotAllowed, "allowed", []Keep{KeepOld, KeepNew})
 	}
 	if r.To != 0 && r.To < r.From {
 		return drive.Bad("rules.to", drive.OutOfRange, "min", r.From.String(), "sent", r.To.String())

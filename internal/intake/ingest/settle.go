@@ -98,9 +98,16 @@ const (
 // goes is kept where nobody counts it, so that it is known when it comes again. A document without
 // open conflict is WrongState.
 func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
+	if err := in.settle(ctx, who, id, conflict, keep); err != nil {
+		return DocumentFull{}, err
+	}
+	return in.Document(ctx, who, id)
+}
+
+func (in *Intake) settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) error {
 	now, err := in.now(ctx)
 	if err != nil {
-		return DocumentFull{}, err
+		return err
 	}
 	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		s, err := lockSides(ctx, tx, who.Account, id, conflict)
@@ -122,9 +129,9 @@ func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID
 		return err
 	})
 	if err != nil {
-		return DocumentFull{}, fmt.Errorf("settle a conflict of document %s: %w", id, err)
+		return fmt.Errorf("settle a conflict of document %s: %w", id, err)
 	}
-	return in.Document(ctx, who, id)
+	return nil
 }
 
 // sides are both rows of a conflict.

@@ -221,9 +221,9 @@ func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	return first
 }
 
-// write inserts what the plan has. Documents go in the order of their keys: two who insert the same
-// ones wait, and do not block each other.
-func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
+// writeDocuments inserts documents in the order of their keys: two who insert the same ones wait, and
+// do not block each other.
+func (r *run) writeDocuments(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
 	slices.SortFunc(p.fresh, func(x, y item) int { return strings.Compare(x.doc.key, y.doc.key) })
 	err := insertMany(ctx, tx, "documents ("+documentColumns+", search, body)", 26, p.fresh, func(one item) []any {
 		d := one.doc
@@ -254,7 +254,12 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) 
 			return err
 		}
 	}
-	if err := r.givePictures(ctx, tx, p.pictures, now); err != nil {
+	return r.givePictures(ctx, tx, p.pictures, now)
+}
+
+// write inserts what the plan has, with its records.
+func (r *run) write(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
+	if err := r.writeDocuments(ctx, tx, p, now); err != nil {
 		return err
 	}
 	if err := insertRecords(ctx, tx, r.b.ID, p.items); err != nil {

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path"
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice"
 	"smartdrive/internal/intake/invoice/envelope"
 	"smartdrive/internal/intake/invoice/rule"
 	"smartdrive/internal/intake/invoice/syntax"
@@ -58,6 +61,9 @@ func (in *Intake) take(ctx context.Context, b *row) error {
 		return err
 	}
 	in.halt("flushed")
+	if err := in.settleByRule(ctx, b, rules.Conflicts); err != nil {
+		return err
+	}
 	return in.end(ctx, b)
 }
 
@@ -162,17 +168,13 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 		return 0, err
 	}
 	defer object.Close() //nolint:errcheck // it was only read
-	in := bufio.NewReaderSize(bounded(ctx, object), 64<<10)
-	head, err := in.Peek(syntax.SniffBytes)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	documents := syntax.Decode(syntax.Sniff(head), in, syntax.Limits{})
-	if kind := envelope.Sniff(head); kind != envelope.None {
-		documents = envelope.Decode(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), syntax.Limits{})
-	} else if syntax.Sniff(head) == syntax.Unknown {
-		r.rejectMember(m, unknown(head))
+	documents, err := decode(ctx, object)
+	if no, ok := errors.AsType[*refusal](err); ok {
+		r.rejectMember(m, no.reason)
 		return m.Documents, nil
+	}
+	if err != nil {
+		return 0, err
 	}
 	skip := int64(0)
 	if r.b.Save.member == m.N-1 {
@@ -200,6 +202,23 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 		}
 	}
 	return found, nil
+}
+
+// decode reads the documents of a member. A *refusal says that it is of no format that is read.
+func decode(ctx context.Context, object blob.Object) (iter.Seq2[*invoice.Document, error], error) {
+	in := bufio.NewReaderSize(bounded(ctx, object), 64<<10)
+	head, err := in.Peek(syntax.SniffBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if kind := envelope.Sniff(head); kind != envelope.None {
+		return envelope.Decode(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), syntax.Limits{}), nil
+	}
+	format := syntax.Sniff(head)
+	if format == syntax.Unknown {
+		return nil, &refusal{unknown(head), "it is of no format that is read"}
+	}
+	return syntax.Decode(format, in, syntax.Limits{}), nil
 }
 
 // rejectMember counts all documents of a member that are not dealt with as rejected.

@@ -21,6 +21,11 @@ func Markdown() string {
 	section("Chinese fully digital invoices", rest[:len(rest)-len(own)])
 	section("All invoices", own)
 	section("XRechnung 3, for sources that ask for it", xrechnung)
+	section("Peppol BIS Billing 3.0, for sources that ask for it", peppol)
+	b.WriteString(peppolHead)
+	for _, s := range peppolStates {
+		fmt.Fprintf(&b, "| %s | %s |\n", s[0], s[1])
+	}
 	fmt.Fprintf(&b, releaseHead, Release)
 	for _, s := range exceptions {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.ID, s.State, s.Why)
@@ -31,6 +36,13 @@ func Markdown() string {
 	}
 	return b.String()
 }
+
+const peppolHead = `
+These are the rules that OpenPEPPOL publishes for all countries. Rules whose names begin with PEPPOL- and that are not in the table:
+
+| rule | state |
+|---|---|
+`
 
 const releaseHead = `
 ## Each rule of the release

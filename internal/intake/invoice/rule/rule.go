@@ -69,30 +69,39 @@ func Validate(d *invoice.Document) []Finding {
 	told := breachesOf(d)
 	for i := range rules {
 		r := &rules[i]
-		where, times := r.broken(d)
-		if times == 0 {
-			if f, ok := told.take(r); ok {
-				findings = append(findings, f)
-			}
+		f, broken := r.finding(d)
+		known, seen := told.take(r)
+		switch {
+		case !broken && !seen:
 			continue
-		}
-		if where != "" {
-			where = fmt.Sprintf(" (%.60s)", where)
-		}
-		if times > 1 {
-			where = fmt.Sprintf("%s, and %d more", where, times-1)
-		}
-		f := Finding{Rule: r.ID, Severity: r.Severity, Text: r.Text + where}
-		if known, ok := told.take(r); ok {
+		case !broken:
+			f = known
+		case seen:
 			f.Place, f.Line = known.Place, known.Line
-		}
-		if r.sum != nil {
-			expected, found := r.sum(d)
-			f.Expected, f.Found = expected.String(), found.String()
 		}
 		findings = append(findings, f)
 	}
 	return most(findings)
+}
+
+// finding is what is wrong when a document breaks the rule.
+func (r *Rule) finding(d *invoice.Document) (f Finding, broken bool) {
+	n, where, times := r.broken(d)
+	if times == 0 {
+		return Finding{}, false
+	}
+	f = Finding{Rule: r.ID, Severity: r.Severity, Text: r.Text, Place: placeIn(d, r.Text, n)}
+	if where != "" {
+		f.Text += fmt.Sprintf(" (%.60s)", where)
+	}
+	if times > 1 {
+		f.Text += fmt.Sprintf(", and %d more", times-1)
+	}
+	if r.sum != nil {
+		expected, found := r.sum(d)
+		f.Expected, f.Found = expected.String(), found.String()
+	}
+	return f, true
 }
 
 // Valid reports whether none of the findings is fatal.
@@ -105,40 +114,41 @@ func Valid(findings []Finding) bool {
 	return true
 }
 
-// broken returns how many times a rule is broken, and the first place.
-func (r *Rule) broken(d *invoice.Document) (where string, times int) {
-	note := func(holds bool, place func() string) {
+// broken returns how many times a rule is broken, and the first place: which of several it is, from
+// 1, and in words.
+func (r *Rule) broken(d *invoice.Document) (n int, where string, times int) {
+	note := func(holds bool, at int, place func() string) {
 		if holds {
 			return
 		}
 		if times == 0 {
-			where = place()
+			n, where = at, place()
 		}
 		times++
 	}
 	switch {
 	case r.document != nil:
-		note(r.document(d), func() string { return "" })
+		note(r.document(d), 0, func() string { return "" })
 	case r.line != nil:
 		for i := range d.Lines {
-			note(r.line(d, &d.Lines[i]), func() string { return placeOf(&d.Lines[i], i) })
+			note(r.line(d, &d.Lines[i]), i+1, func() string { return placeOf(&d.Lines[i], i) })
 		}
 	case r.allowance != nil:
 		for i := range d.Allowances {
-			note(r.allowance(d, &d.Allowances[i]), func() string { return fmt.Sprintf("allowance or charge %d", i+1) })
+			note(r.allowance(d, &d.Allowances[i]), i+1, func() string { return fmt.Sprintf("allowance or charge %d", i+1) })
 		}
 	case r.lineAllowance != nil:
 		for i := range d.Lines {
 			for j := range d.Lines[i].Allowances {
-				note(r.lineAllowance(d, &d.Lines[i].Allowances[j]), func() string { return placeOf(&d.Lines[i], i) })
+				note(r.lineAllowance(d, &d.Lines[i].Allowances[j]), i+1, func() string { return placeOf(&d.Lines[i], i) })
 			}
 		}
 	case r.tax != nil:
 		for i := range d.Taxes {
-			note(r.tax(d, &d.Taxes[i]), func() string { return "VAT " + d.Taxes[i].Category + " " + d.Taxes[i].Rate.String() })
+			note(r.tax(d, &d.Taxes[i]), i+1, func() string { return "VAT " + d.Taxes[i].Category + " " + d.Taxes[i].Rate.String() })
 		}
 	}
-	return where, times
+	return n, where, times
 }
 
 func placeOf(l *invoice.Line, i int) string {

@@ -15,17 +15,21 @@ type Profile string
 const (
 	Core      Profile = ""          // EN 16931 alone
 	XRechnung Profile = "xrechnung" // Germany: XRechnung 3 (BR-DE)
+	Peppol    Profile = "peppol"    // Peppol BIS Billing 3.0
 )
+
+// Profiles are those that one may ask for.
+func Profiles() []Profile { return []Profile{XRechnung, Peppol} }
 
 // ValidateAs is Validate with the rules of a profile besides. They are not for Chinese invoices.
 func ValidateAs(d *invoice.Document, p Profile) []Finding {
 	findings := Validate(d)
-	if p != XRechnung || d.Profile == invoice.ProfileFapiao {
+	if d.Profile == invoice.ProfileFapiao {
 		return findings
 	}
-	for i := range xrechnung {
-		if r := &xrechnung[i]; !r.document(d) {
-			findings = append(findings, Finding{Rule: r.ID, Severity: r.Severity, Text: r.Text})
+	for _, r := range ProfileRules(p) {
+		if f, broken := r.finding(d); broken {
+			findings = append(findings, f)
 		}
 	}
 	return most(findings)
@@ -152,8 +156,11 @@ func differentNames(d *document) bool {
 
 // ProfileRules returns the rules of a profile, without those of EN 16931.
 func ProfileRules(p Profile) []Rule {
-	if p == XRechnung {
+	switch p {
+	case XRechnung:
 		return xrechnung
+	case Peppol:
+		return peppol
 	}
 	return nil
 }

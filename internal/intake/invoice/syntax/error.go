@@ -24,6 +24,16 @@ func (k Kind) String() string {
 	return [...]string{"malformed", "refused", "limit", "bad-value", "unsupported", "booking-aid"}[k]
 }
 
+// KindNamed returns the kind of a code.
+func KindNamed(code string) (Kind, bool) {
+	for k := Malformed; k <= BookingAid; k++ {
+		if k.String() == code {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
 // Error says why a document was not read. Text is one English sentence for its sender, without
 // anything of the server.
 type Error struct {
