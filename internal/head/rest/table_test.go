@@ -129,7 +129,7 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 	bundle, document := owner.takeIn(t, invoicetest.New(1))
 	bodies := map[string]any{
 		"POST /documents/{id}/settle": map[string]any{"keep": "new"}, "POST /bundles/{id}/accept": map[string]any{"place": "1.0", "reason": "x"},
-		"POST /exports/{id}/links":    map[string]any{"expires_in": 60}, "POST /exports/{id}/files": map[string]any{"folder": "root"},
+		"POST /exports/{id}/links": map[string]any{"expires_in": 60}, "POST /exports/{id}/files": map[string]any{"folder": "root"},
 		"PUT /uploads/{id}/parts/{n}": []byte("0123456789"), "POST /uploads/{id}/proof": map[string]any{"alg": "blake3", "answer": strings.Repeat("0", 64)},
 		"POST /nodes/{id}/copy": map[string]any{"parent": "root"}, "POST /nodes/{id}/links": map[string]any{"expires_in": 60},
 	}

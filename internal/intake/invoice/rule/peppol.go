@@ -88,8 +88,14 @@ var peppolLines = []Rule{
 func peppolCodes() []Rule {
 	var rules []Rule
 	for _, tie := range [][3]string{
-		{"P0104", "VATEX-EU-G", "G"}, {"P0105", "VATEX-EU-O", "O"}, {"P0106", "VATEX-EU-IC", "K"}, {"P0107", "VATEX-EU-AE", "AE"},
-		{"P0108", "VATEX-EU-D", "E"}, {"P0109", "VATEX-EU-F", "E"}, {"P0110", "VATEX-EU-I", "E"}, {"P0111", "VATEX-EU-J", "E"},
+		{"P0104", "VATEX-EU-G", "G"},
+		{"P0105", "VATEX-EU-O", "O"},
+		{"P0106", "VATEX-EU-IC", "K"},
+		{"P0107", "VATEX-EU-AE", "AE"},
+		{"P0108", "VATEX-EU-D", "E"},
+		{"P0109", "VATEX-EU-F", "E"},
+		{"P0110", "VATEX-EU-I", "E"},
+		{"P0111", "VATEX-EU-J", "E"},
 	} {
 		rules = append(rules, Rule{
 			ID: peppolName + tie[0], Severity: Fatal, Text: "The reason " + tie[1] + " (BT-121) is for the category " + tie[2] + " (BT-118)",

@@ -157,6 +157,8 @@ func differentNames(d *document) bool {
 // ProfileRules returns the rules of a profile, without those of EN 16931.
 func ProfileRules(p Profile) []Rule {
 	switch p {
+	case Core:
+		return nil
 	case XRechnung:
 		return xrechnung
 	case Peppol:
