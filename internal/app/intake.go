@@ -58,7 +58,7 @@ func (d documents) Embedded(ctx context.Context, account drive.AccountID, id, su
 	if err != nil {
 		return nil, 0, err
 	}
-	a, err := d.intake().Attachment(ctx, account, document, sum)
+	a, err := ingest.EnclosedOf(d.intake()).Open(ctx, account, document, sum)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -18,8 +18,8 @@ type Documents interface {
 	Each(ctx context.Context, account drive.AccountID, source, month string, fn func(Document) error) error
 	// PDFs returns those that documents of an account have now, by their ids.
 	PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error)
-	// Embedded opens the file with a SHA-256 within the one that a document was read from. NotFound:
-	// it is not there.
+	// Embedded opens the file with a SHA-256 within the one that a document was read from.
+	// NotFound: it is not there.
 	Embedded(ctx context.Context, account drive.AccountID, id, sum string) (io.ReadCloser, drive.ByteSize, error)
 }
 

@@ -128,15 +128,15 @@ func (d documents) get(ctx context.Context, c *call, id drive.DocumentID) (reply
 	return reply{status: http.StatusOK, body: doc, models: [][]byte{doc.Packed}}, err
 }
 
-// attachmentTypes are the media types of embedded files (EN 16931-1, BT-125). One that says something
-// else is bytes.
+// attachmentTypes are the media types of embedded files (EN 16931-1, BT-125). One that says
+// something else is bytes.
 var attachmentTypes = []string{
 	"application/pdf", "image/png", "image/jpeg", "text/csv", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 	"application/vnd.oasis.opendocument.spreadsheet",
 }
 
 func (d documents) attachment(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {
-	a, err := d.intake.Attachment(ctx, c.who.Account, id, c.r.PathValue("sha256"))
+	a, err := ingest.EnclosedOf(d.intake).Open(ctx, c.who.Account, id, c.r.PathValue("sha256"))
 	if err != nil {
 		return reply{}, err
 	}

@@ -26,12 +26,18 @@ type Attachment struct {
 	Size drive.ByteSize
 }
 
-// Attachment opens the embedded file of a document that has a SHA-256, in hex. NotFound: the
+// Enclosed are the files that are embedded in documents.
+type Enclosed struct{ in *Intake }
+
+// EnclosedOf returns those of the documents of an intake.
+func EnclosedOf(in *Intake) Enclosed { return Enclosed{in} }
+
+// Open opens the embedded file of a document that has a SHA-256, in hex. NotFound: the
 // document, its file, or such an embedded file is not there. The caller closes it.
-func (in *Intake) Attachment(ctx context.Context, account drive.AccountID, id drive.DocumentID, sum string) (*Attachment, error) {
+func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.DocumentID, sum string) (*Attachment, error) {
 	var body []byte
 	var file drive.NodeID
-	err := in.opt.DB.For(account).QueryRow(ctx, "SELECT file_id, body FROM documents WHERE id = ? AND account_id = ?", id, account).Scan(&file, &body)
+	err := e.in.opt.DB.For(account).QueryRow(ctx, "SELECT file_id, body FROM documents WHERE id = ? AND account_id = ?", id, account).Scan(&file, &body)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +51,7 @@ func (in *Intake) Attachment(ctx context.Context, account drive.AccountID, id dr
 	if err = errors.Join(err, found); err != nil {
 		return nil, err
 	}
-	nodes, err := in.opt.Tree.FindMany(ctx, in.opt.DB.For(account), account, file)
+	nodes, err := e.in.opt.Tree.FindMany(ctx, e.in.opt.DB.For(account), account, file)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +59,7 @@ func (in *Intake) Attachment(ctx context.Context, account drive.AccountID, id dr
 	if !ok || n.Trashed != 0 || n.IsFolder() {
 		return nil, drive.Fail(drive.NotFound)
 	}
-	object, err := in.open(ctx, n.Blob)
+	object, err := e.in.open(ctx, n.Blob)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +134,8 @@ func isPDF(a invoice.Attachment) bool {
 	return a.Size > 0 && (strings.EqualFold(a.Type, "application/pdf") || a.Type == "" && strings.EqualFold(path.Ext(a.Name), ".pdf"))
 }
 
-// findEmbedded finds the first embedded PDF of each document that has no PDF of its own.
-func (in *Intake) findEmbedded(ctx context.Context, account drive.AccountID, all []Document) error {
+// pictures finds the first embedded PDF of each document that has no PDF of its own.
+func (e Enclosed) pictures(ctx context.Context, account drive.AccountID, all []Document) error {
 	at := map[drive.DocumentID]*Document{}
 	args := []any{account}
 	for i, d := range all {
@@ -140,7 +146,7 @@ func (in *Intake) findEmbedded(ctx context.Context, account drive.AccountID, all
 	if len(at) == 0 {
 		return nil
 	}
-	rows, err := in.opt.DB.For(account).Query(ctx, "SELECT id, body FROM documents WHERE account_id = ? AND id IN ("+sqldb.Marks(len(at))+")", args...)
+	rows, err := e.in.opt.DB.For(account).Query(ctx, "SELECT id, body FROM documents WHERE account_id = ? AND id IN ("+sqldb.Marks(len(at))+")", args...)
 	_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
 		var id drive.DocumentID
 		var body []byte

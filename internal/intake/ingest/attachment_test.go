@@ -29,7 +29,7 @@ func (e enclosed) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// enclose puts files into an invoice, as its writer writes it, in lines of 76 letters as mailers do.
+// enclose puts files into an invoice, as its writer writes it, in lines of 76 letters.
 func enclose(t testing.TB, write func(*invoice.Document) []byte, d *invoice.Document, files ...enclosed) []byte {
 	t.Helper()
 	for _, f := range files {
@@ -105,7 +105,7 @@ func TestEmbeddedFilesCanBeHad(t *testing.T) {
 	}
 	for number, files := range map[string][]enclosed{"A-1": {table, picture, other}, "A-2": {table, other}, "A-3": {picture}, "A-4": {picture}} {
 		for _, f := range files {
-			a, err := in.Attachment(t.Context(), w.who.Account, ids[number], f.sum())
+			a, err := EnclosedOf(in).Open(t.Context(), w.who.Account, ids[number], f.sum())
 			if err != nil {
 				t.Errorf("%s of %s: %v", f.name, number, err)
 				continue
@@ -121,9 +121,9 @@ func TestEmbeddedFilesCanBeHad(t *testing.T) {
 	}
 	ann, bob := w.who.Account, drive.NewID[drive.AccountID]()
 	for what, ask := range map[string]func() (*Attachment, error){
-		"another file":       func() (*Attachment, error) { return in.Attachment(t.Context(), ann, ids["A-2"], picture.sum()) },
-		"an invoice without": func() (*Attachment, error) { return in.Attachment(t.Context(), ann, ids["A-5"], picture.sum()) },
-		"another account":    func() (*Attachment, error) { return in.Attachment(t.Context(), bob, ids["A-1"], picture.sum()) },
+		"another file":       func() (*Attachment, error) { return EnclosedOf(in).Open(t.Context(), ann, ids["A-2"], picture.sum()) },
+		"an invoice without": func() (*Attachment, error) { return EnclosedOf(in).Open(t.Context(), ann, ids["A-5"], picture.sum()) },
+		"another account":    func() (*Attachment, error) { return EnclosedOf(in).Open(t.Context(), bob, ids["A-1"], picture.sum()) },
 	} {
 		if _, err := ask(); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("%s: %v", what, err)
@@ -147,7 +147,7 @@ func TestAnEmbeddedFileIsLeftInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	some := make([]byte, 100)
-	a, err := in.Attachment(t.Context(), w.who.Account, id, picture.sum())
+	a, err := EnclosedOf(in).Open(t.Context(), w.who.Account, id, picture.sum())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestAnEmbeddedFileIsLeftInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if a, err = in.Attachment(ctx, w.who.Account, id, picture.sum()); err != nil {
+	if a, err = EnclosedOf(in).Open(ctx, w.who.Account, id, picture.sum()); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -169,11 +169,11 @@ func TestAnEmbeddedFileIsLeftInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.put(t, p.path("a.xml"), invoicetest.UBL(doc("A-1", 5)))
-	if _, err := in.Attachment(t.Context(), w.who.Account, id, picture.sum()); !drive.IsKind(err, drive.NotFound) {
+	if _, err := EnclosedOf(in).Open(t.Context(), w.who.Account, id, picture.sum()); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("of a file that was replaced: %v", err)
 	}
 	w.put(t, p.path("a.xml"), raw)
-	if a, err = in.Attachment(t.Context(), w.who.Account, id, picture.sum()); err != nil {
+	if a, err = EnclosedOf(in).Open(t.Context(), w.who.Account, id, picture.sum()); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(a); err != nil || !bytes.Equal(got, picture.content) {

@@ -15,7 +15,7 @@ func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, f
 		if err != nil {
 			return err
 		}
-		if err := in.findEmbedded(ctx, account, page); err != nil {
+		if err := EnclosedOf(in).pictures(ctx, account, page); err != nil {
 			return err
 		}
 		for _, d := range page {

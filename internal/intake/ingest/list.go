@@ -79,8 +79,8 @@ func (d Document) TakenIn() drive.Time { return d.created }
 // Ext is the extension of the file that it was read from, such as ".xml"; empty: it is gone.
 func (d Document) Ext() string { return d.ext }
 
-// EmbeddedPDF is the SHA-256 of a PDF within the file that a document was read from, where it has no
-// other; empty: there is none. Only Each finds it.
+// EmbeddedPDF is the SHA-256 of a PDF within the file that a document was read from, where it has
+// no other; empty: there is none. Only Each finds it.
 func (d Document) EmbeddedPDF() string { return d.embedded }
 
 // where makes the condition of a filter.

@@ -106,8 +106,8 @@ func (u *unbase64) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// read reads the element that has started to its end, and says whether its text is base64. The error
-// is that of the XML, or of whom it is passed on to.
+// read reads the element that has started to its end, and says whether its text is base64. The
+// error is that of the XML, or of whom it is passed on to.
 func (u *unbase64) read(s *xmlscan.Scanner) (good bool, err error) {
 	good = true
 	for depth := s.Depth(); s.Depth() >= depth; {
