@@ -35,18 +35,12 @@ const maxAnswer = 2 << 20 // bytes
 var errNoChild = errors.New("no process to decode in")
 
 // apartBySize decodes in a child that may take little; and, if that says it takes more, in one that
-// may take more, of which there is one at a time. Only a child looks at the image.
+// may take all that children have. Only a child looks at the image.
 func (m *Maker) apartBySize(ctx context.Context, r *reader, size int) (Thumbnail, error) {
 	small := min(m.opt.Small, m.opt.MaxMemory)
 	t, err := m.apart(ctx, r, size, small)
 	if small == m.opt.MaxMemory || !errors.Is(err, errTooLarge) {
 		return t, err
-	}
-	select {
-	case m.large <- struct{}{}:
-		defer func() { <-m.large }()
-	case <-ctx.Done():
-		return Thumbnail{}, ctx.Err()
 	}
 	r.at = 0
 	return m.apart(ctx, r, size, m.opt.MaxMemory)
@@ -55,8 +49,16 @@ func (m *Maker) apartBySize(ctx context.Context, r *reader, size int) (Thumbnail
 // errTooLarge is an image that takes more memory than its child may.
 var errTooLarge = errors.New("the decoder takes more memory than it may")
 
-// apart decodes in a child whose decoder may take so much memory.
+// apart decodes in a child whose decoder may take so much memory. It waits until the children that
+// run leave it that much of MaxMemory; who comes first is served first.
 func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.ByteSize) (Thumbnail, error) {
+	began := time.Now()
+	err := m.memory.Acquire(ctx, int64(memory))
+	r.waited += time.Since(began) // not the image's fault
+	if err != nil {
+		return Thumbnail{}, err
+	}
+	defer m.memory.Release(int64(memory))
 	limit := limits{memory, m.opt.Processor}
 	args := append(slices.Clone(m.opt.Child[1:]), limit.args(size)...)
 	cmd := exec.CommandContext(ctx, m.opt.Child[0], args...) //nolint:gosec // the program that runs here
@@ -66,7 +68,7 @@ func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.Byt
 	if err := cmd.Start(); err != nil {
 		return Thumbnail{}, errors.Join(errNoChild, err)
 	}
-	err := cmd.Wait()
+	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return Thumbnail{}, ctx.Err()

@@ -27,7 +27,7 @@ func (l limits) set() error {
 			return fmt.Errorf("set limit %d: %w", resource, err)
 		}
 	}
-	debug.SetMemoryLimit(int64(l.memory + overhead/2)) // collect before the system says no
+	debug.SetMemoryLimit(int64(l.memory + overhead/4)) // collect long before the system says no
 	const later = 10                                   // a thumbnail waits for who uploads and downloads (nice(2)); the group is all threads
 	return syscall.Setpriority(syscall.PRIO_PGRP, 0, later)
 }

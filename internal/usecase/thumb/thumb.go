@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"smartdrive/internal/base/drive"
@@ -43,8 +44,8 @@ type Options struct {
 	MaxCache drive.ByteSize
 	// MaxFile is the largest file that is read. Default: 128 MiB.
 	MaxFile drive.ByteSize
-	// MaxMemory is the most that a decoder may take for one image. Default: 128 MiB: a JPEG of 85
-	// million pixels, a PNG of 33.
+	// MaxMemory is the most that a decoder may take for one image, and all children together.
+	// Default: 128 MiB: a JPEG of 85 million pixels, a PNG of 33.
 	MaxMemory drive.ByteSize
 	// Small is what each of several children may take beside each other; an image that takes more
 	// is decoded alone. Default: 40 MiB: a JPEG of 26 million pixels, a PNG of 10.
@@ -126,14 +127,17 @@ type Maker struct {
 	cache   *cache
 	flights singleflight.Group
 	slots   chan struct{}
-	large   chan struct{} // the child that may take more than Small
+	memory  *semaphore.Weighted // MaxMemory, which all children share
 	turns   *turn.Turns
 }
 
 // New returns a Maker. It does no I/O.
 func New(opt Options) *Maker {
 	opt = opt.withDefaults()
-	return &Maker{opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1), turns: turn.New(max(1, opt.Workers-1), 0)}
+	return &Maker{
+		opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), memory: semaphore.NewWeighted(int64(opt.MaxMemory)),
+		turns: turn.New(max(1, opt.Workers-1), 0),
+	}
 }
 
 // Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is
