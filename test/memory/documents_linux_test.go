@@ -29,7 +29,7 @@ func (s *stage) send(u rig.User, files map[string][]byte, documents int) string 
 		s.Fatal(err)
 	}
 	put := func(name string, raw []byte) {
-		u.Do(s, "PUT", "/files"+bundle.Folder(m.Source, m.ID).String()+"/"+name+"?parents=true", raw).Is(s, http.StatusCreated)
+		s.insist(u, "PUT", "/files"+bundle.Folder(m.Source, m.ID).String()+"/"+name+"?parents=true", raw).Is(s, http.StatusCreated)
 	}
 	for name, raw := range files {
 		put(name, raw)
@@ -42,7 +42,7 @@ func (s *stage) send(u rig.User, files map[string][]byte, documents int) string 
 func (s *stage) taken(u rig.User, id string) (accepted float64) {
 	s.Helper()
 	s.until("a bundle is taken in", func() error {
-		for _, b := range u.Get(s, "/bundles?limit=1000").Items(s) {
+		for _, b := range s.insist(u, "GET", "/bundles?limit=100", nil).Items(s) {
 			if b["sender_id"] == id && (b["state"] == "done" || b["state"] == "rejected") {
 				accepted = b["accepted"].(float64)
 				return nil

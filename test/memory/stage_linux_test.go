@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/test/process"
 	"smartdrive/test/system/rig"
 )
@@ -81,6 +82,18 @@ func (s *stage) ask(u rig.User, method, path string, body any, header ...string)
 	if r.StatusCode >= 500 && r.StatusCode != http.StatusServiceUnavailable {
 		s.Errorf("%s %s: %s", method, path, r)
 	}
+	return r
+}
+
+// insist asks until the server has room for the request.
+func (s *stage) insist(u rig.User, method, path string, body any) (r rig.Reply) {
+	s.Helper()
+	s.until("there is room for "+method+" "+path, func() error {
+		if r = s.ask(u, method, path, body); r.StatusCode == http.StatusServiceUnavailable {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
 	return r
 }
 
@@ -167,5 +180,5 @@ func head(method, path, token string, more ...string) string {
 // until waits for something that the server says.
 func (s *stage) until(what string, agrees func() error) {
 	s.Helper()
-	process.Eventually(s, 5*time.Minute, what, agrees)
+	process.Eventually(s, time.Duration(depth.Pick(5, 5, 20))*time.Minute, what, agrees)
 }

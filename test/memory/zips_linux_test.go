@@ -64,7 +64,7 @@ func longPaths(s *stage) plan {
 func (s *stage) sealed(u rig.User, id string) {
 	s.Helper()
 	s.until("an export is sealed", func() error {
-		if view := u.Get(s, "/exports/"+id).JSON(s, http.StatusOK); view["state"] != "sealed" {
+		if view := s.insist(u, "GET", "/exports/"+id, nil).JSON(s, http.StatusOK); view["state"] != "sealed" {
 			return fmt.Errorf("it is %v: %v", view["state"], view["error"])
 		}
 		return nil
@@ -140,7 +140,7 @@ func manifests(s *stage) plan {
 		for n, all := range ids {
 			for _, id := range all {
 				s.sealed(s.user("list", n), id)
-				s.user("list", n).Do(s, "DELETE", "/exports/"+id, nil)
+				s.insist(s.user("list", n), "DELETE", "/exports/"+id, nil)
 			}
 		}
 	}, end: nothing}
