@@ -110,8 +110,8 @@ func (c *Client) AllBundleRecords(ctx context.Context, id, outcome string) iter.
 	})
 }
 
-// AllRejections lists what was not accepted of all bundles, those of the newest first; filter has the
-// names of the API: source, reason, lang.
+// AllRejections lists what was not accepted of all bundles, those of the newest first; filter has
+// the names of the API: source, reason, lang.
 func (c *Client) AllRejections(ctx context.Context, filter url.Values) iter.Seq2[Rejection, error] {
 	return all(func(p Page) (List[Rejection], error) {
 		return fetch[List[Rejection]](ctx, c, &call{method: http.MethodGet, path: "/rejections", query: p.with(filter)})
@@ -247,8 +247,8 @@ type Settled struct {
 	Left    int64 `json:"left"` // for the next call
 }
 
-// SettleMany settles up to 1,000 open conflicts in one way: keep is old or new. An empty source means
-// all.
+// SettleMany settles up to 1,000 open conflicts in one way: keep is old or new. An empty source
+// means all.
 func (c *Client) SettleMany(ctx context.Context, source, keep string) (Settled, error) {
 	in := struct {
 		Keep   string `json:"keep"`

@@ -61,8 +61,8 @@ var rejectionColumns = []string{
 	"source", "bundle", "ended_at", "member", "place", "number", "count", "reason", "rule", "severity", "text", "terms", "xpath", "line", "expected", "found",
 }
 
-// sendRejections sends all rejections of a filter as CSV. What fails after the first page breaks the
-// connection off, and the list is not taken for whole.
+// sendRejections sends all rejections of a filter as CSV. What fails after the first page breaks
+// the connection off, and the list is not taken for whole.
 func (b bundles) sendRejections(ctx context.Context, c *call, f ingest.RejectedFilter, said speech) (reply, error) {
 	page, err := b.intake.Rejections(ctx, c.who, f, c.query.Get(cursor.name), sheetPage)
 	if err != nil {

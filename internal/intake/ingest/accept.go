@@ -13,8 +13,9 @@ import (
 )
 
 // AcceptAnyway accepts a document that breaks rules, or that the source's rules do not want: at is
-// its place in a bundle that is done, reason is why, in words. The record says who did it, and keeps
-// what is wrong. The document becomes what it would have become: new, a duplicate, or a conflict.
+// its place in a bundle that is done, reason is why, in words. The record says who did it, and
+// keeps what is wrong. The document becomes what it would have become: new, a duplicate, or a
+// conflict.
 //
 // WrongState: the bundle is not done, the document is not rejected any more, or nobody can read it,
 // so that there is nothing to accept.

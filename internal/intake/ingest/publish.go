@@ -30,8 +30,9 @@ type refused struct {
 }
 
 // publish tells of the documents that a batch inserts, of those that are in conflict now, and of
-// those that are rejected, in the transaction that makes them so. A bundle that starts again inserts
-// nothing a second time, so it tells of no document a second time; of what it rejects it does.
+// those that are rejected, in the transaction that makes them so. A bundle that starts again
+// inserts nothing a second time, so it tells of no document a second time; of what it rejects it
+// does.
 func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	if r.opt.Events == nil {
 		return nil

@@ -19,10 +19,10 @@ type Open struct {
 // MostSettled is how many conflicts one call settles: some seconds.
 const MostSettled = 1000
 
-// SettleMany decides up to MostSettled open conflicts of the caller's account in one way, the oldest
-// first, each in a transaction of its own: a call that was broken off has settled some, and the next
-// one goes on. Of several conflicts of one document the last that is kept counts. It returns how many
-// were settled, and how many of those that are meant are still open.
+// SettleMany decides up to MostSettled open conflicts of the caller's account in one way, the
+// oldest first, each in a transaction of its own: a call that was broken off has settled some, and
+// the next one goes on. Of several conflicts of one document the last that is kept counts. It
+// returns how many were settled, and how many of those that are meant are still open.
 func (in *Intake) SettleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
 	if len(o.IDs) > MostSettled {
 		return 0, 0, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", MostSettled, "sent", len(o.IDs))

@@ -221,8 +221,8 @@ func firstOf(sides map[string]side) map[drive.DocumentID]string {
 	return first
 }
 
-// writeDocuments inserts documents in the order of their keys: two who insert the same ones wait, and
-// do not block each other.
+// writeDocuments inserts documents in the order of their keys: two who insert the same ones wait,
+// and do not block each other.
 func (r *run) writeDocuments(ctx context.Context, tx *sqldb.Tx, p *plan, now drive.Time) error {
 	slices.SortFunc(p.fresh, func(x, y item) int { return strings.Compare(x.doc.key, y.doc.key) })
 	err := insertMany(ctx, tx, "documents ("+documentColumns+", search, body)", 26, p.fresh, func(one item) []any {

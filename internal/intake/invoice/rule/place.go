@@ -55,8 +55,8 @@ func PlaceOf(d *invoice.Document, term string, n int) string {
 
 var creditNames = strings.NewReplacer("cac:InvoiceLine", "cac:CreditNoteLine", "cbc:InvoicedQuantity", "cbc:CreditedQuantity", "cbc:InvoiceTypeCode", "cbc:CreditNoteTypeCode")
 
-// placesOf reads a table of terms and places; "#" is where the number of one of several belongs, and
-// what begins with a word in braces stands below the place of that word.
+// placesOf reads a table of terms and places; "#" is where the number of one of several belongs,
+// and what begins with a word in braces stands below the place of that word.
 func placesOf(table string, below map[string]string) map[string]string {
 	places := map[string]string{}
 	for line := range strings.Lines(table) {

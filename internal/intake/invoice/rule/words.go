@@ -33,8 +33,8 @@ var words = sync.OnceValue(func() map[string][2]string {
 	return all
 })
 
-// In says the text of a finding, which is in English, in another language. A text that is not known,
-// such as one of an older release, stays as it is.
+// In says the text of a finding, which is in English, in another language. A text that is not
+// known, such as one of an older release, stays as it is.
 func (l Language) In(text string) string {
 	if l == English {
 		return text
@@ -56,7 +56,8 @@ func (l Language) In(text string) string {
 	return text
 }
 
-// Unread says why a file could not be read: its kind in the language, and what the reader said of it.
+// Unread says why a file could not be read: its kind in the language, and what the reader said of
+// it.
 func (l Language) Unread(kind, text string) string {
 	if said := unread[kind][l]; said != "" {
 		return said + " (" + text + ")"
