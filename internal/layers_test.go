@@ -93,7 +93,7 @@ var modules = map[string]string{
 	"golang.org/x/crypto":                 "argon2id",
 	"golang.org/x/image":                  "thumbnails: WebP, BMP, scaling",
 	"golang.org/x/sync":                   "errgroup",
-	"golang.org/x/sys":                    "sync_file_range, punch hole, locks",
+	"golang.org/x/sys":                    "sync_file_range, punch hole, locks; what confines helpers",
 	"golang.org/x/term":                   "passwords without echo",
 	"golang.org/x/text":                   "NFC, case folding, languages",
 	"golang.org/x/time":                   "rate limits",

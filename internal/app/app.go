@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -156,7 +157,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
 	})
 	a.collects = collect.New(collect.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault})
-	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder})
+	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder, Helpers: helpersOf(cfg)})
 	if err := a.composeExports(ctx); err != nil {
 		return err
 	}
@@ -324,4 +325,12 @@ func (g *ground) onPassword(name string) {
 	if err := os.Remove(filepath.Join(g.cfg.Data, passwordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		g.log.Warn("remove the initial password", "error", err)
 	}
+}
+
+// helpersOf says where helpers for thumbnails are looked for; nil: nowhere.
+func helpersOf(cfg config.Config) func(string) (string, error) {
+	if cfg.PreviewHelpers == config.HelpersOff {
+		return nil
+	}
+	return exec.LookPath
 }

@@ -40,6 +40,7 @@ func (a *App) observe() {
 	counts(m, "thumbnails_made_total", "Thumbnails that were made.", &a.thumbs.Counters.Made)
 	counts(m, "thumbnails_kept_total", "Requests for thumbnails that were answered from what is kept.", &a.thumbs.Counters.Kept)
 	counts(m, "thumbnails_refused_total", "Files that no thumbnail can be made of.", &a.thumbs.Counters.Refused)
+	counts(m, "thumbnails_helped_total", "Files that a helper made a picture of, or tried to.", &a.thumbs.Counters.Helped)
 	counts(m, "thumbnails_apart_total", "Images that were decoded in a process of their own.", &a.thumbs.Counters.Apart)
 	counts(m, "unlinked_files_total", "Contents that nobody had any more and that were deleted.", &a.unlinker.Unlinked.Files)
 	counts(m, "unlinked_bytes_total", "Their bytes.", &a.unlinker.Unlinked.Bytes)

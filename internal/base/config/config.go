@@ -48,6 +48,7 @@ type Config struct {
 
 	DefaultQuota    drive.ByteSize
 	MinFree         drive.ByteSize
+	PreviewHelpers  Helpers
 	UserRequests    int
 	AddressRequests int
 
@@ -86,6 +87,15 @@ func (c Config) SubPath() string {
 	}
 	return c.BaseURL.Path
 }
+
+// Helpers says which programs make pictures of files that this one does not read.
+type Helpers string
+
+// The helpers.
+const (
+	HelpersFound Helpers = "found" // those that are installed
+	HelpersOff   Helpers = "off"
+)
 
 // Durability says when an acknowledged part is safe.
 type Durability string

@@ -178,6 +178,11 @@ var settings = []setting{
 		set:  size(func(c *Config) *drive.ByteSize { return &c.MinFree }),
 	},
 	{
+		name: "preview-helpers", form: "WHICH", def: string(HelpersFound),
+		help: "programs that make pictures of users' videos, PDFs, HEIC and TIFF files: found (ffmpeg, pdftoppm, heif-convert, as far as they are installed; each is confined, which needs Linux 5.13), or off",
+		set:  choice(func(c *Config) *Helpers { return &c.PreviewHelpers }, HelpersFound, HelpersOff),
+	},
+	{
 		name: "user-requests", form: "N", def: "32",
 		help: "maximum number of concurrent requests of one user",
 		set:  number(func(c *Config) *int { return &c.UserRequests }, 1, 10_000),

@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/thumb"
 )
 
 // profile is what a user sees and changes of their own.
@@ -17,6 +18,7 @@ type profile struct {
 	prepared *idem.PreparedIDs
 	ledger   quota.Ledger
 	db       *sqldb.DB // to read the user and the balance
+	pictures *thumb.Maker
 }
 
 func (p profile) routes() []route {
@@ -41,6 +43,8 @@ type meView struct {
 	User    meUser    `json:"user"`
 	Account meAccount `json:"account"`
 	Usage   meUsage   `json:"usage"`
+	// Pictures is what the pages show thumbnails of, besides images that the server decodes.
+	Pictures []string `json:"pictures" doc:"kinds of files, besides images, that this server makes thumbnails of: video, pdf, heic, tiff; which ones depends on the programs that it has"`
 }
 
 type meUser struct {
@@ -69,6 +73,7 @@ func (p profile) get(ctx context.Context, c *call) (reply, error) {
 	}
 	return ok(meView{
 		User: meUser{user.ID, user.Name, user.Admin}, Account: meAccount{c.who.Account}, Usage: meUsage{balance.Total, balance.Finished},
+		Pictures: p.pictures.Kinds(),
 	})
 }
 

@@ -166,7 +166,7 @@ func byNodeTakes[In any](in *files.Files, run func(context.Context, *call, drive
 // table is the API.
 func table(opt Options, u uploads) []route {
 	logins := sessions{opt.Sessions, opt.Users, opt.DB}
-	self := profile{opt.Users, opt.Sessions, opt.Prepared, opt.Ledger, opt.DB}
+	self := profile{opt.Users, opt.Sessions, opt.Prepared, opt.Ledger, opt.DB, opt.Thumbs}
 	tree := nodes{opt.Files}
 	content := contents{opt.Files, opt.DownloadRedirect}
 	pictures := thumbnails{opt.Files, opt.Thumbs}

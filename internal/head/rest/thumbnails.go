@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
@@ -43,7 +42,7 @@ func (t thumbnails) routes() []route {
 	return []route{{
 		method: "GET", path: nodesPath + "/{id}/thumbnail", need: read, act: byNode(t.files, t.get), query: thumbnailParams,
 		header: []string{"If-None-Match"},
-		does:   "Show a small picture of an image: JPEG, PNG, GIF, WebP or BMP of at most 128 MiB, upright as its EXIF says.",
+		does:   "Show a small picture of an image: JPEG, PNG, GIF, WebP or BMP of at most 128 MiB, upright as its EXIF says; and of the kinds of files that /me lists as `pictures`.",
 		out:    thumbnailOutcomes(), fails: []drive.Kind{drive.NotFound, drive.NoThumbnail},
 	}}
 }
@@ -89,7 +88,7 @@ func (s sharedThumbnails) get(ctx context.Context, c *call) (reply, error) {
 // opened at all.
 func (t thumbnails) send(ctx context.Context, c *call, who drive.Who, n files.NodeView) (reply, error) {
 	sum := n.Digests[string(digest.Blake3)]
-	if n.Type != tree.TypeFile || sum == "" || !strings.HasPrefix(n.Mime, "image/") {
+	if n.Type != tree.TypeFile || sum == "" || !t.thumbs.Draws(n.Mime) {
 		return reply{}, drive.Fail(drive.NoThumbnail, "reason", "type")
 	}
 	size := c.query.Get("size")

@@ -29,7 +29,7 @@ const kindReady = 'r'
 
 // maxAnswer is more than a picture of the largest of Sizes can take: four bytes a pixel and what
 // PNG adds.
-const maxAnswer = 2 << 20 // bytes
+const maxAnswer = 8 << 20 // bytes
 
 // errNoChild says that no process could be had that keeps the limits.
 var errNoChild = errors.New("no process to decode in")
@@ -59,7 +59,7 @@ func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.Byt
 		return Thumbnail{}, err
 	}
 	defer m.memory.Release(int64(memory))
-	limit := limits{memory, m.opt.Processor}
+	limit := limits{memory: memory, time: m.opt.Processor}
 	args := append(slices.Clone(m.opt.Child[1:]), limit.args(size)...)
 	cmd := exec.CommandContext(ctx, m.opt.Child[0], args...) //nolint:gosec // the program that runs here
 	var answer, complaint capped
@@ -87,6 +87,7 @@ func (m *Maker) apart(ctx context.Context, r *reader, size int, memory drive.Byt
 type limits struct {
 	memory drive.ByteSize // by the decoder, beside what every process takes
 	time   time.Duration  // of the processor, whole seconds
+	file   drive.ByteSize // that it writes; zero: none
 }
 
 func (l limits) args(size int) []string {
@@ -145,6 +146,9 @@ func (c *capped) Write(p []byte) (int, error) {
 // Serve is the whole life of a child: it decodes one image and returns the code to end with.
 func Serve(args []string, in io.Reader, out io.Writer) int {
 	const failed = 1
+	if len(args) > 0 && args[0] == confined {
+		return become(args[1:], os.Stderr)
+	}
 	size, limit, err := parseArgs(args)
 	if err == nil {
 		err = limit.set()
@@ -186,5 +190,5 @@ func parseArgs(args []string) (size int, limit limits, err error) {
 			return 0, limits{}, err
 		}
 	}
-	return int(numbers[0]), limits{drive.ByteSize(numbers[1]), time.Duration(numbers[2]) * time.Second}, nil
+	return int(numbers[0]), limits{memory: drive.ByteSize(numbers[1]), time: time.Duration(numbers[2]) * time.Second}, nil
 }

@@ -21,7 +21,7 @@ func (l limits) set() error {
 		syscall.RLIMIT_DATA:  {Cur: most, Max: most},
 		syscall.RLIMIT_CPU:   {Cur: seconds, Max: seconds},
 		syscall.RLIMIT_CORE:  {},
-		syscall.RLIMIT_FSIZE: {},
+		syscall.RLIMIT_FSIZE: {Cur: uint64(l.file), Max: uint64(l.file)}, //nolint:gosec // not negative
 	} {
 		if err := syscall.Setrlimit(resource, &value); err != nil {
 			return fmt.Errorf("set limit %d: %w", resource, err)

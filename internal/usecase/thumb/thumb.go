@@ -1,4 +1,5 @@
-// Package thumb makes small pictures of images: JPEG, PNG, GIF (its first frame), WebP and BMP.
+// Package thumb makes small pictures of images: JPEG, PNG, GIF (its first frame), WebP and BMP;
+// and, where a helper for it is installed, of videos, PDFs, HEIC and TIFF (helper.go).
 //
 // Images are what strangers made, and decoding is where a few bytes become many. Three fences stand
 // one behind the other:
@@ -24,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +55,11 @@ type Options struct {
 	// Child is the program and its first arguments that decode an image in a process of their own;
 	// it calls Serve with the arguments that come after them. Empty: this process decodes.
 	Child []string
+	// Helpers finds the programs that are there for other files (exec.LookPath); nil: there are
+	// none. They need Child.
+	Helpers func(name string) (path string, err error)
+	// HelperMemory is what a helper may take. Default: 384 MiB: a frame of a film in 4K.
+	HelperMemory drive.ByteSize
 	// Workers is how many images are decoded at a time. Default: 2.
 	Workers int
 	// Time is how long one may take. Default: 20 s.
@@ -76,6 +83,7 @@ func (o Options) withDefaults() Options {
 	set(&o.MaxFile, 128*drive.MiB)
 	set(&o.MaxMemory, 128*drive.MiB)
 	set(&o.Small, 40*drive.MiB)
+	set(&o.HelperMemory, 384*drive.MiB)
 	o.Workers = cmp.Or(o.Workers, 2)
 	o.Time = cmp.Or(o.Time, 20*time.Second)
 	o.Processor = cmp.Or(o.Processor, 10*time.Second)
@@ -88,7 +96,7 @@ func (o Options) withDefaults() Options {
 
 // Sizes are the lengths of the longer side, in pixels, that thumbnails are made in. A smaller image
 // stays as small as it is.
-func Sizes() []int { return []int{256, 512} }
+func Sizes() []int { return []int{256, 512, helperSide} }
 
 // Format is the version of what this package makes: it goes into the names of files and the tags of
 // answers.
@@ -116,8 +124,8 @@ type Thumbnail struct {
 }
 
 // Counters are what a Maker has done. Apart is how many images a process of their own was started
-// for.
-type Counters struct{ Made, Kept, Refused, Apart atomic.Int64 }
+// for, Helped how many files a helper was started for.
+type Counters struct{ Made, Kept, Refused, Apart, Helped atomic.Int64 }
 
 // Maker makes thumbnails. It is safe for concurrent use.
 type Maker struct {
@@ -129,15 +137,20 @@ type Maker struct {
 	slots   chan struct{}
 	memory  *semaphore.Weighted // MaxMemory, which all children share
 	turns   *turn.Turns
+	helpers []installed
 }
 
-// New returns a Maker. It does no I/O.
+// New returns a Maker. It looks for helpers, and does no other I/O.
 func New(opt Options) *Maker {
 	opt = opt.withDefaults()
-	return &Maker{
+	m := &Maker{
 		opt: opt, cache: newCache(opt), slots: make(chan struct{}, opt.Workers), memory: semaphore.NewWeighted(int64(opt.MaxMemory)),
 		turns: turn.New(max(1, opt.Workers-1), 0),
 	}
+	if opt.Helpers != nil && len(opt.Child) > 0 {
+		m.helpers = findHelpers(opt.Helpers)
+	}
+	return m
 }
 
 // Make returns the thumbnail of an image in one of Sizes; the work counts for account. The error is
@@ -149,7 +162,7 @@ func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, s
 		m.Counters.Kept.Add(1)
 		return deref(t), err
 	}
-	if _, err := m.cache.find(keyOf(src, anySize)); err != nil {
+	if _, err := m.cache.find(m.noneKey(src)); err != nil {
 		m.Counters.Kept.Add(1)
 		return Thumbnail{}, err
 	}
@@ -168,6 +181,12 @@ func (m *Maker) Make(ctx context.Context, account drive.AccountID, src Source, s
 // anySize is the size under which it is kept that nothing can be made: what holds of a file holds
 // of all its thumbnails.
 const anySize = 0
+
+// noneKey is where it is kept that nothing can be made: with another set of helpers it is asked
+// again.
+func (m *Maker) noneKey(src Source) string {
+	return strings.Join(append([]string{keyOf(src, anySize)}, m.Kinds()...), "-")
+}
 
 func keyOf(src Source, size int) string { return fmt.Sprintf("%s-%s-%d", src.Sum, Format, size) }
 
@@ -197,9 +216,9 @@ func (m *Maker) produce(ctx context.Context, account drive.AccountID, src Source
 		m.cache.keep(keyOf(src, size), t)
 	case drive.IsKind(err, drive.NoThumbnail):
 		m.Counters.Refused.Add(1)
-		m.cache.refuse(keyOf(src, anySize), err)
+		m.cache.refuse(m.noneKey(src), err)
 	case errors.Is(err, errTooSlow):
-		m.cache.refuse(keyOf(src, anySize), err)
+		m.cache.refuse(m.noneKey(src), err)
 		return Thumbnail{}, drive.Wrap(err, drive.Unavailable)
 	case errors.Is(err, context.DeadlineExceeded):
 		return Thumbnail{}, drive.Wrap(err, drive.Unavailable)
@@ -235,10 +254,7 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	r := &reader{file: f, over: ctx.Err, waited: time.Since(began)}
-	if f.Size() > m.opt.MaxFile {
-		return Thumbnail{}, refused("too-large", nil)
-	}
-	t, err := m.decode(ctx, r, size)
+	t, err := m.look(ctx, r, size)
 	switch {
 	case err == nil:
 		return t, nil
@@ -250,6 +266,25 @@ func (m *Maker) read(ctx context.Context, src Source, size int) (_ Thumbnail, er
 		return Thumbnail{}, ctx.Err()
 	}
 	return t, err
+}
+
+// look makes the thumbnail of a file that is open, whoever can.
+func (m *Maker) look(ctx context.Context, r *reader, size int) (Thumbnail, error) {
+	if len(m.helpers) > 0 {
+		head := make([]byte, helperHead)
+		n, err := io.ReadFull(r, head)
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+			return Thumbnail{}, err
+		}
+		r.at = 0
+		if h, ok := m.helperOf(head[:n]); ok {
+			return m.byHelper(ctx, h, r, size)
+		}
+	}
+	if r.file.Size() > m.opt.MaxFile {
+		return Thumbnail{}, refused(reasonTooLarge, nil)
+	}
+	return m.decode(ctx, r, size)
 }
 
 // decode makes the thumbnail in a process of its own, or here where there is none.

@@ -28,7 +28,7 @@ export function contentURL(id: string, how: { inline?: boolean; version?: string
   return apiURL(`/nodes/${id}/content`, { inline: how.inline ? true : undefined, version: how.version });
 }
 
-export const thumbnailURL = (node: Node, size: 256 | 512) => apiURL(`/nodes/${node.id}/thumbnail`, { size, rev: node.rev });
+export const thumbnailURL = (node: Node, size: 256 | 512 | 1280) => apiURL(`/nodes/${node.id}/thumbnail`, { size, rev: node.rev });
 
 /** Calls what may go on as an operation, and waits for its end. */
 async function finish(method: string, path: string, c: Parameters<typeof callWithResponse>[2] = {}): Promise<void> {

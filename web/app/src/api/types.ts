@@ -30,6 +30,7 @@ export interface Me {
   user: { id: string; name: string; admin: boolean };
   account: { id: string };
   usage: { used: number; total: number | null };
+  pictures?: string[]; // kinds of files, besides images, that the server makes thumbnails of
 }
 
 export interface Preferences {

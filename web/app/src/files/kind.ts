@@ -1,4 +1,5 @@
 // What a file is, for its icon and its preview.
+import { shallowRef } from "vue";
 import type { Node } from "@/api/types";
 
 export type Kind =
@@ -43,12 +44,22 @@ export function kindOf(node: Pick<Node, "type" | "name"> & { mime?: string }): K
 const shownImages = new Set("jpg jpeg png gif webp avif bmp ico svg".split(" "));
 const largestText = 2 << 20; // bytes: more is slow to highlight and no one reads it here
 
-/** How a file can be looked at here; undefined: it can only be downloaded. */
-export function previewOf(node: Node): "archive" | "image" | "video" | "audio" | "pdf" | "markdown" | "code" | "text" | undefined {
+/** The files, besides images, that the server makes pictures of, by the kinds that it names: it depends on the programs that it has. */
+const drawable: Record<string, RegExp> = { video: /^(mp4|m4v|mov|3gp|webm|mkv|avi)$/, pdf: /^pdf$/, heic: /^hei[cf]$/, tiff: /^tiff?$/ };
+const drawn = shallowRef<RegExp[]>([]);
+
+/** Notes what the server makes pictures of. */
+export function drawnKinds(kinds: readonly string[]): void {
+  drawn.value = kinds.flatMap((kind) => drawable[kind] ?? []);
+}
+const isDrawn = (node: Node) => drawn.value.some((names) => names.test(extension(node.name)));
+
+/** How a file can be looked at here; undefined: it can only be downloaded. A drawn one is seen as the picture that the server makes of it. */
+export function previewOf(node: Node): "archive" | "image" | "drawn" | "video" | "audio" | "pdf" | "markdown" | "code" | "text" | undefined {
   const kind = kindOf(node);
   switch (kind) {
     case "image":
-      return shownImages.has(extension(node.name)) || /^image\/(jpeg|png|gif|webp|avif)$/.test(node.mime) ? "image" : undefined;
+      return shownImages.has(extension(node.name)) || /^image\/(jpeg|png|gif|webp|avif)$/.test(node.mime) ? "image" : isDrawn(node) && node.size > 0 ? "drawn" : undefined;
     case "video":
     case "audio":
     case "pdf":
@@ -64,7 +75,7 @@ export function previewOf(node: Node): "archive" | "image" | "video" | "audio" |
   }
 }
 
-/** Images that the server makes a thumbnail of. */
+/** Files that the server makes a thumbnail of. */
 export function hasThumbnail(node: Node): boolean {
-  return node.type === "file" && node.size > 0 && /^(jpe?g|png|gif|webp|bmp)$/.test(extension(node.name));
+  return node.type === "file" && node.size > 0 && (/^(jpe?g|png|gif|webp|bmp)$/.test(extension(node.name)) || isDrawn(node));
 }

@@ -3,6 +3,7 @@ import { computed, ref } from "vue";
 import * as api from "@/api/account";
 import { isProblem } from "@/api/client";
 import { forgetKeys } from "@/api/intent";
+import { drawnKinds } from "@/files/kind";
 import type { Me } from "@/api/types";
 
 /** Who is logged in, and how much space is used. */
@@ -19,6 +20,7 @@ export const useSession = defineStore("session", () => {
   async function refresh(): Promise<void> {
     try {
       me.value = await api.me();
+      drawnKinds(me.value.pictures ?? []);
     } catch (error) {
       if (!isProblem(error, "unauthenticated")) throw error;
       me.value = undefined;

@@ -1,0 +1,294 @@
+package thumb_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/png"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/image/tiff"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/thumb"
+)
+
+// probe tries what a helper must not be able to do, and leaves a picture as wide as the number of
+// things that it could do all the same, and 10 pixels more.
+func probe(args []string) int {
+	secret, address := args[0], args[1]
+	could := 10
+	if _, err := os.ReadFile(secret); err == nil {
+		could++
+	}
+	if _, err := os.ReadDir("/etc"); err == nil {
+		could++
+	}
+	if err := os.WriteFile(secret+".new", nil, 0o600); err == nil {
+		could++
+	}
+	if c, err := net.Dial("tcp", address); err == nil {
+		_ = c.Close() // it is the connection that counts
+		could++
+	}
+	if p, err := os.FindProcess(os.Getppid()); err == nil && p.Signal(syscall.Signal(0)) == nil {
+		could++
+	}
+	f, err := os.Create("tmp-out.png")
+	if err != nil {
+		return 1
+	}
+	if png.Encode(f, image.NewGray(image.Rect(0, 0, could, 10))) != nil || f.Close() != nil {
+		return 1
+	}
+	return 0
+}
+
+// only finds one program under one name.
+func only(name, path string) func(string) (string, error) {
+	return func(asked string) (string, error) {
+		if asked == name {
+			return path, nil
+		}
+		return "", fs.ErrNotExist
+	}
+}
+
+// A helper reads its file and leaves a picture; it reads and writes nothing else, reaches no
+// network and no other process, and leaves nothing behind.
+func TestAHelperIsConfined(t *testing.T) {
+	t.Parallel()
+	self := child(t, "decode")
+	home, dir := t.TempDir(), t.TempDir()
+	secret := filepath.Join(home, "secret")
+	if err := os.WriteFile(secret, []byte("of somebody else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nobody is served
+	script := filepath.Join(dir, "pdftoppm")
+	// The program is a script, as some helpers are: what it runs is confined as well.
+	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\ntest -s tmp-in || exit 1\nexec %s helper %s %s\n", self[0], secret, l.Addr()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, filepath.Base(self[0]))
+	if err := os.Link(self[0], program); err != nil { // Landlock leaves a helper what lies beside it
+		t.Skipf("the test program cannot be linked: %v", err)
+	}
+	raw, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(script, bytes.Replace(raw, []byte(self[0]), []byte(program), 1), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cache := t.TempDir()
+	m := thumb.New(thumb.Options{Child: self, Dir: cache, Helpers: only("pdftoppm", script), HelperMemory: drive.GiB})
+	if len(m.Kinds()) == 0 {
+		t.Skip("this system cannot take files from a process")
+	}
+	src, _ := source([]byte("%PDF-1.7 the document"))
+	got, err := m.Make(t.Context(), someone, src, 256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := decode(t, got).Bounds().Dx(); w != 10 {
+		t.Errorf("the helper could do %d things that it must not", w-10)
+	}
+	left, err := filepath.Glob(filepath.Join(cache, "tmp-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("it has left %v %v", left, err)
+	}
+	if m.Counters.Helped.Load() != 1 {
+		t.Errorf("helpers were started %d times", m.Counters.Helped.Load())
+	}
+}
+
+// Where there is no helper, a file is refused as one that is no image; once there is one, it is
+// asked.
+func TestHelpersComeLater(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	page := onePage("Hello")
+	src, _ := source(page)
+	if _, err := thumb.New(thumb.Options{Child: child(t, "decode"), Dir: dir}).Make(t.Context(), someone, src, 256); reason(err) != "type" {
+		t.Fatalf("without a helper: %v", err)
+	}
+	m := helped(t, dir, "pdf")
+	if _, err := m.Make(t.Context(), someone, src, 256); err != nil {
+		t.Errorf("with a helper: %v", err)
+	}
+}
+
+// helped is a Maker that has the helpers of this machine; the test is skipped if it lacks one for a
+// kind.
+func helped(t *testing.T, dir, kind string) *thumb.Maker {
+	t.Helper()
+	m := thumb.New(thumb.Options{Child: child(t, "decode"), Dir: dir, Helpers: exec.LookPath})
+	if !slices.Contains(m.Kinds(), kind) {
+		t.Skipf("there is no helper for %s, or this system cannot confine it", kind)
+	}
+	if raceDetector {
+		t.Skip("the race detector takes more memory than a child may have")
+	}
+	return m
+}
+
+// The real programs make pictures of real files; damaged ones are refused, and that is kept.
+func TestRealHelpers(t *testing.T) {
+	t.Parallel()
+	var scan bytes.Buffer
+	if err := tiff.Encode(&scan, corner(600, 300), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		kind    string
+		content func(t *testing.T) []byte
+		w, h    int
+	}{
+		{"pdf", func(*testing.T) []byte { return onePage("Hello") }, 181, 256},
+		{"tiff", func(*testing.T) []byte { return scan.Bytes() }, 256, 128},
+		{"video", film("mp4"), 256, 144},
+		{"video", film("mkv"), 256, 144},
+		{"video", film("avi"), 256, 144},
+		{"heic", func(t *testing.T) []byte { return heic(t) }, 64, 64},
+	} {
+		t.Run(tc.kind, func(t *testing.T) {
+			t.Parallel()
+			m := helped(t, t.TempDir(), tc.kind)
+			content := tc.content(t)
+			src, _ := source(content)
+			got, err := m.Make(t.Context(), someone, src, 256)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b := decode(t, got).Bounds(); b.Dx() != tc.w || b.Dy() != tc.h {
+				t.Errorf("the picture is %v", b)
+			}
+			damaged := slices.Clone(content[:min(len(content), 200)])
+			broken := thumb.Source{Sum: "cd34", Open: func(context.Context) (thumb.File, error) { return file{bytes.NewReader(damaged)}, nil }}
+			for range 2 {
+				if _, err := m.Make(t.Context(), someone, broken, 256); reason(err) != "damaged" {
+					t.Errorf("a damaged one: %v", err)
+				}
+			}
+			if n := m.Counters.Helped.Load(); n != 2 {
+				t.Errorf("helpers were started %d times", n)
+			}
+		})
+	}
+}
+
+// Of a film that is larger than what is read of it, the beginning and the end are enough.
+func TestAPieceOfALargeFilm(t *testing.T) {
+	t.Parallel()
+	m := helped(t, t.TempDir(), "video")
+	content := film("mp4")(t)
+	// A free box (ISO 14496-12, 8.1.2) of 300 MiB makes it as large as films are.
+	const hole = 300 << 20
+	large := binary.BigEndian.AppendUint32(slices.Clone(content), hole)
+	large = append(large, "free"...)
+	src := thumb.Source{Sum: "ab12", Open: func(context.Context) (thumb.File, error) { return sparse{large, int64(len(large)) + hole - 8}, nil }}
+	got, err := m.Make(t.Context(), someone, src, 256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := decode(t, got).Bounds(); b.Dx() != 256 {
+		t.Errorf("the picture is %v", b)
+	}
+}
+
+// sparse is a file that has nothing but zeros behind its head.
+type sparse struct {
+	head []byte
+	size int64
+}
+
+func (s sparse) ReadAt(p []byte, at int64) (int, error) {
+	clear(p)
+	if at < int64(len(s.head)) {
+		copy(p, s.head[at:])
+	}
+	return len(p), nil
+}
+
+func (s sparse) Size() drive.ByteSize { return drive.ByteSize(s.size) }
+func (sparse) Close() error           { return nil }
+
+// film makes one of a second with ffmpeg itself.
+func film(format string) func(t *testing.T) []byte {
+	return func(t *testing.T) []byte {
+		t.Helper()
+		ffmpeg, err := exec.LookPath("ffmpeg")
+		if err != nil {
+			t.Skip("there is no ffmpeg to make a film with")
+		}
+		out := filepath.Join(t.TempDir(), "film."+format)
+		if raw, err := exec.CommandContext(t.Context(), ffmpeg, "-v", "error", "-f", "lavfi", "-i", "testsrc=duration=1:size=640x360:rate=10", "-c:v", "mpeg4", out).CombinedOutput(); err != nil {
+			t.Fatalf("make a film: %v %s", err, raw)
+		}
+		raw, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+}
+
+// heic makes one with heif-enc where that is, which is not always beside heif-convert.
+func heic(t *testing.T) []byte {
+	t.Helper()
+	enc, err := exec.LookPath("heif-enc")
+	if err != nil {
+		t.Skip("there is no heif-enc to make a HEIC with")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "in.png"), asPNG(t, corner(64, 64)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out.heic")
+	if raw, err := exec.CommandContext(t.Context(), enc, filepath.Join(dir, "in.png"), "-o", out).CombinedOutput(); err != nil {
+		t.Skipf("heif-enc makes no HEIC here: %v %s", err, raw)
+	}
+	raw, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// onePage is a PDF of a page, A4.
+func onePage(text string) []byte {
+	stream := "BT /F1 36 Tf 60 300 Td (" + text + ") Tj ET"
+	var b strings.Builder
+	b.WriteString("%PDF-1.4\n")
+	var at []int
+	for i, body := range []string{
+		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+		"<</Type/Page/MediaBox[0 0 595 842]/Parent 2 0 R/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+		fmt.Sprintf("<</Length %d>>stream\n%s\nendstream", len(stream), stream), "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+	} {
+		at = append(at, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj%s\nendobj\n", i+1, body)
+	}
+	start := b.Len()
+	b.WriteString("xref\n0 6\n0000000000 65535 f \n")
+	for _, o := range at {
+		fmt.Fprintf(&b, "%010d 00000 n \n", o)
+	}
+	fmt.Fprintf(&b, "trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", start)
+	return []byte(b.String())
+}
