@@ -1,1 +1,0 @@
-import"./base-Buu6DUjy.js";

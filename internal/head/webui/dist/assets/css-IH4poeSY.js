@@ -1,0 +1,1 @@
+import"./base-DVa3-6Bg.js";
