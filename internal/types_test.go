@@ -16,11 +16,15 @@ const mostMethods = 60
 
 // large are types that have more, with their number today: it may fall, and not rise.
 var large = map[string]int{
-	"client.Client":                 122, // a call of the API each, for programs of others: its names stay
-	"cmd/smartdrive.cli":            76,
-	"internal/domain/tree.Tree":     87,
-	"internal/intake/ingest.Intake": 79,
-	"internal/usecase/files.Files":  69,
+	"internal/domain/tree.Tree":    87,
+	"internal/usecase/files.Files": 69,
+}
+
+// flat are types whose methods are a list of like things that do not call each other: it grows with
+// what it lists.
+var flat = map[string]string{
+	"client.Client":      "a call of the API each, for programs of others",
+	"cmd/smartdrive.cli": "a command each",
 }
 
 // A type with too many methods is two types: nobody knows any more which of its fields belong
@@ -51,6 +55,12 @@ func TestNoTypeIsTwo(t *testing.T) {
 	}
 	if len(methods) < 500 {
 		t.Fatalf("%d types with methods: something is not read", len(methods))
+	}
+	for of := range flat {
+		if methods[of] <= mostMethods {
+			t.Errorf("%s has %d methods, and needs no reason", of, methods[of])
+		}
+		delete(methods, of)
 	}
 	for of, n := range methods {
 		switch most, known := large[of]; {

@@ -12,6 +12,13 @@ import (
 	"smartdrive/internal/intake/invoice/syntax"
 )
 
+// appeals are for documents that were rejected and that a person wants all the same.
+type appeals struct {
+	*ground
+	catalog *catalog
+	workers *workers
+}
+
 // AcceptAnyway accepts a document that breaks rules, or that the source's rules do not want: at is
 // its place in a bundle that is done, reason is why, in words. The record says who did it, and
 // keeps what is wrong. The document becomes what it would have become: new, a duplicate, or a
@@ -20,6 +27,10 @@ import (
 // WrongState: the bundle is not done, the document is not rejected any more, or nobody can read it,
 // so that there is nothing to accept.
 func (in *Intake) AcceptAnyway(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
+	return in.appeals.accept(ctx, who, id, at, reason)
+}
+
+func (in *appeals) accept(ctx context.Context, who drive.Who, id drive.BundleID, at, reason string) (BundleRecord, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
 		return BundleRecord{}, drive.Bad("reason", drive.Required)
@@ -31,7 +42,7 @@ func (in *Intake) AcceptAnyway(ctx context.Context, who drive.Who, id drive.Bund
 	if !ok {
 		return BundleRecord{}, drive.Fail(drive.NotFound)
 	}
-	b, err := in.own(ctx, who, id)
+	b, err := in.catalog.own(ctx, who, id)
 	if err != nil {
 		return BundleRecord{}, err
 	}
@@ -52,7 +63,7 @@ func parsePlace(s string) (at pos, ok bool) {
 }
 
 // record returns one of a bundle.
-func (in *Intake) record(ctx context.Context, who drive.Who, id drive.BundleID, at pos) (r BundleRecord, err error) {
+func (in *appeals) record(ctx context.Context, who drive.Who, id drive.BundleID, at pos) (r BundleRecord, err error) {
 	err = scanRecord(&r, in.opt.DB.For(who.Account).QueryRow(ctx, `SELECT COALESCE(m.name, ''), r.member, r.idx, r.outcome, r.reason, r.counts, r.document_id, r.number,
 		r.findings, r.decided_by, r.decided_at, r.decision FROM bundle_records r
 		LEFT JOIN bundle_members m ON m.bundle_id = r.bundle_id AND m.n = r.member WHERE r.bundle_id = ? AND r.member = ? AND r.idx = ?`, id, at.member, at.index).Scan)
@@ -60,7 +71,7 @@ func (in *Intake) record(ctx context.Context, who drive.Who, id drive.BundleID, 
 }
 
 // readAgain reads a rejected document from its member.
-func (in *Intake) readAgain(ctx context.Context, b *row, at pos) (one item, err error) {
+func (in *appeals) readAgain(ctx context.Context, b *row, at pos) (one item, err error) {
 	r, err := in.record(ctx, drive.Who{Account: b.Account}, b.ID, at)
 	if err != nil {
 		return item{}, err
@@ -90,14 +101,14 @@ func (in *Intake) readAgain(ctx context.Context, b *row, at pos) (one item, err 
 	if !doc.Key().Complete() || len(doc.Number) > maxID {
 		return item{}, drive.Fail(drive.WrongState, "state", reasonNoKey)
 	}
-	run := &run{Intake: in, b: b, pdfs: pdfsOf(members)}
+	run := &run{workers: in.workers, b: b, pdfs: pdfsOf(members)}
 	one = item{member: at.member, index: at.index, counts: 1, number: clip(doc.Number, maxID)}
 	return one, run.accepts(&one, doc, m)
 }
 
 // nth reads a document of a member, and all before it.
-func (in *Intake) nth(ctx context.Context, m member, index int64) (*invoice.Document, error) {
-	end, err := in.alone(ctx, m)
+func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Document, error) {
+	end, err := in.workers.alone(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +136,12 @@ func (in *Intake) nth(ctx context.Context, m member, index int64) (*invoice.Docu
 }
 
 // acceptOne stores the document and says so in its record, if that still says that it is rejected.
-func (in *Intake) acceptOne(ctx context.Context, who drive.Who, b *row, one item, reason string) error {
+func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one item, reason string) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err
 	}
-	run := &run{Intake: in, b: b}
+	run := &run{workers: in.workers, b: b}
 	var sum counts
 	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		fresh, err := in.find(ctx, tx, "WHERE id = ? AND account_id = ?"+tx.ForUpdate(), b.ID, b.Account)

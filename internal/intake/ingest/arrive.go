@@ -12,10 +12,17 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
+// arrivals record the bundles that come to be seen.
+type arrivals struct{ *ground }
+
 // Arrived is told by the tree of each node that comes to be seen, in the transaction that makes it
 // so. It looks at names first, so that it costs nothing for all nodes that have nothing to do with
 // bundles.
 func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+	return in.arrivals.arrived(ctx, tx, n)
+}
+
+func (in *arrivals) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if n.IsFolder() {
 		return in.arrivedFolder(ctx, tx, n)
 	}
@@ -31,7 +38,7 @@ func (in *Intake) Arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error 
 
 // arrivedFolder sees to a bundle that was moved or restored as a whole. Folders of several are the
 // reconciler's.
-func (in *Intake) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+func (in *arrivals) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, "x", n.Name, bundle.MetaName}); !ok {
 		return nil
 	}
@@ -49,7 +56,7 @@ func (in *Intake) arrivedFolder(ctx context.Context, tx *sqldb.Tx, n tree.Node) 
 // seal writes the row of a bundle, and the record that wakes a worker, if path is that of a
 // meta.json (K1). A bundle that was rejected or is not done starts again with another meta.json;
 // one that is done stays as it is.
-func (in *Intake) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
+func (in *arrivals) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path drive.Path) error {
 	source, id, ok := bundle.Find(path)
 	if !ok || meta.IsFolder() {
 		return nil
@@ -78,7 +85,7 @@ func (in *Intake) seal(ctx context.Context, tx *sqldb.Tx, meta tree.Node, path d
 	return in.announce(ctx, tx, b)
 }
 
-func (in *Intake) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
+func (in *arrivals) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	made, err := tx.InsertNew(ctx, `INSERT INTO bundles (id, account_id, source, sender_id, folder_id, meta_id, meta_version, state, reason, detail,
 		worker, due_at, sealed_at, waits_until) VALUES (?, ?, ?, ?, ?, ?, ?, 'sealed', '', '', '', ?, ?, ?)`,
 		b.ID, b.Account, b.Source, b.SenderID, b.Folder, b.Meta, b.Version, now, now, now.Add(in.opt.Wait))
@@ -90,7 +97,7 @@ func (in *Intake) insert(ctx context.Context, tx *sqldb.Tx, b row, now drive.Tim
 
 // reset lets a bundle start again. Whoever works on it is fenced; what it has recorded is dropped
 // by the next worker.
-func (in *Intake) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
+func (in *arrivals) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time) error {
 	_, err := tx.Exec(ctx, `UPDATE bundles SET source = ?, sender_id = ?, meta_id = ?, meta_version = ?, state = 'sealed', reason = '', detail = '',
 		declared = 0, accepted = 0, rejected = 0, duplicates = 0, conflicts = 0, surplus = 0, members = 0, size = 0, checked = 0,
 		save_member = 0, save_index = 0, epoch = epoch + 1, tries = 0, due_at = ?, waits_until = ?, ended_at = 0 WHERE id = ?`,
@@ -99,7 +106,7 @@ func (in *Intake) reset(ctx context.Context, tx *sqldb.Tx, b row, now drive.Time
 }
 
 // announce publishes that a bundle is due.
-func (in *Intake) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
+func (in *arrivals) announce(ctx context.Context, tx *sqldb.Tx, b row) error {
 	tx.AfterCommit(in.Wake)
 	if in.opt.Events == nil {
 		return nil

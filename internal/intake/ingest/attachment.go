@@ -27,17 +27,17 @@ type Attachment struct {
 }
 
 // Enclosed are the files that are embedded in documents.
-type Enclosed struct{ in *Intake }
+type Enclosed struct{ *ground }
 
 // EnclosedOf returns those of the documents of an intake.
-func EnclosedOf(in *Intake) Enclosed { return Enclosed{in} }
+func EnclosedOf(in *Intake) Enclosed { return Enclosed{in.ground} }
 
 // Open opens the embedded file of a document that has a SHA-256, in hex. NotFound: the
 // document, its file, or such an embedded file is not there. The caller closes it.
 func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.DocumentID, sum string) (*Attachment, error) {
 	var body []byte
 	var file drive.NodeID
-	err := e.in.opt.DB.For(account).QueryRow(ctx, "SELECT file_id, body FROM documents WHERE id = ? AND account_id = ?", id, account).Scan(&file, &body)
+	err := e.opt.DB.For(account).QueryRow(ctx, "SELECT file_id, body FROM documents WHERE id = ? AND account_id = ?", id, account).Scan(&file, &body)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.Do
 	if err = errors.Join(err, found); err != nil {
 		return nil, err
 	}
-	nodes, err := e.in.opt.Tree.FindMany(ctx, e.in.opt.DB.For(account), account, file)
+	nodes, err := e.opt.Tree.FindMany(ctx, e.opt.DB.For(account), account, file)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.Do
 	if !ok || n.Trashed != 0 || n.IsFolder() {
 		return nil, drive.Fail(drive.NotFound)
 	}
-	object, err := e.in.open(ctx, n.Blob)
+	object, err := e.open(ctx, n.Blob)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (e Enclosed) pictures(ctx context.Context, account drive.AccountID, all []D
 	if len(at) == 0 {
 		return nil
 	}
-	rows, err := e.in.opt.DB.For(account).Query(ctx, "SELECT id, body FROM documents WHERE account_id = ? AND id IN ("+sqldb.Marks(len(at))+")", args...)
+	rows, err := e.opt.DB.For(account).Query(ctx, "SELECT id, body FROM documents WHERE account_id = ? AND id IN ("+sqldb.Marks(len(at))+")", args...)
 	_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
 		var id drive.DocumentID
 		var body []byte

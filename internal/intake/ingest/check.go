@@ -28,9 +28,12 @@ const (
 	reasonFailed  = "failed"
 )
 
+// checker holds what has come against what the manifest says.
+type checker struct{ *ground }
+
 // check holds the members against the manifest and writes down what they are. Members that are not
 // there yet are waited for.
-func (in *Intake) check(ctx context.Context, b *row) error {
+func (in *checker) check(ctx context.Context, b *row) error {
 	if err := in.dropRecorded(ctx, b); err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func scanMember(m *member, scan func(...any) error) error {
 }
 
 // manifest reads what sealed the bundle: that version, whatever the file holds now.
-func (in *Intake) manifest(ctx context.Context, b *row) (*bundle.Manifest, error) {
+func (in *checker) manifest(ctx context.Context, b *row) (*bundle.Manifest, error) {
 	v, err := in.opt.Tree.FindVersion(ctx, in.opt.DB, b.Meta, b.Version)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil, &refusal{reasonGone, "its meta.json is gone"}
@@ -103,7 +106,7 @@ func (in *Intake) manifest(ctx context.Context, b *row) (*bundle.Manifest, error
 
 // open opens content. What is known to be damaged, or is not there, is an error that is tried again
 // and then ends the bundle.
-func (in *Intake) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
+func (in *ground) open(ctx context.Context, id drive.BlobID) (blob.Object, error) {
 	b, err := in.opt.Content.Find(ctx, in.opt.DB, id)
 	if err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ func (in *Intake) open(ctx context.Context, id drive.BlobID) (blob.Object, error
 const folderPage = 1000
 
 // locate finds the members in the bundle's folder.
-func (in *Intake) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
+func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
 	_, live, err := in.opt.Tree.PathOf(ctx, in.opt.DB, b.Folder)
 	if drive.IsKind(err, drive.NotFound) || err == nil && !live {
 		return nil, &refusal{reasonGone, "its folder is gone"}
@@ -159,7 +162,7 @@ func (in *Intake) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]mem
 const compareBatch = 500
 
 // compare looks at the SHA-256 of each member: the stored one, else it reads the bytes.
-func (in *Intake) compare(ctx context.Context, members []member) error {
+func (in *checker) compare(ctx context.Context, members []member) error {
 	for at := 0; at < len(members); at += compareBatch {
 		page := members[at:min(at+compareBatch, len(members))]
 		var blobs []drive.BlobID
@@ -185,7 +188,7 @@ func (in *Intake) compare(ctx context.Context, members []member) error {
 	return nil
 }
 
-func (in *Intake) compareOne(ctx context.Context, m *member, sums map[drive.BlobID]digest.Set, found map[drive.BlobID]content.Blob) error {
+func (in *checker) compareOne(ctx context.Context, m *member, sums map[drive.BlobID]digest.Set, found map[drive.BlobID]content.Blob) error {
 	if m.wrong != "" {
 		return nil
 	}
@@ -211,7 +214,7 @@ func (in *Intake) compareOne(ctx context.Context, m *member, sums map[drive.Blob
 	return nil
 }
 
-func (in *Intake) readSum(ctx context.Context, b content.Blob) ([]byte, error) {
+func (in *checker) readSum(ctx context.Context, b content.Blob) ([]byte, error) {
 	object, err := in.opt.Store.Open(ctx, b.File)
 	if err != nil {
 		return nil, err
@@ -225,7 +228,7 @@ func (in *Intake) readSum(ctx context.Context, b content.Blob) ([]byte, error) {
 }
 
 // complete waits for members that are not as they should be, for a bounded time.
-func (in *Intake) complete(ctx context.Context, b *row, members []member) error {
+func (in *checker) complete(ctx context.Context, b *row, members []member) error {
 	var names []string
 	reason := ""
 	for _, m := range members {
@@ -257,7 +260,7 @@ func (in *Intake) complete(ctx context.Context, b *row, members []member) error 
 }
 
 // saveMembers writes the members down, and that they were checked.
-func (in *Intake) saveMembers(ctx context.Context, b *row, m *bundle.Manifest, members []member) error {
+func (in *checker) saveMembers(ctx context.Context, b *row, m *bundle.Manifest, members []member) error {
 	if err := in.insertMembers(ctx, b, members); err != nil {
 		return err
 	}
@@ -273,7 +276,7 @@ func (in *Intake) saveMembers(ctx context.Context, b *row, m *bundle.Manifest, m
 
 // saveDeclared writes down what was declared by a bundle that is going to be rejected: its members
 // with what is wrong with them.
-func (in *Intake) saveDeclared(ctx context.Context, b *row, members []member) error {
+func (in *checker) saveDeclared(ctx context.Context, b *row, members []member) error {
 	var declared int64
 	var size drive.ByteSize
 	for i := range members {
@@ -300,7 +303,7 @@ const (
 	insertBatch = 1000
 )
 
-func (in *Intake) insertMembers(ctx context.Context, b *row, members []member) error {
+func (in *checker) insertMembers(ctx context.Context, b *row, members []member) error {
 	for at := 0; at < len(members); at += insertBatch {
 		page := members[at:min(at+insertBatch, len(members))]
 		err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -335,7 +338,7 @@ func insertMany[T any](ctx context.Context, tx *sqldb.Tx, into string, width int
 }
 
 // dropRecorded drops what an earlier beginning left: nothing of it counts.
-func (in *Intake) dropRecorded(ctx context.Context, b *row) error {
+func (in *checker) dropRecorded(ctx context.Context, b *row) error {
 	for _, table := range []string{"bundle_members", "bundle_records"} {
 		for n := int64(insertBatch); n == insertBatch; {
 			err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

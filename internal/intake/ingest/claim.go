@@ -14,8 +14,11 @@ import (
 // now.
 const candidates = 8
 
+// queue says who works on which bundle, and how a try ended.
+type queue struct{ *ground }
+
 // claim takes the first bundle that is due under the next epoch; nil: there is none.
-func (in *Intake) claim(ctx context.Context) (*row, error) {
+func (in *queue) claim(ctx context.Context) (*row, error) {
 	now, err := in.now(ctx)
 	if err != nil {
 		return nil, err
@@ -34,7 +37,7 @@ func (in *Intake) claim(ctx context.Context) (*row, error) {
 	return nil, nil
 }
 
-func (in *Intake) claimOne(ctx context.Context, id drive.BundleID, now drive.Time) (taken *row, err error) {
+func (in *queue) claimOne(ctx context.Context, id drive.BundleID, now drive.Time) (taken *row, err error) {
 	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		taken = nil
 		n, err := tx.Exec(ctx, `UPDATE bundles SET state = 'running', epoch = epoch + 1, worker = ?, due_at = ?, tries = tries + 1,
@@ -65,7 +68,7 @@ func (b *row) update(ctx context.Context, tx *sqldb.Tx, set string, args ...any)
 	return nil
 }
 
-func (in *Intake) beat(ctx context.Context, b *row) (bool, error) {
+func (in *queue) beat(ctx context.Context, b *row) (bool, error) {
 	now, err := in.now(ctx)
 	if err != nil {
 		return false, err
@@ -82,7 +85,7 @@ func pauseFor(tries int64) time.Duration {
 
 // giveBack leaves a bundle to whoever looks after the pause. tries: how many of them count from now
 // on.
-func (in *Intake) giveBack(ctx context.Context, b *row, pause time.Duration, tries int64, reason, detail string) error {
+func (in *queue) giveBack(ctx context.Context, b *row, pause time.Duration, tries int64, reason, detail string) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err
@@ -94,7 +97,7 @@ func (in *Intake) giveBack(ctx context.Context, b *row, pause time.Duration, tri
 }
 
 // end writes that nothing is left to do; the CHECK of the table looks at the counts (K2).
-func (in *Intake) end(ctx context.Context, b *row) error {
+func (in *queue) end(ctx context.Context, b *row) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err
@@ -106,7 +109,7 @@ func (in *Intake) end(ctx context.Context, b *row) error {
 
 // reject ends a bundle that cannot be taken in (K5). What is left of it counts as rejected, in one
 // record.
-func (in *Intake) reject(ctx context.Context, b *row, why *refusal) error {
+func (in *queue) reject(ctx context.Context, b *row, why *refusal) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err

@@ -22,6 +22,14 @@
 //	                    ▲                  ▼                                 │
 //	                    └──── retry ──── rejected ───── (a person, or another meta.json)
 //
+// # Rooms
+//
+// Intake is the way in, one line for each act. Behind it: **arrivals** (bundles that come to be
+// seen), **checker** (the members against the manifest), **queue** (who works on which bundle),
+// **workers** (a run through the documents of one), **library** (documents and conflicts),
+// **catalog** (what owners read of bundles), **appeals** (rejected documents that a person wants
+// all the same), **rulebook** (rules of sources) and **reconciler**.
+//
 // # How a bundle gets here
 //
 // The tree tells of each node that comes to be seen (Arrived). If that is the meta.json of a

@@ -10,12 +10,16 @@ import (
 
 // Each tells of all documents of an account that a filter means, in the order of lists.
 func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, fn func(Document) error) error {
+	return in.library.each(ctx, account, f, fn)
+}
+
+func (in *library) each(ctx context.Context, account drive.AccountID, f Filter, fn func(Document) error) error {
 	for after := ""; ; {
-		page, err := in.Documents(ctx, drive.Who{Account: account}, f, after, folderPage)
+		page, err := in.documents(ctx, drive.Who{Account: account}, f, after, folderPage)
 		if err != nil {
 			return err
 		}
-		if err := EnclosedOf(in).pictures(ctx, account, page); err != nil {
+		if err := (Enclosed{in.ground}).pictures(ctx, account, page); err != nil {
 			return err
 		}
 		for _, d := range page {
@@ -32,6 +36,10 @@ func (in *Intake) Each(ctx context.Context, account drive.AccountID, f Filter, f
 
 // PDFs returns those of documents of an account, by their ids, as far as they can be seen.
 func (in *Intake) PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
+	return in.library.pdfs(ctx, account, ids)
+}
+
+func (in *library) pdfs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error) {
 	pdfs := map[string]drive.NodeID{}
 	for at := 0; at < len(ids); at += folderPage {
 		page := ids[at:min(at+folderPage, len(ids))]

@@ -45,16 +45,28 @@ const (
 	batchBytes     = 4 * drive.MiB   // of their models, deflated
 )
 
-// Intake is the set of bundles and documents. It is safe for concurrent use.
+// Intake is the set of bundles and documents, and the one way to them for heads and the program:
+// each act is one line that calls its room. It is safe for concurrent use.
 type Intake struct {
+	*ground
+
+	arrivals *arrivals
+	catalog  *catalog
+	library  *library
+	rulebook *rulebook
+	queue    *queue
+	checker  *checker
+	workers  *workers
+	appeals  *appeals
+}
+
+// ground is what every room stands on: options, database, clock, and what this process counts.
+type ground struct {
 	opt   Options
 	log   *slog.Logger
-	slots chan struct{} // what this process works on
-	large chan struct{} // the member of more than largeMember that is being read
 	wake  chan struct{}
 	stats Stats
-
-	halt func(step string) // of tests: called at each step of a worker
+	halt  func(step string) // of tests: called at each step of a worker
 }
 
 // Stats count what this process has done since it started.
@@ -72,15 +84,20 @@ func New(opt Options) *Intake {
 		opt.Clock = opt.DB.Now
 	}
 	opt.Log = cmp.Or(opt.Log, slog.Default())
-	return &Intake{
-		opt: opt, log: opt.Log, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1), wake: make(chan struct{}, 1), halt: func(string) {},
+	g := &ground{opt: opt, log: opt.Log, wake: make(chan struct{}, 1), halt: func(string) {}}
+	in := &Intake{ground: g, arrivals: &arrivals{g}, library: &library{g}, rulebook: &rulebook{g}, queue: &queue{g}, checker: &checker{g}}
+	in.catalog = &catalog{ground: g, arrivals: in.arrivals}
+	in.workers = &workers{
+		ground: g, queue: in.queue, checker: in.checker, rulebook: in.rulebook, library: in.library, slots: make(chan struct{}, opt.Workers), large: make(chan struct{}, 1),
 	}
+	in.appeals = &appeals{ground: g, catalog: in.catalog, workers: in.workers}
+	return in
 }
 
 // Stats returns the counters.
-func (in *Intake) Stats() *Stats { return &in.stats }
+func (in *ground) Stats() *Stats { return &in.stats }
 
-func (in *Intake) now(ctx context.Context) (drive.Time, error) {
+func (in *ground) now(ctx context.Context) (drive.Time, error) {
 	now, err := in.opt.Clock(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ask the database for the time: %w", err)
@@ -156,7 +173,7 @@ func scanRow(b *row, scan func(...any) error) error {
 		&b.Epoch, &b.Tries, &b.Attempts, &b.Sealed, &b.WaitsUntil, &b.Ended)
 }
 
-func (in *Intake) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b row, err error) {
+func (in *ground) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (b row, err error) {
 	err = scanRow(&b, q.QueryRow(ctx, selectBundles+where, args...).Scan)
 	return b, err
 }

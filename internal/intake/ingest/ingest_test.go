@@ -189,11 +189,12 @@ func TestTheReconcilerReadsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	calls := &sqldbtest.Counter{}
-	in, r := w.process(w.open(t, calls.Connector), "1"), newReconciler()
+	in := w.process(w.open(t, calls.Connector), "1")
+	r := in.newReconciler()
 	pass := func() (queries int) {
 		t.Helper()
 		before := calls.Count(sqldbtest.Query)
-		if err := in.pass(t.Context(), r, 1); err != nil {
+		if err := r.pass(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		return calls.Count(sqldbtest.Query) - before

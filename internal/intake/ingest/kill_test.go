@@ -46,8 +46,8 @@ func TestAWorkerMayBeKilledAnywhere(t *testing.T) {
 		db := w.open(t, life.Connector)
 		dead := w.process(db, "dead")
 		life.CutAt(at)
-		if b, err := dead.claim(t.Context()); err == nil && b != nil {
-			dead.work(t.Context(), b)
+		if b, err := dead.queue.claim(t.Context()); err == nil && b != nil {
+			dead.workers.work(t.Context(), b)
 		}
 		_ = db.Close() // as the end of a process does: what was not committed is undone
 		w.pass(lease.Length + time.Second)

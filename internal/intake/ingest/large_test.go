@@ -41,20 +41,20 @@ func TestOneLargeMemberAtATime(t *testing.T) {
 	t.Parallel()
 	in := newWorld(t).process(nil, "1")
 	large := member{Size: largeMember + 1}
-	end, err := in.alone(t.Context(), large)
+	end, err := in.workers.alone(t.Context(), large)
 	if err != nil {
 		t.Fatal(err)
 	}
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := in.alone(given, large); !errors.Is(err, context.Canceled) {
+	if _, err := in.workers.alone(given, large); !errors.Is(err, context.Canceled) {
 		t.Errorf("a second one beside it: %v", err)
 	}
-	if _, err := in.alone(given, member{Size: largeMember}); err != nil {
+	if _, err := in.workers.alone(given, member{Size: largeMember}); err != nil {
 		t.Errorf("a smaller one beside it: %v", err)
 	}
 	end()
-	if end, err = in.alone(t.Context(), large); err != nil {
+	if end, err = in.workers.alone(t.Context(), large); err != nil {
 		t.Fatal(err)
 	}
 	end()

@@ -116,9 +116,16 @@ func (f Filter) where(account drive.AccountID) (string, []any, error) {
 	return strings.Join(where, " AND "), args, nil
 }
 
+// library is what the documents say, and the conflicts among them.
+type library struct{ *ground }
+
 // Documents lists those of the caller's account that a filter means, the newest date first, behind
 // a place (empty: from the first).
 func (in *Intake) Documents(ctx context.Context, who drive.Who, f Filter, after string, limit int) ([]Document, error) {
+	return in.library.documents(ctx, who, f, after, limit)
+}
+
+func (in *library) documents(ctx context.Context, who drive.Who, f Filter, after string, limit int) ([]Document, error) {
 	where, args, err := f.where(who.Account)
 	if err != nil {
 		return nil, err
@@ -139,7 +146,7 @@ func (in *Intake) Documents(ctx context.Context, who drive.Who, f Filter, after 
 }
 
 // showFiles names the files of documents that can still be seen.
-func (in *Intake) showFiles(ctx context.Context, account drive.AccountID, all []Document) error {
+func (in *ground) showFiles(ctx context.Context, account drive.AccountID, all []Document) error {
 	for at := 0; at < len(all); at += folderPage / 2 {
 		page := all[at:min(at+folderPage/2, len(all))]
 		var ids []drive.NodeID
@@ -192,6 +199,10 @@ type DocumentFull struct {
 
 // Document returns one of the caller's account.
 func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
+	return in.library.document(ctx, who, id)
+}
+
+func (in *library) document(ctx context.Context, who drive.Who, id drive.DocumentID) (f DocumentFull, err error) {
 	err = scanDocument(&f.Document, func(dest ...any) error {
 		return in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT "+documentColumns+", body FROM documents WHERE id = ? AND account_id = ?", id, who.Account).
 			Scan(append(dest, &f.Packed)...)
@@ -211,7 +222,7 @@ func (in *Intake) Document(ctx context.Context, who drive.Who, id drive.Document
 // maxHistory is how many events of a document are shown, the first ones.
 const maxHistory = 200
 
-func (in *Intake) history(ctx context.Context, who drive.Who, id drive.DocumentID) ([]DocumentEvent, error) {
+func (in *library) history(ctx context.Context, who drive.Who, id drive.DocumentID) ([]DocumentEvent, error) {
 	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT CASE r.decided_at WHEN 0 THEN b.sealed_at ELSE r.decided_at END,
 		CASE WHEN r.decided_at > 0 AND r.outcome = 'accepted' THEN 'accepted-by-hand' ELSE r.outcome END, r.bundle_id, COALESCE(m.name, ''), r.idx,
 		r.decided_by, r.decision FROM bundle_records r

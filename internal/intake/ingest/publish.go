@@ -69,7 +69,7 @@ func (r *run) publish(ctx context.Context, tx *sqldb.Tx, p *plan) error {
 	return r.opt.Events.Append(ctx, tx, records...)
 }
 
-func (in *Intake) tellRefused(b *row, one item) (stream.Record, error) {
+func (in *ground) tellRefused(b *row, one item) (stream.Record, error) {
 	return stream.New(stream.TopicDocuments, stream.DocumentRejected, b.Account, b.ID.String(), refused{
 		b.ID, b.Source, place(pos{one.member, one.index}), one.reason, one.number, one.counts,
 	})

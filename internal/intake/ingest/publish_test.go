@@ -73,7 +73,7 @@ func TestDocumentsArePublished(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return in.reset(ctx, tx, b, drive.Time(w.clock.Load()))
+		return in.arrivals.reset(ctx, tx, b, drive.Time(w.clock.Load()))
 	})
 	w.finish(t, in)
 	wantSums(t, w.bundle(t, second), "done 4=1+1+1+1")

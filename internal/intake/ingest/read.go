@@ -19,8 +19,18 @@ type BundleFilter struct {
 	Limit  int
 }
 
+// catalog is what owners read of their bundles, and the word to try one again.
+type catalog struct {
+	*ground
+	arrivals *arrivals
+}
+
 // Bundles lists those of the caller's account, the newest first.
 func (in *Intake) Bundles(ctx context.Context, who drive.Who, f BundleFilter) ([]Bundle, error) {
+	return in.catalog.bundles(ctx, who, f)
+}
+
+func (in *catalog) bundles(ctx context.Context, who drive.Who, f BundleFilter) ([]Bundle, error) {
 	where, args := []string{"account_id = ?"}, []any{who.Account}
 	also := func(condition string, arg any) { where, args = append(where, condition), append(args, arg) }
 	if f.Source != "" {
@@ -62,12 +72,16 @@ type BundleFull struct {
 }
 
 // own finds a bundle of the caller's account.
-func (in *Intake) own(ctx context.Context, who drive.Who, id drive.BundleID) (row, error) {
+func (in *catalog) own(ctx context.Context, who drive.Who, id drive.BundleID) (row, error) {
 	return in.find(ctx, in.opt.DB.For(who.Account), "WHERE id = ? AND account_id = ?", id, who.Account)
 }
 
 // Bundle returns one of the caller's account.
 func (in *Intake) Bundle(ctx context.Context, who drive.Who, id drive.BundleID) (BundleFull, error) {
+	return in.catalog.bundle(ctx, who, id)
+}
+
+func (in *catalog) bundle(ctx context.Context, who drive.Who, id drive.BundleID) (BundleFull, error) {
 	b, err := in.own(ctx, who, id)
 	if err != nil {
 		return BundleFull{}, err
@@ -119,6 +133,10 @@ type Decision struct {
 // Records lists those of a bundle in the order of its members, behind a place (empty: from the
 // first).
 func (in *Intake) Records(ctx context.Context, who drive.Who, id drive.BundleID, outcome Outcome, after string, limit int) ([]BundleRecord, error) {
+	return in.catalog.records(ctx, who, id, outcome, after, limit)
+}
+
+func (in *catalog) records(ctx context.Context, who drive.Who, id drive.BundleID, outcome Outcome, after string, limit int) ([]BundleRecord, error) {
 	if _, err := in.own(ctx, who, id); err != nil {
 		return nil, err
 	}
@@ -178,6 +196,10 @@ func scanRecord(r *BundleRecord, scan func(...any) error) error {
 // Retry lets a rejected bundle start again; documents that it had got accepted stay, and are found
 // again. One that is not rejected is WrongState.
 func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
+	return in.catalog.retry(ctx, who, id)
+}
+
+func (in *catalog) retry(ctx context.Context, who drive.Who, id drive.BundleID) (Bundle, error) {
 	now, err := in.now(ctx)
 	if err != nil {
 		return Bundle{}, err
@@ -197,13 +219,13 @@ func (in *Intake) Retry(ctx context.Context, who drive.Who, id drive.BundleID) (
 		if there && !meta.IsFolder() {
 			b.Meta, b.Version = meta.ID, meta.Version
 		}
-		if err := in.reset(ctx, tx, b, now); err != nil {
+		if err := in.arrivals.reset(ctx, tx, b, now); err != nil {
 			return err
 		}
 		if b, err = in.find(ctx, tx, "WHERE id = ?", id); err != nil {
 			return err
 		}
-		return in.announce(ctx, tx, b)
+		return in.arrivals.announce(ctx, tx, b)
 	})
 	return b.view(), err
 }

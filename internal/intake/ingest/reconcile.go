@@ -26,27 +26,31 @@ const (
 //	       as long as the tree has that seq there is nothing to find
 //	after  the accounts up to here were asked for a folder /intake in this round
 type reconciler struct {
-	seen  map[drive.AccountID]int64
-	after string
+	*ground
+	arrivals *arrivals
+	seen     map[drive.AccountID]int64
+	after    string
 }
 
 // newReconciler knows nothing yet.
-func newReconciler() *reconciler { return &reconciler{seen: map[drive.AccountID]int64{}} }
+func (in *Intake) newReconciler() *reconciler {
+	return &reconciler{ground: in.ground, arrivals: in.arrivals, seen: map[drive.AccountID]int64{}}
+}
 
 // Reconcile compares all trees with the rows (K1): a bundle that nobody was told of gets its row,
 // one that was rejected and has another meta.json begins again. What waits for longer than any
 // pause, because a clock was set, is made due. It may run anywhere, at any time.
 func (in *Intake) Reconcile(ctx context.Context) error {
-	return in.pass(ctx, newReconciler(), 0)
+	return in.newReconciler().pass(ctx, 0)
 }
 
 // RunReconciler compares every 5 minutes until ctx is done: first all accounts, then those known to
 // have a folder /intake whose tree has changed, and the next 20,000 of all. One instance does it
 // for all.
 func (in *Intake) RunReconciler(ctx context.Context) error {
-	r, accounts := newReconciler(), 0
+	r, accounts := in.newReconciler(), 0
 	for ctx.Err() == nil {
-		err := in.pass(ctx, r, accounts)
+		err := r.pass(ctx, accounts)
 		switch {
 		case err == nil:
 			accounts = accountsPass
@@ -62,40 +66,40 @@ func (in *Intake) RunReconciler(ctx context.Context) error {
 }
 
 // pass compares the intakes that are known, and those of so many more accounts; 0: of all.
-func (in *Intake) pass(ctx context.Context, r *reconciler, accounts int) error {
-	now, err := in.now(ctx)
+func (r *reconciler) pass(ctx context.Context, accounts int) error {
+	now, err := r.now(ctx)
 	if err != nil {
 		return err
 	}
-	if err := in.compareKnown(ctx, r); err != nil {
+	if err := r.compareKnown(ctx); err != nil {
 		return err
 	}
-	if err := in.compareNext(ctx, r, accounts); err != nil {
+	if err := r.compareNext(ctx, accounts); err != nil {
 		return err
 	}
-	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE bundles SET due_at = ? WHERE state IN ('sealed', 'running') AND due_at > ?", now, now.Add(2*maxPause))
 		return err
 	})
-	in.Wake()
+	r.Wake()
 	return err
 }
 
 // compareKnown compares the intakes that are known, and forgets those of accounts that are gone.
-func (in *Intake) compareKnown(ctx context.Context, r *reconciler) error {
+func (r *reconciler) compareKnown(ctx context.Context) error {
 	known := make([]any, 0, len(r.seen))
 	for account := range r.seen {
 		known = append(known, account)
 	}
 	for part := range slices.Chunk(known, comparePage) {
-		page, err := in.intakes(ctx, "WHERE account_id IN ("+sqldb.Marks(len(part))+")", part...)
+		page, err := r.intakes(ctx, "WHERE account_id IN ("+sqldb.Marks(len(part))+")", part...)
 		if err != nil {
 			return err
 		}
 		there := map[drive.AccountID]bool{}
 		for _, one := range page {
 			there[one.account] = true
-			if err := in.compareIntake(ctx, r, one); err != nil {
+			if err := r.compareIntake(ctx, one); err != nil {
 				return err
 			}
 		}
@@ -110,14 +114,14 @@ func (in *Intake) compareKnown(ctx context.Context, r *reconciler) error {
 
 // compareNext goes on with all accounts where the last pass ended; after the last of them it begins
 // again with the next pass.
-func (in *Intake) compareNext(ctx context.Context, r *reconciler, accounts int) error {
+func (r *reconciler) compareNext(ctx context.Context, accounts int) error {
 	for looked := 0; accounts == 0 || looked < accounts; looked += comparePage {
-		page, err := in.intakes(ctx, "WHERE account_id > ? ORDER BY account_id LIMIT ?", r.after, comparePage)
+		page, err := r.intakes(ctx, "WHERE account_id > ? ORDER BY account_id LIMIT ?", r.after, comparePage)
 		if err != nil {
 			return err
 		}
 		for _, one := range page {
-			if err := in.compareIntake(ctx, r, one); err != nil {
+			if err := r.compareIntake(ctx, one); err != nil {
 				return err
 			}
 			r.after = one.account.String()
@@ -137,8 +141,8 @@ type intake struct {
 	folder  drive.NodeID // zero: there is none
 }
 
-func (in *Intake) intakes(ctx context.Context, which string, args ...any) ([]intake, error) {
-	rows, err := in.opt.DB.Query(ctx, `SELECT t.account_id, t.seq, i.id FROM (SELECT account_id, root_id, seq FROM trees `+which+`) AS t
+func (r *reconciler) intakes(ctx context.Context, which string, args ...any) ([]intake, error) {
+	rows, err := r.opt.DB.Query(ctx, `SELECT t.account_id, t.seq, i.id FROM (SELECT account_id, root_id, seq FROM trees `+which+`) AS t
 		LEFT JOIN nodes i ON i.parent_id = t.root_id AND i.slot = ? AND i.type = 'folder' ORDER BY t.account_id`, append(args, bundle.Root)...)
 	page, err := sqldb.Scan(rows, err, func(one *intake, scan func(...any) error) error {
 		return scan(&one.account, &one.seq, &one.folder)
@@ -151,7 +155,7 @@ func (in *Intake) intakes(ctx context.Context, which string, args ...any) ([]int
 
 // compareIntake looks at all bundles of an account, unless its tree is what it was after the last
 // time. The seq was read before: what changes meanwhile raises it, and is found by the next pass.
-func (in *Intake) compareIntake(ctx context.Context, r *reconciler, one intake) error {
+func (r *reconciler) compareIntake(ctx context.Context, one intake) error {
 	if one.folder.IsZero() {
 		delete(r.seen, one.account)
 		return nil
@@ -160,8 +164,8 @@ func (in *Intake) compareIntake(ctx context.Context, r *reconciler, one intake) 
 		return nil
 	}
 	settled := true
-	err := in.eachFolder(ctx, one.folder, func(source folder) error {
-		all, err := in.adoptStrays(ctx, one.account, source)
+	err := r.eachFolder(ctx, one.folder, func(source folder) error {
+		all, err := r.adoptStrays(ctx, one.account, source)
 		settled = settled && all
 		return err
 	})
@@ -182,9 +186,9 @@ type folder struct {
 	name drive.Name
 }
 
-func (in *Intake) eachFolder(ctx context.Context, parent drive.NodeID, fn func(folder) error) error {
+func (r *reconciler) eachFolder(ctx context.Context, parent drive.NodeID, fn func(folder) error) error {
 	for after := ""; ; {
-		rows, err := in.opt.DB.Query(ctx, `SELECT id, slot FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 AND type = 'folder'
+		rows, err := r.opt.DB.Query(ctx, `SELECT id, slot FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 AND type = 'folder'
 			ORDER BY slot LIMIT ?`, parent, after, comparePage)
 		page, err := sqldb.Scan(rows, err, func(f *folder, scan func(...any) error) error { return scan(&f.id, &f.name) })
 		if err != nil {
@@ -225,17 +229,17 @@ func (s stray) waits() bool {
 // adoptStrays compares the folders of a source with the rows. It reads the tables of the tree:
 // there is no other way to find what is missing without reading all that is there. It returns
 // whether only a change of the tree can bring more.
-func (in *Intake) adoptStrays(ctx context.Context, account drive.AccountID, source folder) (settled bool, err error) {
+func (r *reconciler) adoptStrays(ctx context.Context, account drive.AccountID, source folder) (settled bool, err error) {
 	settled = true
 	for after := ""; ; {
-		page, err := in.strays(ctx, source.id, after)
+		page, err := r.strays(ctx, source.id, after)
 		if err != nil {
 			return false, fmt.Errorf("look for bundles without a row: %w", err)
 		}
 		for _, s := range page {
 			settled = settled && !s.waits()
 			if s.isNew() {
-				if err := in.adopt(ctx, account, source, s); err != nil {
+				if err := r.adopt(ctx, account, source, s); err != nil {
 					return false, err
 				}
 			}
@@ -247,8 +251,8 @@ func (in *Intake) adoptStrays(ctx context.Context, account drive.AccountID, sour
 	}
 }
 
-func (in *Intake) strays(ctx context.Context, source drive.NodeID, after string) ([]stray, error) {
-	rows, err := in.opt.DB.Query(ctx, `SELECT b.id, b.slot, m.id, m.version_id, COALESCE(x.state, ''), x.meta_version
+func (r *reconciler) strays(ctx context.Context, source drive.NodeID, after string) ([]stray, error) {
+	rows, err := r.opt.DB.Query(ctx, `SELECT b.id, b.slot, m.id, m.version_id, COALESCE(x.state, ''), x.meta_version
 		FROM (SELECT id, slot FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 AND type = 'folder' ORDER BY slot LIMIT ?) AS b
 		LEFT JOIN nodes m ON m.parent_id = b.id AND m.slot = ? AND m.type = 'file'
 		LEFT JOIN bundles x ON x.folder_id = b.id ORDER BY b.slot`, source, after, comparePage, bundle.MetaName)
@@ -258,25 +262,25 @@ func (in *Intake) strays(ctx context.Context, source drive.NodeID, after string)
 }
 
 // adopt makes the row of a bundle, if the bundle is still what it was when it was found.
-func (in *Intake) adopt(ctx context.Context, account drive.AccountID, source folder, s stray) error {
+func (r *reconciler) adopt(ctx context.Context, account drive.AccountID, source folder, s stray) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, source.name, s.name, bundle.MetaName}); !ok {
 		return nil
 	}
-	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err := r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		var meta tree.Node
-		meta, err := in.opt.Tree.Find(ctx, tx, account, s.meta)
+		meta, err := r.opt.Tree.Find(ctx, tx, account, s.meta)
 		if drive.IsKind(err, drive.NotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return in.Arrived(ctx, tx, meta)
+		return r.arrivals.arrived(ctx, tx, meta)
 	})
 	if err != nil {
 		return fmt.Errorf("record the bundle in folder %s: %w", s.id, err)
 	}
-	in.stats.Found.Add(1)
-	in.log.WarnContext(ctx, "a bundle was found that nobody had told of", "folder", s.id)
+	r.stats.Found.Add(1)
+	r.log.WarnContext(ctx, "a bundle was found that nobody had told of", "folder", s.id)
 	return nil
 }

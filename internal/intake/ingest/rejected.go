@@ -30,6 +30,10 @@ func (r Rejection) Cursor() string { return r.Bundle.String() + "." + r.Place }
 // newest bundle first, behind a cursor (empty: from the first). It reads the bundles that have
 // rejected something, and of those only such records.
 func (in *Intake) Rejections(ctx context.Context, who drive.Who, f RejectedFilter, after string, limit int) ([]Rejection, error) {
+	return in.catalog.rejections(ctx, who, f, after, limit)
+}
+
+func (in *catalog) rejections(ctx context.Context, who drive.Who, f RejectedFilter, after string, limit int) ([]Rejection, error) {
 	where, args := "b.account_id = ? AND (b.rejected > 0 OR b.surplus > 0)", []any{who.Account}
 	if f.Source != "" {
 		where, args = where+" AND b.source = ?", append(args, f.Source)

@@ -122,9 +122,12 @@ func listed(list map[string]bool, p *invoice.Party) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { return id != "" && list[plain(id)] })
 }
 
+// rulebook has the rules of the sources.
+type rulebook struct{ *ground }
+
 // rulesOf reads the rules of a source; one that nobody has written any for takes everything.
-func (in *Intake) rulesOf(ctx context.Context, account drive.AccountID, source string) (matcher, error) {
-	s, err := in.Source(ctx, drive.Who{Account: account}, source)
+func (in *rulebook) rulesOf(ctx context.Context, account drive.AccountID, source string) (matcher, error) {
+	s, err := in.source(ctx, drive.Who{Account: account}, source)
 	if drive.IsKind(err, drive.NotFound) {
 		return matcher{}, nil
 	}
@@ -141,12 +144,20 @@ func scanSource(s *Source, scan func(...any) error) error {
 
 // Source returns one that has rules.
 func (in *Intake) Source(ctx context.Context, who drive.Who, name string) (s Source, err error) {
+	return in.rulebook.source(ctx, who, name)
+}
+
+func (in *rulebook) source(ctx context.Context, who drive.Who, name string) (s Source, err error) {
 	err = scanSource(&s, in.opt.DB.For(who.Account).QueryRow(ctx, "SELECT name, rules, updated_at FROM sources WHERE account_id = ? AND name = ?", who.Account, name).Scan)
 	return s, err
 }
 
 // Sources lists those of the caller's account: with rules, or with bundles.
 func (in *Intake) Sources(ctx context.Context, who drive.Who) ([]Source, error) {
+	return in.rulebook.sources(ctx, who)
+}
+
+func (in *rulebook) sources(ctx context.Context, who drive.Who) ([]Source, error) {
 	rows, err := in.opt.DB.For(who.Account).Query(ctx, `SELECT name, rules, updated_at FROM sources WHERE account_id = ?
 		UNION ALL SELECT DISTINCT b.source, '{}', 0 FROM bundles b LEFT JOIN sources s ON s.account_id = b.account_id AND s.name = b.source
 		WHERE b.account_id = ? AND s.name IS NULL ORDER BY 1 LIMIT ?`, who.Account, who.Account, maxSources)
@@ -159,6 +170,10 @@ func (in *Intake) Sources(ctx context.Context, who drive.Who) ([]Source, error) 
 
 // PutSource writes the rules of a source. They hold for bundles that are taken in from now on.
 func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Source, error) {
+	return in.rulebook.put(ctx, who, s)
+}
+
+func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, error) {
 	if bundle.CheckSource(s.Name) != nil {
 		return Source{}, drive.Bad("name", drive.Malformed, "expected", "a name of a folder of up to 100 bytes")
 	}
@@ -198,6 +213,10 @@ func (in *Intake) PutSource(ctx context.Context, who drive.Who, s Source) (Sourc
 // DeleteSource forgets the rules of a source: everything it sends is taken then. Its bundles and
 // documents stay.
 func (in *Intake) DeleteSource(ctx context.Context, who drive.Who, name string) error {
+	return in.rulebook.remove(ctx, who, name)
+}
+
+func (in *rulebook) remove(ctx context.Context, who drive.Who, name string) error {
 	return in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := tx.Exec(ctx, "DELETE FROM sources WHERE account_id = ? AND name = ?", who.Account, name)
 		if err == nil && n == 0 {

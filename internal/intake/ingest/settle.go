@@ -40,6 +40,10 @@ var errEnough = errors.New("the page is full")
 // Disputes lists up to limit open conflicts of the caller's account, or of one document (zero:
 // all), the oldest first, after the one given; and whether there are more.
 func (in *Intake) Disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
+	return in.library.disputes(ctx, who, document, after, limit)
+}
+
+func (in *library) disputes(ctx context.Context, who drive.Who, document drive.DocumentID, after drive.ConflictID, limit int) (_ []Dispute, more bool, err error) {
 	where, args := "c.account_id = ? AND c.state = 'open' AND c.id > ?", []any{who.Account, after.String()}
 	if !document.IsZero() {
 		where, args = where+" AND c.document_id = ?", append(args, document)
@@ -98,13 +102,17 @@ const (
 // goes is kept where nobody counts it, so that it is known when it comes again. A document without
 // open conflict is WrongState.
 func (in *Intake) Settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
-	if err := in.settle(ctx, who, id, conflict, keep); err != nil {
-		return DocumentFull{}, err
-	}
-	return in.Document(ctx, who, id)
+	return in.library.settle(ctx, who, id, conflict, keep)
 }
 
-func (in *Intake) settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) error {
+func (in *library) settle(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) (DocumentFull, error) {
+	if err := in.settleOne(ctx, who, id, conflict, keep); err != nil {
+		return DocumentFull{}, err
+	}
+	return in.document(ctx, who, id)
+}
+
+func (in *library) settleOne(ctx context.Context, who drive.Who, id drive.DocumentID, conflict drive.ConflictID, keep Keep) error {
 	now, err := in.now(ctx)
 	if err != nil {
 		return err

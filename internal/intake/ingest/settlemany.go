@@ -24,6 +24,10 @@ const MostSettled = 1000
 // the next one goes on. Of several conflicts of one document the last that is kept counts. It
 // returns how many were settled, and how many of those that are meant are still open.
 func (in *Intake) SettleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
+	return in.library.settleMany(ctx, who, o, keep)
+}
+
+func (in *library) settleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
 	if len(o.IDs) > MostSettled {
 		return 0, 0, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", MostSettled, "sent", len(o.IDs))
 	}
@@ -38,7 +42,7 @@ func (in *Intake) SettleMany(ctx context.Context, who drive.Who, o Open, keep Ke
 		return 0, 0, fmt.Errorf("list open conflicts: %w", err)
 	}
 	for _, c := range all {
-		err := in.settle(ctx, who, c.document, c.id, keep)
+		err := in.settleOne(ctx, who, c.document, c.id, keep)
 		if drive.IsKind(err, drive.WrongState, drive.NotFound) {
 			continue // somebody else was faster
 		}
@@ -72,13 +76,13 @@ func (o Open) from(account drive.AccountID) (string, []any) {
 }
 
 // settleByRule settles the conflicts that a bundle has brought as the rules of its source say.
-func (in *Intake) settleByRule(ctx context.Context, b *row, keep Keep) error {
+func (in *library) settleByRule(ctx context.Context, b *row, keep Keep) error {
 	if keep == "" {
 		return nil
 	}
 	for left := int64(1); left > 0; {
 		var err error
-		if _, left, err = in.SettleMany(ctx, drive.Who{Account: b.Account}, Open{bundle: b.ID}, keep); err != nil {
+		if _, left, err = in.settleMany(ctx, drive.Who{Account: b.Account}, Open{bundle: b.ID}, keep); err != nil {
 			return fmt.Errorf("settle the conflicts of bundle %s: %w", b.ID, err)
 		}
 	}

@@ -32,14 +32,14 @@ const (
 )
 
 // take goes through the documents of a bundle from its save point on.
-func (in *Intake) take(ctx context.Context, b *row) error {
+func (in *workers) take(ctx context.Context, b *row) error {
 	if !b.Checked {
-		if err := in.check(ctx, b); err != nil {
+		if err := in.checker.check(ctx, b); err != nil {
 			return err
 		}
 	}
 	in.halt("checked")
-	rules, err := in.rulesOf(ctx, b.Account, b.Source)
+	rules, err := in.rulebook.rulesOf(ctx, b.Account, b.Source)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (in *Intake) take(ctx context.Context, b *row) error {
 	if err != nil {
 		return fmt.Errorf("read the members of bundle %s: %w", b.ID, err)
 	}
-	r := &run{Intake: in, b: b, rules: rules, at: b.Save, pdfs: pdfsOf(members)}
+	r := &run{workers: in, b: b, rules: rules, at: b.Save, pdfs: pdfsOf(members)}
 	for _, m := range members {
 		if m.N <= b.Save.member {
 			continue
@@ -61,15 +61,15 @@ func (in *Intake) take(ctx context.Context, b *row) error {
 		return err
 	}
 	in.halt("flushed")
-	if err := in.settleByRule(ctx, b, rules.Conflicts); err != nil {
+	if err := in.library.settleByRule(ctx, b, rules.Conflicts); err != nil {
 		return err
 	}
-	return in.end(ctx, b)
+	return in.queue.end(ctx, b)
 }
 
 // run is one worker's way through a bundle.
 type run struct {
-	*Intake
+	*workers
 	b     *row
 	rules matcher
 	at    pos // behind the last item of batch
@@ -143,7 +143,7 @@ func (r *run) undeclared(ctx context.Context, m member) (int64, error) {
 const largeMember = 2 * drive.MiB
 
 // alone waits until no other large member is being read; end says that this one is.
-func (in *Intake) alone(ctx context.Context, m member) (end func(), err error) {
+func (in *workers) alone(ctx context.Context, m member) (end func(), err error) {
 	if m.Size <= largeMember {
 		return func() {}, nil
 	}

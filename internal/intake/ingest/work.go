@@ -23,8 +23,20 @@ type waiting struct{ reason, detail string }
 
 func (w *waiting) Error() string { return w.reason + ": " + w.detail }
 
+// workers take in what is due, as many at a time as this process may.
+type workers struct {
+	*ground
+	queue    *queue
+	checker  *checker
+	rulebook *rulebook
+	library  *library
+
+	slots chan struct{} // what this process works on
+	large chan struct{} // the member of more than largeMember that is being read
+}
+
 // Wake makes a worker of this process look for work now.
-func (in *Intake) Wake() {
+func (in *ground) Wake() {
 	select {
 	case in.wake <- struct{}{}:
 	default:
@@ -34,6 +46,10 @@ func (in *Intake) Wake() {
 // Run takes bundles in until ctx is done. It then returns once every worker has stopped; what they
 // had is free for others at once.
 func (in *Intake) Run(ctx context.Context) error {
+	return in.workers.run(ctx)
+}
+
+func (in *workers) run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
 	for ctx.Err() == nil {
@@ -55,8 +71,12 @@ func (in *Intake) Run(ctx context.Context) error {
 
 // Drain takes in all that is due, one after the other, and returns when nothing is left.
 func (in *Intake) Drain(ctx context.Context) error {
+	return in.workers.drain(ctx)
+}
+
+func (in *workers) drain(ctx context.Context) error {
 	for {
-		b, err := in.claim(ctx)
+		b, err := in.queue.claim(ctx)
 		if err != nil || b == nil {
 			return err
 		}
@@ -65,13 +85,13 @@ func (in *Intake) Drain(ctx context.Context) error {
 }
 
 // runOnce takes one bundle and begins it, if there is one and there is room for it here.
-func (in *Intake) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
+func (in *workers) runOnce(ctx context.Context, working *sync.WaitGroup) (found bool, err error) {
 	select {
 	case in.slots <- struct{}{}:
 	default:
 		return false, nil
 	}
-	b, err := in.claim(ctx)
+	b, err := in.queue.claim(ctx)
 	if b == nil || err != nil {
 		<-in.slots
 		return false, err
@@ -90,10 +110,10 @@ func passing(err error) bool {
 }
 
 // work takes a bundle in, and says in its row how that ended.
-func (in *Intake) work(ctx context.Context, b *row) {
+func (in *workers) work(ctx context.Context, b *row) {
 	log := in.log.With("bundle", b.ID, "epoch", b.Epoch)
 	before := b.Save
-	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return in.beat(ctx, b) },
+	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return in.queue.beat(ctx, b) },
 		func(ctx context.Context, _ func() bool) error { return in.takeSafely(ctx, b) })
 	// What follows is worth a moment also when the process stops.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -116,28 +136,28 @@ func (in *Intake) work(ctx context.Context, b *row) {
 	case errors.As(err, &no):
 		err = in.refuse(after, b, no)
 	case errors.As(err, &wait):
-		err = in.giveBack(after, b, pauseFor(b.Attempts), 0, wait.reason, wait.detail)
+		err = in.queue.giveBack(after, b, pauseFor(b.Attempts), 0, wait.reason, wait.detail)
 	case ctx.Err() != nil:
-		err = in.giveBack(after, b, 0, tries-1, "", "")
+		err = in.queue.giveBack(after, b, 0, tries-1, "", "")
 	case passing(err):
 		in.stats.Retried.Add(1)
 		log.WarnContext(ctx, "a bundle waits for a component", "error", err)
-		err = in.giveBack(after, b, pauseFor(b.Attempts), tries-1, drive.KindOf(err).String(), "")
+		err = in.queue.giveBack(after, b, pauseFor(b.Attempts), tries-1, drive.KindOf(err).String(), "")
 	case tries >= maxTries:
 		log.ErrorContext(ctx, "a bundle cannot be taken in", "error", err)
 		err = in.refuse(after, b, &refusal{reasonFailed, drive.KindOf(err).String()})
 	default:
 		in.stats.Retried.Add(1)
 		log.ErrorContext(ctx, "a bundle will be tried again", "error", err, "tries", tries)
-		err = in.giveBack(after, b, pauseFor(tries), tries, drive.KindOf(err).String(), "")
+		err = in.queue.giveBack(after, b, pauseFor(tries), tries, drive.KindOf(err).String(), "")
 	}
 	if err != nil && !errors.Is(err, lease.ErrFenced) {
 		log.WarnContext(ctx, "how a bundle ended could not be written; its lease will end", "error", err)
 	}
 }
 
-func (in *Intake) refuse(ctx context.Context, b *row, why *refusal) error {
-	err := in.reject(ctx, b, why)
+func (in *workers) refuse(ctx context.Context, b *row, why *refusal) error {
+	err := in.queue.reject(ctx, b, why)
 	if err == nil {
 		in.stats.Rejected.Add(1)
 		in.log.WarnContext(ctx, "a bundle was rejected", "bundle", b.ID, "reason", why.reason, "detail", why.detail)
@@ -147,7 +167,7 @@ func (in *Intake) refuse(ctx context.Context, b *row, why *refusal) error {
 
 // takeSafely is take that a panic does not end the process with: the same bundle would end the next
 // one, too.
-func (in *Intake) takeSafely(ctx context.Context, b *row) (err error) {
+func (in *workers) takeSafely(ctx context.Context, b *row) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			in.log.ErrorContext(ctx, "panic while a bundle was taken in", "bundle", b.ID, "panic", p, "stack", string(debug.Stack()))
