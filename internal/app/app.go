@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/tree"
@@ -31,6 +32,7 @@ import (
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/fsck"
 	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/unlink"
 	"smartdrive/internal/usecase/upload"
@@ -46,6 +48,8 @@ type App struct {
 	tree     *tree.Tree
 	uploads  *upload.Sessions
 	files    *files.Files
+	access   *access.Access
+	spaces   *space.Spaces
 	bulk     *bulk.Bulk
 	vault    *vault.Vault
 	thumbs   *thumb.Maker
@@ -132,9 +136,10 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.unlinker = unlink.New(unlink.Parts{DB: g.db, Store: g.bytes.store, Content: g.content()}, unlink.Options{
 		Grace: orLeast(cfg.BlobGrace), Restored: g.Restored, Log: log,
 	})
+	a.access = access.New(access.Options{DB: g.db, Now: g.stamp, Shared: g.bytes.staging.Caps().Shared})
 	a.uploads = upload.New(upload.Parts{
 		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Tree: a.tree, Timers: a.timers.engine, Events: a.outbox,
-		Content: g.content(),
+		Content: g.content(), Access: a.access,
 	}, g.uploadOptions())
 	g.stepped = func(time.Duration) { a.uploads.LostTimers() } // rows carry times of the old clock
 	a.auditor = fsck.New(a.auditParts(), fsck.Options{Scrub: cfg.Scrub, Log: log})
@@ -150,8 +155,10 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.keys = idem.NewKeys(g.db, idem.Options{Sealer: a.vault})
 	a.files = files.New(files.Options{
 		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
-		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation,
+		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation, Access: a.access,
 	})
+	total := cfg.DefaultQuota
+	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree}, space.Options{DefaultQuota: &total, Now: g.stamp})
 	a.shares = share.New(share.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now})
 	a.bulk = bulk.New(bulk.Options{
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
@@ -162,7 +169,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		return err
 	}
 	a.composeIntake()
-	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Keys: a.keys}, admin.Options{
+	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys}, admin.Options{
 		DefaultQuota: admin.Limit(cfg.DefaultQuota),
 	})
 	a.introduce()
@@ -217,7 +224,7 @@ func (a *App) introduce() {
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
 		uploads: a.uploads, files: a.files, bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
-		users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
+		access: a.access, users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}
 	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/quota"
@@ -20,6 +21,7 @@ import (
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -35,6 +37,7 @@ type house struct {
 	collects *collect.Links
 	exports  *export.Exports
 	intake   *ingest.Intake
+	access   *access.Access
 	users    *account.Users
 	sessions *account.Sessions
 	keys     *idem.Keys
@@ -84,7 +87,7 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 	_, sessionsErr := h.sessions.Purge(ctx)
 	_, trimErr := h.outbox.Trim(ctx, now)
 	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
-	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.purgeUsers(ctx, now))
+	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
 	moreBulk, bulkErr := h.bulk.Purge(ctx)
 	armErr := h.armOperations(ctx)                 // the instance that made one may have died before it armed it
 	expired, filesErr := h.files.PurgeExpired(ctx) // last: it may be much
@@ -104,37 +107,57 @@ func (h *house) purgeUsers(ctx context.Context, now time.Time) error {
 }
 
 func (h *house) purgeUser(ctx context.Context, u account.User) error {
-	if err := h.exports.Forget(ctx, u.Account); err != nil {
+	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error { return h.users.Purge(ctx, tx, u) })
+}
+
+// purgeSpaces deletes for good the spaces that were deleted 30 days ago.
+func (h *house) purgeSpaces(ctx context.Context, now time.Time) error {
+	gone, err := h.access.ListDeletedSpaces(ctx, h.ground.db, drive.TimeOf(now.Add(-space.Kept)), 100)
+	for _, s := range gone {
+		err := h.purgeAccount(ctx, s.ID, func(ctx context.Context, tx *sqldb.Tx) error { return h.users.PurgeAccount(ctx, tx, s.ID) })
+		if err != nil {
+			return fmt.Errorf("purge space %s: %w", s.ID, err)
+		}
+	}
+	return err
+}
+
+// purgeAccount deletes all that an account has, and in the end the account.
+func (h *house) purgeAccount(ctx context.Context, id drive.AccountID, last func(context.Context, *sqldb.Tx) error) error {
+	if err := h.exports.Forget(ctx, id); err != nil {
 		return err
 	}
-	if _, err := h.uploads.Reset(ctx, u.Account); err != nil {
+	if _, err := h.uploads.Reset(ctx, id); err != nil {
 		return err
 	}
-	if err := h.bulk.Forget(ctx, u.Account); err != nil {
+	if err := h.bulk.Forget(ctx, id); err != nil {
 		return err
 	}
-	if err := h.files.PurgeAccount(ctx, u.Account); err != nil {
+	if err := h.files.PurgeAccount(ctx, id); err != nil {
 		return err
 	}
-	if err := h.intake.Forget(ctx, u.Account); err != nil { // after the tree, which tells the reconciler what there is
+	if err := h.intake.Forget(ctx, id); err != nil { // after the tree, which tells the reconciler what there is
 		return err
 	}
 	return h.ground.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := h.ledger.Lock(ctx, tx, u.Account); err != nil {
+		if err := h.ledger.Lock(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.uploads.Forget(ctx, tx, u.Account); err != nil {
+		if err := h.uploads.Forget(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.shares.Forget(ctx, tx, u.Account); err != nil {
+		if err := h.shares.Forget(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.collects.Forget(ctx, tx, u.Account); err != nil {
+		if err := h.collects.Forget(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := h.ledger.Delete(ctx, tx, u.Account); err != nil {
+		if err := h.access.Forget(ctx, tx, id); err != nil {
 			return err
 		}
-		return h.users.Purge(ctx, tx, u)
+		if err := h.ledger.Delete(ctx, tx, id); err != nil {
+			return err
+		}
+		return last(ctx, tx)
 	})
 }

@@ -76,6 +76,13 @@ func (c *checker) tree() error {
 		{"P3", "(account) has a tree whose number of nodes is wrong", `SELECT account_id FROM trees t WHERE node_count <>
 			(SELECT COUNT(*) FROM nodes n WHERE n.account_id = t.account_id AND n.parent_id IS NOT NULL)`},
 		{"P3", "(node) changed after the last change of its tree", `SELECT n.id FROM nodes n JOIN trees t USING (account_id) WHERE n.seq > t.seq`},
+		{"A1", "(node) has a grant that names another account", `SELECT g.node_id FROM grants g JOIN nodes n ON n.id = g.node_id
+			WHERE n.account_id <> g.account_id`},
+		{"A1", "(node) has a grant of a kind or role that there is none of", `SELECT node_id FROM grants WHERE kind NOT IN ('user', 'group')
+			OR role NOT IN ('none', 'viewer', 'uploader', 'editor', 'manager')`},
+		{"A2", "(space) has no tree, or another root", `SELECT s.account_id FROM spaces s LEFT JOIN trees t ON t.account_id = s.account_id
+			WHERE t.root_id IS NULL OR t.root_id <> s.root_id`},
+		{"A2", "(account) is a user's and a space", `SELECT account_id FROM spaces WHERE account_id IN (SELECT account_id FROM users)`},
 		{"P3", "(tombstone's node) is still there", `SELECT node_id FROM tombstones WHERE node_id IN (SELECT id FROM nodes)`},
 	} {
 		if err := c.none(rule.invariant, rule.text, rule.query); err != nil {

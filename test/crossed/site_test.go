@@ -222,7 +222,7 @@ func (p *person) remove(ctx context.Context) error {
 }
 
 func (p *person) empty(ctx context.Context) error {
-	op, err := p.files.EmptyTrash(ctx, p.who)
+	op, err := p.files.EmptyTrash(ctx, p.who, "")
 	if err == nil && op != nil {
 		err = p.files.RunOperation(ctx, op.ID)
 	}

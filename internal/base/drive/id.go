@@ -33,6 +33,8 @@ type (
 	BundleID    = ID[ofBundle]
 	DocumentID  = ID[ofDocument]
 	ConflictID  = ID[ofConflict]
+	GroupID     = ID[ofGroup]
+	PrincipalID = ID[ofPrincipal]
 
 	ofAccount   struct{}
 	ofUser      struct{}
@@ -53,6 +55,8 @@ type (
 	ofBundle    struct{}
 	ofDocument  struct{}
 	ofConflict  struct{}
+	ofGroup     struct{}
+	ofPrincipal struct{}
 )
 
 // NewID returns a fresh ID: drive.NewID[drive.UploadID](). IDs made by one process sort by the time

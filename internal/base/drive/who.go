@@ -5,6 +5,7 @@ package drive
 type Who struct {
 	User    UserID
 	Account AccountID
+	Guest   bool      // the account is not the user's own: package access has let them act on it
 	Session SessionID // the login or token that the request came with
 	Admin   bool
 	Scopes  Scope

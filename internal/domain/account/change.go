@@ -178,3 +178,19 @@ func (u *Users) Purge(ctx context.Context, tx *sqldb.Tx, user User) error {
 	}
 	return nil
 }
+
+// CreateAccount makes an account that is nobody's own. One that is there stays as it is.
+func (u *Users) CreateAccount(ctx context.Context, tx *sqldb.Tx, id drive.AccountID) error {
+	if _, err := tx.InsertNew(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, ?)", id, drive.TimeOf(u.opt.Now())); err != nil {
+		return fmt.Errorf("create account %s: %w", id, err)
+	}
+	return nil
+}
+
+// PurgeAccount removes the row of an account that is nobody's own, the last step of its purge.
+func (u *Users) PurgeAccount(ctx context.Context, tx *sqldb.Tx, id drive.AccountID) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM accounts WHERE id = ? AND NOT EXISTS (SELECT 1 FROM users WHERE account_id = ?)", id, id); err != nil {
+		return fmt.Errorf("purge account %s: %w", id, err)
+	}
+	return nil
+}

@@ -31,16 +31,15 @@ func (t *Tree) Child(ctx context.Context, q sqldb.Querier, account drive.Account
 
 // Resolve returns the live node at a path.
 func (t *Tree) Resolve(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, error) {
-	n, rest, err := t.walk(ctx, q, account, path)
+	n, rest, err := t.Deepest(ctx, q, account, path)
 	if err == nil && len(rest) > 0 {
 		err = drive.Fail(drive.NotFound)
 	}
 	return n, err
 }
 
-// walk goes down the path as far as there are nodes and returns the last one with what is left of
-// the path.
-func (t *Tree) walk(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, drive.Path, error) {
+// Deepest returns the last node that there is on the way down a path, and what is left of the path.
+func (t *Tree) Deepest(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, drive.Path, error) {
 	last, depth, err := t.descend(ctx, q, account, path)
 	if err != nil {
 		return Node{}, nil, err

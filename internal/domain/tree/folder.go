@@ -10,7 +10,7 @@ import (
 // EnsureFolders returns the folder at a path and creates what of it is missing. A file in the way
 // is NameTaken.
 func (t *Tree) EnsureFolders(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, path drive.Path) (Node, error) {
-	n, rest, err := t.walk(ctx, tx, account, path)
+	n, rest, err := t.Deepest(ctx, tx, account, path)
 	if err != nil {
 		return Node{}, err
 	}

@@ -43,3 +43,24 @@ func (t *Tree) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	rows, err := q.Query(ctx, query, args...)
 	return sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
 }
+
+// ByID returns nodes by id, whatever their accounts, live or trashed: for those who have found out
+// that they may be shown. Those that there are none of are not in the map.
+func ByID(ctx context.Context, t *Tree, q sqldb.Querier, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
+	found := make(map[drive.NodeID]Node, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	all, err := t.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
+	if err != nil {
+		return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
+	}
+	for _, n := range all {
+		found[n.ID] = n
+	}
+	return found, nil
+}

@@ -276,6 +276,47 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		return u.same(t, "POST", "/bundles/"+r["bundle"].(string)+"/accept", map[string]any{"place": r["place"], "reason": "known"})
 	},
 
+	"POST /admin/spaces": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/admin/spaces", map[string]any{"name": name})
+	},
+	"PATCH /admin/spaces/{id}": func(t *testing.T, u user, name string) twins {
+		id := u.made(t, "/admin/spaces", map[string]any{"name": name})
+		return u.same(t, "PATCH", "/admin/spaces/"+id, map[string]any{"total": 100})
+	},
+	"DELETE /admin/spaces/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/admin/spaces/"+u.made(t, "/admin/spaces", map[string]any{"name": name}), nil)
+	},
+	"PATCH /spaces/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PATCH", "/spaces/"+u.made(t, "/admin/spaces", map[string]any{"name": name}), map[string]any{"name": name + "2"})
+	},
+	"POST /nodes/{id}/grants": func(t *testing.T, u user, name string) twins {
+		other := u.newUser(t, name, 0)
+		return u.keyed(t, "POST", "/nodes/"+u.folder(t, "/"+name)+"/grants", map[string]any{"kind": "user", "principal": other.id, "role": "viewer"})
+	},
+	"DELETE /nodes/{id}/grants/{principal}": func(t *testing.T, u user, name string) twins {
+		other, node := u.newUser(t, name, 0), u.folder(t, "/"+name)
+		u.give(t, node, other.id, "viewer")
+		return u.same(t, "DELETE", "/nodes/"+node+"/grants/"+other.id, nil)
+	},
+	"POST /admin/groups": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/admin/groups", map[string]any{"name": name})
+	},
+	"PATCH /admin/groups/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PATCH", "/admin/groups/"+u.made(t, "/admin/groups", map[string]any{"name": name}), map[string]any{"name": name + "2"})
+	},
+	"DELETE /admin/groups/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/admin/groups/"+u.made(t, "/admin/groups", map[string]any{"name": name}), nil)
+	},
+	"PUT /admin/groups/{id}/members/{user}": func(t *testing.T, u user, name string) twins {
+		other := u.newUser(t, name, 0)
+		return u.same(t, "PUT", "/admin/groups/"+u.made(t, "/admin/groups", map[string]any{"name": name})+"/members/"+other.id, nil)
+	},
+	"DELETE /admin/groups/{id}/members/{user}": func(t *testing.T, u user, name string) twins {
+		at := "/admin/groups/" + u.made(t, "/admin/groups", map[string]any{"name": name}) + "/members/" + u.newUser(t, name, 0).id
+		u.send(t, "PUT", at, nil)
+		return u.same(t, "DELETE", at, nil)
+	},
+
 	"POST /admin/users": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "POST", "/admin/users", map[string]any{"name": name, "password": password})
 	},

@@ -36,7 +36,7 @@ func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release 
 }
 
 // whoIs returns the caller of a request and checks that they may do what needs this access.
-func (f *front) whoIs(r *http.Request, need access) (drive.Who, error) {
+func (f *front) whoIs(r *http.Request, need admission) (drive.Who, error) {
 	secret, err := f.secret(r)
 	if err != nil {
 		return drive.Who{}, err

@@ -9,12 +9,12 @@ import (
 func (n nodes) changeRoutes() []route {
 	return []route{{
 		method: "GET", path: "/changes", need: read, act: plain(n.changes),
-		query: []param{{name: "after", says: "`next` of the page before; absent: from the beginning"}, limitParam},
-		does:  "List the changes of the tree in the order of seq, for clients that keep a copy.",
+		query: []param{{name: "after", says: "`next` of the page before; absent: from the beginning"}, limitParam, spaceParam},
+		does:  "List the changes of the caller's tree, or that of a space, in the order of seq, for clients that keep a copy.",
 		out:   []outcome{gives[files.ChangePage](200, "a page; `more` says whether to ask again at once")},
 	}}
 }
 
 func (n nodes) changes(ctx context.Context, c *call) (reply, error) {
-	return answer(n.files.Changes(ctx, c.who, c.query.Get("after"), c.limit()))
+	return answer(n.files.Changes(ctx, c.who, c.query.Get(spaceParam.name), c.query.Get("after"), c.limit()))
 }

@@ -11,12 +11,12 @@ import (
 	"smartdrive/internal/usecase/files"
 )
 
-// pathField is an absolute path in JSON; nil: absent.
-type pathField struct{ drive.Path }
+// pathField is an address in JSON; a nil path: absent.
+type pathField struct{ drive.Address }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (p *pathField) UnmarshalText(b []byte) (err error) {
-	p.Path, err = drive.ParsePath(string(b))
+	p.Address, err = drive.ParseAddress(string(b))
 	return err
 }
 
@@ -77,6 +77,7 @@ type destination struct {
 
 // place is where something is to go: at a path, or by a name in a folder.
 type place struct {
+	in     string // where path is; empty: the caller's own drive
 	path   drive.Path
 	parent drive.NodeID
 	name   drive.Name
@@ -92,7 +93,7 @@ func (d destination) find(ctx context.Context, c *call, in *files.Files) (place,
 	case d.path.Path != nil && len(d.path.Path) == 0:
 		return place{}, drive.Fail(drive.BadName, "field", "path", "reason", "root")
 	case d.path.Path != nil:
-		return place{path: d.path.Path}, nil
+		return place{in: d.path.Place, path: d.path.Path}, nil
 	case d.parent == "" && d.name == "":
 		return place{}, drive.Bad("path", drive.Required)
 	case d.parent == "":

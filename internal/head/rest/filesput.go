@@ -24,6 +24,7 @@ func (u uploads) fileRoutes() []route {
 		query: []param{
 			{name: "conflict", form: choice, choices: []string{"replace", "fail", "rename"}, says: "what to do when the name is taken"},
 			{name: "parents", form: boolean, says: "make the folders that are missing"},
+			{name: "space", says: "where the path is: name or id of a space, or id of a shared folder; the caller's own drive if absent"},
 		},
 		header: []string{"If-Match", "If-None-Match", "Repr-Digest", "Content-Digest", "X-Mtime", "Content-Type"},
 		does:   "Store a whole file, of known or unknown length. The path is that of the file without the first slash, each name percent-encoded by itself. A body that breaks off leaves nothing.",
@@ -55,7 +56,7 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := u.showPut(ctx, put, n)
+	view, err := u.showPut(ctx, c, put, n)
 	if err != nil {
 		return reply{}, err
 	}
@@ -67,7 +68,10 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 }
 
 // showPut shows the file that was stored. While a larger one came its folder may have been moved.
-func (u uploads) showPut(ctx context.Context, put upload.PutFile, n tree.Node) (files.NodeView, error) {
+func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, n tree.Node) (files.NodeView, error) {
+	if put.Place != "" {
+		return u.files.ViewFor(ctx, u.db, c.who, n)
+	}
 	if put.Size == blob.UnknownSize || put.Size > upload.QuickSize {
 		return u.files.View(ctx, u.db, n)
 	}
@@ -76,7 +80,7 @@ func (u uploads) showPut(ctx context.Context, put upload.PutFile, n tree.Node) (
 }
 
 func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {
-	put := upload.PutFile{Size: drive.ByteSize(c.r.ContentLength), Conflict: drive.Conflict(c.query.Get("conflict")), Parents: c.flag("parents")}
+	put := upload.PutFile{Size: drive.ByteSize(c.r.ContentLength), Conflict: drive.Conflict(c.query.Get("conflict")), Parents: c.flag("parents"), Place: c.query.Get(spaceParam.name)}
 	if put.Size < 0 {
 		put.Size = blob.UnknownSize
 	}

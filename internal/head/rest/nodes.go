@@ -21,7 +21,7 @@ func (n nodes) routes() []route {
 	return []route{
 		{
 			method: "GET", path: nodesPath, need: read, act: plain(n.getByPath),
-			query: []param{{name: "path", required: true, says: "an absolute path"}},
+			query: []param{{name: "path", required: true, says: "an absolute path, or one in a space or a shared folder: `//NAME/path` or `//ID/path`"}},
 			does:  "Show what is at a path.",
 			out:   []outcome{gives[files.NodeView](200, "the node")}, fails: []drive.Kind{drive.BadName, drive.NotFound},
 		}, {
@@ -72,11 +72,11 @@ func (n nodes) routes() []route {
 }
 
 func (n nodes) getByPath(ctx context.Context, c *call) (reply, error) {
-	path, err := drive.ParsePath(c.query.Get("path"))
+	at, err := drive.ParseAddress(c.query.Get("path"))
 	if err != nil {
 		return reply{}, err
 	}
-	return answer(n.files.GetByPath(ctx, c.who, path))
+	return answer(n.files.GetByPath(ctx, c.who, at))
 }
 
 func (n nodes) get(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
@@ -106,6 +106,7 @@ func (n nodes) makeFolder(ctx context.Context, c *call, in *folderBody) (reply, 
 	m := files.Mkdir{Parent: at.parent, Name: at.name, Parents: in.Parents, Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated)}
 	if at.path != nil {
 		m.Path, m.Name, _ = at.path.Split()
+		m.Place = at.in
 	}
 	return c.once(ctx, func() (reply, error) {
 		r, err := n.files.Mkdir(ctx, c.who, m)

@@ -32,6 +32,7 @@ const (
 
 var (
 	limitParam = param{name: "limit", form: integer, min: 1, max: tree.MaxLimit, def: 200, says: "items a page"}
+	spaceParam = param{name: "space", says: "name or id of a space; the caller's own drive if absent"}
 	cursor     = param{name: "cursor", says: "`next_cursor` of the page before"}
 )
 

@@ -22,6 +22,7 @@ import (
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/upload"
 )
@@ -32,6 +33,7 @@ type Options struct {
 
 	Uploads  *upload.Sessions
 	Files    *files.Files
+	Spaces   *space.Spaces
 	Bulk     *bulk.Bulk
 	Thumbs   *thumb.Maker // default: one that keeps nothing
 	Shares   *share.Shares

@@ -17,7 +17,7 @@ const prefix = "/api/v1"
 // route is all there is to say about one method of one address.
 type route struct {
 	method, path string // the path below prefix, with {wildcards}
-	need         access
+	need         admission
 	does         string // one sentence for the documents
 	act          action
 	query        []param
@@ -52,17 +52,17 @@ func (rt *route) above(status int) string {
 	return ""
 }
 
-// access says who may call a route.
-type access uint8
+// admission says who may call a route.
+type admission uint8
 
 const (
-	open access = iota // anybody
-	read               // a token with the scope
+	open admission = iota // anybody
+	read                  // a token with the scope
 	write
 	admins // an administrator's token with the scope admin
 )
 
-func (a access) scope() drive.Scope {
+func (a admission) scope() drive.Scope {
 	switch a {
 	case read:
 		return drive.ScopeRead
@@ -75,7 +75,7 @@ func (a access) scope() drive.Scope {
 	return 0
 }
 
-func (a access) String() string { return [...]string{"", "read", "write", "admin"}[a] }
+func (a admission) String() string { return [...]string{"", "read", "write", "admin"}[a] }
 
 // outcome is one answer that a route may give.
 type outcome struct {
@@ -171,6 +171,7 @@ func table(opt Options, u uploads) []route {
 	content := contents{opt.Files, opt.DownloadRedirect}
 	pictures := thumbnails{opt.Files, opt.Thumbs}
 	public := visits{opt.Shares, opt.Files, content}
+	common := spaces{opt.Spaces, opt.Files}
 	wanted := collects{opt.Collects, opt.Files, opt.Uploads}
 	var all []route
 	for _, resource := range [][]route{
@@ -190,6 +191,9 @@ func table(opt Options, u uploads) []route {
 		tree.changeRoutes(),
 		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),
+		common.routes(),
+		common.grantRoutes(),
+		groups{opt.Spaces}.routes(),
 		shares{opt.Shares, opt.Files}.routes(),
 		public.routes(),
 		sharedZips{public, opt.Exports, server.NewGate[netip.Prefix](maxZips)}.routes(),

@@ -48,10 +48,10 @@ func (n nodes) search(ctx context.Context, c *call) (reply, error) {
 	if t := c.query.Get("type"); t != "any" {
 		s.Type = tree.Type(t)
 	}
-	var in drive.Path
+	var in drive.Address
 	var err error
 	if path := c.query.Get("in"); path != "" {
-		if in, err = drive.ParsePath(path); err != nil {
+		if in, err = drive.ParseAddress(path); err != nil {
 			return reply{}, err
 		}
 	}

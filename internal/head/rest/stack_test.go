@@ -27,6 +27,7 @@ import (
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
@@ -66,7 +67,7 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 	}
 	keys := idem.NewKeys(s.DB, idem.Options{Now: now, Sealer: secret})
 	s.files = files.New(files.Options{
-		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now,
+		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now, Access: s.Access,
 	})
 	o := rest.Options{
 		DB: s.DB, Uploads: s.Sessions, Files: s.files, Now: now,
@@ -74,10 +75,11 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared},
 		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},
 		AdminParts: rest.AdminParts{
-			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Keys: keys}, admin.Options{}),
+			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys}, admin.Options{}),
 			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}),
 		},
 	}
+	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree}, space.Options{Now: now})
 	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
 	o.Bulk = bulk.New(bulk.Options{DB: s.DB, Tree: s.Tree, Files: s.files, Shares: o.Shares, Now: now, Direct: 3})
 	s.bulk = o.Bulk

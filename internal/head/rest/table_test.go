@@ -127,7 +127,9 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 	archive := owner.post(t, "/archives", map[string]any{"nodes": []string{file}}).json(t, http.StatusCreated)["id"].(string)
 	schedule := owner.post(t, "/export-schedules", map[string]any{"folder": "root", "name": "all"}).json(t, http.StatusCreated)["id"].(string)
 	bundle, document := owner.takeIn(t, invoicetest.New(1))
+	owned := owner.space(t, "Owned")
 	bodies := map[string]any{
+		"POST /nodes/{id}/grants":     map[string]any{"kind": "user", "principal": "bob", "role": "viewer"},
 		"POST /documents/{id}/settle": map[string]any{"keep": "new"}, "POST /bundles/{id}/accept": map[string]any{"place": "1.0", "reason": "x"},
 		"POST /exports/{id}/links": map[string]any{"expires_in": 60}, "POST /exports/{id}/files": map[string]any{"folder": "root"},
 		"PUT /uploads/{id}/parts/{n}": []byte("0123456789"), "POST /uploads/{id}/proof": map[string]any{"alg": "blake3", "answer": strings.Repeat("0", 64)},
@@ -141,7 +143,7 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 		}
 		id := map[string]string{
 			"uploads": up, "nodes": file, "sessions": session, "tokens": token, "operations": file, "shares": shared, "collects": collect,
-			"exports": exported, "archives": archive, "export-schedules": schedule, "bundles": bundle, "documents": document,
+			"exports": exported, "archives": archive, "export-schedules": schedule, "bundles": bundle, "documents": document, "spaces": owned["id"].(string),
 		}[strings.Split(path, "/")[1]]
 		for _, method := range methods {
 			n++
@@ -150,7 +152,7 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 				body = "{}"
 			}
 			for _, id := range []string{id, strings.ToUpper(id), "x", "0", "root2", id[:35]} {
-				other.send(t, method, fill(path, "{id}", id, "{v}", version), body).problem(t, drive.NotFound, nil)
+				other.send(t, method, fill(path, "{id}", id, "{v}", version, "{principal}", version), body).problem(t, drive.NotFound, nil)
 			}
 		}
 	}

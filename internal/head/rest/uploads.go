@@ -35,9 +35,9 @@ func (u uploads) routes() []route {
 			},
 			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
 		}, {
-			method: "GET", path: uploadsPath, need: read, senders: true, act: plain(u.list), query: []param{limitParam, cursor},
-			does: "List the open uploads, the oldest first. `received` is empty in the list.",
-			out:  []outcome{gives[files.Page[uploadView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: uploadsPath, need: read, senders: true, act: plain(u.list), query: []param{limitParam, cursor, spaceParam},
+			does: "List the open uploads, the oldest first; of a space those that the caller has begun. `received` is empty in the list.",
+			out:  []outcome{gives[files.Page[uploadView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid, drive.NotFound},
 		}, {
 			method: "GET", path: one, need: read, senders: true, act: u.byID(u.get),
 			does: "Show an upload; a done one, with its node, for 7 days.",
@@ -91,7 +91,7 @@ func (u uploads) show(ctx context.Context, c *call, q sqldb.Querier, v upload.Vi
 	if v.Node == nil {
 		return view, nil
 	}
-	node, err := u.files.View(ctx, q, *v.Node)
+	node, err := u.files.ViewFor(ctx, q, c.who, *v.Node)
 	switch {
 	case drive.IsKind(err, drive.NotFound): // deleted since
 		return view, nil
@@ -184,7 +184,7 @@ func (u uploads) readBegin(ctx context.Context, c *call, in *beginBody) (upload.
 		return upload.Begin{}, err
 	}
 	b := upload.Begin{
-		Path: at.path, Parent: at.parent, Name: at.name, Size: blob.UnknownSize, Digests: in.Digests, Fingerprint: in.Fingerprint,
+		Place: at.in, Path: at.path, Parent: at.parent, Name: at.name, Size: blob.UnknownSize, Digests: in.Digests, Fingerprint: in.Fingerprint,
 		Conflict: drive.Conflict(in.Conflict), Parents: in.Parents, MTime: timeOf(in.MTime), Mime: string(in.Mime),
 	}
 	if in.Size != nil {
@@ -205,7 +205,15 @@ func (u uploads) list(ctx context.Context, c *call) (reply, error) {
 		return u.listSent(ctx, c)
 	}
 	return listPage(c, func(since drive.UploadID, limit int) ([]upload.View, error) {
-		return u.sessions.List(ctx, upload.ListQuery{Account: c.who.Account, After: since, Limit: limit, Open: true})
+		of, err := u.files.Account(ctx, c.who, c.query.Get(spaceParam.name))
+		if err != nil {
+			return nil, err
+		}
+		by := drive.UserID{}
+		if of != c.who.Account {
+			by = c.who.User // nobody sees what the others of a space are sending
+		}
+		return u.sessions.List(ctx, upload.ListQuery{Account: of, User: by, After: since, Limit: limit, Open: true})
 	}, func(_ *call, v upload.View) uploadView { return uploadView{View: v} }, // open ones have no node
 		func(v uploadView) string { return v.ID.String() })
 }

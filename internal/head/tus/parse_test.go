@@ -62,12 +62,16 @@ func TestWhereAFileGoes(t *testing.T) {
 		{metadata{"filename": "a/b"}, ""},
 		{metadata{"path": "/../a"}, ""},
 		{metadata{"path": "//a"}, ""},
+		{metadata{"path": "//Team/a", "filename": "b"}, "//Team/a"},
+		{metadata{"path": "//Team/", "filename": "b"}, "//Team/b"},
+		{metadata{"path": "//Team/in/", "relativePath": "x/b"}, "//Team/in/x/b"},
+		{metadata{"path": "///a"}, ""},
 		{metadata{"relativePath": "a/../../b"}, ""},
 		{metadata{"filename": "a\x00b"}, ""},
 		{metadata{"filename": "."}, ""},
 	} {
 		b, err := c.in.readBegin()
-		if got := b.Path.String(); c.want != "" && (err != nil || got != c.want) || c.want == "" && !drive.IsKind(err, drive.BadName) {
+		if got := (drive.Address{Place: b.Place, Path: b.Path}).String(); c.want != "" && (err != nil || got != c.want) || c.want == "" && !drive.IsKind(err, drive.BadName) {
 			t.Errorf("%v goes to %s: %v", c.in, got, err)
 		}
 	}

@@ -21,7 +21,8 @@ func nameless() string {
 
 // readBegin reads what the metadata says of a file:
 //
-//	path            where it goes, from the root; with a slash at its end it is the folder
+//	path            where it goes, from the root; with a slash at its end it is the folder. //SPACE/path
+//	                is a path in a space, //ID/path one in a shared folder
 //	relativePath    of Uppy: the path below the folder that was dropped
 //	filename, name  its name
 //	filetype, type  its media type
@@ -32,10 +33,11 @@ func nameless() string {
 // Folders that are missing are made.
 func (m metadata) readBegin() (upload.Begin, error) {
 	b := upload.Begin{Protocol: upload.Tus, Parents: true, Mime: mediaType(m.first("filetype", "type"))}
-	var err error
-	if b.Path, err = m.path(); err != nil {
+	at, err := m.path()
+	if err != nil {
 		return b, err
 	}
+	b.Place, b.Path = at.Place, at.Path
 	if b.Conflict, err = drive.ParseConflict(m["conflict"], drive.ConflictRename); err != nil {
 		return b, err
 	}
@@ -43,7 +45,7 @@ func (m metadata) readBegin() (upload.Begin, error) {
 	return b, err
 }
 
-func (m metadata) path() (drive.Path, error) {
+func (m metadata) path() (drive.Address, error) {
 	at := m.first("path")
 	if at == "" {
 		at = "/"
@@ -56,7 +58,7 @@ func (m metadata) path() (drive.Path, error) {
 		if below == "" {
 			below = m.first("filename", "name")
 			if strings.Contains(below, "/") {
-				return nil, drive.Fail(drive.BadName, "field", metadataHeader, "reason", "slash")
+				return drive.Address{}, drive.Fail(drive.BadName, "field", metadataHeader, "reason", "slash")
 			}
 		}
 		if below == "" {
@@ -64,7 +66,11 @@ func (m metadata) path() (drive.Path, error) {
 		}
 		at = folder + "/" + below
 	}
-	return drive.ParsePath(at)
+	to, err := drive.ParseAddress(at)
+	if err == nil && len(to.Path) == 0 {
+		err = drive.Fail(drive.BadName, "field", metadataHeader, "reason", "root")
+	}
+	return to, err
 }
 
 // mediaType is the type that the client gives; what is none says nothing.

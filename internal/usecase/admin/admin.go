@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/quota"
@@ -27,6 +28,7 @@ type Parts struct {
 	Users  *account.Users
 	Ledger quota.Ledger
 	Trees  *tree.Tree
+	Access *access.Access // default: one of the database
 	Keys   *idem.Keys
 }
 
@@ -38,6 +40,9 @@ type Admin struct {
 
 // New returns the use cases.
 func New(parts Parts, opt Options) *Admin {
+	if parts.Access == nil {
+		parts.Access = access.New(access.Options{DB: parts.DB})
+	}
 	opt.DefaultQuota = opt.DefaultQuota.or(Limit(defaultQuota))
 	return &Admin{parts, opt}
 }

@@ -59,5 +59,18 @@ func (a *Admin) DeleteUser(ctx context.Context, who drive.Who, id drive.UserID) 
 	if err := check(who); err != nil {
 		return err
 	}
-	return a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return a.parts.Users.Delete(ctx, tx, id) })
+	return a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		user, err := a.parts.Users.Find(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := a.parts.Users.Delete(ctx, tx, id); err != nil {
+			return err
+		}
+		// What was shared with them, and of theirs, is shared no more.
+		if err := a.parts.Access.ForgetPrincipal(ctx, tx, drive.PrincipalID(id)); err != nil {
+			return err
+		}
+		return a.parts.Access.Forget(ctx, tx, user.Account)
+	})
 }

@@ -199,7 +199,7 @@ func (d *desk) mkdir(t tb, at string) drive.NodeID {
 
 func (d *desk) at(t tb, at string) drive.NodeID {
 	t.Helper()
-	n, err := d.files.GetByPath(t.Context(), d.who, path(t, at))
+	n, err := d.files.GetByPath(t.Context(), d.who, drive.Address{Path: path(t, at)})
 	if err != nil {
 		t.Fatalf("get %s: %v", at, err)
 	}

@@ -50,7 +50,7 @@ func TestBalancesHold(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": w.put, "copy": w.copy, "version": w.version, "trash": w.trash, "restore": w.restore, "delete": w.delete,
 			"move": w.move, "run": w.run,
-			"empty": func(t *rapid.T) { w.ok(t, second(d.EmptyTrash(t.Context(), d.who))) },
+			"empty": func(t *rapid.T) { w.ok(t, second(d.EmptyTrash(t.Context(), d.who, ""))) },
 			"expire": func(t *rapid.T) {
 				d.now = d.now.Add(2 * time.Hour)
 				w.ok(t, second(d.PurgeExpired(t.Context())))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -26,6 +27,8 @@ type copyArgs struct {
 	// Stack is the way from the top down to where the copy is: what of each folder was copied
 	// already.
 	Stack []frame `json:"stack"`
+	// Hidden are nodes that whoever copies may not see: they and what is below them are not copied.
+	Hidden []drive.NodeID `json:"hidden,omitempty"`
 }
 
 type frame struct {
@@ -37,7 +40,15 @@ type frame struct {
 // Copy copies a live file, or a live folder with all that is live in it. Content is shared, and
 // charged like any other. What is changed while a folder is being copied may be in the copy or not.
 func (f *Files) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (Result, error) {
-	src, err := f.live(ctx, f.opt.DB, who, id)
+	from, err := f.enter(ctx, who, id, access.Read)
+	if err != nil {
+		return Result{}, err
+	}
+	src, err := f.live(ctx, f.opt.DB, from.Who, id)
+	if err != nil {
+		return Result{}, err
+	}
+	to, err := f.enterCopy(ctx, who, c)
 	if err != nil {
 		return Result{}, err
 	}
@@ -51,9 +62,18 @@ func (f *Files) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy
 	case src.IsRoot():
 		return Result{}, drive.Bad("id", drive.NotAllowed, "sent", RootID)
 	case src.IsFolder():
-		return f.copyFolder(ctx, who, src, c)
+		return f.copyFolder(ctx, from, to, src, c)
 	}
-	return f.copyFile(ctx, who, id, c)
+	return f.copyFile(ctx, from, to, id, c)
+}
+
+// enterCopy lets the caller put a copy into a folder, of whichever account.
+func (d *doors) enterCopy(ctx context.Context, who drive.Who, c Copy) (access.Pass, error) {
+	use := access.Put
+	if c.Conflict == drive.ConflictReplace {
+		use = access.Replace
+	}
+	return d.enterFolder(ctx, who, c.Parent, use)
 }
 
 // live finds a node that is not in the trash.
@@ -69,9 +89,10 @@ func (f *Files) live(ctx context.Context, q sqldb.Querier, who drive.Who, id dri
 	return n, err
 }
 
-func (f *Files) copyFile(ctx context.Context, who drive.Who, id drive.NodeID, c Copy) (r Result, err error) {
+func (f *Files) copyFile(ctx context.Context, from, to access.Pass, id drive.NodeID, c Copy) (r Result, err error) {
+	who := to.Who
 	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		src, err := f.live(ctx, tx, who, id)
+		src, err := f.live(ctx, tx, from.Who, id)
 		if err != nil {
 			return err
 		}
@@ -92,15 +113,15 @@ func (f *Files) copyFile(ctx context.Context, who drive.Who, id drive.NodeID, c 
 		if err := f.drop(ctx, tx, who.Account, placed.Dropped); err != nil {
 			return err
 		}
-		r, err = f.answer(ctx, tx, placed.Node, c.Hook)
+		r, err = f.answer(ctx, tx, to, placed.Node, c.Hook)
 		return err
 	})
 	return r, err
 }
 
 // answer shows a node that a transaction made and runs its hook.
-func (f *Files) answer(ctx context.Context, tx *sqldb.Tx, n tree.Node, hook Hook) (Result, error) {
-	view, err := f.View(ctx, tx, n)
+func (f *Files) answer(ctx context.Context, tx *sqldb.Tx, p access.Pass, n tree.Node, hook Hook) (Result, error) {
+	view, err := f.viewer(tx).as(p).view(ctx, n)
 	if err != nil {
 		return Result{}, err
 	}
@@ -108,7 +129,12 @@ func (f *Files) answer(ctx context.Context, tx *sqldb.Tx, n tree.Node, hook Hook
 	return r, hook.run(ctx, tx, r)
 }
 
-func (f *Files) copyFolder(ctx context.Context, who drive.Who, src tree.Node, c Copy) (Result, error) {
+func (f *Files) copyFolder(ctx context.Context, from, to access.Pass, src tree.Node, c Copy) (Result, error) {
+	who := to.Who
+	lens, err := f.opt.Access.Lens(ctx, f.opt.DB, from)
+	if err != nil {
+		return Result{}, err
+	}
 	below, err := f.opt.Tree.Extent(ctx, f.opt.DB, src.ID)
 	if err != nil {
 		return Result{}, err
@@ -121,7 +147,7 @@ func (f *Files) copyFolder(ctx context.Context, who drive.Who, src tree.Node, c 
 	var r Result
 	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		r = Result{}
-		o = f.newOperation(who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below}})
+		o = f.newOperation(who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below, Hidden: lens.Hidden()}})
 		o.Total = nodes
 		if err := f.startCopy(ctx, tx, &o, src, c); err != nil {
 			return err
@@ -137,7 +163,7 @@ func (f *Files) copyFolder(ctx context.Context, who drive.Who, src tree.Node, c 
 		if err != nil {
 			return err
 		}
-		r, err = f.answer(ctx, tx, n, c.Hook)
+		r, err = f.answer(ctx, tx, to, n, c.Hook)
 		return err
 	})
 	if err != nil || r.Node != nil {
@@ -146,7 +172,11 @@ func (f *Files) copyFolder(ctx context.Context, who drive.Who, src tree.Node, c 
 	if r.Operation, err = f.finish(ctx, o, nodes); err != nil || r.Operation != nil {
 		return r, err
 	}
-	view, err := f.Get(ctx, who, o.args.Top)
+	n, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, o.args.Top)
+	if err != nil {
+		return Result{}, err
+	}
+	view, err := f.viewer(f.opt.DB).as(to).view(ctx, n)
 	return Result{Node: &view}, err
 }
 
@@ -220,12 +250,13 @@ func (f *Files) copySome(ctx context.Context, tx *sqldb.Tx, o *operation, limit 
 		}
 	}
 	last := kids[len(kids)-1]
-	kids = whole(kids)
+	hidden := o.args.Copy.Hidden
+	kids = slices.DeleteFunc(whole(kids), func(n tree.Node) bool { return slices.Contains(hidden, n.ID) })
 	made, err := f.opt.Tree.CopyInto(ctx, tx, o.account, at.To, kids, o.user)
 	if err != nil {
 		return nil, err
 	}
-	if at.After = last.Name; last.IsFolder() {
+	if at.After = last.Name; last.IsFolder() && !slices.Contains(hidden, last.ID) {
 		o.args.Copy.Stack = append(stack, frame{From: last.ID, To: made[len(made)-1].ID})
 	}
 	return kids, nil

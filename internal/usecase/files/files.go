@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
@@ -23,6 +24,8 @@ type Options struct {
 	Content content.Content
 	Store   blob.Store
 	Epochs  Epochs
+	// Access decides who may do what. Default: one of the database.
+	Access *access.Access
 	// Start is told, after the commit, of an operation that shall run in the background; it must
 	// not block. Default: nobody is told, and the operation waits for ListRunning.
 	Start func(drive.OperationID)
@@ -56,12 +59,16 @@ const maxBatch = 500
 
 // Files is the set of use cases on nodes. It is safe for concurrent use.
 type Files struct {
-	opt      Options
+	opt Options
+	doors
 	searches *turn.Turns
 }
 
 // New returns a Files.
 func New(opt Options) *Files {
+	if opt.Access == nil {
+		opt.Access = access.New(access.Options{DB: opt.DB, Now: opt.Now})
+	}
 	if opt.Start == nil {
 		opt.Start = func(drive.OperationID) {}
 	}
@@ -84,7 +91,7 @@ func New(opt Options) *Files {
 	if opt.Kept == nil {
 		opt.Kept = opt.Now
 	}
-	return &Files{opt: opt, searches: turn.New(searchesEach, searchesAtOnce)}
+	return &Files{opt: opt, doors: doors{opt.Access, opt.Tree, opt.DB}, searches: turn.New(searchesEach, searchesAtOnce)}
 }
 
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }

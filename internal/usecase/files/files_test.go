@@ -174,7 +174,7 @@ func (d *desk) put(t tb, at, text string) tree.Node {
 
 func (d *desk) get(t tb, at string) files.NodeView {
 	t.Helper()
-	n, err := d.GetByPath(t.Context(), d.who, path(t, at))
+	n, err := d.GetByPath(t.Context(), d.who, drive.Address{Path: path(t, at)})
 	if err != nil {
 		t.Fatalf("get %s: %v", at, err)
 	}

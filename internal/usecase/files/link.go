@@ -7,6 +7,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/ticket"
+	"smartdrive/internal/domain/access"
 )
 
 // MaxLinkLife is the longest life of a signed link.
@@ -74,6 +75,11 @@ func (f *Files) CreateLink(ctx context.Context, who drive.Who, id drive.NodeID, 
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
+	p, err := f.enter(ctx, who, id, access.Read)
+	if err != nil {
+		return Link{}, err
+	}
+	who = p.Who
 	n, err := f.live(ctx, f.opt.DB, who, id)
 	if err != nil {
 		return Link{}, err
@@ -118,8 +124,17 @@ func (f *Files) OpenLink(ctx context.Context, token string) (Download, Dispositi
 	if err != nil {
 		return Download{}, 0, err
 	}
-	who := drive.Who{User: l.user, Account: l.account, Scopes: drive.ScopeRead}
-	if _, err := f.live(ctx, f.opt.DB, who, l.node); drive.IsKind(err, drive.NotFound, drive.WrongState) {
+	home, err := f.opt.Access.Home(ctx, f.opt.DB, l.user)
+	if err != nil {
+		return Download{}, 0, err
+	}
+	// Whoever made it may have lost the right to read the file since.
+	who := drive.Who{User: l.user, Account: home, Scopes: drive.ScopeRead}
+	p, err := f.enter(ctx, who, l.node, access.Read)
+	if err == nil {
+		_, err = f.live(ctx, f.opt.DB, p.Who, l.node)
+	}
+	if drive.IsKind(err, drive.NotFound, drive.Forbidden, drive.WrongState) {
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-void")
 	} else if err != nil {
 		return Download{}, 0, err

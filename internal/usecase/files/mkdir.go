@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -11,6 +12,7 @@ import (
 // Mkdir says what folder shall be made.
 type Mkdir struct {
 	Parent   drive.NodeID // zero: the folder at Path
+	Place    string       // where the path is; empty: the caller's own drive
 	Path     drive.Path   // of the parent
 	Parents  bool         // make what is missing of Path
 	Name     drive.Name
@@ -20,6 +22,11 @@ type Mkdir struct {
 
 // Mkdir makes a folder.
 func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, err error) {
+	p, err := f.enterMade(ctx, who, &m)
+	if err != nil {
+		return Result{}, err
+	}
+	who = p.Who
 	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		parent, err := f.parent(ctx, tx, who, m)
 		if err != nil {
@@ -29,10 +36,35 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 		if err != nil {
 			return err
 		}
-		r, err = f.answer(ctx, tx, n, m.Hook)
+		r, err = f.answer(ctx, tx, p, n, m.Hook)
 		return err
 	})
 	return r, err
+}
+
+// enterMade lets the caller make a folder. A path in another place becomes one in its account.
+func (d *doors) enterMade(ctx context.Context, who drive.Who, m *Mkdir) (access.Pass, error) {
+	switch {
+	case !m.Parent.IsZero():
+		return d.enterFolder(ctx, who, m.Parent, access.MakeFolder)
+	case m.Place == "":
+		return access.Pass{Who: who, Rights: access.All}, nil
+	}
+	p, at, rest, err := d.enterPath(ctx, who, drive.Address{Place: m.Place, Path: m.Path}, access.MakeFolder)
+	if err == nil && len(rest) > 0 && !m.Parents {
+		err = drive.Fail(drive.NotFound)
+	}
+	if err != nil {
+		return access.Pass{}, err
+	}
+	if len(rest) == 0 {
+		m.Parent = at.ID
+		return p, nil
+	}
+	to, err := d.access.Find(ctx, d.db, who, drive.Address{Place: m.Place, Path: m.Path})
+	m.Path = to.Path
+	p.Node, p.Level = drive.NodeID{}, p.Level+len(rest) // the parent is made so far below
+	return p, err
 }
 
 func (f *Files) parent(ctx context.Context, tx *sqldb.Tx, who drive.Who, m Mkdir) (drive.NodeID, error) {

@@ -7,6 +7,7 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 )
@@ -26,6 +27,11 @@ type Download struct {
 
 // Open opens a file, at its current version when version is zero. A folder is BadRequest.
 func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
+	p, err := f.enter(ctx, who, id, access.Read)
+	if err != nil {
+		return Download{}, err
+	}
+	who = p.Who
 	n, err := f.opt.Tree.Find(ctx, f.opt.DB.For(who.Account), who.Account, id)
 	if err != nil {
 		return Download{}, err
@@ -37,7 +43,7 @@ func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, versio
 		version = n.Version
 	}
 	d := Download{}
-	if d.Node, err = f.View(ctx, f.opt.DB.For(who.Account), n); err != nil {
+	if d.Node, err = f.viewer(f.opt.DB.For(who.Account)).as(p).view(ctx, n); err != nil {
 		return Download{}, err
 	}
 	if d.Version, err = f.opt.Tree.FindVersion(ctx, f.opt.DB.For(who.Account), id, version); err != nil {

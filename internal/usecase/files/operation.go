@@ -74,10 +74,11 @@ func (f *Files) findOperation(ctx context.Context, q sqldb.Querier, id drive.Ope
 	return o, err
 }
 
-// Operation returns an operation of the caller's account; it is there for a week after its end.
+// Operation returns an operation of the caller's account, or one that the caller began in another;
+// it is there for a week after its end.
 func (f *Files) Operation(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
 	o, err := f.findOperation(ctx, f.opt.DB, id)
-	if err == nil && o.account != who.Account {
+	if err == nil && o.account != who.Account && o.user != who.User {
 		err = drive.Fail(drive.NotFound)
 	}
 	return o.Operation, err

@@ -163,7 +163,7 @@ func TestEmptyBigTrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	op, err := d.EmptyTrash(t.Context(), d.who)
+	op, err := d.EmptyTrash(t.Context(), d.who, "")
 	if err != nil || op == nil {
 		t.Fatalf("got %+v, %v", op, err)
 	}
@@ -174,7 +174,7 @@ func TestEmptyBigTrash(t *testing.T) {
 	if o := d.finish(t, op.ID); o.State != files.Done || o.Done != 130 {
 		t.Errorf("ended as %+v", o)
 	}
-	trash, err := d.ListTrash(t.Context(), d.who, tree.List{})
+	trash, err := d.ListTrash(t.Context(), d.who, "", tree.List{})
 	if err != nil || len(trash.Items) != 1 || trash.Items[0].Path != "/later" {
 		t.Errorf("the trash holds %+v, %v", trash.Items, err)
 	}

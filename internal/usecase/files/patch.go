@@ -2,8 +2,10 @@ package files
 
 import (
 	"context"
+	"errors"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -20,13 +22,48 @@ type Patch struct {
 // Patch renames, moves and touches a live node; see tree.Edit for the errors.
 func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (NodeView, error) {
 	e := tree.Edit{Parent: p.Parent, Name: p.Name, MTime: p.MTime, Conflict: p.Conflict, Rev: p.Rev}
-	var err error
+	pass, err := f.enterEdit(ctx, who, id, p)
+	if err != nil {
+		return NodeView{}, err
+	}
+	who = pass.Who
 	if e.Below, err = f.below(ctx, who, id, p.Parent, p.Name); err != nil {
 		return NodeView{}, err
 	}
-	return f.change(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		return f.opt.Tree.Edit(ctx, tx, who.Account, id, e)
+	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
+		n, err := f.opt.Tree.Edit(ctx, tx, who.Account, id, e)
+		if err == nil && !p.Parent.IsZero() && n.IsFolder() {
+			err = f.opt.Access.Moved(ctx, tx, who.Account)
+		}
+		return n, err
 	})
+}
+
+// enterEdit lets the caller change a node, and puts it where it goes. The pass shows the node after
+// the change.
+func (d *doors) enterEdit(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (access.Pass, error) {
+	pass, err := d.enter(ctx, who, id, access.Edit)
+	if err != nil || p.Parent.IsZero() {
+		return pass, err
+	}
+	if err := pass.CheckAway(access.Move); err != nil {
+		return pass, err
+	}
+	return d.enterTarget(ctx, who, pass, p.Parent, p.Conflict)
+}
+
+// enterTarget lets the caller put something into a folder of the same account. What is in the way
+// goes to the trash when the policy is replace.
+func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass, parent drive.NodeID, c drive.Conflict) (access.Pass, error) {
+	use := access.Put
+	if c == drive.ConflictReplace {
+		use = access.Replace
+	}
+	to, err := d.enterFolder(ctx, who, parent, use)
+	if err == nil && to.Who.Account != from.Who.Account {
+		err = drive.Bad("parent", drive.NotAllowed, "expected", "a folder of the same place; copy it instead")
+	}
+	return to, err
 }
 
 // below measures what is below a folder that goes to a place, unless the place is no deeper and its
@@ -60,33 +97,72 @@ func (f *Files) below(ctx context.Context, who drive.Who, id, parent drive.NodeI
 
 // Trash puts a node into the trash; rev is the revision that the caller saw, zero any.
 func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (NodeView, error) {
-	return f.change(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		return f.opt.Tree.Trash(ctx, tx, who.Account, id, rev)
+	pass, err := f.enter(ctx, who, id, access.Trash)
+	if err == nil {
+		err = pass.CheckAway(access.Trash)
+	}
+	if err != nil {
+		return NodeView{}, err
+	}
+	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
+		return f.opt.Tree.Trash(ctx, tx, pass.Who.Account, id, rev)
 	})
 }
 
 // Restore brings a node back from the trash: to parent, or, when that is zero, where it was, or to
 // the root when that folder is not there. An empty policy is rename.
 func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.NodeID, conflict drive.Conflict) (NodeView, error) {
+	pass, err := f.enterRestore(ctx, who, id, parent, conflict)
+	if err != nil {
+		return NodeView{}, err
+	}
+	who = pass.Who
 	below, err := f.below(ctx, who, id, parent, "")
 	if err != nil {
 		return NodeView{}, err
 	}
-	return f.change(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		return f.opt.Tree.Restore(ctx, tx, who.Account, id, tree.Restore{Parent: parent, Conflict: conflict, Below: below})
+	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
+		n, err := f.opt.Tree.Restore(ctx, tx, who.Account, id, tree.Restore{Parent: parent, Conflict: conflict, Below: below})
+		if err == nil && n.IsFolder() {
+			err = f.opt.Access.Moved(ctx, tx, who.Account)
+		}
+		return n, err
 	})
+}
+
+// enterRestore lets the caller bring a node back. A guest whose folder is not there any more says
+// where it goes: the root, where it would go, may be none of their business.
+func (d *doors) enterRestore(ctx context.Context, who drive.Who, id, parent drive.NodeID, c drive.Conflict) (access.Pass, error) {
+	pass, err := d.enter(ctx, who, id, access.Restore)
+	if err != nil {
+		return pass, err
+	}
+	if !parent.IsZero() {
+		return d.enterTarget(ctx, who, pass, parent, c)
+	}
+	if !pass.Who.Guest {
+		return pass, nil
+	}
+	n, err := d.tree.Find(ctx, d.db, pass.Who.Account, id)
+	if err != nil || n.IsRoot() {
+		return pass, err
+	}
+	if _, live, err := d.tree.PathOf(ctx, d.db, n.Parent); err != nil || !live {
+		return pass, errors.Join(drive.Fail(drive.ParentGone), err)
+	}
+	return d.enterTarget(ctx, who, pass, n.Parent, c)
 }
 
 // change runs one change of a node in a transaction and shows the node.
 func (f *Files) change(
-	ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) (tree.Node, error),
+	ctx context.Context, p access.Pass, fn func(context.Context, *sqldb.Tx) (tree.Node, error),
 ) (view NodeView, err error) {
-	err = f.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.write(ctx, p.Who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := fn(ctx, tx)
 		if err != nil {
 			return err
 		}
-		view, err = f.View(ctx, tx, n)
+		view, err = f.viewer(tx).as(p).view(ctx, n)
 		return err
 	})
 	return view, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -12,6 +13,16 @@ import (
 // trash or not; rev is the revision that the caller saw, zero any. It returns the operation when
 // that goes on in the background.
 func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (*Operation, error) {
+	pass, err := f.enter(ctx, who, id, access.Delete)
+	if err == nil {
+		err = pass.CheckAway(access.Delete)
+	}
+	switch {
+	case err == nil:
+		who = pass.Who
+	case !drive.IsKind(err, drive.NotFound): // else it may have been deleted already
+		return nil, err
+	}
 	nodes, err := f.opt.Tree.Count(ctx, f.opt.DB, id, f.opt.Direct+1)
 	if err != nil {
 		return nil, err
@@ -36,10 +47,14 @@ func (f *Files) DeletePermanently(ctx context.Context, who drive.Who, id drive.N
 	return f.finish(ctx, o, nodes)
 }
 
-// EmptyTrash deletes for good what is in the trash at this moment. It returns the operation when
-// that goes on in the background.
-func (f *Files) EmptyTrash(ctx context.Context, who drive.Who) (*Operation, error) {
-	return f.emptyTrash(ctx, who, f.now())
+// EmptyTrash deletes for good what is at this moment in the trash of a space, or the caller's own
+// when there is none named. It returns the operation when that goes on in the background.
+func (f *Files) EmptyTrash(ctx context.Context, who drive.Who, space string) (*Operation, error) {
+	p, err := f.enterAccount(ctx, who, space, access.Delete)
+	if err != nil {
+		return nil, err
+	}
+	return f.emptyTrash(ctx, p.Who, f.now())
 }
 
 func (f *Files) emptyTrash(ctx context.Context, who drive.Who, before drive.Time) (*Operation, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 )
 
@@ -15,18 +16,27 @@ const (
 )
 
 // Search lists the caller's live nodes that s describes; see tree.Search for what a page is. s.In
-// is the folder at a path, if there is one: NotFound when nothing is there, BadRequest when it is a
-// file.
-func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree.Search) (Page[NodeView], error) {
-	if len(in) > 0 {
-		folder, err := f.opt.Tree.Resolve(ctx, f.opt.DB.For(who.Account), who.Account, in)
+// is the folder at an address, if there is one: NotFound when nothing is there, BadRequest when it
+// is a file.
+func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Address, s tree.Search) (Page[NodeView], error) {
+	p := access.Pass{Who: who, Rights: access.All}
+	if in.Place != "" || len(in.Path) > 0 {
+		var folder tree.Node
+		var rest drive.Path
+		var err error
+		if p, folder, rest, err = f.enterPath(ctx, who, in, access.List); err == nil && len(rest) > 0 {
+			err = drive.Fail(drive.NotFound)
+		}
 		if err != nil {
 			return Page[NodeView]{}, err
 		}
 		if !folder.IsFolder() {
 			return Page[NodeView]{}, drive.Bad("in", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFolder}, "sent", folder.Type)
 		}
-		s.In = folder.ID
+		if s.In = folder.ID; folder.IsRoot() {
+			s.In = drive.NodeID{}
+		}
+		who = p.Who
 	}
 	end, err := f.searches.Take(ctx, who.Account)
 	if err != nil {
@@ -37,5 +47,5 @@ func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Path, s tree
 	if err != nil {
 		return Page[NodeView]{}, err
 	}
-	return f.showPage(ctx, who, page)
+	return f.viewer(f.opt.DB.For(p.Who.Account)).as(p).seen(ctx, page)
 }

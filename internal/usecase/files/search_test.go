@@ -45,7 +45,7 @@ func TestSearchesLeaveReaders(t *testing.T) {
 	for range searches {
 		all.Go(func() {
 			begun.Done()
-			if _, err := d.Search(t.Context(), d.who, drive.Path{}, tree.Search{Name: "x"}); err != nil {
+			if _, err := d.Search(t.Context(), d.who, drive.Address{}, tree.Search{Name: "x"}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -95,7 +95,7 @@ func TestADayAtTheDesk(t *testing.T) {
 		t.Errorf("restored to %+v", back)
 	}
 	for range 2 { // the second time there is nothing left to do
-		op, err := d.EmptyTrash(ctx, d.who)
+		op, err := d.EmptyTrash(ctx, d.who, "")
 		if try("empty the trash", err); op != nil {
 			t.Errorf("a small trash became %+v", op)
 		}
@@ -176,7 +176,7 @@ func TestPurgeExpired(t *testing.T) {
 		t.Fatalf("purged %+v, %v", out, err)
 	}
 	d.balance(t)
-	trash, err := d.ListTrash(ctx, d.who, tree.List{})
+	trash, err := d.ListTrash(ctx, d.who, "", tree.List{})
 	if err != nil || len(trash.Items) != 1 || trash.Items[0].Path != "/young" {
 		t.Errorf("the trash holds %+v, %v", trash.Items, err)
 	}
@@ -184,7 +184,7 @@ func TestPurgeExpired(t *testing.T) {
 	if out, err = d.PurgeExpired(ctx); err != nil || out.Trees != 1 || out.Tombstones != 1 {
 		t.Errorf("purged %+v, %v", out, err)
 	}
-	_, err = d.Changes(ctx, d.who, "1", 0)
+	_, err = d.Changes(ctx, d.who, "", "1", 0)
 	wantKind(t, err, drive.Gone)
 }
 
@@ -265,7 +265,7 @@ func TestChanges(t *testing.T) {
 		t.Helper()
 		shown = map[string]string{}
 		for more := true; more; {
-			page, err := d.Changes(t.Context(), d.who, after, 3)
+			page, err := d.Changes(t.Context(), d.who, "", after, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -304,7 +304,7 @@ func TestChanges(t *testing.T) {
 	}
 	got, at = follow(at)
 	want(got, map[drive.NodeID]string{n.Parent: "trashed /a"})
-	if _, err := d.EmptyTrash(t.Context(), d.who); err != nil {
+	if _, err := d.EmptyTrash(t.Context(), d.who, ""); err != nil {
 		t.Fatal(err)
 	}
 	got, at = follow(at)
@@ -324,7 +324,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("what was purged is shown as %q", got[big.ID.String()])
 	}
 	for _, bad := range []string{"x", "-1", "01", "1.", "1.2.3"} {
-		_, err := d.Changes(t.Context(), d.who, bad, 0)
+		_, err := d.Changes(t.Context(), d.who, "", bad, 0)
 		wantKind(t, err, drive.BadRequest)
 	}
 }

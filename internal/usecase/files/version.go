@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -33,6 +34,11 @@ func (f *Files) Versions(ctx context.Context, who drive.Who, id drive.NodeID, cu
 			return Page[VersionView]{}, drive.Wrap(err, drive.CursorInvalid)
 		}
 	}
+	p, err := f.enter(ctx, who, id, access.Read)
+	if err != nil {
+		return Page[VersionView]{}, err
+	}
+	who = p.Who
 	n, err := f.opt.Tree.Find(ctx, f.opt.DB.For(who.Account), who.Account, id)
 	if err != nil {
 		return Page[VersionView]{}, err
@@ -66,6 +72,11 @@ func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (V
 // RestoreVersion makes the content of an older version current again, as a new version that is
 // charged like any other. The version that is current already stays as it is.
 func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID, hook Hook) (r Result, err error) {
+	p, err := f.enter(ctx, who, id, access.Edit)
+	if err != nil {
+		return Result{}, err
+	}
+	who = p.Who
 	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := f.live(ctx, tx, who, id)
 		if err != nil {
@@ -76,7 +87,7 @@ func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.Node
 				return err
 			}
 		}
-		r, err = f.answer(ctx, tx, n, hook)
+		r, err = f.answer(ctx, tx, p, n, hook)
 		return err
 	})
 	return r, err

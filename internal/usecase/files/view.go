@@ -7,6 +7,7 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -16,7 +17,7 @@ type NodeView struct {
 	ID        drive.NodeID      `json:"id"`
 	ParentID  *drive.NodeID     `json:"parent_id"` // null: the root
 	Name      string            `json:"name"`
-	Path      string            `json:"path"` // of a node in the trash: the one it had
+	Path      string            `json:"path"` // of a node in the trash: the one it had; //PLACE/... outside of the caller's own drive
 	Type      tree.Type         `json:"type"`
 	Size      int64             `json:"size"` // bytes; of a folder 0
 	Mime      string            `json:"mime"`
@@ -50,6 +51,8 @@ type viewer struct {
 	q       sqldb.Querier
 	folders map[drive.NodeID]tree.Spot
 	digests map[drive.BlobID]digest.Set
+	pass    access.Pass                  // whose view it is; zero: the owner's
+	spots   map[drive.NodeID]access.Spot // of a guest: from where each node is seen; nil: as the pass says
 }
 
 func (f *Files) viewer(q sqldb.Querier) *viewer {
@@ -79,16 +82,18 @@ func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
 		ID: n.ID, Name: string(n.Name), Path: "/", Type: n.Type, Size: int64(n.Size), Mime: n.Mime, MTime: n.MTime,
 		CreatedAt: n.Created, UpdatedAt: n.Updated, Rev: n.Rev, Seq: n.Seq, Digests: map[string]string{}, Version: n.Version,
 	}
+	path := drive.Path{}
 	if !n.IsRoot() {
 		parent, err := v.folder(ctx, n.Parent)
 		if err != nil {
 			return NodeView{}, err
 		}
-		view.ParentID, view.Path = &n.Parent, append(slices.Clip(parent.Path), n.Name).String()
+		path = append(slices.Clip(parent.Path), n.Name)
 		if n.Trashed == 0 {
 			n.Trashed = parent.Trashed
 		}
 	}
+	view.Path, view.ParentID = v.masked(n, path)
 	if n.Trashed != 0 {
 		view.TrashedAt = &n.Trashed
 	}

@@ -61,6 +61,12 @@ func TestRows(t *testing.T) {
 			want: []string{"C1 collect: 1 files, 12 bytes | 3 files, 99 bytes"},
 		},
 		{
+			name: "a grant with another account",
+			spoil: `INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)
+				VALUES ('{a}', '{parked}', '{active}', 'user', 'viewer', '{parked}', '', 0, 0, 0)`,
+			want: []string{"A1 grants: {account} | {active}"},
+		},
+		{
 			name: "what an export holds",
 			spoil: `INSERT INTO export_pins (export_id, n, account_id, blob_id, size, crc32, mtime, charged)
 				SELECT '{active}', 1, account_id, blob_id, size, 0, 0, 0 FROM versions WHERE size = 12`,

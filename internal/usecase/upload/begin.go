@@ -20,6 +20,7 @@ import (
 
 // Begin asks for a new upload. Either Path, or Parent and Name, say where the file shall go.
 type Begin struct {
+	Place       string // where Path is; empty: the caller's own drive
 	Path        drive.Path
 	Parent      drive.NodeID
 	Name        drive.Name
@@ -58,6 +59,10 @@ func (once Once[T]) run(ctx context.Context, tx *sqldb.Tx, effect func(context.C
 // Errors: NotFound (no such parent), NameTaken, BadName, BadRequest, TooLarge, Quota, DiskFull,
 // TooManyOpen.
 func (s *Sessions) Begin(ctx context.Context, who drive.Who, b Begin, once Once[View]) (View, error) {
+	who, b, err := s.gate.enter(ctx, who, b)
+	if err != nil {
+		return View{}, err
+	}
 	return s.beginner.begin(ctx, who, b, once)
 }
 
@@ -280,7 +285,7 @@ func (s *beginner) newRow(who drive.Who, b Begin) (Row, error) {
 	row := Row{
 		ID: drive.NewID[drive.UploadID](), Account: who.Account, User: who.User, Parent: b.Parent, Name: b.Name, Conflict: b.Conflict,
 		Size: b.Size, PartSize: partSize, MTime: b.MTime, Mime: b.Mime, Fingerprint: b.Fingerprint, Digests: b.Digests,
-		State: Active, Gen: 1, Created: now, Active: now,
+		State: Active, Gen: 1, Created: now, Active: now, guest: who.Guest,
 	}
 	if b.Kind == Partial {
 		row.Parent, row.Name, row.Digests, b.Path = drive.NodeID(row.ID), "", nil, nil
@@ -360,6 +365,10 @@ func (s *beginner) findOpen(ctx context.Context, tx *sqldb.Tx, row Row) (*Row, i
 		return nil, 0, err
 	}
 	for _, r := range same {
+		if row.guest && r.User != row.User { // another member's
+			continue
+		}
+		r.guest = row.guest
 		if r.Size == row.Size && (r.Digests.SameContent(row.Digests) || row.Fingerprint != "" && r.Fingerprint == row.Fingerprint) {
 			return &r, open, nil
 		}

@@ -34,6 +34,13 @@ const MaxPartials = 1000
 // there or is no partial upload of the caller's, or belongs to another final), PartsMissing
 // {upload} (that one is not complete), Gone (one of them is), InProgress.
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
+	acting, b, err := s.gate.enter(ctx, who, b)
+	if err == nil && acting.Account != who.Account { // the pieces are charged to the caller's own account
+		err = drive.Bad("path", drive.NotAllowed, "expected", "a folder of your own drive")
+	}
+	if err != nil {
+		return View{}, err
+	}
 	return s.concats.concat(ctx, who, b, partials, once)
 }
 

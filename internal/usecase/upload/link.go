@@ -27,7 +27,13 @@ type Patch struct {
 
 // Patch applies a Patch.
 func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, p Patch) (View, error) {
-	return s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) { return s.patch(ctx, l, row, p) })
+	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) {
+		if err := s.gate.mayGo(ctx, who, row, p.Parent, p.Conflict); err != nil {
+			return View{}, err
+		}
+		return s.patch(ctx, l, row, p)
+	})
+	return v.as(who), err
 }
 
 // onOpen runs act on an upload that is active or parked. A done one is shown: the request is a
@@ -85,7 +91,8 @@ func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, 
 // or late: the upload silently goes on as a normal one. Nothing tells a wrong answer from content
 // that has gone meanwhile.
 func (s *Sessions) Prove(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
-	return s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) { return s.prove(ctx, l, row, algo, answer) })
+	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) { return s.prove(ctx, l, row, algo, answer) })
+	return v.as(who), err
 }
 
 func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.ProofAlgo, answer []byte) (View, error) {

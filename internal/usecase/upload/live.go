@@ -25,6 +25,7 @@ type live struct {
 	loaded     bool
 	known      bool // somebody has loaded it, or made a row its own, since this live was made
 	row        Row
+	permit     permit            // of a guest whose upload it is
 	parts      map[int]blob.Part // of an active upload
 	tails      map[int]blob.Part // beginnings of parts
 	received   drive.ByteSize    // sum of parts and tails

@@ -73,8 +73,8 @@ func (s *Sessions) Offset(ctx context.Context, who drive.Who, id drive.UploadID)
 // position is Sessions.Offset.
 func (s *filler) position(ctx context.Context, who drive.Who, id drive.UploadID) (Position, error) {
 	row, err := findRow(ctx, s.db, id)
-	if err == nil && row.Account != who.Account {
-		err = drive.Fail(drive.NotFound)
+	if err == nil {
+		_, err = s.table.gate.check(ctx, who, &row)
 	}
 	if err != nil {
 		return Position{}, err
@@ -187,12 +187,16 @@ type stance struct {
 func (l *live) standing(who drive.Who) (at stance, ready bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	may := true
+	if l.loaded {
+		if may, err = l.mayLocked(who); err != nil {
+			return stance{}, false, err
+		}
+	}
 	switch {
-	case l.loaded && l.row.Account != who.Account:
-		return stance{}, false, drive.Fail(drive.NotFound)
 	case l.shut == refusing:
 		return stance{}, false, l.why
-	case !l.ready():
+	case !l.ready() || !may:
 		return stance{}, false, nil
 	}
 	return stance{l.row, l.offsetLocked(), len(l.writers)}, true, nil

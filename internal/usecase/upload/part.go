@@ -218,12 +218,16 @@ func (l *live) tryPart(who drive.Who, p PutPart, w *partWriter) (row Row, next s
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	row = l.row
+	may := true
+	if l.loaded {
+		if may, err = l.mayLocked(who); err != nil {
+			return Row{}, nil, err
+		}
+	}
 	switch {
-	case l.loaded && row.Account != who.Account:
-		return Row{}, nil, drive.Fail(drive.NotFound)
 	case l.shut == refusing:
 		return Row{}, nil, l.why
-	case !l.ready():
+	case !l.ready() || !may:
 		if p.beside {
 			return Row{}, nil, drive.Fail(drive.InProgress, "retry_after", 1)
 		}

@@ -52,6 +52,8 @@ type Row struct {
 	Created     drive.Time
 	Active      drive.Time // last activity known to the database
 	Ended       drive.Time
+
+	guest bool // as this request reads it: it is of somebody whose own account is another; not stored
 }
 
 // isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent

@@ -34,7 +34,8 @@ type Complete struct {
 // DigestMismatch, DigestRequired, NameTaken, ParentGone, VersionChanged. Others: NotFound, Gone,
 // BadRequest, Quota.
 func (s *Sessions) Complete(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (v View, created bool, err error) {
-	return s.sealer.complete(ctx, who, id, c)
+	v, created, err = s.sealer.complete(ctx, who, id, c)
+	return v.as(who), created, err
 }
 
 // complete is Sessions.Complete.
@@ -130,6 +131,9 @@ func (s *sealer) beginSeal(ctx context.Context, who drive.Who, l *live, c Comple
 	}
 	if row.isPartial() {
 		return sealBegun{}, row.hasNoPlace()
+	}
+	if err := s.table.gate.mayGo(ctx, who, row, c.Parent, c.Conflict); err != nil {
+		return sealBegun{}, err
 	}
 	return s.sealOpen(ctx, l, row, c)
 }

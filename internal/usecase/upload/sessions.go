@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
@@ -106,6 +107,7 @@ type Parts struct {
 	Content content.Content
 	Timers  Timers
 	Events  Publisher
+	Access  *access.Access // who may send where; default: one of the database
 }
 
 // Sessions runs all uploads of the installation that this process has a hand in. It is safe for
@@ -123,6 +125,7 @@ type Sessions struct {
 	disk    *disk.Promises
 	claims  *claim.Desk
 	table   table
+	gate    *gate
 	work    background
 
 	arrows arrows
@@ -143,6 +146,9 @@ type Sessions struct {
 func New(parts Parts, opt Options) *Sessions {
 	s := &Sessions{Parts: parts, opt: opt.withDefaults(), caps: parts.Staging.Caps()}
 	s.clocks = clocks{own: s.opt.Now, rows: s.opt.Clock, keeps: s.opt.Kept}
+	if s.Access == nil {
+		s.Access = access.New(access.Options{DB: s.DB, Now: s.opt.Now})
+	}
 	s.opt.PartSize = max(s.opt.PartSize, leastPartSize(s.caps))
 	s.compose()
 	return s
@@ -160,8 +166,9 @@ func (s *Sessions) compose() {
 	s.claims = claim.New(s.Content, s.Store, claim.Options{
 		Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now,
 	})
+	s.gate = &gate{db: s.DB, access: s.Access, tree: s.Tree, now: s.clocks.now, log: log, end: s.reclaim}
 	s.table = table{
-		db: s.DB, staging: s.Staging, disk: s.disk, shared: shared, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*live{},
+		db: s.DB, staging: s.Staging, disk: s.disk, shared: shared, gate: s.gate, order: newLockOrder(s.opt.OutOfOrder), all: map[drive.UploadID]*live{},
 	}
 	if shared {
 		s.table.keepFor, s.table.now = unusedIdles*s.opt.Idle, s.clocks.now

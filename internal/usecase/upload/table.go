@@ -19,6 +19,7 @@ type table struct {
 	disk    *disk.Promises // each live has its share
 	shared  bool           // other instances change what a live knows: see shared.go
 	order   *lockOrder
+	gate    *gate
 
 	mu  sync.Mutex
 	all map[drive.UploadID]*live
@@ -100,11 +101,11 @@ func (t *table) load(ctx context.Context, l *live) (Row, error) {
 	})
 }
 
-// loadFor is load for a caller: an upload of another account is NotFound.
+// loadFor is load for a caller: an upload that is not theirs to go on with is NotFound.
 func (t *table) loadFor(ctx context.Context, who drive.Who, l *live) (Row, error) {
 	row, err := t.load(ctx, l)
-	if err == nil && row.Account != who.Account {
-		err = drive.Fail(drive.NotFound)
+	if err == nil {
+		err = t.gate.let(ctx, who, l, &row)
 	}
 	return row, err
 }

@@ -44,7 +44,8 @@ func (v View) Row() Row { return v.row }
 
 // Get returns one upload of the caller's account. A gone one is Gone {reason}.
 func (s *Sessions) Get(ctx context.Context, who drive.Who, id drive.UploadID) (View, error) {
-	return s.views.get(ctx, who, id)
+	v, err := s.views.get(ctx, who, id)
+	return v.as(who), err
 }
 
 // ListParts returns what has arrived, in order.
@@ -90,6 +91,10 @@ func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 		if err == nil {
 			v.Node = &n
 		}
+	}
+	if r.guest {
+		v.Path = r.guestPath()
+		return v, nil
 	}
 	path, _, err := vs.tree.PathOf(ctx, q, r.Parent)
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
@@ -149,9 +154,12 @@ func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Ro
 	defer vs.table.leave(l)
 	l.mu.Lock()
 	row, loaded := l.row, l.loaded && l.row.State == Active
+	if may, err := l.mayLocked(who); err != nil || !may {
+		loaded = false
+	}
 	parts := l.sortedParts()
 	l.mu.Unlock()
-	if loaded && row.Account == who.Account && !vs.shared {
+	if loaded && !vs.shared {
 		row.Active = max(row.Active, drive.Time(l.last.Load()))
 		return row, parts, nil
 	}
@@ -160,8 +168,8 @@ func (vs *views) peek(ctx context.Context, who drive.Who, id drive.UploadID) (Ro
 		if row, err = findRow(ctx, vs.db.For(who.Account), id); err != nil {
 			return Row{}, nil, err
 		}
-		if row.Account != who.Account {
-			return Row{}, nil, drive.Fail(drive.NotFound)
+		if _, err := vs.table.gate.check(ctx, who, &row); err != nil {
+			return Row{}, nil, err
 		}
 		if !row.State.Open() {
 			return row, nil, nil
@@ -189,6 +197,7 @@ func (l *live) sortedParts() []blob.Part {
 // ListQuery selects a page of uploads, oldest first.
 type ListQuery struct {
 	Account drive.AccountID // zero: of all accounts, for administrators
+	User    drive.UserID    // only those that this user has begun; zero: anybody's
 	After   drive.UploadID  // the last one of the page before
 	Limit   int
 	Open    bool // only open ones
@@ -202,6 +211,9 @@ func (vs *views) list(ctx context.Context, q ListQuery) ([]View, error) {
 	}
 	if !q.Account.IsZero() {
 		where, args = where+` AND account_id = ?`, append(args, q.Account)
+	}
+	if !q.User.IsZero() {
+		where, args = where+` AND user_id = ?`, append(args, q.User)
 	}
 	db := vs.db.For(q.Account)
 	rows, err := db.Query(ctx, `SELECT `+rowColumns+` FROM uploads WHERE `+where+` ORDER BY id LIMIT ?`, append(args, q.Limit)...)

@@ -17,6 +17,7 @@ import (
 
 // PutFile is a whole file in one request.
 type PutFile struct {
+	Place    string // where Path is; empty: the caller's own drive
 	Path     drive.Path
 	Size     drive.ByteSize // blob.UnknownSize: chunked
 	Conflict drive.Conflict // zero: replace
@@ -38,8 +39,13 @@ func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body i
 	if p.Conflict == "" {
 		p.Conflict = drive.ConflictReplace
 	}
-	b := Begin{Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
-	row, err := s.beginner.newRow(who, b)
+	b := Begin{Place: p.Place, Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
+	acting, small, err := s.gate.enter(ctx, who, b)
+	if err != nil {
+		return tree.Node{}, false, err
+	}
+	p.Path = small.Path
+	row, err := s.beginner.newRow(acting, small)
 	if err != nil {
 		return tree.Node{}, false, err
 	}
@@ -63,7 +69,7 @@ func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body i
 		}
 	}
 	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
-		return s.small.put(ctx, who, b, row, body, quick)
+		return s.small.put(ctx, acting, small, row, body, quick)
 	}
 	return s.putLarge(ctx, who, b, row.Base, body)
 }

@@ -103,7 +103,7 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 		switch {
 		case err != nil:
 			return Offer{}, err
-		case owned && strong:
+		case owned && strong && !d.guest(ctx, q, c):
 			return Offer{Owned: b.ID}, nil
 		case !owned && d.opt.OwnOnly, c.Size > maxProof:
 			// not this user's business; or more than the server would read to check an answer
@@ -112,6 +112,14 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 		}
 	}
 	return d.ask(ctx, q, c, open)
+}
+
+// guest reports whether the account is not the user's own. A guest need not see all that it has: a
+// digest does not do for them.
+func (d *Desk) guest(ctx context.Context, q sqldb.Querier, c Claim) bool {
+	var other int
+	err := q.QueryRow(ctx, `SELECT 1 FROM users WHERE id = ? AND account_id <> ?`, c.User, c.Account).Scan(&other)
+	return !drive.IsKind(err, drive.NotFound)
 }
 
 func (d *Desk) strongly(ctx context.Context, q sqldb.Querier, b content.Blob, claim digest.Set) (bool, error) {

@@ -1,0 +1,253 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Kind says what a principal is.
+type Kind string
+
+// The kinds of principals.
+const (
+	User  Kind = "user"
+	Group Kind = "group"
+)
+
+// Grant is a role of a principal at a node.
+type Grant struct {
+	Node      drive.NodeID
+	Account   drive.AccountID // that of the node
+	Principal drive.PrincipalID
+	Kind      Kind
+	Name      string // of the principal, as it is now; written by nobody
+	Role      Role
+	By        drive.UserID
+	Note      string
+	Created   drive.Time
+	Updated   drive.Time
+	Expires   drive.Time // zero: never
+}
+
+const (
+	maxGrants = 100_000 // of an account: 10,000 members and what they share in it
+	maxNote   = 1000    // bytes
+)
+
+const grantColumns = "g.node_id, g.account_id, g.principal_id, g.kind, g.role, g.granted_by, g.note, g.created_at, g.updated_at, g.expires_at"
+
+// named adds the name of the principal to grantColumns.
+const named = grantColumns + `, COALESCE(u.name, p.name, '') FROM grants g
+	LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id `
+
+func scanGrant(g *Grant, scan func(...any) error) error {
+	return scan(&g.Node, &g.Account, &g.Principal, &g.Kind, &g.Role, &g.By, &g.Note, &g.Created, &g.Updated, &g.Expires, &g.Name)
+}
+
+// Set gives a principal a role at a node, in the place of the one that it had there. The caller has
+// checked that it may. The principal must be there: BadRequest {field: principal}.
+func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) {
+	if !utf8.ValidString(g.Note) || len(g.Note) > maxNote {
+		return Grant{}, drive.Bad("note", drive.TooLong, "limit", maxNote, "sent", len(g.Note))
+	}
+	if g.Expires != 0 && g.Expires <= a.now() {
+		return Grant{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1)
+	}
+	if err := checkPrincipal(ctx, tx, g); err != nil {
+		return Grant{}, err
+	}
+	now := a.now()
+	n, err := tx.Exec(ctx, `UPDATE grants SET role = ?, granted_by = ?, note = ?, updated_at = ?, expires_at = ?
+		WHERE node_id = ? AND principal_id = ?`, g.Role, g.By.String(), g.Note, now, g.Expires, g.Node, g.Principal)
+	if err == nil && n == 0 {
+		if err = roomForGrant(ctx, tx, g.Account); err == nil {
+			_, err = tx.InsertNew(ctx, `INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, g.Node, g.Principal, g.Account, g.Kind, g.Role, g.By.String(), g.Note, now, now, g.Expires)
+		}
+	}
+	if err == nil {
+		err = a.changed(ctx, tx)
+	}
+	if err != nil {
+		return Grant{}, fmt.Errorf("grant %s at node %s: %w", g.Role, g.Node, err)
+	}
+	return a.find(ctx, tx, g.Node, g.Principal)
+}
+
+func checkPrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) error {
+	query := `SELECT COUNT(*) FROM users WHERE id = ? AND state <> 'deleted'`
+	if g.Kind == Group {
+		query = `SELECT COUNT(*) FROM user_groups WHERE id = ?`
+	}
+	var n int
+	if err := tx.QueryRow(ctx, query, g.Principal).Scan(&n); err != nil || n == 1 {
+		return err
+	}
+	return drive.Bad(string(g.Kind), drive.Unknown)
+}
+
+func roomForGrant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM grants WHERE account_id = ?`, account).Scan(&n); err != nil {
+		return err
+	}
+	if n >= maxGrants {
+		return drive.Fail(drive.TooManyOpen, "reason", "grants", "limit", maxGrants, "sent", n+1)
+	}
+	return nil
+}
+
+func (a *Access) find(ctx context.Context, q sqldb.Querier, node drive.NodeID, principal drive.PrincipalID) (g Grant, err error) {
+	err = scanGrant(&g, q.QueryRow(ctx, "SELECT "+named+"WHERE g.node_id = ? AND g.principal_id = ?", node, principal).Scan)
+	return g, err
+}
+
+// Take takes a principal's role at a node away. One that is not there is no error: taken is false.
+func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (taken bool, err error) {
+	n, err := tx.Exec(ctx, `DELETE FROM grants WHERE node_id = ? AND principal_id = ?`, node, principal)
+	if err == nil && n > 0 {
+		err = a.changed(ctx, tx)
+	}
+	if err != nil {
+		return false, fmt.Errorf("take a role at node %s: %w", node, err)
+	}
+	return n > 0, nil
+}
+
+// ListAt lists the grants at a node in the order of their principals' ids, those that have ended
+// excepted.
+func (a *Access) ListAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after drive.PrincipalID, limit int) ([]Grant, error) {
+	rows, err := q.Query(ctx, "SELECT "+named+`WHERE g.node_id = ? AND g.principal_id > ? AND (g.expires_at = 0 OR g.expires_at > ?)
+		ORDER BY g.principal_id LIMIT ?`, node, after.String(), a.now(), limit)
+	all, err := sqldb.Scan(rows, err, scanGrant)
+	if err != nil {
+		return nil, fmt.Errorf("list the grants at node %s: %w", node, err)
+	}
+	return all, nil
+}
+
+// Above is a node on the way up to the root, and a grant on it.
+type Above struct {
+	Grant
+
+	Level int // how many levels above; zero: the node itself
+}
+
+// ListUp lists the grants at a node and above it, the nearest first, up to limit of them; no higher
+// than level most.
+func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID, most, limit int) ([]Above, error) {
+	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, level) AS (
+			SELECT id, parent_id, 0 FROM nodes WHERE id = ?
+			UNION ALL
+			SELECT n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
+		SELECT `+grantColumns+`, COALESCE(u.name, p.name, ''), up.level FROM up JOIN grants g ON g.node_id = up.id
+		LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id
+		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY up.level, g.principal_id LIMIT ?`, node, min(most, maxClimb), a.now(), limit)
+	all, err := sqldb.Scan(rows, err, func(g *Above, scan func(...any) error) error {
+		return scanGrant(&g.Grant, func(dest ...any) error { return scan(append(dest, &g.Level)...) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the grants above node %s: %w", node, err)
+	}
+	return all, nil
+}
+
+// ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
+// order of their ids: each with the strongest of the user's roles there. What gives nothing, or has
+// ended, is left out.
+func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int) ([]Grant, error) {
+	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (
+			SELECT g.node_id FROM mine JOIN grants g ON g.principal_id = mine.id
+			WHERE g.node_id > ? AND g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
+			AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id = g.node_id)
+			GROUP BY g.node_id ORDER BY g.node_id LIMIT ?)
+		SELECT `+grantColumns+`, '' FROM those CROSS JOIN mine JOIN grants g ON g.node_id = those.node_id AND g.principal_id = mine.id
+		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY g.node_id`,
+		user.String(), user.String(), after.String(), a.now(), limit, a.now())
+	all, err := sqldb.Scan(rows, err, scanGrant)
+	if err != nil {
+		return nil, fmt.Errorf("list what is shared with %s: %w", user, err)
+	}
+	return strongest(all), nil
+}
+
+// strongest leaves of the grants at each node the strongest one. They are in the order of nodes.
+func strongest(all []Grant) (one []Grant) {
+	for _, g := range all {
+		last := len(one) - 1
+		switch {
+		case last < 0 || one[last].Node != g.Node:
+			one = append(one, g)
+		case rank(g.Role) > rank(one[last].Role):
+			one[last] = g
+		}
+	}
+	return one
+}
+
+func rank(r Role) int {
+	for i, role := range Roles() {
+		if role == r {
+			return i
+		}
+	}
+	return -1
+}
+
+// ListOf lists the grants of an account, in the order of their nodes and principals.
+func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Grant, limit int) ([]Grant, error) {
+	rows, err := q.Query(ctx, "SELECT "+named+`WHERE g.account_id = ? AND g.node_id >= ? AND (g.node_id > ? OR g.principal_id > ?)
+		AND (g.expires_at = 0 OR g.expires_at > ?) ORDER BY g.node_id, g.principal_id LIMIT ?`,
+		account, after.Node.String(), after.Node.String(), after.Principal.String(), a.now(), limit)
+	all, err := sqldb.Scan(rows, err, scanGrant)
+	if err != nil {
+		return nil, fmt.Errorf("list the grants of account %s: %w", account, err)
+	}
+	return all, nil
+}
+
+// purgeBatch is how many rows one transaction of a purge deletes.
+const purgeBatch = 1000
+
+// Purge deletes the grants that have ended, and of those at nodes that are gone some in each call.
+// They give nothing any more; this only makes room.
+func (a *Access) Purge(ctx context.Context, now time.Time) error {
+	for n := int64(purgeBatch); n >= purgeBatch; {
+		err := a.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
+				Table: "grants", Key: "node_id", Where: "expires_at > 0 AND expires_at < ?", Args: []any{drive.TimeOf(now)}, Limit: purgeBatch,
+			})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("purge grants: %w", err)
+		}
+	}
+	_, err := a.orphans.Delete(ctx, a.opt.DB)
+	return err
+}
+
+// Forget deletes what there is of an account: its grants, and the space that it is.
+func (a *Access) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	for _, table := range []string{"grants", "spaces"} {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = ?", account); err != nil {
+			return fmt.Errorf("forget the %s of account %s: %w", table, account, err)
+		}
+	}
+	return a.changed(ctx, tx)
+}
+
+// ForgetPrincipal takes all roles away from a user or group, and a user out of all groups.
+func (a *Access) ForgetPrincipal(ctx context.Context, tx *sqldb.Tx, id drive.PrincipalID) error {
+	for _, query := range []string{`DELETE FROM grants WHERE principal_id = ?`, `DELETE FROM group_members WHERE user_id = ?`} {
+		if _, err := tx.Exec(ctx, query, id); err != nil {
+			return fmt.Errorf("forget principal %s: %w", id, err)
+		}
+	}
+	return a.changed(ctx, tx)
+}

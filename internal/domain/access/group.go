@@ -1,0 +1,214 @@
+package access
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Team is a group of users.
+type Team struct {
+	ID      drive.GroupID
+	Name    string
+	Created drive.Time
+	Updated drive.Time
+}
+
+const (
+	maxGroups  = 10_000  // of the installation
+	maxMembers = 100_000 // of a group
+	maxLabel   = 64      // bytes of the name of a group or space, as of a user
+)
+
+// parseLabel checks the name of a group or a space: what works as one segment of an address, and
+// cannot be taken for an id.
+func parseLabel(s string) (string, error) {
+	name, err := drive.ParseName(s)
+	if err != nil {
+		return "", drive.Wrap(err, drive.BadRequest, "field", "name", "reason", string(drive.Malformed), "expected", "a name without '/'")
+	}
+	label := string(name)
+	_, notID := drive.ParseID[drive.NodeID](strings.ToLower(label))
+	switch {
+	case len(label) > maxLabel:
+		return "", drive.Bad("name", drive.TooLong, "limit", maxLabel, "sent", len(label))
+	case notID == nil:
+		return "", drive.Bad("name", drive.Malformed, "expected", "a name that is not an id")
+	case strings.TrimSpace(label) != label || strings.ContainsFunc(label, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "", drive.Bad("name", drive.Malformed, "expected", "visible characters, no space at either end")
+	}
+	return label, nil
+}
+
+func slotOf(label string) string { return drive.Name(label).Fold() }
+
+const teamColumns = "id, name, created_at, updated_at"
+
+func scanTeam(t *Team, scan func(...any) error) error {
+	return scan(&t.ID, &t.Name, &t.Created, &t.Updated)
+}
+
+// CreateGroup makes a group. NameTaken: another one has the name, whatever its case.
+func (a *Access) CreateGroup(ctx context.Context, tx *sqldb.Tx, name string) (Team, error) {
+	name, err := parseLabel(name)
+	if err != nil {
+		return Team{}, err
+	}
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM user_groups`).Scan(&n); err != nil {
+		return Team{}, fmt.Errorf("count the groups: %w", err)
+	}
+	if n >= maxGroups {
+		return Team{}, drive.Fail(drive.TooManyOpen, "reason", "groups", "limit", maxGroups, "sent", n+1)
+	}
+	t := Team{ID: drive.NewID[drive.GroupID](), Name: name, Created: a.now(), Updated: a.now()}
+	made, err := tx.InsertNew(ctx, `INSERT INTO user_groups (id, name, slot, created_at, updated_at) VALUES (?, ?, ?, ?, ?)`,
+		t.ID, t.Name, slotOf(name), t.Created, t.Updated)
+	if err == nil && !made {
+		err = drive.Fail(drive.NameTaken, "name", name)
+	}
+	if err != nil {
+		return Team{}, fmt.Errorf("create group %q: %w", name, err)
+	}
+	return t, nil
+}
+
+// RenameGroup gives a group another name.
+func (a *Access) RenameGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, name string) (Team, error) {
+	name, err := parseLabel(name)
+	if err != nil {
+		return Team{}, err
+	}
+	n, err := tx.Exec(ctx, `UPDATE user_groups SET name = ?, slot = ?, updated_at = ? WHERE id = ?`, name, slotOf(name), a.now(), id)
+	switch {
+	case sqldb.IsDuplicate(err):
+		return Team{}, drive.Wrap(err, drive.NameTaken, "name", name)
+	case err != nil:
+		return Team{}, fmt.Errorf("rename group %s: %w", id, err)
+	case n == 0:
+		return Team{}, drive.Fail(drive.NotFound)
+	}
+	return a.FindGroup(ctx, tx, id)
+}
+
+// DeleteGroup deletes a group and what it was granted.
+func (a *Access) DeleteGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID) error {
+	n, err := tx.Exec(ctx, `DELETE FROM user_groups WHERE id = ?`, id)
+	if err == nil && n == 0 {
+		return drive.Fail(drive.NotFound)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM group_members WHERE group_id = ?`, id)
+	}
+	if err != nil {
+		return fmt.Errorf("delete group %s: %w", id, err)
+	}
+	return a.ForgetPrincipal(ctx, tx, drive.PrincipalID(id))
+}
+
+// FindGroup returns a group.
+func (a *Access) FindGroup(ctx context.Context, q sqldb.Querier, id drive.GroupID) (t Team, err error) {
+	err = scanTeam(&t, q.QueryRow(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE id = ?", id).Scan)
+	return t, err
+}
+
+// FindGroupByName returns the group of that name, whatever its case.
+func (a *Access) FindGroupByName(ctx context.Context, q sqldb.Querier, name string) (t Team, err error) {
+	err = scanTeam(&t, q.QueryRow(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE slot = ?", slotOf(name)).Scan)
+	return t, err
+}
+
+// ListGroups returns groups in the order of their folded names, those whose name begins with
+// prefix, and the cursor of the next page.
+func (a *Access) ListGroups(ctx context.Context, q sqldb.Querier, prefix, cursor string, limit int) ([]Team, string, error) {
+	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, "", drive.Wrap(err, drive.CursorInvalid)
+	}
+	from, to := slotOf(prefix), slotOf(prefix)+"\U0010FFFF"
+	rows, err := q.Query(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE slot > ? AND slot >= ? AND slot < ? ORDER BY slot LIMIT ?",
+		string(after), from, to, limit+1)
+	all, err := sqldb.Scan(rows, err, scanTeam)
+	if err != nil {
+		return nil, "", fmt.Errorf("list groups: %w", err)
+	}
+	if len(all) <= limit {
+		return all, "", nil
+	}
+	return all[:limit], base64.RawURLEncoding.EncodeToString([]byte(slotOf(all[limit-1].Name))), nil
+}
+
+// Person is a user as others may know them.
+type Person struct {
+	ID   drive.UserID
+	Name string
+}
+
+func scanPerson(p *Person, scan func(...any) error) error { return scan(&p.ID, &p.Name) }
+
+// AddMember puts a user into a group; again is no error.
+func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, user drive.UserID) error {
+	if _, err := a.FindGroup(ctx, tx, id); err != nil {
+		return err
+	}
+	if err := checkPrincipal(ctx, tx, Grant{Kind: User, Principal: drive.PrincipalID(user)}); err != nil {
+		return err
+	}
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM group_members WHERE group_id = ?`, id).Scan(&n); err != nil {
+		return fmt.Errorf("count the members of group %s: %w", id, err)
+	}
+	if n >= maxMembers {
+		return drive.Fail(drive.TooManyOpen, "reason", "members", "limit", maxMembers, "sent", n+1)
+	}
+	made, err := tx.InsertNew(ctx, `INSERT INTO group_members (group_id, user_id, created_at) VALUES (?, ?, ?)`, id, user, a.now())
+	if err == nil && made {
+		err = a.changed(ctx, tx)
+	}
+	if err != nil {
+		return fmt.Errorf("add a member to group %s: %w", id, err)
+	}
+	return nil
+}
+
+// RemoveMember takes a user out of a group; one who is not in it is no error.
+func (a *Access) RemoveMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, user drive.UserID) error {
+	if _, err := a.FindGroup(ctx, tx, id); err != nil {
+		return err
+	}
+	n, err := tx.Exec(ctx, `DELETE FROM group_members WHERE group_id = ? AND user_id = ?`, id, user)
+	if err == nil && n > 0 {
+		err = a.changed(ctx, tx)
+	}
+	if err != nil {
+		return fmt.Errorf("remove a member of group %s: %w", id, err)
+	}
+	return nil
+}
+
+// ListMembers lists the users of a group in the order of their ids.
+func (a *Access) ListMembers(ctx context.Context, q sqldb.Querier, id drive.GroupID, after drive.UserID, limit int) ([]Person, error) {
+	rows, err := q.Query(ctx, `SELECT u.id, u.name FROM group_members m JOIN users u ON u.id = m.user_id
+		WHERE m.group_id = ? AND m.user_id > ? ORDER BY m.user_id LIMIT ?`, id, after.String(), limit)
+	all, err := sqldb.Scan(rows, err, scanPerson)
+	if err != nil {
+		return nil, fmt.Errorf("list the members of group %s: %w", id, err)
+	}
+	return all, nil
+}
+
+// ListPeople lists active users whose name begins with prefix, whatever its case, up to limit.
+func (a *Access) ListPeople(ctx context.Context, q sqldb.Querier, prefix string, limit int) ([]Person, error) {
+	rows, err := q.Query(ctx, `SELECT id, name FROM users WHERE slot >= ? AND slot < ? AND state = 'active' ORDER BY slot LIMIT ?`,
+		slotOf(prefix), slotOf(prefix)+"\U0010FFFF", limit)
+	all, err := sqldb.Scan(rows, err, scanPerson)
+	if err != nil {
+		return nil, fmt.Errorf("look for people: %w", err)
+	}
+	return all, nil
+}

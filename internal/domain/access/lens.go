@@ -1,0 +1,132 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Lens is what a guest sees of an account: it tells the nodes of a listing apart. The zero Lens
+// sees everything.
+type Lens struct {
+	a      *Access
+	who    drive.Who
+	grants map[drive.NodeID][]step
+}
+
+// Lens returns what the one whose pass it is sees of the account. One statement for a guest, none
+// for the owner.
+func (a *Access) Lens(ctx context.Context, q sqldb.Querier, p Pass) (Lens, error) {
+	if !p.Who.Guest {
+		return Lens{}, nil
+	}
+	rows, err := q.Query(ctx, `WITH `+mine+`
+		SELECT g.node_id, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id = ?`,
+		p.Who.User.String(), p.Who.User.String(), p.Who.Account)
+	all, err := sqldb.Scan(rows, err, func(s *step, scan func(...any) error) error { return scan(&s.node, &s.role, &s.expires) })
+	if err != nil {
+		return Lens{}, fmt.Errorf("list the grants of %s: %w", p.Who.User, err)
+	}
+	l := Lens{a: a, who: p.Who, grants: map[drive.NodeID][]step{}}
+	for _, s := range all {
+		l.grants[s.node] = append(l.grants[s.node], s)
+	}
+	if p.Space != "" && p.Rights == All && p.Until == 0 {
+		return Lens{}, nil // a manager's: nothing narrows it
+	}
+	return l, nil
+}
+
+// rights are those that the user's own grants at a node come to; granted is false where there are
+// none.
+func (l Lens) rights(node drive.NodeID) (r Right, granted bool) {
+	now := l.a.now()
+	for _, s := range l.grants[node] {
+		if s.expires == 0 || s.expires > now {
+			r, granted = r|s.role.Rights(), true
+		}
+	}
+	return r, granted
+}
+
+// Narrows reports whether there may be something that the lens hides below a node that it sees, the
+// node itself excepted.
+func (l Lens) Narrows(node drive.NodeID) bool {
+	for id := range l.grants {
+		if r, granted := l.rights(id); granted && id != node && !r.Has(See) {
+			return true
+		}
+	}
+	return false
+}
+
+// Hidden lists the nodes at which the lens goes dark: what lies below one is hidden, too, as far as
+// no nearer grant shows it.
+func (l Lens) Hidden() []drive.NodeID {
+	var dark []drive.NodeID
+	for id := range l.grants {
+		if r, granted := l.rights(id); granted && !r.Has(See) {
+			dark = append(dark, id)
+		}
+	}
+	return dark
+}
+
+// ShowsChild reports whether a child of a folder that is seen is seen, too.
+func (l Lens) ShowsChild(id drive.NodeID) bool {
+	if l.a == nil {
+		return true
+	}
+	r, granted := l.rights(id)
+	return !granted || r.Has(See)
+}
+
+// Spot says how a node is seen.
+type Spot struct {
+	Seen  bool
+	Top   drive.NodeID // see Pass
+	Level int
+}
+
+// Spots tells which nodes of an account are seen, and from where. One statement, and none where
+// nothing is hidden.
+func (l Lens) Spots(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Spot, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, len(ids)+1)
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	rows, err := q.Query(ctx, `WITH RECURSIVE up (start, id, parent_id, level) AS (
+			SELECT id, id, parent_id, 0 FROM nodes WHERE id IN (`+sqldb.Marks(len(ids))+`)
+			UNION ALL
+			SELECT up.start, n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
+		SELECT start, id, level, parent_id IS NULL FROM up`, append(args, maxClimb)...)
+	type link struct {
+		start drive.NodeID
+		step
+	}
+	all, err := sqldb.Scan(rows, err, func(s *link, scan func(...any) error) error {
+		return scan(&s.start, &s.node, &s.level, &s.root)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look which of %d nodes are seen: %w", len(ids), err)
+	}
+	ways := map[drive.NodeID][]step{}
+	for _, at := range all {
+		for _, g := range l.grants[at.node] {
+			g.level, g.root = at.level, at.root
+			ways[at.start] = append(ways[at.start], g)
+		}
+	}
+	spots := make(map[drive.NodeID]Spot, len(ids))
+	for _, id := range ids {
+		sortSteps(ways[id])
+		v := decide(ways[id], l.a.now())
+		spots[id] = Spot{Seen: v.rights.Has(See), Top: v.top, Level: v.level}
+	}
+	return spots, nil
+}

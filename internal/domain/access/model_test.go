@@ -1,0 +1,327 @@
+package access_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
+)
+
+// world is a database with people, groups, two personal drives and two spaces, and beside it the
+// model: lists that are walked from a node upwards.
+type world struct {
+	*access.Access
+	db     *sqldb.DB
+	tree   *tree.Tree
+	now    time.Time
+	people []drive.Who
+	groups []drive.GroupID
+	drives []room
+
+	member map[drive.GroupID]map[drive.UserID]bool
+	grants []access.Grant
+	up     map[drive.NodeID]drive.NodeID // each node's parent; zero: it is a root
+	of     map[drive.NodeID]int          // the drive of a node
+	nodes  []drive.NodeID
+}
+
+// room is an account of the world.
+type room struct {
+	account drive.AccountID
+	root    drive.NodeID
+	owner   int // the person; -1: it is a space
+	state   access.State
+}
+
+func newWorld(t testing.TB, people, groups int) *world {
+	t.Helper()
+	db := sqldbtest.Open(t)
+	w := &world{
+		db: db, now: time.UnixMilli(1_800_000_000_000), member: map[drive.GroupID]map[drive.UserID]bool{},
+		up: map[drive.NodeID]drive.NodeID{}, of: map[drive.NodeID]int{},
+	}
+	clock := func() time.Time { return w.now }
+	w.Access, w.tree = access.New(access.Options{DB: db, Now: clock}), tree.New(tree.Options{Now: clock})
+	cheap := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}}
+	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
+	for i := range people {
+		draft, err := users.Draft(t.Context(), fmt.Sprintf("person %d", i), "correct horse battery", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.people = append(w.people, drive.Who{User: draft.User().ID, Account: draft.Account()})
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := users.Create(ctx, tx, draft)
+			return err
+		})
+	}
+	for i := range groups {
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			g, err := w.CreateGroup(ctx, tx, fmt.Sprintf("group %d", i))
+			w.groups = append(w.groups, g.ID)
+			w.member[g.ID] = map[drive.UserID]bool{}
+			return err
+		})
+	}
+	for i := range 4 {
+		d := room{owner: i, state: access.Active}
+		if i >= 2 {
+			d.owner, d.account = -1, drive.NewID[drive.AccountID]()
+		} else {
+			d.account = w.people[i].Account
+		}
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			if err := users.CreateAccount(ctx, tx, d.account); err != nil {
+				return err
+			}
+			if err := (quota.Ledger{}).Create(ctx, tx, d.account, nil); err != nil {
+				return err
+			}
+			if d.root, err = w.tree.Create(ctx, tx, d.account); err != nil || d.owner >= 0 {
+				return err
+			}
+			_, err = w.CreateSpace(ctx, tx, access.Space{ID: d.account, Root: d.root, Name: fmt.Sprintf("space %d", i)})
+			return err
+		})
+		w.drives = append(w.drives, d)
+		w.add(d.root, drive.NodeID{}, i)
+	}
+	return w
+}
+
+func (w *world) add(id, parent drive.NodeID, of int) {
+	w.nodes, w.up[id], w.of[id] = append(w.nodes, id), parent, of
+}
+
+func (w *world) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
+	t.Helper()
+	if err := w.db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mine reports whether a grant is one of a person's.
+func (w *world) mine(who drive.Who, g access.Grant) bool {
+	return g.Principal == drive.PrincipalID(who.User) || w.member[drive.GroupID(g.Principal)][who.User]
+}
+
+// may is the model: a list of grants and a walk.
+func (w *world) may(who drive.Who, node drive.NodeID) access.Right {
+	d := w.drives[w.of[node]]
+	if d.account == who.Account {
+		return access.All
+	}
+	if d.state == access.Deleted {
+		return 0
+	}
+	rights, decided := access.Right(0), false
+	for at := node; ; at = w.up[at] {
+		here, any := access.Right(0), false
+		for _, g := range w.grants {
+			if g.Node != at || !w.mine(who, g) || g.Expires != 0 && g.Expires <= drive.TimeOf(w.now) {
+				continue
+			}
+			any = true
+			here |= g.Role.Rights()
+			if at == d.root && d.owner < 0 && g.Role == access.Manager {
+				return w.readOnly(d, access.All)
+			}
+		}
+		if any && !decided {
+			rights, decided = here, true
+		}
+		if w.up[at].IsZero() {
+			return w.readOnly(d, rights)
+		}
+	}
+}
+
+func (w *world) readOnly(d room, r access.Right) access.Right {
+	if d.state == access.Archived {
+		return r & access.See
+	}
+	return r
+}
+
+// step does one thing at random.
+func (w *world) step(t testing.TB, r *rand.Rand) {
+	t.Helper()
+	node := w.nodes[r.IntN(len(w.nodes))]
+	switch r.IntN(20) {
+	case 0, 1, 2:
+		w.makeFolder(t, r, node)
+	case 3:
+		w.moveFolder(t, r, node)
+	case 4, 5, 6, 7:
+		w.grant(t, r, node)
+	case 8, 9:
+		w.take(t, r)
+	case 10:
+		w.join(t, r)
+	case 11:
+		w.now = w.now.Add(time.Duration(r.IntN(600)) * time.Second)
+	case 12:
+		w.archive(t, r)
+	}
+	for range 8 { // most of what people do is to ask
+		who, node := w.people[r.IntN(len(w.people))], w.nodes[r.IntN(len(w.nodes))]
+		w.compare(t, who, node)
+	}
+}
+
+func (w *world) compare(t testing.TB, who drive.Who, node drive.NodeID) {
+	t.Helper()
+	want := w.may(who, node)
+	p, err := w.At(t.Context(), w.db, who, node)
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		t.Fatal(err)
+	}
+	if p.Rights != want || (err != nil) != (want == 0) {
+		t.Fatalf("%v may %04b at %v, the model says %04b (%v)", who.User, p.Rights, node, want, err)
+	}
+	for _, use := range access.Uses() {
+		_, err := w.Enter(t.Context(), w.db, who, node, use)
+		if allowed := want.Has(use.Needs()); allowed != (err == nil) {
+			t.Fatalf("use %d with %04b: %v", use, want, err)
+		}
+		if use >= access.List {
+			break // the table has its own test
+		}
+	}
+}
+
+func (w *world) makeFolder(t testing.TB, r *rand.Rand, parent drive.NodeID) {
+	t.Helper()
+	of := w.of[parent]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := w.tree.CreateFolder(ctx, tx, w.drives[of].account, tree.Place{
+			Parent: parent, Name: drive.Name(fmt.Sprint(r.Int64())), Conflict: drive.ConflictFail,
+		})
+		if drive.IsKind(err, drive.BadName) { // too deep
+			return nil
+		}
+		if err == nil {
+			w.add(n.ID, parent, of)
+		}
+		return err
+	})
+}
+
+func (w *world) moveFolder(t testing.TB, r *rand.Rand, id drive.NodeID) {
+	t.Helper()
+	parent := w.nodes[r.IntN(len(w.nodes))]
+	if w.up[id].IsZero() || w.of[parent] != w.of[id] {
+		return
+	}
+	account := w.drives[w.of[id]].account
+	err := w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.tree.Edit(ctx, tx, account, id, tree.Edit{Parent: parent})
+		return err
+	})
+	switch {
+	case err == nil:
+		w.up[id] = parent
+	case !drive.IsKind(err, drive.Cycle, drive.BadName, drive.NameTaken):
+		t.Fatal(err)
+	}
+}
+
+func (w *world) grant(t testing.TB, r *rand.Rand, node drive.NodeID) {
+	t.Helper()
+	g := access.Grant{Node: node, Account: w.drives[w.of[node]].account, Kind: access.User, Role: access.Roles()[r.IntN(len(access.Roles()))]}
+	if g.Principal = drive.PrincipalID(w.people[r.IntN(len(w.people))].User); r.IntN(2) == 0 {
+		g.Kind, g.Principal = access.Group, drive.PrincipalID(w.groups[r.IntN(len(w.groups))])
+	}
+	if r.IntN(3) == 0 {
+		g.Expires = drive.TimeOf(w.now).Add(time.Duration(1+r.IntN(1800)) * time.Second)
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.Set(ctx, tx, g)
+		return err
+	})
+	w.grants = slices.DeleteFunc(w.grants, func(h access.Grant) bool { return h.Node == g.Node && h.Principal == g.Principal })
+	w.grants = append(w.grants, g)
+}
+
+func (w *world) take(t testing.TB, r *rand.Rand) {
+	t.Helper()
+	if len(w.grants) == 0 {
+		return
+	}
+	i := r.IntN(len(w.grants))
+	g := w.grants[i]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.Take(ctx, tx, g.Node, g.Principal)
+		return err
+	})
+	w.grants = slices.Delete(w.grants, i, i+1)
+}
+
+func (w *world) join(t testing.TB, r *rand.Rand) {
+	t.Helper()
+	id, user := w.groups[r.IntN(len(w.groups))], w.people[r.IntN(len(w.people))].User
+	in := !w.member[id][user]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		if in {
+			return w.AddMember(ctx, tx, id, user)
+		}
+		return w.RemoveMember(ctx, tx, id, user)
+	})
+	w.member[id][user] = in
+}
+
+func (w *world) archive(t testing.TB, r *rand.Rand) {
+	t.Helper()
+	d := &w.drives[2+r.IntN(2)]
+	d.state = []access.State{access.Active, access.Active, access.Archived, access.Deleted}[r.IntN(4)]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.ChangeSpace(ctx, tx, d.account, access.SpaceChange{State: d.state})
+		return err
+	})
+}
+
+// TestAccessIsThatOfTheModel does random things to groups, grants, spaces and folders, and asks
+// after each of them what people may do: by the product, and by a list and a walk.
+func TestAccessIsThatOfTheModel(t *testing.T) {
+	t.Parallel()
+	for worlds := range depth.Pick(1, 4, 20) {
+		r := rand.New(rand.NewPCG(19, uint64(worlds)))
+		w := newWorld(t, 6, 4)
+		for range depth.Pick(100, 400, 6000) {
+			w.step(t, r)
+		}
+		for _, who := range w.people {
+			for _, node := range w.nodes {
+				w.compare(t, who, node)
+			}
+		}
+	}
+}
+
+func TestEachUseNamesTheWeakestRoleThatHasItsRight(t *testing.T) {
+	t.Parallel()
+	for _, use := range access.Uses() {
+		if !use.Least().Rights().Has(use.Needs()) || use.Needs() == 0 {
+			t.Errorf("use %d: %s has no right %04b", use, use.Least(), use.Needs())
+		}
+		for _, role := range access.Roles() {
+			if role == use.Least() {
+				break
+			}
+			if role != access.Uploader && role.Rights().Has(use.Needs()) {
+				t.Errorf("use %d: %s suffices, the table says %s", use, role, use.Least())
+			}
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Options configure New. DB is required; the zero value of each other field is its default.
+type Options struct {
+	DB *sqldb.DB
+	// Shared says that other instances change grants, too.
+	Shared bool
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+}
+
+// Access decides. It is safe for concurrent use.
+type Access struct {
+	opt     Options
+	epoch   epoch
+	orphans sqldb.Orphans // grants at nodes that were deleted for good
+}
+
+// New returns an Access.
+func New(opt Options) *Access {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Access{opt: opt, orphans: sqldb.Orphans{Table: "grants", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+}
+
+func (a *Access) now() drive.Time { return drive.TimeOf(a.opt.Now()) }
+
+// Pass is what somebody may do at a node.
+type Pass struct {
+	Who    drive.Who // acts on the account of the node
+	Node   drive.NodeID
+	Rights Right
+	Until  drive.Time // ask again then; zero: never
+
+	// Of a guest: the highest folder from which the node is seen, how many levels above the node it
+	// is, and the space whose root it is, if it is one. What lies above is not the guest's to know.
+	Top   drive.NodeID
+	Level int
+	Space string
+}
+
+// Place is the address of the guest's top; empty for the owner.
+func (p Pass) Place() string {
+	switch {
+	case !p.Who.Guest:
+		return ""
+	case p.Space != "":
+		return p.Space
+	}
+	return p.Top.String()
+}
+
+// maxClimb bounds the way up to the root, as tree.PathOf does.
+const maxClimb = 4096
+
+// Enter lets somebody do something at a node: the pass's Who acts on the account of the node. One
+// statement.
+//
+// Errors: NotFound, also for who may see nothing there (A2); Forbidden {role, needs} for who may
+// see it and not do this.
+func (a *Access) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, use Use) (Pass, error) {
+	p, err := a.At(ctx, q, who, node)
+	if err != nil {
+		return Pass{}, err
+	}
+	return p, p.Check(use)
+}
+
+// Check is nil when the pass suffices for a use.
+func (p Pass) Check(use Use) error {
+	switch {
+	case p.Rights.Has(use.Needs()):
+		return nil
+	case p.Rights.Has(See), p.Rights != 0 && p.Level == 0:
+		return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(use.Least()))
+	}
+	return drive.Fail(drive.NotFound)
+}
+
+// At returns what somebody may do at a node. Without any right it is NotFound.
+func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Pass, error) {
+	found, err := a.climb(ctx, q, who, node)
+	if err != nil {
+		return Pass{}, err
+	}
+	p := Pass{Who: who, Node: node}
+	if found.account == who.Account {
+		p.Rights = All
+		return p, nil
+	}
+	v := decide(found.steps, a.now())
+	switch found.state {
+	case Deleted:
+		v.rights = 0
+	case Archived:
+		v.rights &= See
+	case Active, "":
+	}
+	if v.rights == 0 {
+		return Pass{}, drive.Fail(drive.NotFound)
+	}
+	p.Who.Account, p.Who.Guest = found.account, true
+	p.Rights, p.Until, p.Top, p.Level = v.rights, v.until, v.top, v.level
+	if v.atRoot {
+		p.Space = found.space
+	}
+	return p, nil
+}
+
+// way is what the database says of a node and the grants above it.
+type way struct {
+	account drive.AccountID
+	space   string // the name of the space whose node it is
+	state   State
+	steps   []step
+}
+
+// mine is, within a statement, the principals of a user, who is its two parameters. The user's id
+// is read, so that it has the type of the column that it is compared with: MySQL takes no index
+// otherwise.
+const mine = `mine (id, nth) AS (
+			SELECT id, 0 FROM users WHERE id = ? UNION ALL SELECT group_id, 1 FROM group_members WHERE user_id = ?)`
+
+// climb goes up from a node that is not the user's own, and reads the user's grants on the way. A
+// node that is not there is NotFound.
+func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (way, error) {
+	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, account_id, level) AS (
+			SELECT id, parent_id, account_id, 0 FROM nodes WHERE id = ?
+			UNION ALL
+			SELECT n.id, n.parent_id, n.account_id, up.level + 1
+			FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.account_id <> ? AND up.level < ?),
+		`+mine+`
+		SELECT up.account_id, up.id, up.level, up.parent_id IS NULL, COALESCE(g.role, ''), COALESCE(g.expires_at, 0),
+			COALESCE(s.name, ''), COALESCE(s.state, '')
+		FROM up CROSS JOIN mine LEFT JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id
+		LEFT JOIN spaces s ON s.account_id = up.account_id
+		WHERE g.role IS NOT NULL OR up.level = 0 AND mine.nth = 0 ORDER BY up.level`,
+		node, who.Account.String(), maxClimb, who.User.String(), who.User.String())
+	var w way
+	there := false
+	all, err := sqldb.Scan(rows, err, func(s *step, scan func(...any) error) error {
+		there = true
+		return scan(&w.account, &s.node, &s.level, &s.root, &s.role, &s.expires, &w.space, &w.state)
+	})
+	switch {
+	case err != nil:
+		return way{}, fmt.Errorf("look who may see node %v: %w", node, err)
+	case !there:
+		return way{}, drive.Fail(drive.NotFound)
+	}
+	for _, s := range all {
+		s.root = s.root && w.space != "" // the root of a personal account has no managers
+		if s.role != "" {
+			w.steps = append(w.steps, s)
+		}
+	}
+	return w, nil
+}
+
+// CheckAway is Check for what takes the node away from where it is. What was shared with a guest
+// alone, and not the folder around it, stays where its owner has put it.
+func (p Pass) CheckAway(use Use) error {
+	if err := p.Check(use); err != nil {
+		return err
+	}
+	if p.Who.Guest && p.Level == 0 && p.Node == p.Top {
+		return drive.Fail(drive.Forbidden, "reason", "shared-top")
+	}
+	return nil
+}
+
+// Home is the account of a user, which is nobody else's.
+func (a *Access) Home(ctx context.Context, q sqldb.Querier, user drive.UserID) (home drive.AccountID, err error) {
+	err = q.QueryRow(ctx, `SELECT account_id FROM users WHERE id = ?`, user).Scan(&home)
+	return home, err
+}

@@ -1,0 +1,260 @@
+package access
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// State is what a space is.
+type State string
+
+// The states of a space.
+const (
+	Active   State = "active"
+	Archived State = "archived" // it can be read, and that is all
+	Deleted  State = "deleted"  // gone for its members; an administrator may bring it back for a month
+)
+
+// Space is an account that people share.
+type Space struct {
+	ID      drive.AccountID
+	Root    drive.NodeID
+	Name    string
+	State   State
+	By      drive.UserID
+	Created drive.Time
+	Updated drive.Time
+	Deleted drive.Time
+}
+
+const spaceColumns = "s.account_id, s.root_id, s.name, s.state, s.created_by, s.created_at, s.updated_at, s.deleted_at"
+
+func scanSpace(s *Space, scan func(...any) error) error {
+	return scan(&s.ID, &s.Root, &s.Name, &s.State, &s.By, &s.Created, &s.Updated, &s.Deleted)
+}
+
+const maxSpaces = 100_000 // of the installation
+
+// CreateSpace makes an account a space. NameTaken: another one has the name, whatever its case. The
+// caller makes the ledger and the tree.
+func (a *Access) CreateSpace(ctx context.Context, tx *sqldb.Tx, s Space) (Space, error) {
+	name, err := parseLabel(s.Name)
+	if err != nil {
+		return Space{}, err
+	}
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM spaces`).Scan(&n); err != nil {
+		return Space{}, fmt.Errorf("count the spaces: %w", err)
+	}
+	if n >= maxSpaces {
+		return Space{}, drive.Fail(drive.TooManyOpen, "reason", "spaces", "limit", maxSpaces, "sent", n+1)
+	}
+	s.Name, s.State, s.Created, s.Updated = name, Active, a.now(), a.now()
+	made, err := tx.InsertNew(ctx, `INSERT INTO spaces (account_id, root_id, name, slot, state, created_by, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, s.ID, s.Root, s.Name, slotOf(name), s.State, s.By.String(), s.Created, s.Updated)
+	if err == nil && !made {
+		err = drive.Fail(drive.NameTaken, "name", name)
+	}
+	if err != nil {
+		return Space{}, fmt.Errorf("create space %q: %w", name, err)
+	}
+	return s, nil
+}
+
+// SpaceChange is a change of a space; what is zero stays as it is.
+type SpaceChange struct {
+	Name  string
+	State State
+}
+
+// ChangeSpace changes a space. The name of one that is deleted is free for others; one that comes
+// back under a name that is taken by then is NameTaken.
+func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.AccountID, c SpaceChange) (Space, error) {
+	s, err := a.FindSpace(ctx, tx, id)
+	if err != nil {
+		return Space{}, err
+	}
+	if c.Name != "" {
+		if s.Name, err = parseLabel(c.Name); err != nil {
+			return Space{}, err
+		}
+	}
+	if c.State != "" {
+		if !slices.Contains([]State{Active, Archived, Deleted}, c.State) {
+			return Space{}, drive.Bad("state", drive.NotAllowed, "allowed", []State{Active, Archived}, "sent", c.State)
+		}
+		if s.State = c.State; s.State != Deleted {
+			s.Deleted = 0
+		} else if s.Deleted == 0 {
+			s.Deleted = a.now()
+		}
+	}
+	slot := slotOf(s.Name)
+	if s.State == Deleted {
+		slot = "/" + s.ID.String()
+	}
+	s.Updated = a.now()
+	_, err = tx.Exec(ctx, `UPDATE spaces SET name = ?, slot = ?, state = ?, updated_at = ?, deleted_at = ? WHERE account_id = ?`,
+		s.Name, slot, s.State, s.Updated, s.Deleted, s.ID)
+	switch {
+	case sqldb.IsDuplicate(err):
+		return Space{}, drive.Wrap(err, drive.NameTaken, "name", s.Name)
+	case err != nil:
+		return Space{}, fmt.Errorf("change space %s: %w", id, err)
+	}
+	return s, a.changed(ctx, tx)
+}
+
+// FindSpace returns a space, a deleted one, too.
+func (a *Access) FindSpace(ctx context.Context, q sqldb.Querier, id drive.AccountID) (s Space, err error) {
+	err = scanSpace(&s, q.QueryRow(ctx, "SELECT "+spaceColumns+" FROM spaces s WHERE s.account_id = ?", id).Scan)
+	return s, err
+}
+
+// SpaceCursor is the place after a space in lists by name.
+func SpaceCursor(s Space) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(slotOf(s.Name)))
+}
+
+// ListSpaces lists all spaces by name, deleted ones excepted.
+func (a *Access) ListSpaces(ctx context.Context, q sqldb.Querier, cursor string, limit int) ([]Space, error) {
+	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, drive.Wrap(err, drive.CursorInvalid)
+	}
+	rows, err := q.Query(ctx, "SELECT "+spaceColumns+" FROM spaces s WHERE s.slot > ? AND s.slot > '0' AND s.state <> 'deleted' ORDER BY s.slot LIMIT ?",
+		string(after), limit)
+	return sqldb.Scan(rows, err, scanSpace)
+}
+
+// Membership is a space and the roles of a member in it.
+type Membership struct {
+	Space
+
+	Rights Right
+}
+
+// ListMemberships lists the spaces that a user is a member of, by name: all that is not deleted and
+// whose root the user may see or add to.
+func (a *Access) ListMemberships(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]Membership, error) {
+	rows, err := q.Query(ctx, `WITH `+mine+`
+		SELECT `+spaceColumns+`, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id
+		JOIN spaces s ON s.account_id = g.account_id AND s.root_id = g.node_id
+		WHERE s.state <> 'deleted' AND g.role <> 'none' ORDER BY s.slot`, user.String(), user.String())
+	now := a.now()
+	type row struct {
+		Space
+
+		role    Role
+		expires drive.Time
+	}
+	all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error {
+		return scanSpace(&r.Space, func(dest ...any) error { return scan(append(dest, &r.role, &r.expires)...) })
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the spaces of %s: %w", user, err)
+	}
+	var spaces []Membership
+	for _, r := range all {
+		if r.expires != 0 && r.expires <= now {
+			continue
+		}
+		if last := len(spaces) - 1; last < 0 || spaces[last].ID != r.ID {
+			spaces = append(spaces, Membership{Space: r.Space})
+		}
+		spaces[len(spaces)-1].Rights |= r.role.Rights()
+	}
+	for i, s := range spaces {
+		if s.State == Archived {
+			spaces[i].Rights &= See
+		}
+	}
+	return spaces, nil
+}
+
+// ListDeletedSpaces lists spaces that were deleted before a time: the purger's work.
+func (a *Access) ListDeletedSpaces(ctx context.Context, q sqldb.Querier, before drive.Time, limit int) ([]Space, error) {
+	rows, err := q.Query(ctx, "SELECT "+spaceColumns+" FROM spaces s WHERE s.deleted_at > 0 AND s.deleted_at < ? ORDER BY s.deleted_at, s.account_id LIMIT ?", before, limit)
+	return sqldb.Scan(rows, err, scanSpace)
+}
+
+// Managers counts the managers of a space, users and groups, those whose role ends excepted.
+func (a *Access) Managers(ctx context.Context, q sqldb.Querier, root drive.NodeID) (n int, err error) {
+	err = q.QueryRow(ctx, `SELECT COUNT(*) FROM grants WHERE node_id = ? AND role = 'manager' AND expires_at = 0`, root).Scan(&n)
+	return n, err
+}
+
+// Target is where an address leads: a path in an account. It says nothing of who may go there.
+type Target struct {
+	Account drive.AccountID
+	Path    drive.Path
+}
+
+// Find reads an address. The place need not be one that the caller may see: whoever uses the target
+// enters the node that it finds there. NotFound: there is no such place.
+func (a *Access) Find(ctx context.Context, q sqldb.Querier, who drive.Who, at drive.Address) (Target, error) {
+	if at.Place == "" {
+		return Target{who.Account, at.Path}, nil
+	}
+	id, err := drive.ParseID[drive.NodeID](at.Place)
+	if err != nil {
+		var t Target
+		err := q.QueryRow(ctx, `SELECT account_id FROM spaces WHERE slot = ?`, slotOf(at.Place)).Scan(&t.Account)
+		t.Path = at.Path
+		return t, err
+	}
+	return a.below(ctx, q, id, at.Path)
+}
+
+// below is Find of a place that is an id: that of a space, of its root, or of a folder.
+func (a *Access) below(ctx context.Context, q sqldb.Querier, id drive.NodeID, path drive.Path) (Target, error) {
+	t := Target{Path: path}
+	err := q.QueryRow(ctx, `SELECT account_id FROM spaces WHERE account_id = ?`, id).Scan(&t.Account)
+	if !drive.IsKind(err, drive.NotFound) {
+		return t, err
+	}
+	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, account_id, name, level) AS (
+			SELECT id, parent_id, account_id, name, 0 FROM nodes WHERE id = ? AND trashed_at = 0
+			UNION ALL
+			SELECT n.id, n.parent_id, n.account_id, n.name, up.level + 1
+			FROM up JOIN nodes n ON n.id = up.parent_id WHERE n.trashed_at = 0 AND up.level < ?)
+		SELECT account_id, name, parent_id IS NULL FROM up ORDER BY level DESC`, id, maxClimb)
+	type link struct {
+		name drive.Name
+		root bool
+	}
+	up, err := sqldb.Scan(rows, err, func(l *link, scan func(...any) error) error { return scan(&t.Account, &l.name, &l.root) })
+	if err != nil {
+		return Target{}, fmt.Errorf("find place %s: %w", id, err)
+	}
+	if len(up) == 0 || !up[0].root { // gone, or in the trash
+		return Target{}, drive.Fail(drive.NotFound)
+	}
+	t.Path = make(drive.Path, 0, len(up)-1+len(path))
+	for _, l := range up[1:] {
+		t.Path = append(t.Path, l.name)
+	}
+	t.Path = append(t.Path, path...)
+	return t, nil
+}
+
+// FindSpaceByRoot returns the space whose root a node is.
+func (a *Access) FindSpaceByRoot(ctx context.Context, q sqldb.Querier, root drive.NodeID) (s Space, err error) {
+	err = scanSpace(&s, q.QueryRow(ctx, "SELECT "+spaceColumns+` FROM nodes n JOIN spaces s ON s.account_id = n.account_id AND s.root_id = n.id
+		WHERE n.id = ?`, root).Scan)
+	return s, err
+}
+
+// Owner returns the name of the user whose account it is; empty: nobody's.
+func (a *Access) Owner(ctx context.Context, q sqldb.Querier, account drive.AccountID) (name string, err error) {
+	err = q.QueryRow(ctx, `SELECT name FROM users WHERE account_id = ? AND state <> 'deleted' ORDER BY id LIMIT 1`, account).Scan(&name)
+	if drive.IsKind(err, drive.NotFound) {
+		return "", nil
+	}
+	return name, err
+}

@@ -1,0 +1,194 @@
+package rest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
+)
+
+func (s spaces) grantRoutes() []route {
+	at := nodesPath + "/{id}/grants"
+	return []route{
+		{
+			method: "GET", path: nodesPath + "/{id}/access", need: read, act: byNode(s.files, s.access),
+			does: "Show who has access to a node by name, and from which folder each right comes; up to 1,000 roles, the nearest first.",
+			out:  []outcome{gives[whoView](200, "who has access")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden},
+		}, {
+			method: "GET", path: at, need: read, act: byNode(s.files, s.grants), query: []param{limitParam, cursor},
+			does: "List the roles that were given at a node. Those at the root of a space are its members.",
+			out:  []outcome{gives[files.Page[roleView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.CursorInvalid},
+		}, {
+			method: "POST", path: at, need: write, act: byNodeTakes(s.files, s.grant), once: true,
+			does: "Give a user or a group a role at a node, in the place of the one that it has there: share a folder by name, or take somebody into a space. " +
+				"Of a node and the folders above it the nearest one decides that has a role for the user or the user's groups; `none` shuts out.",
+			out:   []outcome{gives[roleView](201, "the role")},
+			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
+		}, {
+			method: "DELETE", path: at + "/{principal}", need: write, act: byNode(s.files, s.ungrant),
+			does: "Take a role away; one's own, to leave. Repeating it is not an error.",
+			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState},
+		}, {
+			method: "GET", path: "/shared-with-me", need: read, act: plain(s.withMe), query: []param{limitParam, cursor},
+			does: "List the folders and files that are shared with the caller by name. Addresses below one are `//ID/folder/file`.",
+			out:  []outcome{gives[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: "/shared-by-me", need: read, act: plain(s.byMe), query: []param{limitParam, cursor},
+			does: "List what the caller shares by name of their own drive, an item for each role.",
+			out:  []outcome{gives[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: "/people", need: read, act: plain(s.people), query: []param{{name: "q", required: true, says: "how the name begins: at least two characters"}},
+			does: "Look for users and groups to share with: up to 10 of each.",
+			out:  []outcome{gives[files.Page[personView]](200, "who was found")},
+		},
+	}
+}
+
+type roleView struct {
+	NodeID    drive.NodeID      `json:"node_id"`
+	Kind      access.Kind       `json:"kind" enum:"user,group"`
+	Principal drive.PrincipalID `json:"principal_id"`
+	Name      string            `json:"name"` // of the user or group
+	Role      access.Role       `json:"role" enum:"none,viewer,uploader,editor,manager"`
+	Note      string            `json:"note"`
+	CreatedAt drive.Time        `json:"created_at"`
+	ExpiresAt *drive.Time       `json:"expires_at"` // null: never
+}
+
+func showRole(_ *call, g access.Grant) roleView {
+	return roleView{g.Node, g.Kind, g.Principal, g.Name, g.Role, g.Note, g.Created, timeOrNull(g.Expires)}
+}
+
+type whoView struct {
+	Role   access.Role `json:"role" enum:"none,viewer,uploader,editor,manager"` // the caller's here
+	Owner  string      `json:"owner"`                                           // the user whose drive it is in; empty: a space's
+	Grants []aboveRole `json:"grants"`
+}
+
+type aboveRole struct {
+	Grant roleView `json:"grant"`
+	Level int      `json:"level"` // how many folders above the node; 0: at the node itself
+}
+
+func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	p, err := s.spaces.Access(ctx, c.who, id)
+	if err != nil {
+		return reply{}, err
+	}
+	view := whoView{Role: p.Rights.Role(), Owner: p.Owner, Grants: make([]aboveRole, len(p.Grants))}
+	for i, g := range p.Grants {
+		view.Grants[i] = aboveRole{showRole(c, g.Grant), g.Level}
+	}
+	return ok(view)
+}
+
+func (s spaces) grants(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	return listPage(c, func(since drive.PrincipalID, limit int) ([]access.Grant, error) {
+		return s.spaces.Members(ctx, c.who, id, since, limit)
+	}, showRole, func(v roleView) string { return v.Principal.String() })
+}
+
+type grantBody struct {
+	Kind      access.Kind `json:"kind" enum:"user,group"`
+	Principal string      `json:"principal" doc:"id, or name whatever its case, of a user or group"`
+	Role      access.Role `json:"role" enum:"none,viewer,uploader,editor,manager"`
+	Note      string      `json:"note,omitempty" doc:"at most 1,000 bytes, for whom it is given to"`
+	ExpiresIn *int64      `json:"expires_in,omitempty" nullable:"true" minimum:"60" maximum:"315360000" doc:"seconds; for ever if absent"`
+}
+
+func (s spaces) grant(ctx context.Context, c *call, id drive.NodeID, in *grantBody) (reply, error) {
+	if err := oneOf("kind", in.Kind, []access.Kind{access.User, access.Group}); err != nil {
+		return reply{}, err
+	}
+	role, err := access.ParseRole(string(in.Role))
+	if err != nil {
+		return reply{}, err
+	}
+	var last time.Duration
+	if last, err = life(in.ExpiresIn); err != nil {
+		return reply{}, err
+	}
+	wish := space.NewGrant{Node: id, To: space.Principal{Kind: in.Kind, Name: in.Principal}, Role: role, Note: in.Note, Life: last, Admin: c.who.Admin}
+	if principal, err := drive.ParseID[drive.PrincipalID](in.Principal); err == nil {
+		wish.To.ID, wish.To.Name = principal, ""
+	} else if strings.TrimSpace(in.Principal) == "" {
+		return reply{}, drive.Bad("principal", drive.Required)
+	}
+	return makeOnce(ctx, c, showRole, func(keep keeping[access.Grant]) (access.Grant, error) {
+		return s.spaces.Grant(ctx, c.who, wish, keep)
+	})
+}
+
+func (s spaces) ungrant(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	principal, err := drive.ParseID[drive.PrincipalID](c.r.PathValue("principal"))
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(s.spaces.Ungrant(ctx, c.who, id, principal, c.who.Admin))
+}
+
+// sharedByName is a role at a folder or file, and what that is.
+type sharedByName struct {
+	Grant roleView   `json:"grant"`
+	Path  string     `json:"path"` // its address for the caller
+	Node  sharedNode `json:"node"`
+}
+
+func showSharedItem(c *call, v space.Shared) sharedByName {
+	return sharedByName{showRole(c, v.Grant), v.Path, sharedNode{v.Node, string(v.Item.Name), cmpType(v.Item.Type), int64(v.Item.Size)}}
+}
+
+// cmpType is the type of a node; one that is gone is shown as a file.
+func cmpType(t tree.Type) tree.Type {
+	if t == "" {
+		return tree.TypeFile
+	}
+	return t
+}
+
+func (s spaces) withMe(ctx context.Context, c *call) (reply, error) {
+	return listPage(c, func(since drive.NodeID, limit int) ([]space.Shared, error) {
+		return s.spaces.WithMe(ctx, c.who, since, limit)
+	}, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() })
+}
+
+func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {
+	var since access.Grant
+	if text := c.query.Get(cursor.name); text != "" {
+		node, principal, both := strings.Cut(text, ".")
+		var err, other error
+		since.Node, err = drive.ParseID[drive.NodeID](node)
+		since.Principal, other = drive.ParseID[drive.PrincipalID](principal)
+		if !both || err != nil || other != nil {
+			return reply{}, drive.Fail(drive.CursorInvalid)
+		}
+	}
+	all, err := s.spaces.ByMe(ctx, c.who, since, c.limit()+1)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(pageShowing(c, all, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() + "." + v.Grant.Principal.String() }))
+}
+
+type personView struct {
+	Kind access.Kind       `json:"kind" enum:"user,group"`
+	ID   drive.PrincipalID `json:"id"`
+	Name string            `json:"name"`
+}
+
+func (s spaces) people(ctx context.Context, c *call) (reply, error) {
+	found, err := s.spaces.Search(ctx, c.who, c.query.Get("q"))
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[personView]{Items: make([]personView, len(found))}
+	for i, f := range found {
+		page.Items[i] = personView(f)
+	}
+	return ok(page)
+}

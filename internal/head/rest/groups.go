@@ -1,0 +1,129 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
+)
+
+const groupsPath = "/admin/groups"
+
+// groups are groups of users, as administrators see them.
+type groups struct{ spaces *space.Spaces }
+
+func (g groups) routes() []route {
+	one := groupsPath + "/{id}"
+	return []route{
+		{
+			method: "GET", path: groupsPath, need: admins, act: plain(g.list), query: []param{limitParam, cursor},
+			does: "List the groups by name.",
+			out:  []outcome{gives[files.Page[groupView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "POST", path: groupsPath, need: admins, act: takes(g.create), once: true, created: groupsPath,
+			does: "Make a group of users, to share with all of them.",
+			out:  []outcome{gives[groupView](201, "the group")}, fails: []drive.Kind{drive.NameTaken, drive.TooManyOpen},
+		}, {
+			method: "GET", path: one, need: admins, act: byID(g.get),
+			does: "Show a group.",
+			out:  []outcome{gives[groupView](200, "the group")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "PATCH", path: one, need: admins, act: byIDTakes(g.rename),
+			does: "Rename a group.",
+			out:  []outcome{gives[groupView](200, "the group")}, fails: []drive.Kind{drive.NotFound, drive.NameTaken},
+		}, {
+			method: "DELETE", path: one, need: admins, act: byID(g.remove),
+			does: "Delete a group: its members lose what it was given.",
+			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "GET", path: one + "/members", need: admins, act: byID(g.members), query: []param{limitParam, cursor},
+			does: "List the users of a group.",
+			out:  []outcome{gives[files.Page[memberView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+		}, {
+			method: "PUT", path: one + "/members/{user}", need: admins, act: byID(g.add),
+			does: "Put a user into a group.",
+			out:  []outcome{nothing(204, "the user is in it")}, fails: []drive.Kind{drive.NotFound, drive.TooManyOpen},
+		}, {
+			method: "DELETE", path: one + "/members/{user}", need: admins, act: byID(g.take),
+			does: "Take a user out of a group. Repeating it is not an error.",
+			out:  []outcome{nothing(204, "the user is not in it")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+type groupView struct {
+	ID        drive.GroupID `json:"id"`
+	Name      string        `json:"name"`
+	CreatedAt drive.Time    `json:"created_at"`
+	UpdatedAt drive.Time    `json:"updated_at"`
+}
+
+func showGroup(_ *call, t access.Team) groupView {
+	return groupView{t.ID, t.Name, t.Created, t.Updated}
+}
+
+func (g groups) list(ctx context.Context, c *call) (reply, error) {
+	all, next, err := g.spaces.ListGroups(ctx, c.who, c.query.Get(cursor.name), c.limit())
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[groupView]{Items: make([]groupView, len(all))}
+	for i, t := range all {
+		page.Items[i] = showGroup(c, t)
+	}
+	if next != "" {
+		page.NextCursor = &next
+	}
+	return ok(page)
+}
+
+type groupBody struct {
+	Name string `json:"name" doc:"1 to 64 bytes of visible characters without a slash; whatever its case, of one group alone"`
+}
+
+func (g groups) create(ctx context.Context, c *call, in *groupBody) (reply, error) {
+	return makeOnce(ctx, c, showGroup, func(keep keeping[access.Team]) (access.Team, error) {
+		return g.spaces.CreateGroup(ctx, c.who, in.Name, keep)
+	})
+}
+
+func (g groups) get(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
+	return showing(c, showGroup)(g.spaces.FindGroup(ctx, c.who, id))
+}
+
+func (g groups) rename(ctx context.Context, c *call, id drive.GroupID, in *groupBody) (reply, error) {
+	return showing(c, showGroup)(g.spaces.RenameGroup(ctx, c.who, id, in.Name))
+}
+
+func (g groups) remove(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
+	return empty(g.spaces.DeleteGroup(ctx, c.who, id))
+}
+
+type memberView struct {
+	ID   drive.UserID `json:"id"`
+	Name string       `json:"name"`
+}
+
+func (g groups) members(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
+	return listPage(c, func(since drive.UserID, limit int) ([]access.Person, error) {
+		return g.spaces.ListMembers(ctx, c.who, id, since, limit)
+	}, func(_ *call, p access.Person) memberView { return memberView(p) }, func(v memberView) string { return v.ID.String() })
+}
+
+func (g groups) add(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
+	user, err := drive.ParseID[drive.UserID](c.r.PathValue("user"))
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(g.spaces.AddMember(ctx, c.who, id, user))
+}
+
+func (g groups) take(ctx context.Context, c *call, id drive.GroupID) (reply, error) {
+	user, err := drive.ParseID[drive.UserID](c.r.PathValue("user"))
+	if err != nil {
+		return reply{}, err
+	}
+	return empty(g.spaces.RemoveMember(ctx, c.who, id, user))
+}

@@ -1,0 +1,142 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
+)
+
+const (
+	spacesPath      = "/spaces"
+	adminSpacesPath = "/admin/spaces"
+)
+
+// spaces are accounts that people share, and roles at folders and files.
+type spaces struct {
+	spaces *space.Spaces
+	files  *files.Files
+}
+
+func (s spaces) routes() []route {
+	one, each := spacesPath+"/{id}", adminSpacesPath+"/{id}"
+	return []route{
+		{
+			method: "GET", path: spacesPath, need: read, act: plain(s.list),
+			does: "List the spaces that the caller is a member of, by name. What is in one has addresses as `//NAME/folder/file`, where `NAME` may also be the id.",
+			out:  []outcome{gives[files.Page[spaceView]](200, "all of them")},
+		}, {
+			method: "GET", path: one, need: read, act: byID(s.get),
+			does: "Show a space, to its members and to administrators.",
+			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "PATCH", path: one, need: write, act: byIDTakes(s.change),
+			does: "Rename or archive a space: its managers may. In an archived one everything can be read and nothing changed.",
+			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
+		}, {
+			method: "GET", path: adminSpacesPath, need: admins, act: plain(s.listAll), query: []param{limitParam, cursor},
+			does: "List all spaces by name.",
+			out:  []outcome{gives[files.Page[spaceView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "POST", path: adminSpacesPath, need: admins, act: takes(s.create), once: true, created: spacesPath,
+			does:  "Make a space with a total of its own and its first manager.",
+			out:   []outcome{gives[spaceView](201, "the space")},
+			fails: []drive.Kind{drive.NameTaken, drive.NotFound, drive.TooManyOpen},
+		}, {
+			method: "PATCH", path: each, need: admins, act: byIDTakes(s.set),
+			does: "Change a space, all of it or nothing. `state: active` brings one back from the archive, or within 30 days from its deletion.",
+			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound, drive.NameTaken},
+		}, {
+			method: "DELETE", path: each, need: admins, act: byID(s.remove),
+			does: "Delete a space: it is gone for its members at once, and for good after 30 days.",
+			out:  []outcome{nothing(204, "it is deleted")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+type spaceView struct {
+	ID        drive.AccountID `json:"id"`
+	RootID    drive.NodeID    `json:"root_id"` // its folder: what /nodes takes
+	Name      string          `json:"name"`
+	State     access.State    `json:"state" enum:"active,archived,deleted"`
+	Role      access.Role     `json:"role" enum:"none,viewer,uploader,editor,manager"` // the caller's; none: an administrator who is no member
+	Usage     meUsage         `json:"usage"`
+	CreatedAt drive.Time      `json:"created_at"`
+	UpdatedAt drive.Time      `json:"updated_at"`
+}
+
+func showSpace(_ *call, v space.View) spaceView {
+	return spaceView{
+		v.ID, v.Root, v.Name, v.State, v.Rights.Role(), meUsage{v.Balance.Total, v.Balance.Finished}, v.Created, v.Updated,
+	}
+}
+
+func (s spaces) list(ctx context.Context, c *call) (reply, error) {
+	all, err := s.spaces.List(ctx, c.who)
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[spaceView]{Items: make([]spaceView, len(all))}
+	for i, v := range all {
+		page.Items[i] = showSpace(c, v)
+	}
+	return ok(page)
+}
+
+func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
+	all, next, err := s.spaces.ListAll(ctx, c.who, c.query.Get(cursor.name), c.limit())
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[spaceView]{Items: make([]spaceView, len(all))}
+	for i, v := range all {
+		page.Items[i] = showSpace(c, v)
+	}
+	if next != "" {
+		page.NextCursor = &next
+	}
+	return ok(page)
+}
+
+func (s spaces) get(ctx context.Context, c *call, id drive.AccountID) (reply, error) {
+	return showing(c, showSpace)(s.spaces.Find(ctx, c.who, id))
+}
+
+type spaceBody struct {
+	Name    string       `json:"name" doc:"1 to 64 bytes of visible characters without a slash; whatever its case, of one space alone"`
+	Total   admin.Total  `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited; absent: the server's default"`
+	Manager drive.UserID `json:"manager,omitzero" doc:"id of the user who is its first manager; the caller if absent"`
+}
+
+func (s spaces) create(ctx context.Context, c *call, in *spaceBody) (reply, error) {
+	wish := space.NewSpace{Name: in.Name, Total: space.Total(in.Total), Manager: in.Manager}
+	return makeOnce(ctx, c, showSpace, func(keep keeping[space.View]) (space.View, error) {
+		return s.spaces.Create(ctx, c.who, wish, keep)
+	})
+}
+
+type spaceChangeBody struct {
+	Name  string       `json:"name,omitempty"`
+	State access.State `json:"state,omitempty" enum:"archived"`
+}
+
+func (s spaces) change(ctx context.Context, c *call, id drive.AccountID, in *spaceChangeBody) (reply, error) {
+	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State}))
+}
+
+type spaceSetBody struct {
+	Name  string       `json:"name,omitempty"`
+	State access.State `json:"state,omitempty" enum:"active,archived"`
+	Total admin.Total  `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
+}
+
+func (s spaces) set(ctx context.Context, c *call, id drive.AccountID, in *spaceSetBody) (reply, error) {
+	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Total: space.Total(in.Total)}))
+}
+
+func (s spaces) remove(ctx context.Context, c *call, id drive.AccountID) (reply, error) {
+	return empty(s.spaces.Delete(ctx, c.who, id))
+}

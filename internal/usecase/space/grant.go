@@ -1,0 +1,273 @@
+package space
+
+import (
+	"context"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Principal names who gets a role: by id, or a name whatever its case.
+type Principal struct {
+	Kind access.Kind
+	ID   drive.PrincipalID
+	Name string // instead of ID
+}
+
+// NewGrant describes a role to be given.
+type NewGrant struct {
+	Node  drive.NodeID
+	To    Principal
+	Role  access.Role
+	Note  string
+	Life  time.Duration // zero: for ever
+	Admin bool          // the caller acts as an administrator, for a space whose managers are gone
+}
+
+// Grant gives a principal a role at a node, in the place of the one that it has there. Managers
+// may, and the owner of the drive. Errors: NotFound, Forbidden, BadRequest {field user or group:
+// there is no such one}, WrongState {state: last-manager}.
+func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hook[access.Grant]) (g access.Grant, err error) {
+	to, err := s.principal(ctx, in.To)
+	if err != nil {
+		return g, err
+	}
+	n, err := s.mayGrant(ctx, who, in.Node, in.Admin)
+	if err != nil {
+		return g, err
+	}
+	g = access.Grant{Node: n.ID, Account: n.Account, Principal: to, Kind: in.To.Kind, Role: in.Role, By: who.User, Note: in.Note}
+	if in.Life > 0 {
+		g.Expires = drive.TimeOf(s.opt.Now()).Add(in.Life)
+	}
+	err = s.write(ctx, n.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
+			return err
+		}
+		if err := s.keepManaged(ctx, tx, n); err != nil {
+			return err
+		}
+		return hook.run(ctx, tx, g)
+	})
+	return g, err
+}
+
+// mayGrant finds a node whose grants the caller may change. Nobody is given all of a personal
+// drive.
+func (s *Spaces) mayGrant(ctx context.Context, who drive.Who, id drive.NodeID, admin bool) (tree.Node, error) {
+	var account drive.AccountID
+	p, err := s.parts.Access.Enter(ctx, s.parts.DB, who, id, access.SetAccess)
+	switch {
+	case err == nil:
+		account = p.Who.Account
+	case admin && who.Admin:
+		if account, err = s.spaceOf(ctx, id); err != nil {
+			return tree.Node{}, err
+		}
+	default:
+		return tree.Node{}, err
+	}
+	n, err := s.parts.Tree.Find(ctx, s.parts.DB, account, id)
+	if err == nil && n.IsRoot() {
+		if _, failed := s.parts.Access.FindSpace(ctx, s.parts.DB, account); drive.IsKind(failed, drive.NotFound) {
+			err = drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
+		} else {
+			err = failed
+		}
+	}
+	return n, err
+}
+
+// spaceOf returns the space whose root a node is.
+func (s *Spaces) spaceOf(ctx context.Context, root drive.NodeID) (drive.AccountID, error) {
+	one, err := s.parts.Access.FindSpaceByRoot(ctx, s.parts.DB, root)
+	return one.ID, err
+}
+
+// principal finds whom a request names.
+func (s *Spaces) principal(ctx context.Context, p Principal) (drive.PrincipalID, error) {
+	if p.Name == "" {
+		return p.ID, nil
+	}
+	var id drive.PrincipalID
+	var err error
+	if p.Kind == access.Group {
+		var t access.Team
+		t, err = s.parts.Access.FindGroupByName(ctx, s.parts.DB, p.Name)
+		id = drive.PrincipalID(t.ID)
+	} else {
+		u, failed := s.parts.Users.FindByName(ctx, s.parts.DB, p.Name)
+		id, err = drive.PrincipalID(u.ID), failed
+	}
+	if drive.IsKind(err, drive.NotFound) {
+		err = drive.Bad(string(p.Kind), drive.Unknown)
+	}
+	return id, err
+}
+
+// keepManaged refuses a change after which a space has no manager.
+func (s *Spaces) keepManaged(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+	if !n.IsRoot() {
+		return nil
+	}
+	left, err := s.parts.Access.Managers(ctx, tx, n.ID)
+	if err == nil && left == 0 {
+		err = drive.Fail(drive.WrongState, "state", "last-manager")
+	}
+	return err
+}
+
+// Ungrant takes a principal's role at a node away: managers may, and everybody their own, which is
+// to leave. One that is not there is no error.
+func (s *Spaces) Ungrant(ctx context.Context, who drive.Who, node drive.NodeID, principal drive.PrincipalID, admin bool) error {
+	n, err := s.mayGrant(ctx, who, node, admin)
+	if drive.IsKind(err, drive.Forbidden, drive.NotFound) && principal == drive.PrincipalID(who.User) {
+		return s.leave(ctx, who, node)
+	}
+	if err != nil {
+		return err
+	}
+	return s.take(ctx, n, principal, func(context.Context, *sqldb.Tx) error { return nil })
+}
+
+// leave is Ungrant of one's own role.
+func (s *Spaces) leave(ctx context.Context, who drive.Who, node drive.NodeID) error {
+	p, err := s.parts.Access.At(ctx, s.parts.DB, who, node)
+	if err != nil {
+		return err
+	}
+	n, err := s.parts.Tree.Find(ctx, s.parts.DB, p.Who.Account, node)
+	if err != nil {
+		return err
+	}
+	return s.take(ctx, n, drive.PrincipalID(who.User), func(ctx context.Context, tx *sqldb.Tx) error {
+		after, err := s.parts.Access.At(ctx, tx, who, node)
+		if err == nil && !p.Rights.Has(after.Rights) { // a role that narrows is no one's to shake off
+			return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
+		}
+		if drive.IsKind(err, drive.NotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// take deletes a grant, unless check objects to what is then.
+func (s *Spaces) take(ctx context.Context, n tree.Node, principal drive.PrincipalID, check func(context.Context, *sqldb.Tx) error) error {
+	return s.write(ctx, n.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		taken, err := s.parts.Access.Take(ctx, tx, n.ID, principal)
+		if err != nil || !taken {
+			return err
+		}
+		if err := check(ctx, tx); err != nil {
+			return err
+		}
+		return s.keepManaged(ctx, tx, n)
+	})
+}
+
+// maxPanel is how many grants of all folders above the list of who has access shows.
+const maxPanel = 1000
+
+// Panel is who has access to a node.
+type Panel struct {
+	Owner  string         // the user whose drive it is in; empty: it is in a space
+	Grants []access.Above // the nearest first
+	Rights access.Right   // of the caller
+}
+
+// Access tells who has access to a node, and where each right comes from. A guest is told of those
+// folders alone that they see.
+func (s *Spaces) Access(ctx context.Context, who drive.Who, node drive.NodeID) (Panel, error) {
+	p, err := s.parts.Access.Enter(ctx, s.parts.DB, who, node, access.SeeAccess)
+	if err != nil {
+		return Panel{}, err
+	}
+	most := 1 << 12
+	if p.Who.Guest {
+		most = p.Level
+	}
+	panel := Panel{Rights: p.Rights}
+	if panel.Grants, err = s.parts.Access.ListUp(ctx, s.parts.DB, node, most, maxPanel); err != nil {
+		return Panel{}, err
+	}
+	panel.Owner, err = s.parts.Access.Owner(ctx, s.parts.DB, p.Who.Account)
+	return panel, err
+}
+
+// Members lists the grants at one node, a page of them.
+func (s *Spaces) Members(ctx context.Context, who drive.Who, node drive.NodeID, after drive.PrincipalID, limit int) ([]access.Grant, error) {
+	if _, err := s.parts.Access.Enter(ctx, s.parts.DB, who, node, access.SeeAccess); err != nil && !who.Admin {
+		return nil, err
+	} else if err != nil {
+		if _, err := s.spaceOf(ctx, node); err != nil {
+			return nil, err
+		}
+	}
+	return s.parts.Access.ListAt(ctx, s.parts.DB, node, after, limit)
+}
+
+// Shared is a node that is shared by name.
+type Shared struct {
+	access.Grant
+
+	Item tree.Node
+	Path string // of what the caller shares; of what is shared with the caller, its address
+}
+
+// WithMe lists what is shared with the caller, spaces excepted, in the order of the nodes' ids.
+func (s *Spaces) WithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int) ([]Shared, error) {
+	all, err := s.parts.Access.ListMine(ctx, s.parts.DB, who.User, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.items(ctx, all, true)
+}
+
+// ByMe lists what the caller shares of their own drive, a grant each.
+func (s *Spaces) ByMe(ctx context.Context, who drive.Who, after access.Grant, limit int) ([]Shared, error) {
+	all, err := s.parts.Access.ListOf(ctx, s.parts.DB, who.Account, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.items(ctx, all, false)
+}
+
+// items finds the nodes of grants. Those in the trash, or gone, stay in the list without a name: a
+// page is never short because of them.
+func (s *Spaces) items(ctx context.Context, all []access.Grant, asGuest bool) ([]Shared, error) {
+	ids := make([]drive.NodeID, len(all))
+	for i, g := range all {
+		ids[i] = g.Node
+	}
+	nodes, err := tree.ByID(ctx, s.parts.Tree, s.parts.DB, ids...)
+	if err != nil {
+		return nil, err
+	}
+	there := make([]tree.Node, 0, len(nodes))
+	for _, n := range nodes {
+		there = append(there, n)
+	}
+	spots, err := s.parts.Tree.SpotsOf(ctx, s.parts.DB, there)
+	if err != nil {
+		return nil, err
+	}
+	shared := make([]Shared, len(all))
+	for i, g := range all {
+		shared[i] = Shared{Grant: g}
+		n, found := nodes[g.Node]
+		folder, placed := spots[n.Parent]
+		if !found || !n.IsRoot() && (!placed || folder.Trashed != 0) || n.Trashed != 0 || !n.Operation.IsZero() {
+			continue
+		}
+		shared[i].Item = n
+		shared[i].Path = append(append(drive.Path{}, folder.Path...), n.Name).String()
+		if asGuest {
+			shared[i].Path = drive.Address{Place: n.ID.String()}.String()
+		}
+	}
+	return shared, nil
+}

@@ -1,0 +1,123 @@
+package space
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// CreateGroup makes a group. Administrators may; so with all that changes one.
+func (s *Spaces) CreateGroup(ctx context.Context, who drive.Who, name string, hook Hook[access.Team]) (t access.Team, err error) {
+	if err := admins(who); err != nil {
+		return t, err
+	}
+	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if t, err = s.parts.Access.CreateGroup(ctx, tx, name); err != nil {
+			return err
+		}
+		return hook.run(ctx, tx, t)
+	})
+	return t, err
+}
+
+// RenameGroup gives a group another name.
+func (s *Spaces) RenameGroup(ctx context.Context, who drive.Who, id drive.GroupID, name string) (t access.Team, err error) {
+	if err := admins(who); err != nil {
+		return t, err
+	}
+	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		t, err = s.parts.Access.RenameGroup(ctx, tx, id, name)
+		return err
+	})
+	return t, err
+}
+
+// DeleteGroup deletes a group, and takes its roles away.
+func (s *Spaces) DeleteGroup(ctx context.Context, who drive.Who, id drive.GroupID) error {
+	if err := admins(who); err != nil {
+		return err
+	}
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.DeleteGroup(ctx, tx, id) })
+}
+
+// FindGroup returns a group, for administrators.
+func (s *Spaces) FindGroup(ctx context.Context, who drive.Who, id drive.GroupID) (access.Team, error) {
+	if err := admins(who); err != nil {
+		return access.Team{}, err
+	}
+	return s.parts.Access.FindGroup(ctx, s.parts.DB, id)
+}
+
+// ListGroups returns a page of groups by name, and the cursor of the next one.
+func (s *Spaces) ListGroups(ctx context.Context, who drive.Who, cursor string, limit int) ([]access.Team, string, error) {
+	if err := admins(who); err != nil {
+		return nil, "", err
+	}
+	return s.parts.Access.ListGroups(ctx, s.parts.DB, "", cursor, limit)
+}
+
+// AddMember puts a user into a group.
+func (s *Spaces) AddMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) error {
+	if err := admins(who); err != nil {
+		return err
+	}
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.AddMember(ctx, tx, id, user) })
+}
+
+// RemoveMember takes a user out of a group.
+func (s *Spaces) RemoveMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) error {
+	if err := admins(who); err != nil {
+		return err
+	}
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.RemoveMember(ctx, tx, id, user) })
+}
+
+// ListMembers lists the users of a group.
+func (s *Spaces) ListMembers(ctx context.Context, who drive.Who, id drive.GroupID, after drive.UserID, limit int) ([]access.Person, error) {
+	if err := admins(who); err != nil {
+		return nil, err
+	}
+	if _, err := s.parts.Access.FindGroup(ctx, s.parts.DB, id); err != nil {
+		return nil, err
+	}
+	return s.parts.Access.ListMembers(ctx, s.parts.DB, id, after, limit)
+}
+
+// Limits of the search for whom to share with: enough to find somebody whom one knows, too little
+// to copy the directory.
+const (
+	minPrefix = 2  // characters
+	maxFound  = 10 // of each kind
+)
+
+// Found is somebody to share with.
+type Found struct {
+	Kind access.Kind
+	ID   drive.PrincipalID
+	Name string
+}
+
+// Search looks for people and groups whose name begins with some characters, at least two: at most
+// 10 of each.
+func (s *Spaces) Search(ctx context.Context, who drive.Who, prefix string) ([]Found, error) {
+	if len([]rune(prefix)) < minPrefix {
+		return nil, drive.Bad("q", drive.Malformed, "expected", "at least two characters")
+	}
+	people, err := s.parts.Access.ListPeople(ctx, s.parts.DB, prefix, maxFound+1)
+	if err != nil {
+		return nil, err
+	}
+	found := []Found{}
+	for _, p := range people {
+		if p.ID != who.User && len(found) < maxFound {
+			found = append(found, Found{access.User, drive.PrincipalID(p.ID), p.Name})
+		}
+	}
+	groups, _, err := s.parts.Access.ListGroups(ctx, s.parts.DB, prefix, "", maxFound)
+	for _, g := range groups {
+		found = append(found, Found{access.Group, drive.PrincipalID(g.ID), g.Name})
+	}
+	return found, err
+}

@@ -1,0 +1,257 @@
+package space
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Parts are what the use cases are composed of.
+type Parts struct {
+	DB     *sqldb.DB
+	Access *access.Access
+	Users  *account.Users
+	Tree   *tree.Tree
+	Ledger quota.Ledger
+}
+
+// Options configure New. The zero value of each field is its default.
+type Options struct {
+	// DefaultQuota is the total of a space that is made without one; nil: unlimited.
+	DefaultQuota *drive.ByteSize
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+}
+
+// Spaces holds the use cases. It is safe for concurrent use.
+type Spaces struct {
+	parts Parts
+	opt   Options
+}
+
+// New returns the use cases.
+func New(parts Parts, opt Options) *Spaces {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Spaces{parts, opt}
+}
+
+// View is a space as one of its members, or an administrator, sees it.
+type View struct {
+	access.Space
+
+	Rights  access.Right // of the caller; zero: an administrator who is no member
+	Balance quota.Balance
+}
+
+// Total is a limit of bytes in a request.
+type Total struct {
+	Given bool
+	Bytes *drive.ByteSize // nil: unlimited
+}
+
+// NewSpace describes a space to be made.
+type NewSpace struct {
+	Name    string
+	Total   Total
+	Manager drive.UserID // zero: the caller
+}
+
+// Hook runs at the end of the transaction that makes something, so that an idempotency key commits
+// with it. Nil does nothing; an error undoes all.
+type Hook[V any] func(ctx context.Context, tx *sqldb.Tx, v V) error
+
+func (h Hook[V]) run(ctx context.Context, tx *sqldb.Tx, v V) error {
+	if h == nil {
+		return nil
+	}
+	return h(ctx, tx, v)
+}
+
+func admins(who drive.Who) error {
+	if !who.Admin {
+		return drive.Fail(drive.Forbidden)
+	}
+	return nil
+}
+
+// Create makes a space, its ledger, its tree and its first manager, in one transaction.
+// Administrators may.
+func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Hook[View]) (v View, err error) {
+	if err := admins(who); err != nil {
+		return View{}, err
+	}
+	total := s.opt.DefaultQuota
+	if in.Total.Given {
+		total = in.Total.Bytes
+	}
+	if in.Manager.IsZero() {
+		in.Manager = who.User
+	}
+	id := drive.NewID[drive.AccountID]()
+	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if err := s.parts.Users.CreateAccount(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := s.parts.Ledger.Create(ctx, tx, id, total); err != nil {
+			return err
+		}
+		root, err := s.parts.Tree.Create(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if v.Space, err = s.parts.Access.CreateSpace(ctx, tx, access.Space{ID: id, Root: root, Name: in.Name, By: who.User}); err != nil {
+			return err
+		}
+		_, err = s.parts.Access.Set(ctx, tx, access.Grant{
+			Node: root, Account: id, Principal: drive.PrincipalID(in.Manager), Kind: access.User, Role: access.Manager, By: who.User,
+		})
+		if err != nil {
+			return err
+		}
+		if in.Manager == who.User {
+			v.Rights = access.All
+		}
+		if v.Balance, err = s.parts.Ledger.Get(ctx, tx, id); err != nil {
+			return err
+		}
+		return hook.run(ctx, tx, v)
+	})
+	return v, err
+}
+
+// List returns the spaces of the caller by name, with what is used of each.
+func (s *Spaces) List(ctx context.Context, who drive.Who) ([]View, error) {
+	all, err := s.parts.Access.ListMemberships(ctx, s.parts.DB, who.User)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]View, len(all))
+	for i, m := range all {
+		views[i] = View{Space: m.Space, Rights: m.Rights}
+		if views[i].Balance, err = s.parts.Ledger.Get(ctx, s.parts.DB, m.ID); err != nil {
+			return nil, err
+		}
+	}
+	return views, nil
+}
+
+// ListAll returns a page of all spaces, for administrators, and the cursor of the next one.
+func (s *Spaces) ListAll(ctx context.Context, who drive.Who, cursor string, limit int) ([]View, string, error) {
+	if err := admins(who); err != nil {
+		return nil, "", err
+	}
+	all, err := s.parts.Access.ListSpaces(ctx, s.parts.DB, cursor, limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	next := ""
+	if len(all) > limit {
+		all = all[:limit]
+		next = access.SpaceCursor(all[limit-1])
+	}
+	views := make([]View, len(all))
+	for i, one := range all {
+		views[i] = View{Space: one}
+		if views[i].Balance, err = s.parts.Ledger.Get(ctx, s.parts.DB, one.ID); err != nil {
+			return nil, "", err
+		}
+	}
+	return views, next, nil
+}
+
+// Find returns a space: to its members, and to administrators.
+func (s *Spaces) Find(ctx context.Context, who drive.Who, id drive.AccountID) (View, error) {
+	return s.find(ctx, s.parts.DB, who, id)
+}
+
+func (s *Spaces) find(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.AccountID) (View, error) {
+	one, err := s.parts.Access.FindSpace(ctx, q, id)
+	if err != nil {
+		return View{}, err
+	}
+	v := View{Space: one}
+	p, err := s.parts.Access.At(ctx, q, who, one.Root)
+	switch {
+	case err == nil:
+		v.Rights = p.Rights
+	case !drive.IsKind(err, drive.NotFound) || !who.Admin:
+		return View{}, err
+	}
+	v.Balance, err = s.parts.Ledger.Get(ctx, q, id)
+	return v, err
+}
+
+// Change is a change of a space; what is absent stays as it is.
+type Change struct {
+	Name  string
+	State access.State // Active or Archived
+	Total Total
+}
+
+// Set changes a space. Its managers may rename and archive it; the total, and bringing it back from
+// the archive or within a month from its deletion, are administrators' to decide.
+func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c Change) (v View, err error) {
+	if c.State != "" && c.State != access.Active && c.State != access.Archived {
+		return View{}, drive.Bad("state", drive.NotAllowed, "allowed", []access.State{access.Active, access.Archived}, "sent", c.State)
+	}
+	err = s.write(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
+		now, err := s.find(ctx, tx, who, id)
+		if err != nil {
+			return err
+		}
+		if now.State == access.Deleted && now.Deleted.Add(Kept-time.Hour) <= drive.TimeOf(s.opt.Now()) {
+			return drive.Fail(drive.NotFound) // what it has is being purged, or may be at any moment
+		}
+		manages := now.Rights.Has(access.Manage)
+		if !who.Admin && (!manages || c.Total.Given || c.State == access.Active && now.State != access.Active) {
+			return drive.Fail(drive.Forbidden, "reason", "role", "role", string(now.Rights.Role()), "needs", string(access.Manager))
+		}
+		if c.Total.Given {
+			if err := s.parts.Ledger.SetTotal(ctx, tx, id, c.Total.Bytes); err != nil {
+				return err
+			}
+		}
+		if c.Name != "" || c.State != "" {
+			if _, err := s.parts.Access.ChangeSpace(ctx, tx, id, access.SpaceChange{Name: c.Name, State: c.State}); err != nil {
+				return err
+			}
+		}
+		v, err = s.find(ctx, tx, who, id)
+		return err
+	})
+	return v, err
+}
+
+// Kept is how long a space that was deleted can be brought back: 30 days.
+const Kept = 30 * 24 * time.Hour
+
+// Delete deletes a space: it is gone for its members at once, and for good after Kept.
+// Administrators may. One that is deleted already stays as it is.
+func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) error {
+	if err := admins(who); err != nil {
+		return err
+	}
+	return s.write(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := s.parts.Access.ChangeSpace(ctx, tx, id, access.SpaceChange{State: access.Deleted})
+		return err
+	})
+}
+
+// write runs fn in a transaction under the lock on the account's ledger.
+func (s *Spaces) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.parts.Ledger.Lock(ctx, tx, account); err != nil {
+			return fmt.Errorf("change account %s: %w", account, err)
+		}
+		return fn(ctx, tx)
+	})
+}
