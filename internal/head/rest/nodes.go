@@ -13,7 +13,10 @@ import (
 const nodesPath = "/nodes"
 
 // nodes are the files and folders of a drive.
-type nodes struct{ files *files.Files }
+type nodes struct {
+	files  *files.Files
+	totals *files.Totals
+}
 
 func (n nodes) routes() []route {
 	one := nodesPath + "/{id}"
@@ -55,6 +58,10 @@ func (n nodes) routes() []route {
 			},
 			does: "List what is in a folder.",
 			out:  []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+		}, {
+			method: "GET", path: one + "/totals", need: read, act: byNode(n.files, n.total),
+			does: "Add up what lies below a folder, the trash apart: up to 100,000 nodes.",
+			out:  []outcome{gives[totalsView](200, "the sums")}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "POST", path: one + "/copy", need: write, act: byNodeTakes(n.files, n.copy), once: true, created: nodesPath,
 			does: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",
@@ -181,6 +188,18 @@ func (n nodes) children(ctx context.Context, c *call, id drive.NodeID) (reply, e
 		Sort: tree.Sort(c.query.Get("sort")), Desc: c.query.Get("order") == "desc", FoldersFirst: c.flag("folders_first"),
 		Limit: c.limit(), Cursor: c.query.Get(cursor.name),
 	}))
+}
+
+type totalsView struct {
+	Files   int64          `json:"files"`
+	Folders int64          `json:"folders"`
+	Size    drive.ByteSize `json:"size" doc:"bytes of the files, without older versions"`
+	More    bool           `json:"more" doc:"there is more: the sums are of what was looked at"`
+}
+
+func (n nodes) total(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	sum, err := n.totals.Of(ctx, c.who, id)
+	return answer(totalsView{sum.Files, sum.Folders, sum.Size, sum.More}, err)
 }
 
 type copyBody struct {

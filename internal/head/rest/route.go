@@ -167,7 +167,7 @@ func byNodeTakes[In any](in *files.Files, run func(context.Context, *call, drive
 func table(opt Options, u uploads) []route {
 	logins := sessions{opt.Sessions, opt.Users, opt.DB}
 	self := profile{opt.Users, opt.Sessions, opt.Prepared, opt.Ledger, opt.DB, opt.Thumbs}
-	tree := nodes{opt.Files}
+	tree := nodes{opt.Files, files.NewTotals(opt.Files)}
 	content := contents{opt.Files, opt.DownloadRedirect}
 	pictures := thumbnails{opt.Files, opt.Thumbs}
 	public := visits{opt.Shares, opt.Files, content}

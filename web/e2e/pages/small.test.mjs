@@ -53,6 +53,30 @@ test("the row that has the focus is seen whole, at both ends", async () => {
   await page.locator("[role=toolbar] button[aria-pressed]").first().click();
 });
 
+test("details stand beside the list, by keyboard alone, and follow what is chosen", async () => {
+  await api(server, token, "PUT", "/files/folder%2000/a.txt", "12345");
+  await api(server, token, "PUT", "/files/folder%2000/deep/b.txt?parents=true", "123");
+  await list();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Shift+F10");
+  await page.getByRole("menu").waitFor();
+  await page.keyboard.press("End"); // move to trash; details stand above it
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  const side = page.getByRole("complementary", { name: "Details" });
+  await side.getByText("2 files · 1 folder · 8 B").waitFor();
+  assert.equal(await page.locator("[role=dialog]:visible").count(), 0);
+  await page.locator("[data-browser]").focus();
+  await page.keyboard.press("End");
+  await page.keyboard.press("Space");
+  await side.getByRole("heading", { name: "c.png" }).waitFor();
+  await page.keyboard.press("Tab"); // from the list into what stands beside it
+  assert.ok(await side.evaluate((e) => e.contains(document.activeElement)));
+  await page.keyboard.press("Escape");
+  await side.waitFor({ state: "detached" });
+  assert.ok(await page.locator("[data-browser]").evaluate((e) => e.contains(document.activeElement)));
+});
+
 test("a preview has an address, and Back closes it", async () => {
   await list();
   await page.keyboard.press("End");

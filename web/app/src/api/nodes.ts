@@ -17,6 +17,14 @@ export const makeFolder = (parent: string, name: string) =>
 export const rename = (node: Node, name: string, rev?: number) =>
   call<Node>("PATCH", `/nodes/${node.id}`, { body: { name }, ...(rev ? { headers: { "If-Match": `"${rev}"` } } : {}) });
 
+export interface Totals {
+  files: number;
+  folders: number;
+  size: number;
+  more: boolean;
+}
+export const totalsOf = (folder: string, signal?: AbortSignal) => call<Totals>("GET", `/nodes/${folder}/totals`, { signal });
+
 export const trashPage = (cursor?: string | null) => call<Page<Node>>("GET", "/trash", { query: { limit: 1000, cursor } });
 export const emptyTrash = () => finish("DELETE", "/trash");
 

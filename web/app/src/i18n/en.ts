@@ -31,7 +31,7 @@ const messages = {
     pasteHere: "Paste {n} here", taken: "The name is taken", takenText: "“{name}” is there already ({n} in all). Keep both, with a number added to the name?", keepBoth: "Keep both",
   },
   details: {
-    about: "Details", versions: "Versions", where: "Folder", bytes: "{n} bytes", mime: "Type", created: "Added", current: "current",
+    about: "Details", contents: "Contents", filesIn: "{n} file | {n} files", foldersIn: "{n} folder | {n} folders", andMore: "and more", versions: "Versions", where: "Folder", bytes: "{n} bytes", mime: "Type", created: "Added", current: "current",
     restored: "The version is the current one again.",
   },
   preview: {

@@ -33,7 +33,7 @@ const messages: Messages = {
     pasteHere: "粘贴 {n} 项", taken: "名称已存在", takenText: "“{name}”已存在（共 {n} 项重名）。保留两者并在名称后加编号吗？", keepBoth: "保留两者",
   },
   details: {
-    about: "详情", versions: "历史版本", where: "所在文件夹", bytes: "{n} 字节", mime: "类型", created: "添加时间", current: "当前",
+    about: "详情", contents: "内容", filesIn: "{n} 个文件", foldersIn: "{n} 个文件夹", andMore: "以上", versions: "历史版本", where: "所在文件夹", bytes: "{n} 字节", mime: "类型", created: "添加时间", current: "当前",
     restored: "已恢复为当前版本。",
   },
   preview: {
