@@ -1,1 +1,0 @@
-import"./base-DVa3-6Bg.js";
