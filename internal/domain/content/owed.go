@@ -21,6 +21,11 @@ func (c Content) owe(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	if err != nil {
 		return fmt.Errorf("owe file %s: %w", file, err)
 	}
+	return c.oweMore(ctx, tx, account, size)
+}
+
+// oweMore adds to the sum of what the account owes.
+func (c Content) oweMore(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, size drive.ByteSize) error {
 	n, err := tx.Exec(ctx, `UPDATE owed SET size = size + ? WHERE account_id = ?`, size, account)
 	if err == nil && n == 0 {
 		_, err = tx.Exec(ctx, `INSERT INTO owed (account_id, size) VALUES (?, ?)`, account, size)

@@ -74,12 +74,18 @@ func (t *Tree) queryNodes(ctx context.Context, q sqldb.Querier, where string, ar
 	return sqldb.Scan(rows, err, scanNode)
 }
 
-func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, n Node) error {
-	_, err := tx.Exec(ctx, `INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, version_id, mtime, rev, seq,
-		created_at, updated_at, trashed_at, operation_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+const insertNodes = `INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, version_id, mtime, rev, seq,
+	created_at, updated_at, trashed_at, operation_id)`
+
+func nodeRow(n Node) []any {
+	return []any{
 		n.ID, n.Account, n.Parent, n.Name, n.Name.Fold(), n.slot(), n.Type, n.Version, n.MTime, n.Rev, n.Seq,
-		n.Created, n.Updated, n.Trashed, n.Operation)
-	return wrap(err, "insert node", n.ID)
+		n.Created, n.Updated, n.Trashed, n.Operation,
+	}
+}
+
+func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, n Node) error {
+	return wrap(tx.InsertRows(ctx, insertNodes, [][]any{nodeRow(n)}), "insert node", n.ID)
 }
 
 // update writes what of a node can change, as its next revision under the next seq.

@@ -19,6 +19,15 @@ type File struct {
 	MTime drive.Time // the client's; zero: now
 	Mime  string
 	By    drive.UserID
+
+	Version drive.VersionID // of the version that it becomes, made before the transaction; zero: any
+}
+
+func (f File) version() drive.VersionID {
+	if f.Version.IsZero() {
+		return drive.NewID[drive.VersionID]()
+	}
+	return f.Version
 }
 
 func (f File) place() Place { return Place{f.Parent, f.Name, f.Conflict, f.Base} }
@@ -117,13 +126,21 @@ func (t *Tree) addFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountI
 	if err != nil {
 		return Node{}, err
 	}
-	n := t.newNode(account, f.Parent, name, TypeFile)
-	n.Seq, n.MTime, n.Version = seq, f.MTime, drive.NewID[drive.VersionID]()
-	n.Blob, n.Size, n.Mime = f.Blob, f.Size, f.Mime
+	n := fileNode(t.newNode(account, f.Parent, name, TypeFile), f)
+	n.Seq = seq
 	if err := t.insert(ctx, tx, n); err != nil {
 		return Node{}, err
 	}
 	return n, t.insertVersion(ctx, tx, n, f.By)
+}
+
+// fileNode is a new node as the file's, without its seq.
+func fileNode(n Node, f File) Node {
+	n.Version, n.Blob, n.Size, n.Mime = f.version(), f.Blob, f.Size, f.Mime
+	if f.MTime != 0 {
+		n.MTime = f.MTime
+	}
+	return n
 }
 
 func (t *Tree) newNode(account drive.AccountID, parent drive.NodeID, name drive.Name, typ Type) Node {

@@ -50,7 +50,7 @@ func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Pl
 }
 
 func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
-	n.Version, n.Blob, n.Size, n.Mime, n.MTime = drive.NewID[drive.VersionID](), f.Blob, f.Size, f.Mime, f.MTime
+	n.Version, n.Blob, n.Size, n.Mime, n.MTime = f.version(), f.Blob, f.Size, f.Mime, f.MTime
 	if err := t.update(ctx, tx, n); err != nil {
 		return nil, err
 	}
@@ -70,10 +70,14 @@ func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([
 	return dropped, t.noteVersions(ctx, tx, n.Account, n.ID)
 }
 
+const insertVersions = `INSERT INTO versions (id, node_id, account_id, blob_id, size, mtime, mime, created_at, created_by)`
+
+func versionRow(n Node, by drive.UserID) []any {
+	return []any{n.Version, n.ID, n.Account, n.Blob, n.Size, n.MTime, n.Mime, n.Updated, by.String()}
+}
+
 func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error {
-	_, err := tx.Exec(ctx, `INSERT INTO versions (id, node_id, account_id, blob_id, size, mtime, mime, created_at, created_by)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, n.Version, n.ID, n.Account, n.Blob, n.Size, n.MTime, n.Mime, n.Updated, by.String())
-	return wrap(err, "insert version", n.Version)
+	return wrap(tx.InsertRows(ctx, insertVersions, [][]any{versionRow(n, by)}), "insert version", n.Version)
 }
 
 // maxDropped bounds the versions that one transaction drops from a file: a replace after a long

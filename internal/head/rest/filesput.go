@@ -52,31 +52,31 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	if c.sender != nil {
 		return u.putSent(ctx, c, put, body)
 	}
-	n, isNew, err := u.sessions.PutFile(ctx, c.who, put, body)
+	stored, err := u.sessions.PutWhole(ctx, c.who, put, body)
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := u.showPut(ctx, c, put, n)
+	view, err := u.showPut(ctx, c, put, stored)
 	if err != nil {
 		return reply{}, err
 	}
 	c.w.Header().Set("ETag", quoted(opaqueTag(view.Digests[string(digest.Blake3)])))
-	if isNew {
+	if stored.Created {
 		return created(view)
 	}
 	return ok(view)
 }
 
 // showPut shows the file that was stored. While a larger one came its folder may have been moved.
-func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, n tree.Node) (files.NodeView, error) {
+func (u uploads) showPut(ctx context.Context, c *call, put upload.PutFile, stored upload.Stored) (files.NodeView, error) {
 	if put.Place != "" {
-		return u.files.ViewFor(ctx, u.db, c.who, n)
+		return u.files.ViewFor(ctx, u.db, c.who, stored.Node)
 	}
 	if put.Size == blob.UnknownSize || put.Size > upload.QuickSize {
-		return u.files.View(ctx, u.db, n)
+		return u.files.View(ctx, u.db, stored.Node)
 	}
 	folder, _, _ := put.Path.Split()
-	return u.files.ViewAt(ctx, u.db, n, folder)
+	return u.files.ViewAt(ctx, u.db, stored.Node, folder, stored.Digests)
 }
 
 func (u uploads) readPut(ctx context.Context, c *call) (upload.PutFile, error) {

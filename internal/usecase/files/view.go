@@ -38,10 +38,14 @@ func (f *Files) View(ctx context.Context, q sqldb.Querier, n tree.Node) (NodeVie
 	return f.viewer(q).view(ctx, n)
 }
 
-// ViewAt shows a live node whose folder is known to be at a path.
-func (f *Files) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path) (NodeView, error) {
+// ViewAt shows a live node whose folder is known to be at a path. known are the digests of its
+// content; nil: they are looked up.
+func (f *Files) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path, known digest.Set) (NodeView, error) {
 	v := f.viewer(q)
 	v.folders[n.Parent] = tree.Spot{Path: folder}
+	if known != nil {
+		v.digests = map[drive.BlobID]digest.Set{n.Blob: known}
+	}
 	return v.view(ctx, n)
 }
 

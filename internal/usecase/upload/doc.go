@@ -32,13 +32,14 @@
 //	concats       makes final uploads of partial ones; joins copies their bytes in the seal
 //	sealer        completes: begins seals, runs them, waits for them; follower hashes while parts come
 //	smallFiles    whole files of one part: no row, no staging
+//	committer     makes them visible, those of an account that come together in one transaction
 //	arrows        what all changes of state have in common
 //	placer        makes content visible in the tree
 //	views         shows uploads
 //	schedule      when an upload is looked at next; holdoff: when no timer may start a reclaim
 //
-// Packages beside it: claim (the instant upload up to the link) and disk (what the disk has
-// promised).
+// Packages beside it: claim (the instant upload up to the link), combine (work that is done
+// together by those who would wait for one another) and disk (what the disk has promised).
 //
 // What an attempt came to is a value: outcome, sealBegun. Two errors steer: errLost rolls a
 // transaction back whose row has moved on, and inTurn reads again; errBytesLost is what only the

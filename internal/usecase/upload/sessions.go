@@ -201,8 +201,7 @@ func (s *Sessions) compose() {
 		arrows: &s.arrows, placer: &s.placer, views: &s.views, beginner: s.beginner, sealer: s.sealer,
 		readable: s.caps.ReadableParts, closeTail: s.filler.closeAt,
 	}
-	s.small = newSmallFiles(s.Parts, s.disk, s.opt.Generation)
-	s.small.hold, s.small.drop = s.arrows.hold, s.placer.drop
+	s.small = newSmallFiles(s.Parts, s.disk, s.opt.Generation, newCommitter(s.Parts, s.arrows.hold, s.placer.drop))
 }
 
 // Close stops seals between two steps and waits for them; Recover redoes them at the next start.

@@ -5,69 +5,101 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload/disk"
 )
 
-// smallFiles stores files of up to one part: no staging, no row, one transaction.
+// smallFiles stores files of up to one part: no staging, no row, and one transaction for those of
+// an account that come together.
 type smallFiles struct {
 	Parts
 	disk       *disk.Promises
-	generation int64                                                    // names the files: see Options
-	hold       func(ctx context.Context, tx *sqldb.Tx) error            // see Options
-	drop       func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace drops
+	generation int64 // names the files: see Options
+	committer  *committer
 
 	putting sync.Map      // names of files that are being written
 	puts    atomic.Uint32 // counts them, from a random number on
 }
 
-func newSmallFiles(parts Parts, promises *disk.Promises, generation int64) *smallFiles {
-	f := &smallFiles{Parts: parts, disk: promises, generation: generation}
+func newSmallFiles(parts Parts, promises *disk.Promises, generation int64, c *committer) *smallFiles {
+	f := &smallFiles{Parts: parts, disk: promises, generation: generation, committer: c}
 	f.puts.Store(rand.Uint32())
 	return f
 }
 
-// put stores the file under a name of its own and makes it visible in one transaction. A quick one
-// was not looked up.
-func (f *smallFiles) put(ctx context.Context, who drive.Who, b Begin, row Row, body io.Reader, quick bool) (tree.Node, bool, error) {
+// put stores the file under a name of its own and makes it visible. A quick one was not looked up.
+func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick bool) (Stored, error) {
 	if !quick {
-		if err := f.fits(ctx, row); err != nil {
-			return tree.Node{}, false, err
+		if err := f.fits(ctx, w.row); err != nil {
+			return Stored{}, err
 		}
 	}
-	if err := f.disk.Reserve(ctx, row.Account, row.Size); err != nil {
-		return tree.Node{}, false, err
+	a, err := f.store(ctx, w, body, quick)
+	if err != nil {
+		return Stored{}, err
 	}
-	defer f.disk.Release(row.Account, row.Size)
+	f.publish(ctx, []*arrival{a})
+	return a.stored(), a.err
+}
+
+// store brings the content of a file to the store, durably. It is nobody's yet: publish, or drop,
+// must follow.
+func (f *smallFiles) store(ctx context.Context, w wholeFile, body io.Reader, quick bool) (*arrival, error) {
+	row := w.row
+	if err := f.disk.Reserve(ctx, row.Account, row.Size); err != nil {
+		return nil, err
+	}
 	file := f.name(row.ID)
 	f.putting.Store(file, struct{}{})
-	defer f.putting.Delete(file)
 	hash := digest.NewRunning(row.Digests.Aliases()...)
 	if len(row.Digests.Aliases()) > 0 {
 		body = &tee{body, hash}
 	}
-	part, err := f.Store.Put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: who.Session}))
+	part, err := f.Store.Put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: w.who.Session}))
 	if err != nil {
-		return tree.Node{}, false, err
+		f.done(row, file)
+		return nil, err
 	}
 	n := summarize(row, []blob.Part{part})
 	n.File, n.Aliases = file, hash.Sums()
-	placed, err := f.publish(context.WithoutCancel(ctx), b, row, n, quick)
-	if err != nil && !maybeWritten(err) { // else the row may be there: the auditor decides
-		err = errors.Join(err, f.Store.Remove(context.WithoutCancel(ctx), file))
+	a := &arrival{begin: w.begin, row: row, content: n, quick: quick, version: drive.NewID[drive.VersionID]()}
+	if err := a.verify(); err != nil {
+		return nil, errors.Join(err, f.drop(ctx, a))
 	}
-	return placed.Node, placed.Created, err
+	return a, nil
+}
+
+// done ends what store has begun: the disk's promise is kept or not needed, and the auditor may
+// look at the file.
+func (f *smallFiles) done(row Row, file string) {
+	f.putting.Delete(file)
+	f.disk.Release(row.Account, row.Size)
+}
+
+// publish makes files of one account visible, each of which succeeds or fails alone: a.err says it.
+// What is refused leaves no file.
+func (f *smallFiles) publish(ctx context.Context, all []*arrival) {
+	ctx = context.WithoutCancel(ctx) // their bytes are there; a client that has gone will ask
+	f.committer.commit(ctx, all)
+	for _, a := range all {
+		if a.err != nil && !maybeWritten(a.err) { // else the row may be there: the auditor decides
+			a.err = errors.Join(a.err, f.drop(ctx, a))
+			continue
+		}
+		f.done(a.row, a.content.File)
+	}
+}
+
+// drop removes the content of a file that will not be published.
+func (f *smallFiles) drop(ctx context.Context, a *arrival) error {
+	defer f.done(a.row, a.content.File)
+	return f.Store.Remove(context.WithoutCancel(ctx), a.content.File)
 }
 
 // perDirectory is how many small files in a row go to one directory.
@@ -88,39 +120,6 @@ func (f *smallFiles) fits(ctx context.Context, row Row) error {
 		err = balance.Refused(row.Size)
 	}
 	return err
-}
-
-func (f *smallFiles) publish(ctx context.Context, b Begin, row Row, n content.New, quick bool) (placed tree.Placed, err error) {
-	computed := digest.Set{digest.Blake3: n.Sum[:]}
-	maps.Copy(computed, n.Aliases)
-	if err := row.Digests.Check(computed); err != nil {
-		return tree.Placed{}, err
-	}
-	err = f.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := f.Ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size}); err != nil {
-			return err
-		}
-		at, err := f.Tree.Aim(ctx, tx, row.Account, b.Path, b.Parents)
-		if err != nil {
-			return err
-		}
-		if err := f.hold(ctx, tx); err != nil {
-			return err
-		}
-		id, _, err := f.Content.Attach(ctx, tx, n)
-		if err != nil {
-			return err
-		}
-		placing := row
-		if quick { // nobody has seen another version
-			placing.Base = at.There.Version
-		}
-		if placed, err = f.Tree.PutFileAt(ctx, tx, row.Account, at, placing.file(id)); err != nil {
-			return err
-		}
-		return f.drop(ctx, tx, placing, placed)
-	})
-	return placed, err
 }
 
 // tee feeds what is read to the alias hashes.

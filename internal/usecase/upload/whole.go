@@ -30,30 +30,30 @@ type PutFile struct {
 	Check func(there *tree.Node) error
 }
 
-// PutFile stores a whole file. Up to one part it is one transaction and no staging; larger, or of
+// Stored is a whole file that is there.
+type Stored struct {
+	Node    tree.Node
+	Created bool // false: a file was replaced
+	// Digests are all that are known of its content. nil: it was there before, and nobody has
+	// looked.
+	Digests digest.Set
+}
+
+// PutFile is PutWhole without the digests.
+func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (n tree.Node, created bool, err error) {
+	stored, err := s.PutWhole(ctx, who, p, body)
+	return stored.Node, stored.Created, err
+}
+
+// PutWhole stores a whole file. Up to one part it is one transaction and no staging; larger, or of
 // unknown length, it is an ordinary upload underneath. A body that breaks off leaves nothing.
-// created is false when a file was replaced.
 //
 // Errors: as Begin, Put and Complete.
-func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (n tree.Node, created bool, err error) {
-	if p.Conflict == "" {
-		p.Conflict = drive.ConflictReplace
-	}
-	b := Begin{Place: p.Place, Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
-	acting, small, err := s.gate.enter(ctx, who, b)
+func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body io.Reader) (Stored, error) {
+	quick := p.quick() // a body of unknown length is not, whatever its length turns out to be
+	f, err := s.newFile(ctx, who, p)
 	if err != nil {
-		return tree.Node{}, false, err
-	}
-	p.Path = small.Path
-	row, err := s.beginner.newRow(acting, small)
-	if err != nil {
-		return tree.Node{}, false, err
-	}
-	quick := p.quick()
-	if !quick {
-		if row.Base, err = s.look(ctx, row, p); err != nil {
-			return tree.Node{}, false, err
-		}
+		return Stored{}, err
 	}
 	if p.Size == blob.UnknownSize {
 		buf := peekBuffers.Get().(*[]byte)
@@ -61,17 +61,44 @@ func (s *Sessions) PutFile(ctx context.Context, who drive.Who, p PutFile, body i
 		got, err := readUpTo(body, *buf)
 		switch {
 		case errors.Is(err, io.EOF):
-			p.Size, row.Size, body = drive.ByteSize(got), drive.ByteSize(got), bytes.NewReader((*buf)[:got])
+			p.Size, f.row.Size, body = drive.ByteSize(got), drive.ByteSize(got), bytes.NewReader((*buf)[:got])
 		case err != nil:
-			return tree.Node{}, false, cut(err)
+			return Stored{}, cut(err)
 		default:
 			body = io.MultiReader(bytes.NewReader((*buf)[:got]), body)
 		}
 	}
 	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
-		return s.small.put(ctx, acting, small, row, body, quick)
+		return s.small.put(ctx, f, body, quick)
 	}
-	return s.putLarge(ctx, who, b, row.Base, body)
+	n, created, err := s.putLarge(ctx, who, f.asked, f.row.Base, body)
+	return Stored{Node: n, Created: created}, err
+}
+
+// wholeFile is a file on its way: what was asked for, and what that is in the account that it goes
+// to.
+type wholeFile struct {
+	asked Begin
+	who   drive.Who // acts on the account
+	begin Begin
+	row   Row
+}
+
+// newFile lets somebody store a file. Unless it is quick, it was looked up what is there.
+func (s *Sessions) newFile(ctx context.Context, who drive.Who, p PutFile) (f wholeFile, err error) {
+	if p.Conflict == "" {
+		p.Conflict = drive.ConflictReplace
+	}
+	f.asked = Begin{Place: p.Place, Path: p.Path, Size: p.Size, Digests: p.Digests, Conflict: p.Conflict, Parents: p.Parents, MTime: p.MTime, Mime: p.Mime}
+	if f.who, f.begin, err = s.gate.enter(ctx, who, f.asked); err != nil {
+		return wholeFile{}, err
+	}
+	f.row, err = s.beginner.newRow(f.who, f.begin)
+	if err == nil && !p.quick() {
+		p.Path = f.begin.Path
+		f.row.Base, err = s.look(ctx, f.row, p)
+	}
+	return f, err
 }
 
 // QuickSize is the largest file that is taken in before anything was looked up. A refusal then

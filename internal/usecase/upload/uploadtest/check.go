@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -140,6 +141,36 @@ func (s *Site) CheckBlobs(t T) (left []string) {
 		t.Fatal(err)
 	}
 	return left
+}
+
+// Files lists what the account has, one line each: path, type and the digest of its content.
+func (s *Site) Files(t T, who drive.Who) string {
+	t.Helper()
+	var all []string
+	for _, r := range s.query(t, `SELECT n.id, n.type, COALESCE(b.digest, ''), (SELECT COUNT(*) FROM versions x WHERE x.node_id = n.id)
+		FROM nodes n LEFT JOIN versions v ON v.id = n.version_id LEFT JOIN blobs b ON b.id = v.blob_id WHERE n.account_id = ?`, who.Account) {
+		id, err := drive.ParseID[drive.NodeID](r[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, _, err := s.Tree.PathOf(context.Background(), s.DB, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, path.String()+" "+strings.Join(r[1:], " "))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// TryRead is Read of a file that may not be there.
+func (s *Site) TryRead(t T, who drive.Who, path string) (data []byte, there bool) {
+	t.Helper()
+	_, err := s.Tree.Resolve(context.Background(), s.DB, who.Account, Path(t, path))
+	if drive.IsKind(err, drive.NotFound) {
+		return nil, false
+	}
+	return s.Read(t, who, path), true
 }
 
 // Staged returns the staged directories without an open row, and fails the test for an open row

@@ -1,0 +1,200 @@
+package content
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// identity is what two contents have in common that are one blob.
+type identity struct {
+	sum  digest.Sum
+	size drive.ByteSize
+}
+
+func (n New) identity() identity { return identity{n.Sum, n.Size} }
+
+// AttachAll is Attach of contents of one account, by few statements: it returns the blob of each.
+// New blobs are inserted in the order of their digests and references taken in the order of ids, so
+// that two who store the same contents wait for each other in one order. A reused file is released.
+func (c Content) AttachAll(ctx context.Context, tx *sqldb.Tx, contents []New) ([]drive.BlobID, error) {
+	there, err := c.bySums(ctx, tx, contents)
+	if err != nil {
+		return nil, err
+	}
+	a := attaching{Content: c, ids: make([]drive.BlobID, len(contents)), fresh: map[identity]int{}, refs: map[drive.BlobID]int64{}}
+	for i, n := range contents {
+		if err := a.sort(i, n, there); err != nil {
+			return nil, err
+		}
+	}
+	return a.ids, a.write(ctx, tx, contents)
+}
+
+// bySums finds the blobs of contents, sound or damaged.
+func (c Content) bySums(ctx context.Context, q sqldb.Querier, contents []New) (map[identity]Blob, error) {
+	sums := make([]string, len(contents))
+	for i, n := range contents {
+		sums[i] = hex.EncodeToString(n.Sum[:])
+	}
+	marks, args := sqldb.In(sums)
+	rows, err := q.Query(ctx, `SELECT `+columns+` FROM blobs WHERE algo = 'blake3' AND digest IN (`+marks+`)`, args...)
+	blobs, err := sqldb.Scan(rows, err, scanBlob)
+	if err != nil {
+		return nil, fmt.Errorf("find %d contents: %w", len(contents), err)
+	}
+	found := make(map[identity]Blob, len(blobs))
+	for _, b := range blobs {
+		found[identity{b.Sum, b.Size}] = b
+	}
+	return found, nil
+}
+
+// attaching is one AttachAll.
+type attaching struct {
+	Content
+	ids      []drive.BlobID
+	fresh    map[identity]int       // the first content of each new blob
+	copies   []int64                // by content: how many references its new blob gets
+	refs     map[drive.BlobID]int64 // to take on blobs that are there
+	released []int                  // contents whose file is not needed
+	damaged  []int                  // contents whose blob is there and damaged
+}
+
+// sort decides what becomes of content i.
+func (a *attaching) sort(i int, n New, there map[identity]Blob) error {
+	a.copies = append(a.copies, 0)
+	same, known := there[n.identity()]
+	switch first, mine := a.fresh[n.identity()]; {
+	case known && same.File == n.File:
+		return fmt.Errorf("file %s is attached already", n.File)
+	case known && same.Damaged != 0:
+		a.damaged = append(a.damaged, i)
+	case known:
+		a.ids[i] = same.ID
+		a.refs[same.ID]++
+		a.released = append(a.released, i)
+	case mine:
+		a.ids[i] = a.ids[first]
+		a.copies[first]++
+		a.released = append(a.released, i)
+	default:
+		a.fresh[n.identity()] = i
+		a.ids[i], a.copies[i] = n.ID, 1
+	}
+	return nil
+}
+
+func (a *attaching) write(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+	if err := meanwhile(a.insertFresh(ctx, tx, contents)); err != nil {
+		return err
+	}
+	taken := make([]drive.BlobID, 0, len(a.refs))
+	for id := range a.refs {
+		taken = append(taken, id)
+	}
+	err := inOrder(taken, func(id drive.BlobID) error { return meanwhile(a.refMany(ctx, tx, id, a.refs[id])) })
+	if err != nil {
+		return err
+	}
+	for _, i := range a.damaged { // rare: one after the other, the first heals it
+		if a.ids[i], _, err = a.Attach(ctx, tx, contents[i]); err != nil {
+			return err
+		}
+	}
+	if err := a.releaseFiles(ctx, tx, contents); err != nil {
+		return err
+	}
+	return a.addAllAliases(ctx, tx, contents)
+}
+
+// insertFresh inserts the new blobs.
+func (a *attaching) insertFresh(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+	order := make([]int, 0, len(a.fresh))
+	for _, i := range a.fresh {
+		order = append(order, i)
+	}
+	slices.SortFunc(order, func(x, y int) int { return bytes.Compare(contents[x].Sum[:], contents[y].Sum[:]) })
+	now := a.now()
+	rows := make([][]any, len(order))
+	for k, i := range order {
+		n := contents[i]
+		rows[k] = []any{n.ID, n.File, hex.EncodeToString(n.Sum[:]), n.Size, n.PartSize, n.CRC32, a.copies[i], now, now, n.Parts, string(digest.Blake3)}
+	}
+	err := tx.InsertRows(ctx, `INSERT INTO blobs (id, file, digest, size, part_size, crc32, refs, created_at, scrubbed_at, parts, algo)`, rows)
+	if err != nil {
+		return fmt.Errorf("insert %d blobs: %w", len(rows), err)
+	}
+	return nil
+}
+
+// refMany takes n references; NotFound when the blob has gone meanwhile.
+func (c Content) refMany(ctx context.Context, tx *sqldb.Tx, id drive.BlobID, n int64) error {
+	changed, err := tx.Exec(ctx, `UPDATE blobs SET refs = refs + ? WHERE id = ? AND refs > 0`, n, id)
+	if err != nil {
+		return fmt.Errorf("reference blob %s: %w", id, err)
+	}
+	if changed == 0 {
+		return drive.Fail(drive.NotFound)
+	}
+	return nil
+}
+
+// releaseFiles releases the files that are not needed: nobody has heard of them before.
+func (a *attaching) releaseFiles(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+	if len(a.released) == 0 {
+		return nil
+	}
+	now, owes := a.now(), drive.ByteSize(0)
+	var released, owed [][]any
+	for _, i := range a.released {
+		n := contents[i]
+		released = append(released, []any{n.File, n.Size, now})
+		if !n.Account.IsZero() && n.Size > 0 {
+			owed = append(owed, []any{n.File, n.Account, n.Size})
+			owes += n.Size
+		}
+	}
+	if err := tx.InsertRows(ctx, `INSERT INTO released (file, size, released_at)`, released); err != nil {
+		return fmt.Errorf("release %d files: %w", len(released), err)
+	}
+	if err := tx.InsertRows(ctx, `INSERT INTO owed_files (file, account_id, size)`, owed); err != nil {
+		return fmt.Errorf("owe %d files: %w", len(owed), err)
+	}
+	if owes == 0 {
+		return nil
+	}
+	return a.oweMore(ctx, tx, contents[a.released[0]].Account, owes)
+}
+
+// addAllAliases adds the digests that the server has computed besides.
+func (a *attaching) addAllAliases(ctx context.Context, tx *sqldb.Tx, contents []New) error {
+	var rows [][]any
+	var others []int // of blobs that are there, or come again here: some of their digests may be known
+	for i, n := range contents {
+		if a.copies[i] == 0 {
+			others = append(others, i)
+			continue
+		}
+		for algo, sum := range n.Aliases {
+			if algo != digest.Blake3 {
+				rows = append(rows, []any{string(algo), hex.EncodeToString(sum), n.ID})
+			}
+		}
+	}
+	if err := tx.InsertRows(ctx, `INSERT INTO aliases (algo, digest, blob_id)`, rows); err != nil {
+		return fmt.Errorf("add %d aliases: %w", len(rows), err)
+	}
+	for _, i := range others {
+		if err := a.addAliases(ctx, tx, a.ids[i], contents[i].Aliases); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+// Package combine lets those who would wait for one another have their work done together.
+//
+// The naive way: each job takes a lock, works, and gives it back; of n who come at once the last
+// one waits n times as long. Here the first one to come works at once, alone. Those who come while
+// it works wait in the order in which they came; when it has ended, the first of them does the work
+// of all that wait. So the size of a group follows the load by itself, and one who comes alone
+// waits for nobody.
+//
+//	a comes: works [a]
+//	b, c, d come and wait            a has ended: b works [b c d]
+//	                                 e comes and waits           b, c, d return; e works [e]
+//
+// The work is done by the goroutines of those who ask for it: nothing runs when nobody asks, there
+// is nothing to stop, and nobody does more than one group.
+//
+// It is no lock on what is worked on: another process, or another Queue, may do the same.
+package combine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// Queue does jobs of the type J, together those with the same key. It is safe for concurrent use.
+type Queue[K comparable, J any] struct {
+	most int
+	work func(ctx context.Context, key K, jobs []J)
+
+	mu    sync.Mutex
+	lines map[K]*line[J] // of the keys for which somebody works
+}
+
+// line is what waits for one key, in the order of its coming.
+type line[J any] struct{ waiting []*place[J] }
+
+type place[J any] struct {
+	job  J
+	turn chan bool // true: do the work of the line; false: the job was done by another
+}
+
+// New returns a Queue whose groups have at most most jobs. work does the jobs of a group, which are
+// in the order in which they came, and writes into each what came of it. It must not call Do for
+// the same key. The context is that of the one whose goroutine it runs in, and is not cancelled.
+func New[K comparable, J any](most int, work func(ctx context.Context, key K, jobs []J)) *Queue[K, J] {
+	return &Queue[K, J]{most: most, work: work, lines: map[K]*line[J]{}}
+}
+
+// Do returns when the jobs have been done, each in a group with whatever else waits. They come one
+// after the other, with nothing between them. A work that panics does so in one of those who have
+// asked for it; the others return, with what it has written into their jobs.
+func (q *Queue[K, J]) Do(ctx context.Context, key K, jobs ...J) {
+	ctx = context.WithoutCancel(ctx)
+	var broken error
+	for _, p := range q.enter(key, jobs) {
+		if <-p.turn {
+			broken = errors.Join(broken, q.lead(ctx, key, p))
+		}
+	}
+	if broken != nil { // only now: others may have waited for the turns of the places behind
+		panic(broken)
+	}
+}
+
+// enter puts jobs at the end of the line of their key; if nobody works for it, the first of them is
+// to do so.
+func (q *Queue[K, J]) enter(key K, jobs []J) []*place[J] {
+	places := make([]*place[J], len(jobs))
+	for i, job := range jobs {
+		places[i] = &place[J]{job, make(chan bool, 1)}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	idle := l == nil
+	if idle {
+		l = &line[J]{}
+		q.lines[key] = l
+	}
+	l.waiting = append(l.waiting, places...)
+	if idle {
+		q.nextLocked(key, l)
+	}
+	return places
+}
+
+// lead does the work of those who wait, of whom p is the first, and names who does it next. Its
+// error is a panic of the work.
+func (q *Queue[K, J]) lead(ctx context.Context, key K, p *place[J]) (broken error) {
+	group := q.take(key)
+	defer func() {
+		if r := recover(); r != nil {
+			broken = fmt.Errorf("panic in the work of a group: %v\n%s", r, debug.Stack())
+		}
+		for _, other := range group {
+			if other != p {
+				other.turn <- false
+			}
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.nextLocked(key, q.lines[key])
+	}()
+	jobs := make([]J, len(group))
+	for i := range group {
+		jobs[i] = group[i].job
+	}
+	q.work(ctx, key, jobs)
+	return nil
+}
+
+func (q *Queue[K, J]) take(key K) []*place[J] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[key]
+	n := min(q.most, len(l.waiting))
+	group := l.waiting[:n:n]
+	l.waiting = l.waiting[n:]
+	return group
+}
+
+// nextLocked gives the turn to the first who waits; the line of a key for which nobody waits goes.
+func (q *Queue[K, J]) nextLocked(key K, l *line[J]) {
+	if len(l.waiting) == 0 {
+		delete(q.lines, key)
+		return
+	}
+	l.waiting[0].turn <- true
+}

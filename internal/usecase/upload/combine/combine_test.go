@@ -1,0 +1,124 @@
+package combine_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"smartdrive/internal/usecase/upload/combine"
+)
+
+type job struct {
+	name   string
+	by     string // the group it was done in
+	failed bool
+}
+
+// Those who come while somebody works are done together, in their order, and nobody waits for those
+// of another key.
+func TestThoseWhoWaitAreDoneTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var groups []string
+		gate := make(chan struct{})
+		q := combine.New(3, func(_ context.Context, key string, jobs []*job) {
+			if jobs[0].name == "first" {
+				<-gate
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			group := key + ":"
+			for _, j := range jobs {
+				group += " " + j.name
+			}
+			groups = append(groups, group)
+			for _, j := range jobs {
+				j.by = group
+			}
+		})
+		var all sync.WaitGroup
+		come := func(key string, names ...string) {
+			jobs := make([]*job, len(names))
+			for i, name := range names {
+				jobs[i] = &job{name: name}
+			}
+			all.Go(func() {
+				q.Do(t.Context(), key, jobs...)
+				for _, j := range jobs {
+					if j.by == "" {
+						t.Errorf("%s has returned and was not done", j.name)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		come("a", "first")
+		come("a", "b")
+		come("a", "c", "d", "e")
+		come("b", "f")
+		mu.Lock()
+		if !slices.Equal(groups, []string{"b: f"}) {
+			t.Errorf("while somebody works, %q were done", groups)
+		}
+		mu.Unlock()
+		close(gate)
+		all.Wait()
+		if want := []string{"b: f", "a: first", "a: b c d", "a: e"}; !slices.Equal(groups, want) {
+			t.Errorf("done in %q, want %q", groups, want)
+		}
+		come("a", "late")
+		if got := groups[len(groups)-1]; got != "a: late" {
+			t.Errorf("one who comes alone is in %q", got)
+		}
+	})
+}
+
+// A panic reaches one who asked for the work, and everybody returns.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		q := combine.New(2, func(_ context.Context, _ int, jobs []*job) {
+			<-gate
+			for _, j := range jobs {
+				if j.failed {
+					panic("of " + j.name)
+				}
+				j.by = "somebody"
+			}
+		})
+		panics := make(chan any, 3)
+		var all sync.WaitGroup
+		for _, names := range [][]string{{"1"}, {"2", "3!", "4"}, {"5"}} {
+			all.Go(func() {
+				defer func() { panics <- recover() }()
+				var jobs []*job
+				for _, name := range names {
+					jobs = append(jobs, &job{name: name, failed: name == "3!"})
+				}
+				q.Do(t.Context(), 1, jobs...)
+			})
+			synctest.Wait()
+		}
+		close(gate)
+		all.Wait()
+		close(panics)
+		n := 0
+		for p := range panics {
+			if p != nil {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d have seen the panic", n)
+		}
+		late := &job{name: "late"}
+		q.Do(t.Context(), 1, late)
+		if late.by == "" {
+			t.Error("afterwards nothing is done")
+		}
+	})
+}

@@ -1,0 +1,325 @@
+package upload_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"pgregory.net/rapid"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// put is a small file with its content.
+type put struct {
+	upload.PutFile
+	data []byte
+}
+
+func newPut(t uploadtest.T, path string, data []byte) put {
+	p, err := drive.ParsePath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return put{upload.PutFile{Path: p, Size: drive.ByteSize(len(data)), Conflict: drive.ConflictReplace}, data}
+}
+
+// publish stores all and makes them visible at once. An error of storing is an outcome, too.
+func publish(s *upload.Sessions, who drive.Who, puts []put) []string {
+	var files []*upload.Incoming
+	said := make([]string, len(puts))
+	at := map[*upload.Incoming]int{}
+	for i, p := range puts {
+		in, err := s.StoreFile(context.Background(), who, p.PutFile, bytes.NewReader(p.data))
+		if err != nil {
+			said[i] = drive.KindOf(err).String()
+			continue
+		}
+		files = append(files, in)
+		at[in] = i
+	}
+	s.Publish(context.Background(), files...)
+	for _, in := range files {
+		n, created, err := in.Outcome()
+		said[at[in]] = outcomeOf(string(n.Name), created, err)
+	}
+	return said
+}
+
+func outcomeOf(name string, created bool, err error) string {
+	if err != nil {
+		return drive.KindOf(err).String()
+	}
+	return fmt.Sprintf("%s %v", name, created)
+}
+
+// aPut draws a small file; the names are few, so that files meet.
+func aPut(rt *rapid.T, contents [][]byte) put {
+	p := newPut(rt, rapid.SampledFrom([]string{"/a", "/b", "/c.txt", "/d/a", "/d/b", "/d/e/a", "/f/g", "/a/b", "/a (2)"}).Draw(rt, "path"),
+		rapid.SampledFrom(contents).Draw(rt, "content"))
+	p.Conflict = rapid.SampledFrom([]drive.Conflict{drive.ConflictReplace, drive.ConflictReplace, drive.ConflictFail, drive.ConflictRename}).Draw(rt, "conflict")
+	p.Parents = rapid.Bool().Draw(rt, "parents")
+	if rapid.IntRange(0, 9).Draw(rt, "declared") == 0 {
+		sha := sha256.Sum256(p.data)
+		p.Digests = digest.Set{digest.SHA256: sha[:]}
+	}
+	return p
+}
+
+// Files that are published together come to what they would have come to one after the other:
+// names, conflicts, folders, the quota, what is there in the end.
+func TestTogetherIsAsAlone(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	rapid.Check(t, func(rt *rapid.T) {
+		contents := [][]byte{nil, random(10), random(300), random(500), random(500)}
+		total := drive.ByteSize(rapid.SampledFrom([]int{0, 0, 1000, 2500}).Draw(rt, "total"))
+		ann, bob := s.Account(rt, total), s.Account(rt, total)
+		for range rapid.IntRange(1, 3).Draw(rt, "groups") {
+			puts := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) put { return aPut(rt, contents) }), 1, 12).Draw(rt, "files")
+			together := publish(s.Sessions, ann, puts)
+			for i, p := range puts {
+				n, created, err := s.PutFile(context.Background(), bob, p.PutFile, bytes.NewReader(p.data))
+				if alone := outcomeOf(string(n.Name), created, err); together[i] != alone {
+					rt.Fatalf("file %d (%s): %s together, %s alone", i, p.Path, together[i], alone)
+				}
+			}
+			if a, b := s.Balance(rt, ann), s.Balance(rt, bob); a != b {
+				rt.Fatalf("the ledger is %s after all together, %s one by one", a, b)
+			}
+		}
+		s.CheckLedger(rt, ann)
+		s.CheckLedger(rt, bob)
+		if a, b := s.Files(rt, ann), s.Files(rt, bob); a != b {
+			rt.Fatalf("there is, together:\n%s\none by one:\n%s", a, b)
+		}
+	})
+	if left := s.CheckBlobs(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A large file that does not fit takes none of its small neighbours with it, whatever the order.
+func TestLargeNeighbour(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	for at := range 5 {
+		who := s.Account(t, 1000)
+		var puts []put
+		for i := range 5 {
+			size := 200
+			if i == at {
+				size = 900
+			}
+			puts = append(puts, newPut(t, fmt.Sprintf("/%d", i), random(size)))
+		}
+		want := []string{"0 true", "1 true", "2 true", "3 true", "4 true"}
+		want[at] = drive.Quota.String()
+		if at == 0 {
+			want = []string{"0 true", drive.Quota.String(), drive.Quota.String(), drive.Quota.String(), drive.Quota.String()}
+		}
+		if got := publish(s.Sessions, who, puts); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("large at %d: %q, want %q", at, got, want)
+		}
+		clean(t, s, who)
+	}
+}
+
+// Whatever call of a group fails, or is not answered, or is the last one of the process: what was
+// acknowledged is there, nothing is there half, and what was refused has left nothing.
+func TestGroupOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter} {
+		for n := 1; n <= depth.Pick(24, 40, 60); n++ {
+			s, fate := siteUnderFate(t)
+			who, other := s.Account(t, 10_000), random(700)
+			if _, _, err := s.PutFile(t.Context(), who, newPut(t, "/old", other).PutFile, bytes.NewReader(other)); err != nil {
+				t.Fatal(err)
+			}
+			puts := []put{newPut(t, "/a", random(100)), newPut(t, "/old", random(200)), newPut(t, "/b", random(300)), newPut(t, "/c", random(20_000))}
+			fate.Set(uploadtest.Rule{Point: "tx", N: n, How: how})
+			said := publish(s.Sessions, who, puts)
+			came := fate.Clear()
+			s.Restart(t)
+			s.CheckLedger(t, who)
+			left := s.CheckBlobs(t)
+			for i, p := range puts {
+				path := p.Path.String()
+				acked := said[i] == fmt.Sprintf("%s %v", path[1:], path != "/old")
+				if got, there := s.TryRead(t, who, path); acked && (!there || !bytes.Equal(got, p.data)) {
+					t.Errorf("call %d (%d): %s was acknowledged and is not there", n, how, path)
+				} else if there && !bytes.Equal(got, p.data) && (path != "/old" || !bytes.Equal(got, other)) {
+					t.Errorf("call %d (%d): %s has other bytes", n, how, path)
+				}
+			}
+			if how == uploadtest.Fail && len(left) > 0 && said[0] != drive.Unavailable.String() {
+				t.Errorf("call %d (%d): left behind %v after %q", n, how, left, said)
+			}
+			if got := publish(s.Sessions, who, puts[:3]); fmt.Sprint(got) != fmt.Sprint([]string{"a " + fmt.Sprint(got[0] == "a true"), "old false", "b " + fmt.Sprint(got[2] == "b true")}) {
+				t.Errorf("call %d (%d): again: %q", n, how, got)
+			}
+			s.CheckLedger(t, who)
+			s.CheckBlobs(t)
+			if !came {
+				break
+			}
+		}
+	}
+}
+
+// A COMMIT whose answer is lost has happened: who asks by the version learns it. One that has
+// failed fails all, also those that were refused because of a row that is gone with it.
+func TestCommitOfAGroup(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[uploadtest.How]string{
+		uploadtest.Lose: fmt.Sprintf("[a true %s b true %s]", drive.NameTaken, drive.Quota),
+		uploadtest.Fail: fmt.Sprintf("[%[1]s %[1]s %[1]s %[1]s]", drive.Unavailable),
+	} {
+		s, fate := siteUnderFate(t)
+		who := s.Account(t, 10_000)
+		puts := []put{newPut(t, "/a", random(100)), newPut(t, "/a", random(100)), newPut(t, "/b", random(100)), newPut(t, "/c", random(20_000))}
+		puts[1].Conflict = drive.ConflictFail
+		fate.Set(uploadtest.Rule{Point: "tx.commit", N: 1, How: how})
+		got := publish(s.Sessions, who, puts)
+		if !fate.Clear() {
+			t.Fatal("nothing failed")
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%d: %q, want %s", how, got, want)
+		}
+		s.CheckLedger(t, who)
+		s.CheckBlobs(t)
+		if got := publish(s.Sessions, who, puts[2:3]); got[0] != fmt.Sprintf("b %v", how == uploadtest.Fail) {
+			t.Errorf("%d: again: %q", how, got)
+		}
+	}
+}
+
+// The quota is that of one ledger that answers one file after the other, whoever commits for whom.
+func TestQuotaOfSmallFilesIsLinearizable(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	const total, clients, each = 20_000, 8, 6
+	who := s.Account(t, total)
+	start := time.Now()
+	history := make([]porcupine.Operation, clients*each)
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for k := range each {
+				i := c*each + k
+				size := 100 + (i*397)%900
+				p := newPut(t, fmt.Sprintf("/%d", i), random(size))
+				call := time.Since(start).Nanoseconds()
+				_, _, err := s.PutFile(context.Background(), who, p.PutFile, bytes.NewReader(p.data))
+				if err != nil && !drive.IsKind(err, drive.Quota) {
+					t.Error(err)
+				}
+				history[i] = porcupine.Operation{ClientId: c, Input: size, Call: call, Output: err == nil, Return: time.Since(start).Nanoseconds()}
+			}
+		})
+	}
+	all.Wait()
+	ledger := porcupine.Model{
+		Init: func() any { return 0 },
+		Step: func(was, input, output any) (bool, any) {
+			used, size := was.(int), input.(int)
+			if !output.(bool) {
+				return used+size > total, used
+			}
+			return used+size <= total, used + size
+		},
+	}
+	if got := porcupine.CheckOperationsTimeout(ledger, history, time.Minute); got != porcupine.Ok {
+		t.Errorf("no ledger would have answered so: %s", got)
+	}
+	clean(t, s, who)
+}
+
+// Two accounts that store the same contents in different orders, at once: each takes its references
+// and nobody is refused because of the other.
+func TestSameContentsOfTwo(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{Dir: quickDir(t)})
+	who := []drive.Who{s.Account(t, 0), s.Account(t, 0)}
+	for round := range depth.Pick(2, 5, 30) {
+		var contents [][]byte
+		for range 20 {
+			contents = append(contents, random(100))
+		}
+		var all sync.WaitGroup
+		for w := range who {
+			all.Go(func() {
+				var puts []put
+				for i := range contents {
+					k := i
+					if w == 1 {
+						k = len(contents) - 1 - i
+					}
+					puts = append(puts, newPut(t, fmt.Sprintf("/%d-%d", round, i), contents[k]))
+				}
+				for i, said := range publish(s.Sessions, who[w], puts) {
+					if said != fmt.Sprintf("%d-%d true", round, i) {
+						t.Errorf("file %d of %d: %s", i, w, said)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	clean(t, s, who...)
+}
+
+// A lone file costs what it did, and those who come together share their statements.
+func TestStatementsOfAGroup(t *testing.T) {
+	t.Parallel()
+	var count sqldbtest.Counter
+	s := uploadtest.New(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
+	who := s.Account(t, 0)
+	cost := func(n int, round string) int64 {
+		var puts []put
+		for i := range n {
+			puts = append(puts, newPut(t, fmt.Sprintf("/%s-%d", round, i), random(100)))
+		}
+		before := count.Total()
+		for _, said := range publish(s.Sessions, who, puts) {
+			if said == drive.Unavailable.String() {
+				t.Fatal("not published")
+			}
+		}
+		return int64(count.Total() - before)
+	}
+	cost(64, "warm") // SQLite prepares each text once
+	cost(1, "warm1")
+	if one, many := cost(1, "one"), cost(64, "many"); many > 3*one {
+		t.Errorf("a file makes %d calls of the database, 64 make %d", one, many)
+	}
+}
+
+var errHeld = errors.New("held")
+
+// An instance that has been declared ended publishes nothing, and leaves no file.
+func TestGroupOfAnEndedInstance(t *testing.T) {
+	t.Parallel()
+	ended := drive.Wrap(errHeld, drive.Stopping)
+	s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Hold: func(context.Context, *sqldb.Tx) error { return ended }}})
+	who := s.Account(t, 0)
+	for i, said := range publish(s.Sessions, who, []put{newPut(t, "/a", random(10)), newPut(t, "/b", random(10))}) {
+		if said != drive.Stopping.String() {
+			t.Errorf("file %d: %s", i, said)
+		}
+	}
+	clean(t, s, who)
+}
