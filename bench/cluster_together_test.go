@@ -1,0 +1,110 @@
+//go:build linux
+
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"smartdrive/internal/engine/sqldb"
+)
+
+const (
+	togetherConns    = 32
+	togetherAccounts = 16
+	togetherFiles    = 2000
+)
+
+// BenchmarkClusterTogether sends 2,000 files of 4 KiB over 32 connections, one request each: all of
+// one account, whose ledger is one row, and of 16 accounts. It counts what the database server was
+// asked for a file.
+func BenchmarkClusterTogether(b *testing.B) {
+	columns := bothColumns(b)
+	questions := asked(b, columns[1].on)
+	body := noise(clusterSize)
+	type figure struct{ rate, cpu, asked sample }
+	figures := map[string]*figure{}
+	no := 0
+	for b.Loop() {
+		users := map[*site][]*server{}
+		for _, s := range columns {
+			for i := range togetherAccounts {
+				users[s] = append(users[s], s.user(b, fmt.Sprintf("u%d", i)))
+			}
+		}
+		for round := range rounds(3) + 1 {
+			for i := range 2 * len(columns) {
+				s, accounts := columns[(i+round)%2], 1
+				if i >= 2 {
+					accounts = togetherAccounts
+				}
+				no++
+				key := fmt.Sprintf("%s, %d", s.name, accounts)
+				if figures[key] == nil {
+					figures[key] = &figure{}
+				}
+				cpu, before, start := s.server.cpu(b), questions(), time.Now()
+				sendTogether(b, users[s][:accounts], body, no)
+				took := time.Since(start)
+				if round == 0 {
+					continue
+				}
+				f := figures[key]
+				f.rate.add(togetherFiles / took.Seconds())
+				f.cpu.add(ms(s.server.cpu(b)-cpu) / togetherFiles)
+				f.asked.add(float64(questions()-before) / togetherFiles)
+			}
+		}
+	}
+	rows := [][]any{{"", "files/s", "CPU ms a file", "statements at the server a file"}}
+	for _, accounts := range []int{1, togetherAccounts} {
+		own, other := figures[fmt.Sprintf("%s, %d", columns[0].name, accounts)], figures[fmt.Sprintf("%s, %d", columns[1].name, accounts)]
+		rows = append(rows,
+			[]any{fmt.Sprintf("embedded, %d accounts", accounts), own.rate, own.cpu},
+			[]any{fmt.Sprintf("cluster, %d accounts", accounts), other.rate, other.cpu, other.asked},
+			[]any{"cluster ÷ embedded", other.rate.over(own.rate), other.cpu.over(own.cpu)})
+		b.ReportMetric(other.rate.over(own.rate).median(), fmt.Sprintf("rate-ratio-%d", accounts))
+		b.ReportMetric(other.asked.median(), fmt.Sprintf("statements-%d", accounts))
+	}
+	table(b, fmt.Sprintf("%d files of 4 KiB, %d connections", togetherFiles, togetherConns), rows...)
+	b.ReportMetric(0, "ns/op")
+}
+
+// sendTogether sends files over connections that are shared out among the users.
+func sendTogether(b *testing.B, users []*server, content []byte, no int) {
+	b.Helper()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for c := range togetherConns {
+		all.Go(func() {
+			w, body := dial(b, users[c%len(users)]), slices.Clone(content)
+			defer w.conn.Close()
+			for n := next.Add(1) - 1; n < togetherFiles; n = next.Add(1) - 1 {
+				binary.LittleEndian.PutUint64(body, uint64(no)<<32|uint64(n))
+				if err := w.put(fmt.Sprintf("/api/v1/files/%d/%d?parents=true", no, n), body, 1); err != nil {
+					b.Errorf("file %d: %v", n, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// asked returns a function that says how many statements the database server has been sent.
+func asked(b *testing.B, on *backing) func() int64 {
+	b.Helper()
+	db, err := sqldb.Open(b.Context(), sqldb.Options{MySQL: on.mysql.URL() + "smartdrive", Look: true})
+	must(b, err)
+	b.Cleanup(func() { must(b, db.Close()) })
+	return func() (n int64) {
+		const query = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'QUESTIONS'"
+		must(b, db.QueryRow(b.Context(), query).Scan(&n))
+		return n
+	}
+}
