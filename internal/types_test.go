@@ -16,7 +16,6 @@ const mostMethods = 60
 
 // large are types that have more, with their number today: it may fall, and not rise.
 var large = map[string]int{
-	"internal/domain/tree.Tree":    87,
 	"internal/usecase/files.Files": 69,
 }
 

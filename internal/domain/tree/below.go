@@ -21,7 +21,7 @@ type Below struct {
 // ChildrenOf returns live children of many folders in one statement: those of one folder after the
 // other, in the order of their ids, by name. Folders whose children were read before After may stay
 // in the list.
-func (t *Tree) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Node, error) {
+func (r Reader) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Node, error) {
 	var args []any
 	for _, id := range b.Folders {
 		if id.String() >= b.After.Parent.String() || b.After.ID.IsZero() {
@@ -38,7 +38,7 @@ func (t *Tree) ChildrenOf(ctx context.Context, q sqldb.Querier, b Below) ([]Node
 	if !b.After.ID.IsZero() { // none of a folder before it is asked for
 		where, args = where+" AND (n.parent_id <> ? OR n.slot > ?)", append(args, b.After.Parent, b.After.Name)
 	}
-	nodes, err := t.queryNodes(ctx, q, where+" ORDER BY n.parent_id, n.slot LIMIT ?", append(args, b.Limit)...)
+	nodes, err := r.queryNodes(ctx, q, where+" ORDER BY n.parent_id, n.slot LIMIT ?", append(args, b.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list the children of %d folders: %w", len(b.Folders), err)
 	}

@@ -10,14 +10,14 @@ import (
 
 // Count returns the number of nodes from the node downwards, trashed ones included, and stops
 // counting at limit.
-func (t *Tree) Count(ctx context.Context, q sqldb.Querier, id drive.NodeID, limit int64) (int64, error) {
-	n, err := t.count(ctx, q, "SELECT id FROM nodes WHERE id = ?", id, limit)
+func (r Reader) Count(ctx context.Context, q sqldb.Querier, id drive.NodeID, limit int64) (int64, error) {
+	n, err := r.count(ctx, q, "SELECT id FROM nodes WHERE id = ?", id, limit)
 	return n, wrap(err, "count below node", id)
 }
 
 // CountTrash is Count for all that is in the account's trash.
-func (t *Tree) CountTrash(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int64) (int64, error) {
-	n, err := t.count(ctx, q, "SELECT id FROM nodes WHERE account_id = ? AND trashed_at > 0 AND operation_id IS NULL", account, limit)
+func (r Reader) CountTrash(ctx context.Context, q sqldb.Querier, account drive.AccountID, limit int64) (int64, error) {
+	n, err := r.count(ctx, q, "SELECT id FROM nodes WHERE account_id = ? AND trashed_at > 0 AND operation_id IS NULL", account, limit)
 	return n, wrap(err, "count the trash of", account)
 }
 
@@ -28,7 +28,7 @@ const maxWalk = 10_000
 
 // count counts what the query for the tops finds and what is below it; a top below another one
 // counts once.
-func (t *Tree) count(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int64) (n int64, err error) {
+func (r Reader) count(ctx context.Context, q sqldb.Querier, tops string, arg any, limit int64) (n int64, err error) {
 	stop, args := "", []any{arg}
 	tx, one := q.(*sqldb.Tx)
 	switch {

@@ -76,7 +76,7 @@ func (t *Tree) oldest(ctx context.Context, q sqldb.Querier, kind DueKind, id str
 // ListDue returns up to limit places where something has waited since before a moment, the longest
 // first, after the one given (the zero Due: from the first). A place may turn out to hold nothing
 // of that age: see Settle.
-func (t *Tree) ListDue(ctx context.Context, q sqldb.Querier, kind DueKind, before drive.Time, after Due, limit int) ([]Due, error) {
+func (r Reader) ListDue(ctx context.Context, q sqldb.Querier, kind DueKind, before drive.Time, after Due, limit int) ([]Due, error) {
 	rows, err := q.Query(ctx, `SELECT kind, id, account_id, since FROM due WHERE kind = ? AND since >= ? AND since < ?
 		AND (since > ? OR id > ?) ORDER BY since, id LIMIT ?`, kind, after.Since, before, after.Since, after.ID, limit)
 	return sqldb.Scan(rows, err, func(d *Due, scan func(...any) error) error {

@@ -70,7 +70,7 @@ type Feed struct {
 }
 
 // Seq is the tree's number of the last change that is committed: what comes later has a higher one.
-func (t *Tree) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountID) (seq int64, err error) {
+func (r Reader) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountID) (seq int64, err error) {
 	if err = q.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&seq); err != nil {
 		err = fmt.Errorf("read the sequence of the tree of %s: %w", account, err)
 	}
@@ -80,7 +80,7 @@ func (t *Tree) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountID
 // Changes returns up to limit changes after a position. A position that is older than the
 // tombstones that are kept, or newer than the tree (the database was restored from a backup), is
 // Gone {reason: feed-expired}: start again from the beginning.
-func (t *Tree) Changes(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) (Feed, error) {
+func (r Reader) Changes(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) (Feed, error) {
 	// What is committed during the reads has a seq above the top that was read first, and comes
 	// with the next page.
 	var top, forgotten int64
@@ -88,12 +88,12 @@ func (t *Tree) Changes(ctx context.Context, q sqldb.Querier, account drive.Accou
 	if err != nil {
 		return Feed{}, err
 	}
-	nodes, err := t.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.seq > ? AND n.seq <= ? ORDER BY n.seq LIMIT ?",
+	nodes, err := r.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.seq > ? AND n.seq <= ? ORDER BY n.seq LIMIT ?",
 		account, after.Seq, top, limit+1)
 	if err != nil {
 		return Feed{}, fmt.Errorf("read changed nodes: %w", err)
 	}
-	graves, err := t.tombstones(ctx, q, account, after.Seq, top, limit+1)
+	graves, err := r.tombstones(ctx, q, account, after.Seq, top, limit+1)
 	if err != nil {
 		return Feed{}, fmt.Errorf("read tombstones: %w", err)
 	}
@@ -111,7 +111,7 @@ func (t *Tree) Changes(ctx context.Context, q sqldb.Querier, account drive.Accou
 	return page(merge(nodes, graves), Position{Seq: top, Base: after.Base}, limit), nil
 }
 
-func (t *Tree) tombstones(ctx context.Context, q sqldb.Querier, account drive.AccountID, after, top int64, limit int) ([]Change, error) {
+func (r Reader) tombstones(ctx context.Context, q sqldb.Querier, account drive.AccountID, after, top int64, limit int) ([]Change, error) {
 	rows, err := q.Query(ctx, `SELECT seq, node_id FROM tombstones WHERE account_id = ? AND seq > ? AND seq <= ?
 		ORDER BY seq LIMIT ?`, account, after, top, limit)
 	return sqldb.Scan(rows, err, func(c *Change, scan func(...any) error) error { return scan(&c.Seq, &c.Deleted) })

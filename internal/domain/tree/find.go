@@ -12,8 +12,8 @@ import (
 
 // Find returns a node, live or trashed. Another account's node is NotFound, and so is one that a
 // purge has begun to delete or a copy has not finished.
-func (t *Tree) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (Node, error) {
-	n, err := t.queryNode(ctx, q, "WHERE n.id = ? AND n.account_id = ?", id, account)
+func (r Reader) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (Node, error) {
+	n, err := r.queryNode(ctx, q, "WHERE n.id = ? AND n.account_id = ?", id, account)
 	if err == nil && !n.Operation.IsZero() {
 		err = drive.Fail(drive.NotFound)
 	}
@@ -21,8 +21,8 @@ func (t *Tree) Find(ctx context.Context, q sqldb.Querier, account drive.AccountI
 }
 
 // Child returns the live child of a folder by its name.
-func (t *Tree) Child(ctx context.Context, q sqldb.Querier, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, bool, error) {
-	n, err := t.queryNode(ctx, q, "WHERE n.parent_id = ? AND n.slot = ? AND n.account_id = ?", parent, name, account)
+func (r Reader) Child(ctx context.Context, q sqldb.Querier, account drive.AccountID, parent drive.NodeID, name drive.Name) (Node, bool, error) {
+	n, err := r.queryNode(ctx, q, "WHERE n.parent_id = ? AND n.slot = ? AND n.account_id = ?", parent, name, account)
 	if drive.IsKind(err, drive.NotFound) {
 		return Node{}, false, nil
 	}
@@ -30,8 +30,8 @@ func (t *Tree) Child(ctx context.Context, q sqldb.Querier, account drive.Account
 }
 
 // Resolve returns the live node at a path.
-func (t *Tree) Resolve(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, error) {
-	n, rest, err := t.Deepest(ctx, q, account, path)
+func (r Reader) Resolve(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, error) {
+	n, rest, err := r.Deepest(ctx, q, account, path)
 	if err == nil && len(rest) > 0 {
 		err = drive.Fail(drive.NotFound)
 	}
@@ -39,8 +39,8 @@ func (t *Tree) Resolve(ctx context.Context, q sqldb.Querier, account drive.Accou
 }
 
 // Deepest returns the last node that there is on the way down a path, and what is left of the path.
-func (t *Tree) Deepest(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, drive.Path, error) {
-	last, depth, err := t.descend(ctx, q, account, path)
+func (r Reader) Deepest(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (Node, drive.Path, error) {
+	last, depth, err := r.descend(ctx, q, account, path)
 	if err != nil {
 		return Node{}, nil, err
 	}
@@ -51,7 +51,7 @@ func (t *Tree) Deepest(ctx context.Context, q sqldb.Querier, account drive.Accou
 // returns the last node and the folder above it, in this order, and how many names of the path it
 // has used. All are live: a trashed node has no slot by its name. An account without a tree is
 // NotFound.
-func (t *Tree) descend(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (last []Node, depth int, err error) {
+func (r Reader) descend(ctx context.Context, q sqldb.Querier, account drive.AccountID, path drive.Path) (last []Node, depth int, err error) {
 	var rest strings.Builder // each name with a slash behind it, which no name contains: the statement takes one off at each level
 	for _, name := range path {
 		rest.WriteString(string(name) + "/")
@@ -82,8 +82,8 @@ func (t *Tree) descend(ctx context.Context, q sqldb.Querier, account drive.Accou
 // PathOf returns the path of a node and whether it is live: it is not when it or a folder above it
 // is trashed. The path of a node that is not live is the one it had. A node that an operation
 // builds or purges is NotFound.
-func (t *Tree) PathOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (path drive.Path, live bool, err error) {
-	spot, err := t.Locate(ctx, q, id)
+func (r Reader) PathOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (path drive.Path, live bool, err error) {
+	spot, err := r.Locate(ctx, q, id)
 	return spot.Path, err == nil && spot.Trashed == 0, err
 }
 
@@ -94,8 +94,8 @@ type Spot struct {
 }
 
 // Locate is PathOf with the time when the node got into the trash.
-func (t *Tree) Locate(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Spot, error) {
-	up, err := t.climb(ctx, q, id)
+func (r Reader) Locate(ctx context.Context, q sqldb.Querier, id drive.NodeID) (Spot, error) {
+	up, err := r.climb(ctx, q, id)
 	switch {
 	case err != nil:
 		return Spot{}, err
@@ -121,7 +121,7 @@ type link struct {
 }
 
 // climb reads the chain of a node; a node that is not there is NotFound.
-func (t *Tree) climb(ctx context.Context, q sqldb.Querier, id drive.NodeID) (chain, error) {
+func (r Reader) climb(ctx context.Context, q sqldb.Querier, id drive.NodeID) (chain, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, name, type, trashed_at, operation_id, level) AS (
 			SELECT id, parent_id, name, type, trashed_at, operation_id, 0 FROM nodes WHERE id = ?
 			UNION ALL

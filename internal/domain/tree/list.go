@@ -59,7 +59,7 @@ var sortColumns = map[Sort]string{SortName: "0", SortSize: "COALESCE(v.size, 0)"
 // Children lists the live children of a folder. Pages are taken by key, not by number: a page costs
 // the same wherever it is, and what is added or removed in between shifts nothing. A cursor of
 // another list, or of the same in another order, is CursorInvalid.
-func (t *Tree) Children(ctx context.Context, q sqldb.Querier, folder drive.NodeID, l List) (Page, error) {
+func (r Reader) Children(ctx context.Context, q sqldb.Querier, folder drive.NodeID, l List) (Page, error) {
 	if l.Sort == "" {
 		l.Sort = SortName
 	}
@@ -82,7 +82,7 @@ func (t *Tree) Children(ctx context.Context, q sqldb.Querier, folder drive.NodeI
 	var nodes []Node
 	for _, part := range l.parts(at) {
 		where, args := childrenQuery(folder, column, part.at)
-		more, err := t.queryNodes(ctx, q, where.with(part.where), append(args, limit+1-len(nodes))...)
+		more, err := r.queryNodes(ctx, q, where.with(part.where), append(args, limit+1-len(nodes))...)
 		if err != nil {
 			return Page{}, fmt.Errorf("list children: %w", err)
 		}
@@ -163,7 +163,7 @@ func (s Sort) key(n Node) (int64, string) {
 }
 
 // ListTrash lists what was put into the trash, the newest first.
-func (t *Tree) ListTrash(ctx context.Context, q sqldb.Querier, account drive.AccountID, l List) (Page, error) {
+func (r Reader) ListTrash(ctx context.Context, q sqldb.Querier, account drive.AccountID, l List) (Page, error) {
 	limit, err := CheckLimit(l.Limit)
 	if err != nil {
 		return Page{}, err
@@ -176,7 +176,7 @@ func (t *Tree) ListTrash(ctx context.Context, q sqldb.Querier, account drive.Acc
 	if at.started {
 		where, args = where+" AND (n.trashed_at, n.id) < (?, ?)", append(args, at.Number, at.Text)
 	}
-	nodes, err := t.queryNodes(ctx, q, where+" ORDER BY n.trashed_at DESC, n.id DESC LIMIT ?", append(args, limit+1)...)
+	nodes, err := r.queryNodes(ctx, q, where+" ORDER BY n.trashed_at DESC, n.id DESC LIMIT ?", append(args, limit+1)...)
 	if err != nil {
 		return Page{}, fmt.Errorf("list the trash: %w", err)
 	}
@@ -185,6 +185,6 @@ func (t *Tree) ListTrash(ctx context.Context, q sqldb.Querier, account drive.Acc
 
 // ChildrenAfter returns up to limit live children of a folder by name, after the one given (empty:
 // from the first).
-func (t *Tree) ChildrenAfter(ctx context.Context, q sqldb.Querier, folder drive.NodeID, after drive.Name, limit int) ([]Node, error) {
-	return t.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.slot > ? AND n.trashed_at = 0 ORDER BY n.slot LIMIT ?", folder, after, limit)
+func (r Reader) ChildrenAfter(ctx context.Context, q sqldb.Querier, folder drive.NodeID, after drive.Name, limit int) ([]Node, error) {
+	return r.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.slot > ? AND n.trashed_at = 0 ORDER BY n.slot LIMIT ?", folder, after, limit)
 }

@@ -10,7 +10,7 @@ import (
 
 // FindMany returns nodes of the account by id, live or trashed. Those that there are none of are
 // not in the map.
-func (t *Tree) FindMany(ctx context.Context, q sqldb.Querier, account drive.AccountID, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
+func (r Reader) FindMany(ctx context.Context, q sqldb.Querier, account drive.AccountID, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
 	found := make(map[drive.NodeID]Node, len(ids))
 	if len(ids) == 0 {
 		return found, nil
@@ -20,7 +20,7 @@ func (t *Tree) FindMany(ctx context.Context, q sqldb.Querier, account drive.Acco
 		args[i] = id
 	}
 	// The account is looked at here: asked for both, SQLite may read all nodes of the account.
-	all, err := t.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
+	all, err := r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
 	if err != nil {
 		return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
 	}
@@ -34,7 +34,7 @@ func (t *Tree) FindMany(ctx context.Context, q sqldb.Querier, account drive.Acco
 
 // IDs returns the ids of up to limit live children of a folder by name, or, of the zero folder, of
 // what the account has put into the trash, the newest first.
-func (t *Tree) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, folder drive.NodeID, limit int) ([]drive.NodeID, error) {
+func (r Reader) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountID, folder drive.NodeID, limit int) ([]drive.NodeID, error) {
 	query, args := "SELECT id FROM nodes WHERE parent_id = ? AND account_id = ? AND trashed_at = 0 ORDER BY slot LIMIT ?", []any{folder, account, limit}
 	if folder.IsZero() {
 		query, args = `SELECT id FROM nodes WHERE account_id = ? AND trashed_at > 0 AND operation_id IS NULL

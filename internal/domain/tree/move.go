@@ -113,11 +113,11 @@ func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Plac
 	return p.Name, t.update(ctx, tx, &there)
 }
 
-func (t *Tree) checkCycle(ctx context.Context, tx *sqldb.Tx, n Node, parent drive.NodeID) error {
+func (r Reader) checkCycle(ctx context.Context, tx *sqldb.Tx, n Node, parent drive.NodeID) error {
 	if !n.IsFolder() {
 		return nil
 	}
-	up, err := t.climb(ctx, tx, parent)
+	up, err := r.climb(ctx, tx, parent)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return drive.Fail(drive.ParentGone)
@@ -131,7 +131,7 @@ func (t *Tree) checkCycle(ctx context.Context, tx *sqldb.Tx, n Node, parent driv
 
 // Extent reads how far a node's live subtree reaches. It looks at every node below: call it outside
 // of transactions.
-func (t *Tree) Extent(ctx context.Context, q sqldb.Querier, id drive.NodeID) (e Extent, err error) {
+func (r Reader) Extent(ctx context.Context, q sqldb.Querier, id drive.NodeID) (e Extent, err error) {
 	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id, levels, bytes) AS (
 			SELECT id, 0, 0 FROM nodes WHERE id = ?
 			UNION ALL

@@ -64,12 +64,12 @@ func scanNode(n *Node, scan func(...any) error) error {
 		&n.Trashed, &n.Operation, &n.Version, &n.Blob, &n.Size, &n.Mime)
 }
 
-func (t *Tree) queryNode(ctx context.Context, q sqldb.Querier, where string, args ...any) (n Node, err error) {
+func (r Reader) queryNode(ctx context.Context, q sqldb.Querier, where string, args ...any) (n Node, err error) {
 	err = scanNode(&n, q.QueryRow(ctx, selectNodes+where, args...).Scan)
 	return n, err
 }
 
-func (t *Tree) queryNodes(ctx context.Context, q sqldb.Querier, where string, args ...any) ([]Node, error) {
+func (r Reader) queryNodes(ctx context.Context, q sqldb.Querier, where string, args ...any) ([]Node, error) {
 	rows, err := q.Query(ctx, selectNodes+where, args...)
 	return sqldb.Scan(rows, err, scanNode)
 }

@@ -21,25 +21,25 @@ type Place struct {
 }
 
 // CheckPlace returns the error that PutFile would return for the place now, without writing.
-func (t *Tree) CheckPlace(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) error {
-	if err := t.checkParent(ctx, q, account, p, Extent{}); err != nil {
+func (r Reader) CheckPlace(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) error {
+	if err := r.checkParent(ctx, q, account, p, Extent{}); err != nil {
 		return err
 	}
-	_, _, err := t.settle(ctx, q, account, p)
+	_, _, err := r.settle(ctx, q, account, p)
 	return err
 }
 
 // settle decides what the place means now: the file to replace, if ok, or the free name to take.
-func (t *Tree) settle(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) (there Node, name drive.Name, err error) {
-	there, _, err = t.Child(ctx, q, account, p.Parent, p.Name)
+func (r Reader) settle(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place) (there Node, name drive.Name, err error) {
+	there, _, err = r.Child(ctx, q, account, p.Parent, p.Name)
 	if err != nil {
 		return Node{}, "", err
 	}
-	return t.decide(ctx, q, account, p, there)
+	return r.decide(ctx, q, account, p, there)
 }
 
 // decide is settle for who knows already what is there; zero: nothing.
-func (t *Tree) decide(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, there Node) (_ Node, name drive.Name, err error) {
+func (r Reader) decide(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, there Node) (_ Node, name drive.Name, err error) {
 	ok := !there.ID.IsZero()
 	switch {
 	case p.Conflict == drive.ConflictReplace && ok && there.Type != TypeFile:
@@ -49,7 +49,7 @@ func (t *Tree) decide(ctx context.Context, q sqldb.Querier, account drive.Accoun
 	case !ok || p.Conflict == drive.ConflictReplace:
 		return there, p.Name, nil
 	case p.Conflict == drive.ConflictRename:
-		name, err = t.freeName(ctx, q, account, p, TypeFile)
+		name, err = r.freeName(ctx, q, account, p, TypeFile)
 		return Node{}, name, err
 	}
 	return Node{}, "", nameTaken(p.Name)
@@ -68,15 +68,15 @@ func versionChanged(there Node) error {
 
 // checkParent answers ParentGone unless the parent is a live folder of the account, and BadName
 // when what is placed there would be too deep or have too long a path.
-func (t *Tree) checkParent(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, below Extent) error {
-	n, err := t.Find(ctx, q, account, p.Parent)
+func (r Reader) checkParent(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, below Extent) error {
+	n, err := r.Find(ctx, q, account, p.Parent)
 	if drive.IsKind(err, drive.NotFound) || err == nil && !n.IsFolder() {
 		return drive.Fail(drive.ParentGone)
 	}
 	if err != nil {
 		return err
 	}
-	up, err := t.climb(ctx, q, p.Parent)
+	up, err := r.climb(ctx, q, p.Parent)
 	if err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func checkLimits(parent drive.Path, name drive.Name, below Extent) error {
 // freeName returns "name (2).ext" or the like, a name that is free in the folder. It gallops: after
 // 10,000 copies of a name the next one takes some 20 look-ups. The number before the one it finds
 // is taken.
-func (t *Tree) freeName(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, typ Type) (drive.Name, error) {
+func (r Reader) freeName(ctx context.Context, q sqldb.Querier, account drive.AccountID, p Place, typ Type) (drive.Name, error) {
 	taken := func(k int) (bool, error) {
-		_, ok, err := t.Child(ctx, q, account, p.Parent, numbered(p.Name, k, typ))
+		_, ok, err := r.Child(ctx, q, account, p.Parent, numbered(p.Name, k, typ))
 		return ok, err
 	}
 	low, high := 1, 2 // low is taken

@@ -93,7 +93,7 @@ func (p places) live(id, below drive.NodeID) bool {
 
 // SpotsOf is Locate for the folders that hold the nodes. One that is not there, or that an
 // operation owns, is missing.
-func (t *Tree) SpotsOf(ctx context.Context, q sqldb.Querier, nodes []Node) (map[drive.NodeID]Spot, error) {
+func (r Reader) SpotsOf(ctx context.Context, q sqldb.Querier, nodes []Node) (map[drive.NodeID]Spot, error) {
 	p, spots := places{}, map[drive.NodeID]Spot{}
 	if err := p.find(ctx, q, nodes); err != nil {
 		return nil, err

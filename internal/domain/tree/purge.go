@@ -32,7 +32,7 @@ func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 
 // Purged reports whether a node of the account is being purged, or was and its tombstone is still
 // there.
-func (t *Tree) Purged(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (bool, error) {
+func (r Reader) Purged(ctx context.Context, q sqldb.Querier, account drive.AccountID, id drive.NodeID) (bool, error) {
 	var n int
 	err := q.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM nodes WHERE id = ? AND account_id = ? AND operation_id IS NOT NULL)
 		+ (SELECT COUNT(*) FROM tombstones WHERE node_id = ? AND account_id = ?)`, id, account, id, account).Scan(&n)
@@ -40,8 +40,8 @@ func (t *Tree) Purged(ctx context.Context, q sqldb.Querier, account drive.Accoun
 }
 
 // ListOwned returns up to limit nodes that the operation owns.
-func (t *Tree) ListOwned(ctx context.Context, q sqldb.Querier, account drive.AccountID, op drive.OperationID, limit int) ([]Node, error) {
-	return t.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.trashed_at > 0 AND n.operation_id = ? LIMIT ?", account, op, limit)
+func (r Reader) ListOwned(ctx context.Context, q sqldb.Querier, account drive.AccountID, op drive.OperationID, limit int) ([]Node, error) {
+	return r.queryNodes(ctx, q, "WHERE n.account_id = ? AND n.trashed_at > 0 AND n.operation_id = ? LIMIT ?", account, op, limit)
 }
 
 // Purge is what one step deleted.

@@ -38,7 +38,7 @@ const (
 // lies in the trash or elsewhere makes no call slow. It reads the account's index of names from the
 // cursor on, to the end if little matches (BenchmarkSearch): no index finds the middle of a word in
 // both databases, and this one saves reading the nodes.
-func (t *Tree) Search(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search) (Page, error) {
+func (r Reader) Search(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search) (Page, error) {
 	limit, err := CheckLimit(s.Limit)
 	if err != nil {
 		return Page{}, err
@@ -50,11 +50,11 @@ func (t *Tree) Search(ctx context.Context, q sqldb.Querier, account drive.Accoun
 	found, folders := Page{}, places{}
 	batch := min(2*limit, searchBatch)
 	for looked := 0; looked < searchLooks; batch = searchBatch {
-		names, err := t.matchingNames(ctx, q, account, s, at, batch)
+		names, err := r.matchingNames(ctx, q, account, s, at, batch)
 		if err != nil {
 			return Page{}, fmt.Errorf("search names: %w", err)
 		}
-		nodes, err := t.thoseOf(ctx, q, names, s)
+		nodes, err := r.thoseOf(ctx, q, names, s)
 		if err == nil {
 			err = folders.find(ctx, q, nodes)
 		}
@@ -97,7 +97,7 @@ func (n nameOf) text() string { return n.fold + "/" + n.id.String() }
 
 // matchingNames reads the next names that match, by the index alone. The condition on both columns
 // is written so that MySQL, which takes no range from a comparison of rows, has one for the first.
-func (t *Tree) matchingNames(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search, at cursor, limit int) ([]nameOf, error) {
+func (r Reader) matchingNames(ctx context.Context, q sqldb.Querier, account drive.AccountID, s Search, at cursor, limit int) ([]nameOf, error) {
 	where, args := "account_id = ?", []any{account}
 	if at.started {
 		fold, id, _ := strings.Cut(at.Text, "/")
@@ -144,7 +144,7 @@ func (s Search) where() (where string, args []any) {
 
 // thoseOf reads the nodes of the names that are not in the trash themselves, are not the root, and
 // agree with the rest of the search, in the order of the names.
-func (t *Tree) thoseOf(ctx context.Context, q sqldb.Querier, names []nameOf, s Search) ([]Node, error) {
+func (r Reader) thoseOf(ctx context.Context, q sqldb.Querier, names []nameOf, s Search) ([]Node, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -153,6 +153,6 @@ func (t *Tree) thoseOf(ctx context.Context, q sqldb.Querier, names []nameOf, s S
 	for _, n := range names {
 		ids = append(ids, n.id)
 	}
-	return t.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(names))+") AND n.trashed_at = 0 AND n.parent_id IS NOT NULL"+where+
+	return r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(names))+") AND n.trashed_at = 0 AND n.parent_id IS NOT NULL"+where+
 		" ORDER BY n.name_fold, n.id", append(ids, args...)...)
 }

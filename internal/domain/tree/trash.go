@@ -69,7 +69,7 @@ func (t *Tree) reveal(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r Res
 
 // ListTrashedBefore returns up to limit nodes of the account that were trashed at or before a
 // moment, the oldest first.
-func (t *Tree) ListTrashedBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, before drive.Time, limit int) ([]Node, error) {
-	return t.queryNodes(ctx, q, `WHERE n.account_id = ? AND n.trashed_at > 0 AND n.trashed_at <= ? AND n.operation_id IS NULL
+func (r Reader) ListTrashedBefore(ctx context.Context, q sqldb.Querier, account drive.AccountID, before drive.Time, limit int) ([]Node, error) {
+	return r.queryNodes(ctx, q, `WHERE n.account_id = ? AND n.trashed_at > 0 AND n.trashed_at <= ? AND n.operation_id IS NULL
 		ORDER BY n.trashed_at, n.id LIMIT ?`, account, before, limit)
 }

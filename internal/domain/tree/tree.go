@@ -34,7 +34,13 @@ type Options struct {
 }
 
 // Tree is the store of nodes. It is safe for concurrent use; all state is in the database.
-type Tree struct{ opt Options }
+type Tree struct {
+	Reader
+	opt Options
+}
+
+// Reader is what can be asked of the tree. It writes nothing and needs no options.
+type Reader struct{}
 
 // New returns a Tree.
 func New(opt Options) *Tree {
@@ -51,7 +57,7 @@ func New(opt Options) *Tree {
 	if opt.Arrived == nil {
 		opt.Arrived = func(context.Context, *sqldb.Tx, Node) error { return nil }
 	}
-	return &Tree{opt}
+	return &Tree{opt: opt}
 }
 
 // KeepVersionsFor is Options.KeepVersionsFor.
@@ -79,7 +85,7 @@ func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 }
 
 // Root returns the id of the account's root folder. An account without a tree is NotFound.
-func (t *Tree) Root(ctx context.Context, q sqldb.Querier, account drive.AccountID) (root drive.NodeID, err error) {
+func (r Reader) Root(ctx context.Context, q sqldb.Querier, account drive.AccountID) (root drive.NodeID, err error) {
 	err = q.QueryRow(ctx, "SELECT root_id FROM trees WHERE account_id = ?", account).Scan(&root)
 	return root, err
 }

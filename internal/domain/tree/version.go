@@ -27,7 +27,7 @@ func scanVersion(v *Version, scan func(...any) error) error {
 
 // Versions returns up to limit versions of a file, the newest first, older than before (zero: from
 // the newest).
-func (t *Tree) Versions(ctx context.Context, q sqldb.Querier, node drive.NodeID, before drive.VersionID, limit int) ([]Version, error) {
+func (r Reader) Versions(ctx context.Context, q sqldb.Querier, node drive.NodeID, before drive.VersionID, limit int) ([]Version, error) {
 	top := before.String()
 	if before.IsZero() {
 		top = "~" // sorts after every id
@@ -37,7 +37,7 @@ func (t *Tree) Versions(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 }
 
 // FindVersion returns a version of a file.
-func (t *Tree) FindVersion(ctx context.Context, q sqldb.Querier, node drive.NodeID, id drive.VersionID) (v Version, err error) {
+func (r Reader) FindVersion(ctx context.Context, q sqldb.Querier, node drive.NodeID, id drive.VersionID) (v Version, err error) {
 	err = scanVersion(&v, q.QueryRow(ctx, selectVersions+"WHERE id = ? AND node_id = ?", id, node).Scan)
 	return v, err
 }

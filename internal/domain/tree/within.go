@@ -11,12 +11,12 @@ import (
 // Within returns a live node of the account that is top or lies below it, and its path from there:
 // empty is top itself. Anything else is NotFound, so that a node that was moved out of top, or lies
 // in the trash, looks like one that never was there.
-func (t *Tree) Within(ctx context.Context, q sqldb.Querier, account drive.AccountID, top, id drive.NodeID) (Node, drive.Path, error) {
-	n, err := t.Find(ctx, q, account, id)
+func (r Reader) Within(ctx context.Context, q sqldb.Querier, account drive.AccountID, top, id drive.NodeID) (Node, drive.Path, error) {
+	n, err := r.Find(ctx, q, account, id)
 	if err != nil {
 		return Node{}, nil, err
 	}
-	up, err := t.climb(ctx, q, id)
+	up, err := r.climb(ctx, q, id)
 	if err != nil {
 		return Node{}, nil, err
 	}
