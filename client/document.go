@@ -120,7 +120,7 @@ func (c *Client) AllRejections(ctx context.Context, filter url.Values) iter.Seq2
 
 // WriteRejections copies the list of all rejections of a filter as CSV.
 func (c *Client) WriteRejections(ctx context.Context, to io.Writer, filter url.Values) error {
-	return c.writeList(ctx, to, "/rejections", "csv", filter)
+	return writeList(ctx, c, to, "/rejections", "csv", filter)
 }
 
 // AcceptAnyway accepts a rejected document: place is that of its record, reason is why, in words.
@@ -186,10 +186,10 @@ func (c *Client) AllDocuments(ctx context.Context, filter url.Values) iter.Seq2[
 
 // WriteDocuments copies the list of all documents of a filter: csv or ndjson.
 func (c *Client) WriteDocuments(ctx context.Context, to io.Writer, format string, filter url.Values) error {
-	return c.writeList(ctx, to, "/documents", format, filter)
+	return writeList(ctx, c, to, "/documents", format, filter)
 }
 
-func (c *Client) writeList(ctx context.Context, to io.Writer, path, format string, filter url.Values) error {
+func writeList(ctx context.Context, c *Client, to io.Writer, path, format string, filter url.Values) error {
 	query := url.Values{"format": {format}}
 	maps.Copy(query, filter)
 	resp, err := c.roundTrip(ctx, &call{method: http.MethodGet, path: path, query: query}, false)

@@ -30,6 +30,10 @@ type Options struct {
 	Parallel int           // members on their way at once; default 8
 	GiveUp   time.Duration // how long one try to send goes on while nothing succeeds; default 1 minute. There is always another.
 
+	// Outcomes is how long Once waits until the server has said what became of all bundles; zero:
+	// not at all.
+	Outcomes time.Duration
+
 	Marker string   // where it is set, such as ".ok", a file is complete when NAME.ok or STEM.ok is there, and not before
 	Ignore []string // patterns of names that are not taken, as path.Match has them, besides those of temporary files
 }
@@ -180,13 +184,29 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// ErrSome says that not everything could be sent: Status says what was not.
-var ErrSome = errors.New("some files were not sent")
+// What Once ends with when somebody should look: Status says at what.
+var (
+	ErrSome     = errors.New("some files were not sent")
+	ErrRejected = errors.New("the server has not accepted everything that was sent")
+	ErrUnknown  = errors.New("the server has not said yet what became of everything that was sent")
+)
 
-// Once sends everything that is complete and returns. The error is why something is still waiting:
-// the server's, or ErrSome.
+// Once sends everything that is complete, waits for what becomes of it, and returns. The error is
+// why something is still waiting: the server's, ErrSome, or of what was sent ErrRejected or
+// ErrUnknown.
 func (a *Agent) Once(ctx context.Context) error {
 	defer a.show(true)
+	a.live.Once = true
+	sent := a.state.Totals.Bundles
+	left := a.drain(ctx)
+	if left != nil && !errors.Is(left, ErrSome) || a.opt.Outcomes == 0 {
+		return left
+	}
+	return errors.Join(left, a.outcomes(ctx, a.state.Totals.Bundles-sent))
+}
+
+// drain sends everything that is complete.
+func (a *Agent) drain(ctx context.Context) error {
 	for looks := 0; ; {
 		if a.anew {
 			looks, a.anew = 0, false

@@ -20,6 +20,7 @@ type Status struct {
 	To        string    `json:"to"`
 	Server    string    `json:"server"`
 	Running   bool      `json:"running"`
+	Once      bool      `json:"once,omitempty"` // the last agent was to send what is there and to end
 	PID       int       `json:"pid,omitempty"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 
@@ -257,13 +258,31 @@ func (s *Status) take(kept *state) {
 	s.Sending.Stage = string(f.Stage)
 }
 
-// Alarming reports whether a person should look: nobody sends, something is not sent, or the server
-// has not accepted all of the last bundles.
-func (s Status) Alarming() bool {
-	if !s.Running || s.Error != "" || len(s.Held) > 0 || s.Failed > 0 {
-		return true
+// Alarming reports whether a person should look.
+func (s Status) Alarming() bool { return len(s.Concerns()) > 0 }
+
+// Concerns says in words what a person should look at: nobody sends, something is not sent, or the
+// server has not accepted all of the last bundles.
+func (s Status) Concerns() []string {
+	var all []string
+	add := func(applies bool, format string, args ...any) {
+		if applies {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
 	}
-	return slices.ContainsFunc(s.Bundles, func(e Ended) bool {
-		return e.Verdict != nil && (e.Verdict.State == "rejected" || e.Verdict.Rejected > 0 || e.Verdict.Conflict > 0)
-	})
+	add(!s.Running && !s.Once, "no agent watches the directory: start it")
+	add(!s.Running && s.Once && s.Sending != nil, "a bundle is half sent and no agent runs: run it again")
+	add(s.Error != "", "nothing moves: %s", s.Error)
+	add(len(s.Held) > 0, "%d files are not taken; the reason stands beside each", len(s.Held))
+	add(s.Failed > 0, "%d files lie in failed/: read REASON.txt there, correct them, and move them back or away", s.Failed)
+	for _, e := range s.Bundles {
+		v := e.Verdict
+		if v == nil || v.all() {
+			continue
+		}
+		add(v.State == "rejected", "bundle %s was rejected as a whole: %s", e.ID, v.Reason)
+		add(v.State != "rejected" && v.Rejected > 0, "bundle %s: %d documents were rejected; see smartdrive bundles rejected --source %s", e.ID, v.Rejected, e.Source)
+		add(v.Conflict > 0, "bundle %s: %d documents are in conflict with others; see smartdrive docs conflicts", e.ID, v.Conflict)
+	}
+	return all
 }

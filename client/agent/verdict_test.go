@@ -2,7 +2,9 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -64,4 +66,86 @@ func TestTheServersVerdictIsShown(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// TestOnceEndsWithOutcomes runs an agent once against servers that end differently with its bundle.
+func TestOnceEndsWithOutcomes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ends client.Bundle
+		want error
+		says string // of what somebody should look at; empty: nothing
+	}{
+		"all accepted":    {client.Bundle{State: "done", Accepted: 1}, nil, ""},
+		"there already":   {client.Bundle{State: "done", Duplicate: 1}, nil, ""},
+		"some rejected":   {client.Bundle{State: "done", Rejected: 1}, ErrRejected, "1 documents were rejected"},
+		"in conflict":     {client.Bundle{State: "done", Conflict: 1}, ErrRejected, "1 documents are in conflict"},
+		"rejected wholly": {client.Bundle{State: "rejected", Reason: "damaged"}, ErrRejected, "was rejected as a whole: damaged"},
+		"not known":       {client.Bundle{State: "running"}, ErrUnknown, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.drop(t, "a.xml", "<a/>")
+			w.opt.Outcomes = time.Minute
+			var began time.Time
+			w.wire.to = &judging{w.server, func() (all []client.Bundle) {
+				for id := range w.sealed(t) {
+					b := client.Bundle{ID: "1", SenderID: id, Source: "acme", State: "running"}
+					if time.Since(began) > 20*time.Second { // the server takes its time
+						b = c.ends
+						b.ID, b.SenderID = "1", id
+					}
+					all = append(all, b)
+				}
+				return all
+			}}
+			synctest.Test(t, func(t *testing.T) {
+				began = time.Now()
+				err := w.once(t, nil)
+				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+					t.Errorf("it ends with %v, want %v", err, c.want)
+				}
+				if took := time.Since(began); took < 20*time.Second || took > 2*time.Minute {
+					t.Errorf("it took %s", took)
+				}
+			})
+			s := status(t, w)
+			if got := strings.Join(s.Concerns(), "; "); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
+				t.Errorf("somebody should look at %q, want %q", got, c.says)
+			}
+		})
+	}
+}
+
+// TestAStatusAsksForWhatIsNotKnown ends an agent before the server has ended with its bundle.
+func TestAStatusAsksForWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.drop(t, "a.xml", "<a/>")
+	w.wire.to = &judging{w.server, func() (all []client.Bundle) {
+		for id := range w.sealed(t) {
+			all = append(all, client.Bundle{ID: "1", SenderID: id, Source: "acme", State: "done", Accepted: 2, Rejected: 1})
+		}
+		return all
+	}}
+	w.wire.set(func(r *http.Request) (int, string) {
+		if r.URL.Path == "/api/v1/bundles" {
+			return http.StatusServiceUnavailable, "unavailable"
+		}
+		return 0, ""
+	})
+	synctest.Test(t, func(t *testing.T) {
+		if err := w.once(t, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	w.wire.set(nil)
+	s := status(t, w)
+	if len(s.Bundles) != 1 || s.Bundles[0].Verdict != nil || len(s.Concerns()) != 0 {
+		t.Fatalf("before it is asked: %+v", s)
+	}
+	if err := s.Ask(t.Context(), w.opt.Client); err != nil || s.Bundles[0].Verdict == nil || s.Bundles[0].Verdict.Rejected != 1 || len(s.Concerns()) != 1 {
+		t.Errorf("after it: %+v, %v", s, err)
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -45,6 +46,7 @@ empty files are not taken. The agent may be killed at any time: nothing is sent 
 	flags.StringVar(&f.opt.Marker, "marker", "", "suffix of marker files, which say that another file is complete, such as .ok")
 	flags.StringArrayVar(&f.opt.Ignore, "ignore", nil, "names that are not taken, such as 'draft-*'; may be given more than once")
 	flags.BoolVar(&f.once, "once", false, "send what is there and exit, for cron")
+	flags.DurationVar(&f.opt.Outcomes, "outcomes", 5*time.Minute, "with --once: how long to wait for what became of the documents; 0: not at all")
 	flags.StringVar(&f.format, "log-format", "text", "text or json")
 	c.join(cmd, c.agentStatus())
 	return cmd
@@ -95,7 +97,7 @@ func (c *cli) runAgent(cmd *cobra.Command, f agentFlags) error {
 	if s, readErr := agent.ReadStatus(f.opt.Dir); readErr == nil && cmd.Context().Err() == nil {
 		err = errors.Join(err, c.showAgent(s))
 	}
-	if errors.Is(err, agent.ErrSome) {
+	if errors.Is(err, agent.ErrSome) || errors.Is(err, agent.ErrRejected) || errors.Is(err, agent.ErrUnknown) {
 		return withCode(exitSome, err)
 	}
 	return err
@@ -107,12 +109,12 @@ func (c *cli) agentStatus() *cobra.Command {
 		Use:   "status [DIR]",
 		Short: "Show what an agent does: waiting, sending, sent, failed",
 		Long: `Show the state of the agent of a directory, whether it runs or not: files that wait or are being sent, files that are not taken
-and why, and the results of the last bundles, as far as they are known here. The server is not asked.
+and why, and the results of the last bundles. If some of them are not known here, the server is asked.
 
-With --check the exit code is 7 if somebody has to act: the agent does not run or makes no progress, files are not taken or are in
-failed/, or the server has not accepted all of the last bundles.`,
+With --check it also says in words what needs somebody, and the exit code is 7 if anything does: the agent does not run or makes no
+progress, files are not taken or are in failed/, or the server has not accepted all of the last bundles.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) > 0 {
 				dir = args[0]
@@ -121,13 +123,14 @@ failed/, or the server has not accepted all of the last bundles.`,
 			if err != nil {
 				return err
 			}
+			askOutcomes(cmd.Context(), c, &s)
 			if err := c.showAgent(s); err != nil {
 				return err
 			}
-			if check && s.Alarming() {
-				return withCode(exitSome, errAgent)
+			if !check {
+				return nil
 			}
-			return nil
+			return concerns(c, s)
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "exit with 7 if somebody has to act")
@@ -135,6 +138,31 @@ failed/, or the server has not accepted all of the last bundles.`,
 }
 
 var errAgent = errors.New("the agent needs somebody to look at it")
+
+// askOutcomes completes a status where it can: who asks may have no login here, and be offline.
+func askOutcomes(ctx context.Context, c *cli, s *agent.Status) {
+	c.giveUp = agentGiveUp
+	c.waiting.Store(true) // what it waits for is of no use to whoever asks
+	api, err := c.connect()
+	if err != nil || api.BaseURL() != s.Server {
+		return
+	}
+	_ = s.Ask(ctx, api) // what is not known stays open
+}
+
+// concerns says what needs somebody.
+func concerns(c *cli, s agent.Status) error {
+	all := s.Concerns()
+	if len(all) == 0 {
+		return nil
+	}
+	for _, text := range all {
+		if err := printVisible(c.err, "look at this: %s\n", text); err != nil {
+			return err
+		}
+	}
+	return withCode(exitSome, errAgent)
+}
 
 func (c *cli) showAgent(s agent.Status) error {
 	if c.json {

@@ -21,9 +21,13 @@ tried again when the cause is gone.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
-	c.join(cmd, c.bundlesLs(), c.bundlesShow(), c.bundlesRetry(), c.bundlesRejected(), c.bundlesAccept())
+	b := bundleCommands{c}
+	c.join(cmd, b.ls(), b.show(), b.retry(), b.rejected(), b.accept())
 	return cmd
 }
+
+// bundleCommands are those of bundles.
+type bundleCommands struct{ *cli }
 
 // given returns the flags that are not empty, under their names in the API.
 func given(flags map[string]*string) url.Values {
@@ -36,7 +40,7 @@ func given(flags map[string]*string) url.Values {
 	return query
 }
 
-func (c *cli) showBundle(v any, b client.Bundle) error {
+func (c bundleCommands) showBundle(v any, b client.Bundle) error {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s  %-8s  %s  %d of %d accepted", b.ID, b.State, b.Source, b.Accepted, b.Declared)
 	for _, part := range []struct {
@@ -53,10 +57,10 @@ func (c *cli) showBundle(v any, b client.Bundle) error {
 	if b.Detail != "" {
 		line.WriteString(": " + b.Detail)
 	}
-	return c.show(v, "%s", line.String())
+	return c.cli.show(v, "%s", line.String())
 }
 
-func (c *cli) bundlesLs() *cobra.Command {
+func (c bundleCommands) ls() *cobra.Command {
 	var source, state string
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List bundles, the newest first", Args: cobra.NoArgs,
@@ -78,7 +82,7 @@ func (c *cli) bundlesLs() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) bundlesShow() *cobra.Command {
+func (c bundleCommands) show() *cobra.Command {
 	var everything bool
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show a bundle, its members, and what was not accepted", Args: cobra.ExactArgs(1),
@@ -94,7 +98,7 @@ func (c *cli) bundlesShow() *cobra.Command {
 				if c.json {
 					break // they are in the object
 				}
-				if err := c.show(m, "  %-8s  %s  %d bytes, %d documents  %s", m.State, m.Name, m.Size, m.Documents, m.Reason); err != nil {
+				if err := c.cli.show(m, "  %-8s  %s  %d bytes, %d documents  %s", m.State, m.Name, m.Size, m.Documents, m.Reason); err != nil {
 					return err
 				}
 			}
@@ -116,7 +120,7 @@ func (c *cli) bundlesShow() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showRecord(r client.BundleRecord) error {
+func (c bundleCommands) showRecord(r client.BundleRecord) error {
 	var line strings.Builder
 	fmt.Fprintf(&line, "  %-9s  %s  %s:%d  %s", r.Outcome, r.Place, r.Member, r.Index, r.Number)
 	if r.Count > 1 {
@@ -128,7 +132,7 @@ func (c *cli) showRecord(r client.BundleRecord) error {
 			fmt.Fprintf(&line, "\n      %s", findingText(f))
 		}
 	}
-	return c.show(r, "%s", line.String())
+	return c.cli.show(r, "%s", line.String())
 }
 
 func findingText(f client.Finding) string {
@@ -145,7 +149,7 @@ func findingText(f client.Finding) string {
 	return text
 }
 
-func (c *cli) bundlesRejected() *cobra.Command {
+func (c bundleCommands) rejected() *cobra.Command {
 	flags := map[string]*string{}
 	var format string
 	cmd := &cobra.Command{
@@ -165,9 +169,9 @@ func (c *cli) bundlesRejected() *cobra.Command {
 			}
 			return showAll(api.AllRejections(cmd.Context(), given(flags)), func(r client.Rejection) error {
 				if c.json {
-					return c.show(r, "")
+					return c.cli.show(r, "")
 				}
-				if err := c.show(r, "%s  %s", r.Bundle, r.Source); err != nil {
+				if err := c.cli.show(r, "%s  %s", r.Bundle, r.Source); err != nil {
 					return err
 				}
 				return c.showRecord(r.BundleRecord)
@@ -181,7 +185,7 @@ func (c *cli) bundlesRejected() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) bundlesAccept() *cobra.Command {
+func (c bundleCommands) accept() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "accept BUNDLE PLACE --reason WHY", Short: "Accept a rejected document although rules are broken", Args: cobra.ExactArgs(2),
@@ -207,7 +211,7 @@ func (c *cli) bundlesAccept() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) bundlesRetry() *cobra.Command {
+func (c bundleCommands) retry() *cobra.Command {
 	return &cobra.Command{
 		Use: "retry ID...", Short: "Try rejected bundles again", Args: cobra.MinimumNArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {

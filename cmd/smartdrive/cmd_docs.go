@@ -21,19 +21,23 @@ differ, somebody has to decide which one is true.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
-	c.join(cmd, c.docsLs(), c.docsShow(), c.docsConflicts(), c.docsSettle())
+	d := documentCommands{c}
+	c.join(cmd, d.ls(), d.show(), d.conflicts(), d.settle())
 	return cmd
 }
 
-func (c *cli) showDocument(d client.Document) error {
+// documentCommands are those of documents.
+type documentCommands struct{ *cli }
+
+func (c documentCommands) showDocument(d client.Document) error {
 	line := fmt.Sprintf("%s  %s  %s  %s %s  %s -> %s", d.ID, d.Date, d.Number, d.Total, d.Currency, d.Seller.Name, d.Buyer.Name)
 	if d.State != "accepted" {
 		line += "  " + d.State
 	}
-	return c.show(d, "%s", line)
+	return c.cli.show(d, "%s", line)
 }
 
-func (c *cli) docsLs() *cobra.Command {
+func (c documentCommands) ls() *cobra.Command {
 	flags := map[string]*string{}
 	var format string
 	cmd := &cobra.Command{
@@ -80,7 +84,7 @@ func (c *cli) docsLs() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) docsShow() *cobra.Command {
+func (c documentCommands) show() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a document in full", Args: cobra.ExactArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
@@ -96,12 +100,12 @@ func (c *cli) docsShow() *cobra.Command {
 	}
 }
 
-func (c *cli) showWhole(d client.DocumentFull) error {
+func (c documentCommands) showWhole(d client.DocumentFull) error {
 	if err := c.showDocument(d.Document); err != nil {
 		return err
 	}
 	for _, e := range d.History {
-		if err := c.show(e, "  %s  %s  bundle %s  %s", e.At.Local().Format("2006-01-02 15:04"), e.What, e.Bundle, e.Member); err != nil {
+		if err := c.cli.show(e, "  %s  %s  bundle %s  %s", e.At.Local().Format("2006-01-02 15:04"), e.What, e.Bundle, e.Member); err != nil {
 			return err
 		}
 	}
@@ -112,19 +116,19 @@ func (c *cli) showWhole(d client.DocumentFull) error {
 	return printVisible(c.out, "%s\n", model.String())
 }
 
-func (c *cli) docsConflicts() *cobra.Command {
+func (c documentCommands) conflicts() *cobra.Command {
 	return &cobra.Command{
 		Use: "conflicts", Short: "List open conflicts, the oldest first", Args: cobra.NoArgs,
 		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllConflicts(ctx), func(x client.Dispute) error {
 				d := x.Document
-				return c.show(x, "%s  %s  %s  %s: bundle %s says something else than %s", d.ID, d.Date, d.Number, d.Seller.Name, x.New.Bundle, x.Old.Bundle)
+				return c.cli.show(x, "%s  %s  %s  %s: bundle %s says something else than %s", d.ID, d.Date, d.Number, d.Seller.Name, x.New.Bundle, x.Old.Bundle)
 			})
 		}),
 	}
 }
 
-func (c *cli) docsSettle() *cobra.Command {
+func (c documentCommands) settle() *cobra.Command {
 	var keep, conflict, source string
 	var everything bool
 	cmd := &cobra.Command{
@@ -159,7 +163,7 @@ func (c *cli) docsSettle() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) settleAll(ctx context.Context, source, keep string) error {
+func (c documentCommands) settleAll(ctx context.Context, source, keep string) error {
 	api, err := c.connect()
 	if err != nil {
 		return err
@@ -175,5 +179,5 @@ func (c *cli) settleAll(ctx context.Context, source, keep string) error {
 			break
 		}
 	}
-	return c.show(sum, "%d conflicts settled, %d left", sum.Settled, sum.Left)
+	return c.cli.show(sum, "%d conflicts settled, %d left", sum.Settled, sum.Left)
 }
