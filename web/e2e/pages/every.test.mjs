@@ -136,6 +136,7 @@ for (const [look, options] of Object.entries(looks)) {
     await go("/documents", "documents", ".docs li");
     await go(`/documents/${links.document}`, "document", ".totals dd");
     await go("/conflicts", "conflicts", ".cards li");
+    await go("/rejections", "rejections", ".findings li");
     await go(`/documents/${links.document}/conflict`, "conflict", ".keep");
     await go("/bundles", "bundles", ".cards li");
     await go(`/bundles/${links.bundle}`, "bundle", ".findings li");

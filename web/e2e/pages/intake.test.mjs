@@ -66,6 +66,49 @@ test("documents: found, read, a conflict settled, a refused bundle tried again",
   await context.close();
 });
 
+test("rejected documents: listed in a language, sent as CSV, accepted with a reason; conflicts settled together", { timeout: 600_000 }, async () => {
+  await sendSamples(call, "store", pdf("invoice"));
+  await sendSamples(call, "mart", pdf("invoice"));
+  const { page, context, complaints } = await openPage(browser, server, {});
+  await logIn(page, server, "admin", server.password);
+  await page.goto(`${server.url}/rejections`);
+  const entry = page.locator(".cards > li", { hasText: "store-2" });
+  await entry.getByText("The total with VAT (BT-112) is the total without VAT plus the VAT").first().waitFor();
+  await entry.getByText("expected 60, found 61").first().waitFor();
+  await page.getByLabel("Reason").selectOption("invalid");
+  await page.getByLabel("Language of the findings").selectOption("de");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await entry.getByText("Der Gesamtbetrag mit USt (BT-112)").first().waitFor();
+  await shoot(page, "intake-rejections");
+  const sheet = page.waitForEvent("download");
+  await page.getByRole("link", { name: "CSV" }).or(page.getByRole("button", { name: "CSV" })).first().click();
+  let text = "";
+  for await (const part of await (await sheet).createReadStream()) text += part;
+  assert.match(text, /store-2.*BR-CO-15.*Der Gesamtbetrag mit USt/);
+
+  await entry.getByRole("button", { name: "Accept anyway" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Why").fill("agreed by telephone");
+  await dialog.getByRole("button", { name: "Accept anyway" }).click();
+  await said(page, "Accepted.");
+  await entry.waitFor({ state: "detached" });
+  const [accepted] = (await call("GET", "/documents?q=store-2")).items;
+  await page.goto(`${server.url}/documents/${accepted.id}`);
+  await page.getByText("Accepted by hand").waitFor();
+  await page.goto(`${server.url}/bundles/${accepted.bundle}`);
+  await page.getByText("agreed by telephone").waitFor();
+
+  await page.goto(`${server.url}/conflicts`);
+  await page.getByText("2 are shown").waitFor();
+  await shoot(page, "intake-conflicts");
+  await page.getByRole("button", { name: "Take the later" }).click();
+  await dialog.getByRole("button", { name: "Take the later" }).click();
+  await page.getByRole("heading", { name: "No conflicts" }).waitFor();
+  assert.deepEqual((await call("GET", "/documents?q=mart-1")).items.map((d) => Number(d.total)), [2400]);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test("the rules of a source: added, changed, refused, forgotten", { timeout: 600_000 }, async () => {
   const { page, context, complaints } = await openPage(browser, server, {});
   await logIn(page, server, "admin", server.password);

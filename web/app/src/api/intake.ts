@@ -107,6 +107,20 @@ export interface BundleRecord {
   document: string | null;
   number: string;
   findings: Finding[];
+  place: string; // in its bundle
+  decision?: { by: string; at: string; reason: string }; // of one that was rejected and accepted all the same
+}
+
+export interface Rejection extends BundleRecord {
+  bundle: string;
+  source: string;
+}
+
+/** What a list of rejections may be narrowed to, and the language that it speaks. */
+export interface RejectionFilter extends Query {
+  source: string;
+  reason: string;
+  lang: string;
 }
 
 export interface ConflictSide {
@@ -151,11 +165,19 @@ export const conflictOf = (id: string) => call<Conflict>("GET", `/documents/${id
 export const settle = (c: Conflict, keep: "old" | "new") =>
   call<DocDetail>("POST", `/documents/${c.document.id}/settle`, { body: { keep, conflict: c.id } });
 
+/** Settles up to 1,000 open conflicts in one way. */
+export const settleMany = (keep: "old" | "new", conflicts: string[]) =>
+  call<{ settled: number; left: number }>("POST", "/conflicts/settle", { body: { keep, conflicts } });
+
 export const bundles = (filter: { source?: string; state?: string }, cursor?: string | null) =>
   call<Page<Bundle>>("GET", "/bundles", { query: { ...filter, limit: pageSize, cursor } });
 export const bundleOf = (id: string) => call<BundleDetail>("GET", `/bundles/${id}`);
-export const recordsOf = (id: string, outcome: Outcome | "", cursor?: string | null) =>
-  call<Page<BundleRecord>>("GET", `/bundles/${id}/records`, { query: { outcome, limit: pageSize, cursor } });
+export const recordsOf = (id: string, outcome: Outcome | "", lang: string, cursor?: string | null) =>
+  call<Page<BundleRecord>>("GET", `/bundles/${id}/records`, { query: { outcome, lang, limit: pageSize, cursor } });
+export const rejections = (filter: RejectionFilter, cursor?: string | null) =>
+  call<Page<Rejection>>("GET", "/rejections", { query: { ...filter, limit: pageSize, cursor } });
+export const rejectionsURL = (filter: RejectionFilter) => apiURL("/rejections", { ...filter, format: "csv" });
+export const acceptAnyway = (r: Rejection, reason: string) => call<BundleRecord>("POST", `/bundles/${r.bundle}/accept`, { body: { place: r.place, reason } });
 export const retryBundle = (id: string) => call("POST", `/bundles/${id}/retry`);
 
 /** Which documents of a source are taken; what is left out does not narrow. */
@@ -167,7 +189,8 @@ export interface Rules {
   buyers?: string[];
   min?: string; // totals with VAT
   max?: string;
-  profile?: string; // rules of a country: xrechnung
+  profile?: string; // rules besides: xrechnung, peppol
+  conflicts?: string; // which side counts by itself: old, new
 }
 
 export interface Source {

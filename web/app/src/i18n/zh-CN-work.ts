@@ -17,9 +17,14 @@ const messages: WorkMessages = {
     states: { accepted: "已接收", conflict: "有冲突" }, empty: "没有单据", emptyText: "数据包处理完成后，单据会显示在这里。", emptyNarrow: "没有符合条件的单据。", faulty: "无法显示", bundle: "所属数据包", inConflict: "收到了这张单据的另一个版本，需要人工决定以哪个为准。", compare: "对比",
     types: { t380: "发票", t381: "贷记单（红字）", t384: "更正发票", t386: "预付款发票", t389: "自开票", t326: "部分发票", t875: "工程进度发票", t876: "工程进度结算发票", t877: "工程最终发票" },
     parties: { seller: "销售方", buyer: "购买方" }, fields: { date: "开票日期", due: "付款期限", tax_point: "纳税日期", buyer_reference: "购买方参考号", purchase_order: "订单", contract: "合同" }, lines: "明细", line: { name: "项目", quantity: "数量", price: "单价", rate: "税率", net: "金额" },
-    totals: { lines: "明细合计", allowances: "折扣", charges: "附加费", net: "不含税金额", tax: "税额", gross: "价税合计", prepaid: "已付", rounding: "舍入", payable: "应付" }, files: "文件", noFiles: "文件已不存在。", itsPdf: "PDF 版式文件", itsFile: "原始文件", enclosed: "嵌入在源文件中", history: "历史", events: { accepted: "已接收", conflict: "收到另一个版本", duplicate: "再次收到，内容相同", "kept-old": "已裁定：保留先收到的", "kept-new": "已裁定：改用后收到的" }, data: "全部数据",
+    totals: { lines: "明细合计", allowances: "折扣", charges: "附加费", net: "不含税金额", tax: "税额", gross: "价税合计", prepaid: "已付", rounding: "舍入", payable: "应付" }, files: "文件", noFiles: "文件已不存在。", itsPdf: "PDF 版式文件", itsFile: "原始文件", enclosed: "嵌入在源文件中", history: "历史", events: { accepted: "已接收", conflict: "收到另一个版本", duplicate: "再次收到，内容相同", "accepted-by-hand": "人工接收", "kept-old": "已裁定：保留先收到的", "kept-new": "已裁定：改用后收到的" }, data: "全部数据",
+  },
+  rejections: {
+    tab: "已拒收", intro: "数据包申报但未接收的单据及原因。更正后的单据直接再发一次即可。", empty: "没有被拒收的单据", emptyText: "未接收的单据会显示在这里。", reason: "原因", language: "问题说明的语言",
+    accept: "仍然接收", acceptTitle: "{number} 已被拒收，仍要接收吗？", acceptText: "理由与您的名字会随单据保存，存在的问题仍会显示。", why: "理由", accepted: "已接收。", because: "{when} 人工接收：{reason}",
   },
   conflicts: {
+    all: "已显示 {n} 个", allTitle: "裁决 {n} 个冲突？", allText: { old: "所显示的单据保持原样。", new: "所显示的单据由后到的替换。" },
     tab: "冲突", intro: "号码和日期相同、内容却不同的单据。", empty: "没有冲突", emptyText: "没有等待裁定的单据。", text: "两者的来源、销售方、号码和日期都相同。保留的一份生效，另一份仍在原始文件中。", differs: "{n} 个字段不同", field: "字段", old: "先收到的", new: "后收到的",
     keep: { old: "保留先收到的", new: "改用后收到的" }, sure: "确定以这一份为准？", sureText: { old: "单据 {number} 保持不变。", new: "单据 {number} 将替换为后收到的版本。" }, settled: "已裁定。",
   },
@@ -57,7 +62,7 @@ const messages: WorkMessages = {
   },
   sources: {
     tab: "来源", intro: "谁在发送单据，以及接收其中哪些。其余的会被拒收并计数。", empty: "没有来源", emptyText: "来源是 /intake 下的一个文件夹。收到第一个数据包或设置第一条规则后，会显示在这里。", every: "接收全部单据。", add: "添加来源", name: "文件夹名称", nameHint: "例如 supplier-7", title: "“{name}”接收哪些单据", from: "开票日期从", to: "到", types: "类型", typesHint: "UNTDID 1001 代码，例如 380 和 381", sellers: "销售方识别号", buyers: "购买方识别号", idsHint: "每行一个：增值税号或税号", min: "价税合计从", max: "到",
-    hint: "留空即不限制。规则对此后处理的数据包生效。", saved: "已保存。", forget: "接收全部", forgetTitle: "接收“{name}”的全部单据？", forgetText: "其规则将被清除，已有的数据包和单据不变。", forgotten: "此后接收全部单据。", listed: { types: "类型 {list}", sellers: "销售方 {list}", buyers: "购买方 {list}" }, days: "开票日期 {from} 至 {to}", amount: "价税合计 {min} 至 {max}", xrechnung: "同时检查 XRechnung 3（德国）的规则", open: "…", others: "{list} 等，另有 {n} 个",
+    hint: "留空即不限制。规则对此后处理的数据包生效。", saved: "已保存。", forget: "接收全部", forgetTitle: "接收“{name}”的全部单据？", forgetText: "其规则将被清除，已有的数据包和单据不变。", forgotten: "此后接收全部单据。", listed: { types: "类型 {list}", sellers: "销售方 {list}", buyers: "购买方 {list}" }, days: "开票日期 {from} 至 {to}", amount: "价税合计 {min} 至 {max}", profile: "规则", core: "EN 16931", xrechnung: "同时检查 XRechnung 3（德国）的规则", peppol: "同时检查 Peppol BIS Billing 3 的规则", conflicts: "单据相互矛盾时", decide: "由人裁决", settles: { old: "冲突时以先到的为准", new: "冲突时以后到的为准" }, open: "…", others: "{list} 等，另有 {n} 个",
   },
   migration: {
     intro: "在系统使用期间迁移到其他数据库和存储。进入最后一个阶段之前都可以回退。", phases: "阶段", old: "旧", new: "新", names: { p0: "准备", p1: "回填", p2: "双写", p3: "读新", p4: "以新为主", p5: "只用新" },
