@@ -1,0 +1,1 @@
+import"./base-_-NVERpr.js";
