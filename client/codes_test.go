@@ -1,0 +1,23 @@
+package client_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+)
+
+// What the server says, programs find here by a name.
+func TestEveryKindOfProblemHasACode(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("problem.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range drive.Kinds() {
+		if !strings.Contains(string(source), ` Code = "`+kind.String()+`"`) {
+			t.Errorf("problem.go has no Code %q", kind)
+		}
+	}
+}
