@@ -76,8 +76,8 @@ func crowded(c crowd) []made {
 			"id('o', i), " + account("i") + ", id('u', 1), 'move', '{}', CASE WHEN i % 10000 = 7 THEN 'running' WHEN i % 100 = 3 THEN 'failed' ELSE 'done' END, at, at",
 		},
 		{
-			"uploads", c.part(1000), "id, account_id, user_id, parent_id, name, conflict, size, part_size, mtime, mime, fingerprint, digests, state, gen, reserved, held, created_at, active_at, ended_at",
-			"id('p', i), " + account("i") + ", id('u', 1), id('f', i % " + fmt.Sprint(accounts) + "), id('n', i), 'rename', 5000000, 8388608, at, 'image/jpeg', id('q', i), '{}', CASE WHEN i % 50 = 3 THEN 'active' WHEN i % 50 = 4 THEN 'parked' WHEN i % 50 = 5 THEN 'gone' ELSE 'done' END, 3, 0, 0, at, at, CASE WHEN i % 50 IN (3, 4) THEN 0 ELSE at END",
+			"uploads", c.part(1000), "id, account_id, user_id, parent_id, name, conflict, size, part_size, mtime, mime, fingerprint, digests, challenge, state, gen, reserved, held, created_at, active_at, ended_at",
+			"id('p', i), " + account("i") + ", id('u', 1), id('f', i % " + fmt.Sprint(accounts) + "), id('n', i), 'rename', 5000000, 8388608, at, 'image/jpeg', id('q', i), '{}', '', CASE WHEN i % 50 = 3 THEN 'active' WHEN i % 50 = 4 THEN 'parked' WHEN i % 50 = 5 THEN 'gone' ELSE 'done' END, 3, 0, 0, at, at, CASE WHEN i % 50 IN (3, 4) THEN 0 ELSE at END",
 		},
 		{"refusals", c.part(200), "user_id, digest, until", "id('u', i), id('d', i), at + 86400000"},
 		{

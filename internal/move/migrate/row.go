@@ -152,6 +152,9 @@ func (t *table) inKeys(d sqldb.Dialect, keys []string) (where string, args []any
 	if len(t.key) == 1 {
 		return t.names(t.key)[0] + " IN (" + sqldb.Marks(size) + ")", args, nil
 	}
+	if size == 1 { // a list of one tuple makes a DELETE of MySQL read the whole table
+		return t.equals(t.key), args, nil
+	}
 	one := "(" + sqldb.Marks(len(t.key)) + ")"
 	list := strings.TrimSuffix(strings.Repeat(one+", ", size), ", ")
 	if d == sqldb.SQLite {
