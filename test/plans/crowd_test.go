@@ -8,8 +8,8 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
-// The rows that stand for a million fit the tables as they are now, on both engines: on MySQL a text
-// has no default.
+// The rows that stand for a million fit the tables as they are now, on both engines: on MySQL a
+// text has no default.
 func TestTheCrowdFits(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
