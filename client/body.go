@@ -48,9 +48,10 @@ func (w *watch) stop() {
 // upBody is the body of one attempt. The transport may go on reading for a moment after it has
 // returned, so whatever comes after end is neither counted nor noted.
 type upBody struct {
-	size  int64
-	from  io.Reader
-	count func(n int64) // is told how many bytes moved, negative when they are taken back; may be nil
+	size   int64
+	from   io.Reader
+	beside bool          // the reply may begin before all of it was sent
+	count  func(n int64) // is told how many bytes moved, negative when they are taken back; may be nil
 
 	mu    sync.Mutex
 	watch *watch
@@ -79,7 +80,7 @@ func (b *upBody) Read(p []byte) (int, error) {
 	if b.count != nil && n > 0 {
 		b.count(int64(n))
 	}
-	if b.moved >= b.size {
+	if b.moved >= b.size && !b.beside {
 		b.watch.rest()
 	} else {
 		b.watch.moved()
@@ -103,6 +104,35 @@ func (b *upBody) failed() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
+}
+
+// besideBody is the body of a reply that comes while the request is still sent. What is watched is
+// that either of them moves.
+type besideBody struct {
+	io.ReadCloser
+	sent  *upBody
+	watch *watch
+}
+
+func (b *besideBody) Read(p []byte) (int, error) {
+	b.sent.answered()
+	return b.ReadCloser.Read(p)
+}
+
+func (b *besideBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.sent.end(false)
+	b.watch.stop()
+	return err
+}
+
+// answered notes that the reply moves.
+func (b *upBody) answered() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		b.watch.moved()
+	}
 }
 
 // downBody is the body of a reply.

@@ -116,7 +116,7 @@ func (c *Client) roundTrip(ctx context.Context, k *call, again bool) (*http.Resp
 		req.Header.Set("Expect", "100-continue") // learn why the last attempt was cut before sending it all again
 	}
 	resp, err := c.http.Do(req)
-	if body != nil {
+	if body != nil && (!body.beside || err != nil || resp.StatusCode >= 300) {
 		body.end(err != nil || resp.StatusCode >= 300)
 	}
 	if err != nil {
@@ -132,6 +132,10 @@ func (c *Client) roundTrip(ctx context.Context, k *call, again bool) (*http.Resp
 	if resp.StatusCode >= 300 && resp.StatusCode != http.StatusNotModified {
 		defer watch.stop()
 		return nil, readError(resp)
+	}
+	if body != nil && body.beside { // its own watch goes on
+		resp.Body = &besideBody{ReadCloser: resp.Body, sent: body, watch: watch}
+		return resp, nil
 	}
 	resp.Body = &downBody{ReadCloser: resp.Body, watch: watch}
 	return resp, nil

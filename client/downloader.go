@@ -24,6 +24,7 @@ type DownloadOptions struct {
 	PartSize int64         // bytes of a range; default 8 MiB
 	GiveUp   time.Duration // how long to go on while nothing succeeds; default 15 minutes
 	Files    int           // connections that a tree may use at once; default 16
+	Single   bool          // small files of a tree come one by one, and not many in one stream
 }
 
 // Downloader returns a Downloader of c.

@@ -30,15 +30,32 @@ func (d *Downloader) GetTree(ctx context.Context, remote, local string, o TreeOp
 	}
 	defer letGo(root)
 	ctx, w := newCrew(ctx, o, d.opt.Files)
-	err = d.getFolder(ctx, w, root, ".", n)
+	t := &treeDown{Downloader: d, w: w, root: root, many: newCollector(d, w, root)}
+	if strings.HasPrefix(remote, "//") { // in a space, or in what somebody shares: a stream is of one's own drive
+		t.many.off.Store(true)
+	}
+	err = t.getFolder(ctx, ".", n)
+	w.whole.foundAll()
+	if err == nil {
+		err = t.many.flush(ctx)
+	}
 	return w.finish(ctx, err)
+}
+
+// treeDown is a tree on its way to this computer.
+type treeDown struct {
+	*Downloader
+	w    *crew
+	root *os.Root
+	many *collector
 }
 
 // errClash is a name that the local file system takes for another one's.
 var errClash = errors.New("differs only in upper and lower case from another name, which this computer cannot keep apart")
 
 // getFolder fetches what is in one folder; it fails only when the whole is to stop.
-func (d *Downloader) getFolder(ctx context.Context, w *crew, root *os.Root, dir string, folder Node) error {
+func (d *treeDown) getFolder(ctx context.Context, dir string, folder Node) error {
+	w, root := d.w, d.root
 	seen := make(map[string]bool)
 	for n, err := range d.c.AllChildren(ctx, folder.ID) {
 		if err != nil {
@@ -60,9 +77,10 @@ func (d *Downloader) getFolder(ctx context.Context, w *crew, root *os.Root, dir 
 			continue
 		}
 		if n.Type == Folder {
-			err = d.enterFolder(ctx, w, root, rel, n, item)
+			err = d.enterFolder(ctx, rel, n, item)
 		} else {
-			err = d.getEntry(ctx, w, root, rel, n, item)
+			w.whole.found(n.Size)
+			err = d.getEntry(ctx, rel, n, item)
 		}
 		if err != nil {
 			return err
@@ -71,7 +89,8 @@ func (d *Downloader) getFolder(ctx context.Context, w *crew, root *os.Root, dir 
 	return context.Cause(ctx)
 }
 
-func (d *Downloader) enterFolder(ctx context.Context, w *crew, root *os.Root, rel string, n Node, item Item) error {
+func (d *treeDown) enterFolder(ctx context.Context, rel string, n Node, item Item) error {
+	w, root := d.w, d.root
 	err := root.Mkdir(rel, 0o777)
 	switch {
 	case err == nil:
@@ -86,19 +105,33 @@ func (d *Downloader) enterFolder(ctx context.Context, w *crew, root *os.Root, re
 		w.ended(ctx, item)
 		return context.Cause(ctx)
 	}
-	return d.getFolder(ctx, w, root, rel, n)
+	return d.getFolder(ctx, rel, n)
 }
 
-func (d *Downloader) getEntry(ctx context.Context, w *crew, root *os.Root, rel string, n Node, item Item) error {
+func (d *treeDown) getEntry(ctx context.Context, rel string, n Node, item Item) error {
+	w, root := d.w, d.root
 	o := GetOptions{SkipSame: w.opt.SkipSame, Keep: w.opt.Keep}
 	if w.opt.Progress != nil {
 		o.Progress = w.progress
+	}
+	if d.many.takes(n) {
+		return d.getSmall(ctx, wanted{item: item, node: n, rel: rel, opt: o})
 	}
 	connections := 1
 	if n.Size > d.opt.PartSize {
 		connections = d.opt.Parallel
 	}
 	return w.run(ctx, connections, item, func(ctx context.Context) (Result, error) { return d.get(ctx, root, rel, n, o) })
+}
+
+// getSmall fetches a small file with others, unless it is here.
+func (d *treeDown) getSmall(ctx context.Context, f wanted) error {
+	note, err := d.present(d.root, f.rel, f.node, f.opt, newMeter(nil, Event{}))
+	if note != "" || err != nil {
+		d.many.over(ctx, f, Result{Node: f.node, State: StateSkipped, Note: note}, err)
+		return context.Cause(ctx)
+	}
+	return d.many.add(ctx, f)
 }
 
 // foldsCase reports whether the usual file system of a platform takes "A" and "a" for one name.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -17,7 +18,8 @@ type TreeOptions struct {
 	SkipSame bool     // skip what is there with equal size and mtime, or equal content
 	Keep     bool     // for downloads: never replace a local file
 	Progress Progress
-	Item     func(Item) // is told how each file ended, one at a time
+	Item     func(Item)  // is told how each file ended, one at a time
+	Whole    func(Whole) // is told how far the tree is, one at a time, at most 5 times a second and at the end
 }
 
 // Item is how one file or folder of a tree ended.
@@ -79,13 +81,14 @@ type crew struct {
 	stop  context.CancelCauseFunc
 	wait  sync.WaitGroup
 
-	mu  sync.Mutex
-	sum Summary
+	mu    sync.Mutex
+	sum   Summary
+	whole whole
 }
 
 func newCrew(ctx context.Context, o TreeOptions, width int) (context.Context, *crew) {
 	ctx, stop := context.WithCancelCause(ctx)
-	return ctx, &crew{opt: o, room: semaphore.NewWeighted(int64(width)), width: int64(width), stop: stop}
+	return ctx, &crew{opt: o, whole: whole{fn: o.Whole}, room: semaphore.NewWeighted(int64(width)), width: int64(width), stop: stop}
 }
 
 // run does the work with the given number of connections as soon as so many are free.
@@ -110,6 +113,7 @@ func (w *crew) ended(ctx context.Context, i Item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sum.Count(i)
+	w.whole.ended(i)
 	if w.opt.Item != nil {
 		w.opt.Item(i)
 	}
@@ -134,6 +138,7 @@ func (w *crew) progress(ev Event) {
 // finish waits for what runs and returns the count.
 func (w *crew) finish(ctx context.Context, err error) (Summary, error) {
 	w.wait.Wait()
+	w.whole.finish()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -145,16 +150,40 @@ func (w *crew) finish(ctx context.Context, err error) (Summary, error) {
 // on after files that fail: the summary and Item tell. The error is for what stopped it.
 func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOptions) (Summary, error) {
 	ctx, w := newCrew(ctx, o, u.opt.Files)
-	err := u.putFolder(ctx, w, local, dest)
+	w.whole.count(ctx, local)
+	t := &treeUp{Uploader: u, w: w, many: newBatcher(u, w)}
+	if strings.HasPrefix(dest, "//") { // in a space, or in what somebody shares: a batch is of one's own drive
+		t.many.off.Store(true)
+	}
+	err := t.putFolder(ctx, local, dest, false)
+	if err == nil {
+		err = t.many.flush(ctx)
+	}
 	return w.finish(ctx, err)
 }
 
-// putFolder sends what is in one folder; it fails only when the whole is to stop.
-func (u *Uploader) putFolder(ctx context.Context, w *crew, local, dest string) error {
+// treeUp is a tree on its way to the server.
+type treeUp struct {
+	*Uploader
+	w    *crew
+	many *batcher
+}
+
+// putFolder sends what is in one folder; it fails only when the whole is to stop. fresh says that
+// nothing is at dest: what it would be in has just been made, or was listed.
+func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) error {
+	w := u.w
 	entries, err := os.ReadDir(local)
 	var known map[string]Node
-	if err == nil {
-		known, err = u.arrive(ctx, w, dest)
+	switch {
+	case err != nil:
+	case fresh && u.many.takes(0):
+		err = u.many.add(ctx, entry{item: Item{Local: local, Path: dest}, dest: dest, dir: true})
+		if err != nil {
+			return err
+		}
+	default:
+		known, fresh, err = u.arrive(ctx, w, dest)
 	}
 	if err != nil {
 		w.ended(ctx, Item{Local: local, Path: dest, Err: err})
@@ -164,9 +193,10 @@ func (u *Uploader) putFolder(ctx context.Context, w *crew, local, dest string) e
 		from, to := filepath.Join(local, entry.Name()), path.Join(dest, entry.Name())
 		switch mode := entry.Type(); {
 		case mode.IsDir():
-			err = u.putFolder(ctx, w, from, to)
+			_, there := known[entry.Name()]
+			err = u.putFolder(ctx, from, to, (fresh || w.opt.SkipSame) && !there)
 		case mode.IsRegular():
-			err = u.putEntry(ctx, w, from, to, known)
+			err = u.putEntry(ctx, from, to, known)
 		case mode&os.ModeSymlink != 0:
 			w.count(func(s *Summary) { s.Symlinks++ })
 		default:
@@ -179,31 +209,33 @@ func (u *Uploader) putFolder(ctx context.Context, w *crew, local, dest string) e
 	return nil
 }
 
-// arrive makes sure that the remote folder is there and returns the files that are in it.
-func (u *Uploader) arrive(ctx context.Context, w *crew, dest string) (map[string]Node, error) {
+// arrive makes sure that the remote folder is there and returns what is in it. fresh: it was not
+// there.
+func (u *Uploader) arrive(ctx context.Context, w *crew, dest string) (known map[string]Node, fresh bool, err error) {
 	folder, created, err := u.c.MakeFolder(ctx, dest)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	known := make(map[string]Node)
+	known = make(map[string]Node)
 	if created {
 		w.count(func(s *Summary) { s.Folders++ })
-		return known, nil
+		return known, true, nil
 	}
 	if !w.opt.SkipSame {
-		return known, nil
+		return known, false, nil
 	}
 	for n, err := range u.c.AllChildren(ctx, folder.ID) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		known[n.Name] = n
 	}
-	return known, nil
+	return known, false, nil
 }
 
 // putEntry hands one file to the crew.
-func (u *Uploader) putEntry(ctx context.Context, w *crew, local, dest string, known map[string]Node) error {
+func (u *treeUp) putEntry(ctx context.Context, local, dest string, known map[string]Node) error {
+	w := u.w
 	item := Item{Local: local, Path: dest}
 	src, err := FileSource(local)
 	if err != nil {
@@ -217,6 +249,9 @@ func (u *Uploader) putEntry(ctx context.Context, w *crew, local, dest string, kn
 	}
 	if w.opt.Progress != nil {
 		o.Progress = w.progress
+	}
+	if u.many.takes(src.Size) {
+		return u.many.add(ctx, entry{item: item, src: src, opt: o, dest: dest})
 	}
 	connections := 1
 	if src.Size > u.opt.PartSize {

@@ -24,6 +24,7 @@ type UploadOptions struct {
 	PartSize int64         // bytes, a power of two from 1 MiB; default 8 MiB, larger where 10,000 parts would not do
 	GiveUp   time.Duration // how long to go on while nothing succeeds; default 15 minutes
 	Files    int           // connections that a tree may use at once; default 16
+	Single   bool          // small files of a tree go one by one, and not many in one request
 }
 
 // Sizes that decide how a file is sent, in bytes.

@@ -31,7 +31,8 @@ type bars struct {
 	small *mpb.Bar
 	done  int64
 	bytes int64
-	line  atomic.Pointer[string] // what stands for the small files
+	line  atomic.Pointer[string] // what stands for the small files, or for all of a tree
+	tree  bool                   // it stands for a tree
 }
 
 type fileBar struct {
@@ -91,9 +92,41 @@ func (b *bars) count(ev client.Event) {
 	if !ev.State.Final() {
 		return
 	}
+	if b.tree {
+		return
+	}
 	b.done++
 	b.bytes += ev.Total
-	line := fmt.Sprintf("%d small files, %s", b.done, sizeText(b.bytes))
+	b.say(fmt.Sprintf("%d small files, %s", b.done, sizeText(b.bytes)))
+}
+
+// whole shows how far a tree is.
+func (b *bars) whole(w client.Whole) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tree = true
+	b.done = w.Files
+	b.say(wholeText(w))
+}
+
+// wholeText is the line of a tree.
+func wholeText(w client.Whole) string {
+	of := "at least "
+	if w.Counted {
+		of = ""
+	}
+	text := fmt.Sprintf("%d of %s%d files, %s of %s%s", w.Files, of, w.OfFiles, sizeText(w.Bytes), of, sizeText(w.OfBytes))
+	if w.FileRate > 0 {
+		text += fmt.Sprintf("  %.0f files/s, %s/s", w.FileRate, sizeText(int64(w.ByteRate)))
+	}
+	if w.Left > 0 {
+		text += fmt.Sprintf("  %s left", w.Left.Round(time.Second))
+	}
+	return text
+}
+
+// say shows the line of small files, or of a tree.
+func (b *bars) say(line string) {
 	b.line.Store(&line)
 	if b.small == nil {
 		b.small = b.p.MustAdd(0, nil, mpb.BarPriority(1<<20), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {

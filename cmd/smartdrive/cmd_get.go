@@ -131,7 +131,7 @@ func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string
 	}
 	show := c.newTransfers()
 	defer show.close()
-	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item}
+	opt := client.TreeOptions{SkipSame: !f.force, Keep: f.keep, Progress: show.progress(), Item: show.item, Whole: show.whole()}
 	return show.run(cmd.Context(), remotes, func(arg string) (client.Summary, error) {
 		return getOne(cmd.Context(), api, down, arg, local, into, f.recursive, opt)
 	})

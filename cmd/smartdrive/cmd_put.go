@@ -31,7 +31,8 @@ func newPutCommand(c *cli) *cobra.Command {
 
 After an interruption of the network or the server an upload continues by itself; a second run resumes where the first one
 stopped. Content that the server has already is not sent. Files that exist with the same size and time, or the same content,
-are skipped. A replaced file is kept as an old version. Symbolic links and special files are skipped and counted.`,
+are skipped. A replaced file is kept as an old version. Symbolic links and special files are skipped and counted. Small files of a
+folder go many in one request.`,
 		Example: `  smartdrive put report.pdf /documents/
   smartdrive put -r ~/photos /photos
   smartdrive put disk.img /images/today.img --conflict rename`,
@@ -72,7 +73,7 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	}
 	show := c.newTransfers()
 	defer show.close()
-	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item}
+	opt := client.TreeOptions{Conflict: conflict, SkipSame: !f.force, Progress: show.progress(), Item: show.item, Whole: show.whole()}
 	return show.run(cmd.Context(), locals, func(local string) (client.Summary, error) {
 		return putOne(cmd.Context(), up, local, target.join(filepath.Base(filepath.Clean(local))), f.recursive, opt)
 	})

@@ -44,6 +44,14 @@ func (t *transfers) progress() client.Progress {
 	return t.bars.event
 }
 
+// whole is what shows how far a tree is; nil: nothing does.
+func (t *transfers) whole() func(client.Whole) {
+	if t.bars == nil {
+		return nil
+	}
+	return t.bars.whole
+}
+
 // sayWaiting tells, where there are no bars, that a transfer has stopped for a while.
 func (c *cli) sayWaiting(ev client.Event) {
 	if ev.State == client.StateWaiting {

@@ -27,6 +27,7 @@ import (
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/batch"
 	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
@@ -51,6 +52,7 @@ type App struct {
 	access   *access.Access
 	spaces   *space.Spaces
 	bulk     *bulk.Bulk
+	batches  *batch.Batches
 	vault    *vault.Vault
 	thumbs   *thumb.Maker
 	shares   *share.Shares
@@ -163,6 +165,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.bulk = bulk.New(bulk.Options{
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
 	})
+	a.batches = batch.New(batch.Options{DB: g.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys})
 	a.collects = collect.New(collect.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault})
 	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder, Helpers: helpersOf(cfg)})
 	if err := a.composeExports(ctx); err != nil {

@@ -100,6 +100,7 @@ func (c *client) turn(ctx context.Context) {
 		do     func(context.Context)
 	}{
 		{22, c.putFile},
+		{12, c.putBatch},
 		{4, c.putTorn},
 		{14, c.beginUpload},
 		{34, c.sendParts},

@@ -18,6 +18,12 @@ type Store interface {
 	// nothing stays. It returns the part that body's Finish returned. A full disk is DiskFull. Some
 	// bytes may be seen under the name before all of them are there: no row names new content.
 	Put(ctx context.Context, name string, body Body) (Part, error)
+	// Lay is Put without its last step: what it stores may be lost with the machine until a Settle
+	// that names it has returned nil.
+	Lay(ctx context.Context, name string, body Body) (Part, error)
+	// Settle makes content durable that Lay has stored, for little more than one sync costs. Where
+	// it fails, nobody knows which of it is durable.
+	Settle(ctx context.Context, names []string) error
 	// Receive is Put for content that rows name already: nothing is seen under the name before it
 	// is whole and durable.
 	Receive(ctx context.Context, name string, body Body) (Part, error)
@@ -56,6 +62,7 @@ type Store interface {
 type StoreCaps struct {
 	Bounded bool // it is known how much room is left: Free
 	Links   bool // content can be fetched from where it lies, past this process: Presign
+	Far     bool // each request takes its time: several at once are worth the memory that they take
 }
 
 // Object is open content.

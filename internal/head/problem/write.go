@@ -61,6 +61,9 @@ func (d *Document) say(as Dialect) {
 	}
 }
 
+// Note tells the access log of an error that did not become the response as a whole.
+func Note(w http.ResponseWriter, err error) { note(w, err) }
+
 // note tells the innermost Noter, following Unwrap as http.ResponseController does.
 func note(w http.ResponseWriter, err error) {
 	for {

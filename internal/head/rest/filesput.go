@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
@@ -166,13 +167,18 @@ func (u uploads) condition(ctx context.Context, c *call) (func(there *tree.Node)
 		if there == nil {
 			return failUnless(must.absent())
 		}
-		view, err := u.files.View(ctx, u.db, *there)
-		if err != nil {
-			return err
-		}
-		now := opaqueTag(view.Digests[string(digest.Blake3)])
-		return failUnless((must.absent() || must.match(now)) && !mustNot.matchWeakly(now))
+		return u.holds(ctx, u.db, must, mustNot, *there)
 	}, nil
+}
+
+// holds compares the tags of a condition with that of a file that is there.
+func (u uploads) holds(ctx context.Context, q sqldb.Querier, must, mustNot tags, there tree.Node) error {
+	view, err := u.files.View(ctx, q, there)
+	if err != nil {
+		return err
+	}
+	now := opaqueTag(view.Digests[string(digest.Blake3)])
+	return failUnless((must.absent() || must.match(now)) && !mustNot.matchWeakly(now))
 }
 
 func failUnless(holds bool) error {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -191,7 +192,7 @@ func (p *param) schema() *huma.Schema {
 func (s *schemas) requestBody(rt *route) *huma.RequestBody {
 	switch {
 	case rt.act.raw:
-		return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{}}}}
+		return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{cmp.Or(rt.act.typ, "application/octet-stream"): {Schema: &huma.Schema{}}}}
 	case rt.act.in != nil:
 		return &huma.RequestBody{
 			Required: !rt.optional,
@@ -205,7 +206,9 @@ func (s *schemas) response(rt *route, o outcome) *huma.Response {
 	r := &huma.Response{Description: o.when}
 	switch {
 	case o.bytes:
-		r.Content = map[string]*huma.MediaType{"*/*": {Schema: &huma.Schema{}}}
+		r.Content = map[string]*huma.MediaType{cmp.Or(o.typ, "*/*"): {Schema: &huma.Schema{}}}
+	case o.lines:
+		r.Content = map[string]*huma.MediaType{ndjson: {Schema: s.registry.Schema(o.body, true, "")}}
 	case o.body != nil:
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: s.registry.Schema(o.body, true, "")}}
 	}

@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/export"
 	"smartdrive/internal/intake/ingest"
 	"smartdrive/internal/usecase/admin"
+	"smartdrive/internal/usecase/batch"
 	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
@@ -35,6 +36,7 @@ type Options struct {
 	Files    *files.Files
 	Spaces   *space.Spaces
 	Bulk     *bulk.Bulk
+	Batches  *batch.Batches
 	Thumbs   *thumb.Maker // default: one that keeps nothing
 	Shares   *share.Shares
 	Collects *collect.Links

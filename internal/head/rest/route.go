@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"reflect"
 
+	"golang.org/x/sync/semaphore"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
@@ -82,6 +84,8 @@ type outcome struct {
 	status int
 	body   reflect.Type // of the JSON; nil: none
 	bytes  bool         // the body is a file's content
+	typ    string       // its media type; empty: any
+	lines  bool         // the body is lines of JSON, each of type body
 	also   []string     // media types of the same as text
 	when   string
 }
@@ -97,6 +101,7 @@ func nothing(status int, when string) outcome { return outcome{status: status, w
 type action struct {
 	in  reflect.Type // the JSON body; nil: none
 	raw bool         // the body is bytes
+	typ string       // their media type; empty: any
 	run func(ctx context.Context, c *call) (reply, error)
 }
 
@@ -197,6 +202,7 @@ func table(opt Options, u uploads) []route {
 		shares{opt.Shares, opt.Files}.routes(),
 		public.routes(),
 		sharedZips{public, opt.Exports, server.NewGate[netip.Prefix](maxZips)}.routes(),
+		batches{opt.Batches, opt.Files, semaphore.NewWeighted(aheadRoom)}.routes(),
 		archives{opt.Exports, opt.Files, server.NewGate[drive.UserID](maxArchives)}.routes(),
 		exports{opt.Exports, opt.Files}.routes(),
 		exportSchedules{opt.Exports, opt.Files}.routes(),

@@ -44,6 +44,7 @@ type rest struct {
 	body    *body
 	settled bool
 	linger  bool
+	duplex  bool // the answer goes out while the body comes in
 }
 
 func (u *rest) Unwrap() http.ResponseWriter { return u.ResponseWriter }
@@ -102,15 +103,36 @@ func (u *rest) settle() {
 // finish is called when the handler has returned.
 func (u *rest) finish() {
 	u.settle()
-	if !u.linger {
+	b, l := u.body, u.server.opt.Linger
+	if !u.linger && (!u.duplex || b.ended == io.EOF) {
 		return
 	}
-	b, l := u.body, u.server.opt.Linger
 	if err := b.conn.Flush(); err != nil {
 		return // the client is gone
 	}
 	u.server.discard(b, l.Bytes, l.Time)
 	b.setDeadline(time.Now()) // package http looks for the end of the body once more: it shall not wait
+}
+
+// Duplex makes a handler keep its body after it has begun to answer. It is called before that. A
+// client that reads nothing before it has sent everything must not be kept waiting: what a handler
+// writes meanwhile it keeps in memory, within bounds.
+func Duplex(w http.ResponseWriter) {
+	for in := w; in != nil; {
+		if u, ok := in.(*rest); ok {
+			u.settled, u.duplex = true, true
+			if len(u.request.TransferEncoding) > 0 {
+				u.Header().Set("Connection", "close") // see settle
+			}
+		}
+		next, ok := in.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		in = next.Unwrap()
+	}
+	// Where there is no connection, as under httptest.ResponseRecorder, nothing has to be enabled.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 }
 
 // keepTime is how long an answer waits for a small rest of the body. A client that takes longer

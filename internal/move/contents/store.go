@@ -25,6 +25,7 @@ func (s *Store) Caps() (caps blob.StoreCaps) {
 		one := at.Store.Caps()
 		caps.Bounded = caps.Bounded || one.Bounded
 		caps.Links = one.Links && len(order) == 1
+		caps.Far = caps.Far || one.Far
 	}
 	return caps
 }
@@ -57,6 +58,39 @@ func (s *Store) Presign(ctx context.Context, name string, l blob.Link) (string, 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.p.now.Load().leader().Store.Put(ctx, name, body)
+}
+
+// Lay implements blob.Store.
+func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.p.now.Load().leader().Store.Lay(ctx, name, body)
+}
+
+// Settle implements blob.Store. Who leads may have changed since the content was laid: it is
+// settled at every side that has it.
+func (s *Store) Settle(ctx context.Context, names []string) error {
+	order := s.p.now.Load().order()
+	if len(order) == 1 {
+		return order[0].Store.Settle(ctx, names)
+	}
+	found := map[string]bool{}
+	for _, at := range order {
+		var here []string
+		for _, name := range names {
+			switch _, err := at.Store.Stat(ctx, name); {
+			case err == nil:
+				here, found[name] = append(here, name), true
+			case !drive.IsKind(err, drive.NotFound):
+				return err
+			}
+		}
+		if err := at.Store.Settle(ctx, here); err != nil {
+			return err
+		}
+	}
+	if len(found) < len(names) {
+		return drive.Fail(drive.NotFound)
+	}
+	return nil
 }
 
 // Receive implements blob.Store.

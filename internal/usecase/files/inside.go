@@ -147,3 +147,8 @@ func CallOff(ctx context.Context, f *Files, id drive.OperationID) error {
 func Below(ctx context.Context, f *Files, who drive.Who, id, parent drive.NodeID) (tree.Extent, error) {
 	return f.below(ctx, who, id, parent, "")
 }
+
+// BelowAs is Below of a folder that also gets another name; empty: it keeps its own.
+func BelowAs(ctx context.Context, f *Files, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
+	return f.below(ctx, who, id, parent, name)
+}

@@ -28,11 +28,7 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 	}
 	who = p.Who
 	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		parent, err := f.parent(ctx, tx, who, m)
-		if err != nil {
-			return err
-		}
-		n, err := f.opt.Tree.CreateFolder(ctx, tx, who.Account, tree.Place{Parent: parent, Name: m.Name, Conflict: m.Conflict})
+		n, err := MakeFolder(ctx, f, tx, who, m)
 		if err != nil {
 			return err
 		}
@@ -65,6 +61,16 @@ func (d *doors) enterMade(ctx context.Context, who drive.Who, m *Mkdir) (access.
 	m.Path = to.Path
 	p.Node, p.Level = drive.NodeID{}, p.Level+len(rest) // the parent is made so far below
 	return p, err
+}
+
+// MakeFolder is Mkdir in the account of who, by somebody who may, within a transaction that has the
+// lock on the ledger; m.Hook is not called, and m.Place is empty.
+func MakeFolder(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, m Mkdir) (tree.Node, error) {
+	parent, err := f.parent(ctx, tx, who, m)
+	if err != nil {
+		return tree.Node{}, err
+	}
+	return f.opt.Tree.CreateFolder(ctx, tx, who.Account, tree.Place{Parent: parent, Name: m.Name, Conflict: m.Conflict})
 }
 
 func (f *Files) parent(ctx context.Context, tx *sqldb.Tx, who drive.Who, m Mkdir) (drive.NodeID, error) {

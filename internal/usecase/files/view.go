@@ -49,6 +49,31 @@ func (f *Files) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder
 	return v.view(ctx, n)
 }
 
+// Views shows many nodes; those that they have in common are read once. A node that has gone since
+// it was read, or whose folder has, is missing.
+func Views(ctx context.Context, f *Files, q sqldb.Querier, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+	v := f.viewer(q)
+	var err error
+	if v.folders, err = f.opt.Tree.SpotsOf(ctx, q, nodes); err != nil {
+		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
+	}
+	if v.digests, err = f.opt.Content.AliasesOf(ctx, q, blobsOf(nodes)); err != nil {
+		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
+	}
+	views := make(map[drive.NodeID]NodeView, len(nodes))
+	for _, n := range nodes {
+		if _, there := v.folders[n.Parent]; !there && !n.IsRoot() {
+			continue
+		}
+		view, err := v.view(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		views[n.ID] = view
+	}
+	return views, nil
+}
+
 // viewer shows the nodes of one answer and reads the place of each folder once.
 type viewer struct {
 	f       *Files

@@ -51,6 +51,7 @@ type arrival struct {
 	row     Row   // never written: what the file shall be
 	content content.New
 	quick   bool            // nothing was looked up before: a replace acts on what is there
+	may     Condition       // asked within the transaction; nil: nothing is asked
 	version drive.VersionID // that it becomes
 
 	placed tree.Placed
@@ -80,7 +81,7 @@ func (a *arrival) computed() digest.Set {
 
 // mayBeNew reports whether nothing speaks against it: a replace of what the client has seen is not
 // new.
-func (a *arrival) mayBeNew() bool { return a.quick || a.row.Base.IsZero() }
+func (a *arrival) mayBeNew() bool { return a.may == nil && (a.quick || a.row.Base.IsZero()) }
 
 func (a *arrival) file(blob drive.BlobID) tree.File {
 	f := a.row.file(blob)
@@ -170,7 +171,12 @@ func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	if failed != nil { // the quota, as a rule; alone each learns its own reason
 		rest = all
 	}
-	for _, a := range rest {
+	return c.putEach(ctx, tx, rest)
+}
+
+// putEach puts files one after the other, each of which succeeds or fails alone.
+func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) (err error) {
+	for _, a := range all {
 		if a.err, err = tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.putAlone(ctx, tx, a) }); err != nil {
 			return err
 		}
@@ -252,6 +258,9 @@ func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) erro
 		return err
 	}
 	at, err := c.Tree.Aim(ctx, tx, account, a.begin.Path, a.begin.Parents)
+	if err == nil {
+		err = a.may.holds(ctx, tx, at)
+	}
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 			return Stored{}, err
 		}
 	}
-	a, err := f.store(ctx, w, body, quick)
+	a, err := f.store(ctx, w, arrival{quick: quick}, body, f.Store.Put)
 	if err != nil {
 		return Stored{}, err
 	}
@@ -48,9 +48,12 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 	return a.stored(), a.err
 }
 
-// store brings the content of a file to the store, durably. It is nobody's yet: publish, or drop,
-// must follow.
-func (f *smallFiles) store(ctx context.Context, w wholeFile, body io.Reader, quick bool) (*arrival, error) {
+// storing is Put of a store, or Lay.
+type storing = func(ctx context.Context, name string, body blob.Body) (blob.Part, error)
+
+// store brings the content of a file to the store. It is nobody's yet: publish, or drop, must
+// follow. a is what is known of the arrival besides.
+func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.Reader, put storing) (*arrival, error) {
 	row := w.row
 	if err := f.disk.Reserve(ctx, row.Account, row.Size); err != nil {
 		return nil, err
@@ -61,18 +64,18 @@ func (f *smallFiles) store(ctx context.Context, w wholeFile, body io.Reader, qui
 	if len(row.Digests.Aliases()) > 0 {
 		body = &tee{body, hash}
 	}
-	part, err := f.Store.Put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: w.who.Session}))
+	part, err := put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: w.who.Session}))
 	if err != nil {
 		f.done(row, file)
 		return nil, err
 	}
 	n := summarize(row, []blob.Part{part})
 	n.File, n.Aliases = file, hash.Sums()
-	a := &arrival{begin: w.begin, row: row, content: n, quick: quick, version: drive.NewID[drive.VersionID]()}
+	a.begin, a.row, a.content, a.version = w.begin, row, n, drive.NewID[drive.VersionID]()
 	if err := a.verify(); err != nil {
-		return nil, errors.Join(err, f.drop(ctx, a))
+		return nil, errors.Join(err, f.drop(ctx, &a))
 	}
-	return a, nil
+	return &a, nil
 }
 
 // done ends what store has begun: the disk's promise is kept or not needed, and the auditor may

@@ -15,6 +15,7 @@ func RunStore(t *testing.T, open func(t *testing.T) blob.Store) {
 		"what was Put is read back, whole and by range":         putAndRead,
 		"Put of a name that exists fails and keeps the content": putTwice,
 		"a body that fails leaves nothing":                      putFails,
+		"what was laid is there, and is settled together":       layAndSettle,
 		"a missing content is NotFound, Remove no error":        missing,
 		"many are removed at once, also what is not there":      removeMany,
 		"a name that is never given reaches nothing":            badNames,
@@ -75,6 +76,36 @@ func putTwice(t *testing.T, s blob.Store) {
 	o, err := s.Open(t.Context(), name)
 	if got := read(t, o, err); !bytes.Equal(got, b) {
 		t.Error("content changed (B1)")
+	}
+}
+
+// layAndSettle settles few and many: a store may do the one in another way than the other.
+func layAndSettle(t *testing.T, s blob.Store) {
+	for _, n := range []int{0, 1, 5, 100} {
+		names := make([]string, n)
+		for i := range names {
+			names[i] = PutName()
+			b := Bytes(uint64(i), 1000)
+			part, err := s.Lay(t.Context(), names[i], BodyOf(0, len(b), bytes.NewReader(b)))
+			noError(t, err)
+			if want := PartOf(t, 0, b); part != want {
+				t.Fatalf("part is %v, want %v", part, want)
+			}
+		}
+		noError(t, s.Settle(t.Context(), names))
+		for i, name := range names {
+			o, err := s.Open(t.Context(), name)
+			if got := read(t, o, err); !bytes.Equal(got, Bytes(uint64(i), 1000)) {
+				t.Errorf("content %d of %d differs", i, n)
+			}
+		}
+	}
+	name := PutName()
+	if _, err := s.Lay(t.Context(), name, BodyOf(0, 10, bytes.NewReader([]byte("short")))); err == nil {
+		t.Error("a body that is too short was laid")
+	}
+	if _, err := s.Stat(t.Context(), name); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("something of it is left: %v", err)
 	}
 }
 

@@ -35,6 +35,9 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blo
 		return blob.Part{}, fmt.Errorf("receive: %w", classify(err))
 	}
 	part, err := s.fill(ctx, f, body)
+	if err == nil {
+		err = syncData(f)
+	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = s.d.makeShard(path)
 	}

@@ -78,6 +78,7 @@ type Dir struct {
 	flushers   sync.WaitGroup
 	unshared   atomic.Bool // the file system cannot share bytes between files
 	shards     [256]shard
+	whole      wholeSync
 }
 
 // Open makes the directories that are missing and checks that sealing can be a rename.
@@ -96,6 +97,9 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 	if err := d.probe(); err != nil {
 		return nil, err
 	}
+	if err := d.whole.open(d.root); err != nil {
+		return nil, fmt.Errorf("open %s: %w", d.root, err)
+	}
 	return d, nil
 }
 
@@ -103,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 func (d *Dir) Close() error {
 	d.Staging.stopAll()
 	d.flushers.Wait()
-	return nil
+	return d.whole.close()
 }
 
 // makeDirs makes what everything else lies in.

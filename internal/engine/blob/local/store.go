@@ -29,6 +29,21 @@ func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
 // file, but no row names it before Put has returned, and the auditor knows what to do with a put-
 // file of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.store(ctx, name, func(f *os.File) (blob.Part, error) {
+		// The name becomes durable while the bytes come: to wait for one sync after the other would
+		// take twice as long.
+		named := make(chan error, 1)
+		go func() { named <- s.d.syncShard(filepath.Dir(f.Name())) }()
+		part, err := s.fill(ctx, f, body)
+		if err == nil {
+			err = syncData(f)
+		}
+		return part, errors.Join(err, <-named)
+	})
+}
+
+// store makes the file of a new name and has it filled. On any error nothing stays.
+func (s *Store) store(_ context.Context, name string, fill func(*os.File) (blob.Part, error)) (blob.Part, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put %q: no name for content", name)
@@ -40,12 +55,8 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
 	}
-	// The name becomes durable while the bytes come: to wait for one sync after the other would
-	// take twice as long.
-	named := make(chan error, 1)
-	go func() { named <- s.d.syncShard(filepath.Dir(path)) }()
-	part, err := s.fill(ctx, f, body)
-	if err = errors.Join(err, f.Close(), <-named); err != nil {
+	part, err := fill(f)
+	if err = errors.Join(err, f.Close()); err != nil {
 		if rerr := os.Remove(path); rerr != nil {
 			s.d.log.Warn("torn content not removed", "name", name, "err", rerr)
 		}
@@ -54,6 +65,7 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	return part, nil
 }
 
+// fill writes what the body yields, and syncs nothing.
 func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body) (blob.Part, error) {
 	c := copier{to: f, limit: int64(drive.MaxFileSize), buffers: s.d.buffers}
 	n, err := c.copy(ctx, body)
@@ -67,7 +79,7 @@ func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body) (blob.Part
 	if err != nil {
 		return blob.Part{}, err
 	}
-	return part, classify(syncData(f))
+	return part, nil
 }
 
 // Open implements blob.Store.

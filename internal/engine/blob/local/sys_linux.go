@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,25 @@ func bootID() string {
 // syncData is fdatasync(2): the bytes and the length, without times.
 func syncData(f *os.File) error {
 	return noEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
+}
+
+// syncsWhole reports whether syncWhole tells of bytes that could not be written: the kernel does so
+// from 5.8 on.
+func syncsWhole() bool {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	major, rest, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	m, err := strconv.Atoi(major)
+	n, minorErr := strconv.Atoi(minor)
+	return err == nil && minorErr == nil && (m > 5 || m == 5 && n >= 8)
+}
+
+// syncWhole is syncfs(2): all that was written to the file system of dir.
+func syncWhole(dir *os.File) error {
+	return noEINTR(func() error { return unix.Syncfs(int(dir.Fd())) })
 }
 
 // punch frees a range. Its file system may not know how: then the tail is cut off where the range

@@ -19,7 +19,7 @@ type Store struct{ b *Bucket }
 var _ blob.Store = (*Store)(nil)
 
 // Caps implements blob.Store. How much room there is nobody knows.
-func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true} }
+func (s *Store) Caps() blob.StoreCaps { return blob.StoreCaps{Links: true, Far: true} }
 
 // Free implements blob.Store.
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
@@ -64,6 +64,14 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	}
 	return blob.Part{}, fmt.Errorf("put: %w", err)
 }
+
+// Lay implements blob.Store: a store has what it has acknowledged.
+func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.Put(ctx, name, body)
+}
+
+// Settle implements blob.Store.
+func (s *Store) Settle(context.Context, []string) error { return nil }
 
 // undo removes what a Put may have stored whose reply was lost, and nothing else.
 func (s *Store) undo(ctx context.Context, key, attempt string) {

@@ -95,15 +95,11 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 	}
 	var open []content.Blob
 	for _, b := range found {
-		owned, err := d.content.OwnedBy(ctx, q, c.Account, b.ID)
-		if err != nil {
-			return Offer{}, err
-		}
-		strong, err := d.strongly(ctx, q, b, c.Digests)
+		owned, mine, err := d.owned(ctx, q, c, b)
 		switch {
 		case err != nil:
 			return Offer{}, err
-		case owned && strong && !d.guest(ctx, q, c):
+		case mine:
 			return Offer{Owned: b.ID}, nil
 		case !owned && d.opt.OwnOnly, c.Size > maxProof:
 			// not this user's business; or more than the server would read to check an answer
@@ -112,6 +108,34 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 		}
 	}
 	return d.ask(ctx, q, c, open)
+}
+
+// owned reports whether the account has the content, and whether a strong digest says that it is
+// the one that is claimed, by somebody for whom that does.
+func (d *Desk) owned(ctx context.Context, q sqldb.Querier, c Claim, b content.Blob) (owned, mine bool, err error) {
+	owned, err = d.content.OwnedBy(ctx, q, c.Account, b.ID)
+	if err != nil {
+		return false, false, err
+	}
+	strong, err := d.strongly(ctx, q, b, c.Digests)
+	return owned, err == nil && owned && strong && !d.guest(ctx, q, c), err
+}
+
+// Owned is Offer of content that the account owns, and asks about no other; zero: there is none.
+func (d *Desk) Owned(ctx context.Context, q sqldb.Querier, c Claim) (drive.BlobID, error) {
+	if d.opt.Off || c.Size < minInstant || len(c.Digests) == 0 {
+		return drive.BlobID{}, nil
+	}
+	found, err := d.content.Candidates(ctx, q, c.Digests, c.Size)
+	if err != nil {
+		return drive.BlobID{}, err
+	}
+	for _, b := range found {
+		if _, mine, err := d.owned(ctx, q, c, b); mine || err != nil {
+			return b.ID, err
+		}
+	}
+	return drive.BlobID{}, nil
 }
 
 // guest reports whether the account is not the user's own. A guest need not see all that it has: a

@@ -244,6 +244,14 @@ func (s fatedStore) Put(ctx context.Context, name string, body blob.Body) (blob.
 	return fated(s.f, "store.Put", func() (blob.Part, error) { return s.Store.Put(ctx, name, body) })
 }
 
+func (s fatedStore) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return fated(s.f, "store.Lay", func() (blob.Part, error) { return s.Store.Lay(ctx, name, body) })
+}
+
+func (s fatedStore) Settle(ctx context.Context, names []string) error {
+	return s.f.at("store.Settle", func() error { return s.Store.Settle(ctx, names) })
+}
+
 func (s fatedStore) Open(ctx context.Context, name string) (blob.Object, error) {
 	return fated(s.f, "store.Open", func() (blob.Object, error) { return s.Store.Open(ctx, name) })
 }

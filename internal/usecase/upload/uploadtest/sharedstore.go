@@ -31,6 +31,14 @@ func (s SharedStore) Put(_ context.Context, name string, body blob.Body) (blob.P
 	return part, err
 }
 
+// Lay implements blob.Store.
+func (s SharedStore) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.Put(ctx, name, body)
+}
+
+// Settle implements blob.Store.
+func (s SharedStore) Settle(context.Context, []string) error { return nil }
+
 type sharedObject struct{ *bytes.Reader }
 
 func (o sharedObject) Close() error         { return nil }

@@ -1,0 +1,147 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"smartdrive/internal/engine/blob"
+)
+
+// Many small files that become durable together. The naive way syncs each: a thousand files wait a
+// thousand times for the disk. Here they are written first, and then one of two things is done:
+//
+//	few files, or a system     each file is synced, several at a time, and then each directory once
+//	that cannot do better
+//	many files                 the whole file system is synced, once for all who ask meanwhile
+//
+// The second also waits for what others have written there, which is why a few files do not ask
+// for it.
+
+const (
+	wholeFrom = 64 // files that are worth a sync of the file system
+	syncers   = 16 // files that are synced at a time
+)
+
+// Lay implements blob.Store. What is torn by a crash no row names: see Put.
+func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	return s.store(ctx, name, func(f *os.File) (blob.Part, error) { return s.fill(ctx, f, body) })
+}
+
+// Settle implements blob.Store.
+func (s *Store) Settle(ctx context.Context, names []string) error {
+	if len(names) >= wholeFrom && s.d.whole.able() {
+		if err := s.d.whole.sync(); err != nil {
+			return fmt.Errorf("settle %d contents: %w", len(names), classify(err))
+		}
+		return nil
+	}
+	if err := s.settleEach(ctx, names); err != nil {
+		return fmt.Errorf("settle %d contents: %w", len(names), classify(err))
+	}
+	return nil
+}
+
+func (s *Store) settleEach(ctx context.Context, names []string) error {
+	dirs := map[string]bool{}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(syncers)
+	for _, name := range names {
+		path, err := s.d.blobPath(name)
+		if err != nil {
+			return errors.Join(err, g.Wait())
+		}
+		dirs[filepath.Dir(path)] = true
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return syncPath(path)
+		})
+	}
+	for dir := range dirs {
+		g.Go(func() error { return s.d.syncShard(dir) })
+	}
+	return g.Wait()
+}
+
+// wholeSync syncs the file system of a directory. Whoever asks while a sync runs shares the next
+// one: that begins after all of them have written.
+//
+// The system tells of bytes that could not be written once, to the first who asks. So after one
+// error nobody asks for the whole any more: each file is asked for, which tells of its own.
+type wholeSync struct {
+	dir   *os.File // opened before anything is laid: it is told of what fails from then on
+	known bool     // the system can
+
+	running sync.Mutex // held across I/O: to wait for the sync that runs is what it is for
+
+	mu   sync.Mutex // guards what follows
+	bad  bool
+	next *sharedSync
+}
+
+func (w *wholeSync) open(dir string) (err error) {
+	if w.known = syncsWhole(); w.known {
+		w.dir, err = os.Open(dir)
+	}
+	return err
+}
+
+func (w *wholeSync) close() error {
+	w.running.Lock()
+	defer w.running.Unlock()
+	dir := w.dir
+	if dir == nil {
+		return nil
+	}
+	w.dir = nil
+	return dir.Close()
+}
+
+func (w *wholeSync) able() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known && !w.bad
+}
+
+func (w *wholeSync) sync() error {
+	w.mu.Lock()
+	next, first := w.next, w.next == nil
+	if first {
+		next = &sharedSync{done: make(chan struct{})}
+		w.next = next
+	}
+	w.mu.Unlock()
+	if !first {
+		<-next.done
+		return next.err
+	}
+	w.running.Lock()
+	defer w.running.Unlock()
+	w.mu.Lock()
+	w.next = nil
+	if w.bad {
+		next.err = errDistrusted
+	}
+	w.mu.Unlock()
+	if next.err == nil {
+		next.err = syncWhole(w.dir)
+	}
+	if next.err != nil {
+		w.mu.Lock()
+		w.bad = true
+		w.mu.Unlock()
+	}
+	close(next.done)
+	return next.err
+}
+
+// errDistrusted is the error of those who waited for a sync while the one before it failed: what it
+// failed about may be theirs.
+var errDistrusted = errors.New("a sync of the file system has failed")

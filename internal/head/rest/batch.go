@@ -1,0 +1,187 @@
+package rest
+
+import (
+	"context"
+	"mime"
+	"reflect"
+
+	"golang.org/x/sync/semaphore"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/batch"
+	"smartdrive/internal/usecase/files"
+)
+
+const (
+	batchPath = "/batch"
+	batchType = "application/vnd.smartdrive.batch" // docs/formats/batch.md
+	ndjson    = "application/x-ndjson"
+
+	maxBatch = 64 * drive.MiB // of a request, lines and bytes together
+)
+
+// batches are many small things that are asked for in one request.
+type batches struct {
+	batches *batch.Batches
+	files   *files.Files
+	ahead   *semaphore.Weighted // bytes of files that are read before their turn
+}
+
+// aheadRoom is for those of all requests, in bytes.
+const aheadRoom = 8 << 20
+
+func (b batches) routes() []route {
+	act := takesBytes(b.do)
+	act.typ = batchType
+	return append(b.contentRoutes(), route{
+		method: "POST", path: batchPath, need: write, act: act, once: true,
+		does: "Make folders, store small files, move, trash, and link content by its digest: up to 1,000 items and 64 MiB in one request, whose format docs/formats/batch.md describes. " +
+			"Each item succeeds or fails alone, in order, and its answer is one line. Under an Idempotency-Key a batch that broke off goes on: the items that were done are answered and not done again, and may be left out.",
+		out: []outcome{{status: 200, body: reflect.TypeFor[batchLine](), lines: true, when: "a line for each item as it is done, and one at the end"}},
+		fails: []drive.Kind{
+			drive.TooLarge, drive.MediaType, drive.TooSlow, drive.InProgress, drive.KeyReused,
+		},
+	})
+}
+
+func (b batches) do(ctx context.Context, c *call) (reply, error) {
+	if err := takesBatch(c); err != nil {
+		return reply{}, err
+	}
+	done, err := c.answering(ctx, maxUnread+1)
+	if err != nil {
+		return reply{}, err
+	}
+	defer done()
+	server.Duplex(c.w)
+	out := newLines(c)
+	defer out.close()
+	from := newFrames(server.Incoming(c.r), func(in *batchItem) (batch.Item, error) { return b.item(ctx, c, in) })
+	err = b.batches.Run(ctx, c.who, c.request(), from, out.tell)
+	return reply{}, out.end(err)
+}
+
+// takesBatch refuses what is no batch before anything of it is read.
+func takesBatch(c *call) error {
+	sent := c.r.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(sent)
+	switch {
+	case err != nil || media != batchType:
+		return drive.Wrap(err, drive.MediaType, "field", "Content-Type", "sent", clip(sent), "expected", batchType)
+	case c.r.ContentLength > int64(maxBatch):
+		return drive.Fail(drive.TooLarge, "field", "body", "limit", maxBatch, "sent", c.r.ContentLength)
+	}
+	return server.RefuseEncoding(c.r)
+}
+
+// batchItem is the line of an item.
+type batchItem struct {
+	N           *int64        `json:"n,omitempty"`
+	Op          string        `json:"op"`
+	Path        pathField     `json:"path,omitempty"`
+	Size        *int64        `json:"size,omitempty"`
+	Parents     bool          `json:"parents,omitempty"`
+	Conflict    conflictField `json:"conflict,omitempty"`
+	Digests     digest.Set    `json:"digests,omitempty"`
+	MTime       *drive.Time   `json:"mtime,omitempty"`
+	Mime        mimeField     `json:"mime,omitempty"`
+	IfMatch     string        `json:"if_match,omitempty"`
+	IfNoneMatch string        `json:"if_none_match,omitempty"`
+	ID          string        `json:"id,omitempty"`
+	To          pathField     `json:"to,omitempty"`
+	Parent      string        `json:"parent,omitempty"`
+	Name        nameField     `json:"name,omitempty"`
+	Rev         int64         `json:"rev,omitempty"`
+}
+
+// item reads what a line asks for. Its error is the answer to the item.
+func (b batches) item(ctx context.Context, c *call, in *batchItem) (batch.Item, error) {
+	item := batch.Item{Op: batch.Op(in.Op)}
+	if err := in.allows(); err != nil {
+		return item, err
+	}
+	switch item.Op {
+	case batch.Put, batch.Claim:
+		return b.file(in, item)
+	case batch.Folder:
+		parent, name, ok := in.Path.Path.Split()
+		if !ok {
+			return item, drive.Fail(drive.BadName, "field", "path", "reason", "root")
+		}
+		item.Folder = files.Mkdir{Path: parent, Name: name, Parents: in.Parents, Conflict: drive.Conflict(in.Conflict)}
+		return item, nil
+	case batch.Move, batch.Trash:
+		return b.node(ctx, c, in, item)
+	}
+	return item, drive.Bad("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(in.Op))
+}
+
+// allows checks that the members of a line belong together.
+func (in *batchItem) allows() error {
+	op := batch.Op(in.Op)
+	file, node := op == batch.Put || op == batch.Claim, op == batch.Move || op == batch.Trash
+	replaces := drive.Conflict(in.Conflict) == drive.ConflictReplace
+	switch {
+	case in.Path.Place != "" || in.To.Place != "":
+		return drive.Bad("path", drive.NotAllowed, "expected", "a path in your own drive")
+	case in.Path.Path == nil && !node:
+		return drive.Bad("path", drive.Required)
+	case in.Size == nil && file:
+		return drive.Bad("size", drive.Required)
+	case node && (in.Path.Path == nil) == (in.ID == ""):
+		return drive.Bad("path", drive.NotTogether, "with", "id")
+	case in.To.Path != nil && (in.Parent != "" || in.Name != ""):
+		return drive.Bad("to", drive.NotTogether, "with", "parent")
+	case in.To.Path != nil && len(in.To.Path) == 0:
+		return drive.Fail(drive.BadName, "field", "to", "reason", "root")
+	case replaces && op == batch.Folder:
+		return drive.Bad("conflict", drive.NotAllowed, "allowed", []drive.Conflict{drive.ConflictFail, drive.ConflictRename}, "sent", drive.ConflictReplace)
+	case op == batch.Claim && len(in.Digests) == 0:
+		return drive.Bad("digests", drive.Required)
+	case in.Size != nil && *in.Size < 0:
+		return drive.Bad("size", drive.OutOfRange, "min", 0, "sent", *in.Size)
+	}
+	return nil
+}
+
+// file reads what a line says of a file that is stored or linked.
+func (b batches) file(in *batchItem, item batch.Item) (batch.Item, error) {
+	p := &item.File
+	p.Path, p.Size, p.Parents, p.Conflict = in.Path.Path, drive.ByteSize(*in.Size), in.Parents, drive.Conflict(in.Conflict)
+	p.Digests, p.MTime, p.Mime = in.Digests, timeOf(in.MTime), string(in.Mime)
+	must, err := parseTags("if_match", in.IfMatch)
+	if err != nil {
+		return item, err
+	}
+	mustNot, err := parseTags("if_none_match", in.IfNoneMatch)
+	if err != nil {
+		return item, err
+	}
+	if !must.absent() || !mustNot.absent() {
+		item.If = func(ctx context.Context, q sqldb.Querier, there *tree.Node) error {
+			if there == nil {
+				return failUnless(must.absent())
+			}
+			return uploads{files: b.files}.holds(ctx, q, must, mustNot, *there)
+		}
+	}
+	return item, nil
+}
+
+// node reads what a line says of a node that is there.
+func (b batches) node(ctx context.Context, c *call, in *batchItem, item batch.Item) (batch.Item, error) {
+	item.At, item.To, item.Rev = in.Path.Path, in.To.Path, in.Rev
+	var err error
+	if in.ID != "" {
+		item.Node, err = b.files.ParseNode(ctx, c.who, in.ID)
+	}
+	if err == nil && in.Parent != "" {
+		item.Change.Parent, err = b.files.ParseNode(ctx, c.who, in.Parent)
+	}
+	item.Change.Name, item.Change.MTime, item.Change.Conflict, item.Change.Rev = drive.Name(in.Name), timeOf(in.MTime), drive.Conflict(in.Conflict), in.Rev
+	return item, err
+}

@@ -1,0 +1,196 @@
+package rest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/batch"
+)
+
+// maxLine is the longest line of a batch, in bytes: a path of 4 KiB whose every byte is escaped,
+// and the rest.
+const maxLine = 32 << 10
+
+var _ batch.Source = (*frames)(nil)
+
+// frames reads the items of a batch: docs/formats/batch.md.
+//
+//	batch = *item
+//	item  = line [bytes]
+//	line  = a JSON object in UTF-8 without a line feed, at most 32 KiB, and a line feed
+//	bytes = those of a file, as many as "size" of its line says; only of a put
+//
+// What says where the next line begins must be right, or nothing that follows can be told apart:
+// such a fault ends the batch. Every other fault is that of its item.
+type frames struct {
+	src  io.ReadCloser
+	in   *bufio.Reader
+	read func(*batchItem) (batch.Item, error)
+
+	last int64      // number of the item before
+	rest *itemBytes // of the item before
+	sent int64      // bytes of the batch so far
+	err  error      // io.EOF, or why no more can be read
+}
+
+func newFrames(src io.ReadCloser, read func(*batchItem) (batch.Item, error)) *frames {
+	f := &frames{src: src, read: read, last: -1, rest: &itemBytes{}}
+	f.in = bufio.NewReaderSize((*counted)(f), 64<<10)
+	return f
+}
+
+// counted is the body of the request, up to the limit of a batch.
+type counted frames
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.src.Read(p)
+	if c.sent += int64(n); c.sent > int64(maxBatch) {
+		return 0, drive.Fail(drive.TooLarge, "field", "body", "limit", maxBatch, "sent", c.sent)
+	}
+	return n, err
+}
+
+// Err implements batch.Source.
+func (f *frames) Err() error {
+	if f.err == nil || errors.Is(f.err, io.EOF) {
+		return nil
+	}
+	return f.err
+}
+
+// Stop implements batch.Source.
+func (f *frames) Stop() { _ = f.src.Close() }
+
+// Next implements batch.Source.
+func (f *frames) Next() (batch.Item, error) {
+	if f.err == nil {
+		_, _ = io.Copy(io.Discard, f.rest) // its error is f.err
+	}
+	if f.err != nil {
+		return batch.Item{}, f.err
+	}
+	item, err := f.next()
+	if err != nil {
+		f.err = err
+		return batch.Item{}, err
+	}
+	return item, nil
+}
+
+func (f *frames) next() (batch.Item, error) {
+	line, err := f.line()
+	if err != nil {
+		return batch.Item{}, err
+	}
+	where, err := f.place(line)
+	if err != nil {
+		return batch.Item{}, err
+	}
+	f.last = where.n
+	f.rest = &itemBytes{f: f, left: where.bytes}
+	var in batchItem
+	item := batch.Item{Op: where.op}
+	if err = decodeObject(line, &in); err == nil {
+		item, err = f.read(&in)
+	}
+	item.N, item.Text, item.Err = int(where.n), line, err
+	if where.op == batch.Put {
+		item.Body = f.rest
+	}
+	return item, nil
+}
+
+// line reads a line, without its end. io.EOF: there is none.
+func (f *frames) line() ([]byte, error) {
+	var line []byte
+	for {
+		some, err := f.in.ReadSlice('\n')
+		if len(line)+len(some) > maxLine {
+			return nil, badFrame(drive.TooLong, "limit", maxLine, "sent", len(line)+len(some))
+		}
+		line = append(line, some...)
+		switch {
+		case err == nil:
+			return line[:len(line)-1], nil
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			return nil, io.EOF
+		case errors.Is(err, io.EOF):
+			return nil, badFrame(drive.Malformed, "expected", "a line that ends with a line feed")
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+func badFrame(reason drive.Reason, args ...any) error {
+	return drive.Bad("body", reason, args...)
+}
+
+// placed is what the order of a batch depends on.
+type placed struct {
+	n, bytes int64
+	op       batch.Op
+}
+
+// place reads of a line what tells where the next one begins, and which item it is.
+func (f *frames) place(line []byte) (placed, error) {
+	members, err := splitObject(line)
+	if err != nil {
+		return placed{}, err
+	}
+	p := placed{n: f.last + 1}
+	if raw, ok := members["n"]; ok && json.Unmarshal(raw, &p.n) != nil {
+		return placed{}, badFrame(drive.Malformed, "expected", "a number as n")
+	}
+	if p.n <= f.last || p.n >= batch.MaxItems {
+		return placed{}, drive.Bad("n", drive.OutOfRange, "min", f.last+1, "max", batch.MaxItems-1, "sent", p.n)
+	}
+	if raw, ok := members["op"]; !ok || json.Unmarshal(raw, &p.op) != nil || !slices.Contains(batch.Ops(), p.op) {
+		return placed{}, drive.Bad("op", drive.NotAllowed, "allowed", batch.Ops(), "sent", clip(string(members["op"])))
+	}
+	if p.op != batch.Put {
+		return p, nil
+	}
+	raw, ok := members["size"]
+	if !ok || json.Unmarshal(raw, &p.bytes) != nil || p.bytes < 0 {
+		return placed{}, drive.Bad("size", drive.Required)
+	}
+	if p.bytes > int64(maxBatch) {
+		return placed{}, drive.Fail(drive.TooLarge, "field", "size", "limit", maxBatch, "sent", p.bytes)
+	}
+	return p, nil
+}
+
+// itemBytes are the bytes of one item.
+type itemBytes struct {
+	f    *frames
+	left int64
+}
+
+// Read implements io.Reader. A batch that ends within them was cut.
+func (b *itemBytes) Read(p []byte) (int, error) {
+	switch {
+	case b.left == 0:
+		return 0, io.EOF
+	case b.f.err != nil:
+		return 0, b.f.err
+	case int64(len(p)) > b.left:
+		p = p[:b.left]
+	}
+	n, err := b.f.in.Read(p)
+	b.left -= int64(n)
+	if errors.Is(err, io.EOF) && b.left > 0 {
+		err = drive.Wrap(io.ErrUnexpectedEOF, drive.BadRequest, "field", "body", "reason", "cut")
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
+		b.f.err = err
+	}
+	return n, err
+}

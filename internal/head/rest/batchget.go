@@ -1,0 +1,196 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/problem"
+	"smartdrive/internal/usecase/batch"
+	"smartdrive/internal/usecase/files"
+)
+
+const (
+	perLook   = 100             // files that are looked up at a time
+	aheadMost = 256 * drive.KiB // a file up to this is read before its turn from a store that is far
+	aheadOf   = 8               // files of one request that are read before their turn
+)
+
+func (b batches) contentRoutes() []route {
+	out := outcome{status: 200, bytes: true, typ: batchType, when: "a line for each file, in order, and its bytes behind it; and a line at the end"}
+	return []route{{
+		method: "POST", path: batchPath + "/contents", need: read, act: takes(b.contents),
+		does: "Download up to 1,000 files in one stream, whose format docs/formats/batch.md describes: for each a line with its node, and its bytes. What cannot be read has a problem in its place. It goes on by asking for the files that have not come.",
+		out:  []outcome{out}, fails: []drive.Kind{drive.NotFound, drive.TooLarge},
+	}}
+}
+
+type contentsBody struct {
+	Nodes []string `json:"nodes" doc:"ids of up to 1,000 files"`
+}
+
+func (b batches) contents(ctx context.Context, c *call, in *contentsBody) (reply, error) {
+	if len(in.Nodes) > batch.MaxItems {
+		return reply{}, drive.Fail(drive.TooLarge, "reason", "picked", "limit", batch.MaxItems, "sent", len(in.Nodes))
+	}
+	ids := make([]drive.NodeID, len(in.Nodes))
+	for i, text := range in.Nodes {
+		id, err := drive.ParseID[drive.NodeID](text)
+		if err != nil {
+			return reply{}, err
+		}
+		ids[i] = id
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", batchType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no")
+	s := &manyFiles{b: b, c: c, to: bufio.NewWriterSize(c.w, 64<<10), lang: problem.Negotiate(c.r.Header.Get("Accept-Language"))}
+	err := s.send(ctx, ids)
+	if err == nil {
+		return reply{}, nil
+	}
+	if !s.begun {
+		h.Del("Content-Type")
+		return reply{}, err
+	}
+	problem.Note(c.w, err)
+	panic(http.ErrAbortHandler) // the client must not take it for whole
+}
+
+// manyFiles are files on their way to a client in one stream.
+type manyFiles struct {
+	b     batches
+	c     *call
+	to    *bufio.Writer
+	lang  problem.Lang
+	begun bool
+	n     int // of the next file
+}
+
+func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
+	for some := range slices.Chunk(ids, perLook) {
+		listed, err := files.ListContents(ctx, s.b.files, s.c.who, some)
+		if err != nil {
+			return err
+		}
+		s.begun = true
+		ahead := s.b.readAhead(ctx, listed)
+		for i := range listed {
+			err = s.one(listed[i], <-ahead[i])
+			if err != nil {
+				for _, rest := range ahead[i+1:] {
+					(<-rest).close()
+				}
+				return err
+			}
+		}
+	}
+	s.begun = true
+	if err := s.line(batchLine{Status: http.StatusOK}); err != nil {
+		return err
+	}
+	return s.to.Flush()
+}
+
+func (s *manyFiles) line(l batchLine) error {
+	raw, err := json.Marshal(l)
+	if err == nil {
+		_, err = s.to.Write(append(raw, '\n'))
+	}
+	return err
+}
+
+// one sends a file: its line says how many bytes follow.
+func (s *manyFiles) one(l files.Listed, got opened) (err error) {
+	defer got.close()
+	n := s.n
+	s.n++
+	line := batchLine{N: &n, Status: http.StatusOK, Node: &l.Node}
+	if refused := errors.Join(l.Err, got.err); refused != nil {
+		d := problem.From(refused, s.lang, s.c.w.Header().Get("X-Request-Id"))
+		return s.line(batchLine{N: &n, Status: d.Status, Problem: d})
+	}
+	size := int64(l.Size)
+	line.Size = &size
+	if err := s.line(line); err != nil {
+		return err
+	}
+	if got.bytes != nil {
+		_, err = s.to.Write(got.bytes)
+		return err
+	}
+	sent, err := io.Copy(s.to, io.NewSectionReader(got.object, 0, size))
+	if err == nil && sent != size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// opened is a file that is to be sent, or why it cannot be.
+type opened struct {
+	object blob.Object
+	bytes  []byte // instead, when it was read already
+	err    error
+	room   func() // gives back the memory of bytes
+}
+
+func (o opened) close() {
+	if o.object != nil {
+		_ = o.object.Close() // it was only read
+	}
+	if o.room != nil {
+		o.room()
+	}
+}
+
+// readAhead opens files in their order, each when its channel is read; from a store that is far,
+// small ones before their turn, as long as there is memory for it.
+func (b batches) readAhead(ctx context.Context, all []files.Listed) []chan opened {
+	turns := make([]chan opened, len(all))
+	lanes := make(chan struct{}, aheadOf)
+	for i := range turns {
+		turns[i] = make(chan opened) // unbuffered: nobody opens more than the lanes
+	}
+	go func() {
+		for i, l := range all {
+			lanes <- struct{}{}
+			one := func() {
+				turns[i] <- b.open(ctx, l)
+				<-lanes
+			}
+			if files.Far(b.files) {
+				go one()
+			} else {
+				one()
+			}
+		}
+	}()
+	return turns
+}
+
+func (b batches) open(ctx context.Context, l files.Listed) (o opened) {
+	if l.Err != nil {
+		return opened{}
+	}
+	if o.object, o.err = files.OpenListed(ctx, b.files, l); o.err != nil || !files.Far(b.files) || l.Size > aheadMost {
+		return o
+	}
+	if !b.ahead.TryAcquire(int64(l.Size)) {
+		return o
+	}
+	bytes := make([]byte, l.Size)
+	if _, err := o.object.ReadAt(bytes, 0); err != nil && !errors.Is(err, io.EOF) {
+		b.ahead.Release(int64(l.Size))
+		return opened{object: o.object, err: err}
+	}
+	o.close()
+	return opened{bytes: bytes, room: func() { b.ahead.Release(int64(l.Size)) }}
+}

@@ -1,0 +1,74 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+)
+
+// Listed is a file of many that are to be read, at its current version.
+type Listed struct {
+	Node NodeView
+	Size drive.ByteSize
+	Err  error // why it cannot be read: as Open
+
+	file string
+}
+
+// ListContents finds what Open would open of many nodes, by few statements, and opens nothing.
+func ListContents(ctx context.Context, f *Files, who drive.Who, ids []drive.NodeID) ([]Listed, error) {
+	q := f.opt.DB.For(who.Account)
+	nodes, err := f.opt.Tree.FindMany(ctx, q, who.Account, ids...)
+	if err != nil {
+		return nil, err
+	}
+	some := make([]tree.Node, 0, len(nodes))
+	for _, n := range nodes {
+		some = append(some, n)
+	}
+	views, err := Views(ctx, f, q, some)
+	if err != nil {
+		return nil, err
+	}
+	blobs := blobsOf(some)
+	slices.SortFunc(blobs, func(x, y drive.BlobID) int { return slices.Compare(x[:], y[:]) })
+	found, err := f.opt.Content.FindMany(ctx, q, slices.Compact(blobs)...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Listed, len(ids))
+	for i, id := range ids {
+		view, there := views[id]
+		b, stored := found[nodes[id].Blob]
+		switch {
+		case !there:
+			all[i].Err = drive.Fail(drive.NotFound)
+		case view.Type != tree.TypeFile:
+			all[i].Err = drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", view.Type)
+		case !stored: // replaced since its node was read
+			all[i].Err = drive.Fail(drive.Unavailable, "retry_after", 1)
+		default:
+			all[i] = Listed{Node: view, Size: b.Size, file: b.File}
+		}
+	}
+	return all, nil
+}
+
+// OpenListed opens a file that ListContents has found. The caller closes it.
+func OpenListed(ctx context.Context, f *Files, l Listed) (blob.Object, error) {
+	o, err := f.opt.Store.Open(ctx, l.file)
+	if drive.IsKind(err, drive.NotFound) {
+		err = drive.Wrap(err, drive.Internal) // it breaks P1, and is not the caller's fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the content of node %v: %w", l.Node.ID, err)
+	}
+	return o, nil
+}
+
+// Far reports whether each request to the store takes its time.
+func Far(f *Files) bool { return f.opt.Store.Caps().Far }
