@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -33,12 +34,14 @@ func (c *Client) putFile(ctx context.Context, f PutFile, count func(int64), p *p
 	if f.Parents {
 		query.Set("parents", "true")
 	}
+	place, inside := SplitPlace(f.Path)
+	query = inSpace(query, strings.TrimPrefix(place, "//"))
 	body := func() (*upBody, error) {
 		r, err := f.Body()
 		return &upBody{size: f.Size, from: r, count: count}, err
 	}
 	k := &call{
-		method: http.MethodPut, path: "/files" + escapePath(f.Path), query: query, body: body, out: &n, once: true, patience: p,
+		method: http.MethodPut, path: "/files" + escapePath(inside), query: query, body: body, out: &n, once: true, patience: p,
 	}
 	k.setHeader("Content-Type", "application/octet-stream")
 	if !f.Mtime.IsZero() {

@@ -57,8 +57,12 @@ func (c *Client) CreateFolder(ctx context.Context, f NewFolder) (Node, error) {
 // MakeFolder returns the folder at path; it and those above it are made where they are missing.
 // created says whether it is new.
 func (c *Client) MakeFolder(ctx context.Context, path string) (n Node, created bool, err error) {
-	if path == "/" {
+	switch {
+	case path == "/":
 		n, err = c.Node(ctx, Root)
+		return n, false, err
+	case isTop(path):
+		n, err = c.NodeAt(ctx, path)
 		return n, false, err
 	}
 	n, err = c.CreateFolder(ctx, NewFolder{Path: path, Parents: true})
@@ -115,18 +119,39 @@ func (c *Client) RestoreNode(ctx context.Context, id string, conflict Conflict) 
 
 // Trash lists what was deleted.
 func (c *Client) Trash(ctx context.Context, p Page) (List[Node], error) {
-	return fetch[List[Node]](ctx, c, &call{method: http.MethodGet, path: "/trash", query: p.values()})
+	return c.SpaceTrash(ctx, "", p)
+}
+
+// SpaceTrash lists what was deleted in a space: its name or id; empty: in one's own drive.
+func (c *Client) SpaceTrash(ctx context.Context, space string, p Page) (List[Node], error) {
+	return fetch[List[Node]](ctx, c, &call{method: http.MethodGet, path: "/trash", query: inSpace(p.values(), space)})
 }
 
 // AllTrash yields everything in the trash.
 func (c *Client) AllTrash(ctx context.Context) iter.Seq2[Node, error] {
-	return all(func(p Page) (List[Node], error) { return c.Trash(ctx, p) })
+	return c.AllSpaceTrash(ctx, "")
+}
+
+// AllSpaceTrash is SpaceTrash, all pages.
+func (c *Client) AllSpaceTrash(ctx context.Context, space string) iter.Seq2[Node, error] {
+	return all(func(p Page) (List[Node], error) { return c.SpaceTrash(ctx, space, p) })
 }
 
 // EmptyTrash deletes what is in the trash for good.
-func (c *Client) EmptyTrash(ctx context.Context) error {
-	_, err := settled[Node](ctx, c, &call{method: http.MethodDelete, path: "/trash"})
+func (c *Client) EmptyTrash(ctx context.Context) error { return c.EmptySpaceTrash(ctx, "") }
+
+// EmptySpaceTrash is EmptyTrash of a space.
+func (c *Client) EmptySpaceTrash(ctx context.Context, space string) error {
+	_, err := settled[Node](ctx, c, &call{method: http.MethodDelete, path: "/trash", query: inSpace(url.Values{}, space)})
 	return err
+}
+
+// inSpace adds the name of a space to a query.
+func inSpace(query url.Values, space string) url.Values {
+	if space != "" {
+		query.Set("space", space)
+	}
+	return query
 }
 
 // settled is fetch for what may go on by itself: it follows the operation that a 202 points to

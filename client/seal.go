@@ -109,7 +109,7 @@ func (f *flight) newParent(ctx context.Context, refused error) error {
 	if !f.opt.Parents {
 		return refused
 	}
-	folder, _, err := f.u.c.MakeFolder(ctx, path.Dir(f.dest))
+	folder, _, err := f.u.c.MakeFolder(ctx, DirPath(f.dest))
 	if err != nil {
 		return err
 	}

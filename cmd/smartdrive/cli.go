@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -181,7 +180,7 @@ func terminal(w any) bool {
 
 // remotePath makes an absolute path of an argument; folder says that it ended in a slash.
 func remotePath(arg string) (p string, folder bool) {
-	return path.Join("/", arg), arg == "" || strings.HasSuffix(arg, "/")
+	return client.CleanPath(arg), arg == "" || strings.HasSuffix(arg, "/")
 }
 
 // sizeText shows bytes to people.

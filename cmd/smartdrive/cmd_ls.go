@@ -25,7 +25,11 @@ func newLsCommand(c *cli) *cobra.Command {
 				return err
 			}
 			if trash {
-				return c.printAll(api.AllTrash(cmd.Context()), long, func(n client.Node) string { return n.Path })
+				space, err := spaceOf(args)
+				if err != nil {
+					return usage(cmd, err)
+				}
+				return c.printAll(api.AllSpaceTrash(cmd.Context(), space), long, func(n client.Node) string { return n.Path })
 			}
 			if len(args) == 0 {
 				args = []string{"/"}

@@ -64,9 +64,9 @@ func relocate(ctx context.Context, api *client.Client, from string, to target, p
 		return n, fmt.Errorf("%s: %w", from, err)
 	}
 	dest := to.join(n.Name)
-	parent, err := api.NodeAt(ctx, path.Dir(dest))
+	parent, err := api.NodeAt(ctx, client.DirPath(dest))
 	if err != nil {
-		return n, fmt.Errorf("%s: %w", path.Dir(dest), err)
+		return n, fmt.Errorf("%s: %w", client.DirPath(dest), err)
 	}
 	moved, err := do(ctx, api, n, parent.ID, path.Base(dest), policy)
 	if err == nil && moved.ID == "" { // it was an operation of its own, which says no node

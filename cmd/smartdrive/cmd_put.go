@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -117,7 +116,7 @@ type target struct {
 // remoteTarget decides as cp does.
 func remoteTarget(ctx context.Context, api *client.Client, arg string, several bool) (target, error) {
 	p, slash := remotePath(arg)
-	if slash || p == "/" {
+	if slash || client.DirPath(p) == p {
 		return target{p, true}, nil
 	}
 	n, err := api.NodeAt(ctx, p)
@@ -137,7 +136,7 @@ func remoteTarget(ctx context.Context, api *client.Client, arg string, several b
 
 func (t target) join(name string) string {
 	if t.into {
-		return path.Join(t.path, name)
+		return client.JoinPath(t.path, name)
 	}
 	return t.path
 }

@@ -38,11 +38,13 @@ path, the one that was deleted last is restored.`,
 // server.
 func (c *cli) restore(ctx context.Context, api *client.Client, args []string, policy client.Conflict) error {
 	var trash []client.Node
-	for n, err := range api.AllTrash(ctx) {
-		if err != nil {
-			return err
+	for _, space := range spacesOf(args) {
+		for n, err := range api.AllSpaceTrash(ctx, space) {
+			if err != nil {
+				return err
+			}
+			trash = append(trash, n)
 		}
-		trash = append(trash, n)
 	}
 	found, lost, err := c.find(ctx, args, func(arg string) (client.Node, error) { return findTrashed(trash, arg) })
 	if err != nil {

@@ -18,19 +18,24 @@ func newRmCommand(c *cli) *cobra.Command {
 		Long:  "Move files and folders to the trash. \"ls --trash\" lists them and \"restore\" brings them back. The trash counts as used space.",
 		Example: `  smartdrive rm /inbox/scan.pdf
   smartdrive rm -r --permanent /old
-  smartdrive rm --empty-trash`,
+  smartdrive rm --empty-trash
+  smartdrive rm --empty-trash //Design`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if empty == (len(args) > 0) {
-				return usage(cmd, errors.New("name what to delete, or give --empty-trash alone"))
+			if !empty && len(args) == 0 || empty && len(args) > 1 {
+				return usage(cmd, errors.New("name what to delete, or give --empty-trash, alone or with a space"))
 			}
 			api, err := c.connect()
 			if err != nil {
 				return err
 			}
 			if empty {
-				if err := api.EmptyTrash(cmd.Context()); err != nil {
+				space, err := spaceOf(args)
+				if err != nil {
+					return usage(cmd, err)
+				}
+				if err := api.EmptySpaceTrash(cmd.Context(), space); err != nil {
 					return err
 				}
 				return c.show(map[string]bool{"emptied": true}, "The trash is empty.")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 
@@ -117,7 +116,7 @@ func (v *verification) folder(ctx context.Context, local string, folder client.N
 		delete(there, entry.Name())
 		from := filepath.Join(local, entry.Name())
 		if !ok {
-			err = v.note("missing", from, path.Join(folder.Path, entry.Name()))
+			err = v.note("missing", from, client.JoinPath(folder.Path, entry.Name()))
 		} else {
 			err = v.compare(ctx, from, n)
 		}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newGroupCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "group",
+		Short: "Make and change groups of users (administrators)",
+		Long:  `Make, list and delete groups, and put users into them. A group gets roles as a user does: "smartdrive grant set PATH NAME ROLE --group".`,
+		Args:  cobra.NoArgs,
+		RunE:  help,
+	}
+	c.join(cmd, c.groupLs(), c.groupCreate(), c.groupRm(), c.groupMember("add"), c.groupMember("remove"))
+	return cmd
+}
+
+func (c *cli) groupLs() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls [NAME]",
+		Short: "List the groups, or the members of one",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			if len(args) == 0 {
+				return showAll(api.AllGroups(ctx), func(g client.Group) error { return c.show(g, "%s", g.Name) })
+			}
+			g, err := findGroup(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			return showAll(api.AllMembers(ctx, g.ID), func(p client.Person) error { return c.show(p, "%s", p.Name) })
+		}),
+	}
+}
+
+// findGroup finds a group by name or id.
+func findGroup(ctx context.Context, api *client.Client, name string) (client.Group, error) {
+	for g, err := range api.AllGroups(ctx) {
+		if err != nil {
+			return client.Group{}, err
+		}
+		if g.ID == name || strings.EqualFold(g.Name, name) {
+			return g, nil
+		}
+	}
+	return client.Group{}, withCode(exitNotFound, fmt.Errorf("there is no group %s", name))
+}
+
+func (c *cli) groupCreate() *cobra.Command {
+	return &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a group",
+		Args:  cobra.ExactArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			g, err := api.CreateGroup(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.show(g, "made %s", g.Name)
+		}),
+	}
+}
+
+func (c *cli) groupRm() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Delete groups: their members lose what they were given",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				g, err := findGroup(ctx, api, arg)
+				if err == nil {
+					err = api.DeleteGroup(ctx, g.ID)
+				}
+				if err != nil {
+					return err
+				}
+				return c.show(map[string]string{"id": g.ID, "state": "deleted"}, "%s: deleted", g.Name)
+			})
+		}),
+	}
+}
+
+// groupMember makes add and remove.
+func (c *cli) groupMember(verb string) *cobra.Command {
+	short := "Put users into a group"
+	if verb == "remove" {
+		short = "Take users out of a group"
+	}
+	return &cobra.Command{
+		Use:     verb + " GROUP USER...",
+		Short:   short,
+		Example: "  smartdrive group " + verb + " Staff wang li",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			g, err := findGroup(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			return c.each(ctx, args[1:], func(arg string) error {
+				id, err := principalID(ctx, api, "user", arg)
+				if err != nil {
+					return err
+				}
+				if verb == "remove" {
+					err = api.RemoveMember(ctx, g.ID, id)
+				} else {
+					err = api.AddMember(ctx, g.ID, id)
+				}
+				if err != nil {
+					return err
+				}
+				return c.show(map[string]string{"group": g.ID, "user": id}, "%s: %s %s", g.Name, arg, map[string]string{"add": "is in it", "remove": "is not in it"}[verb])
+			})
+		}),
+	}
+}

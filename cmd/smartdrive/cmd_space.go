@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+	"smartdrive/internal/base/drive"
+)
+
+func newSpaceCommand(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "space",
+		Short: "Work with spaces: drives that people share",
+		Long: `List spaces, and make, change and delete them. Files in a space have paths such as //SPACE/folder/file, which all commands take. The members
+of a space are who has a role at its top folder: see "smartdrive grant".`,
+		Args: cobra.NoArgs,
+		RunE: help,
+	}
+	c.join(cmd, c.spaceLs(), c.spaceCreate(), c.spaceSet(), c.spaceRm())
+	return cmd
+}
+
+// spaceOf is the space that the only argument names, which may be absent: //SPACE.
+func spaceOf(args []string) (string, error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	place, rest := client.SplitPlace(client.CleanPath(args[0]))
+	if len(args) > 1 || place == "" || rest != "/" {
+		return "", errors.New("a trash is that of a space, such as //Design, or your own when none is named")
+	}
+	return strings.TrimPrefix(place, "//"), nil
+}
+
+// spacesOf are the places that paths are in, each once.
+func spacesOf(args []string) (spaces []string) {
+	for _, arg := range args {
+		place, _ := client.SplitPlace(client.CleanPath(arg))
+		if space := strings.TrimPrefix(place, "//"); !slices.Contains(spaces, space) {
+			spaces = append(spaces, space)
+		}
+	}
+	return spaces
+}
+
+func (c *cli) showSpace(s client.Space) error {
+	total := "no limit"
+	if s.Usage.Total != nil {
+		total = "of " + sizeText(*s.Usage.Total)
+	}
+	return c.show(s, "//%s  %s  %s  %s %s", s.Name, s.Role, s.State, sizeText(s.Usage.Used), total)
+}
+
+func (c *cli) spaceLs() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List the spaces that you are a member of",
+		Args:  cobra.NoArgs,
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			if all {
+				return showAll(api.AllSpaces(ctx), c.showSpace)
+			}
+			spaces, err := api.Spaces(ctx)
+			if err != nil {
+				return err
+			}
+			for _, s := range spaces {
+				if err := c.showSpace(s); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "list all spaces there are (administrators)")
+	return cmd
+}
+
+func (c *cli) spaceCreate() *cobra.Command {
+	var quota, manager string
+	cmd := &cobra.Command{
+		Use:     "create NAME",
+		Short:   "Make a space (administrators)",
+		Example: "  smartdrive space create Design --quota 500GiB --manager wang",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := client.NewSpace{Name: args[0]}
+			var err error
+			if in.Total, err = quotaFlag(cmd, quota); err != nil {
+				return err
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			if manager != "" {
+				if in.Manager, err = principalID(cmd.Context(), api, "user", manager); err != nil {
+					return err
+				}
+			}
+			made, err := api.CreateSpace(cmd.Context(), in)
+			if err != nil {
+				return err
+			}
+			return c.showSpace(made)
+		},
+	}
+	cmd.Flags().StringVar(&quota, "quota", "", "bytes the space may have, such as 50GiB (default: the server's)")
+	cmd.Flags().StringVar(&manager, "manager", "", "name of the user who manages it (default: you)")
+	return cmd
+}
+
+// quotaFlag reads bytes; empty is nil.
+func quotaFlag(cmd *cobra.Command, text string) (*int64, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // it is not given
+	}
+	size, err := drive.ParseByteSize(text)
+	if err != nil {
+		return nil, usage(cmd, fmt.Errorf("--quota: %w", err))
+	}
+	n := int64(size)
+	return &n, nil
+}
+
+// principalID finds a user or a group by name.
+func principalID(ctx context.Context, api *client.Client, kind, name string) (string, error) {
+	found, err := api.FindPeople(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range found {
+		if f.Kind == kind && strings.EqualFold(f.Name, name) {
+			return f.ID, nil
+		}
+	}
+	if kind == "user" { // whoever asks is not found among those to share with
+		if me, err := api.Me(ctx); err == nil && strings.EqualFold(me.User.Name, name) {
+			return me.User.ID, nil
+		}
+	}
+	return "", withCode(exitNotFound, fmt.Errorf("there is no %s %s", kind, name))
+}
+
+// findSpace finds a space by name: among one's own, and for administrators among all.
+func findSpace(ctx context.Context, api *client.Client, name string) (client.Space, error) {
+	name = strings.TrimPrefix(name, "//")
+	named := func(s client.Space) bool { return s.ID == name || strings.EqualFold(s.Name, name) }
+	mine, err := api.Spaces(ctx)
+	if err != nil {
+		return client.Space{}, err
+	}
+	if i := slices.IndexFunc(mine, named); i >= 0 {
+		return mine[i], nil
+	}
+	for s, err := range api.AllSpaces(ctx) {
+		if err != nil {
+			break // no administrator
+		}
+		if named(s) {
+			return s, nil
+		}
+	}
+	return client.Space{}, withCode(exitNotFound, fmt.Errorf("there is no space %s", name))
+}
+
+func (c *cli) spaceSet() *cobra.Command {
+	var quota, rename, state string
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Rename a space, archive it, or change its quota",
+		Long: `Rename a space or archive it, which its managers may: in an archived space everything can be read and nothing changed. The quota, and --state active,
+are for administrators; --state active with the id of a space brings it back within 30 days from its deletion, too.`,
+		Example: "  smartdrive space set Design --rename Studio\n  smartdrive space set Design --state archived",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ch := client.SpaceChange{Name: rename, State: state}
+			var err error
+			if ch.Total, err = quotaFlag(cmd, quota); err != nil {
+				return err
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			s, err := findSpace(ctx, api, args[0])
+			deleted := err != nil && state == "active"
+			if err != nil && !deleted {
+				return err
+			}
+			if deleted {
+				s.ID = args[0]
+			}
+			change := api.ChangeSpace
+			if ch.Total != nil || state == "active" || s.Role != "manager" {
+				change = api.SetSpace
+			}
+			if s, err = change(ctx, s.ID, ch); err != nil {
+				return err
+			}
+			return c.showSpace(s)
+		},
+	}
+	cmd.Flags().StringVar(&rename, "rename", "", "another name")
+	cmd.Flags().StringVar(&state, "state", "", "active or archived")
+	cmd.Flags().StringVar(&quota, "quota", "", "bytes the space may have, such as 50GiB")
+	return cmd
+}
+
+func (c *cli) spaceRm() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Delete spaces; they can be brought back for 30 days (administrators)",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				s, err := findSpace(ctx, api, arg)
+				if err == nil {
+					err = api.DeleteSpace(ctx, s.ID)
+				}
+				if err != nil {
+					return err
+				}
+				return c.show(map[string]string{"id": s.ID, "state": "deleted"}, "%s: deleted; its id is %s", s.Name, s.ID)
+			})
+		}),
+	}
+}
