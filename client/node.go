@@ -119,40 +119,16 @@ func (c *Client) RestoreNode(ctx context.Context, id string, conflict Conflict) 
 
 // Trash lists what was deleted.
 func (c *Client) Trash(ctx context.Context, p Page) (List[Node], error) {
-	return c.SpaceTrash(ctx, "", p)
-}
-
-// SpaceTrash lists what was deleted in a space: its name or id; empty: in one's own drive.
-func (c *Client) SpaceTrash(ctx context.Context, space string, p Page) (List[Node], error) {
-	return fetch[List[Node]](ctx, c, &call{method: http.MethodGet, path: "/trash", query: inSpace(p.values(), space)})
+	return Sharing{c}.Trash(ctx, "", p)
 }
 
 // AllTrash yields everything in the trash.
 func (c *Client) AllTrash(ctx context.Context) iter.Seq2[Node, error] {
-	return c.AllSpaceTrash(ctx, "")
-}
-
-// AllSpaceTrash is SpaceTrash, all pages.
-func (c *Client) AllSpaceTrash(ctx context.Context, space string) iter.Seq2[Node, error] {
-	return all(func(p Page) (List[Node], error) { return c.SpaceTrash(ctx, space, p) })
+	return Sharing{c}.AllTrash(ctx, "")
 }
 
 // EmptyTrash deletes what is in the trash for good.
-func (c *Client) EmptyTrash(ctx context.Context) error { return c.EmptySpaceTrash(ctx, "") }
-
-// EmptySpaceTrash is EmptyTrash of a space.
-func (c *Client) EmptySpaceTrash(ctx context.Context, space string) error {
-	_, err := settled[Node](ctx, c, &call{method: http.MethodDelete, path: "/trash", query: inSpace(url.Values{}, space)})
-	return err
-}
-
-// inSpace adds the name of a space to a query.
-func inSpace(query url.Values, space string) url.Values {
-	if space != "" {
-		query.Set("space", space)
-	}
-	return query
-}
+func (c *Client) EmptyTrash(ctx context.Context) error { return Sharing{c}.EmptyTrash(ctx, "") }
 
 // settled is fetch for what may go on by itself: it follows the operation that a 202 points to
 // until it has ended, and then returns the zero T.

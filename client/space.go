@@ -8,6 +8,12 @@ import (
 	"time"
 )
 
+// Sharing is what people do with what they share: spaces, groups, roles at folders and files.
+type Sharing struct{ c *Client }
+
+// NewSharing returns the Sharing of a client.
+func NewSharing(c *Client) Sharing { return Sharing{c} }
+
 // Space is an account that people share.
 type Space struct {
 	ID     string `json:"id"`
@@ -24,15 +30,15 @@ type Space struct {
 }
 
 // Spaces lists the spaces that the caller is a member of.
-func (c *Client) Spaces(ctx context.Context) ([]Space, error) {
-	l, err := fetch[List[Space]](ctx, c, &call{method: http.MethodGet, path: "/spaces"})
+func (s Sharing) Spaces(ctx context.Context) ([]Space, error) {
+	l, err := fetch[List[Space]](ctx, s.c, &call{method: http.MethodGet, path: "/spaces"})
 	return l.Items, err
 }
 
 // AllSpaces yields all spaces there are, for administrators.
-func (c *Client) AllSpaces(ctx context.Context) iter.Seq2[Space, error] {
+func (s Sharing) AllSpaces(ctx context.Context) iter.Seq2[Space, error] {
 	return all(func(p Page) (List[Space], error) {
-		return fetch[List[Space]](ctx, c, &call{method: http.MethodGet, path: "/admin/spaces", query: p.values()})
+		return fetch[List[Space]](ctx, s.c, &call{method: http.MethodGet, path: "/admin/spaces", query: p.values()})
 	})
 }
 
@@ -44,8 +50,8 @@ type NewSpace struct {
 }
 
 // CreateSpace makes a space. Administrators may.
-func (c *Client) CreateSpace(ctx context.Context, s NewSpace) (Space, error) {
-	return fetch[Space](ctx, c, &call{method: http.MethodPost, path: "/admin/spaces", in: s, key: true})
+func (s Sharing) CreateSpace(ctx context.Context, in NewSpace) (Space, error) {
+	return fetch[Space](ctx, s.c, &call{method: http.MethodPost, path: "/admin/spaces", in: in, key: true})
 }
 
 // SpaceChange says what of a space changes; what is zero stays.
@@ -56,18 +62,18 @@ type SpaceChange struct {
 }
 
 // ChangeSpace changes a space as one of its managers: its name, or to archive it.
-func (c *Client) ChangeSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
-	return fetch[Space](ctx, c, &call{method: http.MethodPatch, path: "/spaces/" + url.PathEscape(id), in: ch})
+func (s Sharing) ChangeSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
+	return fetch[Space](ctx, s.c, &call{method: http.MethodPatch, path: "/spaces/" + url.PathEscape(id), in: ch})
 }
 
 // SetSpace changes a space as an administrator.
-func (c *Client) SetSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
-	return fetch[Space](ctx, c, &call{method: http.MethodPatch, path: "/admin/spaces/" + url.PathEscape(id), in: ch})
+func (s Sharing) SetSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
+	return fetch[Space](ctx, s.c, &call{method: http.MethodPatch, path: "/admin/spaces/" + url.PathEscape(id), in: ch})
 }
 
 // DeleteSpace deletes a space; for 30 days SetSpace with the state active brings it back.
-func (c *Client) DeleteSpace(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: "/admin/spaces/" + url.PathEscape(id)})
+func (s Sharing) DeleteSpace(ctx context.Context, id string) error {
+	return s.c.do(ctx, &call{method: http.MethodDelete, path: "/admin/spaces/" + url.PathEscape(id)})
 }
 
 // Grant is a role of a user or a group at a node.
@@ -92,19 +98,19 @@ type NewGrant struct {
 }
 
 // Grant gives a user or a group a role at a node, in the place of the one that it has there.
-func (c *Client) Grant(ctx context.Context, node string, g NewGrant) (Grant, error) {
-	return fetch[Grant](ctx, c, &call{method: http.MethodPost, path: nodePath(node) + "/grants", in: g, key: true})
+func (s Sharing) Grant(ctx context.Context, node string, g NewGrant) (Grant, error) {
+	return fetch[Grant](ctx, s.c, &call{method: http.MethodPost, path: nodePath(node) + "/grants", in: g, key: true})
 }
 
 // Ungrant takes a role at a node away; one's own, to leave.
-func (c *Client) Ungrant(ctx context.Context, node, principal string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: nodePath(node) + "/grants/" + url.PathEscape(principal)})
+func (s Sharing) Ungrant(ctx context.Context, node, principal string) error {
+	return s.c.do(ctx, &call{method: http.MethodDelete, path: nodePath(node) + "/grants/" + url.PathEscape(principal)})
 }
 
 // AllGrants yields the roles at a node; at the root of a space those are its members.
-func (c *Client) AllGrants(ctx context.Context, node string) iter.Seq2[Grant, error] {
+func (s Sharing) AllGrants(ctx context.Context, node string) iter.Seq2[Grant, error] {
 	return all(func(p Page) (List[Grant], error) {
-		return fetch[List[Grant]](ctx, c, &call{method: http.MethodGet, path: nodePath(node) + "/grants", query: p.values()})
+		return fetch[List[Grant]](ctx, s.c, &call{method: http.MethodGet, path: nodePath(node) + "/grants", query: p.values()})
 	})
 }
 
@@ -122,8 +128,8 @@ type AccessGrant struct {
 }
 
 // Access tells who has access to a node.
-func (c *Client) Access(ctx context.Context, node string) (Access, error) {
-	return fetch[Access](ctx, c, &call{method: http.MethodGet, path: nodePath(node) + "/access"})
+func (s Sharing) Access(ctx context.Context, node string) (Access, error) {
+	return fetch[Access](ctx, s.c, &call{method: http.MethodGet, path: nodePath(node) + "/access"})
 }
 
 // SharedByName is a folder or file that is shared by name.
@@ -134,16 +140,16 @@ type SharedByName struct {
 }
 
 // AllSharedWithMe yields what is shared with the caller by name.
-func (c *Client) AllSharedWithMe(ctx context.Context) iter.Seq2[SharedByName, error] {
+func (s Sharing) AllSharedWithMe(ctx context.Context) iter.Seq2[SharedByName, error] {
 	return all(func(p Page) (List[SharedByName], error) {
-		return fetch[List[SharedByName]](ctx, c, &call{method: http.MethodGet, path: "/shared-with-me", query: p.values()})
+		return fetch[List[SharedByName]](ctx, s.c, &call{method: http.MethodGet, path: "/shared-with-me", query: p.values()})
 	})
 }
 
 // AllSharedByMe yields what the caller shares by name.
-func (c *Client) AllSharedByMe(ctx context.Context) iter.Seq2[SharedByName, error] {
+func (s Sharing) AllSharedByMe(ctx context.Context) iter.Seq2[SharedByName, error] {
 	return all(func(p Page) (List[SharedByName], error) {
-		return fetch[List[SharedByName]](ctx, c, &call{method: http.MethodGet, path: "/shared-by-me", query: p.values()})
+		return fetch[List[SharedByName]](ctx, s.c, &call{method: http.MethodGet, path: "/shared-by-me", query: p.values()})
 	})
 }
 
@@ -164,37 +170,37 @@ type Person struct {
 const groupsPath = "/admin/groups"
 
 // AllGroups yields the groups by name. Groups are administrators'.
-func (c *Client) AllGroups(ctx context.Context) iter.Seq2[Group, error] {
+func (s Sharing) AllGroups(ctx context.Context) iter.Seq2[Group, error] {
 	return all(func(p Page) (List[Group], error) {
-		return fetch[List[Group]](ctx, c, &call{method: http.MethodGet, path: groupsPath, query: p.values()})
+		return fetch[List[Group]](ctx, s.c, &call{method: http.MethodGet, path: groupsPath, query: p.values()})
 	})
 }
 
 // CreateGroup makes a group.
-func (c *Client) CreateGroup(ctx context.Context, name string) (Group, error) {
-	return fetch[Group](ctx, c, &call{method: http.MethodPost, path: groupsPath, in: map[string]string{"name": name}, key: true})
+func (s Sharing) CreateGroup(ctx context.Context, name string) (Group, error) {
+	return fetch[Group](ctx, s.c, &call{method: http.MethodPost, path: groupsPath, in: map[string]string{"name": name}, key: true})
 }
 
 // DeleteGroup deletes a group and what it was given.
-func (c *Client) DeleteGroup(ctx context.Context, id string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: groupsPath + "/" + url.PathEscape(id)})
+func (s Sharing) DeleteGroup(ctx context.Context, id string) error {
+	return s.c.do(ctx, &call{method: http.MethodDelete, path: groupsPath + "/" + url.PathEscape(id)})
 }
 
 // AllMembers yields the users of a group.
-func (c *Client) AllMembers(ctx context.Context, group string) iter.Seq2[Person, error] {
+func (s Sharing) AllMembers(ctx context.Context, group string) iter.Seq2[Person, error] {
 	return all(func(p Page) (List[Person], error) {
-		return fetch[List[Person]](ctx, c, &call{method: http.MethodGet, path: groupsPath + "/" + url.PathEscape(group) + "/members", query: p.values()})
+		return fetch[List[Person]](ctx, s.c, &call{method: http.MethodGet, path: groupsPath + "/" + url.PathEscape(group) + "/members", query: p.values()})
 	})
 }
 
 // AddMember puts a user into a group.
-func (c *Client) AddMember(ctx context.Context, group, user string) error {
-	return c.do(ctx, &call{method: http.MethodPut, path: memberPath(group, user)})
+func (s Sharing) AddMember(ctx context.Context, group, user string) error {
+	return s.c.do(ctx, &call{method: http.MethodPut, path: memberPath(group, user)})
 }
 
 // RemoveMember takes a user out of a group.
-func (c *Client) RemoveMember(ctx context.Context, group, user string) error {
-	return c.do(ctx, &call{method: http.MethodDelete, path: memberPath(group, user)})
+func (s Sharing) RemoveMember(ctx context.Context, group, user string) error {
+	return s.c.do(ctx, &call{method: http.MethodDelete, path: memberPath(group, user)})
 }
 
 func memberPath(group, user string) string {
@@ -202,8 +208,8 @@ func memberPath(group, user string) string {
 }
 
 // FindPeople looks for users and groups whose name begins so.
-func (c *Client) FindPeople(ctx context.Context, prefix string) ([]Found, error) {
-	l, err := fetch[List[Found]](ctx, c, &call{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
+func (s Sharing) FindPeople(ctx context.Context, prefix string) ([]Found, error) {
+	l, err := fetch[List[Found]](ctx, s.c, &call{method: http.MethodGet, path: "/people", query: url.Values{"q": {prefix}}})
 	return l.Items, err
 }
 
@@ -212,4 +218,28 @@ type Found struct {
 	Kind string `json:"kind"` // user or group
 	ID   string `json:"id"`
 	Name string `json:"name"`
+}
+
+// Trash lists what was deleted in a space: its name or id; empty: in one's own drive.
+func (s Sharing) Trash(ctx context.Context, space string, p Page) (List[Node], error) {
+	return fetch[List[Node]](ctx, s.c, &call{method: http.MethodGet, path: "/trash", query: inSpace(p.values(), space)})
+}
+
+// AllTrash is Trash, all pages.
+func (s Sharing) AllTrash(ctx context.Context, space string) iter.Seq2[Node, error] {
+	return all(func(p Page) (List[Node], error) { return s.Trash(ctx, space, p) })
+}
+
+// EmptyTrash deletes what is in the trash of a space for good.
+func (s Sharing) EmptyTrash(ctx context.Context, space string) error {
+	_, err := settled[Node](ctx, s.c, &call{method: http.MethodDelete, path: "/trash", query: inSpace(url.Values{}, space)})
+	return err
+}
+
+// inSpace adds the name of a space to a query.
+func inSpace(query url.Values, space string) url.Values {
+	if space != "" {
+		query.Set("space", space)
+	}
+	return query
 }

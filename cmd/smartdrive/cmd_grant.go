@@ -10,7 +10,8 @@ import (
 	"smartdrive/client"
 )
 
-func newGrantCommand(c *cli) *cobra.Command {
+func newGrantCommand(of *cli) *cobra.Command {
+	c := people{of}
 	cmd := &cobra.Command{
 		Use:   "grant",
 		Short: "Share folders and files with people by name",
@@ -31,7 +32,7 @@ func whom(group bool) string {
 	return "user"
 }
 
-func (c *cli) grantSet() *cobra.Command {
+func (c people) grantSet() *cobra.Command {
 	var in client.NewGrant
 	var expires days
 	var group bool
@@ -48,7 +49,7 @@ func (c *cli) grantSet() *cobra.Command {
 				return err
 			}
 			in.Kind, in.Principal, in.Role, in.ExpiresIn = whom(group), args[1], args[2], expires.seconds()
-			g, err := api.Grant(cmd.Context(), n.ID, in)
+			g, err := client.NewSharing(api).Grant(cmd.Context(), n.ID, in)
 			if err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ func (c *cli) grantSet() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showGrant(g client.Grant, from string) error {
+func (c people) showGrant(g client.Grant, from string) error {
 	kind := ""
 	if g.Kind == "group" {
 		kind = " (group)"
@@ -69,7 +70,7 @@ func (c *cli) showGrant(g client.Grant, from string) error {
 	return c.show(g, "%-8s  %s%s%s%s", g.Role, g.Name, kind, from, ending(g.ExpiresAt))
 }
 
-func (c *cli) grantLs() *cobra.Command {
+func (c people) grantLs() *cobra.Command {
 	return &cobra.Command{
 		Use:               "ls PATH",
 		Short:             "List who has access, and from which folder",
@@ -80,7 +81,7 @@ func (c *cli) grantLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := api.Access(cmd.Context(), n.ID)
+			a, err := client.NewSharing(api).Access(cmd.Context(), n.ID)
 			if err != nil {
 				return err
 			}
@@ -112,7 +113,7 @@ func above(p string, level int) string {
 	return p
 }
 
-func (c *cli) grantRm() *cobra.Command {
+func (c people) grantRm() *cobra.Command {
 	var group bool
 	cmd := &cobra.Command{
 		Use:               "rm PATH NAME",
@@ -126,7 +127,7 @@ func (c *cli) grantRm() *cobra.Command {
 			}
 			id, err := grantee(cmd.Context(), api, n.ID, whom(group), args[1])
 			if err == nil {
-				err = api.Ungrant(cmd.Context(), n.ID, id)
+				err = client.NewSharing(api).Ungrant(cmd.Context(), n.ID, id)
 			}
 			if err != nil {
 				return err
@@ -140,7 +141,7 @@ func (c *cli) grantRm() *cobra.Command {
 
 // grantee finds who has a role at a node by name or id.
 func grantee(ctx context.Context, api *client.Client, node, kind, name string) (string, error) {
-	for g, err := range api.AllGrants(ctx, node) {
+	for g, err := range client.NewSharing(api).AllGrants(ctx, node) {
 		if err != nil {
 			return "", err
 		}
@@ -151,16 +152,16 @@ func grantee(ctx context.Context, api *client.Client, node, kind, name string) (
 	return "", withCode(exitNotFound, fmt.Errorf("%s has no role here", name))
 }
 
-func (c *cli) grantShared() *cobra.Command {
+func (c people) grantShared() *cobra.Command {
 	var mine bool
 	cmd := &cobra.Command{
 		Use:   "shared",
 		Short: "List what is shared with you by name",
 		Args:  cobra.NoArgs,
 		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
-			list := api.AllSharedWithMe(ctx)
+			list := client.NewSharing(api).AllSharedWithMe(ctx)
 			if mine {
-				list = api.AllSharedByMe(ctx)
+				list = client.NewSharing(api).AllSharedByMe(ctx)
 			}
 			return showAll(list, func(s client.SharedByName) error {
 				if s.Node.Name == "" { // in the trash, or gone

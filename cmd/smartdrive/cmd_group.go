@@ -10,7 +10,8 @@ import (
 	"smartdrive/client"
 )
 
-func newGroupCommand(c *cli) *cobra.Command {
+func newGroupCommand(of *cli) *cobra.Command {
+	c := people{of}
 	cmd := &cobra.Command{
 		Use:   "group",
 		Short: "Make and change groups of users (administrators)",
@@ -22,27 +23,27 @@ func newGroupCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-func (c *cli) groupLs() *cobra.Command {
+func (c people) groupLs() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [NAME]",
 		Short: "List the groups, or the members of one",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 0 {
-				return showAll(api.AllGroups(ctx), func(g client.Group) error { return c.show(g, "%s", g.Name) })
+				return showAll(client.NewSharing(api).AllGroups(ctx), func(g client.Group) error { return c.show(g, "%s", g.Name) })
 			}
 			g, err := findGroup(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
-			return showAll(api.AllMembers(ctx, g.ID), func(p client.Person) error { return c.show(p, "%s", p.Name) })
+			return showAll(client.NewSharing(api).AllMembers(ctx, g.ID), func(p client.Person) error { return c.show(p, "%s", p.Name) })
 		}),
 	}
 }
 
 // findGroup finds a group by name or id.
 func findGroup(ctx context.Context, api *client.Client, name string) (client.Group, error) {
-	for g, err := range api.AllGroups(ctx) {
+	for g, err := range client.NewSharing(api).AllGroups(ctx) {
 		if err != nil {
 			return client.Group{}, err
 		}
@@ -53,13 +54,13 @@ func findGroup(ctx context.Context, api *client.Client, name string) (client.Gro
 	return client.Group{}, withCode(exitNotFound, fmt.Errorf("there is no group %s", name))
 }
 
-func (c *cli) groupCreate() *cobra.Command {
+func (c people) groupCreate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "create NAME",
 		Short: "Make a group",
 		Args:  cobra.ExactArgs(1),
 		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
-			g, err := api.CreateGroup(ctx, args[0])
+			g, err := client.NewSharing(api).CreateGroup(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ func (c *cli) groupCreate() *cobra.Command {
 	}
 }
 
-func (c *cli) groupRm() *cobra.Command {
+func (c people) groupRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Delete groups: their members lose what they were given",
@@ -77,7 +78,7 @@ func (c *cli) groupRm() *cobra.Command {
 			return c.each(ctx, args, func(arg string) error {
 				g, err := findGroup(ctx, api, arg)
 				if err == nil {
-					err = api.DeleteGroup(ctx, g.ID)
+					err = client.NewSharing(api).DeleteGroup(ctx, g.ID)
 				}
 				if err != nil {
 					return err
@@ -89,7 +90,7 @@ func (c *cli) groupRm() *cobra.Command {
 }
 
 // groupMember makes add and remove.
-func (c *cli) groupMember(verb string) *cobra.Command {
+func (c people) groupMember(verb string) *cobra.Command {
 	short := "Put users into a group"
 	if verb == "remove" {
 		short = "Take users out of a group"
@@ -110,9 +111,9 @@ func (c *cli) groupMember(verb string) *cobra.Command {
 					return err
 				}
 				if verb == "remove" {
-					err = api.RemoveMember(ctx, g.ID, id)
+					err = client.NewSharing(api).RemoveMember(ctx, g.ID, id)
 				} else {
-					err = api.AddMember(ctx, g.ID, id)
+					err = client.NewSharing(api).AddMember(ctx, g.ID, id)
 				}
 				if err != nil {
 					return err

@@ -15,6 +15,7 @@ func newLsCommand(c *cli) *cobra.Command {
 		Use:   "ls [PATH...]",
 		Short: "List folders and files",
 		Example: `  smartdrive ls -l /photos
+  smartdrive ls //Design/Plans
   smartdrive ls --trash
   smartdrive ls --json / | jq -r .path`,
 		Args:              cobra.ArbitraryArgs,
@@ -29,7 +30,7 @@ func newLsCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return usage(cmd, err)
 				}
-				return c.printAll(api.AllSpaceTrash(cmd.Context(), space), long, func(n client.Node) string { return n.Path })
+				return c.printAll(client.NewSharing(api).AllTrash(cmd.Context(), space), long, func(n client.Node) string { return n.Path })
 			}
 			if len(args) == 0 {
 				args = []string{"/"}

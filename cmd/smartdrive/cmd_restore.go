@@ -39,7 +39,7 @@ path, the one that was deleted last is restored.`,
 func (c *cli) restore(ctx context.Context, api *client.Client, args []string, policy client.Conflict) error {
 	var trash []client.Node
 	for _, space := range spacesOf(args) {
-		for n, err := range api.AllSpaceTrash(ctx, space) {
+		for n, err := range client.NewSharing(api).AllTrash(ctx, space) {
 			if err != nil {
 				return err
 			}

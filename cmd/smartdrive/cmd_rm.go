@@ -35,7 +35,7 @@ func newRmCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return usage(cmd, err)
 				}
-				if err := api.EmptySpaceTrash(cmd.Context(), space); err != nil {
+				if err := client.NewSharing(api).EmptyTrash(cmd.Context(), space); err != nil {
 					return err
 				}
 				return c.show(map[string]bool{"emptied": true}, "The trash is empty.")

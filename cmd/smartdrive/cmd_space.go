@@ -13,7 +13,11 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-func newSpaceCommand(c *cli) *cobra.Command {
+// people has the commands about what people share.
+type people struct{ *cli }
+
+func newSpaceCommand(of *cli) *cobra.Command {
+	c := people{of}
 	cmd := &cobra.Command{
 		Use:   "space",
 		Short: "Work with spaces: drives that people share",
@@ -49,7 +53,7 @@ func spacesOf(args []string) (spaces []string) {
 	return spaces
 }
 
-func (c *cli) showSpace(s client.Space) error {
+func (c people) showSpace(s client.Space) error {
 	total := "no limit"
 	if s.Usage.Total != nil {
 		total = "of " + sizeText(*s.Usage.Total)
@@ -57,7 +61,7 @@ func (c *cli) showSpace(s client.Space) error {
 	return c.show(s, "//%s  %s  %s  %s %s", s.Name, s.Role, s.State, sizeText(s.Usage.Used), total)
 }
 
-func (c *cli) spaceLs() *cobra.Command {
+func (c people) spaceLs() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "ls",
@@ -65,9 +69,9 @@ func (c *cli) spaceLs() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
 			if all {
-				return showAll(api.AllSpaces(ctx), c.showSpace)
+				return showAll(client.NewSharing(api).AllSpaces(ctx), c.showSpace)
 			}
-			spaces, err := api.Spaces(ctx)
+			spaces, err := client.NewSharing(api).Spaces(ctx)
 			if err != nil {
 				return err
 			}
@@ -83,7 +87,7 @@ func (c *cli) spaceLs() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) spaceCreate() *cobra.Command {
+func (c people) spaceCreate() *cobra.Command {
 	var quota, manager string
 	cmd := &cobra.Command{
 		Use:     "create NAME",
@@ -105,7 +109,7 @@ func (c *cli) spaceCreate() *cobra.Command {
 					return err
 				}
 			}
-			made, err := api.CreateSpace(cmd.Context(), in)
+			made, err := client.NewSharing(api).CreateSpace(cmd.Context(), in)
 			if err != nil {
 				return err
 			}
@@ -132,7 +136,7 @@ func quotaFlag(cmd *cobra.Command, text string) (*int64, error) {
 
 // principalID finds a user or a group by name.
 func principalID(ctx context.Context, api *client.Client, kind, name string) (string, error) {
-	found, err := api.FindPeople(ctx, name)
+	found, err := client.NewSharing(api).FindPeople(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -153,14 +157,14 @@ func principalID(ctx context.Context, api *client.Client, kind, name string) (st
 func findSpace(ctx context.Context, api *client.Client, name string) (client.Space, error) {
 	name = strings.TrimPrefix(name, "//")
 	named := func(s client.Space) bool { return s.ID == name || strings.EqualFold(s.Name, name) }
-	mine, err := api.Spaces(ctx)
+	mine, err := client.NewSharing(api).Spaces(ctx)
 	if err != nil {
 		return client.Space{}, err
 	}
 	if i := slices.IndexFunc(mine, named); i >= 0 {
 		return mine[i], nil
 	}
-	for s, err := range api.AllSpaces(ctx) {
+	for s, err := range client.NewSharing(api).AllSpaces(ctx) {
 		if err != nil {
 			break // no administrator
 		}
@@ -171,7 +175,7 @@ func findSpace(ctx context.Context, api *client.Client, name string) (client.Spa
 	return client.Space{}, withCode(exitNotFound, fmt.Errorf("there is no space %s", name))
 }
 
-func (c *cli) spaceSet() *cobra.Command {
+func (c people) spaceSet() *cobra.Command {
 	var quota, rename, state string
 	cmd := &cobra.Command{
 		Use:   "set NAME",
@@ -199,9 +203,9 @@ are for administrators; --state active with the id of a space brings it back wit
 			if deleted {
 				s.ID = args[0]
 			}
-			change := api.ChangeSpace
+			change := client.NewSharing(api).ChangeSpace
 			if ch.Total != nil || state == "active" || s.Role != "manager" {
-				change = api.SetSpace
+				change = client.NewSharing(api).SetSpace
 			}
 			if s, err = change(ctx, s.ID, ch); err != nil {
 				return err
@@ -215,7 +219,7 @@ are for administrators; --state active with the id of a space brings it back wit
 	return cmd
 }
 
-func (c *cli) spaceRm() *cobra.Command {
+func (c people) spaceRm() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Delete spaces; they can be brought back for 30 days (administrators)",
@@ -224,7 +228,7 @@ func (c *cli) spaceRm() *cobra.Command {
 			return c.each(ctx, args, func(arg string) error {
 				s, err := findSpace(ctx, api, arg)
 				if err == nil {
-					err = api.DeleteSpace(ctx, s.ID)
+					err = client.NewSharing(api).DeleteSpace(ctx, s.ID)
 				}
 				if err != nil {
 					return err

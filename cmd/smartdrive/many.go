@@ -54,9 +54,16 @@ func (c *cli) many(ctx context.Context, api *client.Client, what client.NewOpera
 
 // operate runs one operation to its end and returns what was refused, by id.
 func (c *cli) operate(ctx context.Context, api *client.Client, what client.NewOperation, items []named) (map[string]error, error) {
-	what.Nodes = make([]string, len(items))
-	for i, it := range items {
-		what.Nodes[i] = it.node.ID
+	refused := map[string]error{}
+	for _, it := range items {
+		if place, _ := client.SplitPlace(it.arg); place == "" {
+			what.Nodes = append(what.Nodes, it.node.ID)
+		} else if err := one(ctx, api, what, it.node.ID); err != nil {
+			refused[it.node.ID] = err
+		}
+	}
+	if len(what.Nodes) == 0 {
+		return refused, ctx.Err()
 	}
 	op, err := api.StartOperation(ctx, what)
 	if err == nil {
@@ -68,7 +75,6 @@ func (c *cli) operate(ctx context.Context, api *client.Client, what client.NewOp
 	if op.State == "cancelled" {
 		return nil, fmt.Errorf("somebody has cancelled it after %d of %d", op.Done, op.Total)
 	}
-	refused := map[string]error{}
 	if op.Failed == 0 {
 		return refused, nil
 	}
@@ -79,4 +85,19 @@ func (c *cli) operate(ctx context.Context, api *client.Client, what client.NewOp
 		refused[f.ID] = &client.Problem{Code: f.Code, Title: f.Title}
 	}
 	return refused, nil
+}
+
+// one does to one thing what an operation does to many: operations are on one's own drive.
+func one(ctx context.Context, api *client.Client, what client.NewOperation, id string) (err error) {
+	switch what.Kind {
+	case client.OperationTrash, client.OperationDelete:
+		return api.DeleteNode(ctx, id, what.Kind == client.OperationDelete)
+	case client.OperationMove:
+		_, err = api.ChangeNode(ctx, id, client.Change{Parent: what.Parent, Conflict: what.Conflict})
+	case client.OperationRestore:
+		_, err = api.RestoreNode(ctx, id, what.Conflict)
+	default:
+		err = fmt.Errorf("%s works in one's own drive", what.Kind)
+	}
+	return err
 }
