@@ -190,7 +190,7 @@ func (u *treeUp) putFolder(ctx context.Context, local, dest string, fresh bool) 
 		return context.Cause(ctx)
 	}
 	for _, entry := range entries {
-		from, to := filepath.Join(local, entry.Name()), path.Join(dest, entry.Name())
+		from, to := filepath.Join(local, entry.Name()), JoinPath(dest, entry.Name())
 		switch mode := entry.Type(); {
 		case mode.IsDir():
 			_, there := known[entry.Name()]

@@ -56,6 +56,7 @@ var goneReasons = map[string]text{
 	"abandoned": {"Nothing arrived for too long; the received parts were deleted.", "长时间没有收到数据，已收到的部分已删除。"},
 	"too-old":   {"The upload was not completed in time; the received parts were deleted.", "上传未能按时完成，已收到的部分已删除。"},
 	"expired":   {"It has expired.", "它已过期。"},
+	"revoked":   {"Whoever began the upload may not add files to its folder any more.", "发起上传的人已不能再向该文件夹添加文件。"},
 	"reset":     {"An administrator reset the upload.", "管理员已重置该上传。"},
 	"used-up":   {"The number of downloads that its owner allowed has been reached.", "下载次数已用完。"},
 	"withdrawn": {"Its owner has withdrawn it.", "所有者已取消。"},

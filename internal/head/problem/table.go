@@ -136,11 +136,13 @@ var requestRows = []row{
 			{"This requires an administrator or a token with more rights.", "此操作需要管理员身份或权限更高的令牌。"},
 		},
 		reasons: map[string]text{
-			"finished": {"The upload has become a file. To remove it, delete the file.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
+			"role":       {"Your role here is {role}; this needs at least {needs}.", "您在此处的角色是 {role}，此操作至少需要 {needs}。"},
+			"shared-top": {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给您的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
+			"finished":   {"The upload has become a file. To remove it, delete the file.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
 		},
 		advice: text{
-			"Ask an administrator, or use a token with that scope.",
-			"请联系管理员，或使用具有相应权限的令牌。",
+			"Ask an administrator, or who manages what was shared with you, or use a token with that scope.",
+			"请联系管理员或共享内容的管理者，或使用具有相应权限的令牌。",
 		},
 	},
 	{

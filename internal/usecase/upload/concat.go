@@ -36,7 +36,7 @@ const MaxPartials = 1000
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	acting, b, err := s.gate.enter(ctx, who, b)
 	if err == nil && acting.Account != who.Account { // the pieces are charged to the caller's own account
-		err = drive.Bad("path", drive.NotAllowed, "expected", "a folder of your own drive")
+		err = drive.Bad("path", drive.NotAllowed, "allowed", []string{"a folder of your own drive"})
 	}
 	if err != nil {
 		return View{}, err
