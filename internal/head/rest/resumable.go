@@ -42,7 +42,11 @@ func (a *API) ReadPut(r *http.Request) (upload.PutFile, error) {
 // AnswerPut answers as a PUT of a file does.
 func (a *API) AnswerPut(w http.ResponseWriter, r *http.Request, file tree.Node, created bool) error {
 	c := a.putCall(w, r)
-	view, err := a.uploads.files.View(r.Context(), a.uploads.db, file)
+	who, err := a.front.whoIs(r, write)
+	if err != nil {
+		return err
+	}
+	view, err := a.uploads.files.ViewFor(r.Context(), a.uploads.db, who, file)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (c *call) readBegin(complete bool) (upload.Begin, *digest.Verifier, error) 
 		}
 	}
 	b := upload.Begin{
-		Path: put.Path, Conflict: put.Conflict, Parents: put.Parents, Digests: put.Digests, MTime: put.MTime, Mime: put.Mime,
+		Place: put.Place, Path: put.Path, Conflict: put.Conflict, Parents: put.Parents, Digests: put.Digests, MTime: put.MTime, Mime: put.Mime,
 		Protocol: upload.Rufh,
 	}
 	if b.Size, err = c.length(0, complete); err != nil {
