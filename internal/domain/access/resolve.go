@@ -132,7 +132,7 @@ const mine = `mine (id, nth) AS (
 			SELECT id, 0 FROM users WHERE id = ? UNION ALL SELECT group_id, 1 FROM group_members WHERE user_id = ?)`
 
 // climb goes up from a node that is not the user's own, and reads the user's grants on the way. A
-// node that is not there is NotFound.
+// node that is not there is NotFound. An account without a user has its nodes, too.
 func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (way, error) {
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, account_id, level) AS (
 			SELECT id, parent_id, account_id, 0 FROM nodes WHERE id = ?
@@ -142,9 +142,9 @@ func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node
 		`+mine+`
 		SELECT up.account_id, up.id, up.level, up.parent_id IS NULL, COALESCE(g.role, ''), COALESCE(g.expires_at, 0),
 			COALESCE(s.name, ''), COALESCE(s.state, '')
-		FROM up CROSS JOIN mine LEFT JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id
+		FROM up LEFT JOIN mine ON 1 = 1 LEFT JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id
 		LEFT JOIN spaces s ON s.account_id = up.account_id
-		WHERE g.role IS NOT NULL OR up.level = 0 AND mine.nth = 0 ORDER BY up.level`,
+		WHERE g.role IS NOT NULL OR up.level = 0 AND COALESCE(mine.nth, 0) = 0 ORDER BY up.level`,
 		node, who.Account.String(), maxClimb, who.User.String(), who.User.String())
 	var w way
 	there := false
