@@ -68,6 +68,7 @@ func only(name, path string) func(string) (string, error) {
 // network and no other process, and leaves nothing behind.
 func TestAHelperIsConfined(t *testing.T) {
 	t.Parallel()
+	withoutRaceDetector(t)
 	self := child(t, "decode")
 	home, dir := t.TempDir(), t.TempDir()
 	secret := filepath.Join(home, "secret")
@@ -121,6 +122,7 @@ func TestAHelperIsConfined(t *testing.T) {
 // asked.
 func TestHelpersComeLater(t *testing.T) {
 	t.Parallel()
+	withoutRaceDetector(t)
 	dir := t.TempDir()
 	page := onePage("Hello")
 	src, _ := source(page)
@@ -133,6 +135,13 @@ func TestHelpersComeLater(t *testing.T) {
 	}
 }
 
+func withoutRaceDetector(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("the race detector takes more memory than a child may have")
+	}
+}
+
 // helped is a Maker that has the helpers of this machine; the test is skipped if it lacks one for a
 // kind.
 func helped(t *testing.T, dir, kind string) *thumb.Maker {
@@ -141,9 +150,7 @@ func helped(t *testing.T, dir, kind string) *thumb.Maker {
 	if !slices.Contains(m.Kinds(), kind) {
 		t.Skipf("there is no helper for %s, or this system cannot confine it", kind)
 	}
-	if raceDetector {
-		t.Skip("the race detector takes more memory than a child may have")
-	}
+	withoutRaceDetector(t)
 	return m
 }
 
