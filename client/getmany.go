@@ -228,10 +228,7 @@ func (c *collector) settle(ctx context.Context, all []arrived) {
 	if len(all) == 0 {
 		return
 	}
-	err := syncTogether(c.root)
-	if err != nil {
-		err = c.syncEach(all)
-	}
+	err := c.syncEach(all)
 	dirs := map[string]error{}
 	for _, f := range all {
 		dirs[filepath.Dir(f.rel)] = nil

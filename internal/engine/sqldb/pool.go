@@ -199,7 +199,8 @@ func (p *pool) notCommitted(err error) error {
 	if drive.KindOf(classify(err)) == drive.DiskFull {
 		kind = drive.DiskFull
 	}
-	return drive.Wrap(errors.New("commit: "+err.Error()), kind) // without its number, by which it would be tried again
+	err = errors.New("commit: " + err.Error()) // without its number, by which it would be tried again
+	return drive.Wrap(errors.Join(ErrInDoubt, err), kind)
 }
 
 // discard closes the connection itself, which ends what is open on it.

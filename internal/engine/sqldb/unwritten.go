@@ -12,6 +12,10 @@ import (
 // reply was lost.
 var ErrUnwritten = errors.New("nothing was written")
 
+// ErrInDoubt marks an error of COMMIT on a server: it may have been committed, whatever Kind it
+// has.
+var ErrInDoubt = errors.New("it may have been committed")
+
 // unwritten marks err. Errors of other kinds are certain without it.
 func unwritten(err error) error {
 	if !drive.IsKind(err, drive.Unavailable) || errors.Is(err, ErrUnwritten) {

@@ -52,7 +52,8 @@ func (b batches) do(ctx context.Context, c *call) (reply, error) {
 	if err := takesBatch(c); err != nil {
 		return reply{}, err
 	}
-	done, err := c.answering(ctx, maxUnread+1)
+	from := newFrames(server.Incoming(c.r), func(in *batchItem) (batch.Item, error) { return b.item(ctx, c, in) })
+	done, err := c.answeringUntil(ctx, maxUnread+1, from.Stop) // one that waits for its sender gives the room back, too
 	if err != nil {
 		return reply{}, err
 	}
@@ -60,7 +61,6 @@ func (b batches) do(ctx context.Context, c *call) (reply, error) {
 	server.Duplex(c.w)
 	out := newLines(c)
 	defer out.close()
-	from := newFrames(server.Incoming(c.r), func(in *batchItem) (batch.Item, error) { return b.item(ctx, c, in) })
 	err = b.batches.Run(ctx, c.who, c.request(), from, out.tell)
 	return reply{}, out.end(err)
 }

@@ -188,8 +188,17 @@ func (a *answers) leave(one *answering) (over bool) {
 
 // answering takes room for an answer of n bytes, and gives back what working on it has taken.
 func (c *call) answering(ctx context.Context, n int64) (done func(), err error) {
+	return c.answeringUntil(ctx, n, func() {})
+}
+
+// answeringUntil is answering for an answer that may wait for something else than its reader; stop
+// ends that.
+func (c *call) answeringUntil(ctx context.Context, n int64, stop func()) (done func(), err error) {
 	conn := http.NewResponseController(c.w)
-	end, err := c.memory.sending.begin(ctx, n, func() { _ = conn.SetWriteDeadline(time.Now()) }) // without a connection nothing is slow
+	end, err := c.memory.sending.begin(ctx, n, func() {
+		_ = conn.SetWriteDeadline(time.Now()) // without a connection nothing is slow
+		stop()
+	})
 	if err != nil {
 		return nil, err
 	}

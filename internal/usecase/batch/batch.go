@@ -137,7 +137,7 @@ func (r *run) receive(ctx context.Context, p *pending) {
 	if r.series != nil {
 		if done, ok := r.series.Done[p.N]; ok {
 			p.done = &done
-			p.mark = markOf(p.Text, sumOf(p.Body))
+			p.marked(sumOf(p.Body))
 			return
 		}
 	}
@@ -146,7 +146,7 @@ func (r *run) receive(ctx context.Context, p *pending) {
 	case p.Op == Put:
 		r.lay(ctx, p)
 	default:
-		p.mark = markOf(p.Text, digest.Sum{})
+		p.marked(digest.Sum{})
 	}
 }
 
@@ -191,6 +191,6 @@ func (r *run) lay(ctx context.Context, p *pending) {
 func (r *run) layFrom(ctx context.Context, p *pending, body io.Reader) {
 	p.laid, p.Err = r.opt.Uploads.Lay(context.WithoutCancel(ctx), r.who, p.File, p.If, body)
 	if p.Err == nil {
-		p.mark = markOf(p.Text, p.laid.Sum())
+		p.marked(p.laid.Sum())
 	}
 }

@@ -267,7 +267,10 @@ func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, 
 	if err != nil {
 		return tree.Node{}, err
 	}
-	return r.opt.Tree.Edit(ctx, tx, r.who.Account, id, e)
+	if n, err = r.opt.Tree.Edit(ctx, tx, r.who.Account, id, e); err == nil {
+		err = files.Moved(ctx, r.opt.Files, tx, n)
+	}
+	return n, err
 }
 
 // answer shows what became of a group that is there.

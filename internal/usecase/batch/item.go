@@ -91,6 +91,9 @@ type pending struct {
 // before the transaction, and may be of an item before it.
 func (p *pending) alone() bool { return p.Op == Move && (p.At != nil || p.To != nil) }
 
+// marked makes the item's mark and lets go of its text: hundreds of items may wait.
+func (p *pending) marked(content digest.Sum) { p.mark, p.Text = markOf(p.Text, content), nil }
+
 // markOf is the mark of an item with the digest of its bytes.
 func markOf(text []byte, sum digest.Sum) (m idem.Mark) {
 	h := sha256.New()

@@ -15,9 +15,10 @@ func decided(err error) bool {
 		drive.VersionChanged, drive.Cycle, drive.Gone, drive.Precondition, drive.TooLarge, drive.Quota)
 }
 
-// passing reports whether an error is that of a moment, and may be gone in the next.
+// passing reports whether an error is that of a moment, and may be gone in the next. It ends the
+// batch, so that a repeat does nothing in another order.
 func passing(err error) bool {
-	return err != nil && drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.InProgress, drive.Rate, drive.TooSlow)
+	return err != nil && drive.IsKind(err, drive.Unavailable, drive.Stopping, drive.InProgress, drive.Rate, drive.TooSlow, drive.DiskFull, drive.Internal)
 }
 
 // refusal is how a refusal is kept: the code of its kind, which never changes, and its args.

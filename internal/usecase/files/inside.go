@@ -152,3 +152,11 @@ func Below(ctx context.Context, f *Files, who drive.Who, id, parent drive.NodeID
 func BelowAs(ctx context.Context, f *Files, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
 	return f.below(ctx, who, id, parent, name)
 }
+
+// Moved ends what was remembered of who may do what below a folder that tx has moved.
+func Moved(ctx context.Context, f *Files, tx *sqldb.Tx, n tree.Node) error {
+	if !n.IsFolder() {
+		return nil
+	}
+	return f.opt.Access.Moved(ctx, tx, n.Account)
+}

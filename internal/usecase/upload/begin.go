@@ -154,7 +154,7 @@ func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
 
 // maybeWritten reports whether a transaction that has failed may have been committed all the same.
 func maybeWritten(err error) bool {
-	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, sqldb.ErrUnwritten)
+	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, sqldb.ErrUnwritten) || errors.Is(err, sqldb.ErrInDoubt)
 }
 
 // unstageTime is how long somebody whose begin has failed waits until it is cleared up behind them.

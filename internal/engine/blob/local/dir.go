@@ -97,8 +97,8 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 	if err := d.probe(); err != nil {
 		return nil, err
 	}
-	if err := d.whole.open(d.root); err != nil {
-		return nil, fmt.Errorf("open %s: %w", d.root, err)
+	if err := d.whole.open(filepath.Join(d.root, blobsDir)); err != nil { // which may be a link to another disk
+		return nil, fmt.Errorf("open %s: %w", blobsDir, err)
 	}
 	return d, nil
 }

@@ -87,8 +87,8 @@ type wholeSync struct {
 }
 
 func (w *wholeSync) open(dir string) (err error) {
-	if w.known = syncsWhole(); w.known {
-		w.dir, err = os.Open(dir)
+	if w.dir, err = os.Open(dir); err == nil {
+		w.known = syncsWhole(w.dir)
 	}
 	return err
 }

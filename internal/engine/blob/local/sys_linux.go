@@ -23,11 +23,18 @@ func syncData(f *os.File) error {
 	return noEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 
-// syncsWhole reports whether syncWhole tells of bytes that could not be written: the kernel does so
-// from 5.8 on.
-func syncsWhole() bool {
+// syncsWhole reports whether syncWhole makes what lies in dir durable, and tells of bytes that
+// could not be written: the kernel does so from 5.8 on, for file systems that write to disks
+// themselves. For others, such as those in user space, syncfs(2) may return without asking anybody.
+func syncsWhole(dir *os.File) bool {
+	var fs unix.Statfs_t
 	var name unix.Utsname
-	if unix.Uname(&name) != nil {
+	if unix.Fstatfs(int(dir.Fd()), &fs) != nil || unix.Uname(&name) != nil {
+		return false
+	}
+	switch fs.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC:
+	default:
 		return false
 	}
 	major, rest, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), ".")

@@ -10,7 +10,7 @@ import (
 func syncData(f *os.File) error { return f.Sync() }
 
 // syncsWhole says no: only Linux is asked to sync a whole file system.
-func syncsWhole() bool { return false }
+func syncsWhole(*os.File) bool { return false }
 
 func syncWhole(*os.File) error { return errors.ErrUnsupported }
 
