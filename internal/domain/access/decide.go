@@ -22,6 +22,7 @@ type verdict struct {
 	level  int          // of top, above the node
 	atRoot bool         // top is the root
 	until  drive.Time   // when one of the grants ends; zero: never
+	all    bool         // of a manager of the root, whom nothing narrows
 }
 
 // decide applies the rule of the package comment. The steps are in the order of their levels.
@@ -41,7 +42,7 @@ func decide(steps []step, now drive.Time) verdict {
 			}
 			given, granted = given|s.role.Rights(), true
 			if s.root && s.role == Manager {
-				return verdict{rights: All, top: s.node, level: level, atRoot: true, until: v.until}
+				return verdict{rights: All, top: s.node, level: level, atRoot: true, until: v.until, all: true}
 			}
 		}
 		if !granted {

@@ -41,6 +41,7 @@ type Pass struct {
 	Node   drive.NodeID
 	Rights Right
 	Until  drive.Time // ask again then; zero: never
+	All    bool       // of a manager of the root: no grant below narrows it
 
 	// Of a guest: the highest folder from which the node is seen, how many levels above the node it
 	// is, and the space whose root it is, if it is one. What lies above is not the guest's to know.
@@ -110,7 +111,7 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 		return Pass{}, drive.Fail(drive.NotFound)
 	}
 	p.Who.Account, p.Who.Guest = found.account, true
-	p.Rights, p.Until, p.Top, p.Level = v.rights, v.until, v.top, v.level
+	p.Rights, p.Until, p.Top, p.Level, p.All = v.rights, v.until, v.top, v.level, v.all
 	if v.atRoot {
 		p.Space = found.space
 	}

@@ -19,7 +19,7 @@ const (
 // is the folder at an address, if there is one: NotFound when nothing is there, BadRequest when it
 // is a file.
 func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Address, s tree.Search) (Page[NodeView], error) {
-	p := access.Pass{Who: who, Rights: access.All}
+	p, caller := access.Pass{Who: who, Rights: access.All}, who.Account
 	if in.Place != "" || len(in.Path) > 0 {
 		var folder tree.Node
 		var rest drive.Path
@@ -38,7 +38,7 @@ func (f *Files) Search(ctx context.Context, who drive.Who, in drive.Address, s t
 		}
 		who = p.Who
 	}
-	end, err := f.searches.Take(ctx, who.Account)
+	end, err := f.searches.Take(ctx, caller)
 	if err != nil {
 		return Page[NodeView]{}, drive.Wrap(err, drive.Unavailable)
 	}
