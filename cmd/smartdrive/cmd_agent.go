@@ -139,7 +139,7 @@ progress, files are not taken or are in failed/, or the server has not accepted 
 
 var errAgent = errors.New("the agent needs somebody to look at it")
 
-// askOutcomes completes a status where it can: who asks may have no login here, and be offline.
+// askOutcomes completes a status where it can: the user may have no login here, or be offline.
 func askOutcomes(ctx context.Context, c *cli, s *agent.Status) {
 	c.giveUp = agentGiveUp
 	c.waiting.Store(true) // what it waits for is of no use to whoever asks

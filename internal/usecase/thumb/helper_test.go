@@ -118,7 +118,7 @@ func TestAHelperIsConfined(t *testing.T) {
 	}
 }
 
-// Where there is no helper, a file is refused as one that is no image; once there is one, it is
+// Where there is no helper, a file is refused as not an image; once there is one, it is
 // asked.
 func TestHelpersComeLater(t *testing.T) {
 	t.Parallel()

@@ -179,7 +179,7 @@ func TestGroupOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A COMMIT whose answer is lost has happened: who asks by the version learns it. One that has
+// A COMMIT whose answer is lost has happened: a look-up by the version shows it. One that has
 // failed fails all, also those that were refused because of a row that is gone with it.
 func TestCommitOfAGroup(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ func (s *Store) settleEach(ctx context.Context, names []string) error {
 // wholeSync syncs the file system of a directory. Whoever asks while a sync runs shares the next
 // one: that begins after all of them have written.
 //
-// The system tells of bytes that could not be written once, to the first who asks. So after one
+// The system tells of bytes that could not be written once, to the first caller. So after one
 // error nobody asks for the whole any more: each file is asked for, which tells of its own.
 type wholeSync struct {
 	dir   *os.File // opened before anything is laid: it is told of what fails from then on
