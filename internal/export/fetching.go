@@ -162,7 +162,7 @@ func (r *run) fetchInto(ctx context.Context, w want) error {
 		ID: id, File: file, Sum: part.Root, Size: part.Size, PartSize: onePart(part.Size), CRC32: part.CRC32,
 		Parts: content.PackParts([]content.PartSum{{CV: part.CV, CRC32: part.CRC32}}),
 	})
-	if err != nil && (!drive.IsKind(err, drive.Unavailable) || errors.Is(err, sqldb.ErrUnwritten)) { // else the row may be there: the auditor decides
+	if err != nil && !sqldb.MaybeWritten(err) { // else the row may be there: the auditor decides
 		err = errors.Join(err, r.opt.Store.Remove(context.WithoutCancel(ctx), file))
 	}
 	return err

@@ -16,6 +16,12 @@ var ErrUnwritten = errors.New("nothing was written")
 // has.
 var ErrInDoubt = errors.New("it may have been committed")
 
+// MaybeWritten reports whether a Write that has failed with err may have been committed all the
+// same.
+func MaybeWritten(err error) bool {
+	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, ErrUnwritten) || errors.Is(err, ErrInDoubt)
+}
+
 // unwritten marks err. Errors of other kinds are certain without it.
 func unwritten(err error) error {
 	if !drive.IsKind(err, drive.Unavailable) || errors.Is(err, ErrUnwritten) {

@@ -414,7 +414,7 @@ func TestAGroupThatCannotBeCommittedDoesNothing(t *testing.T) {
 			}
 		})
 	}
-	if left := s.Staged(t); len(left) > 0 {
+	if left := s.Staged(t); len(left) > 0 && !sqldbtest.OnMySQL() { // a server may have done such a COMMIT: fsck decides
 		t.Errorf("staged, and of no upload: %v", left)
 	}
 }

@@ -57,7 +57,7 @@ func (a *arrows) commitWith(ctx context.Context, l *live, was, want Row, move qu
 // another instance having been first: it has moved the ledger, so that what was to be given back is
 // not there, or what was to be taken does not fit a second time.
 func (a *arrows) orLost(ctx context.Context, was Row, err error) error {
-	if err == nil || drive.IsKind(err, drive.Unavailable) {
+	if err == nil || drive.IsKind(err, drive.Unavailable) || sqldb.MaybeWritten(err) {
 		return err
 	}
 	if now, findErr := findRow(ctx, a.db, was.ID); findErr == nil && now.Gen != was.Gen {

@@ -145,16 +145,11 @@ func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View
 // directory stays, and a timer looks. Most who give up while they wait are no such case: nothing
 // was written, and their directory, which nobody is charged for, must go.
 func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
-	if maybeWritten(err) {
+	if sqldb.MaybeWritten(err) {
 		s.sched.doubt(ctx, row, err)
 		return
 	}
 	s.unstage(ctx, row)
-}
-
-// maybeWritten reports whether a transaction that has failed may have been committed all the same.
-func maybeWritten(err error) bool {
-	return drive.IsKind(err, drive.Unavailable) && !errors.Is(err, sqldb.ErrUnwritten) || errors.Is(err, sqldb.ErrInDoubt)
 }
 
 // unstageTime is how long somebody whose begin has failed waits until it is cleared up behind them.

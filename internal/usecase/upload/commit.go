@@ -136,7 +136,7 @@ func endUnfinished(all []*arrival, cause error) {
 // answered and one of their versions is there, it was committed, and each keeps its outcome.
 func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.Context, *sqldb.Tx) error) error {
 	err := c.DB.Write(ctx, fn)
-	if err == nil || maybeWritten(err) && c.committed(ctx, all) {
+	if err == nil || sqldb.MaybeWritten(err) && c.committed(ctx, all) {
 		return nil
 	}
 	for _, a := range all {

@@ -108,7 +108,7 @@ func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error
 	var errs []error
 	for _, l := range all {
 		switch {
-		case maybeWritten(failed), failed == nil && l.err == nil:
+		case sqldb.MaybeWritten(failed), failed == nil && l.err == nil:
 			s.small.done(l.row, l.content.File)
 		default:
 			errs = append(errs, s.small.drop(ctx, &l.arrival))

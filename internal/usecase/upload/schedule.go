@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/timer"
 )
 
@@ -127,7 +128,7 @@ func (s *schedule) disarm(ctx context.Context, r Row) {
 // doubt makes the outcome of a change known that was not answered: soon a timer of the old gen
 // looks at the row; see stale.
 func (s *schedule) doubt(ctx context.Context, was Row, err error) {
-	if !drive.IsKind(err, drive.Unavailable) {
+	if !drive.IsKind(err, drive.Unavailable) && !sqldb.MaybeWritten(err) {
 		return
 	}
 	if err := s.queue.Arm(ctx, timer.Entry{Key: parkKey(was.ID), Account: was.Account, Gen: was.Gen, Idle: sealRetry}); err != nil {

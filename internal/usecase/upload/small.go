@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload/disk"
 )
 
@@ -91,7 +92,7 @@ func (f *smallFiles) publish(ctx context.Context, all []*arrival) {
 	ctx = context.WithoutCancel(ctx) // their bytes are there; a client that has gone will ask
 	f.committer.commit(ctx, all)
 	for _, a := range all {
-		if a.err != nil && !maybeWritten(a.err) { // else the row may be there: the auditor decides
+		if a.err != nil && !sqldb.MaybeWritten(a.err) { // else the row may be there: the auditor decides
 			a.err = errors.Join(a.err, f.drop(ctx, a))
 			continue
 		}
