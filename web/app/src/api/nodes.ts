@@ -10,6 +10,10 @@ export const nodeOf = (id: string, signal?: AbortSignal) => call<Node>("GET", `/
 export const childrenPage = (id: string, cursor?: string | null, signal?: AbortSignal) =>
   call<Page<Node>>("GET", `/nodes/${id}/children`, { query: { limit: 1000, cursor }, signal });
 
+/** A page that begins with folders; with the first file there are no more of them. */
+export const foldersPage = (id: string, cursor?: string | null) =>
+  call<Page<Node>>("GET", `/nodes/${id}/children`, { query: { limit: 200, folders_first: true, cursor } });
+
 export const makeFolder = (parent: string, name: string) =>
   call<Node>("POST", "/nodes", { body: { type: "folder", parent, name }, once: true });
 

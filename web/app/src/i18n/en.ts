@@ -21,7 +21,7 @@ const messages = {
   files: {
     exported: "The export is being collected.",
     selectAll: "Select all that is in here", renamed: "Renamed to “{name}”.", chosenAll: "All {n} selected", name: "Name", size: "Size", changed: "Modified", select: "Select", selectOne: "Select {name}", actions: "Actions", actionsOf: "Actions for {name}",
-    newFolder: "New folder", folderName: "Name of the folder", newName: "New name", folders: "Folders", noFolders: "No folders in here.",
+    newFolder: "New folder", folderName: "Name of the folder", newName: "New name", newFolderIn: "Name of the new folder in {name}", into: "Into:", folders: "Folders",
     where: "Path", tools: "Tools", clear: "Clear the selection", chosen: "{n} selected", dragging: "{n} selected", listOf: "Contents of {name}",
     count: "{n} item | {n} items", countMore: "{n} item, loading… | {n} items, loading…", sort: "Sort by", asList: "Show as list", asGrid: "Show as grid",
     sorts: { name: "Name", size: "Size", mtime: "Modified", type: "Type", folder: "Folder" },

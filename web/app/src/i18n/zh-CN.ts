@@ -23,7 +23,7 @@ const messages: Messages = {
   files: {
     exported: "正在收集导出内容。",
     selectAll: "选择此处的全部内容", renamed: "已重命名为“{name}”。", chosenAll: "已选全部 {n} 项", name: "名称", size: "大小", changed: "修改时间", select: "选择", selectOne: "选择 {name}", actions: "操作", actionsOf: "{name} 的操作",
-    newFolder: "新建文件夹", folderName: "文件夹名称", newName: "新名称", folders: "文件夹", noFolders: "这里没有文件夹。",
+    newFolder: "新建文件夹", folderName: "文件夹名称", newName: "新名称", newFolderIn: "“{name}”中新文件夹的名称", into: "目标：", folders: "文件夹",
     where: "路径", tools: "工具栏", clear: "取消选择", chosen: "已选 {n} 项", dragging: "{n} 项", listOf: "{name} 的内容",
     count: "共 {n} 项", countMore: "{n} 项，正在加载…", sort: "排序方式", asList: "列表显示", asGrid: "网格显示",
     sorts: { name: "名称", size: "大小", mtime: "修改时间", type: "类型", folder: "文件夹" },
