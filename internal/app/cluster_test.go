@@ -161,7 +161,7 @@ func clusterArgs(t *testing.T, broker bool) []string {
 }
 
 // Two instances with directories of their own serve one drive: what comes in at one, part by part
-// at both, goes out at the other, one may be started anew at any time, and at the end nothing is
+// at both, goes out at the other, one may be restarted at any time, and at the end nothing is
 // found that should not be.
 func TestTwoInstancesServeOneDrive(t *testing.T) {
 	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
@@ -303,7 +303,7 @@ func TestAnEndedInstanceStops(t *testing.T) {
 	}
 }
 
-// After a dump was read in, the timers are those of other rows: all are armed anew at the next
+// After a dump was read in, the timers are those of other rows: all are armed again at the next
 // start, and only then.
 func TestTimersAreArmedOnceAndAfterARestoredDump(t *testing.T) {
 	t.Parallel()

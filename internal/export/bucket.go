@@ -115,7 +115,7 @@ func (p *bucketPlace) put(ctx context.Context, n int, size drive.ByteSize, body 
 func (p *bucketPlace) complete(ctx context.Context) (bool, error) {
 	err := p.opt.Bucket.Publish(ctx, p.name, p.upload, p.d.archive.Parts(p.partOf(p.d.Size)))
 	if err != nil {
-		if drive.IsKind(err, drive.NotFound) { // of a part, not of the batch: the next try begins anew
+		if drive.IsKind(err, drive.NotFound) { // of a part, not of the batch: the next try starts again
 			err = drive.Wrap(err, drive.Unavailable)
 		}
 		return false, err

@@ -91,7 +91,7 @@ func TestWhatIsSealedOutlivesItsFiles(t *testing.T) {
 	}
 	w.purge(t, two)
 	w.check(t)
-	after, _ := w.download(t, w.process(w.db, "b"), v.ID) // of another process, which computes it anew
+	after, _ := w.download(t, w.process(w.db, "b"), v.ID) // of another process, which computes it again
 	if string(before) != string(after) {
 		t.Error("the zip has changed")
 	}

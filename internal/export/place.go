@@ -32,7 +32,7 @@ type Drive interface {
 	// Begin begins the upload of a file, or finds the open one that was begun under the same mark.
 	Begin(ctx context.Context, who drive.Who, f DriveFile) (drive.UploadID, error)
 	// Look returns how the upload stands. Gone: it was cancelled or abandoned, and the job begins
-	// anew.
+	// again.
 	Look(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
 	// Put sends a part.
 	Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error

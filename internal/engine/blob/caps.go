@@ -23,7 +23,7 @@ type Caps struct {
 // Where two instances have sent a part at once, it is found only when it is to be entered that the
 // journal has it: equal bytes are success, other bytes are ThereError too.
 //
-// A journal that was lost is made anew from what the store has, its parts Unread. With it the
+// A journal that was lost is rebuilt from what the store has, its parts Unread. With it the
 // fences are lost, and which gen is the present one only the row knows: so it refuses every gen
 // (WrongState) until a Fence names one. Else an instance that has not seen an upload parked would
 // go on filling it, and nobody would be charged.

@@ -17,7 +17,7 @@ import (
 	"smartdrive/internal/head/problem"
 )
 
-var update = flag.Bool("update", false, "write docs/api.md anew")
+var update = flag.Bool("update", false, "rewrite docs/api.md")
 
 type object = map[string]any
 

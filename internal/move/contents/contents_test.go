@@ -43,7 +43,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// again is the copier of a process that was started anew.
+// again is the copier of a process that was restarted.
 func (s *site) again() *Copier {
 	return NewCopier(Options{
 		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),

@@ -54,7 +54,7 @@ func (s *left) open(name string) Side {
 	return Side{Name: name, Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
 }
 
-// dropper is the copier of a process that was started anew.
+// dropper is the copier of a process that was restarted.
 func (s *left) dropper() *Copier {
 	return NewCopier(Options{
 		DB: s.db, Pair: s.pair, State: func() migrate.State { return s.state }, Log: slog.New(slog.DiscardHandler),

@@ -131,7 +131,7 @@ type places struct {
 	all map[drive.UploadID]*Side
 }
 
-// maxPlaces bounds the memory; beyond it everything is asked anew.
+// maxPlaces bounds the memory; beyond it everything is asked again.
 const maxPlaces = 100_000
 
 func (p *places) find(id drive.UploadID) *Side {

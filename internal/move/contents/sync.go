@@ -84,7 +84,7 @@ func (p *Pair) Sync(ctx context.Context, c Content, pace Pace) (Outcome, error) 
 }
 
 // has reports whether a side has all of the content. A follower that has something else gets it
-// anew; where it leads nobody may judge.
+// again; where it leads nobody may judge.
 func has(ctx context.Context, at *Side, c Content, mend bool) (bool, error) {
 	size, err := at.Store.Stat(ctx, c.Name)
 	switch {

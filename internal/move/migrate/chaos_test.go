@@ -128,7 +128,7 @@ func (s *stand) cut() {
 	}
 }
 
-// kill ends the process and starts it anew.
+// kill ends the process and restarts it.
 func (s *stand) kill() {
 	s.c.crash++
 	s.cut()

@@ -164,7 +164,7 @@ func (k *gatekeeper) instances(ctx context.Context, v *view) ([]Instance, error)
 
 // checkTarget asks whether the other side is still the one that was filled: its row, its marker,
 // the triggers of both, and that no table is empty there that is not here. A database that was made
-// anew under the same name is found out by this.
+// again under the same name is found out by this.
 func (k *gatekeeper) checkTarget(ctx context.Context, v *view) Gate {
 	bad := func(why string) Gate { return Gate{Name: "target", Detail: why} }
 	if v.other == nil {

@@ -222,7 +222,7 @@ func TestStartAgainStepByStep(t *testing.T) {
 		spoil func(t *testing.T, p *process)
 		want  string
 	}{
-		{"the other side was made anew", func(t *testing.T, p *process) {
+		{"the other side was made again", func(t *testing.T, p *process) {
 			exec(t, p.m.known().other, "DELETE FROM migration_side")
 		}, "evidence does not hold"},
 		{"the other side is empty", func(t *testing.T, p *process) {

@@ -43,10 +43,10 @@ func TestChecksumGoesOn(t *testing.T) {
 				t.Errorf("it died after %d rows of nodes, and ended as %+v of %d rows with mismatches %+v", at, c, rows, found)
 			}
 
-			must(t, p.m.Verify(t.Context())) // one that begins anew sees both
+			must(t, p.m.Verify(t.Context())) // one that starts again sees both
 			work(t, p)
 			if c, err = p.m.lastChecksum(t.Context(), p.m.known()); err != nil || c.rows != rows || c.unequal != 2 {
-				t.Errorf("begun anew it ended as %+v, %v", c, err)
+				t.Errorf("begun again it ended as %+v, %v", c, err)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ const spreadPattern = "01000000-0000-7000-8000-%012d"
 func spreadID(n int) string { return fmt.Sprintf(spreadPattern, n) }
 
 // TestGivenUpHalfWay: a process dies while it empties the other side again. Nothing goes on from
-// there but the same way back, and who tries is told so; then everything can begin anew.
+// there but the same way back, and who tries is told so; then everything can begin again.
 func TestGivenUpHalfWay(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs[:2] {

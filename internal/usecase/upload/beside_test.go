@@ -196,7 +196,7 @@ func TestUploadsOfOthers(t *testing.T) {
 }
 
 // A change is committed while a part beside it finds that nothing in memory can be relied on:
-// afterwards the parts are read anew.
+// afterwards the parts are read again.
 func TestChangeBesideAForgottenRow(t *testing.T) {
 	t.Parallel()
 	s, fate := siteUnderFate(t)

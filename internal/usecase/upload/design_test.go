@@ -118,7 +118,7 @@ func TestDeclaredDigests(t *testing.T) {
 	}
 }
 
-// A part that is taken back and sent anew is hashed anew, though a reader has followed the file
+// A part that is taken back and sent again is hashed again, though a reader has followed the file
 // past it.
 func TestDigestOfAPartSentAgain(t *testing.T) {
 	t.Parallel()
@@ -185,7 +185,7 @@ func TestMD5CollisionIsASecondBlob(t *testing.T) {
 	clean(t, s, ann, bob)
 }
 
-// "Replace acts only on the version that begin saw, else 409", and complete may choose anew.
+// "Replace acts only on the version that begin saw, else 409", and complete may choose again.
 func TestReplaceOfAChangedVersion(t *testing.T) {
 	t.Parallel()
 	s := uploadtest.New(t, uploadtest.Options{})

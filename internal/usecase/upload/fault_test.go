@@ -345,7 +345,7 @@ func TestSuspectPartsAfterPowerLoss(t *testing.T) {
 	}
 }
 
-// A reservation whose growth has no known outcome is read anew: the upload goes on, and what it
+// A reservation whose growth has no known outcome is read again: the upload goes on, and what it
 // holds is what is charged.
 func TestGrowthOfUnknownOutcome(t *testing.T) {
 	t.Parallel()

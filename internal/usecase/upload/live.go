@@ -106,7 +106,7 @@ func inTurn[T any](ctx context.Context, t *table, id drive.UploadID, act func(l 
 	return v, err
 }
 
-// maxOvertaken bounds how often a request begins anew because another instance has changed its
+// maxOvertaken bounds how often a request starts again because another instance has changed its
 // upload meanwhile.
 const maxOvertaken = 4
 

@@ -36,8 +36,8 @@ const (
 	again                  // the upload changed before anything of the request was used: another attempt sees what it has become
 )
 
-// maxRefusals bounds how often a part begins anew because its upload changed state before its first
-// byte.
+// maxRefusals bounds how often a part starts again because its upload changed state before its
+// first byte.
 const maxRefusals = 4
 
 // attempts runs try until it is settled.

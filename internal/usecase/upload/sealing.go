@@ -124,7 +124,7 @@ func lost(err error) error {
 }
 
 // overtaken reads how an upload has ended whose seal somebody else has finished. One that is active
-// again can be completed anew.
+// again can be completed again.
 func (s *sealer) overtaken(ctx context.Context, l *live) (Row, error) {
 	row, err := s.table.load(ctx, l)
 	if err != nil {

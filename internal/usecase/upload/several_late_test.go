@@ -130,7 +130,7 @@ func TestPartsAfterALostFenceAreNotReclaimed(t *testing.T) {
 }
 
 // A part is dropped at one instance and sent again at another one, which remembers it: the room of
-// the dropped part is used once, also by one that reads anew what is there.
+// the dropped part is used once, also by one that reads again what is there.
 func TestRoomOfADroppedPartIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	const part, room = drive.MiB, 4 // the first grant is cut to what the account has

@@ -120,7 +120,7 @@ func TestLostJournal(t *testing.T) {
 	}
 }
 
-// A part whose bytes nobody knows is taken anew when it is sent again.
+// A part whose bytes nobody knows is taken again when it is sent again.
 func TestUnreadPartIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := twoInstances(t, upload.Options{})

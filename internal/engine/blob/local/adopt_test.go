@@ -86,7 +86,7 @@ func TestAdopt(t *testing.T) {
 				adopted, err := d.Staging.Adopt(t.Context(), to, from)
 				noError(t, err)
 				if adopted != (dies < 2) { // from then on the next load goes on
-					t.Errorf("taken over anew: %v", adopted)
+					t.Errorf("taken over again: %v", adopted)
 				}
 				wantAdopted(t, d, from, to, b)
 				wantAdopted(t, reopen(t, d), from, to, b)

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-// journalTemp is a journal that is being written anew; a crash leaves it, and the next one
+// journalTemp is a journal that is being rewritten; a crash leaves it, and the next one
 // overwrites it.
 const journalTemp = journalFile + ".new"
 
-// A journal is written anew when it is longer than compactMin bytes and compactRatio times what it
+// A journal is rewritten when it is longer than compactMin bytes and compactRatio times what it
 // has to say. A client that drops and sends one part for ever would otherwise fill the disk with
 // records that nobody is charged for.
 const (
@@ -19,7 +19,7 @@ const (
 	compactRatio = 4
 )
 
-// compactLocked writes the journal anew if that makes it much shorter. A failure is no harm: the
+// compactLocked rewrites the journal if that makes it much shorter. A failure is no harm: the
 // long one goes on, and it is tried again when that has doubled.
 func (u *upload) compactLocked() {
 	var b []byte
@@ -31,7 +31,7 @@ func (u *upload) compactLocked() {
 		return
 	}
 	if err := u.replaceJournal(b); err != nil {
-		u.d.log.Warn("journal not written anew", "upload", u.ref.ID, "err", err)
+		u.d.log.Warn("journal not rewritten", "upload", u.ref.ID, "err", err)
 		u.compactAt = 2 * u.journal.end
 		return
 	}

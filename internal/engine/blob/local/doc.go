@@ -38,7 +38,7 @@
 //
 // A file that does not end with a whole frame is cut back to the last whole one, and a doubt record
 // takes the place of what was cut: it may have been a drop. One that has grown long with drops is
-// written anew under another name and renamed.
+// rewritten under another name and renamed.
 //
 // # Suspicion
 //

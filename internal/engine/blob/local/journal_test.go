@@ -18,7 +18,7 @@ import (
 	"smartdrive/internal/engine/blob/blobtest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // goldenJournal has every kind of record, and an end that says what it adds up to.
 func goldenJournal() []record {
@@ -192,17 +192,17 @@ func checkJournal(t *testing.T, b []byte) {
 	}
 }
 
-// wantSameAfterCompaction writes j anew and reads that.
+// wantSameAfterCompaction rewrites j and reads that.
 func wantSameAfterCompaction(t *testing.T, j *journal) {
 	t.Helper()
 	b := encode(j.records(j.boot))
 	again, err := parseJournal(b)
 	if err != nil {
-		t.Fatalf("written anew: %v", err)
+		t.Fatalf("rewritten: %v", err)
 	}
 	again.last, again.end, again.head.boot = j.last, j.end, j.head.boot // dropped parts are forgotten
 	if diff := cmp.Diff(j, again, cmp.AllowUnexported(journal{}, entry{}, record{}), cmpopts.EquateEmpty()); diff != "" {
-		t.Fatalf("written anew (-before +after):\n%s", diff)
+		t.Fatalf("rewritten (-before +after):\n%s", diff)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestAJournalOfManyDropsStaysShort(t *testing.T) {
 	after := reopen(t, d, func(o *Options) { o.BootID = "boot 2" })
 	wantNumbers(t, after, ref, file, 0, 2)
 	if load(t, after, ref).Suspect {
-		t.Error("suspect after the journal was written anew")
+		t.Error("suspect after the journal was rewritten")
 	}
 	_, err = blobtest.Send(t.Context(), after.Staging, ref, 1, 1, last)
 	wantKind(t, err, drive.WrongState)

@@ -44,7 +44,7 @@ const (
 const (
 	doubtCut  = 1 // bytes behind the last whole frame were cut off
 	doubtSync = 2 // a sync failed
-	doubtKept = 3 // an older doubt, in a journal that was written anew
+	doubtKept = 3 // an older doubt, in a journal that was rewritten
 )
 
 // Sizes in bytes.

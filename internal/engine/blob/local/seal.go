@@ -146,7 +146,7 @@ func (u *upload) beginMove(checkLocked func() error) error {
 	return nil
 }
 
-// endMove lets the next call find the bytes anew.
+// endMove lets the next call look for the bytes again.
 func (u *upload) endMove() {
 	u.flush.stop()
 	u.mu.Lock()

@@ -79,7 +79,7 @@ func (s *Staging) stopAll() {
 	}
 }
 
-// createAttempts bounds how often Create makes directories anew that a Remove beside it has taken
+// createAttempts bounds how often Create makes directories again that a concurrent Remove has taken
 // away as empty.
 const createAttempts = 100
 
@@ -116,7 +116,7 @@ func (s *Staging) Create(ctx context.Context, ref blob.Ref) error {
 }
 
 // createFiles makes data and journal unless they are there; a journal without a whole header is
-// begun anew.
+// begun again.
 func (s *Staging) createFiles(dir string, ref blob.Ref) error {
 	data, err := os.OpenFile(filepath.Join(dir, dataFile), os.O_CREATE|os.O_WRONLY, fileMode)
 	if err != nil {

@@ -118,7 +118,7 @@ func TestTailSurvivesTheProcessAndIsDoubtedAfterAPowerLoss(t *testing.T) {
 	wantNumbers(t, last, ref, file, 0)
 }
 
-// Tails make a journal long too; written anew it says the same.
+// Tails make a journal long too; rewritten it says the same.
 func TestJournalOfManyPiecesStaysShort(t *testing.T) {
 	t.Parallel()
 	d := open(t)

@@ -32,7 +32,7 @@ type upload struct {
 	mu      sync.Mutex
 	journal *journal // nil: to be read
 
-	compactAt int64 // length in bytes at which the journal is written anew
+	compactAt int64 // length in bytes at which the journal is rewritten
 	sealed    bool  // the bytes are among the blobs
 	gone      bool  // removed
 	busy      bool  // a Seal or Unseal is at work

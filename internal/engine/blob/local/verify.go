@@ -104,7 +104,7 @@ func (u *upload) findBad(ctx context.Context, parts []blob.Part) (bad []blob.Par
 	return bad, nil
 }
 
-// dropBad takes parts out of the journal, unless they have come anew meanwhile. The journal is
+// dropBad takes parts out of the journal, unless they have come again meanwhile. The journal is
 // synced before bytes are freed, with the lock held: this is repair, and rare.
 func (u *upload) dropBad(bad []blob.Part, gen int64) error {
 	u.mu.Lock()

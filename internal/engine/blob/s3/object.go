@@ -129,7 +129,7 @@ func (o *object) read(s *stream, p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readOnce reads from the stream, which it opens anew where off is not the next byte or the window
+// readOnce reads from the stream, which it reopens where off is not the next byte or the window
 // has ended.
 func (o *object) readOnce(s *stream, p []byte, off int64) (int, error) {
 	if s.body == nil || s.off != off || s.off == s.end {

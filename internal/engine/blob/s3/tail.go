@@ -270,7 +270,7 @@ func (x *extension) storePart(ctx context.Context, f *spoolFile, part blob.Part)
 }
 
 // emptyPart puts an empty part, which stands for none, in the place of one that is discarded: a
-// journal that is made anew would find it.
+// journal that is rebuilt would find it.
 func (x *extension) emptyPart(ctx context.Context) int64 {
 	ctx, stop := detached(ctx)
 	defer stop()

@@ -235,7 +235,7 @@ func (s *Site) SetTotal(t T, who drive.Who, total drive.ByteSize) {
 	}
 }
 
-// PowerLoss restarts the site as after a power loss: the machine has booted anew, and damage may
+// PowerLoss restarts the site as after a power loss: the machine has rebooted, and damage may
 // have befallen the data files of uploads.
 func (s *Site) PowerLoss(t T, damage func(file string), uploads ...upload.View) {
 	t.Helper()

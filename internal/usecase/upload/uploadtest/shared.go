@@ -44,7 +44,7 @@ func newMultipart(ref blob.Ref, parts map[int][]byte) *multipart {
 
 type sharedJournal struct {
 	fence  int64
-	closed bool // made anew: refuses every gen until it is fenced
+	closed bool // rebuilt: refuses every gen until it is fenced
 	sealed bool
 	parts  map[int]blob.Part
 	tails  map[int]blob.Part
@@ -128,7 +128,7 @@ func (s *Shared) Create(_ context.Context, ref blob.Ref) error {
 	return nil
 }
 
-// journalLocked returns the journal of an upload, made anew from what the store has if it was lost;
+// journalLocked returns the journal of an upload, rebuilt from what the store has if it was lost;
 // nil when there is nothing.
 func (s *Shared) journalLocked(ref blob.Ref) *sharedJournal {
 	if j := s.journals[ref.ID]; j != nil {
