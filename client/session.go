@@ -41,6 +41,7 @@ type AccessToken struct {
 	Token     string     `json:"token,omitempty"` // only when it is made
 	Name      string     `json:"name"`
 	Scopes    []string   `json:"scopes"` // read, write, admin
+	Heads     []string   `json:"heads"`  // native, dav, nextcloud: the protocols that it is good for
 	CreatedAt time.Time  `json:"created_at,omitzero"`
 	SeenAt    time.Time  `json:"seen_at,omitzero"` // exact to an hour
 	ExpiresAt *time.Time `json:"expires_at"`       // nil: never
@@ -50,6 +51,7 @@ type AccessToken struct {
 type NewToken struct {
 	Name      string   `json:"name"`
 	Scopes    []string `json:"scopes"`
+	Heads     []string `json:"heads,omitempty"`      // none: native
 	ExpiresIn int64    `json:"expires_in,omitempty"` // seconds
 }
 

@@ -24,3 +24,16 @@ const (
 
 // Has reports whether all of want is in s.
 func (s Scope) Has(want Scope) bool { return s&want == want }
+
+// Heads are the protocols that a token may be used for.
+type Heads uint8
+
+// The heads. A login is for the native one alone.
+const (
+	HeadNative    Heads = 1 << iota // the native API, and tus and resumable uploads with its tokens
+	HeadDAV                         // WebDAV
+	HeadNextcloud                   // the Nextcloud client protocol, its WebDAV included
+)
+
+// Has reports whether all of want is in h.
+func (h Heads) Has(want Heads) bool { return h&want == want }

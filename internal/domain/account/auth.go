@@ -44,6 +44,8 @@ type authRow struct {
 	session Session
 	hash    []byte
 	account drive.AccountID
+	name    string // the user's
+	slot    string // that name, folded
 	admin   bool
 	state   State
 }
@@ -53,10 +55,22 @@ func NewAuth(db *sqldb.DB, opt Options) *Auth {
 	return &Auth{db: db, opt: opt.withDefaults(), limit: maxCached, cached: map[secretHash]*cachedSession{}}
 }
 
-// Authenticate returns who the bearer secret acts for. The error is Unauthenticated with reason
-// "missing", "invalid" or "expired", or the database's where it had to be asked. A session in use
-// costs no database access while Run runs.
+// Authenticate returns who the bearer secret acts for at the native head. The error is
+// Unauthenticated with reason "missing", "invalid" or "expired", Forbidden with reason "head" for a
+// token of other heads, or the database's where it had to be asked. A session in use costs no
+// database access while Run runs.
 func (a *Auth) Authenticate(ctx context.Context, bearer string) (drive.Who, error) {
+	return a.AuthenticateAt(ctx, bearer, drive.HeadNative)
+}
+
+// AuthenticateAt is Authenticate for another head.
+func (a *Auth) AuthenticateAt(ctx context.Context, bearer string, head drive.Heads) (drive.Who, error) {
+	return a.authenticate(ctx, bearer, head, "")
+}
+
+// authenticate is AuthenticateAt for a secret that must be of the user whose folded name is slot;
+// empty: anybody.
+func (a *Auth) authenticate(ctx context.Context, bearer string, head drive.Heads, slot string) (drive.Who, error) {
 	if bearer == "" {
 		return drive.Who{}, unauthenticated("missing")
 	}
@@ -72,7 +86,16 @@ func (a *Auth) Authenticate(ctx context.Context, bearer string) (drive.Who, erro
 			return drive.Who{}, err
 		}
 	}
-	return row.who(drive.TimeOf(now))
+	who, err := row.who(drive.TimeOf(now))
+	switch {
+	case err != nil:
+		return drive.Who{}, err
+	case slot != "" && slot != row.slot:
+		return drive.Who{}, unauthenticated("invalid")
+	case !row.session.Heads.Has(head):
+		return drive.Who{}, drive.Fail(drive.Forbidden, "reason", "head")
+	}
+	return who, nil
 }
 
 func unauthenticated(reason string) error { return drive.Fail(drive.Unauthenticated, "reason", reason) }
@@ -190,7 +213,7 @@ func (a *Auth) forget(match func(*Session) bool) {
 	}
 }
 
-const authColumns = "s.id, s.user_id, s.kind, s.name, s.scopes, s.created_at, s.seen_at, s.expires_at"
+const authColumns = "s.id, s.user_id, s.kind, s.name, s.scopes, s.heads, s.created_at, s.seen_at, s.expires_at"
 
 // read returns the rows of those secrets that exist, in any order.
 func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error) {
@@ -198,11 +221,11 @@ func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error)
 	for i := range hashes {
 		args[i] = hashes[i][:]
 	}
-	rows, err := a.db.Query(ctx, "SELECT "+authColumns+`, s.secret, u.account_id, u.admin, u.state
+	rows, err := a.db.Query(ctx, "SELECT "+authColumns+`, s.secret, u.account_id, u.name, u.slot, u.admin, u.state
 		FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.secret IN (`+sqldb.Marks(len(args))+")", args...)
 	all, err := sqldb.Scan(rows, err, func(r *authRow, scan func(...any) error) error {
 		return scanSession(&r.session, func(dest ...any) error {
-			return scan(append(dest, &r.hash, &r.account, &r.admin, &r.state)...)
+			return scan(append(dest, &r.hash, &r.account, &r.name, &r.slot, &r.admin, &r.state)...)
 		})
 	})
 	if err != nil {

@@ -25,6 +25,8 @@ type credential struct {
 	hash  Hash
 	phc   phc
 	epoch int64 // raised by every change of the password
+
+	secondFactor bool // the user has one; nothing sets it: there is none
 }
 
 // Login checks name and password and makes a session. Unknown, disabled and wrong are one answer
@@ -45,6 +47,7 @@ func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 	session := Session{
 		ID: drive.NewID[drive.SessionID](), User: cred.user.ID, Kind: KindLogin, Name: agentName(in.Agent),
 		Scopes:    drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin,
+		Heads:     drive.HeadNative,
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(loginLife),
 	}
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -31,6 +31,7 @@ type Session struct {
 	Kind      Kind
 	Name      string // of a login the client's own description, of a token the name its user gave it
 	Scopes    drive.Scope
+	Heads     drive.Heads
 	CreatedAt drive.Time
 	SeenAt    drive.Time // exact to an hour
 	ExpiresAt drive.Time // zero: never
@@ -49,18 +50,20 @@ type Sessions struct {
 	auth     *Auth
 	failures *failures
 	known    *knownPairs
-	opt      Options
+
+	passwords *passwords
+	opt       Options
 }
 
 // NewSessions returns the sessions of db.
 func NewSessions(db *sqldb.DB, users *Users, auth *Auth, opt Options) *Sessions {
-	return &Sessions{db: db, users: users, auth: auth, failures: newFailures(), known: newKnownPairs(), opt: opt.withDefaults()}
+	return &Sessions{db: db, users: users, auth: auth, failures: newFailures(), known: newKnownPairs(), passwords: newPasswords(), opt: opt.withDefaults()}
 }
 
-const sessionColumns = "id, user_id, kind, name, scopes, created_at, seen_at, expires_at"
+const sessionColumns = "id, user_id, kind, name, scopes, heads, created_at, seen_at, expires_at"
 
 func scanSession(s *Session, scan func(...any) error) error {
-	return scan(&s.ID, &s.User, &s.Kind, &s.Name, &s.Scopes, &s.CreatedAt, &s.SeenAt, &s.ExpiresAt)
+	return scan(&s.ID, &s.User, &s.Kind, &s.Name, &s.Scopes, &s.Heads, &s.CreatedAt, &s.SeenAt, &s.ExpiresAt)
 }
 
 // List returns the caller's living logins or tokens, the newest first.
@@ -134,8 +137,8 @@ func (s *Sessions) Purge(ctx context.Context) (int64, error) {
 }
 
 func insertSession(ctx context.Context, tx *sqldb.Tx, s Session, hash secretHash) error {
-	if _, err := tx.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		s.ID, s.User, s.Kind, s.Name, s.Scopes, s.CreatedAt, s.SeenAt, s.ExpiresAt, hash[:]); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`, secret) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		s.ID, s.User, s.Kind, s.Name, s.Scopes, s.Heads, s.CreatedAt, s.SeenAt, s.ExpiresAt, hash[:]); err != nil {
 		return fmt.Errorf("insert a %s of %s: %w", s.Kind, s.User, err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 type NewToken struct {
 	Name   string
 	Scopes drive.Scope
+	Heads  drive.Heads   // zero: the native one
 	Life   time.Duration // zero: until it is deleted
 }
 
@@ -20,42 +21,66 @@ const (
 	minTokenLife = time.Minute
 	maxTokenLife = 10 * 365 * 24 * time.Hour
 	allScopes    = drive.ScopeRead | drive.ScopeWrite | drive.ScopeAdmin
+	allHeads     = drive.HeadNative | drive.HeadDAV | drive.HeadNextcloud
 )
 
 // CreateToken makes a token for a program. Only a login may: a token that could make tokens could
-// outlive its own end. The scope admin needs an administrator (Forbidden). At most 1,000 tokens a
-// user: TooManyOpen.
+// outlive its own end. The scope admin needs an administrator, and is for the native head
+// (Forbidden). At most 1,000 tokens a user: TooManyOpen.
 func (s *Sessions) CreateToken(ctx context.Context, who drive.Who, in NewToken) (Granted, error) {
-	name, err := checkToken(&in)
-	if err != nil {
-		return Granted{}, err
-	}
-	if in.Scopes.Has(drive.ScopeAdmin) && !who.Admin {
-		return Granted{}, drive.Fail(drive.Forbidden, "reason", "scope")
-	}
 	secret, hash := newSecret()
-	now := drive.TimeOf(s.opt.Now())
-	session := Session{
-		ID: drive.NewID[drive.SessionID](), User: who.User, Kind: KindToken, Name: name, Scopes: in.Scopes,
-		CreatedAt: now, SeenAt: now,
-	}
-	if in.Life > 0 {
-		session.ExpiresAt = now.Add(in.Life)
-	}
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := mayCreateToken(ctx, tx, who); err != nil {
-			return err
-		}
-		return insertSession(ctx, tx, session, hash)
-	})
+	session, err := s.addToken(ctx, who, in, hash, mayCreateToken)
 	if err != nil {
 		return Granted{}, fmt.Errorf("create a token: %w", err)
 	}
 	return Granted{session, secret}, nil
 }
 
+// addToken makes a token whose secret has a hash. One that the caller has made with it already is
+// the one that is returned; one of somebody else is NotFound.
+func (s *Sessions) addToken(
+	ctx context.Context, who drive.Who, in NewToken, hash secretHash, may func(context.Context, *sqldb.Tx, drive.Who) error,
+) (Session, error) {
+	name, err := checkToken(&in)
+	if err != nil {
+		return Session{}, err
+	}
+	if in.Scopes.Has(drive.ScopeAdmin) && !who.Admin {
+		return Session{}, drive.Fail(drive.Forbidden, "reason", "scope")
+	}
+	now := drive.TimeOf(s.opt.Now())
+	session := Session{
+		ID: drive.NewID[drive.SessionID](), User: who.User, Kind: KindToken, Name: name, Scopes: in.Scopes, Heads: in.Heads,
+		CreatedAt: now, SeenAt: now,
+	}
+	if in.Life > 0 {
+		session.ExpiresAt = now.Add(in.Life)
+	}
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := may(ctx, tx, who); err != nil {
+			return err
+		}
+		var there Session
+		row := tx.QueryRow(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE secret = ?", hash[:])
+		switch err := scanSession(&there, row.Scan); {
+		case drive.IsKind(err, drive.NotFound):
+			return insertSession(ctx, tx, session, hash)
+		case err != nil:
+			return fmt.Errorf("look for the token: %w", err)
+		case there.User != who.User:
+			return drive.Fail(drive.NotFound)
+		}
+		session = there
+		return nil
+	})
+	return session, err
+}
+
 func checkToken(in *NewToken) (string, error) {
 	name, err := parseLabel("name", in.Name)
+	if in.Heads == 0 {
+		in.Heads = drive.HeadNative
+	}
 	switch {
 	case err != nil:
 		return "", err
@@ -63,6 +88,10 @@ func checkToken(in *NewToken) (string, error) {
 		return "", drive.Bad("scopes", drive.Required)
 	case !allScopes.Has(in.Scopes):
 		return "", drive.Bad("scopes", drive.NotAllowed, "allowed", []string{"read", "write", "admin"})
+	case !allHeads.Has(in.Heads):
+		return "", drive.Bad("heads", drive.NotAllowed, "allowed", []string{"native", "dav", "nextcloud"})
+	case in.Scopes.Has(drive.ScopeAdmin) && in.Heads != drive.HeadNative:
+		return "", drive.Bad("scopes", drive.NotTogether, "with", "heads")
 	case in.Life != 0 && (in.Life < minTokenLife || in.Life > maxTokenLife):
 		return "", drive.Bad("expires_in", drive.OutOfRange,
 			"min", int64(minTokenLife.Seconds()), "max", int64(maxTokenLife.Seconds()))
@@ -72,11 +101,8 @@ func checkToken(in *NewToken) (string, error) {
 
 // mayCreateToken locks the user's row, so that tokens are counted by turns.
 func mayCreateToken(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
-	var user drive.UserID
-	if err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ?"+tx.ForUpdate(), who.User).Scan(&user); drive.IsKind(err, drive.NotFound) {
-		return drive.Fail(drive.Unauthenticated, "reason", "invalid")
-	} else if err != nil {
-		return fmt.Errorf("read user %s: %w", who.User, err)
+	if err := lockUser(ctx, tx, who); err != nil {
+		return err
 	}
 	var kind Kind
 	row := tx.QueryRow(ctx, "SELECT kind FROM sessions WHERE id = ? AND user_id = ?", who.Session, who.User)
@@ -88,8 +114,22 @@ func mayCreateToken(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	case kind != KindLogin:
 		return drive.Fail(drive.Forbidden, "reason", "login-required")
 	}
+	return countTokens(ctx, tx, who)
+}
+
+func lockUser(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
+	var user drive.UserID
+	if err := tx.QueryRow(ctx, "SELECT id FROM users WHERE id = ?"+tx.ForUpdate(), who.User).Scan(&user); drive.IsKind(err, drive.NotFound) {
+		return drive.Fail(drive.Unauthenticated, "reason", "invalid")
+	} else if err != nil {
+		return fmt.Errorf("read user %s: %w", who.User, err)
+	}
+	return nil
+}
+
+func countTokens(ctx context.Context, tx *sqldb.Tx, who drive.Who) error {
 	var n int
-	row = tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions WHERE user_id = ? AND kind = 'token'", who.User)
+	row := tx.QueryRow(ctx, "SELECT COUNT(*) FROM sessions WHERE user_id = ? AND kind = 'token'", who.User)
 	if err := row.Scan(&n); err != nil {
 		return fmt.Errorf("count the tokens of %s: %w", who.User, err)
 	}

@@ -2,6 +2,9 @@ package rest_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -72,6 +75,11 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 	},
 	"DELETE /tokens/{id}": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "DELETE", "/tokens/"+u.made(t, "/tokens", map[string]any{"name": name, "scopes": []string{"read"}}), nil)
+	},
+	"POST /flows/{page}": func(t *testing.T, u user, name string) twins {
+		hash := sha256.Sum256([]byte(name))
+		page := binary.BigEndian.AppendUint64(hash[:], uint64(u.Clock.Now().Add(time.Minute).UnixMilli()))
+		return u.same(t, "POST", "/flows/"+base64.RawURLEncoding.EncodeToString(append(page, "program"...)), map[string]any{})
 	},
 	"PUT /me/preferences": func(t *testing.T, u user, _ string) twins {
 		return u.same(t, "PUT", "/me/preferences", `{"theme":"dark"}`)

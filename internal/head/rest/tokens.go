@@ -14,7 +14,7 @@ func (s sessions) tokenRoutes() []route {
 	return []route{
 		{
 			method: "POST", path: "/tokens", need: write, act: takes(s.createToken),
-			does: "Make a token for a program. Only a login may.",
+			does: "Make a token for a program. Only a login may. With `heads` it is an app password: what programs send as the password of HTTP Basic, beside the user's name.",
 			out:  []outcome{gives[grantView](201, "the token, shown this once")}, fails: []drive.Kind{drive.Forbidden, drive.TooManyOpen},
 		}, {
 			method: "GET", path: "/tokens", need: read, act: plain(s.listTokens), query: []param{limitParam, cursor},
@@ -24,6 +24,14 @@ func (s sessions) tokenRoutes() []route {
 			method: "DELETE", path: "/tokens/{id}", need: write, act: plain(s.deleteToken),
 			does: "Revoke a token: it acts for at most 5 s more.",
 			out:  []outcome{nothing(204, "it is revoked")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "GET", path: "/flows/{page}", need: read, act: plain(s.showFlow),
+			does: "What a program that asks for an app password says of itself. It has opened the page of this address.",
+			out:  []outcome{gives[flowView](200, "the program")}, fails: []drive.Kind{drive.NotFound, drive.Gone},
+		}, {
+			method: "POST", path: "/flows/{page}", need: write, act: takes(s.grantFlow),
+			does: "Give that program an app password for the Nextcloud head. Only a login may. Granting twice is granting once.",
+			out:  []outcome{nothing(204, "the program gets it when it asks next")}, fails: []drive.Kind{drive.NotFound, drive.Gone, drive.Forbidden, drive.TooManyOpen},
 		},
 	}
 }
@@ -31,6 +39,7 @@ func (s sessions) tokenRoutes() []route {
 type tokenBody struct {
 	Name      string   `json:"name" doc:"for the one who looks at the list later; at most 64 bytes"`
 	Scopes    []string `json:"scopes" enum:"read,write,admin"`
+	Heads     []string `json:"heads,omitempty" enum:"native,dav,nextcloud" doc:"the protocols that it is good for; absent: native"`
 	ExpiresIn *int64   `json:"expires_in,omitempty" minimum:"60" maximum:"315360000" doc:"seconds; absent: until it is deleted"`
 }
 
@@ -66,12 +75,48 @@ func showScopes(all drive.Scope) []string {
 	return slices.Clip(shown)
 }
 
+// headNames are the heads by name, in the order in which they are shown.
+var headNames = []struct {
+	name string
+	head drive.Heads
+}{{"native", drive.HeadNative}, {"dav", drive.HeadDAV}, {"nextcloud", drive.HeadNextcloud}}
+
+func parseHeads(given []string) (all drive.Heads, err error) {
+	for _, name := range given {
+		head := drive.Heads(0)
+		for _, h := range headNames {
+			if h.name == name {
+				head = h.head
+			}
+		}
+		if head == 0 {
+			return 0, drive.Bad("heads", drive.NotAllowed, "allowed", []string{"native", "dav", "nextcloud"}, "sent", clip(name))
+		}
+		all |= head
+	}
+	return all, nil
+}
+
+func showHeads(all drive.Heads) []string {
+	shown := []string{}
+	for _, h := range headNames {
+		if all.Has(h.head) {
+			shown = append(shown, h.name)
+		}
+	}
+	return slices.Clip(shown)
+}
+
 func (s sessions) createToken(ctx context.Context, c *call, in *tokenBody) (reply, error) {
 	scopes, err := parseScopes(in.Scopes)
 	if err != nil {
 		return reply{}, err
 	}
-	token := account.NewToken{Name: in.Name, Scopes: scopes}
+	heads, err := parseHeads(in.Heads)
+	if err != nil {
+		return reply{}, err
+	}
+	token := account.NewToken{Name: in.Name, Scopes: scopes, Heads: heads}
 	if in.ExpiresIn != nil {
 		const tenYears = 10 * 365 * 24 * time.Hour
 		if token.Life, err = seconds("expires_in", *in.ExpiresIn, 60, int64(tenYears/time.Second)); err != nil {
@@ -89,6 +134,7 @@ type tokenView struct {
 	ID        drive.SessionID `json:"id"`
 	Name      string          `json:"name"`
 	Scopes    []string        `json:"scopes"`
+	Heads     []string        `json:"heads"` // native, dav, nextcloud: the protocols that it is good for
 	CreatedAt drive.Time      `json:"created_at"`
 	SeenAt    drive.Time      `json:"seen_at"`    // exact to an hour
 	ExpiresAt *drive.Time     `json:"expires_at"` // null: never
@@ -101,11 +147,35 @@ func (s sessions) listTokens(ctx context.Context, c *call) (reply, error) {
 	}
 	views := make([]tokenView, len(tokens))
 	for i, s := range tokens {
-		views[i] = tokenView{s.ID, s.Name, showScopes(s.Scopes), s.CreatedAt, s.SeenAt, timeOrNull(s.ExpiresAt)}
+		views[i] = tokenView{s.ID, s.Name, showScopes(s.Scopes), showHeads(s.Heads), s.CreatedAt, s.SeenAt, timeOrNull(s.ExpiresAt)}
 	}
 	return pageOf(c, views, func(s tokenView) string { return s.ID.String() })
 }
 
 func (s sessions) deleteToken(ctx context.Context, c *call) (reply, error) {
 	return s.end(ctx, c, account.KindToken)
+}
+
+// flowView is what the page shows before its user decides.
+type flowView struct {
+	Agent     string     `json:"agent"`      // what the program calls itself; nobody has checked it
+	ExpiresAt drive.Time `json:"expires_at"` // until when it may be granted
+}
+
+func (s sessions) showFlow(_ context.Context, c *call) (reply, error) {
+	f, err := s.sessions.ReadFlow(c.r.PathValue("page"))
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(flowView{f.Agent, f.Ends})
+}
+
+type flowBody struct {
+	Name string `json:"name,omitempty" doc:"of the app password, in the list of tokens; absent: what the program calls itself"`
+}
+
+func (s sessions) grantFlow(ctx context.Context, c *call, in *flowBody) (reply, error) {
+	return empty(s.sessions.GrantFlow(ctx, c.who, c.r.PathValue("page"), account.NewToken{
+		Name: in.Name, Scopes: drive.ScopeRead | drive.ScopeWrite, Heads: drive.HeadNextcloud,
+	}))
 }

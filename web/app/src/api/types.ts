@@ -121,6 +121,7 @@ export interface Token {
   id: string;
   name: string;
   scopes: string[];
+  heads: string[];
   created_at: string;
   seen_at: string;
   expires_at: string | null;

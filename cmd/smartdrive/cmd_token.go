@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+// tokens has the commands about access tokens and app passwords.
+type tokens struct{ *cli }
+
+func newTokenCommand(of *cli) *cobra.Command {
+	c := tokens{of}
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Work with access tokens and app passwords",
+		Long: `List, make and revoke access tokens. A token for the protocols dav or nextcloud is an app password: a program
+that only knows a name and a password sends it as the password, with your user name.`,
+		Args: cobra.NoArgs,
+		RunE: help,
+	}
+	c.join(cmd, c.ls(), c.create(), c.rm())
+	return cmd
+}
+
+func (c tokens) line(t client.AccessToken) error {
+	return c.show(t, "%s  %s  %s  %s  last used %s", t.ID, t.Name, strings.Join(t.Scopes, ","), strings.Join(t.Heads, ","),
+		t.SeenAt.Local().Format("2006-01-02 15:04"))
+}
+
+func (c tokens) ls() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List your tokens, the newest first",
+		Args:  cobra.NoArgs,
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			return c.all(ctx, api, c.line)
+		}),
+	}
+}
+
+// all calls act for every token.
+func (c tokens) all(ctx context.Context, api *client.Client, act func(client.AccessToken) error) error {
+	for page := (client.Page{}); ; {
+		list, err := api.Tokens(ctx, page)
+		if err != nil {
+			return err
+		}
+		for _, t := range list.Items {
+			if err := act(t); err != nil {
+				return err
+			}
+		}
+		if list.NextCursor == nil {
+			return nil
+		}
+		page.Cursor = *list.NextCursor
+	}
+}
+
+func (c tokens) create() *cobra.Command {
+	var scopes, heads []string
+	var life time.Duration
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token and print it, this once",
+		Example: `  smartdrive token create "my phone" --heads nextcloud
+  smartdrive token create backup --scopes read --expires 2160h`,
+		Args: cobra.ExactArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			t, err := api.CreateToken(ctx, client.NewToken{
+				Name: args[0], Scopes: scopes, Heads: heads, ExpiresIn: int64(life / time.Second),
+			})
+			if err != nil {
+				return err
+			}
+			return c.show(t, "%s", t.Token)
+		}),
+	}
+	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{"read", "write"}, "what it may do: read, write, admin")
+	cmd.Flags().StringSliceVar(&heads, "heads", []string{"native"}, "the protocols that it is good for: native, dav, nextcloud")
+	cmd.Flags().DurationVar(&life, "expires", 0, "how long it is valid (default: until it is revoked)")
+	return cmd
+}
+
+func (c tokens) rm() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm ID...",
+		Short: "Revoke tokens",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			for _, id := range slices.Compact(args) {
+				if err := api.DeleteToken(ctx, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,257 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+func (f *fixture) basic(t *testing.T, name, password string, head drive.Heads) (drive.Who, error) {
+	t.Helper()
+	return f.sessions.Basic(t.Context(), Basic{Name: name, Password: password, Head: head, Client: client})
+}
+
+func TestAnAppPasswordActsAtItsHeadsOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.add(t, "Ann", false)
+	f.add(t, "bob", false)
+	ann := f.who(t, f.login(t, "ann").Secret)
+	token, err := f.sessions.CreateToken(t.Context(), ann, NewToken{Name: "phone", Scopes: drive.ScopeRead, Heads: drive.HeadNextcloud})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // from the database, then from memory
+		who, err := f.basic(t, "ANN", token.Secret, drive.HeadNextcloud)
+		if err != nil || who.User != ann.User || who.Session != token.ID || who.Scopes != drive.ScopeRead {
+			t.Fatalf("it acts as %+v, %v", who, err)
+		}
+		_, err = f.basic(t, "ann", token.Secret, drive.HeadDAV)
+		wantReason(t, err, drive.Forbidden, "head")
+		_, err = f.auth.Authenticate(t.Context(), token.Secret)
+		wantReason(t, err, drive.Forbidden, "head")
+		_, err = f.basic(t, "bob", token.Secret, drive.HeadNextcloud)
+		wantReason(t, err, drive.Unauthenticated, "invalid")
+	}
+	if err := f.sessions.Delete(t.Context(), ann, KindToken, token.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.basic(t, "ann", token.Secret, drive.HeadNextcloud)
+	wantKind(t, err, drive.Unauthenticated)
+	native, err := f.sessions.CreateToken(t.Context(), ann, NewToken{Name: "script", Scopes: drive.ScopeRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.who(t, native.Secret)
+	_, err = f.basic(t, "ann", native.Secret, drive.HeadDAV)
+	wantReason(t, err, drive.Forbidden, "head")
+	for name, in := range map[string]NewToken{
+		"admin at a head": {Name: "x", Scopes: drive.ScopeAdmin, Heads: drive.HeadDAV}, "unknown head": {Name: "x", Scopes: drive.ScopeRead, Heads: 128},
+	} {
+		root := drive.Who{User: ann.User, Account: ann.Account, Session: ann.Session, Admin: true, Scopes: allScopes}
+		_, err := f.sessions.CreateToken(t.Context(), root, in)
+		if !drive.IsKind(err, drive.BadRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestThePasswordOfAnAccountIsHashedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ann := f.add(t, "ann", true)
+	before := f.users.Hashes()
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			who, err := f.sessions.Basic(t.Context(), Basic{Name: "ann", Password: secret, Head: drive.HeadDAV, Client: client})
+			if err != nil || who.User != ann.ID || who.Admin || !who.Session.IsZero() {
+				t.Errorf("it acts as %+v, %v", who, err)
+			}
+		})
+	}
+	all.Wait()
+	f.clock.Advance(trustFor) // asked again, not hashed again
+	if _, err := f.basic(t, "Ann", secret, drive.HeadDAV); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.users.Hashes() - before; n < 1 || n > 3 { // some of the forty may have come when the first had ended
+		t.Errorf("%d hashes", n)
+	}
+	_, err := f.basic(t, "ann", "wrong horse", drive.HeadDAV)
+	wantReason(t, err, drive.Unauthenticated, "invalid")
+	f.clock.Advance(passwordIdle)
+	if _, err := f.basic(t, "ann", secret, drive.HeadDAV); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.sessions.passwords.known) != 1 {
+		t.Errorf("%d passwords are remembered", len(f.sessions.passwords.known))
+	}
+}
+
+func TestARememberedPasswordEndsWithItsChange(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*testing.T, *fixture, drive.UserID) error{
+		"disabled": func(t *testing.T, f *fixture, id drive.UserID) error { return f.update(t, id, Patch{State: Disabled}) },
+		"deleted":  func(t *testing.T, f *fixture, id drive.UserID) error { return f.remove(t, id) },
+		"new password": func(t *testing.T, f *fixture, id drive.UserID) error {
+			return f.update(t, id, Patch{Password: f.hash(t, "battery staple")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ann := f.add(t, "ann", false)
+			f.add(t, "root", true)
+			if _, err := f.basic(t, "ann", secret, drive.HeadDAV); err != nil {
+				t.Fatal(err)
+			}
+			if err := end(t, f, ann.ID); err != nil {
+				t.Fatal(err)
+			}
+			f.clock.Advance(trustFor)
+			_, err := f.basic(t, "ann", secret, drive.HeadDAV)
+			wantReason(t, err, drive.Unauthenticated, "invalid")
+		})
+	}
+}
+
+// An app password was made by somebody who had given the second factor; Basic credentials cannot.
+func TestASecondFactorClosesHeadsToThePassword(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		of   credential
+		want bool
+	}{{credential{known: true}, true}, {credential{}, false}, {credential{known: true, secondFactor: true}, false}} {
+		if got := c.of.atHeads(); got != c.want {
+			t.Errorf("%+v: %v", c.of, got)
+		}
+	}
+}
+
+func TestAFlowGivesAnAppPassword(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.add(t, "ann", false)
+	f.add(t, "bob", false)
+	ann, bob := f.who(t, f.login(t, "ann").Secret), f.who(t, f.login(t, "bob").Secret)
+	poll, page := f.sessions.BeginFlow("Mozilla/5.0 (Linux) mirall/3.7.3 and so on, which is rather more than sixty-four bytes")
+	in := NewToken{Scopes: drive.ScopeRead | drive.ScopeWrite, Heads: drive.HeadNextcloud}
+	if _, _, err := f.sessions.PollFlow(t.Context(), poll); !drive.IsKind(err, drive.NotFound) {
+		t.Fatalf("before the grant: %v", err)
+	}
+	for _, at := range []*process{&f.process, &f.other} { // twice, and at another instance: one token
+		if err := at.sessions.GrantFlow(t.Context(), ann, page, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.sessions.GrantFlow(t.Context(), bob, page, in); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("somebody else granted it, too: %v", err)
+	}
+	var got Granted
+	for range 2 { // the first reply was lost
+		g, name, err := f.other.sessions.PollFlow(t.Context(), poll)
+		if err != nil || name != "ann" || got.Secret != "" && got.Secret != g.Secret {
+			t.Fatalf("%q, %v", name, err)
+		}
+		got = g
+	}
+	if tokens, err := f.sessions.List(t.Context(), ann, KindToken); err != nil || len(tokens) != 1 || tokens[0].ID != got.ID {
+		t.Fatalf("%v, %v", tokens, err)
+	}
+	if who, err := f.basic(t, "ann", got.Secret, drive.HeadNextcloud); err != nil || who.User != ann.User {
+		t.Fatalf("it acts as %+v, %v", who, err)
+	}
+	_, err := f.basic(t, "ann", got.Secret, drive.HeadDAV)
+	wantKind(t, err, drive.Forbidden)
+	if err := f.sessions.Delete(t.Context(), ann, KindToken, got.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.sessions.PollFlow(t.Context(), poll); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("after its end: %v", err)
+	}
+	f.clock.Advance(flowLife)
+	wantReason(t, f.sessions.GrantFlow(t.Context(), ann, page, in), drive.Gone, "expired")
+	for _, bad := range []string{"", "x", page[:40], page + "!"} {
+		if err := f.sessions.GrantFlow(t.Context(), ann, bad, in); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("%q: %v", bad, err)
+		}
+		if _, _, err := f.sessions.PollFlow(t.Context(), bad); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestAFlowIsGrantedByALoginAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.add(t, "ann", false)
+	ann := f.who(t, f.login(t, "ann").Secret)
+	token, err := f.sessions.CreateToken(t.Context(), ann, NewToken{Name: "t", Scopes: drive.ScopeWrite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page := f.sessions.BeginFlow("")
+	wantReason(t, f.sessions.GrantFlow(t.Context(), f.who(t, token.Secret), page, NewToken{Scopes: drive.ScopeWrite}), drive.Forbidden, "login-required")
+	_, err = f.sessions.Exchange(t.Context(), f.who(t, token.Secret), NewToken{Scopes: drive.ScopeWrite})
+	wantReason(t, err, drive.Forbidden, "login-required")
+	who, err := f.basic(t, "ann", secret, drive.HeadNextcloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.sessions.Exchange(t.Context(), who, NewToken{Name: "\x01 phone", Scopes: drive.ScopeWrite, Heads: drive.HeadNextcloud})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.basic(t, "ann", got.Secret, drive.HeadNextcloud); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever waits for another request's hash does not fail because that request was given up.
+func TestABasicRequestOutlivesAnother(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.add(t, "ann", false)
+	leave, err := f.users.hasher.enter(t.Context(), visitor{known: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := f.users.hasher.enter(t.Context(), visitor{known: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, give := context.WithCancel(t.Context())
+	in := Basic{Name: "ann", Password: secret, Head: drive.HeadDAV, Client: client}
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := f.sessions.Basic(ctx, in); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	waiting := func() bool {
+		f.users.hasher.mu.Lock()
+		defer f.users.hasher.mu.Unlock()
+		return f.users.hasher.strangers.waiting.Len()+f.users.hasher.known.waiting.Len() > 0
+	}
+	for deadline := time.Now().Add(time.Minute); !waiting(); {
+		runtime.Gosched()
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits to hash")
+		}
+	}
+	all.Go(func() {
+		if _, err := f.sessions.Basic(t.Context(), in); err != nil {
+			t.Error(err)
+		}
+	})
+	give()
+	leave()
+	second()
+	all.Wait()
+}
