@@ -46,6 +46,7 @@ export const router = createRouter({
     { path: "/login", name: "login", component: () => import("./pages/LoginPage.vue"), meta: { open: true, title: "login.title" } },
     { path: "/s/:token", name: "public-share", component: () => import("./public/SharePage.vue"), meta: { open: true } },
     { path: "/c/:token", name: "public-collect", component: () => import("./public/CollectPage.vue"), meta: { open: true } },
+    { path: "/grant/:page?", name: "grant", component: () => import("./pages/GrantPage.vue"), meta: { title: "grant.title" } },
     { path: "/", component: () => import("./components/AppShell.vue"), children: inShell },
     { path: "/:rest(.*)*", name: "nothing", component: () => import("./pages/NothingPage.vue"), meta: { open: true } },
   ],

@@ -13,8 +13,8 @@ export const changePassword = (current: string, password: string) =>
 export const sessions = () => listAll<Session>("/sessions");
 export const endSession = (id: string) => call("DELETE", `/sessions/${id}`);
 export const tokens = () => listAll<Token>("/tokens");
-export const createToken = (name: string, scopes: string[], expires_in?: number) =>
-  call<{ id: string; token: string }>("POST", "/tokens", { body: { name, scopes, expires_in } });
+export const createToken = (name: string, scopes: string[], expires_in?: number, heads?: string[]) =>
+  call<{ id: string; token: string }>("POST", "/tokens", { body: { name, scopes, expires_in, heads } });
 export const deleteToken = (id: string) => call("DELETE", `/tokens/${id}`);
 
 export const openUploads = () => listAll<OpenUpload>("/uploads");
@@ -23,3 +23,7 @@ export const cancelUpload = (id: string) => call("DELETE", `/uploads/${id}`);
 
 export const search = (query: Query, cursor?: string | null, signal?: AbortSignal) =>
   call<Page<Node>>("GET", "/search", { query: { limit: 200, ...query, cursor }, signal });
+
+/** A program that asks for an app password: see GrantPage.vue. */
+export const flow = (page: string) => call<{ agent: string; expires_at: string }>("GET", `/flows/${encodeURIComponent(page)}`);
+export const grantFlow = (page: string, name?: string) => call("POST", `/flows/${encodeURIComponent(page)}`, { body: { name } });

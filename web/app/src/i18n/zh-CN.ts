@@ -115,8 +115,11 @@ const messages: Messages = {
   },
   settings: {
     look: "外观", language: "语言", theme: "颜色", view: "文件显示方式", list: "列表", grid: "网格", password: "密码", current: "当前密码", new: "新密码", again: "再次输入新密码", passwordText: "修改后，其他登录和全部令牌都会失效。",
-    passwordDone: "密码已修改。", wrongPassword: "当前密码错误。", tokens: "访问令牌", tokensText: "供程序以你的身份访问。令牌只显示一次。", tokenName: "用途", scopes: "权限", scope: { read: "读取", write: "修改", admin: "管理" }, expiry: "有效期", newToken: "新建令牌", tokenMade: "令牌（只显示这一次）", noTokens: "还没有令牌。",
+    passwordDone: "密码已修改。", wrongPassword: "当前密码错误。", tokens: "访问令牌", tokensText: "供程序以你的身份访问。令牌只显示一次。", tokenName: "用途", scopes: "权限", scope: { read: "读取", write: "修改", admin: "管理" }, expiry: "有效期", newToken: "新建令牌", tokenMade: "令牌（只显示这一次）", noTokens: "还没有令牌。", forWhat: "用于", kind: { native: "程序和脚本（API）", app: "用用户名和密码登录的应用（应用密码）" }, head: { native: "API", dav: "WebDAV", nextcloud: "Nextcloud 应用" }, appUser: "用户名", appServer: "服务器地址", appScan: "用手机应用扫描登录：",
     lastUsed: "最近使用：{when}", revokeTitle: "撤销“{name}”？", revokeText: "使用它的程序将无法继续访问。", sessions: "登录设备", sessionsText: "以下设备已登录。", thisOne: "当前", end: "退出", never: "永久", unnamed: "未知客户端",
+  },
+  grant: {
+    title: "连接应用", asks: "有应用请求访问你的文件", calls: "该应用自称：", as: "你已登录为 {name}。", text: "允许后，它会得到一个专用的应用密码，可以读取和修改你网盘中的所有内容。你可以随时在设置中撤销。只有在你刚刚自己开始连接这个应用时才允许。", allow: "允许", granted: "应用已连接", grantedText: "可以关闭此窗口，回到应用。", gone: "此请求已失效", goneText: "请在应用中重新开始。", phone: "手机应用",
   },
   visitor: {
     from: "{owner} 的分享", needsCode: "请输入提取码", codeText: "提取码由分享链接的人提供。", code: "提取码", open: "提取文件", gone: "链接已失效", goneText: "链接已过期、次数已用完，或文件已不存在。", until: "有效期至 {when}", empty: "文件夹是空的", saveAll: "全部下载", saveChosen: "下载（{n}）", tooManyChosen: "一次打包最多选择 {n} 项。不选择任何项即可全部下载。", zipFaults: { empty: "其中没有文件。", late: "停留时间过长，请刷新页面。", gone: "链接已失效，或下载次数已用完。", large: "文件数量超过一个压缩包的上限，请按文件夹分别下载。", busy: "当前下载的人太多，请稍后再试。" }, items: "共 {n} 项", root: "全部文件", wrong: "提取码不正确。",

@@ -11,6 +11,7 @@ export const useSession = defineStore("session", () => {
   const me = ref<Me>();
   const known = ref(false); // whether it was asked
   const loggedIn = computed(() => me.value !== undefined);
+  const name = computed(() => me.value?.user.name ?? "");
   const admin = computed(() => me.value?.user.admin ?? false);
   const left = computed(() => {
     const usage = me.value?.usage;
@@ -47,5 +48,5 @@ export const useSession = defineStore("session", () => {
     known.value = true;
   }
 
-  return { me, known, loggedIn, admin, left, refresh, logIn, logOut, forget };
+  return { me, name, known, loggedIn, admin, left, refresh, logIn, logOut, forget };
 });
