@@ -1,0 +1,1 @@
+import"./base-wE22-GcK.js";
