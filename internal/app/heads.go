@@ -11,7 +11,9 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/head/resumable"
 	"smartdrive/internal/head/server"
@@ -49,7 +51,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	opt := server.Options{
 		Listen: cfg.Listen, TLSCert: cfg.TLSCert, TLSKey: cfg.TLSKey, SubPath: cfg.SubPath(),
 		TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
-		Routes: mux, Slashed: []string{tus.Prefix}, Admin: api.IsAdmin, OnReady: ready,
+		Routes: mux, Slashed: []string{tus.Prefix}, Loose: []string{dav.Prefix}, Admin: api.IsAdmin, OnReady: ready,
 		Metrics: a.metrics, Log: a.ground.log, Checks: a.ground.checks(),
 	}
 	if !cfg.Roles.API {
@@ -62,6 +64,9 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	}
 	api.Register(mux)
 	tusHead(a.uploads, api).Register(mux)
+	if cfg.DAV {
+		a.davHead(api).Register(mux)
+	}
 	ui, err := a.pages(ctx)
 	if err != nil {
 		return nil, err
@@ -81,6 +86,19 @@ func tusHead(uploads *upload.Sessions, api *rest.API) *tus.Head {
 		return tus.Caller{Who: who, Sender: sender}, release, err
 	}
 	return tus.New(tus.Options{Uploads: uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL()})
+}
+
+// davHead is the head of WebDAV; who may do what is the API's to say.
+func (a *App) davHead(api *rest.API) *dav.Head {
+	return dav.New(dav.Options{
+		Files: a.files, Uploads: a.uploads, Spaces: a.spaces, Litter: dav.Litter(a.ground.cfg.DAVLitter), BaseURL: api.BaseURL(),
+		Caller: func(r *http.Request, changes bool) (drive.Who, func(), error) {
+			return api.Basic(r, drive.HeadDAV, changes)
+		},
+		Balance: func(ctx context.Context, account drive.AccountID) (quota.Balance, error) {
+			return quota.Ledger{}.Get(ctx, a.ground.db.For(account), account)
+		},
+	})
 }
 
 // draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's

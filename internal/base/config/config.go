@@ -46,6 +46,9 @@ type Config struct {
 
 	ResumableDraft bool // package resumable answers
 
+	DAV       bool // package dav answers
+	DAVLitter Litter
+
 	DefaultQuota    drive.ByteSize
 	MinFree         drive.ByteSize
 	PreviewHelpers  Helpers
@@ -95,6 +98,16 @@ type Helpers string
 const (
 	HelpersFound Helpers = "found" // those that are installed
 	HelpersOff   Helpers = "off"
+)
+
+// Litter says what is done with files that desktops leave behind; it is dav.Litter.
+type Litter string
+
+// The policies.
+const (
+	LitterKeep   Litter = "keep"
+	LitterHide   Litter = "hide"
+	LitterRefuse Litter = "refuse"
 )
 
 // Durability says when an acknowledged part is safe.

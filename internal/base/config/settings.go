@@ -168,6 +168,16 @@ var settings = []setting{
 		set:  onOff(func(c *Config) *bool { return &c.ResumableDraft }),
 	},
 	{
+		name: "dav", form: "on|off", def: "on",
+		help: "let WebDAV clients work with the files, at /dav/: on or off",
+		set:  onOff(func(c *Config) *bool { return &c.DAV }),
+	},
+	{
+		name: "dav-litter", form: "POLICY", def: string(LitterKeep),
+		help: "what is done with files that desktops leave behind when they work over WebDAV (._*, .DS_Store, Thumbs.db, desktop.ini, ~$*): keep (store them as any file), hide (store them and leave them out of WebDAV listings) or refuse",
+		set:  choice(func(c *Config) *Litter { return &c.DAVLitter }, LitterKeep, LitterHide, LitterRefuse),
+	},
+	{
 		name: "default-quota", form: "SIZE", def: "10GiB",
 		help: "quota of a new account if none is given",
 		set:  size(func(c *Config) *drive.ByteSize { return &c.DefaultQuota }),

@@ -136,9 +136,12 @@ var requestRows = []row{
 			{"This requires an administrator or a token with more rights.", "此操作需要管理员身份或权限更高的令牌。"},
 		},
 		reasons: map[string]text{
-			"role":       {"Your role here is {role}; this needs at least {needs}.", "您在此处的角色是 {role}，此操作至少需要 {needs}。"},
-			"shared-top": {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给您的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
-			"finished":   {"The upload has become a file. To remove it, delete the file.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
+			"role":         {"Your role here is {role}; this needs at least {needs}.", "您在此处的角色是 {role}，此操作至少需要 {needs}。"},
+			"shared-top":   {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给您的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
+			"layout":       {"This folder is part of how the drive is laid out: nothing can be added to it, taken away or renamed here.", "该文件夹属于固定的目录结构，不能在此添加、移走或重命名。"},
+			"litter":       {"This server keeps no files that desktops leave behind, such as .DS_Store, Thumbs.db and ~$ files.", "本服务器不保存桌面系统留下的文件，例如 .DS_Store、Thumbs.db 和 ~$ 文件。"},
+			"finite-depth": {"Folders are listed one at a time: ask with Depth: 0 or 1.", "文件夹只能逐个列出，请使用 Depth: 0 或 1。"},
+			"finished":     {"The upload has become a file. To remove it, delete the file.", "该上传已成为文件，文件会保留；如需删除，请删除文件本身。"},
 		},
 		advice: text{
 			"Ask an administrator, or who manages what was shared with you, or use a token with that scope.",

@@ -30,6 +30,10 @@ type Dialect struct {
 	Status int
 	Type   string
 	Args   drive.Args // members besides those of the error
+	// Challenge is the WWW-Authenticate of who has not logged in.
+	Challenge string
+	// Render makes the body. Nil: JSON.
+	Render func(Document) (contentType string, body []byte)
 }
 
 // WriteAs is Write in another protocol's words.
@@ -45,6 +49,14 @@ func WriteAs(w http.ResponseWriter, r *http.Request, err error, as Dialect) {
 		body, _ = json.Marshal(d) // strings and numbers only
 	}
 	d.setHeaders(h)
+	if as.Render != nil {
+		var typ string
+		typ, body = as.Render(d)
+		h.Set("Content-Type", typ)
+	}
+	if as.Challenge != "" && d.kind == drive.Unauthenticated {
+		h.Set("WWW-Authenticate", as.Challenge)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(d.Status)
 	// A failed write means that the client is gone: there is nobody left to tell.

@@ -172,8 +172,10 @@ func bearer(r *http.Request) string {
 
 // client is the address that the request comes from; the server has put it there, behind proxies
 // too. Zero: a local socket.
-func (c *call) client() netip.Addr {
-	at, err := netip.ParseAddrPort(c.r.RemoteAddr)
+func (c *call) client() netip.Addr { return clientOf(c.r) }
+
+func clientOf(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
 	"smartdrive/internal/usecase/collect"
 )
 
@@ -33,6 +34,29 @@ func (a *API) Uploader(r *http.Request) (who drive.Who, sender *Sender, release 
 	}
 	release, err = a.front.Gate.Acquire(drive.UserID(by.ID))
 	return by.Who(), &Sender{a.uploads, by}, release, err
+}
+
+// Basic is Writer for a head whose protocol sends a name and a password with each request, or a
+// token that is good for that head. A cookie lets nobody in: what a browser adds by itself another
+// site could use. What only reads needs no more than the scope for it.
+func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.Who, release func(), err error) {
+	need := read
+	if changes {
+		need = write
+	}
+	if name, password, ok := r.BasicAuth(); ok {
+		who, err = a.front.logins.Basic(r.Context(), account.Basic{Name: name, Password: password, Head: head, Client: clientOf(r)})
+	} else {
+		who, err = a.front.auth.AuthenticateAt(r.Context(), bearer(r), head)
+	}
+	if err == nil && !who.Scopes.Has(need.scope()) {
+		err = drive.Fail(drive.Forbidden, "scope", need.String())
+	}
+	if err != nil {
+		return drive.Who{}, nil, err
+	}
+	release, err = a.front.Gate.Acquire(who.User)
+	return who, release, err
 }
 
 // whoIs returns the caller of a request and checks that they may do what needs this access.

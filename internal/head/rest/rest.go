@@ -118,6 +118,7 @@ type front struct {
 	KeyParts
 	db      *sqldb.DB // of stored responses
 	auth    *account.Auth
+	logins  *account.Sessions
 	senders *collect.Links
 	local   *drive.Who // set: every request is this caller's
 	base    string     // Options.BaseURL
@@ -156,7 +157,7 @@ func New(opt Options) *API {
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
 	a := &API{
 		front: front{
-			LimitParts: opt.LimitParts, KeyParts: opt.KeyParts, db: opt.DB, auth: opt.Auth, senders: opt.Collects,
+			LimitParts: opt.LimitParts, KeyParts: opt.KeyParts, db: opt.DB, auth: opt.Auth, logins: opt.Sessions, senders: opt.Collects,
 			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), packers: newPackers(),
 		},
 		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},

@@ -13,10 +13,17 @@ import (
 // off. A redirect would send a body to another address than the client named, and "a/../b" and
 // "a%2Fb" mean different things to every proxy.
 //
-// Only "/" and the given addresses may end in a slash.
-func checkPath(subPath string, slashed []string, next http.Handler) http.Handler {
+// Only "/" and the given addresses may end in a slash. Below a loose one slashes stand together and
+// at the end as clients put them: of those that stand together one is left.
+func checkPath(subPath string, slashed, loose []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		escaped := r.URL.EscapedPath()
+		for _, prefix := range loose {
+			if strings.HasPrefix(escaped, prefix) || strings.HasPrefix(escaped, subPath+prefix) {
+				r.URL.Path, r.URL.RawPath = oneSlash(r.URL.Path), oneSlash(r.URL.RawPath)
+				escaped = strings.TrimSuffix(r.URL.EscapedPath(), "/")
+			}
+		}
 		for _, address := range slashed {
 			if escaped == address || escaped == subPath+address {
 				escaped = strings.TrimSuffix(escaped, "/")
@@ -29,6 +36,14 @@ func checkPath(subPath string, slashed []string, next http.Handler) http.Handler
 		stripSubPath(r.URL, subPath)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// oneSlash leaves one slash where several stand together.
+func oneSlash(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	return path
 }
 
 // checkSegments splits an escaped path and looks at each segment decoded. What else a name may not

@@ -26,6 +26,7 @@ type Options struct {
 	// proxies strip it.
 	SubPath        string
 	Slashed        []string       // addresses that end in a slash, as protocols have them that are not ours: "/tus/"
+	Loose          []string       // what addresses begin with below which slashes may stand together or at the end: "/dav/"
 	TrustedProxies []netip.Prefix // whose X-Forwarded-* headers and X-Request-Id are believed
 	CORSOrigins    []string       // "https://host[:port]" each, or "*"
 
@@ -123,7 +124,7 @@ func newMetrics(m *telemetry.Metrics) metrics {
 // outermost.
 func (s *Server) chain(h http.Handler) http.Handler {
 	h = plainRanges(h)
-	h = checkPath(s.opt.SubPath, s.opt.Slashed, h)
+	h = checkPath(s.opt.SubPath, s.opt.Slashed, s.opt.Loose, h)
 	h = cors(s.opt.CORSOrigins, h)
 	h = s.refuseWhenStopping(h)
 	h = securityHeaders(h)

@@ -61,7 +61,7 @@ func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass
 	}
 	to, err := d.enterFolder(ctx, who, parent, use)
 	if err == nil && to.Who.Account != from.Who.Account {
-		err = drive.Bad("parent", drive.NotAllowed, "allowed", []string{"a folder of the same place (copy it instead)"})
+		err = elsewhere()
 	}
 	return to, err
 }

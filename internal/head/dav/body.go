@@ -1,0 +1,193 @@
+package dav
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
+)
+
+const (
+	maxBody  = 256 << 10 // bytes of an XML body: a PROPPATCH of every property that a node may have
+	maxDepth = 32        // elements inside one another
+	maxNames = 500       // properties in one request
+)
+
+// Name is the name of a property.
+type Name = xml.Name
+
+// element is an element of a body with its children. Of text only what is needed is kept.
+type element struct {
+	Name     xml.Name
+	Attrs    []xml.Attr
+	Children []element
+	Text     string
+	Inner    string // the XML inside, in a form that stands by itself
+}
+
+// child returns the first child of that name.
+func (e element) child(name string) (element, bool) {
+	for _, c := range e.Children {
+		if c.Name == dav(name) {
+			return c, true
+		}
+	}
+	return element{}, false
+}
+
+func dav(local string) Name { return Name{Space: "DAV:", Local: local} }
+
+// readBody reads the XML of a request; found is false when there is no body. Document types, and
+// with them entities, are refused, and so is what is deeper or longer than any client sends.
+func readBody(r *http.Request) (root element, found bool, err error) {
+	if err := server.RefuseEncoding(r); err != nil {
+		return element{}, false, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(server.Incoming(r), maxBody+1))
+	switch {
+	case err != nil:
+		return element{}, false, err
+	case len(raw) > maxBody:
+		return element{}, false, drive.Fail(drive.TooLarge, "field", "body", "limit", maxBody)
+	case len(bytes.TrimSpace(raw)) == 0:
+		return element{}, false, nil
+	}
+	root, err = parseXML(raw)
+	return root, err == nil, err
+}
+
+func parseXML(raw []byte) (element, error) {
+	d := xml.NewDecoder(bytes.NewReader(raw))
+	for {
+		t, err := d.Token()
+		switch t := t.(type) {
+		case xml.StartElement:
+			root, err := readElement(d, t, 1)
+			if err == nil {
+				err = onlySpace(d)
+			}
+			if err != nil {
+				return element{}, malformed(err)
+			}
+			return root, nil
+		case xml.Directive:
+			return element{}, malformed(errDirective)
+		}
+		if err != nil {
+			return element{}, malformed(err)
+		}
+	}
+}
+
+var (
+	errDirective = errors.New("a document type")
+	errDeep      = errors.New("too deep")
+	errName      = errors.New("a name with a prefix that nobody declared")
+)
+
+func malformed(err error) error {
+	if _, known := errors.AsType[*drive.Error](err); known {
+		return err
+	}
+	return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "XML without a document type")
+}
+
+// onlySpace makes sure that nothing follows the root.
+func onlySpace(d *xml.Decoder) error {
+	for {
+		t, err := d.Token()
+		if err == io.EOF {
+			return nil
+		}
+		switch t := t.(type) {
+		case xml.StartElement, xml.Directive:
+			return errDirective
+		case xml.CharData:
+			if len(bytes.TrimSpace(t)) > 0 {
+				return errDirective
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func readElement(d *xml.Decoder, start xml.StartElement, depth int) (element, error) {
+	if depth > maxDepth {
+		return element{}, errDeep
+	}
+	if !isName(start.Name) {
+		return element{}, errName
+	}
+	for _, a := range start.Attr {
+		if a.Name.Space == "xmlns" && a.Value == "" { // Namespaces in XML 1.0 §2.2: a prefix cannot be undeclared
+			return element{}, errName
+		}
+	}
+	e := element{Name: start.Name, Attrs: start.Attr}
+	var text, inner strings.Builder
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return element{}, err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			c, err := readElement(d, t.Copy(), depth+1)
+			if err != nil {
+				return element{}, err
+			}
+			e.Children = append(e.Children, c)
+			writeElement(&inner, c)
+			if inner.Len() > maxBody { // namespaces are written out again and again
+				return element{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxBody)
+			}
+		case xml.CharData:
+			text.Write(t)
+			_ = xml.EscapeText(&inner, t) // a Builder takes everything
+		case xml.Directive:
+			return element{}, errDirective
+		case xml.EndElement:
+			e.Text, e.Inner = text.String(), inner.String()
+			return e, nil
+		}
+	}
+}
+
+// isName reports whether a name can be written out again: package xml lets an empty local part and
+// some that hold a colon through.
+func isName(n xml.Name) bool {
+	return n.Local != "" && !strings.ContainsAny(n.Local, ":<>&\"' \t\r\n")
+}
+
+const xmlSpace = "http://www.w3.org/XML/1998/namespace"
+
+// writeElement writes an element so that it stands by itself, whatever is around it.
+func writeElement(b *strings.Builder, e element) {
+	b.WriteString("<" + e.Name.Local + ` xmlns="` + escape(e.Name.Space) + `"`)
+	for i, a := range e.Attrs {
+		switch {
+		case a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns" || !isName(a.Name):
+			continue
+		case a.Name.Space == "":
+			b.WriteString(" " + a.Name.Local)
+		case a.Name.Space == xmlSpace || a.Name.Space == "xml":
+			b.WriteString(" xml:" + a.Name.Local)
+		default:
+			prefix := "a" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)
+			b.WriteString(` xmlns:` + prefix + `="` + escape(a.Name.Space) + `" ` + prefix + ":" + a.Name.Local)
+		}
+		b.WriteString(`="` + escape(a.Value) + `"`)
+	}
+	if e.Inner == "" {
+		b.WriteString("/>")
+		return
+	}
+	b.WriteString(">" + e.Inner + "</" + e.Name.Local + ">")
+}

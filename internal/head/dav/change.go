@@ -1,0 +1,255 @@
+package dav
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/files"
+)
+
+// mkcol is MKCOL: one folder in a folder that is there.
+func (c *call) mkcol(ctx context.Context) error {
+	if body, err := io.ReadAll(io.LimitReader(server.Incoming(c.r), 1)); err != nil || len(body) > 0 { // RFC 4918 §9.3: no body has a meaning here
+		return drive.Wrap(err, drive.MediaType, "field", "body", "sent", server.Clip(c.r.Header.Get("Content-Type")), "expected", "no body")
+	}
+	if c.at.isRoot() {
+		return drive.Fail(drive.NameTaken, "name", string(c.at.last()))
+	}
+	if err := c.opt.Litter.takes(c.at.last()); err != nil {
+		return err
+	}
+	parent, err := c.findParent(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	if _, err := c.makeFolder(ctx, parent, c.at.last()); err != nil {
+		return err
+	}
+	if e, err := c.find(ctx, c.at); err == nil {
+		c.describe(ctx, e)
+	}
+	return c.made(true)
+}
+
+func (c *call) makeFolder(ctx context.Context, parent Entry, name drive.Name) (files.Result, error) {
+	if parent.Virtual {
+		return files.Result{}, noPlace()
+	}
+	return c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: parent.Node, Name: name, Conflict: drive.ConflictFail})
+}
+
+// noPlace says that nobody can make or take away anything here: it is a folder of the layout.
+func noPlace() error { return drive.Fail(drive.Forbidden, "reason", "layout") }
+
+// remove is DELETE: into the trash.
+func (c *call) remove(ctx context.Context) error {
+	e, err := c.find(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	if c.at.isRoot() {
+		return noPlace()
+	}
+	if err := c.conditions(&e); err != nil {
+		return err
+	}
+	if _, err := c.opt.Files.Trash(ctx, c.who, e.Node, 0); err != nil {
+		return err
+	}
+	return c.made(false)
+}
+
+// transfer is what COPY and MOVE have in common.
+type transfer struct {
+	from   Entry
+	to     place
+	parent Entry  // that it goes to
+	there  *Entry // what has the name; nil: it is free
+}
+
+func (c *call) transfer(ctx context.Context) (t transfer, err error) {
+	if t.from, err = c.find(ctx, c.at); err != nil {
+		return t, err
+	}
+	if t.to, err = c.destination(); err != nil {
+		return t, err
+	}
+	switch {
+	case c.at.isRoot() && c.r.Method == "MOVE", t.from.Virtual, t.to.isRoot():
+		return t, noPlace()
+	case t.to.same(c.at), t.to.within(c.at):
+		return t, drive.Fail(drive.Cycle)
+	}
+	if err := c.opt.Litter.takes(t.to.last()); err != nil {
+		return t, err
+	}
+	if err := c.conditions(&t.from); err != nil {
+		return t, err
+	}
+	if t.parent, err = c.findParent(ctx, t.to); err != nil {
+		return t, err
+	}
+	if t.parent.Virtual {
+		return t, noPlace()
+	}
+	if t.there, err = c.there(ctx, t.to); err != nil {
+		return t, err
+	}
+	if t.there != nil && strings.EqualFold(strings.TrimSpace(c.r.Header.Get("Overwrite")), "F") {
+		return t, drive.Fail(drive.Precondition)
+	}
+	if t.there != nil && c.at.within(t.to) { // what is in the way holds the source
+		return t, drive.Fail(drive.Cycle)
+	}
+	return t, nil
+}
+
+// destination reads where a COPY or MOVE goes: an absolute URL, or a path. Its host says nothing:
+// proxies do not always hand on the one that the client has named.
+func (c *call) destination() (place, error) {
+	text := c.r.Header.Get("Destination")
+	if text == "" {
+		return place{}, drive.Bad("Destination", drive.Required)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return place{}, drive.Wrap(err, drive.BadRequest, "field", "Destination", "reason", string(drive.Malformed), "expected", "a URL")
+	}
+	to, err := c.parse(u)
+	if drive.IsKind(err, drive.NotFound) { // RFC 4918 §9.8.5, §9.9.4: not one of ours
+		err = condition{drive.Wrap(err, drive.Forbidden, "reason", "layout"), http.StatusForbidden, "", ""}
+	}
+	return to, err
+}
+
+// move is MOVE. A file onto a file adds a version to that one (D4); all else that is in the way
+// goes to the trash.
+func (c *call) move(ctx context.Context) error {
+	t, err := c.transfer(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.moveAs(ctx, t); err != nil {
+		return err
+	}
+	return c.transferred(ctx, t)
+}
+
+func (c *call) moveAs(ctx context.Context, t transfer) error {
+	var err error
+	if t.there != nil && !t.there.IsFolder() && !t.from.IsFolder() {
+		_, err = files.Supersede(ctx, c.opt.Files, c.who, t.from.Node, t.there.Node)
+	} else {
+		patch := files.Patch{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace}
+		_, err = c.opt.Files.Patch(ctx, c.who, t.from.Node, patch)
+	}
+	if !files.IsElsewhere(err) {
+		return err
+	}
+	// From one account to another: the bytes stay where they are, and the history stays with the
+	// source, in the trash.
+	if err := c.copyAs(ctx, t); err != nil {
+		return err
+	}
+	_, err = c.opt.Files.Trash(ctx, c.who, t.from.Node, 0)
+	return err
+}
+
+// copy is COPY.
+func (c *call) copy(ctx context.Context) error {
+	depth, err := readDepth(c.r)
+	if err != nil {
+		return err
+	}
+	t, err := c.transfer(ctx)
+	if err != nil {
+		return err
+	}
+	if depth == "0" && t.from.IsFolder() {
+		if err := c.clear(ctx, t.there); err != nil {
+			return err
+		}
+		_, err = c.makeFolder(ctx, t.parent, t.to.last())
+	} else {
+		err = c.copyAs(ctx, t)
+	}
+	if err != nil {
+		return err
+	}
+	return c.transferred(ctx, t)
+}
+
+// clear puts what is in the way into the trash.
+func (c *call) clear(ctx context.Context, there *Entry) error {
+	if there == nil {
+		return nil
+	}
+	_, err := c.opt.Files.Trash(ctx, c.who, there.Node, 0)
+	return err
+}
+
+// copyAs copies a file or a folder with all that is in it. A file onto a file adds a version.
+func (c *call) copyAs(ctx context.Context, t transfer) error {
+	if t.there != nil && !t.from.IsFolder() && t.there.IsFolder() {
+		if err := c.clear(ctx, t.there); err != nil {
+			return err
+		}
+	}
+	made, err := c.opt.Files.Copy(ctx, c.who, t.from.Node, files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace})
+	if err != nil || made.Operation == nil {
+		return err
+	}
+	return c.await(ctx, *made.Operation)
+}
+
+const (
+	// awaitAtMost is how long a request waits for a copy of many nodes: less than clients and
+	// proxies commonly wait for an answer.
+	awaitAtMost = 50 * time.Second
+	awaitEvery  = 200 * time.Millisecond
+)
+
+// await waits until an operation has ended. One that takes longer goes on by itself, and is
+// InProgress: the copy is not there before all of it is.
+func (c *call) await(ctx context.Context, o files.Operation) error {
+	end := time.NewTimer(awaitAtMost)
+	defer end.Stop()
+	tick := time.NewTicker(awaitEvery)
+	defer tick.Stop()
+	for o.State == files.Running {
+		select {
+		case <-ctx.Done():
+			return drive.Wrap(ctx.Err(), drive.Unavailable)
+		case <-end.C:
+			return drive.Fail(drive.InProgress, "retry_after", 30)
+		case <-tick.C:
+		}
+		var err error
+		if o, err = c.opt.Files.Operation(ctx, c.who, o.ID); err != nil {
+			return err
+		}
+	}
+	if o.State == files.Failed {
+		return drive.Fail(drive.WrongState, "state", string(o.State))
+	}
+	return nil
+}
+
+// transferred answers a COPY or MOVE.
+func (c *call) transferred(ctx context.Context, t transfer) error {
+	if c.view.Describe != nil {
+		if e, err := c.find(ctx, t.to); err == nil {
+			c.describe(ctx, e)
+		}
+	}
+	if t.there == nil {
+		c.w.Header().Set("Location", c.href(t.to.segments, false))
+	}
+	return c.made(t.there == nil)
+}

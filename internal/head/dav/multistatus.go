@@ -1,0 +1,110 @@
+package dav
+
+import (
+	"bufio"
+	"encoding/xml"
+	"net/http"
+	"strconv"
+)
+
+// multistatus writes a 207 as it comes to be (RFC 4918 §13). Nothing is sent before writeAhead
+// bytes are there, so that what fails until then has a status of its own.
+type multistatus struct {
+	w       http.ResponseWriter
+	out     *bufio.Writer
+	started bool
+	sent    bool
+}
+
+// writeAhead is how many bytes are gathered before they are sent: some 40 entries.
+const writeAhead = 32 << 10
+
+func newMultistatus(w http.ResponseWriter) *multistatus { return &multistatus{w: w} }
+
+func (m *multistatus) begin() {
+	if m.started {
+		return
+	}
+	m.started = true
+	m.out = bufio.NewWriterSize(sender{m}, writeAhead)
+	m.text(xml.Header + `<D:multistatus xmlns:D="DAV:">`)
+}
+
+// sender is the other end of the buffer.
+type sender struct{ m *multistatus }
+
+func (s sender) Write(p []byte) (int, error) {
+	m := s.m
+	if !m.sent {
+		m.sent = true
+		m.w.Header().Set("Content-Type", xmlType)
+		m.w.Header().Set("Cache-Control", "no-store")
+		m.w.WriteHeader(http.StatusMultiStatus)
+	}
+	return m.w.Write(p)
+}
+
+// text writes what is XML already. That the client has gone is seen by nobody: the next page is not
+// read for one who has, since the request's context ends.
+func (m *multistatus) text(parts ...string) {
+	for _, p := range parts {
+		_, _ = m.out.WriteString(p)
+	}
+}
+
+// property is a property of an answer.
+type property struct {
+	name  Name
+	inner string // XML
+}
+
+// response writes what is known of one address, each status with its properties.
+func (m *multistatus) response(href string, found, missing []property, minimal bool) {
+	m.begin()
+	m.text("\n<D:response><D:href>", href, "</D:href>")
+	if len(found) > 0 || len(missing) == 0 || minimal {
+		m.propstat(http.StatusOK, found, "")
+	}
+	if len(missing) > 0 && !minimal {
+		m.propstat(http.StatusNotFound, missing, "")
+	}
+	m.text("</D:response>")
+}
+
+func (m *multistatus) propstat(status int, props []property, cond string) {
+	m.text("<D:propstat><D:prop>")
+	for _, p := range props {
+		m.property(p)
+	}
+	m.text("</D:prop><D:status>", statusLine(status), "</D:status>")
+	if cond != "" {
+		m.text("<D:error><D:", cond, "/></D:error>")
+	}
+	m.text("</D:propstat>")
+}
+
+func (m *multistatus) property(p property) {
+	name := "D:" + p.name.Local
+	if p.name.Space != "DAV:" {
+		name = p.name.Local
+		m.text("<", name, ` xmlns="`, escape(p.name.Space), `"`)
+	} else {
+		m.text("<", name)
+	}
+	if p.inner == "" {
+		m.text("/>")
+		return
+	}
+	m.text(">", p.inner, "</", name, ">")
+}
+
+// end writes the end. Without it an XML parser knows that something is missing.
+func (m *multistatus) end() {
+	m.begin()
+	m.text("\n</D:multistatus>\n")
+	_ = m.out.Flush() // it fails only when the client is gone
+}
+
+func statusLine(status int) string {
+	return "HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status)
+}

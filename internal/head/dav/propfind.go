@@ -1,0 +1,242 @@
+package dav
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/head/problem"
+	"smartdrive/internal/head/server"
+)
+
+// asked is what a PROPFIND wants to know.
+type asked struct {
+	names    []Name // nil: all that there are
+	onlyName bool   // propname: no values
+}
+
+func (a asked) all() bool { return a.names == nil }
+
+// readAsked reads the body of a PROPFIND; without one it asks for all properties (RFC 4918 §9.1).
+func readAsked(r *http.Request) (asked, error) {
+	root, found, err := readBody(r)
+	if err != nil || !found {
+		return asked{}, err
+	}
+	if root.Name != dav("propfind") {
+		return asked{}, drive.Bad("body", drive.Malformed, "expected", "propfind")
+	}
+	if _, ok := root.child("propname"); ok {
+		return asked{onlyName: true}, nil
+	}
+	prop, some := root.child("prop")
+	if _, all := root.child("allprop"); all && !some {
+		return asked{}, nil
+	}
+	if !some {
+		return asked{}, drive.Bad("body", drive.Malformed, "expected", "allprop, propname or prop")
+	}
+	a := asked{names: []Name{}}
+	for _, e := range prop.Children {
+		if !slices.Contains(a.names, e.Name) {
+			a.names = append(a.names, e.Name)
+		}
+	}
+	if len(a.names) > maxNames {
+		return asked{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(a.names))
+	}
+	return a, nil
+}
+
+// readDepth reads the Depth header; absent it is infinity (RFC 4918 §10.2).
+func readDepth(r *http.Request) (string, error) {
+	switch d := strings.ToLower(strings.TrimSpace(r.Header.Get("Depth"))); d {
+	case "0", "1":
+		return d, nil
+	case "", "infinity":
+		return "infinity", nil
+	default:
+		return "", drive.Bad("Depth", drive.NotAllowed, "allowed", []string{"0", "1", "infinity"}, "sent", server.Clip(d))
+	}
+}
+
+// prefer is what of Prefer (RFC 8144) and Brief, which Microsoft had before, a client wishes.
+type prefer struct{ minimal, noRoot bool }
+
+func (c *call) prefer() (p prefer) {
+	for wish := range strings.SplitSeq(server.Joined(c.r.Header, "Prefer"), ",") {
+		switch strings.ReplaceAll(strings.TrimSpace(strings.ToLower(wish)), `"`, "") {
+		case "return=minimal":
+			p.minimal = true
+		case "depth-noroot":
+			p.noRoot = true
+		}
+	}
+	if p.minimal {
+		c.w.Header().Add("Preference-Applied", "return=minimal")
+	}
+	if p.noRoot {
+		c.w.Header().Add("Preference-Applied", "depth-noroot")
+	}
+	p.minimal = p.minimal || strings.EqualFold(strings.TrimSpace(c.r.Header.Get("Brief")), "t")
+	c.w.Header().Add("Vary", "Prefer, Brief")
+	return p
+}
+
+// propfind is PROPFIND of one address or of a folder and what is in it.
+func (c *call) propfind(ctx context.Context) error {
+	depth, err := readDepth(c.r)
+	if err != nil {
+		return err
+	}
+	want, err := readAsked(c.r)
+	if err != nil {
+		return err
+	}
+	top, err := c.find(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	if depth == "infinity" && top.IsFolder() {
+		return condition{drive.Fail(drive.Forbidden, "reason", "finite-depth"), http.StatusForbidden, "propfind-finite-depth", ""}
+	}
+	setClasses(c.w.Header())
+	wish := c.prefer()
+	show := c.describer(want, wish.minimal)
+	out := newMultistatus(c.w)
+	if depth == "0" || !wish.noRoot {
+		if err := show.page(ctx, out, []Entry{top}); err != nil {
+			return err
+		}
+	}
+	if depth == "1" && top.IsFolder() {
+		if err := c.children(ctx, top, func(page []Entry) error { return show.page(ctx, out, page) }); err != nil {
+			return c.broken(out, err)
+		}
+	}
+	out.end()
+	return nil
+}
+
+// broken is how a listing ends that cannot be read to its end: as an error while nothing was sent,
+// else the connection is broken off (D1).
+func (c *call) broken(out *multistatus, err error) error {
+	if !out.sent {
+		return err
+	}
+	problem.Note(c.w, fmt.Errorf("a listing broke off: %w", err))
+	panic(http.ErrAbortHandler)
+}
+
+// children calls fn with what is in a folder, page by page.
+func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) error {
+	if top.Virtual {
+		return c.virtualChildren(ctx, fn)
+	}
+	if c.view.Layout == Home && c.at.room == own && len(c.at.path) == 0 {
+		if err := c.roomsAtHome(ctx, fn); err != nil {
+			return err
+		}
+	}
+	list := tree.List{Limit: tree.MaxLimit}
+	for {
+		page, err := c.opt.Files.Children(ctx, c.who, top.Node, list)
+		if err != nil {
+			return err
+		}
+		entries := make([]Entry, 0, len(page.Items))
+		for _, n := range page.Items {
+			name := drive.Name(n.Name)
+			if !c.opt.Litter.shows(name) {
+				continue
+			}
+			at := drive.Address{Place: top.Place, Path: append(slices.Clip(top.Path), name)}
+			if len(c.at.segments) == 0 {
+				name = c.view.Layout.shownAs(name)
+			}
+			entries = append(entries, c.entry(n, at, append(slices.Clip(c.at.segments), string(name))))
+		}
+		if err := fn(entries); err != nil {
+			return err
+		}
+		if page.NextCursor == nil {
+			return nil
+		}
+		list.Cursor = *page.NextCursor
+	}
+}
+
+// roomsAtHome are the folders of the layout among the caller's own, those that have something in
+// them.
+func (c *call) roomsAtHome(ctx context.Context, fn func([]Entry) error) error {
+	var entries []Entry
+	all, err := c.mySpaces(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 {
+		entries = append(entries, c.virtual(place{room: spaces, segments: []string{string(rooms[Home][spaces])}}))
+	}
+	with, err := c.withMe(ctx)
+	if err != nil {
+		return err
+	}
+	if len(with) > 0 {
+		entries = append(entries, c.virtual(place{room: shared, segments: []string{string(rooms[Home][shared])}}))
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return fn(entries)
+}
+
+// virtualChildren are what is in a folder of the layout. One that cannot be read any more, because
+// it was just taken away, is not there; any other failure is one of the listing.
+func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) error {
+	var names []drive.Name
+	switch c.at.room {
+	case top:
+		home, err := c.find(ctx, place{room: own, path: drive.Path{}, segments: []string{string(rooms[Apart][own])}})
+		if err != nil {
+			return err
+		}
+		return fn([]Entry{
+			home, c.virtual(place{room: spaces, segments: []string{string(rooms[Apart][spaces])}}),
+			c.virtual(place{room: shared, segments: []string{string(rooms[Apart][shared])}}),
+		})
+	case spaces:
+		all, err := c.mySpaces(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			names = append(names, drive.Name(s.Name))
+		}
+	case shared:
+		all, err := c.withMe(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range all {
+			names = append(names, s.name)
+		}
+	case own:
+	}
+	entries := make([]Entry, 0, len(names))
+	for _, name := range names {
+		p := place{room: c.at.room, name: name, path: drive.Path{}, segments: append(slices.Clip(c.at.segments), string(name))}
+		e, err := c.find(ctx, p)
+		if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	return fn(entries)
+}

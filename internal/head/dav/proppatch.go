@@ -1,0 +1,151 @@
+package dav
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+)
+
+// instruction is one property that a PROPPATCH sets or removes.
+type instruction struct {
+	name   Name
+	remove bool
+	value  element
+}
+
+// readInstructions reads the body of a PROPPATCH, in its order (RFC 4918 §9.2).
+func readInstructions(r *http.Request) ([]instruction, error) {
+	root, found, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	if !found || root.Name != dav("propertyupdate") {
+		return nil, drive.Bad("body", drive.Malformed, "expected", "propertyupdate")
+	}
+	var all []instruction
+	for _, group := range root.Children {
+		if group.Name != dav("set") && group.Name != dav("remove") {
+			continue
+		}
+		for _, prop := range group.Children {
+			if prop.Name != dav("prop") {
+				continue
+			}
+			for _, e := range prop.Children {
+				all = append(all, instruction{name: e.Name, remove: group.Name == dav("remove"), value: e})
+			}
+		}
+	}
+	if len(all) > maxNames {
+		return nil, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(all))
+	}
+	if len(all) == 0 {
+		return nil, drive.Bad("body", drive.Malformed, "expected", "set or remove")
+	}
+	return all, nil
+}
+
+// proppatch is PROPPATCH: all of it, or nothing.
+func (c *call) proppatch(ctx context.Context) error {
+	all, err := readInstructions(c.r)
+	if err != nil {
+		return err
+	}
+	e, err := c.find(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	if e.Virtual {
+		return noPlace()
+	}
+	wish := c.prefer()
+	out := newMultistatus(c.w)
+	refused := map[Name]bool{}
+	for _, in := range all {
+		if _, isTime := in.mtime(); !isTime && (isLive(in.name) || in.name.Space != windows) {
+			refused[in.name] = true
+		}
+	}
+	if len(refused) == 0 {
+		if err := c.apply(ctx, e, all); err != nil {
+			return err
+		}
+		if wish.minimal {
+			return c.made(false)
+		}
+	}
+	c.patched(out, e, all, refused)
+	return nil
+}
+
+// patched answers a PROPPATCH.
+func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map[Name]bool) {
+	out.begin()
+	out.text("\n<D:response><D:href>", e.href, "</D:href>")
+	var ok, no, dependent []property
+	seen := map[Name]bool{}
+	for _, in := range all {
+		p := property{name: in.name}
+		switch {
+		case seen[in.name]:
+		case refused[in.name]:
+			no = append(no, p)
+		case len(refused) > 0:
+			dependent = append(dependent, p)
+		default:
+			ok = append(ok, p)
+		}
+		seen[in.name] = true
+	}
+	if len(ok) > 0 {
+		out.propstat(http.StatusOK, ok, "")
+	}
+	if len(no) > 0 {
+		out.propstat(http.StatusForbidden, no, "cannot-modify-protected-property")
+	}
+	if len(dependent) > 0 {
+		out.propstat(http.StatusFailedDependency, dependent, "")
+	}
+	out.text("</D:response>")
+	out.end()
+}
+
+// apply does what the instructions say.
+func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
+	patch := files.Patch{}
+	for _, in := range all {
+		if t, ok := in.mtime(); ok {
+			patch.MTime = t
+		}
+	}
+	if patch.MTime != 0 && !c.at.isRoot() {
+		if _, err := c.opt.Files.Patch(ctx, c.who, e.Node, patch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mtime is the time of the file that an instruction sets: Windows' property, and the ones by which
+// clients of other servers set it.
+func (in instruction) mtime() (drive.Time, bool) {
+	if in.remove {
+		return 0, false
+	}
+	text := strings.TrimSpace(in.value.Text)
+	switch in.name {
+	case win("Win32LastModifiedTime"), dav("getlastmodified"), dav("lastmodified"):
+	default:
+		return 0, false
+	}
+	for _, form := range []string{http.TimeFormat, time.RFC1123, time.RFC1123Z, time.RFC850, time.ANSIC, time.RFC3339} {
+		if t, err := time.Parse(form, text); err == nil {
+			return drive.TimeOf(t), true
+		}
+	}
+	return 0, false
+}

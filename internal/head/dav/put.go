@@ -1,0 +1,193 @@
+package dav
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/upload"
+)
+
+// put is PUT of a whole file, of known or unknown length.
+func (c *call) put(ctx context.Context) error {
+	if c.at.isRoot() {
+		return c.noFile()
+	}
+	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be taken for the whole
+		return drive.Bad("Content-Range", drive.NotAllowed, "allowed", []string{})
+	}
+	err := server.RefuseEncoding(c.r)
+	if err == nil {
+		err = c.opt.Litter.takes(c.at.last())
+	}
+	var there *Entry
+	if err == nil {
+		there, err = c.there(ctx, c.at)
+	}
+	if err == nil && there != nil && there.IsFolder() {
+		return c.noFile()
+	}
+	if err == nil {
+		err = c.conditions(there)
+	}
+	if err != nil {
+		return err
+	}
+	return c.store(ctx, there)
+}
+
+// noFile says that a file cannot be where a folder is (RFC 4918 §9.7.2).
+func (c *call) noFile() error {
+	return drive.Fail(drive.Method, "method", c.r.Method, "allow", []string{"OPTIONS", "PROPFIND", "GET", "HEAD"})
+}
+
+// there is find of what may be missing.
+func (c *call) there(ctx context.Context, p place) (*Entry, error) {
+	e, err := c.find(ctx, p)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+func (c *call) store(ctx context.Context, there *Entry) error {
+	at, err := c.address(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	put := upload.PutFile{Place: at.Place, Path: at.Path, Conflict: drive.ConflictReplace}
+	body, err := c.incoming(&put)
+	if err == nil {
+		put.MTime, err = mtimeHeader(c.r.Header)
+	}
+	if err != nil {
+		return err
+	}
+	if c.conditional() {
+		put.Check = unchanged(there)
+	}
+	stored, err := c.opt.Uploads.PutWhole(ctx, c.who, put, body)
+	if drive.IsKind(err, drive.NotFound) { // RFC 4918 §9.7.1: the folder is missing
+		err = drive.Wrap(err, drive.ParentGone)
+	}
+	if err != nil {
+		return err
+	}
+	return c.stored(ctx, stored)
+}
+
+// stored answers a PUT. The tag is that of what was sent.
+func (c *call) stored(ctx context.Context, s upload.Stored) error {
+	h := c.w.Header()
+	if sum, ok := s.Digests[digest.Blake3]; ok && c.view.Describe == nil {
+		h.Set("ETag", `"b3-`+digest.Set{digest.Blake3: sum}.Hex()[string(digest.Blake3)]+`"`)
+	} else {
+		e, err := c.find(ctx, c.at)
+		if err != nil && !drive.IsKind(err, drive.NotFound) { // moved away since
+			return err
+		}
+		if err == nil {
+			h.Set("ETag", e.Tag())
+			c.describe(ctx, e)
+		}
+	}
+	if c.r.Header.Get(ocMTime) != "" {
+		h.Set(ocMTime, "accepted")
+	}
+	return c.made(s.Created)
+}
+
+// made answers 201 for what is new and 204 for what was there.
+func (c *call) made(created bool) error {
+	status := http.StatusNoContent
+	if created {
+		status = http.StatusCreated
+		c.w.Header().Set("Content-Length", "0")
+	}
+	c.w.WriteHeader(status)
+	return nil
+}
+
+// unchanged refuses what is not any more as the conditions were checked against.
+func unchanged(seen *Entry) func(*tree.Node) error {
+	return func(now *tree.Node) error {
+		if (seen == nil) != (now == nil) || seen != nil && (seen.Node != now.ID || seen.Version != now.Version) {
+			return drive.Fail(drive.Precondition)
+		}
+		return nil
+	}
+}
+
+// incoming is the body of a PUT, which must have the length that was promised: by Content-Length,
+// or by X-Expected-Entity-Length, which macOS sends with a chunked body. Some proxies hand on
+// nothing of such a body: then nothing is stored (D3).
+func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
+	switch put.Size = drive.ByteSize(c.r.ContentLength); {
+	case put.Size < 0:
+		put.Size = blob.UnknownSize
+	case put.Size == 0 && c.r.Header.Get("Content-Length") == "": // neither a length nor a body: who means an empty file says so
+		return nil, drive.Fail(drive.LengthRequired)
+	}
+	body := server.Incoming(c.r)
+	text := c.r.Header.Get("X-Expected-Entity-Length")
+	if text == "" {
+		return body, nil
+	}
+	expected, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || expected < 0 {
+		return nil, drive.Wrap(err, drive.BadRequest, "field", "X-Expected-Entity-Length", "reason", string(drive.Malformed), "expected", "a number of bytes")
+	}
+	if put.Size == blob.UnknownSize && expected > 0 {
+		put.Size = drive.ByteSize(expected)
+	}
+	return &promised{body, expected}, nil
+}
+
+// promised is a body that must have so many bytes.
+type promised struct {
+	io.Reader
+
+	left int64
+}
+
+func (p *promised) Read(buf []byte) (int, error) {
+	n, err := p.Reader.Read(buf)
+	p.left -= int64(n)
+	if p.left < 0 || errors.Is(err, io.EOF) && p.left > 0 {
+		return n, drive.Fail(drive.BadRequest, "field", "body", "reason", "cut")
+	}
+	return n, err
+}
+
+// ocMTime is the header by which clients of ownCloud and Nextcloud keep the time of a file: seconds
+// since 1970, perhaps with a fraction.
+const ocMTime = "X-OC-Mtime"
+
+// The times that X-OC-Mtime may say, in ms: what RFC 3339 can say, years 1 to 9999.
+const (
+	minMTime = -62_135_596_800_000
+	maxMTime = 253_402_300_799_999
+)
+
+func mtimeHeader(h http.Header) (drive.Time, error) {
+	text := strings.TrimSpace(h.Get(ocMTime))
+	if text == "" {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if ms := seconds * 1000; err != nil || !(ms >= minMTime && ms <= maxMTime) {
+		return 0, drive.Wrap(err, drive.BadRequest, "field", ocMTime, "reason", string(drive.Malformed), "expected", "Unix seconds")
+	}
+	return drive.Time(seconds * 1000), nil
+}
