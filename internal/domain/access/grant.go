@@ -58,7 +58,7 @@ func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) 
 	if g.Expires != 0 && g.Expires <= a.now() {
 		return Grant{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1)
 	}
-	if err := checkPrincipal(ctx, tx, g); err != nil {
+	if err := a.checkPrincipal(ctx, tx, g); err != nil {
 		return Grant{}, err
 	}
 	now := a.now()
@@ -79,16 +79,17 @@ func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) 
 	return a.find(ctx, tx, g.Node, g.Principal)
 }
 
-func checkPrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) error {
-	query := `SELECT COUNT(*) FROM users WHERE id = ? AND state <> 'deleted'`
-	if g.Kind == Group {
-		query = `SELECT COUNT(*) FROM user_groups WHERE id = ?`
+func (a *Access) checkPrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (err error) {
+	if g.Kind == Group { // which does not lose its last member meanwhile
+		err = a.LockGroup(ctx, tx, drive.GroupID(g.Principal))
+	} else {
+		var there int
+		err = tx.QueryRow(ctx, `SELECT 1 FROM users WHERE id = ? AND state <> 'deleted'`, g.Principal).Scan(&there)
 	}
-	var n int
-	if err := tx.QueryRow(ctx, query, g.Principal).Scan(&n); err != nil || n == 1 {
-		return err
+	if drive.IsKind(err, drive.NotFound) {
+		return drive.Bad(string(g.Kind), drive.Unknown)
 	}
-	return drive.Bad(string(g.Kind), drive.Unknown)
+	return err
 }
 
 func roomForGrant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {

@@ -117,6 +117,12 @@ func (a *Access) FindGroup(ctx context.Context, q sqldb.Querier, id drive.GroupI
 	return t, err
 }
 
+// LockGroup keeps a group as it is, its members too, until the transaction ends.
+func (a *Access) LockGroup(ctx context.Context, tx *sqldb.Tx, id drive.GroupID) error {
+	var there int
+	return tx.QueryRow(ctx, `SELECT 1 FROM user_groups WHERE id = ?`+tx.ForUpdate(), id).Scan(&there)
+}
+
 // FindGroupByName returns the group of that name, whatever its case.
 func (a *Access) FindGroupByName(ctx context.Context, q sqldb.Querier, name string) (t Team, err error) {
 	err = scanTeam(&t, q.QueryRow(ctx, "SELECT "+teamColumns+" FROM user_groups WHERE slot = ?", slotOf(name)).Scan)
@@ -156,7 +162,7 @@ func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, 
 	if _, err := a.FindGroup(ctx, tx, id); err != nil {
 		return err
 	}
-	if err := checkPrincipal(ctx, tx, Grant{Kind: User, Principal: drive.PrincipalID(user)}); err != nil {
+	if err := a.checkPrincipal(ctx, tx, Grant{Kind: User, Principal: drive.PrincipalID(user)}); err != nil {
 		return err
 	}
 	var n int

@@ -62,6 +62,9 @@ func (l Lens) Narrows(node drive.NodeID) bool {
 // Hidden lists the nodes at which the lens goes dark: what lies below one is hidden, too, as far as
 // no nearer grant shows it.
 func (l Lens) Hidden() []drive.NodeID {
+	if l.a == nil {
+		return nil
+	}
 	var dark []drive.NodeID
 	for id := range l.grants {
 		if r, granted := l.rights(id); granted && !r.Has(See) {

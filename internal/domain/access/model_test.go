@@ -325,3 +325,29 @@ func TestEachUseNamesTheWeakestRoleThatHasItsRight(t *testing.T) {
 		}
 	}
 }
+
+// TestAGuestWhoEntersAgainIsAGuest: a Who that acts on somebody else's account is not its owner.
+func TestAGuestWhoEntersAgainIsAGuest(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(19, 1))
+	w := newWorld(t, 2, 0)
+	w.makeFolder(t, r, w.drives[0].root)
+	folder := w.nodes[len(w.nodes)-1]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.Set(ctx, tx, access.Grant{
+			Node: folder, Account: w.drives[0].account, Principal: drive.PrincipalID(w.people[1].User), Kind: access.User, Role: access.Viewer,
+		})
+		return err
+	})
+	first, err := w.Enter(t.Context(), w.db, w.people[1], folder, access.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.At(t.Context(), w.db, first.Who, folder)
+	if err != nil || again.Rights != access.Viewer.Rights() {
+		t.Errorf("rights %04b, %v", again.Rights, err)
+	}
+	if _, err := w.At(t.Context(), w.db, first.Who, w.drives[0].root); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("the root: %v", err)
+	}
+}

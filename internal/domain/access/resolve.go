@@ -95,7 +95,7 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 		return Pass{}, err
 	}
 	p := Pass{Who: who, Node: node}
-	if found.account == who.Account {
+	if found.own {
 		p.Rights = All
 		return p, nil
 	}
@@ -118,8 +118,38 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 	return p, nil
 }
 
+// Given returns what the grants on the way come to, also in a space that is archived or deleted.
+// Somebody's own node is All.
+func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
+	found, err := a.climb(ctx, q, who, node)
+	if err != nil || found.own {
+		return All, err
+	}
+	return decide(found.steps, a.now()).rights, nil
+}
+
+// Lasts returns until when somebody has a right at a node by the grants that there are now: zero is
+// for ever, and a moment that is not after now says that they do not have it.
+func (a *Access) Lasts(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, want Right) (drive.Time, error) {
+	found, err := a.climb(ctx, q, who, node)
+	if err != nil || found.own {
+		return 0, err
+	}
+	for at := a.now(); ; {
+		v := decide(found.steps, at)
+		if !v.rights.Has(want) {
+			return at, nil
+		}
+		if v.until == 0 {
+			return 0, nil
+		}
+		at = v.until
+	}
+}
+
 // way is what the database says of a node and the grants above it.
 type way struct {
+	own     bool // the node is in the user's own account, and no step was looked for
 	account drive.AccountID
 	space   string // the name of the space whose node it is
 	state   State
@@ -133,8 +163,13 @@ const mine = `mine (id, nth) AS (
 			SELECT id, 0 FROM users WHERE id = ? UNION ALL SELECT group_id, 1 FROM group_members WHERE user_id = ?)`
 
 // climb goes up from a node that is not the user's own, and reads the user's grants on the way. A
-// node that is not there is NotFound. An account without a user has its nodes, too.
+// node that is not there is NotFound. An account without a user has its nodes, too. Of a guest, who
+// has entered an account before, that account is not the own one.
 func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (way, error) {
+	home := who.Account
+	if who.Guest {
+		home = drive.AccountID{}
+	}
 	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, account_id, level) AS (
 			SELECT id, parent_id, account_id, 0 FROM nodes WHERE id = ?
 			UNION ALL
@@ -146,7 +181,7 @@ func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node
 		FROM up LEFT JOIN mine ON 1 = 1 LEFT JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id
 		LEFT JOIN spaces s ON s.account_id = up.account_id
 		WHERE g.role IS NOT NULL OR up.level = 0 AND COALESCE(mine.nth, 0) = 0 ORDER BY up.level`,
-		node, who.Account.String(), maxClimb, who.User.String(), who.User.String())
+		node, home.String(), maxClimb, who.User.String(), who.User.String())
 	var w way
 	there := false
 	all, err := sqldb.Scan(rows, err, func(s *step, scan func(...any) error) error {
@@ -159,6 +194,7 @@ func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	case !there:
 		return way{}, drive.Fail(drive.NotFound)
 	}
+	w.own = !who.Guest && w.account == who.Account
 	for _, s := range all {
 		s.root = s.root && w.space != "" // the root of a personal account has no managers
 		if s.role != "" {

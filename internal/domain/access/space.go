@@ -183,10 +183,31 @@ func (a *Access) ListDeletedSpaces(ctx context.Context, q sqldb.Querier, before 
 	return sqldb.Scan(rows, err, scanSpace)
 }
 
-// Managers counts the managers of a space, users and groups, those whose role ends excepted.
-func (a *Access) Managers(ctx context.Context, q sqldb.Querier, root drive.NodeID) (n int, err error) {
-	err = q.QueryRow(ctx, `SELECT COUNT(*) FROM grants WHERE node_id = ? AND role = 'manager' AND expires_at = 0`, root).Scan(&n)
-	return n, err
+// HasManager reports whether somebody who can sign in manages a space: a user with that role, or a
+// member of a group. A role that ends does not count, nor does a group without such a member.
+func (a *Access) HasManager(ctx context.Context, q sqldb.Querier, root drive.NodeID) (has bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (
+			SELECT 1 FROM grants g JOIN users u ON u.id = g.principal_id AND u.state = 'active'
+			WHERE g.node_id = ? AND g.role = 'manager' AND g.expires_at = 0)
+		OR EXISTS (
+			SELECT 1 FROM grants g JOIN group_members m ON m.group_id = g.principal_id JOIN users u ON u.id = m.user_id AND u.state = 'active'
+			WHERE g.node_id = ? AND g.role = 'manager' AND g.expires_at = 0)`, root, root).Scan(&has)
+	if err != nil {
+		return false, fmt.Errorf("look for a manager of the space with root %s: %w", root, err)
+	}
+	return has, nil
+}
+
+// ListManagedBy lists the spaces that a user or group was made a manager of, deleted ones excepted,
+// in the order of their ids.
+func (a *Access) ListManagedBy(ctx context.Context, q sqldb.Querier, principal drive.PrincipalID) ([]Space, error) {
+	rows, err := q.Query(ctx, "SELECT "+spaceColumns+` FROM grants g JOIN spaces s ON s.account_id = g.account_id AND s.root_id = g.node_id
+		WHERE g.principal_id = ? AND g.role = 'manager' AND s.state <> 'deleted' ORDER BY s.account_id`, principal)
+	all, err := sqldb.Scan(rows, err, scanSpace)
+	if err != nil {
+		return nil, fmt.Errorf("list the spaces that %s manages: %w", principal, err)
+	}
+	return all, nil
 }
 
 // Target is where an address leads: a path in an account. It says nothing of who may go there.

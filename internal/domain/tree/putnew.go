@@ -20,6 +20,7 @@ type Wanted struct {
 	Path     drive.Path
 	Parents  bool // as in Aim
 	Conflict drive.Conflict
+	Apart    bool // it goes one by one in any case, and may be refused: nothing is made for it
 }
 
 // Aim returns the targets of those of the files, in the order in which they came, that go to a
@@ -70,6 +71,10 @@ func (a *aiming) folder(ctx context.Context, w Wanted) (drive.NodeID, error) {
 	path, folder := w.Path.String(), above.String()
 	behind := a.matters[path]
 	a.matters[path] = true
+	if w.Apart {
+		a.await(above)
+		return drive.NodeID{}, nil
+	}
 	if fits := checkLimits(above, name, Extent{}) == nil; behind || !fits {
 		return drive.NodeID{}, nil
 	}
@@ -79,11 +84,16 @@ func (a *aiming) folder(ctx context.Context, w Wanted) (drive.NodeID, error) {
 	}
 	id, err := a.findOrMake(ctx, above, w.Parents)
 	if a.folders[folder] = id; id.IsZero() {
-		for n := range above {
-			a.matters[above[:n+1].String()] = true
-		}
+		a.await(above)
 	}
 	return id, err
+}
+
+// await says that a file which goes later depends on whether there are these folders.
+func (a *aiming) await(folder drive.Path) {
+	for n := range folder {
+		a.matters[folder[:n+1].String()] = true
+	}
 }
 
 func (a *aiming) findOrMake(ctx context.Context, path drive.Path, parents bool) (drive.NodeID, error) {

@@ -36,7 +36,7 @@ func (g groups) routes() []route {
 		}, {
 			method: "DELETE", path: one, need: admins, act: byID(g.remove),
 			does: "Delete a group: its members lose what it was given.",
-			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound},
+			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		}, {
 			method: "GET", path: one + "/members", need: admins, act: byID(g.members), query: []param{limitParam, cursor},
 			does: "List the users of a group.",
@@ -48,7 +48,7 @@ func (g groups) routes() []route {
 		}, {
 			method: "DELETE", path: one + "/members/{user}", need: admins, act: byID(g.take),
 			does: "Take a user out of a group. Repeating it is not an error.",
-			out:  []outcome{nothing(204, "the user is not in it")}, fails: []drive.Kind{drive.NotFound},
+			out:  []outcome{nothing(204, "the user is not in it")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
 		},
 	}
 }

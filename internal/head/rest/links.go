@@ -18,7 +18,7 @@ func (s contents) linkRoutes() []route {
 			does: "Make a signed link to a file, for browsers and other programs. It is void once it has expired, the file is trashed, the login or token that made it has ended, or the password changed.",
 			out:  []outcome{gives[linkView](201, "the link; whoever has it may read the file")},
 			// A second link does no harm, so it takes no key.
-			fails: []drive.Kind{drive.NotFound, drive.WrongState},
+			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState},
 		}, {
 			method: "GET", path: linksPath, need: open, act: plain(s.openLink),
 			query:  []param{{name: "token", required: true, says: "what the link's maker was given; in the query, which no log shows"}},

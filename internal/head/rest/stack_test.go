@@ -52,6 +52,12 @@ const callers = 16
 
 func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options)) *stack {
 	t.Helper()
+	return newStackOf(t, opt, files.Options{}, change...)
+}
+
+// newStackOf is newStack with use cases of files that work in other steps.
+func newStackOf(t *testing.T, opt uploadtest.Options, steps files.Options, change ...func(*rest.Options)) *stack {
+	t.Helper()
 	s := &stack{Site: uploadtest.New(t, opt)}
 	now := s.Clock.Now
 	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now}
@@ -69,6 +75,7 @@ func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options
 	keys := idem.NewKeys(s.DB, idem.Options{Now: now, Sealer: secret})
 	s.files = files.New(files.Options{
 		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now, Access: s.Access,
+		Batch: steps.Batch, Direct: steps.Direct, Start: steps.Start,
 	})
 	o := rest.Options{
 		DB: s.DB, Uploads: s.Sessions, Files: s.files, Now: now,

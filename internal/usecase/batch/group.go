@@ -153,8 +153,8 @@ func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
 	if err := r.opt.Ledger.Lock(ctx, tx, r.who.Account); err != nil {
 		return err
 	}
-	for _, p := range group {
-		p.node, p.created, p.failed = tree.Node{}, false, p.Err
+	for i, p := range group {
+		p.node, p.created, p.failed, p.behind = tree.Node{}, false, p.Err, i > 0
 	}
 	for i := 0; i < len(group); {
 		n := puts(group[i:])
@@ -263,6 +263,9 @@ func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, 
 		var above drive.Path
 		above, e.Name, _ = p.To.Split()
 		e.Parent, err = r.at(ctx, tx, above)
+	}
+	if err == nil && p.behind {
+		e.Below, err = files.BelowNow(ctx, r.opt.Files, tx, r.who, id, e.Parent, e.Name)
 	}
 	if err != nil {
 		return tree.Node{}, err

@@ -80,7 +80,8 @@ type pending struct {
 	ready chan struct{} // closed when laid, mark and Err are set; nil: they are
 	done  *idem.Done    // by an attempt before this one
 
-	below tree.Extent // Move
+	below  tree.Extent // Move
+	behind bool        // it is not the first of its group: what was looked at before may be old
 
 	node    tree.Node // the outcome
 	created bool

@@ -27,6 +27,10 @@ type copyArgs struct {
 	// Stack is the way from the top down to where the copy is: what of each folder was copied
 	// already.
 	Stack []frame `json:"stack"`
+	// Of a copy from or to a place of others: the copier's own account, and the top of what is
+	// copied. Each step asks again whether they may.
+	Home drive.AccountID `json:"home,omitzero"`
+	From drive.NodeID    `json:"from,omitzero"`
 	// Hidden are nodes that whoever copies may not see: they and what is below them are not copied.
 	Hidden []drive.NodeID `json:"hidden,omitempty"`
 }
@@ -62,18 +66,23 @@ func (f *Files) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy
 	case src.IsRoot():
 		return Result{}, drive.Bad("id", drive.NotAllowed, "sent", RootID)
 	case src.IsFolder():
-		return f.copyFolder(ctx, from, to, src, c)
+		return f.copyFolder(ctx, who, passage{from, to}, src, c)
 	}
 	return f.copyFile(ctx, from, to, id, c)
 }
 
 // enterCopy lets the caller put a copy into a folder, of whichever account.
 func (d *doors) enterCopy(ctx context.Context, who drive.Who, c Copy) (access.Pass, error) {
-	use := access.Put
-	if c.Conflict == drive.ConflictReplace {
-		use = access.Replace
+	return d.enterFolder(ctx, who, c.Parent, useOf(c.Conflict))
+}
+
+// useOf is what one must be allowed to put something that is there already into a folder: what is
+// in its way goes when the policy is replace.
+func useOf(c drive.Conflict) access.Use {
+	if c == drive.ConflictReplace {
+		return access.Replace
 	}
-	return d.enterFolder(ctx, who, c.Parent, use)
+	return access.Put
 }
 
 // live finds a node that is not in the trash.
@@ -129,12 +138,21 @@ func (f *Files) answer(ctx context.Context, tx *sqldb.Tx, p access.Pass, n tree.
 	return r, hook.run(ctx, tx, r)
 }
 
-func (f *Files) copyFolder(ctx context.Context, from, to access.Pass, src tree.Node, c Copy) (Result, error) {
-	who := to.Who
-	lens, err := f.opt.Access.Lens(ctx, f.opt.DB, from)
-	if err != nil {
-		return Result{}, err
+// passage is what somebody may do where a copy comes from, and where it goes.
+type passage struct{ from, to access.Pass }
+
+// args are those of a folder's copy by a caller.
+func (p passage) args(caller drive.Who, src tree.Node, c Copy) *copyArgs {
+	a := &copyArgs{Parent: c.Parent, Conflict: c.Conflict}
+	if p.from.Who.Guest || p.to.Who.Guest {
+		a.Home, a.From = caller.Account, src.ID
 	}
+	return a
+}
+
+func (f *Files) copyFolder(ctx context.Context, caller drive.Who, p passage, src tree.Node, c Copy) (Result, error) {
+	to := p.to
+	who := to.Who
 	below, err := f.opt.Tree.Extent(ctx, f.opt.DB, src.ID)
 	if err != nil {
 		return Result{}, err
@@ -147,8 +165,8 @@ func (f *Files) copyFolder(ctx context.Context, from, to access.Pass, src tree.N
 	var r Result
 	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		r = Result{}
-		o = f.newOperation(who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below, Hidden: lens.Hidden()}})
-		o.Total = nodes
+		o = f.newOperation(who, copyFolder, args{Copy: p.args(caller, src, c)})
+		o.Total, o.args.Copy.Below = nodes, below
 		if err := f.startCopy(ctx, tx, &o, src, c); err != nil {
 			return err
 		}
@@ -202,6 +220,9 @@ func (f *Files) startCopy(ctx context.Context, tx *sqldb.Tx, o *operation, src t
 // stepCopy copies up to a batch of nodes, depth first, and shows the branch when all is there.
 func (f *Files) stepCopy(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	c := o.args.Copy
+	if err := f.mayCopy(ctx, tx, o.user, c); err != nil {
+		return false, err
+	}
 	var copied []tree.Node
 	for len(c.Stack) > 0 && len(copied) < f.opt.Batch {
 		some, err := f.copySome(ctx, tx, o, min(f.opt.Batch-len(copied), copyAhead))
@@ -219,6 +240,25 @@ func (f *Files) stepCopy(ctx context.Context, tx *sqldb.Tx, o *operation) (finis
 	}
 	_, err = f.opt.Tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Below: c.Below})
 	return err == nil, err
+}
+
+// mayCopy asks again whether somebody may copy between places that are not their own, and what of
+// the source they see: a copy takes longer than some rights.
+func (d *doors) mayCopy(ctx context.Context, q sqldb.Querier, user drive.UserID, c *copyArgs) error {
+	if c.Home.IsZero() {
+		return nil
+	}
+	who := drive.Who{User: user, Account: c.Home}
+	from, err := d.access.Enter(ctx, q, who, c.From, access.Read)
+	if err == nil {
+		_, err = d.access.Enter(ctx, q, who, c.Parent, useOf(c.Conflict))
+	}
+	if err != nil {
+		return err
+	}
+	lens, err := d.access.Lens(ctx, q, from)
+	c.Hidden = lens.Hidden()
+	return err
 }
 
 // copyAhead bounds how many children are read at once: what comes after the first folder is read

@@ -153,6 +153,11 @@ func BelowAs(ctx context.Context, f *Files, who drive.Who, id, parent drive.Node
 	return f.below(ctx, who, id, parent, name)
 }
 
+// BelowNow is BelowAs within the transaction that moves it, for a folder whose measure may be old.
+func BelowNow(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
+	return f.belowOf(ctx, tx, who, id, place{parent, name})
+}
+
 // Moved ends what was remembered of who may do what below a folder that tx has moved.
 func Moved(ctx context.Context, f *Files, tx *sqldb.Tx, n tree.Node) error {
 	if !n.IsFolder() {

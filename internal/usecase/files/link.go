@@ -75,7 +75,7 @@ func (f *Files) CreateLink(ctx context.Context, who drive.Who, id drive.NodeID, 
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
-	p, err := f.enter(ctx, who, id, access.Read)
+	p, err := f.enter(ctx, who, id, access.Link)
 	if err != nil {
 		return Link{}, err
 	}
@@ -128,9 +128,9 @@ func (f *Files) OpenLink(ctx context.Context, token string) (Download, Dispositi
 	if err != nil {
 		return Download{}, 0, err
 	}
-	// Whoever made it may have lost the right to read the file since.
+	// Whoever made it may have lost the right to make it since.
 	who := drive.Who{User: l.user, Account: home, Scopes: drive.ScopeRead}
-	p, err := f.enter(ctx, who, l.node, access.Read)
+	p, err := f.enter(ctx, who, l.node, access.Link)
 	if err == nil {
 		_, err = f.live(ctx, f.opt.DB, p.Who, l.node)
 	}

@@ -22,44 +22,64 @@ type Patch struct {
 // Patch renames, moves and touches a live node; see tree.Edit for the errors.
 func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (NodeView, error) {
 	e := tree.Edit{Parent: p.Parent, Name: p.Name, MTime: p.MTime, Conflict: p.Conflict, Rev: p.Rev}
-	pass, err := f.enterEdit(ctx, who, id, p)
+	from, pass, err := f.enterEdit(ctx, who, id, p)
 	if err != nil {
 		return NodeView{}, err
 	}
+	caller := who
 	who = pass.Who
 	if e.Below, err = f.below(ctx, who, id, p.Parent, p.Name); err != nil {
 		return NodeView{}, err
 	}
 	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
 		n, err := f.opt.Tree.Edit(ctx, tx, who.Account, id, e)
-		if err == nil && !p.Parent.IsZero() && n.IsFolder() {
-			err = f.opt.Access.Moved(ctx, tx, who.Account)
+		if err == nil && !p.Parent.IsZero() {
+			err = f.moved(ctx, tx, caller, from, n)
 		}
 		return n, err
 	})
 }
 
-// enterEdit lets the caller change a node, and puts it where it goes. The pass shows the node after
-// the change.
-func (d *doors) enterEdit(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (access.Pass, error) {
-	pass, err := d.enter(ctx, who, id, access.Edit)
+// moved ends what was remembered of who may do what below a folder that has moved, and refuses a
+// move by which somebody would get rights that they did not have: an editor could make themselves a
+// manager of what they edit by moving it to where they manage.
+func (d *doors) moved(ctx context.Context, tx *sqldb.Tx, caller drive.Who, from access.Pass, n tree.Node) error {
+	if n.IsFolder() {
+		if err := d.access.Moved(ctx, tx, n.Account); err != nil {
+			return err
+		}
+	}
+	if !from.Who.Guest || from.Rights.Has(access.Manage) {
+		return nil
+	}
+	now, err := d.access.At(ctx, tx, caller, n.ID)
+	switch {
+	case drive.IsKind(err, drive.NotFound): // it has gone to where they put things and see none
+		return nil
+	case err == nil && !from.Rights.Has(now.Rights):
+		return drive.Fail(drive.Forbidden, "reason", "role", "role", string(from.Rights.Role()), "needs", string(access.Manager))
+	}
+	return err
+}
+
+// enterEdit lets the caller change a node, and puts it where it goes. The pass to shows the node
+// after the change.
+func (d *doors) enterEdit(ctx context.Context, who drive.Who, id drive.NodeID, p Patch) (from, to access.Pass, err error) {
+	from, err = d.enter(ctx, who, id, access.Edit)
 	if err != nil || p.Parent.IsZero() {
-		return pass, err
+		return from, from, err
 	}
-	if err := pass.CheckAway(access.Move); err != nil {
-		return pass, err
+	if err := from.CheckAway(access.Move); err != nil {
+		return from, from, err
 	}
-	return d.enterTarget(ctx, who, pass, p.Parent, p.Conflict)
+	to, err = d.enterTarget(ctx, who, from, p.Parent, p.Conflict)
+	return from, to, err
 }
 
 // enterTarget lets the caller put something into a folder of the same account. What is in the way
 // goes to the trash when the policy is replace.
 func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass, parent drive.NodeID, c drive.Conflict) (access.Pass, error) {
-	use := access.Put
-	if c == drive.ConflictReplace {
-		use = access.Replace
-	}
-	to, err := d.enterFolder(ctx, who, parent, use)
+	to, err := d.enterFolder(ctx, who, parent, useOf(c))
 	if err == nil && to.Who.Account != from.Who.Account {
 		err = elsewhere()
 	}
@@ -70,29 +90,39 @@ func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass
 // path no longer than now: to rename a folder of a million files must not read a million rows. A
 // parent that is not there is the transaction's to refuse.
 func (f *Files) below(ctx context.Context, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
-	n, err := f.opt.Tree.Find(ctx, f.opt.DB, who.Account, id)
+	return f.belowOf(ctx, f.opt.DB, who, id, place{parent, name})
+}
+
+// place is where a node goes; what is zero stays as it is.
+type place struct {
+	parent drive.NodeID
+	name   drive.Name
+}
+
+func (d *doors) belowOf(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, at place) (tree.Extent, error) {
+	n, err := d.tree.Find(ctx, q, who.Account, id)
 	if err != nil || !n.IsFolder() {
 		return tree.Extent{}, err
 	}
-	from, err := f.opt.Tree.Locate(ctx, f.opt.DB, id)
+	from, err := d.tree.Locate(ctx, q, id)
 	if err != nil {
 		return tree.Extent{}, err
 	}
-	if parent.IsZero() {
-		parent = n.Parent
+	if at.parent.IsZero() {
+		at.parent = n.Parent
 	}
-	if name == "" {
-		name = n.Name
+	if at.name == "" {
+		at.name = n.Name
 	}
-	to, err := f.opt.Tree.Locate(ctx, f.opt.DB, parent)
+	to, err := d.tree.Locate(ctx, q, at.parent)
 	if drive.IsKind(err, drive.NotFound) {
 		return tree.Extent{}, nil
 	}
-	longer := len(to.Path.String())+len(name)+1 > len(from.Path.String())+1 || len(to.Path)+1 > len(from.Path)
+	longer := len(to.Path.String())+len(at.name)+1 > len(from.Path.String())+1 || len(to.Path)+1 > len(from.Path)
 	if err != nil || !longer {
 		return tree.Extent{}, err
 	}
-	return f.opt.Tree.Extent(ctx, f.opt.DB, id)
+	return d.tree.Extent(ctx, q, id)
 }
 
 // Trash puts a node into the trash; rev is the revision that the caller saw, zero any.
@@ -112,10 +142,11 @@ func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, rev i
 // Restore brings a node back from the trash: to parent, or, when that is zero, where it was, or to
 // the root when that folder is not there. An empty policy is rename.
 func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.NodeID, conflict drive.Conflict) (NodeView, error) {
-	pass, err := f.enterRestore(ctx, who, id, parent, conflict)
+	from, pass, err := f.enterRestore(ctx, who, id, parent, conflict)
 	if err != nil {
 		return NodeView{}, err
 	}
+	caller := who
 	who = pass.Who
 	below, err := f.below(ctx, who, id, parent, "")
 	if err != nil {
@@ -123,8 +154,8 @@ func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.Nod
 	}
 	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
 		n, err := f.opt.Tree.Restore(ctx, tx, who.Account, id, tree.Restore{Parent: parent, Conflict: conflict, Below: below})
-		if err == nil && n.IsFolder() {
-			err = f.opt.Access.Moved(ctx, tx, who.Account)
+		if err == nil {
+			err = f.moved(ctx, tx, caller, from, n)
 		}
 		return n, err
 	})
@@ -132,25 +163,26 @@ func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.Nod
 
 // enterRestore lets the caller bring a node back. A guest whose folder is not there any more says
 // where it goes: the root, where it would go, may be none of their business.
-func (d *doors) enterRestore(ctx context.Context, who drive.Who, id, parent drive.NodeID, c drive.Conflict) (access.Pass, error) {
-	pass, err := d.enter(ctx, who, id, access.Restore)
+func (d *doors) enterRestore(ctx context.Context, who drive.Who, id, parent drive.NodeID, c drive.Conflict) (from, to access.Pass, err error) {
+	from, err = d.enter(ctx, who, id, access.Restore)
 	if err != nil {
-		return pass, err
+		return from, from, err
 	}
-	if !parent.IsZero() {
-		return d.enterTarget(ctx, who, pass, parent, c)
+	if parent.IsZero() {
+		if !from.Who.Guest {
+			return from, from, nil
+		}
+		n, err := d.tree.Find(ctx, d.db, from.Who.Account, id)
+		if err != nil || n.IsRoot() {
+			return from, from, err
+		}
+		if _, live, err := d.tree.PathOf(ctx, d.db, n.Parent); err != nil || !live {
+			return from, from, errors.Join(drive.Fail(drive.ParentGone), err)
+		}
+		parent = n.Parent
 	}
-	if !pass.Who.Guest {
-		return pass, nil
-	}
-	n, err := d.tree.Find(ctx, d.db, pass.Who.Account, id)
-	if err != nil || n.IsRoot() {
-		return pass, err
-	}
-	if _, live, err := d.tree.PathOf(ctx, d.db, n.Parent); err != nil || !live {
-		return pass, errors.Join(drive.Fail(drive.ParentGone), err)
-	}
-	return d.enterTarget(ctx, who, pass, n.Parent, c)
+	to, err = d.enterTarget(ctx, who, from, parent, c)
+	return from, to, err
 }
 
 // change runs one change of a node in a transaction and shows the node.

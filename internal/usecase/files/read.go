@@ -2,6 +2,8 @@ package files
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -104,10 +106,14 @@ func (f *Files) ListTrash(ctx context.Context, who drive.Who, space string, l tr
 // ChangeView is one change: a node as it is now, or the id of one that is gone, or that the caller
 // does not see where it is now.
 type ChangeView struct {
-	Seq       int64         `json:"seq"`
-	Node      *NodeView     `json:"node,omitempty"`
-	Deleted   *drive.NodeID `json:"deleted,omitempty"`
-	OutOfView *drive.NodeID `json:"out_of_view,omitempty"` // it is there, for others: no reason to delete anything
+	Seq     int64         `json:"seq"`
+	Node    *NodeView     `json:"node,omitempty"`
+	Deleted *drive.NodeID `json:"deleted,omitempty"`
+	// Of somebody who does not see all of a space, in the place of an id: the lower-case hex
+	// SHA-256 of its text. Who has seen the node knows it by that, and who has not learns nothing
+	// of it.
+	OutOfView     string `json:"out_of_view,omitempty"`    // it is there, for others: no reason to delete anything
+	DeletedDigest string `json:"deleted_digest,omitempty"` // it is gone
 }
 
 // ChangePage is a page of the feed. Next is what to give as after for the following one, whether or
@@ -145,8 +151,13 @@ func (f *Files) Changes(ctx context.Context, who drive.Who, space, after string,
 		return ChangePage{}, err
 	}
 	for i, c := range feed.Items {
-		if show.spots != nil && c.Deleted.IsZero() && !show.spots[c.Node.ID].Seen {
-			page.Items[i] = ChangeView{Seq: c.Seq, OutOfView: &c.Node.ID}
+		switch {
+		case show.spots == nil:
+		case !c.Deleted.IsZero():
+			page.Items[i] = ChangeView{Seq: c.Seq, DeletedDigest: digestOf(c.Deleted)}
+			continue
+		case !show.spots[c.Node.ID].Seen:
+			page.Items[i] = ChangeView{Seq: c.Seq, OutOfView: digestOf(c.Node.ID)}
 			continue
 		}
 		if page.Items[i], err = show.change(ctx, c); err != nil {
@@ -154,6 +165,11 @@ func (f *Files) Changes(ctx context.Context, who drive.Who, space, after string,
 		}
 	}
 	return page, nil
+}
+
+func digestOf(id drive.NodeID) string {
+	sum := sha256.Sum256([]byte(id.String()))
+	return hex.EncodeToString(sum[:])
 }
 
 // changed are the nodes of a feed, those that are gone excepted.

@@ -3,6 +3,7 @@
 // package makes, with them, the ledger and the tree that a space has like any account.
 //
 // Q4 holds for a space as for everybody: bytes are charged to the account whose tree they are in,
-// whoever sent them (A4). A space has a manager at any time: the last one can neither leave nor be
-// made less, but by an administrator.
+// whoever sent them (A4). No change of roles and groups takes the last manager from a space: a user
+// who can sign in and whose role does not end, given to them or to a group of theirs. Disabling and
+// deleting a user are never held up by that: an administrator gives such a space another manager.
 package space

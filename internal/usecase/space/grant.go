@@ -28,67 +28,92 @@ type NewGrant struct {
 }
 
 // Grant gives a principal a role at a node, in the place of the one that it has there. Managers
-// may, and the owner of the drive. Errors: NotFound, Forbidden, BadRequest {field user or group:
-// there is no such one}, WrongState {state: last-manager}.
+// may, and the owner of the drive; nobody gives what is theirs for a time for longer than that.
+// Errors: NotFound, Forbidden, BadRequest {field user or group: there is no such one; field
+// expires_in: longer than the caller's own role}, WrongState {state: last-manager}.
 func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hook[access.Grant]) (g access.Grant, err error) {
-	to, err := s.principal(ctx, in.To)
-	if err != nil {
-		return g, err
-	}
-	n, err := s.mayGrant(ctx, who, in.Node, in.Admin)
-	if err != nil {
-		return g, err
-	}
-	g = access.Grant{Node: n.ID, Account: n.Account, Principal: to, Kind: in.To.Kind, Role: in.Role, By: who.User, Note: in.Note}
-	if in.Life > 0 {
-		g.Expires = drive.TimeOf(s.opt.Now()).Add(in.Life)
-	}
-	err = s.write(ctx, n.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
+	err = s.writeAt(ctx, who, in.Node, in.Admin, func(ctx context.Context, tx *sqldb.Tx) error {
+		m, err := s.mayGrant(ctx, tx, who, in.Node, in.Admin)
+		if err != nil {
 			return err
 		}
-		if err := s.keepManaged(ctx, tx, n); err != nil {
+		to, err := s.principal(ctx, tx, in.To)
+		if err != nil {
 			return err
 		}
-		return hook.run(ctx, tx, g)
+		g = access.Grant{Node: m.node.ID, Account: m.node.Account, Principal: to, Kind: in.To.Kind, Role: in.Role, By: who.User, Note: in.Note}
+		if in.Life > 0 {
+			g.Expires = drive.TimeOf(s.opt.Now()).Add(in.Life)
+		}
+		if err := m.lasts(g, drive.TimeOf(s.opt.Now())); err != nil {
+			return err
+		}
+		return s.keepingManaged(ctx, tx, m.node, func() (err error) {
+			if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
+				return err
+			}
+			return hook.run(ctx, tx, g)
+		})
 	})
 	return g, err
 }
 
+// mandate is somebody's right to give and take roles at a node.
+type mandate struct {
+	node  tree.Node
+	until drive.Time // when it ends; zero: never
+}
+
+// lasts refuses a role that outlives the right of who gives it. One that gives nothing may.
+func (m mandate) lasts(g access.Grant, now drive.Time) error {
+	if m.until == 0 || g.Role == access.None || g.Expires != 0 && g.Expires <= m.until {
+		return nil
+	}
+	return drive.Bad("expires_in", drive.OutOfRange, "max", int64(max(0, m.until.Sub(now))/time.Second))
+}
+
 // mayGrant finds a node whose grants the caller may change. Nobody is given all of a personal
 // drive.
-func (s *Spaces) mayGrant(ctx context.Context, who drive.Who, id drive.NodeID, admin bool) (tree.Node, error) {
+func (s *Spaces) mayGrant(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, admin bool) (m mandate, err error) {
 	var account drive.AccountID
-	p, err := s.parts.Access.Enter(ctx, s.parts.DB, who, id, access.SetAccess)
+	p, err := s.parts.Access.Enter(ctx, q, who, id, access.SetAccess)
 	switch {
-	case err == nil:
-		account = p.Who.Account
-	case admin && who.Admin:
-		if account, err = s.spaceOf(ctx, id); err != nil {
-			return tree.Node{}, err
+	case admin && who.Admin && drive.IsKind(err, drive.NotFound, drive.Forbidden):
+		if account, err = s.spaceOf(ctx, q, id); err != nil {
+			return m, err
 		}
+	case err != nil:
+		return m, err
 	default:
-		return tree.Node{}, err
-	}
-	n, err := s.parts.Tree.Find(ctx, s.parts.DB, account, id)
-	if err == nil && n.IsRoot() {
-		if _, failed := s.parts.Access.FindSpace(ctx, s.parts.DB, account); drive.IsKind(failed, drive.NotFound) {
-			err = drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
-		} else {
-			err = failed
+		account = p.Who.Account
+		if p.Until != 0 {
+			m.until, err = s.parts.Access.Lasts(ctx, q, who, id, access.Manage)
 		}
 	}
-	return n, err
+	if err == nil {
+		m.node, err = s.parts.Tree.Find(ctx, q, account, id)
+	}
+	if err != nil || !m.node.IsRoot() {
+		return m, err
+	}
+	_, err = s.parts.Access.FindSpace(ctx, q, account)
+	if drive.IsKind(err, drive.NotFound) {
+		err = drive.Bad("node", drive.NotAllowed, "allowed", []string{"a file or folder below the root"}, "sent", "root")
+	}
+	if admin && who.Admin { // who could give it to themselves
+		m.until = 0
+	}
+	return m, err
 }
 
 // spaceOf returns the space whose root a node is.
-func (s *Spaces) spaceOf(ctx context.Context, root drive.NodeID) (drive.AccountID, error) {
-	one, err := s.parts.Access.FindSpaceByRoot(ctx, s.parts.DB, root)
+func (s *Spaces) spaceOf(ctx context.Context, q sqldb.Querier, root drive.NodeID) (drive.AccountID, error) {
+	one, err := s.parts.Access.FindSpaceByRoot(ctx, q, root)
 	return one.ID, err
 }
 
 // principal finds whom a request names.
-func (s *Spaces) principal(ctx context.Context, p Principal) (drive.PrincipalID, error) {
+func (s *Spaces) principal(ctx context.Context, q sqldb.Querier, p Principal) (drive.PrincipalID, error) {
 	if p.Name == "" {
 		return p.ID, nil
 	}
@@ -96,10 +121,10 @@ func (s *Spaces) principal(ctx context.Context, p Principal) (drive.PrincipalID,
 	var err error
 	if p.Kind == access.Group {
 		var t access.Team
-		t, err = s.parts.Access.FindGroupByName(ctx, s.parts.DB, p.Name)
+		t, err = s.parts.Access.FindGroupByName(ctx, q, p.Name)
 		id = drive.PrincipalID(t.ID)
 	} else {
-		u, failed := s.parts.Users.FindByName(ctx, s.parts.DB, p.Name)
+		u, failed := s.parts.Users.FindByName(ctx, q, p.Name)
 		id, err = drive.PrincipalID(u.ID), failed
 	}
 	if drive.IsKind(err, drive.NotFound) {
@@ -108,13 +133,21 @@ func (s *Spaces) principal(ctx context.Context, p Principal) (drive.PrincipalID,
 	return id, err
 }
 
-// keepManaged refuses a change after which a space has no manager.
-func (s *Spaces) keepManaged(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+// keepingManaged runs a change of the grants at a node, and refuses one that takes the last manager
+// from a space. A space that has none, because its managers have left, may be changed.
+func (s *Spaces) keepingManaged(ctx context.Context, tx *sqldb.Tx, n tree.Node, change func() error) error {
 	if !n.IsRoot() {
-		return nil
+		return change()
 	}
-	left, err := s.parts.Access.Managers(ctx, tx, n.ID)
-	if err == nil && left == 0 {
+	had, err := s.parts.Access.HasManager(ctx, tx, n.ID)
+	if err != nil {
+		return err
+	}
+	if err := change(); err != nil || !had {
+		return err
+	}
+	has, err := s.parts.Access.HasManager(ctx, tx, n.ID)
+	if err == nil && !has {
 		err = drive.Fail(drive.WrongState, "state", "last-manager")
 	}
 	return err
@@ -123,49 +156,45 @@ func (s *Spaces) keepManaged(ctx context.Context, tx *sqldb.Tx, n tree.Node) err
 // Ungrant takes a principal's role at a node away: managers may, and everybody their own, which is
 // to leave. One that is not there is no error.
 func (s *Spaces) Ungrant(ctx context.Context, who drive.Who, node drive.NodeID, principal drive.PrincipalID, admin bool) error {
-	n, err := s.mayGrant(ctx, who, node, admin)
-	if drive.IsKind(err, drive.Forbidden, drive.NotFound) && principal == drive.PrincipalID(who.User) {
-		return s.leave(ctx, who, node)
-	}
-	if err != nil {
-		return err
-	}
-	return s.take(ctx, n, principal, func(context.Context, *sqldb.Tx) error { return nil })
-}
-
-// leave is Ungrant of one's own role.
-func (s *Spaces) leave(ctx context.Context, who drive.Who, node drive.NodeID) error {
-	p, err := s.parts.Access.At(ctx, s.parts.DB, who, node)
-	if err != nil {
-		return err
-	}
-	n, err := s.parts.Tree.Find(ctx, s.parts.DB, p.Who.Account, node)
-	if err != nil {
-		return err
-	}
-	return s.take(ctx, n, drive.PrincipalID(who.User), func(ctx context.Context, tx *sqldb.Tx) error {
-		after, err := s.parts.Access.At(ctx, tx, who, node)
-		if err == nil && !p.Rights.Has(after.Rights) { // a role that narrows is no one's to shake off
-			return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
+	return s.writeAt(ctx, who, node, admin, func(ctx context.Context, tx *sqldb.Tx) error {
+		m, err := s.mayGrant(ctx, tx, who, node, admin)
+		if drive.IsKind(err, drive.Forbidden, drive.NotFound) && principal == drive.PrincipalID(who.User) {
+			return s.leave(ctx, tx, who, node)
 		}
-		if drive.IsKind(err, drive.NotFound) {
-			return nil
+		if err != nil {
+			return err
 		}
-		return err
+		return s.keepingManaged(ctx, tx, m.node, func() error {
+			_, err := s.parts.Access.Take(ctx, tx, node, principal)
+			return err
+		})
 	})
 }
 
-// take deletes a grant, unless check objects to what is then.
-func (s *Spaces) take(ctx context.Context, n tree.Node, principal drive.PrincipalID, check func(context.Context, *sqldb.Tx) error) error {
-	return s.write(ctx, n.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		taken, err := s.parts.Access.Take(ctx, tx, n.ID, principal)
-		if err != nil || !taken {
+// leave is Ungrant of one's own role. A role that narrows is not one's own to shake off, neither
+// while the space is archived, where nothing but seeing is left of any role.
+func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node drive.NodeID) error {
+	p, err := s.parts.Access.At(ctx, tx, who, node)
+	if err != nil {
+		return err
+	}
+	n, err := s.parts.Tree.Find(ctx, tx, p.Who.Account, node)
+	if err != nil {
+		return err
+	}
+	before, err := s.parts.Access.Given(ctx, tx, who, node)
+	if err != nil {
+		return err
+	}
+	return s.keepingManaged(ctx, tx, n, func() error {
+		if _, err := s.parts.Access.Take(ctx, tx, node, drive.PrincipalID(who.User)); err != nil {
 			return err
 		}
-		if err := check(ctx, tx); err != nil {
-			return err
+		after, err := s.parts.Access.Given(ctx, tx, who, node)
+		if err == nil && !before.Has(after) {
+			err = drive.Fail(drive.Forbidden, "reason", "role", "role", string(before.Role()), "needs", string(access.Manager))
 		}
-		return s.keepManaged(ctx, tx, n)
+		return err
 	})
 }
 
@@ -203,7 +232,7 @@ func (s *Spaces) Members(ctx context.Context, who drive.Who, node drive.NodeID, 
 	if _, err := s.parts.Access.Enter(ctx, s.parts.DB, who, node, access.SeeAccess); err != nil && !who.Admin {
 		return nil, err
 	} else if err != nil {
-		if _, err := s.spaceOf(ctx, node); err != nil {
+		if _, err := s.spaceOf(ctx, s.parts.DB, node); err != nil {
 			return nil, err
 		}
 	}

@@ -34,12 +34,51 @@ func (s *Spaces) RenameGroup(ctx context.Context, who drive.Who, id drive.GroupI
 	return t, err
 }
 
-// DeleteGroup deletes a group, and takes its roles away.
+// DeleteGroup deletes a group, and takes its roles away. WrongState {state: last-manager, name}: a
+// space would be left without a manager.
 func (s *Spaces) DeleteGroup(ctx context.Context, who drive.Who, id drive.GroupID) error {
 	if err := admins(who); err != nil {
 		return err
 	}
-	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.DeleteGroup(ctx, tx, id) })
+	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.DeleteGroup(ctx, tx, id) })
+}
+
+// shrink runs a change by which a group gets smaller, unless a space loses its last manager by it.
+// The locks on the spaces' ledgers make it take turns with whatever else takes managers from them.
+func (s *Spaces) shrink(ctx context.Context, id drive.GroupID, change func(context.Context, *sqldb.Tx) error) error {
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.parts.Access.LockGroup(ctx, tx, id); err != nil {
+			return err
+		}
+		managed, err := s.parts.Access.ListManagedBy(ctx, tx, drive.PrincipalID(id))
+		if err != nil {
+			return err
+		}
+		var had []access.Space
+		for _, one := range managed { // in the order of their ids: so the locks do not cross
+			if err := s.parts.Ledger.Lock(ctx, tx, one.ID); err != nil {
+				return err
+			}
+			has, err := s.parts.Access.HasManager(ctx, tx, one.Root)
+			if err != nil {
+				return err
+			}
+			if has {
+				had = append(had, one)
+			}
+		}
+		if err := change(ctx, tx); err != nil {
+			return err
+		}
+		for _, one := range had {
+			if has, err := s.parts.Access.HasManager(ctx, tx, one.Root); err != nil {
+				return err
+			} else if !has {
+				return drive.Fail(drive.WrongState, "state", "last-manager", "name", one.Name)
+			}
+		}
+		return nil
+	})
 }
 
 // FindGroup returns a group, for administrators.
@@ -66,12 +105,13 @@ func (s *Spaces) AddMember(ctx context.Context, who drive.Who, id drive.GroupID,
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.AddMember(ctx, tx, id, user) })
 }
 
-// RemoveMember takes a user out of a group.
+// RemoveMember takes a user out of a group. WrongState {state: last-manager, name}: a space would
+// be left without a manager.
 func (s *Spaces) RemoveMember(ctx context.Context, who drive.Who, id drive.GroupID, user drive.UserID) error {
 	if err := admins(who); err != nil {
 		return err
 	}
-	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.RemoveMember(ctx, tx, id, user) })
+	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.RemoveMember(ctx, tx, id, user) })
 }
 
 // ListMembers lists the users of a group.

@@ -255,3 +255,18 @@ func (s *Spaces) write(ctx context.Context, account drive.AccountID, fn func(con
 		return fn(ctx, tx)
 	})
 }
+
+// writeAt is write in the account of a node that the caller may see; an administrator, that of a
+// space with this root. What they may do is asked again by fn, after the lock: it holds until the
+// end.
+func (s *Spaces) writeAt(ctx context.Context, who drive.Who, node drive.NodeID, admin bool, fn func(context.Context, *sqldb.Tx) error) error {
+	p, err := s.parts.Access.At(ctx, s.parts.DB, who, node)
+	account := p.Who.Account
+	if admin && who.Admin && drive.IsKind(err, drive.NotFound) {
+		account, err = s.spaceOf(ctx, s.parts.DB, node)
+	}
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, account, fn)
+}

@@ -80,6 +80,7 @@ type beginner struct {
 	claims    *claim.Desk
 	placer    *placer
 	views     *views
+	gate      *gate
 	hold      func(ctx context.Context, tx *sqldb.Tx) error // see Options
 	maxOpen   int                                           // see Options
 	partBytes drive.ByteSize                                // see Options.PartSize
@@ -330,6 +331,9 @@ func (s *beginner) place(ctx context.Context, tx *sqldb.Tx, b Begin, row *Row) e
 		return err
 	}
 	row.Parent = folder.ID
+	if err := s.gate.mayPut(ctx, tx, *row, tree.Target{Folder: folder.ID}); err != nil {
+		return err
+	}
 	return s.placer.base(ctx, tx, row)
 }
 

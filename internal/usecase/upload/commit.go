@@ -30,6 +30,7 @@ import (
 // the transaction is committed, and if that fails all fail, whatever they had concluded.
 type committer struct {
 	Parts
+	gate  *gate
 	hold  func(ctx context.Context, tx *sqldb.Tx) error            // see Options
 	drop  func(context.Context, *sqldb.Tx, Row, tree.Placed) error // releases the versions that a replace drops
 	queue *combine.Queue[drive.AccountID, *arrival]
@@ -39,8 +40,8 @@ type committer struct {
 // writer, and of the lock on an account.
 const maxTogether = 64
 
-func newCommitter(parts Parts, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
-	c := &committer{Parts: parts, hold: hold, drop: drop}
+func newCommitter(parts Parts, g *gate, hold func(context.Context, *sqldb.Tx) error, drop func(context.Context, *sqldb.Tx, Row, tree.Placed) error) *committer {
+	c := &committer{Parts: parts, gate: g, hold: hold, drop: drop}
 	c.queue = combine.New(maxTogether, c.commitGroup)
 	return c
 }
@@ -195,7 +196,7 @@ func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive
 	}
 	wanted := make([]tree.Wanted, len(all))
 	for i, a := range all {
-		wanted[i] = tree.Wanted{Path: a.begin.Path, Parents: a.begin.Parents, Conflict: a.row.Conflict}
+		wanted[i] = tree.Wanted{Path: a.begin.Path, Parents: a.begin.Parents, Conflict: a.row.Conflict, Apart: !a.mayBeNew()}
 	}
 	targets, err := tree.Newcomers{Tree: c.Tree, Account: account}.Aim(ctx, tx, wanted)
 	if err != nil {
@@ -204,7 +205,7 @@ func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive
 	var fresh []*arrival
 	var at []tree.Target
 	for i, a := range all {
-		if !a.mayBeNew() || targets[i].Folder.IsZero() {
+		if targets[i].Folder.IsZero() {
 			rest = append(rest, a)
 			continue
 		}
@@ -214,6 +215,9 @@ func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive
 		if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: -sumOf(rest)}); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.gate.mayPutAll(ctx, tx, fresh, at); err != nil { // alone each learns its own answer
+		return nil, err
 	}
 	return rest, c.putNew(ctx, tx, account, fresh, at)
 }
@@ -258,6 +262,9 @@ func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) erro
 		return err
 	}
 	at, err := c.Tree.Aim(ctx, tx, account, a.begin.Path, a.begin.Parents)
+	if err == nil {
+		err = c.gate.mayPut(ctx, tx, a.row, at)
+	}
 	if err == nil {
 		err = a.may.holds(ctx, tx, at)
 	}

@@ -137,6 +137,41 @@ func (g *gate) enterThere(ctx context.Context, who drive.Who, account drive.Acco
 	return err
 }
 
+// mayPut asks, in the transaction that puts a guest's file there, whether it may go to where its
+// path leads by then. Others may have moved folders since enter has looked.
+func (g *gate) mayPut(ctx context.Context, q sqldb.Querier, row Row, at tree.Target) error {
+	if !row.guest {
+		return nil
+	}
+	node := at.Folder
+	if !at.There.ID.IsZero() && row.Conflict == drive.ConflictReplace {
+		node = at.There.ID
+	}
+	_, err := g.access.Enter(ctx, q, drive.Who{User: row.User, Account: row.Account, Guest: true}, node, useOf(row.Conflict))
+	return err
+}
+
+// mayPutAll is mayPut for files that are new, one answer for those of somebody in the same folder.
+func (g *gate) mayPutAll(ctx context.Context, q sqldb.Querier, all []*arrival, at []tree.Target) error {
+	type key struct {
+		user     drive.UserID
+		folder   drive.NodeID
+		conflict drive.Conflict
+	}
+	asked := map[key]bool{}
+	for i, a := range all {
+		k := key{a.row.User, at[i].Folder, a.row.Conflict}
+		if !a.row.guest || asked[k] {
+			continue
+		}
+		if err := g.mayPut(ctx, q, a.row, at[i]); err != nil {
+			return err
+		}
+		asked[k] = true
+	}
+	return nil
+}
+
 // enterPath is enter for a path in another place: the right is that at the last folder that there
 // is.
 func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who, Begin, error) {

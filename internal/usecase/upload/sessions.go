@@ -193,7 +193,7 @@ func (s *Sessions) compose() {
 	}
 	s.beginner = &beginner{
 		db: s.DB, ledger: s.Ledger, tree: s.Tree, content: s.Content, staging: s.Staging, disk: s.disk, table: &s.table, sched: &s.sched,
-		clocks: s.clocks, claims: s.claims, placer: &s.placer, views: &s.views, hold: s.arrows.hold,
+		clocks: s.clocks, claims: s.claims, placer: &s.placer, views: &s.views, gate: s.gate, hold: s.arrows.hold,
 		maxOpen: s.opt.MaxOpen, partBytes: s.opt.PartSize, log: log,
 	}
 	s.concats = &concats{
@@ -201,7 +201,7 @@ func (s *Sessions) compose() {
 		arrows: &s.arrows, placer: &s.placer, views: &s.views, beginner: s.beginner, sealer: s.sealer,
 		readable: s.caps.ReadableParts, closeTail: s.filler.closeAt,
 	}
-	s.small = newSmallFiles(s.Parts, s.disk, s.opt.Generation, newCommitter(s.Parts, s.arrows.hold, s.placer.drop))
+	s.small = newSmallFiles(s.Parts, s.disk, s.opt.Generation, newCommitter(s.Parts, s.gate, s.arrows.hold, s.placer.drop))
 }
 
 // Close stops seals between two steps and waits for them; Recover redoes them at the next start.
