@@ -226,8 +226,10 @@ func (w *world) moveFolder(t testing.TB, r *rand.Rand, id drive.NodeID) {
 	}
 	account := w.drives[w.of[id]].account
 	err := w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.tree.Edit(ctx, tx, account, id, tree.Edit{Parent: parent})
-		return err
+		if _, err := w.tree.Edit(ctx, tx, account, id, tree.Edit{Parent: parent}); err != nil {
+			return err
+		}
+		return w.Moved(ctx, tx, account)
 	})
 	switch {
 	case err == nil:

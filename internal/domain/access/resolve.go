@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -22,6 +21,7 @@ type Options struct {
 type Access struct {
 	opt     Options
 	epoch   epoch
+	kept    ways
 	orphans sqldb.Orphans // grants at nodes that were deleted for good
 }
 
@@ -90,7 +90,7 @@ func (p Pass) Check(use Use) error {
 
 // At returns what somebody may do at a node. Without any right it is NotFound.
 func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Pass, error) {
-	found, err := a.climb(ctx, q, who, node)
+	found, err := a.way(ctx, q, who, node)
 	if err != nil {
 		return Pass{}, err
 	}
@@ -121,7 +121,7 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 // Given returns what the grants on the way come to, also in a space that is archived or deleted.
 // Somebody's own node is All.
 func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
-	found, err := a.climb(ctx, q, who, node)
+	found, err := a.climb(ctx, q, who, node, maxClimb)
 	if err != nil || found.own {
 		return All, err
 	}
@@ -131,7 +131,7 @@ func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node
 // Lasts returns until when somebody has a right at a node by the grants that there are now: zero is
 // for ever, and a moment that is not after now says that they do not have it.
 func (a *Access) Lasts(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID, want Right) (drive.Time, error) {
-	found, err := a.climb(ctx, q, who, node)
+	found, err := a.climb(ctx, q, who, node, maxClimb)
 	if err != nil || found.own {
 		return 0, err
 	}
@@ -145,63 +145,6 @@ func (a *Access) Lasts(ctx context.Context, q sqldb.Querier, who drive.Who, node
 		}
 		at = v.until
 	}
-}
-
-// way is what the database says of a node and the grants above it.
-type way struct {
-	own     bool // the node is in the user's own account, and no step was looked for
-	account drive.AccountID
-	space   string // the name of the space whose node it is
-	state   State
-	steps   []step
-}
-
-// mine is, within a statement, the principals of a user, who is its two parameters. The user's id
-// is read, so that it has the type of the column that it is compared with: MySQL takes no index
-// otherwise.
-const mine = `mine (id, nth) AS (
-			SELECT id, 0 FROM users WHERE id = ? UNION ALL SELECT group_id, 1 FROM group_members WHERE user_id = ?)`
-
-// climb goes up from a node that is not the user's own, and reads the user's grants on the way. A
-// node that is not there is NotFound. An account without a user has its nodes, too. Of a guest, who
-// has entered an account before, that account is not the own one.
-func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (way, error) {
-	home := who.Account
-	if who.Guest {
-		home = drive.AccountID{}
-	}
-	rows, err := q.Query(ctx, `WITH RECURSIVE up (id, parent_id, account_id, level) AS (
-			SELECT id, parent_id, account_id, 0 FROM nodes WHERE id = ?
-			UNION ALL
-			SELECT n.id, n.parent_id, n.account_id, up.level + 1
-			FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.account_id <> ? AND up.level < ?),
-		`+mine+`
-		SELECT up.account_id, up.id, up.level, up.parent_id IS NULL, COALESCE(g.role, ''), COALESCE(g.expires_at, 0),
-			COALESCE(s.name, ''), COALESCE(s.state, '')
-		FROM up LEFT JOIN mine ON 1 = 1 LEFT JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id
-		LEFT JOIN spaces s ON s.account_id = up.account_id
-		WHERE g.role IS NOT NULL OR up.level = 0 AND COALESCE(mine.nth, 0) = 0 ORDER BY up.level`,
-		node, home.String(), maxClimb, who.User.String(), who.User.String())
-	var w way
-	there := false
-	all, err := sqldb.Scan(rows, err, func(s *step, scan func(...any) error) error {
-		there = true
-		return scan(&w.account, &s.node, &s.level, &s.root, &s.role, &s.expires, &w.space, &w.state)
-	})
-	switch {
-	case err != nil:
-		return way{}, fmt.Errorf("look who may see node %v: %w", node, err)
-	case !there:
-		return way{}, drive.Fail(drive.NotFound)
-	}
-	w.own = !who.Guest && w.account == who.Account
-	for _, s := range all {
-		s.root = s.root && w.space != "" // the root of a personal account has no managers
-		if s.role != "" {
-			w.steps = append(w.steps, s)
-		}
-	}
-	return w, nil
 }
 
 // CheckAway is Check for what takes the node away from where it is. What was shared with a guest
