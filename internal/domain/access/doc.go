@@ -24,9 +24,9 @@
 // A1: whatever a use case does to a node it has asked Enter for, with the use of the table. A3: a
 // change of a grant, a group or a space holds from the next request; in other instances, and for
 // uploads whose right is in memory, within trustFor. A5: Enter is one small statement about the
-// node, which also finds that somebody has nothing in its account; what is granted above a folder is
-// remembered until the epoch ends, and else read by a second one, which goes up and finds grants by
-// their key.
+// node, which also finds that somebody has nothing in its account; what is granted above a folder
+// is remembered until the epoch ends, and else read by a second one, which goes up and finds grants
+// by their key.
 //
 // The package owns the tables spaces, user_groups, group_members and grants. It reads nodes and
 // users.

@@ -79,7 +79,8 @@ func (d documents) routes() []route {
 			method: "POST", path: conflictsPath + "/settle", need: write, act: takes(d.settleMany),
 			does: "Settle up to 1,000 open conflicts in one way: those named, or all, or all of a source. Of several of one document the last counts.",
 			// What is settled is not open any more, so a second call goes on and takes no key.
-			out: []outcome{gives[settledView](200, "how many were settled, and how many of them are left for the next call")},
+			out:   []outcome{gives[settledView](200, "how many were settled, and how many of them are left for the next call")},
+			fails: []drive.Kind{drive.NotFound},
 		},
 	}
 }
