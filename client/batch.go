@@ -160,7 +160,12 @@ func (b *batching) attempt(ctx context.Context, again bool) error {
 		return err
 	}
 	defer letGo(resp.Body)
-	lines := bufio.NewReaderSize(resp.Body, 64<<10)
+	return b.read(ctx, resp.Body)
+}
+
+// read takes the lines of an answer.
+func (b *batching) read(ctx context.Context, answer io.Reader) error {
+	lines := bufio.NewReaderSize(answer, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {

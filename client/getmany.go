@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -55,9 +56,15 @@ func newCollector(d *Downloader, w *crew, root *os.Root) *collector {
 	return c
 }
 
-// takes reports whether a file comes in a stream. What an earlier run has begun goes on there.
-func (c *collector) takes(n Node) bool {
-	return n.Size <= streamedFile && !c.off.Load() && n.Digests[blake3Name] != ""
+// takes reports whether a file comes in a stream. What an interrupted download has left of it goes
+// on alone: its sidecar says of ranges that they are there, and only that way keeps it true.
+func (c *collector) takes(n Node, rel string) bool {
+	if n.Size > streamedFile || c.off.Load() || n.Digests[blake3Name] == "" {
+		return false
+	}
+	_, side := partNames(rel)
+	_, err := c.root.Lstat(side)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (c *collector) add(ctx context.Context, f wanted) error {

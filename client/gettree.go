@@ -114,7 +114,7 @@ func (d *treeDown) getEntry(ctx context.Context, rel string, n Node, item Item) 
 	if w.opt.Progress != nil {
 		o.Progress = w.progress
 	}
-	if d.many.takes(n) {
+	if d.many.takes(n, rel) {
 		return d.getSmall(ctx, wanted{item: item, node: n, rel: rel, opt: o})
 	}
 	connections := 1

@@ -56,6 +56,8 @@ type Server struct {
 	offer    map[string][]byte
 	links    []map[string]any // shares and collect links, the newest first
 	exports  []*export
+	batches  map[string]map[int]line // by key, then item; nil: the server takes none
+	items    []string                // ops of what came in batches
 
 	operations []*operation
 
@@ -191,6 +193,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.linkRoutes(mux)
 	s.exportRoutes(mux)
 	s.operationRoutes(mux)
+	s.batchRoutes(mux)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)

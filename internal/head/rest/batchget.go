@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"slices"
 
 	"smartdrive/internal/base/drive"
@@ -82,15 +84,8 @@ func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
 			return err
 		}
 		s.begun = true
-		ahead := s.b.readAhead(ctx, listed)
-		for i := range listed {
-			err = s.one(listed[i], <-ahead[i])
-			if err != nil {
-				for _, rest := range ahead[i+1:] {
-					(<-rest).close()
-				}
-				return err
-			}
+		if err := s.some(ctx, listed); err != nil {
+			return err
 		}
 	}
 	s.begun = true
@@ -98,6 +93,24 @@ func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
 		return err
 	}
 	return s.to.Flush()
+}
+
+// some sends files that were looked up.
+func (s *manyFiles) some(ctx context.Context, listed []files.Listed) error {
+	ahead := s.b.readAhead(ctx, listed)
+	defer func() {
+		for _, rest := range ahead {
+			(<-rest).close()
+		}
+	}()
+	for _, l := range listed {
+		next := ahead[0]
+		ahead = ahead[1:]
+		if err := s.one(l, <-next); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *manyFiles) line(l batchLine) error {
@@ -176,7 +189,14 @@ func (b batches) readAhead(ctx context.Context, all []files.Listed) []chan opene
 	return turns
 }
 
+// open opens a file. It runs beside the request: a panic is the error of the file.
 func (b batches) open(ctx context.Context, l files.Listed) (o opened) {
+	defer func() {
+		if v := recover(); v != nil {
+			o.close()
+			o = opened{err: fmt.Errorf("panic while a file was opened: %v\n%s", v, debug.Stack())}
+		}
+	}()
 	if l.Err != nil {
 		return opened{}
 	}

@@ -38,6 +38,7 @@ type lines struct {
 	closed  bool
 	dead    bool // the client is gone
 	over    chan struct{}
+	panic   any // of the writer; once over is closed
 }
 
 func newLines(c *call) *lines {
@@ -104,6 +105,11 @@ func (l *lines) add(raw []byte) {
 // run writes what there is.
 func (l *lines) run() {
 	defer close(l.over)
+	defer func() {
+		if l.panic = recover(); l.panic != nil { // close passes it on
+			l.gone()
+		}
+	}()
 	conn := http.NewResponseController(l.c.w)
 	l.c.w.WriteHeader(http.StatusOK)
 	for {
@@ -116,13 +122,18 @@ func (l *lines) run() {
 			err = conn.Flush()
 		}
 		if err != nil {
-			l.mu.Lock()
-			l.dead, l.waiting = true, nil
-			l.changed.Broadcast()
-			l.mu.Unlock()
+			l.gone()
 			return
 		}
 	}
+}
+
+// gone notes that nobody reads any more.
+func (l *lines) gone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead, l.waiting = true, nil
+	l.changed.Broadcast()
 }
 
 func (l *lines) take() (raw []byte, more bool) {
@@ -158,14 +169,19 @@ func (l *lines) end(err error) error {
 	return nil
 }
 
-// close waits until everything has gone out.
+// close waits until everything has gone out. A panic of the writer goes on in the goroutine of the
+// request, where it is recovered and counted.
 func (l *lines) close() {
 	l.mu.Lock()
 	l.closed = true
 	begun := l.begun
 	l.changed.Broadcast()
 	l.mu.Unlock()
-	if begun {
-		<-l.over
+	if !begun {
+		return
+	}
+	<-l.over
+	if l.panic != nil {
+		panic(l.panic)
 	}
 }

@@ -3,7 +3,9 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
 
 	"golang.org/x/sync/semaphore"
 
@@ -77,7 +79,7 @@ func (b *Batches) Run(ctx context.Context, who drive.Who, key idem.Request, from
 	read := make(chan error, 1)
 	go func() {
 		defer close(r.ahead)
-		read <- r.read(ctx)
+		read <- guarded(func() error { return r.read(ctx) })
 	}()
 	err = r.commitAll(context.WithoutCancel(ctx)) // what has arrived is kept, also of a client that has gone
 	close(r.stop)
@@ -93,6 +95,17 @@ func (b *Batches) Run(ctx context.Context, who drive.Who, key idem.Request, from
 	return err
 }
 
+// guarded does a step of a batch. A panic in it is the error of the step: the batch ends, what it
+// has begun is cleared away, and other batches do not notice.
+func guarded(step func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic in a batch: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return step()
+}
+
 // discard gives up an item that will not be done.
 func (r *run) discard(ctx context.Context, p *pending) error {
 	p.await()
@@ -100,7 +113,7 @@ func (r *run) discard(ctx context.Context, p *pending) error {
 		return nil
 	}
 	p.laid.Refuse(drive.Fail(drive.Unavailable))
-	return r.opt.Uploads.EndLaid(ctx, nil, []*upload.Laid{p.laid})
+	return guarded(func() error { return r.opt.Uploads.EndLaid(ctx, nil, []*upload.Laid{p.laid}) })
 }
 
 func (p *pending) await() {
@@ -189,7 +202,10 @@ func (r *run) lay(ctx context.Context, p *pending) {
 }
 
 func (r *run) layFrom(ctx context.Context, p *pending, body io.Reader) {
-	p.laid, p.Err = r.opt.Uploads.Lay(context.WithoutCancel(ctx), r.who, p.File, p.If, body)
+	p.Err = guarded(func() (err error) {
+		p.laid, err = r.opt.Uploads.Lay(context.WithoutCancel(ctx), r.who, p.File, p.If, body)
+		return err
+	})
 	if p.Err == nil {
 		p.marked(p.laid.Sum())
 	}

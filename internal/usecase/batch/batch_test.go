@@ -304,8 +304,9 @@ func randomWish(r *rand.Rand, n int) wish {
 	return w
 }
 
-// Batches of random items against a reference, while calls fail, replies are lost and processes die
-// at random: whatever ends a batch, its repeat goes on, and everything happens once, in order.
+// Batches of random items, and single files beside them, against a reference, while calls fail,
+// replies are lost and processes die at random: whatever ends a batch, its repeat goes on, and
+// everything happens once, in order.
 func TestBatchesAgainstTheModel(t *testing.T) {
 	t.Parallel()
 	for seed := range depth.Pick(4, 12, 400) {
@@ -326,7 +327,14 @@ func TestBatchesAgainstTheModel(t *testing.T) {
 	}
 }
 
-// round does one batch to its end, or a single file, and compares.
+// putLone stores a file by a request of its own.
+func (f *fixture) putLone(t *testing.T, x wish) error {
+	item := x.item(t, 0)
+	_, _, err := f.PutFile(t.Context(), f.who, item.File, item.Body)
+	return err
+}
+
+// round does one batch to its end, beside it perhaps a file by a request of its own, and compares.
 func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w world, round int) {
 	t.Helper()
 	wishes := make([]wish, 1+r.IntN(14))
@@ -344,7 +352,12 @@ func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w wor
 	points := []string{"tx", "tx.commit", "tx.exec", "store.Lay", "store.Settle", "read"}
 	got := make([]drive.Kind, len(wishes))
 	answered := make([]bool, len(wishes))
-	for attempt := 0; slices.Contains(answered, false); attempt++ {
+	lone := wish{op: batch.Put, path: fmt.Sprintf("/lone-%d", r.IntN(3)), content: fmt.Sprint("lone ", round), conflict: drive.ConflictReplace}
+	stored := r.IntN(2) == 0 // half of the rounds have none
+	if !stored {
+		w.do(lone)
+	}
+	for attempt := 0; slices.Contains(answered, false) || !stored; attempt++ {
 		how := uploadtest.Pass
 		if attempt < 3 && r.IntN(3) > 0 {
 			how = []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter}[r.IntN(4)]
@@ -359,6 +372,11 @@ func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w wor
 				from.items = append(from.items, x.item(t, i))
 			}
 		}
+		var beside sync.WaitGroup
+		var loneErr error
+		if !stored {
+			beside.Go(func() { loneErr = f.putLone(t, lone) })
+		}
 		err := f.batches.Run(t.Context(), f.who, key, from, func(all []batch.Answer) error {
 			for _, a := range all {
 				kind := drive.Internal
@@ -369,9 +387,13 @@ func (f *fixture) round(t *testing.T, r *rand.Rand, fate *uploadtest.Fate, w wor
 			}
 			return nil
 		})
+		beside.Wait()
+		stored = stored || loneErr == nil
 		came := fate.Clear()
-		if err != nil && !came && !drive.IsKind(err, drive.Unavailable) {
-			t.Fatalf("round %d: %v", round, err)
+		for _, err := range []error{err, loneErr} {
+			if err != nil && !came && !drive.IsKind(err, drive.Unavailable) {
+				t.Fatalf("round %d: %v", round, err)
+			}
 		}
 		if came && (how == uploadtest.Die || how == uploadtest.DieAfter) {
 			f.Restart(t)

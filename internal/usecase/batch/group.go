@@ -31,9 +31,9 @@ func (r *run) commitAll(ctx context.Context) error {
 			return nil
 		}
 		whole, broken, moment := r.split(ctx, group)
-		err := r.do(ctx, whole)
+		err := guarded(func() error { return r.do(ctx, whole) })
 		if err == nil {
-			err = r.answer(ctx, whole)
+			err = guarded(func() error { return r.answer(ctx, whole) })
 		}
 		if err == nil {
 			err = moment
@@ -57,7 +57,7 @@ func (r *run) split(ctx context.Context, group []*pending) (whole, broken []*pen
 	for i, p := range group {
 		p.await()
 		if p.Op == Move && p.done == nil && p.Err == nil {
-			p.Err = r.measure(ctx, p)
+			p.Err = guarded(func() error { return r.measure(ctx, p) })
 		}
 		if passing(p.Err) {
 			return group[:i], group[i:], p.Err
@@ -111,11 +111,26 @@ func (r *run) do(ctx context.Context, group []*pending) error {
 			laid = append(laid, p.laid)
 		}
 	}
-	err := upload.SettleLaid(ctx, r.opt.Uploads, laid)
+	err := guarded(func() error { return upload.SettleLaid(ctx, r.opt.Uploads, laid) })
 	if err == nil && len(fresh) > 0 {
-		err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.write(ctx, tx, fresh) })
+		err = r.commit(ctx, fresh)
 	}
 	return errors.Join(err, r.opt.Uploads.EndLaid(ctx, err, laid))
+}
+
+// commit writes a group. Of what panicked outside the transaction's function nobody knows whether
+// it was committed.
+func (r *run) commit(ctx context.Context, fresh []*pending) (err error) {
+	whole := false
+	panicked := guarded(func() error {
+		err = r.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return r.write(ctx, tx, fresh) })
+		whole = true
+		return nil
+	})
+	if !whole {
+		return drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked), drive.Internal)
+	}
+	return err
 }
 
 // measure looks at what is below a node that goes somewhere. What is not there is the transaction's

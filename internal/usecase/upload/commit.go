@@ -2,6 +2,7 @@ package upload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -104,7 +105,7 @@ func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, al
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			endUnfinished(all, fmt.Errorf("panic while files were committed: %v\n%s", r, debug.Stack()))
+			endUnfinished(all, panicked(r))
 		}
 	}()
 	if len(all) > 1 {
@@ -136,7 +137,7 @@ func endUnfinished(all []*arrival, cause error) {
 // write runs a transaction about files. If it fails, all of them have failed. If its COMMIT was not
 // answered and one of their versions is there, it was committed, and each keeps its outcome.
 func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.Context, *sqldb.Tx) error) error {
-	err := c.DB.Write(ctx, fn)
+	err := c.begin(ctx, fn)
 	if err == nil || sqldb.MaybeWritten(err) && c.committed(ctx, all) {
 		return nil
 	}
@@ -144,6 +145,21 @@ func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.C
 		a.err = err
 	}
 	return err
+}
+
+// begin is DB.Write, whose panic is an error: one in fn is known to have written nothing, after any
+// other one nobody knows.
+func (c *committer) begin(ctx context.Context, fn func(context.Context, *sqldb.Tx) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = drive.Wrap(errors.Join(sqldb.ErrInDoubt, panicked(r)), drive.Unavailable)
+		}
+	}()
+	return c.DB.Write(ctx, fn)
+}
+
+func panicked(r any) error {
+	return fmt.Errorf("panic while files were committed: %v\n%s", r, debug.Stack())
 }
 
 // committed reports whether a version of one of the files is there. If not, it may still come: the

@@ -61,15 +61,21 @@ func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.
 	}
 	file := f.name(row.ID)
 	f.putting.Store(file, struct{}{})
+	stored := false
+	defer func() {
+		if !stored { // also in a panic
+			f.done(row, file)
+		}
+	}()
 	hash := digest.NewRunning(row.Digests.Aliases()...)
 	if len(row.Digests.Aliases()) > 0 {
 		body = &tee{body, hash}
 	}
 	part, err := put(ctx, file, blob.NewBody(body, blob.BodyOptions{Size: row.Size, Session: w.who.Session}))
 	if err != nil {
-		f.done(row, file)
 		return nil, err
 	}
+	stored = true
 	n := summarize(row, []blob.Part{part})
 	n.File, n.Aliases = file, hash.Sums()
 	a.begin, a.row, a.content, a.version = w.begin, row, n, drive.NewID[drive.VersionID]()

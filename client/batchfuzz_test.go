@@ -1,0 +1,120 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"lukechampine.com/blake3"
+)
+
+// FuzzBatchAnswers: whatever a server answers, reading it ends; items are done as they were named,
+// none twice, and the whole is taken for whole only when all have an answer.
+func FuzzBatchAnswers(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}\n", `{"n":0,"status":201,"node":{"id":"a"}}` + "\n" + `{"n":1,"status":409,"problem":{"code":"name-taken"}}` + "\n" + `{"n":2,"status":204}` + "\n" + `{"status":200}` + "\n",
+		`{"n":0,"status":201}` + "\n" + `{"n":0,"status":404,"problem":{}}` + "\n", `{"n":-1}` + "\n", `{"n":3}` + "\n", `{"n":1,"status":20`, `{"status":503,"problem":{"code":"stopping"}}` + "\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		b := &batching{items: make([]BatchItem, 3), answers: make([]BatchAnswer, 3), done: make([]bool, 3), left: 3}
+		err := b.read(t.Context(), bytes.NewReader(raw))
+		left := 0
+		for i, done := range b.done {
+			if !done {
+				left++
+				if b.answers[i].Node != nil || b.answers[i].Err != nil {
+					t.Errorf("%q: item %d has an answer and is not done", raw, i)
+				}
+			}
+		}
+		if left != b.left || err == nil && left > 0 {
+			t.Errorf("%q: %d items are left, %d are counted, %v", raw, left, b.left, err)
+		}
+		if err == nil && !bytes.HasSuffix(bytes.TrimRight(raw, "\n"), []byte("}")) && !bytes.Contains(raw, []byte("\n")) {
+			t.Errorf("%q was taken for whole", raw)
+		}
+	})
+}
+
+// FuzzBatchBody: the body of a batch is what docs/formats/batch.md says, whatever is in it.
+func FuzzBatchBody(f *testing.F) {
+	f.Add("/a", []byte("content\n{}"), "/b\n")
+	f.Fuzz(func(t *testing.T, path string, content []byte, other string) {
+		b := &batching{items: []BatchItem{{Op: BatchPut, Path: path, Content: content}, {Op: BatchMove, Path: other, To: path}}, done: make([]bool, 2)}
+		if err := b.compose(); err != nil {
+			t.Fatal(err)
+		}
+		body, size := b.body()
+		raw, err := io.ReadAll(body)
+		if err != nil || int64(len(raw)) != size {
+			t.Fatalf("%d bytes, %v, want %d", len(raw), err, size)
+		}
+		in := bufio.NewReader(bytes.NewReader(raw))
+		for i, item := range b.items {
+			line, err := in.ReadBytes('\n')
+			var got struct {
+				N    *int
+				Size int64
+			}
+			if err != nil || json.Unmarshal(line, &got) != nil || got.N == nil || *got.N != i || got.Size != int64(len(item.Content)) {
+				t.Fatalf("item %d is %q, %v", i, line, err)
+			}
+			bytes := make([]byte, got.Size)
+			if _, err := io.ReadFull(in, bytes); err != nil || string(bytes) != string(item.Content) {
+				t.Fatalf("item %d has %q, %v", i, bytes, err)
+			}
+		}
+		if _, err := in.ReadByte(); err != io.EOF {
+			t.Fatal("something follows")
+		}
+	})
+}
+
+// FuzzStream: whatever comes in place of a stream of files, it ends; a file lies there only with
+// the bytes that its digest names, and what is not whole is not taken for it.
+func FuzzStream(f *testing.F) {
+	line := func(n int, content string) string {
+		sum := blake3.Sum256([]byte(content))
+		return fmt.Sprintf(`{"n":%d,"status":200,"size":%d,"node":{"id":"x","digests":{"blake3":"%s"}}}`+"\n%s", n, len(content), hex.EncodeToString(sum[:]), content)
+	}
+	for _, seed := range []string{
+		"", line(0, "one") + line(1, "two") + `{"status":200}` + "\n", line(0, "one"), line(1, "one"), line(0, "one")[:100],
+		`{"n":0,"status":404,"problem":{"code":"not-found"}}` + "\n" + line(1, ""), `{"n":0,"size":-1}` + "\n", `{"n":0,"size":9999999999}` + "\nx",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer letGo(root)
+		c := &collector{root: root, w: &crew{stop: func(error) {}}}
+		all := []wanted{{rel: "a"}, {rel: "b"}}
+		var here []arrived
+		from := bufio.NewReader(bytes.NewReader(raw))
+		n, whole := 0, false
+		for ; ; n++ {
+			over, _, err := c.next(t.Context(), from, all, n, &here)
+			if whole = over; over || err != nil {
+				break
+			}
+		}
+		if n > len(all) || whole && n != len(all) {
+			t.Errorf("%q: %d files of %d, whole %t", raw, n, len(all), whole)
+		}
+		for _, f := range here {
+			content, err := root.ReadFile(f.part)
+			if sum := blake3.Sum256(content); err != nil || hex.EncodeToString(sum[:]) != f.node.Digests[blake3Name] {
+				t.Errorf("%q: %s has %q, %v", raw, f.rel, content, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package clienttest
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"time"
+)
+
+// Batches lets the server take batches from now on, and give many files in one stream:
+// docs/formats/batch.md.
+func (s *Server) Batches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches = map[string]map[int]line{}
+}
+
+// Items returns how many items of an op have come in batches; "" is all of them.
+func (s *Server) Items(op string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.items {
+		if op == "" || o == op {
+			n++
+		}
+	}
+	return n
+}
+
+// line is the answer to an item.
+type line struct {
+	N       *int            `json:"n,omitempty"`
+	Status  int             `json:"status"`
+	Node    *node           `json:"node,omitempty"`
+	Size    *int64          `json:"size,omitempty"`
+	Problem json.RawMessage `json:"problem,omitempty"`
+}
+
+type batchItem struct {
+	N                  int
+	Op, Path, Conflict string
+	Size               int64
+	Parents            bool
+	Mtime              time.Time
+	Digests            map[string]string
+}
+
+func (s *Server) batchRoutes(mux *http.ServeMux) {
+	if s.batches == nil {
+		return
+	}
+	mux.HandleFunc("POST /api/v1/batch", s.batch)
+	mux.HandleFunc("POST /api/v1/batch/contents", s.contents)
+}
+
+func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
+	key := r.Header.Get("Idempotency-Key")
+	if s.batches[key] == nil {
+		s.batches[key] = map[int]line{}
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	in := bufio.NewReader(r.Body)
+	for {
+		raw, err := in.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var item batchItem
+		_ = json.Unmarshal(raw, &item) // what does not fit stays zero
+		var content []byte
+		if item.Op == "put" {
+			content = make([]byte, item.Size)
+			_, _ = io.ReadFull(in, content)
+		}
+		answer, done := s.batches[key][item.N]
+		if !done {
+			answer = s.item(item, content)
+			answer.N = &item.N
+			s.batches[key][item.N] = answer
+		}
+		_ = json.NewEncoder(w).Encode(answer) // as reply
+	}
+	_ = json.NewEncoder(w).Encode(line{Status: http.StatusOK})
+}
+
+// item does an item as the request of its own that it stands for.
+func (s *Server) item(item batchItem, content []byte) line {
+	s.items = append(s.items, item.Op)
+	got := httptest.NewRecorder()
+	p := item.Path
+	if item.Op == "claim" {
+		var there bool
+		if content, there = s.held(item.Digests["blake3"]); !there {
+			fail(got, http.StatusNotFound, "not-found", map[string]any{"field": "digests"})
+			return line{Status: got.Code, Problem: got.Body.Bytes()}
+		}
+	}
+	if item.Op == "folder" {
+		if p = s.place(got, p, "fail", item.Parents); p != "" {
+			s.nodes[p] = &node{ID: newID(), Path: p, Name: path.Base(p), Type: "folder"}
+		}
+	} else if p = s.place(got, p, item.Conflict, item.Parents); p != "" {
+		s.store(p, content, item.Mtime)
+	}
+	if p == "" {
+		return line{Status: got.Code, Problem: got.Body.Bytes()}
+	}
+	return line{Status: http.StatusCreated, Node: s.nodes[p]}
+}
+
+// held is content that the account has.
+func (s *Server) held(sum string) (content []byte, there bool) {
+	for _, n := range s.nodes {
+		if n.Type == "file" && n.Digests["blake3"] == sum {
+			return n.content, true
+		}
+	}
+	return nil, false
+}
+
+func (s *Server) contents(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Nodes []string }
+	decode(r, &in)
+	w.Header().Set("Content-Type", "application/vnd.smartdrive.batch")
+	out := json.NewEncoder(w)
+	for i, id := range in.Nodes {
+		l := line{N: &i, Status: http.StatusNotFound, Problem: json.RawMessage(`{"code":"not-found"}`)}
+		for _, n := range s.nodes {
+			if n.ID == id {
+				l = line{N: &i, Status: http.StatusOK, Node: n, Size: &n.Size}
+			}
+		}
+		_ = out.Encode(l) // as reply
+		if l.Node != nil {
+			_, _ = w.Write(l.Node.content)
+		}
+	}
+	_ = out.Encode(line{Status: http.StatusOK})
+}

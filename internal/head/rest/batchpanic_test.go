@@ -1,0 +1,57 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/semaphore"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/usecase/batch"
+	"smartdrive/internal/usecase/files"
+)
+
+// breaking panics in what it is asked for.
+type breaking struct{ http.ResponseWriter }
+
+func (breaking) Write([]byte) (int, error) { panic("a writer that breaks") }
+
+// What panics beside a request panics in the request, where it is recovered: the process goes on.
+func TestAPanicOfTheWriterIsTheRequests(t *testing.T) {
+	t.Parallel()
+	c := &call{w: breaking{httptest.NewRecorder()}, r: httptest.NewRequest(http.MethodPost, "/batch", nil)}
+	l := newLines(c)
+	for range 3 * maxUnread / 100 { // more than waits for who does not read
+		if err := l.tell([]batch.Answer{{N: 1, Op: batch.Trash, Err: drive.Fail(drive.NotFound)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		if v := recover(); v != "a writer that breaks" {
+			t.Errorf("the request sees %v", v)
+		}
+	}()
+	l.close()
+	t.Error("the request does not see the panic")
+}
+
+type breakingStore struct{ blob.Store }
+
+func (breakingStore) Caps() blob.StoreCaps { return blob.StoreCaps{Far: true} }
+
+func (breakingStore) Open(context.Context, string) (blob.Object, error) { panic("a store that breaks") }
+
+// A store that panics for a file fails that file; the stream goes on.
+func TestAPanicOfTheStoreIsTheFiles(t *testing.T) {
+	t.Parallel()
+	b := batches{files: files.New(files.Options{Store: breakingStore{}}), ahead: semaphore.NewWeighted(aheadRoom)}
+	for i, turn := range b.readAhead(t.Context(), make([]files.Listed, 20)) {
+		if o := <-turn; o.err == nil || !strings.Contains(o.err.Error(), "a store that breaks") {
+			t.Errorf("file %d: %v", i, o.err)
+		}
+	}
+}
