@@ -70,7 +70,16 @@ func (b *batcher) add(ctx context.Context, e entry) error {
 func (b *batcher) flush(ctx context.Context) error {
 	all := b.queued
 	b.queued, b.bytes = nil, 0
-	if len(all) == 0 {
+	return b.start(ctx, len(all), func() (after func()) {
+		b.send(ctx, all)
+		return func() {}
+	})
+}
+
+// start does a batch of so many items beside others, and what is to be done once its connection is
+// free.
+func (b *batcher) start(ctx context.Context, items int, do func() (after func())) error {
+	if items == 0 {
 		return nil
 	}
 	select {
@@ -83,13 +92,16 @@ func (b *batcher) flush(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	b.w.wait.Go(func() {
-		defer func() {
-			b.w.room.Release(1)
-			<-b.lanes
-		}()
-		b.send(ctx, all)
+		defer func() { <-b.lanes }()
+		b.connected(do)()
 	})
 	return nil
+}
+
+// connected does what takes the connection that was acquired for it.
+func (b *batcher) connected(do func() (after func())) (after func()) {
+	defer b.w.room.Release(1)
+	return do()
 }
 
 // send does the items of one batch.

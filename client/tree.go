@@ -152,6 +152,7 @@ func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOption
 	ctx, w := newCrew(ctx, o, u.opt.Files)
 	w.whole.count(ctx, local)
 	t := &treeUp{Uploader: u, w: w, many: newBatcher(u, w)}
+	t.claims = &claims{b: t.many}
 	if strings.HasPrefix(dest, "//") { // in a space, or in what somebody shares: a batch is of one's own drive
 		t.many.off.Store(true)
 	}
@@ -159,14 +160,18 @@ func (u *Uploader) PutTree(ctx context.Context, local, dest string, o TreeOption
 	if err == nil {
 		err = t.many.flush(ctx)
 	}
+	if err == nil {
+		err = t.claims.flush(ctx)
+	}
 	return w.finish(ctx, err)
 }
 
 // treeUp is a tree on its way to the server.
 type treeUp struct {
 	*Uploader
-	w    *crew
-	many *batcher
+	w      *crew
+	many   *batcher
+	claims *claims
 }
 
 // putFolder sends what is in one folder; it fails only when the whole is to stop. fresh says that
@@ -250,8 +255,12 @@ func (u *treeUp) putEntry(ctx context.Context, local, dest string, known map[str
 	if w.opt.Progress != nil {
 		o.Progress = w.progress
 	}
+	e := entry{item: item, src: src, opt: o, dest: dest}
 	if u.many.takes(src.Size) {
-		return u.many.add(ctx, entry{item: item, src: src, opt: o, dest: dest})
+		return u.many.add(ctx, e)
+	}
+	if u.claims.takes(e) {
+		return u.claims.add(ctx, e)
 	}
 	connections := 1
 	if src.Size > u.opt.PartSize {

@@ -1,0 +1,85 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/client/clienttest"
+)
+
+// What the server has is claimed, many files in one request; what it has not is sent, and a name
+// that is taken is no reason to lose a file.
+func TestPutTreeClaims(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	s := clienttest.New(t)
+	s.Batches()
+	dir := filepath.Join(t.TempDir(), "tree")
+	want := map[string][]byte{}
+	for i := range 6 {
+		content := noise(uint64(40+i), size+i)
+		if i < 4 {
+			s.Store(fmt.Sprintf("/had/%d", i), content, mtime)
+		}
+		name := fmt.Sprintf("sub/f%d", i)
+		writeFile(t, filepath.Join(dir, name), content)
+		want["/t/"+name] = content
+	}
+	s.Store("/t/sub/f3", []byte("in the way"), mtime)
+	u, err := newClient(t, s).Uploader(UploadOptions{PartSize: 2 << 20, GiveUp: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := u.PutTree(t.Context(), dir, "/t", TreeOptions{Conflict: Replace})
+	expect := Summary{Sent: 2, Instant: 4, Bytes: 2*size + 4 + 5}
+	if diff := cmp.Diff(expect, sum); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	for path, content := range want {
+		wantFile(t, s, path, content)
+	}
+	if n := s.Items("claim"); n != 6 {
+		t.Errorf("%d claims", n)
+	}
+	batches := s.Requests(func(method, path string) bool { return method == http.MethodPost && strings.HasSuffix(path, "/batch") })
+	if batches > 2 {
+		t.Errorf("%d batches", batches)
+	}
+}
+
+// When nothing that is asked for is there, asking ends, but for a file now and then.
+func TestClaimsThatMeetNothingEnd(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(t)
+	u, err := newClient(t, s).Uploader(UploadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &claims{b: &batcher{u: u}}
+	e := entry{src: Source{Size: claimedFrom}}
+	asks := func() (n int) {
+		for range 160 {
+			if c.takes(e) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := asks(); n != 160 {
+		t.Errorf("at first %d of 160 ask", n)
+	}
+	c.asked, c.met = 100, 0
+	if n := asks(); n != 160/triedEvery {
+		t.Errorf("%d of 160 ask although nothing was there", n)
+	}
+	c.met = 10
+	if n := asks(); n != 160 {
+		t.Errorf("%d of 160 ask although one in ten is there", n)
+	}
+}
