@@ -68,6 +68,16 @@ func (c *Client) Batch(ctx context.Context, items []BatchItem) ([]BatchAnswer, e
 	return c.batch(ctx, items, nil)
 }
 
+// Batch is Client.Batch, and gives up when the uploader does. waiting hears why it waits before
+// another attempt; nil: nobody does.
+func (u *Uploader) Batch(ctx context.Context, items []BatchItem, waiting func(error)) ([]BatchAnswer, error) {
+	p := newPatience(u.opt.GiveUp)
+	if waiting != nil {
+		p.notify = func(err error, _ time.Duration) { waiting(err) }
+	}
+	return u.c.batch(ctx, items, p)
+}
+
 func (c *Client) batch(ctx context.Context, items []BatchItem, p *patience) ([]BatchAnswer, error) {
 	b := &batching{c: c, items: items, key: rand.Text(), answers: make([]BatchAnswer, len(items)), done: make([]bool, len(items)), left: len(items)}
 	if p == nil {
@@ -220,9 +230,9 @@ func (b *batching) take(line []byte) (over bool, err error) {
 	return false, nil
 }
 
-// lacksBatch reports whether an answer means that the server, or what is before it, takes no
+// LacksBatch reports whether an answer means that the server, or what is before it, takes no
 // batches, or none of that size.
-func lacksBatch(err error) bool {
+func LacksBatch(err error) bool {
 	if proxy, ok := errors.AsType[*ProxyError](err); ok {
 		switch proxy.Status {
 		case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusNotImplemented:

@@ -115,7 +115,7 @@ func (c *collector) fetch(ctx context.Context, all []wanted) {
 			continue
 		case ctx.Err() != nil:
 			return
-		case lacksBatch(err):
+		case LacksBatch(err):
 			c.off.Store(true)
 			for _, f := range all {
 				c.alone(ctx, f)

@@ -16,7 +16,7 @@ import (
 func TestGetTreeGoesOnWithAPart(t *testing.T) {
 	t.Parallel()
 	s := clienttest.New(t)
-	s.Batches()
+	s.TakesBatches(true)
 	content := noise(31, 200_000)
 	s.Store("/t/begun", content, mtime)
 	s.Store("/t/other", noise(32, 1000), mtime)

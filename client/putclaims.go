@@ -94,7 +94,7 @@ func (c *claims) ask(ctx context.Context, all []entry) (missed []entry) {
 	p := newPatience(c.b.u.opt.GiveUp)
 	p.notify = func(err error, _ time.Duration) { c.b.waiting(on, err) }
 	answers, err := c.b.u.c.batch(ctx, items, p)
-	if err != nil && lacksBatch(err) {
+	if err != nil && LacksBatch(err) {
 		c.mu.Lock()
 		c.disallows = true
 		c.mu.Unlock()

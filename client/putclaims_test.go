@@ -19,7 +19,7 @@ func TestPutTreeClaims(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	s := clienttest.New(t)
-	s.Batches()
+	s.TakesBatches(true)
 	dir := filepath.Join(t.TempDir(), "tree")
 	want := map[string][]byte{}
 	for i := range 6 {

@@ -126,7 +126,7 @@ func (b *batcher) send(ctx context.Context, all []entry) {
 	p := newPatience(b.u.opt.GiveUp)
 	p.notify = func(err error, _ time.Duration) { b.waiting(on, err) }
 	answers, err := b.u.c.batch(ctx, items, p)
-	if err != nil && lacksBatch(err) {
+	if err != nil && LacksBatch(err) {
 		b.shrink()
 		for _, e := range on {
 			b.alone(ctx, e)

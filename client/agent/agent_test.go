@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -273,6 +274,7 @@ func TestAFileThatChangesAfterFreezingIsNeverSentWrong(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"after freeze", "folder", "member"} {
 		w := newWorld(t)
+		w.server.TakesBatches(step != "member") // in a batch both have gone when the first is there
 		w.opt.Parallel = 1
 		w.drop(t, "a.xml", "<a/>")
 		w.drop(t, "b.xml", "<b/>")
@@ -376,5 +378,32 @@ func TestAStateThatCannotBeWrittenStopsNothingForGood(t *testing.T) {
 	equal(t, "contents", w.contents(t), []string{"a.xml=<a/>"})
 	if s := status(t, w); s.Error != "" || s.Totals.Bundles != 1 {
 		t.Errorf("when it is over: %+v", s)
+	}
+}
+
+// A bundle of many small files is a few requests, and a server that takes no batches gets them one
+// by one.
+func TestSmallMembersGoByBatch(t *testing.T) {
+	t.Parallel()
+	const files = 300
+	for _, able := range []bool{true, false} {
+		w := newWorld(t)
+		w.server.TakesBatches(able)
+		var want []string
+		for i := range files {
+			name := fmt.Sprintf("%03d.xml", i)
+			w.drop(t, name, "<"+name+"/>")
+			want = append(want, name+"=<"+name+"/>")
+		}
+		synctest.Test(t, func(t *testing.T) {
+			if err := w.once(t, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+		equal(t, "contents", w.contents(t), want)
+		puts := w.server.Requests(func(method, _ string) bool { return method == http.MethodPut })
+		if items := w.server.Items("put"); able && (items != files || puts != 1) || !able && puts != files+1 {
+			t.Errorf("batches %t: %d items and %d files one by one", able, items, puts)
+		}
 	}
 }

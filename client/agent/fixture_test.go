@@ -37,7 +37,9 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{server: clienttest.New(t), dir: t.TempDir()}
+	w.server.TakesBatches(true)
 	w.wire = &wire{to: w.server}
+	w.server.RefuseItems(w.wire.refusesItem)
 	api, err := client.New(client.Options{
 		BaseURL: "http://drive.test", Token: clienttest.Token, HTTPClient: &http.Client{Transport: w.wire},
 	})
@@ -61,6 +63,17 @@ func (w *wire) set(refuse func(*http.Request) (int, string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refuse = refuse
+}
+
+// refusesItem asks about an item of a batch as about the request that it stands for.
+func (w *wire) refusesItem(path string) (status int, code string) {
+	w.mu.Lock()
+	refuse := w.refuse
+	w.mu.Unlock()
+	if refuse == nil {
+		return 0, ""
+	}
+	return refuse(httptest.NewRequest(http.MethodPut, "/api/v1/files"+path, nil))
 }
 
 // RoundTrip implements http.RoundTripper.

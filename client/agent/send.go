@@ -90,9 +90,27 @@ func (a *Agent) sendMembers(ctx context.Context, f *flight) error {
 		return err
 	}
 	progress := a.newProgress(f)
+	batches, alone := f.batches(known)
+	left := make([][]int, len(batches))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(min(batchesMost, a.opt.Parallel))
+	for i, batch := range batches {
+		g.Go(func() (err error) {
+			left[i], err = a.sendMany(gctx, f, batch, progress)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return a.sendEach(ctx, f, slices.Concat(append(left, alone)...), known, progress)
+}
+
+// sendEach sends members one by one, some at a time.
+func (a *Agent) sendEach(ctx context.Context, f *flight, members []int, known map[string]client.Node, progress *progress) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(a.opt.Parallel)
-	for n := range f.Files {
+	for _, n := range members {
 		g.Go(func() error {
 			if gctx.Err() != nil {
 				return context.Cause(gctx)

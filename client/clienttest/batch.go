@@ -10,12 +10,22 @@ import (
 	"time"
 )
 
-// Batches lets the server take batches from now on, and give many files in one stream:
-// docs/formats/batch.md.
-func (s *Server) Batches() {
+// TakesBatches says whether the server takes batches from now on, and gives many files in one
+// stream: docs/formats/batch.md. A new server does neither.
+func (s *Server) TakesBatches(able bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.batches = map[string]map[int]line{}
+	s.batches = nil
+	if able {
+		s.batches = map[string]map[int]line{}
+	}
+}
+
+// RefuseItems has items of batches refused by their path; a status of 0 does not.
+func (s *Server) RefuseItems(refuse func(path string) (status int, code string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = refuse
 }
 
 // Items returns how many items of an op have come in batches; "" is all of them.
@@ -91,6 +101,12 @@ func (s *Server) item(item batchItem, content []byte) line {
 	s.items = append(s.items, item.Op)
 	got := httptest.NewRecorder()
 	p := item.Path
+	if s.refuse != nil {
+		if status, code := s.refuse(p); status != 0 {
+			fail(got, status, code, nil)
+			return line{Status: got.Code, Problem: got.Body.Bytes()}
+		}
+	}
 	if item.Op == "claim" {
 		var there bool
 		if content, there = s.held(item.Digests["blake3"]); !there {
