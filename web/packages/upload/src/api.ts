@@ -33,6 +33,13 @@ export interface Amend {
   conflict?: Conflict;
 }
 
+/** BatchLine is the answer to an item of a batch; without n, how the batch ended. */
+export interface BatchLine {
+  n?: number;
+  node?: Node;
+  problem?: Problem;
+}
+
 /** Told hears why a call waits. */
 export type Told = (why: WaitReason, until?: number) => void;
 
@@ -127,6 +134,25 @@ export class Api {
     const url = `/files${escapePath(path)}?${new URLSearchParams(query)}`;
     const reply = await this.#try({ method: "PUT", path: url, body, headers, onProgress }, s);
     return { value: parse<Node>(reply), status: reply.status, doubt: false };
+  }
+
+  /** batch sends items once, each a line and its bytes; who calls it decides about the next attempt, under the same key. */
+  async batch(body: Blob, key: string, s: Scope, onProgress: (sent: number) => void): Promise<BatchLine[]> {
+    const headers = { "Content-Type": "application/vnd.smartdrive.batch", "Idempotency-Key": key };
+    const reply = await this.#try({ method: "POST", path: "/batch", body, headers, onProgress }, s);
+    if (!reply.header("Content-Type")?.startsWith("application/x-ndjson")) throw new ProxyError(404, 0);
+    const lines: BatchLine[] = [];
+    for (const text of reply.text.split("\n")) {
+      if (text === "") continue;
+      try {
+        const { n, status, node, problem } = JSON.parse(text) as { n?: number; status: number; node?: Node; problem?: Record<string, unknown> };
+        const err = problem && readProblem(status, problem, 0);
+        lines.push({ ...(n !== undefined && { n }), ...(node && { node }), ...(err && { problem: err }) });
+      } catch {
+        break; // it broke off here
+      }
+    }
+    return lines;
   }
 
   /** nodeAt returns what is at a path, null when nothing is. */
@@ -239,13 +265,18 @@ function readError(reply: Reply): Problem | ProxyError {
   const wait = retryAfter(reply.header("Retry-After"));
   if (reply.header("Content-Type")?.startsWith("application/problem+json")) {
     try {
-      const { type: _, title, status: __, detail, code, request_id: ___, ...args } = JSON.parse(reply.text) as Record<string, unknown>;
-      if (typeof code === "string" && code) return new Problem(reply.status, code, String(detail ?? title ?? code), args, wait);
+      const known = readProblem(reply.status, JSON.parse(reply.text) as Record<string, unknown>, wait);
+      if (known) return known;
     } catch {
       // judged by its status
     }
   }
   return new ProxyError(reply.status, wait);
+}
+
+function readProblem(status: number, doc: Record<string, unknown>, wait: number): Problem | undefined {
+  const { type: _, title, status: __, detail, code, request_id: ___, ...args } = doc;
+  return typeof code === "string" && code ? new Problem(status, code, String(detail ?? title ?? code), args, wait) : undefined;
 }
 
 /** randomKey needs no secure context. */

@@ -1,5 +1,6 @@
-import { ProxyError, isProblem, judge } from "./problem.ts";
+import { Problem, ProxyError, isProblem, judge } from "./problem.ts";
 import type { Outcome, Task } from "./task.ts";
+import { unless } from "./together.ts";
 
 /**
  * putSmall sends a file in one request; null says that it needs an upload of its own.
@@ -10,6 +11,11 @@ import type { Outcome, Task } from "./task.ts";
 export async function putSmall(t: Task, signal: AbortSignal): Promise<Outcome | null> {
   const { env, hasher, waiter } = t.deps;
   if (!env.online()) await waiter.untilOnline(signal, (why) => t.told(why));
+  if (!t.doubt && t.deps.batcher?.takes(t.file.size, t.path)) {
+    const outcome = await putWithOthers(t, signal);
+    if (outcome) return outcome;
+  }
+  if (t.inBatch) await unless(signal, t.inBatch);
   const before = t.doubt ? await t.found(signal) : null; // stopped in the middle of the run before
   if (before) return { kind: "done", node: before };
   const { check } = await hasher.sums(t.file, t.deps.check, signal);
@@ -30,6 +36,18 @@ export async function putSmall(t: Task, signal: AbortSignal): Promise<Outcome | 
       const node = t.doubt ? await t.found(signal) : null;
       if (node) return { kind: "done", node };
     }
+  }
+}
+
+/** putWithOthers sends a file in a batch; null: it is to be sent alone, which finds out what is to be done about it. */
+async function putWithOthers(t: Task, signal: AbortSignal): Promise<Outcome | null> {
+  try {
+    const node = await t.deps.batcher?.put(t, signal);
+    return node ? { kind: "done", node } : null;
+  } catch (err) {
+    signal.throwIfAborted();
+    if (err instanceof Problem && (err.code === "name-taken" || judge(err).again)) return null;
+    throw err;
   }
 }
 

@@ -7,12 +7,22 @@ import type { Surroundings } from "./surroundings.ts";
 import { unless } from "./together.ts";
 import type { Conflict, ConflictAnswer, Digests, Node, WaitReason } from "./types.ts";
 
+/** Together sends small files with others. */
+export interface Together {
+  takes(size: number, path: string): boolean;
+  put(task: Task, signal: AbortSignal): Promise<Node | null>;
+  /** resolves when nothing is under way, after the uploader was closed */
+  rest(): Promise<void>;
+}
+
 /** Deps are what all transfers of an uploader share. */
 export interface Deps {
   api: Api;
   hasher: Hasher;
   slots: Slots;
   waiter: Waiter;
+  /** null: files do not go together */
+  batcher: Together | null;
   env: Surroundings;
   smallFile: number;
   partSize: number | undefined;
@@ -52,6 +62,8 @@ export class Task {
   partSize: number | undefined;
   /** a small file went out and there was no answer: it may be there */
   doubt = false;
+  /** resolves when the batch has ended that it went in: others may have kept it under way after this one was stopped */
+  inBatch: Promise<void> | null = null;
 
   constructor(
     readonly deps: Deps,

@@ -131,6 +131,8 @@ export interface UploaderOptions {
   partSize?: number;
   /** Files up to so many bytes go in one request; default 4 MiB. 0 makes every file an upload. */
   smallFile?: number;
+  /** Files of up to 256 KiB go many in one request; default true. */
+  together?: boolean;
   /** What each part is checked with on its way; default "crc32c". */
   check?: "crc32c" | "sha-256";
   /** Digests to claim besides BLAKE3; MD5 costs about as much again. */

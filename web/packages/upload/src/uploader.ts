@@ -1,4 +1,5 @@
 import { Api } from "./api.ts";
+import { Batcher, batchedAtOnce } from "./batch.ts";
 import { Conflicts } from "./conflicts.ts";
 import { Emitter } from "./emitter.ts";
 import { fromDrop, fromInput } from "./folder.ts";
@@ -54,19 +55,23 @@ export class Uploader extends Emitter<Events> {
     const env = (this.#env = internals.surroundings ?? browser);
     const base = o.base.replace(/\/+$/, "");
     const waiter = new Waiter(env, o.giveUp);
-    this.#deps = {
-      api: new Api({
-        base,
-        auth: o.auth,
-        language: o.language,
-        stall: o.stall,
-        transport: internals.transport ?? defaultTransport,
-        waiter,
-        onLogin: o.onLogin,
-      }),
-      hasher: internals.hasher ?? defaultHasher(),
-      slots: new Slots(env, () => (this.#speaksH2(base) ? o.connectionsH2 : o.connections)),
+    const api = new Api({
+      base,
+      auth: o.auth,
+      language: o.language,
+      stall: o.stall,
+      transport: internals.transport ?? defaultTransport,
       waiter,
+      onLogin: o.onLogin,
+    });
+    const slots = new Slots(env, () => (this.#speaksH2(base) ? o.connectionsH2 : o.connections));
+    const batcher = o.together && o.lookUp ? new Batcher(api, slots, waiter, this.#closed.signal) : null;
+    this.#deps = {
+      api,
+      hasher: internals.hasher ?? defaultHasher(),
+      slots,
+      waiter,
+      batcher,
       env,
       smallFile: o.smallFile,
       partSize: o.partSize,
@@ -74,7 +79,11 @@ export class Uploader extends Emitter<Events> {
       md5: o.md5,
       lookUp: o.lookUp,
     };
-    this.#schedule = new Schedule(o.smallFile, () => this.#deps.slots.limit, () => this.#busy());
+    const tiny = {
+      is: (item: Item) => item.uploadId === null && (batcher?.takes(item.size, item.target) ?? false),
+      most: () => (batcher?.able ? batchedAtOnce : 0),
+    };
+    this.#schedule = new Schedule(o.smallFile, () => slots.limit, tiny, () => this.#busy());
     this.#conflicts = new Conflicts(o.onConflict);
     this.#handles = o.remember ? (internals.handles ?? openHandles()) : noHandles;
     this.#rate = new Rate(env.now());
@@ -269,6 +278,7 @@ export class Uploader extends Emitter<Events> {
   async close(): Promise<void> {
     await this.pause();
     this.#closed.abort(new Error("the uploader was closed"));
+    await this.#deps.batcher?.rest();
     clearInterval(this.#timer);
     this.#deps.waiter.close();
     this.#deps.hasher.close();
@@ -355,6 +365,7 @@ const defaults = {
   connections: 4,
   connectionsH2: 8,
   smallFile: 4 << 20,
+  together: true,
   check: "crc32c",
   md5: false,
   giveUp: 15 * 60_000,

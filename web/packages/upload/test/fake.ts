@@ -1,4 +1,5 @@
 /** A SmartDrive in memory, as far as uploading sees it, with a network in front that fails as it is told to. */
+import type { Hasher } from "../src/hash/hasher.ts";
 import { localHasher } from "../src/hash/local.ts";
 import { CutError } from "../src/problem.ts";
 import { type Surroundings, sleep } from "../src/surroundings.ts";
@@ -51,6 +52,11 @@ export class FakeServer {
   /** bodies that arrived whole */
   bodies = 0;
   requests: string[] = [];
+  /** whether batches are taken */
+  batches = true;
+  /** how many items came in batches, and how many files were stored, replaced ones included */
+  items = 0;
+  stored = 0;
   inFlight = 0;
   mostInFlight = 0;
   fault: (r: Request) => Fault = () => ({ kind: "none" });
@@ -58,6 +64,7 @@ export class FakeServer {
   /** what happens before a request is carried out */
   before: (r: Request) => Promise<unknown> | undefined = () => undefined;
   #keys = new Map<string, Reply>();
+  #lines = new Map<string, string>(); // answers to items, by key and number
   #ids = 0;
 
   transport: Transport = async (r) => {
@@ -83,7 +90,7 @@ export class FakeServer {
 
   async #once(r: Request, path: string): Promise<Reply> {
     const key = r.headers["Idempotency-Key"];
-    const known = key && this.#keys.get(key);
+    const known = key && path !== "/batch" && this.#keys.get(key);
     if (known) return known;
     const reply = await this.#handle(r, path);
     if (key && reply.status < 300) this.#keys.set(key, reply);
@@ -94,6 +101,7 @@ export class FakeServer {
     const query = new URL(r.url, "http://fake").searchParams;
     const body = typeof r.body === "string" ? JSON.parse(r.body) : {};
     const [, head, id, tail, n] = path.split("/");
+    if (head === "batch") return this.batches ? this.#batch(r) : problem(404, "not-found");
     if (head === "files") return this.#putFile(r, decodeURIComponent(path.slice("/files".length)), query);
     if (head === "nodes" && r.method === "GET") {
       const at = this.files.get(query.get("path") ?? "");
@@ -235,8 +243,35 @@ export class FakeServer {
     return json(201, await this.#store(path, bytes));
   }
 
+  /** batch is that of docs/formats/batch.md, of put alone. */
+  async #batch(r: Request): Promise<Reply> {
+    const bytes = new Uint8Array(await (r.body as Blob).arrayBuffer());
+    const key = r.headers["Idempotency-Key"];
+    let text = "";
+    for (let at = 0; at < bytes.length; ) {
+      const end = bytes.indexOf(10, at);
+      const item = JSON.parse(new TextDecoder().decode(bytes.subarray(at, end))) as { n: number; op: string; path: string; size: number; conflict: string; digests: { blake3: string } };
+      const content = bytes.slice(end + 1, end + 1 + item.size);
+      at = end + 1 + item.size;
+      const id = `${key} ${item.n}`;
+      if (!this.#lines.has(id)) this.#lines.set(id, await this.#item(r, item, content));
+      text += this.#lines.get(id) + "\n";
+    }
+    return reply(200, "application/x-ndjson", text + JSON.stringify({ status: 200 }) + "\n");
+  }
+
+  async #item(r: Request, item: { n: number; path: string; conflict: string; digests: { blake3: string } }, content: Uint8Array): Promise<string> {
+    this.items++;
+    const refuse = (status: number, code: string) => JSON.stringify({ n: item.n, status, problem: { code, status, title: code } });
+    if ((await digestOf(content)) !== item.digests.blake3) return refuse(422, "digest-mismatch");
+    r.signal.throwIfAborted();
+    if (this.files.has(item.path) && item.conflict === "fail") return refuse(409, "name-taken");
+    return JSON.stringify({ n: item.n, status: 201, node: await this.#store(item.path, content) });
+  }
+
   async #store(path: string, bytes: Uint8Array): Promise<Node> {
     const blake3 = await digestOf(bytes);
+    this.stored++;
     const name = path.slice(path.lastIndexOf("/") + 1);
     const node: Node = { id: `n${++this.#ids}`, parent_id: "", name, path, type: "file", size: bytes.length, mime: "", mtime: "", digests: { blake3 } };
     this.files.set(path, { bytes, blake3, node });
@@ -249,6 +284,18 @@ export class FakeServer {
       at = `${path} (${n})`;
     }
   }
+}
+
+/** readAll is a hasher, and what resolves when it has read so many files. */
+export function readAll(files: number): { hasher: Hasher; read: Promise<void> } {
+  let all = () => {};
+  const read = new Promise<void>((resolve) => (all = resolve));
+  const scan: Hasher["scan"] = async (...args) => {
+    const digests = await localHasher.scan(...args);
+    if (--files === 0) all();
+    return digests;
+  };
+  return { hasher: { ...localHasher, scan }, read };
 }
 
 export const blob = (bytes: Uint8Array): Blob => new Blob([bytes as BlobPart]);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CutError, type Transport, Uploader, type UploaderOptions, fetchTransport, localHasher, noHandles } from "../src/index.ts";
 import { sleep } from "../src/surroundings.ts";
-import { bytesOf, fileOf, same } from "./fake.ts";
+import { bytesOf, fileOf, readAll, same } from "./fake.ts";
 import { RealServer } from "./server.ts";
 
 const binary = process.env["SMARTDRIVE_BIN"];
@@ -103,6 +103,24 @@ describe.skipIf(!binary)("against the real server (SMARTDRIVE_BIN)", () => {
     const node = await server.call<{ id: string }>("GET", "/nodes?path=/kills", token);
     const all = await server.call<{ items: unknown[] }>("GET", `/nodes/${node.id}/children?limit=1000`, token);
     expect(all.items).toHaveLength(sizes.length);
+    await up.close();
+  });
+
+  it("a folder of small files in a few requests", async () => {
+    const { hasher, read } = readAll(500);
+    let requests = 0;
+    const counted: Transport = async (r) => {
+      requests++;
+      await read;
+      return fetchTransport(r);
+    };
+    const up = new Uploader({ auth: { token }, base: `${server.url}/api/v1` }, { transport: counted, hasher, handles: noHandles });
+    const picks = Array.from({ length: 500 }, (_, i) => ({ file: fileOf(bytesOf(1000 + i, i), `${i}`), path: `many/${i % 7}/${i}` }));
+    up.add(picks, { folder: "/" });
+    await up.idle();
+    expect(up.items.filter((i) => i.state.kind !== "done").map((i) => i.state)).toEqual([]);
+    expect(requests).toBeLessThan(10);
+    for (const i of [0, 250, 499]) expect(same(await server.content(`/many/${i % 7}/${i}`, token), bytesOf(1000 + i, i))).toBe(true);
     await up.close();
   });
 

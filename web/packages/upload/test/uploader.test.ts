@@ -9,7 +9,7 @@ afterEach(async () => {
 
 function start(server: FakeServer, o: Partial<UploaderOptions> = {}, world = new FakeWorld(random(1)), more: Internals = {}) {
   const up = new Uploader(
-    { auth: { token: "t" }, base: "http://fake/api/v1", smallFile: 0, ...o },
+    { auth: { token: "t" }, base: "http://fake/api/v1", smallFile: 0, together: false, ...o },
     { transport: server.transport, surroundings: world, hasher: localHasher, handles: noHandles, ...more },
   );
   open.push(up);

@@ -19,8 +19,8 @@ export const localHasher: Hasher = {
   },
 
   async scan(file, o, onPart, signal) {
-    const [whole, md5] = await Promise.all([createBLAKE3(), o.md5 ? createMD5() : null]);
-    const part = await PartSums.create(o.check, o.crc32);
+    const [whole, md5] = await Promise.all([idleWhole.pop() ?? createBLAKE3(), o.md5 ? createMD5() : null]);
+    const part = await PartSums.take(o.check, o.crc32);
     whole.init();
     md5?.init();
     let n = 0;
@@ -35,24 +35,26 @@ export const localHasher: Hasher = {
           part.update(piece);
           rest = rest.subarray(piece.length);
           if ((inPart += piece.length) < o.partSize) continue;
-          onPart(n++, part.take());
+          onPart(n++, part.end());
           inPart = 0;
         }
       },
       signal,
     );
-    if (inPart > 0) onPart(n, part.take());
+    if (inPart > 0) onPart(n, part.end());
     const digests: Digests = { blake3: whole.digest("hex") };
     if (md5) digests.md5 = md5.digest("hex");
+    if (idleWhole.length < mostIdle) idleWhole.push(whole);
+    part.giveBack();
     return digests;
   },
 
   async sums(part, check, signal) {
-    const spare = idle.findIndex((s) => s.kind === check);
-    const sums = idle.splice(spare, spare < 0 ? 0 : 1)[0] ?? (await PartSums.create(check, true));
+    const sums = await PartSums.take(check, true);
     await read(part, (b) => sums.update(b), signal);
-    if (idle.length < mostIdle) idle.push(sums);
-    return sums.take();
+    const all = sums.end();
+    sums.giveBack();
+    return all;
   },
 
   answer,
@@ -81,6 +83,7 @@ const mostIdle = 8; // as many as there are requests at once
 
 /** idle are kept for the next part or small file: to make one costs more than to hash a few KiB. */
 const idle: PartSums[] = [];
+const idleWhole: IHasher[] = [];
 
 /** PartSums computes the sums of one part after the other. */
 class PartSums {
@@ -93,7 +96,11 @@ class PartSums {
     crc32?.init();
   }
 
-  static async create(kind: Check, crc32: boolean): Promise<PartSums> {
+  /** take makes one, or takes one that was given back. */
+  static async take(kind: Check, crc32: boolean): Promise<PartSums> {
+    const spare = idle.findIndex((s) => s.kind === kind && (s.crc32 !== null) === crc32);
+    const [idler] = idle.splice(spare, spare < 0 ? 0 : 1);
+    if (idler) return idler;
     const check = kind === "sha-256" ? createSHA256() : createCRC32(castagnoli);
     return new PartSums(kind, await check, crc32 ? await createCRC32() : null);
   }
@@ -103,7 +110,12 @@ class PartSums {
     this.crc32?.update(bytes);
   }
 
-  take(): Sums {
+  /** giveBack is called after end, and not after an error. */
+  giveBack(): void {
+    if (idle.length < mostIdle) idle.push(this);
+  }
+
+  end(): Sums {
     const sums: Sums = {
       check: `${this.kind}=:${btoa(String.fromCharCode(...this.check.digest("binary")))}:`,
       crc32: this.crc32 ? Number.parseInt(this.crc32.digest("hex"), 16) : null,
