@@ -1,1 +1,0 @@
-import"./base-wE22-GcK.js";

@@ -1,0 +1,1 @@
+import"./base-DQB3jL_v.js";
