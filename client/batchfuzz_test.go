@@ -100,7 +100,8 @@ func FuzzStream(f *testing.F) {
 		all := []wanted{{rel: "a"}, {rel: "b"}}
 		var here []arrived
 		from := bufio.NewReader(bytes.NewReader(raw))
-		n, whole := 0, false
+		n := 0
+		var whole bool
 		for ; ; n++ {
 			over, _, err := c.next(t.Context(), from, all, n, &here)
 			if whole = over; over || err != nil {

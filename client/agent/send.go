@@ -103,7 +103,7 @@ func (a *Agent) sendMembers(ctx context.Context, f *flight) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return a.sendEach(ctx, f, slices.Concat(append(left, alone)...), known, progress)
+	return a.sendEach(ctx, f, append(slices.Concat(left...), alone...), known, progress)
 }
 
 // sendEach sends members one by one, some at a time.
