@@ -62,11 +62,15 @@ func (s *Server) batchRoutes(mux *http.ServeMux) {
 	if s.batches == nil {
 		return
 	}
-	mux.HandleFunc("POST /api/v1/batch", s.batch)
-	mux.HandleFunc("POST /api/v1/batch/contents", s.contents)
+	b := batches{s}
+	mux.HandleFunc("POST /api/v1/batch", b.batch)
+	mux.HandleFunc("POST /api/v1/batch/contents", b.contents)
 }
 
-func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
+// batches does what comes in batches, as the requests that it stands for.
+type batches struct{ *Server }
+
+func (s batches) batch(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	if s.batches[key] == nil {
 		s.batches[key] = map[int]line{}
@@ -97,7 +101,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 }
 
 // item does an item as the request of its own that it stands for.
-func (s *Server) item(item batchItem, content []byte) line {
+func (s batches) item(item batchItem, content []byte) line {
 	s.items = append(s.items, item.Op)
 	got := httptest.NewRecorder()
 	p := item.Path
@@ -128,7 +132,7 @@ func (s *Server) item(item batchItem, content []byte) line {
 }
 
 // held is content that the account has.
-func (s *Server) held(sum string) (content []byte, there bool) {
+func (s batches) held(sum string) (content []byte, there bool) {
 	for _, n := range s.nodes {
 		if n.Type == "file" && n.Digests["blake3"] == sum {
 			return n.content, true
@@ -137,7 +141,7 @@ func (s *Server) held(sum string) (content []byte, there bool) {
 	return nil, false
 }
 
-func (s *Server) contents(w http.ResponseWriter, r *http.Request) {
+func (s batches) contents(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Nodes []string }
 	decode(r, &in)
 	w.Header().Set("Content-Type", "application/vnd.smartdrive.batch")
