@@ -17,6 +17,7 @@ import (
 	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
@@ -32,6 +33,7 @@ import (
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/fsck"
+	"smartdrive/internal/usecase/history"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
@@ -50,7 +52,10 @@ type App struct {
 	uploads  *upload.Sessions
 	files    *files.Files
 	access   *access.Access
+	activity *activity.Log
+	events   chronicle
 	spaces   *space.Spaces
+	history  *history.History
 	bulk     *bulk.Bulk
 	batches  *batch.Batches
 	vault    *vault.Vault
@@ -131,16 +136,18 @@ func (a *App) compose(ctx context.Context) (err error) {
 		return err
 	}
 	a.outbox = outbox.New(g.db, outbox.Options{Source: g.source(), Relayed: cfg.Kafka != nil, Log: log})
+	a.activity = activity.New(activity.Options{DB: g.db, Now: g.stamp, Kept: g.kept.Now, Keep: cfg.ActivityKeep})
+	a.events = chronicle{outbox: a.outbox, log: a.activity}
 	if err := a.composeTimers(); err != nil {
 		return err
 	}
-	a.tree = tree.New(tree.Options{Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived})
+	a.tree = tree.New(tree.Options{Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived, Happened: a.activity.Node})
 	a.unlinker = unlink.New(unlink.Parts{DB: g.db, Store: g.bytes.store, Content: g.content()}, unlink.Options{
 		Grace: orLeast(cfg.BlobGrace), Restored: g.Restored, Log: log,
 	})
 	a.access = access.New(access.Options{DB: g.db, Now: g.stamp, Shared: g.bytes.staging.Caps().Shared})
 	a.uploads = upload.New(upload.Parts{
-		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Tree: a.tree, Timers: a.timers.engine, Events: a.outbox,
+		DB: g.db, Staging: g.bytes.staging, Store: g.bytes.store, Tree: a.tree, Timers: a.timers.engine, Events: a.events,
 		Content: g.content(), Access: a.access,
 	}, g.uploadOptions())
 	g.stepped = func(time.Duration) { a.uploads.LostTimers() } // rows carry times of the old clock
@@ -160,13 +167,14 @@ func (a *App) compose(ctx context.Context) (err error) {
 		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation, Access: a.access,
 	})
 	total := cfg.DefaultQuota
-	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree}, space.Options{DefaultQuota: &total, Now: g.stamp})
-	a.shares = share.New(share.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now})
+	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity}, space.Options{DefaultQuota: &total, Now: g.stamp})
+	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
+	a.shares = share.New(share.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now, Log: a.activity})
 	a.bulk = bulk.New(bulk.Options{
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
 	})
 	a.batches = batch.New(batch.Options{DB: g.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys})
-	a.collects = collect.New(collect.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault})
+	a.collects = collect.New(collect.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Log: a.activity})
 	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder, Helpers: helpersOf(cfg)})
 	if err := a.composeExports(ctx); err != nil {
 		return err
@@ -227,7 +235,7 @@ func (a *App) introduce() {
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
 		uploads: a.uploads, files: a.files, bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
-		access: a.access, users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
+		access: a.access, activity: a.activity, users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}
 	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records}

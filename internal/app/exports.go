@@ -18,7 +18,7 @@ import (
 func (a *App) composeExports(ctx context.Context) error {
 	g, cfg, info := a.ground, a.ground.cfg, a.ground.member.Info()
 	opt := export.Options{
-		DB: g.db, Events: a.outbox, Tree: a.tree, Store: g.bytes.store, Secret: a.vault.Links, Users: a.users,
+		DB: g.db, Events: a.events, Tree: a.tree, Store: g.bytes.store, Secret: a.vault.Links, Users: a.users,
 		Instance: strconv.FormatInt(g.Generation, 10), Machine: info.Host, Generation: g.Generation,
 		MaxEntries: cfg.ExportMaxEntries, Life: cfg.ExportKeep, MinFree: orLeast(cfg.ExportMinFree), Drive: uploads{a.uploads}, Documents: documents{func() *ingest.Intake { return a.intake }},
 		Fetch:   fetch.Options{Hosts: cfg.ExportHosts, Private: cfg.ExportAddresses == "any", MaxSize: cfg.ExportMaxDocument},

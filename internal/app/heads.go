@@ -29,7 +29,7 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		base = cfg.BaseURL.String()
 	}
 	return rest.New(rest.Options{
-		DB: a.ground.db, Uploads: a.uploads, Files: a.files, Spaces: a.spaces, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
+		DB: a.ground.db, Uploads: a.uploads, Files: a.files, Spaces: a.spaces, History: a.history, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
 		Exports: a.exports, Intake: a.intake,
 		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions},
 		LimitParts: rest.LimitParts{
@@ -80,7 +80,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 func tusHead(uploads *upload.Sessions, api *rest.API) *tus.Head {
 	caller := func(r *http.Request) (tus.Caller, func(), error) {
 		who, sender, release, err := api.Uploader(r)
-		if sender == nil {
+		if who.Head = "tus"; sender == nil {
 			return tus.Caller{Who: who}, release, err
 		}
 		return tus.Caller{Who: who, Sender: sender}, release, err
@@ -104,8 +104,13 @@ func (a *App) davHead(api *rest.API) *dav.Head {
 // draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's
 // to say.
 func draftHead(uploads *upload.Sessions, api *rest.API) *resumable.Head {
+	writer := func(r *http.Request) (drive.Who, func(), error) {
+		who, release, err := api.Writer(r)
+		who.Head = "draft"
+		return who, release, err
+	}
 	return resumable.New(resumable.Options{
-		Uploads: uploads, Writer: api.Writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL(),
+		Uploads: uploads, Writer: writer, ReadPut: api.ReadPut, AnswerPut: api.AnswerPut, BaseURL: api.BaseURL(),
 	})
 }
 

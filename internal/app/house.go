@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/sqldb"
@@ -38,6 +39,7 @@ type house struct {
 	exports  *export.Exports
 	intake   *ingest.Intake
 	access   *access.Access
+	activity *activity.Log
 	users    *account.Users
 	sessions *account.Sessions
 	keys     *idem.Keys
@@ -87,7 +89,7 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 	_, sessionsErr := h.sessions.Purge(ctx)
 	_, trimErr := h.outbox.Trim(ctx, now)
 	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
-	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
+	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
 	moreBulk, bulkErr := h.bulk.Purge(ctx)
 	armErr := h.armOperations(ctx)                 // the instance that made one may have died before it armed it
 	expired, filesErr := h.files.PurgeExpired(ctx) // last: it may be much
@@ -131,6 +133,9 @@ func (h *house) purgeAccount(ctx context.Context, id drive.AccountID, last func(
 		return err
 	}
 	if err := h.bulk.Forget(ctx, id); err != nil {
+		return err
+	}
+	if err := h.activity.Forget(ctx, id); err != nil {
 		return err
 	}
 	if err := h.files.PurgeAccount(ctx, id); err != nil {

@@ -16,7 +16,7 @@ import (
 func (a *App) composeIntake() {
 	g := a.ground
 	a.intake = ingest.New(ingest.Options{
-		DB: g.db, Tree: a.tree, Store: g.bytes.store, Events: a.outbox, Content: g.content(), Instance: strconv.FormatInt(g.Generation, 10), Log: g.log,
+		DB: g.db, Tree: a.tree, Store: g.bytes.store, Events: a.events, Activity: a.activity, Content: g.content(), Instance: strconv.FormatInt(g.Generation, 10), Log: g.log,
 	})
 }
 

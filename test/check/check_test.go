@@ -66,8 +66,18 @@ func newFixture(t *testing.T) *fixture {
 	f.stage(openID, coming, 1)
 	f.stage(quietID, parked, 0)
 	f.exec(fmt.Sprintf(`INSERT INTO ledgers VALUES ('acc', 10000000, %d, %d, %d, 1)`, sealed.Size+small.Size, parked.Size, coming.Size))
+	for seq := 3; seq <= 9; seq++ {
+		f.happened(seq, "node.moved", "{}")
+	}
+	f.happened(0, "upload.done", `{"upload":"`+sealedID+`"}`)
+	f.happened(0, "upload.gone", `{"upload":"`+goneID+`"}`)
 	f.tellAll()
 	return f
+}
+
+func (f *fixture) happened(seq int, verb, data string) {
+	f.exec(`INSERT INTO activity (salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data)
+		VALUES (1, 'acc', ?, 1, ?, 'u', '', 'api', '', 'x', 'dir', 'x', ?)`, seq, verb, data)
 }
 
 func (f *fixture) exec(query string, args ...any) {
@@ -235,6 +245,13 @@ func TestDamageIsFound(t *testing.T) {
 		"a file has another place":         {"log: the files", sql(`UPDATE nodes SET name = 'other', slot = 'other' WHERE id = 'n2'`)},
 		"a folder out of nowhere":          {"log: account", sql(`UPDATE nodes SET name = 'else', slot = 'else' WHERE id = 'dir'`)},
 		"the database is of another place": {"SQL: ", sql(`PRAGMA foreign_keys = 0; INSERT INTO ledgers (account_id) VALUES ('nobody')`)},
+
+		"a change that nobody was told of":  {"E1: ", sql(`DELETE FROM activity WHERE seq = 5`)},
+		"the last change was not told":      {"E1: ", sql(`DELETE FROM activity WHERE seq = 9`)},
+		"a change was told twice":           {"E1: ", sql(`INSERT INTO activity SELECT 100, salt, account_id, 9, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data FROM activity WHERE seq = 9`)},
+		"a change was told as another's":    {"E1: ", sql(`UPDATE nodes SET seq = 5 WHERE id = 'n1'`)},
+		"a deletion was told as a move":     {"E1: ", sql(`INSERT INTO tombstones VALUES ('acc', 5, 'x', 1)`)},
+		"the end of an upload was not told": {"E1: ", sql(`DELETE FROM activity WHERE verb = 'upload.gone'`)},
 
 		"a bit of a blob flips":          {"B1: blob", func(f *fixture) { f.flip(blobPath(sealedID), 77) }},
 		"a blob is cut":                  {"P1: blob", func(f *fixture) { f.cut(blobPath(sealedID), 5) }},

@@ -83,6 +83,17 @@ func (c *checker) tree() error {
 		{"A2", "(space) has no tree, or another root", `SELECT s.account_id FROM spaces s LEFT JOIN trees t ON t.account_id = s.account_id
 			WHERE t.root_id IS NULL OR t.root_id <> s.root_id`},
 		{"A2", "(account) is a user's and a space", `SELECT account_id FROM spaces WHERE account_id IN (SELECT account_id FROM users)`},
+		{"E1", "(account) has a change of its tree that no row of activity tells of, or several do", `SELECT account_id FROM (SELECT account_id, seq,
+			LAG(seq) OVER (PARTITION BY account_id ORDER BY id) AS before FROM activity WHERE seq > 0) WHERE seq <> before + 1`},
+		{"E1", "(account) has a last change that the activity does not end with", `SELECT t.account_id FROM trees t JOIN
+			(SELECT account_id, MAX(seq) AS last FROM activity WHERE seq > 0 GROUP BY account_id) a USING (account_id) WHERE a.last <> t.seq`},
+		{"E1", "(node) changed last by what the activity tells of another one", `SELECT n.id FROM nodes n JOIN activity a
+			ON a.account_id = n.account_id AND a.seq = n.seq WHERE a.node_id <> n.id`},
+		{"E1", "(tombstone's node) was deleted, and the activity tells something else", `SELECT s.node_id FROM tombstones s JOIN activity a
+			ON a.account_id = s.account_id AND a.seq = s.seq WHERE a.node_id <> s.node_id OR a.verb <> 'node.deleted'`},
+		{"E1", "(upload) has ended, and the activity does not tell so once", `SELECT u.id FROM uploads u WHERE u.state IN ('done', 'gone')
+			AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = u.account_id) AND 1 <> (SELECT COUNT(*) FROM activity a
+			WHERE a.account_id = u.account_id AND a.verb = 'upload.' || u.state AND a.data ->> 'upload' = u.id)`},
 		{"P3", "(tombstone's node) is still there", `SELECT node_id FROM tombstones WHERE node_id IN (SELECT id FROM nodes)`},
 	} {
 		if err := c.none(rule.invariant, rule.text, rule.query); err != nil {

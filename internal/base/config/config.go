@@ -55,9 +55,10 @@ type Config struct {
 	UserRequests    int
 	AddressRequests int
 
-	Scrub     time.Duration // 0: never
-	TrashKeep time.Duration
-	BlobGrace time.Duration
+	Scrub        time.Duration // 0: never
+	TrashKeep    time.Duration
+	ActivityKeep time.Duration
+	BlobGrace    time.Duration
 
 	ExportHosts       []string // "name", "*.name", each perhaps with ":port", in lower case
 	ExportAddresses   Addresses

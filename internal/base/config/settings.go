@@ -213,6 +213,11 @@ var settings = []setting{
 		set:  span(func(c *Config) *time.Duration { return &c.TrashKeep }, time.Second, tenYears),
 	},
 	{
+		name: "activity-keep", form: "DURATION", def: "4320h",
+		help: "delete entries of the activity log after this time",
+		set:  span(func(c *Config) *time.Duration { return &c.ActivityKeep }, time.Hour, tenYears),
+	},
+	{
 		name: "blob-grace", form: "DURATION", def: "15m",
 		help: "delete content this long after the last file that used it is gone",
 		set:  span(func(c *Config) *time.Duration { return &c.BlobGrace }, 0, tenYears),

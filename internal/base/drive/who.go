@@ -9,6 +9,8 @@ type Who struct {
 	Session SessionID // the login or token that the request came with
 	Admin   bool
 	Scopes  Scope
+	Head    string // by which protocol the request came, for the activity log: api, tus, draft, link
+	Address string // where it came from; empty: not known
 }
 
 // Scope is the set of things a token may do.

@@ -115,6 +115,26 @@ func (u *Users) Find(ctx context.Context, q sqldb.Querier, id drive.UserID) (Use
 	return user, nil
 }
 
+// Names returns the names of users, also of those who were deleted. Those that there are none of
+// are not in the map.
+func (u *Users) Names(ctx context.Context, q sqldb.Querier, ids ...drive.UserID) (map[drive.UserID]string, error) {
+	names := make(map[drive.UserID]string, len(ids))
+	if len(ids) == 0 {
+		return names, nil
+	}
+	marks, args := sqldb.In(ids)
+	rows, err := q.Query(ctx, "SELECT id, name FROM users WHERE id IN ("+marks+")", args...)
+	_, err = sqldb.Scan(rows, err, func(user *User, scan func(...any) error) error {
+		err := scan(&user.ID, &user.Name)
+		names[user.ID] = user.Name
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the names of %d users: %w", len(ids), err)
+	}
+	return names, nil
+}
+
 // FindByName returns the user of that name, whatever its case; NotFound.
 func (u *Users) FindByName(ctx context.Context, q sqldb.Querier, name string) (User, error) {
 	name, err := parseName(name)

@@ -23,7 +23,7 @@ func (t *Tree) StartBranch(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 	}
 	n := t.newNode(account, p.Parent, p.Name, TypeFolder)
 	n.Seq, n.Trashed, n.Operation = seq, n.Created, op
-	return n, t.insert(ctx, tx, n)
+	return n, t.insert(ctx, tx, Effect{Node: n})
 }
 
 // CopyInto copies nodes, alone, without what is below them, into a folder where their names are
@@ -42,7 +42,7 @@ func (t *Tree) CopyInto(ctx context.Context, tx *sqldb.Tx, account drive.Account
 		if src.Type == TypeFile {
 			n.Version = drive.NewID[drive.VersionID]()
 		}
-		if err := t.insert(ctx, tx, n); err != nil {
+		if err := t.insert(ctx, tx, Effect{Node: n, From: src.ID}); err != nil {
 			return nil, err
 		}
 		if src.Type == TypeFile {

@@ -52,5 +52,5 @@ func (t *Tree) addFolder(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	}
 	n := t.newNode(account, parent, name, TypeFolder)
 	n.Seq = seq
-	return n, t.insert(ctx, tx, n)
+	return n, t.insert(ctx, tx, Effect{Node: n})
 }

@@ -55,7 +55,7 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 			return Node{}, wrap(err, "touch version", n.Version)
 		}
 	}
-	if err := t.update(ctx, tx, &n); err != nil || n.Parent == old.Parent && n.Name == old.Name {
+	if err := t.update(ctx, tx, old, &n); err != nil || n.Parent == old.Parent && n.Name == old.Name {
 		return n, err
 	}
 	return n, t.opt.Arrived(ctx, tx, n)
@@ -109,8 +109,9 @@ func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Plac
 	case up.contains(there.ID):
 		return "", drive.Fail(drive.Cycle)
 	}
+	was := there
 	there.Trashed = t.now()
-	return p.Name, t.update(ctx, tx, &there)
+	return p.Name, t.update(ctx, tx, was, &there)
 }
 
 func (r Reader) checkCycle(ctx context.Context, tx *sqldb.Tx, n Node, parent drive.NodeID) error {

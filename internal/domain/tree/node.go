@@ -84,12 +84,27 @@ func nodeRow(n Node) []any {
 	}
 }
 
-func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, n Node) error {
+// insert writes a new node.
+func (t *Tree) insert(ctx context.Context, tx *sqldb.Tx, e Effect) error {
+	if err := insertNode(ctx, tx, e.Node); err != nil {
+		return err
+	}
+	t.opt.Happened(tx, e)
+	return nil
+}
+
+func insertNode(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	return wrap(tx.InsertRows(ctx, insertNodes, [][]any{nodeRow(n)}), "insert node", n.ID)
 }
 
-// update writes what of a node can change, as its next revision under the next seq.
-func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, n *Node) error {
+// update writes what of a node can change, as its next revision under the next seq. was is the node
+// as it was read.
+func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, was Node, n *Node) error {
+	return t.updateBy(ctx, tx, was, n, drive.Who{})
+}
+
+// updateBy is update of a file that gets another content.
+func (t *Tree) updateBy(ctx context.Context, tx *sqldb.Tx, was Node, n *Node, by drive.Who) error {
 	seq, err := t.change(ctx, tx, n.Account, 1, 0)
 	if err != nil {
 		return err
@@ -101,6 +116,7 @@ func (t *Tree) update(ctx context.Context, tx *sqldb.Tx, n *Node) error {
 	if err != nil {
 		return wrap(err, "update node", n.ID)
 	}
+	t.opt.Happened(tx, Effect{Node: *n, Was: was, By: by})
 	return t.noteTrash(ctx, tx, *n)
 }
 

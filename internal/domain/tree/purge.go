@@ -23,11 +23,12 @@ func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	if err != nil {
 		return Node{}, err
 	}
+	was := n
 	if n.Trashed == 0 {
 		n.Trashed = t.now()
 	}
 	n.Operation = op
-	return n, t.update(ctx, tx, &n)
+	return n, t.update(ctx, tx, was, &n)
 }
 
 // Purged reports whether a node of the account is being purged, or was and its tombstone is still
@@ -86,7 +87,7 @@ type purger struct {
 	tx     *sqldb.Tx
 	root   drive.NodeID // zero: nothing is spared
 	budget int          // rows that may still be written
-	gone   []drive.NodeID
+	gone   []Node
 	old    int64 // versions among the rows deleted that were no file's current one
 	out    Purge
 }
@@ -105,7 +106,7 @@ func (p *purger) remove(ctx context.Context, n Node) (bool, error) {
 		return false, err
 	}
 	p.budget--
-	p.gone = append(p.gone, n.ID)
+	p.gone = append(p.gone, n)
 	p.out.Nodes++
 	_, err := p.tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", n.ID)
 	return err == nil, err
@@ -164,8 +165,9 @@ func (p *purger) removeVersions(ctx context.Context, file drive.NodeID) (bare bo
 
 func (p *purger) rescue(ctx context.Context, n Node) error {
 	p.budget--
+	was := n
 	n.Parent = p.root
-	return p.t.update(ctx, p.tx, &n)
+	return p.t.update(ctx, p.tx, was, &n)
 }
 
 // PurgeAll is PurgeStep for all that an account has: its nodes, its trash, its tombstones and the
@@ -206,7 +208,7 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 }
 
 // bury leaves a tombstone for each node.
-func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []drive.NodeID) error {
+func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []Node) error {
 	n := int64(len(gone))
 	if n == 0 {
 		return nil
@@ -216,11 +218,13 @@ func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 		return err
 	}
 	now := t.now()
-	for i, id := range gone {
+	for i, node := range gone {
+		node.Seq = last - n + 1 + int64(i)
 		if _, err := tx.Exec(ctx, "INSERT INTO tombstones (account_id, seq, node_id, deleted_at) VALUES (?, ?, ?, ?)",
-			account, last-n+1+int64(i), id, now); err != nil {
-			return wrap(err, "bury node", id)
+			account, node.Seq, node.ID, now); err != nil {
+			return wrap(err, "bury node", node.ID)
 		}
+		t.opt.Happened(tx, Effect{Node: node, Was: node, Gone: true})
 	}
 	return note(ctx, tx, Due{DueTombstones, account.String(), account, now})
 }

@@ -19,6 +19,7 @@ type File struct {
 	MTime drive.Time // the client's; zero: now
 	Mime  string
 	By    drive.UserID
+	Who   drive.Who // whose content it is for the activity log; zero: By, of whom no more is known
 
 	Version drive.VersionID // of the version that it becomes, made before the transaction; zero: any
 }
@@ -28,6 +29,13 @@ func (f File) version() drive.VersionID {
 		return drive.NewID[drive.VersionID]()
 	}
 	return f.Version
+}
+
+func (f File) by() drive.Who {
+	if f.Who.User.IsZero() {
+		return drive.Who{User: f.By}
+	}
+	return f.Who
 }
 
 func (f File) place() Place { return Place{f.Parent, f.Name, f.Conflict, f.Base} }
@@ -128,7 +136,7 @@ func (t *Tree) addFile(ctx context.Context, tx *sqldb.Tx, account drive.AccountI
 	}
 	n := fileNode(t.newNode(account, f.Parent, name, TypeFile), f)
 	n.Seq = seq
-	if err := t.insert(ctx, tx, n); err != nil {
+	if err := t.insert(ctx, tx, Effect{Node: n, By: f.by()}); err != nil {
 		return Node{}, err
 	}
 	return n, t.insertVersion(ctx, tx, n, f.By)

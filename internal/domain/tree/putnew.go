@@ -187,7 +187,8 @@ func (n Newcomers) Put(ctx context.Context, tx *sqldb.Tx, targets []Target, file
 	if err := tx.InsertRows(ctx, insertVersions, versions); err != nil {
 		return nil, fmt.Errorf("insert %d versions: %w", count, err)
 	}
-	for _, p := range placed {
+	for i, p := range placed {
+		n.Tree.opt.Happened(tx, Effect{Node: p.Node, By: files[i].by()})
 		if err := n.Tree.opt.Arrived(ctx, tx, p.Node); err != nil {
 			return nil, err
 		}

@@ -18,8 +18,9 @@ func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	if err := checkRev(n, rev); err != nil {
 		return Node{}, err
 	}
+	was := n
 	n.Trashed = t.now()
-	return n, t.update(ctx, tx, &n)
+	return n, t.update(ctx, tx, was, &n)
 }
 
 // Restore says where a node shall come back.
@@ -56,12 +57,13 @@ func (t *Tree) reveal(ctx context.Context, tx *sqldb.Tx, n Node, up chain, r Res
 	if r.Conflict == "" {
 		r.Conflict = drive.ConflictRename
 	}
+	was := n
 	p := Place{Parent: r.Parent, Name: n.Name, Conflict: r.Conflict}
 	if n.Name, err = t.claim(ctx, tx, n, up, p, r.Below); err != nil {
 		return Node{}, err
 	}
 	n.Parent, n.Trashed, n.Operation = r.Parent, 0, drive.OperationID{}
-	if err := t.update(ctx, tx, &n); err != nil {
+	if err := t.update(ctx, tx, was, &n); err != nil {
 		return n, err
 	}
 	return n, t.opt.Arrived(ctx, tx, n)

@@ -31,6 +31,18 @@ type Options struct {
 	// other content: put, moved, renamed, restored. What lies below a folder that came is not told
 	// of. An error undoes the transaction.
 	Arrived func(ctx context.Context, tx *sqldb.Tx, n Node) error
+	// Happened is told, in the transaction, of every change of a node but the making of a root: one
+	// effect for each number that trees.seq takes. Default: nobody is told.
+	Happened func(tx *sqldb.Tx, e Effect)
+}
+
+// Effect is one change of a node.
+type Effect struct {
+	Node Node
+	Was  Node         // before; zero: it is new
+	Gone bool         // it was deleted for good: Node is as it was last, with the seq of its tombstone
+	From drive.NodeID // what a copy was copied from
+	By   drive.Who    // whose content it is; zero: of whoever the transaction is for
 }
 
 // Tree is the store of nodes. It is safe for concurrent use; all state is in the database.
@@ -57,6 +69,9 @@ func New(opt Options) *Tree {
 	if opt.Arrived == nil {
 		opt.Arrived = func(context.Context, *sqldb.Tx, Node) error { return nil }
 	}
+	if opt.Happened == nil {
+		opt.Happened = func(*sqldb.Tx, Effect) {}
+	}
 	return &Tree{opt: opt}
 }
 
@@ -79,7 +94,7 @@ func (t *Tree) Create(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 		return t.Root(ctx, tx, account)
 	}
 	now := t.now()
-	return root, t.insert(ctx, tx, Node{
+	return root, insertNode(ctx, tx, Node{
 		ID: root, Account: account, Type: TypeFolder, Rev: 1, Seq: 1, MTime: now, Created: now, Updated: now,
 	})
 }

@@ -50,8 +50,9 @@ func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Pl
 }
 
 func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
+	was := *n
 	n.Version, n.Blob, n.Size, n.Mime, n.MTime = f.version(), f.Blob, f.Size, f.Mime, f.MTime
-	if err := t.update(ctx, tx, n); err != nil {
+	if err := t.updateBy(ctx, tx, was, n, f.by()); err != nil {
 		return nil, err
 	}
 	if err := t.insertVersion(ctx, tx, *n, f.By); err != nil {

@@ -82,7 +82,7 @@ func (w *group) close() error {
 
 func (w *group) write(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	whole := context.WithoutCancel(ctx) // what has begun is not broken off
-	j := &job{fn: func(tx *Tx) error { return call(whole, tx, fn) }, gone: ctx.Err, done: make(chan struct{})}
+	j := &job{fn: func(tx *Tx) error { return callToEnd(whole, tx, fn) }, gone: ctx.Err, done: make(chan struct{})}
 	if err := w.enqueue(ctx, j); err != nil {
 		return err
 	}
@@ -251,6 +251,15 @@ func (w *group) runJob(ctx context.Context, j *job) error {
 		return err
 	}
 	return w.exec(ctx, "RELEASE job")
+}
+
+// callToEnd is call with what the transaction does at its end.
+func callToEnd(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) error) error {
+	err := call(ctx, tx, fn)
+	if err == nil && tx.broken == nil {
+		err = tx.finish(ctx)
+	}
+	return err
 }
 
 // call turns a panic of one job into its error: the other jobs of the group must not suffer from

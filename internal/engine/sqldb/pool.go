@@ -143,7 +143,7 @@ func (p *pool) once(ctx context.Context, fn func(context.Context, *Tx) error) (a
 	txCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txTime)
 	defer cancel()
 	tx := &Tx{dialect: MySQL, conn: conn}
-	if err = call(txCtx, tx, fn); err == nil {
+	if err = callToEnd(txCtx, tx, fn); err == nil {
 		err = tx.broken
 	}
 	if err != nil {

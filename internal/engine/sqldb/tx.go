@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"smartdrive/internal/base/drive"
 )
 
 // Tx is a write transaction. It belongs to the function it was given to and must not outlive it or
@@ -13,12 +15,53 @@ type Tx struct {
 	conn    *sql.Conn
 	stmts   map[string]*sql.Stmt // of SQLite's one connection; on MySQL arguments are put into the text, which saves a round trip
 	after   []func()
+	late    []lateRow
+	actor   drive.Who
 	broken  error // MySQL: the first error that has ended, or may have ended, the transaction in the engine
 }
 
 // AfterCommit registers fn to run once the transaction is durable, in the order of registration,
 // before Write returns. It does not run when the transaction fails. fn must not block.
 func (tx *Tx) AfterCommit(fn func()) { tx.after = append(tx.after, fn) }
+
+// lateRow is a row that is inserted when the transaction's function has returned.
+type lateRow struct {
+	head string
+	row  []any
+}
+
+// InsertLate inserts a row at the end of the transaction, together with the others of the same
+// head (see InsertRows): many of them cost one statement. A transaction that fails, or the Try that
+// it was called in, inserts nothing.
+func (tx *Tx) InsertLate(head string, row []any) { tx.late = append(tx.late, lateRow{head, row}) }
+
+// ActFor says who does what the transaction does from here on. It decides nothing; it is what the
+// activity log names.
+func (tx *Tx) ActFor(who drive.Who) { tx.actor = who }
+
+// Actor is who was given to ActFor last. Zero: the program itself.
+func (tx *Tx) Actor() drive.Who { return tx.actor }
+
+// finish inserts the late rows, in the order in which they came.
+func (tx *Tx) finish(ctx context.Context) error {
+	for len(tx.late) > 0 {
+		head := tx.late[0].head
+		var rows [][]any
+		var others []lateRow
+		for _, l := range tx.late {
+			if l.head == head {
+				rows = append(rows, l.row)
+			} else {
+				others = append(others, l)
+			}
+		}
+		if err := tx.InsertRows(ctx, head, rows); err != nil {
+			return fmt.Errorf("insert %d late rows: %w", len(rows), err)
+		}
+		tx.late = others
+	}
+	return nil
+}
 
 // Exec runs a statement and returns the number of rows it changed. For an UPDATE that is the number
 // of rows matched.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"net/netip"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
@@ -55,8 +56,18 @@ func (a *API) Basic(r *http.Request, head drive.Heads, changes bool) (who drive.
 	if err != nil {
 		return drive.Who{}, nil, err
 	}
+	who.Head, who.Address = "dav", addressOf(r)
 	release, err = a.front.Gate.Acquire(who.User)
 	return who, release, err
+}
+
+// addressOf is the address that a request comes from, behind proxies too; empty: a local socket.
+func addressOf(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return at.Addr().Unmap().WithZone("").String()
 }
 
 // whoIs returns the caller of a request and checks that they may do what needs this access.
@@ -69,6 +80,7 @@ func (f *front) whoIs(r *http.Request, need admission) (drive.Who, error) {
 	if err != nil {
 		return drive.Who{}, err
 	}
+	who.Head, who.Address = "api", addressOf(r)
 	if !who.Scopes.Has(need.scope()) || need == admins && !who.Admin {
 		return drive.Who{}, drive.Fail(drive.Forbidden, "scope", need.String())
 	}

@@ -22,6 +22,7 @@ import (
 	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/history"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
@@ -35,6 +36,7 @@ type Options struct {
 	Uploads  *upload.Sessions
 	Files    *files.Files
 	Spaces   *space.Spaces
+	History  *history.History
 	Bulk     *bulk.Bulk
 	Batches  *batch.Batches
 	Thumbs   *thumb.Maker // default: one that keeps nothing

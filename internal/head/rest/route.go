@@ -194,6 +194,7 @@ func table(opt Options, u uploads) []route {
 		tree.versionRoutes(),
 		tree.trashRoutes(),
 		tree.changeRoutes(),
+		happened{opt.History}.routes(),
 		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),
 		common.routes(),

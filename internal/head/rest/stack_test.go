@@ -27,6 +27,7 @@ import (
 	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/history"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload/uploadtest"
@@ -87,12 +88,13 @@ func newStackOf(t *testing.T, opt uploadtest.Options, steps files.Options, chang
 			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}),
 		},
 	}
-	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree}, space.Options{Now: now})
-	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
+	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity}, space.Options{Now: now})
+	o.History = history.New(history.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Users: users, Tree: s.Tree})
+	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
 	o.Bulk = bulk.New(bulk.Options{DB: s.DB, Tree: s.Tree, Files: s.files, Shares: o.Shares, Now: now, Direct: 3})
 	s.bulk = o.Bulk
 	o.Batches = batch.New(batch.Options{DB: s.DB, Tree: s.Tree, Uploads: s.Sessions, Files: s.files, Keys: keys})
-	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now})
+	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
 	s.exports = export.New(export.Options{
 		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Users: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
 		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(now()), nil },

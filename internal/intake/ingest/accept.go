@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/intake/invoice"
 	"smartdrive/internal/intake/invoice/syntax"
@@ -144,6 +145,10 @@ func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one ite
 	run := &run{workers: in.workers, b: b}
 	var sum counts
 	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
+		if err := in.opt.Ledger.Lock(ctx, tx, b.Account); err != nil {
+			return err
+		}
 		fresh, err := in.find(ctx, tx, "WHERE id = ? AND account_id = ?"+tx.ForUpdate(), b.ID, b.Account)
 		if err != nil {
 			return err
@@ -168,6 +173,9 @@ func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one ite
 		if n == 0 {
 			return drive.Fail(drive.WrongState, "state", string(Accept))
 		}
+		if err := in.noteAccepted(tx, b, became, reason); err != nil {
+			return err
+		}
 		sum = p.count()
 		_, err = tx.Exec(ctx, `UPDATE bundles SET rejected = rejected - 1, accepted = accepted + ?, duplicates = duplicates + ?, conflicts = conflicts + ?
 			WHERE id = ?`, sum.accepted, sum.duplicates, sum.conflicts, b.ID)
@@ -180,4 +188,13 @@ func (in *appeals) acceptOne(ctx context.Context, who drive.Who, b *row, one ite
 		in.stats.add(sum)
 	}
 	return err
+}
+
+// noteAccepted notes who has accepted a document that was rejected, which the transaction is for,
+// and why.
+func (in *appeals) noteAccepted(tx *sqldb.Tx, b *row, one item, reason string) error {
+	const most = 1000 // bytes of the activity log's 2 KiB; the record of the document has all of it
+	return in.opt.Activity.Note(tx, activity.Entry{Account: b.Account, Verb: activity.DocumentAllowed, Name: one.number}, map[string]any{
+		"bundle": b.ID, "document": one.document, "place": place(pos{one.member, one.index}), "reason": clip(reason, most),
+	})
 }

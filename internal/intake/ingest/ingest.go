@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
@@ -26,8 +28,10 @@ type Options struct {
 	// Events gets a record of each sealed bundle. nil: workers find it by themselves, a few seconds
 	// later.
 	Events   stream.Publisher
-	Instance string // of this process, unlike that of any other start; default "1"
-	Workers  int    // bundles that this process takes in at a time; default 2
+	Activity *activity.Log // what people decide is noted there
+	Ledger   quota.Ledger  // whose lock that takes
+	Instance string        // of this process, unlike that of any other start; default "1"
+	Workers  int           // bundles that this process takes in at a time; default 2
 	// Wait is how long a bundle waits for members that come after its meta.json. Default: 15 min.
 	Wait time.Duration
 	// Clock is the one that all instances share. Default: the database's.

@@ -162,6 +162,7 @@ func (r *run) at(ctx context.Context, q sqldb.Querier, path drive.Path) (drive.N
 
 // write is the transaction of a group.
 func (r *run) write(ctx context.Context, tx *sqldb.Tx, group []*pending) error {
+	tx.ActFor(r.who)
 	if err := r.series.Hold(ctx, tx); err != nil {
 		return err
 	}

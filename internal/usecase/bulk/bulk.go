@@ -137,10 +137,11 @@ func New(opt Options) *Bulk {
 
 func (b *Bulk) now() drive.Time { return drive.TimeOf(b.opt.Now()) }
 
-// write runs fn in a transaction that begins with the lock on the account's ledger.
-func (b *Bulk) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+// write runs fn in a transaction that begins with the lock on the ledger of the account of who.
+func (b *Bulk) write(ctx context.Context, who drive.Who, fn func(context.Context, *sqldb.Tx) error) error {
 	return b.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := b.opt.Ledger.Lock(ctx, tx, account); err != nil {
+		tx.ActFor(who)
+		if err := b.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}
 		return fn(ctx, tx)

@@ -536,7 +536,7 @@ func TestAnItemThatBreaksTheProgram(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
 	_, all := d.plant(t, "/a", 8)
-	broken := tree.New(tree.Options{Now: d.clock, Arrived: func(_ context.Context, _ *sqldb.Tx, n tree.Node) error {
+	broken := tree.New(tree.Options{Now: d.clock, Happened: d.told, Arrived: func(_ context.Context, _ *sqldb.Tx, n tree.Node) error {
 		if n.ID == all[4] {
 			return errDied
 		}

@@ -20,7 +20,7 @@ func (b *Bulk) stepChild(ctx context.Context, r row) error {
 	if err != nil || o.State == files.Running {
 		return err
 	}
-	return b.write(ctx, r.account, func(ctx context.Context, tx *sqldb.Tx) error {
+	return b.write(ctx, r.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, r.id)
 		if err != nil || now.state != Running || now.child != r.child {
 			return err

@@ -59,7 +59,7 @@ func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook)
 	if len(ids) == 0 {
 		r.state = Done
 	}
-	err = b.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = b.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := b.makeRoom(ctx, tx, r); err != nil {
 			return err
 		}

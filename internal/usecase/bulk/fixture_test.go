@@ -13,6 +13,8 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/activity/activitytest"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
@@ -33,6 +35,7 @@ type desk struct {
 	shares *share.Shares
 	db     *sqldb.DB
 	tree   *tree.Tree
+	told   func(*sqldb.Tx, tree.Effect)
 	store  blob.Store
 	who    drive.Who
 	root   drive.NodeID
@@ -67,7 +70,9 @@ var small = bulk.Options{Piece: 3, Slice: 2, Direct: -1}
 
 func sit(t testing.TB, opt bulk.Options) *desk {
 	t.Helper()
-	return sitAt(t, sqldbtest.Open(t), shelf(t), opt)
+	d := sitAt(t, sqldbtest.Open(t), shelf(t), opt)
+	t.Cleanup(func() { activitytest.Check(t, d.db, d.who.Account) })
+	return d
 }
 
 func shelf(t testing.TB) blob.Store {
@@ -89,7 +94,8 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *desk {
 	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
 	cheap := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.clock}
 	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
-	d.tree = tree.New(tree.Options{Now: d.clock})
+	d.told = activity.New(activity.Options{DB: db, Now: d.clock}).Node
+	d.tree = tree.New(tree.Options{Now: d.clock, Happened: d.told})
 	d.files = files.New(files.Options{DB: db, Tree: d.tree, Store: store, Epochs: users, Now: d.clock, Direct: 5, Batch: 4})
 	secret := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}, Now: d.clock})
 	if err := secret.Prepare(t.Context()); err != nil {
@@ -333,6 +339,7 @@ func (d *desk) codes(t tb, id drive.OperationID) (codes []string) {
 // is hidden belongs to work that runs, and that the rows of operations add up.
 func (d *desk) balance(t tb) {
 	t.Helper()
+	activitytest.Check(t, d.db, d.who.Account)
 	var finished, other, sum, count, nodes, wrongRefs, orphans, wrong, lost int64
 	if err := d.db.QueryRow(t.Context(), `SELECT l.finished, l.unfinished + l.reserved, t.node_count,
 		(SELECT COALESCE(SUM(size), 0) FROM versions WHERE account_id = l.account_id),

@@ -115,7 +115,7 @@ func (b *Bulk) Retry(ctx context.Context, who drive.Who, id drive.OperationID) (
 // turn changes the row of an operation of the account.
 func (b *Bulk) turn(ctx context.Context, who drive.Who, id drive.OperationID, change func(*row) error) (Operation, error) {
 	var r row
-	err := b.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err := b.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if r, err = b.own(ctx, tx, who.Account, id); err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (b *Bulk) Purge(ctx context.Context) (more bool, err error) {
 	old, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.id, &r.account) })
 	for _, r := range old {
 		if err == nil {
-			err = b.write(ctx, r.account, func(ctx context.Context, tx *sqldb.Tx) error { return b.forgetOld(ctx, tx, r.id, before) })
+			err = b.write(ctx, r.who(), func(ctx context.Context, tx *sqldb.Tx) error { return b.forgetOld(ctx, tx, r.id, before) })
 		}
 	}
 	if err != nil {
@@ -276,7 +276,7 @@ func (b *Bulk) forgetOld(ctx context.Context, tx *sqldb.Tx, id drive.OperationID
 
 // Forget deletes all operations of an account that goes.
 func (b *Bulk) Forget(ctx context.Context, account drive.AccountID) error {
-	return b.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) error {
+	return b.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) error {
 		rows, err := tx.Query(ctx, "SELECT id FROM bulks WHERE account_id = ?", account)
 		ids, err := sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 		for _, id := range ids {

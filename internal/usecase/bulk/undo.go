@@ -28,7 +28,7 @@ func (k Kind) inverse() Kind {
 // that could be undone.
 func (b *Bulk) Undo(ctx context.Context, who drive.Who, id drive.OperationID, hook Hook) (Operation, error) {
 	var r row
-	err := b.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err := b.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		of, err := b.own(ctx, tx, who.Account, id)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ const fillPieces = 5
 
 // fill takes over, from the last piece to the first, what the operation that is undone has changed.
 func (b *Bulk) fill(ctx context.Context, was row) error {
-	return b.write(ctx, was.account, func(ctx context.Context, tx *sqldb.Tx) error {
+	return b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
 		if err != nil || now.state != Running || now.filled != was.filled {
 			return err

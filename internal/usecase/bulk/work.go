@@ -141,7 +141,7 @@ func (b *Bulk) stepPiece(ctx context.Context, r row, p piece, below map[drive.No
 // tryPiece does, in one transaction, the items of a piece from the operation's place on. It stops
 // behind the item that is known to fail.
 func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.NodeID]tree.Extent, known *stuck) error {
-	return b.write(ctx, was.account, func(ctx context.Context, tx *sqldb.Tx) error {
+	return b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
 		if err != nil || now.state != Running || now.stopping || !now.child.IsZero() || now.filled > 0 {
 			return err // another caller was faster, or it is to stop: the next step looks again
@@ -237,7 +237,7 @@ func (r *row) settle(e *entry, next entry) {
 // end is the last transaction of an operation. The next one of the account begins.
 func (b *Bulk) end(ctx context.Context, was row, as State) error {
 	var after []drive.OperationID
-	err := b.write(ctx, was.account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err := b.write(ctx, was.who(), func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := b.find(ctx, tx, was.id)
 		if err != nil || now.state != Running || now.place != was.place || now.filled != was.filled || !now.child.IsZero() {
 			return err

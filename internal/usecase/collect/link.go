@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
@@ -77,7 +78,7 @@ func New(opt Options) *Links {
 	return &Links{
 		opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{},
 		links: link.New(
-			link.Kind{Noun: "collect link", Table: "collects", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany},
+			link.Kind{Noun: "collect link", Table: "collects", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany, Ended: activity.CollectEnded},
 			opt,
 		),
 		orphans: sqldb.Orphans{Table: "collects", Key: "id", Owner: "folder_id", Of: "nodes"},

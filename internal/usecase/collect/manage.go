@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/link"
@@ -53,6 +54,9 @@ func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook
 		}
 		if err := s.insert(ctx, tx, &l); err != nil {
 			return fmt.Errorf("insert collect link %s: %w", l.ID, err)
+		}
+		if err := s.links.Told(tx, who, activity.CollectCreated, l.Folder, l.ID); err != nil {
+			return err
 		}
 		if v, err = s.view(ctx, tx, l); err != nil || hook == nil {
 			return err
@@ -183,6 +187,9 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 			l.Title, l.Message, l.ExpiresAt, l.MaxBytes, l.MaxFile, l.ID); err != nil {
 			return fmt.Errorf("change collect link %s: %w", id, err)
 		}
+		if err := s.links.Told(tx, who, activity.CollectChanged, l.Folder, l.ID); err != nil {
+			return err
+		}
 		tx.AfterCommit(func() { s.forget(id) })
 		v, err = s.view(ctx, tx, l)
 		return err
@@ -195,6 +202,7 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 // link.
 func (s *Links) Delete(ctx context.Context, who drive.Who, id drive.CollectID) (open []drive.UploadID, err error) {
 	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
 		if err := s.links.Delete(ctx, tx, who.Account, id.String()); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ func (f *Files) PurgeAccount(ctx context.Context, account drive.AccountID) error
 	// rest.
 	err := f.dropRows(ctx, account, "operations")
 	for done := false; !done && err == nil; {
-		err = f.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) error {
+		err = f.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) error {
 			p, err := f.opt.Tree.PurgeAll(ctx, tx, account, f.opt.Batch)
 			if done = p.Done; err != nil {
 				return err
@@ -33,7 +33,7 @@ func (f *Files) PurgeAccount(ctx context.Context, account drive.AccountID) error
 
 // dropRows deletes the rows of an account from tables of which none refers to another.
 func (f *Files) dropRows(ctx context.Context, account drive.AccountID, tables ...string) error {
-	return f.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) error {
+	return f.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, table := range tables {
 			if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = ?", account); err != nil {
 				return fmt.Errorf("drop %s: %w", table, err)

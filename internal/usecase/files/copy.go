@@ -100,7 +100,7 @@ func (f *Files) live(ctx context.Context, q sqldb.Querier, who drive.Who, id dri
 
 func (f *Files) copyFile(ctx context.Context, from, to access.Pass, id drive.NodeID, c Copy) (r Result, err error) {
 	who := to.Who
-	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		src, err := f.live(ctx, tx, from.Who, id)
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (f *Files) copyFile(ctx context.Context, from, to access.Pass, id drive.Nod
 		}
 		placed, err := f.opt.Tree.PutFile(ctx, tx, who.Account, tree.File{
 			Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
-			Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: who.User,
+			Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: who.User, Who: who,
 		})
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (f *Files) copyFolder(ctx context.Context, caller drive.Who, p passage, src
 	}
 	var o operation
 	var r Result
-	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		r = Result{}
 		o = f.newOperation(who, copyFolder, args{Copy: p.args(caller, src, c)})
 		o.Total, o.args.Copy.Below = nodes, below

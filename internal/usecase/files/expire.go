@@ -105,7 +105,7 @@ func (f *Files) tidy(ctx context.Context, d tree.Due, before drive.Time, out *Ex
 	if err != nil {
 		return err
 	}
-	return f.write(ctx, d.Account, func(ctx context.Context, tx *sqldb.Tx) error { return f.opt.Tree.Settle(ctx, tx, d) })
+	return f.write(ctx, drive.Who{Account: d.Account}, func(ctx context.Context, tx *sqldb.Tx) error { return f.opt.Tree.Settle(ctx, tx, d) })
 }
 
 func (f *Files) expireOperations(ctx context.Context, out *Expired) error {
@@ -136,7 +136,7 @@ func (f *Files) expireTrash(ctx context.Context, account drive.AccountID, before
 
 func (f *Files) expireTombstones(ctx context.Context, account drive.AccountID, before drive.Time, out *Expired) error {
 	for n := int64(1); n > 0; out.Tombstones += n {
-		err := f.write(ctx, account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		err := f.write(ctx, drive.Who{Account: account}, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = f.opt.Tree.Forget(ctx, tx, account, before, f.opt.Batch)
 			return err
 		})
@@ -153,7 +153,7 @@ func (f *Files) expireVersions(ctx context.Context, d tree.Due, out *Expired) er
 		return err
 	}
 	for dropped := 1; dropped > 0; out.Versions += int64(dropped) {
-		err := f.write(ctx, d.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		err := f.write(ctx, drive.Who{Account: d.Account}, func(ctx context.Context, tx *sqldb.Tx) error {
 			gone, err := f.opt.Tree.DropVersions(ctx, tx, tree.Node{ID: id, Account: d.Account}, f.opt.Batch)
 			if dropped = len(gone); err != nil {
 				return err

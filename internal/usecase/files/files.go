@@ -115,11 +115,12 @@ func (h Hook) run(ctx context.Context, tx *sqldb.Tx, r Result) error {
 	return h(ctx, tx, r)
 }
 
-// write runs fn in a transaction that changes what belongs to the account: it begins with the lock
-// on the ledger, so that all of them go one after the other.
-func (f *Files) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+// write runs fn in a transaction that changes what belongs to the account of who: it begins with
+// the lock on the ledger, so that all of them go one after the other.
+func (f *Files) write(ctx context.Context, who drive.Who, fn func(context.Context, *sqldb.Tx) error) error {
 	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := f.opt.Ledger.Lock(ctx, tx, account); err != nil {
+		tx.ActFor(who)
+		if err := f.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
 			return err
 		}
 		return fn(ctx, tx)

@@ -12,6 +12,8 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/activity/activitytest"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
@@ -55,7 +57,9 @@ func sit(t testing.TB, opt files.Options) *desk {
 			t.Error(err)
 		}
 	})
-	return sitAt(t, db, dir.Blobs, opt)
+	d := sitAt(t, db, dir.Blobs, opt)
+	t.Cleanup(func() { activitytest.Check(t, db, d.who.Account) })
+	return d
 }
 
 var cheap = account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}}
@@ -64,7 +68,7 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
 	t.Helper()
 	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
 	now := func() time.Time { return d.now }
-	d.tree = tree.New(tree.Options{Now: now, KeepVersions: 2})
+	d.tree = tree.New(tree.Options{Now: now, KeepVersions: 2, Happened: activity.New(activity.Options{DB: db, Now: now}).Node})
 	d.users = account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	opt.DB, opt.Tree, opt.Store, opt.Epochs, opt.Now = db, d.tree, store, d.users, now
 	opt.Start = func(id drive.OperationID) { d.started = append(d.started, id) }

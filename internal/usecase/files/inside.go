@@ -100,7 +100,7 @@ func (in *Inside) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.No
 	}
 	placed, err := t.PutFile(ctx, in.tx, account, tree.File{
 		Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
-		Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: in.who.User,
+		Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: in.who.User, Who: in.who,
 	})
 	in.torn = err != nil
 	in.took, in.gone = append(in.took, src), append(in.gone, placed.Dropped...)

@@ -27,7 +27,7 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 		return Result{}, err
 	}
 	who = p.Who
-	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := MakeFolder(ctx, f, tx, who, m)
 		if err != nil {
 			return err

@@ -183,6 +183,7 @@ func (f *Files) lockOperation(ctx context.Context, tx *sqldb.Tx, id drive.Operat
 	if drive.IsKind(err, drive.NotFound) {
 		return operation{Operation: Operation{ID: id, State: Done}}, nil
 	}
+	tx.ActFor(drive.Who{User: o.user, Account: o.account})
 	return o, err
 }
 

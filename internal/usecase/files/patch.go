@@ -189,7 +189,7 @@ func (d *doors) enterRestore(ctx context.Context, who drive.Who, id, parent driv
 func (f *Files) change(
 	ctx context.Context, p access.Pass, fn func(context.Context, *sqldb.Tx) (tree.Node, error),
 ) (view NodeView, err error) {
-	err = f.write(ctx, p.Who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := fn(ctx, tx)
 		if err != nil {
 			return err

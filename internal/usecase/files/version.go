@@ -77,7 +77,7 @@ func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.Node
 		return Result{}, err
 	}
 	who = p.Who
-	err = f.write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := f.live(ctx, tx, who, id)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (f *Files) addVersion(ctx context.Context, tx *sqldb.Tx, who drive.Who, n t
 	if err := f.charge(ctx, tx, who.Account, tree.Node{Blob: v.Blob, Size: v.Size}); err != nil {
 		return tree.Node{}, err
 	}
-	placed, err := f.opt.Tree.AddVersion(ctx, tx, n, tree.File{Blob: v.Blob, Size: v.Size, MTime: v.MTime, Mime: v.Mime, By: who.User})
+	placed, err := f.opt.Tree.AddVersion(ctx, tx, n, tree.File{Blob: v.Blob, Size: v.Size, MTime: v.MTime, Mime: v.Mime, By: who.User, Who: who})
 	if err != nil {
 		return tree.Node{}, err
 	}

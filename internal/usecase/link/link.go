@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/ticket"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
@@ -29,9 +30,10 @@ type Kind struct {
 	Codes bool                 // a link may ask for a code
 	Most  int                  // links of an account
 	Full  func(sent int) error // the refusal of one more than Most
+	Ended activity.Verb        // what the activity log calls the end of one
 }
 
-// Options configure New. All but Ledger are required.
+// Options configure New. All but Ledger and Log are required.
 type Options struct {
 	DB     *sqldb.DB
 	Tree   *tree.Tree
@@ -39,6 +41,7 @@ type Options struct {
 	Ledger quota.Ledger
 	Vault  *vault.Vault // has the secret that tickets are signed with, and keeps tokens and codes
 	Now    func() time.Time
+	Log    *activity.Log
 }
 
 // Links are the links of one kind. It is safe for concurrent use.
@@ -144,5 +147,14 @@ func (l *Links) Delete(ctx context.Context, tx *sqldb.Tx, account drive.AccountI
 	if err == nil && n == 0 {
 		err = drive.Fail(drive.NotFound)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return l.opt.Log.Note(tx, activity.Entry{Account: account, Verb: l.Ended}, map[string]string{"link": id})
+}
+
+// Told notes in the activity log what somebody did to a link to a node. The caller has the lock on
+// the ledger.
+func (l *Links) Told(tx *sqldb.Tx, who drive.Who, verb activity.Verb, node drive.NodeID, id fmt.Stringer) error {
+	return l.opt.Log.Note(tx, activity.Entry{Account: who.Account, Verb: verb, By: who, Node: node}, map[string]string{"link": id.String()})
 }

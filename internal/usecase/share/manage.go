@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/link"
@@ -44,6 +45,9 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 			return err
 		}
 		if err := s.insert(ctx, tx, &sh); err != nil {
+			return err
+		}
+		if err := s.links.Told(tx, who, activity.ShareCreated, sh.Node, sh.ID); err != nil {
 			return err
 		}
 		if v, err = s.view(ctx, tx, sh); err != nil || hook == nil {
@@ -142,7 +146,7 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 			return View{}, err
 		}
 	}
-	err = s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		sh, err := s.find(ctx, tx, "s.id = ? AND s.account_id = ?"+tx.ForUpdate(), id, who.Account)
 		if err != nil {
 			return err
@@ -166,6 +170,9 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 			sh.Epoch, sh.ExpiresAt, sh.MaxDownloads, sh.ID); err != nil {
 			return fmt.Errorf("change share %s: %w", id, err)
 		}
+		if err := s.links.Told(tx, who, activity.ShareChanged, sh.Node, sh.ID); err != nil {
+			return err
+		}
 		v, err = s.view(ctx, tx, sh)
 		return err
 	})
@@ -188,7 +195,8 @@ func (s *Shares) recode(ctx context.Context, tx *sqldb.Tx, sh *Share, code strin
 // Delete ends a share of the caller's account: its link is then one that never was. NotFound when
 // there is none.
 func (s *Shares) Delete(ctx context.Context, who drive.Who, id drive.ShareID) error {
-	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	return s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
 		return s.links.Delete(ctx, tx, who.Account, id.String())
 	})
 }

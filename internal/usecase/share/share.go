@@ -7,6 +7,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
@@ -62,6 +63,7 @@ type Options struct {
 	// Vault has the secret that accesses are signed with, and keeps tokens and codes.
 	Vault *vault.Vault
 	Now   func() time.Time // default: time.Now
+	Log   *activity.Log    // what is done to shares is noted there
 	Kept  func() time.Time // that says for how long something was kept, see package retention; default: Now
 }
 
@@ -81,8 +83,8 @@ func New(opt Options) *Shares {
 		opt.Kept = opt.Now
 	}
 	links := link.New(
-		link.Kind{Noun: "share", Table: "shares", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany},
-		link.Options{DB: opt.DB, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now},
+		link.Kind{Noun: "share", Table: "shares", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany, Ended: activity.ShareEnded},
+		link.Options{DB: opt.DB, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now, Log: opt.Log},
 	)
 	return &Shares{opt: opt, links: links, orphans: sqldb.Orphans{Table: "shares", Key: "id", Owner: "node_id", Of: "nodes"}}
 }

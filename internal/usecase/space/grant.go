@@ -6,6 +6,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -50,6 +51,9 @@ func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hoo
 		}
 		return s.keepingManaged(ctx, tx, m.node, func() (err error) {
 			if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
+				return err
+			}
+			if err := s.noteGrant(tx, activity.GrantSet, m.node, g); err != nil {
 				return err
 			}
 			return hook.run(ctx, tx, g)
@@ -165,8 +169,11 @@ func (s *Spaces) Ungrant(ctx context.Context, who drive.Who, node drive.NodeID, 
 			return err
 		}
 		return s.keepingManaged(ctx, tx, m.node, func() error {
-			_, err := s.parts.Access.Take(ctx, tx, node, principal)
-			return err
+			taken, err := s.parts.Access.Take(ctx, tx, node, principal)
+			if err != nil || !taken {
+				return err
+			}
+			return s.noteGrant(tx, activity.GrantTaken, m.node, access.Grant{Principal: principal})
 		})
 	})
 }
@@ -187,8 +194,14 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 		return err
 	}
 	return s.keepingManaged(ctx, tx, n, func() error {
-		if _, err := s.parts.Access.Take(ctx, tx, node, drive.PrincipalID(who.User)); err != nil {
+		taken, err := s.parts.Access.Take(ctx, tx, node, drive.PrincipalID(who.User))
+		if err != nil {
 			return err
+		}
+		if taken {
+			if err := s.noteGrant(tx, activity.GrantTaken, n, access.Grant{Principal: drive.PrincipalID(who.User)}); err != nil {
+				return err
+			}
 		}
 		after, err := s.parts.Access.Given(ctx, tx, who, node)
 		if err == nil && !before.Has(after) {
@@ -299,4 +312,16 @@ func (s *Spaces) items(ctx context.Context, all []access.Grant, asGuest bool) ([
 		}
 	}
 	return shared, nil
+}
+
+// noteGrant notes that a role at a node was given or taken.
+func (s *Spaces) noteGrant(tx *sqldb.Tx, verb activity.Verb, n tree.Node, g access.Grant) error {
+	data := map[string]any{"principal": g.Principal}
+	if g.Role != "" {
+		data["kind"], data["role"] = g.Kind, g.Role
+	}
+	if g.Expires != 0 {
+		data["expires_at"] = g.Expires
+	}
+	return s.parts.Log.Note(tx, activity.Entry{Account: n.Account, Verb: verb, Node: n.ID, Folder: n.Parent, Name: string(n.Name)}, data)
 }

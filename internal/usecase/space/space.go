@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
@@ -20,6 +21,7 @@ type Parts struct {
 	Users  *account.Users
 	Tree   *tree.Tree
 	Ledger quota.Ledger
+	Log    *activity.Log // nil: nothing is noted
 }
 
 // Options configure New. The zero value of each field is its default.
@@ -123,6 +125,9 @@ func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Ho
 		if v.Balance, err = s.parts.Ledger.Get(ctx, tx, id); err != nil {
 			return err
 		}
+		if err := s.parts.Log.Note(tx, activity.Entry{Account: id, Verb: activity.SpaceCreated, By: who, Name: in.Name}, nil); err != nil {
+			return err
+		}
 		return hook.run(ctx, tx, v)
 	})
 	return v, err
@@ -203,7 +208,7 @@ func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c C
 	if c.State != "" && c.State != access.Active && c.State != access.Archived {
 		return View{}, drive.Bad("state", drive.NotAllowed, "allowed", []access.State{access.Active, access.Archived}, "sent", c.State)
 	}
-	err = s.write(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.write(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx) error {
 		now, err := s.find(ctx, tx, who, id)
 		if err != nil {
 			return err
@@ -225,8 +230,10 @@ func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c C
 				return err
 			}
 		}
-		v, err = s.find(ctx, tx, who, id)
-		return err
+		if v, err = s.find(ctx, tx, who, id); err != nil {
+			return err
+		}
+		return s.noteChange(tx, now, v)
 	})
 	return v, err
 }
@@ -240,15 +247,41 @@ func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) 
 	if err := admins(who); err != nil {
 		return err
 	}
-	return s.write(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := s.parts.Access.ChangeSpace(ctx, tx, id, access.SpaceChange{State: access.Deleted})
-		return err
+	return s.write(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx) error {
+		was, err := s.parts.Access.FindSpace(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		now, err := s.parts.Access.ChangeSpace(ctx, tx, id, access.SpaceChange{State: access.Deleted})
+		if err != nil {
+			return err
+		}
+		return s.noteChange(tx, View{Space: was}, View{Space: now})
 	})
 }
 
+// noteChange notes what is different about a space, if anything is.
+func (s *Spaces) noteChange(tx *sqldb.Tx, was, now View) error {
+	data := map[string]any{}
+	if was.Name != now.Name {
+		data["was_name"] = was.Name
+	}
+	if was.State != now.State {
+		data["state"], data["was_state"] = now.State, was.State
+	}
+	if was.Balance.Total != now.Balance.Total {
+		data["total"], data["was_total"] = now.Balance.Total, was.Balance.Total
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	return s.parts.Log.Note(tx, activity.Entry{Account: now.ID, Verb: activity.SpaceChanged, Name: now.Name}, data)
+}
+
 // write runs fn in a transaction under the lock on the account's ledger.
-func (s *Spaces) write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+func (s *Spaces) write(ctx context.Context, who drive.Who, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
 		if err := s.parts.Ledger.Lock(ctx, tx, account); err != nil {
 			return fmt.Errorf("change account %s: %w", account, err)
 		}
@@ -268,5 +301,5 @@ func (s *Spaces) writeAt(ctx context.Context, who drive.Who, node drive.NodeID, 
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, account, fn)
+	return s.write(ctx, who, account, fn)
 }

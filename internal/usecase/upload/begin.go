@@ -177,6 +177,7 @@ func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Of
 	l := s.table.enter(row.ID) // the one that everybody gets who finds the row
 	defer s.table.leave(l)
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(drive.Who{User: row.User, Account: row.Account})
 		var err error
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) {
 			return s.beginTx(ctx, tx, b, row, o)

@@ -50,7 +50,8 @@ func newCommitter(parts Parts, g *gate, hold func(context.Context, *sqldb.Tx) er
 // arrival is a file whose content is in the store, and what came of it.
 type arrival struct {
 	begin   Begin // its path, and whether folders may be made
-	row     Row   // never written: what the file shall be
+	who     drive.Who
+	row     Row // never written: what the file shall be
 	content content.New
 	quick   bool            // nothing was looked up before: a replace acts on what is there
 	may     Condition       // asked within the transaction; nil: nothing is asked
@@ -87,7 +88,7 @@ func (a *arrival) mayBeNew() bool { return a.may == nil && (a.quick || a.row.Bas
 
 func (a *arrival) file(blob drive.BlobID) tree.File {
 	f := a.row.file(blob)
-	f.Version = a.version
+	f.Version, f.Who = a.version, a.who
 	return f
 }
 
@@ -204,6 +205,7 @@ func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) (
 // putTogether puts those of the files that are new and returns the others. Its first statement
 // locks the ledger, and moves the sum of all.
 func (c *committer) putTogether(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*arrival) (rest []*arrival, err error) {
+	tx.ActFor(all[0].who) // of whose folders it makes
 	if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: sumOf(all)}); err != nil {
 		return nil, err
 	}
@@ -274,6 +276,7 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 // putAlone puts one file, whatever is there.
 func (c *committer) putAlone(ctx context.Context, tx *sqldb.Tx, a *arrival) error {
 	account := a.row.Account
+	tx.ActFor(a.who)
 	if err := c.Ledger.Apply(ctx, tx, account, quota.Move{Finished: a.row.Size}); err != nil {
 		return err
 	}

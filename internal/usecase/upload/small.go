@@ -78,7 +78,7 @@ func (f *smallFiles) store(ctx context.Context, w wholeFile, a arrival, body io.
 	stored = true
 	n := summarize(row, []blob.Part{part})
 	n.File, n.Aliases = file, hash.Sums()
-	a.begin, a.row, a.content, a.version = w.begin, row, n, drive.NewID[drive.VersionID]()
+	a.begin, a.who, a.row, a.content, a.version = w.begin, w.who, row, n, drive.NewID[drive.VersionID]()
 	if err := a.verify(); err != nil {
 		return nil, errors.Join(err, f.drop(ctx, &a))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity/activitytest"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload"
@@ -77,6 +78,7 @@ func (s *Site) CheckLedger(t T, who drive.Who) {
 		t.Errorf("row: %s", strings.Join(r, " "))
 	}
 	s.checkHeld(t, who)
+	activitytest.Check(t, s.DB, who.Account)
 }
 
 // checkHeld fails the test if more lies on disk for a parked upload than is charged for it (Q3).

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/local"
@@ -69,12 +70,13 @@ var epoch = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 type Site struct {
 	*upload.Sessions
 	*unlink.Unlinker
-	DB    *sqldb.DB
-	Dir   string
-	Local *local.Dir
-	Queue *memory.Queue
-	Tree  *tree.Tree
-	Clock *Clock
+	DB       *sqldb.DB
+	Dir      string
+	Local    *local.Dir
+	Queue    *memory.Queue
+	Tree     *tree.Tree
+	Activity *activity.Log
+	Clock    *Clock
 
 	opt     Options
 	parts   upload.Parts
@@ -139,7 +141,8 @@ func (s *Site) start(t T) {
 	}
 	s.DB = db
 	closeBytes := s.openBytes(t)
-	s.Tree = tree.New(tree.Options{Now: s.Clock.Now})
+	s.Activity = activity.New(activity.Options{DB: db, Now: s.Clock.Now})
+	s.Tree = tree.New(tree.Options{Now: s.Clock.Now, Happened: s.Activity.Node})
 	up := s.opt.Upload
 	up.Log = log
 	if up.Now == nil { // else the clock of this instance goes wrong

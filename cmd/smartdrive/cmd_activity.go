@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+// maxTakeBack is how many entries are looked through for one that shall be taken back.
+const maxTakeBack = 10_000
+
+func newActivityCommand(of *cli) *cobra.Command {
+	c := people{of}
+	var types string
+	limit := 50
+	cmd := &cobra.Command{
+		Use:   "activity [PATH]",
+		Short: "Show what happened, and who did it",
+		Long: `Show what was done in your drive, in the space //SPACE, or at a file or folder and what lies in it directly, the newest first. Each line ends with
+the id of the entry, and with what can be taken back: "smartdrive activity restore ID [PATH]".`,
+		Example: `  smartdrive activity
+  smartdrive activity //Design --type node.deleted,grant
+  smartdrive activity /Plans/2027.pdf`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, in, err := c.whereHappened(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			in.Types = types
+			left := limit
+			for h, err := range api.Activity(cmd.Context(), in) {
+				if err != nil {
+					return err
+				}
+				if err := c.showHappened(h); err != nil {
+					return err
+				}
+				if left--; left == 0 {
+					break
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&types, "type", "", "only these types, such as node.moved, or node for all that begin with it, separated by commas")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many entries at most; 0 = all")
+	c.join(cmd, c.activityRestore())
+	return cmd
+}
+
+// whereHappened says what of the activity arguments ask for.
+func (c people) whereHappened(ctx context.Context, args []string) (*client.Client, client.ActivityQuery, error) {
+	if len(args) == 0 {
+		api, err := c.connect()
+		return api, client.ActivityQuery{}, err
+	}
+	if space, ok := strings.CutPrefix(args[0], "//"); ok && !strings.Contains(strings.TrimSuffix(space, "/"), "/") {
+		api, err := c.connect()
+		return api, client.ActivityQuery{Space: strings.TrimSuffix(space, "/")}, err
+	}
+	api, n, err := c.at(ctx, args[0])
+	return api, client.ActivityQuery{Node: n.ID}, err
+}
+
+func (c people) showHappened(h client.Happened) error {
+	who := "-"
+	if h.By != nil {
+		who = h.By.Name
+	}
+	at := h.Path
+	if at == "" {
+		at = h.Name
+	}
+	can := ""
+	if h.Restore != "" {
+		can = "  can be taken back"
+	}
+	return c.show(h, "%s  %-13s  %s  %s  %s%s", timeText(h.At), h.Type, who, at, h.ID, can)
+}
+
+func (c people) activityRestore() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore ID [PATH]",
+		Short: "Take back what an entry tells of: bring a node back from the trash, or an older content, or move it back",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, in, err := c.whereHappened(cmd.Context(), args[1:])
+			if err != nil {
+				return err
+			}
+			looked := 0
+			for h, err := range api.Activity(cmd.Context(), in) {
+				if err != nil {
+					return err
+				}
+				if h.ID == args[0] {
+					n, err := api.TakeBack(cmd.Context(), h)
+					if err != nil {
+						return err
+					}
+					return c.show(n, "%s", n.Path)
+				}
+				if looked++; looked == maxTakeBack {
+					break
+				}
+			}
+			return withCode(exitNotFound, client.ErrNothingToTakeBack)
+		},
+	}
+}

@@ -1,0 +1,79 @@
+// Package activitytest holds the activity log to its invariants in the tests of others.
+package activitytest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// T is what a check needs of a test.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Check fails the test unless each change of the account's tree but the making of its root has
+// exactly one row (E1), in their order (E2), and each node's last change is told as that of the
+// node. The tree was told to the log from its making on.
+func Check(t T, db *sqldb.DB, account drive.AccountID) {
+	t.Helper()
+	for _, what := range Broken(context.Background(), db, account) {
+		t.Errorf("activity: %s", what)
+	}
+}
+
+// Broken tells what is wrong. What it asks is its own: it must not depend on what it checks.
+func Broken(ctx context.Context, db *sqldb.DB, account drive.AccountID) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	var last int64
+	err := db.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&last)
+	if drive.IsKind(err, drive.NotFound) { // the account was purged
+		return nil
+	}
+	if err != nil {
+		say("read the tree: %v", err)
+		return wrong
+	}
+	type row struct {
+		seq  int64
+		node string
+		verb string
+	}
+	rows, err := db.Query(ctx, "SELECT seq, node_id, verb FROM activity WHERE account_id = ? AND seq > 0 ORDER BY id", account)
+	all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.seq, &r.node, &r.verb) })
+	if err != nil {
+		say("read the rows: %v", err)
+		return wrong
+	}
+	of := map[int64]row{}
+	for i, r := range all {
+		if want := int64(i) + 2; r.seq != want { // 1 is the root's
+			say("row %d is of change %d (%s), want %d", i, r.seq, r.verb, want)
+			return wrong
+		}
+		of[r.seq] = r
+	}
+	if int64(len(all)) != last-1 {
+		say("%d rows tell of %d changes", len(all), last-1)
+	}
+	for what, query := range map[string]string{
+		"node":      "SELECT seq, id FROM nodes WHERE account_id = ? AND seq > 1",
+		"tombstone": "SELECT seq, node_id FROM tombstones WHERE account_id = ?",
+	} {
+		rows, err := db.Query(ctx, query, account)
+		at, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.seq, &r.node) })
+		if err != nil {
+			say("read the %ss: %v", what, err)
+		}
+		for _, r := range at {
+			if told := of[r.seq]; told.node != r.node || what == "tombstone" && !strings.HasSuffix(told.verb, "deleted") {
+				say("%s %s changed at %d, which is told as %s of node %q", what, r.node, r.seq, told.verb, told.node)
+			}
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,117 @@
+package activity
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// EventID names an entry for ever, also when a backup is restored: "<position>-<8 hexadecimal
+// digits>".
+func (e Entry) EventID() string { return fmt.Sprintf("%d-%08x", e.ID, e.Salt) }
+
+// ParseEventID reads the form of EventID; the salt is compared by whoever finds the entry.
+func ParseEventID(s string) (Position, bool) {
+	number, salt, ok := strings.Cut(s, "-")
+	id, err := strconv.ParseInt(number, 10, 64)
+	return Position(id), ok && err == nil && id > 0 && len(salt) == 8
+}
+
+const columns = `id, salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data`
+
+func scanEntry(e *Entry, scan func(...any) error) error {
+	var user, session, node, folder string
+	err := scan(&e.ID, &e.Salt, &e.Account, &e.Seq, &e.At, &e.Verb, &user, &session, &e.By.Head, &e.By.Address, &node, &folder, &e.Name, (*[]byte)(&e.Data))
+	if err != nil {
+		return err
+	}
+	if e.By.User, err = parse[drive.UserID](user); err != nil {
+		return err
+	}
+	if e.By.Session, err = parse[drive.SessionID](session); err != nil {
+		return err
+	}
+	if e.Node, err = parse[drive.NodeID](node); err != nil {
+		return err
+	}
+	e.Folder, err = parse[drive.NodeID](folder)
+	return err
+}
+
+func parse[T ~[16]byte](s string) (id T, err error) {
+	if s == "" {
+		return id, nil
+	}
+	return drive.ParseID[T](s)
+}
+
+// Of lists up to limit entries of an account that are older than before (zero: from the newest),
+// the newest first.
+func (l *Log) Of(ctx context.Context, q sqldb.Querier, account drive.AccountID, before Position, limit int) ([]Entry, error) {
+	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
+		account, orTop(before), limit)
+	all, err := sqldb.Scan(rows, err, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("list the activity of account %s: %w", account, err)
+	}
+	return all, nil
+}
+
+// At is Of for one node and what lies in it directly.
+func (l *Log) At(ctx context.Context, q sqldb.Querier, node drive.NodeID, before Position, limit int) ([]Entry, error) {
+	rows, err := q.Query(ctx, "SELECT "+columns+` FROM activity WHERE id IN (
+			SELECT id FROM (SELECT id FROM activity WHERE node_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS its
+			UNION SELECT id FROM (SELECT id FROM activity WHERE folder_id = ? AND id < ? ORDER BY id DESC LIMIT ?) AS those)
+		ORDER BY id DESC LIMIT ?`, node.String(), orTop(before), limit, node.String(), orTop(before), limit, limit)
+	all, err := sqldb.Scan(rows, err, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("list the activity at node %s: %w", node, err)
+	}
+	return all, nil
+}
+
+// After lists up to limit entries of an account that are younger than a position, the oldest first.
+func (l *Log) After(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Position, limit int) ([]Entry, error) {
+	rows, err := q.Query(ctx, "SELECT "+columns+" FROM activity WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?",
+		account, int64(after), limit)
+	all, err := sqldb.Scan(rows, err, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("read what happened in account %s: %w", account, err)
+	}
+	return all, nil
+}
+
+// Find returns an entry of an account; NotFound when it is not there, or not any more.
+func (l *Log) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID, event string) (e Entry, err error) {
+	id, ok := ParseEventID(event)
+	if !ok {
+		return e, drive.Fail(drive.NotFound)
+	}
+	err = scanEntry(&e, q.QueryRow(ctx, "SELECT "+columns+" FROM activity WHERE id = ?", int64(id)).Scan)
+	if err == nil && (e.Account != account || e.EventID() != event) {
+		err = drive.Fail(drive.NotFound)
+	}
+	return e, err
+}
+
+// Head is the position of the newest entry of an account; zero: there is none.
+func (l *Log) Head(ctx context.Context, q sqldb.Querier, account drive.AccountID) (head Position, err error) {
+	err = q.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM activity WHERE account_id = ?", account).Scan(&head)
+	if err != nil {
+		err = fmt.Errorf("read the newest entry of account %s: %w", account, err)
+	}
+	return head, err
+}
+
+const top = 1<<63 - 1
+
+func orTop(p Position) int64 {
+	if p == 0 {
+		return top
+	}
+	return int64(p)
+}

@@ -1,0 +1,60 @@
+package activity
+
+import "slices"
+
+// Verb says what was done. It is the type of the event that is given out.
+type Verb string
+
+// The verbs. What nobody writes is not listed: a test looks.
+const (
+	NodeCreated  Verb = "node.created"
+	NodeCopied   Verb = "node.copied"  // a new node, by a copy of a folder
+	NodeChanged  Verb = "node.changed" // another content, or another time
+	NodeMoved    Verb = "node.moved"   // renamed, or another folder
+	NodeTrashed  Verb = "node.trashed"
+	NodeRestored Verb = "node.restored" // from the trash
+	NodeShown    Verb = "node.shown"    // the copy of a folder is complete
+	NodeDoomed   Verb = "node.doomed"   // it will be deleted for good
+	NodeDeleted  Verb = "node.deleted"  // for good
+	GrantSet     Verb = "grant.set"     // a role was given, or another one
+	GrantTaken   Verb = "grant.taken"
+	SpaceCreated Verb = "space.created"
+	SpaceChanged Verb = "space.changed" // renamed, archived, deleted, brought back, another total
+
+	ShareCreated   Verb = "share.created" // a link by which others read
+	ShareChanged   Verb = "share.changed"
+	ShareEnded     Verb = "share.ended"
+	CollectCreated Verb = "collect.created" // a link by which others send
+	CollectChanged Verb = "collect.changed"
+	CollectEnded   Verb = "collect.ended"
+
+	// Those of the stream, under the names that they have there.
+	UploadBegun      Verb = "upload.begun"
+	UploadParked     Verb = "upload.parked"
+	UploadResumed    Verb = "upload.resumed"
+	UploadDone       Verb = "upload.done"
+	UploadGone       Verb = "upload.gone"
+	BundleSealed     Verb = "bundle.sealed"
+	DocumentAccepted Verb = "document.accepted"
+	DocumentConflict Verb = "document.conflict"
+	DocumentRejected Verb = "document.rejected"
+	DocumentAllowed  Verb = "document.allowed" // somebody accepted a rejected one, and said why
+	ExportSealed     Verb = "export.sealed"
+	ExportFailed     Verb = "export.failed"
+	ExportEnding     Verb = "export.ending"
+)
+
+// Verbs lists the verbs.
+func Verbs() []Verb {
+	return []Verb{
+		NodeCreated, NodeCopied, NodeChanged, NodeMoved, NodeTrashed, NodeRestored, NodeShown, NodeDoomed, NodeDeleted,
+		GrantSet, GrantTaken, SpaceCreated, SpaceChanged,
+		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
+		UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone,
+		BundleSealed, DocumentAccepted, DocumentConflict, DocumentRejected, DocumentAllowed,
+		ExportSealed, ExportFailed, ExportEnding,
+	}
+}
+
+// Known reports whether there is such a verb.
+func (v Verb) Known() bool { return slices.Contains(Verbs(), v) }

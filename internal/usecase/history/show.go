@@ -1,0 +1,125 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// surroundings are what a page of entries needs to be shown, read once for all of them.
+type surroundings struct {
+	names map[drive.UserID]string
+	nodes map[drive.NodeID]tree.Node
+	spots map[drive.NodeID]tree.Spot
+}
+
+func (h *History) show(ctx context.Context, q sqldb.Querier, s seer, entries []activity.Entry) ([]Item, error) {
+	around, err := h.look(ctx, q, entries)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]Item, len(entries))
+	for i, e := range entries {
+		items[i] = around.item(s, e)
+	}
+	return items, nil
+}
+
+func (h *History) look(ctx context.Context, q sqldb.Querier, entries []activity.Entry) (around surroundings, err error) {
+	users, nodes := map[drive.UserID]bool{}, map[drive.NodeID]bool{}
+	for _, e := range entries {
+		users[e.By.User], nodes[e.Node] = true, true
+	}
+	delete(users, drive.UserID{})
+	delete(nodes, drive.NodeID{})
+	if around.names, err = h.parts.Users.Names(ctx, q, keys(users)...); err != nil {
+		return around, err
+	}
+	if around.nodes, err = tree.ByID(ctx, h.parts.Tree, q, keys(nodes)...); err != nil {
+		return around, err
+	}
+	there := make([]tree.Node, 0, len(around.nodes))
+	for _, n := range around.nodes {
+		there = append(there, n)
+	}
+	around.spots, err = h.parts.Tree.SpotsOf(ctx, q, there)
+	return around, err
+}
+
+func keys[K comparable](set map[K]bool) []K {
+	all := make([]K, 0, len(set))
+	for k := range set {
+		all = append(all, k)
+	}
+	return all
+}
+
+func (a surroundings) item(s seer, e activity.Entry) Item {
+	it := Item{ID: e.EventID(), At: e.At, Type: e.Verb, Account: e.Account, Name: e.Name, Data: e.Data}
+	if !e.By.User.IsZero() {
+		it.By = &Person{e.By.User, a.names[e.By.User]}
+	}
+	if s.all {
+		it.Head, it.Address = e.By.Head, e.By.Address
+	}
+	if e.Node.IsZero() {
+		return it
+	}
+	it.Node = &e.Node
+	if !e.Folder.IsZero() {
+		it.Folder = &e.Folder
+	}
+	n, there := a.nodes[e.Node]
+	folder, placed := a.spots[n.Parent]
+	switch {
+	case !there:
+		return it
+	case n.IsRoot():
+		it.Path = a.path(s, drive.Path{})
+		return it
+	case !placed || !n.Operation.IsZero():
+		return it
+	}
+	if n.Trashed == 0 && folder.Trashed == 0 {
+		it.Path = a.path(s, append(append(drive.Path{}, folder.Path...), n.Name))
+	}
+	it.Restore = restoreOf(e, n, folder.Trashed != 0)
+	return it
+}
+
+// path is the address of a node as the caller may know it: below the root of their drive, or of the
+// space that they are a member of.
+func (a surroundings) path(s seer, p drive.Path) string {
+	switch {
+	case !s.pass.Who.Guest:
+		return p.String()
+	case s.pass.Space != "":
+		return drive.Address{Place: s.pass.Space, Path: p}.String()
+	}
+	return ""
+}
+
+// restoreOf says whether, and how, what an entry tells of can be taken back as the node is now.
+func restoreOf(e activity.Entry, n tree.Node, above bool) Restore {
+	var was struct {
+		Version drive.VersionID `json:"was_version"`
+		Folder  drive.NodeID    `json:"was_folder"`
+		Name    string          `json:"was_name"`
+	}
+	if json.Unmarshal(e.Data, &was) != nil {
+		return ""
+	}
+	switch live := n.Trashed == 0 && !above; {
+	case e.Verb == activity.NodeTrashed && n.Trashed != 0:
+		return FromTrash
+	case e.Verb == activity.NodeChanged && live && !was.Version.IsZero() && n.Version != was.Version:
+		return ToVersion
+	case e.Verb == activity.NodeMoved && live && (!was.Folder.IsZero() || was.Name != ""):
+		return ToItsFolder
+	}
+	return ""
+}
