@@ -39,6 +39,7 @@ import (
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/unlink"
 	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/webhook"
 )
 
 // App is an installation that is open: every part is put together and nothing runs yet.
@@ -56,6 +57,7 @@ type App struct {
 	events   chronicle
 	spaces   *space.Spaces
 	history  *history.History
+	webhooks *webhook.Webhooks
 	bulk     *bulk.Bulk
 	batches  *batch.Batches
 	vault    *vault.Vault
@@ -169,6 +171,9 @@ func (a *App) compose(ctx context.Context) (err error) {
 	total := cfg.DefaultQuota
 	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity}, space.Options{DefaultQuota: &total, Now: g.stamp})
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
+	a.webhooks = webhook.New(webhook.Parts{DB: g.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
+		Source: g.source(), Transport: webhookTransport(cfg), Log: log,
+	})
 	a.shares = share.New(share.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now, Log: a.activity})
 	a.bulk = bulk.New(bulk.Options{
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
@@ -235,7 +240,7 @@ func (a *App) introduce() {
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
 		uploads: a.uploads, files: a.files, bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
-		access: a.access, activity: a.activity, users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
+		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}
 	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records}

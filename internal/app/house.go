@@ -24,6 +24,7 @@ import (
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/webhook"
 )
 
 // house is what is kept for a while and then dropped, and who drops it.
@@ -40,6 +41,7 @@ type house struct {
 	intake   *ingest.Intake
 	access   *access.Access
 	activity *activity.Log
+	webhooks *webhook.Webhooks
 	users    *account.Users
 	sessions *account.Sessions
 	keys     *idem.Keys
@@ -158,6 +160,9 @@ func (h *house) purgeAccount(ctx context.Context, id drive.AccountID, last func(
 			return err
 		}
 		if err := h.access.Forget(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := h.webhooks.Forget(ctx, tx, id); err != nil {
 			return err
 		}
 		if err := h.ledger.Delete(ctx, tx, id); err != nil {

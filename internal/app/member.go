@@ -23,6 +23,7 @@ const (
 	leaseCompare = "intake"    // who compares bundles with the drive
 	leaseBundle  = "bundles"   // the consumer of sealed bundles, where there is no Kafka
 	leaseAudit   = "audit"
+	leaseHooks   = "webhooks"   // who sends to them
 	leaseArm     = "arm-timers" // after Redis has lost them
 )
 

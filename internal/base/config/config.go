@@ -62,6 +62,7 @@ type Config struct {
 
 	ExportHosts       []string // "name", "*.name", each perhaps with ":port", in lower case
 	ExportAddresses   Addresses
+	WebhookAddresses  Addresses
 	ExportMaxDocument drive.ByteSize
 	ExportMaxEntries  int
 	ExportKeep        time.Duration

@@ -50,7 +50,7 @@ func TestWithoutAnythingTheDefaultsHold(t *testing.T) {
 		DefaultQuota: 10 * drive.GiB, MinFree: drive.GiB, PreviewHelpers: HelpersFound, UserRequests: 32, AddressRequests: 128,
 		Scrub: 30 * 24 * time.Hour, TrashKeep: 30 * 24 * time.Hour, ActivityKeep: 180 * 24 * time.Hour, BlobGrace: 15 * time.Minute, LogFormat: "text",
 		Namespace: "smartdrive", Roles: Roles{API: true, Scheduler: true, Worker: true, Export: true, Ingest: true}, StartWait: 30 * time.Second,
-		ExportAddresses: AddressesPublic, ExportMaxDocument: 256 * drive.MiB, ExportMaxEntries: 10_000, ExportKeep: 7 * 24 * time.Hour,
+		ExportAddresses: AddressesPublic, WebhookAddresses: AddressesPublic, ExportMaxDocument: 256 * drive.MiB, ExportMaxEntries: 10_000, ExportKeep: 7 * 24 * time.Hour,
 		ExportMinFree: 10 * drive.GiB, MigrationKeep: 7 * 24 * time.Hour,
 	}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(Config{})); diff != "" {

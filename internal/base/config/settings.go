@@ -233,6 +233,11 @@ var settings = []setting{
 		set:  choice(func(c *Config) *Addresses { return &c.ExportAddresses }, AddressesPublic, AddressesAny),
 	},
 	{
+		name: "webhook-addresses", form: "WHICH", def: string(AddressesPublic),
+		help: "addresses that webhooks may send to: public, or any (including private networks)",
+		set:  choice(func(c *Config) *Addresses { return &c.WebhookAddresses }, AddressesPublic, AddressesAny),
+	},
+	{
 		name: "export-max-document", form: "SIZE", def: "256MiB",
 		help: "maximum size of a document that an export fetches, at most 1GiB",
 		set:  setExportMaxDocument,

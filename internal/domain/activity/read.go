@@ -107,6 +107,19 @@ func (l *Log) Head(ctx context.Context, q sqldb.Querier, account drive.AccountID
 	return head, err
 }
 
+// Before is the position of the last entry of an account before a moment; zero: there is none. It
+// reads what came after it.
+func (l *Log) Before(ctx context.Context, q sqldb.Querier, account drive.AccountID, moment drive.Time) (p Position, err error) {
+	err = q.QueryRow(ctx, "SELECT id FROM activity WHERE account_id = ? AND at < ? ORDER BY id DESC LIMIT 1", account, moment).Scan(&p)
+	if drive.IsKind(err, drive.NotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("look for what happened in account %s before %s: %w", account, moment, err)
+	}
+	return p, err
+}
+
 const top = 1<<63 - 1
 
 func orTop(p Position) int64 {

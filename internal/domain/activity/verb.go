@@ -1,6 +1,9 @@
 package activity
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Verb says what was done. It is the type of the event that is given out.
 type Verb string
@@ -28,6 +31,11 @@ const (
 	CollectChanged Verb = "collect.changed"
 	CollectEnded   Verb = "collect.ended"
 
+	WebhookCreated  Verb = "webhook.created"
+	WebhookChanged  Verb = "webhook.changed"
+	WebhookDisabled Verb = "webhook.disabled" // because it fails, or whoever made it may not any more
+	WebhookDeleted  Verb = "webhook.deleted"
+
 	// Those of the stream, under the names that they have there.
 	UploadBegun      Verb = "upload.begun"
 	UploadParked     Verb = "upload.parked"
@@ -50,6 +58,7 @@ func Verbs() []Verb {
 		NodeCreated, NodeCopied, NodeChanged, NodeMoved, NodeTrashed, NodeRestored, NodeShown, NodeDoomed, NodeDeleted,
 		GrantSet, GrantTaken, SpaceCreated, SpaceChanged,
 		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
+		WebhookCreated, WebhookChanged, WebhookDisabled, WebhookDeleted,
 		UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone,
 		BundleSealed, DocumentAccepted, DocumentConflict, DocumentRejected, DocumentAllowed,
 		ExportSealed, ExportFailed, ExportEnding,
@@ -58,3 +67,17 @@ func Verbs() []Verb {
 
 // Known reports whether there is such a verb.
 func (v Verb) Known() bool { return slices.Contains(Verbs(), v) }
+
+// Matches reports whether a verb is one of those asked for: it is named, or begins with what is
+// named, such as node. Where nothing is named it is all but uploads, of which there are many.
+func Matches(verb Verb, types []string) bool {
+	if len(types) == 0 {
+		return !strings.HasPrefix(string(verb), "upload.")
+	}
+	for _, t := range types {
+		if string(verb) == t || strings.HasPrefix(string(verb), t+".") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,10 +1,13 @@
 package fetch
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // own are networks that belong to nobody, to this machine or to its neighbours, beyond what netip
@@ -30,6 +33,17 @@ func isPrivate(a netip.Addr) bool {
 	}
 	return false
 }
+
+// Dialer makes connections to addresses of the public network, or of any where private is true.
+func Dialer(private bool) func(ctx context.Context, network, address string) (net.Conn, error) {
+	d := &net.Dialer{Timeout: dialTime}
+	if !private {
+		d.Control = control
+	}
+	return d.DialContext
+}
+
+const dialTime = 10 * time.Second // for a connection: far more than the way around the world takes
 
 // control is asked by the dialer about each address, after the name was looked up and before the
 // connection is made.

@@ -56,11 +56,7 @@ func New(opt Options) *Fetcher {
 		opt.Pace = time.Minute
 	}
 	if opt.Dial == nil {
-		d := &net.Dialer{Timeout: 10 * time.Second}
-		if !opt.Private {
-			d.Control = control
-		}
-		opt.Dial = d.DialContext
+		opt.Dial = Dialer(opt.Private)
 	}
 	f := &Fetcher{opt: opt}
 	f.client = &http.Client{

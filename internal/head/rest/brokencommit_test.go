@@ -286,6 +286,18 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		return u.same(t, "POST", "/bundles/"+r["bundle"].(string)+"/accept", map[string]any{"place": r["place"], "reason": "known"})
 	},
 
+	"POST /webhooks": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/webhooks", map[string]any{"url": "https://example.org/" + name})
+	},
+	"PATCH /webhooks/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PATCH", "/webhooks/"+u.hook(t, name), map[string]any{"name": name + "2"})
+	},
+	"DELETE /webhooks/{id}": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "DELETE", "/webhooks/"+u.hook(t, name), nil)
+	},
+	"POST /webhooks/{id}/replay": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "POST", "/webhooks/"+u.hook(t, name)+"/replay", map[string]any{"since": "2026-11-20T00:00:00Z"})
+	},
 	"POST /admin/spaces": func(t *testing.T, u user, name string) twins {
 		return u.keyed(t, "POST", "/admin/spaces", map[string]any{"name": name})
 	},
@@ -452,4 +464,10 @@ func (u user) toTrash(t *testing.T, name string, n int) map[string]any {
 		ids = append(ids, u.put(t, fmt.Sprint("/", name, i), []byte(name))["id"].(string))
 	}
 	return map[string]any{"kind": "trash", "nodes": ids}
+}
+
+// hook makes a webhook.
+func (u user) hook(t *testing.T, name string) string {
+	t.Helper()
+	return u.post(t, "/webhooks", map[string]any{"url": "https://example.org/" + name}).json(t, http.StatusCreated)["id"].(string)
 }

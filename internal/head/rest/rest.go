@@ -27,6 +27,7 @@ import (
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/upload"
+	"smartdrive/internal/usecase/webhook"
 )
 
 // Options are what the API stands on. All but those with a default are required.
@@ -37,6 +38,7 @@ type Options struct {
 	Files    *files.Files
 	Spaces   *space.Spaces
 	History  *history.History
+	Webhooks *webhook.Webhooks
 	Bulk     *bulk.Bulk
 	Batches  *batch.Batches
 	Thumbs   *thumb.Maker // default: one that keeps nothing

@@ -195,6 +195,7 @@ func table(opt Options, u uploads) []route {
 		tree.trashRoutes(),
 		tree.changeRoutes(),
 		happened{opt.History}.routes(),
+		webhooks{opt.Webhooks}.routes(),
 		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),
 		common.routes(),

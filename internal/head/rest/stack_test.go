@@ -31,6 +31,7 @@ import (
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload/uploadtest"
+	"smartdrive/internal/usecase/webhook"
 )
 
 // stack is the API on real parts, behind the server's middleware, under a virtual clock.
@@ -90,6 +91,7 @@ func newStackOf(t *testing.T, opt uploadtest.Options, steps files.Options, chang
 	}
 	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity}, space.Options{Now: now})
 	o.History = history.New(history.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Users: users, Tree: s.Tree})
+	o.Webhooks = webhook.New(webhook.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Tree: s.Tree, Vault: secret}, webhook.Options{Source: "smartdrive/test", Now: now})
 	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
 	o.Bulk = bulk.New(bulk.Options{DB: s.DB, Tree: s.Tree, Files: s.files, Shares: o.Shares, Now: now, Direct: 3})
 	s.bulk = o.Bulk

@@ -127,13 +127,14 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 	archive := owner.post(t, "/archives", map[string]any{"nodes": []string{file}}).json(t, http.StatusCreated)["id"].(string)
 	schedule := owner.post(t, "/export-schedules", map[string]any{"folder": "root", "name": "all"}).json(t, http.StatusCreated)["id"].(string)
 	bundle, document := owner.takeIn(t, invoicetest.New(1))
-	owned := owner.space(t, "Owned")
+	owned, hook := owner.space(t, "Owned"), owner.hook(t, "hook")
 	bodies := map[string]any{
 		"POST /nodes/{id}/grants":     map[string]any{"kind": "user", "principal": "bob", "role": "viewer"},
 		"POST /documents/{id}/settle": map[string]any{"keep": "new"}, "POST /bundles/{id}/accept": map[string]any{"place": "1.0", "reason": "x"},
 		"POST /exports/{id}/links": map[string]any{"expires_in": 60}, "POST /exports/{id}/files": map[string]any{"folder": "root"},
 		"PUT /uploads/{id}/parts/{n}": []byte("0123456789"), "POST /uploads/{id}/proof": map[string]any{"alg": "blake3", "answer": strings.Repeat("0", 64)},
-		"POST /nodes/{id}/copy": map[string]any{"parent": "root"}, "POST /nodes/{id}/links": map[string]any{"expires_in": 60},
+		"POST /webhooks/{id}/replay": map[string]any{"since": "2026-11-20T00:00:00Z"},
+		"POST /nodes/{id}/copy":      map[string]any{"parent": "root"}, "POST /nodes/{id}/links": map[string]any{"expires_in": 60},
 	}
 	n := 0
 	for path, methods := range s.addresses(t) {
@@ -144,6 +145,7 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 		id := map[string]string{
 			"uploads": up, "nodes": file, "sessions": session, "tokens": token, "operations": file, "shares": shared, "collects": collect,
 			"exports": exported, "archives": archive, "export-schedules": schedule, "bundles": bundle, "documents": document, "spaces": owned["id"].(string),
+			"webhooks": hook,
 		}[strings.Split(path, "/")[1]]
 		for _, method := range methods {
 			n++

@@ -200,7 +200,7 @@ func (h *History) visible(ctx context.Context, q sqldb.Querier, s seer, in Query
 	var wanted []activity.Entry
 	var nodes []drive.NodeID
 	for _, e := range all {
-		if e.Account != s.pass.Who.Account || !matches(e.Verb, in.Types) {
+		if e.Account != s.pass.Who.Account || !activity.Matches(e.Verb, in.Types) {
 			continue
 		}
 		if !s.all && (e.Node.IsZero() || !strings.HasPrefix(string(e.Verb), "node.")) {
@@ -223,17 +223,4 @@ func (h *History) visible(ctx context.Context, q sqldb.Querier, s seer, in Query
 		}
 	}
 	return seen, nil
-}
-
-// matches reports whether a verb is one of those asked for.
-func matches(verb activity.Verb, types []string) bool {
-	if len(types) == 0 {
-		return !strings.HasPrefix(string(verb), "upload.")
-	}
-	for _, t := range types {
-		if string(verb) == t || strings.HasPrefix(string(verb), t+".") {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newWebhookCommand(of *cli) *cobra.Command {
+	c := people{of}
+	cmd := &cobra.Command{
+		Use:   "webhook",
+		Short: "Send what happens to an address",
+		Long: `Make, list and delete webhooks: addresses that are sent what happens in your drive, or in a space that you manage. Requests are signed as Standard
+Webhooks 1.0 says, with the secret that "smartdrive webhook create" shows once.`,
+		Args: cobra.NoArgs,
+		RunE: help,
+	}
+	c.join(cmd, c.webhookLs(), c.webhookCreate(), c.webhookEnable(true), c.webhookEnable(false), c.webhookReplay(), c.webhookRm())
+	return cmd
+}
+
+func (c people) showWebhook(h client.Webhook) error {
+	state := h.State
+	if h.Reason != "" {
+		state += " (" + h.Reason + ")"
+	}
+	last := "nothing sent yet"
+	if h.SentAt != nil {
+		last = fmt.Sprintf("last %s: %d %s", timeText(*h.SentAt), h.Status, h.Error)
+	}
+	return c.show(h, "%s  %s  %s  %s  %s", h.ID, state, h.URL, strings.Join(h.Types, ","), strings.TrimSpace(last))
+}
+
+func (c people) webhookLs() *cobra.Command {
+	var space string
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List webhooks, and how the last attempt of each went", Args: cobra.NoArgs,
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			all, err := client.NewWebhooks(api).List(ctx, space)
+			for _, h := range all {
+				if err := c.showWebhook(h); err != nil {
+					return err
+				}
+			}
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&space, "space", "", "those of this space")
+	return cmd
+}
+
+func (c people) webhookCreate() *cobra.Command {
+	var in client.NewWebhook
+	cmd := &cobra.Command{
+		Use:     "create URL",
+		Short:   "Make a webhook",
+		Example: "  smartdrive webhook create https://example.org/hook --type node,grant --space Design",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			in.URL = args[0]
+			h, err := client.NewWebhooks(api).Create(ctx, in)
+			if err != nil {
+				return err
+			}
+			return c.show(h, "%s\nsecret, which is not shown again: %s", h.ID, h.Secret)
+		}),
+	}
+	cmd.Flags().StringVar(&in.Space, "space", "", "of this space (default your own drive)")
+	cmd.Flags().StringVar(&in.Name, "name", "", "a name for people")
+	cmd.Flags().StringSliceVar(&in.Types, "type", nil, "types of events, such as node.created, or node for all that begin with it (default all but upload)")
+	return cmd
+}
+
+// webhookEnable makes enable and disable.
+func (c people) webhookEnable(active bool) *cobra.Command {
+	use, short := "disable ID...", "Stop sending to webhooks"
+	if active {
+		use, short = "enable ID...", "Send to webhooks again, from where they stopped"
+	}
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.MinimumNArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				h, err := client.NewWebhooks(api).Enable(ctx, arg, active)
+				if err != nil {
+					return err
+				}
+				return c.showWebhook(h)
+			})
+		}),
+	}
+}
+
+func (c people) webhookReplay() *cobra.Command {
+	var since, event string
+	cmd := &cobra.Command{
+		Use:   "replay ID",
+		Short: "Send again all that happened since a day or a moment, or one event",
+		Args:  cobra.ExactArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			hooks := client.NewWebhooks(api)
+			if event != "" {
+				status, err := hooks.SendAgain(ctx, args[0], event)
+				if err != nil {
+					return err
+				}
+				return c.show(map[string]int{"status": status}, "the receiver answered %d", status)
+			}
+			moment, err := parseMoment(since)
+			if err != nil {
+				return err
+			}
+			return hooks.ReplaySince(ctx, args[0], moment)
+		}),
+	}
+	cmd.Flags().StringVar(&since, "since", "", "a day, such as 2027-01-31, or a moment, such as 2027-01-31T08:00:00+08:00")
+	cmd.Flags().StringVar(&event, "event", "", "the id of one event")
+	return cmd
+}
+
+func parseMoment(text string) (time.Time, error) {
+	if day, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		return day, nil
+	}
+	moment, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, withCode(exitUsage, errors.New("--since needs a day or a moment"))
+	}
+	return moment, nil
+}
+
+func (c people) webhookRm() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm ID...", Short: "Delete webhooks", Args: cobra.MinimumNArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				if err := client.NewWebhooks(api).Delete(ctx, arg); err != nil {
+					return err
+				}
+				return c.show(map[string]string{"id": arg, "state": "deleted"}, "%s: deleted", arg)
+			})
+		}),
+	}
+}

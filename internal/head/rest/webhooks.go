@@ -1,0 +1,146 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/webhook"
+)
+
+const webhooksPath = "/webhooks"
+
+// webhooks are addresses that are told what happens.
+type webhooks struct{ webhooks *webhook.Webhooks }
+
+func (w webhooks) routes() []route {
+	one := webhooksPath + "/{id}"
+	return []route{
+		{
+			method: "GET", path: webhooksPath, need: read, act: plain(w.list), query: []param{spaceParam},
+			does: "List the webhooks of the caller's drive, or of a space that the caller manages.",
+			out:  []outcome{gives[files.Page[webhookView]](200, "all of them")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden},
+		}, {
+			method: "POST", path: webhooksPath, need: write, act: takes(w.create), once: true, secret: true, created: webhooksPath,
+			does: "Make a webhook: what happens from now on is sent to its address, in order and at least once, signed as Standard Webhooks 1.0 says. " +
+				"The `secret` is in this answer alone.",
+			out: []outcome{gives[webhookView](201, "the webhook")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.TooManyOpen},
+		}, {
+			method: "GET", path: one, need: read, act: byID(w.get),
+			does: "Show a webhook, and how its last attempt went.",
+			out:  []outcome{gives[webhookView](200, "the webhook")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "PATCH", path: one, need: write, act: byIDTakes(w.change),
+			does: "Change a webhook. One that is made active again goes on where it stopped.",
+			out:  []outcome{gives[webhookView](200, "the webhook")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "DELETE", path: one, need: write, act: byID(w.remove),
+			does: "Delete a webhook: nothing is sent to it any more.",
+			out:  []outcome{nothing(204, "it is deleted")}, fails: []drive.Kind{drive.NotFound},
+		}, {
+			method: "POST", path: one + "/replay", need: write, act: byIDTakes(w.replay),
+			does:  "Send again: all that happened since a moment, in its order, or one event at once, whatever the state of the webhook. Ids are the same as before.",
+			out:   []outcome{gives[replayView](200, "where the webhook is now, or how the receiver answered to the one event")},
+			fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		},
+	}
+}
+
+type webhookView struct {
+	ID        webhook.ID      `json:"id"`
+	Account   drive.AccountID `json:"account_id"`
+	Name      string          `json:"name"`
+	URL       string          `json:"url"`
+	Types     []string        `json:"types"` // none: all but upload
+	State     webhook.State   `json:"state" enum:"active,disabled"`
+	Reason    webhook.Reason  `json:"reason,omitempty" enum:"failing,right,secret,gone"` // why it was disabled; absent: by somebody
+	Skipped   int64           `json:"skipped"`                                           // events that the receiver has refused for good
+	Failures  int64           `json:"failures"`                                          // in a row
+	Status    int64           `json:"status"`                                            // the last answer of the receiver; 0: there was none
+	Error     string          `json:"error,omitempty" enum:"status,timeout,unreachable,address"`
+	SentAt    *drive.Time     `json:"sent_at"` // the last attempt; null: none
+	NextAt    *drive.Time     `json:"next_at"` // the next attempt after a failure; null: as soon as something happens
+	CreatedAt drive.Time      `json:"created_at"`
+	UpdatedAt drive.Time      `json:"updated_at"`
+	Secret    string          `json:"secret,omitempty"` // whsec_ and base64: in the answer to its making alone
+}
+
+func showWebhook(_ *call, h webhook.Hook) webhookView {
+	v := webhookView{
+		ID: h.ID, Account: h.Account, Name: h.Name, URL: h.URL, Types: h.Types, State: h.State, Reason: h.Reason, Skipped: h.Skipped,
+		Failures: h.Failures, Status: h.Status, Error: h.Error, SentAt: timeOrNull(h.Sent), NextAt: timeOrNull(h.NotBefore),
+		CreatedAt: h.Created, UpdatedAt: h.Updated, Secret: h.Secret,
+	}
+	if v.Types == nil {
+		v.Types = []string{}
+	}
+	return v
+}
+
+func (w webhooks) list(ctx context.Context, c *call) (reply, error) {
+	all, err := w.webhooks.List(ctx, c.who, c.query.Get(spaceParam.name))
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[webhookView]{Items: make([]webhookView, len(all))}
+	for i, h := range all {
+		page.Items[i] = showWebhook(c, h)
+	}
+	return ok(page)
+}
+
+type webhookBody struct {
+	URL   string   `json:"url" doc:"an http or https address; one inside of the server's network is refused when it is asked"`
+	Name  string   `json:"name,omitempty" doc:"for people; at most 200 bytes"`
+	Types []string `json:"types,omitempty" doc:"types of events, such as node.created, or node for all that begin with it; all but upload if absent"`
+	Space string   `json:"space,omitempty" doc:"name or id of a space; the caller's own drive if absent"`
+}
+
+func (w webhooks) create(ctx context.Context, c *call, in *webhookBody) (reply, error) {
+	wish := webhook.Wish{Place: in.Space, URL: &in.URL, Name: &in.Name, Types: &in.Types}
+	return makeOnce(ctx, c, showWebhook, func(keep keeping[webhook.Hook]) (webhook.Hook, error) {
+		return w.webhooks.Create(ctx, c.who, wish, webhook.Keep(keep))
+	})
+}
+
+func (w webhooks) get(ctx context.Context, c *call, id webhook.ID) (reply, error) {
+	return showing(c, showWebhook)(w.webhooks.Find(ctx, c.who, id))
+}
+
+type webhookChangeBody struct {
+	URL   *string        `json:"url,omitempty"`
+	Name  *string        `json:"name,omitempty"`
+	Types *[]string      `json:"types,omitempty"`
+	State *webhook.State `json:"state,omitempty" enum:"active,disabled"`
+}
+
+func (w webhooks) change(ctx context.Context, c *call, id webhook.ID, in *webhookChangeBody) (reply, error) {
+	return showing(c, showWebhook)(w.webhooks.Change(ctx, c.who, id, webhook.Wish{URL: in.URL, Name: in.Name, Types: in.Types, State: in.State}))
+}
+
+func (w webhooks) remove(ctx context.Context, c *call, id webhook.ID) (reply, error) {
+	return empty(w.webhooks.Delete(ctx, c.who, id))
+}
+
+type replayBody struct {
+	Event string      `json:"event,omitempty" doc:"id of one event: it is sent at once"`
+	Since *drive.Time `json:"since,omitempty" doc:"all that happened from this moment on"`
+}
+
+type replayView struct {
+	Webhook *webhookView `json:"webhook,omitempty"` // after since
+	Status  *int         `json:"status,omitempty"`  // after event: what the receiver answered; 0: it was not reached
+}
+
+func (w webhooks) replay(ctx context.Context, c *call, id webhook.ID, in *replayBody) (reply, error) {
+	switch {
+	case in.Event != "":
+		status, err := w.webhooks.SendOnce(ctx, c.who, id, in.Event)
+		return answer(replayView{Status: &status}, err)
+	case in.Since != nil:
+		h, err := w.webhooks.ReplaySince(ctx, c.who, id, in.Since.Std())
+		view := showWebhook(c, h)
+		return answer(replayView{Webhook: &view}, err)
+	}
+	return reply{}, drive.Bad("since", drive.Required)
+}

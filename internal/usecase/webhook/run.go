@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+const (
+	lookEvery = 5 * time.Second // for what other instances have written, and what is due again
+	atOnce    = 32              // webhooks that are being sent to
+	ofOne     = 4               // of them of one account
+	duePage   = 256             // webhooks that one look finds
+)
+
+// turns say who is being sent to.
+type turns struct {
+	mu   sync.Mutex
+	busy map[ID]bool
+	of   map[drive.AccountID]int
+}
+
+// take is false while the webhook, or as many of its account as may be, are being sent to.
+func (t *turns) take(id ID, account drive.AccountID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy[id] || t.of[account] >= ofOne || len(t.busy) >= atOnce {
+		return false
+	}
+	t.busy[id] = true
+	t.of[account]++
+	return true
+}
+
+func (t *turns) leave(id ID, account drive.AccountID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.busy, id)
+	if t.of[account]--; t.of[account] == 0 {
+		delete(t.of, account)
+	}
+}
+
+// Run sends until ctx is done. One process of an installation does; a second one repeats entries
+// and loses none.
+func (w *Webhooks) Run(ctx context.Context) error {
+	watch := w.parts.Log.Watch()
+	defer watch.Close()
+	var all sync.WaitGroup
+	defer all.Wait()
+	again := make(chan struct{}, 1) // somebody's turn has ended, and others may have waited for it
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := w.look(ctx, &all, again); err != nil && ctx.Err() == nil {
+			w.opt.Log.WarnContext(ctx, "look for webhooks that are due", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-watch.Ready:
+		case <-again:
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// due is a webhook that something waits for.
+type due struct {
+	id      ID
+	account drive.AccountID
+}
+
+// look begins to send to those that something waits for, and that have a turn.
+func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- struct{}) error {
+	found, err := w.due(ctx)
+	for _, d := range found {
+		if !w.turns.take(d.id, d.account) {
+			continue
+		}
+		all.Go(func() {
+			err := w.deliver(ctx, d.id)
+			w.turns.leave(d.id, d.account)
+			if err != nil { // the next look is soon enough
+				w.opt.Log.WarnContext(ctx, "send to a webhook", "webhook", d.id, "error", err)
+				return
+			}
+			select {
+			case again <- struct{}{}:
+			default:
+			}
+		})
+	}
+	return err
+}
+
+// due lists webhooks that something waits for, those that have waited longest for an attempt first.
+func (w *Webhooks) due(ctx context.Context) ([]due, error) {
+	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id FROM webhooks w WHERE w.state = 'active' AND w.not_before <= ?
+		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position) ORDER BY w.sent_at LIMIT ?`, w.now(), duePage)
+	all, err := sqldb.Scan(rows, err, func(d *due, scan func(...any) error) error { return scan(&d.id, &d.account) })
+	if err != nil {
+		return nil, fmt.Errorf("look for webhooks: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,396 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/usecase/webhook"
+)
+
+// yard is an account with things that happen, and a clock.
+type yard struct {
+	db    *sqldb.DB
+	parts webhook.Parts
+	who   drive.Who
+	root  drive.NodeID
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (y *yard) clock() time.Time {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.now
+}
+
+func (y *yard) advance(d time.Duration) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.now = y.now.Add(d)
+}
+
+func newYard(t *testing.T) *yard {
+	t.Helper()
+	y := &yard{db: sqldbtest.Open(t), now: time.UnixMilli(1_800_000_000_000)}
+	log := activity.New(activity.Options{DB: y.db, Now: y.clock})
+	secrets := vault.New(vault.Options{DB: y.db, Keys: []vault.Key{vault.NewKey()}, Now: y.clock})
+	if err := secrets.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	y.parts = webhook.Parts{
+		DB: y.db, Log: log, Access: access.New(access.Options{DB: y.db, Now: y.clock}), Vault: secrets,
+		Tree: tree.New(tree.Options{Now: y.clock, Happened: log.Node}),
+	}
+	y.who = drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
+	y.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, 1)", y.who.Account); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at)
+			VALUES (?, ?, 'ann', 'ann', '', 0, 'active', 1, 1)`, y.who.User, y.who.Account); err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Create(ctx, tx, y.who.Account, nil); err != nil {
+			return err
+		}
+		y.root, err = y.parts.Tree.Create(ctx, tx, y.who.Account)
+		return err
+	})
+	return y
+}
+
+func (y *yard) write(t *testing.T, fn func(context.Context, *sqldb.Tx) error) {
+	t.Helper()
+	if err := y.db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mkdir makes folders, each in a transaction of its own.
+func (y *yard) mkdir(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		y.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			tx.ActFor(y.who)
+			if err := (quota.Ledger{}).Lock(ctx, tx, y.who.Account); err != nil {
+				return err
+			}
+			_, err := y.parts.Tree.CreateFolder(ctx, tx, y.who.Account, tree.Place{Parent: y.root, Name: drive.Name(name)})
+			return err
+		})
+	}
+}
+
+func (y *yard) hooks() *webhook.Webhooks {
+	return webhook.New(y.parts, webhook.Options{Source: "smartdrive/test", Now: y.clock, Transport: http.DefaultTransport, Log: slog.New(slog.DiscardHandler)})
+}
+
+func (y *yard) hook(t *testing.T, w *webhook.Webhooks, url string, types ...string) webhook.Hook {
+	t.Helper()
+	h, err := w.Create(t.Context(), y.who, webhook.Wish{URL: &url, Types: &types}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// got is one request that a receiver was sent.
+type got struct{ id, name string }
+
+// receiver keeps what it is sent, and answers what answer says.
+type receiver struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	all    []got
+	answer func(n int, name string) int
+	secret string
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{answer: func(int, string) int { return http.StatusNoContent }}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(res http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		var ev struct {
+			ID, Type string
+			Data     struct{ Name string }
+		}
+		if err := json.Unmarshal(body, &ev); err != nil {
+			t.Error(err)
+		}
+		id := req.Header.Get("Webhook-Id")
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if want := sign(r.secret, id, req.Header.Get("Webhook-Timestamp"), body); r.secret != "" && want != req.Header.Get("Webhook-Signature") || ev.ID != id {
+			t.Errorf("the signature is %s, want %s; the event is %s", req.Header.Get("Webhook-Signature"), want, body)
+		}
+		r.all = append(r.all, got{id, ev.Data.Name})
+		res.WriteHeader(r.answer(len(r.all), ev.Data.Name))
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// sign is what the specification says, once more.
+func sign(secret, id, timestamp string, body []byte) string {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		return err.Error()
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + timestamp + "." + string(body)))
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (r *receiver) names() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.all {
+		all = append(all, g.name)
+	}
+	return all
+}
+
+func same(t *testing.T, want, got []string) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Fatal(d)
+	}
+}
+
+func sendAll(t *testing.T, w *webhook.Webhooks) {
+	t.Helper()
+	if err := webhook.SendDue(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A receiver is sent what it asks for, in order, signed, and again under the same id until it
+// takes it; what comes behind waits.
+func TestEventsAreSentInOrder(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	y.mkdir(t, "before")
+	r.secret = y.hook(t, w, r.URL, "node").Secret
+	y.mkdir(t, "a", "b", "c")
+	r.answer = func(n int, name string) int {
+		if name == "b" && n < 4 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	}
+	sendAll(t, w)
+	same(t, []string{"a", "b"}, r.names())
+	sendAll(t, w) // it is not due yet
+	same(t, []string{"a", "b"}, r.names())
+	y.advance(5 * time.Second)
+	sendAll(t, w)
+	y.advance(time.Minute)
+	sendAll(t, w)
+	same(t, []string{"a", "b", "b", "b", "c"}, r.names())
+	if r.all[1].id != r.all[2].id || r.all[2].id != r.all[3].id || r.all[0].id == r.all[1].id {
+		t.Errorf("the ids are %v", r.all)
+	}
+	sendAll(t, w)
+	same(t, []string{"a", "b", "b", "b", "c"}, r.names())
+}
+
+// A process that dies while it sends leaves nothing out, and what it repeats has the same id.
+func TestNothingIsLostWhenASenderDies(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	r.secret = y.hook(t, w, r.URL, "node").Secret
+	var want []string
+	for i := range 60 {
+		want = append(want, strings.Repeat("x", i+1))
+	}
+	y.mkdir(t, want...)
+	for kill := 1; ; kill++ {
+		ctx, die := context.WithCancel(t.Context())
+		sent := 0
+		r.mu.Lock()
+		r.answer = func(int, string) int {
+			if sent++; sent == 7*kill {
+				die()
+			}
+			return http.StatusOK
+		}
+		r.mu.Unlock()
+		err := webhook.SendDueAndDie(ctx, y.hooks())
+		died := ctx.Err() != nil
+		die()
+		if !died {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	ids := map[string]string{}
+	var first []string
+	for _, g := range r.all {
+		if was, there := ids[g.name]; there && was != g.id {
+			t.Errorf("%s came as %s and as %s", g.name, was, g.id)
+		} else if !there {
+			first = append(first, g.name)
+		}
+		ids[g.name] = g.id
+	}
+	same(t, want, first)
+	if len(r.all) == len(want) {
+		t.Error("no process has died in the middle")
+	}
+}
+
+// What a receiver refuses again and again is passed over; a webhook that fails for three days is
+// disabled, and goes on where it stopped when it is made active again.
+func TestRefusedAndFailing(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	h := y.hook(t, w, r.URL, "node.created")
+	r.answer = func(_ int, name string) int {
+		if name == "bad" {
+			return http.StatusUnprocessableEntity
+		}
+		return http.StatusOK
+	}
+	y.mkdir(t, "bad", "good")
+	for range 6 {
+		sendAll(t, w)
+		y.advance(time.Hour)
+	}
+	same(t, []string{"bad", "bad", "bad", "bad", "bad", "good"}, r.names())
+	r.answer = func(int, string) int { return http.StatusInternalServerError }
+	y.mkdir(t, "late")
+	for range 75 {
+		sendAll(t, w)
+		y.advance(time.Hour)
+	}
+	h, err := w.Find(t.Context(), y.who, h.ID)
+	if err != nil || h.State != webhook.Disabled || h.Reason != webhook.Failing || h.Skipped != 1 {
+		t.Fatalf("%+v %v", h, err)
+	}
+	told, err := y.parts.Log.Of(t.Context(), y.db, y.who.Account, 0, 1)
+	if err != nil || len(told) != 1 || told[0].Verb != activity.WebhookDisabled {
+		t.Errorf("the last thing that happened is %+v %v", told, err)
+	}
+	r.all = nil
+	r.answer = func(int, string) int { return http.StatusOK }
+	active := webhook.Active
+	if _, err := w.Change(t.Context(), y.who, h.ID, webhook.Wish{State: &active}); err != nil {
+		t.Fatal(err)
+	}
+	sendAll(t, w)
+	same(t, []string{"late"}, r.names())
+
+	// All of it once more, and one alone.
+	r.all = nil
+	if _, err := w.ReplaySince(t.Context(), y.who, h.ID, time.UnixMilli(1_800_000_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	sendAll(t, w)
+	same(t, []string{"bad", "good", "late"}, r.names())
+	if status, err := w.SendOnce(t.Context(), y.who, h.ID, r.all[1].id); err != nil || status != http.StatusOK || r.all[3] != r.all[1] {
+		t.Errorf("%d %v, %v", status, err, r.all)
+	}
+	if _, err := w.SendOnce(t.Context(), y.who, h.ID, "1-00000000"); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("an id with another salt: %v", err)
+	}
+}
+
+// A receiver that hangs holds up no other.
+func TestASlowReceiverHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	hold, entered := make(chan struct{}), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(entered); <-hold }))
+	defer slow.Close()
+	y.hook(t, w, slow.URL)
+	y.hook(t, w, r.URL, "node")
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	arrived := make(chan string, 8)
+	r.answer = func(_ int, name string) int { arrived <- name; return http.StatusOK }
+	running.Go(func() { _ = w.Run(ctx) })
+	y.mkdir(t, "a")
+	<-entered
+	y.mkdir(t, "b")
+	for _, want := range []string{"a", "b"} {
+		if got := <-arrived; got != want {
+			t.Errorf("%s came, want %s", got, want)
+		}
+	}
+	stop()
+	close(hold)
+	running.Wait()
+}
+
+// Others may not know of a webhook, and whoever loses the right to it is sent nothing more.
+func TestWhoMayKeepWebhooks(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	h := y.hook(t, w, r.URL)
+	other := drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
+	if _, err := w.Find(t.Context(), other, h.ID); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("found by somebody else: %v", err)
+	}
+	if all, err := w.List(t.Context(), y.who, ""); err != nil || len(all) != 1 || all[0].Secret != "" {
+		t.Errorf("%+v %v", all, err)
+	}
+	for _, url := range []string{"ftp://example.org", "https://ann@example.org", "https://", strings.Repeat("x", 3000)} {
+		if _, err := w.Create(t.Context(), y.who, webhook.Wish{URL: &url}, nil); !drive.IsKind(err, drive.BadRequest) {
+			t.Errorf("%.40s was taken: %v", url, err)
+		}
+	}
+	types := []string{"node.eaten"}
+	if _, err := w.Change(t.Context(), y.who, h.ID, webhook.Wish{Types: &types}); !drive.IsKind(err, drive.BadRequest) {
+		t.Errorf("a type that there is none of was taken: %v", err)
+	}
+	y.mkdir(t, "a")
+	y.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM users WHERE id = ?", y.who.User)
+		return err
+	})
+	sendAll(t, w)
+	if len(r.names()) != 0 {
+		t.Errorf("sent %v", r.names())
+	}
+	if h, err := w.Find(t.Context(), y.who, h.ID); err != nil || h.Reason != webhook.RightLost {
+		t.Errorf("%+v %v", h, err)
+	}
+	if slices.Contains(activity.Verbs(), activity.Verb("node.eaten")) {
+		t.Error("it is listed")
+	}
+}
