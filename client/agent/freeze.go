@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
-	"strings"
 	"time"
 
 	"lukechampine.com/blake3"
@@ -19,7 +16,6 @@ import (
 	"smartdrive/internal/base/filelock"
 	"smartdrive/internal/intake/bundle"
 	"smartdrive/internal/intake/invoice/envelope"
-	"smartdrive/internal/intake/invoice/syntax"
 )
 
 // again is how long a file that could not be read is left alone.
@@ -198,7 +194,7 @@ func (a *Agent) freezeFile(ctx context.Context, name string, s *seen) (m bundle.
 	if held, err := filelock.TryShared(f); err == nil && held {
 		return m, "", errLocked
 	}
-	sha, b3, counter := sha256.New(), blake3.New(32, nil), &counter{name: name}
+	sha, b3, counter := sha256.New(), blake3.New(32, nil), &envelope.Counter{Name: name}
 	n, err := io.CopyBuffer(io.MultiWriter(sha, b3, counter), until(ctx, f), make([]byte, 256<<10))
 	if err != nil {
 		return m, "", err
@@ -208,7 +204,7 @@ func (a *Agent) freezeFile(ctx context.Context, name string, s *seen) (m bundle.
 	}
 	m = bundle.Member{
 		Name: memberName(name), Size: n, SHA256: hex.EncodeToString(sha.Sum(nil)),
-		Type: drive.MimeOf(drive.Name(memberName(name))), Documents: counter.documents(),
+		Type: drive.MimeOf(drive.Name(memberName(name))), Documents: counter.Documents(),
 	}
 	return m, hex.EncodeToString(b3.Sum(nil)), nil
 }
@@ -244,42 +240,4 @@ func until(ctx context.Context, r io.Reader) io.Reader {
 		}
 		return r.Read(p)
 	})
-}
-
-// counter counts the documents of a member, as package bundle says.
-type counter struct {
-	name  string
-	head  []byte
-	lines int
-	text  bool // the line has something in it
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	if room := syntax.SniffBytes - len(c.head); room > 0 {
-		c.head = append(c.head, p[:min(room, len(p))]...)
-	}
-	for rest := p; len(rest) > 0; {
-		line, after, ended := bytes.Cut(rest, []byte{'\n'})
-		c.text = c.text || len(bytes.TrimSpace(line)) > 0
-		if ended && c.text {
-			c.lines++
-			c.text = false
-		}
-		rest = after
-	}
-	return len(p), nil
-}
-
-func (c *counter) documents() int {
-	if c.text {
-		c.lines, c.text = c.lines+1, false
-	}
-	ext := strings.ToLower(path.Ext(c.name))
-	switch format := syntax.Sniff(c.head); {
-	case format == syntax.NDJSON, format == syntax.Unknown && (ext == ".ndjson" || ext == ".jsonl"):
-		return c.lines
-	case format != syntax.Unknown, ext == ".xml":
-		return 1
-	}
-	return 0
 }

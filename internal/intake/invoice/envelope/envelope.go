@@ -1,9 +1,10 @@
 // Package envelope finds the invoices in files that carry them: the XML that is embedded in a PDF
-// (Factur-X, ZUGFeRD, XRechnung), and the members of a zip or of an OFD that are invoices (what the
-// tax administration of China gives out). It opens one envelope, never one within another.
+// (Factur-X, ZUGFeRD, XRechnung), the members of a zip or of an OFD that are invoices (what the
+// tax administration of China gives out), and what is attached to an e-mail. It opens one envelope,
+// and never one within another, but for the PDFs and archives that are attached to an e-mail.
 //
-// A PDF carries one invoice at most. A zip may carry several; each is a document, in the order of
-// the archive.
+// A PDF carries one invoice at most. A zip and an e-mail may carry several; each is a document, in
+// the order of the archive. Of an e-mail with XML, PDFs are pictures.
 package envelope
 
 import (
@@ -31,7 +32,8 @@ type Kind uint8
 const (
 	None Kind = iota
 	PDF
-	Zip // and OFD, which is one
+	Zip  // and OFD, which is one
+	Mail // RFC 5322, a file .eml
 )
 
 // Sniff says which envelope begins like this.
@@ -41,6 +43,8 @@ func Sniff(head []byte) Kind {
 		return PDF
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return Zip
+	case isMail(head):
+		return Mail
 	}
 	return None
 }
@@ -55,11 +59,14 @@ const (
 // that holds none is one error of the kind Unsupported.
 func Decode(kind Kind, in io.ReaderAt, size int64, limits syntax.Limits) iter.Seq2[*invoice.Document, error] {
 	return func(yield func(*invoice.Document, error) bool) {
-		if kind == PDF {
+		switch kind {
+		case PDF:
 			yield(fromPDF(in, size, limits))
-			return
+		case Mail:
+			fromMail(in, size, limits, yield)
+		default:
+			fromZip(in, size, limits, yield)
 		}
-		fromZip(in, size, limits, yield)
 	}
 }
 
@@ -256,6 +263,9 @@ func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 			return 0, nil
 		}
 		return 1, err
+	}
+	if kind == Mail {
+		return countMail(in, size)
 	}
 	n, err := countZip(in, size)
 	if _, ours := errors.AsType[*syntax.Error](ofZip(err)); ours {

@@ -31,6 +31,8 @@ func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 		return extract(func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(in, 0, size)), nil }, sum, to)
 	case Zip:
 		return extractZip(in, size, sum, to)
+	case Mail:
+		return extractMail(in, size, sum, to)
 	case PDF:
 		at, files, err := find(in, size)
 		if err != nil || at < 0 {
