@@ -132,6 +132,22 @@ func (c *Client) AcceptAnyway(ctx context.Context, bundle, place, reason string)
 	return fetch[BundleRecord](ctx, c, &call{method: http.MethodPost, path: bundlePath(bundle) + "/accept", in: in})
 }
 
+// Stray is something below /intake that is no bundle, so that nobody takes it in.
+type Stray struct {
+	Node      string    `json:"node"`
+	Path      string    `json:"path"`
+	Reason    string    `json:"reason"` // loose-file, no-manifest, folder-name, too-deep, source-name
+	Files     int64     `json:"files"`
+	ChangedAt time.Time `json:"changed_at"`
+}
+
+// AllStrays lists what lies below /intake and is no bundle.
+func (c *Client) AllStrays(ctx context.Context) iter.Seq2[Stray, error] {
+	return all(func(p Page) (List[Stray], error) {
+		return fetch[List[Stray]](ctx, c, &call{method: http.MethodGet, path: "/strays", query: p.values()})
+	})
+}
+
 // RetryBundle takes a rejected bundle in again.
 func (c *Client) RetryBundle(ctx context.Context, id string) (Bundle, error) {
 	return fetch[Bundle](ctx, c, &call{method: http.MethodPost, path: bundlePath(id) + "/retry"})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ tried again when the cause is gone.`,
 		RunE: help,
 	}
 	b := bundleCommands{c}
-	c.join(cmd, b.ls(), b.show(), b.retry(), b.rejected(), b.accept())
+	c.join(cmd, b.ls(), b.show(), b.retry(), b.rejected(), b.accept(), b.strays())
 	return cmd
 }
 
@@ -209,6 +210,26 @@ func (c bundleCommands) accept() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why it is accepted")
 	return cmd
+}
+
+// strayAdvice says what each stray is, and what to do.
+var strayAdvice = map[string]string{
+	"loose-file":  "a file outside of a bundle's folder: send it with \"smartdrive agent\", or let the source take in files without a manifest",
+	"no-manifest": "a folder without meta.json: send meta.json last, or let the source take in files without a manifest",
+	"folder-name": "it has meta.json, and its name is no UUIDv7: rename the folder to the id in meta.json",
+	"too-deep":    "it lies too deep: move it to /intake/SOURCE/ID",
+	"source-name": "no source can have this name: rename the folder",
+}
+
+func (c bundleCommands) strays() *cobra.Command {
+	return &cobra.Command{
+		Use: "strays", Short: "List what lies in /intake and is not taken in, and what to do", Args: cobra.NoArgs,
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			return showAll(api.AllStrays(ctx), func(s client.Stray) error {
+				return c.cli.show(s, "%s  %d files, changed %s\n      %s", s.Path, s.Files, s.ChangedAt.Local().Format("2006-01-02 15:04"), cmp.Or(strayAdvice[s.Reason], s.Reason))
+			})
+		}),
+	}
 }
 
 func (c bundleCommands) retry() *cobra.Command {

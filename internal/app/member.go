@@ -21,6 +21,7 @@ const (
 	leaseRelay   = "relay"     // outbox to Kafka
 	leaseOutbox  = "consumers" // of the outbox, where there is no Kafka
 	leaseCompare = "intake"    // who compares bundles with the drive
+	leaseGather  = "gather"    // who makes bundles of files without a manifest
 	leaseBundle  = "bundles"   // the consumer of sealed bundles, where there is no Kafka
 	leaseAudit   = "audit"
 	leaseHooks   = "webhooks"   // who sends to them

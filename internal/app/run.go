@@ -72,7 +72,7 @@ func (a *App) loops() []loop {
 		all = append(all, a.exports.Run)
 	}
 	if roles.Ingest {
-		all = append(all, a.intake.Run, a.courier.bundles, under(g.member, leaseCompare, a.intake.RunReconciler))
+		all = append(all, a.intake.Run, a.courier.bundles, under(g.member, leaseCompare, a.intake.RunReconciler), under(g.member, leaseGather, a.intake.RunGatherer))
 	}
 	if roles.Scheduler || roles.Worker {
 		all = append(all, a.timers.recoverUntilDone, a.links().sealUntilDone)

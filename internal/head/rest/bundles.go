@@ -13,6 +13,7 @@ import (
 const (
 	bundlesPath    = "/bundles"
 	rejectionsPath = "/rejections"
+	straysPath     = "/strays"
 )
 
 var (
@@ -61,8 +62,24 @@ func (b bundles) routes() []route {
 				status: 200, body: reflect.TypeFor[files.Page[ingest.Rejection]](), also: []string{"text/csv"}, when: "a page; or all of them as CSV",
 			}},
 			fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: straysPath, need: read, act: plain(b.strays), query: []param{limitParam, cursor},
+			does: "List what lies below /intake and is no bundle, so that nobody takes it in, and why. A page may be short, or longer than the limit, and have a next one.",
+			out:  []outcome{gives[files.Page[ingest.Stray]](200, "a page")},
 		},
 	}
+}
+
+func (b bundles) strays(ctx context.Context, c *call) (reply, error) {
+	found, next, err := b.intake.Strays(ctx, c.who, c.query.Get(cursor.name), c.limit())
+	if err != nil {
+		return reply{}, err
+	}
+	page := files.Page[ingest.Stray]{Items: append([]ingest.Stray{}, found...)}
+	if next != "" {
+		page.NextCursor = &next
+	}
+	return ok(page)
 }
 
 func (b bundles) list(ctx context.Context, c *call) (reply, error) {

@@ -186,3 +186,19 @@ func TestSomebodyDecides(t *testing.T) {
 		t.Errorf("%d are open", len(open))
 	}
 }
+
+// What lies in /intake and is no bundle is listed, as long as no rule of its source takes it in.
+func TestStraysAreListed(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	u := s.newUser(t, "ann", drive.GiB)
+	u.send(t, "PUT", "/files/intake/acme/a.xml?parents=true", []byte("<a/>"))
+	all := u.get(t, "/strays").items(t)
+	if len(all) != 1 || all[0]["path"] != "/intake/acme/a.xml" || all[0]["reason"] != "loose-file" {
+		t.Fatalf("%v", all)
+	}
+	u.send(t, "PUT", "/sources/acme", map[string]any{"rules": map[string]any{"plain": true}})
+	if all := u.get(t, "/strays").items(t); len(all) != 0 {
+		t.Errorf("%v", all)
+	}
+}

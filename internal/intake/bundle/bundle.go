@@ -76,3 +76,6 @@ func Find(p drive.Path) (source, id string, ok bool) {
 	source, id = string(p[1]), string(p[2])
 	return source, id, checkSource(source) == nil && checkID(id) == nil
 }
+
+// IsID reports whether a folder's name is that of a bundle.
+func IsID(name string) bool { return checkID(name) == nil }

@@ -37,14 +37,7 @@ func (in *checker) check(ctx context.Context, b *row) error {
 	if err := in.dropRecorded(ctx, b); err != nil {
 		return err
 	}
-	m, err := in.manifest(ctx, b)
-	if err != nil {
-		return err
-	}
-	members, err := in.locate(ctx, b, m)
-	if err == nil {
-		err = in.compare(ctx, members)
-	}
+	members, err := in.members(ctx, b)
 	if err == nil {
 		err = in.complete(ctx, b, members)
 	}
@@ -52,7 +45,24 @@ func (in *checker) check(ctx context.Context, b *row) error {
 		return err
 	}
 	in.halt("compared")
-	return in.saveMembers(ctx, b, m, members)
+	return in.saveMembers(ctx, b, members)
+}
+
+// members are what the manifest says, held against what is there; without a manifest, what is
+// there.
+func (in *checker) members(ctx context.Context, b *row) ([]member, error) {
+	if b.gathered() {
+		return in.gather(ctx, b)
+	}
+	m, err := in.manifest(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	members, err := in.locate(ctx, b, m)
+	if err == nil {
+		err = in.compare(ctx, members)
+	}
+	return members, err
 }
 
 // member is a file of a bundle.
@@ -117,8 +127,8 @@ func (in *ground) open(ctx context.Context, id drive.BlobID) (blob.Object, error
 // folderPage is how many files of a folder one statement reads.
 const folderPage = 1000
 
-// locate finds the members in the bundle's folder.
-func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
+// lying lists what lies in the bundle's folder.
+func (in *checker) lying(ctx context.Context, b *row) (map[drive.Name]tree.Node, error) {
 	_, live, err := in.opt.Tree.PathOf(ctx, in.opt.DB, b.Folder)
 	if drive.IsKind(err, drive.NotFound) || err == nil && !live {
 		return nil, &refusal{reasonGone, "its folder is gone"}
@@ -137,8 +147,16 @@ func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]me
 			there[n.Name] = n
 		}
 		if len(page) < folderPage {
-			break
+			return there, nil
 		}
+	}
+}
+
+// locate finds the members in the bundle's folder.
+func (in *checker) locate(ctx context.Context, b *row, m *bundle.Manifest) ([]member, error) {
+	there, err := in.lying(ctx, b)
+	if err != nil {
+		return nil, err
 	}
 	members := make([]member, len(m.Members))
 	for i, d := range m.Members {
@@ -260,16 +278,20 @@ func (in *checker) complete(ctx context.Context, b *row, members []member) error
 }
 
 // saveMembers writes the members down, and that they were checked.
-func (in *checker) saveMembers(ctx context.Context, b *row, m *bundle.Manifest, members []member) error {
+func (in *checker) saveMembers(ctx context.Context, b *row, members []member) error {
 	if err := in.insertMembers(ctx, b, members); err != nil {
 		return err
 	}
-	declared, size := int64(m.Declared()), m.Size()
+	var declared int64
+	var size drive.ByteSize
+	for _, m := range members {
+		declared, size = declared+m.Documents, size+m.Size
+	}
 	err := in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return b.update(ctx, tx, "declared = ?, members = ?, size = ?, checked = 1, reason = '', detail = ''", declared, len(members), size)
 	})
 	if err == nil {
-		b.declared, b.Members, b.Size, b.Checked = declared, int64(len(members)), drive.ByteSize(size), true
+		b.declared, b.Members, b.Size, b.Checked = declared, int64(len(members)), size, true
 	}
 	return err
 }

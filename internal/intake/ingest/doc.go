@@ -28,7 +28,7 @@
 // seen), **checker** (the members against the manifest), **queue** (who works on which bundle),
 // **workers** (a run through the documents of one), **library** (documents and conflicts),
 // **catalog** (what owners read of bundles), **appeals** (rejected documents that a person wants
-// all the same), **rulebook** (rules of sources) and **reconciler**.
+// all the same), **rulebook** (rules of sources), **reconciler** and **gatherer**.
 //
 // # How a bundle gets here
 //
@@ -41,6 +41,10 @@
 // has changed: at the accounts that have a folder /intake and whose tree has another seq than after
 // the last comparison. For folders /intake that it has not seen it asks 20,000 accounts in each
 // pass.
+//
+// A source may send without manifests. What lands in its folder is gathered then: a folder of a
+// bundle is made, files are moved into it, and the bundle's row says that they are its members.
+// What nobody takes in is a **stray**, and is listed.
 //
 // # Who works
 //
@@ -60,6 +64,7 @@
 //	K6  a document is in conflict exactly while another side of it is open; it, its sides and the records that name it are of one
 //	    account, and so are its files, as long as they are there
 //	K7  a document has a PDF only of a bundle that had this document in it, with the same content; the first of them that is not deleted
+//	K8  a file that lands in the folder of a source without manifests is moved into one bundle once it is quiet, and into no second one
 //
 // # Locks, in this order
 //

@@ -188,6 +188,7 @@ type Bundle struct {
 	Source   string         `json:"source"`
 	Folder   drive.NodeID   `json:"folder"`
 	SenderID string         `json:"sender_id" doc:"the id that the sender gave it"`
+	Gathered bool           `json:"gathered,omitempty" doc:"it was made of files that came without meta.json"`
 	State    State          `json:"state" enum:"sealed,running,done,rejected"`
 	Reason   *string        `json:"reason" nullable:"true" doc:"why it was rejected, or what it waits for: a word"`
 	Detail   string         `json:"detail,omitempty" doc:"the same, for people"`
@@ -210,7 +211,7 @@ func (b row) view() Bundle {
 	v := Bundle{
 		ID: b.ID, Source: b.Source, Folder: b.Folder, SenderID: b.SenderID, State: b.State, Detail: b.Detail, Declared: b.declared,
 		Accepted: b.accepted, Rejected: b.rejected, Duplicate: b.duplicates, Conflict: b.conflicts, Surplus: b.surplus, Members: b.Members,
-		Size: b.Size, SealedAt: b.Sealed, Attempts: b.Attempts,
+		Size: b.Size, SealedAt: b.Sealed, Attempts: b.Attempts, Gathered: b.gathered(),
 	}
 	if b.Reason != "" {
 		v.Reason = &b.Reason

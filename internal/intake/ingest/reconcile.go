@@ -165,7 +165,7 @@ func (r *reconciler) compareIntake(ctx context.Context, one intake) error {
 	}
 	settled := true
 	err := r.eachFolder(ctx, one.folder, func(source folder) error {
-		all, err := r.adoptStrays(ctx, one.account, source)
+		all, err := r.adoptMissed(ctx, one.account, source)
 		settled = settled && all
 		return err
 	})
@@ -206,9 +206,9 @@ func (r *reconciler) eachFolder(ctx context.Context, parent drive.NodeID, fn fun
 	}
 }
 
-// stray is a folder of a source. If it holds a meta.json that no row knows it is a bundle to be
+// missed is a folder of a source. If it holds a meta.json that no row knows it is a bundle to be
 // adopted.
-type stray struct {
+type missed struct {
 	folder
 	meta    drive.NodeID // zero: it has none
 	version drive.VersionID
@@ -216,23 +216,23 @@ type stray struct {
 	known   drive.VersionID // the meta.json of the row
 }
 
-func (s stray) isNew() bool {
+func (s missed) isNew() bool {
 	return !s.meta.IsZero() && (s.state == "" || s.state == Rejected && s.known != s.version)
 }
 
 // waits reports whether it may become one without a change of the tree: when the row, which is of
 // another meta.json, is rejected.
-func (s stray) waits() bool {
+func (s missed) waits() bool {
 	return !s.meta.IsZero() && (s.state == Sealed || s.state == Running) && s.known != s.version
 }
 
-// adoptStrays compares the folders of a source with the rows. It reads the tables of the tree:
+// adoptMissed compares the folders of a source with the rows. It reads the tables of the tree:
 // there is no other way to find what is missing without reading all that is there. It returns
 // whether only a change of the tree can bring more.
-func (r *reconciler) adoptStrays(ctx context.Context, account drive.AccountID, source folder) (settled bool, err error) {
+func (r *reconciler) adoptMissed(ctx context.Context, account drive.AccountID, source folder) (settled bool, err error) {
 	settled = true
 	for after := ""; ; {
-		page, err := r.strays(ctx, source.id, after)
+		page, err := r.missed(ctx, source.id, after)
 		if err != nil {
 			return false, fmt.Errorf("look for bundles without a row: %w", err)
 		}
@@ -251,18 +251,18 @@ func (r *reconciler) adoptStrays(ctx context.Context, account drive.AccountID, s
 	}
 }
 
-func (r *reconciler) strays(ctx context.Context, source drive.NodeID, after string) ([]stray, error) {
+func (r *reconciler) missed(ctx context.Context, source drive.NodeID, after string) ([]missed, error) {
 	rows, err := r.opt.DB.Query(ctx, `SELECT b.id, b.slot, m.id, m.version_id, COALESCE(x.state, ''), x.meta_version
 		FROM (SELECT id, slot FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 AND type = 'folder' ORDER BY slot LIMIT ?) AS b
 		LEFT JOIN nodes m ON m.parent_id = b.id AND m.slot = ? AND m.type = 'file'
 		LEFT JOIN bundles x ON x.folder_id = b.id ORDER BY b.slot`, source, after, comparePage, bundle.MetaName)
-	return sqldb.Scan(rows, err, func(s *stray, scan func(...any) error) error {
+	return sqldb.Scan(rows, err, func(s *missed, scan func(...any) error) error {
 		return scan(&s.id, &s.name, &s.meta, &s.version, &s.state, &s.known)
 	})
 }
 
 // adopt makes the row of a bundle, if the bundle is still what it was when it was found.
-func (r *reconciler) adopt(ctx context.Context, account drive.AccountID, source folder, s stray) error {
+func (r *reconciler) adopt(ctx context.Context, account drive.AccountID, source folder, s missed) error {
 	if _, _, ok := bundle.Find(drive.Path{bundle.Root, source.name, s.name, bundle.MetaName}); !ok {
 		return nil
 	}

@@ -26,8 +26,10 @@ type Rules struct {
 	Min     invoice.Decimal `json:"min,omitzero" doc:"smallest total with VAT"`
 	Max     invoice.Decimal `json:"max,omitzero" doc:"largest total with VAT"`
 	// Conflicts settles conflicts by itself.
-	Conflicts Keep         `json:"conflicts,omitempty" doc:"what counts when a document comes that says something else than one with the same seller, number and date: old, new, or empty: somebody decides"`
-	Profile   rule.Profile `json:"profile,omitempty" doc:"rules beside those of EN 16931: xrechnung, peppol, or empty"`
+	Conflicts Keep `json:"conflicts,omitempty" doc:"what counts when a document comes that says something else than one with the same seller, number and date: old, new, or empty: somebody decides"`
+	// Plain takes in files without a manifest.
+	Plain   bool         `json:"plain,omitempty" doc:"take in everything that lands in the folder of the source, and in folders below it, without meta.json: once nothing has come for a minute, files are moved into folders of bundles"`
+	Profile rule.Profile `json:"profile,omitempty" doc:"rules beside those of EN 16931: xrechnung, peppol, or empty"`
 }
 
 // Source is who sends, with the rules of what is taken.
@@ -190,8 +192,12 @@ func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, e
 	if s.UpdatedAt, err = in.now(ctx); err != nil {
 		return Source{}, err
 	}
+	plain := 0
+	if s.Rules.Plain {
+		plain = 1
+	}
 	return s, in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE sources SET rules = ?, updated_at = ? WHERE account_id = ? AND name = ?", string(raw), s.UpdatedAt, who.Account, s.Name)
+		n, err := tx.Exec(ctx, "UPDATE sources SET rules = ?, plain = ?, updated_at = ? WHERE account_id = ? AND name = ?", string(raw), plain, s.UpdatedAt, who.Account, s.Name)
 		if err != nil || n == 1 {
 			return err
 		}
@@ -202,7 +208,7 @@ func (in *rulebook) put(ctx context.Context, who drive.Who, s Source) (Source, e
 		if have >= maxSources {
 			return drive.Fail(drive.TooManyOpen, "reason", "sources", "limit", maxSources, "sent", have+1)
 		}
-		made, err := tx.InsertNew(ctx, "INSERT INTO sources (account_id, name, rules, updated_at) VALUES (?, ?, ?, ?)", who.Account, s.Name, string(raw), s.UpdatedAt)
+		made, err := tx.InsertNew(ctx, "INSERT INTO sources (account_id, name, rules, plain, updated_at) VALUES (?, ?, ?, ?, ?)", who.Account, s.Name, string(raw), plain, s.UpdatedAt)
 		if err == nil && !made {
 			err = sqldb.Again(drive.Fail(drive.NotFound))
 		}

@@ -29,6 +29,7 @@ const inShell: RouteRecordRaw[] = [
   { path: "documents/:id", name: "document", component: () => import("./intake/DocumentPage.vue"), meta: { title: "nav.documents", intake: true } },
   { path: "documents/:id/conflict", name: "conflict", component: () => import("./intake/ConflictPage.vue"), meta: { title: "conflicts.tab", intake: true } },
   { path: "rejections", name: "rejections", component: () => import("./intake/RejectionsPage.vue"), meta: { title: "rejections.tab", intake: true } },
+  { path: "strays", name: "strays", component: () => import("./intake/StraysPage.vue"), meta: { title: "strays.tab", intake: true } },
   { path: "conflicts", name: "conflicts", component: () => import("./intake/ConflictsPage.vue"), meta: { title: "conflicts.tab", intake: true } },
   { path: "bundles", name: "bundles", component: () => import("./intake/BundlesPage.vue"), meta: { title: "bundles.tab", intake: true } },
   { path: "sources", name: "sources", component: () => import("./intake/SourcesPage.vue"), meta: { title: "sources.tab", intake: true } },

@@ -61,6 +61,7 @@ export interface Bundle {
   state: "sealed" | "running" | "done" | "rejected";
   reason: string | null; // a word
   detail?: string; // the same, for people
+  gathered?: boolean; // made of files that came without a manifest
   declared: number;
   accepted: number;
   rejected: number;
@@ -178,6 +179,15 @@ export const rejections = (filter: RejectionFilter, cursor?: string | null) =>
   call<Page<Rejection>>("GET", "/rejections", { query: { ...filter, limit: pageSize, cursor } });
 export const rejectionsURL = (filter: RejectionFilter) => apiURL("/rejections", { ...filter, format: "csv" });
 export const acceptAnyway = (r: Rejection, reason: string) => call<BundleRecord>("POST", `/bundles/${r.bundle}/accept`, { body: { place: r.place, reason } });
+/** Something below /intake that is no bundle, so that nobody takes it in. */
+export interface Stray {
+  node: string;
+  path: string;
+  reason: "loose-file" | "no-manifest" | "folder-name" | "too-deep" | "source-name";
+  files: number;
+  changed_at: string;
+}
+export const strays = (cursor?: string | null, signal?: AbortSignal) => call<Page<Stray>>("GET", "/strays", { query: { limit: pageSize, cursor }, signal });
 export const retryBundle = (id: string) => call("POST", `/bundles/${id}/retry`);
 
 /** Which documents of a source are taken; what is left out does not narrow. */
@@ -190,6 +200,7 @@ export interface Rules {
   min?: string; // totals with VAT
   max?: string;
   profile?: string; // rules besides: xrechnung, peppol
+  plain?: boolean; // files without a manifest are taken in
   conflicts?: string; // which side counts by itself: old, new
 }
 

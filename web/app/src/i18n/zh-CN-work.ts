@@ -60,9 +60,15 @@ const messages: WorkMessages = {
       malformed: "文件不完整或结构不正确", refused: "含有发票不需要、攻击者常用的内容", limit: "超过可接收的大小或层数", "bad-value": "日期或数字无效", "booking-aid": "没有明细行的 Factur-X 记账辅助文件，不是发票",
     },
   },
+  strays: {
+    tab: "未接收", intro: "放在 /intake 下但不属于任何数据包的内容。不处理就不会被接收。", empty: "没有遗漏的文件", emptyText: "/intake 下不属于数据包的文件会显示在这里。",
+    reasons: { "loose-file": "不在数据包内的文件", "no-manifest": "没有 meta.json 的文件夹", "folder-name": "有 meta.json，但文件夹名称不是数据包编号", "too-deep": "文件夹层级太深", "source-name": "这个名称不能用作来源" },
+    advice: { "loose-file": "用“smartdrive agent”发送，或修改来源的规则：可以接收没有 meta.json 的文件。", "no-manifest": "最后补发 meta.json，或修改来源的规则：可以接收没有 meta.json 的文件。", "folder-name": "把文件夹改名为 meta.json 中的编号。", "too-deep": "移动到 /intake/来源/编号。", "source-name": "给文件夹改名：不超过 100 字节，且不以点开头。" },
+  },
   sources: {
     tab: "来源", intro: "谁在发送单据，以及接收其中哪些。其余的会被拒收并计数。", empty: "没有来源", emptyText: "来源是 /intake 下的一个文件夹。收到第一个数据包或设置第一条规则后，会显示在这里。", every: "接收全部单据。", add: "添加来源", name: "文件夹名称", nameHint: "例如 supplier-7", title: "“{name}”接收哪些单据", from: "开票日期从", to: "到", types: "类型", typesHint: "UNTDID 1001 代码，例如 380 和 381", sellers: "销售方识别号", buyers: "购买方识别号", idsHint: "每行一个：增值税号或税号", min: "价税合计从", max: "到",
     hint: "留空即不限制。规则对此后处理的数据包生效。", saved: "已保存。", forget: "接收全部", forgetTitle: "接收“{name}”的全部单据？", forgetText: "其规则将被清除，已有的数据包和单据不变。", forgotten: "此后接收全部单据。", listed: { types: "类型 {list}", sellers: "销售方 {list}", buyers: "购买方 {list}" }, days: "开票日期 {from} 至 {to}", amount: "价税合计 {min} 至 {max}", profile: "规则", core: "EN 16931", xrechnung: "同时检查 XRechnung 3（德国）的规则", peppol: "同时检查 Peppol BIS Billing 3 的规则", conflicts: "单据相互矛盾时", decide: "由人裁决", settles: { old: "冲突时以先到的为准", new: "冲突时以后到的为准" }, open: "…", others: "{list} 等，另有 {n} 个",
+    plain: "接收全部文件，无需 meta.json", plainHint: "文件夹（含子文件夹）一分钟内没有新文件后，其中的文件会移入数据包。不是发票的文件会被拒收并列出。", takesPlain: "接收没有 meta.json 的文件", gathered: "由没有 meta.json 的文件组成",
   },
   migration: {
     intro: "在系统使用期间迁移到其他数据库和存储。进入最后一个阶段之前都可以回退。", phases: "阶段", old: "旧", new: "新", names: { p0: "准备", p1: "回填", p2: "双写", p3: "读新", p4: "以新为主", p5: "只用新" },

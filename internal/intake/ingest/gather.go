@@ -1,0 +1,409 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice/envelope"
+)
+
+// The times and numbers of gathering.
+const (
+	gatherEvery  = 15 * time.Second // between two passes
+	quietFor     = time.Minute      // nothing has come to a folder for so long: what belongs together is there
+	gatherLatest = 10 * time.Minute // a folder that something comes to all the time is not waited for any longer
+	gatherMost   = 200              // files of a bundle: each is a move, 1 ms
+	gatherLevels = 16               // folders within each other, below that of a source
+	gatherLooks  = 10_000           // folders of a source that a pass looks at
+)
+
+// gatherer takes files that landed in the folder of a source that sends without manifests (K8), and
+// makes bundles of them: in one transaction it makes a folder /intake/SOURCE/ID, moves the files
+// into it, and writes the bundle's row. So a file is in one bundle, and what still lies where it
+// landed was not taken in.
+//
+//	/intake/SOURCE/a.xml            /intake/SOURCE/ID-1/a.xml, a.pdf
+//	/intake/SOURCE/a.pdf      ─►
+//	/intake/SOURCE/2026/b.eml       /intake/SOURCE/ID-2/b.eml
+//
+// What is named like a bundle, or has a meta.json, is a bundle and is left alone.
+type gatherer struct {
+	*ground
+	arrivals *arrivals
+	seen     map[landing]int64 // the seq of the tree when nothing was left to wait for
+}
+
+// landing is the folder of a source.
+type landing struct {
+	account drive.AccountID
+	source  string
+}
+
+// Gather makes bundles of all files that have landed and are quiet. It may run anywhere, at any
+// time.
+func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pass(ctx) }
+
+func (in *Intake) newGatherer() *gatherer {
+	return &gatherer{ground: in.ground, arrivals: in.arrivals, seen: map[landing]int64{}}
+}
+
+// RunGatherer gathers until ctx is done. One instance does it for all.
+func (in *Intake) RunGatherer(ctx context.Context) error {
+	g := in.newGatherer()
+	for ctx.Err() == nil {
+		began := time.Now()
+		if err := g.pass(ctx); err != nil && ctx.Err() == nil {
+			in.log.WarnContext(ctx, "files without a manifest could not be gathered; that will be repeated", "error", err)
+		}
+		select { // a pass through many folders takes its time, and leaves others theirs
+		case <-time.After(max(gatherEvery, 20*time.Since(began))):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// plainSource is a source that takes in files without a manifest.
+type plainSource struct {
+	landing
+	seq    int64
+	folder drive.NodeID // zero: it is not there
+}
+
+func (g *gatherer) pass(ctx context.Context) error {
+	now, err := g.now(ctx)
+	if err != nil {
+		return err
+	}
+	seen := map[landing]int64{}
+	for after := (landing{}); ; {
+		page, err := g.sources(ctx, after)
+		if err != nil {
+			return err
+		}
+		for _, s := range page {
+			after = s.landing
+			if seq, ok := g.seen[s.landing]; ok && seq == s.seq {
+				seen[s.landing] = seq
+				continue
+			}
+			settled, err := g.gather(ctx, s, now)
+			if err != nil {
+				return fmt.Errorf("gather the files of source %q: %w", s.source, err)
+			}
+			if settled {
+				seen[s.landing] = s.seq
+			}
+		}
+		if len(page) < comparePage {
+			g.seen = seen
+			return nil
+		}
+	}
+}
+
+func (g *gatherer) sources(ctx context.Context, after landing) ([]plainSource, error) {
+	rows, err := g.opt.DB.Query(ctx, `SELECT s.account_id, s.name, COALESCE(t.seq, 0), f.id FROM (SELECT account_id, name FROM sources
+		WHERE plain = 1 AND (account_id > ? OR (account_id = ? AND name > ?)) ORDER BY account_id, name LIMIT ?) AS s
+		LEFT JOIN trees t ON t.account_id = s.account_id
+		LEFT JOIN nodes i ON i.parent_id = t.root_id AND i.slot = ? AND i.type = 'folder'
+		LEFT JOIN nodes f ON f.parent_id = i.id AND f.slot = s.name AND f.type = 'folder' ORDER BY s.account_id, s.name`,
+		after.account.String(), after.account.String(), after.source, comparePage, bundle.Root)
+	page, err := sqldb.Scan(rows, err, func(s *plainSource, scan func(...any) error) error {
+		return scan(&s.account, &s.source, &s.seq, &s.folder)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sources without manifests: %w", err)
+	}
+	return page, nil
+}
+
+// gather makes bundles of what is quiet in the folder of a source. It returns whether only a change
+// of the tree can bring more.
+func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (settled bool, err error) {
+	if s.folder.IsZero() {
+		return true, nil
+	}
+	l := &landed{gatherer: g, source: s, at: now, looks: gatherLooks, settled: true}
+	err = l.folder(ctx, s.folder, 0)
+	return l.settled, err
+}
+
+// landed is a way through the folder of a source.
+type landed struct {
+	*gatherer
+	source  plainSource
+	at      drive.Time // now
+	looks   int
+	settled bool
+}
+
+func (l *landed) folder(ctx context.Context, id drive.NodeID, level int) error {
+	if l.looks--; l.looks < 0 || level > gatherLevels {
+		return nil
+	}
+	if level > 0 {
+		_, meta, err := l.opt.Tree.Child(ctx, l.opt.DB, l.source.account, id, bundle.MetaName)
+		if err != nil || meta {
+			return err
+		}
+	}
+	var below []drive.NodeID
+	for after := drive.Name(""); ; {
+		page, err := l.opt.Tree.ChildrenAfter(ctx, l.opt.DB, id, after, comparePage)
+		if err != nil {
+			return err
+		}
+		var files []tree.Node
+		for _, n := range page {
+			after = n.Name
+			switch {
+			case !n.IsFolder():
+				if bundle.CheckName(string(n.Name)) == nil {
+					files = append(files, n)
+				}
+			case !bundle.IsID(string(n.Name)):
+				below = append(below, n.ID)
+			}
+		}
+		if err := l.files(ctx, files); err != nil {
+			return err
+		}
+		if len(page) < comparePage {
+			break
+		}
+	}
+	for _, id := range below {
+		if err := l.folder(ctx, id, level+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files makes bundles of files of one folder, if they are quiet.
+func (l *landed) files(ctx context.Context, files []tree.Node) error {
+	if len(files) == 0 {
+		return nil
+	}
+	newest, oldest := files[0].Updated, files[0].Updated
+	for _, f := range files {
+		newest, oldest = max(newest, f.Updated), min(oldest, f.Updated)
+	}
+	if newest > l.at.Add(-quietFor) && oldest > l.at.Add(-gatherLatest) {
+		l.settled = false
+		return nil
+	}
+	for _, part := range parted(files) {
+		made, err := l.bundle(ctx, part)
+		if err != nil {
+			return err
+		}
+		l.settled = l.settled && made
+	}
+	return nil
+}
+
+// stemOf is what files that belong together have in common.
+func stemOf(name string) string { return strings.ToLower(strings.TrimSuffix(name, path.Ext(name))) }
+
+// parted cuts files into parts of gatherMost. Those that belong together stay together.
+func parted(files []tree.Node) (parts [][]tree.Node) {
+	stem := func(n tree.Node) string { return stemOf(string(n.Name)) }
+	slices.SortFunc(files, func(x, y tree.Node) int {
+		return cmp.Or(strings.Compare(stem(x), stem(y)), strings.Compare(string(x.Name), string(y.Name)))
+	})
+	for len(files) > 0 {
+		end := min(gatherMost, len(files))
+		for end > 1 && end < len(files) && stem(files[end]) == stem(files[end-1]) {
+			end--
+		}
+		parts, files = append(parts, files[:end]), files[end:]
+	}
+	return parts
+}
+
+var errNothing = errors.New("there is nothing to gather")
+
+// bundle makes a bundle of files, as far as they are still where they were seen.
+func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err error) {
+	now, err := l.ground.now(ctx)
+	if err != nil {
+		return false, err
+	}
+	b := row{
+		ID: drive.NewID[drive.BundleID](), Account: l.source.account, Source: l.source.source, SenderID: bundle.NewID(), Version: drive.NewID[drive.VersionID](),
+	}
+	err = l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		var plain bool
+		err := tx.QueryRow(ctx, "SELECT plain FROM sources WHERE account_id = ? AND name = ?", b.Account, b.Source).Scan(&plain)
+		if drive.IsKind(err, drive.NotFound) || err == nil && !plain {
+			return errNothing
+		}
+		if err != nil {
+			return err
+		}
+		// Behind this the tree is locked: what is read of it stays.
+		folder, err := l.opt.Tree.CreateFolder(ctx, tx, b.Account, tree.Place{Parent: l.source.folder, Name: drive.Name(b.SenderID)})
+		if err != nil {
+			return err
+		}
+		if err := l.move(ctx, tx, folder, files); err != nil {
+			return err
+		}
+		b.Folder, b.Meta = folder.ID, folder.ID
+		if err := l.arrivals.insert(ctx, tx, b, now); err != nil {
+			return err
+		}
+		return l.arrivals.announce(ctx, tx, b)
+	})
+	if errors.Is(err, errNothing) || drive.IsKind(err, drive.ParentGone, drive.NotFound, drive.WrongState) { // the folder has gone meanwhile
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	l.log.InfoContext(ctx, "files without a manifest are a bundle", "bundle", b.ID, "source", b.Source, "files", len(files))
+	return true, nil
+}
+
+func (l *landed) move(ctx context.Context, tx *sqldb.Tx, folder tree.Node, files []tree.Node) error {
+	moved := 0
+	for _, f := range files {
+		n, err := l.opt.Tree.Find(ctx, tx, folder.Account, f.ID)
+		if drive.IsKind(err, drive.NotFound) || err == nil && (n.Parent != f.Parent || n.Trashed != 0) {
+			continue
+		}
+		if err == nil {
+			_, err = l.opt.Tree.Edit(ctx, tx, folder.Account, f.ID, tree.Edit{Parent: folder.ID})
+		}
+		if err != nil {
+			return fmt.Errorf("move file %s: %w", f.ID, err)
+		}
+		moved++
+	}
+	if moved == 0 {
+		return errNothing
+	}
+	return nil
+}
+
+// gathered reports whether a bundle was made of files without a manifest.
+func (b *row) gathered() bool { return b.Meta == b.Folder }
+
+// gather lists the members of a bundle that has no manifest: the files of its folder. It counts
+// their documents as a sender would. What is no picture of another file is meant to be a document:
+// one that nobody can read is rejected, and seen.
+func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
+	there, err := in.lying(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	var members []member
+	for _, n := range there {
+		if n.IsFolder() || bundle.CheckName(string(n.Name)) != nil {
+			continue
+		}
+		members = append(members, member{Name: string(n.Name), Size: n.Size, Type: n.Mime, Node: n.ID, Blob: n.Blob, State: "pending"})
+	}
+	if len(members) == 0 {
+		return nil, &refusal{reasonGone, "its files are gone"}
+	}
+	slices.SortFunc(members, func(x, y member) int { return strings.Compare(x.Name, y.Name) })
+	kinds := make([]envelope.Kind, len(members))
+	for i := range members {
+		members[i].N = int64(i) + 1
+		if kinds[i], err = in.readMember(ctx, &members[i]); err != nil {
+			return nil, fmt.Errorf("read member %q: %w", members[i].Name, err)
+		}
+	}
+	return members, in.countRest(ctx, members, kinds)
+}
+
+// readMember finds out the SHA-256 of a member, and how many documents it has as it is.
+func (in *checker) readMember(ctx context.Context, m *member) (envelope.Kind, error) {
+	found, err := in.opt.Content.FindMany(ctx, in.opt.DB, m.Blob)
+	if err != nil {
+		return 0, err
+	}
+	b, stored := found[m.Blob]
+	switch {
+	case !stored: // replaced between two reads
+		m.wrong = reasonMissing
+		return 0, nil
+	case b.Damaged != 0:
+		m.wrong, m.Documents = reasonDamaged, 1
+		return 0, nil
+	}
+	counter, sum := &envelope.Counter{Name: m.Name}, sha256.New()
+	if err := in.pour(ctx, b, io.MultiWriter(counter, sum)); err != nil {
+		return 0, err
+	}
+	m.SHA256, m.Documents = hex.EncodeToString(sum.Sum(nil)), int64(counter.Documents())
+	return counter.Kind(), nil
+}
+
+func (in *checker) pour(ctx context.Context, b content.Blob, to io.Writer) (err error) {
+	object, err := in.opt.Store.Open(ctx, b.File)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, object.Close()) }()
+	_, err = io.Copy(to, bounded(ctx, object))
+	return err
+}
+
+// countRest counts the documents in PDFs, archives and e-mails that are not the pictures of other
+// members. Beside a list of documents, a PDF without an invoice in it is taken for the picture of
+// one of them.
+func (in *checker) countRest(ctx context.Context, members []member, kinds []envelope.Kind) error {
+	documents, lists := map[string]bool{}, false
+	for _, m := range members {
+		if m.Documents > 0 {
+			documents[stemOf(m.Name)] = true
+		}
+		lists = lists || m.Documents > 1
+	}
+	for i := range members {
+		m := &members[i]
+		if m.wrong != "" || m.Documents > 0 || documents[stemOf(m.Name)] {
+			continue
+		}
+		if kinds[i] != envelope.None {
+			n, err := in.countIn(ctx, *m, kinds[i])
+			if err != nil {
+				return err
+			}
+			m.Documents = n
+		}
+		if m.Documents == 0 && !(lists && kinds[i] == envelope.PDF) {
+			m.Documents = 1
+		}
+	}
+	return nil
+}
+
+func (in *checker) countIn(ctx context.Context, m member, kind envelope.Kind) (_ int64, err error) {
+	var object blob.Object
+	if object, err = in.open(ctx, m.Blob); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, object.Close()) }()
+	n, err := envelope.Count(kind, timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()))
+	return int64(n), err
+}

@@ -1,0 +1,312 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/bundle"
+	"smartdrive/internal/intake/invoice/invoicetest"
+)
+
+// land puts a file below the folder of a source.
+func (w *world) land(t testing.TB, at, raw string) drive.NodeID {
+	t.Helper()
+	path, err := drive.ParsePath("/intake/" + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.put(t, path, []byte(raw))
+}
+
+func (w *world) gather(t testing.TB, in *Intake) {
+	t.Helper()
+	if err := in.Gather(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.finish(t, in)
+}
+
+// takesAll lets a source take in what comes without a manifest.
+func (w *world) takesAll(t testing.TB, in *Intake, source string) {
+	t.Helper()
+	if _, err := in.PutSource(t.Context(), w.who, Source{Name: source, Rules: Rules{Plain: true}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gathered says how the bundles of a source ended, and what became of their members.
+func (w *world) gathered(t testing.TB, in *Intake, source string) (ended []string) {
+	t.Helper()
+	all, err := in.Bundles(t.Context(), w.who, BundleFilter{Source: source, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		full, err := in.Bundle(t.Context(), w.who, b.ID)
+		if err != nil || !b.Gathered {
+			t.Fatalf("bundle %v, error %v", b, err)
+		}
+		line := sums(b)
+		for _, m := range full.Members {
+			line += fmt.Sprintf(" %s:%d", m.Name, m.Documents)
+		}
+		ended = append(ended, line)
+	}
+	slices.Sort(ended)
+	return ended
+}
+
+// lies are the files that still lie where they landed.
+func (w *world) strays(t testing.TB, in *Intake, limit int) (all []string) {
+	t.Helper()
+	for after := ""; ; {
+		page, next, err := in.Strays(t.Context(), w.who, after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range page {
+			all = append(all, fmt.Sprintf("%s %s %d", s.Path, s.Reason, s.Files))
+		}
+		if after = next; next == "" {
+			return all
+		}
+	}
+}
+
+func TestFilesWithoutAManifestAreTakenIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	w.takesAll(t, in, "acme")
+	ubl := func(seed uint64) string { return string(invoicetest.UBL(invoicetest.New(seed))) }
+	w.land(t, "acme/a.xml", ubl(1))
+	w.land(t, "acme/A.pdf", "%PDF-1.4")
+	w.land(t, "acme/mail.eml", "From: a\r\nContent-Type: application/xml\r\n\r\n"+ubl(2))
+	w.land(t, "acme/letter.docx", "PK nothing")
+	w.land(t, "acme/.DS_Store", "hidden")
+	w.land(t, "acme/2026/10/b.xml", ubl(3))
+	w.land(t, "other/c.xml", ubl(4))
+	w.gather(t, in)
+	if got := w.gathered(t, in, "acme"); len(got) != 0 {
+		t.Fatalf("files that have just come are bundles: %v", got)
+	}
+	w.pass(quietFor)
+	w.gather(t, in)
+	want := []string{"done 1=1+0+0+0 b.xml:1", "done 3=2+1+0+0 A.pdf:0 a.xml:1 letter.docx:1 mail.eml:1"}
+	if diff := cmp.Diff(want, w.gathered(t, in, "acme")); diff != "" {
+		t.Error(diff)
+	}
+	for _, again := range []string{"nothing is left", "and nothing comes twice"} {
+		w.pass(time.Hour)
+		w.gather(t, in)
+		if diff := cmp.Diff(want, w.gathered(t, in, "acme")); diff != "" {
+			t.Error(again, diff)
+		}
+	}
+	docs, err := in.Documents(t.Context(), w.who, Filter{Source: "acme"}, "", 10)
+	if err != nil || len(docs) != 3 {
+		t.Fatalf("%d documents, error %v", len(docs), err)
+	}
+	if n := w.count(t, "SELECT COUNT(*) FROM documents WHERE pdf_id IS NOT NULL"); n != 1 {
+		t.Errorf("%d documents have a PDF", n)
+	}
+	w.check(t)
+	// A file that comes later is another bundle, and an invoice that comes again a duplicate.
+	w.land(t, "acme/a.xml", ubl(1))
+	w.pass(quietFor)
+	w.gather(t, in)
+	if got := w.gathered(t, in, "acme"); len(got) != 3 || !slices.Contains(got, "done 1=0+0+1+0 a.xml:1") {
+		t.Errorf("%v", got)
+	}
+	w.check(t)
+}
+
+// Where something comes all the time, what is old enough is taken in; and a bundle that somebody
+// sends is left alone until its manifest is there.
+func TestAFolderThatIsNeverQuiet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	w.takesAll(t, in, "acme")
+	p := newParcel("acme").lines("a.ndjson", doc("sent", 1))
+	w.sendMembers(t, p)
+	for n := range 12 {
+		w.land(t, fmt.Sprintf("acme/%d.xml", n), string(invoicetest.UBL(invoicetest.New(uint64(n)))))
+		w.pass(quietFor - time.Second)
+		w.gather(t, in)
+	}
+	if got := w.gathered(t, in, "acme"); len(got) != 1 || !strings.HasPrefix(got[0], "done 11=11") {
+		t.Errorf("%v", got)
+	}
+	w.sendMeta(t, p)
+	w.finish(t, in)
+	wantSums(t, w.bundle(t, p), "done 1=1+0+0+0")
+	w.check(t)
+}
+
+// What is moved away, trashed or forbidden between the look and the transaction is not gathered,
+// and a COMMIT whose answer is lost gathers nothing twice.
+func TestGatheringAgainstOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	w.takesAll(t, in, "acme")
+	gone, moved := w.land(t, "acme/a.xml", "<a/>"), w.land(t, "acme/b.xml", "<b/>")
+	stays := w.land(t, "acme/c.xml", string(invoicetest.UBL(invoicetest.New(1))))
+	g := in.newGatherer()
+	page, err := g.sources(t.Context(), landing{})
+	if err != nil || len(page) != 1 {
+		t.Fatalf("%v, error %v", page, err)
+	}
+	var files []tree.Node
+	for _, id := range []drive.NodeID{gone, moved, stays} {
+		n, err := w.tree.Find(t.Context(), w.db, w.who.Account, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, n)
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		root, err := w.tree.Root(ctx, tx, w.who.Account)
+		if err != nil {
+			return err
+		}
+		_, err = w.tree.Trash(ctx, tx, w.who.Account, gone, 0)
+		_, moving := w.tree.Edit(ctx, tx, w.who.Account, moved, tree.Edit{Parent: root})
+		return errors.Join(err, moving)
+	})
+	for want := range 2 { // the second time nothing is left, as after a COMMIT whose answer was lost
+		l := &landed{gatherer: g, source: page[0], at: start, looks: 1}
+		made, err := l.bundle(t.Context(), files)
+		if err != nil || made != (want == 0) {
+			t.Fatalf("made: %t, error %v", made, err)
+		}
+	}
+	w.finish(t, in)
+	if diff := cmp.Diff([]string{"done 1=1+0+0+0 c.xml:1"}, w.gathered(t, in, "acme")); diff != "" {
+		t.Error(diff)
+	}
+	// The rule is taken back: nothing more is gathered, also by who has seen it before.
+	again := w.land(t, "acme/d.xml", "<d/>")
+	if err := in.DeleteSource(t.Context(), w.who, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	n, err := w.tree.Find(t.Context(), w.db, w.who.Account, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &landed{gatherer: g, source: page[0], at: start, looks: 1}
+	if made, err := l.bundle(t.Context(), []tree.Node{n}); made || err != nil {
+		t.Errorf("made: %t, error %v", made, err)
+	}
+	if diff := cmp.Diff([]string{"/intake/acme/d.xml loose-file 1"}, w.strays(t, in, 10)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A bundle that was gathered and could not be taken in starts again with what lies in its folder
+// then.
+func TestAGatheredBundleIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	w.takesAll(t, in, "acme")
+	id := w.land(t, "acme/a.xml", string(invoicetest.UBL(invoicetest.New(1))))
+	w.pass(quietFor)
+	if err := in.Gather(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.tree.Trash(ctx, tx, w.who.Account, id, 0)
+		return err
+	})
+	w.finish(t, in)
+	if got := w.gathered(t, in, "acme"); len(got) != 1 || got[0] != "rejected gone 0=0+0+0+0" {
+		t.Fatalf("%v", got)
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.tree.Restore(ctx, tx, w.who.Account, id, tree.Restore{})
+		return err
+	})
+	all, err := in.Bundles(t.Context(), w.who, BundleFilter{Limit: 1})
+	if err == nil {
+		_, err = in.Retry(t.Context(), w.who, all[0].ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finish(t, in)
+	if diff := cmp.Diff([]string{"done 1=1+0+0+0 a.xml:1"}, w.gathered(t, in, "acme")); diff != "" {
+		t.Error(diff)
+	}
+	w.check(t)
+}
+
+func TestFilesThatBelongTogetherStayTogether(t *testing.T) {
+	t.Parallel()
+	var files []tree.Node
+	for i := range gatherMost {
+		for _, name := range []string{"%03d.xml", "%03d.PDF", "%03d-1.xml"} {
+			files = append(files, tree.Node{Name: drive.Name(fmt.Sprintf(name, i))})
+		}
+	}
+	total := 0
+	for _, part := range parted(files) {
+		if total += len(part); len(part) > gatherMost {
+			t.Errorf("a part has %d files", len(part))
+		}
+		if last := part[len(part)-1].Name; !strings.HasSuffix(string(last), "-1.xml") && total < 3*gatherMost && strings.HasSuffix(string(last), ".PDF") {
+			t.Errorf("a part ends between files that belong together: %s", last)
+		}
+	}
+	if total != 3*gatherMost {
+		t.Errorf("%d files are in parts", total)
+	}
+}
+
+func TestWhatIsNoBundleIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	if got := w.strays(t, in, 10); len(got) != 0 {
+		t.Errorf("without a folder /intake: %v", got)
+	}
+	id := bundle.NewID()
+	for _, at := range []string{
+		"top.xml", "acme/loose.xml", "acme/" + id + "/a.xml", "acme/october/a.xml", "acme/october/meta.json", "acme/2026/" + id + "/meta.json",
+		"acme/2026/" + id + "/a.xml", "acme/2026/more/b.xml", ".hidden/x/y.xml", "plain/loose.xml", "plain/deep/down/a.xml", "plain/wrong/meta.json", "plain/" + id + "/b.xml",
+	} {
+		w.land(t, at, "<a/>")
+	}
+	w.takesAll(t, in, "plain")
+	w.send(t, newParcel("acme").lines("a.ndjson", doc("1", 1)))
+	want := []string{
+		"/intake/.hidden source-name 0",
+		"/intake/acme/" + id + " no-manifest 1",
+		"/intake/acme/2026/" + id + " too-deep 2",
+		"/intake/acme/2026/more no-manifest 1",
+		"/intake/acme/loose.xml loose-file 1",
+		"/intake/acme/october folder-name 2",
+		"/intake/plain/" + id + " no-manifest 1",
+		"/intake/plain/wrong folder-name 1",
+		"/intake/top.xml loose-file 1",
+	}
+	for _, limit := range []int{1, 3, 100} {
+		got := w.strays(t, in, limit)
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pages of %d: %s", limit, diff)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/bundle"
+)
+
+// Stray is something below /intake that is no bundle, so that nobody takes it in.
+type Stray struct {
+	Node    drive.NodeID `json:"node"`
+	Path    string       `json:"path"`
+	Reason  StrayReason  `json:"reason" enum:"loose-file,no-manifest,folder-name,too-deep,source-name" doc:"loose-file: outside of a bundle's folder; no-manifest: a folder without meta.json; folder-name: it has meta.json, and its name is no UUIDv7; too-deep: it does not lie at /intake/SOURCE/ID; source-name: no source can have this name"`
+	Files   int64        `json:"files" doc:"files directly in it, counted up to 1,000"`
+	Changed drive.Time   `json:"changed_at" doc:"when it, or the last of these files, was changed"`
+}
+
+// StrayReason says what a stray is.
+type StrayReason string
+
+// The reasons.
+const (
+	StrayFile   StrayReason = "loose-file"
+	NoManifest  StrayReason = "no-manifest"
+	FolderName  StrayReason = "folder-name"
+	TooDeep     StrayReason = "too-deep"
+	SourceName  StrayReason = "source-name"
+	strayLevels             = 16   // below a folder of a source
+	strayLooks              = 1000 // folders below one of a source
+	strayPages              = 20   // of comparePage nodes: what one call looks at, some 100 ms
+)
+
+// Strays lists what lies below /intake of the caller's account and is no bundle, in the order of
+// names, behind a cursor (empty: from the first). It returns where to go on; empty: that is all. A
+// page may be short, or empty, and yet have a next one: bundles are passed over on the way.
+func (in *Intake) Strays(ctx context.Context, who drive.Who, after string, limit int) (found []Stray, next string, err error) {
+	return in.catalog.strays(ctx, who, after, limit)
+}
+
+// search is a way through /intake.
+type search struct {
+	*catalog
+	account drive.AccountID
+	plain   map[string]bool // sources that take in plain folders
+	limit   int
+	pages   int // that may still be read
+	found   []Stray
+}
+
+// strayPlace is where a search goes on: behind a node of /intake, or behind one of a source's folder.
+type strayPlace struct{ source, child string }
+
+func (p strayPlace) String() string {
+	if p.child == "" {
+		return p.source
+	}
+	return p.source + "/" + p.child
+}
+
+func (in *catalog) strays(ctx context.Context, who drive.Who, after string, limit int) ([]Stray, string, error) {
+	root, err := in.opt.Tree.Resolve(ctx, in.opt.DB.For(who.Account), who.Account, drive.Path{bundle.Root})
+	if drive.IsKind(err, drive.NotFound) || err == nil && !root.IsFolder() {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	s := &search{catalog: in, account: who.Account, limit: limit, pages: strayPages}
+	if s.plain, err = in.plainSources(ctx, who.Account); err != nil {
+		return nil, "", err
+	}
+	var at strayPlace
+	at.source, at.child, _ = strings.Cut(after, "/")
+	next, err := s.run(ctx, root.ID, at)
+	if err != nil {
+		return nil, "", fmt.Errorf("look for what is no bundle: %w", err)
+	}
+	return s.found, next.String(), nil
+}
+
+func (in *catalog) plainSources(ctx context.Context, account drive.AccountID) (map[string]bool, error) {
+	rows, err := in.opt.DB.For(account).Query(ctx, "SELECT name FROM sources WHERE account_id = ? AND plain = 1", account)
+	names, err := sqldb.Scan(rows, err, func(name *string, scan func(...any) error) error { return scan(name) })
+	plain := map[string]bool{}
+	for _, name := range names {
+		plain[name] = true
+	}
+	return plain, err
+}
+
+// full reports whether the page ends here.
+func (s *search) full() bool { return len(s.found) >= s.limit || s.pages <= 0 }
+
+// run returns where to go on; zero: nothing is left.
+func (s *search) run(ctx context.Context, root drive.NodeID, at strayPlace) (strayPlace, error) {
+	if at.child != "" {
+		source, there, err := s.opt.Tree.Child(ctx, s.opt.DB.For(s.account), s.account, root, drive.Name(at.source))
+		if err != nil {
+			return strayPlace{}, err
+		}
+		if there && source.IsFolder() {
+			if next, err := s.source(ctx, source, at.child); err != nil || next != "" {
+				return strayPlace{at.source, next}, err
+			}
+		}
+		at.child = ""
+	}
+	for {
+		s.pages--
+		nodes, err := s.opt.Tree.ChildrenAfter(ctx, s.opt.DB.For(s.account), root, drive.Name(at.source), comparePage)
+		if err != nil {
+			return strayPlace{}, err
+		}
+		for _, n := range nodes {
+			if s.full() {
+				return at, nil
+			}
+			next, err := s.below(ctx, n)
+			if err != nil || next != "" {
+				return strayPlace{string(n.Name), next}, err
+			}
+			at = strayPlace{source: string(n.Name)}
+		}
+		if len(nodes) < comparePage {
+			return strayPlace{}, nil
+		}
+	}
+}
+
+// below looks at a node of /intake.
+func (s *search) below(ctx context.Context, n tree.Node) (next string, err error) {
+	path := drive.Path{bundle.Root, n.Name}
+	switch {
+	case !n.IsFolder():
+		s.add(path, n, StrayFile, 1, n.Updated)
+		return "", nil
+	case bundle.CheckSource(string(n.Name)) != nil:
+		s.add(path, n, SourceName, 0, n.Updated)
+		return "", nil
+	}
+	return s.source(ctx, n, "")
+}
+
+func (s *search) add(path drive.Path, n tree.Node, reason StrayReason, files int64, changed drive.Time) {
+	s.found = append(s.found, Stray{n.ID, path.String(), reason, files, changed})
+}
+
+// laid is a node in a source's folder.
+type laid struct {
+	tree.Node
+	known drive.BundleID // of the row; zero: there is none
+	meta  drive.NodeID
+}
+
+// source looks at what lies in the folder of a source, behind a name.
+func (s *search) source(ctx context.Context, folder tree.Node, after string) (next string, err error) {
+	for {
+		s.pages--
+		page, err := s.lyingIn(ctx, folder.ID, after)
+		if err != nil {
+			return "", err
+		}
+		for _, n := range page {
+			if s.full() && after != "" {
+				return after, nil
+			}
+			if err := s.child(ctx, folder, n); err != nil {
+				return "", err
+			}
+			after = string(n.Name)
+		}
+		if len(page) < comparePage {
+			return "", nil
+		}
+	}
+}
+
+func (s *search) lyingIn(ctx context.Context, folder drive.NodeID, after string) ([]laid, error) {
+	rows, err := s.opt.DB.For(s.account).Query(ctx, `SELECT n.id, n.slot, n.type, n.updated_at, x.id, m.id
+		FROM (SELECT id, slot, type, updated_at FROM nodes WHERE parent_id = ? AND slot > ? AND trashed_at = 0 ORDER BY slot LIMIT ?) AS n
+		LEFT JOIN bundles x ON x.folder_id = n.id
+		LEFT JOIN nodes m ON m.parent_id = n.id AND m.slot = ? AND m.type = 'file' ORDER BY n.slot`, folder, after, comparePage, bundle.MetaName)
+	return sqldb.Scan(rows, err, func(l *laid, scan func(...any) error) error {
+		return scan(&l.ID, &l.Name, &l.Type, &l.Updated, &l.known, &l.meta)
+	})
+}
+
+// child looks at a node in the folder of a source.
+func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
+	path := drive.Path{bundle.Root, source.Name, n.Name}
+	plain := s.plain[string(source.Name)]
+	_, _, named := bundle.Find(append(path[:3:3], bundle.MetaName))
+	switch {
+	case !n.known.IsZero():
+		return nil
+	case !n.IsFolder():
+		if !plain || bundle.CheckName(string(n.Name)) != nil {
+			s.add(path, n.Node, StrayFile, 1, n.Updated)
+		}
+		return nil
+	case named && !n.meta.IsZero(): // on its way
+		return nil
+	}
+	looks := strayLooks
+	return s.folder(ctx, path, n.Node, plain && !named, &looks)
+}
+
+// folder looks at a folder that is no bundle, and at those below it. plain: files without a
+// manifest are taken in here.
+func (s *search) folder(ctx context.Context, path drive.Path, n tree.Node, plain bool, looks *int) error {
+	if *looks--; *looks < 0 || len(path) > 3+strayLevels {
+		return nil
+	}
+	nodes, err := s.opt.Tree.ChildrenAfter(ctx, s.opt.DB.For(s.account), n.ID, "", comparePage)
+	if err != nil {
+		return err
+	}
+	files, changed, meta := int64(0), n.Updated, false
+	for _, c := range nodes {
+		if c.IsFolder() {
+			continue
+		}
+		files, changed = files+1, max(changed, c.Updated)
+		meta = meta || c.Name == bundle.MetaName
+	}
+	switch deep := len(path) > 3; {
+	case meta && deep:
+		s.add(path, n, TooDeep, files, changed)
+	case meta:
+		s.add(path, n, FolderName, files, changed)
+	case files > 0 && !plain:
+		s.add(path, n, NoManifest, files, changed)
+	}
+	for _, c := range nodes {
+		if !c.IsFolder() {
+			continue
+		}
+		if err := s.folder(ctx, append(path[:len(path):len(path)], c.Name), c, plain, looks); err != nil {
+			return err
+		}
+	}
+	return nil
+}
