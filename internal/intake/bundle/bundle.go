@@ -79,3 +79,6 @@ func Find(p drive.Path) (source, id string, ok bool) {
 
 // IsID reports whether a folder's name is that of a bundle.
 func IsID(name string) bool { return checkID(name) == nil }
+
+// IsSource reports whether a folder's name may be that of a source.
+func IsSource(name string) bool { return checkSource(name) == nil }

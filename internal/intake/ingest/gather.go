@@ -242,7 +242,7 @@ var errNothing = errors.New("there is nothing to gather")
 
 // bundle makes a bundle of files, as far as they are still where they were seen.
 func (l *landed) bundle(ctx context.Context, files []tree.Node) (made bool, err error) {
-	now, err := l.ground.now(ctx)
+	now, err := l.now(ctx)
 	if err != nil {
 		return false, err
 	}

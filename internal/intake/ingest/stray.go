@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -139,7 +140,7 @@ func (s *search) below(ctx context.Context, n tree.Node) (next string, err error
 	case !n.IsFolder():
 		s.add(path, n, StrayFile, 1, n.Updated)
 		return "", nil
-	case bundle.CheckSource(string(n.Name)) != nil:
+	case !bundle.IsSource(string(n.Name)):
 		s.add(path, n, SourceName, 0, n.Updated)
 		return "", nil
 	}
@@ -240,7 +241,7 @@ func (s *search) folder(ctx context.Context, path drive.Path, n tree.Node, plain
 		if !c.IsFolder() {
 			continue
 		}
-		if err := s.folder(ctx, append(path[:len(path):len(path)], c.Name), c, plain, looks); err != nil {
+		if err := s.folder(ctx, append(slices.Clip(path), c.Name), c, plain, looks); err != nil {
 			return err
 		}
 	}
