@@ -12,7 +12,8 @@ import (
 
 const fsckLong = `Check that the database, the files and the uploads agree, by the invariants of docs/invariants.md. Without --repair nothing
 is changed. A repair deletes only content that a row lists as released. Bytes that no row explains are moved to the quarantine
-beside the blobs; only --purge deletes them. Exit code 8: there are findings that were not repaired.`
+beside the blobs; only --purge deletes them. What a process that died has left behind, and rows explain, is counted as leftovers: the audit in
+the background deletes it, or a repair. Exit code 8: there are findings that were not repaired.`
 
 func (a *adminCLI) fsckCommand() *cobra.Command {
 	scope, purge := fsck.Scope{}, false
@@ -61,6 +62,9 @@ func (a *adminCLI) report(out app.FsckAnswer) error {
 		if out.EndedRestored {
 			fmt.Fprintln(a.err, "The restored backup is clean; restart the server to leave the report-only mode.")
 		}
+	}
+	if n := out.Leftovers.Count; n > 0 && !a.json {
+		fmt.Fprintf(a.out, "%d leftovers of processes that died, %s: the audit in the background deletes them, or --repair\n", n, sizeText(int64(out.Leftovers.Bytes)))
 	}
 	k := out.Checked
 	return a.done(out, "%d findings, %d repaired; looked at %d accounts, %d nodes, %d blobs, %d uploads, %d files; %s in quarantine",

@@ -143,7 +143,10 @@ func (p *pass) strayStaged(s blob.Stray, expected, found string) *defect {
 // leftStaged is a directory that rows explain. What Remove leaves in spite of them lies in a place
 // that they do not explain.
 func (p *pass) leftStaged(s blob.Stray, ref blob.Ref, expected string) *defect {
+	begun, dated := begunOf(s.Place)
+	elsewhere := dated && !begun.Std().UTC().Truncate(24*time.Hour).Equal(ref.Begun.Std().UTC().Truncate(24*time.Hour))
 	return &defect{
+		leftover: !p.keep && !elsewhere, bytes: s.Size,
 		Finding: Finding{Invariant: "P4", Subject: s.Place, Expected: expected, Found: fmt.Sprintf("%d bytes", s.Size)},
 		fix: func(ctx context.Context) error {
 			if p.keep {

@@ -152,8 +152,16 @@ func TestStrays(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, uploadtest.Options{})
 			place := c.plant(t, r)
-			if r.check(t, fsck.Scope{}); !r.exists(place) {
+			seen, err := r.audit.Check(t.Context(), fsck.Scope{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.exists(place) {
 				t.Fatal("it was touched although nothing was to be repaired")
+			}
+			// What the next repair deletes, for rows explain it, is left over and no finding.
+			if left := seen.Leftovers.Count == 1 && seen.Clean(); left != (c.fate == removed) || left && seen.Total != 0 {
+				t.Errorf("it %s: %d left over, findings: %v", c.fate, seen.Leftovers.Count, seen.Findings)
 			}
 			r.check(t, fsck.Scope{Repair: true})
 			got := removed
