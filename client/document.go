@@ -153,6 +153,33 @@ func (c *Client) RetryBundle(ctx context.Context, id string) (Bundle, error) {
 	return fetch[Bundle](ctx, c, &call{method: http.MethodPost, path: bundlePath(id) + "/retry"})
 }
 
+// DocumentTotal is what documents of one currency come to; amounts are exact, and credit notes are
+// subtracted.
+type DocumentTotal struct {
+	Key       string `json:"key"` // the month, the seller's id, category and rate of VAT, or the currency
+	Name      string `json:"name,omitempty"`
+	Currency  string `json:"currency"`
+	Documents int64  `json:"documents"`
+	Credits   int64  `json:"credits"` // of them
+	Net       string `json:"net"`
+	Tax       string `json:"tax"`
+	Gross     string `json:"gross"`
+	Payable   string `json:"payable"`
+}
+
+// Totals adds up the documents of a filter by currency, seller, month or vat.
+func (c *Client) Totals(ctx context.Context, by string, filter url.Values) ([]DocumentTotal, error) {
+	query := maps.Clone(filter)
+	query.Set("by", by)
+	page, err := fetch[List[DocumentTotal]](ctx, c, &call{method: http.MethodGet, path: "/documents/totals", query: query})
+	return page.Items, err
+}
+
+// WriteTotals copies the totals of a filter as CSV; by is in the filter.
+func (c *Client) WriteTotals(ctx context.Context, to io.Writer, filter url.Values) error {
+	return writeList(ctx, c, to, "/documents/totals", "csv", filter)
+}
+
 // Party is who sold or bought.
 type Party struct {
 	ID   string `json:"id"`

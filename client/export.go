@@ -66,6 +66,20 @@ type ExportFilter struct {
 	// /intake or that of a source.
 	Documents bool `json:"documents,omitempty"`
 	XML       bool `json:"xml,omitempty"` // beside each PDF the file that the document was read from
+	// Of narrows the documents.
+	Of DocumentSelection `json:"of,omitzero"`
+}
+
+// DocumentSelection says which documents are exported; empty fields mean all.
+type DocumentSelection struct {
+	Seller   string `json:"seller,omitempty"` // its id or name
+	Buyer    string `json:"buyer,omitempty"`
+	Min      string `json:"min,omitempty"` // smallest total with VAT
+	Max      string `json:"max,omitempty"`
+	Currency string `json:"currency,omitempty"`
+	Type     string `json:"type,omitempty"`  // code of UNTDID 1001
+	State    string `json:"state,omitempty"` // accepted, conflict
+	Query    string `json:"q,omitempty"`     // occurs in number, names or ids
 }
 
 // NewExport asks for a zip of nodes or of one folder.

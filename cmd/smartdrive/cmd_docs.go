@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,7 @@ differ, somebody has to decide which one is true.`,
 		RunE: help,
 	}
 	d := documentCommands{c}
-	c.join(cmd, d.ls(), d.show(), d.conflicts(), d.settle())
+	c.join(cmd, d.ls(), d.totals(), d.show(), d.conflicts(), d.settle())
 	return cmd
 }
 
@@ -66,6 +67,13 @@ func (c documentCommands) ls() *cobra.Command {
 			return nil
 		},
 	}
+	documentFlags(cmd, flags)
+	cmd.Flags().StringVar(&format, "format", "", "write the list as csv or ndjson")
+	return cmd
+}
+
+// documentFlags are what documents are filtered by.
+func documentFlags(cmd *cobra.Command, flags map[string]*string) {
 	for _, f := range []struct{ name, help string }{
 		{"month", "of the documents' own date, such as 2026-10"},
 		{"source", "who sent it"},
@@ -80,7 +88,44 @@ func (c documentCommands) ls() *cobra.Command {
 		flags[f.name] = cmd.Flags().String(f.name, "", "only documents with this: "+f.help)
 	}
 	flags["q"] = cmd.Flags().String("search", "", "only documents with this text in their number, names or ids")
-	cmd.Flags().StringVar(&format, "format", "", "write the list as csv or ndjson")
+}
+
+func (c documentCommands) totals() *cobra.Command {
+	flags := map[string]*string{}
+	var by, format string
+	cmd := &cobra.Command{
+		Use: "totals", Short: "Add up documents by currency, seller, month or VAT", Args: cobra.NoArgs,
+		Long: `Add up the documents of a filter, always by currency. Amounts are exact; credit notes are subtracted.`,
+		Example: `  smartdrive docs totals --by vat --month 2026-10
+  smartdrive docs totals --by seller --format csv > sellers.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains([]string{"currency", "seller", "month", "vat"}, by) {
+				return usage(cmd, errors.New("--by is currency, seller, month or vat"))
+			}
+			if format != "" && format != "csv" {
+				return usage(cmd, errors.New("--format is csv"))
+			}
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			filter := given(flags)
+			if format != "" {
+				filter.Set("by", by)
+				return api.WriteTotals(cmd.Context(), c.out, filter)
+			}
+			all, err := api.Totals(cmd.Context(), by, filter)
+			for _, t := range all {
+				if err := c.cli.show(t, "%s  %s  %s: net %s, VAT %s, gross %s; %d documents, %d of them credit notes", t.Key, t.Name, t.Currency, t.Net, t.Tax, t.Gross, t.Documents, t.Credits); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+	documentFlags(cmd, flags)
+	cmd.Flags().StringVar(&by, "by", "currency", "currency, seller, month or vat")
+	cmd.Flags().StringVar(&format, "format", "", "write the totals as csv")
 	return cmd
 }
 

@@ -77,6 +77,15 @@ func (c *cli) exportCreate() *cobra.Command {
 func exportFilterFlags(cmd *cobra.Command, in *client.ExportFilter) {
 	cmd.Flags().StringSliceVar(&in.Ext, "ext", nil, "only files with these extensions")
 	cmd.Flags().StringVar(&in.Pattern, "pattern", "", "only files whose names match, such as inv-*.pdf")
+	for name, of := range map[string]struct {
+		to   *string
+		help string
+	}{
+		"seller": {&in.Of.Seller, "id or name of the seller"}, "buyer": {&in.Of.Buyer, "id or name of the buyer"}, "currency": {&in.Of.Currency, "such as EUR"},
+		"min": {&in.Of.Min, "smallest total with VAT"}, "max": {&in.Of.Max, "largest total with VAT"}, "type": {&in.Of.Type, "code of UNTDID 1001: 380 an invoice, 381 a credit note"},
+	} {
+		cmd.Flags().StringVar(of.to, name, "", "with --documents: "+of.help)
+	}
 	cmd.Flags().BoolVar(&in.XML, "xml", false, "with --documents: beside each PDF the file that the document was read from")
 	cmd.Flags().BoolVar(&in.Documents, "documents", false, "for /intake or /intake/SOURCE: the PDFs of accepted documents, by the date of the document")
 }

@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/export"
 	"smartdrive/internal/intake/ingest"
+	"smartdrive/internal/intake/invoice"
 )
 
 // composeIntake makes the intake of bundles.
@@ -31,8 +32,23 @@ type documents struct{ intake func() *ingest.Intake }
 var _ export.Documents = documents{}
 
 // Each implements export.Documents.
-func (d documents) Each(ctx context.Context, account drive.AccountID, source, month string, fn func(export.Document) error) error {
-	return d.intake().Each(ctx, account, ingest.Filter{Source: source, Month: month}, func(one ingest.Document) error {
+func (d documents) Each(ctx context.Context, account drive.AccountID, source, month string, of export.Selection, fn func(export.Document) error) error {
+	f := ingest.Filter{
+		Source: source, Month: month, Seller: of.Seller, Buyer: of.Buyer, Currency: of.Currency, Type: of.Type, State: of.State, Query: of.Query,
+	}
+	for _, bound := range []struct {
+		text string
+		to   *invoice.Decimal
+	}{{of.Min, &f.Min}, {of.Max, &f.Max}} {
+		if bound.text == "" {
+			continue
+		}
+		var err error
+		if *bound.to, err = invoice.ParseDecimal(bound.text); err != nil {
+			return drive.Wrap(err, drive.BadRequest, "field", "of", "reason", string(drive.Malformed), "expected", "a number such as 100.50")
+		}
+	}
+	return d.intake().Each(ctx, account, f, func(one ingest.Document) error {
 		doc := export.Document{
 			ID: one.ID.String(), Number: one.Number, Date: one.Date, Seller: one.Seller.Name, Source: one.Source, Taken: one.TakenIn(), Ext: one.Ext(),
 			Embedded: one.EmbeddedPDF(),

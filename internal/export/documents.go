@@ -14,8 +14,8 @@ import (
 // Documents are those that were taken in, as a batch of a month needs them.
 type Documents interface {
 	// Each tells of the documents of an account, perhaps only of a source, that have a date in a
-	// month (empty: any).
-	Each(ctx context.Context, account drive.AccountID, source, month string, fn func(Document) error) error
+	// month (empty: any) and are of a selection.
+	Each(ctx context.Context, account drive.AccountID, source, month string, of Selection, fn func(Document) error) error
 	// PDFs returns those that documents of an account have now, by their ids.
 	PDFs(ctx context.Context, account drive.AccountID, ids []string) (map[string]drive.NodeID, error)
 	// Embedded opens the file with a SHA-256 within the one that a document was read from.
@@ -76,7 +76,7 @@ func (w *walk) documents(ctx context.Context, folder drive.Path) error {
 		source = string(folder[1])
 	}
 	after := w.since.At.Add(-lateDocuments)
-	return w.opt.Documents.Each(ctx, w.account, source, w.match.month, func(d Document) error {
+	return w.opt.Documents.Each(ctx, w.account, source, w.match.month, w.match.of, func(d Document) error {
 		if !w.match.hasDay(d.Date) || w.since.At != 0 && d.Taken < after {
 			return nil
 		}

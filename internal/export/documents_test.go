@@ -13,13 +13,41 @@ import (
 // taken are documents that were taken in.
 type taken struct{ of map[string][]Document }
 
-func (t taken) Each(_ context.Context, _ drive.AccountID, source, month string, fn func(Document) error) error {
+func (t taken) Each(_ context.Context, _ drive.AccountID, source, month string, of Selection, fn func(Document) error) error {
 	for _, d := range t.of[source+" "+month] {
+		if of.Seller != "" && of.Seller != d.Seller {
+			continue
+		}
 		if err := fn(d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// A selection of documents is exported with PDF, XML and index, and nothing else.
+func TestASelectionOfDocumentsIsExported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	xml, pdf := w.put(t, "/intake/acme/b/a.xml", "the invoice"), w.put(t, "/intake/acme/b/a.pdf", "its picture")
+	docs := taken{map[string][]Document{" ": {
+		{ID: "1", Number: "A/1", Date: "2026-10-05", Seller: "Muster AG", File: xml, PDF: pdf, Ext: ".xml"},
+		{ID: "2", Number: "B/1", Date: "2026-10-05", Seller: "Andere AG", File: xml, PDF: pdf, Ext: ".xml"},
+	}}}
+	e := w.process(w.db, "1", func(o *Options) { o.Documents = docs })
+	in := Request{Folder: w.folder(t, "/intake"), Index: true, Filter: Filter{Documents: true, XML: true, Of: Selection{Seller: "Muster AG", Min: "1.50"}}}
+	v := w.create(t, e, in)
+	w.finish(t, e)
+	_, files := w.download(t, e, v.ID)
+	if len(files) != 3 || files["intake/2026-10-05 A-1.xml"] != "the invoice" || files["intake/2026-10-05 A-1.pdf"] != "its picture" || files["index.csv"] == "" {
+		t.Errorf("the zip has %q", files)
+	}
+	for _, bad := range []Filter{{Of: Selection{Seller: "a"}}, {Documents: true, Of: Selection{Min: "1,5"}}, {Documents: true, Of: Selection{Query: strings.Repeat("a", 256)}}} {
+		in.Filter = bad
+		if _, err := e.Create(t.Context(), w.who, in, nil); !drive.IsKind(err, drive.BadRequest) {
+			t.Errorf("filter %+v: %v", bad, err)
+		}
+	}
 }
 
 func (t taken) PDFs(_ context.Context, _ drive.AccountID, ids []string) (map[string]drive.NodeID, error) {

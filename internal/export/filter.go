@@ -2,6 +2,7 @@ package export
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,37 @@ type Filter struct {
 	// /intake, or that of a source.
 	Documents bool `json:"documents,omitempty"`
 	XML       bool `json:"xml,omitempty"` // beside each PDF the file that the document was read from
+	// Of says which documents are meant; only with Documents.
+	Of Selection `json:"of,omitzero"`
+}
+
+// Selection says which documents are meant: those that all fields agree to; empty ones mean all.
+type Selection struct {
+	Seller   string `json:"seller,omitempty" doc:"its id or name"`
+	Buyer    string `json:"buyer,omitempty" doc:"its id or name"`
+	Min      string `json:"min,omitempty" doc:"smallest total with VAT, such as 100.50"`
+	Max      string `json:"max,omitempty"`
+	Currency string `json:"currency,omitempty"`
+	Type     string `json:"type,omitempty" doc:"code of UNTDID 1001"`
+	State    string `json:"state,omitempty" doc:"accepted or conflict"`
+	Query    string `json:"q,omitempty" doc:"occurs in number, names or ids"`
+}
+
+// amount is how a total is written; see package invoice.
+var amount = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,10})?$`)
+
+func (s Selection) check() error {
+	for field, value := range map[string]string{"min": s.Min, "max": s.Max} {
+		if value != "" && !amount.MatchString(value) {
+			return drive.Bad("of."+field, drive.Malformed, "expected", "a number such as 100.50")
+		}
+	}
+	for field, value := range map[string]string{"seller": s.Seller, "buyer": s.Buyer, "currency": s.Currency, "type": s.Type, "state": s.State, "q": s.Query} {
+		if len(value) > 255 {
+			return drive.Bad("of."+field, drive.TooLong, "limit", 255, "sent", len(value))
+		}
+	}
+	return nil
 }
 
 // matcher is a filter made ready.
@@ -36,6 +68,7 @@ type matcher struct {
 
 	documents bool
 	xml       bool
+	of        Selection
 	month     string // of documents
 	first     string // day of documents; empty: any
 	last      string
@@ -73,7 +106,13 @@ func (f Filter) compile() (m matcher, err error) {
 	if f.XML && !f.Documents {
 		return matcher{}, drive.Bad("xml", drive.NotTogether, "with", "files: only with documents")
 	}
-	m.documents, m.month, m.xml = f.Documents, f.Month, f.XML
+	if f.Of != (Selection{}) && !f.Documents {
+		return matcher{}, drive.Bad("of", drive.NotTogether, "with", "files: only with documents")
+	}
+	if err := f.Of.check(); err != nil {
+		return matcher{}, err
+	}
+	m.documents, m.month, m.xml, m.of = f.Documents, f.Month, f.XML, f.Of
 	m.pattern = strings.ToLower(f.Pattern)
 	if _, err := path.Match(m.pattern, ""); err != nil || len(m.pattern) > drive.MaxNameBytes {
 		return matcher{}, drive.Bad("pattern", drive.Malformed, "expected", "a pattern such as inv-*.pdf")

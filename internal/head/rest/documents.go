@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,6 +24,8 @@ var (
 	minParam           = param{name: "min", says: "smallest total with VAT, such as 100.50"}
 	maxParam           = param{name: "max", says: "largest total with VAT"}
 	formatParam        = param{name: "format", form: choice, choices: []string{"json", "csv", "ndjson"}, says: "csv and ndjson give all documents, not a page; or by Accept: text/csv, application/x-ndjson"}
+	byParam            = param{name: "by", form: choice, choices: []string{"currency", "seller", "month", "vat"}, says: "what documents are added up by"}
+	totalsFormatParam  = param{name: "format", form: choice, choices: []string{"json", "csv"}, says: "or by Accept: text/csv"}
 	documentStateParam = param{name: "state", form: choice, choices: []string{anything, "accepted", "conflict"}, says: "only documents in this state"}
 	// documentParams are what documents are filtered by.
 	documentParams = []param{
@@ -54,6 +57,12 @@ func (d documents) routes() []route {
 				when: "a page; or all of them as CSV or as JSON lines",
 			}},
 			fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: documentsPath + "/totals", need: read, act: plain(d.totals),
+			query:  append(append([]param{}, documentParams...), byParam, totalsFormatParam),
+			header: []string{"Accept"},
+			does:   "Add up documents by currency, seller, month or VAT, and always by currency. Amounts are exact; credit notes are subtracted. Up to 100,000 documents.",
+			out:    []outcome{{status: 200, body: reflect.TypeFor[files.Page[ingest.Total]](), also: []string{"text/csv"}, when: "all of them; or as CSV"}},
 		}, {
 			method: "GET", path: one, need: read, act: byID(d.get),
 			does: "Show a document with all that it says, and where it came from.",
@@ -119,6 +128,25 @@ func (d documents) list(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return ok(shown(all, c.limit(), ingest.Document.Place))
+}
+
+func (d documents) totals(ctx context.Context, c *call) (reply, error) {
+	f, err := documentFilter(c)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.take(ctx, documentRoom); err != nil { // one after the other
+		return reply{}, err
+	}
+	by := ingest.By(cmp.Or(c.query.Get(byParam.name), string(ingest.ByCurrency)))
+	all, err := d.intake.Totals(ctx, c.who, f, by)
+	if err != nil {
+		return reply{}, err
+	}
+	if format := c.query.Get(totalsFormatParam.name); format == "csv" || format == "" && strings.HasPrefix(c.r.Header.Get("Accept"), "text/csv") {
+		return sendTotals(c, by, all)
+	}
+	return ok(files.Page[ingest.Total]{Items: append([]ingest.Total{}, all...)})
 }
 
 func (d documents) get(ctx context.Context, c *call, id drive.DocumentID) (reply, error) {

@@ -202,3 +202,26 @@ func TestStraysAreListed(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 }
+
+func TestTotalsAreSent(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	u := s.newUser(t, "ann", drive.GiB)
+	d := invoicetest.New(1)
+	d.Seller.Name = "=cmd()"
+	u.takeIn(t, d)
+	for _, by := range []string{"currency", "seller", "month", "vat"} {
+		all := u.get(t, "/documents/totals?by="+by).items(t)
+		if len(all) == 0 || all[0]["currency"] != d.Currency || by == "seller" && all[0]["gross"] != d.Totals.Gross.String() {
+			t.Errorf("by %s: %v", by, all)
+		}
+	}
+	if all := u.get(t, "/documents/totals?month=2020-01").items(t); len(all) != 0 {
+		t.Errorf("of a month without documents: %v", all)
+	}
+	reply := u.get(t, "/documents/totals?by=seller&format=csv")
+	lines, err := csv.NewReader(bytes.NewReader(reply.body)).ReadAll()
+	if err != nil || len(lines) != 2 || lines[1][1] != "'=cmd()" || lines[1][7] != d.Totals.Gross.String() {
+		t.Errorf("%v, error %v", lines, err)
+	}
+}

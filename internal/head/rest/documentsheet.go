@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -100,6 +102,36 @@ func writeCSV(w io.Writer) (func(ingest.Document) error, func() error) {
 			out.Flush()
 			return out.Error()
 		}
+}
+
+// sendTotals sends totals as CSV.
+func sendTotals(c *call, by ingest.By, all []ingest.Total) (reply, error) {
+	h := c.w.Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+	h.Set("Content-Disposition", disposition("totals-"+string(by)+".csv", false))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "private, no-store")
+	c.w.WriteHeader(http.StatusOK)
+	out := csv.NewWriter(c.w)
+	err := out.Write([]string{string(by), "name", "currency", "documents", "credits", "net", "tax", "gross", "payable"})
+	for _, t := range all {
+		if err != nil {
+			break
+		}
+		payable := t.Payable.String()
+		if by == ingest.ByVAT {
+			payable = ""
+		}
+		err = out.Write([]string{
+			harmless(t.Key), harmless(t.Name), harmless(t.Currency), strconv.FormatInt(t.Documents, 10), strconv.FormatInt(t.Credits, 10),
+			t.Net.String(), t.Tax.String(), t.Gross.String(), payable,
+		})
+	}
+	out.Flush()
+	if errors.Join(err, out.Error()) != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return reply{}, nil
 }
 
 func orNone(id *drive.NodeID) string {

@@ -93,3 +93,7 @@ func form(least, most int, letter bool) func(string) bool {
 		return len(code) >= least && len(code) <= most
 	}
 }
+
+// IsCredit reports whether a document of a type (BT-3) is a credit note: what it says is owed the
+// other way round.
+func IsCredit(typ string) bool { return creditTypes.has(typ) }

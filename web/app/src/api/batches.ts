@@ -37,6 +37,8 @@ export interface Filter {
   pattern?: string;
   documents?: boolean;
   xml?: boolean;
+  month?: string; // of documents
+  of?: Record<string, string>; // which documents
   zone?: string;
 }
 

@@ -161,6 +161,23 @@ export const documentOf = (id: string) => call<DocDetail>("GET", `/documents/${i
 export const attachmentURL = (document: string, sha256: string) => apiURL(`/documents/${document}/attachments/${sha256}`);
 export const documentsURL = (filter: DocFilter, format: "csv" | "ndjson") => apiURL("/documents", { ...filter, format });
 
+/** What documents of one currency come to; amounts are exact, credit notes are subtracted. */
+export interface Total {
+  key: string;
+  name?: string;
+  currency: string;
+  documents: number;
+  credits: number;
+  net: string;
+  tax: string;
+  gross: string;
+  payable: string;
+}
+export type By = "currency" | "seller" | "month" | "vat";
+export const totals = (filter: DocFilter, by: By, signal?: AbortSignal) =>
+  call<Page<Total>>("GET", "/documents/totals", { query: { ...filter, by }, signal }).then((page) => page.items);
+export const totalsURL = (filter: DocFilter, by: By) => apiURL("/documents/totals", { ...filter, by, format: "csv" });
+
 export const conflicts = (cursor?: string | null) => call<Page<Conflict>>("GET", "/conflicts", { query: { limit: pageSize, cursor } });
 export const conflictOf = (id: string) => call<Conflict>("GET", `/documents/${id}/conflict`);
 export const settle = (c: Conflict, keep: "old" | "new") =>

@@ -13,7 +13,8 @@ const messages: WorkMessages = {
     letters: "死信", noLetters: "没有死信：所有事件都已处理。", replay: "重放", replayed: "已重新投递。", forget: "丢弃", forgetTitle: "丢弃这个事件？", forgetText: "它将不再被处理。", failures: "失败次数", event: "事件", noTimers: "没有等待中的定时器。", timerId: "所监视对象的编号，例如上传编号", lookUp: "查询", noTimer: "没有这个定时器。", notPending: "它已不再等待。", way: "经过", steps: { armed: "开始计时", fired: "触发", published: "已发布", consumed: "送达处理者", applied: "处理完成", snoozed: "稍后再看", waited: "等待：依赖暂时不可用", failed: "失败", dead: "彻底失败" }, due: "到期", armed: "开始", lastActive: "最近活动", indexed: "下次检查", attempts: "失败次数", noConsumers: "事件在进程内处理。", none: "–",
   },
   docs: {
-    tab: "单据", intro: "通过 /intake 下的数据包收到的发票和其他单据。", q: "号码或名称", month: "月份", source: "来源", state: "状态", any: "全部", more: "更多条件", sellerId: "销售方识别号", buyerId: "购买方识别号", min: "金额不低于", max: "金额不高于", currency: "币种", show: "查询", all: "显示全部",
+    tab: "单据", intro: "通过 /intake 下的数据包收到的发票和其他单据。", q: "号码或名称", month: "月份", source: "来源", state: "状态", any: "全部", more: "更多条件", sellerId: "销售方识别号", buyerId: "购买方识别号", min: "金额不低于", max: "金额不高于", currency: "币种", show: "查询", all: "显示全部", export: "导出", exportHint: "把所列单据的 PDF、源文件和清单打包为一个 zip",
+    sums: { title: "合计", by: "汇总方式", ways: { currency: "币种", seller: "销售方", month: "月份", vat: "税率" }, credits: "（含 {n} 张贷记单）", others: "另有 {n} 行，见 CSV", hint: "金额精确，不同币种分别合计；贷记单作为减项。" },
     states: { accepted: "已接收", conflict: "有冲突" }, empty: "没有单据", emptyText: "数据包处理完成后，单据会显示在这里。", emptyNarrow: "没有符合条件的单据。", faulty: "无法显示", bundle: "所属数据包", inConflict: "收到了这张单据的另一个版本，需要人工决定以哪个为准。", compare: "对比",
     types: { t380: "发票", t381: "贷记单（红字）", t384: "更正发票", t386: "预付款发票", t389: "自开票", t326: "部分发票", t875: "工程进度发票", t876: "工程进度结算发票", t877: "工程最终发票" },
     parties: { seller: "销售方", buyer: "购买方" }, fields: { date: "开票日期", due: "付款期限", tax_point: "纳税日期", buyer_reference: "购买方参考号", purchase_order: "订单", contract: "合同" }, lines: "明细", line: { name: "项目", quantity: "数量", price: "单价", rate: "税率", net: "金额" },

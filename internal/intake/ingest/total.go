@@ -1,0 +1,159 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice"
+	"smartdrive/internal/intake/invoice/rule"
+)
+
+// By says what documents are added up by; their currency always is, too.
+type By string
+
+// What there is.
+const (
+	ByCurrency By = "currency"
+	BySeller   By = "seller"
+	ByMonth    By = "month" // of the documents' own date
+	ByVAT      By = "vat"   // category and rate
+)
+
+// Total is what documents of one currency come to. Amounts are exact. Credit notes are subtracted.
+type Total struct {
+	Key       string          `json:"key" doc:"the month, the seller's id (or name), category and rate of VAT, or the currency"`
+	Name      string          `json:"name,omitempty" doc:"of the seller"`
+	Currency  string          `json:"currency"`
+	Documents int64           `json:"documents" doc:"credit notes among them"`
+	Credits   int64           `json:"credits" doc:"credit notes"`
+	Net       invoice.Decimal `json:"net" doc:"without VAT; by VAT: the taxable amount. Exact, so it is a text"`
+	Tax       invoice.Decimal `json:"tax"`
+	Gross     invoice.Decimal `json:"gross" doc:"with VAT"`
+	Payable   invoice.Decimal `json:"payable" doc:"by VAT: none"`
+}
+
+// Limits of totals: documents that one call adds up (some 5 s), and lines of its answer.
+const (
+	MostAdded  = 100_000
+	mostTotals = 10_000
+)
+
+// Totals adds up the documents of the caller's account that a filter means, in the order of keys
+// and currencies. More than MostAdded, or more than 10,000 lines, are OutOfRange: the filter is to
+// be narrowed.
+func (in *Intake) Totals(ctx context.Context, who drive.Who, f Filter, by By) ([]Total, error) {
+	return in.library.totals(ctx, who, f, by)
+}
+
+// tally has totals by key and currency.
+type tally map[[2]string]*Total
+
+func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) ([]Total, error) {
+	where, args, err := f.where(who.Account)
+	if err != nil {
+		return nil, err
+	}
+	all, added := tally{}, 0
+	for date, id, more := "", "", true; more; {
+		rows, err := in.opt.DB.For(who.Account).Query(ctx, "SELECT id, type, dated, seller_id, seller_name, currency, body FROM documents WHERE "+where+
+			" AND (? = '' OR (dated, id) < (?, ?)) ORDER BY dated DESC, id DESC LIMIT ?", append(slices.Clip(args), date, date, id, folderPage)...)
+		n := 0
+		_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
+			var d Document
+			var body []byte
+			if err := scan(&d.ID, &d.Type, &d.Date, &d.Seller.ID, &d.Seller.Name, &d.Currency, &body); err != nil {
+				return err
+			}
+			n, date, id = n+1, d.Date, d.ID.String()
+			return all.add(d, body, by)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("add up documents: %w", err)
+		}
+		if added += n; added > MostAdded {
+			return nil, drive.Bad("filter", drive.OutOfRange, "min", 0, "max", MostAdded, "sent", added)
+		}
+		if len(all) > mostTotals {
+			return nil, drive.Bad("by", drive.OutOfRange, "min", 0, "max", mostTotals, "sent", len(all))
+		}
+		more = n == folderPage
+	}
+	return slices.SortedFunc(func(yield func(Total) bool) {
+		for t := range maps.Values(all) {
+			if !yield(*t) {
+				return
+			}
+		}
+	}, func(x, y Total) int {
+		if c := strings.Compare(x.Key, y.Key); c != 0 {
+			return c
+		}
+		return strings.Compare(x.Currency, y.Currency)
+	}), nil
+}
+
+// of returns the total of a key and a currency.
+func (all tally) of(key, name, currency string) *Total {
+	at := [2]string{key, currency}
+	if all[at] == nil {
+		zero := invoice.NewDecimal(0, 0)
+		all[at] = &Total{Key: key, Name: name, Currency: currency, Net: zero, Tax: zero, Gross: zero, Payable: zero}
+	}
+	return all[at]
+}
+
+// add adds a document, whose model is packed.
+func (all tally) add(d Document, packed []byte, by By) error {
+	var model struct {
+		Totals invoice.Totals `json:"totals"`
+		Taxes  []invoice.Tax  `json:"taxes"`
+	}
+	if err := json.NewDecoder(Inflate(packed)).Decode(&model); err != nil {
+		return fmt.Errorf("read the totals of document %s: %w", d.ID, err)
+	}
+	credit := rule.IsCredit(d.Type)
+	sign := func(x invoice.Decimal) invoice.Decimal {
+		if credit {
+			return x.Neg()
+		}
+		return x
+	}
+	counted := func(t *Total) {
+		if t.Documents++; credit {
+			t.Credits++
+		}
+	}
+	if by == ByVAT {
+		seen := map[*Total]bool{}
+		for _, tax := range model.Taxes {
+			t := all.of(strings.TrimSpace(tax.Category+" "+tax.Rate.String()), "", d.Currency)
+			if !seen[t] {
+				seen[t] = true
+				counted(t)
+			}
+			t.Net, t.Tax = t.Net.Add(sign(tax.Base)), t.Tax.Add(sign(tax.Amount))
+			t.Gross = t.Net.Add(t.Tax)
+		}
+		return nil
+	}
+	key, name := d.Currency, ""
+	switch by {
+	case BySeller:
+		if key, name = d.Seller.ID, d.Seller.Name; key == "" {
+			key = name
+		}
+	case ByMonth:
+		key = d.Date[:min(len(d.Date), len("2026-10"))]
+	}
+	t := all.of(key, name, d.Currency)
+	counted(t)
+	m := model.Totals
+	t.Net, t.Tax, t.Gross, t.Payable = t.Net.Add(sign(m.Net)), t.Tax.Add(sign(m.Tax)), t.Gross.Add(sign(m.Gross)), t.Payable.Add(sign(m.Payable))
+	return nil
+}
