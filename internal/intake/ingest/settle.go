@@ -129,12 +129,7 @@ func (in *library) settleOne(ctx context.Context, who drive.Who, id drive.Docume
 				return err
 			}
 		}
-		if _, err := tx.Exec(ctx, "UPDATE document_conflicts SET state = ?, settled_at = ?, settled_by = ? WHERE id = ?", state, now, who.User, s.conflict); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE documents SET updated_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM document_conflicts c
-			WHERE c.document_id = documents.id AND c.state = 'open') THEN 'conflict' ELSE 'accepted' END WHERE id = ?`, now, id)
-		return err
+		return closeConflicts(ctx, tx, who, state, now, []any{s.conflict}, []any{id})
 	})
 	if err != nil {
 		return fmt.Errorf("settle a conflict of document %s: %w", id, err)
@@ -146,6 +141,7 @@ func (in *library) settleOne(ctx context.Context, who drive.Who, id drive.Docume
 type sides struct {
 	conflict         drive.ConflictID
 	document         drive.DocumentID
+	account          drive.AccountID // only of many
 	source           string
 	oldHash, newHash string
 	oldBody, newBody []byte

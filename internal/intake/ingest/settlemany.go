@@ -20,8 +20,8 @@ type Open struct {
 const MostSettled = 1000
 
 // SettleMany decides up to MostSettled open conflicts of the caller's account in one way, the
-// oldest first, each in a transaction of its own: a call that was broken off has settled some, and
-// the next one goes on. Of several conflicts of one document the last that is kept counts. It
+// oldest first, some in each transaction: a call that was broken off has settled some, and the next
+// one goes on. Of several conflicts of one document the last that is kept counts. It
 // returns how many were settled, and how many of those that are meant are still open.
 func (in *Intake) SettleMany(ctx context.Context, who drive.Who, o Open, keep Keep) (settled, left int64, err error) {
 	return in.library.settleMany(ctx, who, o, keep)
@@ -32,29 +32,135 @@ func (in *library) settleMany(ctx context.Context, who drive.Who, o Open, keep K
 		return 0, 0, drive.Bad("conflicts", drive.OutOfRange, "min", 1, "max", MostSettled, "sent", len(o.IDs))
 	}
 	from, args := o.from(who.Account)
-	rows, err := in.opt.DB.Query(ctx, "SELECT c.id, c.document_id"+from+" ORDER BY c.id LIMIT ?", append(args, MostSettled)...)
-	type open struct {
-		id       drive.ConflictID
-		document drive.DocumentID
-	}
-	all, err := sqldb.Scan(rows, err, func(c *open, scan func(...any) error) error { return scan(&c.id, &c.document) })
+	rows, err := in.opt.DB.Query(ctx, "SELECT c.id, c.document_id, OCTET_LENGTH(c.body) + OCTET_LENGTH(d.body)"+from+" ORDER BY c.id LIMIT ?", append(args, MostSettled)...)
+	all, err := sqldb.Scan(rows, err, func(c *unsettled, scan func(...any) error) error { return scan(&c.id, &c.document, &c.size) })
 	if err != nil {
 		return 0, 0, fmt.Errorf("list open conflicts: %w", err)
 	}
-	for _, c := range all {
-		err := in.settleOne(ctx, who, c.document, c.id, keep)
-		if drive.IsKind(err, drive.WrongState, drive.NotFound) {
-			continue // somebody else was faster
-		}
+	for _, part := range settledTogether(all) {
+		n, err := in.settlePart(ctx, who, part, keep)
 		if err != nil {
-			return settled, 0, err
+			return settled, 0, fmt.Errorf("settle %d conflicts: %w", len(part), err)
 		}
-		settled++
+		settled += n
 	}
 	if len(all) < MostSettled {
 		return settled, 0, nil
 	}
 	return settled, left, in.opt.DB.QueryRow(ctx, "SELECT COUNT(*)"+from, args...).Scan(&left)
+}
+
+// unsettled is an open conflict.
+type unsettled struct {
+	id       drive.ConflictID
+	document drive.DocumentID
+	size     int // bytes of both models, deflated
+}
+
+// What one transaction settles: some 10 ms, and models that are held in memory.
+const (
+	settleBatch = 50
+	settleBytes = 4 << 20
+)
+
+// settledTogether cuts conflicts into parts that one transaction settles each. A part has one of a
+// document: of several, each sees what the one before it has made of it.
+func settledTogether(all []unsettled) (parts [][]unsettled) {
+	first, size, seen := 0, 0, map[drive.DocumentID]bool{}
+	for i, c := range all {
+		if i > first && (i-first == settleBatch || size+c.size > settleBytes || seen[c.document]) {
+			parts = append(parts, all[first:i])
+			first, size, seen = i, 0, map[drive.DocumentID]bool{}
+		}
+		size, seen[c.document] = size+c.size, true
+	}
+	if first < len(all) {
+		parts = append(parts, all[first:])
+	}
+	return parts
+}
+
+// settlePart settles those of a part that are still open, and returns how many.
+func (in *library) settlePart(ctx context.Context, who drive.Who, part []unsettled, keep Keep) (settled int64, err error) {
+	now, err := in.now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = in.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		settled = 0
+		all, err := lockAll(ctx, tx, who.Account, part)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		state := sideDiscarded
+		var conflicts, documents []any
+		for _, s := range all {
+			conflicts, documents = append(conflicts, s.conflict), append(documents, s.document)
+			if keep != KeepNew {
+				continue
+			}
+			state = sideReplaced
+			if err := s.swap(ctx, tx, now); err != nil {
+				return err
+			}
+		}
+		settled = int64(len(all))
+		return closeConflicts(ctx, tx, who, state, now, conflicts, documents)
+	})
+	return settled, err
+}
+
+// closeConflicts writes that conflicts are settled, and what their documents are then.
+func closeConflicts(ctx context.Context, tx *sqldb.Tx, who drive.Who, state string, now drive.Time, conflicts, documents []any) error {
+	_, err := tx.Exec(ctx, "UPDATE document_conflicts SET state = ?, settled_at = ?, settled_by = ? WHERE id IN ("+sqldb.Marks(len(conflicts))+")",
+		append([]any{state, now, who.User}, conflicts...)...)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE documents SET updated_at = ?, state = CASE WHEN EXISTS (SELECT 1 FROM document_conflicts c
+		WHERE c.document_id = documents.id AND c.state = 'open') THEN 'conflict' ELSE 'accepted' END WHERE id IN (`+sqldb.Marks(len(documents))+")",
+		append([]any{now}, documents...)...)
+	return err
+}
+
+// lockAll is lockSides of many, without those that are settled or gone.
+func lockAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, part []unsettled) ([]sides, error) {
+	var conflicts, documents []any
+	for _, c := range part {
+		conflicts, documents = append(conflicts, c.id), append(documents, c.document)
+	}
+	marks := sqldb.Marks(len(part))
+	// By id alone: with the account, a server may read, and lock, all documents of the account.
+	rows, err := tx.Query(ctx, "SELECT account_id, id, source, hash, bundle_id, member, idx, file_id, pdf_id, body FROM documents WHERE id IN ("+marks+
+		") ORDER BY id"+tx.ForUpdate(), documents...)
+	docs, err := sqldb.Scan(rows, err, func(s *sides, scan func(...any) error) error {
+		return scan(&s.account, &s.document, &s.source, &s.oldHash, &s.old.bundle, &s.old.member, &s.old.index, &s.old.file, &s.old.pdf, &s.oldBody)
+	})
+	if err != nil {
+		return nil, err
+	}
+	there := map[drive.DocumentID]sides{}
+	for _, s := range docs {
+		there[s.document] = s
+	}
+	rows, err = tx.Query(ctx, "SELECT id, document_id, hash, bundle_id, member, idx, file_id, pdf_id, body FROM document_conflicts WHERE state = 'open' AND id IN ("+marks+
+		") ORDER BY id", conflicts...)
+	open, err := sqldb.Scan(rows, err, func(s *sides, scan func(...any) error) error {
+		return scan(&s.conflict, &s.document, &s.newHash, &s.fresh.bundle, &s.fresh.member, &s.fresh.index, &s.fresh.file, &s.fresh.pdf, &s.newBody)
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]sides, 0, len(open))
+	for _, c := range open {
+		s, ok := there[c.document]
+		if !ok || s.account != account {
+			continue
+		}
+		s.conflict, s.newHash, s.newBody, s.fresh = c.conflict, c.newHash, c.newBody, c.fresh
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 // from is the part of a statement that finds them.
