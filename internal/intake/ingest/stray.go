@@ -53,7 +53,8 @@ type search struct {
 	found   []Stray
 }
 
-// strayPlace is where a search goes on: behind a node of /intake, or behind one of a source's folder.
+// strayPlace is where a search goes on: behind a node of /intake, or behind one of a source's
+// folder.
 type strayPlace struct{ source, child string }
 
 func (p strayPlace) String() string {

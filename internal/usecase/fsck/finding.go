@@ -34,7 +34,7 @@ type Report struct {
 	Repaired int        `json:"repaired"` // of them
 	Findings []Finding  `json:"findings"` // the first 1,000
 	Checked  Checked    `json:"checked"`
-	// Leftovers are what a process that died has left behind, and what its rows and its name explain: the
+	// Leftovers are what a process that died has left behind, and what rows or names explain: the
 	// next repair, or the next pass in the background, deletes them. They are no findings.
 	Leftovers Heap `json:"leftovers"`
 	// Quarantine is what lies there; only PurgeQuarantine deletes it.

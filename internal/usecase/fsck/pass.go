@@ -36,8 +36,8 @@ type defect struct {
 	// fixTx acts on rows. It looks again within the transaction and reports whether the defect is
 	// still there; it says in f what it found then and whether that is repaired.
 	fixTx func(ctx context.Context, tx *sqldb.Tx, f *Finding) (still bool, err error)
-	// leftover says that a process which died has left it behind, so many bytes, and that fix deletes
-	// it: no finding as long as nothing is to be repaired.
+	// leftover says that a process which died has left it behind, so many bytes, and that fix
+	// deletes it: no finding as long as nothing is to be repaired.
 	leftover bool
 	bytes    drive.ByteSize
 }
