@@ -226,7 +226,7 @@ func (c bundleCommands) strays() *cobra.Command {
 		Use: "strays", Short: "List what lies in /intake and is not taken in, and what to do", Args: cobra.NoArgs,
 		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
 			return showAll(api.AllStrays(ctx), func(s client.Stray) error {
-				return c.cli.show(s, "%s  %d files, changed %s\n      %s", s.Path, s.Files, s.ChangedAt.Local().Format("2006-01-02 15:04"), cmp.Or(strayAdvice[s.Reason], s.Reason))
+				return c.cli.show(s, "%s  files: %d, changed %s\n      %s", s.Path, s.Files, s.ChangedAt.Local().Format("2006-01-02 15:04"), cmp.Or(strayAdvice[s.Reason], s.Reason))
 			})
 		}),
 	}

@@ -61,8 +61,12 @@ func (in *library) totals(ctx context.Context, who drive.Who, f Filter, by By) (
 	}
 	all, added := tally{}, 0
 	for date, id, more := "", "", true; more; {
-		rows, err := in.opt.DB.For(who.Account).Query(ctx, "SELECT id, type, dated, seller_id, seller_name, currency, body FROM documents WHERE "+where+
-			" AND (? = '' OR (dated, id) < (?, ?)) ORDER BY dated DESC, id DESC LIMIT ?", append(slices.Clip(args), date, date, id, folderPage)...)
+		page, args := where, slices.Clip(args)
+		if date != "" {
+			page, args = page+" AND (dated, id) < (?, ?)", append(args, date, id)
+		}
+		rows, err := in.opt.DB.For(who.Account).Query(ctx, "SELECT id, type, dated, seller_id, seller_name, currency, body FROM documents WHERE "+page+
+			" ORDER BY dated DESC, id DESC LIMIT ?", append(args, folderPage)...)
 		n := 0
 		_, err = sqldb.Scan(rows, err, func(_ *struct{}, scan func(...any) error) error {
 			var d Document
