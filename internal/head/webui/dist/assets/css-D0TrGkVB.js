@@ -1,0 +1,1 @@
+import"./base-BcdKcz4q.js";

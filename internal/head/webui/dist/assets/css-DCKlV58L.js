@@ -1,1 +1,0 @@
-import"./base-DQB3jL_v.js";
