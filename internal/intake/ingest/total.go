@@ -147,12 +147,12 @@ func (all tally) add(d Document, packed []byte, by By) error {
 		return nil
 	}
 	key, name := d.Currency, ""
-	switch by {
-	case BySeller:
+	if by == BySeller {
 		if key, name = d.Seller.ID, d.Seller.Name; key == "" {
 			key = name
 		}
-	case ByMonth:
+	}
+	if by == ByMonth {
 		key = d.Date[:min(len(d.Date), len("2026-10"))]
 	}
 	t := all.of(key, name, d.Currency)
