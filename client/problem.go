@@ -53,6 +53,7 @@ const (
 	CodePartsMissing    Code = "parts-missing"
 	CodeState           Code = "state"
 	CodeVersionChanged  Code = "version-changed"
+	CodeLocked          Code = "locked"
 	CodeInProgress      Code = "in-progress"
 	CodeCycle           Code = "cycle"
 	CodeGone            Code = "gone"

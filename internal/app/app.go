@@ -143,7 +143,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	if err := a.composeTimers(); err != nil {
 		return err
 	}
-	a.tree = tree.New(tree.Options{Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived, Happened: a.activity.Node})
+	a.tree = tree.New(tree.Options{Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived, Happened: a.activity.Node, Replaces: files.KeepLocked(g.stamp)})
 	a.unlinker = unlink.New(unlink.Parts{DB: g.db, Store: g.bytes.store, Content: g.content()}, unlink.Options{
 		Grace: orLeast(cfg.BlobGrace), Restored: g.Restored, Log: log,
 	})
@@ -239,7 +239,7 @@ func (a *App) introduce() {
 	a.courier.intake = a.intake
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
-		uploads: a.uploads, files: a.files, bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
+		uploads: a.uploads, files: a.files, marks: files.NewMarks(a.files), bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
 		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}

@@ -34,6 +34,7 @@ type house struct {
 	outbox   *outbox.Outbox
 	uploads  *upload.Sessions
 	files    *files.Files
+	marks    files.Marks
 	bulk     *bulk.Bulk
 	shares   *share.Shares
 	collects *collect.Links
@@ -91,7 +92,7 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 	_, sessionsErr := h.sessions.Purge(ctx)
 	_, trimErr := h.outbox.Trim(ctx, now)
 	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
-	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
+	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.marks.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
 	moreBulk, bulkErr := h.bulk.Purge(ctx)
 	armErr := h.armOperations(ctx)                 // the instance that made one may have died before it armed it
 	expired, filesErr := h.files.PurgeExpired(ctx) // last: it may be much
@@ -163,6 +164,9 @@ func (h *house) purgeAccount(ctx context.Context, id drive.AccountID, last func(
 			return err
 		}
 		if err := h.webhooks.Forget(ctx, tx, id); err != nil {
+			return err
+		}
+		if err := h.marks.Forget(ctx, tx, id); err != nil {
 			return err
 		}
 		if err := h.ledger.Delete(ctx, tx, id); err != nil {

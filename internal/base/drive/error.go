@@ -35,6 +35,7 @@ const (
 	PartsMissing
 	WrongState
 	VersionChanged
+	Locked
 	InProgress
 	Cycle
 	Gone
@@ -61,7 +62,7 @@ var kindCodes = [numKinds]string{
 	CrossOrigin: "cross-origin", NoThumbnail: "no-thumbnail",
 	Method: "method", TooSlow: "too-slow", NameTaken: "name-taken", ParentGone: "parent-gone", PartDiffers: "part-differs",
 	OffsetMismatch: "offset-mismatch",
-	PartsMissing:   "parts-missing", WrongState: "state", VersionChanged: "version-changed", InProgress: "in-progress",
+	PartsMissing:   "parts-missing", WrongState: "state", VersionChanged: "version-changed", Locked: "locked", InProgress: "in-progress",
 	Cycle: "cycle", Gone: "gone", LengthRequired: "length-required", Precondition: "precondition", TooLarge: "too-large",
 	MediaType: "media-type", Range: "range", DigestMismatch: "digest-mismatch", KeyReused: "key-reused",
 	DigestRequired: "digest-required", Rate: "rate", TooManyOpen: "too-many-open", Stopping: "stopping",

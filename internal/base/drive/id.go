@@ -35,6 +35,7 @@ type (
 	ConflictID  = ID[ofConflict]
 	GroupID     = ID[ofGroup]
 	PrincipalID = ID[ofPrincipal]
+	LockID      = ID[ofLock]
 
 	ofAccount   struct{}
 	ofUser      struct{}
@@ -57,6 +58,7 @@ type (
 	ofConflict  struct{}
 	ofGroup     struct{}
 	ofPrincipal struct{}
+	ofLock      struct{}
 )
 
 // NewID returns a fresh ID: drive.NewID[drive.UploadID](). IDs made by one process sort by the time

@@ -34,6 +34,9 @@ type Options struct {
 	// Happened is told, in the transaction, of every change of a node but the making of a root: one
 	// effect for each number that trees.seq takes. Default: nobody is told.
 	Happened func(tx *sqldb.Tx, e Effect)
+	// Replaces is asked, in the transaction, before a user gives a node another content. An error
+	// undoes the transaction. Default: everybody may.
+	Replaces func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error
 }
 
 // Effect is one change of a node.
@@ -71,6 +74,9 @@ func New(opt Options) *Tree {
 	}
 	if opt.Happened == nil {
 		opt.Happened = func(*sqldb.Tx, Effect) {}
+	}
+	if opt.Replaces == nil {
+		opt.Replaces = func(context.Context, *sqldb.Tx, Node, drive.UserID) error { return nil }
 	}
 	return &Tree{opt: opt}
 }

@@ -50,6 +50,9 @@ func (t *Tree) AddVersion(ctx context.Context, tx *sqldb.Tx, n Node, f File) (Pl
 }
 
 func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([]Version, error) {
+	if err := t.opt.Replaces(ctx, tx, *n, f.By); err != nil {
+		return nil, err
+	}
 	was := *n
 	n.Version, n.Blob, n.Size, n.Mime, n.MTime = f.version(), f.Blob, f.Size, f.Mime, f.MTime
 	if err := t.updateBy(ctx, tx, was, n, f.by()); err != nil {
@@ -116,4 +119,23 @@ func (t *Tree) dropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID
 		}
 	}
 	return old, nil
+}
+
+// DropVersion deletes a version of a file that is not the current one. Empty: it is gone, or is the
+// current one.
+func (t *Tree) DropVersion(ctx context.Context, tx *sqldb.Tx, node Node, id drive.VersionID) ([]Version, error) {
+	if id == node.Version {
+		return nil, nil
+	}
+	v, err := t.FindVersion(ctx, tx, node.ID, id)
+	if drive.IsKind(err, drive.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM versions WHERE id = ?", id); err != nil {
+		return nil, wrap(err, "delete version", id)
+	}
+	return []Version{v}, fewerOld(ctx, tx, node.Account, 1)
 }

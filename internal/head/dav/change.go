@@ -28,6 +28,12 @@ func (c *call) mkcol(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.conditions(ctx, nil); err != nil {
+		return err
+	}
+	if err := c.unlocked(ctx, parent, false); err != nil {
+		return err
+	}
 	if _, err := c.makeFolder(ctx, parent, c.at.last()); err != nil {
 		return err
 	}
@@ -56,13 +62,28 @@ func (c *call) remove(ctx context.Context) error {
 	if c.at.isRoot() {
 		return noPlace()
 	}
-	if err := c.conditions(&e); err != nil {
+	if err := c.conditions(ctx, &e); err != nil {
+		return err
+	}
+	if err := mayTake(ctx, c, c.at, e); err != nil {
 		return err
 	}
 	if _, err := c.opt.Files.Trash(ctx, c.who, e.Node, 0); err != nil {
 		return err
 	}
 	return c.made(false)
+}
+
+// mayTake refuses to take away what is locked, or in a locked folder.
+func mayTake(ctx context.Context, c *call, p place, e Entry) error {
+	if err := c.unlocked(ctx, e, e.IsFolder()); err != nil {
+		return err
+	}
+	parent, err := c.findParent(ctx, p)
+	if err != nil {
+		return err
+	}
+	return c.unlocked(ctx, parent, false)
 }
 
 // transfer is what COPY and MOVE have in common.
@@ -89,7 +110,7 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	if err := c.opt.Litter.takes(t.to.last()); err != nil {
 		return t, err
 	}
-	if err := c.conditions(&t.from); err != nil {
+	if err := c.conditions(ctx, &t.from); err != nil {
 		return t, err
 	}
 	if t.parent, err = c.findParent(ctx, t.to); err != nil {
@@ -106,6 +127,12 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	}
 	if t.there != nil && c.at.within(t.to) { // what is in the way holds the source
 		return t, drive.Fail(drive.Cycle)
+	}
+	if err := mayPut(ctx, c, t.to, t.there); err != nil {
+		return t, err
+	}
+	if c.r.Method == "MOVE" {
+		return t, mayTake(ctx, c, c.at, t.from)
 	}
 	return t, nil
 }
@@ -202,10 +229,17 @@ func (c *call) copyAs(ctx context.Context, t transfer) error {
 		}
 	}
 	made, err := c.opt.Files.Copy(ctx, c.who, t.from.Node, files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace})
-	if err != nil || made.Operation == nil {
+	if err == nil && made.Operation != nil {
+		err = await(ctx, c, *made.Operation)
+	}
+	if err != nil {
 		return err
 	}
-	return c.await(ctx, *made.Operation)
+	e, err := c.find(ctx, t.to)
+	if err != nil {
+		return err
+	}
+	return c.marks.CopyProperties(ctx, c.who, t.from.Node, e.Node)
 }
 
 const (
@@ -217,7 +251,7 @@ const (
 
 // await waits until an operation has ended. One that takes longer goes on by itself, and is
 // InProgress: the copy is not there before all of it is.
-func (c *call) await(ctx context.Context, o files.Operation) error {
+func await(ctx context.Context, c *call, o files.Operation) error {
 	end := time.NewTimer(awaitAtMost)
 	defer end.Stop()
 	tick := time.NewTicker(awaitEvery)

@@ -1,6 +1,7 @@
 package dav
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -8,14 +9,14 @@ import (
 	"smartdrive/internal/head/server"
 )
 
-// conditions checks If-Match and If-None-Match against what is at the address (RFC 9110 §13.1). A
-// folder has no tag: only * can match it.
-func (c *call) conditions(e *Entry) error {
+// conditions checks If-Match and If-None-Match (RFC 9110 §13.1) and If (RFC 4918 §10.4) against
+// what is at the address. A folder has no tag: only * can match it.
+func (c *call) conditions(ctx context.Context, e *Entry) error {
 	must, mustNot := server.Joined(c.r.Header, "If-Match"), server.Joined(c.r.Header, "If-None-Match")
 	if must != "" && !matches(must, e, true) || mustNot != "" && matches(mustNot, e, false) {
 		return drive.Fail(drive.Precondition)
 	}
-	return nil
+	return c.checkIf(ctx, e)
 }
 
 // conditional reports whether the request is bound to what is at the address.

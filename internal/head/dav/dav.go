@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
@@ -29,19 +30,27 @@ type Options struct {
 	Balance func(ctx context.Context, account drive.AccountID) (quota.Balance, error)
 	// Litter says what is done with the files that desktops leave behind. Default: Keep.
 	Litter Litter
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
 	// BaseURL is how the server is reached from outside. Default: as the request came in.
 	BaseURL string
 }
 
 // Head answers the requests. It is safe for concurrent use.
-type Head struct{ opt Options }
+type Head struct {
+	opt   Options
+	marks files.Marks
+}
 
 // New puts the head together. It does no I/O.
 func New(opt Options) *Head {
 	if opt.Litter == "" {
 		opt.Litter = Keep
 	}
-	return &Head{opt}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Head{opt: opt, marks: files.NewMarks(opt.Files)}
 }
 
 // Register adds the head's addresses to the mux of all heads.
@@ -101,7 +110,12 @@ type call struct {
 	r    *http.Request
 	who  drive.Who
 	at   place // of the address
+
+	lists  []ifList // of the If header
+	tokens []string // of locks, that the request submits
 }
+
+func (c *call) now() time.Time { return c.opt.Now() }
 
 // method is what a request may ask for.
 type method struct {
@@ -122,13 +136,15 @@ func methods() map[string]method {
 		http.MethodDelete: {run: (*call).remove, changes: true},
 		"COPY":            {run: (*call).copy, changes: true},
 		"MOVE":            {run: (*call).move, changes: true},
+		"LOCK":            {run: (*call).lock, changes: true, fresh: true},
+		"UNLOCK":          {run: (*call).unlock, changes: true},
 	}
 }
 
-const allow = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, COPY, MOVE"
+const allow = "OPTIONS, GET, HEAD, PUT, DELETE, PROPFIND, PROPPATCH, MKCOL, COPY, MOVE, LOCK, UNLOCK"
 
 // classes is the DAV header (RFC 4918 §10.1).
-const classes = "1, 3"
+const classes = "1, 2, 3"
 
 // Serve answers a request for a view.
 func (h *Head) Serve(w http.ResponseWriter, r *http.Request, v View) {
@@ -160,6 +176,9 @@ func (c *call) serve() error {
 		if !m.fresh && drive.IsKind(err, drive.BadName) { // nothing can have such a name
 			err = drive.Wrap(err, drive.NotFound)
 		}
+		return err
+	}
+	if err := readTokens(c); err != nil {
 		return err
 	}
 	return m.run(c, c.r.Context())

@@ -1,4 +1,4 @@
-// Package dav is the head of WebDAV (RFC 4918, classes 1 and 3) on the use cases as they are,
+// Package dav is the head of WebDAV (RFC 4918, classes 1, 2 and 3) on the use cases as they are,
 // with the quota of RFC 4331, the current-user-principal of RFC 3744 and the Prefer of RFC 8144.
 //
 // # Words
@@ -21,4 +21,6 @@
 //	D4  A MOVE or COPY onto a file adds a version to it, so that the history survives how programs
 //	    save.
 //	D5  Addresses in answers are below the prefix that the request came by.
+//	D6  A lock keeps others out of all heads and instances (package lock). Within this head it keeps
+//	    out the owner's own programs, too, unless they bring its token.
 package dav

@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/domain/property"
 	"smartdrive/internal/domain/quota"
 )
 
@@ -23,7 +26,7 @@ func win(local string) Name { return Name{Space: windows, Local: local} }
 func always() []Name {
 	return []Name{
 		dav("resourcetype"), dav("displayname"), dav("creationdate"), dav("getlastmodified"), dav("getetag"),
-		dav("getcontentlength"), dav("getcontenttype"),
+		dav("getcontentlength"), dav("getcontenttype"), dav("supportedlock"), dav("lockdiscovery"),
 	}
 }
 
@@ -45,10 +48,15 @@ type describer struct {
 	want     asked
 	minimal  bool
 	balances map[string]*quota.Balance // by place; nil: nobody tells
+	locks    map[string]lockMap        // by place
+	above    []lock.Lock               // deep ones that hold at the first entry, and so at what is in it
 }
 
+// lockMap are the locks of an account by node.
+type lockMap map[drive.NodeID][]lock.Lock
+
 func (c *call) describer(want asked, minimal bool) *describer {
-	return &describer{call: c, want: want, minimal: minimal, balances: map[string]*quota.Balance{}}
+	return &describer{call: c, want: want, minimal: minimal, balances: map[string]*quota.Balance{}, locks: map[string]lockMap{}}
 }
 
 // page writes some entries. What they need of the database beside themselves is read at once.
@@ -63,32 +71,108 @@ func (d *describer) page(ctx context.Context, out *multistatus, entries []Entry)
 			return err
 		}
 	}
+	dead, err := d.dead(ctx, entries)
+	if err != nil {
+		return err
+	}
 	names := d.want.names
 	if d.want.all() {
 		names = always()
 	}
 	for _, e := range entries {
-		var found, missing []property
+		var found, missing []prop
 		for _, name := range names {
 			inner, ok := further(e, name)
 			if !ok {
-				var err error
 				if inner, ok, err = d.live(ctx, e, name); err != nil {
 					return err
 				}
 			}
+			if !ok {
+				inner, ok = find(dead[e.Node], name)
+			}
 			switch {
 			case ok && d.want.onlyName:
-				found = append(found, property{name: name})
+				found = append(found, prop{name: name})
 			case ok:
-				found = append(found, property{name, inner})
+				found = append(found, prop{name, inner})
 			case !d.want.all():
-				missing = append(missing, property{name: name})
+				missing = append(missing, prop{name: name})
+			}
+		}
+		if d.want.all() {
+			for _, p := range dead[e.Node] {
+				q := prop{name: Name{Space: p.Space, Local: p.Local}}
+				if !d.want.onlyName {
+					q.inner = p.Value
+				}
+				found = append(found, q)
 			}
 		}
 		out.response(e.href, found, missing, d.minimal)
 	}
 	return nil
+}
+
+// dead reads what clients have said of the entries, unless nothing but live properties is wanted.
+func (d *describer) dead(ctx context.Context, entries []Entry) (map[drive.NodeID][]property.Property, error) {
+	wanted := d.want.all()
+	for _, name := range d.want.names {
+		wanted = wanted || name.Space != "DAV:" && name != win("Win32LastModifiedTime") && !strings.HasPrefix(name.Space, "http://owncloud.org/") &&
+			!strings.HasPrefix(name.Space, "http://nextcloud.")
+	}
+	if !wanted {
+		return nil, nil
+	}
+	ids := make([]drive.NodeID, 0, len(entries))
+	for _, e := range entries {
+		if !e.Virtual {
+			ids = append(ids, e.Node)
+		}
+	}
+	return d.marks.Properties(ctx, d.who, ids)
+}
+
+func find(all []property.Property, name Name) (string, bool) {
+	for _, p := range all {
+		if p.Space == name.Space && p.Local == name.Local {
+			return p.Value, true
+		}
+	}
+	return "", false
+}
+
+// lockdiscovery is what holds at an entry: its own locks, and the deep ones above. The first entry
+// that is described is the one that was asked for; the others lie in it.
+func (d *describer) lockdiscovery(ctx context.Context, e Entry) (string, error) {
+	if e.Virtual {
+		return "", nil
+	}
+	held, known := d.locks[e.Place]
+	if !known {
+		all, err := d.marks.LocksIn(ctx, d.who, e.Node)
+		if err != nil {
+			return "", err
+		}
+		held = lockMap{}
+		for _, l := range all {
+			held[l.Node] = append(held[l.Node], l)
+		}
+		if len(all) > 0 && !d.at.virtual() {
+			if d.above, err = d.marks.LocksAt(ctx, d.who, e.Node, false); err != nil {
+				return "", err
+			}
+			d.above = slices.DeleteFunc(d.above, func(l lock.Lock) bool { return !l.Deep })
+		}
+		d.locks[e.Place] = held
+	}
+	own := held[e.Node]
+	for _, l := range d.above {
+		if l.Node != e.Node {
+			own = append(slices.Clip(own), l)
+		}
+	}
+	return d.discovery(ctx, e, own)
 }
 
 // live computes a property of an entry.
@@ -121,6 +205,15 @@ func (d *describer) live(ctx context.Context, e Entry, name Name) (inner string,
 		return strconv.FormatInt(e.Size, 10), !folder, nil
 	case "getcontenttype":
 		return escape(e.Mime), !folder, nil
+	case "supportedlock":
+		const entry = "<D:lockentry><D:lockscope><D:%s/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>"
+		if e.Virtual {
+			return "", true, nil
+		}
+		return fmt.Sprintf(entry+entry, "exclusive", "shared"), true, nil
+	case "lockdiscovery":
+		inner, err := d.lockdiscovery(ctx, e)
+		return inner, err == nil, err
 	case "current-user-principal":
 		return "<D:href>" + d.href(nil, true) + "</D:href>", true, nil
 	case "quota-available-bytes", "quota-used-bytes":
@@ -144,14 +237,18 @@ func (e Entry) display() string {
 	return e.Name
 }
 
-// Tag is the ETag of a file, with its quotes: that of its content, as in the native API.
+// Tag is the ETag of a file, with its quotes; see tagOf.
 func (e Entry) Tag() string {
 	sum, ok := e.Digests[string(digest.Blake3)]
 	if !ok {
 		return fmt.Sprintf(`"r-%s-%d"`, e.ID, e.Rev)
 	}
-	return `"b3-` + sum + `"`
+	return tagOf(sum)
 }
+
+// tagOf is the ETag of a content: the first half of its BLAKE3. That of the native API, which is
+// all of it, is longer than what some clients make room for in an If header.
+func tagOf(blake3 string) string { return `"` + blake3[:min(len(blake3), 32)] + `"` }
 
 // balance is the ledger of the account that an entry is in; nil where the caller has no business
 // with it.

@@ -52,14 +52,14 @@ func (m *multistatus) text(parts ...string) {
 	}
 }
 
-// property is a property of an answer.
-type property struct {
+// prop is a property of an answer.
+type prop struct {
 	name  Name
 	inner string // XML
 }
 
 // response writes what is known of one address, each status with its properties.
-func (m *multistatus) response(href string, found, missing []property, minimal bool) {
+func (m *multistatus) response(href string, found, missing []prop, minimal bool) {
 	m.begin()
 	m.text("\n<D:response><D:href>", href, "</D:href>")
 	if len(found) > 0 || len(missing) == 0 || minimal {
@@ -71,10 +71,10 @@ func (m *multistatus) response(href string, found, missing []property, minimal b
 	m.text("</D:response>")
 }
 
-func (m *multistatus) propstat(status int, props []property, cond string) {
+func (m *multistatus) propstat(status int, props []prop, cond string) {
 	m.text("<D:propstat><D:prop>")
 	for _, p := range props {
-		m.property(p)
+		m.prop(p)
 	}
 	m.text("</D:prop><D:status>", statusLine(status), "</D:status>")
 	if cond != "" {
@@ -83,7 +83,7 @@ func (m *multistatus) propstat(status int, props []property, cond string) {
 	m.text("</D:propstat>")
 }
 
-func (m *multistatus) property(p property) {
+func (m *multistatus) prop(p prop) {
 	name := "D:" + p.name.Local
 	if p.name.Space != "DAV:" {
 		name = p.name.Local

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/domain/property"
 )
 
 // instruction is one property that a PROPPATCH sets or removes.
@@ -62,11 +62,17 @@ func (c *call) proppatch(ctx context.Context) error {
 	if e.Virtual {
 		return noPlace()
 	}
+	if err := c.conditions(ctx, &e); err != nil {
+		return err
+	}
+	if err := c.unlocked(ctx, e, false); err != nil {
+		return err
+	}
 	wish := c.prefer()
 	out := newMultistatus(c.w)
 	refused := map[Name]bool{}
 	for _, in := range all {
-		if _, isTime := in.mtime(); !isTime && (isLive(in.name) || in.name.Space != windows) {
+		if _, isTime := in.mtime(); !isTime && isLive(in.name) {
 			refused[in.name] = true
 		}
 	}
@@ -86,10 +92,10 @@ func (c *call) proppatch(ctx context.Context) error {
 func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map[Name]bool) {
 	out.begin()
 	out.text("\n<D:response><D:href>", e.href, "</D:href>")
-	var ok, no, dependent []property
+	var ok, no, dependent []prop
 	seen := map[Name]bool{}
 	for _, in := range all {
-		p := property{name: in.name}
+		p := prop{name: in.name}
 		switch {
 		case seen[in.name]:
 		case refused[in.name]:
@@ -116,18 +122,22 @@ func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map
 
 // apply does what the instructions say.
 func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
-	patch := files.Patch{}
+	mtime := drive.Time(0)
+	var changes []property.Change
 	for _, in := range all {
 		if t, ok := in.mtime(); ok {
-			patch.MTime = t
+			mtime = t
+			continue
 		}
+		changes = append(changes, property.Change{
+			Property: property.Property{Name: property.Name{Space: in.name.Space, Local: in.name.Local}, Value: in.value.Inner}, Remove: in.remove,
+		})
 	}
-	if patch.MTime != 0 && !c.at.isRoot() {
-		if _, err := c.opt.Files.Patch(ctx, c.who, e.Node, patch); err != nil {
-			return err
-		}
+	err := c.marks.SetProperties(ctx, c.who, e.Node, mtime, changes)
+	if drive.IsKind(err, drive.TooLarge) { // RFC 4918 §9.2.1
+		err = condition{err, http.StatusInsufficientStorage, "", ""}
 	}
-	return nil
+	return err
 }
 
 // mtime is the time of the file that an instruction sets: Windows' property, and the ones by which

@@ -2,14 +2,17 @@ package dav
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/server"
@@ -19,7 +22,7 @@ import (
 // put is PUT of a whole file, of known or unknown length.
 func (c *call) put(ctx context.Context) error {
 	if c.at.isRoot() {
-		return c.noFile()
+		return noFile(c)
 	}
 	if c.r.Header.Get("Content-Range") != "" { // RFC 9110 §14.5: a part must not be taken for the whole
 		return drive.Bad("Content-Range", drive.NotAllowed, "allowed", []string{})
@@ -33,10 +36,13 @@ func (c *call) put(ctx context.Context) error {
 		there, err = c.there(ctx, c.at)
 	}
 	if err == nil && there != nil && there.IsFolder() {
-		return c.noFile()
+		return noFile(c)
 	}
 	if err == nil {
-		err = c.conditions(there)
+		err = c.conditions(ctx, there)
+	}
+	if err == nil {
+		err = mayPut(ctx, c, c.at, there)
 	}
 	if err != nil {
 		return err
@@ -45,7 +51,7 @@ func (c *call) put(ctx context.Context) error {
 }
 
 // noFile says that a file cannot be where a folder is (RFC 4918 §9.7.2).
-func (c *call) noFile() error {
+func noFile(c *call) error {
 	return drive.Fail(drive.Method, "method", c.r.Method, "allow", []string{"OPTIONS", "PROPFIND", "GET", "HEAD"})
 }
 
@@ -59,6 +65,19 @@ func (c *call) there(ctx context.Context, p place) (*Entry, error) {
 		return nil, err
 	}
 	return &e, nil
+}
+
+// mayPut refuses to change what is locked: the file that is there, or the folder that gets a new
+// one.
+func mayPut(ctx context.Context, c *call, p place, there *Entry) error {
+	if there != nil {
+		return c.unlocked(ctx, *there, there.IsFolder())
+	}
+	parent, err := c.findParent(ctx, p)
+	if err != nil {
+		return err
+	}
+	return c.unlocked(ctx, parent, false)
 }
 
 func (c *call) store(ctx context.Context, there *Entry) error {
@@ -84,14 +103,35 @@ func (c *call) store(ctx context.Context, there *Entry) error {
 	if err != nil {
 		return err
 	}
+	if there != nil && there.Size == 0 {
+		if err := dropEmpty(ctx, c, *there); err != nil {
+			return err
+		}
+	}
 	return c.stored(ctx, stored)
+}
+
+// dropEmpty takes the version out of the history that LOCK has made of nothing.
+func dropEmpty(ctx context.Context, c *call, there Entry) error {
+	all, err := c.marks.LocksAt(ctx, c.who, there.Node, false)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(l lock.Lock) bool { return l.Made && l.Node == there.Node }) {
+		return nil
+	}
+	err = c.marks.DropEmpty(ctx, c.who, there.Node, there.Version)
+	if drive.IsKind(err, drive.NotFound) { // by a request beside this one
+		return nil
+	}
+	return err
 }
 
 // stored answers a PUT. The tag is that of what was sent.
 func (c *call) stored(ctx context.Context, s upload.Stored) error {
 	h := c.w.Header()
 	if sum, ok := s.Digests[digest.Blake3]; ok && c.view.Describe == nil {
-		h.Set("ETag", `"b3-`+digest.Set{digest.Blake3: sum}.Hex()[string(digest.Blake3)]+`"`)
+		h.Set("ETag", tagOf(hex.EncodeToString(sum)))
 	} else {
 		e, err := c.find(ctx, c.at)
 		if err != nil && !drive.IsKind(err, drive.NotFound) { // moved away since

@@ -2,6 +2,7 @@ package dav_test
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
@@ -48,7 +50,7 @@ func newStackAt(t testing.TB, opt uploadtest.Options, change ...func(*dav.Option
 		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now, Access: s.Access,
 	})
 	s.spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree}, space.Options{Now: now})
-	s.who = s.Account(t, drive.GiB)
+	s.who = s.person(t, "ann")
 	o := dav.Options{
 		Files: s.files, Uploads: s.Sessions, Spaces: s.spaces,
 		Caller: func(r *http.Request, _ bool) (drive.Who, func(), error) {
@@ -62,6 +64,7 @@ func newStackAt(t testing.TB, opt uploadtest.Options, change ...func(*dav.Option
 			}
 			return who, func() {}, nil
 		},
+		Now: now,
 		Balance: func(ctx context.Context, id drive.AccountID) (quota.Balance, error) {
 			return quota.Ledger{}.Get(ctx, s.DB, id)
 		},
@@ -73,6 +76,27 @@ func newStackAt(t testing.TB, opt uploadtest.Options, change ...func(*dav.Option
 	dav.New(o).Register(mux)
 	s.server = server.New(server.Options{Routes: mux, Loose: []string{dav.Prefix}, Log: slog.New(slog.DiscardHandler)})
 	return s
+}
+
+// person makes a user, who logs in with any password.
+func (s *stack) person(t testing.TB, name string) drive.Who {
+	t.Helper()
+	who := s.Account(t, drive.GiB)
+	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at, link_epoch)
+			VALUES (?, ?, ?, ?, '', 0, 'active', 0, 0, 1)`, who.User, who.Account, name, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.people[name] = who
+	return who
+}
+
+// as is the header by which a person sends a request.
+func as(name string) string {
+	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":password"))
 }
 
 // answer is what came back.

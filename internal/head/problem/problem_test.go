@@ -125,6 +125,7 @@ func samples() []error {
 		drive.Fail(drive.Rate, "limit", 32, "sent", 33, "retry_after", 1), drive.Fail(drive.Rate, "retry_after", 900),
 		drive.Fail(drive.TooManyOpen, "limit", 1000, "sent", 1001), drive.Fail(drive.TooManyOpen, "reason", "exports", "limit", 50, "sent", 51),
 		drive.Fail(drive.TooLarge, "reason", "entries", "limit", 10_000, "sent", 10_001), drive.Fail(drive.Stopping), drive.Fail(drive.Unavailable),
+		drive.Fail(drive.Locked, "by", "ann", "until", int64(1_800_000_000_000)),
 		drive.Fail(drive.Quota, "needed", 20*drive.GiB, "available", 3*drive.MiB),
 		drive.Fail(drive.Quota, "needed", 20*drive.GiB, "available", 3*drive.MiB, "owed", 50*drive.GiB), drive.Fail(drive.DiskFull),
 	}

@@ -115,6 +115,18 @@ var stateRows = []row{
 		},
 	},
 	{
+		kind: drive.Locked, status: http.StatusLocked,
+		title: text{"Somebody is working on it", "正在被使用"},
+		says: []text{
+			{"{by} has locked it, in a program such as Office. The lock ends when that program closes the file, or by itself a while after the program has gone.", "{by} 正在用 Office 等程序编辑，已将其锁定。该程序关闭文件后锁会解除；程序异常退出后，锁也会在一段时间后自动失效。"},
+			{"It is locked, by a program such as Office. The lock ends when that program closes the file, or by itself a while after the program has gone.", "正被 Office 等程序锁定。该程序关闭文件后锁会解除；程序异常退出后，锁也会在一段时间后自动失效。"},
+		},
+		advice: text{
+			"Wait until the lock has ended, or save under another name. \"until\" says when it ends at the latest, unless the program extends it. An upload keeps its parts: complete it again.",
+			"请等待锁解除，或换一个名称保存。until 给出最迟的失效时间（程序可能会延长）。已上传的分片仍然保留，可再次完成。",
+		},
+	},
+	{
 		kind: drive.InProgress, status: http.StatusConflict, retry: 2,
 		title: text{"The same request is still running", "相同的请求仍在处理"},
 		says: []text{{

@@ -39,7 +39,7 @@ func (n nodes) routes() []route {
 			method: "PATCH", path: one, need: write, act: byNodeTakes(n.files, n.patch), header: ifMatch,
 			does:  "Rename, move or touch a node.",
 			out:   []outcome{gives[files.NodeView](200, "the node")},
-			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Precondition, drive.Cycle},
+			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Precondition, drive.Cycle},
 		}, {
 			method: "DELETE", path: one, need: write, act: byNode(n.files, n.remove), header: ifMatch,
 			query: []param{{name: "permanent", form: boolean, says: "delete it for good, with all that is below it"}},
@@ -47,7 +47,7 @@ func (n nodes) routes() []route {
 			out: []outcome{
 				nothing(204, "done"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
-			fails: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Precondition, drive.WrongState},
+			fails: []drive.Kind{drive.NotFound, drive.VersionChanged, drive.Locked, drive.Precondition, drive.WrongState},
 		}, {
 			method: "GET", path: one + "/children", need: read, act: byNode(n.files, n.children),
 			query: []param{

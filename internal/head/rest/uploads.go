@@ -70,7 +70,7 @@ func (u uploads) routes() []route {
 				gives[uploadView](202, "`state: sealing`: it takes longer than 10 s; a repeat attaches to the running seal"),
 			},
 			fails: []drive.Kind{
-				drive.BadName, drive.NotFound, drive.Gone, drive.PartsMissing, drive.PartSize, drive.NameTaken, drive.ParentGone, drive.VersionChanged,
+				drive.BadName, drive.NotFound, drive.Gone, drive.PartsMissing, drive.PartSize, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked,
 				drive.DigestMismatch, drive.DigestRequired, drive.TooLarge, drive.Quota, drive.InProgress,
 			},
 		},

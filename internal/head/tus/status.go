@@ -28,7 +28,7 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case drive.Internal, drive.BadRequest, drive.BadName, drive.PartSize, drive.PartRange, drive.CursorInvalid, drive.Unauthenticated,
 		drive.Forbidden, drive.NotFound, drive.Method, drive.TooSlow, drive.NameTaken, drive.ParentGone, drive.PartDiffers,
-		drive.OffsetMismatch, drive.WrongState, drive.VersionChanged, drive.Cycle, drive.Gone, drive.LengthRequired,
+		drive.OffsetMismatch, drive.WrongState, drive.VersionChanged, drive.Locked, drive.Cycle, drive.Gone, drive.LengthRequired,
 		drive.Precondition, drive.TooLarge, drive.MediaType, drive.Range, drive.KeyReused, drive.DigestRequired, drive.Rate,
 		drive.TooManyOpen, drive.Stopping, drive.Unavailable, drive.Quota, drive.DiskFull, drive.CrossOrigin, drive.WrongCode,
 		drive.NoThumbnail:

@@ -12,7 +12,7 @@ import (
 // repeat is answered the same.
 func decided(err error) bool {
 	return drive.IsKind(err, drive.BadRequest, drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState,
-		drive.VersionChanged, drive.Cycle, drive.Gone, drive.Precondition, drive.TooLarge, drive.Quota)
+		drive.VersionChanged, drive.Locked, drive.Cycle, drive.Gone, drive.Precondition, drive.TooLarge, drive.Quota)
 }
 
 // passing reports whether an error is that of a moment, and may be gone in the next. It ends the

@@ -142,7 +142,7 @@ func (s *sealer) overtaken(ctx context.Context, l *live) (Row, error) {
 
 // clientsFault reports whether an error is one that the client can mend and complete again.
 func clientsFault(err error) bool {
-	return drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.BadName,
+	return drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked, drive.BadName,
 		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/local"
@@ -142,7 +143,12 @@ func (s *Site) start(t T) {
 	s.DB = db
 	closeBytes := s.openBytes(t)
 	s.Activity = activity.New(activity.Options{DB: db, Now: s.Clock.Now})
-	s.Tree = tree.New(tree.Options{Now: s.Clock.Now, Happened: s.Activity.Node})
+	s.Tree = tree.New(tree.Options{
+		Now: s.Clock.Now, Happened: s.Activity.Node,
+		Replaces: func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
+			return lock.Check(ctx, tx, drive.TimeOf(s.Clock.Now()), n.Account, n.ID, by, false)
+		},
+	})
 	up := s.opt.Upload
 	up.Log = log
 	if up.Now == nil { // else the clock of this instance goes wrong

@@ -1,0 +1,161 @@
+// Package property keeps what clients of WebDAV say of files and folders, and nobody else
+// understands: dead properties (RFC 4918 §4.1). They go with the node wherever it is moved.
+//
+// The package owns the table dav_properties. It reads nodes.
+package property
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Name is the name of a property: a namespace, which may be empty, and a name in it.
+type Name struct{ Space, Local string }
+
+// Property is what a client has said.
+type Property struct {
+	Name
+
+	Value string // the XML inside the element
+}
+
+// Limits. A listing holds the properties of a page in memory, so an account has no more of them
+// than that may be.
+const (
+	MaxName      = 255      // bytes of a namespace, and of a name
+	MaxValue     = 16 << 10 // bytes
+	MaxOfNode    = 100      // properties
+	MaxOfAccount = 16 << 20 // bytes, names included
+	maxPairs     = 100_000  // nodes of a folder that is copied with its properties
+	rowSize      = 100      // bytes that a row takes beside its texts
+	maxIDs       = 500      // nodes in one statement
+
+)
+
+// Change is what a property becomes.
+type Change struct {
+	Property
+
+	Remove bool // one that is not there is no error
+}
+
+// Find returns the properties of some nodes, those of each in the order of their names.
+func Find(ctx context.Context, q sqldb.Querier, nodes []drive.NodeID) (map[drive.NodeID][]Property, error) {
+	found := map[drive.NodeID][]Property{}
+	for i := 0; i < len(nodes); i += maxIDs {
+		marks, args := sqldb.In(nodes[i:min(i+maxIDs, len(nodes))])
+		type row struct {
+			node drive.NodeID
+			Property
+		}
+		rows, err := q.Query(ctx, "SELECT node_id, space, name, value FROM dav_properties WHERE node_id IN ("+marks+") ORDER BY node_id, space, name", args...)
+		all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.node, &r.Space, &r.Local, &r.Value) })
+		if err != nil {
+			return nil, fmt.Errorf("find properties of %d nodes: %w", len(nodes), err)
+		}
+		for _, r := range all {
+			found[r.node] = append(found[r.node], r.Property)
+		}
+	}
+	return found, nil
+}
+
+// Any reports whether an account has properties.
+func Any(ctx context.Context, q sqldb.Querier, account drive.AccountID) (bool, error) {
+	var any bool
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM dav_properties WHERE account_id = ?)`, account).Scan(&any)
+	if err != nil {
+		return false, fmt.Errorf("look for properties of account %v: %w", account, err)
+	}
+	return any, nil
+}
+
+// Set changes properties of a node, one after the other. The caller has the lock on the account's
+// ledger. TooLarge {reason: properties}: a name or a value is too long, or there are too many.
+func Set(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, changes []Change) error {
+	for _, c := range changes {
+		if len(c.Space) > MaxName || len(c.Local) > MaxName || len(c.Value) > MaxValue {
+			return drive.Fail(drive.TooLarge, "reason", "properties", "limit", MaxValue)
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM dav_properties WHERE node_id = ? AND space = ? AND name = ?`, node, c.Space, c.Local); err != nil {
+			return fmt.Errorf("remove a property of node %v: %w", node, err)
+		}
+		if c.Remove {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO dav_properties (node_id, space, name, account_id, value, size) VALUES (?, ?, ?, ?, ?, ?)`,
+			node, c.Space, c.Local, account, c.Value, len(c.Space)+len(c.Local)+len(c.Value)+rowSize); err != nil {
+			return fmt.Errorf("set a property of node %v: %w", node, err)
+		}
+	}
+	return room(ctx, tx, account, node)
+}
+
+// room refuses what has become too much.
+func room(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID) error {
+	var count, size int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM dav_properties WHERE node_id = ?`, node).Scan(&count)
+	if err == nil {
+		err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0) FROM dav_properties WHERE account_id = ?`, account).Scan(&size)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("count the properties of account %v: %w", account, err)
+	case count > MaxOfNode:
+		return drive.Fail(drive.TooLarge, "reason", "properties", "limit", MaxOfNode)
+	case size > MaxOfAccount:
+		return drive.Fail(drive.TooLarge, "reason", "properties", "limit", MaxOfAccount)
+	}
+	return nil
+}
+
+// Copy gives a node, and what is below it, the properties of another one and of what has the same
+// names below that. What does not fit any more is not copied.
+func Copy(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, from, to drive.NodeID) error {
+	rows, err := tx.Query(ctx, `WITH RECURSIVE pair (a, b, level) AS (
+			SELECT id, (SELECT id FROM nodes WHERE id = ?), 0 FROM nodes WHERE id = ?
+			UNION ALL
+			SELECT s.id, d.id, pair.level + 1 FROM pair JOIN nodes s ON s.parent_id = pair.a AND s.trashed_at = 0
+			JOIN nodes d ON d.parent_id = pair.b AND d.slot = s.slot WHERE pair.level < 256)
+		SELECT pair.b, p.space, p.name, p.value FROM pair JOIN dav_properties p ON p.node_id = pair.a LIMIT ?`, to, from, maxPairs)
+	type row struct {
+		node drive.NodeID
+		Property
+	}
+	all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.node, &r.Space, &r.Local, &r.Value) })
+	if err != nil {
+		return fmt.Errorf("read the properties of what is copied: %w", err)
+	}
+	byNode := map[drive.NodeID][]Change{}
+	var order []drive.NodeID
+	for _, r := range all {
+		if _, seen := byNode[r.node]; !seen {
+			order = append(order, r.node)
+		}
+		byNode[r.node] = append(byNode[r.node], Change{Property: r.Property})
+	}
+	for _, node := range order {
+		failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return Set(ctx, tx, account, node, byNode[node]) })
+		if err != nil {
+			return err
+		}
+		if failed != nil {
+			if drive.IsKind(failed, drive.TooLarge) {
+				return nil
+			}
+			return failed
+		}
+	}
+	return nil
+}
+
+// Forget deletes the properties of an account.
+func Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM dav_properties WHERE account_id = ?", account); err != nil {
+		return fmt.Errorf("forget the properties of account %v: %w", account, err)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package dav
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/head/server"
+)
+
+// ifList is one list of an If header: all its conditions must hold (RFC 4918 §10.4).
+type ifList struct {
+	resource   string // a URL; empty: that of the request
+	conditions []ifCondition
+}
+
+type ifCondition struct {
+	not   bool
+	token string // a state token; empty: tag is one
+	tag   string // an entity tag, with its quotes
+}
+
+// maxLists bounds what one header makes the server look up.
+const maxLists = 50
+
+// parseIf reads an If header.
+func parseIf(text string) ([]ifList, error) {
+	wrong := drive.Bad("If", drive.Malformed, "expected", "lists of <tokens> and [tags] in parentheses")
+	var all []ifList
+	resource := ""
+	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
+		var inner string
+		var ok bool
+		switch rest[0] {
+		case '<':
+			if resource, rest, ok = strings.Cut(rest[1:], ">"); !ok || resource == "" {
+				return nil, wrong
+			}
+			if rest = strings.TrimSpace(rest); !strings.HasPrefix(rest, "(") {
+				return nil, wrong
+			}
+			continue
+		case '(':
+			if inner, rest, ok = cutList(rest[1:]); !ok {
+				return nil, wrong
+			}
+		default:
+			return nil, wrong
+		}
+		conditions, ok := parseConditions(inner)
+		if !ok || len(all) == maxLists {
+			return nil, wrong
+		}
+		all = append(all, ifList{resource, conditions})
+	}
+	if len(all) == 0 {
+		return nil, wrong
+	}
+	return all, nil
+}
+
+// cutList splits at the parenthesis that ends a list: one within a token or a tag does not.
+func cutList(s string) (inner, rest string, ok bool) {
+	quoted, token := false, false
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' && !token:
+			quoted = !quoted
+		case c == '<' && !quoted:
+			token = true
+		case c == '>' && !quoted:
+			token = false
+		case c == ')' && !quoted && !token:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+func parseConditions(s string) (all []ifCondition, ok bool) {
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
+		c := ifCondition{}
+		if len(s) > 3 && strings.EqualFold(s[:3], "not") {
+			c.not = true
+			s = strings.TrimSpace(s[3:])
+		}
+		switch {
+		case strings.HasPrefix(s, "<"):
+			if c.token, s, ok = strings.Cut(s[1:], ">"); !ok || c.token == "" {
+				return nil, false
+			}
+		case strings.HasPrefix(s, "["):
+			if c.tag, s, ok = strings.Cut(s[1:], "]"); !ok || c.tag == "" {
+				return nil, false
+			}
+		default:
+			return nil, false
+		}
+		all = append(all, c)
+	}
+	return all, len(all) > 0
+}
+
+const tokenPrefix = "urn:uuid:"
+
+// tokenOf is a lock's token.
+func tokenOf(l lock.Lock) string { return tokenPrefix + l.ID.String() }
+
+// checkIf is nil when the If header holds, or there is none: one of its lists does.
+func (c *call) checkIf(ctx context.Context, e *Entry) error {
+	if len(c.lists) == 0 {
+		return nil
+	}
+	for _, l := range c.lists {
+		at := e
+		var held []lock.Lock
+		var err error
+		if l.resource == "" {
+			held, err = c.locksOf(ctx, c.at, e)
+		} else {
+			at, held, err = resource(ctx, c, l.resource)
+		}
+		if err != nil {
+			return err
+		}
+		if holds(l.conditions, at, held) {
+			return nil
+		}
+	}
+	return drive.Fail(drive.Precondition)
+}
+
+func holds(all []ifCondition, e *Entry, held []lock.Lock) bool {
+	for _, cond := range all {
+		var is bool
+		if cond.token != "" {
+			is = slices.ContainsFunc(held, func(l lock.Lock) bool { return tokenOf(l) == cond.token })
+		} else {
+			is = matches(cond.tag, e, true)
+		}
+		if is == cond.not {
+			return false
+		}
+	}
+	return true
+}
+
+// resource finds what a list names.
+func resource(ctx context.Context, c *call, text string) (*Entry, []lock.Lock, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, nil, drive.Bad("If", drive.Malformed, "expected", "a URL")
+	}
+	p, err := c.parse(u)
+	if drive.IsKind(err, drive.NotFound, drive.BadName) { // of another server, or nothing that can be: no condition on it holds
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := c.there(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	held, err := c.locksOf(ctx, p, e)
+	return e, held, err
+}
+
+// locksOf lists the locks that hold at an address. Where nothing is, those of the folder do that
+// are deep.
+func (c *call) locksOf(ctx context.Context, p place, e *Entry) ([]lock.Lock, error) {
+	if e != nil {
+		if e.Virtual {
+			return nil, nil
+		}
+		return c.marks.LocksAt(ctx, c.who, e.Node, false)
+	}
+	if p.isRoot() {
+		return nil, nil
+	}
+	up, err := c.there(ctx, p.parent())
+	if err != nil || up == nil || up.Virtual {
+		return nil, err
+	}
+	all, err := c.marks.LocksAt(ctx, c.who, up.Node, false)
+	return slices.DeleteFunc(all, func(l lock.Lock) bool { return !l.Deep }), err
+}
+
+// brings reports whether the request submits a lock's token, and the lock is the caller's.
+func brings(c *call, l lock.Lock) bool {
+	return l.User == c.who.User && slices.Contains(c.tokens, tokenOf(l))
+}
+
+// unlocked refuses a change of what is locked by a token that the request does not bring: one of
+// those on each node suffices (RFC 4918 §7).
+func (c *call) unlocked(ctx context.Context, e Entry, below bool) error {
+	if e.Virtual {
+		return nil
+	}
+	all, err := c.marks.LocksAt(ctx, c.who, e.Node, below)
+	if err != nil {
+		return err
+	}
+	brought := map[drive.NodeID]bool{}
+	for _, l := range all {
+		brought[l.Node] = brought[l.Node] || brings(c, l)
+	}
+	for _, l := range all {
+		if !brought[l.Node] {
+			return condition{l.Refusal(), 0, "lock-token-submitted", "<D:href>" + e.href + "</D:href>"}
+		}
+	}
+	return nil
+}
+
+// readTokens reads the If header, and Lock-Token, which some clients send beside or instead of it.
+func readTokens(c *call) (err error) {
+	if text := server.Joined(c.r.Header, "If"); text != "" {
+		if c.lists, err = parseIf(text); err != nil {
+			return err
+		}
+	}
+	for _, l := range c.lists {
+		for _, cond := range l.conditions {
+			if cond.token != "" {
+				c.tokens = append(c.tokens, cond.token)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package dav
+
+import (
+	"context"
+	"encoding/xml"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/usecase/upload"
+)
+
+// How long a lock lasts unless it is refreshed. A client that has gone keeps others out for no
+// longer than the longest.
+const (
+	defaultLasts = 10 * time.Minute
+	longestLasts = time.Hour
+)
+
+// maxOwner is how many bytes a client may say of itself in a lock.
+const maxOwner = 1024
+
+// readTimeout reads the Timeout header: the first wish that is understood (RFC 4918 §10.7).
+func readTimeout(r *http.Request) time.Duration {
+	for wish := range strings.SplitSeq(r.Header.Get("Timeout"), ",") {
+		wish = strings.ToLower(strings.TrimSpace(wish))
+		if wish == "infinite" {
+			return longestLasts
+		}
+		if text, ok := strings.CutPrefix(wish, "second-"); ok {
+			n, err := strconv.ParseInt(text, 10, 64)
+			switch {
+			case err != nil && len(text) > 0 && strings.Trim(text, "0123456789") == "": // more than fits
+				return longestLasts
+			case err == nil && n > 0:
+				return time.Duration(min(n, int64(longestLasts/time.Second))) * time.Second
+			}
+		}
+	}
+	return defaultLasts
+}
+
+// lock is LOCK: a new lock, or more time for one that the request brings.
+func (c *call) lock(ctx context.Context) error {
+	depth, err := readDepth(c.r)
+	if err != nil {
+		return err
+	}
+	if depth == "1" { // RFC 4918 §9.10.3
+		return drive.Bad("Depth", drive.NotAllowed, "allowed", []string{"0", "infinity"}, "sent", depth)
+	}
+	root, found, err := readBody(c.r)
+	if err != nil {
+		return err
+	}
+	if c.at.virtual() {
+		return noPlace()
+	}
+	e, err := c.there(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	if err := c.checkIf(ctx, e); err != nil {
+		return err
+	}
+	if !found {
+		return c.relock(ctx, e)
+	}
+	want, err := readLockInfo(root)
+	if err != nil {
+		return err
+	}
+	want.Deep, want.Lasts = depth == "infinity", readTimeout(c.r)
+	made := e == nil
+	if made {
+		if e, err = lockNew(ctx, c); err != nil {
+			return err
+		}
+		want.Made = true
+	}
+	want.Node = e.Node
+	if !e.IsFolder() {
+		want.Deep = false
+	}
+	l, err := c.marks.Lock(ctx, c.who, want)
+	if drive.IsKind(err, drive.Locked) {
+		return condition{err, 0, "no-conflicting-lock", "<D:href>" + e.href + "</D:href>"}
+	}
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Lock-Token", "<"+tokenOf(l)+">")
+	status := http.StatusOK
+	if made {
+		status = http.StatusCreated
+	}
+	return c.locked(ctx, *e, []lock.Lock{l}, status)
+}
+
+// lockNew makes the empty file that a lock on an address without one is on (RFC 4918 §7.3).
+func lockNew(ctx context.Context, c *call) (*Entry, error) {
+	if err := c.opt.Litter.takes(c.at.last()); err != nil {
+		return nil, err
+	}
+	parent, err := c.findParent(ctx, c.at)
+	if err == nil {
+		err = c.unlocked(ctx, parent, false)
+	}
+	var at drive.Address
+	if err == nil {
+		at, err = c.address(ctx, c.at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	put := upload.PutFile{Place: at.Place, Path: at.Path, Conflict: drive.ConflictFail}
+	if _, err := c.opt.Uploads.PutWhole(ctx, c.who, put, strings.NewReader("")); err != nil {
+		return nil, err
+	}
+	e, err := c.find(ctx, c.at)
+	return &e, err
+}
+
+// relock is LOCK without a body.
+func (c *call) relock(ctx context.Context, e *Entry) error {
+	if e == nil {
+		return drive.Fail(drive.NotFound)
+	}
+	all, err := c.marks.LocksAt(ctx, c.who, e.Node, false)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(l lock.Lock) bool { return !brings(c, l) })
+	if len(all) == 0 {
+		return condition{drive.Fail(drive.Precondition), 0, "lock-token-matches-request-uri", ""}
+	}
+	lasts := readTimeout(c.r)
+	for i := range all {
+		if err := c.marks.Relock(ctx, c.who, all[i].ID, lasts); err != nil {
+			return err
+		}
+		all[i].Lasts = lasts
+	}
+	return c.locked(ctx, *e, all, http.StatusOK)
+}
+
+// locked answers a LOCK with what holds now.
+func (c *call) locked(ctx context.Context, e Entry, all []lock.Lock, status int) error {
+	for i := range all {
+		all[i].Expires = 0 // just taken: all of its time is left
+	}
+	inner, err := c.discovery(ctx, e, all)
+	if err != nil {
+		return err
+	}
+	body := xml.Header + `<D:prop xmlns:D="DAV:"><D:lockdiscovery>` + inner + "</D:lockdiscovery></D:prop>\n"
+	h := c.w.Header()
+	h.Set("Content-Type", xmlType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	c.w.WriteHeader(status)
+	_, _ = io.WriteString(c.w, body) // it fails only when the client is gone
+	return nil
+}
+
+// readLockInfo reads the body of a LOCK (RFC 4918 §14.11).
+func readLockInfo(root element) (l lock.Lock, err error) {
+	scope, hasScope := root.child("lockscope")
+	kind, hasKind := root.child("locktype")
+	_, exclusive := scope.child("exclusive")
+	_, shared := scope.child("shared")
+	_, write := kind.child("write")
+	if root.Name != dav("lockinfo") || !hasScope || !hasKind || !write || exclusive == shared {
+		return l, drive.Bad("body", drive.Malformed, "expected", "lockinfo with a scope and the type write")
+	}
+	l.Exclusive = exclusive
+	if owner, ok := root.child("owner"); ok {
+		if l.Owner = strings.TrimSpace(owner.Inner); len(l.Owner) > maxOwner {
+			l.Owner = ""
+		}
+	}
+	return l, nil
+}
+
+// unlock is UNLOCK.
+func (c *call) unlock(ctx context.Context) error {
+	token := strings.Trim(strings.TrimSpace(c.r.Header.Get("Lock-Token")), "<>")
+	if token == "" {
+		return drive.Bad("Lock-Token", drive.Required)
+	}
+	e, err := c.find(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	var all []lock.Lock
+	if !e.Virtual {
+		if all, err = c.marks.LocksAt(ctx, c.who, e.Node, false); err != nil {
+			return err
+		}
+	}
+	i := slices.IndexFunc(all, func(l lock.Lock) bool { return tokenOf(l) == token })
+	if i < 0 { // RFC 4918 §9.11.1
+		return condition{drive.Fail(drive.WrongState, "state", "unlocked"), http.StatusConflict, "lock-token-matches-request-uri", ""}
+	}
+	if all[i].User != c.who.User {
+		return all[i].Refusal()
+	}
+	if err := c.marks.Unlock(ctx, all[i].ID); err != nil {
+		return err
+	}
+	return c.made(false)
+}
+
+// discovery is the value of lockdiscovery (RFC 4918 §15.8).
+func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string, error) {
+	var b strings.Builder
+	for _, l := range all {
+		root, err := lockRoot(ctx, c, e, l)
+		if err != nil {
+			return "", err
+		}
+		scope, depth, left := "shared", "0", l.Lasts
+		if l.Exclusive {
+			scope = "exclusive"
+		}
+		if l.Deep {
+			depth = "infinity"
+		}
+		if l.Expires != 0 {
+			left = max(l.Expires.Std().Sub(c.now()), time.Second)
+		}
+		b.WriteString("<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:" + scope + "/></D:lockscope><D:depth>" + depth +
+			"</D:depth>")
+		if l.Owner != "" {
+			b.WriteString("<D:owner>" + l.Owner + "</D:owner>")
+		}
+		b.WriteString("<D:timeout>Second-" + strconv.FormatInt(int64(left/time.Second), 10) + "</D:timeout><D:locktoken><D:href>" + tokenOf(l) +
+			"</D:href></D:locktoken><D:lockroot><D:href>" + root + "</D:href></D:lockroot></D:activelock>")
+	}
+	return b.String(), nil
+}
+
+// lockRoot is the address of the node that a lock is on: the entry, or a folder above it.
+func lockRoot(ctx context.Context, c *call, e Entry, l lock.Lock) (string, error) {
+	if l.Node == e.Node {
+		return e.href, nil
+	}
+	for p := c.at; ; p = p.parent() {
+		up, err := c.there(ctx, p)
+		if err != nil {
+			return "", err
+		}
+		if up != nil && up.Node == l.Node {
+			return up.href, nil
+		}
+		if p.isRoot() { // above what the caller sees
+			return c.href(nil, true), nil
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package files
+
+import (
+	"context"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/domain/property"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Marks are the locks and dead properties of WebDAV, as use cases.
+type Marks struct {
+	*Files
+
+	orphans *sqldb.Orphans // properties of nodes that were deleted for good
+}
+
+// NewMarks returns the marks of files.
+func NewMarks(f *Files) Marks {
+	return Marks{f, &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+}
+
+// Purge deletes the rows of locks that have ended, and in each call some of the properties of nodes
+// that are gone.
+func (f Marks) Purge(ctx context.Context) error {
+	err := lock.Purge(ctx, f.opt.DB, f.now())
+	if err == nil {
+		_, err = f.orphans.Delete(ctx, f.opt.DB)
+	}
+	return err
+}
+
+// Forget deletes the locks and the properties of an account.
+func (f Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	if err := lock.Forget(ctx, tx, account); err != nil {
+		return err
+	}
+	return property.Forget(ctx, tx, account)
+}
+
+// Lock takes a lock on a live node; of l its node, scope, depth, owner and time are used. Errors
+// are those of lock.Take.
+func (f Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock) (lock.Lock, error) {
+	p, err := f.enter(ctx, who, l.Node, access.Replace)
+	if err != nil {
+		return lock.Lock{}, err
+	}
+	l.Account, l.User = p.Who.Account, who.User
+	err = f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if _, err := f.live(ctx, tx, p.Who, l.Node); err != nil {
+			return err
+		}
+		l, err = lock.Take(ctx, tx, f.now(), l)
+		return err
+	})
+	return l, err
+}
+
+// Relock lets a lock of the caller's last from now on. NotFound: it has ended.
+func (f Marks) Relock(ctx context.Context, who drive.Who, id drive.LockID, lasts time.Duration) error {
+	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return lock.Refresh(ctx, tx, f.now(), id, who.User, lasts)
+	})
+}
+
+// Unlock ends a lock that the caller has.
+func (f Marks) Unlock(ctx context.Context, id drive.LockID) error {
+	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return lock.Release(ctx, tx, id) })
+}
+
+// LocksAt lists the locks that hold at a node that the caller sees, and with below those in it.
+func (f Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, below bool) ([]lock.Lock, error) {
+	p, err := f.enter(ctx, who, id, access.Look)
+	if err != nil {
+		return nil, err
+	}
+	q, now := f.opt.DB.For(p.Who.Account), f.now()
+	any, err := lock.Any(ctx, q, now, p.Who.Account)
+	if err != nil || !any {
+		return nil, err
+	}
+	all, err := lock.At(ctx, q, now, id)
+	if err == nil && below {
+		var more []lock.Lock
+		more, err = lock.Below(ctx, q, now, p.Who.Account, id)
+		all = append(all, more...)
+	}
+	return all, err
+}
+
+// LocksIn lists the locks of the account that a node is in, which the caller sees.
+func (f Marks) LocksIn(ctx context.Context, who drive.Who, id drive.NodeID) ([]lock.Lock, error) {
+	p, err := f.enter(ctx, who, id, access.Look)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Of(ctx, f.opt.DB.For(p.Who.Account), f.now(), p.Who.Account)
+}
+
+// Unlocked is Locked when somebody else than the user has locked a node, or something in it, within
+// a transaction that moves it or takes it away.
+func Unlocked(ctx context.Context, f *Files, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, user drive.UserID) error {
+	return lock.Check(ctx, tx, f.now(), account, id, user, true)
+}
+
+// KeepLocked returns what refuses a user another content of a node that somebody else has locked,
+// for tree.Options.
+func KeepLocked(now func() time.Time) func(context.Context, *sqldb.Tx, tree.Node, drive.UserID) error {
+	return func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
+		return lock.Check(ctx, tx, drive.TimeOf(now()), n.Account, n.ID, by, false)
+	}
+}
+
+// Properties returns the dead properties of nodes that the caller was shown, by id.
+func (f Marks) Properties(ctx context.Context, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID][]property.Property, error) {
+	return property.Find(ctx, f.opt.DB.For(who.Account), nodes)
+}
+
+// SetProperties changes dead properties of a live node, and its time unless that is zero: all of it
+// or nothing.
+func (f Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, mtime drive.Time, changes []property.Change) error {
+	p, err := f.enter(ctx, who, id, access.Edit)
+	if err != nil {
+		return err
+	}
+	return f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := f.live(ctx, tx, p.Who, id)
+		if err != nil {
+			return err
+		}
+		if mtime != 0 && !n.IsRoot() {
+			if _, err := f.opt.Tree.Edit(ctx, tx, p.Who.Account, id, tree.Edit{MTime: mtime}); err != nil {
+				return err
+			}
+		}
+		return property.Set(ctx, tx, p.Who.Account, id, changes)
+	})
+}
+
+// CopyProperties gives a node that was copied, and what is in it, the dead properties of its
+// source.
+func (f Marks) CopyProperties(ctx context.Context, who drive.Who, from, to drive.NodeID) error {
+	src, err := f.enter(ctx, who, from, access.Read)
+	if err != nil {
+		return err
+	}
+	dst, err := f.enter(ctx, who, to, access.Edit)
+	if err != nil {
+		return err
+	}
+	any, err := property.Any(ctx, f.opt.DB.For(src.Who.Account), src.Who.Account)
+	if err != nil || !any {
+		return err
+	}
+	return f.write(ctx, dst.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		return property.Copy(ctx, tx, dst.Who.Account, from, to)
+	})
+}
+
+// DropEmpty deletes the empty version that a lock on an address without a file has made, when the
+// file has got its content: it is no part of the history. What is not empty, or the current
+// version, stays.
+func (f Marks) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) error {
+	p, err := f.enter(ctx, who, id, access.Replace)
+	if err != nil {
+		return err
+	}
+	return f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := f.live(ctx, tx, p.Who, id)
+		if err != nil {
+			return err
+		}
+		v, err := f.opt.Tree.FindVersion(ctx, tx, id, version)
+		if err != nil || v.Size != 0 {
+			return err
+		}
+		gone, err := f.opt.Tree.DropVersion(ctx, tx, n, version)
+		if err != nil {
+			return err
+		}
+		return f.drop(ctx, tx, p.Who.Account, gone)
+	})
+}
