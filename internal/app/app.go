@@ -174,12 +174,12 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.webhooks = webhook.New(webhook.Parts{DB: g.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
 		Source: g.source(), Transport: webhookTransport(cfg), Log: log,
 	})
-	a.shares = share.New(share.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now, Log: a.activity})
+	a.shares = share.New(share.Options{DB: g.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now, Log: a.activity})
 	a.bulk = bulk.New(bulk.Options{
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
 	})
 	a.batches = batch.New(batch.Options{DB: g.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys})
-	a.collects = collect.New(collect.Options{DB: g.db, Tree: a.tree, Users: a.users, Vault: a.vault, Log: a.activity})
+	a.collects = collect.New(collect.Options{DB: g.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Log: a.activity})
 	a.thumbs = thumb.New(thumb.Options{Dir: filepath.Join(cfg.Data, thumbsDir), Child: cfg.Decoder, Helpers: helpersOf(cfg)})
 	if err := a.composeExports(ctx); err != nil {
 		return err

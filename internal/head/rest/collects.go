@@ -23,13 +23,14 @@ func (l collects) routes() []route {
 	return []route{
 		{
 			method: "POST", path: collectsPath, need: write, act: takes(l.create), once: true, secret: true, created: collectsPath,
-			does:  "Make a link by which anybody may send files into a folder, charged to this account.",
+			does:  "Make a link by which anybody may send files into a folder, charged to the account that the folder is in.",
 			out:   []outcome{gives[collectView](201, "the link")},
-			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
-			method: "GET", path: collectsPath, need: read, act: plain(l.list), query: []param{limitParam, cursor}, secret: true,
-			does: "List the collect links, the newest first.",
-			out:  []outcome{gives[files.Page[collectView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: collectsPath, need: read, act: plain(l.list), secret: true,
+			query: []param{{name: "folder", says: "id of a folder, also of a space: only links into it"}, limitParam, cursor},
+			does:  "List the collect links, the newest first.",
+			out:   []outcome{gives[files.Page[collectView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {
 			method: "GET", path: one, need: read, act: byID(l.get), secret: true,
 			does: "Show a collect link.",
@@ -110,8 +111,15 @@ func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, 
 }
 
 func (l collects) list(ctx context.Context, c *call) (reply, error) {
+	var folder drive.NodeID
+	if id := c.query.Get("folder"); id != "" {
+		var err error
+		if folder, err = l.files.ParseNode(ctx, c.who, id); err != nil {
+			return reply{}, err
+		}
+	}
 	return listPage(c, func(since drive.CollectID, limit int) ([]collect.View, error) {
-		return l.links.List(ctx, c.who, since, limit)
+		return l.links.List(ctx, c.who, collect.Query{Folder: folder, After: since, Limit: limit})
 	}, showCollect, func(v collectView) string { return v.ID.String() })
 }
 

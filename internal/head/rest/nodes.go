@@ -61,7 +61,7 @@ func (n nodes) routes() []route {
 		}, {
 			method: "GET", path: one + "/totals", need: read, act: byNode(n.files, n.total),
 			does: "Add up what lies below a folder, the trash apart: up to 100,000 nodes.",
-			out:  []outcome{gives[totalsView](200, "the sums")}, fails: []drive.Kind{drive.NotFound},
+			out:  []outcome{gives[totalsView](200, "the sums")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden},
 		}, {
 			method: "POST", path: one + "/copy", need: write, act: byNodeTakes(n.files, n.copy), once: true, created: nodesPath,
 			does: "Copy a file, or a folder with all that is in it. No byte is copied, all are charged.",

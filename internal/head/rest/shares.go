@@ -25,10 +25,10 @@ func (s shares) routes() []route {
 			method: "POST", path: sharesPath, need: write, act: takes(s.create), once: true, secret: true, created: sharesPath,
 			does:  "Share a file or a folder: whoever has the link, and the code if there is one, may list and download it.",
 			out:   []outcome{gives[shareView](201, "the share")},
-			fails: []drive.Kind{drive.NotFound, drive.WrongState, drive.TooManyOpen},
+			fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState, drive.TooManyOpen},
 		}, {
 			method: "GET", path: sharesPath, need: read, act: plain(s.list), secret: true,
-			query: []param{{name: "node", says: "id of a node: only shares of it"}, limitParam, cursor},
+			query: []param{{name: "node", says: "id of a node, also of a space: only shares of it"}, limitParam, cursor},
 			does:  "List the shares, the newest first.",
 			out:   []outcome{gives[files.Page[shareView]](200, "a page")}, fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 		}, {

@@ -92,11 +92,11 @@ func newStackOf(t *testing.T, opt uploadtest.Options, steps files.Options, chang
 	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity}, space.Options{Now: now})
 	o.History = history.New(history.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Users: users, Tree: s.Tree})
 	o.Webhooks = webhook.New(webhook.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Tree: s.Tree, Vault: secret}, webhook.Options{Source: "smartdrive/test", Now: now})
-	o.Shares = share.New(share.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
+	o.Shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
 	o.Bulk = bulk.New(bulk.Options{DB: s.DB, Tree: s.Tree, Files: s.files, Shares: o.Shares, Now: now, Direct: 3})
 	s.bulk = o.Bulk
 	o.Batches = batch.New(batch.Options{DB: s.DB, Tree: s.Tree, Uploads: s.Sessions, Files: s.files, Keys: keys})
-	o.Collects = collect.New(collect.Options{DB: s.DB, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
+	o.Collects = collect.New(collect.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
 	s.exports = export.New(export.Options{
 		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Users: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
 		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(now()), nil },

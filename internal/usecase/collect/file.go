@@ -85,7 +85,7 @@ func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, l
 // ListFiles returns up to limit of the files of a link of the caller's, the newest first, after the
 // one given (zero: from the first): those that have come and those that are coming.
 func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID, after drive.UploadID, limit int) ([]File, error) {
-	if _, err := s.find(ctx, s.opt.DB.For(who.Account), "l.id = ? AND l.account_id = ?", id, who.Account); err != nil {
+	if _, err := s.own(ctx, s.opt.DB, who, id); err != nil {
 		return nil, err
 	}
 	where, args := "c.collect_id = ? AND (u.state IS NULL OR u.state <> 'gone')", []any{id}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
@@ -32,6 +33,8 @@ type Link struct {
 
 	kept vault.Link
 }
+
+func (l Link) made() link.Made { return link.Made{By: l.User, Account: l.Account, Node: l.Folder} }
 
 // State is how a link stands.
 type State string
@@ -78,7 +81,7 @@ func New(opt Options) *Links {
 	return &Links{
 		opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{},
 		links: link.New(
-			link.Kind{Noun: "collect link", Table: "collects", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany, Ended: activity.CollectEnded},
+			link.Kind{Noun: "collect link", Table: "collects", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany, Ended: activity.CollectEnded, Use: access.CollectLink},
 			opt,
 		),
 		orphans: sqldb.Orphans{Table: "collects", Key: "id", Owner: "folder_id", Of: "nodes"},
@@ -115,7 +118,7 @@ func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
 	if l.ExpiresAt != 0 && s.now() >= l.ExpiresAt {
 		return drive.Fail(drive.Gone, "reason", "expired")
 	}
-	live, err := s.links.Live(ctx, q, l.User, l.Folder)
+	live, err := s.links.Live(ctx, q, l.made())
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether collect link %s is open: %w", l.ID, err)

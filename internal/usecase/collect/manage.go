@@ -38,24 +38,32 @@ type Request struct {
 // with it. Nil does nothing; an error undoes all.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Create makes a link into a live folder of the caller's. At most 1,000 an account: TooManyOpen.
+// Create makes a link into a live folder that the caller may give such links to. At most 1,000 an
+// account: TooManyOpen.
 func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
+	at, err := s.links.Enter(ctx, s.opt.DB, who, in.Folder)
+	if err != nil {
+		return View{}, err
+	}
 	l := Link{
-		ID: drive.NewID[drive.CollectID](), Account: who.Account, User: who.User, Folder: in.Folder, Token: link.NewToken(),
+		ID: drive.NewID[drive.CollectID](), Account: at, User: who.User, Folder: in.Folder, Token: link.NewToken(),
 		MaxBytes: in.MaxBytes, MaxFile: in.MaxFile, CreatedAt: s.now(),
 	}
 	change := Change{Title: &in.Title, Message: &in.Message, Life: &in.Life, MaxBytes: &in.MaxBytes, MaxFile: &in.MaxFile}
 	if err := s.apply(&l, change); err != nil {
 		return View{}, err
 	}
-	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.links.Write(ctx, at, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := s.links.Enter(ctx, tx, who, in.Folder); err != nil {
+			return err
+		}
 		if err := s.links.MayLead(ctx, tx, l.Account, l.Folder, mustBeFolder); err != nil {
 			return err
 		}
 		if err := s.insert(ctx, tx, &l); err != nil {
 			return fmt.Errorf("insert collect link %s: %w", l.ID, err)
 		}
-		if err := s.links.Told(tx, who, activity.CollectCreated, l.Folder, l.ID); err != nil {
+		if err := s.links.Told(tx, who, activity.CollectCreated, l.made(), l.ID); err != nil {
 			return err
 		}
 		if v, err = s.view(ctx, tx, l); err != nil || hook == nil {
@@ -143,30 +151,62 @@ func checkSize(field string, n *drive.ByteSize) error {
 	return nil
 }
 
-// Find returns a link of the caller's account.
+// own finds a link that the caller may see and change.
+func (s *Links) own(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.CollectID) (Link, error) {
+	l, err := s.find(ctx, q, "l.id = ?", id)
+	if err == nil {
+		err = s.links.Mine(ctx, q, who, l.made())
+	}
+	if err != nil {
+		return Link{}, err
+	}
+	return l, nil
+}
+
+// Find returns a link of the caller's account, or one of another that is theirs to manage.
 func (s *Links) Find(ctx context.Context, who drive.Who, id drive.CollectID) (View, error) {
-	l, err := s.find(ctx, s.opt.DB.For(who.Account), "l.id = ? AND l.account_id = ?", id, who.Account)
+	l, err := s.own(ctx, s.opt.DB, who, id)
 	if err != nil {
 		return View{}, err
 	}
-	return s.view(ctx, s.opt.DB.For(who.Account), l)
+	return s.view(ctx, s.opt.DB.For(l.Account), l)
 }
 
-// List returns a page of the links of the caller's account, the newest first, after the one given
-// (zero: from the first).
-func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, limit int) ([]View, error) {
-	where, args := "l.account_id = ?", []any{who.Account}
-	if !after.IsZero() {
-		where, args = where+" AND l.id < ?", append(args, after)
+// Query selects a page of links, the newest first.
+type Query struct {
+	Folder drive.NodeID    // zero: of all folders of the caller's account; else it may be another's that the caller may give links to
+	After  drive.CollectID // the last one of the page before
+	Limit  int
+}
+
+// List returns a page of the links of the caller's account, or into a folder.
+func (s *Links) List(ctx context.Context, who drive.Who, in Query) ([]View, error) {
+	at := who.Account
+	if !in.Folder.IsZero() {
+		there, err := s.links.Enter(ctx, s.opt.DB, who, in.Folder)
+		switch {
+		case err == nil:
+			at = there
+		case !drive.IsKind(err, drive.NotFound, drive.Forbidden): // else there are none that they may see
+			return nil, err
+		}
 	}
-	rows, err := s.opt.DB.For(who.Account).Query(ctx, selectLinks+where+" ORDER BY l.id DESC LIMIT ?", append(args, limit)...)
+	where, args := "l.account_id = ?", []any{at}
+	if !in.Folder.IsZero() {
+		where, args = where+" AND l.folder_id = ?", append(args, in.Folder)
+	}
+	if !in.After.IsZero() {
+		where, args = where+" AND l.id < ?", append(args, in.After)
+	}
+	q := s.opt.DB.For(at)
+	rows, err := q.Query(ctx, selectLinks+where+" ORDER BY l.id DESC LIMIT ?", append(args, in.Limit)...)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
-		return nil, fmt.Errorf("list the collect links of account %s: %w", who.Account, err)
+		return nil, fmt.Errorf("list the collect links of account %s: %w", at, err)
 	}
 	views := make([]View, len(all))
 	for i, l := range all {
-		if views[i], err = s.view(ctx, s.opt.DB.For(who.Account), l); err != nil {
+		if views[i], err = s.view(ctx, q, l); err != nil {
 			return nil, err
 		}
 	}
@@ -175,8 +215,12 @@ func (s *Links) List(ctx context.Context, who drive.Who, after drive.CollectID, 
 
 // Change changes a link. A limit below what has come is allowed: nothing more is let in then.
 func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c Change) (v View, err error) {
-	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		l, err := s.find(ctx, tx, "l.id = ? AND l.account_id = ?", id, who.Account)
+	found, err := s.own(ctx, s.opt.DB, who, id)
+	if err != nil {
+		return View{}, err
+	}
+	err = s.links.Write(ctx, found.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		l, err := s.own(ctx, tx, who, id)
 		if err != nil {
 			return err
 		}
@@ -187,7 +231,7 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 			l.Title, l.Message, l.ExpiresAt, l.MaxBytes, l.MaxFile, l.ID); err != nil {
 			return fmt.Errorf("change collect link %s: %w", id, err)
 		}
-		if err := s.links.Told(tx, who, activity.CollectChanged, l.Folder, l.ID); err != nil {
+		if err := s.links.Told(tx, who, activity.CollectChanged, l.made(), l.ID); err != nil {
 			return err
 		}
 		tx.AfterCommit(func() { s.forget(id) })
@@ -197,13 +241,20 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 	return v, err
 }
 
-// Delete ends a link of the caller's account, and returns its uploads that are open, for the caller
+// Delete ends a link that Find would show, and returns its uploads that are open, for the caller
 // to cancel: nobody can complete them any more. What has come stays. NotFound when there is no such
 // link.
 func (s *Links) Delete(ctx context.Context, who drive.Who, id drive.CollectID) (open []drive.UploadID, err error) {
-	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	found, err := s.own(ctx, s.opt.DB, who, id)
+	if err != nil {
+		return nil, err
+	}
+	err = s.links.Write(ctx, found.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(who)
-		if err := s.links.Delete(ctx, tx, who.Account, id.String()); err != nil {
+		if _, err := s.own(ctx, tx, who, id); err != nil {
+			return err
+		}
+		if err := s.links.Delete(ctx, tx, found.Account, id.String()); err != nil {
 			return err
 		}
 		tx.AfterCommit(func() { s.forget(id) })

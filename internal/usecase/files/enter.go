@@ -117,6 +117,23 @@ func (v *viewer) masked(n tree.Node, path drive.Path) (string, *drive.NodeID) {
 	return drive.Address{Place: place, Path: path[max(0, min(cut, len(path))):]}.String(), parent
 }
 
+// seesAll refuses what is about all that is below a folder to somebody from whom a part is hidden.
+func (d *doors) seesAll(ctx context.Context, p access.Pass, folder drive.NodeID) error {
+	lens, err := d.access.Lens(ctx, d.db, p)
+	if err != nil {
+		return err
+	}
+	for _, dark := range lens.Hidden() {
+		switch _, _, err := d.tree.Within(ctx, d.db, p.Who.Account, folder, dark); {
+		case err == nil:
+			return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
+		case !drive.IsKind(err, drive.NotFound):
+			return err
+		}
+	}
+	return nil
+}
+
 // seenChildren leaves out what the caller may not see of the children of a folder that they see.
 func (d *doors) seenChildren(ctx context.Context, p access.Pass, nodes []tree.Node) ([]tree.Node, error) {
 	lens, err := d.access.Lens(ctx, d.db, p)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/turn"
 )
@@ -40,8 +41,18 @@ func NewTotals(f *Files) *Totals {
 	return &Totals{files: f, turns: turn.New(totalsEach, totalsAtOnce), most: totalMost, kept: map[drive.NodeID]total{}}
 }
 
-// Of returns what lies below a folder of the caller's. A file is BadRequest.
+// Of returns what lies below a folder. A file is BadRequest; a folder with something below it that
+// is hidden from the caller is Forbidden.
 func (t *Totals) Of(ctx context.Context, who drive.Who, id drive.NodeID) (tree.Sum, error) {
+	caller := who.Account
+	p, err := t.files.enter(ctx, who, id, access.List)
+	if err == nil {
+		err = t.files.seesAll(ctx, p, id)
+	}
+	if err != nil {
+		return tree.Sum{}, err
+	}
+	who = p.Who
 	db := t.files.opt.DB.For(who.Account)
 	n, err := t.files.opt.Tree.Find(ctx, db, who.Account, id)
 	if err != nil {
@@ -58,7 +69,7 @@ func (t *Totals) Of(ctx context.Context, who drive.Who, id drive.NodeID) (tree.S
 	if sum, ok := t.find(id, seq); ok {
 		return sum, nil
 	}
-	end, err := t.turns.Take(ctx, who.Account)
+	end, err := t.turns.Take(ctx, caller)
 	if err != nil {
 		return tree.Sum{}, drive.Wrap(err, drive.Unavailable)
 	}

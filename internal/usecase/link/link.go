@@ -13,6 +13,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/ticket"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/quota"
@@ -31,11 +32,14 @@ type Kind struct {
 	Most  int                  // links of an account
 	Full  func(sent int) error // the refusal of one more than Most
 	Ended activity.Verb        // what the activity log calls the end of one
+	Use   access.Use           // what one must be allowed at a node to make a link to it, and for as long as it is used
+	Shows bool                 // a link shows all that is below its node
 }
 
-// Options configure New. All but Ledger and Log are required.
+// Options configure New. All but Ledger, Access and Log are required.
 type Options struct {
 	DB     *sqldb.DB
+	Access *access.Access // who may make links to what is not their own; default: one of the database
 	Tree   *tree.Tree
 	Users  *account.Users
 	Ledger quota.Ledger
@@ -51,7 +55,12 @@ type Links struct {
 }
 
 // New returns the links of a kind.
-func New(kind Kind, opt Options) *Links { return &Links{kind, opt} }
+func New(kind Kind, opt Options) *Links {
+	if opt.Access == nil {
+		opt.Access = access.New(access.Options{DB: opt.DB, Now: opt.Now})
+	}
+	return &Links{kind, opt}
+}
 
 // Now is the time by which links end.
 func (l *Links) Now() drive.Time { return drive.TimeOf(l.opt.Now()) }
@@ -100,6 +109,53 @@ func (l *Links) Write(ctx context.Context, account drive.AccountID, fn func(cont
 	})
 }
 
+// Enter lets somebody make a link to a node, or change one: it is the account's of the node. A link
+// shows what its maker sees: one to a folder with something below that is hidden from them is
+// Forbidden.
+func (l *Links) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
+	p, err := l.opt.Access.Enter(ctx, q, who, node, l.Use)
+	if err != nil || !p.Who.Guest || !l.Shows {
+		return p.Who.Account, err
+	}
+	lens, err := l.opt.Access.Lens(ctx, q, p)
+	if err != nil {
+		return drive.AccountID{}, err
+	}
+	for _, dark := range lens.Hidden() {
+		switch _, _, err := l.opt.Tree.Within(ctx, q, p.Who.Account, node, dark); {
+		case err == nil:
+			return drive.AccountID{}, drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
+		case !drive.IsKind(err, drive.NotFound):
+			return drive.AccountID{}, err
+		}
+	}
+	return p.Who.Account, nil
+}
+
+// Made is who has made a link, and where it leads.
+type Made struct {
+	By      drive.UserID
+	Account drive.AccountID
+	Node    drive.NodeID
+}
+
+// Mine lets somebody see and change a link: whose account it is, who has made it and still may, and
+// who manages the node. For everybody else it is not there.
+func (l *Links) Mine(ctx context.Context, q sqldb.Querier, who drive.Who, m Made) error {
+	if m.Account == who.Account {
+		return nil
+	}
+	use := access.SetAccess
+	if m.By == who.User {
+		use = l.Use
+	}
+	_, err := l.opt.Access.Enter(ctx, q, who, m.Node, use)
+	if drive.IsKind(err, drive.Forbidden) {
+		err = drive.Fail(drive.NotFound)
+	}
+	return err
+}
+
 // MayLead checks under the lock on the ledger that one more link of the account may lead to a node:
 // that is there, not in the trash, and what fits says it must be. Errors: NotFound, WrongState
 // {state: trashed}, TooManyOpen, and those of fits.
@@ -126,16 +182,19 @@ func (l *Links) MayLead(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return nil
 }
 
-// Live reports whether a link may be used that a user has made to a node: the node is not in the
-// trash or gone, and the user may log in.
-func (l *Links) Live(ctx context.Context, q sqldb.Querier, user drive.UserID, node drive.NodeID) (bool, error) {
-	_, live, err := l.opt.Tree.PathOf(ctx, q, node)
+// Live reports whether a link may be used: its node is not in the trash or gone, and the user who
+// has made it may log in, and may still make it.
+func (l *Links) Live(ctx context.Context, q sqldb.Querier, m Made) (bool, error) {
+	_, live, err := l.opt.Tree.PathOf(ctx, q, m.Node)
 	if err == nil && live {
 		var maker account.User
-		maker, err = l.opt.Users.Find(ctx, q, user)
+		maker, err = l.opt.Users.Find(ctx, q, m.By)
 		live = maker.State == account.Active
+		if err == nil && live && maker.Account != m.Account {
+			_, err = l.Enter(ctx, q, drive.Who{User: m.By, Account: maker.Account}, m.Node)
+		}
 	}
-	if drive.IsKind(err, drive.NotFound) {
+	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 		return false, nil
 	}
 	return live, err
@@ -155,6 +214,6 @@ func (l *Links) Delete(ctx context.Context, tx *sqldb.Tx, account drive.AccountI
 
 // Told notes in the activity log what somebody did to a link to a node. The caller has the lock on
 // the ledger.
-func (l *Links) Told(tx *sqldb.Tx, who drive.Who, verb activity.Verb, node drive.NodeID, id fmt.Stringer) error {
-	return l.opt.Log.Note(tx, activity.Entry{Account: who.Account, Verb: verb, By: who, Node: node}, map[string]string{"link": id.String()})
+func (l *Links) Told(tx *sqldb.Tx, who drive.Who, verb activity.Verb, m Made, id fmt.Stringer) error {
+	return l.opt.Log.Note(tx, activity.Entry{Account: m.Account, Verb: verb, By: who, Node: m.Node}, map[string]string{"link": id.String()})
 }

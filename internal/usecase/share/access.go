@@ -12,10 +12,10 @@ import (
 // AccessLife is how long an access is good. A download that has begun goes on beyond it.
 const AccessLife = time.Hour
 
-// access is what a visitor may do for a while. Its text is a ticket of
+// entry is what a visitor may do for a while. Its text is a ticket of
 //
 //	16 share | 16 visit | 8 epoch | 8 expiry, Unix ms
-type access struct {
+type entry struct {
 	share   drive.ShareID
 	visit   drive.VisitID
 	epoch   int64
@@ -27,17 +27,17 @@ const (
 	signs      = "share access" // the purpose of the key
 )
 
-func (a access) text(key ticket.Key) string {
+func (a entry) text(key ticket.Key) string {
 	return key.Sign(ticket.Put(slices.Concat(a.share[:], a.visit[:]), a.epoch, int64(a.expires)))
 }
 
 // parseAccess reads an access that was signed with the key.
-func parseAccess(text string, key ticket.Key) (access, bool) {
+func parseAccess(text string, key ticket.Key) (entry, bool) {
 	b, ok := key.Open(text, accessSize, accessSize)
 	if !ok {
-		return access{}, false
+		return entry{}, false
 	}
-	return access{
+	return entry{
 		share: drive.ShareID(b[:16]), visit: drive.VisitID(b[16:32]),
 		epoch: ticket.Number[int64](b[32:]), expires: ticket.Number[drive.Time](b[40:]),
 	}, true
@@ -45,20 +45,20 @@ func parseAccess(text string, key ticket.Key) (access, bool) {
 
 // valid checks an access to a share. The error is Unauthenticated with the reason missing, invalid
 // or expired.
-func (s *Shares) valid(ctx context.Context, sh Share, text string) (access, error) {
+func (s *Shares) valid(ctx context.Context, sh Share, text string) (entry, error) {
 	if text == "" {
-		return access{}, drive.Fail(drive.Unauthenticated, "reason", "missing")
+		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "missing")
 	}
 	key, err := s.links.SigningKey(ctx, signs)
 	if err != nil {
-		return access{}, err
+		return entry{}, err
 	}
 	t, ok := parseAccess(text, key)
 	switch {
 	case !ok || t.share != sh.ID || t.epoch != sh.Epoch:
-		return access{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
+		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
 	case s.now() >= t.expires:
-		return access{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
+		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
 	}
 	return t, nil
 }

@@ -24,11 +24,15 @@ type Request struct {
 // with it. Nil does nothing; an error undoes all.
 type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 
-// Create makes a share of a live node of the caller's, other than the root. At most 10,000 an
-// account: TooManyOpen.
+// Create makes a share of a live node, other than a root, that the caller may give links to. At
+// most 10,000 an account: TooManyOpen.
 func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
+	at, err := s.links.Enter(ctx, s.opt.DB, who, in.Node)
+	if err != nil {
+		return View{}, err
+	}
 	sh := Share{
-		ID: drive.NewID[drive.ShareID](), Account: who.Account, User: who.User, Node: in.Node, Token: link.NewToken(), Epoch: 1,
+		ID: drive.NewID[drive.ShareID](), Account: at, User: who.User, Node: in.Node, Token: link.NewToken(), Epoch: 1,
 		MaxDownloads: in.MaxDownloads, CreatedAt: s.now(),
 	}
 	if sh.Code, err = makeCode(in.Code); err != nil {
@@ -40,14 +44,17 @@ func (s *Shares) Create(ctx context.Context, who drive.Who, in Request, hook Hoo
 	if err := checkMax(in.MaxDownloads); err != nil {
 		return View{}, err
 	}
-	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	err = s.links.Write(ctx, at, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := s.links.Enter(ctx, tx, who, in.Node); err != nil {
+			return err
+		}
 		if err := s.links.MayLead(ctx, tx, sh.Account, sh.Node, mayBeShared); err != nil {
 			return err
 		}
 		if err := s.insert(ctx, tx, &sh); err != nil {
 			return err
 		}
-		if err := s.links.Told(tx, who, activity.ShareCreated, sh.Node, sh.ID); err != nil {
+		if err := s.links.Told(tx, who, activity.ShareCreated, sh.made(), sh.ID); err != nil {
 			return err
 		}
 		if v, err = s.view(ctx, tx, sh); err != nil || hook == nil {
@@ -89,42 +96,69 @@ func checkMax(limit *int64) error {
 	return nil
 }
 
-// Find returns a share of the caller's account.
+// Find returns a share of the caller's account, or one of another that is theirs to manage.
 func (s *Shares) Find(ctx context.Context, who drive.Who, id drive.ShareID) (View, error) {
-	sh, err := s.find(ctx, s.opt.DB.For(who.Account), "s.id = ? AND s.account_id = ?", id, who.Account)
+	sh, err := s.mine(ctx, s.opt.DB, who, id)
 	if err != nil {
 		return View{}, err
 	}
-	return s.view(ctx, s.opt.DB.For(who.Account), sh)
+	return s.view(ctx, s.opt.DB.For(sh.Account), sh)
+}
+
+// mine finds a share that the caller may see and change.
+func (s *Shares) mine(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.ShareID) (Share, error) {
+	lock := ""
+	if tx, writes := q.(*sqldb.Tx); writes {
+		lock = tx.ForUpdate()
+	}
+	sh, err := s.find(ctx, q, "s.id = ?"+lock, id)
+	if err == nil {
+		err = s.links.Mine(ctx, q, who, sh.made())
+	}
+	if err != nil {
+		return Share{}, err
+	}
+	return sh, nil
 }
 
 // Query selects a page of shares, the newest first.
 type Query struct {
-	Node  drive.NodeID  // zero: of all nodes
+	Node  drive.NodeID  // zero: of all nodes of the caller's account; else it may be another's that the caller may give links to
 	After drive.ShareID // the last one of the page before
 	Limit int
 }
 
-// List returns a page of the shares of the caller's account.
+// List returns a page of the shares of the caller's account, or of a node.
 func (s *Shares) List(ctx context.Context, who drive.Who, in Query) ([]View, error) {
-	where, args := "s.account_id = ?", []any{who.Account}
+	at := who.Account
+	if !in.Node.IsZero() {
+		there, err := s.links.Enter(ctx, s.opt.DB, who, in.Node)
+		switch {
+		case err == nil:
+			at = there
+		case !drive.IsKind(err, drive.NotFound, drive.Forbidden): // else there are none that they may see
+			return nil, err
+		}
+	}
+	where, args := "s.account_id = ?", []any{at}
 	if !in.Node.IsZero() {
 		where, args = where+" AND s.node_id = ?", append(args, in.Node)
 	}
 	if !in.After.IsZero() {
 		where, args = where+" AND s.id < ?", append(args, in.After)
 	}
-	rows, err := s.opt.DB.For(who.Account).Query(ctx, selectShares+where+" ORDER BY s.id DESC LIMIT ?", append(args, in.Limit)...)
+	q := s.opt.DB.For(at)
+	rows, err := q.Query(ctx, selectShares+where+" ORDER BY s.id DESC LIMIT ?", append(args, in.Limit)...)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
-		return nil, fmt.Errorf("list the shares of account %s: %w", who.Account, err)
+		return nil, fmt.Errorf("list the shares of account %s: %w", at, err)
 	}
 	views := make([]View, len(all))
 	for i, sh := range all {
-		if err := s.reveal(ctx, s.opt.DB.For(who.Account), &sh); err != nil {
+		if err := s.reveal(ctx, q, &sh); err != nil {
 			return nil, err
 		}
-		if views[i], err = s.view(ctx, s.opt.DB.For(who.Account), sh); err != nil {
+		if views[i], err = s.view(ctx, q, sh); err != nil {
 			return nil, err
 		}
 	}
@@ -146,8 +180,12 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 			return View{}, err
 		}
 	}
-	err = s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		sh, err := s.find(ctx, tx, "s.id = ? AND s.account_id = ?"+tx.ForUpdate(), id, who.Account)
+	found, err := s.mine(ctx, s.opt.DB, who, id)
+	if err != nil {
+		return View{}, err
+	}
+	err = s.links.Write(ctx, found.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		sh, err := s.mine(ctx, tx, who, id)
 		if err != nil {
 			return err
 		}
@@ -170,7 +208,7 @@ func (s *Shares) Change(ctx context.Context, who drive.Who, id drive.ShareID, in
 			sh.Epoch, sh.ExpiresAt, sh.MaxDownloads, sh.ID); err != nil {
 			return fmt.Errorf("change share %s: %w", id, err)
 		}
-		if err := s.links.Told(tx, who, activity.ShareChanged, sh.Node, sh.ID); err != nil {
+		if err := s.links.Told(tx, who, activity.ShareChanged, sh.made(), sh.ID); err != nil {
 			return err
 		}
 		v, err = s.view(ctx, tx, sh)
@@ -192,12 +230,19 @@ func (s *Shares) recode(ctx context.Context, tx *sqldb.Tx, sh *Share, code strin
 	return nil
 }
 
-// Delete ends a share of the caller's account: its link is then one that never was. NotFound when
+// Delete ends a share that Find would show: its link is then one that never was. NotFound when
 // there is none.
 func (s *Shares) Delete(ctx context.Context, who drive.Who, id drive.ShareID) error {
-	return s.links.Write(ctx, who.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	found, err := s.mine(ctx, s.opt.DB, who, id)
+	if err != nil {
+		return err
+	}
+	return s.links.Write(ctx, found.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.ActFor(who)
-		return s.links.Delete(ctx, tx, who.Account, id.String())
+		if _, err := s.mine(ctx, tx, who, id); err != nil {
+			return err
+		}
+		return s.links.Delete(ctx, tx, found.Account, id.String())
 	})
 }
 

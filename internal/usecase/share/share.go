@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/quota"
@@ -33,6 +34,8 @@ type Share struct {
 	kept vault.Link
 }
 
+func (s Share) made() link.Made { return link.Made{By: s.User, Account: s.Account, Node: s.Node} }
+
 // AsksCode reports whether one needs a code.
 func (s Share) AsksCode() bool { return s.kept.AsksCode() }
 
@@ -54,9 +57,10 @@ type View struct {
 	Item  tree.Node // the node; its name, type and size also while it is in the trash; zero: it is gone
 }
 
-// Options configure New. All but Ledger, Now and Kept are required.
+// Options configure New. All but Access, Ledger, Now and Kept are required.
 type Options struct {
 	DB     *sqldb.DB
+	Access *access.Access // default: one of the database
 	Tree   *tree.Tree
 	Users  *account.Users
 	Ledger quota.Ledger
@@ -83,8 +87,8 @@ func New(opt Options) *Shares {
 		opt.Kept = opt.Now
 	}
 	links := link.New(
-		link.Kind{Noun: "share", Table: "shares", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany, Ended: activity.ShareEnded},
-		link.Options{DB: opt.DB, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now, Log: opt.Log},
+		link.Kind{Noun: "share", Table: "shares", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany, Ended: activity.ShareEnded, Use: access.Link, Shows: true},
+		link.Options{DB: opt.DB, Access: opt.Access, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now, Log: opt.Log},
 	)
 	return &Shares{opt: opt, links: links, orphans: sqldb.Orphans{Table: "shares", Key: "id", Owner: "node_id", Of: "nodes"}}
 }
@@ -140,7 +144,7 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 		return View{}, fmt.Errorf("read the node of share %s: %w", sh.ID, err)
 	}
 	v.Item = item
-	live, err := s.links.Live(ctx, q, sh.User, sh.Node)
+	live, err := s.links.Live(ctx, q, sh.made())
 	if err == nil && !live {
 		v.State = Gone
 	}

@@ -107,7 +107,7 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 	if err != nil {
 		return Access{}, fmt.Errorf("open share %s: %w", sh.ID, err)
 	}
-	t := access{share: sh.ID, visit: drive.NewID[drive.VisitID](), epoch: sh.Epoch, expires: s.now().Add(AccessLife)}
+	t := entry{share: sh.ID, visit: drive.NewID[drive.VisitID](), epoch: sh.Epoch, expires: s.now().Add(AccessLife)}
 	if sh.ExpiresAt != 0 {
 		t.expires = min(t.expires, sh.ExpiresAt)
 	}

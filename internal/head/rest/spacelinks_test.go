@@ -1,0 +1,102 @@
+package rest_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// TestLinksOfASpace: an editor gives out links to what is in a space; they end with the role, and
+// show nothing that is hidden from who made them.
+func TestLinksOfASpace(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann, bob, eve := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.newUser(t, "eve", 0)
+	team := ann.space(t, "Team")
+	root := team["root_id"]
+	folder := ann.mkdir(t, "//Team/out").json(t, http.StatusCreated)["id"].(string)
+	file := ann.send(t, "PUT", "/files/out/f.txt?space=Team", []byte("text")).json(t, http.StatusCreated)["id"].(string)
+	dark := ann.mkdir(t, "//Team/out/dark").json(t, http.StatusCreated)["id"].(string)
+
+	ann.give(t, root, "bob", "viewer")
+	bob.post(t, "/shares", map[string]any{"node": folder}).problem(t, drive.Forbidden, map[string]any{"needs": "editor"})
+	bob.post(t, "/collects", map[string]any{"folder": folder, "title": "x"}).problem(t, drive.Forbidden, map[string]any{"needs": "editor"})
+	ann.give(t, root, "bob", "editor")
+	hides := ann.give(t, dark, "bob", "none")
+	bob.post(t, "/shares", map[string]any{"node": folder}).problem(t, drive.Forbidden, nil)
+	ann.take(t, hides)
+
+	visitor, made := bob.shareOf(t, folder, nil)
+	visitor = visitor.open(t, "")
+	link, id := bob.collectInto(t, folder, nil)
+	sender := s.sender(t, link, "kid")
+	content := func() response { return visitor.get(t, "/nodes/"+file+"/content") }
+	if got := content(); string(got.body) != "text" {
+		t.Fatal(got)
+	}
+	sender.sendFile(t, "sent.txt", []byte("12345"))
+	if used := ann.get(t, "/spaces/"+team["id"].(string)).json(t, http.StatusOK)["usage"].(map[string]any)["used"]; used != 9.0 {
+		t.Errorf("the space has %v bytes", used)
+	}
+	if used := bob.get(t, "/me").json(t, http.StatusOK)["usage"].(map[string]any)["used"]; used != 0.0 {
+		t.Errorf("bob has %v bytes", used)
+	}
+
+	// Who sees and changes them: who made them and those who manage the folder.
+	share, collect := "/shares/"+made["id"].(string), "/collects/"+id
+	for _, u := range []user{ann, bob} {
+		for _, at := range []string{share, collect} {
+			u.get(t, at).json(t, http.StatusOK)
+		}
+		for _, list := range []string{"/shares?node=" + folder, "/collects?folder=" + folder} {
+			if got := u.get(t, list).items(t); len(got) != 1 {
+				t.Errorf("%s of %s has %v", list, u.name, got)
+			}
+		}
+	}
+	ann.give(t, root, "eve", "editor")
+	for _, at := range []string{share, collect} {
+		eve.get(t, at).problem(t, drive.NotFound, nil)
+		eve.send(t, "DELETE", at, nil).problem(t, drive.NotFound, nil)
+	}
+
+	// Something below becomes hidden from bob, then his role ends: the links with it.
+	hides = ann.give(t, dark, "bob", "none")
+	content().problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
+	ann.take(t, hides)
+	if got := content(); string(got.body) != "text" {
+		t.Fatal(got)
+	}
+	ann.take(t, ann.give(t, root, "bob", "editor"))
+	content().problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
+	s.do(t, request{method: "GET", path: "/api/v1/public/collects/" + link}).problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
+	bob.get(t, share).problem(t, drive.NotFound, nil)
+	for _, at := range []string{share, collect} {
+		if r := ann.send(t, "DELETE", at, nil); r.StatusCode != http.StatusNoContent {
+			t.Error(r)
+		}
+	}
+}
+
+// TestTotalsOfASpace: what is below a folder is added up for a member who sees all of it.
+func TestTotalsOfASpace(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	root := ann.space(t, "Team")["root_id"]
+	dark := ann.mkdir(t, "//Team/dark").json(t, http.StatusCreated)["id"].(string)
+	ann.send(t, "PUT", "/files/dark/f.txt?space=Team", []byte("12345")).json(t, http.StatusCreated)
+	ann.give(t, root, "bob", "viewer")
+	total := fmt.Sprintf("/nodes/%v/totals", root)
+	if got := bob.get(t, total).json(t, http.StatusOK)["size"]; got != 5.0 {
+		t.Errorf("bob sees %v bytes", got)
+	}
+	ann.give(t, dark, "bob", "none")
+	bob.get(t, total).problem(t, drive.Forbidden, nil)
+	if got := ann.get(t, total).json(t, http.StatusOK)["size"]; got != 5.0 {
+		t.Errorf("ann sees %v bytes", got)
+	}
+}
