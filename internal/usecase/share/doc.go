@@ -11,9 +11,9 @@
 // # What closes a share
 //
 // It has expired; it was downloaded as often as its owner allowed; the node lies in the trash or is
-// gone; the user who made it was disabled or deleted, or may not make it any more. All of that is looked up at each request:
-// nothing has to be told to a share. A new code voids every access. What visitors see is always the
-// current version, and only what lies below the node now.
+// gone; the user who made it was disabled or deleted, or may not make it any more. All of that is
+// looked up at each request: nothing has to be told to a share. A new code voids every access. What
+// visitors see is always the current version, and only what lies below the node now.
 //
 // # Codes
 //
