@@ -28,6 +28,6 @@
 // is remembered until the epoch ends, and else read by a second one, which goes up and finds grants
 // by their key.
 //
-// The package owns the tables spaces, user_groups, group_members and grants. It reads nodes and
-// users.
+// The package owns the tables spaces, user_groups, group_members, grants and mounts (what receivers
+// call what is shared with them). It reads nodes and users.
 package access

@@ -61,14 +61,17 @@ func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) 
 	if err := a.checkPrincipal(ctx, tx, g); err != nil {
 		return Grant{}, err
 	}
-	now := a.now()
+	now, made := a.now(), false
 	n, err := tx.Exec(ctx, `UPDATE grants SET role = ?, granted_by = ?, note = ?, updated_at = ?, expires_at = ?
 		WHERE node_id = ? AND principal_id = ?`, g.Role, g.By.String(), g.Note, now, g.Expires, g.Node, g.Principal)
 	if err == nil && n == 0 {
 		if err = roomForGrant(ctx, tx, g.Account); err == nil {
-			_, err = tx.InsertNew(ctx, `INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)
+			made, err = tx.InsertNew(ctx, `INSERT INTO grants (node_id, principal_id, account_id, kind, role, granted_by, note, created_at, updated_at, expires_at)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, g.Node, g.Principal, g.Account, g.Kind, g.Role, g.By.String(), g.Note, now, now, g.Expires)
 		}
+	}
+	if err == nil && made { // what is shared again is seen again
+		_, err = tx.Exec(ctx, `DELETE FROM mounts WHERE node_id = ? AND user_id = ?`, g.Node, g.Principal)
 	}
 	if err == nil {
 		err = a.changed(ctx, tx)
@@ -158,48 +161,6 @@ func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 	return all, nil
 }
 
-// ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
-// order of their ids: each with the strongest of the user's roles there. What gives nothing, or has
-// ended, is left out.
-func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int) ([]Grant, error) {
-	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (
-			SELECT g.node_id FROM mine JOIN grants g ON g.principal_id = mine.id
-			WHERE g.node_id > ? AND g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
-			AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id = g.node_id)
-			GROUP BY g.node_id ORDER BY g.node_id LIMIT ?)
-		SELECT `+grantColumns+`, '' FROM those CROSS JOIN mine JOIN grants g ON g.node_id = those.node_id AND g.principal_id = mine.id
-		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY g.node_id`,
-		user.String(), user.String(), after.String(), a.now(), limit, a.now())
-	all, err := sqldb.Scan(rows, err, scanGrant)
-	if err != nil {
-		return nil, fmt.Errorf("list what is shared with %s: %w", user, err)
-	}
-	return strongest(all), nil
-}
-
-// strongest leaves of the grants at each node the strongest one. They are in the order of nodes.
-func strongest(all []Grant) (one []Grant) {
-	for _, g := range all {
-		last := len(one) - 1
-		switch {
-		case last < 0 || one[last].Node != g.Node:
-			one = append(one, g)
-		case rank(g.Role) > rank(one[last].Role):
-			one[last] = g
-		}
-	}
-	return one
-}
-
-func rank(r Role) int {
-	for i, role := range Roles() {
-		if role == r {
-			return i
-		}
-	}
-	return -1
-}
-
 // ListOf lists the grants of an account, in the order of their nodes and principals.
 func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.AccountID, after Grant, limit int) ([]Grant, error) {
 	rows, err := q.Query(ctx, "SELECT "+named+`WHERE g.account_id = ? AND g.node_id >= ? AND (g.node_id > ? OR g.principal_id > ?)
@@ -215,7 +176,8 @@ func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.Acco
 // purgeBatch is how many rows one transaction of a purge deletes.
 const purgeBatch = 1000
 
-// Purge deletes the grants that have ended, and of those at nodes that are gone some in each call.
+// Purge deletes the grants that have ended, and of those, and of mounts, at nodes that are gone some
+// in each call.
 // They give nothing any more; this only makes room.
 func (a *Access) Purge(ctx context.Context, now time.Time) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
@@ -229,7 +191,10 @@ func (a *Access) Purge(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("purge grants: %w", err)
 		}
 	}
-	_, err := a.orphans.Delete(ctx, a.opt.DB)
+	if _, err := a.orphans.Delete(ctx, a.opt.DB); err != nil {
+		return err
+	}
+	_, err := a.lostMounts.Delete(ctx, a.opt.DB)
 	return err
 }
 
@@ -245,7 +210,9 @@ func (a *Access) Forget(ctx context.Context, tx *sqldb.Tx, account drive.Account
 
 // ForgetPrincipal takes all roles away from a user or group, and a user out of all groups.
 func (a *Access) ForgetPrincipal(ctx context.Context, tx *sqldb.Tx, id drive.PrincipalID) error {
-	for _, query := range []string{`DELETE FROM grants WHERE principal_id = ?`, `DELETE FROM group_members WHERE user_id = ?`} {
+	for _, query := range []string{
+		`DELETE FROM grants WHERE principal_id = ?`, `DELETE FROM group_members WHERE user_id = ?`, `DELETE FROM mounts WHERE user_id = ?`,
+	} {
 		if _, err := tx.Exec(ctx, query, id); err != nil {
 			return fmt.Errorf("forget principal %s: %w", id, err)
 		}

@@ -19,10 +19,12 @@ type Options struct {
 
 // Access decides. It is safe for concurrent use.
 type Access struct {
-	opt     Options
-	epoch   epoch
-	kept    ways
-	orphans sqldb.Orphans // grants at nodes that were deleted for good
+	opt   Options
+	epoch epoch
+	kept  ways
+	// What there is at nodes that were deleted for good.
+	orphans    sqldb.Orphans // grants
+	lostMounts sqldb.Orphans
 }
 
 // New returns an Access.
@@ -30,7 +32,11 @@ func New(opt Options) *Access {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Access{opt: opt, orphans: sqldb.Orphans{Table: "grants", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+	return &Access{
+		opt:        opt,
+		orphans:    sqldb.Orphans{Table: "grants", Key: "node_id", Owner: "node_id", Of: "nodes"},
+		lostMounts: sqldb.Orphans{Table: "mounts", Key: "node_id", Owner: "node_id", Of: "nodes"},
+	}
 }
 
 func (a *Access) now() drive.Time { return drive.TimeOf(a.opt.Now()) }

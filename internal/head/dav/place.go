@@ -279,7 +279,7 @@ func (c *call) withMe(ctx context.Context) ([]guest, error) {
 	var all []guest
 	count := map[string]int{}
 	for after := (drive.NodeID{}); ; {
-		some, err := c.opt.Spaces.WithMe(ctx, c.who, after, page)
+		some, err := c.opt.Spaces.WithMe(ctx, c.who, after, page, false)
 		if err != nil {
 			return nil, err
 		}

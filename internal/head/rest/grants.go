@@ -34,17 +34,22 @@ func (s spaces) grantRoutes() []route {
 			does: "Take a role away; one's own, to leave. Repeating it is not an error.",
 			out:  []outcome{nothing(204, "it is gone")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.WrongState},
 		}, {
-			method: "GET", path: "/shared-with-me", need: read, act: plain(s.withMe), query: []param{limitParam, cursor},
-			does: "List the folders and files that are shared with the caller by name. Addresses below one are `//ID/folder/file`.",
-			out:  []outcome{gives[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: "/shared-with-me", need: read, act: plain(s.withMe),
+			query: []param{limitParam, cursor, {name: "hidden", form: boolean, says: "also what the caller has hidden"}},
+			does:  "List the folders and files that are shared with the caller by name. Addresses below one are `//ID/folder/file`.",
+			out:   []outcome{gives[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "PATCH", path: "/shared-with-me/{id}", need: write, act: byNodeTakes(s.files, s.mount),
+			does: "Call something that is shared with the caller by another name, or hide it from the list: for the caller alone.",
+			out:  []outcome{nothing(204, "it is changed")}, fails: []drive.Kind{drive.NotFound, drive.TooManyOpen},
 		}, {
 			method: "GET", path: "/shared-by-me", need: read, act: plain(s.byMe), query: []param{limitParam, cursor},
 			does: "List what the caller shares by name of their own drive, an item for each role.",
 			out:  []outcome{gives[files.Page[sharedByName]](200, "a page; one that is in the trash, or gone, has no name")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "GET", path: "/people", need: read, act: plain(s.people), query: []param{{name: "q", required: true, says: "how the name begins: at least two characters"}},
-			does: "Look for users and groups to share with: up to 10 of each.",
-			out:  []outcome{gives[files.Page[personView]](200, "who was found")},
+			does: "Look for users and groups to share with: the first 10 by name. 30 searches at once, then one every 2 seconds.",
+			out:  []outcome{gives[files.Page[personView]](200, "who was found")}, fails: []drive.Kind{drive.Rate},
 		},
 	}
 }
@@ -137,10 +142,19 @@ type sharedByName struct {
 	Grant roleView   `json:"grant"`
 	Path  string     `json:"path"` // its address for the caller
 	Node  sharedNode `json:"node"`
+
+	// Of what is shared with the caller:
+	Owner  string `json:"owner"`  // the user whose drive it is in; empty: a space's
+	Space  string `json:"space"`  // the space that it is in
+	Alias  string `json:"alias"`  // what the caller calls it; empty: as it is called
+	Hidden bool   `json:"hidden"` // by the caller
 }
 
 func showSharedItem(c *call, v space.Shared) sharedByName {
-	return sharedByName{showRole(c, v.Grant), v.Path, sharedNode{v.Node, string(v.Item.Name), cmpType(v.Item.Type), int64(v.Item.Size)}}
+	return sharedByName{
+		showRole(c, v.Grant), v.Path, sharedNode{v.Node, string(v.Item.Name), cmpType(v.Item.Type), int64(v.Item.Size)},
+		v.Owner, v.Space, v.Alias, v.Hidden,
+	}
 }
 
 // cmpType is the type of a node; one that is gone is shown as a file.
@@ -153,8 +167,17 @@ func cmpType(t tree.Type) tree.Type {
 
 func (s spaces) withMe(ctx context.Context, c *call) (reply, error) {
 	return listPage(c, func(since drive.NodeID, limit int) ([]space.Shared, error) {
-		return s.spaces.WithMe(ctx, c.who, since, limit)
+		return s.spaces.WithMe(ctx, c.who, since, limit, c.flag("hidden"))
 	}, showSharedItem, func(v sharedByName) string { return v.Grant.NodeID.String() })
+}
+
+type mountBody struct {
+	Name   *string `json:"name,omitempty" doc:"what the caller calls it; empty: as its owner does"`
+	Hidden *bool   `json:"hidden,omitempty"`
+}
+
+func (s spaces) mount(ctx context.Context, c *call, id drive.NodeID, in *mountBody) (reply, error) {
+	return empty(s.spaces.SetMount(ctx, c.who, id, access.MountChange{Alias: in.Name, Hidden: in.Hidden}))
 }
 
 func (s spaces) byMe(ctx context.Context, c *call) (reply, error) {

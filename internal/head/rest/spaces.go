@@ -37,9 +37,10 @@ func (s spaces) routes() []route {
 			does: "Rename or archive a space: its managers may. In an archived one everything can be read and nothing changed.",
 			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
 		}, {
-			method: "GET", path: adminSpacesPath, need: admins, act: plain(s.listAll), query: []param{limitParam, cursor},
-			does: "List all spaces by name.",
-			out:  []outcome{gives[files.Page[spaceView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+			method: "GET", path: adminSpacesPath, need: admins, act: plain(s.listAll),
+			query: []param{limitParam, cursor, {name: "deleted", form: boolean, says: "those that were deleted and can be brought back, the oldest first: one page"}},
+			does:  "List all spaces by name.",
+			out:   []outcome{gives[files.Page[spaceView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
 			method: "POST", path: adminSpacesPath, need: admins, act: takes(s.create), once: true, created: spacesPath,
 			does:  "Make a space with a total of its own and its first manager.",
@@ -66,11 +67,12 @@ type spaceView struct {
 	Usage     meUsage         `json:"usage"`
 	CreatedAt drive.Time      `json:"created_at"`
 	UpdatedAt drive.Time      `json:"updated_at"`
+	DeletedAt *drive.Time     `json:"deleted_at"` // null: it is not
 }
 
 func showSpace(_ *call, v space.View) spaceView {
 	return spaceView{
-		v.ID, v.Root, v.Name, v.State, v.Rights.Role(), meUsage{v.Balance.Total, v.Balance.Finished}, v.Created, v.Updated,
+		v.ID, v.Root, v.Name, v.State, v.Rights.Role(), meUsage{v.Balance.Total, v.Balance.Finished}, v.Created, v.Updated, timeOrNull(v.Deleted),
 	}
 }
 
@@ -87,7 +89,14 @@ func (s spaces) list(ctx context.Context, c *call) (reply, error) {
 }
 
 func (s spaces) listAll(ctx context.Context, c *call) (reply, error) {
-	all, next, err := s.spaces.ListAll(ctx, c.who, c.query.Get(cursor.name), c.limit())
+	var all []space.View
+	var next string
+	var err error
+	if c.flag("deleted") {
+		all, err = s.spaces.ListDeleted(ctx, c.who, c.limit())
+	} else {
+		all, next, err = s.spaces.ListAll(ctx, c.who, c.query.Get(cursor.name), c.limit())
+	}
 	if err != nil {
 		return reply{}, err
 	}

@@ -126,6 +126,60 @@ func pathsOf(items []map[string]any) (all []string) {
 	return all
 }
 
+// TestWhatIsSharedIsTheReceiversToName hides and renames a folder that is shared, and brings a
+// deleted space back from the list of those.
+func TestWhatIsSharedIsTheReceiversToName(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann, bob, eve := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.newUser(t, "eve", 0)
+	ann.mkdir(t, "/Plans").json(t, http.StatusCreated)
+	folder := ann.at(t, "/Plans")
+	for _, who := range []string{"bob", "eve"} {
+		ann.give(t, folder, who, "viewer")
+	}
+	bob.send(t, "PATCH", "/shared-with-me/"+folder, map[string]any{"name": "Ann's plans", "hidden": true})
+	if got := bob.get(t, "/shared-with-me").items(t); len(got) != 0 {
+		t.Errorf("bob sees what is hidden: %v", got)
+	}
+	got := bob.get(t, "/shared-with-me?hidden=true").items(t)
+	if len(got) != 1 || got[0]["alias"] != "Ann's plans" || got[0]["owner"] != "ann" || got[0]["hidden"] != true || got[0]["node"].(map[string]any)["name"] != "Plans" {
+		t.Errorf("bob has hidden: %v", got)
+	}
+	if got := eve.get(t, "/shared-with-me").items(t); len(got) != 1 || got[0]["alias"] != "" {
+		t.Errorf("eve sees what bob calls it: %v", got)
+	}
+	ann.send(t, "PATCH", "/shared-with-me/"+folder, map[string]any{"hidden": true}).problem(t, drive.NotFound, nil)
+	if role := bob.get(t, "/nodes/"+folder).json(t, http.StatusOK)["role"]; role != "viewer" {
+		t.Errorf("bob is %v", role)
+	}
+	if role, told := ann.get(t, "/nodes/"+folder).json(t, http.StatusOK)["role"]; told {
+		t.Errorf("ann is told that she is %v in her own drive", role)
+	}
+
+	for i := range 31 {
+		r := eve.get(t, "/people?q=bo")
+		if i < 30 && r.StatusCode != http.StatusOK {
+			t.Fatalf("search %d: %s", i, r)
+		}
+		if i == 30 {
+			r.problem(t, drive.Rate, nil)
+		}
+	}
+	if found := bob.get(t, "/people?q=an").items(t); len(found) != 1 || found[0]["name"] != "ann" {
+		t.Errorf("found: %v", found)
+	}
+
+	root := ann.admin(t)
+	team := ann.space(t, "Gone")
+	if got := root.get(t, "/admin/spaces?deleted=true").items(t); len(got) != 0 {
+		t.Errorf("deleted: %v", got)
+	}
+	root.send(t, "DELETE", "/admin/spaces/"+team["id"].(string), nil)
+	if got := root.get(t, "/admin/spaces?deleted=true").items(t); len(got) != 1 || got[0]["name"] != "Gone" || got[0]["deleted_at"] == nil {
+		t.Errorf("deleted: %v", got)
+	}
+}
+
 // TestAFolderIsSharedByName shares a folder of a personal drive; what lies above it is not told.
 func TestAFolderIsSharedByName(t *testing.T) {
 	t.Parallel()

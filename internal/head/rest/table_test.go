@@ -145,7 +145,8 @@ func TestOthersThingsAreNotThere(t *testing.T) {
 		id := map[string]string{
 			"uploads": up, "nodes": file, "sessions": session, "tokens": token, "operations": file, "shares": shared, "collects": collect,
 			"exports": exported, "archives": archive, "export-schedules": schedule, "bundles": bundle, "documents": document, "spaces": owned["id"].(string),
-			"webhooks": hook,
+			"webhooks":       hook,
+			"shared-with-me": file,
 		}[strings.Split(path, "/")[1]]
 		for _, method := range methods {
 			n++

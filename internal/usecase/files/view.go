@@ -29,6 +29,9 @@ type NodeView struct {
 	Digests   map[string]string `json:"digests"`    // algorithm to lower-case hex: blake3, and the aliases that were verified
 	TrashedAt *drive.Time       `json:"trashed_at"` // also of what lies in a trashed folder
 
+	// Role is what the caller is at a node that was asked for on its own, outside of their own drive.
+	Role access.Role `json:"role,omitempty" enum:"viewer,uploader,editor,manager"` // the caller's; only for one node, in a space or shared folder
+
 	// Version is the current version of a file; the contract does not show it.
 	Version drive.VersionID `json:"-"`
 }
@@ -123,6 +126,9 @@ func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
 		}
 	}
 	view.Path, view.ParentID = v.masked(n, path)
+	if v.pass.Who.Guest && v.pass.Node == n.ID {
+		view.Role = v.pass.Rights.Role()
+	}
 	if n.Trashed != 0 {
 		view.TrashedAt = &n.Trashed
 	}

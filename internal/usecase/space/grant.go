@@ -254,15 +254,23 @@ func (s *Spaces) Members(ctx context.Context, who drive.Who, node drive.NodeID, 
 
 // Shared is a node that is shared by name.
 type Shared struct {
-	access.Grant
+	access.Mount
 
 	Item tree.Node
 	Path string // of what the caller shares; of what is shared with the caller, its address
 }
 
-// WithMe lists what is shared with the caller, spaces excepted, in the order of the nodes' ids.
-func (s *Spaces) WithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int) ([]Shared, error) {
-	all, err := s.parts.Access.ListMine(ctx, s.parts.DB, who.User, after, limit)
+// SetMount renames or hides something that is shared with the caller, for the caller alone.
+func (s *Spaces) SetMount(ctx context.Context, who drive.Who, node drive.NodeID, c access.MountChange) error {
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return s.parts.Access.SetMount(ctx, tx, who.User, node, c)
+	})
+}
+
+// WithMe lists what is shared with the caller, spaces excepted, in the order of the nodes' ids; what
+// the caller has hidden only when hidden is set.
+func (s *Spaces) WithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int, hidden bool) ([]Shared, error) {
+	all, err := s.parts.Access.ListMine(ctx, s.parts.DB, who.User, after, limit, hidden)
 	if err != nil {
 		return nil, err
 	}
@@ -271,16 +279,20 @@ func (s *Spaces) WithMe(ctx context.Context, who drive.Who, after drive.NodeID, 
 
 // ByMe lists what the caller shares of their own drive, a grant each.
 func (s *Spaces) ByMe(ctx context.Context, who drive.Who, after access.Grant, limit int) ([]Shared, error) {
-	all, err := s.parts.Access.ListOf(ctx, s.parts.DB, who.Account, after, limit)
+	grants, err := s.parts.Access.ListOf(ctx, s.parts.DB, who.Account, after, limit)
 	if err != nil {
 		return nil, err
+	}
+	all := make([]access.Mount, len(grants))
+	for i, g := range grants {
+		all[i] = access.Mount{Grant: g}
 	}
 	return s.items(ctx, all, false)
 }
 
 // items finds the nodes of grants. Those in the trash, or gone, stay in the list without a name: a
 // page is never short because of them.
-func (s *Spaces) items(ctx context.Context, all []access.Grant, asGuest bool) ([]Shared, error) {
+func (s *Spaces) items(ctx context.Context, all []access.Mount, asGuest bool) ([]Shared, error) {
 	ids := make([]drive.NodeID, len(all))
 	for i, g := range all {
 		ids[i] = g.Node
@@ -299,7 +311,7 @@ func (s *Spaces) items(ctx context.Context, all []access.Grant, asGuest bool) ([
 	}
 	shared := make([]Shared, len(all))
 	for i, g := range all {
-		shared[i] = Shared{Grant: g}
+		shared[i] = Shared{Mount: g}
 		n, found := nodes[g.Node]
 		folder, placed := spots[n.Parent]
 		if !found || !n.IsRoot() && (!placed || folder.Trashed != 0) || n.Trashed != 0 || !n.Operation.IsZero() {

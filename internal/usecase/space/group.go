@@ -2,6 +2,9 @@ package space
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -128,8 +131,12 @@ func (s *Spaces) ListMembers(ctx context.Context, who drive.Who, id drive.GroupI
 // Limits of the search for whom to share with: enough to find somebody whom one knows, too little
 // to copy the directory.
 const (
-	minPrefix = 2  // characters
-	maxFound  = 10 // of each kind
+	minPrefix = 2 // characters
+	maxFound  = 10
+
+	// What somebody who types needs, and far below what it takes to try all beginnings.
+	searchesAtOnce = 30
+	searchEvery    = 2 * time.Second
 )
 
 // Found is somebody to share with.
@@ -139,11 +146,14 @@ type Found struct {
 	Name string
 }
 
-// Search looks for people and groups whose name begins with some characters, at least two: at most
-// 10 of each.
+// Search looks for people and groups whose name begins with some characters, at least two: the
+// first 10 by name. Rate: the caller has asked too often.
 func (s *Spaces) Search(ctx context.Context, who drive.Who, prefix string) ([]Found, error) {
 	if len([]rune(prefix)) < minPrefix {
 		return nil, drive.Bad("q", drive.Malformed, "expected", "at least two characters")
+	}
+	if err := s.searches.take(who.User, s.opt.Now()); err != nil {
+		return nil, err
 	}
 	people, err := s.parts.Access.ListPeople(ctx, s.parts.DB, prefix, maxFound+1)
 	if err != nil {
@@ -156,8 +166,12 @@ func (s *Spaces) Search(ctx context.Context, who drive.Who, prefix string) ([]Fo
 		}
 	}
 	groups, _, err := s.parts.Access.ListGroups(ctx, s.parts.DB, prefix, "", maxFound)
+	if err != nil {
+		return nil, err
+	}
 	for _, g := range groups {
 		found = append(found, Found{access.Group, drive.PrincipalID(g.ID), g.Name})
 	}
-	return found, err
+	slices.SortStableFunc(found, func(a, b Found) int { return strings.Compare(drive.Name(a.Name).Fold(), drive.Name(b.Name).Fold()) })
+	return found[:min(len(found), maxFound)], nil
 }

@@ -34,8 +34,9 @@ type Options struct {
 
 // Spaces holds the use cases. It is safe for concurrent use.
 type Spaces struct {
-	parts Parts
-	opt   Options
+	parts    Parts
+	opt      Options
+	searches *pace
 }
 
 // New returns the use cases.
@@ -43,7 +44,7 @@ func New(parts Parts, opt Options) *Spaces {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Spaces{parts, opt}
+	return &Spaces{parts, opt, newPace(searchesAtOnce, searchEvery)}
 }
 
 // View is a space as one of its members, or an administrator, sees it.
@@ -163,14 +164,34 @@ func (s *Spaces) ListAll(ctx context.Context, who drive.Who, cursor string, limi
 		all = all[:limit]
 		next = access.SpaceCursor(all[limit-1])
 	}
+	views, err := s.plain(ctx, all)
+	return views, next, err
+}
+
+// ListDeleted returns spaces that were deleted and can be brought back, the one that was deleted
+// first at the beginning, for administrators.
+func (s *Spaces) ListDeleted(ctx context.Context, who drive.Who, limit int) ([]View, error) {
+	if err := admins(who); err != nil {
+		return nil, err
+	}
+	all, err := s.parts.Access.ListDeletedSpaces(ctx, s.parts.DB, drive.TimeOf(s.opt.Now().Add(time.Second)), limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.plain(ctx, all)
+}
+
+// plain shows spaces as an administrator who is no member sees them.
+func (s *Spaces) plain(ctx context.Context, all []access.Space) ([]View, error) {
 	views := make([]View, len(all))
 	for i, one := range all {
 		views[i] = View{Space: one}
+		var err error
 		if views[i].Balance, err = s.parts.Ledger.Get(ctx, s.parts.DB, one.ID); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
-	return views, next, nil
+	return views, nil
 }
 
 // Find returns a space: to its members, and to administrators.

@@ -1,0 +1,163 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"unicode"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Mount is a folder or file that is shared with a user by name, as that user has it.
+type Mount struct {
+	Grant // the strongest of the user's roles there; Name is the group's that has it, empty if it is the user's own
+
+	Owner  string // the user whose drive it is in; empty: it is in a space
+	Space  string // the name of the space that it is in
+	Alias  string // what the user calls it; empty: as it is called
+	Hidden bool   // out of sight, unless it is asked for
+}
+
+// maxMounts is how many mounts a user may have renamed or hidden.
+const maxMounts = 10_000
+
+const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''), COALESCE(s.name, ''), COALESCE(m.name, ''), COALESCE(m.hidden, 0)`
+
+// mountJoins adds to grants g what mountColumns needs; its parameter is the user.
+const mountJoins = ` LEFT JOIN user_groups p ON p.id = g.principal_id LEFT JOIN users o ON o.account_id = g.account_id
+		LEFT JOIN spaces s ON s.account_id = g.account_id LEFT JOIN mounts m ON m.node_id = g.node_id AND m.user_id = ? `
+
+func scanMount(m *Mount, scan func(...any) error) error {
+	return scanGrant(&m.Grant, func(dest ...any) error { return scan(append(dest, &m.Owner, &m.Space, &m.Alias, &m.Hidden)...) })
+}
+
+// ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
+// order of their ids: each with the strongest of the user's roles there. What gives nothing, or has
+// ended, is left out, and so is what the user has hidden, unless hidden is set.
+func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
+	me, now := user.String(), a.now()
+	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (
+			SELECT g.node_id FROM mine JOIN grants g ON g.principal_id = mine.id
+			WHERE g.node_id > ? AND g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
+			AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id = g.node_id)
+			AND (? = 1 OR NOT EXISTS (SELECT 1 FROM mounts m WHERE m.node_id = g.node_id AND m.user_id = ? AND m.hidden = 1))
+			GROUP BY g.node_id ORDER BY g.node_id LIMIT ?)
+		SELECT `+mountColumns+` FROM those CROSS JOIN mine JOIN grants g ON g.node_id = those.node_id AND g.principal_id = mine.id`+mountJoins+`
+		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY g.node_id`,
+		me, me, after.String(), now, hidden, me, limit, me, now)
+	all, err := sqldb.Scan(rows, err, scanMount)
+	if err != nil {
+		return nil, fmt.Errorf("list what is shared with %s: %w", user, err)
+	}
+	return strongest(all), nil
+}
+
+// strongest leaves of the grants at each node the strongest one. They are in the order of nodes.
+func strongest(all []Mount) (one []Mount) {
+	for _, m := range all {
+		last := len(one) - 1
+		switch {
+		case last < 0 || one[last].Node != m.Node:
+			one = append(one, m)
+		case rank(m.Role) > rank(one[last].Role):
+			one[last] = m
+		}
+	}
+	return one
+}
+
+func rank(r Role) int {
+	for i, role := range Roles() {
+		if role == r {
+			return i
+		}
+	}
+	return -1
+}
+
+// MountChange is what a user makes of a mount; nil leaves it as it is.
+type MountChange struct {
+	Alias  *string // empty: as it is called
+	Hidden *bool
+}
+
+// SetMount renames or hides a mount for a user, and for nobody else. It may be repeated. NotFound:
+// nothing is shared with the user there.
+func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, node drive.NodeID, c MountChange) error {
+	if c.Alias != nil && *c.Alias != "" {
+		if err := checkAlias(*c.Alias); err != nil {
+			return err
+		}
+	}
+	if err := a.sharedWith(ctx, tx, user, node); err != nil {
+		return err
+	}
+	var now struct {
+		name   string
+		hidden bool
+	}
+	err := tx.QueryRow(ctx, `SELECT name, hidden FROM mounts WHERE node_id = ? AND user_id = ?`, node, user).Scan(&now.name, &now.hidden)
+	there := err == nil
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return fmt.Errorf("find the mount of %s: %w", node, err)
+	}
+	if c.Alias != nil {
+		now.name = *c.Alias
+	}
+	if c.Hidden != nil {
+		now.hidden = *c.Hidden
+	}
+	switch {
+	case now.name == "" && !now.hidden:
+		_, err = tx.Exec(ctx, `DELETE FROM mounts WHERE node_id = ? AND user_id = ?`, node, user)
+	case there:
+		_, err = tx.Exec(ctx, `UPDATE mounts SET name = ?, hidden = ?, updated_at = ? WHERE node_id = ? AND user_id = ?`, now.name, now.hidden, a.now(), node, user)
+	default:
+		if err = roomForMount(ctx, tx, user); err == nil {
+			_, err = tx.Exec(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at) VALUES (?, ?, ?, ?, ?)`, node, user, now.name, now.hidden, a.now())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("change the mount of %s: %w", node, err)
+	}
+	return nil
+}
+
+func checkAlias(alias string) error {
+	name, err := drive.ParseName(alias)
+	if err != nil {
+		return drive.Wrap(err, drive.BadRequest, "field", "name", "reason", string(drive.Malformed), "expected", "a name without '/'")
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return drive.Bad("name", drive.Malformed, "expected", "visible characters")
+		}
+	}
+	return nil
+}
+
+// sharedWith is nil when a node is shared with a user by name, not as the root of a space.
+func (a *Access) sharedWith(ctx context.Context, q sqldb.Querier, user drive.UserID, node drive.NodeID) error {
+	var n int
+	err := q.QueryRow(ctx, `WITH `+mine+`
+		SELECT COUNT(*) FROM mine JOIN grants g ON g.node_id = ? AND g.principal_id = mine.id
+		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
+		AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id = g.node_id)`,
+		user.String(), user.String(), node, a.now()).Scan(&n)
+	if err == nil && n == 0 {
+		err = drive.Fail(drive.NotFound)
+	}
+	return err
+}
+
+func roomForMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+	var n int
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mounts WHERE user_id = ?`, user).Scan(&n); err != nil {
+		return err
+	}
+	if n >= maxMounts {
+		return drive.Fail(drive.TooManyOpen, "reason", "mounts", "limit", maxMounts, "sent", n+1)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package access_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// mounts tells how a person has what is shared with them: the alias of each, "-" for one that is
+// hidden.
+func (w *world) mounts(t testing.TB, who drive.Who, hidden bool) map[drive.NodeID]string {
+	t.Helper()
+	all, err := w.ListMine(t.Context(), w.db, who.User, drive.NodeID{}, 1000, hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[drive.NodeID]string{}
+	for _, m := range all {
+		if have[m.Node] = m.Alias; m.Hidden {
+			have[m.Node] += "-"
+		}
+	}
+	return have
+}
+
+// TestAMountIsItsReceiversAlone renames and hides what is shared, in all orders that can come, and
+// looks who notices.
+func TestAMountIsItsReceiversAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4, 1)
+	const bob, eve = 2, 3
+	owner := w.drives[0]
+	var folder, file drive.NodeID
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		for name, id := range map[drive.Name]*drive.NodeID{"folder": &folder, "other": &file} {
+			n, err := w.tree.CreateFolder(ctx, tx, owner.account, tree.Place{Parent: owner.root, Name: name, Conflict: drive.ConflictFail})
+			if *id = n.ID; err != nil {
+				return err
+			}
+		}
+		return w.AddMember(ctx, tx, w.groups[0], w.people[eve].User)
+	})
+	give := func(node drive.NodeID, kind access.Kind, to drive.PrincipalID, life time.Duration) {
+		t.Helper()
+		g := access.Grant{Node: node, Account: owner.account, Kind: kind, Principal: to, Role: access.Viewer}
+		if life > 0 {
+			g.Expires = drive.TimeOf(w.now.Add(life))
+		}
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { _, err := w.Set(ctx, tx, g); return err })
+	}
+	give(folder, access.User, drive.PrincipalID(w.people[bob].User), 0)
+	give(folder, access.Group, drive.PrincipalID(w.groups[0]), 0)
+	give(file, access.User, drive.PrincipalID(w.people[bob].User), time.Hour)
+	set := func(who int, node drive.NodeID, c access.MountChange) error {
+		return w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return w.SetMount(ctx, tx, w.people[who].User, node, c) })
+	}
+	name, none, yes, no := "mine", "", true, false
+	for range 2 { // the reply was lost, and it is asked for again
+		for _, c := range []access.MountChange{{Alias: &name}, {Hidden: &yes}} {
+			if err := set(bob, folder, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	see := func(what string, got, want map[drive.NodeID]string) {
+		t.Helper()
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+	}
+	see("bob hides one", w.mounts(t, w.people[bob], false), map[drive.NodeID]string{file: ""})
+	see("bob asks for it", w.mounts(t, w.people[bob], true), map[drive.NodeID]string{folder: "mine-", file: ""})
+	see("eve", w.mounts(t, w.people[eve], false), map[drive.NodeID]string{folder: ""})
+
+	for _, at := range []struct {
+		who  int
+		node drive.NodeID
+	}{{eve, file}, {1, folder}, {bob, owner.root}, {bob, w.drives[2].root}, {bob, drive.NewID[drive.NodeID]()}} {
+		if err := set(at.who, at.node, access.MountChange{Hidden: &yes}); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("person %d hides %s: %v", at.who, at.node, err)
+		}
+	}
+	for _, odd := range []string{"a/b", "..", "a\u202eb", string(make([]byte, 300))} {
+		if err := set(bob, folder, access.MountChange{Alias: &odd}); !drive.IsKind(err, drive.BadRequest) {
+			t.Errorf("%q as a name: %v", odd, err)
+		}
+	}
+
+	// A role that has ended takes the mount along; one that is given again is seen again.
+	w.now = w.now.Add(2 * time.Hour)
+	if err := set(bob, file, access.MountChange{Hidden: &yes}); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("bob hides what has ended: %v", err)
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.Take(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
+		return err
+	})
+	see("bob has nothing", w.mounts(t, w.people[bob], true), map[drive.NodeID]string{})
+	give(folder, access.User, drive.PrincipalID(w.people[bob].User), 0)
+	see("bob has it again", w.mounts(t, w.people[bob], false), map[drive.NodeID]string{folder: ""})
+
+	// Back as it was leaves no row, and what is gone takes its rows along.
+	rows := func() (n int) {
+		t.Helper()
+		if err := w.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM mounts`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, c := range []access.MountChange{{Alias: &name, Hidden: &yes}, {Alias: &none}, {Hidden: &no}} {
+		if err := set(bob, folder, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := rows(); got != 0 {
+		t.Errorf("%d rows of mounts that are as they were", got)
+	}
+	if err := set(bob, folder, access.MountChange{Alias: &name}); err != nil {
+		t.Fatal(err)
+	}
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM nodes WHERE id = ?`, folder)
+		return err
+	})
+	if err := w.Purge(t.Context(), w.now); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows(); got != 0 {
+		t.Errorf("%d rows of mounts of a folder that is gone", got)
+	}
+}
