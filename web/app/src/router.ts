@@ -1,6 +1,6 @@
 import { createRouter, createWebHistory, type RouteRecordRaw } from "vue-router";
 import { watch } from "vue";
-import { i18n, loadWorkMessages } from "./i18n";
+import { i18n, loadTeamMessages, loadWorkMessages } from "./i18n";
 import { usePreferences } from "./stores/preferences";
 import { useSession } from "./stores/session";
 
@@ -11,6 +11,8 @@ declare module "vue-router" {
     admin?: boolean;
     /** It is about documents or exports: its texts are not loaded with the first page. */
     intake?: boolean;
+    /** It is about people to share with: the same. */
+    team?: boolean;
     /** Key of the page's title. */
     title?: string;
   }
@@ -19,6 +21,8 @@ declare module "vue-router" {
 const inShell: RouteRecordRaw[] = [
   { path: "", redirect: "/files" },
   { path: "files/:path(.*)*", name: "files", component: () => import("./pages/FilesPage.vue"), meta: { title: "nav.files" } },
+  { path: "spaces/:place/:path(.*)*", name: "space", component: () => import("./pages/FilesPage.vue"), meta: { title: "places.spaces" } },
+  { path: "space-settings/:id", name: "space-settings", component: () => import("./sharing/SpaceSettingsPage.vue"), meta: { title: "places.settings", team: true } },
   { path: "search", name: "search", component: () => import("./pages/SearchPage.vue"), meta: { title: "nav.search" } },
   { path: "shares", name: "shares", component: () => import("./pages/SharesPage.vue"), meta: { title: "nav.shares" } },
   { path: "collects", name: "collects", component: () => import("./pages/CollectsPage.vue"), meta: { title: "nav.collects" } },
@@ -64,6 +68,7 @@ router.beforeEach(async (to) => {
   if (!session.loggedIn) return { name: "login", query: to.fullPath === "/files" ? {} : { next: to.fullPath } };
   if (to.meta.admin && !session.admin) return { name: "files" };
   if (to.meta.admin || to.meta.intake) await loadWorkMessages();
+  if (to.meta.team) await loadTeamMessages();
   return true;
 });
 

@@ -21,6 +21,13 @@ export const makeFolder = (parent: string, name: string) =>
 export const rename = (node: Node, name: string, rev?: number) =>
   call<Node>("PATCH", `/nodes/${node.id}`, { body: { name }, ...(rev ? { headers: { "If-Match": `"${rev}"` } } : {}) });
 
+// One entry at a time: what /operations does is for one's own drive alone.
+export const trash = (id: string) => finish("DELETE", `/nodes/${id}`);
+export const destroy = (id: string) => finish("DELETE", `/nodes/${id}`, { query: { permanent: true } });
+export const restore = (id: string) => call<Node>("POST", `/nodes/${id}/restore`, { body: {} });
+export const move = (id: string, parent: string, conflict: Conflict) => call<Node>("PATCH", `/nodes/${id}`, { body: { parent, conflict } });
+export const copy = (id: string, parent: string, conflict: Conflict) => finish("POST", `/nodes/${id}/copy`, { body: { parent, conflict }, once: true });
+
 export interface Totals {
   files: number;
   folders: number;
@@ -29,8 +36,8 @@ export interface Totals {
 }
 export const totalsOf = (folder: string, signal?: AbortSignal) => call<Totals>("GET", `/nodes/${folder}/totals`, { signal });
 
-export const trashPage = (cursor?: string | null) => call<Page<Node>>("GET", "/trash", { query: { limit: 1000, cursor } });
-export const emptyTrash = () => finish("DELETE", "/trash");
+export const trashPage = (cursor?: string | null, space?: string) => call<Page<Node>>("GET", "/trash", { query: { limit: 1000, cursor, space } });
+export const emptyTrash = (space?: string) => finish("DELETE", "/trash", { query: { space } });
 
 export const versions = (id: string) => call<Page<Version>>("GET", `/nodes/${id}/versions`, { query: { limit: 200 } });
 export const restoreVersion = (id: string, version: string) =>

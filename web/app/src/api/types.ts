@@ -1,4 +1,5 @@
 // The objects of docs/api.md that the page uses.
+import type { Role } from "./spaces";
 
 export interface Node {
   id: string;
@@ -14,6 +15,7 @@ export interface Node {
   trashed_at: string | null;
   rev: number;
   digests: Record<string, string>;
+  role?: Role; // what the user is there; of one node that was asked for, outside of one's own drive
 }
 
 export interface Version {

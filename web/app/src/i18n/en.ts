@@ -30,6 +30,13 @@ const messages = {
     moved: "{n} moved to “{folder}”.", copied: "{n} copied to “{folder}”.", moveTitle: "Move {n} item | Move {n} items", copyTitle: "Copy {n} item | Copy {n} items", moveHere: "Move here", copyHere: "Copy here",
     pasteHere: "Paste {n} here", taken: "The name is taken", takenText: "“{name}” is there already ({n} in all). Keep both, with a number added to the name?", keepBoth: "Keep both",
   },
+  places: {
+    spaces: "Spaces", shared: "Shared folder", people: "Who has access", peopleShort: "People", sharePeople: "Share with people", trash: "Trash of this space", settings: "Settings of this space", archived: "archived", archivedText: "This space is archived: everything in it can be read, and nothing changed.",
+    roles: { viewer: "Viewer", uploader: "Uploader", editor: "Editor", manager: "Manager", none: "No access" },
+    means: { viewer: "You may look at everything here and download it.", uploader: "You may send files here. You do not see what is here.", editor: "You may add, change and delete.", manager: "You may do everything, and decide who has access.", none: "You have no access." },
+    only: "You may look and download here, not change.", blind: "You may send files here", blindText: "What you send arrives. You do not see what is here.", made: "The folder “{name}” is made.",
+    failed: "{n} failed: {why} | {n} failed. The first: {why}", noZip: "Download: choose files only", trashOf: "Trash of “{name}”", trashIntro: "What is here counts towards the storage of the space until it is deleted for good, which its managers may do.",
+  },
   details: {
     about: "Details", contents: "Contents", filesIn: "{n} file | {n} files", foldersIn: "{n} folder | {n} folders", andMore: "and more", versions: "Versions", where: "Folder", bytes: "{n} bytes", mime: "Type", created: "Added", current: "current",
     restored: "The version is the current one again.",

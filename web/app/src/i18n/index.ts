@@ -3,6 +3,7 @@ import { shallowRef } from "vue";
 import type { Language as ElementLocale } from "element-plus/es/locale";
 import { speak } from "@/api/client";
 import type { Messages } from "./en";
+import type { TeamMessages } from "./en-team";
 import type { WorkMessages } from "./en-work";
 import { visible } from "@/format";
 
@@ -12,7 +13,8 @@ export const languages: { value: Language; label: string }[] = [
   { value: "en", label: "English" },
 ];
 
-export const i18n = createI18n<[Messages & WorkMessages], Language, false>({
+type All = Messages & WorkMessages & TeamMessages;
+export const i18n = createI18n<[All], Language, false>({
   legacy: false,
   locale: "en",
   fallbackLocale: "en",
@@ -20,7 +22,7 @@ export const i18n = createI18n<[Messages & WorkMessages], Language, false>({
   fallbackWarn: false,
   // Whatever a sentence names: the texts themselves have no character that one cannot see.
   postTranslation: (text) => (typeof text === "string" ? visible(text) : text),
-  messages: {} as Record<Language, Messages & WorkMessages>,
+  messages: {} as Record<Language, All>,
 });
 
 /** The texts of Element Plus in the language of the page. */
@@ -30,18 +32,20 @@ const loaders: Record<Language, () => Promise<[Messages, ElementLocale]>> = {
   en: async () => [(await import("./en")).default, (await import("element-plus/es/locale/lang/en")).default],
   "zh-CN": async () => [(await import("./zh-CN")).default, (await import("element-plus/es/locale/lang/zh-cn")).default],
 };
-const workLoaders: Record<Language, () => Promise<{ default: WorkMessages }>> = {
-  en: () => import("./en-work"),
-  "zh-CN": () => import("./zh-CN-work"),
+/** Texts that are not loaded with the first page: those of documents' and administrators' pages, and those of sharing with people. */
+type Part = "work" | "team";
+const partLoaders: Record<Part, Record<Language, () => Promise<{ default: WorkMessages | TeamMessages }>>> = {
+  work: { en: () => import("./en-work"), "zh-CN": () => import("./zh-CN-work") },
+  team: { en: () => import("./en-team"), "zh-CN": () => import("./zh-CN-team") },
 };
-let work = false; // the texts of documents' and administrators' pages belong to each language
-const works = new Map<Language, Promise<void>>();
+const parts = new Set<Part>(); // what belongs to each language by now
+const merged = new Map<string, Promise<void>>();
 
 /** Loads a language and turns the page to it. */
 export async function loadMessages(language: Language): Promise<void> {
   const [messages, element] = await loaders[language]();
   i18n.global.mergeLocaleMessage(language, messages);
-  if (work) await mergeWork(language); // asked now: they may have become part of it while the language was on its way
+  await Promise.all([...parts].map((part) => merge(part, language))); // asked now: they may have become part of it while the language was on its way
   i18n.global.locale.value = language;
   elementLocale.value = element;
   document.documentElement.lang = language;
@@ -49,18 +53,23 @@ export async function loadMessages(language: Language): Promise<void> {
 }
 
 /** Loads the texts of the pages of documents and of administrators too, in this language and in those that are turned to later. */
-export function loadWorkMessages(): Promise<void> {
-  work = true;
-  return mergeWork(i18n.global.locale.value);
+export const loadWorkMessages = (): Promise<void> => loadPart("work");
+/** Loads the texts of sharing with people. */
+export const loadTeamMessages = (): Promise<void> => loadPart("team");
+
+function loadPart(part: Part): Promise<void> {
+  parts.add(part);
+  return merge(part, i18n.global.locale.value);
 }
 
 /** Loads those texts in a language, once. */
-function mergeWork(language: Language): Promise<void> {
-  let merged = works.get(language);
-  if (!merged) {
-    merged = workLoaders[language]().then((loaded) => i18n.global.mergeLocaleMessage(language, loaded.default));
-    works.set(language, merged);
-    merged.catch(() => works.delete(language)); // the next one tries again
+function merge(part: Part, language: Language): Promise<void> {
+  const key = `${part} ${language}`;
+  let running = merged.get(key);
+  if (!running) {
+    running = partLoaders[part][language]().then((loaded) => i18n.global.mergeLocaleMessage(language, loaded.default));
+    merged.set(key, running);
+    running.catch(() => merged.delete(key)); // the next one tries again
   }
-  return merged;
+  return running;
 }

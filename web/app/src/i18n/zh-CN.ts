@@ -32,6 +32,13 @@ const messages: Messages = {
     moved: "已将 {n} 项移动到“{folder}”。", copied: "已将 {n} 项复制到“{folder}”。", moveTitle: "移动 {n} 项", copyTitle: "复制 {n} 项", moveHere: "移动到这里", copyHere: "复制到这里",
     pasteHere: "粘贴 {n} 项", taken: "名称已存在", takenText: "“{name}”已存在（共 {n} 项重名）。保留两者并在名称后加编号吗？", keepBoth: "保留两者",
   },
+  places: {
+    spaces: "共享空间", shared: "共享文件夹", people: "谁有权限", peopleShort: "成员", sharePeople: "共享给用户", trash: "该空间的回收站", settings: "该空间的设置", archived: "已归档", archivedText: "该空间已归档：其中的内容可以查看，但不能更改。",
+    roles: { viewer: "查看者", uploader: "上传者", editor: "编辑者", manager: "管理者", none: "无权访问" },
+    means: { viewer: "你可以查看和下载这里的全部内容。", uploader: "你可以向这里上传文件，但看不到这里的内容。", editor: "你可以添加、修改和删除。", manager: "你可以进行全部操作，并决定谁有权限。", none: "你没有权限。" },
+    only: "你在这里可以查看和下载，不能更改。", blind: "你可以向这里上传文件", blindText: "你上传的文件会送达，但你看不到这里的内容。", made: "已新建文件夹“{name}”。",
+    failed: "{n} 项失败，第一项的原因：{why}", noZip: "下载：请只选择文件", trashOf: "“{name}”的回收站", trashIntro: "这里的内容在彻底删除之前仍占用该空间的容量；只有管理者可以彻底删除。",
+  },
   details: {
     about: "详情", contents: "内容", filesIn: "{n} 个文件", foldersIn: "{n} 个文件夹", andMore: "以上", versions: "历史版本", where: "所在文件夹", bytes: "{n} 字节", mime: "类型", created: "添加时间", current: "当前",
     restored: "已恢复为当前版本。",

@@ -130,8 +130,8 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
   const clear = () => made?.clear();
 
   /** Finds what an earlier visit left open. It is shown by its headline: nobody has asked for it now. */
-  async function restore(): Promise<void> {
-    if ((await (await uploader()).restore()).length === 0) return;
+  async function restore(places: readonly string[] = []): Promise<void> {
+    if ((await (await uploader()).restore(places)).length === 0) return;
     if (!shown.value && matchMedia("(max-width: 640px)").matches) return; // it would lie over the list; the button on top has the number
     folded.value = !shown.value;
     shown.value = true;

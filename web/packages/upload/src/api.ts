@@ -125,13 +125,15 @@ export class Api {
     yield* this.#list<Part>(`${uploadPath(id)}/parts`, s);
   }
 
-  async *uploads(s: Scope): AsyncGenerator<OpenUpload> {
-    yield* this.#list<OpenUpload>("/uploads", s);
+  /** uploads lists one's open uploads: in one's own drive, or in a place. */
+  async *uploads(s: Scope, place = ""): AsyncGenerator<OpenUpload> {
+    yield* this.#list<OpenUpload>("/uploads", s, place ? { space: place } : {});
   }
 
   /** putFile sends a whole file once; who calls it decides about the next attempt. */
   async putFile(path: string, query: Record<string, string>, body: Blob, headers: Record<string, string>, s: Scope, onProgress: (sent: number) => void): Promise<Answer<Node>> {
-    const url = `/files${escapePath(path)}?${new URLSearchParams(query)}`;
+    const [place, below] = splitPlace(path);
+    const url = `/files${escapePath(below)}?${new URLSearchParams(place ? { ...query, space: place } : query)}`;
     const reply = await this.#try({ method: "PUT", path: url, body, headers, onProgress }, s);
     return { value: parse<Node>(reply), status: reply.status, doubt: false };
   }
@@ -155,12 +157,12 @@ export class Api {
     return lines;
   }
 
-  /** nodeAt returns what is at a path, null when nothing is. */
+  /** nodeAt returns what is at a path, null when nothing is, or nothing that the user may see: an uploader of a space sees none. */
   async nodeAt(path: string, s: Scope): Promise<Node | null> {
     try {
       return (await this.#do<Node>({ method: "GET", path: `/nodes?${new URLSearchParams({ path })}` }, s)).value;
     } catch (err) {
-      if (isProblem(err, "not-found")) return null;
+      if (isProblem(err, "not-found", "forbidden")) return null;
       throw err;
     }
   }
@@ -179,9 +181,9 @@ export class Api {
     }
   }
 
-  async *#list<T>(path: string, s: Scope): AsyncGenerator<T> {
+  async *#list<T>(path: string, s: Scope, more: Record<string, string> = {}): AsyncGenerator<T> {
     for (let cursor: string | null = ""; cursor !== null; ) {
-      const query = new URLSearchParams(cursor ? { limit: "1000", cursor } : { limit: "1000" });
+      const query = new URLSearchParams({ ...more, limit: "1000", ...(cursor ? { cursor } : {}) });
       const page: { items: T[]; next_cursor: string | null } = (await this.#do<typeof page>({ method: "GET", path: `${path}?${query}` }, s)).value;
       yield* page.items;
       cursor = page.next_cursor || null;
@@ -247,6 +249,12 @@ function uploadPath(id: string): string {
 }
 
 /** escapePath encodes each name by itself. */
+/** splitPlace parts a path in a space or shared folder, //NAME/a/b, into the place and /a/b; in one's own drive the place is empty. */
+export function splitPlace(path: string): [place: string, below: string] {
+  const m = /^\/\/([^/]+)(.*)$/.exec(path);
+  return m ? [m[1]!, m[2]!] : ["", path];
+}
+
 export function escapePath(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }

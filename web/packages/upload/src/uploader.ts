@@ -8,6 +8,7 @@ import type { Hasher } from "./hash/hasher.ts";
 import { defaultHasher } from "./hash/remote.ts";
 import { Item, type Owner } from "./item.ts";
 import { Rate, eta } from "./meter.ts";
+import { isProblem } from "./problem.ts";
 import { Waiter } from "./retry.ts";
 import { Schedule } from "./schedule.ts";
 import { Slots } from "./slots.ts";
@@ -145,12 +146,19 @@ export class Uploader extends Emitter<Events> {
 
   /**
    * restore finds the uploads that the server keeps open: of an earlier visit, another browser, another program. They become
-   * parked items. Where the browser remembers the file and may read it, they go on by themselves.
+   * parked items. Where the browser remembers the file and may read it, they go on by themselves. places are spaces, by name or id,
+   * in which the user may have sent something, too; one that is not there any more has nothing.
    */
-  async restore(): Promise<ItemView[]> {
+  async restore(places: readonly string[] = []): Promise<ItemView[]> {
     const scope = { signal: this.#closed.signal, told: () => {} };
     const open: OpenUpload[] = [];
-    for await (const up of this.#deps.api.uploads(scope)) if (up.size !== null && up.state !== "waiting") open.push(up);
+    for (const place of ["", ...places]) {
+      try {
+        for await (const up of this.#deps.api.uploads(scope, place)) if (up.size !== null && up.state !== "waiting") open.push(up);
+      } catch (err) {
+        if (!place || !isProblem(err, "not-found", "forbidden")) throw err;
+      }
+    }
     const ids = new Set(open.map((up) => up.id));
     await this.#handles.tidy();
     const known = new Map([...this.#items.values()].map((item) => [item.uploadId, item]));

@@ -102,7 +102,8 @@ export class FakeServer {
     const body = typeof r.body === "string" ? JSON.parse(r.body) : {};
     const [, head, id, tail, n] = path.split("/");
     if (head === "batch") return this.batches ? this.#batch(r) : problem(404, "not-found");
-    if (head === "files") return this.#putFile(r, decodeURIComponent(path.slice("/files".length)), query);
+    const place = query.get("space");
+    if (head === "files") return this.#putFile(r, (place ? `//${place}` : "") + decodeURIComponent(path.slice("/files".length)), query);
     if (head === "nodes" && r.method === "GET") {
       const at = this.files.get(query.get("path") ?? "");
       return at ? json(200, at.node) : problem(404, "not-found");

@@ -41,6 +41,18 @@ describe("one file", () => {
     expect(server.needless).toBe(0);
   });
 
+  it("goes to a space, whose name is no part of a URL's path", async () => {
+    const server = new FakeServer();
+    for (const smallFile of [0, 1 << 20]) {
+      const { up } = start(server, { smallFile });
+      const [item] = up.add([{ file: fileOf(bytesOf(kib, 3), `a${smallFile}.bin`) }], { folder: "//设计 1/plans" });
+      await up.idle();
+      expect(item!.state.kind).toBe("done");
+      expect(server.files.has(`//设计 1/plans/a${smallFile}.bin`)).toBe(true);
+    }
+    expect(server.requests.filter((r) => r.includes("//"))).toEqual([]);
+  });
+
   it("of no bytes and of exactly whole parts", async () => {
     const server = new FakeServer();
     const { up } = start(server);
