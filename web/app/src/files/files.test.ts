@@ -3,7 +3,7 @@ import { ref } from "vue";
 import type { Node } from "@/api/types";
 import { hasThumbnail, kindOf, previewOf } from "./kind";
 import { sorted } from "./order";
-import { childPath, joined, nameFault, parentPath, segments } from "./path";
+import { childPath, isBelow, joined, nameFault, parentPath, placeOf, segments, stepsTo } from "./path";
 import { useSelection } from "./selection";
 import { scrollFor, windowOf } from "./window";
 import { useGridKeys } from "./keys";
@@ -56,6 +56,18 @@ test("paths", () => {
   expect(parentPath("/a/b")).toBe("/a");
   expect(parentPath("/a")).toBe("/");
   expect(childPath("/", "x")).toBe("/x");
+  expect(stepsTo("/a/b")).toEqual(["/", "/a", "/a/b"]);
+  // in a space, which stays the place whatever is above
+  expect(placeOf("//设计 1/a/b")).toBe("设计 1");
+  expect(placeOf("/a//b")).toBe("");
+  expect(segments("//S/a/b")).toEqual(["a", "b"]);
+  expect(parentPath("//S/a")).toBe("//S");
+  expect(parentPath("//S")).toBe("//S");
+  expect(childPath("//S", "x")).toBe("//S/x");
+  expect(stepsTo("//S/a")).toEqual(["//S", "//S/a"]);
+  expect(joined(["a"], "S")).toBe("//S/a");
+  expect(isBelow("//S/a", "/")).toBe(false);
+  expect(isBelow("//S/ab", "//S/a")).toBe(false);
 });
 
 test.each([["", "empty"], ["  ", "empty"], ["a/b", "slash"], ["..", "dots"], ["好".repeat(86), "long"], ["好".repeat(85), undefined], ["ok", undefined]])(

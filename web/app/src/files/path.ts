@@ -15,7 +15,8 @@ export const childPath = (folder: string, name: string): string => joined([...se
 export const isTop = (path: string): boolean => segments(path).length === 0;
 /** A folder and all that are above it, the place's root first. */
 export const stepsTo = (path: string): string[] => [joined([], placeOf(path)), ...segments(path).map((_, i, all) => joined(all.slice(0, i + 1), placeOf(path)))];
-export const isBelow = (path: string, folder: string): boolean => path === folder || path.startsWith(folder === "/" ? "/" : folder + "/");
+export const isBelow = (path: string, folder: string): boolean =>
+  placeOf(path) === placeOf(folder) && (path === folder || path.startsWith(folder === "/" ? "/" : folder + "/"));
 
 export function folderRoute(path: string): RouteLocationRaw {
   const place = placeOf(path);

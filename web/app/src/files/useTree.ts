@@ -4,7 +4,7 @@ import { foldersPage, nodeAt } from "@/api/nodes";
 import type { Node } from "@/api/types";
 import { explain } from "@/components/notify";
 import { sorted } from "./order";
-import { joined, segments } from "./path";
+import { stepsTo } from "./path";
 
 export interface Branch {
   node: Node;
@@ -80,13 +80,14 @@ export function useTree(lang: () => string, forbidden: (id: string) => boolean =
 
   /** Opens all that is above a folder, and goes to it. */
   async function reach(path: string): Promise<void> {
-    const top = reactive(branchOf(await nodeAt("/"), undefined));
+    const [home, ...steps] = stepsTo(path);
+    const top = reactive(branchOf(await nodeAt(home!), undefined));
     root.value = top;
     at.value = top.node.id;
     let branch: Branch = top;
     await unfold(branch);
-    for (const [i] of segments(path).entries()) {
-      const node = await nodeAt(joined(segments(path).slice(0, i + 1))).catch(() => undefined);
+    for (const step of steps) {
+      const node = await nodeAt(step).catch(() => undefined);
       if (!node || blocked(branch)) return;
       fill(branch, [node]);
       branch = branch.folders.find((b) => b.node.id === node.id)!;
