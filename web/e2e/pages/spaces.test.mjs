@@ -177,3 +177,125 @@ test("who may only send sees a place to send to", { timeout: 600_000 }, async ()
   assert.deepEqual((await as("olivia")("GET", `/nodes/${space.root_id}/children`)).items.map((n) => n.name).sort(), ["essay.txt", "secret.txt"]);
   await leave(sender);
 });
+
+test("a folder shared by name: found, renamed and hidden by its receiver, given through a group, and left", { timeout: 600_000 }, async () => {
+  const group = await api(server, admin, "POST", "/admin/groups", { name: "Staff" });
+  await api(server, admin, "PUT", `/admin/groups/${group.id}/members/${await idOf("vera")}`);
+  await as("olivia")("PUT", "/files/Private/Budget/2027.txt?parents=true", "numbers");
+  const owner = await open("olivia", "/files/Private");
+  await entry(owner.page, "Budget").click({ button: "right" });
+  await owner.page.getByRole("menuitem", { name: "Share with people" }).click();
+  const dialog = owner.page.getByRole("dialog");
+  for (const [typed, found] of [["edg", "edgar"], ["sta", "Staff"]]) {
+    await dialog.getByRole("combobox", { name: "Person or group" }).fill(typed);
+    await dialog.getByRole("option", { name: found }).click();
+    if (found === "edgar") await dialog.getByRole("textbox", { name: "Note" }).fill("for Friday");
+    await dialog.getByRole("button", { name: "Give access" }).click();
+    await dialog.getByRole("listitem").filter({ hasText: found }).waitFor();
+  }
+  await shoot(owner.page, "shared-en-people");
+  await judge(owner.page, "people of a folder");
+  await owner.page.keyboard.press("Escape");
+
+  // Of what is below it, the panel says from which folder a role comes.
+  await owner.page.goto(`${server.url}/files/Private/Budget`);
+  await entry(owner.page, "2027.txt").locator("input[type=checkbox]").click();
+  await owner.page.getByRole("toolbar").getByRole("button", { name: "People" }).click();
+  await dialog.getByRole("listitem").filter({ hasText: "edgar" }).getByText("from the folder “Budget”").waitFor();
+  await dialog.getByRole("listitem").filter({ hasText: "Owner" }).waitFor();
+  await owner.page.keyboard.press("Escape");
+  await owner.page.goto(`${server.url}/shared-by-me`);
+  await owner.page.getByText("Staff").waitFor();
+  await shoot(owner.page, "shared-en-by-me");
+  await judge(owner.page, "shared by me");
+
+  // The receiver gives it a name, opens it by it, and sees nothing of what lies above.
+  const editor = await open("edgar", "/shared-with-me");
+  const card = (page) => page.locator(".cards > li").filter({ hasText: "olivia" });
+  await card(editor.page).getByText("for Friday").waitFor();
+  await card(editor.page).getByRole("button", { name: "Rename" }).click();
+  await editor.page.getByRole("textbox", { name: "Your name for it" }).fill("Numbers of Olivia");
+  await editor.page.keyboard.press("Enter");
+  await editor.page.getByRole("link", { name: "Numbers of Olivia" }).waitFor();
+  await shoot(editor.page, "shared-en-with-me");
+  await judge(editor.page, "shared with me");
+  await editor.page.getByRole("link", { name: "Numbers of Olivia" }).click();
+  await entry(editor.page, "2027.txt").waitFor();
+  await editor.page.getByRole("navigation", { name: "Path" }).getByText("Numbers of Olivia").waitFor();
+  assert.equal(await editor.page.getByText("Private").count(), 0, "what lies above is told");
+  await editor.page.getByRole("button", { name: "Who has access" }).click();
+  await editor.page.getByRole("dialog").getByText("Managers decide who has access").waitFor();
+  await editor.page.keyboard.press("Escape");
+
+  // Hidden it is asked for; left it is gone.
+  await editor.page.goto(`${server.url}/shared-with-me`);
+  await card(editor.page).getByRole("button", { name: "Hide" }).click();
+  await editor.page.getByRole("heading", { name: "Nothing is shared with you" }).waitFor();
+  await editor.page.getByText("Show what I have hidden").click();
+  await card(editor.page).getByRole("button", { name: "Leave" }).click();
+  await editor.page.getByRole("dialog").getByRole("button", { name: "Leave" }).click();
+  await card(editor.page).waitFor({ state: "detached" });
+
+  // Who has it through a group is told so, and cannot leave it alone.
+  const viewer = await open("vera", "/shared-with-me", { lang: "zh-CN", width: 360, dark: true });
+  await card(viewer.page).getByText("通过用户组“Staff”").waitFor();
+  assert.equal(await viewer.page.getByRole("button", { name: "退出" }).count(), 0);
+  await shoot(viewer.page, "shared-zh-360-dark");
+  await judge(viewer.page, "shared with me, narrow");
+  await leave(owner, editor, viewer);
+});
+
+test("administrators make groups and spaces, and bring a deleted one back", { timeout: 600_000 }, async () => {
+  const { page, context, complaints } = await openPage(browser, server, {});
+  await logIn(page, server, "admin", server.password);
+  await page.goto(`${server.url}/admin/groups`);
+  await page.getByRole("textbox", { name: "Name of the group" }).fill("Readers");
+  await page.keyboard.press("Enter");
+  const group = page.locator(".cards > li").filter({ hasText: "Readers" });
+  await group.getByRole("button", { name: "Members" }).click();
+  await group.getByRole("combobox", { name: "Add member" }).fill("ve");
+  await group.getByRole("option", { name: "vera" }).click();
+  await group.getByRole("button", { name: "Add member" }).click();
+  await group.getByRole("button", { name: "Take out: vera" }).waitFor();
+  await shoot(page, "admin-groups-en");
+  await judge(page, "groups");
+
+  await page.goto(`${server.url}/admin/spaces`);
+  await page.getByRole("button", { name: "Add space" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("Archive of 2026");
+  await dialog.getByLabel("Storage").fill("3 GB");
+  await dialog.getByRole("combobox", { name: "First manager" }).fill("oli");
+  await dialog.getByRole("option", { name: "olivia" }).click();
+  await shoot(page, "admin-spaces-new-en");
+  await judge(page, "a new space");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  const card = page.locator(".cards > li").filter({ hasText: "Archive of 2026" });
+  await card.getByText("of 3 GB used").waitFor();
+  const space = (await as("olivia")("GET", "/spaces")).items.find((s) => s.name === "Archive of 2026");
+  assert.equal(space.role, "manager");
+
+  // An administrator who is no member gives the group a role, and sees nothing of what is in the space.
+  await card.getByRole("button", { name: "Members" }).click();
+  await dialog.getByRole("combobox", { name: "Person or group" }).fill("rea");
+  await dialog.getByRole("option", { name: "Readers" }).click();
+  await dialog.getByRole("button", { name: "Give access" }).click();
+  await dialog.getByRole("listitem").filter({ hasText: "Readers" }).waitFor();
+  assert.equal((await as("vera")("GET", "/spaces")).items.find((s) => s.id === space.id)?.role, "viewer");
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+
+  await card.getByRole("button", { name: "Archive", exact: true }).click();
+  await card.getByText("archived").waitFor();
+  await card.getByRole("button", { name: "Delete" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("heading", { name: "Deleted spaces" }).waitFor();
+  assert.equal((await as("olivia")("GET", "/spaces")).items.some((s) => s.id === space.id), false);
+  await shoot(page, "admin-spaces-en");
+  await judge(page, "spaces");
+  await card.getByRole("button", { name: "Bring back" }).click();
+  await page.getByRole("heading", { name: "Deleted spaces" }).waitFor({ state: "detached" });
+  assert.equal((await as("olivia")("GET", "/spaces")).items.find((s) => s.id === space.id).state, "active");
+  assert.deepEqual(complaints, []);
+  await context.close();
+});

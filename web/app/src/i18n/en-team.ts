@@ -9,6 +9,11 @@ const messages = {
     rights: { viewer: "may look and download", uploader: "may send files, and sees none", editor: "may add, change and delete", manager: "may do everything and give access", none: "is shut out of what a folder above gives" },
     yours: "Your role: {role}", onlyManagers: "Managers decide who has access.", alone: "Nobody else has access.", busy: "Too many searches. Wait a moment.",
   },
+  shared: {
+    tabs: "What is shared", links: "Links", withIntro: "Folders and files that others share with you by name. What you call them, and what you hide, nobody else sees.", withEmpty: "Nothing is shared with you", withEmptyText: "When somebody shares a folder or file with you by name, it is here.",
+    byIntro: "Folders and files of your drive, and who has a role there. What others put there counts towards your storage.", byEmpty: "You share nothing by name", byEmptyText: "Choose a file or folder and “Share with people”.",
+    by: "shared by {name}", inSpace: "in the space “{name}”", called: "called “{name}” by its owner", through: "through the group “{name}”", hidden: "hidden", hide: "Hide", show: "Show", showHidden: "Show what I have hidden", newName: "Your name for it", renamed: "You call it by another name now.", hid: "It is hidden.", shown: "It is in the list again.",
+  },
   spaceSettings: {
     space: "Space", name: "Name of the space", files: "Show the files", saved: "Saved.", quotaText: "Administrators decide how much there may be.", archive: "Archive", archiveTitle: "Archive this space?", archiveText: "Everything in it can be read from then on, and nothing changed.", archivedBack: "Administrators can bring it back.",
     members: "Members", membersText: "A member has a role in the whole space. A folder in it can give somebody more, less or nothing.",

@@ -31,7 +31,7 @@ const messages = {
     pasteHere: "Paste {n} here", taken: "The name is taken", takenText: "“{name}” is there already ({n} in all). Keep both, with a number added to the name?", keepBoth: "Keep both",
   },
   places: {
-    spaces: "Spaces", shared: "Shared folder", people: "Who has access", peopleShort: "People", where: "Drive or space", sharePeople: "Share with people", trash: "Trash of this space", settings: "Settings of this space", archived: "archived", archivedText: "This space is archived: everything in it can be read, and nothing changed.",
+    spaces: "Spaces", groups: "Groups", withMe: "Shared with me", byMe: "Shared by me", shared: "Shared folder", people: "Who has access", peopleShort: "People", where: "Drive or space", sharePeople: "Share with people", trash: "Trash of this space", settings: "Settings of this space", archived: "archived", archivedText: "This space is archived: everything in it can be read, and nothing changed.",
     roles: { viewer: "Viewer", uploader: "Uploader", editor: "Editor", manager: "Manager", none: "No access" },
     means: { viewer: "You may look at everything here and download it.", uploader: "You may send files here. You do not see what is here.", editor: "You may add, change and delete.", manager: "You may do everything, and decide who has access.", none: "You have no access." },
     only: "You may look and download here, not change.", blind: "You may send files here", blindText: "What you send arrives. You do not see what is here.", made: "The folder “{name}” is made.",

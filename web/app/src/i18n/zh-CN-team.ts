@@ -10,6 +10,11 @@ const messages: TeamMessages = {
     rights: { viewer: "可以查看和下载", uploader: "可以上传，但看不到内容", editor: "可以添加、修改和删除", manager: "可以进行全部操作并授予权限", none: "不继承上级文件夹给予的权限" },
     yours: "你的角色：{role}", onlyManagers: "由管理者决定谁有权限。", alone: "没有其他人有权限。", busy: "搜索过于频繁，请稍候。",
   },
+  shared: {
+    tabs: "共享内容", links: "链接", withIntro: "别人按名称共享给你的文件夹和文件。你起的名称和隐藏的内容只有你自己看到。", withEmpty: "没有共享给你的内容", withEmptyText: "别人把文件夹或文件共享给你之后，会显示在这里。",
+    byIntro: "你的网盘中共享出去的文件夹和文件，以及谁有权限。别人放进去的内容占用你的空间。", byEmpty: "你没有共享任何内容", byEmptyText: "选择一个文件或文件夹，然后点“共享给用户”。",
+    by: "由 {name} 共享", inSpace: "位于空间“{name}”", called: "所有者称之为“{name}”", through: "通过用户组“{name}”", hidden: "已隐藏", hide: "隐藏", show: "取消隐藏", showHidden: "显示已隐藏的", newName: "你给它起的名称", renamed: "已改用你起的名称。", hid: "已隐藏。", shown: "已重新显示。",
+  },
   spaceSettings: {
     space: "空间", name: "空间名称", files: "查看文件", saved: "已保存。", quotaText: "容量由系统管理员决定。", archive: "归档", archiveTitle: "归档这个空间？", archiveText: "此后其中的内容只能查看，不能更改。", archivedBack: "系统管理员可以恢复。",
     members: "成员", membersText: "成员在整个空间拥有一个角色。空间里的某个文件夹可以给某人更多、更少的权限，或者不给权限。",

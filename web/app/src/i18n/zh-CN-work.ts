@@ -6,6 +6,14 @@ const messages: WorkMessages = {
     intro: "每个用户都有自己的账户。", add: "添加用户", name: "用户名", password: "密码", generate: "生成密码", quota: "空间配额", quotaHint: "例如 10 GB；留空为服务器默认值；∞ 为不限", admin: "管理员", state: "状态", states: { active: "正常", disabled: "已停用" }, finished: "已完成", unfinished: "未完成", reserved: "预留",
     of: "共 {total}", unlimited: "不限", disable: "停用", enable: "启用", edit: "修改 {name}", delete: "删除用户", deleteTitle: "删除 {name}？", deleteText: "该用户立即无法登录，数据在 30 天后清除。", added: "已添加 {name}。", addedText: "请把以下信息告诉 {name}：", saved: "已保存。", newPassword: "新密码（留空则不变）", deleted: "已删除 {name}。", ledger: "计入的字节：已完成的文件、未完成上传已保留的部分、进行中上传的预留。", filter: "按用户名筛选",
   },
+  groups: {
+    title: "用户组", intro: "给予用户组的权限，组内成员从加入时起全部拥有。", add: "添加用户组", name: "用户组名称", none: "没有用户组", noneText: "用户组用于一次共享给多人。", members: "成员", addMember: "添加成员", take: "移出：{name}", takeShort: "移出", empty: "组里没有成员。",
+    deleteTitle: "删除用户组“{name}”？", deleteText: "其成员会失去给予该组的权限，用户本身不受影响。",
+  },
+  adminSpaces: {
+    intro: "共享空间是多人共用的网盘，有自己的容量，由其管理者决定成员。", add: "添加空间", none: "没有共享空间", noneText: "添加一个空间，并指定管理者。", members: "成员", membersOf: "“{name}”的成员", archive: "归档", unarchive: "恢复", manager: "首位管理者", managerText: "不选择则由你担任。",
+    deleteTitle: "删除空间“{name}”？", deleteText: "成员会立即无法访问。30 天内可以恢复，之后连同其中的内容一起彻底删除。", deleted: "已删除的空间", deletedText: "在彻底删除之前可以恢复。", until: "{when} 前可恢复", back: "恢复",
+  },
   uploads: { intro: "所有账户未完成的上传，按时间先后排列。", user: "用户", held: "占用", reserved: "预留", last: "最近活动", reset: "全部取消", resetTitle: "取消全部未完成的上传？", resetText: "所有用户已上传的部分都将删除。仅供维护使用。", resetDone: "已取消 {n} 个上传。", none: "没有未完成的上传。", resetOne: "取消该用户的全部上传" },
   system: {
     status: "状态", mode: "模式", modes: { embedded: "单进程", single: "单实例加数据库", "cluster-without-kafka": "集群（无 Kafka）", cluster: "集群" }, installation: "安装标识", instances: "实例", host: "主机", version: "版本", roles: "角色", since: "启动", seen: "最近可见", alive: "在线", silent: "无响应", leases: "只由一个实例执行", lease: "任务", generation: "实例",
