@@ -254,8 +254,9 @@ test("an export: of a folder, each month, of what is chosen under Files", { time
     await page.getByRole("button", { name: "Export a folder" }).click();
     await dialog.getByRole("button", { name: "Choose a folder" }).click();
     const picker = page.getByRole("dialog", { name: "Choose a folder" });
-    await picker.getByRole("button", { name: "bills" }).click();
-    await picker.getByRole("button", { name: "2026" }).waitFor(); // what lies in it is there
+    await picker.getByRole("treeitem", { name: "bills" }).click();
+    await page.keyboard.press("ArrowRight");
+    await picker.getByRole("treeitem", { name: "2026" }).waitFor(); // what lies in it is there
     await picker.getByRole("button", { name: "Choose", exact: true }).click();
     await dialog.getByText("/bills").waitFor();
   };

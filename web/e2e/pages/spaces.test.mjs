@@ -238,7 +238,7 @@ test("a folder shared by name: found, renamed and hidden by its receiver, given 
 
   // Who has it through a group is told so, and cannot leave it alone.
   const viewer = await open("vera", "/shared-with-me", { lang: "zh-CN", width: 360, dark: true });
-  await card(viewer.page).getByText("通过用户组“Staff”").waitFor();
+  await card(viewer.page).getByText("通过群组“Staff”").waitFor();
   assert.equal(await viewer.page.getByRole("button", { name: "退出" }).count(), 0);
   await shoot(viewer.page, "shared-zh-360-dark");
   await judge(viewer.page, "shared with me, narrow");

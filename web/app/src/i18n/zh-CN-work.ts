@@ -7,8 +7,8 @@ const messages: WorkMessages = {
     of: "共 {total}", unlimited: "不限", disable: "停用", enable: "启用", edit: "修改 {name}", delete: "删除用户", deleteTitle: "删除 {name}？", deleteText: "该用户立即无法登录，数据在 30 天后清除。", added: "已添加 {name}。", addedText: "请把以下信息告诉 {name}：", saved: "已保存。", newPassword: "新密码（留空则不变）", deleted: "已删除 {name}。", ledger: "计入的字节：已完成的文件、未完成上传已保留的部分、进行中上传的预留。", filter: "按用户名筛选",
   },
   groups: {
-    title: "用户组", intro: "给予用户组的权限，组内成员从加入时起全部拥有。", add: "添加用户组", name: "用户组名称", none: "没有用户组", noneText: "用户组用于一次共享给多人。", members: "成员", addMember: "添加成员", take: "移出：{name}", takeShort: "移出", empty: "组里没有成员。",
-    deleteTitle: "删除用户组“{name}”？", deleteText: "其成员会失去给予该组的权限，用户本身不受影响。",
+    title: "群组", intro: "给予群组的权限，组内成员从加入时起全部拥有。", add: "添加群组", name: "群组名称", none: "没有群组", noneText: "群组用于一次共享给多人。", members: "成员", addMember: "添加成员", take: "移出：{name}", takeShort: "移出", empty: "组里没有成员。",
+    deleteTitle: "删除群组“{name}”？", deleteText: "其成员会失去给予该组的权限，用户本身不受影响。",
   },
   adminSpaces: {
     intro: "共享空间是多人共用的网盘，有自己的容量，由其管理者决定成员。", add: "添加空间", none: "没有共享空间", noneText: "添加一个空间，并指定管理者。", members: "成员", membersOf: "“{name}”的成员", archive: "归档", unarchive: "恢复", manager: "首位管理者", managerText: "不选择则由你担任。",

@@ -33,7 +33,7 @@ const messages: Messages = {
     pasteHere: "粘贴 {n} 项", taken: "名称已存在", takenText: "“{name}”已存在（共 {n} 项重名）。保留两者并在名称后加编号吗？", keepBoth: "保留两者",
   },
   places: {
-    spaces: "共享空间", groups: "用户组", withMe: "共享给我的", byMe: "我共享的", shared: "共享文件夹", people: "谁有权限", peopleShort: "成员", where: "网盘或共享空间", sharePeople: "共享给用户", trash: "该空间的回收站", settings: "该空间的设置", archived: "已归档", archivedText: "该空间已归档：其中的内容可以查看，但不能更改。",
+    spaces: "共享空间", groups: "群组", withMe: "共享给我的", byMe: "我共享的", shared: "共享文件夹", people: "谁有权限", peopleShort: "成员", where: "网盘或共享空间", sharePeople: "共享给用户", trash: "该空间的回收站", settings: "该空间的设置", archived: "已归档", archivedText: "该空间已归档：其中的内容可以查看，但不能更改。",
     roles: { viewer: "查看者", uploader: "上传者", editor: "编辑者", manager: "管理者", none: "无权访问" },
     means: { viewer: "你可以查看和下载这里的全部内容。", uploader: "你可以向这里上传文件，但看不到这里的内容。", editor: "你可以添加、修改和删除。", manager: "你可以进行全部操作，并决定谁有权限。", none: "你没有权限。" },
     only: "你在这里可以查看和下载，不能更改。", blind: "你可以向这里上传文件", blindText: "你上传的文件会送达，但你看不到这里的内容。", made: "已新建文件夹“{name}”。",
