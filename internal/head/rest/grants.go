@@ -152,7 +152,8 @@ type sharedByName struct {
 
 func showSharedItem(c *call, v space.Shared) sharedByName {
 	return sharedByName{
-		showRole(c, v.Grant), v.Path, sharedNode{v.Node, string(v.Item.Name), cmpType(v.Item.Type), int64(v.Item.Size)},
+		showRole(c, v.Grant), v.Path,
+		sharedNode{v.Node, string(v.Item.Name), cmpType(v.Item.Type), int64(v.Item.Size)},
 		v.Owner, v.Space, v.Alias, v.Hidden,
 	}
 }
