@@ -76,6 +76,7 @@ var openReasons = map[string]text{
 	"operations":      {"At most {limit} operations can run or wait at a time. Wait until one of them has ended, or cancel it.", "最多只能同时有 {limit} 个后台操作正在运行或等待。请等待其中一个结束，或取消它。"},
 	"webhooks":        {"At most {limit} webhooks are possible in one drive or space. Delete some that are not needed any more.", "每个网盘或空间最多只能有 {limit} 个 Webhook。请删除不再需要的 Webhook。"},
 	"grants":          {"At most {limit} roles can be given in one drive or space. Take some away that are not needed any more.", "每个网盘或空间最多只能授予 {limit} 个角色。请撤销不再需要的角色。"},
+	"mounts":          {"At most {limit} shared items can have a name of your own or be hidden. Show some again under their own names.", "最多只能为 {limit} 个共享项目另取名称或将其隐藏。请先恢复其中一些。"},
 	"groups":          {"At most {limit} groups are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个群组。请删除不再需要的群组。"},
 	"members":         {"A group can have at most {limit} members. Make another group.", "每个群组最多只能有 {limit} 名成员。请新建另一个群组。"},
 	"spaces":          {"At most {limit} spaces are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个空间。请删除不再需要的空间。"},

@@ -315,6 +315,12 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		other := u.newUser(t, name, 0)
 		return u.keyed(t, "POST", "/nodes/"+u.folder(t, "/"+name)+"/grants", map[string]any{"kind": "user", "principal": other.id, "role": "viewer"})
 	},
+	"PATCH /shared-with-me/{id}": func(t *testing.T, u user, name string) twins {
+		other := u.newUser(t, name, 0)
+		node := other.folder(t, "/"+name)
+		other.give(t, node, u.name, "viewer")
+		return u.same(t, "PATCH", "/shared-with-me/"+node, map[string]any{"hidden": true})
+	},
 	"DELETE /nodes/{id}/grants/{principal}": func(t *testing.T, u user, name string) twins {
 		other, node := u.newUser(t, name, 0), u.folder(t, "/"+name)
 		u.give(t, node, other.id, "viewer")
