@@ -176,9 +176,8 @@ func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.Acco
 // purgeBatch is how many rows one transaction of a purge deletes.
 const purgeBatch = 1000
 
-// Purge deletes the grants that have ended, and of those, and of mounts, at nodes that are gone some
-// in each call.
-// They give nothing any more; this only makes room.
+// Purge deletes the grants that have ended, and of those, and of mounts, at nodes that are gone
+// some in each call. They give nothing any more; this only makes room.
 func (a *Access) Purge(ctx context.Context, now time.Time) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := a.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {

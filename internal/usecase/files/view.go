@@ -29,7 +29,8 @@ type NodeView struct {
 	Digests   map[string]string `json:"digests"`    // algorithm to lower-case hex: blake3, and the aliases that were verified
 	TrashedAt *drive.Time       `json:"trashed_at"` // also of what lies in a trashed folder
 
-	// Role is what the caller is at a node that was asked for on its own, outside of their own drive.
+	// Role is what the caller is at a node that was asked for on its own, outside of their own
+	// drive.
 	Role access.Role `json:"role,omitempty" enum:"viewer,uploader,editor,manager"` // the caller's; only for one node, in a space or shared folder
 
 	// Version is the current version of a file; the contract does not show it.

@@ -267,8 +267,8 @@ func (s *Spaces) SetMount(ctx context.Context, who drive.Who, node drive.NodeID,
 	})
 }
 
-// WithMe lists what is shared with the caller, spaces excepted, in the order of the nodes' ids; what
-// the caller has hidden only when hidden is set.
+// WithMe lists what is shared with the caller, spaces excepted, in the order of the nodes' ids;
+// what the caller has hidden only when hidden is set.
 func (s *Spaces) WithMe(ctx context.Context, who drive.Who, after drive.NodeID, limit int, hidden bool) ([]Shared, error) {
 	all, err := s.parts.Access.ListMine(ctx, s.parts.DB, who.User, after, limit, hidden)
 	if err != nil {
