@@ -1,1 +1,0 @@
-import"./base-BcdKcz4q.js";

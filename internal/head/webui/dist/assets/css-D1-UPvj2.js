@@ -1,0 +1,1 @@
+import"./base-B8MBso93.js";
