@@ -111,16 +111,23 @@ func (a *Access) find(ctx context.Context, q sqldb.Querier, node drive.NodeID, p
 	return g, err
 }
 
-// Take takes a principal's role at a node away. One that is not there is no error: taken is false.
-func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (taken bool, err error) {
-	n, err := tx.Exec(ctx, `DELETE FROM grants WHERE node_id = ? AND principal_id = ?`, node, principal)
-	if err == nil && n > 0 {
+// Take takes a principal's role at a node away, and returns what it was. One that is not there is
+// no error: taken is false.
+func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (was Grant, taken bool, err error) {
+	was, err = a.find(ctx, tx, node, principal)
+	if drive.IsKind(err, drive.NotFound) {
+		return Grant{}, false, nil
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM grants WHERE node_id = ? AND principal_id = ?`, node, principal)
+	}
+	if err == nil {
 		err = a.changed(ctx, tx)
 	}
 	if err != nil {
-		return false, fmt.Errorf("take a role at node %s: %w", node, err)
+		return Grant{}, false, fmt.Errorf("take a role at node %s: %w", node, err)
 	}
-	return n > 0, nil
+	return was, true, nil
 }
 
 // ListAt lists the grants at a node in the order of their principals' ids, those that have ended

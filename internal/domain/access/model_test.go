@@ -264,7 +264,7 @@ func (w *world) take(t testing.TB, r *rand.Rand) {
 	i := r.IntN(len(w.grants))
 	g := w.grants[i]
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.Take(ctx, tx, g.Node, g.Principal)
+		_, _, err := w.Take(ctx, tx, g.Node, g.Principal)
 		return err
 	})
 	w.grants = slices.Delete(w.grants, i, i+1)

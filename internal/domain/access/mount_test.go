@@ -99,7 +99,7 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 		t.Errorf("bob hides what has ended: %v", err)
 	}
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := w.Take(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
+		_, _, err := w.Take(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
 		return err
 	})
 	see("bob has nothing", w.mounts(t, w.people[bob], true), map[drive.NodeID]string{})

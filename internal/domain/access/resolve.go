@@ -125,10 +125,13 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 }
 
 // Given returns what the grants on the way come to, also in a space that is archived or deleted.
-// Somebody's own node is All.
+// Somebody's own node is All; what is not there, or nothing to them, gives no right.
 func (a *Access) Given(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (Right, error) {
 	found, err := a.climb(ctx, q, who, node, maxClimb)
-	if err != nil || found.own {
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return 0, nil
+	case err != nil || found.own:
 		return All, err
 	}
 	return decide(found.steps, a.now()).rights, nil

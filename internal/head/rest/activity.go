@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/history"
 )
 
@@ -22,7 +23,7 @@ func (h happened) routes() []route {
 		},
 		does: "List what happened, the newest first: in the caller's own drive, in a space, or at a node. The owner of a drive and the managers " +
 			"of a space see all of it; everybody else sees what was done to nodes that they see. A page may be short, or empty, while there is a next one.",
-		out:   []outcome{gives[history.Page](200, "a page")},
+		out:   []outcome{gives[files.Page[history.Happened]](200, "a page")},
 		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
 	}}
 }
@@ -39,5 +40,6 @@ func (h happened) list(ctx context.Context, c *call) (reply, error) {
 	if text := c.query.Get("type"); text != "" {
 		in.Types = strings.Split(text, ",")
 	}
-	return answer(h.history.List(ctx, c.who, in))
+	page, err := h.history.List(ctx, c.who, in)
+	return answer(files.Page[history.Happened](page), err)
 }

@@ -78,6 +78,30 @@ func TestARoleThatNarrowsCannotBeLeft(t *testing.T) {
 	}
 }
 
+// TestTheOnlyRoleCanBeLeft: whoever leaves it is an outsider within the same transaction.
+func TestTheOnlyRoleCanBeLeft(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	folder := ann.mkdir(t, "/in").json(t, http.StatusCreated)["id"].(string)
+	ann.give(t, folder, "bob", "editor")
+	if r := bob.send(t, "DELETE", fmt.Sprintf("/nodes/%s/grants/%s", folder, bob.id), nil); r.StatusCode != http.StatusNoContent {
+		t.Errorf("bob leaves: %v", r)
+	}
+	if got := bob.look(t, "//"+folder); got != http.StatusNotFound {
+		t.Errorf("after leaving: %d", got)
+	}
+	left := ann.get(t, "/activity?node="+folder+"&type=grant").items(t)
+	if len(left) != 2 || left[0]["type"] != "grant.taken" {
+		t.Fatalf("noted: %v", left)
+	}
+	for _, e := range left { // who it was is said, however the user is called later
+		if d := e["data"].(map[string]any); d["name"] != "bob" || d["kind"] != "user" || d["role"] != "editor" {
+			t.Errorf("noted: %v", e)
+		}
+	}
+}
+
 // TestAGroupManagesOnlyThroughItsMembers: an empty group is not a manager, and no group loses its
 // last member, or is deleted, while a space has no other manager.
 func TestAGroupManagesOnlyThroughItsMembers(t *testing.T) {

@@ -40,8 +40,8 @@ type Query struct {
 	Limit  int
 }
 
-// Item is an entry as it is shown.
-type Item struct {
+// Happened is an entry as it is shown.
+type Happened struct {
 	ID      string          `json:"id"` // that of the event, too
 	At      drive.Time      `json:"at"`
 	Type    activity.Verb   `json:"type"`
@@ -75,8 +75,8 @@ const (
 
 // Page is a page of entries, the newest first.
 type Page struct {
-	Items      []Item  `json:"items"`
-	NextCursor *string `json:"next_cursor"`
+	Items      []Happened `json:"items"`
+	NextCursor *string    `json:"next_cursor"`
 }
 
 // maxLooked is how many entries one page looks at. One that finds few of the types asked for is
@@ -154,7 +154,7 @@ func (h *History) enterSpace(ctx context.Context, who drive.Who, place string) (
 // page reads until there is enough, or enough was looked at.
 func (h *History) page(ctx context.Context, s seer, in Query, before activity.Position, limit int) (Page, error) {
 	q := h.parts.DB.For(s.pass.Who.Account)
-	p := Page{Items: []Item{}}
+	p := Page{Items: []Happened{}}
 	var entries []activity.Entry
 	for looked := 0; looked < maxLooked; {
 		some, err := h.read(ctx, q, s, in, before, limit+1)

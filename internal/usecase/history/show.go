@@ -17,12 +17,12 @@ type surroundings struct {
 	spots map[drive.NodeID]tree.Spot
 }
 
-func (h *History) show(ctx context.Context, q sqldb.Querier, s seer, entries []activity.Entry) ([]Item, error) {
+func (h *History) show(ctx context.Context, q sqldb.Querier, s seer, entries []activity.Entry) ([]Happened, error) {
 	around, err := h.look(ctx, q, entries)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Item, len(entries))
+	items := make([]Happened, len(entries))
 	for i, e := range entries {
 		items[i] = around.item(s, e)
 	}
@@ -58,8 +58,8 @@ func keys[K comparable](set map[K]bool) []K {
 	return all
 }
 
-func (a surroundings) item(s seer, e activity.Entry) Item {
-	it := Item{ID: e.EventID(), At: e.At, Type: e.Verb, Account: e.Account, Name: e.Name, Data: e.Data}
+func (a surroundings) item(s seer, e activity.Entry) Happened {
+	it := Happened{ID: e.EventID(), At: e.At, Type: e.Verb, Account: e.Account, Name: e.Name, Data: e.Data}
 	if !e.By.User.IsZero() {
 		it.By = &Person{e.By.User, a.names[e.By.User]}
 	}

@@ -169,11 +169,11 @@ func (s *Spaces) Ungrant(ctx context.Context, who drive.Who, node drive.NodeID, 
 			return err
 		}
 		return s.keepingManaged(ctx, tx, m.node, func() error {
-			taken, err := s.parts.Access.Take(ctx, tx, node, principal)
+			was, taken, err := s.parts.Access.Take(ctx, tx, node, principal)
 			if err != nil || !taken {
 				return err
 			}
-			return s.noteGrant(tx, activity.GrantTaken, m.node, access.Grant{Principal: principal})
+			return s.noteGrant(tx, activity.GrantTaken, m.node, was)
 		})
 	})
 }
@@ -194,12 +194,12 @@ func (s *Spaces) leave(ctx context.Context, tx *sqldb.Tx, who drive.Who, node dr
 		return err
 	}
 	return s.keepingManaged(ctx, tx, n, func() error {
-		taken, err := s.parts.Access.Take(ctx, tx, node, drive.PrincipalID(who.User))
+		was, taken, err := s.parts.Access.Take(ctx, tx, node, drive.PrincipalID(who.User))
 		if err != nil {
 			return err
 		}
 		if taken {
-			if err := s.noteGrant(tx, activity.GrantTaken, n, access.Grant{Principal: drive.PrincipalID(who.User)}); err != nil {
+			if err := s.noteGrant(tx, activity.GrantTaken, n, was); err != nil {
 				return err
 			}
 		}
@@ -328,10 +328,7 @@ func (s *Spaces) items(ctx context.Context, all []access.Mount, asGuest bool) ([
 
 // noteGrant notes that a role at a node was given or taken.
 func (s *Spaces) noteGrant(tx *sqldb.Tx, verb activity.Verb, n tree.Node, g access.Grant) error {
-	data := map[string]any{"principal": g.Principal}
-	if g.Role != "" {
-		data["kind"], data["role"] = g.Kind, g.Role
-	}
+	data := map[string]any{"principal": g.Principal, "kind": g.Kind, "name": g.Name, "role": g.Role}
 	if g.Expires != 0 {
 		data["expires_at"] = g.Expires
 	}
