@@ -27,6 +27,12 @@ type node struct {
 	TrashedAt *time.Time        `json:"trashed_at"`
 	content   []byte
 	versions  int
+	starred   bool
+}
+
+func (n *node) star(w http.ResponseWriter, on bool) {
+	n.starred = on
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // bodyOf reads the body, once; it has come in full before the handler is called.
@@ -128,6 +134,14 @@ func (s *Server) nodeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /api/v1/nodes/{id}/copy", s.with(s.copy))
 	mux.HandleFunc("DELETE /api/v1/nodes/{id}", s.with(s.trash))
 	mux.HandleFunc("POST /api/v1/nodes/{id}/restore", s.with(s.restore))
+	mux.HandleFunc("PUT /api/v1/nodes/{id}/star", s.with(func(w http.ResponseWriter, _ *http.Request, n *node) { n.star(w, true) }))
+	mux.HandleFunc("DELETE /api/v1/nodes/{id}/star", s.with(func(w http.ResponseWriter, _ *http.Request, n *node) { n.star(w, false) }))
+	mux.HandleFunc("GET /api/v1/starred", func(w http.ResponseWriter, _ *http.Request) {
+		s.list(w, func(n *node) bool { return n.starred && n.TrashedAt == nil })
+	})
+	mux.HandleFunc("GET /api/v1/recent", func(w http.ResponseWriter, _ *http.Request) {
+		s.list(w, func(n *node) bool { return n.Type == "file" && n.TrashedAt == nil })
+	})
 	mux.HandleFunc("GET /api/v1/trash", func(w http.ResponseWriter, _ *http.Request) {
 		s.list(w, func(n *node) bool { return n.TrashedAt != nil })
 	})

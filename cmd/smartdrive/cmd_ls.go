@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -10,13 +11,16 @@ import (
 )
 
 func newLsCommand(c *cli) *cobra.Command {
-	var long, trash bool
+	var long, trash, starred, recent bool
+	var most int
 	cmd := &cobra.Command{
 		Use:   "ls [PATH...]",
 		Short: "List folders and files",
 		Example: `  smartdrive ls -l /photos
   smartdrive ls //Design/Plans
   smartdrive ls --trash
+  smartdrive ls --starred
+  smartdrive ls -l --recent --most 20
   smartdrive ls --json / | jq -r .path`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: c.completeRemote,
@@ -32,6 +36,16 @@ func newLsCommand(c *cli) *cobra.Command {
 				}
 				return c.printAll(client.NewSharing(api).AllTrash(cmd.Context(), space), long, func(n client.Node) string { return n.Path })
 			}
+			if starred || recent {
+				if len(args) > 0 || starred && recent {
+					return usage(cmd, errors.New("give --starred or --recent alone"))
+				}
+				list := client.NewShelf(api).AllStarred
+				if recent {
+					list = client.NewShelf(api).AllRecent
+				}
+				return c.printAll(first(list(cmd.Context()), most), long, func(n client.Node) string { return n.Path })
+			}
 			if len(args) == 0 {
 				args = []string{"/"}
 			}
@@ -40,7 +54,21 @@ func newLsCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&long, "long", "l", false, "show size and time")
 	cmd.Flags().BoolVar(&trash, "trash", false, "list the trash")
+	cmd.Flags().BoolVar(&starred, "starred", false, "list what you have starred, the newest star first")
+	cmd.Flags().BoolVar(&recent, "recent", false, "list the files of your drive by their last change, the newest first")
+	cmd.Flags().IntVar(&most, "most", 100, "with --starred or --recent: at most so many")
 	return cmd
+}
+
+// first yields at most n of a list.
+func first[Item any](items iter.Seq2[Item, error], n int) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for item, err := range items {
+			if n--; n < 0 || !yield(item, err) {
+				return
+			}
+		}
+	}
 }
 
 func (c *cli) list(cmd *cobra.Command, api *client.Client, arg string, long, header bool) error {

@@ -19,6 +19,7 @@ import (
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/retention"
@@ -68,6 +69,7 @@ type App struct {
 	collects *collect.Links
 	auth     *account.Auth
 	users    *account.Users
+	stars    *star.Stars
 	sessions *account.Sessions
 	keys     *idem.Keys
 	prepared *idem.PreparedIDs
@@ -168,6 +170,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
 		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation, Access: a.access,
 	})
+	a.stars = star.New(g.db, g.stamp)
 	total := cfg.DefaultQuota
 	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity}, space.Options{DefaultQuota: &total, Now: g.stamp})
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
@@ -240,7 +243,7 @@ func (a *App) introduce() {
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
 		uploads: a.uploads, files: a.files, marks: files.NewMarks(a.files), bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
-		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
+		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}
 	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records}

@@ -19,6 +19,7 @@ import (
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/head/tus"
 	"smartdrive/internal/head/webui"
+	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -29,7 +30,7 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		base = cfg.BaseURL.String()
 	}
 	return rest.New(rest.Options{
-		DB: a.ground.db, Uploads: a.uploads, Files: a.files, Spaces: a.spaces, History: a.history, Webhooks: a.webhooks, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
+		DB: a.ground.db, Uploads: a.uploads, Files: a.files, Shelf: files.NewShelf(a.files, a.stars), Spaces: a.spaces, History: a.history, Webhooks: a.webhooks, Bulk: a.bulk, Batches: a.batches, Thumbs: a.thumbs, Shares: a.shares, Collects: a.collects,
 		Exports: a.exports, Intake: a.intake,
 		AccountParts: rest.AccountParts{Auth: a.auth, Users: a.users, Sessions: a.sessions},
 		LimitParts: rest.LimitParts{

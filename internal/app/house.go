@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/star"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
@@ -44,6 +45,7 @@ type house struct {
 	activity *activity.Log
 	webhooks *webhook.Webhooks
 	users    *account.Users
+	stars    *star.Stars
 	sessions *account.Sessions
 	keys     *idem.Keys
 	ledger   quota.Ledger
@@ -92,7 +94,7 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 	_, sessionsErr := h.sessions.Purge(ctx)
 	_, trimErr := h.outbox.Trim(ctx, now)
 	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
-	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.marks.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
+	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.marks.Purge(ctx), h.stars.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
 	moreBulk, bulkErr := h.bulk.Purge(ctx)
 	armErr := h.armOperations(ctx)                 // the instance that made one may have died before it armed it
 	expired, filesErr := h.files.PurgeExpired(ctx) // last: it may be much
@@ -112,7 +114,9 @@ func (h *house) purgeUsers(ctx context.Context, now time.Time) error {
 }
 
 func (h *house) purgeUser(ctx context.Context, u account.User) error {
-	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error { return h.users.Purge(ctx, tx, u) })
+	return h.purgeAccount(ctx, u.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+		return errors.Join(h.stars.Forget(ctx, tx, u.ID), h.users.Purge(ctx, tx, u))
+	})
 }
 
 // purgeSpaces deletes for good the spaces that were deleted 30 days ago.

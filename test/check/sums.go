@@ -96,6 +96,8 @@ func (c *checker) tree() error {
 		{"E1", "(upload) has ended, and the activity does not tell so once", `SELECT u.id FROM uploads u WHERE u.state IN ('done', 'gone')
 			AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = u.account_id) AND 1 <> (SELECT COUNT(*) FROM activity a
 			WHERE a.account_id = u.account_id AND a.verb = 'upload.' || u.state AND a.data ->> 'upload' = u.id)`},
+		{"N1", "(user) has stars and is not there", `SELECT user_id FROM stars WHERE user_id NOT IN (SELECT id FROM users)`},
+		{"N1", "(user) has more stars than one may have", `SELECT user_id FROM stars GROUP BY user_id HAVING COUNT(*) > 1000`},
 		{"P3", "(tombstone's node) is still there", `SELECT node_id FROM tombstones WHERE node_id IN (SELECT id FROM nodes)`},
 	} {
 		if err := c.none(rule.invariant, rule.text, rule.query); err != nil {

@@ -80,6 +80,7 @@ var openReasons = map[string]text{
 	"groups":          {"At most {limit} groups are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个群组。请删除不再需要的群组。"},
 	"members":         {"A group can have at most {limit} members. Make another group.", "每个群组最多只能有 {limit} 名成员。请新建另一个群组。"},
 	"spaces":          {"At most {limit} spaces are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个空间。请删除不再需要的空间。"},
+	"stars":           {"At most {limit} files and folders can be starred. Take some stars away.", "最多只能收藏 {limit} 个文件和文件夹。请取消一些收藏。"},
 	"tokens":          {"At most {limit} tokens are possible. Delete some that are not needed any more.", "最多只能有 {limit} 个令牌。请删除不再需要的令牌。"},
 }
 

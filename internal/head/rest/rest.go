@@ -36,6 +36,7 @@ type Options struct {
 
 	Uploads  *upload.Sessions
 	Files    *files.Files
+	Shelf    *files.Shelf
 	Spaces   *space.Spaces
 	History  *history.History
 	Webhooks *webhook.Webhooks

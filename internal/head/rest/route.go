@@ -198,6 +198,7 @@ func table(opt Options, u uploads) []route {
 		webhooks{opt.Webhooks}.routes(),
 		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),
+		shelf{opt.Files, opt.Shelf}.routes(),
 		common.routes(),
 		common.grantRoutes(),
 		groups{opt.Spaces}.routes(),

@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
@@ -80,7 +81,7 @@ func newStackOf(t *testing.T, opt uploadtest.Options, steps files.Options, chang
 		Batch: steps.Batch, Direct: steps.Direct, Start: steps.Start,
 	})
 	o := rest.Options{
-		DB: s.DB, Uploads: s.Sessions, Files: s.files, Now: now,
+		DB: s.DB, Uploads: s.Sessions, Files: s.files, Shelf: files.NewShelf(s.files, star.New(s.DB, now)), Now: now,
 		AccountParts: rest.AccountParts{Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts)},
 		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared},
 		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},

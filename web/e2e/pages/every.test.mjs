@@ -122,6 +122,8 @@ for (const [look, options] of Object.entries(looks)) {
     await go("/files/no/such/folder", "files-none", "main h2");
     await go("/search?q=a", "search", "[data-entry]");
     await go("/search?q=zzz", "search-none", "main h2");
+    await go("/recent", "recent", "[data-entry]");
+    await go("/starred", "starred", "main h2");
     await go("/shares", "shares", ".cards li");
     await go("/collects", "collects", ".cards li");
     await go("/exports", "exports", ".cards li");

@@ -38,6 +38,10 @@ export const totalsOf = (folder: string, signal?: AbortSignal) => call<Totals>("
 
 export const trashPage = (cursor?: string | null, space?: string) => call<Page<Node>>("GET", "/trash", { query: { limit: 1000, cursor, space } });
 export const emptyTrash = (space?: string) => finish("DELETE", "/trash", { query: { space } });
+export const star = (id: string, on: boolean) => call(on ? "PUT" : "DELETE", `/nodes/${id}/star`);
+export const starredIDs = () => call<{ items: string[] }>("GET", "/starred/ids");
+export const shelfPage = (which: "recent" | "starred", cursor?: string | null, signal?: AbortSignal) =>
+  call<Page<Node>>("GET", `/${which}`, { query: { limit: 100, cursor }, signal });
 
 export const versions = (id: string) => call<Page<Version>>("GET", `/nodes/${id}/versions`, { query: { limit: 200 } });
 export const restoreVersion = (id: string, version: string) =>

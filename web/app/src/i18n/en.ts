@@ -1,6 +1,6 @@
 const messages = {
   nav: {
-    files: "Files", search: "Search", searchHint: "Search files and folders", shares: "Shares", collects: "File requests", trash: "Trash",
+    files: "Files", recent: "Recent", starred: "Starred", search: "Search", searchHint: "Search files and folders", shares: "Shares", collects: "File requests", trash: "Trash",
     usage: "Storage", settings: "Settings", admin: "Administration", users: "Users", allUploads: "Open uploads", system: "System", migration: "Migration", documents: "Documents", exports: "Exports",
     menu: "Menu", main: "Main navigation", home: "SmartDrive, files", skip: "Skip to content", account: "Account of {name}",
   },
@@ -10,7 +10,7 @@ const messages = {
   error: { page: "This page cannot be shown", network: "The server cannot be reached. Check the connection and try again.", status: "The server answered {status}." },
   do: {
     cancel: "Cancel", close: "Close", create: "Create", open: "Open", download: "Download", export: "Export", share: "Share", rename: "Rename", move: "Move", copy: "Copy",
-    moveTo: "Move to…", copyTo: "Copy to…", details: "Details", trash: "Move to trash", delete: "Delete", restore: "Restore", undo: "Undo", paste: "Paste",
+    moveTo: "Move to…", copyTo: "Copy to…", details: "Details", star: "Star", unstar: "Remove the star", trash: "Move to trash", delete: "Delete", restore: "Restore", undo: "Undo", paste: "Paste",
     reload: "Reload", retry: "Try again", upload: "Upload", save: "Save", change: "Change", revoke: "Revoke", copied: "Copied", copyOf: "Copy: {what}",
     copyByHand: "The browser does not allow copying here: the text is selected, press Ctrl+C.", more: "Load more",
   },
@@ -78,6 +78,11 @@ const messages = {
     type: "Kind", any: "Any kind", type_file: "Files", type_folder: "Folders", ext: "Extension", size: "Size", sizes: { any: "Any size", small: "Under 1 MB", middle: "1 to 100 MB", large: "Over 100 MB" },
     when: "Modified", whens: { any: "Any time", day: "Last 24 hours", week: "Last 7 days", month: "Last 30 days", year: "Last year" }, hint: "What are you looking for?",
     hintText: "Enter part of a name in the field above.", goTo: "Show in folder",
+  },
+  shelf: {
+    intro: { recent: "The files of your drive, by their last change.", starred: "What you have starred, wherever it is. Only you see your stars." },
+    empty: { recent: "No files yet", starred: "Nothing is starred" }, emptyText: { recent: "What you upload or change stands here, the newest first.", starred: "Choose a file or folder and “Star”, and it is one click away." },
+    changed: "Last change", isStarred: "Starred",
   },
   share: {
     all: "Select all", revokeMany: "Delete {n} links", title: "Share “{name}”", code: "Extraction code", codeAuto: "Random", codeOwn: "My own", codeNone: "None", codeHint: "4 to 16 letters or digits", expiry: "Valid for",

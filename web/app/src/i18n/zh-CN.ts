@@ -2,7 +2,7 @@ import type { Messages } from "./en";
 
 const messages: Messages = {
   nav: {
-    files: "文件", search: "搜索", searchHint: "搜索文件和文件夹", shares: "我的分享", collects: "收集文件", trash: "回收站",
+    files: "文件", recent: "最近", starred: "收藏", search: "搜索", searchHint: "搜索文件和文件夹", shares: "我的分享", collects: "收集文件", trash: "回收站",
     usage: "存储空间", settings: "设置", admin: "管理", users: "用户", allUploads: "未完成的上传", system: "系统", migration: "迁移", documents: "单据", exports: "导出",
     menu: "菜单", main: "主导航", home: "SmartDrive，文件", skip: "跳到正文", account: "{name} 的账户",
   },
@@ -12,7 +12,7 @@ const messages: Messages = {
   error: { page: "无法显示此页面", network: "无法连接服务器，请检查网络后重试。", status: "服务器返回了 {status}。" },
   do: {
     cancel: "取消", close: "关闭", create: "创建", open: "打开", download: "下载", export: "导出", share: "分享", rename: "重命名", move: "移动", copy: "复制",
-    moveTo: "移动到…", copyTo: "复制到…", details: "详情", trash: "放入回收站", delete: "删除", restore: "恢复", undo: "撤销", paste: "粘贴",
+    moveTo: "移动到…", copyTo: "复制到…", details: "详情", star: "收藏", unstar: "取消收藏", trash: "放入回收站", delete: "删除", restore: "恢复", undo: "撤销", paste: "粘贴",
     reload: "刷新", retry: "重试", upload: "上传", save: "保存", change: "修改", revoke: "撤销", copied: "已复制", copyOf: "复制：{what}",
     copyByHand: "浏览器不允许在此复制：文字已选中，请按 Ctrl+C。", more: "加载更多",
   },
@@ -80,6 +80,11 @@ const messages: Messages = {
     type: "类别", any: "不限类别", type_file: "文件", type_folder: "文件夹", ext: "扩展名", size: "大小", sizes: { any: "不限大小", small: "小于 1 MB", middle: "1 至 100 MB", large: "大于 100 MB" },
     when: "修改时间", whens: { any: "不限时间", day: "最近 24 小时", week: "最近 7 天", month: "最近 30 天", year: "最近一年" }, hint: "想找什么？",
     hintText: "在上方输入名称的一部分。", goTo: "在文件夹中显示",
+  },
+  shelf: {
+    intro: { recent: "网盘中的文件，按最近一次修改排列。", starred: "您收藏的内容，不论位于何处。收藏只有您自己可见。" },
+    empty: { recent: "还没有文件", starred: "还没有收藏" }, emptyText: { recent: "上传或修改的文件会显示在这里，最新的在前。", starred: "选择文件或文件夹并点击“收藏”，之后一键即可找到。" },
+    changed: "最近修改", isStarred: "已收藏",
   },
   share: {
     all: "全选", revokeMany: "删除 {n} 个链接", title: "分享“{name}”", code: "提取码", codeAuto: "随机生成", codeOwn: "自定义", codeNone: "不需要", codeHint: "4 至 16 位字母或数字", expiry: "有效期",

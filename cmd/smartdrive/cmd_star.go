@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newStarCommand(c *cli) *cobra.Command {
+	return c.starCommand("star", "Star files and folders, so that \"ls --starred\" lists them", client.Shelf.Star)
+}
+
+func newUnstarCommand(c *cli) *cobra.Command {
+	return c.starCommand("unstar", "Take stars away", client.Shelf.Unstar)
+}
+
+func (c *cli) starCommand(name, short string, do func(client.Shelf, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:               name + " PATH...",
+		Short:             short,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: c.completeRemote,
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			return c.each(ctx, args, func(arg string) error {
+				p, _ := remotePath(arg)
+				n, err := api.NodeAt(ctx, p)
+				if err != nil {
+					return fmt.Errorf("%s: %w", p, err)
+				}
+				if err := do(client.NewShelf(api), ctx, n.ID); err != nil {
+					return fmt.Errorf("%s: %w", p, err)
+				}
+				return c.show(map[string]any{"path": n.Path, "starred": name == "star"}, "%s: %sred", n.Path, name)
+			})
+		}),
+	}
+}

@@ -1,0 +1,68 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+)
+
+// shelf is what a user reaches for: what they have starred, and what has changed last.
+type shelf struct {
+	files *files.Files
+	shelf *files.Shelf
+}
+
+func (s shelf) routes() []route {
+	one := nodesPath + "/{id}/star"
+	return []route{
+		{
+			method: "PUT", path: one, need: write, act: byNode(s.files, s.star),
+			does: "Star a file or folder. A star is the user's own mark and gives no right. Repeating it changes nothing.",
+			out:  []outcome{nothing(204, "it is starred")}, fails: []drive.Kind{drive.NotFound, drive.TooManyOpen},
+		}, {
+			method: "DELETE", path: one, need: write, act: byNode(s.files, s.unstar),
+			does: "Take a star away. Repeating it is not an error.",
+			out:  []outcome{nothing(204, "it is not starred")},
+		}, {
+			method: "GET", path: "/starred", need: read, act: plain(s.starred),
+			query: []param{limitParam, cursor},
+			does:  "List what the user has starred, the newest star first. What is in the trash is left out until it is restored. A page may be short, or empty, and yet have a next one.",
+			out:   []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "GET", path: "/starred/ids", need: read, act: plain(s.ids),
+			does: "List the ids of all that the user has starred: at most 1,000, the newest star first.",
+			out:  []outcome{gives[starredIDs](200, "the ids")},
+		}, {
+			method: "GET", path: "/recent", need: read, act: plain(s.recent),
+			query: []param{limitParam, cursor},
+			does:  "List the files of the user's own drive by their last change, the newest first. A page may be short, or empty, and yet have a next one.",
+			out:   []outcome{gives[files.Page[files.NodeView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		},
+	}
+}
+
+type starredIDs struct {
+	Items []drive.NodeID `json:"items"`
+}
+
+func (s shelf) star(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	return empty(s.shelf.Star(ctx, c.who, id))
+}
+
+func (s shelf) unstar(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
+	return empty(s.shelf.Unstar(ctx, c.who, id))
+}
+
+func (s shelf) starred(ctx context.Context, c *call) (reply, error) {
+	return answer(s.shelf.Starred(ctx, c.who, c.query.Get(cursor.name), c.limit()))
+}
+
+func (s shelf) ids(ctx context.Context, c *call) (reply, error) {
+	ids, err := s.shelf.StarredIDs(ctx, c.who)
+	return answer(starredIDs{ids}, err)
+}
+
+func (s shelf) recent(ctx context.Context, c *call) (reply, error) {
+	return answer(s.shelf.Recent(ctx, c.who, c.query.Get(cursor.name), c.limit()))
+}

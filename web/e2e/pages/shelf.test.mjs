@@ -1,0 +1,86 @@
+// What is starred and what has changed last: by keyboard, in both languages, on a phone; and what the pages say when there is nothing.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { api, launch, logIn, openPage, shoot, startServer, tokenOf } from "./harness.mjs";
+
+const require = createRequire(import.meta.url);
+let server, browser, token, axe;
+before(async () => {
+  server = await startServer();
+  browser = await launch();
+  token = await tokenOf(server, "admin", server.password);
+  axe = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const entry = (page, name) => page.locator("[data-entry]", { hasText: name });
+async function judge(page, name) {
+  await shoot(page, `shelf-${name}`);
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+  const bad = found.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
+  assert.deepEqual(bad, [], name);
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)) <= 0, `${name} is wider than the window`);
+}
+const act = async (page, item) => {
+  await page.keyboard.press("Shift+F10");
+  await page.getByRole("menuitem", { name: item, exact: true }).click();
+};
+
+test("starred from the list, found, shown again after a reload, taken away", { timeout: 300_000 }, async () => {
+  const { page, context, complaints } = await openPage(browser, server, {});
+  await logIn(page, server, "admin", server.password);
+  await page.goto(`${server.url}/starred`);
+  await page.getByRole("heading", { name: "Nothing is starred" }).waitFor();
+  await judge(page, "starred-empty");
+  await page.goto(`${server.url}/recent`);
+  await page.getByRole("heading", { name: "No files yet" }).waitFor();
+  for (const name of ["a.txt", "b.txt", "deep/c.txt"]) await api(server, token, "PUT", `/files/${name}?parents=true`, name);
+  await page.getByRole("button", { name: "Go to the files" }).click();
+  await entry(page, "a.txt").locator("input[type=checkbox]").click();
+  await entry(page, "deep").locator("input[type=checkbox]").click();
+  await page.locator("[data-browser]").focus();
+  await act(page, "Star");
+  await entry(page, "deep").getByRole("img", { name: "Starred" }).waitFor();
+  await page.reload();
+  await entry(page, "a.txt").getByRole("img", { name: "Starred" }).waitFor();
+  await judge(page, "files");
+  await page.getByRole("link", { name: "Starred" }).click();
+  await entry(page, "deep").waitFor();
+  await judge(page, "starred");
+  await page.locator("[data-browser]").focus();
+  await page.keyboard.press("Home");
+  await act(page, "Remove the star");
+  await page.waitForFunction(() => document.querySelectorAll("[data-entry]").length === 1);
+  assert.equal((await api(server, token, "GET", "/starred/ids")).items.length, 1);
+  await page.keyboard.press("Escape");
+  await page.getByRole("link", { name: "Recent" }).click();
+  await entry(page, "c.txt").waitFor();
+  assert.deepEqual((await page.locator("[data-entry] .title").allTextContents()).map((s) => s.trim()), ["c.txt", "b.txt", "a.txt"]);
+  await judge(page, "recent");
+  await page.locator("[data-browser]").focus();
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog", { name: "c.txt" }).waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test("on a phone, in the dark, in Chinese", { timeout: 300_000 }, async () => {
+  const { page, context, complaints } = await openPage(browser, server, { width: 360, dark: true, lang: "zh-CN" });
+  const { id } = await api(server, token, "PUT", "/files/phone.txt", "x");
+  await api(server, token, "PUT", `/nodes/${id}/star`);
+  await logIn(page, server, "admin", server.password);
+  for (const which of ["starred", "recent"]) {
+    await page.goto(`${server.url}/${which}`);
+    await entry(page, "phone.txt").waitFor();
+    await judge(page, `${which}-phone`);
+  }
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
