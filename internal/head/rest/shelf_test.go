@@ -83,7 +83,7 @@ func TestStarsFollowTheirNodes(t *testing.T) {
 	ann.get(t, "/starred?cursor=nonsense").problem(t, drive.CursorInvalid, nil)
 }
 
-// TestAStarGivesNoRight: what may not be seen any more is not shown, and is back when it may be seen.
+// TestAStarGivesNoRight: what may not be seen is not shown, and is back when it may be seen.
 func TestAStarGivesNoRight(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})
