@@ -55,12 +55,14 @@ func (s *Stars) Add(ctx context.Context, user drive.UserID, node drive.NodeID) e
 	})
 }
 
-// Remove takes a star away; one that is not there is gone already.
-func (s *Stars) Remove(ctx context.Context, user drive.UserID, node drive.NodeID) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM stars WHERE node_id = ? AND user_id = ?", node, user)
+// Remove takes a star away, and reports whether there was one.
+func (s *Stars) Remove(ctx context.Context, user drive.UserID, node drive.NodeID) (bool, error) {
+	var n int64
+	err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		n, err = tx.Exec(ctx, "DELETE FROM stars WHERE node_id = ? AND user_id = ?", node, user)
 		return wrap(err, "unstar", node)
 	})
+	return n > 0, err
 }
 
 // IDs lists all that a user has starred, the newest first; of a node that was deleted for good the

@@ -81,6 +81,14 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		page := binary.BigEndian.AppendUint64(hash[:], uint64(u.Clock.Now().Add(time.Minute).UnixMilli()))
 		return u.same(t, "POST", "/flows/"+base64.RawURLEncoding.EncodeToString(append(page, "program"...)), map[string]any{})
 	},
+	"PUT /nodes/{id}/star": func(t *testing.T, u user, name string) twins {
+		return u.same(t, "PUT", "/nodes/"+u.folder(t, "/"+name)+"/star", nil)
+	},
+	"DELETE /nodes/{id}/star": func(t *testing.T, u user, name string) twins {
+		node := u.folder(t, "/"+name)
+		u.star(t, "PUT", node, 204)
+		return u.same(t, "DELETE", "/nodes/"+node+"/star", nil)
+	},
 	"PUT /me/preferences": func(t *testing.T, u user, _ string) twins {
 		return u.same(t, "PUT", "/me/preferences", `{"theme":"dark"}`)
 	},

@@ -23,7 +23,7 @@ func (s shelf) routes() []route {
 		}, {
 			method: "DELETE", path: one, need: write, act: byNode(s.files, s.unstar),
 			does: "Take a star away. Repeating it is not an error.",
-			out:  []outcome{nothing(204, "it is not starred")},
+			out:  []outcome{nothing(204, "it is not starred")}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "GET", path: "/starred", need: read, act: plain(s.starred),
 			query: []param{limitParam, cursor},

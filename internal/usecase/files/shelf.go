@@ -30,9 +30,14 @@ func (s *Shelf) Star(ctx context.Context, who drive.Who, id drive.NodeID) error 
 	return s.stars.Add(ctx, who.User, id)
 }
 
-// Unstar takes a star away, also of what the caller may not see any more.
+// Unstar takes a star away, also of what the caller may not see any more. Without a star it is an
+// error only where there is nothing for the caller: NotFound.
 func (s *Shelf) Unstar(ctx context.Context, who drive.Who, id drive.NodeID) error {
-	return s.stars.Remove(ctx, who.User, id)
+	removed, err := s.stars.Remove(ctx, who.User, id)
+	if err == nil && !removed {
+		_, err = s.files.Get(ctx, who, id)
+	}
+	return err
 }
 
 // StarredIDs lists the ids of what the caller has starred, the newest star first.
