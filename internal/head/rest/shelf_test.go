@@ -100,6 +100,41 @@ func TestAStarGivesNoRight(t *testing.T) {
 	bob.wantPaths(t, "/starred", "//Design/a.txt")
 }
 
+// TestAStarInASharedFolder: out of the folder, out of the grant, and back.
+func TestAStarInASharedFolder(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	folder := ann.mkdir(t, "/Plans").json(t, http.StatusCreated)["id"]
+	file := ann.send(t, "PUT", "/files/Plans/b.txt", []byte("b")).json(t, http.StatusCreated)["id"]
+	elsewhere := ann.mkdir(t, "/Private").json(t, http.StatusCreated)["id"]
+	bob.star(t, "PUT", file, http.StatusNotFound)
+	grant := ann.give(t, folder, "bob", "viewer")
+	bob.star(t, "PUT", file, http.StatusNoContent)
+	there := fmt.Sprintf("//%v/b.txt", folder)
+	bob.wantPaths(t, "/starred", there)
+
+	move := func(to any) {
+		t.Helper()
+		ann.send(t, "PATCH", fmt.Sprintf("/nodes/%v", file), map[string]any{"parent": to}).json(t, http.StatusOK)
+	}
+	move(elsewhere)
+	bob.wantPaths(t, "/starred")
+	ann.wantPaths(t, "/starred") // a star is its user's, and not the owner's
+	move(folder)
+	bob.wantPaths(t, "/starred", there)
+
+	ann.take(t, grant)
+	bob.wantPaths(t, "/starred")
+	ann.give(t, folder, "bob", "uploader") // who may put files in, and see none
+	bob.wantPaths(t, "/starred")
+	ann.give(t, folder, "bob", "editor")
+	bob.wantPaths(t, "/starred", there)
+	ann.send(t, "DELETE", fmt.Sprintf("/nodes/%v", folder), nil)
+	bob.wantPaths(t, "/starred")
+	bob.wantPaths(t, "/recent") // of one's own drive only
+}
+
 // TestStarsAreBounded: the one above the limit is refused, whichever way it comes.
 func TestStarsAreBounded(t *testing.T) {
 	t.Parallel()

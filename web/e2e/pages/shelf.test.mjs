@@ -84,3 +84,37 @@ test("on a phone, in the dark, in Chinese", { timeout: 300_000 }, async () => {
   assert.deepEqual(complaints, []);
   await context.close();
 });
+
+test("what lies with others: it can be opened, and is gone from the list with the right to see it", { timeout: 300_000 }, async () => {
+  const password = "correct horse battery";
+  for (const name of ["olivia", "vera"]) await api(server, token, "POST", "/admin/users", { name, password });
+  const olivia = await tokenOf(server, "olivia", password);
+  const vera = await tokenOf(server, "vera", password);
+  const me = (await api(server, olivia, "GET", "/me")).user.id;
+  const space = await api(server, token, "POST", "/admin/spaces", { name: "Design 设计", manager: me });
+  const sketch = await api(server, olivia, "PUT", `/files/Drafts/sketch.txt?space=${space.id}&parents=true`, "lines");
+  const plan = await api(server, olivia, "PUT", "/files/Plans/plan.txt?parents=true", "what is planned");
+  const viewer = { kind: "user", principal: "vera", role: "viewer" };
+  await api(server, olivia, "POST", `/nodes/${space.root_id}/grants`, viewer);
+  const grant = await api(server, olivia, "POST", `/nodes/${plan.parent_id}/grants`, viewer);
+  for (const n of [sketch, plan]) await api(server, vera, "PUT", `/nodes/${n.id}/star`);
+
+  const { page, context, complaints } = await openPage(browser, server, {});
+  await logIn(page, server, "vera", password);
+  await page.goto(`${server.url}/starred`);
+  await entry(page, "sketch.txt").getByText("Design 设计/Drafts").waitFor();
+  await entry(page, "plan.txt").getByText("Shared folder").waitFor();
+  await judge(page, "starred-places");
+  await entry(page, "sketch.txt").click({ button: "right" });
+  assert.equal(await page.getByRole("menuitem", { name: "Share", exact: true }).count(), 0, "a link to what is another's");
+  await page.keyboard.press("Escape");
+  await entry(page, "plan.txt").dblclick();
+  await page.getByRole("dialog", { name: "plan.txt" }).getByText("what is planned").waitFor();
+  await page.keyboard.press("Escape");
+  await api(server, olivia, "DELETE", `/nodes/${grant.node_id}/grants/${grant.principal_id}`);
+  await page.reload();
+  await entry(page, "sketch.txt").waitFor();
+  assert.equal(await entry(page, "plan.txt").count(), 0);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
