@@ -1,1 +1,0 @@
-import"./base-B8MBso93.js";
