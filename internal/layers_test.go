@@ -21,7 +21,7 @@ var layers = map[string]int{
 	"engine/instance/lease": 2, "engine/retention": 2, "engine/timer": 2, "engine/timer/memory": 2, "engine/timer/redis": 2, "engine/stream": 2, "engine/stream/outbox": 2, "engine/stream/kafka": 2,
 	"export/zipline": 2, "export/fetch": 2, "intake/invoice/syntax": 2, "intake/invoice/envelope": 3, "intake/invoice/rule": 2, "domain/account": 3, "domain/star": 3, "domain/access": 3, "domain/lock": 3, "domain/property": 3, "domain/quota": 3, "domain/tree": 3, "domain/content": 3, "domain/idem": 3, "domain/vault": 3, "engine/stream/dispatch": 3, "engine/trace": 3, "engine/instance": 3,
 	"usecase/upload": 4, "usecase/upload/claim": 4, "usecase/bulk": 4, "usecase/batch": 4, "usecase/unlink": 4, "usecase/upload/disk": 2, "usecase/upload/combine": 0, "usecase/files": 4, "usecase/thumb": 4, "usecase/link": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/space": 4, "usecase/history": 4, "usecase/webhook": 4, "domain/activity": 3, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
-	"head/rest": 5, "head/dav": 5, "head/tus": 5, "head/resumable": 5, "head/server": 5, "head/webui": 5,
+	"head/rest": 5, "head/dav": 5, "head/nextcloud": 5, "head/probe": 5, "head/tus": 5, "head/resumable": 5, "head/server": 5, "head/webui": 5,
 	"app": 6,
 }
 
@@ -48,6 +48,9 @@ var exceptions = map[string]string{
 	"usecase/collect -> usecase/link":        "a link by which one sends is a link",
 	"head/rest -> head/server":               "the gate and the path rules are the server's",
 	"head/resumable -> head/server":          "what every head needs of a request: its body, its base URL",
+	"head/probe -> head/server":              "what every head needs of a request: its body, its base URL",
+	"head/nextcloud -> head/server":          "what every head needs of a request: its body, its base URL",
+	"head/nextcloud -> head/dav":             "its files are those of WebDAV, with more properties",
 	"head/dav -> head/server":                "what every head needs of a request: its body, its base URL",
 	"head/tus -> head/server":                "what every head needs of a request: its body, its base URL",
 }
@@ -57,6 +60,7 @@ var exceptions = map[string]string{
 var forbidden = map[string][]string{
 	"head/rest":      {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
 	"head/resumable": {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
+	"head/nextcloud": {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
 	"head/dav":       {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
 	"head/tus":       {"engine/blob", "engine/blob/local", "engine/blob/s3", "engine/sqldb", "engine/timer", "engine/timer/memory", "engine/timer/redis", "engine/stream", "engine/stream/outbox"},
 }
@@ -67,6 +71,7 @@ var allowed = map[string]string{
 	"head/rest -> engine/blob":      "the words of parts: UnknownSize, Part",
 	"head/resumable -> engine/blob": "a word: UnknownSize",
 	"head/dav -> engine/blob":       "a word: UnknownSize",
+	"head/nextcloud -> engine/blob": "a word: UnknownSize",
 	"head/tus -> engine/blob":       "a word: UnknownSize",
 	"head/rest -> engine/stream":    "dead letters, shown to administrators",
 	"head/rest -> engine/timer":     "timers, shown to administrators",

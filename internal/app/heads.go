@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -14,6 +15,8 @@ import (
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/dav"
+	"smartdrive/internal/head/nextcloud"
+	"smartdrive/internal/head/probe"
 	"smartdrive/internal/head/rest"
 	"smartdrive/internal/head/resumable"
 	"smartdrive/internal/head/server"
@@ -65,8 +68,17 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	}
 	api.Register(mux)
 	tusHead(a.uploads, api).Register(mux)
+	probe.New(probe.Options{Caller: func(r *http.Request) (func(), error) {
+		_, release, err := api.Basic(r, drive.HeadNative, false)
+		return release, err
+	}}).Register(mux)
+	davs := a.davHead(api)
 	if cfg.DAV {
-		a.davHead(api).Register(mux)
+		davs.Register(mux)
+	}
+	if cfg.Nextcloud {
+		opt.Loose = append(opt.Loose, nextcloud.Prefixes()...)
+		a.nextcloudHead(api, davs).Register(mux)
 	}
 	ui, err := a.pages(ctx)
 	if err != nil {
@@ -89,17 +101,35 @@ func tusHead(uploads *upload.Sessions, api *rest.API) *tus.Head {
 	return tus.New(tus.Options{Uploads: uploads, Caller: caller, Content: rest.ContentPath, BaseURL: api.BaseURL()})
 }
 
+// callerAt says who sends a request to a head whose clients send a name and a password.
+func callerAt(api *rest.API, head drive.Heads) func(r *http.Request, changes bool) (drive.Who, func(), error) {
+	return func(r *http.Request, changes bool) (drive.Who, func(), error) { return api.Basic(r, head, changes) }
+}
+
 // davHead is the head of WebDAV; who may do what is the API's to say.
 func (a *App) davHead(api *rest.API) *dav.Head {
 	return dav.New(dav.Options{
-		Files: a.files, Uploads: a.uploads, Spaces: a.spaces, Litter: dav.Litter(a.ground.cfg.DAVLitter), BaseURL: api.BaseURL(),
-		Caller: func(r *http.Request, changes bool) (drive.Who, func(), error) {
-			return api.Basic(r, drive.HeadDAV, changes)
-		},
-		Balance: func(ctx context.Context, account drive.AccountID) (quota.Balance, error) {
-			return quota.Ledger{}.Get(ctx, a.ground.db.For(account), account)
-		},
+		Files: a.files, Uploads: a.uploads, Spaces: a.spaces, Caller: callerAt(api, drive.HeadDAV), Litter: dav.Litter(a.ground.cfg.DAVLitter),
+		BaseURL: api.BaseURL(), Balance: a.balance,
 	})
+}
+
+// nextcloudHead is the head of the Nextcloud client protocol, whose files are those of WebDAV.
+func (a *App) nextcloudHead(api *rest.API, davs *dav.Head) *nextcloud.Head {
+	instance := strings.ReplaceAll(a.ground.ID, "-", "")
+	return nextcloud.New(nextcloud.Options{
+		DAV: davs, Files: a.files, Uploads: a.uploads, Thumbs: a.thumbs, Sessions: a.sessions,
+		Caller: callerAt(api, drive.HeadNextcloud), Visitor: api.Visitor, BaseURL: api.BaseURL(), Instance: "sd" + instance[:min(10, len(instance))],
+		Name: func(ctx context.Context, id drive.UserID) (string, error) {
+			user, err := a.users.Find(ctx, a.ground.db, id)
+			return user.Name, err
+		},
+		Balance: a.balance,
+	})
+}
+
+func (a *App) balance(ctx context.Context, account drive.AccountID) (quota.Balance, error) {
+	return quota.Ledger{}.Get(ctx, a.ground.db.For(account), account)
 }
 
 // draftHead is the head of the IETF's draft. What a PUT means, and what is answered, is the API's

@@ -48,6 +48,7 @@ type Config struct {
 
 	DAV       bool // package dav answers
 	DAVLitter Litter
+	Nextcloud bool // package nextcloud answers
 
 	DefaultQuota    drive.ByteSize
 	MinFree         drive.ByteSize

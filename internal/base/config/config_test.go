@@ -46,7 +46,7 @@ func TestWithoutAnythingTheDefaultsHold(t *testing.T) {
 		Data: "/home/ann/.local/share/smartdrive", Blobs: "/home/ann/.local/share/smartdrive", Listen: "127.0.0.1:8320",
 		UploadIdle: 30 * time.Second, UploadAbandon: 7 * 24 * time.Hour, UploadMaxAge: 30 * 24 * time.Hour, UploadMaxOpen: 1000,
 		PartSize: 8 * drive.MiB, Durability: DurabilityProcess, InstantScope: InstantInstance,
-		DAV: true, DAVLitter: LitterKeep,
+		DAV: true, DAVLitter: LitterKeep, Nextcloud: true,
 		DefaultQuota: 10 * drive.GiB, MinFree: drive.GiB, PreviewHelpers: HelpersFound, UserRequests: 32, AddressRequests: 128,
 		Scrub: 30 * 24 * time.Hour, TrashKeep: 30 * 24 * time.Hour, ActivityKeep: 180 * 24 * time.Hour, BlobGrace: 15 * time.Minute, LogFormat: "text",
 		Namespace: "smartdrive", Roles: Roles{API: true, Scheduler: true, Worker: true, Export: true, Ingest: true}, StartWait: 30 * time.Second,

@@ -173,6 +173,11 @@ var settings = []setting{
 		set:  onOff(func(c *Config) *bool { return &c.DAV }),
 	},
 	{
+		name: "nextcloud", form: "on|off", def: "on",
+		help: "let the desktop and phone clients of Nextcloud work with the files, at /remote.php and /ocs: on or off",
+		set:  onOff(func(c *Config) *bool { return &c.Nextcloud }),
+	},
+	{
 		name: "dav-litter", form: "POLICY", def: string(LitterKeep),
 		help: "what is done with files that desktops leave behind when they work over WebDAV (._*, .DS_Store, Thumbs.db, desktop.ini, ~$*): keep (store them as any file), hide (store them and leave them out of WebDAV listings) or refuse",
 		set:  choice(func(c *Config) *Litter { return &c.DAVLitter }, LitterKeep, LitterHide, LitterRefuse),

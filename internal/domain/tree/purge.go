@@ -79,6 +79,9 @@ func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	if err := fewerOld(ctx, tx, account, p.old); err != nil {
 		return Purge{}, err
 	}
+	if err := dropNumbers(ctx, tx, p.gone); err != nil {
+		return Purge{}, err
+	}
 	return p.out, t.bury(ctx, tx, account, p.gone)
 }
 
@@ -190,6 +193,9 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 		return Purge{}, fmt.Errorf("purge the tree of %v: %w", account, err)
 	}
 	if err := fewerOld(ctx, tx, account, p.old); err != nil {
+		return Purge{}, err
+	}
+	if err := dropNumbers(ctx, tx, p.gone); err != nil {
 		return Purge{}, err
 	}
 	if !gone {

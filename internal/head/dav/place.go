@@ -258,7 +258,7 @@ func (c *call) href(segments []string, folder bool) string {
 		if i > 0 {
 			b.WriteByte('/')
 		}
-		b.WriteString(url.PathEscape(s))
+		b.WriteString(strings.ReplaceAll(url.PathEscape(s), "&", "%26")) // it stands in XML
 	}
 	if folder && len(segments) > 0 {
 		b.WriteByte('/')

@@ -70,6 +70,11 @@ func addressOf(r *http.Request) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
+// Visitor takes a place for somebody who has not logged in, for heads that answer them.
+func (a *API) Visitor(r *http.Request) (release func(), err error) {
+	return a.front.Visitors.Acquire((&call{r: r}).network())
+}
+
 // whoIs returns the caller of a request and checks that they may do what needs this access.
 func (f *front) whoIs(r *http.Request, need admission) (drive.Who, error) {
 	secret, err := f.secret(r)

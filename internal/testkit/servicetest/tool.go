@@ -7,7 +7,7 @@ import (
 
 // packages are Debian's names of programs whose package has another name.
 var packages = map[string]string{
-	"nginx": "nginx-light", "7z": "p7zip-full", "bsdtar": "libarchive-tools", "java": "openjdk-17-jre-headless", "node": "nodejs",
+	"nginx": "nginx-light", "7z": "p7zip-full", "bsdtar": "libarchive-tools", "java": "openjdk-17-jre-headless", "node": "nodejs", "nextcloudcmd": "nextcloud-desktop-cmd",
 }
 
 // Tool returns the path of a program, looked for on PATH and then elsewhere. Without it the test is

@@ -31,6 +31,7 @@ const (
 	Native Protocol = iota
 	Tus
 	Rufh // resumable uploads for HTTP, the IETF draft
+	Nextcloud
 )
 
 // MaxMetadata is the longest Begin.Metadata, in bytes.

@@ -53,3 +53,38 @@ func findHead(ctx context.Context, q sqldb.Querier, id drive.UploadID) (h head, 
 	}
 	return h, nil
 }
+
+// Metadata returns what a protocol keeps beside an upload of the caller's. Unlike Offset it ends
+// nothing.
+func Metadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID) (string, error) {
+	row, err := findRow(ctx, s.DB, id)
+	if err == nil {
+		_, err = s.gate.check(ctx, who, &row)
+	}
+	if err != nil {
+		return "", err
+	}
+	h, err := findHead(ctx, s.DB, id)
+	return h.Metadata, err
+}
+
+// SetMetadata changes what a protocol keeps beside an open upload, which was begun with metadata.
+// The caller has been let in by an Append just before.
+func SetMetadata(ctx context.Context, s *Sessions, who drive.Who, id drive.UploadID, text string) error {
+	if len(text) > MaxMetadata {
+		return drive.Bad("metadata", drive.TooLong, "limit", MaxMetadata, "sent", len(text))
+	}
+	row, err := findRow(ctx, s.DB, id)
+	if err == nil {
+		_, err = s.gate.check(ctx, who, &row)
+	}
+	if err != nil {
+		return err
+	}
+	return s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, "UPDATE upload_heads SET metadata = ? WHERE upload_id = ?", text, id); err != nil {
+			return fmt.Errorf("change the metadata of upload %s: %w", id, err)
+		}
+		return nil
+	})
+}

@@ -186,10 +186,10 @@ var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
 // belongs into the same transaction.
 func change(ctx context.Context, tx *sqldb.Tx, was, next Row) (Row, error) {
 	next.Gen = was.Gen + 1
-	n, err := tx.Exec(ctx, `UPDATE uploads SET parent_id = ?, name = ?, conflict = ?, base = ?, size = ?, digests = ?, state = ?,
+	n, err := tx.Exec(ctx, `UPDATE uploads SET parent_id = ?, name = ?, conflict = ?, base = ?, size = ?, mtime = ?, mime = ?, digests = ?, state = ?,
 		gen = ?, reserved = ?, held = ?, received = ?, resumes = ?, challenge = ?, node_id = ?, reason = ?, active_at = ?, ended_at = ?
 		WHERE id = ? AND state = ? AND gen = ? AND reserved = ?`,
-		next.Parent, next.Name, next.Conflict, next.Base, nullSize(next.Size), jsonText(next.Digests), next.State,
+		next.Parent, next.Name, next.Conflict, next.Base, nullSize(next.Size), next.MTime, next.Mime, jsonText(next.Digests), next.State,
 		next.Gen, next.Reserved, next.Held, next.Received, next.Resumes, next.challengeText(), next.Node, next.Reason, next.Active, next.Ended,
 		was.ID, was.State, was.Gen, was.Reserved)
 	if err != nil {

@@ -22,6 +22,8 @@ type Complete struct {
 	Name     drive.Name
 	Conflict drive.Conflict
 	Size     *drive.ByteSize // needed where begin did not declare it
+	MTime    drive.Time
+	Mime     string
 }
 
 // Complete seals the upload: no part is accepted any more, what arrived is verified, and becomes a
@@ -213,7 +215,17 @@ func (s *sealer) completed(ctx context.Context, row Row, c Complete) (Row, error
 		return Row{}, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", *c.Size)
 	}
 	next.Digests = merge(row.Digests, c.Digests)
+	setIf(&next.MTime, c.MTime)
+	setIf(&next.Mime, c.Mime)
 	return s.placer.moved(ctx, next, c.Parent, c.Name, c.Conflict)
+}
+
+// setIf changes a field to a value that was given.
+func setIf[T comparable](field *T, value T) {
+	var zero T
+	if value != zero {
+		*field = value
+	}
 }
 
 func merge(a, b digest.Set) digest.Set {

@@ -1,0 +1,75 @@
+package dav
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Address is where the use cases find what a URL of a view means: for heads whose requests name
+// files by URLs elsewhere than in their own address.
+func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL) (drive.Address, error) {
+	c := &call{Head: h, view: v, r: r, who: v.Who}
+	p, err := c.parse(u)
+	if err != nil {
+		return drive.Address{}, err
+	}
+	if p.virtual() {
+		return drive.Address{}, noPlace()
+	}
+	return c.address(ctx, p)
+}
+
+// Places are all that a caller sees in a view: their own drive (empty), their spaces, and what is
+// shared with them by name.
+func (h *Head) Places(ctx context.Context, who drive.Who) ([]string, error) {
+	c := &call{Head: h, who: who}
+	all := []string{""}
+	spaces, err := c.mySpaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range spaces {
+		all = append(all, s.Name)
+	}
+	guests, err := c.withMe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range guests {
+		all = append(all, g.id.String())
+	}
+	return all, nil
+}
+
+// MayPut refuses a file that is to be at a URL of a view where PUT would: for names that are not
+// taken, conditions of the request that do not hold, and locks whose tokens it does not bring.
+func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) error {
+	c := &call{Head: h, view: v, r: r, who: v.Who}
+	var err error
+	if c.at, err = c.parse(u); err != nil {
+		return err
+	}
+	if c.at.isRoot() {
+		return drive.Fail(drive.BadName, "reason", "root")
+	}
+	if err := h.opt.Litter.takes(c.at.last()); err != nil {
+		return err
+	}
+	if err := readTokens(c); err != nil {
+		return err
+	}
+	there, err := c.there(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	if there != nil && there.IsFolder() {
+		return noFile(c)
+	}
+	if err := c.conditions(ctx, there); err != nil {
+		return err
+	}
+	return mayPut(ctx, c, c.at, there)
+}

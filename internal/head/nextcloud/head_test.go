@@ -1,0 +1,208 @@
+package nextcloud_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+)
+
+const home = "/remote.php/dav/files/ann/"
+
+func TestWhatClientsAskFirst(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.do(t, "GET /status.php").want(t, 200).has(t, `"installed":true`, `"productname":"SmartDrive"`)
+	s.do(t, "GET /index.php/204").want(t, 204)
+	s.do(t, "GET /ocs/v1.php/cloud/capabilities?format=json").want(t, 200).has(t, `"statuscode":100`, `"chunking":"1.0"`)
+	s.do(t, "GET /ocs/v2.php/cloud/user?format=json").want(t, 200).has(t, `"statuscode":200`, `"id":"ann"`, fmt.Sprintf(`"quota":{"free":%d,`, drive.GiB))
+	s.do(t, "GET /ocs/v1.php/cloud/user").want(t, 200).has(t, "<id>ann</id>", "<statuscode>100</statuscode>")
+	s.do(t, "GET /ocs/v2.php/cloud/users/bob?format=json").want(t, 404)
+	s.do(t, "GET /ocs/v1.php/apps/nothing?format=json").want(t, 200).has(t, `"statuscode":998`)
+	s.do(t, "GET /ocs/v2.php/apps/notifications/api/v2/notifications?format=json").want(t, 200).has(t, `"data":[]`)
+	out := s.do(t, "GET /ocs/v2.php/cloud/user?format=json", "Authorization: Basic Ym9iOng=").want(t, 401)
+	if !strings.HasPrefix(out.header.Get("Www-Authenticate"), "Basic") {
+		t.Errorf("%v", out.header)
+	}
+	s.do(t, "PROPFIND /remote.php/dav/files/bob/", "Depth: 0").want(t, 404) // somebody else's
+	s.do(t, "PROPFIND //remote.php/dav/files/ANN", "Depth: 0").want(t, 400) // nothing begins with two slashes
+	s.do(t, "PROPFIND /remote.php//dav/files/ANN", "Depth: 0").want(t, 207)
+	s.do(t, "PROPFIND /remote.php/webdav/", "Depth: 0").want(t, 207).has(t, "<D:href>/remote.php/webdav/</D:href>")
+	begun := s.do(t, "POST /index.php/login/v2").want(t, 200)
+	s.do(t, "POST /index.php/login/v2/poll", "Content-Type: application/x-www-form-urlencoded", "", "token="+begun.between(t, `"token":"`, `"`)).want(t, 404)
+	if got := s.do(t, "GET /index.php/login/flow").want(t, 303).header.Get("Location"); got != "https://drive.example.org/grant" {
+		t.Errorf("%q", got)
+	}
+}
+
+const ask = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns" xmlns:nc="http://nextcloud.org/ns"><d:prop>` +
+	`<d:getetag/><oc:id/><oc:fileid/><oc:permissions/><oc:size/></d:prop></d:propfind>`
+
+func (s *stack) find(t testing.TB, path string) answer {
+	t.Helper()
+	return s.do(t, "PROPFIND "+path, "Depth: 0", "", ask).want(t, 207)
+}
+
+func (s *stack) tag(t testing.TB, path string) string {
+	t.Helper()
+	return s.find(t, path).between(t, "<D:getetag>", "</D:getetag>")
+}
+
+// N1: whatever happens somewhere below, the tags of all folders above it change, and no other one's
+// but that of the top, which stands for everything.
+func TestTagsOfFoldersChangeWithAnythingBelow(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	for _, dir := range []string{"a", "a/b", "a/b/c", "x", "x/y"} {
+		s.do(t, "MKCOL "+home+dir).want(t, 201)
+	}
+	s.do(t, "PUT "+home+"a/b/c/f", "", "one").want(t, 201)
+	s.do(t, "PUT "+home+"a/b/c/g", "", "two").want(t, 201)
+	tags := func() map[string]string {
+		all := map[string]string{}
+		for _, dir := range []string{"", "a", "a/b", "a/b/c", "x", "x/y"} {
+			all[dir] = s.tag(t, home+dir)
+		}
+		return all
+	}
+	var trashed drive.NodeID
+	deep, both := []string{"", "a", "a/b", "a/b/c"}, []string{"", "a", "a/b", "a/b/c", "x", "x/y"}
+	was := tags()
+	for _, step := range []struct {
+		what    string
+		do      func()
+		changed []string
+	}{
+		{"nothing", func() {}, nil},
+		{"a new file", func() { s.do(t, "PUT "+home+"a/b/c/h", "", "three").want(t, 201) }, deep},
+		{"other content", func() { s.do(t, "PUT "+home+"a/b/c/f", "", "another").want(t, 204) }, deep},
+		{"a time", func() { s.do(t, "PUT "+home+"a/b/c/f", "X-OC-Mtime: 1000000000", "", "another").want(t, 204) }, deep},
+		{"a name", func() { s.do(t, "MOVE "+home+"a/b/c/f", "Destination: "+home+"a/b/c/f2").want(t, 201) }, deep},
+		{"a move away", func() { s.do(t, "MOVE "+home+"a/b/c/f2", "Destination: "+home+"x/y/f2").want(t, 201) }, both},
+		{"a folder moves away", func() { s.do(t, "MOVE "+home+"a/b/c", "Destination: "+home+"x/c").want(t, 201) }, []string{"", "a", "a/b", "x"}},
+		{"and back", func() { s.do(t, "MOVE "+home+"x/c", "Destination: "+home+"a/b/c").want(t, 201) }, []string{"", "a", "a/b", "x"}},
+		{"into the trash", func() { trashed = s.trash(t, "a/b/c/h") }, deep},
+		{"out of it", func() { s.must(t)(s.files.Restore(t.Context(), s.who, trashed, drive.NodeID{}, "")) }, deep},
+		{"for good", func() {
+			_, err := s.files.DeletePermanently(t.Context(), s.who, trashed, 0)
+			s.must(t)(files.NodeView{}, err)
+		}, deep},
+	} {
+		moved := step.what == "a folder moves away" // a/b/c is not there for a moment
+		step.do()
+		if moved {
+			now := map[string]string{}
+			for _, dir := range []string{"", "a", "a/b", "x", "x/y"} {
+				now[dir] = s.tag(t, home+dir)
+			}
+			now["a/b/c"] = was["a/b/c"]
+			check(t, step.what, was, now, step.changed)
+			was = now
+			continue
+		}
+		now := tags()
+		if step.what == "and back" {
+			now["a/b/c"] = was["a/b/c"] // the folder itself has moved: either is right
+		}
+		check(t, step.what, was, now, step.changed)
+		was = tags()
+	}
+}
+
+func check(t *testing.T, what string, was, now map[string]string, changed []string) {
+	t.Helper()
+	for dir := range now {
+		if (was[dir] != now[dir]) != slices.Contains(changed, dir) {
+			t.Errorf("%s: the tag of %q was %s and is %s", what, dir, was[dir], now[dir])
+		}
+	}
+}
+
+func (s *stack) must(t *testing.T) func(files.NodeView, error) files.NodeView {
+	t.Helper()
+	return func(n files.NodeView, err error) files.NodeView {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+}
+
+func (s *stack) trash(t *testing.T, path string) drive.NodeID {
+	t.Helper()
+	at, err := drive.ParsePath("/" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := s.must(t)(s.files.GetByPath(t.Context(), s.who, drive.Address{Path: at}))
+	s.do(t, "DELETE "+home+path).want(t, 204)
+	return n.ID
+}
+
+// N2: a number stays with its node through moves and new contents, and nobody gets it after.
+func TestNumbersAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	number := func(path string) string {
+		return s.find(t, home+path).between(t, `<fileid xmlns="http://owncloud.org/ns">`, "<")
+	}
+	made := s.do(t, "PUT "+home+"f", "", "one").want(t, 201)
+	first := number("f")
+	if want := fmt.Sprintf("%08s", first) + "sdtest"; made.exact("OC-FileId") != want || made.exact("OC-ETag") != made.header.Get("ETag") {
+		t.Errorf("%v, want %s", made.header, want)
+	}
+	s.do(t, "PUT "+home+"f", "", "two").want(t, 204)
+	s.do(t, "MOVE "+home+"f", "Destination: "+home+"g").want(t, 201)
+	if got := number("g"); got != first {
+		t.Errorf("it was %s and is %s", first, got)
+	}
+	id := s.trash(t, "g")
+	s.do(t, "DELETE /remote.php/dav/trashbin/ann/trash/g.d"+id.String()).want(t, 204)
+	s.do(t, "PUT "+home+"g", "", "three").want(t, 201)
+	if got := number("g"); got == first {
+		t.Error("a number was given twice")
+	}
+}
+
+func TestTheTrash(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	const bin = "/remote.php/dav/trashbin/ann/"
+	s.do(t, "MKCOL "+home+"d").want(t, 201)
+	s.do(t, "PUT "+home+"d/a%26b", "", "one").want(t, 201)
+	live := s.must(t)(s.files.GetByPath(t.Context(), s.who, drive.Address{Path: drive.Path{"d"}}))
+	id := s.trash(t, "d/a&b")
+	s.do(t, "PROPFIND "+bin+"trash", "Depth: 1").want(t, 207).has(t, "a&amp;b", "<nc:trashbin-original-location>d/a&amp;b<", ".d"+id.String())
+	s.do(t, "DELETE "+bin+"trash/d.d"+live.ID.String()).want(t, 404) // it is not in the trash
+	s.do(t, "MOVE "+bin+"trash/a.d"+id.String(), "Destination: "+home+"elsewhere").want(t, 403)
+	s.do(t, "MOVE "+bin+"trash/a.d"+id.String(), "Destination: "+bin+"restore/a").want(t, 201)
+	s.do(t, "GET "+home+"d/a%26b").want(t, 200).has(t, "one")
+	s.trash(t, "d/a&b")
+	s.do(t, "DELETE "+bin+"trash").want(t, 204)
+	if got := s.do(t, "PROPFIND "+bin+"trash", "Depth: 1").want(t, 207); strings.Contains(got.body, "a&amp;b") {
+		t.Errorf("%s", got.body)
+	}
+	s.do(t, "PROPFIND "+home+"d", "Depth: 0").want(t, 207)
+}
+
+func TestWhatMayBeDone(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.do(t, "MKCOL "+home+"d").want(t, 201)
+	s.do(t, "PUT "+home+"d/f", "", "12345").want(t, 201)
+	for path, want := range map[string]string{"": "GCK", "d": "GDNVCK", "d/f": "GDNVW"} {
+		if got := s.find(t, home+path).between(t, `<permissions xmlns="http://owncloud.org/ns">`, "<"); got != want {
+			t.Errorf("%q: %s, want %s", path, got, want)
+		}
+	}
+	if got := s.find(t, home).between(t, `<size xmlns="http://owncloud.org/ns">`, "<"); got != "5" {
+		t.Errorf("the size of all is %s", got)
+	}
+	s.do(t, "GET /index.php/core/preview?fileId=99999&x=64").want(t, http.StatusNotFound)
+	s.do(t, "GET /index.php/core/preview?file=d/f&x=64").want(t, http.StatusNotFound) // no picture
+}

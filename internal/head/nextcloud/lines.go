@@ -1,0 +1,102 @@
+package nextcloud
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+// lines let the chunks of one file in one after the other, in the order of their numbers: a file is
+// filled from its beginning, and to begin one chunk would end another that still comes. What a line
+// knows is a help, not the truth: that is the offset of the upload.
+type lines struct {
+	mu  sync.Mutex
+	all map[string]*line // by user and transfer
+}
+
+type line struct {
+	users   int // requests that hold the line
+	busy    bool
+	running string             // the chunk that is coming
+	stop    context.CancelFunc // ends it
+	moved   chan struct{}      // closed when one has ended
+}
+
+func (ls *lines) join(key string) *line {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.all[key]
+	if l == nil {
+		l = &line{moved: make(chan struct{})}
+		ls.all[key] = l
+	}
+	l.users++
+	return l
+}
+
+func (ls *lines) leave(key string, l *line) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(ls.all, key)
+	}
+}
+
+// enter waits until no other chunk of the transfer comes. The same one ends the other: its client
+// has given that connection up.
+func (ls *lines) enter(ctx context.Context, l *line, chunk string) (_ context.Context, end func(), err error) {
+	for {
+		ls.mu.Lock()
+		if !l.busy {
+			ctx, stop := context.WithCancel(ctx)
+			l.busy, l.running, l.stop = true, chunk, stop
+			ls.mu.Unlock()
+			return ctx, func() { stop(); ls.end(l) }, nil
+		}
+		if l.running == chunk {
+			l.stop()
+		}
+		moved := l.moved
+		ls.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, nil, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
+		}
+	}
+}
+
+func (ls *lines) end(l *line) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l.busy = false
+	close(l.moved)
+	l.moved = make(chan struct{})
+}
+
+const (
+	// earlyFor is how long a chunk waits for those before it: longer than one takes to come.
+	earlyFor = 60 * time.Second
+	// lookAgain is how often it looks whether another instance has got them.
+	lookAgain = time.Second
+)
+
+// wait waits for another chunk of the transfer to end, or some time.
+func (ls *lines) wait(ctx context.Context, l *line, deadline <-chan time.Time) error {
+	ls.mu.Lock()
+	moved := l.moved
+	ls.mu.Unlock()
+	again := time.NewTimer(lookAgain)
+	defer again.Stop()
+	select {
+	case <-moved:
+	case <-again.C:
+	case <-deadline:
+		return drive.Fail(drive.InProgress, "retry_after", 1)
+	case <-ctx.Done():
+		return drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
+	}
+	return nil
+}

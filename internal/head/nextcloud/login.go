@@ -1,0 +1,85 @@
+package nextcloud
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+)
+
+// status says that there is a server: /status.php.
+func (c *call) status(context.Context) error {
+	c.w.Header().Set("Cache-Control", "no-store")
+	return c.sendJSON(http.StatusOK, object{
+		{"installed", true},
+		{"maintenance", false},
+		{"needsDbUpgrade", false},
+		{"version", protocolNumber},
+		{"versionstring", protocolText},
+		{"edition", ""},
+		{"productname", product},
+		{"extendedSupport", false},
+	})
+}
+
+// index answers /index.php/....
+func (c *call) index(ctx context.Context) error {
+	switch strings.Join(c.path[1:], "/") {
+	case "204":
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	case "login/flow", "login/flow/grant": // the page of a phone
+		http.Redirect(c.w, c.r, c.base()+"/grant", http.StatusSeeOther)
+		return nil
+	case "login/v2":
+		return c.beginFlow(ctx)
+	case "login/v2/poll":
+		return c.poll(ctx)
+	case "core/preview", "core/preview.png":
+		return c.preview(ctx)
+	}
+	return drive.Fail(drive.NotFound)
+}
+
+// beginFlow begins login flow v2: the client opens the address, and polls.
+func (c *call) beginFlow(context.Context) error {
+	if c.r.Method != http.MethodPost {
+		return c.methodNotAllowed(http.MethodPost)
+	}
+	release, err := c.Visitor(c.r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	poll, page := c.Sessions.BeginFlow(c.r.UserAgent())
+	c.w.Header().Set("Cache-Control", "no-store")
+	return c.sendJSON(http.StatusOK, object{
+		{"poll", object{{"token", poll}, {"endpoint", c.base() + "/index.php/login/v2/poll"}}}, {"login", c.base() + "/grant/" + page},
+	})
+}
+
+// maxForm is how long a form may be, in bytes: a poll token and its name.
+const maxForm = 4 << 10
+
+// poll tells the client its app password, once somebody has granted it. Until then it is 404.
+func (c *call) poll(ctx context.Context) error {
+	if c.r.Method != http.MethodPost {
+		return c.methodNotAllowed(http.MethodPost)
+	}
+	release, err := c.Visitor(c.r)
+	if err != nil {
+		return err
+	}
+	defer release()
+	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxForm)
+	if err := c.r.ParseForm(); err != nil {
+		return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "a form")
+	}
+	granted, name, err := c.Sessions.PollFlow(ctx, c.r.Form.Get("token"))
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Cache-Control", "no-store")
+	return c.sendJSON(http.StatusOK, object{{"server", c.base()}, {"loginName", name}, {"appPassword", granted.Secret}})
+}

@@ -1,0 +1,284 @@
+package nextcloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/head/problem"
+)
+
+// The version of the protocol's server that clients take this one for: what they may ask of it.
+// Clients warn of old ones.
+const (
+	protocolMajor  = 31
+	protocolText   = "31.0.0"
+	protocolNumber = protocolText + ".0"
+	product        = "SmartDrive"
+)
+
+// object is JSON or XML whose members keep their order.
+type object []member
+
+type member struct {
+	name  string
+	value any // object, list, string, int, int64, bool, nil
+}
+
+type list []any
+
+// MarshalJSON writes the members in their order.
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Quote(m.name) + ":") // names are ASCII of ours
+		v, err := json.Marshal(m.value)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(v)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// MarshalJSON writes an empty list as one.
+func (l list) MarshalJSON() ([]byte, error) {
+	if len(l) == 0 {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]any(l))
+}
+
+func writeXML(b *strings.Builder, name string, value any) {
+	switch v := value.(type) {
+	case object:
+		b.WriteString("<" + name + ">")
+		for _, m := range v {
+			writeXML(b, m.name, m.value)
+		}
+		b.WriteString("</" + name + ">")
+	case list:
+		b.WriteString("<" + name + ">")
+		for _, e := range v {
+			writeXML(b, "element", e)
+		}
+		b.WriteString("</" + name + ">")
+	case nil:
+		b.WriteString("<" + name + "/>")
+	case bool: // as PHP writes them
+		if text := ""; v {
+			text = "1"
+			b.WriteString("<" + name + ">" + text + "</" + name + ">")
+		} else {
+			b.WriteString("<" + name + ">" + text + "</" + name + ">")
+		}
+	default:
+		b.WriteString("<" + name + ">" + escape(fmt.Sprint(v)) + "</" + name + ">")
+	}
+}
+
+// escape makes text of XML.
+func escape(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	return b.String()
+}
+
+// ocs answers /ocs/v1.php/... and /ocs/v2.php/....
+func (c *call) ocs(ctx context.Context) error {
+	if v := c.at(1); v != "v1.php" && v != "v2.php" {
+		return drive.Fail(drive.NotFound)
+	}
+	data, err := c.ocsData(ctx)
+	if err != nil {
+		return c.ocsFail(err)
+	}
+	return c.ocsSend(http.StatusOK, "OK", data)
+}
+
+// ocsFail answers with the status of an error, and its words where clients show them.
+func (c *call) ocsFail(err error) error {
+	status := problem.From(err, problem.English, "").Status
+	switch status {
+	case http.StatusUnauthorized:
+		c.w.Header().Set("WWW-Authenticate", challenge)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return err
+	}
+	problem.Note(c.w, err)
+	return c.ocsSend(status, problem.From(err, problem.English, "").Detail, list{})
+}
+
+// ocsSend writes an answer. Version 1 says 100 for 200, and 200 to HTTP whatever it says itself,
+// but for 401.
+func (c *call) ocsSend(status int, message string, data any) error {
+	code, sent, word := status, status, "ok"
+	if status >= http.StatusBadRequest {
+		word = "failure"
+	}
+	if status == http.StatusUnauthorized {
+		code = 997
+	}
+	if c.at(1) == "v1.php" && status != http.StatusUnauthorized {
+		sent = http.StatusOK
+		switch status {
+		case http.StatusOK:
+			code = 100
+		case http.StatusNotFound:
+			code = 998
+		}
+	}
+	all := object{{"meta", object{{"status", word}, {"statuscode", code}, {"message", message}}}, {"data", data}}
+	h := c.w.Header()
+	h.Set("Cache-Control", "no-store")
+	if c.r.URL.Query().Get("format") == "json" || strings.Contains(c.r.Header.Get("Accept"), "application/json") {
+		return c.sendJSON(sent, object{{"ocs", all}})
+	}
+	var b strings.Builder
+	b.WriteString(xml.Header)
+	writeXML(&b, "ocs", all)
+	h.Set("Content-Type", "application/xml; charset=utf-8")
+	c.w.WriteHeader(sent)
+	_, _ = c.w.Write([]byte(b.String())) // it fails only when the client is gone
+	return nil
+}
+
+func (c *call) sendJSON(status int, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	c.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(raw) //nolint:gosec // JSON, and said to be; it fails only when the client is gone
+	return nil
+}
+
+// ocsData finds what an address of OCS is about.
+func (c *call) ocsData(ctx context.Context) (any, error) {
+	what := strings.Join(c.path[2:], "/")
+	switch what {
+	case "config":
+		return object{{"version", "1.7"}, {"website", product}, {"host", c.r.Host}, {"contact", ""}, {"ssl", strings.HasPrefix(c.base(), "https")}}, nil
+	case "cloud/capabilities":
+		release, err := c.Visitor(c.r)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return c.capabilities(), nil
+	}
+	leave, err := c.enter(!reads(c.r.Method))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	switch {
+	case what == "cloud/user":
+		return c.user(ctx)
+	case strings.HasPrefix(what, "cloud/users/"):
+		return c.userNamed(ctx, strings.TrimPrefix(what, "cloud/users/"))
+	case what == "core/getapppassword":
+		return c.getAppPassword(ctx)
+	case what == "core/apppassword" && c.r.Method == http.MethodDelete:
+		if c.who.Session.IsZero() { // it came with the password of the account
+			return nil, drive.Fail(drive.Forbidden)
+		}
+		return list{}, c.Sessions.Delete(ctx, c.who, account.KindToken, c.who.Session)
+	case c.r.Method == http.MethodGet && asksOnly(what):
+		return list{}, nil
+	}
+	return nil, drive.Fail(drive.NotFound)
+}
+
+// asksOnly are addresses that clients look at whatever the capabilities say: there is nothing.
+func asksOnly(what string) bool {
+	for _, prefix := range []string{
+		"core/navigation/apps", "apps/notifications/api/", "apps/files_sharing/api/v1/shares", "apps/files_sharing/api/v1/remote_shares",
+		"apps/files_sharing/api/v1/sharees", "apps/external/api/", "apps/files/api/v1/templates", "apps/recommendations/api/", "core/autocomplete/get",
+	} {
+		if strings.HasPrefix(what, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// capabilities say what clients may use. What is not here they do not ask for.
+func (c *call) capabilities() object {
+	return object{
+		{"version", object{{"major", protocolMajor}, {"minor", 0}, {"micro", 0}, {"string", protocolText}, {"edition", ""}, {"extendedSupport", false}}},
+		{"capabilities", object{
+			{"core", object{{"pollinterval", 60}, {"webdav-root", "remote.php/webdav"}}},
+			{"dav", object{{"chunking", "1.0"}, {"trashbin", "1.0"}}},
+			{"files", object{{"bigfilechunking", true}, {"blacklisted_files", list{}}, {"undelete", true}, {"versioning", false}, {"comments", false}}},
+			{"files_sharing", object{{"api_enabled", false}}},
+			{"theming", object{{"name", product}, {"url", c.base()}, {"slogan", ""}, {"color", "#2f62e0"}, {"color-text", "#ffffff"}}},
+		}},
+	}
+}
+
+// user describes the caller.
+func (c *call) user(ctx context.Context) (object, error) {
+	name, err := c.Name(ctx, c.who.User)
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.Balance(ctx, c.who.Account)
+	if err != nil {
+		return nil, err
+	}
+	used, free := int64(b.Used()), int64(b.Available())
+	total := used + free
+	relative := float64(0)
+	if total > 0 {
+		relative = float64(used) * 100 / float64(total)
+	}
+	return object{
+		{"id", name},
+		{"enabled", true},
+		{"display-name", name},
+		{"displayname", name},
+		{"email", ""},
+		{"language", "en"},
+		{"locale", "en"},
+		{"quota", object{{"free", free}, {"used", used}, {"total", total}, {"relative", relative}, {"quota", total}}},
+		{"groups", list{}},
+	}, nil
+}
+
+// userNamed is user for the caller's own name; others are not there.
+func (c *call) userNamed(ctx context.Context, name string) (object, error) {
+	own, err := c.Name(ctx, c.who.User)
+	if err == nil && drive.Name(own).Fold() != drive.Name(name).Fold() {
+		err = drive.Fail(drive.NotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.user(ctx)
+}
+
+// getAppPassword makes an app password for a client that came with the password of the account.
+func (c *call) getAppPassword(ctx context.Context) (any, error) {
+	g, err := c.Sessions.Exchange(ctx, c.who, account.NewToken{
+		Name: c.r.UserAgent(), Scopes: drive.ScopeRead | drive.ScopeWrite, Heads: drive.HeadNextcloud,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return object{{"apppassword", g.Secret}}, nil
+}

@@ -1,0 +1,76 @@
+package nextcloud
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/thumb"
+)
+
+// preview is a small picture of a file, by its number or its path below the caller's files.
+func (c *call) preview(ctx context.Context) error {
+	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
+		return c.methodNotAllowed(http.MethodGet, http.MethodHead)
+	}
+	leave, err := c.enter(false)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	query := c.r.URL.Query()
+	n, err := c.pictured(ctx, query)
+	if err != nil {
+		return err
+	}
+	sum := n.Digests[string(digest.Blake3)]
+	if n.Type != "file" || sum == "" || !c.Thumbs.Draws(n.Mime) {
+		return drive.Fail(drive.NotFound)
+	}
+	want, _ := strconv.Atoi(query.Get("x")) // what is no number gets the smallest
+	size := thumb.Sizes()[0]
+	for _, s := range thumb.Sizes() {
+		if size < want {
+			size = s
+		}
+	}
+	small, err := c.Thumbs.Make(ctx, c.who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
+		return c.Files.Open(ctx, c.who, n.ID, n.Version)
+	}}, size)
+	if drive.IsKind(err, drive.NoThumbnail) {
+		err = drive.Wrap(err, drive.NotFound)
+	}
+	if err != nil {
+		return err
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", small.Type)
+	h.Set("Content-Length", strconv.Itoa(len(small.Body)))
+	h.Set("Cache-Control", "private, max-age=3600")
+	h.Set("ETag", `"`+thumb.Format+"-"+sum+"-"+strconv.Itoa(size)+`"`)
+	c.w.WriteHeader(http.StatusOK)
+	_, _ = c.w.Write(small.Body) // it fails only when the client is gone
+	return nil
+}
+
+func (c *call) pictured(ctx context.Context, query url.Values) (files.NodeView, error) {
+	if text := query.Get("fileId"); text != "" {
+		number, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return files.NodeView{}, drive.Wrap(err, drive.NotFound)
+		}
+		return c.tags.ByNumber(ctx, c.who, number-firstNumber)
+	}
+	prefix := "/remote.php/webdav/"
+	u := &url.URL{Path: prefix + strings.TrimLeft(query.Get("file"), "/")}
+	at, err := c.DAV.Address(ctx, c.r, c.view(ctx, prefix), u)
+	if err != nil {
+		return files.NodeView{}, drive.Wrap(err, drive.NotFound)
+	}
+	return c.Files.GetByPath(ctx, c.who, at)
+}

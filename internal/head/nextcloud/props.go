@@ -1,0 +1,293 @@
+package nextcloud
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/head/dav"
+)
+
+// The namespaces of the properties.
+const (
+	owncloud  = "http://owncloud.org/ns"
+	nextcloud = "http://nextcloud.org/ns"
+)
+
+// describer finds the properties of entries, and the headers of answers about them.
+type describer struct{ *call }
+
+// known is what has been read about a page of entries.
+type known struct {
+	d       describer
+	numbers map[drive.NodeID]int64
+	marks   map[string]map[drive.NodeID]tree.Mark // by place
+	rights  map[drive.NodeID]access.Right         // of what is not the caller's own
+	owner   string
+}
+
+// properties is dav.Properties.
+func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
+	k := known{d: d, marks: map[string]map[drive.NodeID]tree.Mark{}, rights: map[drive.NodeID]access.Right{}}
+	asked := func(space string, locals ...string) bool {
+		return slices.ContainsFunc(names, func(n dav.Name) bool { return n.Space == space && slices.Contains(locals, n.Local) })
+	}
+	var err error
+	if names == nil || asked("DAV:", "getetag") || asked(owncloud, "size") || asked("DAV:", "getcontentlength") {
+		if err = k.readMarks(ctx, who, page); err != nil {
+			return nil, err
+		}
+	}
+	if asked(owncloud, "id", "fileid") {
+		ids := make([]drive.NodeID, 0, len(page))
+		for _, e := range page {
+			if !e.Virtual {
+				ids = append(ids, e.Node)
+			}
+		}
+		if k.numbers, err = d.tags.Numbers(ctx, ids); err != nil {
+			return nil, err
+		}
+	}
+	if asked(owncloud, "permissions") || asked(nextcloud, "acl-permissions") {
+		for _, e := range page {
+			if e.Place == "" || e.Virtual {
+				continue
+			}
+			if k.rights[e.Node], err = d.tags.Rights(ctx, who, e.Node); err != nil && !drive.IsKind(err, drive.NotFound) {
+				return nil, err
+			}
+		}
+	}
+	if asked(owncloud, "owner-id", "owner-display-name") {
+		if k.owner, err = d.Name(ctx, who.User); err != nil {
+			return nil, err
+		}
+	}
+	return k.property, nil
+}
+
+// readMarks reads the marks of the accounts that folders of the page lie in. The root has those of
+// all places that the caller sees, and so have the folders of the layout.
+func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
+	places := map[string]bool{}
+	for _, e := range page {
+		switch {
+		case e.Virtual || e.Place == "" && len(e.Path) == 0:
+			all, err := k.d.DAV.Places(ctx, who)
+			if err != nil {
+				return err
+			}
+			for _, p := range all {
+				places[p] = true
+			}
+		case e.IsFolder():
+			places[e.Place] = true
+		}
+	}
+	for place := range places {
+		marks, err := k.d.tags.Of(ctx, who, place)
+		if drive.IsKind(err, drive.NotFound) { // it was taken away just now
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		k.marks[place] = marks
+	}
+	return nil
+}
+
+// property is what the function of dav.Properties does.
+func (k *known) property(e dav.Entry, n dav.Name) (string, bool) {
+	switch n.Space {
+	case "DAV:":
+		switch n.Local {
+		case "getetag":
+			if e.IsFolder() {
+				return escape(k.tag(e)), true
+			}
+		case "getcontentlength": // there are clients that take what has none for broken
+			if e.IsFolder() {
+				return strconv.FormatInt(k.size(e), 10), true
+			}
+		}
+		return "", false
+	case owncloud:
+		return k.own(e, n.Local)
+	case nextcloud:
+		return k.next(e, n.Local)
+	}
+	return "", false
+}
+
+func (k *known) own(e dav.Entry, local string) (string, bool) {
+	switch local {
+	case "id":
+		return escape(k.id(e)), true
+	case "fileid":
+		return strconv.FormatInt(k.number(e), 10), true
+	case "permissions":
+		return k.permissions(e), true
+	case "size":
+		return strconv.FormatInt(k.size(e), 10), true
+	case "checksums":
+		sums := checksums(e)
+		return "<checksum xmlns=\"" + owncloud + "\">" + escape(sums) + "</checksum>", sums != ""
+	case "favorite", "comments-unread":
+		return "0", true
+	case "owner-id", "owner-display-name":
+		return escape(k.owner), e.Place == ""
+	case "share-types", "tags":
+		return "", true
+	}
+	return "", false
+}
+
+func (k *known) next(e dav.Entry, local string) (string, bool) {
+	switch local {
+	case "has-preview":
+		return strconv.FormatBool(!e.IsFolder() && k.d.Thumbs.Draws(e.Mime)), true
+	case "is-encrypted":
+		return "0", true
+	case "mount-type":
+		if e.Place != "" {
+			return "shared", true
+		}
+		return "", true
+	case "creation_time", "upload_time":
+		return strconv.FormatInt(e.CreatedAt.Std().Unix(), 10), !e.Virtual
+	case "hidden", "lock":
+		return "", false
+	}
+	return "", false
+}
+
+// The numbers of the folders of the layout, which are no nodes; those of nodes begin above.
+const (
+	spacesNumber = 1
+	sharedNumber = 2
+	firstNumber  = 16
+)
+
+func (k *known) number(e dav.Entry) int64 {
+	if e.Virtual {
+		if strings.HasPrefix(e.Name, "Spaces") {
+			return spacesNumber
+		}
+		return sharedNumber
+	}
+	return firstNumber + k.numbers[e.Node]
+}
+
+// id is the number and the installation, as clients take it apart.
+func (k *known) id(e dav.Entry) string { return idText(k.number(e), k.d.Instance) }
+
+func idText(number int64, instance string) string { return fmt.Sprintf("%08d%s", number, instance) }
+
+// tag is the tag of a file, or of a folder with all that is below it (N1).
+func (k *known) tag(e dav.Entry) string {
+	if !e.IsFolder() {
+		return e.Tag()
+	}
+	m, all := k.marks[e.Place][e.Node], e.Virtual || e.Place == "" && len(e.Path) == 0
+	if !all {
+		return fmt.Sprintf(`"f-%x-%x"`, m.Seq, m.Nodes)
+	}
+	// Of whatever the caller sees anywhere: there is no one mark of all that is below the top.
+	places := make([]string, 0, len(k.marks))
+	for place := range k.marks {
+		places = append(places, place)
+	}
+	slices.Sort(places)
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%x %x\n", m.Seq, m.Nodes)
+	for _, place := range places {
+		if place == "" && e.Virtual {
+			continue
+		}
+		whole := tree.Mark{}
+		for _, m := range k.marks[place] {
+			whole.Seq, whole.Nodes = max(whole.Seq, m.Seq), max(whole.Nodes, m.Nodes)
+		}
+		fmt.Fprintf(sum, "%q %x %x\n", place, whole.Seq, whole.Nodes)
+	}
+	return `"t-` + hex.EncodeToString(sum.Sum(nil)[:12]) + `"`
+}
+
+// size is that of a file, or of all that is below a folder of the caller's own. How much there is
+// in what others share is not told: a part of it may be hidden from the caller.
+func (k *known) size(e dav.Entry) int64 {
+	if !e.IsFolder() {
+		return e.Size
+	}
+	if e.Place != "" || e.Virtual {
+		return 0
+	}
+	return int64(k.marks[""][e.Node].Size)
+}
+
+// permissions are letters: G read, D delete, N rename, V move, W write a file, C and K create
+// files and folders; S it is shared with the caller, M it is where that begins.
+func (k *known) permissions(e dav.Entry) string {
+	if e.Virtual {
+		return "MG"
+	}
+	rights, letters := access.All, "G"
+	if e.Place != "" {
+		rights, letters = k.rights[e.Node], "SG"
+	}
+	if top := len(e.Path) == 0; top && e.Place != "" {
+		letters += "M"
+	} else if !top && rights.Has(access.Change) {
+		letters += "DNV"
+	}
+	switch {
+	case !e.IsFolder() && rights.Has(access.Change):
+		letters += "W"
+	case e.IsFolder() && rights.Has(access.Create):
+		letters += "CK"
+	}
+	return letters
+}
+
+// checksums are those that clients know, of which some may be missing.
+func checksums(e dav.Entry) string {
+	var all []string
+	for _, c := range []struct {
+		algo digest.Algo
+		name string
+	}{{digest.SHA256, "SHA256"}, {digest.MD5, "MD5"}} {
+		if sum := e.Digests[string(c.algo)]; sum != "" {
+			all = append(all, c.name+":"+sum)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// header adds to the answer about an entry what clients keep of it.
+func (d describer) header(ctx context.Context, h http.Header, who drive.Who, e dav.Entry) {
+	names := []dav.Name{{Space: owncloud, Local: "id"}, {Space: "DAV:", Local: "getetag"}, {Space: owncloud, Local: "permissions"}}
+	prop, err := d.properties(ctx, who, []dav.Entry{e}, names)
+	if err != nil { // the client asks by itself then
+		return
+	}
+	id, _ := prop(e, names[0])
+	perm, _ := prop(e, names[2])
+	tag, folder := prop(e, names[1])
+	if !folder {
+		tag = e.Tag()
+	} else {
+		tag = strings.ReplaceAll(tag, "&#34;", `"`)
+	}
+	h["OC-FileId"], h["OC-ETag"], h["OC-Perm"] = []string{id}, []string{tag}, []string{perm}
+}

@@ -1,0 +1,134 @@
+package nextcloud
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/usecase/files"
+)
+
+// The trash of the caller's own drive:
+//
+//	PROPFIND trashbin/USER/trash           what was put there, the newest first
+//	MOVE     trashbin/USER/trash/NAME      with a Destination in trashbin/USER/restore: brings it back
+//	DELETE   trashbin/USER/trash/NAME      for good; without a name: all of it
+//
+// NAME is the name that it had and, behind ".d", its id: two of one name are two.
+func (c *call) trashbin(ctx context.Context, below []string) error {
+	if len(below) == 0 || len(below) > 2 || below[0] != "trash" {
+		if len(below) == 1 && below[0] == "restore" && c.r.Method == "PROPFIND" {
+			return c.multistatus(response(c.r.URL.EscapedPath(), "<d:resourcetype><d:collection/></d:resourcetype>"))
+		}
+		return drive.Fail(drive.NotFound)
+	}
+	if len(below) == 1 {
+		switch c.r.Method {
+		case "PROPFIND":
+			return c.listTrash(ctx)
+		case http.MethodDelete:
+			if _, err := c.Files.EmptyTrash(ctx, c.who, ""); err != nil {
+				return err
+			}
+			c.w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+		return c.methodNotAllowed("PROPFIND", "DELETE")
+	}
+	id, err := trashedID(below[1])
+	if err != nil {
+		return err
+	}
+	switch c.r.Method {
+	case "MOVE":
+		return c.restore(ctx, id)
+	case http.MethodDelete:
+		n, err := c.Files.Get(ctx, c.who, id)
+		if err == nil && n.TrashedAt == nil { // what is not in the trash is not deleted for good here
+			err = drive.Fail(drive.NotFound)
+		}
+		if err == nil {
+			_, err = c.Files.DeletePermanently(ctx, c.who, id, 0)
+		}
+		if err != nil {
+			return err
+		}
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return c.methodNotAllowed("MOVE", "DELETE")
+}
+
+func trashedID(name string) (drive.NodeID, error) {
+	i := strings.LastIndex(name, ".d")
+	if i < 0 {
+		return drive.NodeID{}, drive.Fail(drive.NotFound)
+	}
+	id, err := drive.ParseID[drive.NodeID](name[i+2:])
+	if err != nil {
+		err = drive.Wrap(err, drive.NotFound)
+	}
+	return id, err
+}
+
+// restore brings a node back to where it was; the name in Destination says nothing.
+func (c *call) restore(ctx context.Context, id drive.NodeID) error {
+	u, err := url.Parse(c.r.Header.Get("Destination"))
+	if err != nil || !strings.Contains(u.Path, "/remote.php/dav/trashbin/"+c.at(3)+"/restore/") {
+		return drive.Fail(drive.Forbidden)
+	}
+	if _, err := c.Files.Restore(ctx, c.who, id, drive.NodeID{}, ""); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// listTrash gathers all pages before it answers: what cannot be read to its end is an error.
+func (c *call) listTrash(ctx context.Context) error {
+	href := strings.TrimSuffix(c.r.URL.EscapedPath(), "/") + "/"
+	all := []string{response(href, "<d:resourcetype><d:collection/></d:resourcetype>")}
+	for l := (tree.List{Limit: tree.MaxLimit}); c.r.Header.Get("Depth") != "0"; {
+		page, err := c.Files.ListTrash(ctx, c.who, "", l)
+		if err != nil {
+			return err
+		}
+		ids := make([]drive.NodeID, len(page.Items))
+		for i, n := range page.Items {
+			ids[i] = n.ID
+		}
+		numbers, err := c.tags.Numbers(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for _, n := range page.Items {
+			all = append(all, response(href+url.PathEscape(n.Name+".d"+n.ID.String()), c.trashed(n, firstNumber+numbers[n.ID])))
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		l.Cursor = *page.NextCursor
+	}
+	return c.multistatus(all...)
+}
+
+func (c *call) trashed(n files.NodeView, number int64) string {
+	kind := ""
+	if n.Type == tree.TypeFolder {
+		kind = "<d:collection/>"
+	}
+	deleted := int64(0)
+	if n.TrashedAt != nil {
+		deleted = n.TrashedAt.Std().Unix()
+	}
+	return fmt.Sprintf("<d:resourcetype>%s</d:resourcetype><d:getcontentlength>%d</d:getcontentlength><d:getcontenttype>%s</d:getcontenttype>"+
+		"<d:getlastmodified>%s</d:getlastmodified><d:getetag>&quot;%s-%d&quot;</d:getetag><oc:size>%d</oc:size><oc:id>%s</oc:id><oc:fileid>%d</oc:fileid>"+
+		"<oc:permissions>GD</oc:permissions><nc:has-preview>false</nc:has-preview><nc:trashbin-filename>%s</nc:trashbin-filename>"+
+		"<nc:trashbin-original-location>%s</nc:trashbin-original-location><nc:trashbin-deletion-time>%d</nc:trashbin-deletion-time>",
+		kind, n.Size, escape(n.Mime), n.MTime.Std().UTC().Format(http.TimeFormat), n.ID, n.Rev, n.Size, escape(idText(number, c.Instance)), number,
+		escape(n.Name), escape(strings.TrimPrefix(n.Path, "/")), deleted)
+}

@@ -1,0 +1,129 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// FolderTags tell heads, for each folder of an account, whether anything below it has changed. They
+// are remembered until something changes in the account, however many clients ask meanwhile.
+type FolderTags struct {
+	f      *Files
+	flight singleflight.Group
+
+	mu      sync.Mutex
+	known   map[drive.AccountID]*accountMarks
+	folders int // of all accounts
+}
+
+type accountMarks struct {
+	seq int64
+	of  map[drive.NodeID]tree.Mark
+}
+
+// maxMarked is how many folders are remembered, some 100 bytes each.
+const maxMarked = 500_000
+
+// NewFolderTags returns the tags of the folders of f.
+func NewFolderTags(f *Files) *FolderTags {
+	return &FolderTags{f: f, known: map[drive.AccountID]*accountMarks{}}
+}
+
+// Of returns the marks of the folders of the account that a place of the caller's is in; empty:
+// their own. What the caller reads of the account after Of has returned is at least as new as the
+// marks say, so that a client that keeps a mark with a listing misses nothing.
+func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (map[drive.NodeID]tree.Mark, error) {
+	account, err := t.f.Account(ctx, who, place)
+	if err != nil {
+		return nil, err
+	}
+	q := t.f.opt.DB.For(account)
+	seq, err := t.f.opt.Tree.Seq(ctx, q, account)
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	known := t.known[account]
+	t.mu.Unlock()
+	if known != nil && known.seq == seq {
+		return known.of, nil
+	}
+	// Another request that reads just now may have begun before this change.
+	made, err, _ := t.flight.Do(fmt.Sprint(account, seq), func() (any, error) {
+		of, err := t.f.opt.Tree.Marks(context.WithoutCancel(ctx), q, account)
+		if err == nil {
+			t.keep(account, &accountMarks{seq, of})
+		}
+		return of, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.(map[drive.NodeID]tree.Mark), nil
+}
+
+func (t *FolderTags) keep(account drive.AccountID, a *accountMarks) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if was := t.known[account]; was != nil {
+		t.folders -= len(was.of)
+	}
+	if t.folders+len(a.of) > maxMarked {
+		clear(t.known)
+		t.folders = 0
+	}
+	t.known[account] = a
+	t.folders += len(a.of)
+}
+
+// numbersAtOnce is how many nodes one transaction numbers.
+const numbersAtOnce = 500
+
+// Numbers returns the numbers of nodes that the caller has been shown; those that have none get
+// one. A node that has gone meanwhile has none.
+func (t *FolderTags) Numbers(ctx context.Context, ids []drive.NodeID) (map[drive.NodeID]int64, error) {
+	found, err := t.f.opt.Tree.Numbers(ctx, t.f.opt.DB, ids)
+	if err != nil {
+		return nil, err
+	}
+	var missing []drive.NodeID
+	for _, id := range ids {
+		if found[id] == 0 {
+			missing = append(missing, id)
+		}
+	}
+	for some := range slices.Chunk(missing, numbersAtOnce) {
+		err := t.f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return t.f.opt.Tree.Number(ctx, tx, some) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(missing) == 0 {
+		return found, nil
+	}
+	return t.f.opt.Tree.Numbers(ctx, t.f.opt.DB, ids)
+}
+
+// ByNumber returns the node that has a number, as Get does.
+func (t *FolderTags) ByNumber(ctx context.Context, who drive.Who, number int64) (NodeView, error) {
+	id, err := t.f.opt.Tree.ByNumber(ctx, t.f.opt.DB, number)
+	if err != nil {
+		return NodeView{}, err
+	}
+	return t.f.Get(ctx, who, id)
+}
+
+// Rights returns what the caller may do at a node.
+func (t *FolderTags) Rights(ctx context.Context, who drive.Who, id drive.NodeID) (access.Right, error) {
+	p, err := t.f.opt.Access.At(ctx, t.f.opt.DB, who, id)
+	return p.Rights, err
+}
