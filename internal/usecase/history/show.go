@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
@@ -87,7 +88,9 @@ func (a surroundings) item(s seer, e activity.Entry) Happened {
 	if n.Trashed == 0 && folder.Trashed == 0 {
 		it.Path = a.path(s, append(append(drive.Path{}, folder.Path...), n.Name))
 	}
-	it.Restore = restoreOf(e, n, folder.Trashed != 0)
+	if s.pass.Rights.Has(access.Change) {
+		it.Restore = restoreOf(e, n, folder.Trashed != 0)
+	}
 	return it
 }
 

@@ -11,7 +11,7 @@ declare module "vue-router" {
     admin?: boolean;
     /** It is about documents or exports: its texts are not loaded with the first page. */
     intake?: boolean;
-    /** It is about people to share with: the same. */
+    /** It is about people to share with, or about what they have done: the same. */
     team?: boolean;
     /** Key of the page's title. */
     title?: string;
@@ -43,6 +43,8 @@ const inShell: RouteRecordRaw[] = [
   { path: "sources", name: "sources", component: () => import("./intake/SourcesPage.vue"), meta: { title: "sources.tab", intake: true } },
   { path: "bundles/:id", name: "bundle", component: () => import("./intake/BundlePage.vue"), meta: { title: "bundles.tab", intake: true } },
   { path: "settings", name: "settings", component: () => import("./pages/SettingsPage.vue"), meta: { title: "nav.settings" } },
+  { path: "activity", name: "activity", component: () => import("./activity/ActivityPage.vue"), meta: { title: "places.activity", team: true } },
+  { path: "webhooks", name: "webhooks", component: () => import("./activity/WebhooksPage.vue"), meta: { title: "places.webhooks", team: true } },
   { path: "admin/users", name: "users", component: () => import("./admin/UsersPage.vue"), meta: { title: "nav.users", admin: true } },
   { path: "admin/groups", name: "groups", component: () => import("./admin/GroupsPage.vue"), meta: { title: "places.groups", admin: true, team: true } },
   { path: "admin/spaces", name: "admin-spaces", component: () => import("./admin/SpacesPage.vue"), meta: { title: "places.spaces", admin: true, team: true } },

@@ -146,6 +146,8 @@ for (const [look, options] of Object.entries(looks)) {
     await go("/trash", "trash", "[data-entry]");
     await go("/usage", "usage", "li .track");
     await go("/settings", "settings", ".sd-card li");
+    await go("/activity", "activity", ".log li");
+    await go("/webhooks", "webhooks", "main h2");
     await go("/admin/users", "users", ".cards dd");
     await go("/admin/uploads", "all-uploads", ".cards li");
     await go("/admin/system", "system", "table td");

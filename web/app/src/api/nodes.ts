@@ -18,14 +18,15 @@ export const makeFolder = (parent: string, name: string) =>
   call<Node>("POST", "/nodes", { body: { type: "folder", parent, name }, once: true });
 
 /** Renames; with a revision only what nobody has changed since. */
-export const rename = (node: Node, name: string, rev?: number) =>
+export const rename = (node: Pick<Node, "id">, name: string, rev?: number) =>
   call<Node>("PATCH", `/nodes/${node.id}`, { body: { name }, ...(rev ? { headers: { "If-Match": `"${rev}"` } } : {}) });
 
 // One entry at a time: what /operations does is for one's own drive alone.
 export const trash = (id: string) => finish("DELETE", `/nodes/${id}`);
 export const destroy = (id: string) => finish("DELETE", `/nodes/${id}`, { query: { permanent: true } });
 export const restore = (id: string) => call<Node>("POST", `/nodes/${id}/restore`, { body: {} });
-export const move = (id: string, parent: string, conflict: Conflict) => call<Node>("PATCH", `/nodes/${id}`, { body: { parent, conflict } });
+/** Moves, and renames with it where there is a name. */
+export const move = (id: string, parent: string, conflict: Conflict, name?: string) => call<Node>("PATCH", `/nodes/${id}`, { body: { parent, conflict, name } });
 export const copy = (id: string, parent: string, conflict: Conflict) => finish("POST", `/nodes/${id}/copy`, { body: { parent, conflict }, once: true });
 
 export interface Totals {

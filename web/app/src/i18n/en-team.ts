@@ -18,6 +18,36 @@ const messages = {
     space: "Space", name: "Name of the space", files: "Show the files", saved: "Saved.", quotaText: "Administrators decide how much there may be.", archive: "Archive", archiveTitle: "Archive this space?", archiveText: "Everything in it can be read from then on, and nothing changed.", archivedBack: "Administrators can bring it back.",
     members: "Members", membersText: "A member has a role in the whole space. A folder in it can give somebody more, less or nothing.",
   },
+  activity: {
+    intro: "What was done in your drive, and by whom.", inSpace: "What was done in the space “{name}”, and by whom.", atNode: "what was done to it, and to what lies in it directly", empty: "Nothing has happened yet", emptyText: "What is added, changed, shared or deleted is listed here.", nobody: "SmartDrive or a visitor", takenBack: "It is taken back.",
+    whole: "the whole space", kind: "What is listed", kinds: { all: "Everything but uploads", files: "Files and folders", people: "Roles and the space", links: "Links", documents: "Documents", exports: "Exports", webhooks: "Webhooks", uploads: "Uploads" },
+    back: { trash: "Restore", version: "Restore the content before", move: "Move back" }, heads: { api: "page or program", tus: "tus", draft: "resumable upload", dav: "by WebDAV", nextcloud: "by a Nextcloud app" },
+    did: {
+      node: {
+        created: "added “{name}”", copied: "made “{name}” by copying", changed: "changed “{name}”", moved: "moved “{name}”", renamed: "renamed “{was}” to “{name}”", movedRenamed: "moved “{was}” and called it “{name}”", trashed: "moved “{name}” to the trash", restored: "restored “{name}” from the trash",
+        shown: "finished copying “{name}”", doomed: "began to delete “{name}” for good", deleted: "deleted “{name}” for good",
+      },
+      grant: { set: "gave {whom} the role {role} in “{name}”", setGroup: "gave the group {whom} the role {role} in “{name}”", taken: "took the role of {whom} in “{name}” away", takenGroup: "took the role of the group {whom} in “{name}” away" },
+      space: { created: "made the space “{name}”", changed: "changed the space “{name}”" },
+      share: { created: "made a link for reading", changed: "changed a link for reading", ended: "ended a link for reading" },
+      collect: { created: "made a link for sending", changed: "changed a link for sending", ended: "ended a link for sending" },
+      webhook: { created: "made the webhook “{name}”", changed: "changed the webhook “{name}”", disabled: "switched the webhook “{name}” off", deleted: "deleted the webhook “{name}”" },
+      upload: { begun: "began an upload", parked: "put an upload aside that had gone quiet", resumed: "went on with an upload", done: "finished an upload", gone: "ended an upload" },
+      bundle: { sealed: "took a bundle in" }, document: { accepted: "accepted a document", conflict: "found a document that contradicts another", rejected: "rejected a document", allowed: "accepted the rejected document {name}" },
+      export: { sealed: "completed an export", failed: "ended an export that failed", ending: "will delete an export soon" },
+    },
+  },
+  hooks: {
+    intro: "Addresses that are sent what happens in your drive: each event once it has happened, in order, signed.", introSpace: "Addresses that are sent what happens in the space “{name}”: each event once it has happened, in order, signed.",
+    create: "New webhook", change: "Change the webhook", empty: "No webhooks", emptyText: "A webhook tells another program what happens here, as soon as it has.", url: "Address (https)", name: "Name (optional)", types: "What it is told", all: "everything but uploads",
+    of: { node: "Files and folders", grant: "Roles", space: "The space", share: "Links for reading", collect: "Links for sending", bundle: "Bundles", document: "Documents", export: "Exports", upload: "Uploads", webhook: "Webhooks" },
+    secret: "The secret, shown this once", secretText: "Each event is signed with it (Standard Webhooks). Give it to the program that receives them.",
+    states: { active: "active", disabled: "switched off" }, disable: "Switch off", enable: "Switch on", deleteTitle: "Delete this webhook?", deleteText: "Nothing is sent to the address any more.",
+    replay: "Send the last day again", replayText: "All that has happened within the last 24 hours is sent again, with the same ids.", replayDo: "Send", replayed: "It is being sent.",
+    never: "nothing was sent yet", fine: "last sent {when}", failed: "failed {when}: {why} ({n} in a row).", next: "Next attempt {when}.", skipped: "{n} events refused by the receiver and passed over",
+    why: { status: "it answered {n}", timeout: "no answer within 10 seconds", unreachable: "it cannot be reached", address: "the address is not allowed" },
+    reasons: { failing: "Switched off because it failed for three days.", right: "Switched off because whoever made it may not any more.", secret: "Switched off because its secret cannot be read any more: make it again.", gone: "Switched off because the receiver said that it is gone." },
+  },
 };
 
 export default messages;

@@ -31,14 +31,14 @@ const messages = {
     pasteHere: "Paste {n} here", taken: "The name is taken", takenText: "“{name}” is there already ({n} in all). Keep both, with a number added to the name?", keepBoth: "Keep both",
   },
   places: {
-    spaces: "Spaces", groups: "Groups", withMe: "Shared with me", byMe: "Shared by me", shared: "Shared folder", people: "Who has access", peopleShort: "People", where: "Drive or space", sharePeople: "Share with people", trash: "Trash of this space", settings: "Settings of this space", archived: "archived", archivedText: "This space is archived: everything in it can be read, and nothing changed.",
+    spaces: "Spaces", groups: "Groups", withMe: "Shared with me", byMe: "Shared by me", shared: "Shared folder", people: "Who has access", peopleShort: "People", where: "Drive or space", sharePeople: "Share with people", trash: "Trash of this space", activity: "What happened here", webhooks: "Webhooks", settings: "Settings of this space", archived: "archived", archivedText: "This space is archived: everything in it can be read, and nothing changed.",
     roles: { viewer: "Viewer", uploader: "Uploader", editor: "Editor", manager: "Manager", none: "No access" },
     means: { viewer: "You may look at everything here and download it.", uploader: "You may send files here. You do not see what is here.", editor: "You may add, change and delete.", manager: "You may do everything, and decide who has access.", none: "You have no access." },
     only: "You may look and download here, not change.", blind: "You may send files here", blindText: "What you send arrives. You do not see what is here.", made: "The folder “{name}” is made.",
     failed: "{n} failed: {why} | {n} failed. The first: {why}", noZip: "Download: choose files only", trashOf: "Trash of “{name}”", trashIntro: "What is here counts towards the storage of the space until it is deleted for good, which its managers may do.",
   },
   details: {
-    about: "Details", contents: "Contents", filesIn: "{n} file | {n} files", foldersIn: "{n} folder | {n} folders", andMore: "and more", versions: "Versions", where: "Folder", bytes: "{n} bytes", mime: "Type", created: "Added", current: "current",
+    about: "Details", activity: "Activity", contents: "Contents", filesIn: "{n} file | {n} files", foldersIn: "{n} folder | {n} folders", andMore: "and more", versions: "Versions", where: "Folder", bytes: "{n} bytes", mime: "Type", created: "Added", current: "current",
     restored: "The version is the current one again.",
   },
   preview: {
@@ -124,6 +124,7 @@ const messages = {
     continue: "Continue",
   },
   settings: {
+    happens: "What happens in your drive", happensText: "Who has added, changed, shared or deleted what, and the addresses that are told of it.",
     look: "Appearance", language: "Language", theme: "Colours", view: "Files are shown as", list: "List", grid: "Grid", password: "Password", current: "Current password", new: "New password", again: "New password again", passwordText: "All other logins and all tokens become invalid.",
     passwordDone: "The password is changed.", wrongPassword: "The current password is wrong.", tokens: "Access tokens", tokensText: "For programs that act for you. A token is shown once.", tokenName: "Purpose", scopes: "Permissions", scope: { read: "read", write: "change", admin: "administer" }, expiry: "Valid for", newToken: "New token", tokenMade: "The token, shown this once", noTokens: "No tokens.", forWhat: "For", kind: { native: "programs and scripts (API)", app: "an app with name and password (app password)" }, head: { native: "API", dav: "WebDAV clients", nextcloud: "Nextcloud apps" }, appUser: "User name", appServer: "Server address", appScan: "Scan this with the phone app to log in:",
     lastUsed: "last used {when}", revokeTitle: "Revoke “{name}”?", revokeText: "Programs that use it stop working.", sessions: "Logins", sessionsText: "Where you are logged in.", thisOne: "this one", end: "End", never: "no limit", unnamed: "Unknown client",

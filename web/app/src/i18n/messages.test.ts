@@ -51,7 +51,7 @@ test("pages that load with the first texts ask for no others", () => {
   const team = new Map([...first, ...flat(enTeam)]);
   for (const [file, text] of Object.entries(sources)) {
     if (/\/(admin|exports|intake)\//.test(file)) continue;
-    const loaded = /\/sharing\//.test(file) ? team : first;
+    const loaded = /\/(sharing|activity)\//.test(file) ? team : first;
     for (const [, key] of text.matchAll(/\bt\(\s*["']([\w.-]+)["']/g)) expect(loaded.has(key!), `${key} in ${file}`).toBe(true);
   }
 });

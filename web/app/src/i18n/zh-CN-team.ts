@@ -19,6 +19,36 @@ const messages: TeamMessages = {
     space: "空间", name: "空间名称", files: "查看文件", saved: "已保存。", quotaText: "容量由系统管理员决定。", archive: "归档", archiveTitle: "归档这个空间？", archiveText: "此后其中的内容只能查看，不能更改。", archivedBack: "系统管理员可以恢复。",
     members: "成员", membersText: "成员在整个空间拥有一个角色。空间里的某个文件夹可以给某人更多、更少的权限，或者不给权限。",
   },
+  activity: {
+    intro: "你的网盘里发生了什么，是谁做的。", inSpace: "空间“{name}”里发生了什么，是谁做的。", atNode: "对它以及直接位于其中的内容所做的操作", empty: "还没有动态", emptyText: "添加、修改、共享和删除都会列在这里。", nobody: "系统或访客", takenBack: "已撤回。",
+    whole: "整个空间", kind: "显示内容", kinds: { all: "除上传外的全部", files: "文件和文件夹", people: "角色和空间", links: "链接", documents: "单据", exports: "导出", webhooks: "Webhook", uploads: "上传" },
+    back: { trash: "恢复", version: "恢复之前的内容", move: "移回原处" }, heads: { api: "网页或程序", tus: "通过 tus", draft: "断点续传", dav: "通过 WebDAV", nextcloud: "通过 Nextcloud 应用" },
+    did: {
+      node: {
+        created: "添加了“{name}”", copied: "通过复制创建了“{name}”", changed: "修改了“{name}”", moved: "移动了“{name}”", renamed: "把“{was}”重命名为“{name}”", movedRenamed: "移动了“{was}”并改名为“{name}”", trashed: "把“{name}”移到了回收站", restored: "从回收站恢复了“{name}”",
+        shown: "完成了“{name}”的复制", doomed: "开始彻底删除“{name}”", deleted: "彻底删除了“{name}”",
+      },
+      grant: { set: "授予 {whom} 在“{name}”的角色：{role}", setGroup: "授予群组 {whom} 在“{name}”的角色：{role}", taken: "收回了 {whom} 在“{name}”的角色", takenGroup: "收回了群组 {whom} 在“{name}”的角色" },
+      space: { created: "创建了空间“{name}”", changed: "修改了空间“{name}”" },
+      share: { created: "创建了分享链接", changed: "修改了分享链接", ended: "结束了分享链接" },
+      collect: { created: "创建了收集链接", changed: "修改了收集链接", ended: "结束了收集链接" },
+      webhook: { created: "创建了 Webhook“{name}”", changed: "修改了 Webhook“{name}”", disabled: "停用了 Webhook“{name}”", deleted: "删除了 Webhook“{name}”" },
+      upload: { begun: "开始了一次上传", parked: "搁置了一次长时间没有动静的上传", resumed: "继续了一次上传", done: "完成了一次上传", gone: "结束了一次上传" },
+      bundle: { sealed: "接收了一个单据包" }, document: { accepted: "接受了一份单据", conflict: "发现一份单据与另一份矛盾", rejected: "拒绝了一份单据", allowed: "接受了被拒绝的单据 {name}" },
+      export: { sealed: "完成了一次导出", failed: "结束了一次失败的导出", ending: "即将删除一次导出" },
+    },
+  },
+  hooks: {
+    intro: "这些地址会收到你的网盘里发生的事件：发生后依次发送，并带有签名。", introSpace: "这些地址会收到空间“{name}”里发生的事件：发生后依次发送，并带有签名。",
+    create: "新建 Webhook", change: "修改 Webhook", empty: "还没有 Webhook", emptyText: "Webhook 会在事件发生后立即通知另一个程序。", url: "地址（https）", name: "名称（可选）", types: "通知内容", all: "除上传外的全部",
+    of: { node: "文件和文件夹", grant: "角色", space: "空间", share: "分享链接", collect: "收集链接", bundle: "单据包", document: "单据", export: "导出", upload: "上传", webhook: "Webhook 本身" },
+    secret: "密钥（只显示这一次）", secretText: "每个事件都用它签名（Standard Webhooks）。请把它交给接收事件的程序。",
+    states: { active: "启用", disabled: "已停用" }, disable: "停用", enable: "启用", deleteTitle: "删除这个 Webhook？", deleteText: "之后不再向该地址发送任何内容。",
+    replay: "重发最近一天", replayText: "最近 24 小时内发生的全部事件会以相同的编号再次发送。", replayDo: "发送", replayed: "正在发送。",
+    never: "还没有发送过", fine: "最近发送：{when}", failed: "{when} 发送失败：{why}（连续 {n} 次）。", next: "下次尝试：{when}。", skipped: "接收方拒绝并跳过了 {n} 个事件",
+    why: { status: "对方返回 {n}", timeout: "10 秒内没有回应", unreachable: "无法连接", address: "该地址不被允许" },
+    reasons: { failing: "连续失败三天，已停用。", right: "创建者已失去权限，已停用。", secret: "密钥无法再读取，已停用：请重新创建。", gone: "接收方表示已不存在，已停用。" },
+  },
 };
 
 export default messages;

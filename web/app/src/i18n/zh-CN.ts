@@ -33,14 +33,14 @@ const messages: Messages = {
     pasteHere: "粘贴 {n} 项", taken: "名称已存在", takenText: "“{name}”已存在（共 {n} 项重名）。保留两者并在名称后加编号吗？", keepBoth: "保留两者",
   },
   places: {
-    spaces: "共享空间", groups: "群组", withMe: "共享给我的", byMe: "我共享的", shared: "共享文件夹", people: "谁有权限", peopleShort: "成员", where: "网盘或共享空间", sharePeople: "共享给用户", trash: "该空间的回收站", settings: "该空间的设置", archived: "已归档", archivedText: "该空间已归档：其中的内容可以查看，但不能更改。",
+    spaces: "共享空间", groups: "群组", withMe: "共享给我的", byMe: "我共享的", shared: "共享文件夹", people: "谁有权限", peopleShort: "成员", where: "网盘或共享空间", sharePeople: "共享给用户", trash: "该空间的回收站", activity: "动态", webhooks: "Webhook 通知", settings: "该空间的设置", archived: "已归档", archivedText: "该空间已归档：其中的内容可以查看，但不能更改。",
     roles: { viewer: "查看者", uploader: "上传者", editor: "编辑者", manager: "管理者", none: "无权访问" },
     means: { viewer: "你可以查看和下载这里的全部内容。", uploader: "你可以向这里上传文件，但看不到这里的内容。", editor: "你可以添加、修改和删除。", manager: "你可以进行全部操作，并决定谁有权限。", none: "你没有权限。" },
     only: "你在这里可以查看和下载，不能更改。", blind: "你可以向这里上传文件", blindText: "你上传的文件会送达，但你看不到这里的内容。", made: "已新建文件夹“{name}”。",
     failed: "{n} 项失败，第一项的原因：{why}", noZip: "下载：请只选择文件", trashOf: "“{name}”的回收站", trashIntro: "这里的内容在彻底删除之前仍占用该空间的容量；只有管理者可以彻底删除。",
   },
   details: {
-    about: "详情", contents: "内容", filesIn: "{n} 个文件", foldersIn: "{n} 个文件夹", andMore: "以上", versions: "历史版本", where: "所在文件夹", bytes: "{n} 字节", mime: "类型", created: "添加时间", current: "当前",
+    activity: "动态", about: "详情", contents: "内容", filesIn: "{n} 个文件", foldersIn: "{n} 个文件夹", andMore: "以上", versions: "历史版本", where: "所在文件夹", bytes: "{n} 字节", mime: "类型", created: "添加时间", current: "当前",
     restored: "已恢复为当前版本。",
   },
   preview: {
@@ -126,6 +126,7 @@ const messages: Messages = {
     continue: "继续",
   },
   settings: {
+    happens: "网盘动态", happensText: "谁添加、修改、共享或删除了什么，以及会收到通知的地址。",
     look: "外观", language: "语言", theme: "颜色", view: "文件显示方式", list: "列表", grid: "网格", password: "密码", current: "当前密码", new: "新密码", again: "再次输入新密码", passwordText: "修改后，其他登录和全部令牌都会失效。",
     passwordDone: "密码已修改。", wrongPassword: "当前密码错误。", tokens: "访问令牌", tokensText: "供程序以你的身份访问。令牌只显示一次。", tokenName: "用途", scopes: "权限", scope: { read: "读取", write: "修改", admin: "管理" }, expiry: "有效期", newToken: "新建令牌", tokenMade: "令牌（只显示这一次）", noTokens: "还没有令牌。", forWhat: "用于", kind: { native: "程序和脚本（API）", app: "用用户名和密码登录的应用（应用密码）" }, head: { native: "API", dav: "WebDAV 客户端", nextcloud: "Nextcloud 应用" }, appUser: "用户名", appServer: "服务器地址", appScan: "用手机应用扫描登录：",
     lastUsed: "最近使用：{when}", revokeTitle: "撤销“{name}”？", revokeText: "使用它的程序将无法继续访问。", sessions: "登录设备", sessionsText: "以下设备已登录。", thisOne: "当前", end: "退出", never: "永久", unnamed: "未知客户端",
