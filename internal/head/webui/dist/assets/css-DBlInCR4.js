@@ -1,0 +1,1 @@
+import"./base-i66XtOwP.js";
