@@ -63,7 +63,7 @@ const up = `WITH RECURSIVE up (id, parent_id, level) AS (
 
 // At lists the locks that hold at a node: its own, and the deep ones above it.
 func At(ctx context.Context, q sqldb.Querier, now drive.Time, node drive.NodeID) ([]Lock, error) {
-	rows, err := q.Query(ctx, up+`SELECT `+columns+` FROM up JOIN dav_locks l ON l.node_id = up.id LEFT JOIN users u ON u.id = l.user_id
+	rows, err := q.Query(ctx, up+`SELECT `+columns+` FROM up CROSS JOIN dav_locks l ON l.node_id = up.id LEFT JOIN users u ON u.id = l.user_id
 		WHERE l.expires_at > ? AND (up.level = 0 OR l.deep = 1) ORDER BY up.level, l.id`, node, maxClimb, now)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
