@@ -179,7 +179,14 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	case put.Size == 0 && c.r.Header.Get("Content-Length") == "": // neither a length nor a body: who means an empty file says so
 		return nil, drive.Fail(drive.LengthRequired)
 	}
-	body := server.Incoming(c.r)
+	var body io.Reader = server.Incoming(c.r)
+	declared, err := Checksums(c.r.Header)
+	if err != nil {
+		return nil, err
+	}
+	if len(declared) > 0 {
+		body = &summed{Reader: body, left: c.r.ContentLength, verify: digest.NewVerifier(declared)}
+	}
 	text := c.r.Header.Get("X-Expected-Entity-Length")
 	if text == "" {
 		return body, nil

@@ -1,13 +1,17 @@
 package nextcloud
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,16 +34,39 @@ import (
 //	DELETE   uploads/USER/ID            gives it up
 //
 // Beside the upload stands which numbers have come (chunks). It may be behind the offset by the
-// chunk that was written last: that one is then taken for what has come behind it.
+// chunk that was written last: that one is then taken for what has come behind it. A chunk that
+// comes again is refused unless it is the same as before, and so is one that belongs before the
+// first one: the file would lack what was thrown away.
 
 // chunks is what is kept of the numbers of chunks.
 type chunks struct {
 	First int64          `json:"first"`
 	Last  int64          `json:"last"`
-	Size  drive.ByteSize `json:"size"`            // of the last one
 	Upto  drive.ByteSize `json:"upto"`            // where it ends
 	Bytes bool           `json:"bytes,omitempty"` // they are named by their range
 	None  bool           `json:"none,omitempty"`  // none has come
+	Sums  []noted        `json:"sums,omitempty"`  // of the last maxNoted ones
+}
+
+// noted is what is kept of the content of a chunk.
+type noted struct {
+	N   int64  `json:"n"`
+	Sum []byte `json:"s"` // the beginning of its SHA-256
+}
+
+const (
+	maxNoted = 64 // more than a client sends at the same time; upload.MaxMetadata has room for so many
+	sumSize  = 12 // bytes
+)
+
+// sum returns the sum of a chunk that has come; nil: it is not known.
+func (k chunks) sum(n int64) []byte {
+	for _, c := range k.Sums {
+		if c.N == n {
+			return c.Sum
+		}
+	}
+	return nil
 }
 
 func (k chunks) text() string {
@@ -128,11 +155,19 @@ func (c *call) totalLength() (drive.ByteSize, error) {
 	return drive.ByteSize(n), nil
 }
 
-// beginChunks begins a transfer, or finds the one that was begun.
+// beginChunks begins a transfer. One that was begun already is not begun again: what has come of it
+// may be of another content.
 func (c *call) beginChunks(ctx context.Context, id string) error {
-	if t, err := c.find(ctx, id); err == nil && t.view.State != "" {
-		c.w.WriteHeader(http.StatusCreated)
-		return nil
+	key := c.who.User.String() + id
+	l := c.lines.join(key)
+	defer c.lines.leave(key, l)
+	ctx, end, err := c.lines.enter(ctx, l, "")
+	if err != nil {
+		return err
+	}
+	defer end()
+	if _, err := c.find(ctx, id); err == nil {
+		return c.methodNotAllowed("PROPFIND", "DELETE")
 	} else if !drive.IsKind(err, drive.NotFound) {
 		return err
 	}
@@ -237,6 +272,13 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	if err == nil {
 		err = server.RefuseEncoding(c.r)
 	}
+	if err == nil && c.r.ContentLength == 0 && c.r.Header.Get("Content-Length") == "" { // a proxy has lost the body
+		err = drive.Fail(drive.LengthRequired)
+	}
+	var declared []digest.FieldDigest
+	if err == nil {
+		declared, err = dav.Checksums(c.r.Header)
+	}
 	if err != nil {
 		return err
 	}
@@ -246,7 +288,7 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	early := time.NewTimer(earlyFor)
 	defer early.Stop()
 	for {
-		done, err := c.tryChunk(ctx, l, id, name, n)
+		done, err := c.tryChunk(ctx, l, id, name, n, declared)
 		if err != nil {
 			return err
 		}
@@ -262,7 +304,7 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 }
 
 // tryChunk takes a chunk in if it is its turn. done is false when those before it are missing.
-func (c *call) tryChunk(ctx context.Context, l *line, id, name string, n chunkName) (done bool, err error) {
+func (c *call) tryChunk(ctx context.Context, l *line, id, name string, n chunkName, declared []digest.FieldDigest) (done bool, err error) {
 	ctx, end, err := c.lines.enter(ctx, l, name)
 	if err != nil {
 		return false, err
@@ -280,42 +322,54 @@ func (c *call) tryChunk(ctx context.Context, l *line, id, name string, n chunkNa
 		size = blob.UnknownSize
 	}
 	skip, verdict := t.has.judge(n, size, t.pos.Offset)
+	differs := drive.Fail(drive.OffsetMismatch, "offset", t.pos.Offset, "sent", int64(size))
+	verify, sum := digest.NewVerifier(declared), sha256.New()
+	body := io.TeeReader(server.Incoming(c.r), sum)
 	switch verdict {
 	case later:
 		return false, nil
 	case has:
-		_, err := io.Copy(io.Discard, server.Incoming(c.r))
-		if err == nil && t.pos.Offset > t.has.Upto {
-			err = c.note(ctx, t, n, t.pos.Offset)
+		if _, err := io.Copy(verify, body); err != nil {
+			return false, err
 		}
-		return err == nil, err
+		if err := verify.Verify(); err != nil {
+			return false, err
+		}
+		if !t.has.noted(n.number) {
+			return true, c.note(ctx, t, n, t.pos.Offset, sum)
+		}
+		if !bytes.Equal(t.has.sum(n.number), sum.Sum(nil)[:sumSize]) {
+			return false, differs
+		}
+		return true, nil
 	case wrong:
-		return false, drive.Fail(drive.OffsetMismatch, "offset", t.pos.Offset, "sent", int64(size))
+		return false, differs
 	case next:
 	}
-	body := server.Incoming(c.r)
 	if skip > 0 { // a part of this chunk has come before
-		if _, err := io.CopyN(io.Discard, body, int64(skip)); err != nil {
+		if _, err := io.CopyN(verify, body, int64(skip)); err != nil {
 			return false, err
 		}
 		if size != blob.UnknownSize {
 			size -= skip
 		}
 	}
-	a := upload.Append{Offset: t.pos.Offset, Size: size, Verify: digest.NewVerifier(nil)} // as a whole or not at all (N3)
+	a := upload.Append{Offset: t.pos.Offset, Size: size, Verify: verify} // as a whole or not at all (N3)
 	offset, err := c.Uploads.Append(ctx, c.who, t.view.ID, a, body)
 	if err != nil {
 		return false, err
 	}
-	return true, c.note(ctx, t, n, offset)
+	return true, c.note(ctx, t, n, offset, sum)
 }
 
-// note keeps the number of a chunk that has come.
-func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.ByteSize) error {
-	now := chunks{First: t.has.First, Last: n.number, Size: offset - t.has.Upto, Upto: offset, Bytes: n.bytes}
+// note keeps the number of a chunk that has come, and the sum of it.
+func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.ByteSize, sum hash.Hash) error {
+	now := chunks{First: t.has.First, Last: n.number, Upto: offset, Bytes: n.bytes}
 	if t.has.None {
 		now.First = n.number
 	}
+	now.Sums = append(slices.Clone(t.has.Sums), noted{n.number, sum.Sum(nil)[:sumSize]})
+	now.Sums = now.Sums[max(0, len(now.Sums)-maxNoted):]
 	return upload.SetMetadata(context.WithoutCancel(ctx), c.Uploads, c.who, t.view.ID, now.text())
 }
 
@@ -332,29 +386,18 @@ const (
 // judge says what becomes of a chunk of a size, or of unknown size, where so much of the file has
 // come; skip is how many of its bytes are there already.
 func (k chunks) judge(n chunkName, size, offset drive.ByteSize) (skip drive.ByteSize, v verdict) {
-	if n.bytes {
-		at := drive.ByteSize(n.number)
-		switch {
-		case at > offset:
-			return 0, later
-		case size != blob.UnknownSize && at+size <= offset && size > 0:
-			return 0, has
-		case at == offset:
-			return 0, next
-		}
-		return offset - at, next
-	}
-	extra := offset - k.Upto // has come and is not noted: it belongs to the next number
+	extra := offset - k.Upto // has come and is not noted: it belongs to the next one
 	switch {
-	case k.None && n.number > 1, !k.None && n.number > k.Last+1:
+	case !k.None && k.Bytes != n.bytes:
+		return 0, wrong
+	case k.noted(n.number):
+		return 0, has
+	case n.bytes && drive.ByteSize(n.number) > offset, !n.bytes && n.number > max(k.Last, 0)+1:
 		return 0, later
-	case !k.None && n.number < k.Last:
-		return 0, has
-	case !k.None && n.number == k.Last:
-		if size != blob.UnknownSize && size != k.Size {
-			return 0, wrong
-		}
-		return 0, has
+	case n.bytes && drive.ByteSize(n.number) == offset:
+		return 0, next
+	case n.bytes && drive.ByteSize(n.number) != k.Upto, !n.bytes && !k.None && n.number <= k.Last:
+		return 0, wrong
 	case extra > 0 && size == extra:
 		return 0, has
 	case extra > 0 && size != blob.UnknownSize && size < extra:
@@ -362,6 +405,9 @@ func (k chunks) judge(n chunkName, size, offset drive.ByteSize) (skip drive.Byte
 	}
 	return extra, next
 }
+
+// noted reports whether a chunk has come and its sum is known.
+func (k chunks) noted(n int64) bool { return k.sum(n) != nil }
 
 // listChunks shows what has come, for clients that add up the sizes and go on behind it. Only the
 // sum of the sizes is known: each chunk is shown with its share.
@@ -468,9 +514,23 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 	if err != nil {
 		return done, err
 	}
+	declared, err := dav.Checksums(c.r.Header)
+	if err != nil {
+		return done, err
+	}
+	sums := digest.Set{}
+	for _, d := range declared {
+		switch d.Algo {
+		case digest.FieldSHA256:
+			sums[digest.SHA256] = d.Value
+		case digest.FieldMD5:
+			sums[digest.MD5] = d.Value
+		default: // nothing has it of the whole file
+		}
+	}
 	size := pos.Offset
 	return upload.Complete{
-		Parent: parent.ID, Name: name, Conflict: drive.ConflictReplace, Size: &size, MTime: mtime, Mime: drive.MimeOf(name),
+		Digests: sums, Parent: parent.ID, Name: name, Conflict: drive.ConflictReplace, Size: &size, MTime: mtime, Mime: drive.MimeOf(name),
 	}, nil
 }
 

@@ -2,7 +2,11 @@ package nextcloud_test
 
 import (
 	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -30,7 +34,7 @@ func TestChunksOfUnequalSizeBecomeAFile(t *testing.T) {
 	first, second, third := strings.Repeat("a", 9<<20), strings.Repeat("b", 100), strings.Repeat("c", 8<<20+1)
 	to := "Destination: https://drive.example.org" + home + "large.bin"
 	s.do(t, "MKCOL "+staged+"t1", to, "OC-Total-Length: 17825893").want(t, 201)
-	s.do(t, "MKCOL "+staged+"t1", to, "OC-Total-Length: 17825893").want(t, 201) // the reply was lost
+	s.do(t, "MKCOL "+staged+"t1", to, "OC-Total-Length: 17825893").want(t, 405) // it is there
 	s.do(t, "PUT "+staged+"t1/00001", to, "", first).want(t, 201)
 	s.do(t, "PUT "+staged+"t1/00001", to, "", first).want(t, 201)
 	s.do(t, "PUT "+staged+"t1/00002", to, "", second).want(t, 201)
@@ -140,6 +144,151 @@ func TestAChunkThatWasNotNoted(t *testing.T) {
 	if got := s.read(t, "f"); got != "one two three" {
 		t.Errorf("%q", got)
 	}
+}
+
+// A chunk that the file cannot be made of is refused, not thrown away.
+func TestAChunkIsNeverThrownAway(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	to := "Destination: " + home + "f"
+	s.do(t, "MKCOL "+staged+"a", to).want(t, 201)
+	s.do(t, "PUT "+staged+"a/00001", "", "BBBB").want(t, 201)
+	s.do(t, "PUT "+staged+"a/00000", "", "AAAA").want(t, 409)
+	s.do(t, "PUT "+staged+"a/00001", "", "BBBB").want(t, 201)
+	s.do(t, "PUT "+staged+"a/00001", "", "bbbb").want(t, 409)
+	s.do(t, "PUT "+staged+"a/00002", "", "CC").want(t, 201)
+	s.do(t, "PUT "+staged+"a/00001", "", "bbbb").want(t, 409)
+	s.do(t, "PUT "+staged+"a/00001", "", "BBB").want(t, 409)
+	s.do(t, "PUT "+staged+"a/000000000000006-000000000000010", "", "dddd").want(t, 409) // named in another way
+	s.do(t, "PUT "+staged+"a/00003").want(t, http.StatusLengthRequired)
+	s.do(t, "MOVE "+staged+"a/.file", to).want(t, 201)
+	if got := s.read(t, "f"); got != "BBBBCC" {
+		t.Errorf("%q", got)
+	}
+
+	// The client dies, its file changes, and it takes the same name for another transfer.
+	s.do(t, "MKCOL "+staged+"b", to).want(t, 201)
+	s.do(t, "PUT "+staged+"b/1", "", "AAAA").want(t, 201)
+	s.restart(t)
+	s.do(t, "MKCOL "+staged+"b", to).want(t, 405)
+	s.do(t, "PUT "+staged+"b/1", "", "BBBB").want(t, 409)
+	s.do(t, "DELETE "+staged+"b").want(t, 204)
+	s.do(t, "MKCOL "+staged+"b", to).want(t, 201)
+	s.do(t, "PUT "+staged+"b/1", "", "BBBB").want(t, 201)
+	s.do(t, "MOVE "+staged+"b/.file", to).want(t, 204)
+	if got := s.read(t, "f"); got != "BBBB" {
+		t.Errorf("%q", got)
+	}
+
+	// Chunks that are named by their bytes.
+	s.do(t, "MKCOL "+staged+"c").want(t, 201)
+	s.do(t, "PUT "+staged+"c/000000000000000-000000000000004", "", "AAAA").want(t, 201)
+	s.do(t, "PUT "+staged+"c/000000000000000-000000000000004", "", "AAAA").want(t, 201)
+	s.do(t, "PUT "+staged+"c/000000000000000-000000000000004", "", "BBBB").want(t, 409)
+	s.do(t, "PUT "+staged+"c/000000000000002-000000000000006", "", "BBBB").want(t, 409)
+	s.do(t, "PUT "+staged+"c/000000000000004-000000000000006", "", "CC").want(t, 201)
+	s.do(t, "MOVE "+staged+"c/.file", to).want(t, 204)
+	if got := s.read(t, "f"); got != "AAAACC" {
+		t.Errorf("%q", got)
+	}
+	s.CheckLedger(t, s.who)
+}
+
+// More chunks than sums are kept of: the old ones are refused, and what is kept has room.
+func TestManyChunks(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	to := "Destination: " + home + "f"
+	s.do(t, "MKCOL "+staged+"m", to).want(t, 201)
+	for n := range 70 {
+		s.do(t, fmt.Sprintf("PUT %sm/%d", staged, n+1), "", "x").want(t, 201)
+	}
+	s.do(t, "PUT "+staged+"m/70", "", "x").want(t, 201)
+	s.do(t, "PUT "+staged+"m/7", "", "x").want(t, 201)
+	s.do(t, "PUT "+staged+"m/6", "", "x").want(t, 409)
+	s.do(t, "MOVE "+staged+"m/.file", to).want(t, 201)
+	if got := s.read(t, "f"); got != strings.Repeat("x", 70) {
+		t.Errorf("%q", got)
+	}
+}
+
+// After a crash behind a chunk and before its note, an older chunk that comes again is not taken
+// for the one that is not noted.
+func TestAnOlderChunkAfterOneThatWasNotNoted(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	to := "Destination: " + home + "f"
+	s.do(t, "MKCOL "+staged+"t", to).want(t, 201)
+	s.do(t, "PUT "+staged+"t/1", "", "one ").want(t, 201)
+	all, err := s.List(t.Context(), upload.ListQuery{Account: s.who.Account, Limit: 10, Open: true})
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	before, err := upload.Metadata(t.Context(), s.Sessions, s.who, all[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, "PUT "+staged+"t/2", "", "two ").want(t, 201)
+	if err := upload.SetMetadata(t.Context(), s.Sessions, s.who, all[0].ID, before); err != nil {
+		t.Fatal(err)
+	}
+	s.restart(t)
+	s.do(t, "PUT "+staged+"t/1", "", "one ").want(t, 201)
+	s.do(t, "PUT "+staged+"t/2", "", "two ").want(t, 201)
+	s.do(t, "MOVE "+staged+"t/.file", to).want(t, 201)
+	if got := s.read(t, "f"); got != "one two " {
+		t.Errorf("%q", got)
+	}
+}
+
+// What a client declares with OC-Checksum is what becomes visible, or nothing does.
+func TestDeclaredChecksums(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	sha1Of := func(text string) string { return fmt.Sprintf("OC-Checksum: SHA1:%x", sha1.Sum([]byte(text))) }
+	md5Of := func(text string) string { return fmt.Sprintf("OC-Checksum: MD5:%X", md5.Sum([]byte(text))) }
+	sha256Of := func(text string) string { return fmt.Sprintf("OC-Checksum: SHA256:%x", sha256.Sum256([]byte(text))) }
+	large := strings.Repeat("large", 2<<20)
+	for _, sum := range []func(string) string{sha1Of, md5Of, sha256Of} {
+		s.do(t, "PUT "+home+"f", sum("other"), "", "text").want(t, 422)
+		s.do(t, "PUT "+home+"f", sum("other"), "", large).want(t, 422)
+		s.send(t, "PUT "+home+"f", http.Header{"Oc-Checksum": {strings.TrimPrefix(sum("other"), "OC-Checksum: ")}}, struct{ io.Reader }{strings.NewReader("text")}).want(t, 422)
+		s.do(t, "GET "+home+"f").want(t, 404)
+		s.do(t, "PUT "+home+"f", sum("text"), "", "text").want(t, 201)
+		s.do(t, "PUT "+home+"f", sum(large), "", large).want(t, 204)
+		s.do(t, "DELETE "+home+"f").want(t, 204)
+	}
+	s.do(t, "PUT "+home+"f", sha1Of(""), "Content-Length: 0", "", "").want(t, 201)
+	s.do(t, "PUT "+home+"f", sha1Of("x"), "Content-Length: 0", "", "").want(t, 422)
+	s.do(t, "PUT "+home+"f", "OC-Checksum: Adler32:00000001", "", "text").want(t, 204)
+	s.do(t, "PUT "+home+"f", "OC-Checksum: MD5:00", "", "text").want(t, 400)
+	s.do(t, "DELETE "+home+"f").want(t, 204)
+
+	to := "Destination: " + home + "f"
+	s.do(t, "MKCOL "+staged+"s", to).want(t, 201)
+	s.do(t, "PUT "+staged+"s/1", sha1Of("two"), "", "one").want(t, 422)
+	s.do(t, "PUT "+staged+"s/1", sha1Of("one"), "", "one").want(t, 201)
+	s.do(t, "PUT "+staged+"s/1", sha1Of("two"), "", "one").want(t, 422) // again
+	s.do(t, "PUT "+staged+"s/2", sha256Of("two"), "", "two").want(t, 201)
+	s.do(t, "MOVE "+staged+"s/.file", to, sha1Of("onetwo")).want(t, 201)
+	if got := s.read(t, "f"); got != "onetwo" {
+		t.Errorf("%q", got)
+	}
+	for i, sum := range []func(string) string{md5Of, sha256Of} {
+		id := fmt.Sprint("v", i)
+		s.do(t, "MKCOL "+staged+id, to).want(t, 201)
+		s.do(t, "PUT "+staged+id+"/1", "", "three").want(t, 201)
+		s.do(t, "MOVE "+staged+id+"/.file", to, sum("four")).want(t, 422)
+		if got := s.read(t, "f"); got != "onetwo" {
+			t.Errorf("%q", got)
+		}
+		id += "again"
+		s.do(t, "MKCOL "+staged+id, to).want(t, 201)
+		s.do(t, "PUT "+staged+id+"/1", "", "three").want(t, 201)
+		s.do(t, "MOVE "+staged+id+"/.file", to, sum("three")).want(t, 204)
+		s.do(t, "PUT "+home+"f", "", "onetwo").want(t, 204)
+	}
+	s.CheckLedger(t, s.who)
 }
 
 func TestATransferIsGivenUp(t *testing.T) {
