@@ -100,6 +100,13 @@ type part struct {
 	at    cursor
 }
 
+// ChildIDs returns the ids of all live children of a folder as they are at one moment, by name.
+func (r Reader) ChildIDs(ctx context.Context, q sqldb.Querier, folder drive.NodeID) ([]drive.NodeID, error) {
+	rows, err := q.Query(ctx, "SELECT id FROM nodes WHERE parent_id = ? AND trashed_at = 0 ORDER BY slot", folder)
+	ids, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
+	return ids, wrap(err, "list the ids of children of", folder)
+}
+
 // parts are the lists that l is made of: one, or the folders and then the files. Each is in the
 // order of an index where l is by name, so that a page of files costs no look at the folders before
 // it.

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	maxBody  = 256 << 10 // bytes of an XML body: a PROPPATCH of every property that a node may have
-	maxDepth = 32        // elements inside one another
-	maxNames = 500       // properties in one request
+	maxBody      = 256 << 10 // bytes of an XML body: a PROPPATCH of every property that a node may have
+	maxDepth     = 32        // elements inside one another
+	maxNames     = 500       // properties in one request
+	maxNameBytes = 512       // of a property, with its namespace
 )
 
 // Name is the name of a property.

@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/files"
 )
 
 // asked is what a PROPFIND wants to know.
@@ -42,12 +43,15 @@ func readAsked(r *http.Request) (asked, error) {
 	}
 	a := asked{names: []Name{}}
 	for _, e := range prop.Children {
-		if !slices.Contains(a.names, e.Name) {
-			a.names = append(a.names, e.Name)
+		if slices.Contains(a.names, e.Name) {
+			continue
 		}
-	}
-	if len(a.names) > maxNames {
-		return asked{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(a.names))
+		if len(e.Name.Space)+len(e.Name.Local) > maxNameBytes { // each entry's answer repeats it
+			return asked{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNameBytes, "sent", len(e.Name.Space)+len(e.Name.Local))
+		}
+		if a.names = append(a.names, e.Name); len(a.names) > maxNames { // more are not compared with each other
+			return asked{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(prop.Children))
+		}
 	}
 	return a, nil
 }
@@ -142,16 +146,11 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 			return err
 		}
 	}
-	list := tree.List{Limit: tree.MaxLimit}
-	for {
-		page, err := c.opt.Files.Children(ctx, c.who, top.Node, list)
-		if err != nil {
-			return err
-		}
-		entries := make([]Entry, 0, len(page.Items))
-		for _, n := range page.Items {
+	return files.EachChild(ctx, c.opt.Files, c.who, top.Node, func(nodes []files.NodeView) error {
+		entries := make([]Entry, 0, len(nodes))
+		for _, n := range nodes {
 			name := drive.Name(n.Name)
-			if !c.opt.Litter.shows(name) {
+			if !c.opt.Litter.shows(name, n.Type == tree.TypeFolder) {
 				continue
 			}
 			at := drive.Address{Place: top.Place, Path: append(slices.Clip(top.Path), name)}
@@ -160,14 +159,8 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 			}
 			entries = append(entries, c.entry(n, at, append(slices.Clip(c.at.segments), string(name))))
 		}
-		if err := fn(entries); err != nil {
-			return err
-		}
-		if page.NextCursor == nil {
-			return nil
-		}
-		list.Cursor = *page.NextCursor
-	}
+		return fn(entries)
+	})
 }
 
 // roomsAtHome are the folders of the layout among the caller's own, those that have something in

@@ -1,0 +1,53 @@
+package files_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+)
+
+// What is in a folder all the time is listed once, though it is renamed from behind what was listed
+// to before it while the list is read; what leaves it is not listed any more.
+func TestEachChildIsListedOnce(t *testing.T) {
+	t.Parallel()
+	d := sit(t, files.Options{})
+	const all = tree.MaxLimit + 10
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		for i := range all {
+			if _, err := d.tree.CreateFolder(ctx, tx, d.who.Account, tree.Place{Parent: d.root, Name: drive.Name(fmt.Sprintf("m%04d", i))}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	last := d.get(t, fmt.Sprintf("/m%04d", all-1))
+	gone := d.get(t, fmt.Sprintf("/m%04d", all-2))
+	seen, pages := map[drive.NodeID]string{}, 0
+	err := files.EachChild(t.Context(), d.Files, d.who, d.root, func(some []files.NodeView) error {
+		for _, n := range some {
+			if name, twice := seen[n.ID]; twice {
+				t.Errorf("%s was listed as %s before", n.Name, name)
+			}
+			seen[n.ID] = n.Name
+		}
+		if pages++; pages > 1 {
+			return nil
+		}
+		if _, err := d.Patch(t.Context(), d.who, last.ID, files.Patch{Name: "aaa"}); err != nil {
+			return err
+		}
+		_, err := d.Patch(t.Context(), d.who, gone.ID, files.Patch{Parent: d.get(t, "/m0000").ID})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen[last.ID] != "aaa" || seen[gone.ID] != "" || len(seen) != all-1 || pages != 2 {
+		t.Errorf("%d of %d in %d pages; the renamed one as %q, the one that left as %q", len(seen), all-1, pages, seen[last.ID], seen[gone.ID])
+	}
+}
