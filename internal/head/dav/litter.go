@@ -36,4 +36,6 @@ func (l Litter) takes(name drive.Name) error {
 }
 
 // shows reports whether a listing has the name.
-func (l Litter) shows(name drive.Name, folder bool) bool { return l != Hide || folder || !isLitter(name) }
+func (l Litter) shows(name drive.Name, folder bool) bool {
+	return l != Hide || folder || !isLitter(name)
+}
