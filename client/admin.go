@@ -18,6 +18,9 @@ type User struct {
 	Total     *int64    `json:"total"` // bytes; nil is unlimited
 	AccountID string    `json:"account_id"`
 	CreatedAt time.Time `json:"created_at"`
+
+	LastLogin  *time.Time `json:"last_login_at"`        // nil: never
+	MustChange bool       `json:"must_change_password"` // has to set a new password first
 }
 
 // Total is what an account may hold.
@@ -40,6 +43,8 @@ type NewUser struct {
 	Password string `json:"password"`
 	Total    *Total `json:"total,omitempty"` // nil is the server's default
 	Admin    bool   `json:"admin,omitempty"`
+
+	MustChange bool `json:"must_change_password,omitempty"` // asked for a new password at the first login
 }
 
 // UserChange says what of a user changes; what is nil or empty stays.
@@ -48,6 +53,8 @@ type UserChange struct {
 	Password string `json:"password,omitempty"`
 	State    string `json:"state,omitempty"`
 	Admin    *bool  `json:"admin,omitempty"`
+
+	MustChange bool `json:"must_change_password,omitempty"` // with a Password: asked for a new one at the next login
 }
 
 // Ledger is what an account is charged, in bytes.

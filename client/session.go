@@ -16,6 +16,9 @@ type Session struct {
 	SeenAt    time.Time `json:"seen_at,omitzero"` // exact to an hour
 	ExpiresAt time.Time `json:"expires_at"`
 	Current   bool      `json:"current,omitempty"` // the one that asks
+
+	// MustChange says of a new login that it is good for SetPassword only.
+	MustChange bool `json:"must_change_password,omitempty"`
 }
 
 // Login makes a session. The client itself goes on with the token it has; see WithToken.

@@ -25,11 +25,15 @@ func (a *adminCLI) userCommand() *cobra.Command {
 }
 
 // userFlags are the settings of a user.
-type userFlags struct{ password, quota, state string }
+type userFlags struct {
+	password, quota, state string
+	mustChange             bool
+}
 
 func (f *userFlags) add(cmd *cobra.Command, passwordHelp string) {
 	cmd.Flags().StringVar(&f.password, "password", "", passwordHelp)
 	cmd.Flags().StringVar(&f.quota, "quota", "", `bytes the user may have, such as 50GiB, or "unlimited"`)
+	cmd.Flags().BoolVar(&f.mustChange, "must-change", false, "whoever logs in with the password has to set another one first")
 }
 
 // body is what of the flags was given, as the API takes it.
@@ -51,6 +55,9 @@ func (f *userFlags) body(a *adminCLI, cmd *cobra.Command) (map[string]any, error
 			return nil, err
 		}
 		body["password"] = password
+		if f.mustChange {
+			body["must_change_password"] = true
+		}
 	}
 	if f.state != "" {
 		body["state"] = f.state
@@ -161,12 +168,19 @@ func (a *adminCLI) userLs() *cobra.Command {
 			return a.with(cmd.Context(), func(c *connection) error {
 				return c.all(cmd.Context(), apiPath+"/admin/users", func(raw json.RawMessage) error {
 					return show(a, raw, func(u client.User) string {
-						return fmt.Sprintf("%-20s %-9s %-6s quota %s", u.Name, u.State, role(u), totalText(u.Total))
+						return fmt.Sprintf("%-20s %-9s %-6s quota %s, %s", u.Name, u.State, role(u), totalText(u.Total), lastLogin(u))
 					})
 				})
 			})
 		},
 	}
+}
+
+func lastLogin(u client.User) string {
+	if u.LastLogin == nil {
+		return "never logged in"
+	}
+	return "last login " + timeText(*u.LastLogin)
 }
 
 func role(u client.User) string {

@@ -67,11 +67,16 @@ func (c *cli) login(cmd *cobra.Command, server, name string, stdin bool) error {
 	if err != nil {
 		return err
 	}
+	if session.MustChange {
+		if err := c.mustChange(cmd, api.WithToken(session.Token), stdin, password); err != nil {
+			return err
+		}
+	}
 	file, err := clientConfig{Server: api.BaseURL(), Token: session.Token}.save()
 	if err != nil {
 		return fmt.Errorf("keep the token: %w", err)
 	}
-	return c.show(map[string]any{"server": api.BaseURL(), "user": name, "expires_at": session.ExpiresAt, "config": file},
+	return c.show(map[string]any{"server": api.BaseURL(), "user": name, "expires_at": session.ExpiresAt, "config": file, "must_change_password": session.MustChange && stdin},
 		"Logged in to %s as %s; kept in %s", api.BaseURL(), name, file)
 }
 

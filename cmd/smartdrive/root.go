@@ -14,7 +14,7 @@ var serverCommands = []func() *cobra.Command{newServeCommand, newAdminCommand, n
 // clientCommands are the commands that speak the native API. Each has a file of its own,
 // cmd_<name>.go.
 var clientCommands = []func(*cli) *cobra.Command{
-	newLoginCommand, newPutCommand, newGetCommand, newLsCommand, newStarCommand, newUnstarCommand, newMkdirCommand, newMvCommand, newCpCommand, newRmCommand,
+	newLoginCommand, newPasswdCommand, newPutCommand, newGetCommand, newLsCommand, newStarCommand, newUnstarCommand, newMkdirCommand, newMvCommand, newCpCommand, newRmCommand,
 	newRestoreCommand, newShareCommand, newCollectCommand, newSpaceCommand, newGroupCommand, newGrantCommand, newActivityCommand, newWebhookCommand, newExportCommand, newUsageCommand, newTokenCommand, newUploadsCommand, newVerifyCommand, newDoctorCommand, newVersionCommand,
 	newAgentCommand, newBundlesCommand, newDocsCommand,
 }

@@ -122,6 +122,31 @@ func TestAdminCommandsWithAndWithoutAServer(t *testing.T) {
 	}
 }
 
+// A user whom an administrator has given a password sets another one before anything else.
+func TestTheFirstLoginSetsAPassword(t *testing.T) {
+	t.Parallel()
+	site := rig.New(t)
+	s := site.Start(t)
+	site.Admin(t, rig.Password+"\n", "user", "add", "wang", "--must-change", "--password", "-").OK(t)
+	if got := site.Admin(t, "", "user", "ls").OK(t); !strings.Contains(got.Out, "never logged in") {
+		t.Errorf("before the first login: %s", got.Out)
+	}
+	home := t.TempDir()
+	run := func(stdin string, args ...string) rig.Result {
+		t.Helper()
+		return site.Client(t, home, stdin, args...)
+	}
+	run(rig.Password+"\n", "login", s.URL, "--user", "wang", "--password-stdin").OK(t)
+	if got := run("", "ls"); got.Code == 0 {
+		t.Errorf("listed before: %s", got.Out)
+	}
+	run(rig.Password+"\nonly I know this\n", "passwd", "--password-stdin").OK(t)
+	run("", "ls").OK(t)
+	if got := site.Admin(t, "", "user", "ls").OK(t); !strings.Contains(got.Out, "last login") {
+		t.Errorf("after it: %s", got.Out)
+	}
+}
+
 func TestUnknownFlagsAndKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	site := rig.New(t)

@@ -48,6 +48,7 @@ type authRow struct {
 	slot    string // that name, folded
 	admin   bool
 	state   State
+	renew   bool // nothing but setting a new password
 }
 
 // NewAuth returns the authentication of db's sessions.
@@ -221,11 +222,11 @@ func (a *Auth) read(ctx context.Context, hashes []secretHash) ([]authRow, error)
 	for i := range hashes {
 		args[i] = hashes[i][:]
 	}
-	rows, err := a.db.Query(ctx, "SELECT "+authColumns+`, s.secret, u.account_id, u.name, u.slot, u.admin, u.state
+	rows, err := a.db.Query(ctx, "SELECT "+authColumns+`, s.secret, u.account_id, u.name, u.slot, u.admin, u.state, u.must_change
 		FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.secret IN (`+sqldb.Marks(len(args))+")", args...)
 	all, err := sqldb.Scan(rows, err, func(r *authRow, scan func(...any) error) error {
 		return scanSession(&r.session, func(dest ...any) error {
-			return scan(append(dest, &r.hash, &r.account, &r.name, &r.slot, &r.admin, &r.state)...)
+			return scan(append(dest, &r.hash, &r.account, &r.name, &r.slot, &r.admin, &r.state, &r.renew)...)
 		})
 	})
 	if err != nil {
@@ -246,8 +247,11 @@ func (r *authRow) who(now drive.Time) (drive.Who, error) {
 	if !r.admin {
 		scopes &^= drive.ScopeAdmin
 	}
+	if r.renew {
+		scopes = 0
+	}
 	return drive.Who{
 		User: r.session.User, Account: r.account, Session: r.session.ID,
-		Admin: scopes.Has(drive.ScopeAdmin), Scopes: scopes,
+		Admin: scopes.Has(drive.ScopeAdmin), Scopes: scopes, Renew: r.renew,
 	}, nil
 }

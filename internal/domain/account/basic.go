@@ -165,5 +165,6 @@ func (s *Sessions) firstTime(ctx context.Context, key passwordKey, in Basic) (dr
 
 // atHeads says whether heads that know nothing but a name and a password take the one of the
 // account. They do not once the user has a second factor, which nobody would be asked for there: an
-// app password was made by somebody who had given it.
-func (c credential) atHeads() bool { return c.known && !c.secondFactor }
+// app password was made by somebody who had given it. Nor do they while it is somebody else's
+// choice: there it could not be changed.
+func (c credential) atHeads() bool { return c.known && !c.secondFactor && !c.user.MustChange }

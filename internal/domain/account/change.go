@@ -14,6 +14,12 @@ type Draft struct {
 	hash Hash
 }
 
+// Temporary makes the password one that is good for setting a new one, and for nothing else.
+func (d Draft) Temporary() Draft {
+	d.user.MustChange = true
+	return d
+}
+
 // Account returns the account that the user will own.
 func (d Draft) Account() drive.AccountID { return d.user.Account }
 
@@ -45,10 +51,10 @@ func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error)
 		d.user.Account, d.user.CreatedAt); err != nil {
 		return User{}, fmt.Errorf("create account %s: %w", d.user.Account, err)
 	}
-	if _, err := tx.InsertNew(ctx, `INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	if _, err := tx.InsertNew(ctx, `INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at, must_change)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		d.user.ID, d.user.Account, d.user.Name, slotOf(d.user.Name), string(d.hash), d.user.Admin, d.user.State,
-		d.user.CreatedAt, d.user.UpdatedAt); err != nil {
+		d.user.CreatedAt, d.user.UpdatedAt, d.user.MustChange); err != nil {
 		return User{}, fmt.Errorf("create user %s: %w", d.user.ID, err)
 	}
 	have, err := u.FindByName(ctx, tx, d.user.Name)
@@ -63,10 +69,11 @@ func (u *Users) Create(ctx context.Context, tx *sqldb.Tx, d Draft) (User, error)
 
 // Patch is a change of a user; zero fields stay as they are.
 type Patch struct {
-	Password Hash
-	State    State           // Active or Disabled
-	Admin    *bool           // nil: as it is
-	Keep     drive.SessionID // the session that outlives a change of the password
+	Password  Hash
+	Temporary bool            // the password is good for setting a new one only
+	State     State           // Active or Disabled
+	Admin     *bool           // nil: as it is
+	Keep      drive.SessionID // the session that outlives a change of the password
 }
 
 // Update changes a user. A new password ends all of the user's sessions and tokens except Keep and
@@ -80,8 +87,9 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 		return User{}, drive.Bad("state", drive.NotAllowed, "allowed", []State{Active, Disabled}, "sent", p.State)
 	}
 	n, err := tx.Exec(ctx, `UPDATE users SET updated_at = ?, password = COALESCE(NULLIF(?, ''), password),
+		must_change = CASE WHEN ? = '' THEN must_change ELSE ? END,
 		link_epoch = link_epoch + CASE WHEN ? = '' THEN 0 ELSE 1 END, state = COALESCE(NULLIF(?, ''), state), admin = COALESCE(?, admin)
-		WHERE id = ? AND state <> 'deleted'`, drive.TimeOf(u.opt.Now()), string(p.Password), string(p.Password), p.State, p.Admin, id)
+		WHERE id = ? AND state <> 'deleted'`, drive.TimeOf(u.opt.Now()), string(p.Password), string(p.Password), p.Temporary, string(p.Password), p.State, p.Admin, id)
 	if err != nil {
 		return User{}, fmt.Errorf("update user %s: %w", id, err)
 	}

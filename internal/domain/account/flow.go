@@ -124,7 +124,7 @@ func (s *Sessions) PollFlow(ctx context.Context, poll string) (Granted, string, 
 		return Granted{}, "", drive.Wrap(err, drive.NotFound)
 	}
 	secret := flowSecret(raw)
-	return Granted{rows[0].session, secretPrefix + secretBase64.EncodeToString(secret[:])}, rows[0].name, nil
+	return Granted{Session: rows[0].session, Secret: secretPrefix + secretBase64.EncodeToString(secret[:])}, rows[0].name, nil
 }
 
 // Exchange makes an app password for a program that came with the account's own password, so that
@@ -144,5 +144,5 @@ func (s *Sessions) Exchange(ctx context.Context, who drive.Who, in NewToken) (Gr
 	if err != nil {
 		return Granted{}, fmt.Errorf("exchange a password: %w", err)
 	}
-	return Granted{session, secret}, nil
+	return Granted{Session: session, Secret: secret}, nil
 }

@@ -60,12 +60,15 @@ func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 		if err := dropStale(ctx, tx, cred.user.ID); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, "UPDATE users SET last_login_at = ? WHERE id = ?", now, cred.user.ID); err != nil {
+			return fmt.Errorf("note the login of %s: %w", cred.user.ID, err)
+		}
 		return insertSession(ctx, tx, session, hash)
 	})
 	if err != nil {
 		return Granted{}, fmt.Errorf("log in: %w", err)
 	}
-	return Granted{session, secret}, nil
+	return Granted{Session: session, Secret: secret, MustChange: cred.user.MustChange}, nil
 }
 
 // credential reads the user of that name; for a name that nobody has it returns the dummy, after
@@ -206,6 +209,9 @@ func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, n
 		return drive.Wrap(err, drive.Forbidden, "reason", "password")
 	} else if err != nil {
 		return err
+	}
+	if cred.user.MustChange && next == current { // whoever gave it knows it
+		return drive.Bad("password", drive.NotAllowed, "allowed", "another one than the current password")
 	}
 	hash, err := s.users.Hash(ctx, cred.user.Name, next)
 	if err != nil {

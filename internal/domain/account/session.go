@@ -40,7 +40,8 @@ type Session struct {
 // Granted is a new session and its secret, which is shown once and not kept.
 type Granted struct {
 	Session
-	Secret string
+	Secret     string
+	MustChange bool // of a login: it is good for setting a new password only
 }
 
 // Sessions makes, lists and ends logins and tokens.

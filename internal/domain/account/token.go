@@ -33,7 +33,7 @@ func (s *Sessions) CreateToken(ctx context.Context, who drive.Who, in NewToken) 
 	if err != nil {
 		return Granted{}, fmt.Errorf("create a token: %w", err)
 	}
-	return Granted{session, secret}, nil
+	return Granted{Session: session, Secret: secret}, nil
 }
 
 // addToken makes a token whose secret has a hash. One that the caller has made with it already is

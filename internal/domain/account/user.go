@@ -35,6 +35,9 @@ type User struct {
 	CreatedAt drive.Time
 	UpdatedAt drive.Time
 	DeletedAt drive.Time
+
+	MustChange bool       // somebody else chose the password: a login is good for setting a new one only
+	LastLogin  drive.Time // zero: never
 }
 
 // Options configure the package. The zero value of each field is its default.
@@ -99,10 +102,10 @@ func (u *Users) Hash(ctx context.Context, name, password string) (Hash, error) {
 	return u.hasher.make(password), nil
 }
 
-const userColumns = "id, account_id, name, admin, state, created_at, updated_at, deleted_at"
+const userColumns = "id, account_id, name, admin, state, created_at, updated_at, deleted_at, must_change, last_login_at"
 
 func scanUser(u *User, scan func(...any) error) error {
-	return scan(&u.ID, &u.Account, &u.Name, &u.Admin, &u.State, &u.CreatedAt, &u.UpdatedAt, &u.DeletedAt)
+	return scan(&u.ID, &u.Account, &u.Name, &u.Admin, &u.State, &u.CreatedAt, &u.UpdatedAt, &u.DeletedAt, &u.MustChange, &u.LastLogin)
 }
 
 // Find returns a user, deleted ones excepted: NotFound.

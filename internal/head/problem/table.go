@@ -136,6 +136,7 @@ var requestRows = []row{
 			{"This requires an administrator or a token with more rights.", "此操作需要管理员身份或权限更高的令牌。"},
 		},
 		reasons: map[string]text{
+			"new-password": {"An administrator chose the password. Set one of your own first.", "密码由管理员设置，请先设置自己的新密码。"},
 			"role":         {"Your role here is {role}; this needs at least {needs}.", "您在此处的角色是 {role}，此操作至少需要 {needs}。"},
 			"shared-top":   {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给您的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
 			"layout":       {"This folder is part of how the drive is laid out: nothing can be added to it, taken away or renamed here.", "该文件夹属于固定的目录结构，不能在此添加、移走或重命名。"},

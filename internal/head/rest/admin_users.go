@@ -57,10 +57,13 @@ type userView struct {
 	Total     *drive.ByteSize `json:"total"` // bytes; null: unlimited
 	CreatedAt drive.Time      `json:"created_at"`
 	UpdatedAt drive.Time      `json:"updated_at"`
+	LastLogin *drive.Time     `json:"last_login_at"` // null: never
+	// MustChange says that the user has to set a new password first.
+	MustChange bool `json:"must_change_password"`
 }
 
 func showUser(u admin.User) userView {
-	return userView{u.ID, u.Name, u.Admin, u.State, u.Account, u.Balance.Total, u.CreatedAt, u.UpdatedAt}
+	return userView{u.ID, u.Name, u.Admin, u.State, u.Account, u.Balance.Total, u.CreatedAt, u.UpdatedAt, timeOrNull(u.LastLogin), u.MustChange}
 }
 
 type userBody struct {
@@ -68,10 +71,12 @@ type userBody struct {
 	Password string      `json:"password" doc:"10 to 1,024 bytes"`
 	Total    admin.Total `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited; absent: the server's default"`
 	Admin    bool        `json:"admin,omitempty"`
+
+	MustChange bool `json:"must_change_password,omitempty" doc:"the first thing that a login with this password may do is to set another one"`
 }
 
 func (u users) create(ctx context.Context, c *call, in *userBody) (reply, error) {
-	user := admin.NewUser{Name: in.Name, Password: in.Password, Total: in.Total, Admin: in.Admin}
+	user := admin.NewUser{Name: in.Name, Password: in.Password, Total: in.Total, Admin: in.Admin, MustChange: in.MustChange}
 	if c.key.IsZero() {
 		made, err := u.admin.CreateUser(ctx, c.who, user)
 		if err != nil {
@@ -108,10 +113,12 @@ type userChangeBody struct {
 	Password *string       `json:"password,omitempty" doc:"10 to 1,024 bytes; ends the user's sessions and tokens"`
 	State    account.State `json:"state,omitempty" enum:"active,disabled"`
 	Admin    *bool         `json:"admin,omitempty" doc:"whether the user is an administrator; the last active one stays one"`
+
+	MustChange bool `json:"must_change_password,omitempty" doc:"the first thing that a login with the new password may do is to set another one"`
 }
 
 func (u users) change(ctx context.Context, c *call, id drive.UserID, in *userChangeBody) (reply, error) {
-	changed, err := u.admin.SetUser(ctx, c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State, Admin: in.Admin})
+	changed, err := u.admin.SetUser(ctx, c.who, id, admin.Change{Total: in.Total, Password: in.Password, State: in.State, Admin: in.Admin, MustChange: in.MustChange})
 	if err != nil {
 		return reply{}, err
 	}

@@ -156,6 +156,9 @@ func (c *call) authenticate(ctx context.Context) error {
 		return c.enterSender(ctx, token)
 	}
 	who, err := c.whoIs(c.r, c.route.need)
+	if who.Renew && c.route.early {
+		err = nil
+	}
 	c.who = who
 	return err
 }

@@ -86,6 +86,9 @@ func (f *front) whoIs(r *http.Request, need admission) (drive.Who, error) {
 		return drive.Who{}, err
 	}
 	who.Head, who.Address = "api", addressOf(r)
+	if who.Renew {
+		return who, drive.Fail(drive.Forbidden, "reason", "new-password")
+	}
 	if !who.Scopes.Has(need.scope()) || need == admins && !who.Admin {
 		return drive.Who{}, drive.Fail(drive.Forbidden, "scope", need.String())
 	}

@@ -24,11 +24,11 @@ type profile struct {
 func (p profile) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/me", need: read, act: plain(p.get),
+			method: "GET", path: "/me", need: read, act: plain(p.get), early: true,
 			does: "Show who the token acts for and how much space is used: the finished files, with trash and old versions.",
 			out:  []outcome{gives[meView](200, "the user")},
 		}, {
-			method: "PUT", path: "/me/password", need: write, act: takes(p.setPassword),
+			method: "PUT", path: "/me/password", need: write, act: takes(p.setPassword), early: true,
 			does: "Change the password. All other logins and all tokens end, and signed links are void.",
 			out:  []outcome{nothing(204, "it is changed")}, fails: []drive.Kind{drive.Forbidden, drive.Rate},
 		}, {
@@ -51,6 +51,8 @@ type meUser struct {
 	ID    drive.UserID `json:"id"`
 	Name  string       `json:"name"`
 	Admin bool         `json:"admin"`
+
+	MustChange bool `json:"must_change_password,omitempty" doc:"true: the login is good for setting a new password only; absent else"`
 }
 
 type meAccount struct {
@@ -72,7 +74,7 @@ func (p profile) get(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	return ok(meView{
-		User: meUser{user.ID, user.Name, user.Admin}, Account: meAccount{c.who.Account}, Usage: meUsage{balance.Total, balance.Finished},
+		User: meUser{user.ID, user.Name, user.Admin, user.MustChange}, Account: meAccount{c.who.Account}, Usage: meUsage{balance.Total, balance.Finished},
 		Pictures: p.pictures.Kinds(),
 	})
 }

@@ -20,7 +20,7 @@ func (p profile) preferenceRoutes() []route {
 	const path = "/me/preferences"
 	return []route{
 		{
-			method: "GET", path: path, need: read, act: plain(p.preferences),
+			method: "GET", path: path, need: read, act: plain(p.preferences), early: true,
 			does: "Show what the user chose on the pages, such as language, theme and view: an empty object if nothing.",
 			out:  []outcome{gives[preferences](200, "the choices")},
 		}, {

@@ -30,6 +30,7 @@ type route struct {
 	once     bool   // takes an Idempotency-Key
 	secret   bool   // what it takes or answers is a secret: kept sealed under that key, and never compressed
 	asks     bool   // it may ask whether a content is known: as many are let in as of a POST
+	early    bool   // who has to set a new password first may call it, too
 	senders  bool   // a sender of a collect link may call it, too, for uploads of their own
 	optional bool   // the JSON body may be absent
 	largest  int64  // bytes of the JSON body; zero: maxBody

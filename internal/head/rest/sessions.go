@@ -27,7 +27,7 @@ func (s sessions) routes() []route {
 			does: "List the logins, the newest first.",
 			out:  []outcome{gives[files.Page[sessionView]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		}, {
-			method: "DELETE", path: "/sessions/{id}", need: write, act: plain(s.logout),
+			method: "DELETE", path: "/sessions/{id}", need: write, act: plain(s.logout), early: true,
 			does: "End a login; `current` is the one that asks.",
 			out:  []outcome{nothing(204, "it is over")}, fails: []drive.Kind{drive.NotFound},
 		},
@@ -46,6 +46,8 @@ type loginView struct {
 	Token     string          `json:"token,omitempty"`
 	User      *meUser         `json:"user,omitempty"` // with a cookie
 	ExpiresAt *drive.Time     `json:"expires_at"`     // null: never
+
+	MustChange bool `json:"must_change_password,omitempty" doc:"true: an administrator chose the password; until PUT /me/password has set another one everything else is 403 forbidden with reason new-password; absent else"`
 }
 
 type grantView struct {
@@ -77,7 +79,7 @@ func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	view := loginView{ID: g.ID, ExpiresAt: timeOrNull(g.ExpiresAt)}
+	view := loginView{ID: g.ID, ExpiresAt: timeOrNull(g.ExpiresAt), MustChange: g.MustChange}
 	if !in.Cookie {
 		view.Token = g.Secret
 		return created(view)
@@ -86,7 +88,7 @@ func (s sessions) login(ctx context.Context, c *call, in *loginBody) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	view.User = &meUser{user.ID, user.Name, user.Admin}
+	view.User = &meUser{user.ID, user.Name, user.Admin, user.MustChange}
 	c.setCookie(g.Secret)
 	return created(view)
 }

@@ -14,6 +14,8 @@ type Change struct {
 	Password *string
 	State    account.State // Active or Disabled; "": absent
 	Admin    *bool         // nil: absent
+
+	MustChange bool // with a Password: whoever logs in with it has to set another one first
 }
 
 // SetUser changes a user, all of it or nothing. A total below what is used is allowed: growth is
@@ -26,7 +28,10 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	if err := c.Total.check(); err != nil {
 		return User{}, err
 	}
-	patch := account.Patch{State: c.State, Admin: c.Admin, Keep: who.Session}
+	patch := account.Patch{State: c.State, Admin: c.Admin, Keep: who.Session, Temporary: c.MustChange}
+	if c.MustChange && c.Password == nil {
+		return User{}, drive.Bad("password", drive.Required)
+	}
 	if c.Password != nil {
 		named, err := a.parts.Users.Find(ctx, a.parts.DB, id)
 		if err != nil {

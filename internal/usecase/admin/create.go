@@ -20,6 +20,8 @@ type NewUser struct {
 	Password string
 	Total    Total // absent: the default quota
 	Admin    bool
+
+	MustChange bool // whoever logs in with it has to set another one first
 }
 
 // CreateUser creates a user with an account of their own, its ledger and its tree. NameTaken when
@@ -73,7 +75,11 @@ func (in NewUser) fingerprint() idem.Fingerprint {
 	case in.Total.Given:
 		total = "unlimited"
 	}
-	return sha256.Sum256(fmt.Appendf(nil, "%q %s %t", in.Name, total, in.Admin))
+	must := ""
+	if in.MustChange { // what was sent before it was there has the sum that it had
+		must = " must-change"
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%q %s %t%s", in.Name, total, in.Admin, must))
 }
 
 func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.Draft, error) {
@@ -83,7 +89,11 @@ func (a *Admin) draft(ctx context.Context, who drive.Who, in NewUser) (account.D
 	if err := in.Total.check(); err != nil {
 		return account.Draft{}, err
 	}
-	return a.parts.Users.Draft(ctx, in.Name, in.Password, in.Admin)
+	draft, err := a.parts.Users.Draft(ctx, in.Name, in.Password, in.Admin)
+	if in.MustChange {
+		draft = draft.Temporary()
+	}
+	return draft, err
 }
 
 // create writes all rows of a new user.

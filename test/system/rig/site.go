@@ -130,12 +130,23 @@ func (s *Site) Admin(t testing.TB, input string, args ...string) Result {
 // Run runs the binary with --data and waits for its end.
 func (s *Site) Run(t testing.TB, input string, args ...string) Result {
 	t.Helper()
+	return run(t, s.Env, input, append(args, "--data", s.Data))
+}
+
+// Client runs a command of the client, whose settings are below home, and waits for its end.
+func (s *Site) Client(t testing.TB, home, input string, args ...string) Result {
+	t.Helper()
+	return run(t, []string{"XDG_CONFIG_HOME=" + home}, input, args)
+}
+
+func run(t testing.TB, env []string, input string, args []string) Result {
+	t.Helper()
 	binary := process.Binary(t) // building it does not count
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append(args, "--data", s.Data)...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	var out, errs bytes.Buffer
-	cmd.Env = append(process.Environ(), s.Env...)
+	cmd.Env = append(process.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs
 	code, err := process.Exit(cmd.Run())
 	if err != nil {

@@ -57,6 +57,7 @@ export const router = createRouter({
   history: createWebHistory(), // its base is that of the document
   routes: [
     { path: "/login", name: "login", component: () => import("./pages/LoginPage.vue"), meta: { open: true, title: "login.title" } },
+    { path: "/new-password", name: "new-password", component: () => import("./pages/NewPasswordPage.vue"), meta: { title: "settings.renew" } },
     { path: "/s/:token", name: "public-share", component: () => import("./public/SharePage.vue"), meta: { open: true } },
     { path: "/c/:token", name: "public-collect", component: () => import("./public/CollectPage.vue"), meta: { open: true } },
     { path: "/grant/:page?", name: "grant", component: () => import("./pages/GrantPage.vue"), meta: { title: "grant.title" } },
@@ -74,6 +75,8 @@ router.beforeEach(async (to) => {
   }
   if (to.name === "login") return session.loggedIn ? { name: "files" } : true;
   if (!session.loggedIn) return { name: "login", query: to.fullPath === "/files" ? {} : { next: to.fullPath } };
+  const renew = session.me?.user.must_change_password ?? false; // nothing else is answered before
+  if (renew !== (to.name === "new-password")) return renew ? { name: "new-password", query: to.fullPath === "/files" ? {} : { next: to.fullPath } } : { name: "files" };
   if (to.meta.admin && !session.admin) return { name: "files" };
   if (to.meta.admin || to.meta.intake) await loadWorkMessages();
   if (to.meta.team) await loadTeamMessages();

@@ -3,9 +3,9 @@ import { call, listAll } from "./client";
 import type { Finding, Ledger, Letter, OwnedUpload, Status, Timer, User } from "./types";
 
 export const users = () => listAll<User>("/admin/users");
-export const createUser = (u: { name: string; password: string; admin: boolean; total?: number | null }) =>
+export const createUser = (u: { name: string; password: string; admin: boolean; total?: number | null; must_change_password?: boolean }) =>
   call<User>("POST", "/admin/users", { body: u, once: true });
-export const changeUser = (id: string, u: { password?: string; state?: "active" | "disabled"; total?: number | null; admin?: boolean }) =>
+export const changeUser = (id: string, u: { password?: string; state?: "active" | "disabled"; total?: number | null; admin?: boolean; must_change_password?: boolean }) =>
   call<User>("PATCH", `/admin/users/${id}`, { body: u });
 export const deleteUser = (id: string) => call("DELETE", `/admin/users/${id}`);
 export const ledger = (id: string) => call<Ledger>("GET", `/admin/users/${id}/ledger`);

@@ -29,7 +29,7 @@ export interface Version {
 }
 
 export interface Me {
-  user: { id: string; name: string; admin: boolean };
+  user: { id: string; name: string; admin: boolean; must_change_password?: boolean };
   account: { id: string };
   usage: { used: number; total: number | null };
   pictures?: string[]; // kinds of files, besides images, that the server makes thumbnails of
@@ -137,6 +137,8 @@ export interface User {
   state: "active" | "disabled";
   total: number | null;
   created_at: string;
+  last_login_at: string | null;
+  must_change_password: boolean;
 }
 
 export interface Ledger {

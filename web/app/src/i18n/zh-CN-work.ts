@@ -3,7 +3,7 @@ import type { WorkMessages } from "./en-work";
 
 const messages: WorkMessages = {
   users: {
-    intro: "每个用户都有自己的账户。", add: "添加用户", name: "用户名", password: "密码", generate: "生成密码", quota: "空间配额", quotaHint: "例如 10 GB；留空为服务器默认值；∞ 为不限", admin: "管理员", state: "状态", states: { active: "正常", disabled: "已停用" }, finished: "已完成", unfinished: "未完成", reserved: "预留",
+    mustChange: "首次登录时要求设置新密码", lastLogin: "最近登录：{when}", neverIn: "从未登录", given: "使用管理员设置的密码", intro: "每个用户都有自己的账户。", add: "添加用户", name: "用户名", password: "密码", generate: "生成密码", quota: "空间配额", quotaHint: "例如 10 GB；留空为服务器默认值；∞ 为不限", admin: "管理员", state: "状态", states: { active: "正常", disabled: "已停用" }, finished: "已完成", unfinished: "未完成", reserved: "预留",
     of: "共 {total}", unlimited: "不限", disable: "停用", enable: "启用", edit: "修改 {name}", delete: "删除用户", deleteTitle: "删除 {name}？", deleteText: "该用户立即无法登录，数据在 30 天后清除。", added: "已添加 {name}。", addedText: "请把以下信息告诉 {name}：", saved: "已保存。", newPassword: "新密码（留空则不变）", deleted: "已删除 {name}。", ledger: "计入的字节：已完成的文件、未完成上传已保留的部分、进行中上传的预留。", filter: "按用户名筛选",
   },
   groups: {

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"smartdrive/client"
+)
+
+func newPasswdCommand(c *cli) *cobra.Command {
+	var stdin bool
+	cmd := &cobra.Command{
+		Use:   "passwd",
+		Short: "Change your password; all other logins and all tokens end",
+		Long: `Change your password. All other logins and all tokens end. The passwords are prompted for without echo, or read from
+standard input with --password-stdin: the current one on the first line, the new one on the second.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, err := c.connect()
+			if err != nil {
+				return err
+			}
+			current, next, err := c.twoPasswords(cmd, stdin)
+			if err != nil {
+				return err
+			}
+			return c.setPassword(cmd, api, current, next)
+		},
+	}
+	cmd.Flags().BoolVar(&stdin, "password-stdin", false, "read the current and the new password from two lines of standard input")
+	return cmd
+}
+
+func (c *cli) setPassword(cmd *cobra.Command, api *client.Client, current, next string) error {
+	if err := api.SetPassword(cmd.Context(), current, next); err != nil {
+		return err
+	}
+	return c.show(map[string]bool{"changed": true}, "The password is changed.")
+}
+
+func (c *cli) twoPasswords(cmd *cobra.Command, stdin bool) (current, next string, err error) {
+	if stdin {
+		lines := bufio.NewScanner(c.in)
+		for _, p := range []*string{&current, &next} {
+			if !lines.Scan() {
+				return "", "", usage(cmd, errors.New("--password-stdin needs two lines: the current password and the new one"))
+			}
+			*p = strings.TrimRight(lines.Text(), "\r")
+		}
+		return current, next, nil
+	}
+	if current, err = c.hidden(cmd, "Current password: "); err == nil {
+		next, err = c.newPassword(cmd)
+	}
+	return current, next, err
+}
+
+// newPassword asks for one twice.
+func (c *cli) newPassword(cmd *cobra.Command) (string, error) {
+	next, err := c.hidden(cmd, "New password: ")
+	if err != nil {
+		return "", err
+	}
+	again, err := c.hidden(cmd, "New password again: ")
+	if err == nil && again != next {
+		err = errors.New("the two new passwords differ")
+	}
+	return next, err
+}
+
+func (c *cli) hidden(cmd *cobra.Command, prompt string) (string, error) {
+	if !terminal(c.in) {
+		return "", usage(cmd, errors.New("standard input is not a terminal: give the passwords with --password-stdin"))
+	}
+	c.say("%s", prompt)
+	raw, err := term.ReadPassword(int(c.in.(*os.File).Fd()))
+	c.say("\n")
+	return string(raw), err
+}
+
+// mustChange has whoever logged in with a password of an administrator's choice set another one:
+// nothing else works before. Who gave it on standard input is told.
+func (c *cli) mustChange(cmd *cobra.Command, api *client.Client, stdin bool, current string) error {
+	if stdin {
+		c.say("An administrator chose this password: nothing works before \"smartdrive passwd\" has set another one.\n")
+		return nil
+	}
+	c.say("An administrator chose this password. Set one of your own.\n")
+	next, err := c.newPassword(cmd)
+	if err != nil {
+		return err
+	}
+	return api.SetPassword(cmd.Context(), current, next)
+}
