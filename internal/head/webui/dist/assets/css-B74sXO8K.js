@@ -1,0 +1,1 @@
+import"./base-Bj8l-Sr8.js";

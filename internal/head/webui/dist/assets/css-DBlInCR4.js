@@ -1,1 +1,0 @@
-import"./base-i66XtOwP.js";
