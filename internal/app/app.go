@@ -145,7 +145,10 @@ func (a *App) compose(ctx context.Context) (err error) {
 	if err := a.composeTimers(); err != nil {
 		return err
 	}
-	a.tree = tree.New(tree.Options{Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived, Happened: a.activity.Node, Replaces: files.KeepLocked(g.stamp)})
+	a.tree = tree.New(tree.Options{
+		Now: g.stamp, Kept: g.kept.Now, Arrived: a.arrived, Happened: a.activity.Node,
+		Replaces: files.KeepLocked(g.stamp), Leaves: files.KeepPlace(g.stamp),
+	})
 	a.unlinker = unlink.New(unlink.Parts{DB: g.db, Store: g.bytes.store, Content: g.content()}, unlink.Options{
 		Grace: orLeast(cfg.BlobGrace), Restored: g.Restored, Log: log,
 	})

@@ -4,13 +4,13 @@
 // # Rules
 //
 // A lock belongs to a user. It keeps others from giving the node another content, from moving it
-// and from trashing it, whichever head they come by: Check, asked in the transaction that does it.
-// A deep lock on a folder holds for what is below, too. What the owner's own programs may do to one
-// another is WebDAV's to say, by tokens: package dav.
+// and from taking it away, whichever head they come by: Check and Leave, which package tree asks in
+// the transaction that does it. A deep lock on a folder holds for what is below, too. What the
+// owner's own programs may do to one another is WebDAV's to say, by tokens: package dav.
 //
 // A lock has ended when its time is over, whether or not its row is still there; Purge only makes
 // room. It is on the node and not on its address, and goes with what is moved or trashed (RFC 4918
-// §7.5, §7.6): Release.
+// §7.5, §7.6): Leave.
 //
 // The package owns the table dav_locks. It reads nodes and users.
 package lock
@@ -18,6 +18,7 @@ package lock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -205,30 +206,45 @@ func Release(ctx context.Context, tx *sqldb.Tx, ids ...drive.LockID) error {
 	return nil
 }
 
-// ReleaseAt ends the locks on a node that goes away, and those below it (RFC 4918 §7.6).
-func ReleaseAt(ctx context.Context, tx *sqldb.Tx, now drive.Time, account drive.AccountID, node drive.NodeID) error {
+// Leave ends the locks on a node that goes away, and those below it (RFC 4918 §7.6). Locked {by,
+// until}: somebody else than by has one of them, or a deep one above; by zero, which is the program
+// itself, is never refused.
+func Leave(ctx context.Context, tx *sqldb.Tx, now drive.Time, account drive.AccountID, node drive.NodeID, by drive.UserID) error {
 	any, err := Any(ctx, tx, now, account)
 	if err != nil || !any {
+		return err
+	}
+	all, err := At(ctx, tx, now, node)
+	if err != nil {
 		return err
 	}
 	below, err := Below(ctx, tx, now, account, node)
 	if err != nil {
 		return err
 	}
-	for i := 0; i < len(below); i += 200 {
-		var ids []drive.LockID
-		for _, l := range below[i:min(i+200, len(below))] {
+	above := map[drive.NodeID]bool{}
+	for _, l := range all {
+		above[l.Node] = l.Node != node
+	}
+	var ids []drive.LockID
+	for _, l := range append(all, below...) {
+		if l.User != by && !by.IsZero() {
+			return l.Refusal()
+		}
+		if !above[l.Node] {
 			ids = append(ids, l.ID)
 		}
-		if err := Release(ctx, tx, ids...); err != nil {
+	}
+	for some := range slices.Chunk(ids, releaseBatch) {
+		if err := Release(ctx, tx, some...); err != nil {
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, "DELETE FROM dav_locks WHERE node_id = ?", node); err != nil {
-		return fmt.Errorf("release the locks of node %v: %w", node, err)
-	}
 	return nil
 }
+
+// releaseBatch is how many locks one statement ends.
+const releaseBatch = 200
 
 // purgeBatch is how many rows one transaction deletes.
 const purgeBatch = 500

@@ -44,7 +44,15 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 	if err := checkRev(old, e.Rev); err != nil {
 		return Node{}, err
 	}
-	if n.Parent != old.Parent || n.Name != old.Name {
+	stays := n.Parent == old.Parent && n.Name == old.Name
+	ask := t.opt.Leaves
+	if stays {
+		ask = t.opt.Replaces
+	}
+	if err := ask(ctx, tx, old, tx.Actor().User); err != nil {
+		return Node{}, err
+	}
+	if !stays {
 		p := Place{Parent: n.Parent, Name: n.Name, Conflict: e.Conflict}
 		if n.Name, err = t.claim(ctx, tx, n, up, p, e.Below); err != nil {
 			return Node{}, err
@@ -55,7 +63,7 @@ func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 			return Node{}, wrap(err, "touch version", n.Version)
 		}
 	}
-	if err := t.update(ctx, tx, old, &n); err != nil || n.Parent == old.Parent && n.Name == old.Name {
+	if err := t.update(ctx, tx, old, &n); err != nil || stays {
 		return n, err
 	}
 	return n, t.opt.Arrived(ctx, tx, n)
@@ -108,6 +116,9 @@ func (t *Tree) claim(ctx context.Context, tx *sqldb.Tx, n Node, up chain, p Plac
 		return "", nameTaken(p.Name)
 	case up.contains(there.ID):
 		return "", drive.Fail(drive.Cycle)
+	}
+	if err := t.opt.Leaves(ctx, tx, there, tx.Actor().User); err != nil {
+		return "", err
 	}
 	was := there
 	there.Trashed = t.now()

@@ -16,9 +16,12 @@ import (
 // Doom gives a node to an operation that will purge it; from then on it cannot be found or
 // restored. A node that another operation owns is NotFound. rev as in Edit.
 func (t *Tree) Doom(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, rev int64, op drive.OperationID) (Node, error) {
-	n, _, err := t.lock(ctx, tx, account, id)
+	n, up, err := t.lock(ctx, tx, account, id)
 	if err == nil {
 		err = checkRev(n, rev)
+	}
+	if err == nil && up.live() {
+		err = t.opt.Leaves(ctx, tx, n, tx.Actor().User)
 	}
 	if err != nil {
 		return Node{}, err

@@ -18,6 +18,9 @@ func (t *Tree) Trash(ctx context.Context, tx *sqldb.Tx, account drive.AccountID,
 	if err := checkRev(n, rev); err != nil {
 		return Node{}, err
 	}
+	if err := t.opt.Leaves(ctx, tx, n, tx.Actor().User); err != nil {
+		return Node{}, err
+	}
 	was := n
 	n.Trashed = t.now()
 	return n, t.update(ctx, tx, was, &n)

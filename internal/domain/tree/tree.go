@@ -34,9 +34,14 @@ type Options struct {
 	// Happened is told, in the transaction, of every change of a node but the making of a root: one
 	// effect for each number that trees.seq takes. Default: nobody is told.
 	Happened func(tx *sqldb.Tx, e Effect)
-	// Replaces is asked, in the transaction, before a user gives a node another content. An error
-	// undoes the transaction. Default: everybody may.
+	// Replaces is asked, in the transaction, before a user gives a node another content, or another
+	// time alone. An error undoes the transaction. Default: everybody may.
 	Replaces func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error
+	// Leaves is asked, in the transaction, before a live node goes away from its place: moved,
+	// renamed, trashed, by itself or for what takes its name, or given to a purge. What is below it
+	// goes with it and is not asked for. by is the one that the transaction acts for; zero: the
+	// program itself. An error undoes the transaction. Default: everybody may.
+	Leaves func(ctx context.Context, tx *sqldb.Tx, n Node, by drive.UserID) error
 }
 
 // Effect is one change of a node.
@@ -77,6 +82,9 @@ func New(opt Options) *Tree {
 	}
 	if opt.Replaces == nil {
 		opt.Replaces = func(context.Context, *sqldb.Tx, Node, drive.UserID) error { return nil }
+	}
+	if opt.Leaves == nil {
+		opt.Leaves = func(context.Context, *sqldb.Tx, Node, drive.UserID) error { return nil }
 	}
 	return &Tree{opt: opt}
 }

@@ -141,7 +141,7 @@ func (c *call) relock(ctx context.Context, e *Entry) error {
 	}
 	lasts := readTimeout(c.r)
 	for i := range all {
-		if err := c.marks.Relock(ctx, c.who, all[i].ID, lasts); err != nil {
+		if err := c.marks.Relock(ctx, c.who, all[i], lasts); err != nil {
 			return err
 		}
 		all[i].Lasts = lasts
@@ -207,10 +207,7 @@ func (c *call) unlock(ctx context.Context) error {
 	if i < 0 { // RFC 4918 §9.11.1
 		return condition{drive.Fail(drive.WrongState, "state", "unlocked"), http.StatusConflict, "lock-token-matches-request-uri", ""}
 	}
-	if all[i].User != c.who.User {
-		return all[i].Refusal()
-	}
-	if err := c.marks.Unlock(ctx, all[i].ID); err != nil {
+	if err := c.marks.Unlock(ctx, c.who, all[i]); err != nil {
 		return err
 	}
 	return c.made(false)

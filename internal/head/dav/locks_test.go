@@ -23,14 +23,20 @@ const sharedLock = `<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:shared/></D:locks
 // withBob makes a folder of ann's that bob may change, and returns its address for bob.
 func withBob(t *testing.T, s *stack) {
 	t.Helper()
-	bob := s.person(t, "bob")
+	s.person(t, "bob")
 	s.do(t, "MKCOL /dav/files/team").want(t, http.StatusCreated)
+	s.grant(t, "bob", access.Editor)
+}
+
+// grant gives somebody a role in ann's folder team.
+func (s *stack) grant(t *testing.T, name string, role access.Role) {
+	t.Helper()
 	team, err := s.files.GetByPath(t.Context(), s.who, drive.Address{Path: drive.Path{"team"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(bob.User)}
-	if _, err := s.spaces.Grant(t.Context(), s.who, space.NewGrant{Node: team.ID, To: to, Role: access.Editor}, nil); err != nil {
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people[name].User)}
+	if _, err := s.spaces.Grant(t.Context(), s.who, space.NewGrant{Node: team.ID, To: to, Role: role}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -183,6 +189,54 @@ func TestALockOnNothing(t *testing.T) {
 	s.do(t, "LOCK /dav/files/new.docx", "Depth: 1", "", exclusive).want(t, http.StatusBadRequest)
 	s.do(t, "LOCK /dav/files/new.docx").want(t, http.StatusPreconditionFailed)
 	s.do(t, "UNLOCK /dav/files/new.docx", "Lock-Token: <urn:uuid:none>").want(t, http.StatusConflict)
+}
+
+// Whoever may not write any more cannot keep a lock, and it can be ended by whoever manages the
+// folder.
+func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	withBob(t, s)
+	s.do(t, "PUT /dav/files/team/doc", "", "one").want(t, http.StatusCreated)
+	token := s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "Timeout: Second-600", "", exclusive).want(t, http.StatusOK).header.Get("Lock-Token")
+	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "If: ("+token+")").want(t, http.StatusOK)
+	s.grant(t, "bob", access.Viewer)
+	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "If: ("+token+")").want(t, http.StatusForbidden)
+	s.do(t, "PUT /dav/files/team/doc", "", "two").want(t, http.StatusLocked) // it lasts as long as it was to
+	s.person(t, "cid")
+	s.grant(t, "cid", access.Editor)
+	s.do(t, "UNLOCK /dav/shared/team/doc", as("cid"), "Lock-Token: "+token).want(t, http.StatusLocked)
+	s.grant(t, "cid", access.Manager)
+	s.do(t, "UNLOCK /dav/shared/team/doc", as("cid"), "Lock-Token: "+token).want(t, http.StatusNoContent)
+	s.do(t, "PUT /dav/files/team/doc", "", "two").want(t, http.StatusNoContent)
+
+	s.grant(t, "bob", access.Editor)
+	token = s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "", exclusive).want(t, http.StatusOK).header.Get("Lock-Token")
+	s.do(t, "UNLOCK /dav/files/team/doc", "Lock-Token: "+token).want(t, http.StatusNoContent) // by the owner
+	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "If: ("+token+")").want(t, http.StatusPreconditionFailed)
+	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "", exclusive).want(t, http.StatusOK)
+}
+
+// What is in the way of a COPY or MOVE stays while somebody else has it locked, or something in it.
+func TestALockHoldsForWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	withBob(t, s)
+	for _, dir := range []string{"team/a", "team/b"} {
+		s.do(t, "MKCOL /dav/files/"+dir).want(t, http.StatusCreated)
+		s.do(t, "PUT /dav/files/"+dir+"/doc", "", dir).want(t, http.StatusCreated)
+	}
+	token := s.do(t, "LOCK /dav/shared/team/b/doc", as("bob"), "", exclusive).want(t, http.StatusOK).header.Get("Lock-Token")
+	ways := []string{"COPY /dav/files/team/a", "MOVE /dav/files/team/a", "COPY /dav/files/team/a/doc", "MOVE /dav/files/team/a/doc"}
+	for _, line := range ways {
+		to := strings.Replace(line[len("COPY "):], "/a", "/b", 1)
+		s.do(t, line, "Destination: "+to).want(t, http.StatusLocked)
+	}
+	s.do(t, "GET /dav/files/team/b/doc").has(t, "team/b")
+	s.do(t, "UNLOCK /dav/shared/team/b/doc", as("bob"), "Lock-Token: "+token).want(t, http.StatusNoContent)
+	s.do(t, ways[0], "Destination: /dav/files/team/b").want(t, http.StatusNoContent)
+	s.do(t, "GET /dav/files/team/b/doc").has(t, "team/a")
+	s.CheckLedger(t, s.who)
 }
 
 // sharedPlace is the place of ann's team folder for bob.

@@ -68,12 +68,12 @@ func (n nodes) routes() []route {
 			out: []outcome{
 				gives[files.NodeView](201, "the copy"), gives[files.Operation](202, "what touches over 1,000 nodes goes on: see Location"),
 			},
-			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Cycle, drive.TooLarge, drive.Quota},
+			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle, drive.TooLarge, drive.Quota},
 		}, {
 			method: "POST", path: one + "/restore", need: write, act: byNodeTakes(n.files, n.restore), optional: true,
 			does:  "Bring a node back from the trash: to `parent`, else to where it was, else to the root.",
 			out:   []outcome{gives[files.NodeView](200, "the node")},
-			fails: []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Cycle},
+			fails: []drive.Kind{drive.NotFound, drive.NameTaken, drive.ParentGone, drive.WrongState, drive.Locked, drive.Cycle},
 		},
 	}
 }

@@ -261,9 +261,6 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 			id, err = r.at(ctx, tx, p.At)
 		}
 		if err == nil {
-			err = files.Unlocked(ctx, r.opt.Files, tx, r.who.Account, id, r.who.User)
-		}
-		if err == nil {
 			p.node, err = r.opt.Tree.Trash(ctx, tx, r.who.Account, id, p.Rev)
 		}
 	case Put:
@@ -285,9 +282,6 @@ func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, 
 	}
 	if err == nil && p.behind {
 		e.Below, err = files.BelowNow(ctx, r.opt.Files, tx, r.who, id, e.Parent, e.Name)
-	}
-	if err == nil {
-		err = files.Unlocked(ctx, r.opt.Files, tx, r.who.Account, id, r.who.User)
 	}
 	if err != nil {
 		return tree.Node{}, err

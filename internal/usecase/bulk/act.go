@@ -62,15 +62,7 @@ func outcomeOf(did bool) outcome {
 // changedSince is the refusal of an undo that would undo somebody else's change.
 func changedSince() error { return drive.Fail(drive.VersionChanged) }
 
-// unlocked refuses to take away what somebody else has locked.
-func (t *batch) unlocked(ctx context.Context, id drive.NodeID) error {
-	return files.Unlocked(ctx, t.b.opt.Files, t.tx, t.row.account, id, t.row.user)
-}
-
 func (t *batch) trash(ctx context.Context, id drive.NodeID, e entry) (entry, error) {
-	if err := t.unlocked(ctx, id); err != nil {
-		return e, err
-	}
 	n, err := t.b.opt.Tree.Trash(ctx, t.tx, t.row.account, id, 0)
 	e.Outcome, e.Trashed = outcomeOf(n.Rev != t.before[id].Rev), n.Trashed
 	return e, err
@@ -96,9 +88,6 @@ func (t *batch) move(ctx context.Context, id drive.NodeID, e entry) (entry, erro
 	if e.Want != nil {
 		return t.moveBack(ctx, id, e)
 	}
-	if err := t.unlocked(ctx, id); err != nil {
-		return e, err
-	}
 	was := t.before[id]
 	if t.row.conflict == drive.ConflictReplace {
 		there, taken, err := t.b.opt.Tree.Child(ctx, t.tx, t.row.account, t.row.parent, was.Name)
@@ -107,9 +96,6 @@ func (t *batch) move(ctx context.Context, id drive.NodeID, e entry) (entry, erro
 		}
 		if taken && there.ID != id {
 			e.Replaced = there.ID
-			if err := t.unlocked(ctx, there.ID); err != nil {
-				return e, err
-			}
 		}
 	}
 	n, err := t.b.opt.Tree.Edit(ctx, t.tx, t.row.account, id, tree.Edit{Parent: t.row.parent, Conflict: t.row.conflict, Below: t.below[id]})

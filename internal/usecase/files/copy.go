@@ -7,6 +7,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -198,15 +199,20 @@ func (f *Files) copyFolder(ctx context.Context, caller drive.Who, p passage, src
 	return Result{Node: &view}, err
 }
 
-// startCopy makes the branch that the copy grows in. A name that is taken already is refused before
-// the work.
+// startCopy makes the branch that the copy grows in. A name that is taken already, by what may not
+// be replaced or not now, is refused before the work.
 func (f *Files) startCopy(ctx context.Context, tx *sqldb.Tx, o *operation, src tree.Node, c Copy) error {
-	_, taken, err := f.opt.Tree.Child(ctx, tx, o.account, c.Parent, c.Name)
+	there, taken, err := f.opt.Tree.Child(ctx, tx, o.account, c.Parent, c.Name)
 	if err != nil {
 		return err
 	}
 	if taken && c.Conflict == drive.ConflictFail {
 		return drive.Fail(drive.NameTaken, "name", string(c.Name))
+	}
+	if taken && c.Conflict == drive.ConflictReplace {
+		if err := lock.Check(ctx, tx, f.now(), o.account, there.ID, o.user, true); err != nil {
+			return err
+		}
 	}
 	place := tree.Place{Parent: c.Parent, Name: c.Name}
 	top, err := f.opt.Tree.StartBranch(ctx, tx, o.account, place, o.args.Copy.Below, o.ID)

@@ -60,16 +60,30 @@ func (f Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock) (lock.Lock,
 	return l, err
 }
 
-// Relock lets a lock of the caller's last from now on. NotFound: it has ended.
-func (f Marks) Relock(ctx context.Context, who drive.Who, id drive.LockID, lasts time.Duration) error {
+// Relock lets a lock of the caller's last from now on, while they may still take one. NotFound: it
+// has ended.
+func (f Marks) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts time.Duration) error {
+	if _, err := f.enter(ctx, who, l.Node, access.Replace); err != nil {
+		return err
+	}
 	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return lock.Refresh(ctx, tx, f.now(), id, who.User, lasts)
+		return lock.Refresh(ctx, tx, f.now(), l.ID, who.User, lasts)
 	})
 }
 
-// Unlock ends a lock that the caller has.
-func (f Marks) Unlock(ctx context.Context, id drive.LockID) error {
-	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return lock.Release(ctx, tx, id) })
+// Unlock ends a lock: the caller's own, or, for whoever may delete the node for good, anybody's.
+// Locked {by, until}: it is somebody else's.
+func (f Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
+	if l.User != who.User {
+		_, err := f.enter(ctx, who, l.Node, access.Delete)
+		if drive.IsKind(err, drive.Forbidden, drive.NotFound) {
+			return l.Refusal()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return lock.Release(ctx, tx, l.ID) })
 }
 
 // LocksAt lists the locks that hold at a node that the caller sees, and with below those in it.
@@ -101,17 +115,19 @@ func (f Marks) LocksIn(ctx context.Context, who drive.Who, id drive.NodeID) ([]l
 	return lock.Of(ctx, f.opt.DB.For(p.Who.Account), f.now(), p.Who.Account)
 }
 
-// Unlocked is Locked when somebody else than the user has locked a node, or something in it, within
-// a transaction that moves it or takes it away.
-func Unlocked(ctx context.Context, f *Files, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, user drive.UserID) error {
-	return lock.Check(ctx, tx, f.now(), account, id, user, true)
-}
-
 // KeepLocked returns what refuses a user another content of a node that somebody else has locked,
 // for tree.Options.
 func KeepLocked(now func() time.Time) func(context.Context, *sqldb.Tx, tree.Node, drive.UserID) error {
 	return func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
 		return lock.Check(ctx, tx, drive.TimeOf(now()), n.Account, n.ID, by, false)
+	}
+}
+
+// KeepPlace returns what refuses a user to take away a node that somebody else has locked, or
+// something in it, and else ends their own locks there, for tree.Options.
+func KeepPlace(now func() time.Time) func(context.Context, *sqldb.Tx, tree.Node, drive.UserID) error {
+	return func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
+		return lock.Leave(ctx, tx, drive.TimeOf(now()), n.Account, n.ID, by)
 	}
 }
 

@@ -262,5 +262,6 @@ func (o operation) outcome() error {
 
 // terminal reports whether trying again cannot help.
 func terminal(err error) bool {
-	return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.NameTaken, drive.ParentGone, drive.BadName, drive.Cycle, drive.NotFound, drive.Forbidden)
+	return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.NameTaken, drive.ParentGone, drive.BadName, drive.Cycle, drive.NotFound, drive.Forbidden,
+		drive.Locked)
 }

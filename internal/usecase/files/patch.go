@@ -6,7 +6,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -33,43 +32,12 @@ func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Pat
 		return NodeView{}, err
 	}
 	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		if err := Unlocked(ctx, f, tx, who.Account, id, who.User); err != nil {
-			return tree.Node{}, err
-		}
-		if err := wayClear(ctx, f, tx, who, id, p); err != nil {
-			return tree.Node{}, err
-		}
 		n, err := f.opt.Tree.Edit(ctx, tx, who.Account, id, e)
-		if err == nil && (!p.Parent.IsZero() || p.Name != "") { // a lock stays where it was (RFC 4918 §7.6): nowhere
-			err = lock.ReleaseAt(ctx, tx, f.now(), who.Account, id)
-		}
 		if err == nil && !p.Parent.IsZero() {
 			err = f.moved(ctx, tx, caller, from, n)
 		}
 		return n, err
 	})
-}
-
-// wayClear refuses to trash what is in the way while somebody else has it locked.
-func wayClear(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id drive.NodeID, p Patch) error {
-	if p.Conflict != drive.ConflictReplace || p.Parent.IsZero() && p.Name == "" {
-		return nil
-	}
-	n, err := f.opt.Tree.Find(ctx, tx, who.Account, id)
-	if err != nil {
-		return err
-	}
-	if p.Parent.IsZero() {
-		p.Parent = n.Parent
-	}
-	if p.Name == "" {
-		p.Name = n.Name
-	}
-	there, taken, err := f.opt.Tree.Child(ctx, tx, who.Account, p.Parent, p.Name)
-	if err != nil || !taken || there.ID == id {
-		return err
-	}
-	return Unlocked(ctx, f, tx, who.Account, there.ID, who.User)
 }
 
 // moved ends what was remembered of who may do what below a folder that has moved, and refuses a
@@ -167,14 +135,7 @@ func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, rev i
 		return NodeView{}, err
 	}
 	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		if err := Unlocked(ctx, f, tx, pass.Who.Account, id, who.User); err != nil {
-			return tree.Node{}, err
-		}
-		n, err := f.opt.Tree.Trash(ctx, tx, pass.Who.Account, id, rev)
-		if err == nil {
-			err = lock.ReleaseAt(ctx, tx, f.now(), pass.Who.Account, id)
-		}
-		return n, err
+		return f.opt.Tree.Trash(ctx, tx, pass.Who.Account, id, rev)
 	})
 }
 

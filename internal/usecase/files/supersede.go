@@ -6,7 +6,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
@@ -43,9 +42,6 @@ func Supersede(ctx context.Context, f *Files, who drive.Who, id, target drive.No
 // supersede is the transaction. Sizes move within it in an order in which a full account has room:
 // what goes gives its bytes back before they are charged again.
 func supersede(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id, target drive.NodeID) (tree.Node, error) {
-	if err := Unlocked(ctx, f, tx, who.Account, id, who.User); err != nil {
-		return tree.Node{}, err
-	}
 	src, err := f.live(ctx, tx, who, id)
 	if err != nil {
 		return tree.Node{}, err
@@ -58,9 +54,6 @@ func supersede(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id, t
 		return tree.Node{}, drive.Bad("id", drive.NotAllowed, "allowed", []tree.Type{tree.TypeFile}, "sent", tree.TypeFolder)
 	}
 	if err := f.opt.Content.RefAll(ctx, tx, src.Blob); err != nil {
-		return tree.Node{}, err
-	}
-	if err := lock.ReleaseAt(ctx, tx, f.now(), who.Account, src.ID); err != nil {
 		return tree.Node{}, err
 	}
 	if err := takeAway(ctx, f, tx, who, src); err != nil {

@@ -148,6 +148,9 @@ func (s *Site) start(t T) {
 		Replaces: func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
 			return lock.Check(ctx, tx, drive.TimeOf(s.Clock.Now()), n.Account, n.ID, by, false)
 		},
+		Leaves: func(ctx context.Context, tx *sqldb.Tx, n tree.Node, by drive.UserID) error {
+			return lock.Leave(ctx, tx, drive.TimeOf(s.Clock.Now()), n.Account, n.ID, by)
+		},
 	})
 	up := s.opt.Upload
 	up.Log = log
