@@ -141,7 +141,7 @@ func checkAlias(alias string) error {
 func (a *Access) sharedWith(ctx context.Context, q sqldb.Querier, user drive.UserID, node drive.NodeID) error {
 	var n int
 	err := q.QueryRow(ctx, `WITH `+mine+`
-		SELECT COUNT(*) FROM mine JOIN grants g ON g.node_id = ? AND g.principal_id = mine.id
+		SELECT COUNT(*) FROM mine CROSS JOIN grants g ON g.node_id = ? AND g.principal_id = mine.id
 		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
 		AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id = g.node_id)`,
 		user.String(), user.String(), node, a.now()).Scan(&n)
