@@ -94,7 +94,7 @@ func (c *checker) tree() error {
 		{"E1", "(tombstone's node) was deleted, and the activity tells something else", `SELECT s.node_id FROM tombstones s JOIN activity a
 			ON a.account_id = s.account_id AND a.seq = s.seq WHERE a.node_id <> s.node_id OR a.verb <> 'node.deleted'`},
 		{"E1", "(upload) has ended, and the activity does not tell so once", `SELECT u.id FROM uploads u WHERE u.state IN ('done', 'gone')
-			AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = u.account_id) AND 1 <> (SELECT COUNT(*) FROM activity a
+			AND u.ended_at >= (SELECT MIN(at) FROM activity a WHERE a.account_id = u.account_id) AND 1 <> (SELECT COUNT(*) FROM activity a
 			WHERE a.account_id = u.account_id AND a.verb = 'upload.' || u.state AND a.data ->> 'upload' = u.id)`},
 		{"N1", "(user) has stars and is not there", `SELECT user_id FROM stars WHERE user_id NOT IN (SELECT id FROM users)`},
 		{"N1", "(user) has more stars than one may have", `SELECT user_id FROM stars GROUP BY user_id HAVING COUNT(*) > 1000`},
