@@ -2,7 +2,12 @@ package access
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -46,6 +51,21 @@ func (l Lens) rights(node drive.NodeID) (r Right, granted bool) {
 		}
 	}
 	return r, granted
+}
+
+// Sum names what the lens has been made of: it is the same for as long as the user's grants in the
+// account give the same rights, wherever and whenever they are read. The zero Lens has none.
+func (l Lens) Sum() string {
+	if l.a == nil {
+		return ""
+	}
+	sum := sha256.New()
+	for _, id := range slices.SortedFunc(maps.Keys(l.grants), func(a, b drive.NodeID) int { return strings.Compare(a.String(), b.String()) }) {
+		if r, granted := l.rights(id); granted {
+			fmt.Fprintf(sum, "%s %x\n", id, r)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // Narrows reports whether there may be something that the lens hides below a node that it sees, the

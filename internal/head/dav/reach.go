@@ -22,24 +22,30 @@ func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL)
 	return c.address(ctx, p)
 }
 
-// Places are all that a caller sees in a view: their own drive (empty), their spaces, and what is
-// shared with them by name.
-func (h *Head) Places(ctx context.Context, who drive.Who) ([]string, error) {
+// Place is what a caller sees in a view beside their own drive: a space, or what is shared with
+// them by name.
+type Place struct {
+	Address string // drive.Address.Place
+	Name    drive.Name
+}
+
+// Places are all that a caller sees in a view beside their own drive.
+func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 	c := &call{Head: h, who: who}
-	all := []string{""}
+	var all []Place
 	spaces, err := c.mySpaces(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range spaces {
-		all = append(all, s.Name)
+		all = append(all, Place{s.Name, drive.Name(s.Name)})
 	}
 	guests, err := c.withMe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range guests {
-		all = append(all, g.id.String())
+		all = append(all, Place{g.id.String(), g.name})
 	}
 	return all, nil
 }

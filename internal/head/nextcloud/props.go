@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,8 +14,8 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/dav"
+	"smartdrive/internal/usecase/files"
 )
 
 // The namespaces of the properties.
@@ -30,14 +31,15 @@ type describer struct{ *call }
 type known struct {
 	d       describer
 	numbers map[drive.NodeID]int64
-	marks   map[string]map[drive.NodeID]tree.Mark // by place
-	rights  map[drive.NodeID]access.Right         // of what is not the caller's own
+	marks   map[string]files.FolderMarks  // by place
+	names   map[string]drive.Name         // of all places beside the caller's own drive; only where the page needs them
+	rights  map[drive.NodeID]access.Right // of what is not the caller's own
 	owner   string
 }
 
 // properties is dav.Properties.
 func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
-	k := known{d: d, marks: map[string]map[drive.NodeID]tree.Mark{}, rights: map[drive.NodeID]access.Right{}}
+	k := known{d: d, marks: map[string]files.FolderMarks{}, rights: map[drive.NodeID]access.Right{}}
 	asked := func(space string, locals ...string) bool {
 		return slices.ContainsFunc(names, func(n dav.Name) bool { return n.Space == space && slices.Contains(locals, n.Local) })
 	}
@@ -79,33 +81,42 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 // readMarks reads the marks of the accounts that folders of the page lie in. The root has those of
 // all places that the caller sees, and so have the folders of the layout.
 func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
-	places := map[string]bool{}
+	listed := map[string]bool{} // whether the page has folders of it
 	for _, e := range page {
-		switch {
-		case e.Virtual || e.Place == "" && len(e.Path) == 0:
-			all, err := k.d.DAV.Places(ctx, who)
-			if err != nil {
-				return err
-			}
-			for _, p := range all {
-				places[p] = true
-			}
-		case e.IsFolder():
-			places[e.Place] = true
+		if e.IsFolder() {
+			listed[e.Place] = true
 		}
-	}
-	for place := range places {
-		marks, err := k.d.tags.Of(ctx, who, place)
-		if drive.IsKind(err, drive.NotFound) { // it was taken away just now
+		if k.names != nil || !e.Virtual && !isHome(e) {
 			continue
 		}
+		all, err := k.d.DAV.Places(ctx, who)
 		if err != nil {
+			return err
+		}
+		k.names = map[string]drive.Name{}
+		for _, p := range all {
+			k.names[p.Address] = p.Name
+			if !listed[p.Address] {
+				listed[p.Address] = false // only the sum of all has it
+			}
+		}
+	}
+	for place, shown := range listed {
+		marks, err := k.d.tags.Of(ctx, who, place)
+		if !shown && drive.IsKind(err, drive.NotFound, drive.Forbidden) { // it is not in the listing of all, either
+			delete(k.names, place)
+			continue
+		}
+		if err != nil { // a folder without a mark would have a tag that never changes
 			return err
 		}
 		k.marks[place] = marks
 	}
 	return nil
 }
+
+// isHome reports whether an entry is the top of the caller's own drive.
+func isHome(e dav.Entry) bool { return !e.Virtual && e.Place == "" && len(e.Path) == 0 }
 
 // property is what the function of dav.Properties does.
 func (k *known) property(e dav.Entry, n dav.Name) (string, bool) {
@@ -199,27 +210,22 @@ func (k *known) tag(e dav.Entry) string {
 	if !e.IsFolder() {
 		return e.Tag()
 	}
-	m, all := k.marks[e.Place][e.Node], e.Virtual || e.Place == "" && len(e.Path) == 0
-	if !all {
+	at := k.marks[e.Place]
+	m := at.Of[e.Node]
+	if !e.Virtual && !isHome(e) {
+		if at.Rights != "" { // what is hidden from the caller, and what they may do, may be different
+			return fmt.Sprintf(`"f-%x-%x-%s"`, m.Seq, m.Nodes, at.Rights)
+		}
 		return fmt.Sprintf(`"f-%x-%x"`, m.Seq, m.Nodes)
 	}
 	// Of whatever the caller sees anywhere: there is no one mark of all that is below the top.
-	places := make([]string, 0, len(k.marks))
-	for place := range k.marks {
-		places = append(places, place)
-	}
-	slices.Sort(places)
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%x %x\n", m.Seq, m.Nodes)
-	for _, place := range places {
-		if place == "" && e.Virtual {
-			continue
-		}
-		whole := tree.Mark{}
-		for _, m := range k.marks[place] {
-			whole.Seq, whole.Nodes = max(whole.Seq, m.Seq), max(whole.Nodes, m.Nodes)
-		}
-		fmt.Fprintf(sum, "%q %x %x\n", place, whole.Seq, whole.Nodes)
+	if !e.Virtual {
+		fmt.Fprintf(sum, "%x %x\n", m.Seq, m.Nodes)
+	}
+	for _, place := range slices.Sorted(maps.Keys(k.names)) {
+		at := k.marks[place]
+		fmt.Fprintf(sum, "%q %q %x %x %s\n", place, k.names[place], at.Top.Seq, at.Top.Nodes, at.Rights)
 	}
 	return `"t-` + hex.EncodeToString(sum.Sum(nil)[:12]) + `"`
 }
@@ -233,7 +239,7 @@ func (k *known) size(e dav.Entry) int64 {
 	if e.Place != "" || e.Virtual {
 		return 0
 	}
-	return int64(k.marks[""][e.Node].Size)
+	return int64(k.marks[""].Of[e.Node].Size)
 }
 
 // permissions are letters: G read, D delete, N rename, V move, W write a file, C and K create

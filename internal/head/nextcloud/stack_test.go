@@ -2,6 +2,7 @@ package nextcloud_test
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/nextcloud"
 	"smartdrive/internal/head/server"
@@ -23,22 +25,45 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// stack is the head on real parts, behind the server's middleware, under a virtual clock. The one
-// user is ann.
+// stack is the head on real parts, behind the server's middleware, under a virtual clock. The user
+// is ann, unless a request says another one.
 type stack struct {
 	*uploadtest.Site
 
 	files  *files.Files
+	spaces *space.Spaces
 	server *server.Server
 	who    drive.Who
+	people map[string]drive.Who
 }
 
 func newStack(t testing.TB) *stack {
 	t.Helper()
-	s := &stack{Site: uploadtest.New(t, uploadtest.Options{})}
-	s.who = s.Account(t, drive.GiB)
+	s := &stack{Site: uploadtest.New(t, uploadtest.Options{}), people: map[string]drive.Who{}}
+	s.who = s.person(t, "ann")
 	s.wire()
 	return s
+}
+
+// person makes a user.
+func (s *stack) person(t testing.TB, name string) drive.Who {
+	t.Helper()
+	who := s.Account(t, drive.GiB)
+	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at, link_epoch)
+			VALUES (?, ?, ?, ?, '', 0, 'active', 0, 0, 1)`, who.User, who.Account, name, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.people[name] = who
+	return who
+}
+
+// as is the header by which a person sends a request.
+func as(name string) string {
+	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(name+":x"))
 }
 
 // restart kills the instance and starts another one on what it has left.
@@ -59,17 +84,19 @@ func (s *stack) wire() {
 		Epochs: users, Now: now, Access: s.Access,
 	})
 	caller := func(r *http.Request, _ bool) (drive.Who, func(), error) {
-		if name, _, ok := r.BasicAuth(); !ok || name != "ann" {
+		name, _, _ := r.BasicAuth()
+		who, known := s.people[name]
+		if !known {
 			return drive.Who{}, nil, drive.Fail(drive.Unauthenticated, "reason", "invalid")
 		}
-		return s.who, func() {}, nil
+		return who, func() {}, nil
 	}
 	balance := func(ctx context.Context, id drive.AccountID) (quota.Balance, error) {
 		return quota.Ledger{}.Get(ctx, s.DB, id)
 	}
+	s.spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree}, space.Options{Now: now})
 	davs := dav.New(dav.Options{
-		Files: s.files, Uploads: s.Sessions, Caller: caller, Balance: balance,
-		Spaces: space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree}, space.Options{Now: now}),
+		Files: s.files, Uploads: s.Sessions, Caller: caller, Balance: balance, Spaces: s.spaces,
 	})
 	mux := http.NewServeMux()
 	nextcloud.New(nextcloud.Options{

@@ -196,41 +196,59 @@ func (c *call) beginChunks(ctx context.Context, id string) error {
 	return nil
 }
 
-// find returns a transfer of the caller's that is open.
+// find returns a transfer of the caller's that is open, in whatever account it is: that of its
+// destination, where the request says which, the caller's own, or that of any place that the caller
+// sees.
 func (c *call) find(ctx context.Context, id string) (transfer, error) {
-	const page = 500
-	q := upload.ListQuery{User: c.who.User, Limit: page, Open: true}
-	for _, account := range c.accounts(ctx) {
-		q.Account, q.After = account, drive.UploadID{}
-		for {
-			all, err := c.Uploads.List(ctx, q)
-			if err != nil {
-				return transfer{}, err
-			}
-			for _, v := range all {
-				if v.Row().Fingerprint == mark(id) {
-					return c.transfer(ctx, id, v)
-				}
-				q.After = v.ID
-			}
-			if len(all) < page {
-				break
-			}
+	likely := []drive.AccountID{c.who.Account}
+	if at, ok, err := c.destination(ctx); err == nil && ok && at.Place != "" {
+		if account, err := c.tags.AccountAt(ctx, c.who, at.Place); err == nil {
+			likely = append([]drive.AccountID{account}, likely...)
 		}
+	}
+	for _, account := range likely {
+		if t, err := c.findIn(ctx, account, id); !drive.IsKind(err, drive.NotFound) {
+			return t, err
+		}
+	}
+	places, err := c.DAV.Places(ctx, c.who)
+	if err != nil {
+		return transfer{}, err
+	}
+	for _, p := range places {
+		account, err := c.tags.AccountAt(ctx, c.who, p.Address)
+		if drive.IsKind(err, drive.NotFound) || err == nil && slices.Contains(likely, account) {
+			continue
+		}
+		if err != nil {
+			return transfer{}, err
+		}
+		if t, err := c.findIn(ctx, account, id); !drive.IsKind(err, drive.NotFound) {
+			return t, err
+		}
+		likely = append(likely, account)
 	}
 	return transfer{}, drive.Fail(drive.NotFound)
 }
 
-// accounts are those that a transfer may be in: that of its destination, where the request says
-// which, and the caller's own.
-func (c *call) accounts(ctx context.Context) []drive.AccountID {
-	all := []drive.AccountID{c.who.Account}
-	if at, ok, err := c.destination(ctx); err == nil && ok && at.Place != "" {
-		if account, err := c.Files.Account(ctx, c.who, at.Place); err == nil {
-			all = append([]drive.AccountID{account}, all...)
+// findIn is find in one account.
+func (c *call) findIn(ctx context.Context, account drive.AccountID, id string) (transfer, error) {
+	const page = 500
+	for q := (upload.ListQuery{User: c.who.User, Account: account, Limit: page, Open: true}); ; {
+		all, err := c.Uploads.List(ctx, q)
+		if err != nil {
+			return transfer{}, err
+		}
+		for _, v := range all {
+			if v.Row().Fingerprint == mark(id) {
+				return c.transfer(ctx, id, v)
+			}
+			q.After = v.ID
+		}
+		if len(all) < page {
+			return transfer{}, drive.Fail(drive.NotFound)
 		}
 	}
-	return all
 }
 
 func (c *call) transfer(ctx context.Context, id string, v upload.View) (transfer, error) {

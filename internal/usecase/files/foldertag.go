@@ -38,14 +38,63 @@ func NewFolderTags(f *Files) *FolderTags {
 	return &FolderTags{f: f, known: map[drive.AccountID]*accountMarks{}}
 }
 
+// FolderMarks are those of the folders of an account, as somebody sees it from a place.
+type FolderMarks struct {
+	Of     map[drive.NodeID]tree.Mark
+	Top    tree.Mark // of the place itself
+	Rights string    // changes with what the caller has been given anywhere in the account; empty: it is theirs
+}
+
 // Of returns the marks of the folders of the account that a place of the caller's is in; empty:
 // their own. What the caller reads of the account after Of has returned is at least as new as the
 // marks say, so that a client that keeps a mark with a listing misses nothing.
-func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (map[drive.NodeID]tree.Mark, error) {
-	account, err := t.f.Account(ctx, who, place)
-	if err != nil {
-		return nil, err
+//
+// Errors: NotFound, Forbidden {role, needs} for a place of which the caller may not see what is in
+// it.
+func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (m FolderMarks, err error) {
+	if place == "" {
+		m.Of, err = t.marks(ctx, who.Account)
+		return m, err
 	}
+	p, n, rest, err := t.f.enterPath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.List)
+	if err == nil && len(rest) > 0 { // it has gone between two statements
+		err = drive.Fail(drive.NotFound)
+	}
+	if err != nil {
+		return FolderMarks{}, err
+	}
+	if p.Who.Guest {
+		lens, err := t.f.access.Lens(ctx, t.f.opt.DB, p)
+		if err != nil {
+			return FolderMarks{}, err
+		}
+		m.Rights = fmt.Sprintf("%x.%s", p.Rights, lens.Sum())
+	}
+	if m.Of, err = t.marks(ctx, p.Who.Account); err != nil {
+		return FolderMarks{}, err
+	}
+	var folder bool
+	if m.Top, folder = m.Of[n.ID]; !folder {
+		m.Top = tree.Mark{Seq: n.Seq}
+	}
+	return m, nil
+}
+
+// AccountAt returns the account that a place of the caller's is in. Unlike Account it knows that of
+// a folder that is shared by name, too.
+func (t *FolderTags) AccountAt(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
+	if place == "" {
+		return who.Account, nil
+	}
+	p, _, _, err := t.f.enterPath(ctx, who, drive.Address{Place: place, Path: drive.Path{}}, access.Upload)
+	if drive.IsKind(err, drive.Forbidden) { // a viewer, who has none
+		err = nil
+	}
+	return p.Who.Account, err
+}
+
+// marks are those of an account.
+func (t *FolderTags) marks(ctx context.Context, account drive.AccountID) (map[drive.NodeID]tree.Mark, error) {
 	q := t.f.opt.DB.For(account)
 	seq, err := t.f.opt.Tree.Seq(ctx, q, account)
 	if err != nil {

@@ -1,0 +1,139 @@
+package nextcloud_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/usecase/space"
+)
+
+const (
+	bobs   = "/remote.php/dav/files/bob/"
+	shared = bobs + "Shared%20with%20me"
+)
+
+// node is a node of ann's.
+func (s *stack) node(t *testing.T, path string) drive.NodeID {
+	t.Helper()
+	at, err := drive.ParsePath("/" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.must(t)(s.files.GetByPath(t.Context(), s.who, drive.Address{Path: at})).ID
+}
+
+// grant gives bob a role at something of ann's.
+func (s *stack) grant(t *testing.T, path string, role access.Role, life time.Duration) {
+	t.Helper()
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people["bob"].User)}
+	if _, err := s.spaces.Grant(t.Context(), s.who, space.NewGrant{Node: s.node(t, path), To: to, Role: role, Life: life}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *stack) ungrant(t *testing.T, path string) {
+	t.Helper()
+	if err := s.spaces.Ungrant(t.Context(), s.who, s.node(t, path), drive.PrincipalID(s.people["bob"].User), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bobsTag is the tag of a folder for bob; empty: it is not there.
+func (s *stack) bobsTag(t *testing.T, path string) string {
+	t.Helper()
+	a := s.do(t, "PROPFIND "+path, "Depth: 0", as("bob"), "", ask)
+	if a.status == 404 {
+		return ""
+	}
+	return a.want(t, 207).between(t, "<D:getetag>", "</D:getetag>")
+}
+
+// N1 holds for what others share, too: whatever happens in it, and to what the caller may do and
+// see there, changes the tags from there up to the top.
+func TestTagsOfWhatIsShared(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.person(t, "bob")
+	for _, dir := range []string{"team", "team/sub", "team/other", "private", "late"} {
+		s.do(t, "MKCOL "+home+dir).want(t, 201)
+	}
+	s.do(t, "PUT "+home+"file", "", "shared alone").want(t, 201)
+	file := s.node(t, "file")
+	s.do(t, "MKCOL "+bobs+"own", as("bob")).want(t, 201)
+	const root, team, sub, other, own = bobs, shared + "/team", shared + "/team/sub", shared + "/team/other", bobs + "own"
+	tags := func() map[string]string {
+		all := map[string]string{}
+		for _, path := range []string{root, shared, team, sub, other, own} {
+			all[path] = s.bobsTag(t, path)
+		}
+		return all
+	}
+	hide := func(hidden bool) {
+		if err := s.spaces.SetMount(t.Context(), s.people["bob"], file, access.MountChange{Hidden: &hidden}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	every := []string{root, shared, team, sub, other}
+	was := tags()
+	for _, step := range []struct {
+		what    string
+		do      func()
+		changed []string
+	}{
+		{"a share", func() { s.grant(t, "team", access.Viewer, 0) }, every},
+		{"nothing", func() {}, nil},
+		{"a new file", func() { s.do(t, "PUT "+home+"team/sub/f", "", "one").want(t, 201) }, []string{root, shared, team, sub}},
+		{"other content", func() { s.do(t, "PUT "+home+"team/sub/f", "", "two").want(t, 204) }, []string{root, shared, team, sub}},
+		{"one less", func() { s.do(t, "DELETE "+home+"team/sub/f").want(t, 204) }, []string{root, shared, team, sub}},
+		{"what is not shared", func() { s.do(t, "PUT "+home+"private/f", "", "one").want(t, 201) }, nil},
+		{"a wider role", func() { s.grant(t, "team", access.Editor, 0) }, every},
+		{"a part is hidden", func() { s.grant(t, "team/other", access.None, 0) }, every},
+		{"and shown", func() { s.ungrant(t, "team/other") }, every},
+		{"a narrower role", func() { s.grant(t, "team", access.Viewer, 0) }, every},
+		{"a second share", func() { s.grant(t, "late", access.Viewer, time.Hour) }, every},
+		{"which ends", func() { s.Clock.Advance(2 * time.Hour) }, every},
+		{"a file alone", func() { s.grant(t, "file", access.Viewer, 0) }, every},
+		{"its content", func() { s.do(t, "PUT "+home+"file", "", "another").want(t, 204) }, []string{root, shared}},
+		{"out of sight", func() { hide(true) }, []string{root, shared}},
+		{"and back", func() { hide(false) }, []string{root, shared}},
+		{"another name", func() { s.do(t, "MOVE "+home+"file", "Destination: "+home+"file2").want(t, 201) }, []string{root, shared}},
+		{"something of one's own", func() { s.do(t, "PUT "+bobs+"own/f", as("bob"), "", "one").want(t, 201) }, []string{root, own}},
+		{"the share is taken", func() { s.ungrant(t, "team") }, every},
+	} {
+		step.do()
+		now := tags()
+		check(t, step.what, was, now, step.changed)
+		was = now
+	}
+	listing := s.do(t, "PROPFIND "+shared, "Depth: 1", as("bob"), "", ask).want(t, 207)
+	if strings.Contains(listing.body, "team") {
+		t.Error(listing.body)
+	}
+}
+
+// A large file goes into a folder that is shared by name, too.
+func TestChunksIntoWhatIsShared(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.person(t, "bob")
+	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.grant(t, "team", access.Editor, 0)
+	const id = "/remote.php/dav/uploads/bob/t"
+	to := "Destination: " + shared + "/team/f"
+	s.do(t, "MKCOL "+id, to, as("bob")).want(t, 201)
+	s.do(t, "MKCOL "+id, to, as("bob")).want(t, 405)
+	s.do(t, "PUT "+id+"/1", to, as("bob"), "", "one ").want(t, 201)
+	s.do(t, "PUT "+id+"/2", as("bob"), "", "two").want(t, 201) // not all clients say it each time
+	s.do(t, "PROPFIND "+id, "Depth: 1", as("bob")).want(t, 207).has(t, id+"/00002<")
+	s.do(t, "MOVE "+id+"/.file", to, as("bob")).want(t, 201)
+	if got := s.read(t, "team/f"); got != "one two" {
+		t.Errorf("%q", got)
+	}
+	s.do(t, "MKCOL "+id, to, as("bob")).want(t, 201)
+	s.do(t, "DELETE "+id, as("bob")).want(t, 204)
+	s.do(t, "PROPFIND "+id, to, as("bob")).want(t, 404)
+	s.CheckLedger(t, s.who)
+}
