@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/engine/meta"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -246,6 +247,7 @@ func Adopt(ctx context.Context, db *sqldb.DB, to Site, opt Options) (uploads int
 // ends the open uploads, whose staging is not there or of another time. One transaction.
 func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (generation, uploads int64, err error) {
 	generation = seen + 1
+	log := activity.New(activity.Options{DB: db, Now: now.Std})
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		// Where the installation was moving when it was copied, the copy is no side of that.
 		if _, err := tx.Exec(ctx, `DELETE FROM migration_side`); err != nil {
@@ -256,7 +258,7 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 				return err
 			}
 		}
-		uploads, err = endUploads(ctx, tx, now)
+		uploads, err = endUploads(ctx, tx, log, now)
 		return err
 	})
 	if err != nil {
@@ -265,12 +267,28 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 	return generation, uploads, nil
 }
 
-// endUploads takes every upload that has not ended to gone, with its share of the ledger (Q2, Q3).
-func endUploads(ctx context.Context, tx *sqldb.Tx, now drive.Time) (int64, error) {
+// endUploads takes every upload that has not ended to gone, with its share of the ledger (Q2, Q3),
+// and notes it in the activity of its account (E1).
+func endUploads(ctx context.Context, tx *sqldb.Tx, log *activity.Log, now drive.Time) (int64, error) {
 	const open = `state IN ('active', 'parked', 'sealing', 'reclaiming')`
+	type ended struct {
+		id      drive.UploadID
+		account drive.AccountID
+	}
+	rows, err := tx.Query(ctx, `SELECT id, account_id FROM uploads WHERE `+open+` ORDER BY account_id, id`)
+	all, err := sqldb.Scan(rows, err, func(u *ended, scan func(...any) error) error { return scan(&u.id, &u.account) })
+	if err != nil {
+		return 0, err
+	}
+	for _, u := range all {
+		err := log.Note(tx, activity.Entry{Account: u.account, Verb: activity.UploadGone}, map[string]any{"upload": u.id, "reason": "reset"})
+		if err != nil {
+			return 0, err
+		}
+	}
 	const reserved = `(SELECT COALESCE(SUM(u.reserved), 0) FROM uploads u WHERE u.account_id = ledgers.account_id AND ` + open + `)`
 	const held = `(SELECT COALESCE(SUM(u.held), 0) FROM uploads u WHERE u.account_id = ledgers.account_id AND ` + open + `)`
-	_, err := tx.Exec(ctx, `UPDATE ledgers SET version = version + 1,
+	_, err = tx.Exec(ctx, `UPDATE ledgers SET version = version + 1,
 		reserved = CASE WHEN reserved > `+reserved+` THEN reserved - `+reserved+` ELSE 0 END,
 		unfinished = CASE WHEN unfinished > `+held+` THEN unfinished - `+held+` ELSE 0 END
 		WHERE account_id IN (SELECT account_id FROM uploads WHERE `+open+`)`)
