@@ -26,18 +26,30 @@ func Check(t T, db *sqldb.DB, account drive.AccountID) {
 	}
 }
 
-// Broken tells what is wrong. What it asks is its own: it must not depend on what it checks.
+// Broken tells what is wrong. What it asks is its own: it must not depend on what it checks. It
+// asks again where the tree has changed meanwhile.
 func Broken(ctx context.Context, db *sqldb.DB, account drive.AccountID) (wrong []string) {
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	var last int64
-	err := db.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&last)
+	last := func() (seq int64, err error) {
+		err = db.QueryRow(ctx, "SELECT seq FROM trees WHERE account_id = ?", account).Scan(&seq)
+		return seq, err
+	}
+	seq, err := last()
+	for before := int64(-1); err == nil && before != seq; {
+		before, wrong = seq, brokenAt(ctx, db, account, seq)
+		seq, err = last()
+	}
 	if drive.IsKind(err, drive.NotFound) { // the account was purged
 		return nil
 	}
 	if err != nil {
-		say("read the tree: %v", err)
-		return wrong
+		return []string{fmt.Sprintf("read the tree: %v", err)}
 	}
+	return wrong
+}
+
+// brokenAt is Broken of a tree whose last change is last.
+func brokenAt(ctx context.Context, db *sqldb.DB, account drive.AccountID, last int64) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type row struct {
 		seq  int64
 		node string
