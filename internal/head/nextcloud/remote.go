@@ -13,7 +13,7 @@ import (
 // remote answers /remote.php/....
 func (c *call) remote(ctx context.Context) error {
 	if c.r.Method == http.MethodOptions {
-		c.DAV.Serve(c.w, c.r, dav.View{Prefix: "/remote.php/", Layout: dav.Home}) // who asks so need not log in
+		c.DAV.Serve(c.w, c.r, dav.View{Prefix: "/remote.php/", Layout: dav.Home}) // without a login
 		return nil
 	}
 	if c.at(1) == "webdav" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -37,42 +36,6 @@ import (
 // chunk that was written last: that one is then taken for what has come behind it. A chunk that
 // comes again is refused unless it is the same as before, and so is one that belongs before the
 // first one: the file would lack what was thrown away.
-
-// chunks is what is kept of the numbers of chunks.
-type chunks struct {
-	First int64          `json:"first"`
-	Last  int64          `json:"last"`
-	Upto  drive.ByteSize `json:"upto"`            // where it ends
-	Bytes bool           `json:"bytes,omitempty"` // they are named by their range
-	None  bool           `json:"none,omitempty"`  // none has come
-	Sums  []noted        `json:"sums,omitempty"`  // of the last maxNoted ones
-}
-
-// noted is what is kept of the content of a chunk.
-type noted struct {
-	N   int64  `json:"n"`
-	Sum []byte `json:"s"` // the beginning of its SHA-256
-}
-
-const (
-	maxNoted = 64 // more than a client sends at the same time; upload.MaxMetadata has room for so many
-	sumSize  = 12 // bytes
-)
-
-// sum returns the sum of a chunk that has come; nil: it is not known.
-func (k chunks) sum(n int64) []byte {
-	for _, c := range k.Sums {
-		if c.N == n {
-			return c.Sum
-		}
-	}
-	return nil
-}
-
-func (k chunks) text() string {
-	raw, _ := json.Marshal(k) // numbers and booleans
-	return string(raw)
-}
 
 // transfer is a chunked upload of the caller's.
 type transfer struct {
@@ -391,42 +354,6 @@ func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.B
 	return upload.SetMetadata(context.WithoutCancel(ctx), c.Uploads, c.who, t.view.ID, now.text())
 }
 
-// verdict is what becomes of a chunk.
-type verdict uint8
-
-const (
-	next  verdict = iota // it is to be added
-	has                  // it has come before
-	later                // those before it are missing
-	wrong                // it does not fit
-)
-
-// judge says what becomes of a chunk of a size, or of unknown size, where so much of the file has
-// come; skip is how many of its bytes are there already.
-func (k chunks) judge(n chunkName, size, offset drive.ByteSize) (skip drive.ByteSize, v verdict) {
-	extra := offset - k.Upto // has come and is not noted: it belongs to the next one
-	switch {
-	case !k.None && k.Bytes != n.bytes:
-		return 0, wrong
-	case k.noted(n.number):
-		return 0, has
-	case n.bytes && drive.ByteSize(n.number) > offset, !n.bytes && n.number > max(k.Last, 0)+1:
-		return 0, later
-	case n.bytes && drive.ByteSize(n.number) == offset:
-		return 0, next
-	case n.bytes && drive.ByteSize(n.number) != k.Upto, !n.bytes && !k.None && n.number <= k.Last:
-		return 0, wrong
-	case extra > 0 && size == extra:
-		return 0, has
-	case extra > 0 && size != blob.UnknownSize && size < extra:
-		return 0, wrong
-	}
-	return extra, next
-}
-
-// noted reports whether a chunk has come and its sum is known.
-func (k chunks) noted(n int64) bool { return k.sum(n) != nil }
-
 // listChunks shows what has come, for clients that add up the sizes and go on behind it. Only the
 // sum of the sizes is known: each chunk is shown with its share.
 func (c *call) listChunks(ctx context.Context, id string) error {
@@ -466,142 +393,4 @@ func (c *call) dropChunks(ctx context.Context, id string) error {
 		c.w.WriteHeader(http.StatusNoContent)
 	}
 	return err
-}
-
-// assemble makes the file.
-func (c *call) assemble(ctx context.Context, id string) error {
-	key := c.who.User.String() + id
-	l := c.lines.join(key)
-	defer c.lines.leave(key, l)
-	ctx, end, err := c.lines.enter(ctx, l, ".file")
-	if err != nil {
-		return err
-	}
-	defer end()
-	t, err := c.find(ctx, id)
-	if err != nil {
-		return err
-	}
-	at, ok, err := c.destination(ctx)
-	if err == nil && !ok {
-		err = drive.Bad("Destination", drive.Required)
-	}
-	if err != nil {
-		return err
-	}
-	done, err := c.completion(ctx, t, at)
-	if err != nil {
-		return err
-	}
-	created, err := c.seal(ctx, t, done)
-	if err != nil {
-		return err
-	}
-	return c.answerFile(ctx, at.Address, created)
-}
-
-// completion checks what a MOVE says of the file: that all of it has come, and that what it
-// replaces is what the client has seen.
-func (c *call) completion(ctx context.Context, t transfer, at target) (done upload.Complete, err error) {
-	total, err := c.totalLength()
-	if err != nil {
-		return done, err
-	}
-	pos, err := c.Uploads.Offset(ctx, c.who, t.view.ID)
-	if err != nil {
-		return done, err
-	}
-	if total != blob.UnknownSize && total != pos.Offset || total == blob.UnknownSize && t.has.None {
-		return done, drive.Fail(drive.BadRequest, "field", "body", "reason", "cut")
-	}
-	folder, name, ok := at.Path.Split()
-	if !ok {
-		return done, drive.Fail(drive.BadName, "reason", "root")
-	}
-	parent, err := c.Files.GetByPath(ctx, c.who, drive.Address{Place: at.Place, Path: folder})
-	if err != nil {
-		if drive.IsKind(err, drive.NotFound) {
-			err = drive.Wrap(err, drive.ParentGone)
-		}
-		return done, err
-	}
-	if err := c.DAV.MayPut(ctx, c.r, at.view, at.url); err != nil {
-		return done, err
-	}
-	mtime, err := mtimeOf(c.r.Header)
-	if err != nil {
-		return done, err
-	}
-	declared, err := dav.Checksums(c.r.Header)
-	if err != nil {
-		return done, err
-	}
-	sums := digest.Set{}
-	for _, d := range declared {
-		switch d.Algo {
-		case digest.FieldSHA256:
-			sums[digest.SHA256] = d.Value
-		case digest.FieldMD5:
-			sums[digest.MD5] = d.Value
-		default: // nothing has it of the whole file
-		}
-	}
-	size := pos.Offset
-	return upload.Complete{
-		Digests: sums, Parent: parent.ID, Name: name, Conflict: drive.ConflictReplace, Size: &size, MTime: mtime, Mime: drive.MimeOf(name),
-	}, nil
-}
-
-// sealFor is how long a MOVE waits for a file that is slow to be sealed; the client sends it again
-// then. Less than clients and proxies commonly wait.
-const sealFor = 50 * time.Second
-
-func (c *call) seal(ctx context.Context, t transfer, done upload.Complete) (created bool, err error) {
-	for deadline := time.Now().Add(sealFor); ; {
-		v, _, err := c.Uploads.Complete(ctx, c.who, t.view.ID, done)
-		switch {
-		case err != nil:
-			return false, err
-		case v.State == upload.Done.Public():
-			return v.Node != nil && v.Node.Rev == 1, nil
-		case time.Now().After(deadline):
-			return false, drive.Fail(drive.InProgress, "retry_after", 5)
-		}
-	}
-}
-
-// answerFile says what the file is now.
-func (c *call) answerFile(ctx context.Context, at drive.Address, created bool) error {
-	n, err := c.Files.GetByPath(ctx, c.who, at)
-	if err != nil && !errors.Is(err, context.Canceled) && !drive.IsKind(err, drive.NotFound) {
-		return err
-	}
-	if err == nil {
-		e := dav.Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
-		describer{c}.header(ctx, c.w.Header(), c.who, e)
-		c.w.Header().Set("ETag", e.Tag())
-	}
-	if c.r.Header.Get("X-OC-Mtime") != "" {
-		c.w.Header().Set("X-OC-Mtime", "accepted")
-	}
-	status := http.StatusNoContent
-	if created {
-		status = http.StatusCreated
-	}
-	c.w.WriteHeader(status)
-	return nil
-}
-
-// mtimeOf is X-OC-Mtime, the time of the client's file in Unix seconds; zero: it is not sent.
-func mtimeOf(h http.Header) (drive.Time, error) {
-	text := strings.TrimSpace(h.Get("X-OC-Mtime"))
-	if text == "" {
-		return 0, nil
-	}
-	const years = 253_402_300_799 // up to the end of 9999, in seconds
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(seconds >= 0 && seconds <= years) {
-		return 0, drive.Wrap(err, drive.BadRequest, "field", "X-OC-Mtime", "reason", string(drive.Malformed), "expected", "Unix seconds")
-	}
-	return drive.Time(seconds * 1000), nil
 }

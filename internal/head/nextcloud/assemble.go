@@ -1,0 +1,150 @@
+package nextcloud
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/head/dav"
+	"smartdrive/internal/usecase/upload"
+)
+
+// assemble makes the file.
+func (c *call) assemble(ctx context.Context, id string) error {
+	key := c.who.User.String() + id
+	l := c.lines.join(key)
+	defer c.lines.leave(key, l)
+	ctx, end, err := c.lines.enter(ctx, l, ".file")
+	if err != nil {
+		return err
+	}
+	defer end()
+	t, err := c.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	at, ok, err := c.destination(ctx)
+	if err == nil && !ok {
+		err = drive.Bad("Destination", drive.Required)
+	}
+	if err != nil {
+		return err
+	}
+	done, err := c.completion(ctx, t, at)
+	if err != nil {
+		return err
+	}
+	created, err := c.seal(ctx, t, done)
+	if err != nil {
+		return err
+	}
+	return c.answerFile(ctx, at.Address, created)
+}
+
+// completion checks what a MOVE says of the file: that all of it has come, and that what it
+// replaces is what the client has seen.
+func (c *call) completion(ctx context.Context, t transfer, at target) (done upload.Complete, err error) {
+	total, err := c.totalLength()
+	if err != nil {
+		return done, err
+	}
+	pos, err := c.Uploads.Offset(ctx, c.who, t.view.ID)
+	if err != nil {
+		return done, err
+	}
+	if total != blob.UnknownSize && total != pos.Offset || total == blob.UnknownSize && t.has.None {
+		return done, drive.Fail(drive.BadRequest, "field", "body", "reason", "cut")
+	}
+	folder, name, ok := at.Path.Split()
+	if !ok {
+		return done, drive.Fail(drive.BadName, "reason", "root")
+	}
+	parent, err := c.Files.GetByPath(ctx, c.who, drive.Address{Place: at.Place, Path: folder})
+	if err != nil {
+		if drive.IsKind(err, drive.NotFound) {
+			err = drive.Wrap(err, drive.ParentGone)
+		}
+		return done, err
+	}
+	if err := c.DAV.MayPut(ctx, c.r, at.view, at.url); err != nil {
+		return done, err
+	}
+	mtime, err := mtimeOf(c.r.Header)
+	if err != nil {
+		return done, err
+	}
+	declared, err := dav.Checksums(c.r.Header)
+	if err != nil {
+		return done, err
+	}
+	sums := digest.Set{}
+	for _, d := range declared {
+		switch d.Algo {
+		case digest.FieldSHA256:
+			sums[digest.SHA256] = d.Value
+		case digest.FieldMD5:
+			sums[digest.MD5] = d.Value
+		default: // nothing has it of the whole file
+		}
+	}
+	size := pos.Offset
+	return upload.Complete{
+		Digests: sums, Parent: parent.ID, Name: name, Conflict: drive.ConflictReplace, Size: &size, MTime: mtime, Mime: drive.MimeOf(name),
+	}, nil
+}
+
+// sealFor is how long a MOVE waits for a file that is slow to be sealed; the client sends it again
+// then. Less than clients and proxies commonly wait.
+const sealFor = 50 * time.Second
+
+func (c *call) seal(ctx context.Context, t transfer, done upload.Complete) (created bool, err error) {
+	for deadline := time.Now().Add(sealFor); ; {
+		v, _, err := c.Uploads.Complete(ctx, c.who, t.view.ID, done)
+		switch {
+		case err != nil:
+			return false, err
+		case v.State == upload.Done.Public():
+			return v.Node != nil && v.Node.Rev == 1, nil
+		case time.Now().After(deadline):
+			return false, drive.Fail(drive.InProgress, "retry_after", 5)
+		}
+	}
+}
+
+// answerFile says what the file is now. It is there: nothing makes an error of that any more.
+func (c *call) answerFile(ctx context.Context, at drive.Address, created bool) error {
+	n, err := c.Files.GetByPath(ctx, c.who, at)
+	if err == nil {
+		e := dav.Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
+		describer{c}.header(ctx, c.w.Header(), c.who, e)
+		c.w.Header().Set("ETag", e.Tag())
+	}
+	if c.r.Header.Get("X-OC-Mtime") != "" {
+		c.w.Header().Set("X-OC-Mtime", "accepted")
+	}
+	status := http.StatusNoContent
+	if created {
+		status = http.StatusCreated
+	}
+	c.w.WriteHeader(status)
+	return nil
+}
+
+// mtimeOf is X-OC-Mtime, the time of the client's file in Unix seconds; zero: it is not sent.
+func mtimeOf(h http.Header) (drive.Time, error) {
+	text := strings.TrimSpace(h.Get("X-OC-Mtime"))
+	if text == "" {
+		return 0, nil
+	}
+	const years = 253_402_300_799 // up to the end of 9999, in seconds
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(seconds >= 0 && seconds <= years) {
+		return 0, drive.Wrap(err, drive.BadRequest, "field", "X-OC-Mtime", "reason", string(drive.Malformed), "expected", "Unix seconds")
+	}
+	return drive.Time(seconds * 1000), nil
+}
