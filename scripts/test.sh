@@ -49,7 +49,7 @@ parts() {
 		case $part in
 		packages) go list ./... | grep -v '^smartdrive/test/' | SMARTDRIVE_TEST_STATEMENTS=$statements run "packages" || status=1 ;;
 		plans) echo "$plans" | SMARTDRIVE_TEST_STATEMENTS=$statements run "plans of what they asked the database" -count=1 || status=1 ;;
-		mysql) [ -z "${SMARTDRIVE_TEST_MYSQL:-}" ] || with_database | SMARTDRIVE_TEST_STATEMENTS=$statements SMARTDRIVE_TEST_DB=mysql run "packages on MySQL" -p 3 || status=1 ;;
+		mysql) [ -z "${SMARTDRIVE_TEST_MYSQL:-}" ] || with_database | SMARTDRIVE_TEST_STATEMENTS=$statements SMARTDRIVE_TEST_DB=mysql run "packages on MySQL" -p 4 || status=1 ;;
 		system) go list ./test/... | grep -vx -e "$alone" -e "$plans" | run "the whole program" -p 4 || status=1 ;;
 		cluster) echo "$alone" | run "whole clusters" || status=1 ;;
 		*) echo "there is no part $part; there are packages, plans, mysql, system, cluster" && status=2 ;;

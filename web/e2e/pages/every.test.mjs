@@ -1,12 +1,12 @@
 // Every page in Chinese and English, wide and at 360 px, light and dark: axe finds nothing serious, the CSP blocks nothing, no request
-// goes elsewhere, nothing is wider than the window. The screenshots are kept to be looked at.
+// goes elsewhere, nothing is wider than the window. A deep run takes screenshots, which are kept to be looked at.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { sendSamples } from "./bundles.mjs";
 import { compare, squares } from "./golden.mjs";
-import { api, launch, logIn, openPage, shoot, startServer, tokenOf } from "./harness.mjs";
+import { api, launch, logIn, openPage, rested, shoot, startServer, tokenOf } from "./harness.mjs";
 import { pdf, png } from "./samples.mjs";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -89,7 +89,8 @@ for (const [look, options] of Object.entries(looks)) {
     await api(server, links.token, "PUT", "/me/preferences", {}); // the look before has left its choices
     const pictures = {};
     const see = async (name) => {
-      pictures[name] = await squares(page, await shoot(page, `${look}-${name}`));
+      await rested(page);
+      if (deep) pictures[name] = await squares(page, await shoot(page, `${look}-${name}`)); // compared below
       complaints.push(...(await judge(page, name, options.axe)));
     };
     const go = async (path, name, until) => {

@@ -115,8 +115,15 @@ export async function logIn(page, server, name, password) {
   await page.waitForURL(/\/files/);
 }
 
+/** Waits until what fades or slides in has come to rest. What turns for ever does not count. */
+export const rested = (page) =>
+  page.evaluate(() => {
+    const ends = document.getAnimations().filter((a) => a.effect.getComputedTiming().endTime !== Infinity);
+    return Promise.allSettled(ends.map((a) => a.finished)).then(() => {});
+  });
+
 export async function shoot(page, name) {
   await mkdir(shots, { recursive: true });
-  await page.waitForTimeout(120); // what fades in has faded in: a picture, not a check
+  await rested(page);
   return page.screenshot({ path: join(shots, `${name}.png`) });
 }
