@@ -56,25 +56,6 @@ func (l Language) In(text string) string {
 	return text
 }
 
-// Unread says why a file could not be read: its kind in the language, and what the reader said of
-// it.
-func (l Language) Unread(kind, text string) string {
-	if said := unread[kind][l]; said != "" {
-		return said + " (" + text + ")"
-	}
-	return text
-}
-
-// unread are the kinds of files that cannot be read (syntax.Kind).
-var unread = map[string][3]string{
-	"malformed":   {German: "Die Datei ist abgeschnitten oder nicht so gebaut, wie ihr Format es verlangt", Chinese: "文件被截断或结构不符合其格式"},
-	"refused":     {German: "Die Datei enthält, was keine Rechnung braucht und Angreifer nutzen", Chinese: "文件含有发票不需要且常被攻击者利用的内容"},
-	"limit":       {German: "Die Datei ist größer oder tiefer, als angenommen wird", Chinese: "文件超出允许的大小或层级"},
-	"bad-value":   {German: "Ein Datum oder eine Zahl ist ungültig", Chinese: "日期或数字无效"},
-	"unsupported": {German: "Das Format wird nicht unterstützt", Chinese: "不支持的格式"},
-	"booking-aid": {German: "Ein Profil von Factur-X ohne Positionen: eine Buchungshilfe, keine Rechnung", Chinese: "无明细行的 Factur-X 子集：仅为记账辅助，不是发票"},
-}
-
 // What finding puts behind the text of a rule, and encodeFindings of package ingest at the end.
 var (
 	counted      = regexp.MustCompile(`^(.*), and (\d+) more$`)

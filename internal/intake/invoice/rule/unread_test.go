@@ -1,0 +1,153 @@
+package rule_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/intake/invoice/rule"
+)
+
+func TestUnreadFilesAreSaidInAllLanguages(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ kind, english, german, chinese string }{
+		{"malformed", "malformed: line 3: the document ends too early", "Zeile 3: das Dokument ist abgeschnitten", "第 3 行：文档过早结束"},
+		{"bad-value", `bad-value: line 12: cbc:IssueDate: "gestern is not a date" is not a date`, `Zeile 12: cbc:IssueDate: "gestern is not a date": kein Datum`, `第 12 行：cbc:IssueDate: "gestern is not a date": 不是日期`},
+		{"bad-value", `bad-value: line 4: ram:LineTotalAmount: "1" is 40 digits, more than 28: not a decimal number`, `Zeile 4: ram:LineTotalAmount: "1": keine Dezimalzahl, die hier Platz hat: 40 Ziffern, höchstens 28`, `第 4 行：ram:LineTotalAmount: "1": 有 40 位数字，最多 28 位`},
+		{"malformed", `malformed: at byte 7: the member "a: \"b\"" is there twice`, `bei Byte 7: das Feld "a: \"b\"" kommt zweimal vor`, `第 7 字节：字段 "a: \"b\"" 重复出现`},
+		{"limit", "limit: the archive has more than 10000 members or a directory larger than 4194304 bytes", "das Archiv hat mehr als 10000 Dateien oder ein Verzeichnis über 4194304 Byte", "压缩包的文件超过 10000 个，或目录超过 4194304 字节"},
+		{"refused", "refused: what an older release said", "what an older release said", "what an older release said"},
+	} {
+		for l, want := range map[rule.Language]string{rule.English: c.english, rule.German: " (" + c.german + ")", rule.Chinese: " (" + c.chinese + ")"} {
+			if got := l.Unread(c.kind, c.english); !strings.HasSuffix(got, want) {
+				t.Errorf("%q in language %d is %q, want %q at its end", c.english, l, got, want)
+			}
+		}
+	}
+}
+
+// Every text that a reader can give stands in unread.tsv, and nothing else does.
+func TestEveryTextOfAReaderIsTranslated(t *testing.T) {
+	t.Parallel()
+	table, err := os.ReadFile("unread.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for line := range strings.Lines(string(table)) {
+		parts := strings.Split(strings.TrimSpace(line), "\t")
+		if len(parts) != 3 || known[parts[0]] {
+			t.Fatalf("the line %q is not in three languages, or is there twice", line)
+		}
+		known[parts[0]] = true
+		for _, put := range []string{"{1}", "{2}"} {
+			if n := strings.Count(parts[0], put); n != strings.Count(parts[1], put) || n != strings.Count(parts[2], put) {
+				t.Errorf("the line %q does not have %s in each language", line, put)
+			}
+		}
+	}
+	given := map[string]bool{ // what is put together of several texts
+		"lines within lines in CII: not supported": true, "line {1}: {2}": true,
+		"not a date": true, "not a decimal number": true, "{1} digits, more than {2}: not a decimal number": true,
+	}
+	for _, dir := range []string{"../syntax", "../xmlscan", "../pdf", "../envelope"} {
+		textsOf(t, dir, given)
+	}
+	for text := range given {
+		if !known[text] {
+			t.Errorf("unread.tsv does not have %q", text)
+		}
+	}
+	for text := range known {
+		if !given[text] {
+			t.Errorf("unread.tsv has %q, which no reader gives", text)
+		}
+	}
+}
+
+var verb = regexp.MustCompile(`\\?%[#.\d]*[a-z]`)
+
+// textsOf adds the texts of errors in the sources of a package: what is given to its functions that
+// make errors, and the texts of an Error.
+func textsOf(t *testing.T, dir string, texts map[string]bool) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no sources in %s: %v", dir, err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if slices.Contains([]string{"fail", "damaged", "limited", "mailLimit", "badValue"}, lastName(n.Fun)) {
+					addTexts(t, n, texts)
+				}
+			case *ast.CompositeLit:
+				if lastName(n.Type) == "Error" {
+					addTexts(t, n, texts)
+				}
+			case *ast.FuncDecl:
+				if n.Name.Name == "named" {
+					for _, statement := range n.Body.List {
+						addTexts(t, statement, texts)
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+// lastName is the name of a function or type, without its package.
+func lastName(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return x.Sel.Name
+	}
+	return ""
+}
+
+// addTexts adds what a piece of source has in quotes, as unread.tsv has it. What has no space in it
+// is a name, and what begins with a colon is put behind another text.
+func addTexts(t *testing.T, in ast.Node, texts map[string]bool) {
+	t.Helper()
+	ast.Inspect(in, func(n ast.Node) bool {
+		lit, ok := n.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return true
+		}
+		text, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			t.Error(err)
+		}
+		if text == "%.60q is %v" || !strings.Contains(text, " ") || strings.HasPrefix(text, ":") {
+			return true
+		}
+		put := 0
+		text = verb.ReplaceAllStringFunc(text, func(string) string {
+			put++
+			return "{" + strconv.Itoa(put) + "}"
+		})
+		if strings.HasSuffix(text, ": ") {
+			text += "{2}"
+		}
+		texts[text] = true
+		return true
+	})
+}
