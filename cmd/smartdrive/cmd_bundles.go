@@ -143,9 +143,9 @@ func findingText(f client.Finding) string {
 	}
 	if f.Place != "" {
 		text += "\n        " + f.Place
-	}
-	if f.Line > 0 {
-		text += fmt.Sprintf(", line %d", f.Line)
+		if f.Line > 0 { // where there is no place, the text says the line
+			text += fmt.Sprintf(", line %d", f.Line)
+		}
 	}
 	return text
 }

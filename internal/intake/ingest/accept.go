@@ -120,6 +120,9 @@ func (in *appeals) nth(ctx context.Context, m member, index int64) (*invoice.Doc
 	}
 	defer object.Close() //nolint:errcheck // it was only read
 	documents, err := decode(ctx, object)
+	if fault, bad := errors.AsType[*syntax.Error](err); bad {
+		return nil, drive.Fail(drive.WrongState, "state", fault.Kind.String())
+	}
 	if err != nil {
 		return nil, err
 	}

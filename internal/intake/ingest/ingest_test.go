@@ -47,6 +47,9 @@ func TestDocumentsAreCounted(t *testing.T) {
 	var reasons []string
 	for _, r := range records {
 		reasons = append(reasons, r.Member+" "+*r.Reason)
+		if absent := *r.Reason == "absent"; absent != (len(r.Findings) == 0) {
+			t.Errorf("of %s in %s it is said: %v", *r.Reason, r.Member, r.Findings)
+		}
 	}
 	if diff := cmp.Diff([]string{"t.ndjson malformed", "t.ndjson " + *records[1].Reason, "t.ndjson absent", "x.bin unsupported", "y.xml refused"}, reasons); diff != "" {
 		t.Error(diff)

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +21,11 @@ import (
 
 // The reasons of records, besides the codes of syntax.Kind.
 const (
-	reasonInvalid   = "invalid"     // it breaks rules; see the findings
-	reasonNoKey     = "no-key"      // it does not say who issued it, its number, or its date
-	reasonAbsent    = "absent"      // declared and not there
-	reasonSurplus   = "surplus"     // there and not declared
-	reasonUnknown   = "unsupported" // a format that is not known here
-	reasonFiltered  = "filtered-"   // the source's rules do not want it, and why
+	reasonInvalid   = "invalid"   // it breaks rules; see the findings
+	reasonNoKey     = "no-key"    // it does not say who issued it, its number, or its date
+	reasonAbsent    = "absent"    // declared and not there
+	reasonSurplus   = "surplus"   // there and not declared
+	reasonFiltered  = "filtered-" // the source's rules do not want it, and why
 	reasonKnownSide = "known-conflict"
 )
 
@@ -169,8 +167,8 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 	}
 	defer object.Close() //nolint:errcheck // it was only read
 	documents, err := decode(ctx, object)
-	if no, ok := errors.AsType[*refusal](err); ok {
-		r.rejectMember(m, no.reason)
+	if fault, bad := errors.AsType[*syntax.Error](err); bad {
+		r.rejectMember(m, fault)
 		return m.Documents, nil
 	}
 	if err != nil {
@@ -190,8 +188,7 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 		}
 		one := item{member: m.N, index: found - 1, counts: 1}
 		if fault != nil {
-			one.outcome, one.reason = Reject, fault.Kind.String()
-			one.findings = encodeFindings([]DocumentFinding{{Rule: fault.Kind.String(), Severity: rule.Fatal.String(), Text: fault.Error()}})
+			one.outcome, one.reason, one.findings = Reject, fault.Kind.String(), findingOf(fault)
 		} else if err := r.judge(&one, doc, m); err != nil {
 			return 0, err
 		}
@@ -204,7 +201,13 @@ func (r *run) documents(ctx context.Context, m member) (found int64, err error) 
 	return found, nil
 }
 
-// decode reads the documents of a member. A *refusal says that it is of no format that is read.
+// findingOf is what a reader says of a document that it could not read.
+func findingOf(fault *syntax.Error) string {
+	return encodeFindings([]DocumentFinding{{Rule: fault.Kind.String(), Severity: rule.Fatal.String(), Text: fault.Error(), Line: fault.Line}})
+}
+
+// decode reads the documents of a member. A *syntax.Error says that it is of no format that is
+// read.
 func decode(ctx context.Context, object blob.Object) (iter.Seq2[*invoice.Document, error], error) {
 	in := bufio.NewReaderSize(bounded(ctx, object), 64<<10)
 	head, err := in.Peek(syntax.SniffBytes)
@@ -216,33 +219,24 @@ func decode(ctx context.Context, object blob.Object) (iter.Seq2[*invoice.Documen
 	}
 	format := syntax.Sniff(head)
 	if format == syntax.Unknown {
-		return nil, &refusal{unknown(head), "it is of no format that is read"}
+		return nil, syntax.Unread(head)
 	}
 	return syntax.Decode(format, in, syntax.Limits{}), nil
 }
 
 // rejectMember counts all documents of a member that are not dealt with as rejected.
-func (r *run) rejectMember(m member, reason string) {
-	index := int64(0)
+func (r *run) rejectMember(m member, fault *syntax.Error) {
+	reason, index := fault.Kind.String(), int64(0)
 	if r.b.Save.member == m.N-1 {
 		index = r.b.Save.index
 	}
 	if index < m.Documents {
-		r.add(item{member: m.N, index: index, outcome: Reject, reason: reason, counts: m.Documents - index})
+		r.add(item{member: m.N, index: index, outcome: Reject, reason: reason, findings: findingOf(fault), counts: m.Documents - index})
 	}
 	if r.wrong == nil {
 		r.wrong = map[int64]string{}
 	}
 	r.wrong[m.N] = reason
-}
-
-// unknown says why a member is not read that begins like this: XML that declares its own type is
-// refused, whatever it is.
-func unknown(head []byte) string {
-	if bytes.Contains(head, []byte("<!DOCTYPE")) || bytes.Contains(head, []byte("<!ENTITY")) {
-		return syntax.Refused.String()
-	}
-	return reasonUnknown
 }
 
 func (r *run) add(one item) {

@@ -12,11 +12,12 @@ import (
 // it, which begins with the kind. A text that is not known, such as one of an older release, stays
 // in English.
 func (l Language) Unread(kind, text string) string {
+	text = strings.TrimPrefix(text, kind+": ") // the finding has the kind for its rule
 	said := unread[kind][l]
 	if said == "" {
 		return text
 	}
-	return said + " (" + l.reader(strings.TrimPrefix(text, kind+": ")) + ")"
+	return said + " (" + l.reader(text) + ")"
 }
 
 // unread are the kinds of files that cannot be read (syntax.Kind).

@@ -51,7 +51,7 @@ func decodeXML(format Format, from io.Reader, limits Limits) (*invoice.Document,
 		}
 	}
 	if len(candidates) == 0 {
-		return nil, &Error{Kind: Unsupported, Text: "the format of this file is not supported"}
+		return nil, Unread(nil)
 	}
 	s := xmlscan.New(from, xmlscan.Limits{Bytes: limits.Bytes, Depth: limits.Depth, Attributes: limits.Attributes}, spaces...)
 	defer s.Close()

@@ -44,3 +44,14 @@ func Sniff(head []byte) Format {
 	}
 	return Unknown
 }
+
+// Unread says why a file of no format that is known, which begins with head, is not read: XML that
+// declares its own type is refused, whatever it is.
+func Unread(head []byte) *Error {
+	for _, declares := range []string{"<!DOCTYPE", "<!ENTITY"} {
+		if before, _, found := bytes.Cut(head, []byte(declares)); found {
+			return &Error{Kind: Refused, Line: 1 + bytes.Count(before, []byte{'\n'}), Text: "a DOCTYPE or another declaration"}
+		}
+	}
+	return &Error{Kind: Unsupported, Text: "the format of this file is not supported"}
+}
