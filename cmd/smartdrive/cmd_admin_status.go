@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/head/rest"
 )
@@ -65,4 +67,38 @@ func statusText(s rest.Status) string {
 		lines = append(lines, "not known just now: "+part)
 	}
 	return strings.Join(lines, "\n")
+}
+
+func (a *adminCLI) growthCommand() *cobra.Command {
+	days := 30
+	cmd := &cobra.Command{
+		Use:     "growth",
+		Short:   "Show what was charged to all accounts and what the disk had left, day by day",
+		Example: "  smartdrive admin growth --days 365",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *connection) error {
+				var growth struct{ Days []json.RawMessage }
+				if err := c.call(cmd.Context(), http.MethodGet, withQuery(apiPath+"/admin/growth", "days", strconv.Itoa(days)), nil, &growth); err != nil {
+					return err
+				}
+				for _, day := range growth.Days {
+					if err := show(a, day, dayText); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().IntVar(&days, "days", days, "how many days, today among them; at most 3660")
+	return cmd
+}
+
+func dayText(d growth.Day) string {
+	text := fmt.Sprintf("%s  %10s in files, %10s in unfinished uploads, %d accounts", d.Day, sizeText(int64(d.Finished)), sizeText(int64(d.Unfinished)), d.Accounts)
+	if d.Free != nil {
+		text += fmt.Sprintf(", %s free", sizeText(int64(*d.Free)))
+	}
+	return text
 }

@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/tree"
@@ -70,6 +71,7 @@ type App struct {
 	auth     *account.Auth
 	users    *account.Users
 	stars    *star.Stars
+	growth   *growth.Growth
 	sessions *account.Sessions
 	keys     *idem.Keys
 	prepared *idem.PreparedIDs
@@ -173,7 +175,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
 		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation, Access: a.access,
 	})
-	a.stars = star.New(g.db, g.stamp)
+	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
 	total := cfg.DefaultQuota
 	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity}, space.Options{DefaultQuota: &total, Now: g.stamp})
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
@@ -249,7 +251,7 @@ func (a *App) introduce() {
 		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}
-	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records}
+	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records, store: g.bytes.store, growth: a.growth}
 }
 
 func (g *ground) uploadOptions() upload.Options {

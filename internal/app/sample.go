@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/domain/growth"
+	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
@@ -37,6 +39,9 @@ const leaseSample = "figures"
 // sampleEvery is how old the figures may be.
 const sampleEvery = 30 * time.Second
 
+// growEvery is how old the figures of today may be that stay.
+const growEvery = time.Hour
+
 // sampler takes samples and keeps the last ones. They are gone when another instance takes over.
 type sampler struct {
 	log     *slog.Logger
@@ -44,6 +49,8 @@ type sampler struct {
 	member  *instance.Member
 	timers  *timer.Engine
 	records records
+	store   blob.Store
+	growth  *growth.Growth
 	last    atomic.Pointer[samples]
 }
 
@@ -52,12 +59,20 @@ func (k *sampler) run(ctx context.Context) error {
 	defer k.last.Store(nil)
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
+	var grown time.Time // when the figures of the day were noted
 	for {
 		s, err := k.take(ctx)
 		if err != nil && ctx.Err() == nil {
 			k.log.WarnContext(ctx, "some figures could not be taken", "error", err)
 		}
 		k.last.Store(&s)
+		if time.Since(grown) >= growEvery {
+			if err := k.grow(ctx); err == nil {
+				grown = time.Now()
+			} else if ctx.Err() == nil {
+				k.log.WarnContext(ctx, "the figures of the day could not be noted", "error", err)
+			}
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -87,6 +102,20 @@ func (k *sampler) take(ctx context.Context) (s samples, err error) {
 		s.dead = dead["all"]
 	}
 	return s, errors.Join(pendingErr, lagErr, unsentErr, aliveErr, correctionErr, uploadErr, exportErr, bundleErr, deadErr)
+}
+
+// grow notes the figures of the day.
+func (k *sampler) grow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
+	defer cancel()
+	if !k.store.Caps().Bounded {
+		return k.growth.Note(ctx, nil)
+	}
+	free, err := k.store.Free(ctx)
+	if err != nil {
+		return fmt.Errorf("ask what is free: %w", err)
+	}
+	return k.growth.Note(ctx, &free)
 }
 
 // unsent returns what waits for the broker; without one all of the outbox would, and nobody asks.

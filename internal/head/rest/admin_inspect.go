@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/usecase/files"
 )
@@ -14,7 +15,13 @@ type inspection struct {
 	steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
 	findings Findings
 	status   func(ctx context.Context) (Status, error)
+	growth   *growth.Growth
 }
+
+// mostDays is how many days of growth are shown at most: ten years.
+const mostDays = 3660
+
+var daysParam = param{name: "days", form: integer, min: 1, max: mostDays, def: 90, says: "how many days, today among them"}
 
 func (i inspection) routes() []route {
 	return []route{
@@ -26,6 +33,10 @@ func (i inspection) routes() []route {
 			method: "GET", path: "/admin/status", need: admins, act: plain(i.showStatus),
 			does: "Show who serves the installation: the instances, who does what only one does, how many timers wait, and how far the consumers of events are behind.",
 			out:  []outcome{gives[Status](200, "the installation as this instance sees it")},
+		}, {
+			method: "GET", path: "/admin/growth", need: admins, act: plain(i.showGrowth), query: []param{daysParam},
+			does: "Show how the installation grew: a row a day, the oldest first. The figures of a day are taken each hour; a day on which no server ran is absent.",
+			out:  []outcome{gives[Growth](200, "the days")},
 		}, {
 			method: "GET", path: "/admin/findings", need: admins, act: plain(i.listFindings), query: []param{limitParam, cursor},
 			does: "List what audits found, the newest first.",
@@ -96,6 +107,19 @@ func (i inspection) listFindings(ctx context.Context, c *call) (reply, error) {
 		page.NextCursor = &next
 	}
 	return ok(page)
+}
+
+// Growth is how an installation grew.
+type Growth struct {
+	Days []growth.Day `json:"days"`
+}
+
+func (i inspection) showGrowth(ctx context.Context, c *call) (reply, error) {
+	days, err := i.growth.List(ctx, c.number(daysParam))
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(Growth{Days: append([]growth.Day{}, days...)})
 }
 
 // Status is how an installation is doing. What cannot be asked at the moment is absent, and named

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/head/rest"
@@ -158,5 +159,28 @@ func TestWorkOnManyNodesBecomesAnOperation(t *testing.T) {
 	gone := u.send(t, "DELETE", "/nodes/"+folder+"?permanent=true", nil)
 	if gone.json(t, http.StatusAccepted)["state"] != "running" || gone.Header.Get("Location") == "" {
 		t.Errorf("deleted: %s", gone)
+	}
+}
+
+func TestGrowthIsShownToAdministrators(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	boss := s.admin(t)
+	if got := boss.get(t, "/admin/growth"); got.StatusCode != 200 || string(got.body) != `{"days":[]}` {
+		t.Errorf("before there are figures: %s", got)
+	}
+	g := growth.New(s.DB, s.Clock.Now)
+	free := drive.ByteSize(1000)
+	if err := g.Note(t.Context(), &free); err != nil {
+		t.Fatal(err)
+	}
+	days := boss.get(t, "/admin/growth?days=1").json(t, 200)["days"].([]any)
+	if len(days) != 1 || days[0].(map[string]any)["free"] != 1000.0 || days[0].(map[string]any)["accounts"] == 0.0 {
+		t.Errorf("the days are %v", days)
+	}
+	for _, days := range []string{"0", "3661", "x"} {
+		if got := boss.get(t, "/admin/growth?days="+days); got.StatusCode != 400 {
+			t.Errorf("%s days: %s", days, got)
+		}
 	}
 }

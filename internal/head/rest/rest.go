@@ -10,6 +10,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/sqldb"
@@ -95,6 +96,7 @@ type AdminParts struct {
 	Findings Findings // default: there are none
 	// Status says how the installation is doing. Default: nothing is known.
 	Status    func(ctx context.Context) (Status, error)
+	Growth    *growth.Growth
 	Migration Mover // default: the installation cannot move
 }
 

@@ -219,7 +219,7 @@ func table(opt Options, u uploads) []route {
 		users{opt.Admin, opt.Now}.routes(),
 		u.adminRoutes(),
 		deadLetters{opt.DeadLetters}.routes(),
-		inspection{opt.Timers, opt.Steps, opt.Findings, opt.Status}.routes(),
+		inspection{opt.Timers, opt.Steps, opt.Findings, opt.Status, opt.Growth}.routes(),
 		migration{opt.Migration}.routes(),
 	} {
 		all = append(all, resource...)

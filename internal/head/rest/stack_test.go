@@ -14,6 +14,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/vault"
@@ -87,7 +88,7 @@ func newStackOf(t *testing.T, opt uploadtest.Options, steps files.Options, chang
 		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},
 		AdminParts: rest.AdminParts{
 			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys}, admin.Options{}),
-			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}),
+			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Growth: growth.New(s.DB, now),
 		},
 	}
 	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity}, space.Options{Now: now})

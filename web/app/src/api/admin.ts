@@ -1,6 +1,6 @@
 // What only administrators may.
 import { call, listAll } from "./client";
-import type { Finding, Ledger, Letter, OwnedUpload, Status, Timer, User } from "./types";
+import type { Finding, GrowthDay, Ledger, Letter, OwnedUpload, Status, Timer, User } from "./types";
 
 export const users = () => listAll<User>("/admin/users");
 export const createUser = (u: { name: string; password: string; admin: boolean; total?: number | null; must_change_password?: boolean }) =>
@@ -14,6 +14,7 @@ export const allUploads = () => listAll<OwnedUpload>("/admin/uploads");
 export const resetUploads = (account_id: string | null) => call<{ reset: number }>("POST", "/admin/uploads/reset", { body: { account_id } });
 
 export const status = () => call<Status>("GET", "/admin/status");
+export const growth = () => call<{ days: GrowthDay[] }>("GET", "/admin/growth?days=365");
 export const findings = () => listAll<Finding>("/admin/findings", {}, 1000);
 export const letters = () => listAll<Letter>("/admin/dead-letters", {}, 1000);
 export const replayLetter = (id: string) => call("POST", `/admin/dead-letters/${id}/replay`);

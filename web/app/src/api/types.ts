@@ -188,6 +188,16 @@ export interface Status {
   failing: string[];
 }
 
+/** The figures of a day, in UTC; free is absent where the store does not know. */
+export interface GrowthDay {
+  day: string;
+  at: string;
+  accounts: number;
+  finished: number;
+  unfinished: number;
+  free?: number;
+}
+
 /** A point on a timer's way. */
 export interface TimerStep {
   gen: number;

@@ -15,6 +15,9 @@ const messages: WorkMessages = {
     deleteTitle: "删除空间“{name}”？", deleteText: "成员会立即无法访问。30 天内可以恢复，之后连同其中的内容一起彻底删除。", deleted: "已删除的空间", deletedText: "在彻底删除之前可以恢复。", until: "{when} 前可恢复", back: "恢复",
   },
   uploads: { intro: "所有账户未完成的上传，按时间先后排列。", user: "用户", held: "占用", reserved: "预留", last: "最近活动", reset: "全部取消", resetTitle: "取消全部未完成的上传？", resetText: "所有用户已上传的部分都将删除。仅供维护使用。", resetDone: "已取消 {n} 个上传。", none: "没有未完成的上传。", resetOne: "取消该用户的全部上传" },
+  growth: {
+    title: "存储与增长", stored: "全部账户已用", free: "磁盘剩余", accounts: "用户与空间", pace: "近 {n} 天增长", full: "照此速度存满还有", none: "暂无数据：每小时记录一次。", tomorrow: "有两天的数据后显示图表。", most: "最高 {size}", from: "{name}：{since} 为 {from}，今天为 {to}",
+  },
   system: {
     status: "状态", mode: "模式", modes: { embedded: "单进程", single: "单实例加数据库", "cluster-without-kafka": "集群（无 Kafka）", cluster: "集群" }, installation: "安装标识", instances: "实例", host: "主机", version: "版本", roles: "角色", since: "启动", seen: "最近可见", alive: "在线", silent: "无响应", leases: "只由一个实例执行", lease: "任务", generation: "实例",
     timers: "定时器", kind: "种类", minute: "一分钟内", hour: "一小时内", day: "一天内", later: "一天以上", running: "执行中", consumers: "事件消费者", consumer: "消费者", topic: "主题", behind: "落后", waiting: "等待", unsent: "{n} 个事件等待发送到消息系统，最早的已等待 {age}。", failing: "暂时无法查询：{what}", findings: "审计发现", noFindings: "审计没有发现问题。", invariant: "不变式", subject: "对象", expected: "应为", found: "实为", when: "时间", repaired: "已修复", open: "未修复",

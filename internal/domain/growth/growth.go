@@ -1,0 +1,79 @@
+// Package growth keeps how an installation grows: what was charged and how much room was left, a
+// row a day. It counts nothing itself: the ledgers do.
+package growth
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Day is how an installation was on a day, when the figures of the day were last taken.
+type Day struct {
+	Day        string          `json:"day" doc:"such as 2026-11-25, in UTC"`
+	At         drive.Time      `json:"at" doc:"when the figures of the day were last taken"`
+	Accounts   int64           `json:"accounts" doc:"people and spaces that have a quota"`
+	Finished   drive.ByteSize  `json:"finished" doc:"charged to all of them for files, versions and the trash"`
+	Unfinished drive.ByteSize  `json:"unfinished" doc:"charged to all of them for unfinished uploads"`
+	Free       *drive.ByteSize `json:"free,omitempty" doc:"bytes left on the disk; absent where the store does not know"`
+}
+
+// Growth keeps the days. It is safe for concurrent use.
+type Growth struct {
+	db  *sqldb.DB
+	now func() time.Time
+}
+
+// New returns the growth of an installation. now is the clock; nil: time.Now.
+func New(db *sqldb.DB, now func() time.Time) *Growth {
+	if now == nil {
+		now = time.Now
+	}
+	return &Growth{db: db, now: now}
+}
+
+// Note takes the figures of today, in place of those that were taken before on the same day. free
+// is what the store has left; nil: it does not know. It may be repeated, and be called by two at a
+// time: the last one stays.
+func (g *Growth) Note(ctx context.Context, free *drive.ByteSize) error {
+	d := g.today()
+	d.Free = free
+	err := g.db.QueryRow(ctx, "SELECT COUNT(*), COALESCE(SUM(finished), 0), COALESCE(SUM(unfinished), 0) FROM ledgers").Scan(&d.Accounts, &d.Finished, &d.Unfinished)
+	if err != nil {
+		return fmt.Errorf("add up the ledgers: %w", err)
+	}
+	return g.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		made, err := tx.InsertNew(ctx, "INSERT INTO growth (day, at, accounts, finished, unfinished, free) VALUES (?, ?, ?, ?, ?, ?)",
+			d.Day, d.At, d.Accounts, d.Finished, d.Unfinished, d.Free)
+		if err == nil && !made {
+			_, err = tx.Exec(ctx, "UPDATE growth SET at = ?, accounts = ?, finished = ?, unfinished = ?, free = ? WHERE day = ?",
+				d.At, d.Accounts, d.Finished, d.Unfinished, d.Free, d.Day)
+		}
+		if err != nil {
+			return fmt.Errorf("note the figures of %s: %w", d.Day, err)
+		}
+		return nil
+	})
+}
+
+// List returns the last days, today among them, the oldest first. A day on which nobody took
+// figures is absent.
+func (g *Growth) List(ctx context.Context, days int) ([]Day, error) {
+	since := g.now().UTC().AddDate(0, 0, 1-days).Format(time.DateOnly)
+	rows, err := g.db.Query(ctx, "SELECT day, at, accounts, finished, unfinished, free FROM growth WHERE day >= ? ORDER BY day", since)
+	all, err := sqldb.Scan(rows, err, func(d *Day, scan func(...any) error) error {
+		return scan(&d.Day, &d.At, &d.Accounts, &d.Finished, &d.Unfinished, &d.Free)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the days since %s: %w", since, err)
+	}
+	return all, nil
+}
+
+func (g *Growth) today() Day {
+	now := g.now().UTC()
+	return Day{Day: now.Format(time.DateOnly), At: drive.TimeOf(now)}
+}
