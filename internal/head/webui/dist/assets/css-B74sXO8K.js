@@ -1,1 +1,0 @@
-import"./base-Bj8l-Sr8.js";

@@ -1,0 +1,1 @@
+import"./base-x8dZoV3C.js";
