@@ -1,0 +1,68 @@
+package dav
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What is read of an If header is bounded and whole: every list has conditions, each of them a
+// token or a tag.
+func FuzzIf(f *testing.F) {
+	for _, text := range []string{
+		`(<urn:uuid:1> ["a)b"]) (Not <DAV:no-lock> ["c"])`, `<http://host/a> (<x>) (["y"]) </b> (not <z>)`, "()", "(<a>", `(["a)`, "(<>)",
+		strings.Repeat("(<a>)", maxLists+1), "(not not <a>)", "(W/[\"a\"])", "<a>(<b>)\x00",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := parseIf(text)
+		if err != nil {
+			return
+		}
+		if len(all) == 0 || len(all) > maxLists {
+			t.Fatalf("%d lists", len(all))
+		}
+		for _, l := range all {
+			if len(l.conditions) == 0 {
+				t.Fatal("a list without a condition holds for everybody")
+			}
+			for _, c := range l.conditions {
+				if (c.token == "") == (c.tag == "") {
+					t.Fatalf("%+v", c)
+				}
+			}
+			if holds(l.conditions, nil, nil) { // nothing is there, and nothing is locked
+				for _, c := range l.conditions {
+					if !c.not {
+						t.Fatalf("%+v holds of nothing", c)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A body is read within its bounds or refused; no entity is looked up.
+func FuzzBody(f *testing.F) {
+	for _, text := range []string{
+		`<propfind xmlns="DAV:"><prop><getetag/></prop></propfind>`, `<?xml version="1.0" encoding="utf-8"?><D:lockinfo xmlns:D="DAV:"/>`,
+		`<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>`, `<!DOCTYPE a [<!ENTITY x "xx"><!ENTITY y "&x;&x;">]><a>&y;</a>`,
+		strings.Repeat("<a>", 1000), "<a", "", "<a/><b/>", `<?xml version="1.0" encoding="utf-16"?><a/>`, "<a>\x00</a>",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := http.NewRequestWithContext(t.Context(), "PROPFIND", "/", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, found, err := readBody(r)
+		if err == nil && found && root.Name.Local == "" {
+			t.Fatalf("%q was read as %+v", text, root)
+		}
+		if strings.HasPrefix(text, "<!DOCTYPE") && err == nil {
+			t.Fatalf("a document type was taken: %q", text)
+		}
+	})
+}
