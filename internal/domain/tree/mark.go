@@ -68,6 +68,17 @@ func (r Reader) Marks(ctx context.Context, q sqldb.Querier, account drive.Accoun
 	return marks, nil
 }
 
+// MarkOf is the mark of one live node and of what is live below it, without its size. It reads all
+// of that: some 100 ms for 100,000 nodes.
+func (r Reader) MarkOf(ctx context.Context, q sqldb.Querier, id drive.NodeID) (m Mark, err error) {
+	err = q.QueryRow(ctx, `WITH RECURSIVE sub (id, seq, levels) AS (
+			SELECT id, seq, 0 FROM nodes WHERE id = ? AND trashed_at = 0
+			UNION ALL
+			SELECT n.id, n.seq, sub.levels + 1 FROM sub JOIN nodes n ON n.parent_id = sub.id WHERE n.trashed_at = 0 AND sub.levels < ?)
+		SELECT COALESCE(MAX(seq), 0), COUNT(*) FROM sub`, id, maxClimb).Scan(&m.Seq, &m.Nodes)
+	return m, wrap(err, "sum up node", id)
+}
+
 // fold adds the mark of each folder to that of the folder above it, the deepest first. What hangs
 // below a folder in the trash is not reached, and nobody asks for it.
 func fold(marks map[drive.NodeID]Mark, below map[drive.NodeID][]drive.NodeID, top drive.NodeID) {

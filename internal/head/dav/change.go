@@ -176,15 +176,9 @@ func (c *call) moveAs(ctx context.Context, t transfer) error {
 		patch := files.Patch{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace}
 		_, err = c.opt.Files.Patch(ctx, c.who, t.from.Node, patch)
 	}
-	if !files.IsElsewhere(err) {
-		return err
+	if files.IsElsewhere(err) { // from one account to another
+		return c.transferAs(ctx, t, files.Relocate)
 	}
-	// From one account to another: the bytes stay where they are, and the history stays with the
-	// source, in the trash.
-	if err := c.copyAs(ctx, t); err != nil {
-		return err
-	}
-	_, err = c.opt.Files.Trash(ctx, c.who, t.from.Node, 0)
 	return err
 }
 
@@ -199,12 +193,11 @@ func (c *call) copy(ctx context.Context) error {
 		return err
 	}
 	if depth == "0" && t.from.IsFolder() {
-		if err := c.clear(ctx, t.there); err != nil {
-			return err
-		}
-		_, err = c.makeFolder(ctx, t.parent, t.to.last())
+		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Over: t.over()})
 	} else {
-		err = c.copyAs(ctx, t)
+		err = c.transferAs(ctx, t, func(ctx context.Context, f *files.Files, who drive.Who, id drive.NodeID, to files.Copy) (files.Result, error) {
+			return f.Copy(ctx, who, id, to)
+		})
 	}
 	if err != nil {
 		return err
@@ -212,34 +205,29 @@ func (c *call) copy(ctx context.Context) error {
 	return c.transferred(ctx, t)
 }
 
-// clear puts what is in the way into the trash.
-func (c *call) clear(ctx context.Context, there *Entry) error {
-	if there == nil {
-		return nil
+// over is what is in the way; zero: nothing.
+func (t transfer) over() drive.NodeID {
+	if t.there == nil {
+		return drive.NodeID{}
 	}
-	_, err := c.opt.Files.Trash(ctx, c.who, there.Node, 0)
-	return err
+	return t.there.Node
 }
 
-// copyAs copies a file or a folder with all that is in it. A file onto a file adds a version.
-func (c *call) copyAs(ctx context.Context, t transfer) error {
+// transferAs copies a file or a folder with all that is in it, or moves it from one account to
+// another. A file onto a file adds a version; all else that is in the way goes to the trash, once
+// what comes is there.
+func (c *call) transferAs(
+	ctx context.Context, t transfer, do func(context.Context, *files.Files, drive.Who, drive.NodeID, files.Copy) (files.Result, error),
+) error {
+	to := files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace, Properties: true, Join: true}
 	if t.there != nil && !t.from.IsFolder() && t.there.IsFolder() {
-		if err := c.clear(ctx, t.there); err != nil {
-			return err
-		}
+		to.Over = t.over()
 	}
-	made, err := c.opt.Files.Copy(ctx, c.who, t.from.Node, files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace})
+	made, err := do(ctx, c.opt.Files, c.who, t.from.Node, to)
 	if err == nil && made.Operation != nil {
 		err = await(ctx, c, *made.Operation)
 	}
-	if err != nil {
-		return err
-	}
-	e, err := c.find(ctx, t.to)
-	if err != nil {
-		return err
-	}
-	return c.marks.CopyProperties(ctx, c.who, t.from.Node, e.Node)
+	return err
 }
 
 const (
@@ -250,7 +238,8 @@ const (
 )
 
 // await waits until an operation has ended. One that takes longer goes on by itself, and is
-// InProgress: the copy is not there before all of it is.
+// InProgress: the copy is not there before all of it is. The same request again waits for it
+// further.
 func await(ctx context.Context, c *call, o files.Operation) error {
 	end := time.NewTimer(awaitAtMost)
 	defer end.Stop()
@@ -269,10 +258,7 @@ func await(ctx context.Context, c *call, o files.Operation) error {
 			return err
 		}
 	}
-	if o.State == files.Failed {
-		return drive.Fail(drive.WrongState, "state", string(o.State))
-	}
-	return nil
+	return o.Outcome()
 }
 
 // transferred answers a COPY or MOVE.

@@ -18,6 +18,14 @@ type Copy struct {
 	Name     drive.Name     // empty: the name it has
 	Conflict drive.Conflict // empty: fail; replace: a file gets a version, what is in a folder's way goes to the trash
 	Hook     Hook           // also told of an operation that the call itself then ends
+	// Over is a folder in the way of a file: it goes to the trash when the file takes its name.
+	Over drive.NodeID
+	// Properties says that the dead properties of WebDAV are copied, too.
+	Properties bool
+	// Join says that a copy of the same node to the same place that the caller has asked for and
+	// that has not ended is this one: a client that has not waited for it asks again.
+	Join bool
+	away *away // it is the first half of a move; see Relocate
 }
 
 // copyArgs is where a copy goes and how far it came.
@@ -28,10 +36,16 @@ type copyArgs struct {
 	// Stack is the way from the top down to where the copy is: what of each folder was copied
 	// already.
 	Stack []frame `json:"stack"`
-	// Of a copy from or to a place of others: the copier's own account, and the top of what is
-	// copied. Each step asks again whether they may.
+	// From is the top of what is copied, and Name the one that the copy shall have.
+	From drive.NodeID `json:"from,omitzero"`
+	Name drive.Name   `json:"name,omitempty"`
+	// Home is the copier's own account, of a copy from or to a place of others. Each step asks
+	// again whether they may.
 	Home drive.AccountID `json:"home,omitzero"`
-	From drive.NodeID    `json:"from,omitzero"`
+	// Properties: see Copy.
+	Properties bool  `json:"properties,omitempty"`
+	Away       *away `json:"away,omitempty"`  // of a move: what goes away in the end
+	Shown      bool  `json:"shown,omitempty"` // of a move: the copy is there
 	// Hidden are nodes that whoever copies may not see: they and what is below them are not copied.
 	Hidden []drive.NodeID `json:"hidden,omitempty"`
 }
@@ -49,12 +63,20 @@ func (f *Files) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy
 	if err != nil {
 		return Result{}, err
 	}
-	src, err := f.live(ctx, f.opt.DB, from.Who, id)
+	return copyFrom(ctx, f, who, from, c)
+}
+
+// copyFrom is Copy of a node that the caller has been let in to.
+func copyFrom(ctx context.Context, f *Files, who drive.Who, from access.Pass, c Copy) (Result, error) {
+	src, err := f.live(ctx, f.opt.DB, from.Who, from.Node)
 	if err != nil {
 		return Result{}, err
 	}
 	to, err := f.enterCopy(ctx, who, c)
 	if err != nil {
+		return Result{}, err
+	}
+	if err := f.mayClear(ctx, who, c.Over); err != nil {
 		return Result{}, err
 	}
 	if c.Name == "" {
@@ -63,13 +85,41 @@ func (f *Files) Copy(ctx context.Context, who drive.Who, id drive.NodeID, c Copy
 	if c.Conflict == "" {
 		c.Conflict = drive.ConflictFail
 	}
+	way := passage{from, to}
 	switch {
 	case src.IsRoot():
 		return Result{}, drive.Bad("id", drive.NotAllowed, "sent", RootID)
 	case src.IsFolder():
-		return f.copyFolder(ctx, who, passage{from, to}, src, c)
+		return f.copyFolder(ctx, who, way, src, c)
+	case c.away != nil:
+		return moveFile(ctx, f, who, way, src, c)
 	}
-	return f.copyFile(ctx, from, to, id, c)
+	return f.copyFile(ctx, way, src.ID, c)
+}
+
+// mayClear refuses to let somebody take away what is in the way; zero: nothing is.
+func (d *doors) mayClear(ctx context.Context, who drive.Who, over drive.NodeID) error {
+	if over.IsZero() {
+		return nil
+	}
+	p, err := d.enter(ctx, who, over, access.Trash)
+	if err == nil {
+		err = p.CheckAway(access.Trash)
+	}
+	return err
+}
+
+// clear puts what is in the way into the trash, if it still is in the way: at a name of a folder.
+func (d *doors) clear(ctx context.Context, tx *sqldb.Tx, at tree.Place, account drive.AccountID, over drive.NodeID) error {
+	if over.IsZero() {
+		return nil
+	}
+	there, taken, err := d.tree.Child(ctx, tx, account, at.Parent, at.Name)
+	if err != nil || !taken || there.ID != over {
+		return err
+	}
+	_, err = d.tree.Trash(ctx, tx, account, over, 0)
+	return err
 }
 
 // enterCopy lets the caller put a copy into a folder, of whichever account.
@@ -99,34 +149,48 @@ func (f *Files) live(ctx context.Context, q sqldb.Querier, who drive.Who, id dri
 	return n, err
 }
 
-func (f *Files) copyFile(ctx context.Context, from, to access.Pass, id drive.NodeID, c Copy) (r Result, err error) {
-	who := to.Who
-	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
-		src, err := f.live(ctx, tx, from.Who, id)
+func (f *Files) copyFile(ctx context.Context, way passage, id drive.NodeID, c Copy) (r Result, err error) {
+	err = f.write(ctx, way.to.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		src, err := f.live(ctx, tx, way.from.Who, id)
 		if err != nil {
 			return err
 		}
-		if err := f.charge(ctx, tx, who.Account, src); err != nil {
-			return err
-		}
-		there, _, err := f.opt.Tree.Child(ctx, tx, who.Account, c.Parent, c.Name)
+		n, err := putCopy(ctx, f, tx, way.to.Who, src, c)
 		if err != nil {
 			return err
 		}
-		placed, err := f.opt.Tree.PutFile(ctx, tx, who.Account, tree.File{
-			Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
-			Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: who.User, Who: who,
-		})
-		if err != nil {
-			return err
-		}
-		if err := f.drop(ctx, tx, who.Account, placed.Dropped); err != nil {
-			return err
-		}
-		r, err = f.answer(ctx, tx, to, placed.Node, c.Hook)
+		r, err = f.answer(ctx, tx, way.to, n, c.Hook)
 		return err
 	})
 	return r, err
+}
+
+// putCopy makes a copy of a file in the account of who.
+func putCopy(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, src tree.Node, c Copy) (tree.Node, error) {
+	if err := f.charge(ctx, tx, who.Account, src); err != nil {
+		return tree.Node{}, err
+	}
+	if err := f.clear(ctx, tx, tree.Place{Parent: c.Parent, Name: c.Name}, who.Account, c.Over); err != nil {
+		return tree.Node{}, err
+	}
+	there, _, err := f.opt.Tree.Child(ctx, tx, who.Account, c.Parent, c.Name)
+	if err != nil {
+		return tree.Node{}, err
+	}
+	placed, err := f.opt.Tree.PutFile(ctx, tx, who.Account, tree.File{
+		Parent: c.Parent, Name: c.Name, Conflict: c.Conflict, Base: there.Version,
+		Blob: src.Blob, Size: src.Size, MTime: src.MTime, Mime: src.Mime, By: who.User, Who: who,
+	})
+	if err != nil {
+		return tree.Node{}, err
+	}
+	if err := f.drop(ctx, tx, who.Account, placed.Dropped); err != nil {
+		return tree.Node{}, err
+	}
+	if c.Properties {
+		err = copyProperties(ctx, tx, src, placed.Node)
+	}
+	return placed.Node, err
 }
 
 // answer shows a node that a transaction made and runs its hook.
@@ -144,9 +208,9 @@ type passage struct{ from, to access.Pass }
 
 // args are those of a folder's copy by a caller.
 func (p passage) args(caller drive.Who, src tree.Node, c Copy) *copyArgs {
-	a := &copyArgs{Parent: c.Parent, Conflict: c.Conflict}
+	a := &copyArgs{Parent: c.Parent, Name: c.Name, From: src.ID, Conflict: c.Conflict, Properties: c.Properties, Away: c.away}
 	if p.from.Who.Guest || p.to.Who.Guest {
-		a.Home, a.From = caller.Account, src.ID
+		a.Home = caller.Account
 	}
 	return a
 }
@@ -168,6 +232,10 @@ func (f *Files) copyFolder(ctx context.Context, caller drive.Who, p passage, src
 		r = Result{}
 		o = f.newOperation(who, copyFolder, args{Copy: p.args(caller, src, c)})
 		o.Total, o.args.Copy.Below = nodes, below
+		if joined, err := joined(ctx, tx, &o, c); err != nil || joined {
+			r = Result{Operation: &o.Operation}
+			return err
+		}
 		if err := f.startCopy(ctx, tx, &o, src, c); err != nil {
 			return err
 		}
@@ -226,6 +294,9 @@ func (f *Files) startCopy(ctx context.Context, tx *sqldb.Tx, o *operation, src t
 // stepCopy copies up to a batch of nodes, depth first, and shows the branch when all is there.
 func (f *Files) stepCopy(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
 	c := o.args.Copy
+	if c.Shown {
+		return leaving{f, tx, o}.leave(ctx)
+	}
 	if err := f.mayCopy(ctx, tx, o.user, c); err != nil {
 		return false, err
 	}
@@ -244,8 +315,18 @@ func (f *Files) stepCopy(ctx context.Context, tx *sqldb.Tx, o *operation) (finis
 	if len(c.Stack) > 0 {
 		return false, nil
 	}
-	_, err = f.opt.Tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Below: c.Below})
-	return err == nil, err
+	if err := (leaving{f, tx, o}).check(ctx); err != nil {
+		return false, err
+	}
+	top, err := f.opt.Tree.Reveal(ctx, tx, o.account, o.args.Top, tree.Restore{Parent: c.Parent, Conflict: c.Conflict, Below: c.Below})
+	if err == nil && c.Properties {
+		var src map[drive.NodeID]tree.Node
+		if src, err = tree.ByID(ctx, f.opt.Tree, tx, c.From); err == nil && !src[c.From].ID.IsZero() {
+			err = copyProperties(ctx, tx, src[c.From], top)
+		}
+	}
+	c.Shown = err == nil && c.Away != nil
+	return err == nil && !c.Shown, err
 }
 
 // mayCopy asks again whether somebody may copy between places that are not their own, and what of
@@ -315,7 +396,11 @@ func (f *Files) abandon(ctx context.Context, id drive.OperationID, cause error) 
 		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running || o.kind != copyFolder {
 			return err
 		}
-		o.Error, o.args.Copy, o.cause = drive.KindOf(cause).String(), nil, cause
+		if o.Error, o.cause = drive.KindOf(cause).String(), cause; o.args.Copy.Shown { // the copy stays, and the source does
+			o.State = Failed
+			return f.save(ctx, tx, o)
+		}
+		o.args.Copy = nil
 		if o.kind = purgeNode; o.args.Top.IsZero() {
 			return errors.New("a copy has no top")
 		}

@@ -157,24 +157,14 @@ func (f Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID
 	})
 }
 
-// CopyProperties gives a node that was copied, and what is in it, the dead properties of its
+// copyProperties gives a node that was copied in tx, and what is in it, the dead properties of its
 // source.
-func (f Marks) CopyProperties(ctx context.Context, who drive.Who, from, to drive.NodeID) error {
-	src, err := f.enter(ctx, who, from, access.Read)
-	if err != nil {
-		return err
-	}
-	dst, err := f.enter(ctx, who, to, access.Edit)
-	if err != nil {
-		return err
-	}
-	any, err := property.Any(ctx, f.opt.DB.For(src.Who.Account), src.Who.Account)
+func copyProperties(ctx context.Context, tx *sqldb.Tx, from, to tree.Node) error {
+	any, err := property.Any(ctx, tx, from.Account)
 	if err != nil || !any {
 		return err
 	}
-	return f.write(ctx, dst.Who, func(ctx context.Context, tx *sqldb.Tx) error {
-		return property.Copy(ctx, tx, dst.Who.Account, from, to)
-	})
+	return property.Copy(ctx, tx, to.Account, from.ID, to.ID)
 }
 
 // DropEmpty deletes the empty version that a lock on an address without a file has made, when the

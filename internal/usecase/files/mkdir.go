@@ -17,17 +17,24 @@ type Mkdir struct {
 	Parents  bool         // make what is missing of Path
 	Name     drive.Name
 	Conflict drive.Conflict // fail or rename
+	Over     drive.NodeID   // what is in the way, with Parent: it goes to the trash
 	Hook     Hook
 }
 
 // Mkdir makes a folder.
 func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, err error) {
 	p, err := f.enterMade(ctx, who, &m)
+	if err == nil {
+		err = f.mayClear(ctx, who, m.Over)
+	}
 	if err != nil {
 		return Result{}, err
 	}
 	who = p.Who
 	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := f.clear(ctx, tx, tree.Place{Parent: m.Parent, Name: m.Name}, who.Account, m.Over); err != nil {
+			return err
+		}
 		n, err := MakeFolder(ctx, f, tx, who, m)
 		if err != nil {
 			return err

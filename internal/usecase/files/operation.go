@@ -37,6 +37,7 @@ type operation struct {
 	kind    kind
 	args    args
 	cause   error // why it failed, for a caller that waits; not stored
+	ahead   bool  // another run came first, and the next step locks another ledger; not stored
 }
 
 // kind is what an operation does.
@@ -90,6 +91,18 @@ func (f *Files) ListRunning(ctx context.Context, after drive.OperationID, limit 
 	rows, err := f.opt.DB.Query(ctx, "SELECT id FROM operations WHERE state = 'running' AND id > ? ORDER BY id LIMIT ?",
 		after.String(), limit)
 	return sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
+}
+
+// runningOf returns the operations of an account that have not ended.
+func runningOf(ctx context.Context, q sqldb.Querier, account drive.AccountID) ([]operation, error) {
+	rows, err := q.Query(ctx, selectOperations+"WHERE account_id = ? AND state = 'running'", account)
+	return sqldb.Scan(rows, err, func(o *operation, scan func(...any) error) error {
+		var raw string
+		if err := scan(&o.ID, &o.account, &o.user, &o.kind, &raw, &o.State, &o.Done, &o.Total, &o.Error); err != nil {
+			return err
+		}
+		return json.Unmarshal([]byte(raw), &o.args)
+	})
 }
 
 // RunOperation does what is left of an operation and returns when it has ended, well or not. It may
@@ -157,7 +170,7 @@ func (f *Files) measure(ctx context.Context, id drive.OperationID) error {
 // dropped since: Done.
 func (f *Files) runOnce(ctx context.Context, id drive.OperationID) (o operation, err error) {
 	err = f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running {
+		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running || o.ahead {
 			return err
 		}
 		if err := f.step(ctx, tx, &o); err != nil {
@@ -176,9 +189,11 @@ func (f *Files) runOnce(ctx context.Context, id drive.OperationID) (o operation,
 func (f *Files) lockOperation(ctx context.Context, tx *sqldb.Tx, id drive.OperationID) (operation, error) {
 	o, err := f.findOperation(ctx, tx, id) // whose it is does not change
 	if err == nil && tx.Dialect() == sqldb.MySQL {
-		if err = f.opt.Ledger.Lock(ctx, tx, o.account); err == nil {
+		locked := o.ledger()
+		if err = f.opt.Ledger.Lock(ctx, tx, locked); err == nil {
 			o, err = f.findOperation(ctx, tx, id)
 		}
+		o.ahead = o.ledger() != locked
 	}
 	if drive.IsKind(err, drive.NotFound) {
 		return operation{Operation: Operation{ID: id, State: Done}}, nil
@@ -252,6 +267,14 @@ func (o operation) outcome() error {
 	if o.State != Failed || o.cause != nil {
 		return o.cause
 	}
+	return o.Outcome()
+}
+
+// Outcome is the error of an operation that failed, without its facts.
+func (o Operation) Outcome() error {
+	if o.State != Failed {
+		return nil
+	}
 	for _, k := range drive.Kinds() {
 		if k.String() == o.Error {
 			return drive.Fail(k)
@@ -263,5 +286,5 @@ func (o operation) outcome() error {
 // terminal reports whether trying again cannot help.
 func terminal(err error) bool {
 	return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.NameTaken, drive.ParentGone, drive.BadName, drive.Cycle, drive.NotFound, drive.Forbidden,
-		drive.Locked)
+		drive.Locked, drive.VersionChanged)
 }

@@ -1,0 +1,229 @@
+package dav_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/usecase/files"
+)
+
+// idle is an instance that does the first transaction of what it is asked for, and dies.
+func (s *stack) idle() *files.Files {
+	return files.New(files.Options{
+		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: s.Clock.Now, Access: s.Access, Direct: -1, Batch: 3,
+	})
+}
+
+// at is a node of bob's, by its path or below a place.
+func (s *stack) at(t testing.TB, who drive.Who, place, path string) files.NodeView {
+	t.Helper()
+	p, err := drive.ParsePath("/" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.files.GetByPath(t.Context(), who, drive.Address{Place: place, Path: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// balanced checks both ledgers, and returns what each account is charged.
+func (s *stack) balanced(t testing.TB) (ann, bob int64) {
+	t.Helper()
+	s.CheckLedger(t, s.who)
+	s.CheckLedger(t, s.people["bob"])
+	ann, _ = s.Used(t, s.who)
+	bob, _ = s.Used(t, s.people["bob"])
+	return ann, bob
+}
+
+// A move from one account to another is a copy, and then the source goes to the trash, with its
+// history; properties that clients have set go with it.
+func TestMoveAcrossAccounts(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	withBob(t, s)
+	const set = `<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="urn:x">kept</x></D:prop></D:set></D:propertyupdate>`
+	const get = `<D:propfind xmlns:D="DAV:"><D:prop><x xmlns="urn:x"/></D:prop></D:propfind>`
+	s.do(t, "PUT /dav/files/file", as("bob"), "", "one").want(t, http.StatusCreated)
+	s.do(t, "PUT /dav/files/file", as("bob"), "", "content").want(t, http.StatusNoContent)
+	s.do(t, "PROPPATCH /dav/files/file", as("bob"), "", set).want(t, http.StatusMultiStatus)
+	s.do(t, "MOVE /dav/files/file", "Destination: /dav/shared/team/file", as("bob")).want(t, http.StatusCreated)
+	s.do(t, "GET /dav/files/file", as("bob")).want(t, http.StatusNotFound)
+	s.do(t, "GET /dav/files/team/file").want(t, http.StatusOK).has(t, "content")
+	s.do(t, "PROPFIND /dav/files/team/file", "Depth: 0", "", get).want(t, http.StatusMultiStatus).has(t, "kept")
+	if ann, bob := s.balanced(t); ann != 7 || bob != 10 {
+		t.Errorf("ann is charged %d bytes and bob %d", ann, bob)
+	}
+	s.do(t, "MKCOL /dav/files/team/dir").want(t, http.StatusCreated)
+	s.do(t, "PUT /dav/files/team/dir/f", "", "deep").want(t, http.StatusCreated)
+	s.do(t, "PROPPATCH /dav/files/team/dir/f", "", set).want(t, http.StatusMultiStatus)
+	s.do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/dir", as("bob")).want(t, http.StatusCreated)
+	s.do(t, "GET /dav/files/team/dir").want(t, http.StatusNotFound)
+	s.do(t, "PROPFIND /dav/files/dir/f", "Depth: 0", as("bob"), "", get).want(t, http.StatusMultiStatus).has(t, "kept")
+	s.balanced(t)
+	s.do(t, "PUT /dav/files/more", as("bob"), "", "other").want(t, http.StatusCreated)
+	s.do(t, "MOVE /dav/files/more", "Destination: /dav/shared/team/file", as("bob")).want(t, http.StatusNoContent)
+	versions, err := s.files.Versions(t.Context(), s.who, s.at(t, s.who, "", "team/file").ID, "", 10)
+	if err != nil || len(versions.Items) != 2 {
+		t.Errorf("a file that was moved over another is %d versions (%v)", len(versions.Items), err)
+	}
+	s.do(t, "MOVE /dav/shared/team", "Destination: /dav/files/mine", as("bob")).want(t, http.StatusForbidden)
+}
+
+// The instance dies in the middle of a move, or the client stops waiting: nothing has gone, and the
+// same request again goes on with it. Nothing is copied or charged twice.
+func TestAMoveAcrossThatWasCutGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		source string
+		bytes  int64
+	}{"a file": {"file", 7}, "a folder": {"dir", 40}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStack(t)
+			withBob(t, s)
+			bob := s.people["bob"]
+			s.do(t, "PUT /dav/files/file", as("bob"), "", "content").want(t, http.StatusCreated)
+			s.do(t, "MKCOL /dav/files/dir", as("bob")).want(t, http.StatusCreated)
+			for i := range 10 {
+				s.do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), as("bob"), "", "f at").want(t, http.StatusCreated)
+			}
+			src, team := s.at(t, bob, "", c.source), s.at(t, s.who, "", "team")
+			to := files.Copy{Parent: team.ID, Name: "here", Conflict: drive.ConflictReplace}
+			if r, err := files.Relocate(t.Context(), s.idle(), bob, src.ID, to); err != nil || r.Operation == nil {
+				t.Fatal(r, err)
+			}
+			s.do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", as("bob")).want(t, http.StatusMultiStatus)
+			running, err := s.files.ListRunning(t.Context(), drive.OperationID{}, 10)
+			if err != nil || len(running) != 1 {
+				t.Fatalf("%d operations run (%v)", len(running), err)
+			}
+			for range 2 { // by the client, or by whatever takes up what instances have left
+				s.do(t, "MOVE /dav/files/"+c.source, "Destination: /dav/shared/team/here", as("bob"))
+			}
+			s.do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", as("bob")).want(t, http.StatusNotFound)
+			s.do(t, "PROPFIND /dav/files/team/here", "Depth: 0").want(t, http.StatusMultiStatus)
+			if ann, _ := s.balanced(t); ann != c.bytes {
+				t.Errorf("ann is charged %d bytes, want %d", ann, c.bytes)
+			}
+		})
+	}
+}
+
+// What is changed while a folder moves is not thrown away with the source: that stays, and the copy
+// is not shown.
+func TestAMoveAcrossKeepsWhatChanged(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	withBob(t, s)
+	bob := s.people["bob"]
+	s.do(t, "MKCOL /dav/files/dir", as("bob")).want(t, http.StatusCreated)
+	for i := range 10 {
+		s.do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), as("bob"), "", "f").want(t, http.StatusCreated)
+	}
+	to := files.Copy{Parent: s.at(t, s.who, "", "team").ID, Name: "here", Conflict: drive.ConflictReplace}
+	r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, bob, "", "dir").ID, to)
+	if err != nil || r.Operation == nil {
+		t.Fatal(r, err)
+	}
+	s.do(t, "PUT /dav/files/dir/f0", as("bob"), "", "what was written meanwhile").want(t, http.StatusNoContent)
+	if err := s.files.RunOperation(t.Context(), r.Operation.ID); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.files.Operation(t.Context(), bob, r.Operation.ID)
+	if err != nil || !drive.IsKind(o.Outcome(), drive.VersionChanged) {
+		t.Errorf("it ended as %+v (%v)", o, err)
+	}
+	s.do(t, "GET /dav/files/dir/f0", as("bob")).want(t, http.StatusOK).has(t, "meanwhile")
+	s.do(t, "PROPFIND /dav/files/team/here", "Depth: 0").want(t, http.StatusNotFound)
+	if ann, _ := s.balanced(t); ann != 0 {
+		t.Errorf("ann is charged %d bytes for a copy that is not there", ann)
+	}
+	s.do(t, "MOVE /dav/files/dir", "Destination: /dav/shared/team/here", as("bob")).want(t, http.StatusCreated)
+	s.do(t, "GET /dav/files/team/here/f0").want(t, http.StatusOK).has(t, "meanwhile")
+}
+
+// What a COPY or MOVE replaces goes only when what replaces it is there: not when there is no room,
+// or it may not be done.
+func TestWhatIsInTheWayStaysUntilTheCopyIsThere(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	withBob(t, s)
+	s.do(t, "PUT /dav/files/big", as("bob"), "", strings.Repeat("x", 100)).want(t, http.StatusCreated)
+	s.do(t, "MKCOL /dav/files/bigs", as("bob")).want(t, http.StatusCreated)
+	s.do(t, "PUT /dav/files/bigs/f", as("bob"), "", strings.Repeat("x", 100)).want(t, http.StatusCreated)
+	s.do(t, "MKCOL /dav/files/team/dir").want(t, http.StatusCreated)
+	s.do(t, "PUT /dav/files/team/dir/kept", "", "kept").want(t, http.StatusCreated)
+	s.do(t, "PUT /dav/files/team/file", "", "kept").want(t, http.StatusCreated)
+	s.SetTotal(t, s.who, 50)
+	for _, verb := range []string{"COPY", "MOVE"} {
+		for _, from := range []string{"big", "bigs"} {
+			for _, to := range []string{"dir", "file"} {
+				got := s.do(t, verb+" /dav/files/"+from, "Destination: /dav/shared/team/"+to, as("bob"))
+				if got.status != http.StatusInsufficientStorage {
+					t.Errorf("%s of %s to %s: status %d\n%s", verb, from, to, got.status, got.body)
+				}
+				s.do(t, "GET /dav/files/team/dir/kept").want(t, http.StatusOK).has(t, "kept")
+				s.do(t, "GET /dav/files/team/file").want(t, http.StatusOK).has(t, "kept")
+				s.do(t, "PROPFIND /dav/files/"+from, "Depth: 0", as("bob")).want(t, http.StatusMultiStatus)
+			}
+		}
+	}
+	s.balanced(t)
+	s.SetTotal(t, s.who, drive.GiB)
+	s.do(t, "COPY /dav/files/bigs", "Depth: 0", "Destination: /dav/shared/team/dir", as("bob")).want(t, http.StatusNoContent)
+	s.do(t, "GET /dav/files/team/dir/kept").want(t, http.StatusNotFound)
+	s.do(t, "MOVE /dav/files/big", "Destination: /dav/shared/team/dir", as("bob")).want(t, http.StatusNoContent)
+	s.do(t, "GET /dav/files/team/dir").want(t, http.StatusOK).has(t, "xxx")
+	s.do(t, "MOVE /dav/files/bigs", "Destination: /dav/shared/team/file", as("bob")).want(t, http.StatusNoContent)
+	s.do(t, "GET /dav/files/team/file/f").want(t, http.StatusOK).has(t, "xxx")
+	s.balanced(t)
+}
+
+// Somebody locks the source when its copy is there already, or the right to take it away ends: it
+// stays, and the caller is told.
+func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meanwhile func(*testing.T, *stack)
+		kind      drive.Kind
+	}{
+		"locked": {func(t *testing.T, s *stack) {
+			l := lock.Lock{Node: s.at(t, s.who, "", "team/file").ID, Exclusive: true, Lasts: time.Hour}
+			if _, err := files.NewMarks(s.files).Lock(t.Context(), s.who, l); err != nil {
+				t.Fatal(err)
+			}
+		}, drive.Locked},
+		"not allowed any more": {func(t *testing.T, s *stack) { s.grant(t, "bob", access.Viewer) }, drive.Forbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStack(t)
+			withBob(t, s)
+			bob := s.people["bob"]
+			s.do(t, "PUT /dav/files/team/file", "", "content").want(t, http.StatusCreated)
+			root := s.at(t, bob, "", "")
+			to := files.Copy{Parent: root.ID, Name: "here", Conflict: drive.ConflictReplace}
+			r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, s.who, "", "team/file").ID, to)
+			if err != nil || r.Operation == nil {
+				t.Fatal(r, err)
+			}
+			c.meanwhile(t, s)
+			if err := s.files.RunOperation(t.Context(), r.Operation.ID); err != nil {
+				t.Fatal(err)
+			}
+			if o, err := s.files.Operation(t.Context(), bob, r.Operation.ID); err != nil || !drive.IsKind(o.Outcome(), c.kind) {
+				t.Errorf("it ended as %+v (%v)", o, err)
+			}
+			s.do(t, "GET /dav/files/team/file").want(t, http.StatusOK).has(t, "content")
+			s.do(t, "GET /dav/files/here", as("bob")).want(t, http.StatusOK).has(t, "content")
+			s.balanced(t)
+		})
+	}
+}
