@@ -80,7 +80,7 @@ func (c *checker) tree() error {
 			WHERE n.account_id <> g.account_id`},
 		{"A1", "(node) has a grant of a kind or role that there is none of", `SELECT node_id FROM grants WHERE kind NOT IN ('user', 'group')
 			OR role NOT IN ('none', 'viewer', 'uploader', 'editor', 'manager')`},
-		{"A1", "(node) has a mount that changes nothing, or that is nobody's", `SELECT node_id FROM mounts WHERE name = '' AND hidden = 0
+		{"A1", "(node) has a mount that changes nothing, or that is nobody's", `SELECT node_id FROM mounts WHERE name = '' AND hidden = 0 AND shown = ''
 			OR user_id NOT IN (SELECT id FROM users)`},
 		{"A2", "(space) has no tree, or another root", `SELECT s.account_id FROM spaces s LEFT JOIN trees t ON t.account_id = s.account_id
 			WHERE t.root_id IS NULL OR t.root_id <> s.root_id`},

@@ -3,6 +3,9 @@ package access
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"unicode"
 
 	"smartdrive/internal/base/drive"
@@ -17,19 +20,25 @@ type Mount struct {
 	Space  string // the name of the space that it is in
 	Alias  string // what the user calls it; empty: as it is called
 	Hidden bool   // out of sight, unless it is asked for
+	// Shown is the name by which clients that know nothing but paths have it, where something else
+	// of its name was shared with the user, too; empty: there was nothing else.
+	Shown   string
+	Changed drive.Time // when the user last made something of it; zero: never
 }
 
 // maxMounts is how many mounts a user may have renamed or hidden.
 const maxMounts = 10_000
 
-const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''), COALESCE(s.name, ''), COALESCE(m.name, ''), COALESCE(m.hidden, 0)`
+const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''), COALESCE(s.name, ''), COALESCE(m.name, ''), COALESCE(m.hidden, 0), COALESCE(m.shown, ''), COALESCE(m.updated_at, 0)`
 
 // mountJoins adds to grants g what mountColumns needs; its parameter is the user.
 const mountJoins = ` LEFT JOIN user_groups p ON p.id = g.principal_id LEFT JOIN users o ON o.account_id = g.account_id
 		LEFT JOIN spaces s ON s.account_id = g.account_id LEFT JOIN mounts m ON m.node_id = g.node_id AND m.user_id = ? `
 
 func scanMount(m *Mount, scan func(...any) error) error {
-	return scanGrant(&m.Grant, func(dest ...any) error { return scan(append(dest, &m.Owner, &m.Space, &m.Alias, &m.Hidden)...) })
+	return scanGrant(&m.Grant, func(dest ...any) error {
+		return scan(append(dest, &m.Owner, &m.Space, &m.Alias, &m.Hidden, &m.Shown, &m.Changed)...)
+	})
 }
 
 // ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
@@ -94,10 +103,10 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 		return err
 	}
 	var now struct {
-		name   string
-		hidden bool
+		name, shown string
+		hidden      bool
 	}
-	err := tx.QueryRow(ctx, `SELECT name, hidden FROM mounts WHERE node_id = ? AND user_id = ?`, node, user).Scan(&now.name, &now.hidden)
+	err := tx.QueryRow(ctx, `SELECT name, hidden, shown FROM mounts WHERE node_id = ? AND user_id = ?`, node, user).Scan(&now.name, &now.hidden, &now.shown)
 	there := err == nil
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return fmt.Errorf("find the mount of %s: %w", node, err)
@@ -109,7 +118,7 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 		now.hidden = *c.Hidden
 	}
 	switch {
-	case now.name == "" && !now.hidden:
+	case now.name == "" && !now.hidden && now.shown == "":
 		_, err = tx.Exec(ctx, `DELETE FROM mounts WHERE node_id = ? AND user_id = ?`, node, user)
 	case there:
 		_, err = tx.Exec(ctx, `UPDATE mounts SET name = ?, hidden = ?, updated_at = ? WHERE node_id = ? AND user_id = ?`, now.name, now.hidden, a.now(), node, user)
@@ -120,6 +129,34 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 	}
 	if err != nil {
 		return fmt.Errorf("change the mount of %s: %w", node, err)
+	}
+	return nil
+}
+
+// ShowMounts keeps the names by which a user's clients have mounts; see Mount.Shown. What is not
+// shared with the user any more is left out, and so is what there is no room for.
+func (a *Access) ShowMounts(ctx context.Context, tx *sqldb.Tx, user drive.UserID, names map[drive.NodeID]string) error {
+	for _, node := range slices.SortedFunc(maps.Keys(names), func(a, b drive.NodeID) int { return strings.Compare(a.String(), b.String()) }) {
+		n, err := tx.Exec(ctx, `UPDATE mounts SET shown = ? WHERE node_id = ? AND user_id = ?`, names[node], node, user)
+		if err != nil {
+			return fmt.Errorf("name the mount of %s: %w", node, err)
+		}
+		if n > 0 {
+			continue
+		}
+		err = a.sharedWith(ctx, tx, user, node)
+		if err == nil {
+			err = roomForMount(ctx, tx, user)
+		}
+		if drive.IsKind(err, drive.NotFound, drive.TooManyOpen) {
+			continue
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at, shown) VALUES (?, ?, '', 0, ?, ?)`, node, user, a.now(), names[node])
+		}
+		if err != nil {
+			return fmt.Errorf("name the mount of %s: %w", node, err)
+		}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package dav
 
 import (
-	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -188,8 +187,8 @@ func (c *call) address(ctx context.Context, p place) (drive.Address, error) {
 			return drive.Address{}, err
 		}
 		for _, s := range all {
-			if s.name == p.name {
-				return drive.Address{Place: s.id.String(), Path: p.path}, nil
+			if s.As == p.name {
+				return drive.Address{Place: s.Node.String(), Path: p.path}, nil
 			}
 		}
 	case top:
@@ -266,41 +265,9 @@ func (c *call) href(segments []string, folder bool) string {
 	return b.String()
 }
 
-// guest is a file or folder that is shared with the caller, under the name that it has in the view.
-type guest struct {
-	id   drive.NodeID
-	name drive.Name
-}
-
-// withMe lists what is shared with the caller by name. Names that clash, whatever their case, get
-// the end of their ids, so that each keeps its address as long as the clash lasts.
-func (c *call) withMe(ctx context.Context) ([]guest, error) {
-	const page = 500
-	var all []guest
-	count := map[string]int{}
-	for after := (drive.NodeID{}); ; {
-		some, err := c.opt.Spaces.WithMe(ctx, c.who, after, page, false)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range some {
-			after = s.Node
-			if s.Item.Name != "" && s.Role != "none" && s.Role != "uploader" {
-				all = append(all, guest{s.Node, s.Item.Name})
-				count[s.Item.Name.Fold()]++
-			}
-		}
-		if len(some) < page {
-			break
-		}
-	}
-	for i, g := range all {
-		if id := g.id.String(); count[g.name.Fold()] > 1 {
-			all[i].name += drive.Name(" (" + id[len(id)-8:] + ")")
-		}
-	}
-	slices.SortFunc(all, func(a, b guest) int { return cmp.Compare(a.name, b.name) })
-	return all, nil
+// withMe lists what is shared with the caller by name.
+func (c *call) withMe(ctx context.Context) ([]space.Mounted, error) {
+	return c.opt.Spaces.Mounted(ctx, c.who)
 }
 
 // mySpaces lists the spaces that the caller sees.

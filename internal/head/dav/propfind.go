@@ -215,7 +215,7 @@ func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) erro
 			return err
 		}
 		for _, s := range all {
-			names = append(names, s.name)
+			names = append(names, s.As)
 		}
 	case own:
 	}

@@ -45,7 +45,7 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 		return nil, err
 	}
 	for _, g := range guests {
-		all = append(all, Place{g.id.String(), g.name})
+		all = append(all, Place{g.Node.String(), g.As})
 	}
 	return all, nil
 }

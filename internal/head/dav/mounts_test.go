@@ -1,0 +1,110 @@
+package dav_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
+)
+
+// share gives bob a role at a folder of somebody's.
+func (s *stack) share(t *testing.T, owner drive.Who, path string) drive.NodeID {
+	t.Helper()
+	n := s.at(t, owner, "", path)
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people["bob"].User)}
+	if _, err := s.spaces.Grant(t.Context(), owner, space.NewGrant{Node: n.ID, To: to, Role: access.Editor}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Clock.Advance(time.Minute)
+	return n.ID
+}
+
+func (s *stack) unshare(t *testing.T, owner drive.Who, id drive.NodeID) {
+	t.Helper()
+	if err := s.spaces.Ungrant(t.Context(), owner, id, drive.PrincipalID(s.people["bob"].User), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var hrefs = regexp.MustCompile("<D:href>/dav/shared/([^<]+)/</D:href>")
+
+// mounted are the names of what is shared with bob.
+func (s *stack) mounted(t *testing.T) (names []string) {
+	t.Helper()
+	a := s.do(t, "PROPFIND /dav/shared/", "Depth: 1", as("bob")).want(t, http.StatusMultiStatus)
+	for _, m := range hrefs.FindAllStringSubmatch(a.body, -1) {
+		names = append(names, strings.NewReplacer("%20", " ", "%28", "(", "%29", ")").Replace(m[1]))
+	}
+	return names
+}
+
+// A client that knows nothing but paths takes another name for a deletion: whatever comes and goes
+// beside something that is shared, it keeps the name that it has.
+func TestNamesOfWhatIsSharedStay(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.person(t, "bob")
+	eve := s.person(t, "eve")
+	mkdir := func(who drive.Who, name drive.Name) {
+		if _, err := s.files.Mkdir(t.Context(), who, files.Mkdir{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, names ...string) {
+		t.Helper()
+		slices.Sort(names)
+		if got := s.mounted(t); !slices.Equal(got, names) {
+			t.Fatalf("%s: %q, want %q", what, got, names)
+		}
+	}
+	suffixed := func(name string, id drive.NodeID) string { return fmt.Sprintf("%s (%s)", name, id.String()[28:]) }
+	for _, name := range []drive.Name{"team", "plans"} {
+		mkdir(s.who, name)
+		mkdir(eve, name)
+	}
+	// Ids of nodes are in the order in which they are made: the one of eve is the later one, and is
+	// shared first.
+	eves := s.share(t, eve, "team")
+	want("one", "team")
+	anns := s.share(t, s.who, "team")
+	other := suffixed("team", anns)
+	want("a second one of its name", "team", other)
+	s.do(t, "PUT /dav/shared/team/f", as("bob"), "", "eve's").want(t, http.StatusCreated)
+	s.do(t, "PUT /dav/shared/"+strings.NewReplacer(" ", "%20").Replace(other)+"/f", as("bob"), "", "ann's").want(t, http.StatusCreated)
+	s.do(t, "GET /dav/files/team/f").has(t, "ann's")
+	s.unshare(t, eve, eves)
+	want("the first one goes", other)
+	s.share(t, eve, "team")
+	want("and comes back", "team", other)
+	plans := s.share(t, s.who, "plans")
+	want("something else", "plans", "team", other)
+	if _, err := s.files.Patch(t.Context(), s.who, plans, files.Patch{Name: "team", Conflict: drive.ConflictRename}); err != nil {
+		t.Fatal(err)
+	}
+	want("which gets another name", "team", other, "team (2)")
+	evesPlans := s.share(t, eve, "plans")
+	call := func(id drive.NodeID, alias string) {
+		t.Helper()
+		if err := s.spaces.SetMount(t.Context(), s.people["bob"], id, access.MountChange{Alias: &alias}); err != nil {
+			t.Fatal(err)
+		}
+		s.Clock.Advance(time.Minute)
+	}
+	call(evesPlans, "Team")
+	want("bob calls another one so", "team", other, "team (2)", suffixed("Team", evesPlans))
+	call(evesPlans, "mine")
+	want("and otherwise", "team", other, "team (2)", "mine")
+	call(plans, "mine")
+	want("two that bob calls alike", "team", other, suffixed("mine", plans), "mine")
+	s.unshare(t, eve, evesPlans)
+	call(plans, "")
+	want("one of them goes, and the other is called as it was", "team", other, "team (2)")
+}
