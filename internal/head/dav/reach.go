@@ -27,6 +27,8 @@ func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL)
 type Place struct {
 	Address string // drive.Address.Place
 	Name    drive.Name
+	Node    drive.NodeID // of what is shared by name; zero: it is a space
+	Account drive.AccountID
 }
 
 // Places are all that a caller sees in a view beside their own drive.
@@ -38,14 +40,14 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 		return nil, err
 	}
 	for _, s := range spaces {
-		all = append(all, Place{s.Name, drive.Name(s.Name)})
+		all = append(all, Place{Address: s.Name, Name: drive.Name(s.Name), Account: s.ID})
 	}
 	guests, err := c.withMe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range guests {
-		all = append(all, Place{g.Node.String(), g.As})
+		all = append(all, Place{g.Node.String(), g.As, g.Node, g.Account})
 	}
 	return all, nil
 }

@@ -15,6 +15,7 @@ type chunks struct {
 	Bytes bool           `json:"bytes,omitempty"` // they are named by their range
 	None  bool           `json:"none,omitempty"`  // none has come
 	Sums  []noted        `json:"sums,omitempty"`  // of the last maxNoted ones
+	From1 bool           `json:"from1,omitempty"` // the client numbers them from 1 (version 2)
 }
 
 // noted is what is kept of the content of a chunk.
@@ -50,6 +51,7 @@ const (
 	next  verdict = iota // it is to be added
 	has                  // it has come before
 	later                // those before it are missing
+	maybe                // there may be one before it: some clients number from 0, and send several at a time
 	wrong                // it does not fit
 )
 
@@ -62,6 +64,8 @@ func (k chunks) judge(n chunkName, size, offset drive.ByteSize) (skip drive.Byte
 		return 0, wrong
 	case k.noted(n.number):
 		return 0, has
+	case k.None && n.number == 1 && !n.bytes && !k.From1:
+		return 0, maybe
 	case n.bytes && drive.ByteSize(n.number) > offset, !n.bytes && n.number > max(k.Last, 0)+1:
 		return 0, later
 	case n.bytes && drive.ByteSize(n.number) == offset:

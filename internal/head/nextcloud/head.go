@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
@@ -38,6 +39,9 @@ type Options struct {
 	// Instance tells this installation's ids of nodes from those of others: a few letters and
 	// digits.
 	Instance string
+	// ZeroWithin is how long chunk 1 of a client that may number its chunks from 0 waits for that
+	// one, which such a client sends at the same time. Default: 5 s.
+	ZeroWithin time.Duration
 }
 
 // Head answers the requests. It is safe for concurrent use.
@@ -50,6 +54,9 @@ type Head struct {
 
 // New puts the head together. It does no I/O.
 func New(opt Options) *Head {
+	if opt.ZeroWithin == 0 {
+		opt.ZeroWithin = 5 * time.Second
+	}
 	return &Head{Options: opt, tags: files.NewFolderTags(opt.Files), lines: lines{all: map[string]*line{}}}
 }
 

@@ -14,6 +14,35 @@ import (
 type lines struct {
 	mu  sync.Mutex
 	all map[string]*line // by user and transfer
+	ids map[string]drive.UploadID
+}
+
+// maxRecalled is how many uploads of transfers are remembered, some 150 bytes each; then all are
+// forgotten, and looked for once more.
+const maxRecalled = 10_000
+
+// note remembers which upload a transfer is.
+func (ls *lines) note(key string, id drive.UploadID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.ids == nil || len(ls.ids) >= maxRecalled {
+		ls.ids = map[string]drive.UploadID{}
+	}
+	ls.ids[key] = id
+}
+
+// recall returns which upload a transfer was; false: it is not known.
+func (ls *lines) recall(key string) (drive.UploadID, bool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	id, known := ls.ids[key]
+	return id, known
+}
+
+func (ls *lines) forget(key string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(ls.ids, key)
 }
 
 type line struct {
@@ -83,8 +112,8 @@ const (
 	lookAgain = time.Second
 )
 
-// wait waits for another chunk of the transfer to end, or some time.
-func (ls *lines) wait(ctx context.Context, l *line, deadline <-chan time.Time) error {
+// wait waits for another chunk of the transfer to end, or some time. late: the deadline is over.
+func (ls *lines) wait(ctx context.Context, l *line, deadline <-chan time.Time) (late bool, err error) {
 	ls.mu.Lock()
 	moved := l.moved
 	ls.mu.Unlock()
@@ -94,9 +123,9 @@ func (ls *lines) wait(ctx context.Context, l *line, deadline <-chan time.Time) e
 	case <-moved:
 	case <-again.C:
 	case <-deadline:
-		return drive.Fail(drive.InProgress, "retry_after", 1)
+		return true, nil
 	case <-ctx.Done():
-		return drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
+		return false, drive.Wrap(context.Cause(ctx), drive.InProgress, "retry_after", 1)
 	}
-	return nil
+	return false, nil
 }

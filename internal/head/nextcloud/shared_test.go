@@ -137,3 +137,37 @@ func TestChunksIntoWhatIsShared(t *testing.T) {
 	s.do(t, "PROPFIND "+id, to, as("bob")).want(t, 404)
 	s.CheckLedger(t, s.who)
 }
+
+// Whoever may not send to a folder any more has their transfer ended by the next thing they ask of
+// it: what was reserved for it in the owner's account goes back then, and not at its expiry.
+func TestATransferEndsWithTheRight(t *testing.T) {
+	t.Parallel()
+	for _, ask := range []string{"PUT /2", "MOVE /.file", "PROPFIND ", "DELETE ", "MKCOL "} {
+		t.Run(ask, func(t *testing.T) {
+			s := newStack(t)
+			s.person(t, "bob")
+			s.do(t, "MKCOL "+home+"team").want(t, 201)
+			s.grant(t, "team", access.Editor, 0)
+			const id = "/remote.php/dav/uploads/bob/t"
+			to := "Destination: " + shared + "/team/f"
+			s.do(t, "MKCOL "+id, to, as("bob"), "OC-Total-Length: 1000000").want(t, 201)
+			s.do(t, "PUT "+id+"/1", to, as("bob"), "", "one").want(t, 201)
+			if held, _ := s.Used(t, s.who); held < 1_000_000 {
+				t.Fatalf("%d bytes are reserved", held)
+			}
+			s.ungrant(t, "team")
+			verb, name, _ := strings.Cut(ask, " ")
+			body := []string{to, as("bob")}
+			if verb == "PUT" {
+				body = append(body, "", "two")
+			}
+			if got := s.do(t, verb+" "+id+name, body...); got.status < 400 || got.status >= 500 {
+				t.Errorf("status %d\n%s", got.status, got.body)
+			}
+			if held, _ := s.Used(t, s.who); held != 0 {
+				t.Errorf("%d bytes are reserved yet", held)
+			}
+			s.CheckLedger(t, s.who)
+		})
+	}
+}

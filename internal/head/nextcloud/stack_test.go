@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
@@ -33,13 +34,20 @@ type stack struct {
 	files  *files.Files
 	spaces *space.Spaces
 	server *server.Server
+	head   *nextcloud.Head
+	zero   time.Duration // nextcloud.Options.ZeroWithin
 	who    drive.Who
 	people map[string]drive.Who
 }
 
 func newStack(t testing.TB) *stack {
 	t.Helper()
-	s := &stack{Site: uploadtest.New(t, uploadtest.Options{}), people: map[string]drive.Who{}}
+	return newStackAt(t, uploadtest.Options{})
+}
+
+func newStackAt(t testing.TB, opt uploadtest.Options) *stack {
+	t.Helper()
+	s := &stack{Site: uploadtest.New(t, opt), people: map[string]drive.Who{}, zero: time.Millisecond}
 	s.who = s.person(t, "ann")
 	s.wire()
 	return s
@@ -99,12 +107,14 @@ func (s *stack) wire() {
 		Files: s.files, Uploads: s.Sessions, Caller: caller, Balance: balance, Spaces: s.spaces,
 	})
 	mux := http.NewServeMux()
-	nextcloud.New(nextcloud.Options{
-		DAV: davs, Files: s.files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: account.NewSessions(s.DB, users, auth, accounts),
+	s.head = nextcloud.New(nextcloud.Options{
+		ZeroWithin: s.zero,
+		DAV:        davs, Files: s.files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: account.NewSessions(s.DB, users, auth, accounts),
 		Caller: caller, Balance: balance, Instance: "sdtest", BaseURL: "https://drive.example.org",
 		Visitor: func(*http.Request) (func(), error) { return func() {}, nil },
 		Name:    func(context.Context, drive.UserID) (string, error) { return "ann", nil },
-	}).Register(mux)
+	})
+	s.head.Register(mux)
 	s.server = server.New(server.Options{Routes: mux, Loose: nextcloud.Prefixes(), Log: slog.New(slog.DiscardHandler)})
 }
 

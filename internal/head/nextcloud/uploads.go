@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -35,7 +36,9 @@ import (
 // Beside the upload stands which numbers have come (chunks). It may be behind the offset by the
 // chunk that was written last: that one is then taken for what has come behind it. A chunk that
 // comes again is refused unless it is the same as before, and so is one that belongs before the
-// first one: the file would lack what was thrown away.
+// first one: the file would lack what was thrown away. Older clients number the chunks from 0 and
+// send several at a time: until the first has come, chunk 1 of a client that does not name its
+// destination waits for chunk 0 for a moment (ZeroWithin).
 
 // transfer is a chunked upload of the caller's.
 type transfer struct {
@@ -144,25 +147,59 @@ func (c *call) beginChunks(ctx context.Context, id string) error {
 	}
 	begin := upload.Begin{
 		Place: at.Place, Path: at.Path, Conflict: drive.ConflictReplace, Size: size, Fingerprint: mark(id), Protocol: upload.Nextcloud,
-		Metadata: chunks{None: true}.text(),
+		Metadata: chunks{None: true, From1: knows}.text(),
 	}
 	if !knows { // it has a place when it is there: see assemble
 		begin.Path, begin.Conflict = drive.Path{drive.Name(".upload-" + drive.NewID[drive.UploadID]().String())}, drive.ConflictRename
 	}
-	if _, err := c.Uploads.Begin(ctx, c.who, begin, nil); err != nil {
+	v, err := c.Uploads.Begin(ctx, c.who, begin, nil)
+	if err != nil {
 		if drive.IsKind(err, drive.NotFound) {
 			err = drive.Wrap(err, drive.ParentGone)
 		}
 		return err
 	}
+	c.lines.note(key, v.ID)
 	c.w.WriteHeader(http.StatusCreated)
 	return nil
 }
 
-// find returns a transfer of the caller's that is open, in whatever account it is: that of its
-// destination, where the request says which, the caller's own, or that of any place that the caller
-// sees.
+// find returns a transfer of the caller's that is open.
 func (c *call) find(ctx context.Context, id string) (transfer, error) {
+	key := c.who.User.String() + id
+	if upload, known := c.lines.recall(key); known {
+		t, err := c.recalled(ctx, id, upload)
+		if !drive.IsKind(err, drive.NotFound, drive.Gone) {
+			return t, err
+		}
+		c.lines.forget(key)
+	}
+	t, err := c.search(ctx, id)
+	if err == nil {
+		c.lines.note(key, t.view.ID)
+	}
+	return t, err
+}
+
+// recalled is find of the upload that the transfer was when it was found last. One into a folder
+// that the caller may not send to any more ends, so that its reservation goes back at once.
+func (c *call) recalled(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
+	v, err := c.Uploads.Get(ctx, c.who, was)
+	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
+		return transfer{}, errors.Join(drive.Fail(drive.NotFound), upload.EndRevoked(ctx, c.Uploads, c.who, was))
+	}
+	if err == nil && (!v.Row().State.Open() || v.Row().Fingerprint != mark(id)) {
+		err = drive.Fail(drive.NotFound)
+	}
+	if err != nil {
+		return transfer{}, err
+	}
+	return c.transfer(ctx, id, v)
+}
+
+// search is find of a transfer in whatever account it is: that of its destination, where the
+// request says which, the caller's own, or that of any place that the caller sees.
+func (c *call) search(ctx context.Context, id string) (transfer, error) {
 	likely := []drive.AccountID{c.who.Account}
 	if at, ok, err := c.destination(ctx); err == nil && ok && at.Place != "" {
 		if account, err := c.tags.AccountAt(ctx, c.who, at.Place); err == nil {
@@ -179,17 +216,13 @@ func (c *call) find(ctx context.Context, id string) (transfer, error) {
 		return transfer{}, err
 	}
 	for _, p := range places {
-		account, err := c.tags.AccountAt(ctx, c.who, p.Address)
-		if drive.IsKind(err, drive.NotFound) || err == nil && slices.Contains(likely, account) {
+		if slices.Contains(likely, p.Account) {
 			continue
 		}
-		if err != nil {
-			return transfer{}, err
-		}
-		if t, err := c.findIn(ctx, account, id); !drive.IsKind(err, drive.NotFound) {
+		if t, err := c.findIn(ctx, p.Account, id); !drive.IsKind(err, drive.NotFound) {
 			return t, err
 		}
-		likely = append(likely, account)
+		likely = append(likely, p.Account)
 	}
 	return transfer{}, drive.Fail(drive.NotFound)
 }
@@ -266,70 +299,86 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	key := c.who.User.String() + id
 	l := c.lines.join(key)
 	defer c.lines.leave(key, l)
-	early := time.NewTimer(earlyFor)
+	early, zero := time.NewTimer(earlyFor), time.NewTimer(c.ZeroWithin)
 	defer early.Stop()
+	defer zero.Stop()
+	first := c.r.Header.Get("Destination") != "" // whether chunk 1 is the first: version 2 says it each time
 	for {
-		done, err := c.tryChunk(ctx, l, id, name, n, declared)
+		verdict, err := c.tryChunk(ctx, l, id, name, n, declared, first)
 		if err != nil {
 			return err
 		}
-		if done {
+		deadline := early.C
+		switch verdict {
+		case maybe:
+			deadline = zero.C
+		case later:
+		case next, has, wrong:
 			c.w.Header().Set("ETag", `"`+name+`"`)
 			c.w.WriteHeader(http.StatusCreated)
 			return nil
 		}
-		if err := c.lines.wait(ctx, l, early.C); err != nil {
+		switch late, err := c.lines.wait(ctx, l, deadline); {
+		case err != nil:
 			return err
+		case late && verdict == maybe:
+			first = true
+		case late:
+			return drive.Fail(drive.InProgress, "retry_after", 1)
 		}
 	}
 }
 
-// tryChunk takes a chunk in if it is its turn. done is false when those before it are missing.
-func (c *call) tryChunk(ctx context.Context, l *line, id, name string, n chunkName, declared []digest.FieldDigest) (done bool, err error) {
+// tryChunk takes a chunk in if it is its turn: not when those before it are missing (later), or
+// perhaps are (maybe), unless it is known that it is the first.
+func (c *call) tryChunk(
+	ctx context.Context, l *line, id, name string, n chunkName, declared []digest.FieldDigest, first bool,
+) (_ verdict, err error) {
 	ctx, end, err := c.lines.enter(ctx, l, name)
 	if err != nil {
-		return false, err
+		return wrong, err
 	}
 	defer end()
 	t, err := c.find(ctx, id)
 	if err != nil {
-		return false, err
+		return wrong, err
 	}
 	if t.pos, err = c.Uploads.Offset(ctx, c.who, t.view.ID); err != nil {
-		return false, err
+		return wrong, err
 	}
 	size := drive.ByteSize(c.r.ContentLength)
 	if size < 0 {
 		size = blob.UnknownSize
 	}
+	t.has.From1 = t.has.From1 || first
 	skip, verdict := t.has.judge(n, size, t.pos.Offset)
 	differs := drive.Fail(drive.OffsetMismatch, "offset", t.pos.Offset, "sent", int64(size))
 	verify, sum := digest.NewVerifier(declared), sha256.New()
 	body := io.TeeReader(server.Incoming(c.r), sum)
 	switch verdict {
-	case later:
-		return false, nil
+	case later, maybe:
+		return verdict, nil
 	case has:
 		if _, err := io.Copy(verify, body); err != nil {
-			return false, err
+			return wrong, err
 		}
 		if err := verify.Verify(); err != nil {
-			return false, err
+			return wrong, err
 		}
 		if !t.has.noted(n.number) {
-			return true, c.note(ctx, t, n, t.pos.Offset, sum)
+			return next, c.note(ctx, t, n, t.pos.Offset, sum)
 		}
 		if !bytes.Equal(t.has.sum(n.number), sum.Sum(nil)[:sumSize]) {
-			return false, differs
+			return wrong, differs
 		}
-		return true, nil
+		return has, nil
 	case wrong:
-		return false, differs
+		return wrong, differs
 	case next:
 	}
 	if skip > 0 { // a part of this chunk has come before
 		if _, err := io.CopyN(verify, body, int64(skip)); err != nil {
-			return false, err
+			return wrong, err
 		}
 		if size != blob.UnknownSize {
 			size -= skip
@@ -338,14 +387,14 @@ func (c *call) tryChunk(ctx context.Context, l *line, id, name string, n chunkNa
 	a := upload.Append{Offset: t.pos.Offset, Size: size, Verify: verify} // as a whole or not at all (N3)
 	offset, err := c.Uploads.Append(ctx, c.who, t.view.ID, a, body)
 	if err != nil {
-		return false, err
+		return wrong, err
 	}
-	return true, c.note(ctx, t, n, offset, sum)
+	return next, c.note(ctx, t, n, offset, sum)
 }
 
 // note keeps the number of a chunk that has come, and the sum of it.
 func (c *call) note(ctx context.Context, t transfer, n chunkName, offset drive.ByteSize, sum hash.Hash) error {
-	now := chunks{First: t.has.First, Last: n.number, Upto: offset, Bytes: n.bytes}
+	now := chunks{From1: t.has.From1, First: t.has.First, Last: n.number, Upto: offset, Bytes: n.bytes}
 	if t.has.None {
 		now.First = n.number
 	}

@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload"
+	"smartdrive/test/process"
 )
 
 const staged = "/remote.php/dav/uploads/ann/"
@@ -76,6 +77,48 @@ func TestChunksInAnyOrder(t *testing.T) {
 	if got := s.read(t, "f"); got != strings.Repeat("1", 1000)+strings.Repeat("2", 1000)+strings.Repeat("3", 1000) {
 		t.Error("the chunks are in another order")
 	}
+}
+
+// A client that numbers its chunks from 0, as older ones do, and sends several at a time: chunk 1
+// waits for chunk 0. One that numbers them from 1 and does not say so waits for a moment, once.
+func TestChunksFromZeroAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.zero = time.Hour
+	s.wire()
+	s.do(t, "MKCOL "+staged+"old").want(t, 201)
+	var all sync.WaitGroup
+	for i, n := range []string{"2", "1", "0"} {
+		all.Go(func() {
+			if got := s.do(t, "PUT "+staged+"old/"+n, "", strings.Repeat(n, 1000)); got.status != http.StatusCreated {
+				t.Errorf("chunk %s: %d %s", n, got.status, got.body)
+			}
+		})
+		if n != "0" {
+			process.Eventually(t, time.Minute, "the chunk has come", func() error {
+				if have := s.head.Waiting(s.who.User, "old"); have <= i {
+					return fmt.Errorf("%d have", have)
+				}
+				return nil
+			})
+		}
+	}
+	all.Wait()
+	to := "Destination: " + home + "f"
+	s.do(t, "MOVE "+staged+"old/.file", to).want(t, 201)
+	if got := s.read(t, "f"); got != strings.Repeat("0", 1000)+strings.Repeat("1", 1000)+strings.Repeat("2", 1000) {
+		t.Error("the chunks are in another order")
+	}
+	s.zero = time.Millisecond
+	s.wire()
+	s.do(t, "MKCOL "+staged+"one").want(t, 201)
+	s.do(t, "PUT "+staged+"one/1", "", "one").want(t, 201)
+	s.do(t, "PUT "+staged+"one/2", "", "two").want(t, 201)
+	s.do(t, "MOVE "+staged+"one/.file", to).want(t, 204)
+	if got := s.read(t, "f"); got != "onetwo" {
+		t.Errorf("%q", got)
+	}
+	s.CheckLedger(t, s.who)
 }
 
 // broken is a body that ends in the middle.
