@@ -73,13 +73,20 @@ func At(ctx context.Context, q sqldb.Querier, now drive.Time, node drive.NodeID)
 	return all, nil
 }
 
-// Of lists the locks of an account: at most maxOfAccount.
-func Of(ctx context.Context, q sqldb.Querier, now drive.Time, account drive.AccountID) ([]Lock, error) {
+// On lists the locks on nodes, without those that hold there from above. One statement.
+func On(ctx context.Context, q sqldb.Querier, now drive.Time, nodes []drive.NodeID) ([]Lock, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, len(nodes)+1)
+	for _, id := range nodes {
+		args = append(args, id)
+	}
 	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dav_locks l LEFT JOIN users u ON u.id = l.user_id
-		WHERE l.account_id = ? AND l.expires_at > ? ORDER BY l.expires_at`, account, now)
+		WHERE l.node_id IN (`+sqldb.Marks(len(nodes))+`) AND l.expires_at > ? ORDER BY l.id`, append(args, now)...)
 	all, err := sqldb.Scan(rows, err, scan)
 	if err != nil {
-		return nil, fmt.Errorf("list the locks of account %v: %w", account, err)
+		return nil, fmt.Errorf("list the locks on %d nodes: %w", len(nodes), err)
 	}
 	return all, nil
 }

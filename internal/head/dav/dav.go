@@ -111,8 +111,9 @@ type call struct {
 	who  drive.Who
 	at   place // of the address
 
-	lists  []ifList // of the If header
-	tokens []string // of locks, that the request submits
+	lists  []ifList                // of the If header
+	tokens []string                // of locks, that the request submits
+	roots  map[drive.NodeID]string // addresses of nodes with locks that hold at what is below them
 }
 
 func (c *call) now() time.Time { return c.opt.Now() }

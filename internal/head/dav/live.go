@@ -47,16 +47,14 @@ type describer struct {
 
 	want     asked
 	minimal  bool
+	top      Entry                     // that the request is about
 	balances map[string]*quota.Balance // by place; nil: nobody tells
-	locks    map[string]lockMap        // by place
-	above    []lock.Lock               // deep ones that hold at the first entry, and so at what is in it
+	held     map[drive.NodeID][]lock.Lock
+	above    []lock.Lock // deep ones that hold at top, and so at what is in it
 }
 
-// lockMap are the locks of an account by node.
-type lockMap map[drive.NodeID][]lock.Lock
-
-func (c *call) describer(want asked, minimal bool) *describer {
-	return &describer{call: c, want: want, minimal: minimal, balances: map[string]*quota.Balance{}, locks: map[string]lockMap{}}
+func (c *call) describer(want asked, minimal bool, top Entry) *describer {
+	return &describer{call: c, want: want, minimal: minimal, top: top, balances: map[string]*quota.Balance{}}
 }
 
 // page writes some entries. What they need of the database beside themselves is read at once.
@@ -78,6 +76,11 @@ func (d *describer) page(ctx context.Context, out *multistatus, entries []Entry)
 	names := d.want.names
 	if d.want.all() {
 		names = always()
+	}
+	if slices.Contains(names, dav("lockdiscovery")) && !d.want.onlyName {
+		if err := d.readLocks(ctx, entries); err != nil {
+			return err
+		}
 	}
 	for _, e := range entries {
 		var found, missing []prop
@@ -124,13 +127,7 @@ func (d *describer) dead(ctx context.Context, entries []Entry) (map[drive.NodeID
 	if !wanted {
 		return nil, nil
 	}
-	ids := make([]drive.NodeID, 0, len(entries))
-	for _, e := range entries {
-		if !e.Virtual {
-			ids = append(ids, e.Node)
-		}
-	}
-	return d.marks.Properties(ctx, d.who, ids)
+	return d.marks.Properties(ctx, d.who, nodesOf(entries))
 }
 
 func find(all []property.Property, name Name) (string, bool) {
@@ -142,31 +139,44 @@ func find(all []property.Property, name Name) (string, bool) {
 	return "", false
 }
 
-// lockdiscovery is what holds at an entry: its own locks, and the deep ones above. The first entry
-// that is described is the one that was asked for; the others lie in it.
+// readLocks reads the locks on a page of entries, and once the deep ones that hold at the address
+// of the request, and so at what is in it.
+func (d *describer) readLocks(ctx context.Context, entries []Entry) error {
+	if d.held == nil && !d.top.Virtual {
+		all, err := d.marks.LocksAt(ctx, d.who, d.top.Node, false)
+		if err != nil {
+			return err
+		}
+		d.above = slices.DeleteFunc(all, func(l lock.Lock) bool { return !l.Deep })
+	}
+	all, err := d.marks.LocksOn(ctx, nodesOf(entries))
+	if err != nil {
+		return err
+	}
+	d.held = map[drive.NodeID][]lock.Lock{}
+	for _, l := range all {
+		d.held[l.Node] = append(d.held[l.Node], l)
+	}
+	return nil
+}
+
+// nodesOf are the nodes of entries.
+func nodesOf(entries []Entry) []drive.NodeID {
+	ids := make([]drive.NodeID, 0, len(entries))
+	for _, e := range entries {
+		if !e.Virtual {
+			ids = append(ids, e.Node)
+		}
+	}
+	return ids
+}
+
+// lockdiscovery is what holds at an entry: its own locks, and the deep ones above.
 func (d *describer) lockdiscovery(ctx context.Context, e Entry) (string, error) {
 	if e.Virtual {
 		return "", nil
 	}
-	held, known := d.locks[e.Place]
-	if !known {
-		all, err := d.marks.LocksIn(ctx, d.who, e.Node)
-		if err != nil {
-			return "", err
-		}
-		held = lockMap{}
-		for _, l := range all {
-			held[l.Node] = append(held[l.Node], l)
-		}
-		if len(all) > 0 && !d.at.virtual() {
-			if d.above, err = d.marks.LocksAt(ctx, d.who, e.Node, false); err != nil {
-				return "", err
-			}
-			d.above = slices.DeleteFunc(d.above, func(l lock.Lock) bool { return !l.Deep })
-		}
-		d.locks[e.Place] = held
-	}
-	own := held[e.Node]
+	own := d.held[e.Node]
 	for _, l := range d.above {
 		if l.Node != e.Node {
 			own = append(slices.Clip(own), l)

@@ -242,11 +242,28 @@ func (c *call) discovery(ctx context.Context, e Entry, all []lock.Lock) (string,
 	return b.String(), nil
 }
 
-// lockRoot is the address of the node that a lock is on: the entry, or a folder above it.
+// lockRoot is the address of the node that a lock is on: the entry, or a folder above it, which all
+// entries of an answer have in common.
 func lockRoot(ctx context.Context, c *call, e Entry, l lock.Lock) (string, error) {
 	if l.Node == e.Node {
 		return e.href, nil
 	}
+	if root, known := c.roots[l.Node]; known {
+		return root, nil
+	}
+	root, err := c.lockRootAbove(ctx, l)
+	if err != nil {
+		return "", err
+	}
+	if c.roots == nil {
+		c.roots = map[drive.NodeID]string{}
+	}
+	c.roots[l.Node] = root
+	return root, nil
+}
+
+// lockRootAbove is lockRoot at the address of the request or above it.
+func (c *call) lockRootAbove(ctx context.Context, l lock.Lock) (string, error) {
 	for p := c.at; ; p = p.parent() {
 		up, err := c.there(ctx, p)
 		if err != nil {

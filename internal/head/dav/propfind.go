@@ -110,7 +110,7 @@ func (c *call) propfind(ctx context.Context) error {
 	}
 	setClasses(c.w.Header())
 	wish := c.prefer()
-	show := c.describer(want, wish.minimal)
+	show := c.describer(want, wish.minimal, top)
 	out := newMultistatus(c.w)
 	if depth == "0" || !wish.noRoot {
 		if err := show.page(ctx, out, []Entry{top}); err != nil {
@@ -187,6 +187,30 @@ func (c *call) roomsAtHome(ctx context.Context, fn func([]Entry) error) error {
 	return fn(entries)
 }
 
+// guests are what is shared with the caller by name.
+func (c *call) guests(ctx context.Context) ([]Entry, error) {
+	all, err := c.withMe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]tree.Node, len(all))
+	for i, m := range all {
+		nodes[i] = m.Item
+	}
+	views, err := files.ViewTops(ctx, c.opt.Files, nodes)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, 0, len(all))
+	for _, m := range all {
+		if n, there := views[m.Node]; there {
+			at := drive.Address{Place: m.Node.String(), Path: drive.Path{}}
+			entries = append(entries, c.entry(n, at, append(slices.Clip(c.at.segments), string(m.As))))
+		}
+	}
+	return entries, nil
+}
+
 // virtualChildren are what is in a folder of the layout. One that cannot be read any more, because
 // it was just taken away, is not there; any other failure is one of the listing.
 func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) error {
@@ -210,13 +234,11 @@ func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) erro
 			names = append(names, drive.Name(s.Name))
 		}
 	case shared:
-		all, err := c.withMe(ctx)
+		entries, err := c.guests(ctx)
 		if err != nil {
 			return err
 		}
-		for _, s := range all {
-			names = append(names, s.As)
-		}
+		return fn(entries)
 	case own:
 	}
 	entries := make([]Entry, 0, len(names))

@@ -31,15 +31,15 @@ type describer struct{ *call }
 type known struct {
 	d       describer
 	numbers map[drive.NodeID]int64
-	marks   map[string]files.FolderMarks  // by place
-	names   map[string]drive.Name         // of all places beside the caller's own drive; only where the page needs them
-	rights  map[drive.NodeID]access.Right // of what is not the caller's own
+	marks   map[string]files.FolderMarks     // by place
+	names   map[string]drive.Name            // of all places beside the caller's own drive; only where the page needs them
+	rights  map[drive.NodeID]access.Standing // of what is not the caller's own
 	owner   string
 }
 
 // properties is dav.Properties.
 func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Entry, names []dav.Name) (func(dav.Entry, dav.Name) (string, bool), error) {
-	k := known{d: d, marks: map[string]files.FolderMarks{}, rights: map[drive.NodeID]access.Right{}}
+	k := known{d: d, marks: map[string]files.FolderMarks{}, rights: map[drive.NodeID]access.Standing{}}
 	asked := func(space string, locals ...string) bool {
 		return slices.ContainsFunc(names, func(n dav.Name) bool { return n.Space == space && slices.Contains(locals, n.Local) })
 	}
@@ -61,13 +61,14 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 		}
 	}
 	if asked(owncloud, "permissions") || asked(nextcloud, "acl-permissions") {
+		var others []drive.NodeID
 		for _, e := range page {
-			if e.Place == "" || e.Virtual {
-				continue
+			if e.Place != "" && !e.Virtual {
+				others = append(others, e.Node)
 			}
-			if k.rights[e.Node], err = d.tags.Rights(ctx, who, e.Node); err != nil && !drive.IsKind(err, drive.NotFound) {
-				return nil, err
-			}
+		}
+		if k.rights, err = d.tags.Rights(ctx, who, others); err != nil {
+			return nil, err
 		}
 	}
 	if asked(owncloud, "owner-id", "owner-display-name") {
@@ -82,8 +83,12 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 // all places that the caller sees, and so have the folders of the layout.
 func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
 	listed := map[string]bool{} // whether the page has folders of it
+	var tops []drive.NodeID
 	for _, e := range page {
-		if e.IsFolder() {
+		switch {
+		case len(e.Path) == 0 && e.Place != "" && e.Place == e.Node.String():
+			tops = append(tops, e.Node)
+		case e.IsFolder():
 			listed[e.Place] = true
 		}
 		if k.names != nil || !e.Virtual && !isHome(e) {
@@ -96,9 +101,24 @@ func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) 
 		k.names = map[string]drive.Name{}
 		for _, p := range all {
 			k.names[p.Address] = p.Name
-			if !listed[p.Address] {
+			if !p.Node.IsZero() {
+				tops = append(tops, p.Node)
+			} else if !listed[p.Address] {
 				listed[p.Address] = false // only the sum of all has it
 			}
+		}
+	}
+	marks, err := k.d.tags.OfTops(ctx, who, tops)
+	if err != nil {
+		return err
+	}
+	for _, top := range tops { // what has no mark is not in the listing of all, either
+		place := top.String()
+		delete(listed, place)
+		if m, seen := marks[top]; seen {
+			k.marks[place] = m
+		} else {
+			delete(k.names, place)
 		}
 	}
 	for place, shown := range listed {
@@ -250,7 +270,7 @@ func (k *known) permissions(e dav.Entry) string {
 	}
 	rights, letters := access.All, "G"
 	if e.Place != "" {
-		rights, letters = k.rights[e.Node], "SG"
+		rights, letters = k.rights[e.Node].Rights, "SG"
 	}
 	if top := len(e.Path) == 0; top && e.Place != "" {
 		letters += "M"

@@ -80,6 +80,53 @@ func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (m Fol
 	return m, nil
 }
 
+// OfTops is Of for what is shared with the caller by name: what they may not see there is missing.
+// It costs some statements for each account, however much of it is shared.
+func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]FolderMarks, error) {
+	rights, err := t.Rights(ctx, who, tops)
+	if err != nil {
+		return nil, err
+	}
+	var files []drive.NodeID // they have no mark
+	marks := map[drive.NodeID]FolderMarks{}
+	sums, all := map[drive.AccountID]string{}, map[drive.AccountID]map[drive.NodeID]tree.Mark{}
+	for _, top := range tops {
+		at := rights[top]
+		if !at.Rights.Has(access.See) {
+			continue
+		}
+		sum, known := sums[at.Account]
+		if !known {
+			guest := access.Pass{Who: drive.Who{User: who.User, Account: at.Account, Guest: true}}
+			lens, err := t.f.access.Lens(ctx, t.f.opt.DB, guest)
+			if err != nil {
+				return nil, err
+			}
+			if all[at.Account], err = t.marks(ctx, at.Account); err != nil {
+				return nil, err
+			}
+			sum = lens.Sum()
+			sums[at.Account] = sum
+		}
+		m := FolderMarks{Of: all[at.Account], Rights: fmt.Sprintf("%x.%s", at.Rights, sum)}
+		var folder bool
+		if m.Top, folder = m.Of[top]; !folder {
+			files = append(files, top)
+		}
+		marks[top] = m
+	}
+	nodes, err := tree.ByID(ctx, t.f.opt.Tree, t.f.opt.DB, files...)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range files {
+		m := marks[id]
+		m.Top = tree.Mark{Seq: nodes[id].Seq}
+		marks[id] = m
+	}
+	return marks, nil
+}
+
 // AccountAt returns the account that a place of the caller's is in. Unlike Account it knows that of
 // a folder that is shared by name, too.
 func (t *FolderTags) AccountAt(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
@@ -171,8 +218,7 @@ func (t *FolderTags) ByNumber(ctx context.Context, who drive.Who, number int64) 
 	return t.f.Get(ctx, who, id)
 }
 
-// Rights returns what the caller may do at a node.
-func (t *FolderTags) Rights(ctx context.Context, who drive.Who, id drive.NodeID) (access.Right, error) {
-	p, err := t.f.opt.Access.At(ctx, t.f.opt.DB, who, id)
-	return p.Rights, err
+// Rights returns what the caller may do at nodes that are not their own.
+func (t *FolderTags) Rights(ctx context.Context, who drive.Who, ids []drive.NodeID) (map[drive.NodeID]access.Standing, error) {
+	return t.f.opt.Access.RightsOf(ctx, t.f.opt.DB, who, ids)
 }

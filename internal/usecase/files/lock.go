@@ -106,13 +106,10 @@ func (f Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, belo
 	return all, err
 }
 
-// LocksIn lists the locks of the account that a node is in, which the caller sees.
-func (f Marks) LocksIn(ctx context.Context, who drive.Who, id drive.NodeID) ([]lock.Lock, error) {
-	p, err := f.enter(ctx, who, id, access.Look)
-	if err != nil {
-		return nil, err
-	}
-	return lock.Of(ctx, f.opt.DB.For(p.Who.Account), f.now(), p.Who.Account)
+// LocksOn lists the locks on nodes that the caller was shown, without those that hold there from
+// above.
+func (f Marks) LocksOn(ctx context.Context, nodes []drive.NodeID) ([]lock.Lock, error) {
+	return lock.On(ctx, f.opt.DB, f.now(), nodes)
 }
 
 // KeepLocked returns what refuses a user another content of a node that somebody else has locked,

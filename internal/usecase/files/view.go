@@ -78,6 +78,17 @@ func Views(ctx context.Context, f *Files, q sqldb.Querier, nodes []tree.Node) (m
 	return views, nil
 }
 
+// ViewTops shows nodes that are shared with the caller by name, as these see them: what is above
+// them is not told.
+func ViewTops(ctx context.Context, f *Files, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+	views, err := Views(ctx, f, f.opt.DB, nodes)
+	for id, v := range views {
+		v.ParentID, v.Path = nil, drive.Address{Place: id.String()}.String()
+		views[id] = v
+	}
+	return views, err
+}
+
 // viewer shows the nodes of one answer and reads the place of each folder once.
 type viewer struct {
 	f       *Files

@@ -1,0 +1,93 @@
+package nextcloud_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// plant makes folders of a node of ann's by the number, and with share gives bob a role at each.
+func (s *stack) plant(t *testing.T, parent drive.NodeID, from, to int, share bool) {
+	t.Helper()
+	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		for i := from; i < to; i++ {
+			n, err := s.Tree.CreateFolder(ctx, tx, s.who.Account, tree.Place{Parent: parent, Name: drive.Name(fmt.Sprintf("n%d", i)), Conflict: drive.ConflictFail})
+			if err != nil {
+				return err
+			}
+			if !share {
+				continue
+			}
+			g := access.Grant{
+				Node: n.ID, Account: s.who.Account, Kind: access.User, Principal: drive.PrincipalID(s.people["bob"].User), Role: access.Editor, By: s.who.User,
+			}
+			if _, err := s.Access.Set(ctx, tx, g); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a listing, or a chunk, asks the database does not grow with what is in a folder, nor with
+// how much is shared.
+func TestStatementsDoNotGrow(t *testing.T) {
+	t.Parallel()
+	depth.Normal(t)
+	const properties = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:fileid/><oc:permissions/><oc:size/></d:prop></d:propfind>`
+	var count sqldbtest.Counter
+	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
+	s.person(t, "bob")
+	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.grant(t, "team", access.Editor, 0)
+	team, root := s.node(t, "team"), s.node(t, "")
+	const id = "/remote.php/dav/uploads/bob/t"
+	s.do(t, "MKCOL "+id, "Destination: "+shared+"/team/f", as("bob")).want(t, 201)
+	chunk := 0
+	ask := func(what string, entries int) int {
+		t.Helper()
+		before := count.Total()
+		if what == "a chunk" {
+			chunk++
+			s.do(t, fmt.Sprintf("PUT %s/%d", id, chunk), as("bob"), "", "x").want(t, 201)
+			return count.Total() - before
+		}
+		a := s.do(t, "PROPFIND "+what, "Depth: 1", as("bob"), "", properties).want(t, 207)
+		if got := strings.Count(a.body, "<D:response>"); got < entries {
+			t.Fatalf("%s lists %d", what, got)
+		}
+		return count.Total() - before
+	}
+	all := map[string]int{shared + "/team": 1, shared: 1, bobs: 0, "a chunk": 0} // how many entries for each folder that is planted
+	few := map[string]int{}
+	measure := func(folders int, each func(string, int)) {
+		for what, n := range all {
+			ask(what, n*folders) // numbers, marks and ways are remembered
+			each(what, ask(what, n*folders))
+		}
+	}
+	s.plant(t, team, 0, 10, false)
+	s.plant(t, root, 0, 10, true)
+	s.Clock.Advance(time.Minute)
+	measure(10, func(what string, n int) { few[what] = n })
+	s.plant(t, team, 10, 1000, false)
+	s.plant(t, root, 10, 1000, true)
+	measure(1000, func(what string, n int) {
+		if n > few[what]+30 { // some for each page of what is shared
+			t.Errorf("%s: %d statements for 10 folders and %d for 1,000", what, few[what], n)
+		}
+	})
+}
