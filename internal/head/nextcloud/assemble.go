@@ -9,8 +9,10 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/dav"
+	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -39,11 +41,11 @@ func (c *call) assemble(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	created, err := c.seal(ctx, t, done)
+	made, err := c.seal(ctx, t, done)
 	if err != nil {
 		return err
 	}
-	return c.answerFile(ctx, at.Address, created)
+	return c.answerFile(ctx, at.Address, made)
 }
 
 // completion checks what a MOVE says of the file: that all of it has come, and that what it
@@ -102,27 +104,32 @@ func (c *call) completion(ctx context.Context, t transfer, at target) (done uplo
 // then. Less than clients and proxies commonly wait.
 const sealFor = 50 * time.Second
 
-func (c *call) seal(ctx context.Context, t transfer, done upload.Complete) (created bool, err error) {
+func (c *call) seal(ctx context.Context, t transfer, done upload.Complete) (made *tree.Node, err error) {
 	for deadline := time.Now().Add(sealFor); ; {
 		v, _, err := c.Uploads.Complete(ctx, c.who, t.view.ID, done)
 		switch {
 		case err != nil:
-			return false, err
+			return nil, err
 		case v.State == upload.Done.Public():
-			return v.Node != nil && v.Node.Rev == 1, nil
+			return v.Node, nil
 		case time.Now().After(deadline):
-			return false, drive.Fail(drive.InProgress, "retry_after", 5)
+			return nil, drive.Fail(drive.InProgress, "retry_after", 5)
 		}
 	}
 }
 
-// answerFile says what the file is now. It is there: nothing makes an error of that any more.
-func (c *call) answerFile(ctx context.Context, at drive.Address, created bool) error {
-	n, err := c.Files.GetByPath(ctx, c.who, at)
-	if err == nil {
-		e := dav.Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
-		describer{c}.header(ctx, c.w.Header(), c.who, e)
-		c.w.Header().Set("ETag", e.Tag())
+// answerFile says what the file was when it was made: its tag is that of what the client has sent,
+// even if somebody has replaced it since. It is there: nothing makes an error of that any more.
+// nil: it has gone.
+func (c *call) answerFile(ctx context.Context, at drive.Address, made *tree.Node) error {
+	created := false
+	if made != nil {
+		created = made.Rev == 1
+		if n, err := files.ViewOf(ctx, c.Files, c.who, *made); err == nil {
+			e := dav.Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
+			describer{c}.header(ctx, c.w.Header(), c.who, e)
+			c.w.Header().Set("ETag", e.Tag())
+		}
 	}
 	if c.r.Header.Get("X-OC-Mtime") != "" {
 		c.w.Header().Set("X-OC-Mtime", "accepted")

@@ -74,6 +74,11 @@ func (f *Files) ViewFor(ctx context.Context, q sqldb.Querier, who drive.Who, n t
 	return f.viewer(q).as(p).view(ctx, n)
 }
 
+// ViewOf shows a node that was read before, as it was then.
+func ViewOf(ctx context.Context, f *Files, who drive.Who, n tree.Node) (NodeView, error) {
+	return f.ViewFor(ctx, f.opt.DB.For(n.Account), who, n)
+}
+
 // Account returns the account of a space that the caller is a member of, or their own when place is
 // empty.
 func (d *doors) Account(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {

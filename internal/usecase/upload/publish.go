@@ -104,7 +104,7 @@ func (p *placer) done(ctx context.Context, tx *sqldb.Tx, row Row, blobID drive.B
 	}
 	next := row
 	next.State, next.Node, next.Reserved, next.Held, next.Challenge = Done, placed.Node.ID, 0, 0, nil
-	next.Ended = p.clocks.now()
+	next.Ended, next.placed = p.clocks.now(), &placed.Node
 	if next, err = change(ctx, tx, row, next); err != nil {
 		return Row{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/upload/claim"
@@ -53,7 +54,8 @@ type Row struct {
 	Active      drive.Time // last activity known to the database
 	Ended       drive.Time
 
-	guest bool // as this request reads it: it is of somebody whose own account is another; not stored
+	guest  bool       // as this request reads it: it is of somebody whose own account is another; not stored
+	placed *tree.Node // the file, as the transaction left it that made it; not stored, nor kept in memory
 }
 
 // isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent

@@ -83,7 +83,9 @@ func (vs *views) of(ctx context.Context, q sqldb.Querier, r Row) (View, error) {
 	if r.Challenge != nil && r.State.Open() && !r.Challenge.Expired(vs.clocks.now()) {
 		v.Challenge = &r.Challenge.Challenge
 	}
-	if r.State == Done {
+	if r.placed != nil { // nobody else's content is told of, whatever has happened to it since
+		v.Node = r.placed
+	} else if r.State == Done {
 		n, err := vs.tree.Find(ctx, q, r.Account, r.Node)
 		if err != nil && !drive.IsKind(err, drive.NotFound) { // it may have been deleted since
 			return View{}, err
