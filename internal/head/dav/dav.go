@@ -78,6 +78,10 @@ type View struct {
 	Who drive.Who
 	// Properties are live ones beside those of this package, or in their place. Nil: none.
 	Properties Properties
+	// Sets reports whether a property is one that the head keeps itself; Set then sets it to a
+	// text, or removes it. Nil: none is.
+	Sets func(Name) bool
+	Set  func(ctx context.Context, e Entry, name Name, text string, remove bool) error
 	// Describe adds to the header of the answer about a file or folder that was made, changed or
 	// read. Nil: nothing is added.
 	Describe func(ctx context.Context, h http.Header, who drive.Who, e Entry)

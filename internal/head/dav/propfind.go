@@ -41,19 +41,25 @@ func readAsked(r *http.Request) (asked, error) {
 	if !some {
 		return asked{}, drive.Bad("body", drive.Malformed, "expected", "allprop, propname or prop")
 	}
-	a := asked{names: []Name{}}
-	for _, e := range prop.Children {
-		if slices.Contains(a.names, e.Name) {
+	names, err := prop.names()
+	return asked{names: names}, err
+}
+
+// names are those of the properties in a DAV:prop, each once.
+func (e element) names() ([]Name, error) {
+	names := []Name{}
+	for _, c := range e.Children {
+		if slices.Contains(names, c.Name) {
 			continue
 		}
-		if len(e.Name.Space)+len(e.Name.Local) > maxNameBytes { // each entry's answer repeats it
-			return asked{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNameBytes, "sent", len(e.Name.Space)+len(e.Name.Local))
+		if len(c.Name.Space)+len(c.Name.Local) > maxNameBytes { // each entry's answer repeats it
+			return nil, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNameBytes, "sent", len(c.Name.Space)+len(c.Name.Local))
 		}
-		if a.names = append(a.names, e.Name); len(a.names) > maxNames { // more are not compared with each other
-			return asked{}, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(prop.Children))
+		if names = append(names, c.Name); len(names) > maxNames { // more are not compared with each other
+			return nil, drive.Fail(drive.TooLarge, "field", "body", "limit", maxNames, "sent", len(e.Children))
 		}
 	}
-	return a, nil
+	return names, nil
 }
 
 // readDepth reads the Depth header; absent it is infinity (RFC 4918 §10.2).

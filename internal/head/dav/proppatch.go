@@ -125,6 +125,12 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 	mtime := drive.Time(0)
 	var changes []property.Change
 	for _, in := range all {
+		if c.view.Sets != nil && c.view.Sets(in.name) { // first: it is what may be refused
+			if err := c.view.Set(ctx, e, in.name, strings.TrimSpace(in.value.Text), in.remove); err != nil {
+				return err
+			}
+			continue
+		}
 		if t, ok := in.mtime(); ok {
 			mtime = t
 			continue
@@ -132,6 +138,9 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 		changes = append(changes, property.Change{
 			Property: property.Property{Name: property.Name{Space: in.name.Space, Local: in.name.Local}, Value: in.value.Inner}, Remove: in.remove,
 		})
+	}
+	if len(changes) == 0 && mtime == 0 {
+		return nil
 	}
 	err := c.marks.SetProperties(ctx, c.who, e.Node, mtime, changes)
 	if drive.IsKind(err, drive.TooLarge) { // RFC 4918 §9.2.1

@@ -25,6 +25,7 @@ type Options struct {
 	Uploads  *upload.Sessions
 	Thumbs   *thumb.Maker
 	Sessions *account.Sessions
+	Shelf    *files.Shelf // favourites are stars
 	// Caller says who sends a request, which changes something or does not, and takes one of their
 	// places; release gives it back.
 	Caller func(r *http.Request, changes bool) (who drive.Who, release func(), err error)

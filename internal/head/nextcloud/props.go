@@ -35,6 +35,7 @@ type known struct {
 	names   map[string]drive.Name            // of all places beside the caller's own drive; only where the page needs them
 	rights  map[drive.NodeID]access.Standing // of what is not the caller's own
 	owner   string
+	stars   map[drive.NodeID]bool
 }
 
 // properties is dav.Properties.
@@ -69,6 +70,16 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 		}
 		if k.rights, err = d.tags.Rights(ctx, who, others); err != nil {
 			return nil, err
+		}
+	}
+	if asked(owncloud, "favorite") {
+		ids, err := d.Shelf.StarredIDs(ctx, who)
+		if err != nil {
+			return nil, err
+		}
+		k.stars = make(map[drive.NodeID]bool, len(ids))
+		for _, id := range ids {
+			k.stars[id] = true
 		}
 	}
 	if asked(owncloud, "owner-id", "owner-display-name") {
@@ -174,7 +185,12 @@ func (k *known) own(e dav.Entry, local string) (string, bool) {
 	case "checksums":
 		sums := checksums(e)
 		return "<checksum xmlns=\"" + owncloud + "\">" + escape(sums) + "</checksum>", sums != ""
-	case "favorite", "comments-unread":
+	case "favorite":
+		if k.stars[e.Node] && !e.Virtual {
+			return "1", true
+		}
+		return "0", true
+	case "comments-unread":
 		return "0", true
 	case "owner-id", "owner-display-name":
 		return escape(k.owner), e.Place == ""

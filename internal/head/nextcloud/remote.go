@@ -1,13 +1,15 @@
 package nextcloud
 
 import (
+	"bufio"
 	"context"
 	"encoding/xml"
+	"fmt"
 	"net/http"
-	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/dav"
+	"smartdrive/internal/head/problem"
 )
 
 // remote answers /remote.php/....
@@ -66,8 +68,8 @@ func (c *call) files(ctx context.Context, prefix string) error {
 		defer leave()
 	}
 	switch c.r.Method {
-	case "REPORT": // favourites, tags: nobody has any
-		return c.multistatus("")
+	case "REPORT":
+		return c.favourites(ctx, prefix)
 	case "SEARCH":
 		return c.methodNotAllowed("OPTIONS", "PROPFIND", "GET", "PUT")
 	}
@@ -78,17 +80,68 @@ func (c *call) files(ctx context.Context, prefix string) error {
 // view is the tree of the caller below a prefix.
 func (c *call) view(_ context.Context, prefix string) dav.View {
 	d := describer{c}
-	return dav.View{Prefix: prefix, Layout: dav.Home, Who: c.who, Properties: d.properties, Describe: d.header}
+	return dav.View{
+		Prefix: prefix, Layout: dav.Home, Who: c.who, Properties: d.properties, Describe: d.header,
+		Sets: func(n dav.Name) bool { return n == favourite }, Set: c.setFavourite,
+	}
 }
 
 // multistatus sends responses that are XML already.
 func (c *call) multistatus(responses ...string) error {
-	c.w.Header().Set("Content-Type", "application/xml; charset=utf-8")
-	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(http.StatusMultiStatus)
-	_, _ = c.w.Write([]byte(xml.Header + `<d:multistatus xmlns:d="DAV:" xmlns:oc="` + owncloud + `" xmlns:nc="` + nextcloud + `">` +
-		strings.Join(responses, "") + "</d:multistatus>\n")) // it fails only when the client is gone
+	out := c.newStream()
+	out.add(responses...)
+	out.end()
 	return nil
+}
+
+// stream is a multistatus on its way. It is sent with its first writeAhead bytes, or at its end.
+type stream struct {
+	c    *call
+	out  *bufio.Writer
+	sent bool
+}
+
+// writeAhead is how many bytes are gathered before they are sent: some 40 entries.
+const writeAhead = 32 << 10
+
+func (c *call) newStream() *stream {
+	s := &stream{c: c}
+	s.out = bufio.NewWriterSize(s, writeAhead)
+	s.add(xml.Header + `<d:multistatus xmlns:d="DAV:" xmlns:oc="` + owncloud + `" xmlns:nc="` + nextcloud + `">`)
+	return s
+}
+
+// Write is the other end of the buffer.
+func (s *stream) Write(p []byte) (int, error) {
+	if !s.sent {
+		s.sent = true
+		s.c.w.Header().Set("Content-Type", "application/xml; charset=utf-8")
+		s.c.w.Header().Set("Cache-Control", "no-store")
+		s.c.w.WriteHeader(http.StatusMultiStatus)
+	}
+	return s.c.w.Write(p)
+}
+
+// add writes what is XML already. That the client has gone is seen by nobody.
+func (s *stream) add(parts ...string) {
+	for _, p := range parts {
+		_, _ = s.out.WriteString(p)
+	}
+}
+
+func (s *stream) end() {
+	s.add("</d:multistatus>\n")
+	_ = s.out.Flush() // it fails only when the client is gone
+}
+
+// broken is how it ends when it cannot be read to its end: as an error while nothing was sent, else
+// the connection is broken off.
+func (s *stream) broken(err error) error {
+	if !s.sent {
+		return err
+	}
+	problem.Note(s.c.w, fmt.Errorf("a listing broke off: %w", err))
+	panic(http.ErrAbortHandler)
 }
 
 // response is one response of a multistatus, with its properties.

@@ -7,6 +7,8 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/star"
+	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
 )
 
@@ -169,5 +171,55 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 			}
 			s.CheckLedger(t, s.who)
 		})
+	}
+}
+
+// What is a favourite for the clients has a star on the pages, and nothing else: not for others,
+// and not as a property of the file.
+func TestFavouritesAreStars(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.person(t, "bob")
+	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.do(t, "PUT "+home+"team/a%26b", "", "x").want(t, 201)
+	s.do(t, "PUT "+home+"own", "", "x").want(t, 201)
+	s.grant(t, "team", access.Viewer, 0)
+	const (
+		set = `<d:propertyupdate xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:set><d:prop><oc:favorite>%s</oc:favorite></d:prop></d:set></d:propertyupdate>`
+		get = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><oc:favorite/></d:prop></d:propfind>`
+		all = `<oc:filter-files xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:favorite/></d:prop>` +
+			`<oc:filter-rules><oc:favorite>1</oc:favorite></oc:filter-rules></oc:filter-files>`
+	)
+	is := func(path, who, want string) {
+		t.Helper()
+		got := s.do(t, "PROPFIND "+path, "Depth: 0", as(who), "", get).want(t, 207).between(t, "favorite", "</favorite>")
+		if !strings.HasSuffix(got, ">"+want) {
+			t.Errorf("%s is a favourite of %s: %s, want %s", path, who, got, want)
+		}
+	}
+	s.do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "1", 1)).want(t, 207)
+	s.do(t, "PROPPATCH "+shared+"/team/a%26b", as("bob"), "", strings.Replace(set, "%s", "1", 1)).want(t, 207) // a viewer may
+	is(home+"team/a%26b", "ann", "1")
+	is(home+"own", "ann", "0")
+	is(shared+"/team/a%26b", "bob", "1")
+	is(shared+"/team", "bob", "0")
+	stars, err := files.NewShelf(s.files, star.New(s.DB, s.Clock.Now)).StarredIDs(t.Context(), s.who)
+	if err != nil || len(stars) != 1 || stars[0] != s.node(t, "team/a&b") {
+		t.Errorf("ann has the stars %v (%v)", stars, err)
+	}
+	anns := s.do(t, "REPORT "+home, "", all).want(t, 207).has(t, "<D:href>"+home+"team/a%26b</D:href>", ">1</favorite>")
+	if strings.Contains(anns.body, "own<") {
+		t.Error(anns.body)
+	}
+	s.do(t, "REPORT "+bobs, as("bob"), "", all).want(t, 207).has(t, "<D:href>"+shared+"/team/a%26b</D:href>")
+	if none := s.do(t, "REPORT "+bobs, as("bob"), "", strings.Replace(all, "<oc:favorite>1</oc:favorite>", "<oc:systemtag>1</oc:systemtag>", 1)).want(t, 207); strings.Contains(none.body, "href") {
+		t.Error(none.body)
+	}
+	s.do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "0", 1)).want(t, 207)
+	is(home+"team/a%26b", "ann", "0")
+	is(shared+"/team/a%26b", "bob", "1")
+	s.ungrant(t, "team")
+	if none := s.do(t, "REPORT "+bobs, as("bob"), "", all).want(t, 207); strings.Contains(none.body, "team") {
+		t.Error(none.body)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav"
@@ -109,6 +110,7 @@ func (s *stack) wire() {
 	mux := http.NewServeMux()
 	s.head = nextcloud.New(nextcloud.Options{
 		ZeroWithin: s.zero,
+		Shelf:      files.NewShelf(s.files, star.New(s.DB, now)),
 		DAV:        davs, Files: s.files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: account.NewSessions(s.DB, users, auth, accounts),
 		Caller: caller, Balance: balance, Instance: "sdtest", BaseURL: "https://drive.example.org",
 		Visitor: func(*http.Request) (func(), error) { return func() {}, nil },

@@ -91,3 +91,36 @@ func TestStatementsDoNotGrow(t *testing.T) {
 		}
 	})
 }
+
+// The trash is sent page after page, and has each thing once.
+func TestALongTrash(t *testing.T) {
+	t.Parallel()
+	depth.Normal(t)
+	s := newStack(t)
+	const n = 2*tree.MaxLimit + 1
+	s.plant(t, s.node(t, ""), 0, n, false)
+	page, err := s.Tree.ChildIDs(t.Context(), s.DB, s.node(t, ""))
+	if err != nil || len(page) != n {
+		t.Fatalf("%d folders (%v)", len(page), err)
+	}
+	err = s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		for _, id := range page {
+			if _, err := s.Tree.Trash(ctx, tx, s.who.Account, id, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := s.do(t, "PROPFIND /remote.php/dav/trashbin/ann/trash", "Depth: 1").want(t, 207).body
+	for i := range n {
+		if got := strings.Count(body, fmt.Sprintf("<nc:trashbin-filename>n%d<", i)); got != 1 {
+			t.Fatalf("n%d is listed %d times", i, got)
+		}
+	}
+	if !strings.HasSuffix(body, "</d:multistatus>\n") {
+		t.Error("it has no end")
+	}
+}

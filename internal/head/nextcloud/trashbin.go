@@ -88,32 +88,44 @@ func (c *call) restore(ctx context.Context, id drive.NodeID) error {
 	return nil
 }
 
-// listTrash gathers all pages before it answers: what cannot be read to its end is an error.
+// listTrash sends page after page. One that cannot be read breaks the listing off (D1 of package
+// dav): clients would take what is missing for gone.
 func (c *call) listTrash(ctx context.Context) error {
 	href := strings.TrimSuffix(c.r.URL.EscapedPath(), "/") + "/"
-	all := []string{response(href, "<d:resourcetype><d:collection/></d:resourcetype>")}
+	out := c.newStream()
+	out.add(response(href, "<d:resourcetype><d:collection/></d:resourcetype>"))
 	for l := (tree.List{Limit: tree.MaxLimit}); c.r.Header.Get("Depth") != "0"; {
-		page, err := c.Files.ListTrash(ctx, c.who, "", l)
+		next, err := c.trashPage(ctx, out, href, l)
 		if err != nil {
-			return err
+			return out.broken(err)
 		}
-		ids := make([]drive.NodeID, len(page.Items))
-		for i, n := range page.Items {
-			ids[i] = n.ID
-		}
-		numbers, err := c.tags.Numbers(ctx, ids)
-		if err != nil {
-			return err
-		}
-		for _, n := range page.Items {
-			all = append(all, response(href+url.PathEscape(n.Name+".d"+n.ID.String()), c.trashed(n, firstNumber+numbers[n.ID])))
-		}
-		if page.NextCursor == nil {
+		if next == nil {
 			break
 		}
-		l.Cursor = *page.NextCursor
+		l.Cursor = *next
 	}
-	return c.multistatus(all...)
+	out.end()
+	return nil
+}
+
+// trashPage sends one page, and returns the cursor of the next one.
+func (c *call) trashPage(ctx context.Context, out *stream, href string, l tree.List) (*string, error) {
+	page, err := c.Files.ListTrash(ctx, c.who, "", l)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]drive.NodeID, len(page.Items))
+	for i, n := range page.Items {
+		ids[i] = n.ID
+	}
+	numbers, err := c.tags.Numbers(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range page.Items {
+		out.add(response(href+url.PathEscape(n.Name+".d"+n.ID.String()), c.trashed(n, firstNumber+numbers[n.ID])))
+	}
+	return page.NextCursor, nil
 }
 
 func (c *call) trashed(n files.NodeView, number int64) string {

@@ -1,0 +1,109 @@
+package dav
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+)
+
+// Filter is the body of a REPORT that asks for properties of what has others.
+type Filter struct {
+	want  asked
+	Rules map[Name]string // what is asked for, by the name of the property
+}
+
+// ReadFilter reads the body of a REPORT: root holds DAV:prop and, in rules, a property each.
+func ReadFilter(r *http.Request, root, rules Name) (Filter, error) {
+	f := Filter{Rules: map[Name]string{}}
+	body, found, err := readBody(r)
+	if err != nil {
+		return f, err
+	}
+	if !found || body.Name != root {
+		return f, drive.Bad("body", drive.Malformed, "expected", root.Local)
+	}
+	f.want.names = always()
+	if prop, some := body.child("prop"); some {
+		if f.want.names, err = prop.names(); err != nil {
+			return f, err
+		}
+	}
+	for _, c := range body.Children {
+		if c.Name != rules {
+			continue
+		}
+		for _, rule := range c.Children {
+			f.Rules[rule.Name] = strings.TrimSpace(rule.Text)
+		}
+	}
+	return f, nil
+}
+
+// Report answers a REPORT at an address of a view with what of some nodes is at or below it there.
+func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Request, v View, f Filter, nodes []files.NodeView) error {
+	c := &call{Head: h, view: v, w: w, r: r, who: v.Who}
+	var err error
+	if c.at, err = c.parse(r.URL); err != nil {
+		return err
+	}
+	top, err := c.find(ctx, c.at)
+	if err != nil {
+		return err
+	}
+	var entries []Entry
+	shares, err := c.withMe(ctx)
+	if err != nil {
+		return err
+	}
+	names := map[string]drive.Name{}
+	for _, s := range shares {
+		names[s.Node.String()] = s.As
+	}
+	for _, n := range nodes {
+		at, err := drive.ParseAddress(n.Path)
+		if err != nil {
+			return err
+		}
+		if segments, shown := c.segmentsOf(at, names); shown && startsWith(segments, c.at.segments) {
+			entries = append(entries, c.entry(n, at, segments))
+		}
+	}
+	out := newMultistatus(w)
+	for page := range slices.Chunk(entries, 500) {
+		if err := c.describer(f.want, false, top).page(ctx, out, page); err != nil {
+			return c.broken(out, err)
+		}
+	}
+	out.end()
+	return nil
+}
+
+func startsWith(path, prefix []string) bool {
+	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
+}
+
+// segmentsOf is where an address of the use cases is in a view of the layout Home; shares are the
+// names of what is shared with the caller. false: it is not in it.
+func (c *call) segmentsOf(at drive.Address, shares map[string]drive.Name) (segments []string, shown bool) {
+	path := at.Path
+	switch name, mounted := shares[at.Place]; {
+	case at.Place == "" && len(path) > 0:
+		segments, path = []string{string(c.view.Layout.shownAs(path[0]))}, path[1:]
+	case at.Place == "":
+	case mounted:
+		segments = []string{string(rooms[Home][shared]), string(name)}
+	default:
+		if _, err := drive.ParseID[drive.NodeID](at.Place); err == nil { // hidden, or in what is not shared by itself
+			return nil, false
+		}
+		segments = []string{string(rooms[Home][spaces]), at.Place}
+	}
+	for _, name := range path {
+		segments = append(segments, string(name))
+	}
+	return segments, true
+}

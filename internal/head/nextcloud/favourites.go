@@ -1,0 +1,44 @@
+package nextcloud
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/star"
+	"smartdrive/internal/head/dav"
+	"smartdrive/internal/usecase/files"
+)
+
+// Favourites of the clients are the stars of the pages.
+
+// favourite is the property that says whether something is one: 1 or 0.
+var favourite = dav.Name{Space: owncloud, Local: "favorite"}
+
+// setFavourite is PROPPATCH of the property.
+func (c *call) setFavourite(ctx context.Context, e dav.Entry, _ dav.Name, text string, remove bool) error {
+	if remove || text == "0" || text == "" || text == "false" {
+		return c.Shelf.Unstar(ctx, c.who, e.Node)
+	}
+	return c.Shelf.Star(ctx, c.who, e.Node)
+}
+
+// favourites is REPORT oc:filter-files: with the rule oc:favorite what has a star, at the address
+// and below it. Other rules are about tags, which nobody has.
+func (c *call) favourites(ctx context.Context, prefix string) error {
+	f, err := dav.ReadFilter(c.r, dav.Name{Space: owncloud, Local: "filter-files"}, dav.Name{Space: owncloud, Local: "filter-rules"})
+	if drive.IsKind(err, drive.BadRequest) { // another report: of comments, of tags
+		return c.multistatus()
+	}
+	if err != nil {
+		return err
+	}
+	var starred []files.NodeView
+	if f.Rules[favourite] == "1" && len(f.Rules) == 1 {
+		page, err := c.Shelf.Starred(ctx, c.who, "", star.Most)
+		if err != nil {
+			return err
+		}
+		starred = page.Items
+	}
+	return c.DAV.Report(ctx, c.w, c.r, c.view(ctx, prefix), f, starred)
+}
