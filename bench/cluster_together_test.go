@@ -75,6 +75,38 @@ func BenchmarkClusterTogether(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// BenchmarkClusterBatch sends 10,000 files of 10 KiB in batches of 250 over 4 connections, to an
+// embedded server and to an instance of the full cluster.
+func BenchmarkClusterBatch(b *testing.B) {
+	columns := bothColumns(b)
+	questions := asked(b, columns[1].on)
+	figures := make([]column, len(columns))
+	var each sample
+	no := uint64(0)
+	for b.Loop() {
+		for round := range rounds(3) + 1 {
+			for i := range columns {
+				i = (i + round) % len(columns)
+				before := questions()
+				no++
+				r := sendBatches(b, no, columns[i].server)
+				if round == 0 {
+					continue
+				}
+				figures[i].add(r)
+				if columns[i].on != nil {
+					each.add(float64(questions()-before) / smallFiles)
+				}
+			}
+		}
+	}
+	table(b, "10,000 files of 10 KiB in batches", []any{"", "files/s", "CPU s", "statements at the server a file"},
+		[]any{"embedded", figures[0].rate, figures[0].cpu}, []any{"cluster", figures[1].rate, figures[1].cpu, each},
+		[]any{"cluster ÷ embedded", figures[1].rate.over(figures[0].rate), figures[1].cpu.over(figures[0].cpu)})
+	b.ReportMetric(figures[1].rate.median(), "files/s")
+	b.ReportMetric(0, "ns/op")
+}
+
 // sendTogether sends files over connections that are shared out among the users.
 func sendTogether(b *testing.B, users []*server, content []byte, no int) {
 	b.Helper()

@@ -54,7 +54,7 @@ const password = "correct horse"
 // longer for one than a transaction does.
 const callers = 16
 
-func newStack(t *testing.T, opt uploadtest.Options, change ...func(*rest.Options)) *stack {
+func newStack(t testing.TB, opt uploadtest.Options, change ...func(*rest.Options)) *stack {
 	t.Helper()
 	return newStackOf(t, opt, files.Options{}, change...)
 }
