@@ -142,7 +142,7 @@ func (t *Tree) change(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 	return t.readSeq(ctx, tx, account, growth, changed == 0)
 }
 
-// read returns the seq of a tree; refused: the tree may not grow so far, which is the error.
+// readSeq returns the seq of a tree; refused: the tree may not grow so far, which is the error.
 func (t *Tree) readSeq(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, growth int64, refused bool) (seq int64, err error) {
 	var count int64
 	err = tx.QueryRow(ctx, "SELECT seq, node_count FROM trees WHERE account_id = ?", account).Scan(&seq, &count)

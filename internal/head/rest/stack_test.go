@@ -60,7 +60,7 @@ func newStack(t testing.TB, opt uploadtest.Options, change ...func(*rest.Options
 }
 
 // newStackOf is newStack with use cases of files that work in other steps.
-func newStackOf(t *testing.T, opt uploadtest.Options, steps files.Options, change ...func(*rest.Options)) *stack {
+func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, change ...func(*rest.Options)) *stack {
 	t.Helper()
 	s := &stack{Site: uploadtest.New(t, opt)}
 	now := s.Clock.Now
