@@ -299,7 +299,7 @@ func delayed(to, from net.Conn) {
 		}
 	}()
 	for p := range way {
-		time.Sleep(time.Until(p.due))
+		<-time.After(time.Until(p.due))
 		if _, err := to.Write(p.data); err != nil {
 			break
 		}

@@ -192,7 +192,8 @@ func (c *committer) committed(ctx context.Context, all []*arrival) bool {
 	return err == nil && len(found) > 0
 }
 
-// putAll puts several files within somebody else's transaction, which goes on when some are refused.
+// putAll puts several files within somebody else's transaction, which goes on when some are
+// refused.
 func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*arrival) error {
 	rest := all
 	failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
