@@ -1,7 +1,7 @@
 // Texts of the pages of documents and of administrators. They are not loaded with the first page.
 const messages = {
   users: {
-    mustChange: "Asks for a new password at the first login", lastLogin: "Last login {when}", neverIn: "never logged in", given: "has a password of an administrator", intro: "Each user has an account of their own.", add: "Add user", name: "Name", password: "Password", generate: "Suggest one", quota: "Storage", quotaHint: "such as 10 GB; empty: the server's default; ∞: no limit", admin: "Administrator", state: "State", states: { active: "active", disabled: "disabled" }, finished: "Finished", unfinished: "Unfinished", reserved: "Reserved",
+    mustChange: "Asks for a new password at the first login", lastLogin: "Last login {when}", neverIn: "never logged in", given: "temporary password", intro: "Each user has an account of their own.", add: "Add user", name: "Name", password: "Password", generate: "Suggest one", quota: "Storage", quotaHint: "such as 10 GB; empty: the server's default; ∞: no limit", admin: "Administrator", state: "State", states: { active: "active", disabled: "disabled" }, finished: "Finished", unfinished: "Unfinished", reserved: "Reserved",
     of: "of {total}", unlimited: "no limit", disable: "Disable", enable: "Enable", edit: "Change {name}", delete: "Delete user", deleteTitle: "Delete {name}?", deleteText: "The user cannot log in from now on. The data is removed after 30 days.", added: "{name} is added.", addedText: "Give these to {name}:", saved: "Saved.", newPassword: "New password (empty: as it is)", deleted: "{name} is deleted.", ledger: "Bytes charged: finished files, kept parts of unfinished uploads, and reservations of running ones.", filter: "Filter by name",
   },
   groups: {
