@@ -1,0 +1,1 @@
+import"./base-dLR-O91l.js";

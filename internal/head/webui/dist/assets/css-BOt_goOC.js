@@ -1,1 +1,0 @@
-import"./base-x8dZoV3C.js";
