@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -11,25 +12,10 @@ import (
 // FindMany returns nodes of the account by id, live or trashed. Those that there are none of are
 // not in the map.
 func (r Reader) FindMany(ctx context.Context, q sqldb.Querier, account drive.AccountID, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
-	found := make(map[drive.NodeID]Node, len(ids))
-	if len(ids) == 0 {
-		return found, nil
-	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
-	}
+	found, err := r.byID(ctx, q, ids)
 	// The account is looked at here: asked for both, SQLite may read all nodes of the account.
-	all, err := r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
-	if err != nil {
-		return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
-	}
-	for _, n := range all {
-		if n.Account == account {
-			found[n.ID] = n
-		}
-	}
-	return found, nil
+	maps.DeleteFunc(found, func(_ drive.NodeID, n Node) bool { return n.Account != account })
+	return found, err
 }
 
 // IDs returns the ids of up to limit live children of a folder by name, or, of the zero folder, of
@@ -47,6 +33,10 @@ func (r Reader) IDs(ctx context.Context, q sqldb.Querier, account drive.AccountI
 // ByID returns nodes by id, whatever their accounts, live or trashed: for those who have found out
 // that they may be shown. Those that there are none of are not in the map.
 func ByID(ctx context.Context, t *Tree, q sqldb.Querier, ids ...drive.NodeID) (map[drive.NodeID]Node, error) {
+	return t.byID(ctx, q, ids)
+}
+
+func (r Reader) byID(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Node, error) {
 	found := make(map[drive.NodeID]Node, len(ids))
 	if len(ids) == 0 {
 		return found, nil
@@ -55,7 +45,7 @@ func ByID(ctx context.Context, t *Tree, q sqldb.Querier, ids ...drive.NodeID) (m
 	for i, id := range ids {
 		args[i] = id
 	}
-	all, err := t.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
+	all, err := r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
 	if err != nil {
 		return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
 	}

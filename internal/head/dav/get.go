@@ -5,9 +5,9 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
 )
 
 // get is GET and HEAD. Of a folder it is a line for whoever has opened the address in a browser.
@@ -31,8 +31,7 @@ func (c *call) get(ctx context.Context) error {
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Cache-Control", "private, no-cache")
 	c.describe(ctx, e)
-	w := &contentWriter{ResponseWriter: c.w, call: c, size: d.Size()}
-	http.ServeContent(w, c.r, "", d.Version.MTime.Std(), io.NewSectionReader(d, 0, int64(d.Size())))
+	server.SendContent(c.w, c.r, d.Version.MTime.Std(), d, d.Size(), c.refuse)
 	return d.Close()
 }
 
@@ -54,53 +53,4 @@ func (c *call) describe(ctx context.Context, e Entry) {
 	if c.view.Describe != nil {
 		c.view.Describe(ctx, c.w.Header(), c.who, e)
 	}
-}
-
-// contentWriter says what http.ServeContent would say in plain text as this head says it, and
-// copies through large buffers.
-type contentWriter struct {
-	http.ResponseWriter
-
-	call    *call
-	size    drive.ByteSize
-	refused bool
-}
-
-// Unwrap is for http.ResponseController.
-func (w *contentWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *contentWriter) WriteHeader(status int) {
-	switch status {
-	case http.StatusRequestedRangeNotSatisfiable:
-		w.refuse(drive.Fail(drive.Range, "size", int64(w.size)))
-	case http.StatusPreconditionFailed:
-		w.refuse(drive.Fail(drive.Precondition))
-	default:
-		w.ResponseWriter.WriteHeader(status)
-	}
-}
-
-func (w *contentWriter) refuse(err error) {
-	w.refused = true
-	w.call.refuse(err)
-}
-
-// Write drops the plain text of what was refused.
-func (w *contentWriter) Write(p []byte) (int, error) {
-	if w.refused {
-		return len(p), nil
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// copyBufferSize in bytes: as in the native API.
-const copyBufferSize = 256 << 10
-
-var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
-
-// ReadFrom implements io.ReaderFrom; that of package http would copy in steps of 32 KiB.
-func (w *contentWriter) ReadFrom(src io.Reader) (int64, error) {
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, *buf)
 }

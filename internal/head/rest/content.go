@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/head/problem"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -82,57 +80,8 @@ func (s contents) send(ctx context.Context, c *call, d files.Download, inline bo
 	if repr := digest.FormatReprDigest(d.Digests); repr != "" {
 		h.Set("Repr-Digest", repr)
 	}
-	w := &contentWriter{ResponseWriter: c.w, r: c.r, size: d.Size()}
-	http.ServeContent(w, c.r, "", d.Version.MTime.Std(), io.NewSectionReader(d, 0, int64(d.Size())))
+	server.SendContent(c.w, c.r, d.Version.MTime.Std(), d, d.Size(), func(err error) { problem.Write(c.w, c.r, err) })
 	return reply{}, d.Close()
-}
-
-// contentWriter says what http.ServeContent would say in plain text as a problem, and copies
-// through large buffers.
-type contentWriter struct {
-	http.ResponseWriter
-	r       *http.Request
-	size    drive.ByteSize
-	refused bool
-}
-
-// Unwrap is for http.ResponseController.
-func (w *contentWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *contentWriter) WriteHeader(status int) {
-	switch status {
-	case http.StatusRequestedRangeNotSatisfiable:
-		w.refuse(drive.Fail(drive.Range, "size", int64(w.size)))
-	case http.StatusPreconditionFailed:
-		w.refuse(drive.Fail(drive.Precondition))
-	default:
-		w.ResponseWriter.WriteHeader(status)
-	}
-}
-
-func (w *contentWriter) refuse(err error) {
-	w.refused = true
-	problem.Write(w.ResponseWriter, w.r, err)
-}
-
-// Write drops the plain text of what was refused.
-func (w *contentWriter) Write(p []byte) (int, error) {
-	if w.refused {
-		return len(p), nil
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// copyBufferSize in bytes: below it reading a file costs visibly more, above it nothing is won.
-const copyBufferSize = 256 << 10
-
-var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBufferSize); return &b }}
-
-// ReadFrom implements io.ReaderFrom; that of package http would copy in steps of 32 KiB.
-func (w *contentWriter) ReadFrom(src io.Reader) (int64, error) {
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, *buf)
 }
 
 // disposition is the Content-Disposition of a file: its name twice, in ASCII for old clients and in
