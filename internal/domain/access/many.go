@@ -32,7 +32,7 @@ func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 			UNION ALL
 			SELECT up.start, n.id, n.parent_id, n.account_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
 		SELECT up.start, up.account_id, up.id, up.level, up.parent_id IS NULL AND s.name IS NOT NULL, g.role, g.expires_at, COALESCE(s.state, '')
-		FROM up CROSS JOIN mine JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id LEFT JOIN spaces s ON s.account_id = up.account_id
+		FROM up CROSS JOIN mine CROSS JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id LEFT JOIN spaces s ON s.account_id = up.account_id
 		ORDER BY up.level`, append(args, maxClimb)...)
 	type link struct {
 		start drive.NodeID

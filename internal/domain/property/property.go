@@ -120,7 +120,7 @@ func Copy(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, from, to d
 			UNION ALL
 			SELECT s.id, d.id, pair.level + 1 FROM pair JOIN nodes s ON s.parent_id = pair.a AND s.trashed_at = 0
 			JOIN nodes d ON d.parent_id = pair.b AND d.slot = s.slot WHERE pair.level < 256)
-		SELECT pair.b, p.space, p.name, p.value FROM pair JOIN dav_properties p ON p.node_id = pair.a LIMIT ?`, to, from, maxPairs)
+		SELECT pair.b, p.space, p.name, p.value FROM pair CROSS JOIN dav_properties p ON p.node_id = pair.a LIMIT ?`, to, from, maxPairs)
 	type row struct {
 		node drive.NodeID
 		Property
