@@ -31,7 +31,7 @@ var requestRows = []row{
 		title: text{"Something went wrong in the server", "服务器内部出错"},
 		says: []text{{
 			"An error occurred in the server. It is not your fault, and has been logged under the request id.",
-			"服务器遇到了与您无关的错误，已按请求编号记入日志。",
+			"服务器遇到了与你无关的错误，已按请求编号记入日志。",
 		}},
 		advice: text{
 			"Try again. If the error persists, give the operator the request id, which leads to the cause in the log.",
@@ -137,8 +137,8 @@ var requestRows = []row{
 		},
 		reasons: map[string]text{
 			"new-password": {"An administrator chose the password. Set one of your own first.", "密码由管理员设置，请先设置自己的新密码。"},
-			"role":         {"Your role here is {role}; this needs at least {needs}.", "您在此处的角色是 {role}，此操作至少需要 {needs}。"},
-			"shared-top":   {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给您的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
+			"role":         {"Your role here is {role}; this needs at least {needs}.", "你在此处的角色是 {role}，此操作至少需要 {needs}。"},
+			"shared-top":   {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给你的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
 			"layout":       {"This folder is part of how the drive is laid out: nothing can be added to it, taken away or renamed here.", "该文件夹属于固定的目录结构，不能在此添加、移走或重命名。"},
 			"litter":       {"This server keeps no files that desktops leave behind, such as .DS_Store, Thumbs.db and ~$ files.", "本服务器不保存桌面系统留下的文件，例如 .DS_Store、Thumbs.db 和 ~$ 文件。"},
 			"finite-depth": {"Folders are listed one at a time: ask with Depth: 0 or 1.", "文件夹只能逐个列出，请使用 Depth: 0 或 1。"},
@@ -174,8 +174,8 @@ var requestRows = []row{
 		kind: drive.NotFound, status: http.StatusNotFound,
 		title: text{"Not found", "没有找到"},
 		says: []text{
-			{"No {what} that you can see was found here.", "这里没有您可以查看的 {what}。"},
-			{"It does not exist, or it is not yours.", "它不存在，或者不属于您。"},
+			{"No {what} that you can see was found here.", "这里没有你可以查看的 {what}。"},
+			{"It does not exist, or it is not yours.", "它不存在，或者不属于你。"},
 		},
 		advice: text{
 			"Check the path or the id. Things that belong to others are reported as not existing.",

@@ -3,7 +3,7 @@ import type { WorkMessages } from "./en-work";
 
 const messages: WorkMessages = {
   users: {
-    mustChange: "首次登录时要求设置新密码", lastLogin: "最近登录：{when}", neverIn: "从未登录", given: "使用管理员设置的密码", intro: "每个用户都有自己的账户。", add: "添加用户", name: "用户名", password: "密码", generate: "生成密码", quota: "空间配额", quotaHint: "例如 10 GB；留空为服务器默认值；∞ 为不限", admin: "管理员", state: "状态", states: { active: "正常", disabled: "已停用" }, finished: "已完成", unfinished: "未完成", reserved: "预留",
+    mustChange: "首次登录时要求设置新密码", lastLogin: "最近登录：{when}", neverIn: "从未登录", given: "临时密码", intro: "每个用户都有自己的账户。", add: "添加用户", name: "用户名", password: "密码", generate: "生成密码", quota: "空间配额", quotaHint: "例如 10 GB；留空为服务器默认值；∞ 为不限", admin: "管理员", state: "状态", states: { active: "正常", disabled: "已停用" }, finished: "已完成", unfinished: "未完成", reserved: "预留",
     of: "共 {total}", unlimited: "不限", disable: "停用", enable: "启用", edit: "修改 {name}", delete: "删除用户", deleteTitle: "删除 {name}？", deleteText: "该用户立即无法登录，数据在 30 天后清除。", added: "已添加 {name}。", addedText: "请把以下信息告诉 {name}：", saved: "已保存。", newPassword: "新密码（留空则不变）", deleted: "已删除 {name}。", ledger: "计入的字节：已完成的文件、未完成上传已保留的部分、进行中上传的预留。", filter: "按用户名筛选",
   },
   groups: {
@@ -33,7 +33,7 @@ const messages: WorkMessages = {
   },
   rejections: {
     tab: "已拒收", intro: "数据包申报但未接收的单据及原因。更正后的单据直接再发一次即可。", empty: "没有被拒收的单据", emptyText: "未接收的单据会显示在这里。", reason: "原因", language: "问题说明的语言",
-    accept: "仍然接收", acceptTitle: "{number} 已被拒收，仍要接收吗？", acceptText: "理由与您的名字会随单据保存，存在的问题仍会显示。", why: "理由", accepted: "已接收。", because: "{when} 人工接收：{reason}",
+    accept: "仍然接收", acceptTitle: "{number} 已被拒收，仍要接收吗？", acceptText: "理由与你的名字会随单据保存，存在的问题仍会显示。", why: "理由", accepted: "已接收。", because: "{when} 人工接收：{reason}",
   },
   conflicts: {
     all: "已显示 {n} 个", allTitle: "裁决 {n} 个冲突？", allText: { old: "所显示的单据保持原样。", new: "所显示的单据由后到的替换。" },

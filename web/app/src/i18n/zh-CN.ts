@@ -82,7 +82,7 @@ const messages: Messages = {
     hintText: "在上方输入名称的一部分。", goTo: "在文件夹中显示",
   },
   shelf: {
-    intro: { recent: "网盘中的文件，按最近一次修改排列。", starred: "您收藏的内容，不论位于何处。收藏只有您自己可见。" },
+    intro: { recent: "网盘中的文件，按最近一次修改排列。", starred: "你收藏的内容，不论位于何处。收藏只有你自己可见。" },
     empty: { recent: "还没有文件", starred: "还没有收藏" }, emptyText: { recent: "上传或修改的文件会显示在这里，最新的在前。", starred: "选择文件或文件夹并点击“收藏”，之后一键即可找到。" },
     changed: "最近修改", isStarred: "已收藏",
   },
@@ -128,7 +128,7 @@ const messages: Messages = {
   settings: {
     happens: "网盘动态", happensText: "谁添加、修改、共享或删除了什么，以及会收到通知的地址。",
     look: "外观", language: "语言", theme: "颜色", view: "文件显示方式", list: "列表", grid: "网格", password: "密码", current: "当前密码", new: "新密码", again: "再次输入新密码", passwordText: "修改后，其他登录和全部令牌都会失效。",
-    renew: "设置新密码", renewText: "欢迎，{name}。您的密码由管理员设置，请设置只有您自己知道的密码。", given: "管理员提供的密码", renewDo: "设置并继续",
+    renew: "设置新密码", renewText: "欢迎，{name}。你的密码由管理员设置，请设置只有你自己知道的密码。", given: "管理员提供的密码", renewDo: "设置并继续",
     passwordDone: "密码已修改。", wrongPassword: "当前密码错误。", tokens: "访问令牌", tokensText: "供程序以你的身份访问。令牌只显示一次。", tokenName: "用途", scopes: "权限", scope: { read: "读取", write: "修改", admin: "管理" }, expiry: "有效期", newToken: "新建令牌", tokenMade: "令牌（只显示这一次）", noTokens: "还没有令牌。", forWhat: "用于", kind: { native: "程序和脚本（API）", app: "用用户名和密码登录的应用（应用密码）" }, head: { native: "API", dav: "WebDAV 客户端", nextcloud: "Nextcloud 应用" }, appUser: "用户名", appServer: "服务器地址", appScan: "用手机应用扫描登录：",
     lastUsed: "最近使用：{when}", revokeTitle: "撤销“{name}”？", revokeText: "使用它的程序将无法继续访问。", sessions: "登录设备", sessionsText: "以下设备已登录。", thisOne: "当前", end: "退出", never: "永久", unnamed: "未知客户端",
   },
