@@ -1,1 +1,0 @@
-import"./base-dLR-O91l.js";
