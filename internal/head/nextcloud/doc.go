@@ -10,6 +10,7 @@
 //	/remote.php/webdav/              the same, as older clients name it
 //	/remote.php/dav/uploads/USER/    files that come in chunks
 //	/remote.php/dav/trashbin/USER/   the trash
+//	/remote.php/dav/versions/USER/   older versions of files
 //	/index.php/core/preview          small pictures
 //
 // # Rules

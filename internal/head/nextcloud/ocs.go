@@ -224,7 +224,7 @@ func (c *call) capabilities() object {
 		{"capabilities", object{
 			{"core", object{{"pollinterval", 60}, {"webdav-root", "remote.php/webdav"}}},
 			{"dav", object{{"chunking", "1.0"}, {"trashbin", "1.0"}}},
-			{"files", object{{"bigfilechunking", true}, {"blacklisted_files", list{}}, {"undelete", true}, {"versioning", false}, {"comments", false}}},
+			{"files", object{{"bigfilechunking", true}, {"blacklisted_files", list{}}, {"undelete", true}, {"versioning", true}, {"comments", false}}},
 			{"files_sharing", object{{"api_enabled", false}}},
 			{"theming", object{{"name", product}, {"url", c.base()}, {"slogan", ""}, {"color", "#2f62e0"}, {"color-text", "#ffffff"}}},
 		}},

@@ -60,11 +60,7 @@ func (c *call) preview(ctx context.Context) error {
 
 func (c *call) pictured(ctx context.Context, query url.Values) (files.NodeView, error) {
 	if text := query.Get("fileId"); text != "" {
-		number, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return files.NodeView{}, drive.Wrap(err, drive.NotFound)
-		}
-		return c.tags.ByNumber(ctx, c.who, number-firstNumber)
+		return c.numbered(ctx, text)
 	}
 	prefix := "/remote.php/webdav/"
 	u := &url.URL{Path: prefix + strings.TrimLeft(query.Get("file"), "/")}

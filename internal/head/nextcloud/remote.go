@@ -31,6 +31,8 @@ func (c *call) remote(ctx context.Context) error {
 		return c.own(func() error { return c.uploads(ctx, c.path[4:]) })
 	case "trashbin":
 		return c.own(func() error { return c.trashbin(ctx, c.path[4:]) })
+	case "versions":
+		return c.own(func() error { return c.versions(ctx, c.path[4:]) })
 	}
 	return drive.Fail(drive.NotFound)
 }
