@@ -1,0 +1,152 @@
+//go:build linux
+
+package bench
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// byPassword is the server as clients of WebDAV and Nextcloud see it.
+func (w *wire) byPassword() *wire {
+	w.auth = "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("admin:"+password)) + "\r\n"
+	return w
+}
+
+// ask sends a request without a body and reads the answer.
+func (w *wire) ask(method, path, headers string) (int64, error) {
+	if _, err := fmt.Fprintf(w.conn, "%s %s HTTP/1.1\r\nHost: %s\r\n%s%sContent-Length: 0\r\n\r\n", method, path, w.host, w.auth, headers); err != nil {
+		return 0, err
+	}
+	resp, err := http.ReadResponse(w.in, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s", method, path, resp.Status)
+	}
+	return n, err
+}
+
+// BenchmarkPropfind lists a folder of 10,000 files by WebDAV and as the clients of Nextcloud do,
+// and looks what memory that takes. Goal: below 300 ms, and memory that does not grow with the
+// listing.
+func BenchmarkPropfind(b *testing.B) {
+	const files, conns, times = 10_000, 8, 11
+	s := startReal(b, b.TempDir())
+	s.call(b, "POST", "/nodes", map[string]any{"path": "/d", "type": "folder"}, nil)
+	var all sync.WaitGroup
+	for c := range conns {
+		all.Go(func() {
+			w := dial(b, s)
+			defer w.conn.Close()
+			for n := c; n < files; n += conns {
+				if err := w.put(fmt.Sprintf("/api/v1/files/d/file-%05d", n), []byte{byte(n), byte(n >> 8)}, 1); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	w := dial(b, s).byPassword()
+	before := s.counter(b, "status", "VmHWM")
+	rows := [][]any{{"", "median ms", "largest ms", "MiB of the answer"}}
+	for b.Loop() {
+		for _, path := range []string{"/dav/files/d/", "/remote.php/dav/files/admin/d/"} {
+			var took []time.Duration
+			var size int64
+			for range times {
+				start := time.Now()
+				n, err := w.ask("PROPFIND", path, "Depth: 1\r\n")
+				must(b, err)
+				took, size = append(took, time.Since(start)), n
+			}
+			slices.Sort(took)
+			rows = append(rows, []any{path, digits(ms(took[times/2])), digits(ms(took[times-1])), digits(float64(size) / mib)})
+			b.ReportMetric(ms(took[times/2]), strings.Split(path, "/")[1]+"-ms")
+		}
+	}
+	after := s.counter(b, "status", "VmHWM")
+	rows = append(rows, []any{"memory of the server before and at the most, MiB", digits(float64(before) / 1024), digits(float64(after) / 1024), ""})
+	table(b, "PROPFIND of 10,000 files", rows...)
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkDAVPut sends 1 GiB in one PUT by WebDAV, and by the native API. Goal: 0.9 of its rate.
+func BenchmarkDAVPut(b *testing.B) {
+	real := startReal(b, b.TempDir())
+	body := noise(partSize)
+	put := func(path string, by func(*wire) *wire) run {
+		w := by(dial(b, real))
+		defer w.conn.Close()
+		r := measure(b, real, func() { must(b, w.put(path, body, fileSize/partSize)) })
+		real.deleteAll(b)
+		real.waitUnlinked(b)
+		return r
+	}
+	var native, dav column
+	for b.Loop() {
+		for round := range rounds(5) + 1 {
+			send := []func(){
+				func() { native.add(put("/api/v1/files/whole", func(w *wire) *wire { return w })) },
+				func() { dav.add(put("/dav/files/whole", (*wire).byPassword)) },
+			}
+			for i := range send {
+				warm(b, real.data)
+				send[(i+round)%len(send)]()
+			}
+			if round == 0 { // it warms the process up
+				native, dav = column{}, column{}
+			}
+		}
+	}
+	table(b, "1 GiB in one PUT",
+		[]any{"", "MiB/s", "CPU s/GiB", "rate, of native", "CPU, of native"},
+		[]any{"native PUT", native.rate, native.cpu, "", ""},
+		[]any{"WebDAV PUT", dav.rate, dav.cpu, dav.rate.over(native.rate), dav.cpu.over(native.cpu)},
+	)
+	b.ReportMetric(dav.rate.over(native.rate).median(), "rate-ratio")
+	b.ReportMetric(dav.cpu.over(native.cpu).median(), "cpu-ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkChunks sends 1 GiB as a client of Nextcloud does, in chunks of 8 MiB, and times the MOVE
+// that makes the file. Goal: below 100 ms.
+func BenchmarkChunks(b *testing.B) {
+	real := startReal(b, b.TempDir())
+	body := noise(partSize)
+	w := dial(b, real).byPassword()
+	const id, to = "/remote.php/dav/uploads/admin/t", "Destination: /remote.php/dav/files/admin/whole\r\n"
+	var rate, move sample
+	for b.Loop() {
+		for range rounds(5) {
+			warm(b, real.data)
+			start := time.Now()
+			_, err := w.ask("MKCOL", id, to)
+			must(b, err)
+			for n := range fileSize / partSize {
+				must(b, w.put(fmt.Sprintf("%s/%05d", id, n+1), body, 1))
+			}
+			sent := time.Now()
+			_, err = w.ask("MOVE", id+"/.file", fmt.Sprintf("%sOC-Total-Length: %d\r\n", to, fileSize))
+			must(b, err)
+			move.add(ms(time.Since(sent)))
+			rate.add(fileSize / mib / time.Since(start).Seconds())
+			real.deleteAll(b)
+			real.waitUnlinked(b)
+		}
+	}
+	table(b, "1 GiB in chunks of 8 MiB over one connection", []any{"MiB/s", rate}, []any{"MOVE of .file, ms (below 100)", move})
+	b.ReportMetric(move.median(), "move-ms")
+	b.ReportMetric(0, "ns/op")
+}
