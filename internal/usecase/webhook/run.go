@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	lookEvery = 5 * time.Second // for what other instances have written, and what is due again
-	atOnce    = 32              // webhooks that are being sent to
-	ofOne     = 4               // of them of one account
-	duePage   = 256             // webhooks that one look finds
+	lookEvery = 5 * time.Second       // for what other instances have written, and what is due again
+	lookPause = 50 * time.Millisecond // between looks because of new entries: there may be a thousand a second
+	atOnce    = 32                    // webhooks that are being sent to
+	ofOne     = 4                     // of them of one account
+	duePage   = 256                   // webhooks that one look finds
 )
 
 // turns say who is being sent to.
@@ -59,14 +60,30 @@ func (w *Webhooks) Run(ctx context.Context) error {
 		if err := w.look(ctx, &all, again); err != nil && ctx.Err() == nil {
 			w.opt.Log.WarnContext(ctx, "look for webhooks that are due", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-watch.Ready:
-		case <-again:
-		case <-tick.C:
-		}
+		await(ctx, watch.Ready, again, tick.C)
 	}
 	return nil
+}
+
+// await returns when it is time for the next look. New entries are not looked at for lookPause after
+// the look before: one for each of them would take a twentieth of the processor time that a server
+// needs to store small files, also where nobody has a webhook.
+func await(ctx context.Context, ready, again <-chan struct{}, tick <-chan time.Time) {
+	pause := time.NewTimer(lookPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return
+	case <-again:
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-ready:
+	case <-again:
+	case <-tick:
+	}
 }
 
 // due is a webhook that something waits for.
