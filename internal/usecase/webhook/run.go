@@ -65,9 +65,9 @@ func (w *Webhooks) Run(ctx context.Context) error {
 	return nil
 }
 
-// await returns when it is time for the next look. New entries are not looked at for lookPause after
-// the look before: one for each of them would take a twentieth of the processor time that a server
-// needs to store small files, also where nobody has a webhook.
+// await returns when it is time for the next look. New entries are not looked at for lookPause
+// after the look before: one for each of them would take a twentieth of the processor time that a
+// server needs to store small files, also where nobody has a webhook.
 func await(ctx context.Context, ready, again <-chan struct{}, tick <-chan time.Time) {
 	pause := time.NewTimer(lookPause)
 	defer pause.Stop()

@@ -79,6 +79,7 @@ type Dir struct {
 	unshared   atomic.Bool // the file system cannot share bytes between files
 	shards     [256]shard
 	whole      wholeSync
+	named      bool // a sync of a new content makes its name durable, too
 }
 
 // Open makes the directories that are missing and checks that sealing can be a rename.
@@ -100,6 +101,7 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 	if err := d.whole.open(filepath.Join(d.root, blobsDir)); err != nil { // which may be a link to another disk
 		return nil, fmt.Errorf("open %s: %w", blobsDir, err)
 	}
+	d.named = syncsNames(d.whole.dir)
 	return d, nil
 }
 

@@ -56,7 +56,9 @@ func (s *Store) settleEach(ctx context.Context, names []string) error {
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
-		dirs[filepath.Dir(path)] = true
+		if !s.d.named {
+			dirs[filepath.Dir(path)] = true
+		}
 		g.Go(func() error {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -33,7 +33,11 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 		// The name becomes durable while the bytes come: to wait for one sync after the other would
 		// take twice as long.
 		named := make(chan error, 1)
-		go func() { named <- s.d.syncShard(filepath.Dir(f.Name())) }()
+		if s.d.named { // by the sync of the file
+			named <- nil
+		} else {
+			go func() { named <- s.d.syncShard(filepath.Dir(f.Name())) }()
+		}
 		part, err := s.fill(ctx, f, body)
 		if err == nil {
 			err = syncData(f)

@@ -1,0 +1,173 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/testkit/servicetest"
+)
+
+// disk is an ext4 with a journal, in a file. What the kernel has written to the file is what a disk
+// has when the power goes; the rest is in memory.
+type disk struct{ image, root string }
+
+// newDisk makes and mounts one, with blocks of some bytes. Only root can, with loop devices and
+// mkfs.ext4.
+func newDisk(t *testing.T, block string) disk {
+	t.Helper()
+	d := disk{filepath.Join(t.TempDir(), "image"), t.TempDir()}
+	noError(t, os.WriteFile(d.image, nil, 0o600))
+	noError(t, os.Truncate(d.image, 64<<20))
+	command(t, "mkfs.ext4", "-q", "-F", "-b", block, "-O", "has_journal", d.image)
+	d.mount(t)
+	t.Cleanup(func() { d.unmount(t) })
+	return d
+}
+
+func (d disk) mount(t *testing.T) {
+	t.Helper()
+	command(t, "mount", "-o", "loop", d.image, d.root)
+}
+
+func (d disk) unmount(t *testing.T) {
+	t.Helper()
+	noError(t, syscall.Unmount(d.root, syscall.MNT_DETACH))
+}
+
+// cut mounts what is on the disk when the power goes now: the kernel plays the journal back.
+func (d disk) cut(t *testing.T) disk {
+	t.Helper()
+	after := disk{filepath.Join(t.TempDir(), "image"), t.TempDir()}
+	b, err := os.ReadFile(d.image)
+	noError(t, err)
+	noError(t, os.WriteFile(after.image, b, 0o600))
+	after.mount(t)
+	return after
+}
+
+func command(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		servicetest.Missing(t, "loop", fmt.Sprintf("%s %s: %v %s", name, strings.Join(args, " "), err, out))
+	}
+}
+
+// The power goes while contents come: what was acknowledged by then, in whatever way, is there, in
+// a few directories that many use at once.
+func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
+	t.Parallel()
+	for _, block := range []string{"1024", "4096"} { // the smaller they are, the more often directories grow
+		t.Run(block, func(t *testing.T) {
+			t.Parallel()
+			disk := newDisk(t, block)
+			d := open(t, func(o *Options) { o.Dir = filepath.Join(disk.root, "data") })
+			if !d.named {
+				t.Error("an ext4 with a journal was not recognized: the directories are synced")
+			}
+			for range depth.Pick(1, 2, 30) {
+				losePower(t, d, disk)
+			}
+			d.named = false // as elsewhere: directories are synced
+			losePower(t, d, disk)
+		})
+	}
+}
+
+// losePower cuts the power when half of the contents are acknowledged.
+func losePower(t *testing.T, d *Dir, disk disk) {
+	t.Helper()
+	var store acknowledged
+	var early, all sync.WaitGroup
+	for writer := range 16 {
+		put := func() {
+			for range 8 {
+				store.add(t, 1, func(name string, body blob.Body) error {
+					_, err := d.Blobs.Put(t.Context(), name, body)
+					return err
+				}, nil)
+			}
+		}
+		if writer < 8 {
+			early.Go(put)
+		} else {
+			all.Go(put)
+		}
+	}
+	lay := func(name string, body blob.Body) error {
+		_, err := d.Blobs.Lay(t.Context(), name, body)
+		return err
+	}
+	for _, n := range []int{10, wholeFrom} { // by their own syncs, and by one of the whole
+		early.Go(func() { store.add(t, n, lay, func(names []string) error { return d.Blobs.Settle(t.Context(), names) }) })
+	}
+	early.Wait()
+	want := store.snapshot()
+	there := disk.cut(t)
+	defer there.unmount(t)
+	after := &Dir{root: filepath.Join(there.root, "data")}
+	for name, b := range want {
+		path, err := after.blobPath(name)
+		noError(t, err)
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%s: %d bytes, %v; want %d", name, len(got), err, len(b))
+		}
+	}
+	all.Wait()
+}
+
+// acknowledged is what a store has promised.
+type acknowledged struct {
+	mu   sync.Mutex
+	made uint64
+	of   map[string][]byte // by name
+}
+
+// add stores n contents and settles them; nil: they are durable when they are stored.
+func (a *acknowledged) add(t *testing.T, n int, store func(name string, body blob.Body) error, settle func(names []string) error) {
+	added := map[string][]byte{}
+	for range n {
+		id := drive.NewID[drive.UploadID]()
+		a.mu.Lock()
+		a.made++
+		id[len(id)-1] = byte(a.made % 3)
+		b := blobtest.Bytes(a.made, 10_000)
+		a.mu.Unlock()
+		name := fmt.Sprintf("put-1-%s", id)
+		if err := store(name, blob.NewBody(bytes.NewReader(b), blob.BodyOptions{Size: drive.ByteSize(len(b))})); err != nil {
+			t.Error(err)
+			return
+		}
+		added[name] = b
+	}
+	if settle != nil {
+		if err := settle(slices.Collect(maps.Keys(added))); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of == nil {
+		a.of = map[string][]byte{}
+	}
+	maps.Copy(a.of, added)
+}
+
+func (a *acknowledged) snapshot() map[string][]byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.of)
+}
