@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	crand "crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
@@ -35,6 +37,7 @@ type rowServer struct {
 	isolation, version string
 
 	drive           *sqldb.DB
+	redis           *redis.Client
 	calls           sqldbtest.Counter
 	name, driveName string
 }
@@ -67,6 +70,9 @@ func openRows(b *testing.B, isolation string) *rowServer {
 		_, err := s.db.ExecContext(b.Context(), q)
 		must(b, err)
 	}
+	options, err := redis.ParseURL(servicetest.URL(b, servicetest.Redis))
+	must(b, err)
+	s.redis = redis.NewClient(options)
 	place := *where
 	place.Path = "/" + s.driveName
 	s.drive, err = sqldb.Open(b.Context(), sqldb.Options{
@@ -91,7 +97,7 @@ func (s *rowServer) create(b *testing.B, cfg *mysql.Config) {
 
 func (s *rowServer) close(b *testing.B) {
 	b.Helper()
-	must(b, s.drive.Close())
+	must(b, errors.Join(s.drive.Close(), s.redis.Close()))
 	for _, name := range []string{s.name, s.driveName} {
 		_, err := s.db.ExecContext(b.Context(), "DROP DATABASE "+name)
 		must(b, err)
@@ -114,7 +120,38 @@ type request struct {
 	conn       *sql.Conn
 	table      string
 	user       int
-	statements int
+	statements int // and commands of Redis
+
+	redis *redis.Client
+	locks string // before the user in the name of a lock
+}
+
+// lockLife is how long a lock in Redis lives when its holder does not end it: many times as long as
+// what is done under it.
+const lockLife = 10 * time.Second
+
+// unlockOwn deletes a lock if it is still the one that was taken.
+var unlockOwn = redis.NewScript(`return redis.call("GET", KEYS[1]) == ARGV[1] and redis.call("DEL", KEYS[1]) or 0`)
+
+// lock takes the lock of the user, and tries again after pauses, or gives up.
+func (r *request) lock(again bool) (unlock func() error, err error) {
+	key, mine := fmt.Sprint(r.locks, r.user), crand.Text()
+	for {
+		r.statements++
+		got, err := r.redis.SetNX(r.ctx, key, mine, lockLife).Result()
+		switch {
+		case err != nil:
+			return nil, err
+		case got:
+			return func() error {
+				r.statements++
+				return unlockOwn.Run(r.ctx, r.redis, []string{key}, mine).Err()
+			}, nil
+		case !again:
+			return nil, errRefused
+		}
+		<-time.After(rand.N(10 * time.Millisecond))
+	}
 }
 
 func (r *request) exec(query string, args ...any) error {
@@ -187,7 +224,7 @@ func (s *rowServer) run(b *testing.B, sch scheme, c crowd) outcome {
 		if err != nil {
 			return err
 		}
-		r := &request{ctx: b.Context(), conn: conn, table: sch.table, user: 1 + i%c.users}
+		r := &request{ctx: b.Context(), conn: conn, table: sch.table, user: 1 + i%c.users, redis: s.redis, locks: s.name}
 		err = r.do(sch, c.inside)
 		met := 0
 		for ; isDeadlock(err) && met < 3; met++ {

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -61,9 +62,9 @@ type scheme struct {
 	ready func(r *request) error
 }
 
-// The six schemes on a table as most are, with a number as its primary key, and the one that
-// SmartDrive uses on a table as SmartDrive's are, with a primary key that is known before. The last
-// one is the baseline.
+// The six schemes of InnoDB on a table as most are, with a number as its primary key, and the one
+// that SmartDrive uses on a table as SmartDrive's are, with a primary key that is known before. The
+// last one is the baseline.
 var schemes = []scheme{
 	{"select, insert", "numbered", false, selectInsert("")},
 	{"select for update, insert", "numbered", true, selectInsert(" FOR UPDATE")},
@@ -73,6 +74,9 @@ var schemes = []scheme{
 	{"replace, read", "numbered", false, insertWith("REPLACE", "")},
 	{"insert ignore, ..., own key", "own", false, insertWith("INSERT IGNORE", "")},
 	{"select first, else as below", "own", false, selectFirst},
+	{"redis lock or refused; select, insert", "own", false, locked(false, selectInsert(""))},
+	{"redis lock, tried again; select, insert", "own", false, locked(true, selectInsert(""))},
+	{"select; redis lock, tried again; select, insert", "own", false, lookLockLook},
 	{"insert, swallow, ..., own key", "own", false, insertSwallow},
 }
 
@@ -103,6 +107,26 @@ func selectFirst(r *request) error {
 		return err
 	}
 	return insertSwallow(r)
+}
+
+// locked holds a lock in Redis meanwhile. Who does not get it is refused, or tries again.
+func locked(again bool, ready func(*request) error) func(*request) error {
+	return func(r *request) error {
+		unlock, err := r.lock(again)
+		if err != nil {
+			return err
+		}
+		return errors.Join(ready(r), unlock())
+	}
+}
+
+// lookLockLook locks only where the row is not there.
+func lookLockLook(r *request) error {
+	found, err := r.read("SELECT total FROM own WHERE user_id = ?")
+	if err != nil || found {
+		return err
+	}
+	return locked(true, selectInsert(""))(r)
 }
 
 func insertWith(verb, tail string) func(*request) error {

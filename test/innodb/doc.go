@@ -1,5 +1,6 @@
 // Package innodb holds "make a row if it is absent" to what InnoDB really does (SOURCES I1-I3). It
-// has tests only, and runs them on the server that SMARTDRIVE_TEST_MYSQL names.
+// has tests only, and runs them on the server that SMARTDRIVE_TEST_MYSQL names; those about locks
+// in Redis need SMARTDRIVE_TEST_REDIS, too.
 //
 // Every trap is there twice. Once as raw SQL, the way one would write it: the test fails if the
 // server no longer behaves so, and the rule that rests on it can then be reconsidered. And once as
