@@ -40,16 +40,17 @@ type desk struct {
 	binary string
 	home   string
 	listen string
+	flags  []string // more of the server's
 	server *process.Server
 	log    bytes.Buffer
 }
 
-func newDesk(t *testing.T) *desk {
+func newDesk(t *testing.T, flags ...string) *desk {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGKILL on Windows")
 	}
-	d := &desk{t: t, binary: process.Binary(t), home: t.TempDir(), listen: process.Address(t)}
+	d := &desk{t: t, binary: process.Binary(t), home: t.TempDir(), listen: process.Address(t), flags: flags}
 	t.Cleanup(func() {
 		d.server.Kill()
 		if t.Failed() {
@@ -64,7 +65,7 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) serve() {
 	d.t.Helper()
 	server, err := process.Start(process.Options{
-		Binary: d.binary, Data: filepath.Join(d.home, "data"), Listen: d.listen, Log: &d.log, Env: []string{"SMARTDRIVE_ADMIN_PASSWORD=" + password},
+		Binary: d.binary, Data: filepath.Join(d.home, "data"), Listen: d.listen, Args: d.flags, Log: &d.log, Env: []string{"SMARTDRIVE_ADMIN_PASSWORD=" + password},
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -96,18 +97,33 @@ func (d *desk) run(stdin string, args ...string) (out map[string]any) {
 // token logs in past the command line.
 func (d *desk) token() string {
 	d.t.Helper()
-	body := strings.NewReader(`{"name":"admin","password":"` + password + `"}`)
-	got := d.call(http.MethodPost, "/sessions", "", body)
-	return got["token"].(string)
+	return d.tokenOf("admin")
+}
+
+// tokenOf logs a user in; all have the same password.
+func (d *desk) tokenOf(name string) string {
+	d.t.Helper()
+	body := strings.NewReader(`{"name":"` + name + `","password":"` + password + `"}`)
+	return d.call(http.MethodPost, "/sessions", "", body)["token"].(string)
 }
 
 func (d *desk) call(method, path, token string, body io.Reader) (out map[string]any) {
+	d.t.Helper()
+	return d.ask(method, path, token, "application/json", body)
+}
+
+func (d *desk) send(method, path, token, kind, body string) (out map[string]any) {
+	d.t.Helper()
+	return d.ask(method, path, token, kind, strings.NewReader(body))
+}
+
+func (d *desk) ask(method, path, token, kind string, body io.Reader) (out map[string]any) {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.listen+"/api/v1"+path, body)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", kind)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
