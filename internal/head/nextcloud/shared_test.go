@@ -10,6 +10,7 @@ import (
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
+	"smartdrive/internal/usecase/upload"
 )
 
 const (
@@ -141,10 +142,11 @@ func TestChunksIntoWhatIsShared(t *testing.T) {
 }
 
 // Whoever may not send to a folder any more has their transfer ended by the next thing they ask of
-// it: what was reserved for it in the owner's account goes back then, and not at its expiry.
+// it, or by housekeeping: what was reserved for it in the owner's account goes back then, and not
+// at its expiry.
 func TestATransferEndsWithTheRight(t *testing.T) {
 	t.Parallel()
-	for _, ask := range []string{"PUT /2", "MOVE /.file", "PROPFIND ", "DELETE ", "MKCOL "} {
+	for _, ask := range []string{"PUT /2", "MOVE /.file", "PROPFIND ", "DELETE ", "MKCOL ", "nothing"} {
 		t.Run(ask, func(t *testing.T) {
 			s := newStack(t)
 			s.person(t, "bob")
@@ -157,13 +159,21 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 			if held, _ := s.Used(t, s.who); held < 1_000_000 {
 				t.Fatalf("%d bytes are reserved", held)
 			}
+			if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+				t.Fatal(err)
+			}
+			s.do(t, "PROPFIND "+id, to, as("bob")).want(t, 207)
 			s.ungrant(t, "team")
 			verb, name, _ := strings.Cut(ask, " ")
 			body := []string{to, as("bob")}
 			if verb == "PUT" {
 				body = append(body, "", "two")
 			}
-			if got := s.do(t, verb+" "+id+name, body...); got.status < 400 || got.status >= 500 {
+			if ask == "nothing" {
+				if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+					t.Error(err)
+				}
+			} else if got := s.do(t, verb+" "+id+name, body...); got.status < 400 || got.status >= 500 {
 				t.Errorf("status %d\n%s", got.status, got.body)
 			}
 			if held, _ := s.Used(t, s.who); held != 0 {
