@@ -176,8 +176,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation, Access: a.access,
 	})
 	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
-	total := cfg.DefaultQuota
-	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity}, space.Options{DefaultQuota: &total, Now: g.stamp})
+	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity}, space.Options{DefaultQuota: cfg.DefaultQuota, Now: g.stamp})
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
 	a.webhooks = webhook.New(webhook.Parts{DB: g.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
 		Source: g.source(), Transport: webhookTransport(cfg), Log: log,
@@ -194,7 +193,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	}
 	a.composeIntake()
 	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys}, admin.Options{
-		DefaultQuota: admin.Limit(cfg.DefaultQuota),
+		DefaultQuota: admin.Total{Given: true, Bytes: cfg.DefaultQuota},
 	})
 	a.introduce()
 	return nil

@@ -50,7 +50,7 @@ type Config struct {
 	DAVLitter Litter
 	Nextcloud bool // package nextcloud answers
 
-	DefaultQuota    drive.ByteSize
+	DefaultQuota    *drive.ByteSize // nil: unlimited
 	MinFree         drive.ByteSize
 	PreviewHelpers  Helpers
 	UserRequests    int

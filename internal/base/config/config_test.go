@@ -47,7 +47,7 @@ func TestWithoutAnythingTheDefaultsHold(t *testing.T) {
 		UploadIdle: 30 * time.Second, UploadAbandon: 7 * 24 * time.Hour, UploadMaxAge: 30 * 24 * time.Hour, UploadMaxOpen: 1000,
 		PartSize: 8 * drive.MiB, Durability: DurabilityProcess, InstantScope: InstantInstance,
 		DAV: true, DAVLitter: LitterKeep, Nextcloud: true,
-		DefaultQuota: 10 * drive.GiB, MinFree: drive.GiB, PreviewHelpers: HelpersFound, UserRequests: 32, AddressRequests: 128,
+		DefaultQuota: new(10 * drive.GiB), MinFree: drive.GiB, PreviewHelpers: HelpersFound, UserRequests: 32, AddressRequests: 128,
 		Scrub: 30 * 24 * time.Hour, TrashKeep: 30 * 24 * time.Hour, ActivityKeep: 180 * 24 * time.Hour, BlobGrace: 15 * time.Minute, LogFormat: "text",
 		Namespace: "smartdrive", Roles: Roles{API: true, Scheduler: true, Worker: true, Export: true, Ingest: true}, StartWait: 30 * time.Second,
 		ExportAddresses: AddressesPublic, WebhookAddresses: AddressesPublic, ExportMaxDocument: 256 * drive.MiB, ExportMaxEntries: 10_000, ExportKeep: 7 * 24 * time.Hour,
@@ -55,6 +55,17 @@ func TestWithoutAnythingTheDefaultsHold(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(Config{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheDefaultQuotaCanBeUnlimited(t *testing.T) {
+	t.Parallel()
+	c, err := load([]string{"--default-quota=unlimited"}, nil, "")
+	if err != nil || c.DefaultQuota != nil {
+		t.Errorf("it is %v: %v", c.DefaultQuota, err)
+	}
+	if _, err := load([]string{"--default-quota=much"}, nil, ""); err == nil || !strings.Contains(err.Error(), "or unlimited") {
+		t.Errorf("what is not a size: %v", err)
 	}
 }
 
@@ -66,7 +77,7 @@ func TestAFlagBeatsAVariableBeatsTheFileBeatsTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{c.UploadIdle, c.UserRequests, c.DefaultQuota, c.MinFree, c.Listen}
+	got := []any{c.UploadIdle, c.UserRequests, *c.DefaultQuota, c.MinFree, c.Listen}
 	want := []any{time.Second, 2, 3 * drive.GiB, drive.GiB, "127.0.0.1:8320"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -184,8 +184,8 @@ var settings = []setting{
 	},
 	{
 		name: "default-quota", form: "SIZE", def: "10GiB",
-		help: "quota of a new account if none is given",
-		set:  size(func(c *Config) *drive.ByteSize { return &c.DefaultQuota }),
+		help: "quota of a new account or space if none is given, or unlimited",
+		set:  setDefaultQuota,
 	},
 	{
 		name: "min-free", form: "SIZE", def: "1GiB",

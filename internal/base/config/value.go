@@ -125,6 +125,19 @@ func size(field func(*Config) *drive.ByteSize) func(*Config, string) error {
 	}
 }
 
+func setDefaultQuota(c *Config, v string) error {
+	if v == "unlimited" {
+		c.DefaultQuota = nil
+		return nil
+	}
+	n, err := drive.ParseByteSize(v)
+	if err != nil {
+		return fmt.Errorf("%w, or unlimited", err)
+	}
+	c.DefaultQuota = &n
+	return nil
+}
+
 func setPartSize(c *Config, v string) error {
 	n, err := drive.ParseByteSize(v)
 	if err != nil {
