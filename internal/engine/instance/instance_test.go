@@ -219,6 +219,9 @@ func TestAloneThereIsNothingToDo(t *testing.T) {
 	if !isAlive(t, m, 5) || isAlive(t, m, 4) {
 		t.Error("not only itself is alive")
 	}
+	if all, err := m.List(t.Context()); err != nil || len(all) != 1 || all[0].JoinedAt == 0 || all[0].SeenAt < all[0].JoinedAt {
+		t.Errorf("it is listed as %+v: %v", all, err)
+	}
 	for generation, want := range map[int64]bool{4: true, 5: false} {
 		if ended, err := m.End(t.Context(), generation); err != nil || ended != want {
 			t.Errorf("start %d has ended: %t, %v", generation, ended, err)

@@ -24,7 +24,7 @@ type Instance struct {
 // List returns all instances of late, the living and the dead, the latest start first.
 func (m *Member) List(ctx context.Context) ([]Instance, error) {
 	if m.sole {
-		return []Instance{{Info: m.opt.Info, Alive: true}}, nil
+		return []Instance{{Info: m.opt.Info, JoinedAt: drive.TimeOf(m.steady), SeenAt: drive.TimeOf(time.Now()), Alive: true}}, nil
 	}
 	return list(ctx, m.db, m.opt.Now)
 }

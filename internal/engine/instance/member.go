@@ -62,7 +62,7 @@ type Member struct {
 // Alone returns the member of an installation of one process, which a lock keeps others out of. It
 // needs no heartbeat: it writes nothing and holds every lease.
 func Alone(in Info) *Member {
-	return &Member{opt: Options{Info: in}, sole: true, gone: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
+	return &Member{opt: Options{Info: in}, sole: true, steady: time.Now(), gone: make(chan struct{}), log: slog.New(slog.DiscardHandler)}
 }
 
 // Join makes this process an instance, and ends what an earlier start from the same data directory
