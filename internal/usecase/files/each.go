@@ -28,6 +28,14 @@ func EachChild(ctx context.Context, f *Files, who drive.Who, folder drive.NodeID
 	if err != nil {
 		return err
 	}
+	given := make(map[drive.NodeID]bool, len(page.Items))
+	for _, n := range page.Items {
+		given[n.ID] = true
+	}
+	if err := fn(page.Items); err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(ids, func(id drive.NodeID) bool { return given[id] })
 	for some := range slices.Chunk(ids, tree.MaxLimit) {
 		views, err := childrenByID(ctx, f, who, folder, some)
 		if err == nil {
