@@ -20,7 +20,7 @@ var layers = map[string]int{
 	"engine/blob": 1, "engine/blob/local": 1, "engine/blob/s3": 1, "engine/sqldb": 1, "engine/meta": 1, "engine/turn": 1, "intake/bundle": 1, "intake/invoice": 1,
 	"engine/instance/lease": 2, "engine/retention": 2, "engine/timer": 2, "engine/timer/memory": 2, "engine/timer/redis": 2, "engine/stream": 2, "engine/stream/outbox": 2, "engine/stream/kafka": 2,
 	"export/zipline": 2, "export/fetch": 2, "intake/invoice/syntax": 2, "intake/invoice/envelope": 3, "intake/invoice/rule": 2, "domain/account": 3, "domain/star": 3, "domain/growth": 3, "domain/access": 3, "domain/lock": 3, "domain/property": 3, "domain/quota": 3, "domain/tree": 3, "domain/content": 3, "domain/idem": 3, "domain/vault": 3, "engine/stream/dispatch": 3, "engine/trace": 3, "engine/instance": 3,
-	"usecase/upload": 4, "usecase/upload/claim": 4, "usecase/bulk": 4, "usecase/batch": 4, "usecase/unlink": 4, "usecase/upload/disk": 2, "usecase/upload/combine": 0, "usecase/files": 4, "usecase/thumb": 4, "usecase/link": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/space": 4, "usecase/history": 4, "usecase/webhook": 4, "domain/activity": 3, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
+	"usecase/upload": 4, "usecase/upload/claim": 4, "usecase/bulk": 4, "usecase/batch": 4, "usecase/unlink": 4, "usecase/upload/disk": 2, "usecase/upload/combine": 0, "usecase/files": 4, "usecase/thumb": 4, "usecase/link": 4, "usecase/share": 4, "usecase/collect": 4, "export": 4, "intake/ingest": 4, "move/migrate": 4, "move/contents": 4, "usecase/admin": 4, "usecase/space": 4, "usecase/handover": 4, "usecase/history": 4, "usecase/webhook": 4, "domain/activity": 3, "usecase/fsck": 4, "usecase/backup": 4, "head/problem": 4,
 	"head/rest": 5, "head/dav": 5, "head/nextcloud": 5, "head/probe": 5, "head/tus": 5, "head/resumable": 5, "head/server": 5, "head/webui": 5,
 	"app": 6,
 }
@@ -34,6 +34,7 @@ var exceptions = map[string]string{
 	"engine/blob/local -> engine/blob":       knowsPort,
 	"engine/blob/s3 -> engine/blob":          knowsPort,
 	"usecase/bulk -> usecase/files":          "it does to many nodes, in one transaction, what files does to one",
+	"usecase/handover -> usecase/files":      "it begins an operation of files, in a transaction of its own",
 	"usecase/batch -> usecase/files":         "it does to many, in one transaction, what files does to one",
 	"usecase/batch -> usecase/upload":        "it stores many files, in one transaction, as upload does one",
 	"engine/meta -> engine/sqldb":            "it is one table of it",

@@ -19,8 +19,8 @@ import (
 )
 
 func (a *adminCLI) userCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Short: "Add, change, list and delete users"}
-	cmd.AddCommand(a.userAdd(), a.userSet(), a.userRm(), a.userLs())
+	cmd := &cobra.Command{Use: "user", Short: "Add, change, list and delete users, and hand their files over"}
+	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userRm(), a.userLs())
 	return cmd
 }
 

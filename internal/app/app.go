@@ -35,6 +35,7 @@ import (
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/fsck"
+	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
@@ -51,31 +52,32 @@ type App struct {
 	metrics *telemetry.Metrics
 
 	// What people and their programs do.
-	tree     *tree.Tree
-	uploads  *upload.Sessions
-	files    *files.Files
-	access   *access.Access
-	activity *activity.Log
-	events   chronicle
-	spaces   *space.Spaces
-	history  *history.History
-	webhooks *webhook.Webhooks
-	bulk     *bulk.Bulk
-	batches  *batch.Batches
-	vault    *vault.Vault
-	thumbs   *thumb.Maker
-	shares   *share.Shares
-	exports  *export.Exports
-	intake   *ingest.Intake
-	collects *collect.Links
-	auth     *account.Auth
-	users    *account.Users
-	stars    *star.Stars
-	growth   *growth.Growth
-	sessions *account.Sessions
-	keys     *idem.Keys
-	prepared *idem.PreparedIDs
-	admin    *admin.Admin
+	tree      *tree.Tree
+	uploads   *upload.Sessions
+	files     *files.Files
+	access    *access.Access
+	activity  *activity.Log
+	events    chronicle
+	spaces    *space.Spaces
+	handovers *handover.Handovers
+	history   *history.History
+	webhooks  *webhook.Webhooks
+	bulk      *bulk.Bulk
+	batches   *batch.Batches
+	vault     *vault.Vault
+	thumbs    *thumb.Maker
+	shares    *share.Shares
+	exports   *export.Exports
+	intake    *ingest.Intake
+	collects  *collect.Links
+	auth      *account.Auth
+	users     *account.Users
+	stars     *star.Stars
+	growth    *growth.Growth
+	sessions  *account.Sessions
+	keys      *idem.Keys
+	prepared  *idem.PreparedIDs
+	admin     *admin.Admin
 
 	// What goes on behind it.
 	outbox   *outbox.Outbox
@@ -176,7 +178,6 @@ func (a *App) compose(ctx context.Context) (err error) {
 		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation, Access: a.access,
 	})
 	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
-	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity}, space.Options{DefaultQuota: cfg.DefaultQuota, Now: g.stamp})
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
 	a.webhooks = webhook.New(webhook.Parts{DB: g.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
 		Source: g.source(), Transport: webhookTransport(cfg), Log: log,
@@ -192,7 +193,12 @@ func (a *App) compose(ctx context.Context) (err error) {
 		return err
 	}
 	a.composeIntake()
-	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys}, admin.Options{
+	a.handovers = handover.New(handover.Parts{
+		DB: g.db, Users: a.users, Access: a.access, Tree: a.tree, Files: a.files, Shares: a.shares, Collects: a.collects, Uploads: a.uploads,
+		Activity: a.activity, Log: log,
+	})
+	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Busy: a.handovers.Busy}, space.Options{DefaultQuota: cfg.DefaultQuota, Now: g.stamp})
+	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys, Busy: a.handovers.Busy}, admin.Options{
 		DefaultQuota: admin.Total{Given: true, Bytes: cfg.DefaultQuota},
 	})
 	a.introduce()

@@ -109,12 +109,20 @@ func (t *timers) startOperation(id drive.OperationID) {
 // nextTurn is after how long an operation is asked again that waits for another one of its account.
 const nextTurn = time.Second
 
+// roomTurn is after how long an operation is asked again that waits for room in the drive that it
+// puts something into, or for another one to end.
+const roomTurn = 15 * time.Second
+
 func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	id := drive.OperationID(f.Key.ID)
 	progress, err := t.bulk.Run(ctx, id)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		return t.files.RunOperation(ctx, id)
+		err := t.files.RunOperation(ctx, id)
+		if files.Waits(err) { // no failure: it goes on when there is room
+			return timer.Later(roomTurn)
+		}
+		return err
 	case err != nil:
 		return err
 	case progress == bulk.More:

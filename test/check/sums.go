@@ -92,7 +92,7 @@ func (c *checker) tree() error {
 		{"E1", "(node) changed last by what the activity tells of another one", `SELECT n.id FROM nodes n JOIN activity a
 			ON a.account_id = n.account_id AND a.seq = n.seq WHERE a.node_id <> n.id`},
 		{"E1", "(tombstone's node) was deleted, and the activity tells something else", `SELECT s.node_id FROM tombstones s JOIN activity a
-			ON a.account_id = s.account_id AND a.seq = s.seq WHERE a.node_id <> s.node_id OR a.verb <> 'node.deleted'`},
+			ON a.account_id = s.account_id AND a.seq = s.seq WHERE a.node_id <> s.node_id OR a.verb NOT IN ('node.deleted', 'node.left')`},
 		{"E1", "(upload) has ended, and the activity does not tell so once", `SELECT u.id FROM uploads u WHERE u.state IN ('done', 'gone')
 			AND u.ended_at >= (SELECT MIN(at) FROM activity a WHERE a.account_id = u.account_id) AND 1 <> (SELECT COUNT(*) FROM activity a
 			WHERE a.account_id = u.account_id AND a.verb = 'upload.' || u.state AND a.data ->> 'upload' = u.id)`},
@@ -107,7 +107,8 @@ func (c *checker) tree() error {
 			LEFT JOIN nodes n ON n.id = p.node_id WHERE n.account_id <> p.account_id
 			OR p.size <> LENGTH(CAST(p.space || p.name || p.value AS BLOB)) + 100`},
 		{"N1", "(account) has more properties than one may have", `SELECT account_id FROM dav_properties GROUP BY account_id HAVING SUM(size) > 16777216`},
-		{"P3", "(tombstone's node) is still there", `SELECT node_id FROM tombstones WHERE node_id IN (SELECT id FROM nodes)`},
+		{"P3", "(tombstone's node) is still there", `SELECT t.node_id FROM tombstones t JOIN nodes n
+			ON n.id = t.node_id AND n.account_id = t.account_id`},
 	} {
 		if err := c.none(rule.invariant, rule.text, rule.query); err != nil {
 			return err

@@ -73,6 +73,7 @@ type Patch struct {
 	Temporary bool            // the password is good for setting a new one only
 	State     State           // Active or Disabled
 	Admin     *bool           // nil: as it is
+	End       bool            // end all sessions and tokens
 	Keep      drive.SessionID // the session that outlives a change of the password
 }
 
@@ -96,12 +97,12 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	if n == 0 {
 		return User{}, drive.Fail(drive.NotFound)
 	}
-	if p.Password != "" {
+	if p.Password != "" || p.End {
 		if err := deleteSessions(ctx, tx, id, p.Keep); err != nil {
 			return User{}, err
 		}
 	}
-	if p.Password != "" || p.State == Disabled || p.Admin != nil {
+	if p.Password != "" || p.End || p.State == Disabled || p.Admin != nil {
 		tx.AfterCommit(func() { u.auth.forgetUser(id) })
 	}
 	user, err := u.Find(ctx, tx, id)

@@ -52,8 +52,12 @@ func (l *Log) Node(tx *sqldb.Tx, e tree.Effect) {
 func verbOf(e tree.Effect) Verb {
 	n, was := e.Node, e.Was
 	switch {
+	case e.Gone && e.Handed:
+		return NodeLeft
 	case e.Gone:
 		return NodeDeleted
+	case e.Handed:
+		return NodeArrived
 	case was.ID.IsZero() && !e.From.IsZero():
 		return NodeCopied
 	case was.ID.IsZero():

@@ -19,6 +19,9 @@ const (
 	NodeShown    Verb = "node.shown"    // the copy of a folder is complete
 	NodeDoomed   Verb = "node.doomed"   // it will be deleted for good
 	NodeDeleted  Verb = "node.deleted"  // for good
+	NodeLeft     Verb = "node.left"     // it was handed to another account
+	NodeArrived  Verb = "node.arrived"  // it was handed over by another account
+	DriveHanded  Verb = "drive.handed"  // all of a user's files begin to go to somebody else
 	GrantSet     Verb = "grant.set"     // a role was given, or another one
 	GrantTaken   Verb = "grant.taken"
 	SpaceCreated Verb = "space.created"
@@ -56,6 +59,7 @@ const (
 func Verbs() []Verb {
 	return []Verb{
 		NodeCreated, NodeCopied, NodeChanged, NodeMoved, NodeTrashed, NodeRestored, NodeShown, NodeDoomed, NodeDeleted,
+		NodeLeft, NodeArrived, DriveHanded,
 		GrantSet, GrantTaken, SpaceCreated, SpaceChanged,
 		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
 		WebhookCreated, WebhookChanged, WebhookDisabled, WebhookDeleted,

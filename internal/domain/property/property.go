@@ -159,3 +159,15 @@ func Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	}
 	return nil
 }
+
+// Hand gives the properties of nodes to the account that the nodes go to.
+func Hand(ctx context.Context, tx *sqldb.Tx, to drive.AccountID, nodes []drive.NodeID) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	marks, in := sqldb.In(nodes)
+	if _, err := tx.Exec(ctx, "UPDATE dav_properties SET account_id = ? WHERE node_id IN ("+marks+")", append([]any{to}, in...)...); err != nil {
+		return fmt.Errorf("hand properties over: %w", err)
+	}
+	return nil
+}

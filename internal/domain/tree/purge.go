@@ -85,7 +85,7 @@ func (t *Tree) PurgeStep(ctx context.Context, tx *sqldb.Tx, account drive.Accoun
 	if err := dropNumbers(ctx, tx, p.gone); err != nil {
 		return Purge{}, err
 	}
-	return p.out, t.bury(ctx, tx, account, p.gone)
+	return p.out, t.bury(ctx, tx, account, p.gone, false)
 }
 
 type purger struct {
@@ -216,8 +216,8 @@ func (t *Tree) PurgeAll(ctx context.Context, tx *sqldb.Tx, account drive.Account
 	return p.out, wrap(err, "delete the tree of", account)
 }
 
-// bury leaves a tombstone for each node.
-func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []Node) error {
+// bury leaves a tombstone for each node: it was deleted, or handed to another account.
+func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []Node, handed bool) error {
 	n := int64(len(gone))
 	if n == 0 {
 		return nil
@@ -233,7 +233,7 @@ func (t *Tree) bury(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, 
 			account, node.Seq, node.ID, now); err != nil {
 			return wrap(err, "bury node", node.ID)
 		}
-		t.opt.Happened(tx, Effect{Node: node, Was: node, Gone: true})
+		t.opt.Happened(tx, Effect{Node: node, Was: node, Gone: true, Handed: handed})
 	}
 	return note(ctx, tx, Due{DueTombstones, account.String(), account, now})
 }

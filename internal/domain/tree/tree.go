@@ -50,7 +50,10 @@ type Effect struct {
 	Was  Node         // before; zero: it is new
 	Gone bool         // it was deleted for good: Node is as it was last, with the seq of its tombstone
 	From drive.NodeID // what a copy was copied from
-	By   drive.Who    // whose content it is; zero: of whoever the transaction is for
+	// Handed says that it has come from another account, or with Gone, that it went to one; what
+	// took the place of a folder has that one's id as From.
+	Handed bool
+	By     drive.Who // whose content it is; zero: of whoever the transaction is for
 }
 
 // Tree is the store of nodes. It is safe for concurrent use; all state is in the database.

@@ -353,6 +353,11 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		return u.same(t, "DELETE", at, nil)
 	},
 
+	"POST /admin/users/{id}/handover": func(t *testing.T, u user, name string) twins {
+		from := u.made(t, "/admin/users", map[string]any{"name": name, "password": password})
+		to := u.made(t, "/admin/users", map[string]any{"name": name + "2", "password": password})
+		return u.keyed(t, "POST", "/admin/users/"+from+"/handover", map[string]any{"to_user": to})
+	},
 	"POST /admin/users": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "POST", "/admin/users", map[string]any{"name": name, "password": password})
 	},

@@ -23,6 +23,7 @@ import (
 	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
@@ -89,6 +90,7 @@ type KeyParts struct {
 // AdminParts are for administrators.
 type AdminParts struct {
 	Admin       *admin.Admin
+	Handovers   *handover.Handovers
 	DeadLetters stream.DeadLetters
 	Timers      *timer.Engine
 	// Steps is the way of a timer that has fired. Default: nothing is known.

@@ -217,6 +217,7 @@ func table(opt Options, u uploads) []route {
 		wanted.routes(),
 		wanted.publicRoutes(),
 		users{opt.Admin, opt.Now}.routes(),
+		handovers{opt.Handovers}.routes(),
 		u.adminRoutes(),
 		deadLetters{opt.DeadLetters}.routes(),
 		inspection{opt.Timers, opt.Steps, opt.Findings, opt.Status, opt.Growth}.routes(),

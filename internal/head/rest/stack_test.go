@@ -18,6 +18,7 @@ import (
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/vault"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream/outbox"
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/export"
@@ -29,6 +30,7 @@ import (
 	"smartdrive/internal/usecase/bulk"
 	"smartdrive/internal/usecase/collect"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
@@ -81,17 +83,21 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now, Access: s.Access,
 		Batch: steps.Batch, Direct: steps.Direct, Start: steps.Start,
 	})
+	var handovers *handover.Handovers
+	busy := func(ctx context.Context, q sqldb.Querier, id drive.AccountID) error {
+		return handovers.Busy(ctx, q, id)
+	}
 	o := rest.Options{
 		DB: s.DB, Uploads: s.Sessions, Files: s.files, Shelf: files.NewShelf(s.files, star.New(s.DB, now)), Now: now,
 		AccountParts: rest.AccountParts{Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts)},
 		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared},
 		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},
 		AdminParts: rest.AdminParts{
-			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys}, admin.Options{}),
+			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys, Busy: busy}, admin.Options{}),
 			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Growth: growth.New(s.DB, now),
 		},
 	}
-	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity}, space.Options{Now: now})
+	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Busy: busy}, space.Options{Now: now})
 	o.History = history.New(history.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Users: users, Tree: s.Tree})
 	o.Webhooks = webhook.New(webhook.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Tree: s.Tree, Vault: secret}, webhook.Options{Source: "smartdrive/test", Now: now})
 	o.Shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
@@ -99,6 +105,11 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	s.bulk = o.Bulk
 	o.Batches = batch.New(batch.Options{DB: s.DB, Tree: s.Tree, Uploads: s.Sessions, Files: s.files, Keys: keys})
 	o.Collects = collect.New(collect.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})
+	handovers = handover.New(handover.Parts{
+		DB: s.DB, Users: users, Access: s.Access, Tree: s.Tree, Files: s.files, Shares: o.Shares, Collects: o.Collects, Uploads: s.Sessions,
+		Activity: s.Activity,
+	})
+	o.Handovers = handovers
 	s.exports = export.New(export.Options{
 		DB: s.DB, Tree: s.Tree, Store: s.Local.Blobs, Users: users, Secret: secret.Links, MinFree: -1, Log: slog.New(slog.DiscardHandler),
 		Clock: func(context.Context) (drive.Time, error) { return drive.TimeOf(now()), nil },

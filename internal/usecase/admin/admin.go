@@ -30,6 +30,8 @@ type Parts struct {
 	Trees  *tree.Tree
 	Access *access.Access // default: one of the database
 	Keys   *idem.Keys
+	// Busy refuses to delete an account whose files are on their way. Default: none is.
+	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }
 
 // Admin holds the use cases. It is safe for concurrent use.
@@ -42,6 +44,9 @@ type Admin struct {
 func New(parts Parts, opt Options) *Admin {
 	if parts.Access == nil {
 		parts.Access = access.New(access.Options{DB: parts.DB})
+	}
+	if parts.Busy == nil {
+		parts.Busy = func(context.Context, sqldb.Querier, drive.AccountID) error { return nil }
 	}
 	opt.DefaultQuota = opt.DefaultQuota.or(Limit(defaultQuota))
 	return &Admin{parts, opt}

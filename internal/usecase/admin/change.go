@@ -59,14 +59,25 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 }
 
 // DeleteUser makes a user unknown at once; the data is purged after account.DeletedKeep. The last
-// administrator stays: WrongState.
+// administrator stays: WrongState. So does one whose files are being handed over, or who gets those
+// of another one: WrongState {state: handing-over}.
 func (a *Admin) DeleteUser(ctx context.Context, who drive.Who, id drive.UserID) error {
 	if err := check(who); err != nil {
 		return err
 	}
+	found, err := a.parts.Users.Find(ctx, a.parts.DB, id)
+	if err != nil {
+		return err
+	}
 	return a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := a.parts.Ledger.Lock(ctx, tx, found.Account); err != nil {
+			return err
+		}
 		user, err := a.parts.Users.Find(ctx, tx, id)
 		if err != nil {
+			return err
+		}
+		if err := a.parts.Busy(ctx, tx, user.Account); err != nil {
 			return err
 		}
 		if err := a.parts.Users.Delete(ctx, tx, id); err != nil {

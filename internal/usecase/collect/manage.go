@@ -241,6 +241,23 @@ func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c
 	return v, err
 }
 
+// RemoveAll ends all links of an account within a transaction. Their uploads that are open are the
+// caller's to end.
+func (s *Links) RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	rows, err := tx.Query(ctx, "SELECT id FROM collects WHERE account_id = ?", account)
+	ids, err := sqldb.Scan(rows, err, func(id *drive.CollectID, scan func(...any) error) error { return scan(id) })
+	for _, id := range ids {
+		if err == nil {
+			err = s.links.Delete(ctx, tx, account, id.String())
+		}
+		tx.AfterCommit(func() { s.forget(id) })
+	}
+	if err != nil {
+		return fmt.Errorf("end the collect links of account %s: %w", account, err)
+	}
+	return nil
+}
+
 // Delete ends a link that Find would show, and returns its uploads that are open, for the caller
 // to cancel: nobody can complete them any more. What has come stays. NotFound when there is no such
 // link.

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -51,9 +52,10 @@ const (
 
 // args is what an operation was asked to do and how far it came. It is stored as JSON.
 type args struct {
-	Top    drive.NodeID `json:"top,omitzero"`    // purge: what goes; copy: the top of the branch
+	Top    drive.NodeID `json:"top,omitzero"`    // purge: what goes; copy: the top of the branch; handover: the folder that all goes to
 	Before drive.Time   `json:"before,omitzero"` // empty: the moment
 	Copy   *copyArgs    `json:"copy,omitempty"`
+	Hand   *handArgs    `json:"hand,omitempty"`
 }
 
 func (f *Files) newOperation(who drive.Who, k kind, a args) operation {
@@ -150,6 +152,8 @@ func (f *Files) measure(ctx context.Context, id drive.OperationID) error {
 		left, err = f.opt.Tree.Count(ctx, f.opt.DB, o.args.Top, math.MaxInt64)
 	case emptyTrash:
 		left, err = f.opt.Tree.CountTrash(ctx, f.opt.DB, o.account, math.MaxInt64)
+	case handOver:
+		left, err = f.opt.Tree.Population(ctx, f.opt.DB, o.account)
 	case copyFolder:
 		if stack := o.args.Copy.Stack; len(stack) > 0 {
 			left, err = f.opt.Tree.Count(ctx, f.opt.DB, stack[0].From, math.MaxInt64)
@@ -178,8 +182,11 @@ func (f *Files) runOnce(ctx context.Context, id drive.OperationID) (o operation,
 		}
 		return f.save(ctx, tx, o)
 	})
-	if terminal(err) && o.kind == copyFolder {
+	switch {
+	case terminal(err) && o.kind == copyFolder:
 		return f.abandon(ctx, id, err)
+	case Waits(err) && o.kind == handOver:
+		return o, noteWait(ctx, f, id, err)
 	}
 	return o, err
 }
@@ -190,7 +197,7 @@ func (f *Files) lockOperation(ctx context.Context, tx *sqldb.Tx, id drive.Operat
 	o, err := f.findOperation(ctx, tx, id) // whose it is does not change
 	if err == nil && tx.Dialect() == sqldb.MySQL {
 		locked := o.ledger()
-		if err = f.opt.Ledger.Lock(ctx, tx, locked); err == nil {
+		if err = lockLedgers(ctx, f.opt.Ledger, tx, o); err == nil {
 			o, err = f.findOperation(ctx, tx, id)
 		}
 		o.ahead = o.ledger() != locked
@@ -200,6 +207,13 @@ func (f *Files) lockOperation(ctx context.Context, tx *sqldb.Tx, id drive.Operat
 	}
 	tx.ActFor(drive.Who{User: o.user, Account: o.account})
 	return o, err
+}
+
+func lockLedgers(ctx context.Context, l quota.Ledger, tx *sqldb.Tx, o operation) error {
+	if o.args.Hand != nil {
+		return LockBoth(ctx, l, tx, o.args.Hand.From, o.args.Hand.To)
+	}
+	return l.Lock(ctx, tx, o.ledger())
 }
 
 // step does one batch of the operation and changes o to tell of it.
@@ -212,6 +226,8 @@ func (f *Files) step(ctx context.Context, tx *sqldb.Tx, o *operation) (err error
 		finished, err = f.stepEmpty(ctx, tx, o)
 	case copyFolder:
 		finished, err = f.stepCopy(ctx, tx, o)
+	case handOver:
+		finished, err = stepHand(ctx, f, tx, o)
 	default:
 		return fmt.Errorf("operation %v is of the unknown kind %q", o.ID, o.kind)
 	}

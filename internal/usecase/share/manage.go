@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -249,6 +250,20 @@ func (s *Shares) Delete(ctx context.Context, who drive.Who, id drive.ShareID) er
 // Remove is Delete within a transaction.
 func (s *Shares) Remove(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.ShareID) error {
 	return s.links.Delete(ctx, tx, account, id.String())
+}
+
+// RemoveAll ends all shares of an account within a transaction.
+func (s *Shares) RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+	ids, err := s.IDs(ctx, tx, account, math.MaxInt32)
+	for _, id := range ids {
+		if err == nil {
+			err = s.Remove(ctx, tx, account, id)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("end the shares of account %s: %w", account, err)
+	}
+	return nil
 }
 
 // IDs returns the ids of up to limit shares of an account.

@@ -22,6 +22,8 @@ type Parts struct {
 	Tree   *tree.Tree
 	Ledger quota.Ledger
 	Log    *activity.Log // nil: nothing is noted
+	// Busy refuses to delete an account that files are on their way to. Default: there is none.
+	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }
 
 // Options configure New. The zero value of each field is its default.
@@ -43,6 +45,9 @@ type Spaces struct {
 func New(parts Parts, opt Options) *Spaces {
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if parts.Busy == nil {
+		parts.Busy = func(context.Context, sqldb.Querier, drive.AccountID) error { return nil }
 	}
 	return &Spaces{parts, opt, newPace(searchesAtOnce, searchEvery)}
 }
@@ -271,6 +276,9 @@ func (s *Spaces) Delete(ctx context.Context, who drive.Who, id drive.AccountID) 
 	return s.write(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx) error {
 		was, err := s.parts.Access.FindSpace(ctx, tx, id)
 		if err != nil {
+			return err
+		}
+		if err := s.parts.Busy(ctx, tx, id); err != nil {
 			return err
 		}
 		now, err := s.parts.Access.ChangeSpace(ctx, tx, id, access.SpaceChange{State: access.Deleted})

@@ -299,3 +299,29 @@ test("administrators make groups and spaces, and bring a deleted one back", { ti
   assert.deepEqual(complaints, []);
   await context.close();
 });
+
+test("the files of somebody who leaves go to somebody else", { timeout: 300_000 }, async () => {
+  const leo = await api(server, admin, "POST", "/admin/users", { name: "leo", password });
+  tokens.leo = await tokenOf(server, "leo", password);
+  await as("leo")("POST", "/nodes", { type: "folder", path: "/Plans/2027", parents: true });
+  await as("leo")("PUT", "/files/Plans/2027/read%20me.txt", "what was planned");
+  const { page, ...rest } = await openPage(browser, server, {});
+  await logIn(page, server, "admin", server.password);
+  await page.goto(server.url + "/admin/users");
+  const row = page.locator("li", { hasText: "leo" });
+  await row.getByRole("button", { name: "Hand over" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("16 B").waitFor();
+  await judge(page, "the dialog of a handover");
+  await shoot(page, "handover");
+  await dialog.getByRole("combobox", { name: "To" }).click();
+  await page.getByRole("option", { name: "edgar" }).click();
+  await dialog.getByRole("button", { name: "Hand over" }).click();
+  await dialog.getByText("edgar has all files of leo: 3 files and folders.").waitFor();
+  await shoot(page, "handover-done");
+  await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
+  await row.getByText("disabled").waitFor();
+  await as("edgar")("GET", `/nodes?path=${encodeURIComponent("/Files of leo/Plans/2027/read me.txt")}`);
+  await api(server, admin, "DELETE", `/admin/users/${leo.id}`);
+  await leave({ page, ...rest });
+});

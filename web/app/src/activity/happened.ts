@@ -7,12 +7,12 @@ import { i18n } from "@/i18n";
 const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key, args);
 
 /** What the list can be narrowed to, and the types that this is. */
-export const kinds = { all: "", files: "node", people: "grant,space", links: "share,collect", documents: "bundle,document", exports: "export", webhooks: "webhook", uploads: "upload" };
+export const kinds = { all: "", files: "node,drive", people: "grant,space", links: "share,collect", documents: "bundle,document", exports: "export", webhooks: "webhook", uploads: "upload" };
 export type Kind = keyof typeof kinds;
 
 /** What was done, as a sentence that begins after the name of whoever did it. */
 export function sentenceOf(h: Happened): string {
-  const args = { name: h.name || t("activity.whole"), was: h.data.was_name, whom: h.data.name, role: h.data.role && t(`places.roles.${h.data.role}`) };
+  const args = { name: h.name || t("activity.whole"), was: h.data.was_name, whom: h.data.to ?? h.data.name, role: h.data.role && t(`places.roles.${h.data.role}`) };
   if (h.type === "node.moved") {
     const what = h.data.was_folder ? (h.data.was_name ? "movedRenamed" : "moved") : "renamed";
     return t(`activity.did.node.${what}`, args);
@@ -24,7 +24,7 @@ export function sentenceOf(h: Happened): string {
 
 const glyphs: Record<string, Component> = {
   "node.created": DocumentAdd, "node.copied": DocumentAdd, "node.moved": Rank, "node.trashed": Delete, "node.doomed": Delete, "node.deleted": Delete,
-  "node.restored": RefreshLeft, node: EditPen, grant: Connection, space: Setting, share: Link, collect: Link, webhook: Message, upload: UploadFilled,
+  "node.left": Rank, "node.arrived": Rank, drive: Rank, "node.restored": RefreshLeft, node: EditPen, grant: Connection, space: Setting, share: Link, collect: Link, webhook: Message, upload: UploadFilled,
 };
 
 /** The picture beside an entry. */

@@ -10,6 +10,7 @@ export interface Details {
   was_folder?: string;
   was_version?: string;
   name?: string; // of whom a role was given
+  to?: string; // of whom all files go to
   kind?: "user" | "group";
   role?: Role;
   state?: string;

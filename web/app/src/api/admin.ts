@@ -8,6 +8,19 @@ export const createUser = (u: { name: string; password: string; admin: boolean; 
 export const changeUser = (id: string, u: { password?: string; state?: "active" | "disabled"; total?: number | null; admin?: boolean; must_change_password?: boolean }) =>
   call<User>("PATCH", `/admin/users/${id}`, { body: u });
 export const deleteUser = (id: string) => call("DELETE", `/admin/users/${id}`);
+/** How far the files of a user who leaves have been given to somebody else. */
+export interface Handover {
+  id: string;
+  state: "running" | "done" | "failed";
+  done: number;
+  total: number;
+  waits_for: string; // empty: it does not wait
+  to: string;
+  to_space: boolean;
+  folder_id: string;
+}
+export const handOver = (id: string, to: { to_user?: string; to_space?: string; folder: string }) => call<Handover>("POST", `/admin/users/${id}/handover`, { body: to, once: true });
+export const handoverOf = (id: string) => call<Handover>("GET", `/admin/users/${id}/handover`);
 export const ledger = (id: string) => call<Ledger>("GET", `/admin/users/${id}/ledger`);
 
 export const allUploads = () => listAll<OwnedUpload>("/admin/uploads");

@@ -25,10 +25,11 @@ const messages = {
     did: {
       node: {
         created: "added “{name}”", copied: "made “{name}” by copying", changed: "changed “{name}”", moved: "moved “{name}”", renamed: "renamed “{was}” to “{name}”", movedRenamed: "moved “{was}” and called it “{name}”", trashed: "moved “{name}” to the trash", restored: "restored “{name}” from the trash",
-        shown: "finished copying “{name}”", doomed: "began to delete “{name}” for good", deleted: "deleted “{name}” for good",
+        shown: "finished copying “{name}”", doomed: "began to delete “{name}” for good", deleted: "deleted “{name}” for good", left: "handed “{name}” over", arrived: "got “{name}”, which was handed over",
       },
       grant: { set: "gave {whom} the role {role} in “{name}”", setGroup: "gave the group {whom} the role {role} in “{name}”", taken: "took the role of {whom} in “{name}” away", takenGroup: "took the role of the group {whom} in “{name}” away" },
       space: { created: "made the space “{name}”", changed: "changed the space “{name}”" },
+      drive: { handed: "began to hand all files of {name} over to {whom}" },
       share: { created: "made a link for reading", changed: "changed a link for reading", ended: "ended a link for reading" },
       collect: { created: "made a link for sending", changed: "changed a link for sending", ended: "ended a link for sending" },
       webhook: { created: "made the webhook “{name}”", changed: "changed the webhook “{name}”", disabled: "switched the webhook “{name}” off", deleted: "deleted the webhook “{name}”" },

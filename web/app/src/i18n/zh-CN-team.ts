@@ -26,10 +26,11 @@ const messages: TeamMessages = {
     did: {
       node: {
         created: "添加了“{name}”", copied: "通过复制创建了“{name}”", changed: "修改了“{name}”", moved: "移动了“{name}”", renamed: "把“{was}”重命名为“{name}”", movedRenamed: "移动了“{was}”并改名为“{name}”", trashed: "把“{name}”移到了回收站", restored: "从回收站恢复了“{name}”",
-        shown: "完成了“{name}”的复制", doomed: "开始彻底删除“{name}”", deleted: "彻底删除了“{name}”",
+        shown: "完成了“{name}”的复制", doomed: "开始彻底删除“{name}”", deleted: "彻底删除了“{name}”", left: "移交了“{name}”", arrived: "收到移交的“{name}”",
       },
       grant: { set: "授予 {whom} 在“{name}”的角色：{role}", setGroup: "授予群组 {whom} 在“{name}”的角色：{role}", taken: "收回了 {whom} 在“{name}”的角色", takenGroup: "收回了群组 {whom} 在“{name}”的角色" },
       space: { created: "创建了空间“{name}”", changed: "修改了空间“{name}”" },
+      drive: { handed: "开始把 {name} 的所有文件移交给 {whom}" },
       share: { created: "创建了分享链接", changed: "修改了分享链接", ended: "结束了分享链接" },
       collect: { created: "创建了收集链接", changed: "修改了收集链接", ended: "结束了收集链接" },
       webhook: { created: "创建了 Webhook“{name}”", changed: "修改了 Webhook“{name}”", disabled: "停用了 Webhook“{name}”", deleted: "删除了 Webhook“{name}”" },

@@ -5,6 +5,8 @@ const messages: WorkMessages = {
   users: {
     mustChange: "首次登录时要求设置新密码", lastLogin: "最近登录：{when}", neverIn: "从未登录", given: "临时密码", intro: "每个用户都有自己的账户。", add: "添加用户", name: "用户名", password: "密码", generate: "生成密码", quota: "空间配额", quotaHint: "例如 10 GB；留空为服务器默认值；∞ 为不限", admin: "管理员", state: "状态", states: { active: "正常", disabled: "已停用" }, finished: "已完成", unfinished: "未完成", reserved: "预留",
     of: "共 {total}", unlimited: "不限", disable: "停用", enable: "启用", edit: "修改 {name}", delete: "删除用户", deleteTitle: "删除 {name}？", deleteText: "该用户立即无法登录，数据在 30 天后清除。", added: "已添加 {name}。", addedText: "请把以下信息告诉 {name}：", saved: "已保存。", newPassword: "新密码（留空则不变）", deleted: "已删除 {name}。", ledger: "计入的字节：已完成的文件、未完成上传已保留的部分、进行中上传的预留。", filter: "按用户名筛选",
+    hand: "移交文件", handTitle: "移交 {name} 的文件", handText: "{name} 的所有文件（包括回收站里的）将移入接收方的一个新文件夹，并计入接收方的空间：{size}。{name} 会被停用并在所有设备上退出登录，其发出的链接全部失效，未完成的上传会被取消。按用户共享的内容仍然保持共享。",
+    handTo: "移交给", handUser: "用户", handSpace: "共享空间", handFolder: "文件夹", handFolderName: "{name} 的文件", handBegin: "移交", handRuns: "已有 {done} / {total} 个文件和文件夹移交给 {to}。关闭此窗口后会继续进行。", handDone: "{to} 已得到 {name} 的所有文件：共 {n} 个文件和文件夹。", handWaits: "{to} 的空间不足以放下其余文件。有空间后会自动继续。", handStill: "其余的内容正在被删除或复制，完成后会自动继续。", handFailed: "因错误而结束。",
   },
   groups: {
     title: "群组", intro: "给予群组的权限，组内成员从加入时起全部拥有。", add: "添加群组", name: "群组名称", none: "没有群组", noneText: "群组用于一次共享给多人。", members: "成员", addMember: "添加成员", take: "移出：{name}", takeShort: "移出", empty: "组里没有成员。",

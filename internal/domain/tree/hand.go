@@ -1,0 +1,180 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// What an account has is handed to another one a bounded number of rows per transaction. A file
+// keeps its id, its versions, its history of changes and its place in the trash. A folder does not:
+// it cannot be in two accounts while what is in it goes over, so a folder of the same name takes
+// its place there, and the old one is deleted when nothing is left in it. After each transaction
+// every node is in one account, and so is its parent (N1).
+
+// Hand says from whom to whom nodes go, and into which folder there. The caller holds the locks on
+// both ledgers.
+type Hand struct {
+	From, To drive.AccountID
+	Folder   drive.NodeID
+}
+
+// Inhabitants returns up to limit children of a folder, those in the trash before the others. Those
+// that an operation owns, which purges or builds them, are left out.
+func (r Reader) Inhabitants(ctx context.Context, q sqldb.Querier, folder drive.NodeID, limit int) ([]Node, error) {
+	return r.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.operation_id IS NULL ORDER BY n.slot LIMIT ?", folder, limit)
+}
+
+// HandFiles gives files with all their versions, and returns how many versions that are, and the
+// sum of their sizes, which the caller moves from one ledger to the other. One whose name is taken
+// there gets another one. More nodes than an account may have is TooLarge.
+func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node) (versions int64, size drive.ByteSize, err error) {
+	if len(all) == 0 {
+		return 0, 0, nil
+	}
+	ids := make([]drive.NodeID, len(all))
+	for i, n := range all {
+		ids[i] = n.ID
+	}
+	marks, in := sqldb.In(ids)
+	err = tx.QueryRow(ctx, "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM versions WHERE node_id IN ("+marks+")", in...).Scan(&versions, &size)
+	if err != nil {
+		return 0, 0, fmt.Errorf("measure files that are handed over: %w", err)
+	}
+	n := int64(len(all))
+	last, err := t.change(ctx, tx, h.To, n, n)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i, was := range all {
+		if err := t.handFile(ctx, tx, h, was, last-n+1+int64(i)); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, query := range []string{
+		"UPDATE versions SET account_id = ? WHERE node_id IN (" + marks + ")",
+		"UPDATE due SET account_id = ? WHERE kind = 'versions' AND id IN (" + marks + ")",
+	} {
+		if _, err := tx.Exec(ctx, query, append([]any{h.To}, in...)...); err != nil {
+			return 0, 0, fmt.Errorf("hand versions over: %w", err)
+		}
+	}
+	// One that comes back to where it was before is not deleted there any more.
+	if _, err := tx.Exec(ctx, "DELETE FROM tombstones WHERE node_id IN ("+marks+") AND account_id = ?", append(in, h.To)...); err != nil {
+		return 0, 0, fmt.Errorf("take tombstones away: %w", err)
+	}
+	if err := fewerOld(ctx, tx, h.From, versions-n); err != nil {
+		return 0, 0, err
+	}
+	if err := addOld(ctx, tx, h.To, versions-n); err != nil {
+		return 0, 0, err
+	}
+	return versions, size, t.bury(ctx, tx, h.From, all, true)
+}
+
+func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Hand, was Node, seq int64) (err error) {
+	n := was
+	n.Account, n.Parent, n.Seq, n.Rev, n.Updated = h.To, h.Folder, seq, was.Rev+1, t.now()
+	if n.Name, err = t.nameIn(ctx, tx, h, n); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE nodes SET account_id = ?, parent_id = ?, name = ?, name_fold = ?, slot = ?, rev = ?, seq = ?, updated_at = ?
+		WHERE id = ?`, n.Account, n.Parent, n.Name, n.Name.Fold(), n.slot(), n.Rev, n.Seq, n.Updated, n.ID)
+	if err != nil {
+		return wrap(err, "hand over node", n.ID)
+	}
+	t.opt.Happened(tx, Effect{Node: n, Handed: true})
+	return t.noteOldTrash(ctx, tx, n)
+}
+
+// nameIn is what a node is called in the folder that it goes to.
+func (t *Tree) nameIn(ctx context.Context, tx *sqldb.Tx, h Hand, n Node) (drive.Name, error) {
+	if n.Trashed != 0 {
+		return n.Name, nil
+	}
+	_, taken, err := t.Child(ctx, tx, h.To, h.Folder, n.Name)
+	if err != nil || !taken {
+		return n.Name, err
+	}
+	return t.freeName(ctx, tx, h.To, Place{Parent: h.Folder, Name: n.Name}, n.Type)
+}
+
+// HandFolder makes the folder that takes the place of one, in the trash if that one is.
+func (t *Tree) HandFolder(ctx context.Context, tx *sqldb.Tx, h Hand, was Node) (Node, error) {
+	seq, err := t.change(ctx, tx, h.To, 1, 1)
+	if err != nil {
+		return Node{}, err
+	}
+	n := t.newNode(h.To, h.Folder, was.Name, TypeFolder)
+	n.Seq, n.MTime, n.Created, n.Trashed = seq, was.MTime, was.Created, was.Trashed
+	if n.Name, err = t.nameIn(ctx, tx, h, n); err != nil {
+		return Node{}, err
+	}
+	if err := t.insert(ctx, tx, Effect{Node: n, From: was.ID, Handed: true}); err != nil {
+		return Node{}, err
+	}
+	return n, t.noteOldTrash(ctx, tx, n)
+}
+
+// LeaveFolder deletes a folder that another one has taken the place of. One in which something is
+// left stays, and left is false.
+func (t *Tree) LeaveFolder(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID) (left bool, err error) {
+	n, err := t.queryNode(ctx, tx, "WHERE n.id = ? AND n.account_id = ?", id, account)
+	if drive.IsKind(err, drive.NotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	empty, err := t.IsEmpty(ctx, tx, id)
+	if err != nil || !empty {
+		return false, err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM nodes WHERE id = ?", id); err != nil {
+		return false, wrap(err, "leave folder", id)
+	}
+	if err := dropNumbers(ctx, tx, []Node{n}); err != nil {
+		return false, err
+	}
+	return true, t.bury(ctx, tx, account, []Node{n}, true)
+}
+
+// IsEmpty reports whether nothing is in a folder, live or trashed, or owned by an operation.
+func (r Reader) IsEmpty(ctx context.Context, q sqldb.Querier, folder drive.NodeID) (empty bool, err error) {
+	err = q.QueryRow(ctx, "SELECT NOT EXISTS (SELECT 1 FROM nodes WHERE parent_id = ?)", folder).Scan(&empty)
+	return empty, wrap(err, "look into folder", folder)
+}
+
+// Population is how many nodes an account has, trash included, the root excepted.
+func (r Reader) Population(ctx context.Context, q sqldb.Querier, account drive.AccountID) (n int64, err error) {
+	err = q.QueryRow(ctx, "SELECT node_count FROM trees WHERE account_id = ?", account).Scan(&n)
+	return n, wrap(err, "count the nodes of", account)
+}
+
+// noteOldTrash is noteTrash for a node that was trashed some time ago: what the account has in its
+// trash may be younger.
+func (t *Tree) noteOldTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
+	if n.Trashed == 0 {
+		return nil
+	}
+	if err := t.noteTrash(ctx, tx, n); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "UPDATE due SET since = ? WHERE kind = ? AND id = ? AND since > ?", n.Trashed, DueTrash, n.Account.String(), n.Trashed)
+	return wrap(err, "note old trash of", n.Account)
+}
+
+// addOld counts old versions that come from another account: they are there, however many the
+// account may have.
+func addOld(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	changed, err := tx.Exec(ctx, "UPDATE old_versions SET n = n + ? WHERE account_id = ?", n, account)
+	if err == nil && changed == 0 {
+		_, err = tx.InsertNew(ctx, "INSERT INTO old_versions (account_id, n) VALUES (?, ?)", account, n)
+	}
+	return wrap(err, "count old versions of", account)
+}

@@ -1,0 +1,69 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/handover"
+)
+
+// handovers give the files of users who leave to others.
+type handovers struct{ handovers *handover.Handovers }
+
+func (h handovers) routes() []route {
+	path := usersPath + "/{id}/handover"
+	return []route{
+		{
+			method: "POST", path: path, need: admins, act: byIDTakes(h.begin), once: true,
+			does:  "Give all files of a user who leaves to another user or to a space, into a new folder there, charged to the receiver: in the background, and through restarts. The user is disabled, sign-ins and tokens are ended, links that the user gave out are ended, uploads are cancelled. What was shared by name stays shared. Files keep their ids, versions and dates, those in the trash too; folders get new ids. It is refused with `quota` before anything changes when the receiver has no room for it. Repeating it while it runs answers with what runs.",
+			out:   []outcome{gives[handoverView](201, "it has begun")},
+			fails: []drive.Kind{drive.NotFound, drive.Quota, drive.TooLarge, drive.WrongState},
+		}, {
+			method: "GET", path: path, need: admins, act: byID(h.get),
+			does: "Show how far the files of a user have been given to somebody else; for 7 days after the end.",
+			out:  []outcome{gives[handoverView](200, "the one that was begun last")}, fails: []drive.Kind{drive.NotFound},
+		},
+	}
+}
+
+type handoverBody struct {
+	ToUser  drive.UserID    `json:"to_user,omitzero" doc:"id of the user who gets the files; or to_space"`
+	ToSpace drive.AccountID `json:"to_space,omitzero" doc:"id of the space that they go to"`
+	Folder  string          `json:"folder,omitempty" doc:"name of the folder that is made for them; absent: Files of NAME. One that is taken gets a number"`
+}
+
+type handoverView struct {
+	ID       drive.OperationID    `json:"id" doc:"of the operation"`
+	State    files.OperationState `json:"state" enum:"running,done,failed"`
+	Done     int64                `json:"done" doc:"files and folders that have gone"`
+	Total    int64                `json:"total" doc:"all that were there, as far as they are known"`
+	WaitsFor string               `json:"waits_for" doc:"quota: the receiver has no room for the next files, and it goes on when there is; too-large: the receiver has as many files as there may be; in-progress: something in the drive is being deleted or copied; empty: it does not wait"`
+	UserID   drive.UserID         `json:"user_id" doc:"whose files they were"`
+	To       string               `json:"to" doc:"name of the user or space that gets them"`
+	ToSpace  bool                 `json:"to_space" doc:"it is a space"`
+	FolderID drive.NodeID         `json:"folder_id" doc:"the folder that they go to"`
+}
+
+func showHandover(_ *call, v handover.View) handoverView {
+	o := v.Operation
+	return handoverView{o.ID, o.State, o.Done, o.Total, v.Waits, v.User, v.To, v.ToSpace, v.Folder}
+}
+
+func (h handovers) begin(ctx context.Context, c *call, id drive.UserID, in *handoverBody) (reply, error) {
+	req := handover.Request{User: id, Receiver: in.ToUser, Space: in.ToSpace}
+	if in.Folder != "" {
+		name, err := drive.ParseName(in.Folder)
+		if err != nil {
+			return reply{}, err
+		}
+		req.Folder = name
+	}
+	return makeOnce(ctx, c, showHandover, func(keep keeping[handover.View]) (handover.View, error) {
+		return h.handovers.Begin(ctx, c.who, req, keep)
+	})
+}
+
+func (h handovers) get(ctx context.Context, c *call, id drive.UserID) (reply, error) {
+	return showing(c, showHandover)(h.handovers.Find(ctx, c.who, id))
+}

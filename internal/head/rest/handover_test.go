@@ -1,0 +1,95 @@
+package rest_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// TestAUserLeaves tells the story of a user who leaves, a colleague, and somebody with whom they
+// worked.
+func TestAUserLeaves(t *testing.T) {
+	t.Parallel()
+	var started []drive.OperationID
+	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 4, Start: func(id drive.OperationID) { started = append(started, id) }})
+	ann, bob, eve := s.newUser(t, "ann", 1000), s.newUser(t, "bob", 12), s.newUser(t, "eve", 0)
+	root := ann.admin(t)
+	id := func(u user) string {
+		return u.get(t, "/me").json(t, http.StatusOK)["user"].(map[string]any)["id"].(string)
+	}
+	annID, bobID := id(ann), id(bob)
+	ann.mkdir(t, "/Plans/2027").json(t, http.StatusCreated)
+	file := ann.send(t, "PUT", "/files/Plans/2027/a.txt", []byte("hello")).json(t, http.StatusCreated)
+	for i := range 4 {
+		ann.send(t, "PUT", fmt.Sprintf("/files/Plans/%d.txt", i), []byte("three")).json(t, http.StatusCreated)
+	}
+	ann.give(t, file["parent_id"], "eve", "editor")
+	visitor, _ := ann.shareOf(t, file["id"].(string), nil)
+	visitor.send(t, "GET", "", nil).json(t, http.StatusOK)
+	token, _ := ann.collectInto(t, file["parent_id"].(string), nil)
+	ann.post(t, "/uploads", map[string]any{"path": "/b.bin", "size": 500}).json(t, http.StatusCreated)
+	path := "/admin/users/" + annID + "/handover"
+
+	// It is for administrators, to somebody who is there, and has room.
+	ann.post(t, path, map[string]any{"to_user": bobID}).problem(t, drive.Forbidden, nil)
+	root.get(t, path).problem(t, drive.NotFound, nil)
+	root.post(t, path, map[string]any{}).problem(t, drive.BadRequest, map[string]any{"field": "to_user"})
+	root.post(t, path, map[string]any{"to_user": annID}).problem(t, drive.BadRequest, map[string]any{"field": "to_user"})
+	root.post(t, path, map[string]any{"to_user": drive.NewID[drive.UserID]()}).problem(t, drive.BadRequest, map[string]any{"field": "to_user"})
+	root.post(t, path, map[string]any{"to_user": bobID}).problem(t, drive.Quota, map[string]any{"needed": 25.0, "available": 12.0})
+	if got := ann.get(t, "/me"); got.StatusCode != http.StatusOK {
+		t.Fatalf("refused, and ann is signed out: %d", got.StatusCode)
+	}
+	root.send(t, "PATCH", "/admin/users/"+bobID, `{"total":1000}`).json(t, http.StatusOK)
+
+	first := root.post(t, path, map[string]any{"to_user": bobID}).json(t, http.StatusCreated)
+	again := root.post(t, path, map[string]any{"to_user": bobID}).json(t, http.StatusCreated)
+	if first["id"] != again["id"] || len(started) != 1 {
+		t.Errorf("begun twice: %v, %v, started %v", first["id"], again["id"], started)
+	}
+	root.post(t, path, map[string]any{"to_user": id(eve)}).problem(t, drive.WrongState, map[string]any{"state": "handing-over"})
+	for _, who := range []string{annID, bobID} {
+		root.send(t, "DELETE", "/admin/users/"+who, nil).problem(t, drive.WrongState, map[string]any{"state": "handing-over"})
+	}
+	if got := ann.get(t, "/me"); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("ann is still there: %d", got.StatusCode)
+	}
+	visitor.send(t, "GET", "", nil).problem(t, drive.NotFound, nil)
+	if got := s.do(t, request{method: "GET", path: "/api/v1/public/collects/" + token}); got.StatusCode != http.StatusNotFound {
+		t.Errorf("the collect link still opens: %d", got.StatusCode)
+	}
+	if err := s.files.RunOperation(t.Context(), started[0]); err != nil {
+		t.Fatal(err)
+	}
+	if end := root.get(t, path).json(t, http.StatusOK); end["state"] != "done" || end["to"] != "bob" || end["done"] != 7.0 || end["total"] != 7.0 {
+		t.Errorf("ended as %v", end)
+	}
+	if got := bob.get(t, "/nodes/"+file["id"].(string)).json(t, http.StatusOK)["path"]; got != "/Files of ann/Plans/2027/a.txt" {
+		t.Errorf("the file is at %v", got)
+	}
+	if used := bob.get(t, "/me").json(t, http.StatusOK)["usage"].(map[string]any)["used"]; used != 25.0 {
+		t.Errorf("bob has %v bytes", used)
+	}
+	if l := root.get(t, "/admin/users/"+annID+"/ledger").json(t, http.StatusOK); l["finished"] != 0.0 || l["reserved"] != 0.0 || l["unfinished"] != 0.0 {
+		t.Errorf("ann is charged %v", l)
+	}
+	if got := eve.get(t, "/nodes/"+file["id"].(string)+"/content"); string(got.body) != "hello" {
+		t.Errorf("eve reads %d", got.StatusCode)
+	}
+	eve.send(t, "PUT", "/nodes/"+file["id"].(string)+"/content", []byte("changed"))
+	root.send(t, "DELETE", "/admin/users/"+annID, nil).json(t, http.StatusAccepted)
+
+	// Bob leaves, too: all of it goes to a space.
+	team := eve.space(t, "Team")
+	root.post(t, "/admin/users/"+bobID+"/handover", map[string]any{"to_space": team["id"], "folder": "Bob"}).json(t, http.StatusCreated)
+	if err := s.files.RunOperation(t.Context(), started[1]); err != nil {
+		t.Fatal(err)
+	}
+	if got := eve.get(t, "/nodes/"+file["id"].(string)).json(t, http.StatusOK)["path"]; got != "//Team/Bob/Files of ann/Plans/2027/a.txt" {
+		t.Errorf("the file is at %v", got)
+	}
+}

@@ -1,0 +1,286 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/domain/property"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// handOver is the kind of an operation that gives all that is in a drive to another account: see
+// tree.Hand. What is left to do is what is left in the drive, so it may stop anywhere, and what
+// comes into the drive meanwhile goes, too. Each transaction moves what it hands over from one
+// ledger to the other. Where the receiver has no room for it, nothing moves until there is.
+const handOver kind = "handover"
+
+// Handover says whose drive goes where.
+type Handover struct {
+	From, To drive.AccountID
+	Owner    drive.UserID // whose drive it goes into; zero: into a space
+	Folder   drive.Name   // that is made for it there; one that is taken gets a number
+}
+
+// handArgs are those of the operation, and how far it came.
+type handArgs struct {
+	Handover
+
+	Root  drive.NodeID `json:"root"` // of the drive that goes
+	Stack []frame      `json:"stack"`
+}
+
+// HandOver begins a handover in tx, which has the locks on both ledgers, and returns the operation
+// and the folder. The caller starts it after the commit.
+func HandOver(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, h Handover) (Operation, NodeView, error) {
+	none := func(err error) (Operation, NodeView, error) { return Operation{}, NodeView{}, err }
+	root, err := f.opt.Tree.Root(ctx, tx, h.From)
+	if err != nil {
+		return none(err)
+	}
+	o := f.newOperation(drive.Who{User: who.User, Account: h.From}, handOver, args{Hand: &handArgs{Handover: h, Root: root}})
+	top, err := handTop(ctx, f, tx, &o)
+	if err != nil {
+		return none(err)
+	}
+	if o.Total, err = f.opt.Tree.Population(ctx, tx, h.From); err != nil {
+		return none(err)
+	}
+	view, err := f.View(ctx, tx, top)
+	if err != nil {
+		return none(err)
+	}
+	return o.Operation, view, f.insert(ctx, tx, o)
+}
+
+// Handing returns the handover of an account that was begun last, and the folder that it goes to;
+// NotFound: there is none, or it ended a week ago.
+func Handing(ctx context.Context, f *Files, q sqldb.Querier, account drive.AccountID) (Operation, Handover, drive.NodeID, error) {
+	var id drive.OperationID
+	err := q.QueryRow(ctx, "SELECT id FROM operations WHERE account_id = ? AND kind = ? ORDER BY id DESC LIMIT 1", account, handOver).Scan(&id)
+	if err != nil {
+		return Operation{}, Handover{}, drive.NodeID{}, err
+	}
+	o, err := f.findOperation(ctx, q, id)
+	if err != nil {
+		return Operation{}, Handover{}, drive.NodeID{}, err
+	}
+	return o.Operation, o.args.Hand.Handover, o.args.Top, nil
+}
+
+// Handovers returns those that run.
+func Handovers(ctx context.Context, q sqldb.Querier) ([]Handover, error) {
+	rows, err := q.Query(ctx, "SELECT args FROM operations WHERE state = 'running' AND kind = ?", handOver)
+	all, err := sqldb.Scan(rows, err, func(h *Handover, scan func(...any) error) error {
+		var raw string
+		if err := scan(&raw); err != nil {
+			return err
+		}
+		var a args
+		err := json.Unmarshal([]byte(raw), &a)
+		if err == nil && a.Hand != nil {
+			*h = a.Hand.Handover
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list what is being handed over: %w", err)
+	}
+	return all, nil
+}
+
+// Begin starts an operation that was made within a transaction, after its commit.
+func Begin(f *Files, id drive.OperationID) { f.opt.Start(id) }
+
+// handTop makes the folder that all goes to, and begins with the root.
+func handTop(ctx context.Context, f *Files, tx *sqldb.Tx, o *operation) (tree.Node, error) {
+	h := o.args.Hand
+	to, err := f.opt.Tree.Root(ctx, tx, h.To)
+	if err != nil {
+		return tree.Node{}, err
+	}
+	top, err := f.opt.Tree.CreateFolder(ctx, tx, h.To, tree.Place{Parent: to, Name: h.Folder, Conflict: drive.ConflictRename})
+	if err != nil {
+		return tree.Node{}, err
+	}
+	o.args.Top, h.Stack = top.ID, []frame{{From: h.Root, To: top.ID}}
+	return top, f.opt.Access.Hand(ctx, tx, h.From, h.To, h.Owner, access.Succession{Node: h.Root, Heir: top.ID})
+}
+
+// LockBoth takes the locks on the ledgers of two accounts, in the order of their ids.
+func LockBoth(ctx context.Context, l quota.Ledger, tx *sqldb.Tx, a, b drive.AccountID) error {
+	if bytes.Compare(a[:], b[:]) > 0 {
+		a, b = b, a
+	}
+	if err := l.Lock(ctx, tx, a); err != nil {
+		return err
+	}
+	return l.Lock(ctx, tx, b)
+}
+
+// Waits reports whether an operation cannot go on because there is no room for what it does, or
+// because something else must end first: it is to be run again a little later.
+func Waits(err error) bool { return drive.IsKind(err, drive.Quota, drive.TooLarge, drive.InProgress) }
+
+// handing is one transaction's part of a handover.
+type handing struct {
+	f      *Files
+	tx     *sqldb.Tx
+	o      *operation
+	h      *handArgs
+	budget int
+	worked bool // something was written
+	nodes  int64
+	size   drive.ByteSize
+}
+
+// stepHand hands over up to a batch of rows, depth first. Finished is when nothing is left in the
+// drive. InProgress: what is left is being purged or copied, and goes when that has ended.
+func stepHand(ctx context.Context, f *Files, tx *sqldb.Tx, o *operation) (finished bool, err error) {
+	s := handing{f: f, tx: tx, o: o, h: o.args.Hand, budget: f.opt.Batch}
+	if err := lock.Forget(ctx, tx, s.h.From); err != nil {
+		return false, err
+	}
+	for s.budget > 0 && !finished {
+		if finished, err = s.folder(ctx); err != nil {
+			return false, err
+		}
+	}
+	o.Done += s.nodes
+	if err := s.charge(ctx); err != nil {
+		return false, err
+	}
+	o.Error = ""
+	return finished, nil
+}
+
+// charge moves what was handed over from one ledger to the other.
+func (s *handing) charge(ctx context.Context) error {
+	if err := s.f.opt.Ledger.Apply(ctx, s.tx, s.h.To, quota.Move{Finished: s.size}); err != nil {
+		return err
+	}
+	return s.f.opt.Ledger.Apply(ctx, s.tx, s.h.From, quota.Move{Finished: -s.size})
+}
+
+// folder goes on in the folder on top of the stack.
+func (s *handing) folder(ctx context.Context) (finished bool, err error) {
+	if there, err := s.landing(ctx); err != nil || !there {
+		return false, err
+	}
+	at := s.h.Stack[len(s.h.Stack)-1]
+	kids, err := s.f.opt.Tree.Inhabitants(ctx, s.tx, at.From, min(s.budget, copyAhead))
+	if err != nil {
+		return false, err
+	}
+	if len(kids) == 0 {
+		return s.leave(ctx, at)
+	}
+	n := slices.IndexFunc(kids, tree.Node.IsFolder)
+	if n < 0 {
+		n = len(kids)
+	}
+	if err := s.handFiles(ctx, at.To, kids[:n]); err != nil || n == len(kids) {
+		return false, err
+	}
+	return false, s.enter(ctx, at.To, kids[n])
+}
+
+// landing makes sure that the folder that things go to is there. The receiver may have deleted it:
+// then the one above it is asked, and in the end another one is made.
+func (s *handing) landing(ctx context.Context) (bool, error) {
+	last := len(s.h.Stack) - 1
+	to := s.h.Stack[last].To
+	n, err := s.f.opt.Tree.Find(ctx, s.tx, s.h.To, to)
+	if err == nil {
+		_, _, err = s.f.opt.Tree.PathOf(ctx, s.tx, n.ID)
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case !drive.IsKind(err, drive.NotFound):
+		return false, err
+	case last > 0:
+		s.h.Stack = s.h.Stack[:last]
+		return false, nil
+	}
+	_, err = handTop(ctx, s.f, s.tx, s.o)
+	return false, err
+}
+
+func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Node) error {
+	h := tree.Hand{From: s.h.From, To: s.h.To, Folder: to}
+	versions, size, err := s.f.opt.Tree.HandFiles(ctx, s.tx, h, all)
+	if err != nil {
+		return err
+	}
+	ids := make([]drive.NodeID, len(all))
+	same := make([]access.Succession, len(all))
+	for i, n := range all {
+		ids[i], same[i] = n.ID, access.Succession{Node: n.ID, Heir: n.ID}
+	}
+	s.worked = s.worked || len(all) > 0
+	s.nodes += int64(len(all))
+	s.size += size
+	s.budget -= len(all) + int(versions)
+	if err := property.Hand(ctx, s.tx, s.h.To, ids); err != nil {
+		return err
+	}
+	return s.f.opt.Access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, same...)
+}
+
+// enter makes the folder that takes the place of one, and goes on in it.
+func (s *handing) enter(ctx context.Context, to drive.NodeID, n tree.Node) error {
+	h := tree.Hand{From: s.h.From, To: s.h.To, Folder: to}
+	made, err := s.f.opt.Tree.HandFolder(ctx, s.tx, h, n)
+	if err != nil {
+		return err
+	}
+	s.worked = true
+	s.nodes++
+	s.budget--
+	s.h.Stack = append(s.h.Stack, frame{From: n.ID, To: made.ID})
+	return s.f.opt.Access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, access.Succession{Node: n.ID, Heir: made.ID})
+}
+
+// leave deletes a folder in which nothing is left. The root stays.
+func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error) {
+	var left bool
+	if at.From == s.h.Root {
+		left, err = s.f.opt.Tree.IsEmpty(ctx, s.tx, at.From)
+		finished = left
+	} else {
+		left, err = s.f.opt.Tree.LeaveFolder(ctx, s.tx, s.h.From, at.From)
+		s.worked = s.worked || left
+		s.budget--
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case left:
+		s.h.Stack = s.h.Stack[:len(s.h.Stack)-1]
+		return finished, nil
+	case !s.worked:
+		return false, drive.Fail(drive.InProgress)
+	}
+	s.budget = 0 // what was done is kept, and the next step looks again
+	return false, nil
+}
+
+// noteWait puts down why a handover cannot go on now.
+func noteWait(ctx context.Context, f *Files, id drive.OperationID, cause error) error {
+	err := f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE operations SET error = ? WHERE id = ? AND state = 'running'", drive.KindOf(cause).String(), id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note what operation %v waits for: %w", id, err)
+	}
+	return cause
+}

@@ -1,0 +1,328 @@
+package files_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/activity/activitytest"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+)
+
+// leaver is somebody whose drive goes to somebody else.
+func leaver(t *testing.T) (from, to *desk) {
+	t.Helper()
+	from = sit(t, small)
+	to = sitAt(t, from.db, from.store, small)
+	t.Cleanup(func() { activitytest.Check(t, to.db, to.who.Account) })
+	return from, to
+}
+
+// hand begins to give a drive away.
+func (d *desk) hand(t tb, to *desk) drive.OperationID {
+	t.Helper()
+	var o files.Operation
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if err := files.LockBoth(ctx, quota.Ledger{}, tx, d.who.Account, to.who.Account); err != nil {
+			return err
+		}
+		tx.ActFor(d.who)
+		o, _, err = files.HandOver(ctx, d.Files, tx, d.who, files.Handover{From: d.who.Account, To: to.who.Account, Owner: to.who.User, Folder: "Files of d"})
+		return err
+	})
+	return o.ID
+}
+
+// all lists every row of a drive but the root: trash, ids and versions too. Folders are told by
+// their path alone.
+func (d *desk) all(t tb) (lines []string) {
+	t.Helper()
+	rows, err := d.db.Query(t.Context(), `WITH RECURSIVE down (id, path, trashed) AS (
+			SELECT root_id, CAST('' AS CHAR(4000)), seq - seq FROM trees WHERE account_id = ?
+			UNION ALL
+			SELECT n.id, `+concat(d.db, "down.path", "'/'", "n.name")+`, n.trashed_at FROM down JOIN nodes n ON n.parent_id = down.id)
+		SELECT down.path, down.trashed, CASE WHEN n.type = 'file' THEN n.id ELSE '' END, (SELECT COUNT(*) FROM versions v WHERE v.node_id = n.id AND v.account_id = n.account_id)
+		FROM down JOIN nodes n ON n.id = down.id AND n.account_id = ? WHERE n.parent_id IS NOT NULL`, d.who.Account, d.who.Account)
+	lines, err = sqldb.Scan(rows, err, func(line *string, scan func(...any) error) error {
+		var path, id string
+		var trashed, versions int64
+		err := scan(&path, &trashed, &id, &versions)
+		*line = fmt.Sprintf("%s %d %s %d", path, trashed, id, versions)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func concat(db *sqldb.DB, parts ...string) string {
+	if db.Dialect() == sqldb.MySQL {
+		return "CONCAT(" + strings.Join(parts, ", ") + ")"
+	}
+	return strings.Join(parts, " || ")
+}
+
+// plantAll makes a drive with folders in folders, versions, and trash of all kinds.
+func (d *desk) plantAll(t tb) {
+	t.Helper()
+	d.plantBig(t, "big")
+	for i := range 4 { // of which two are kept
+		d.put(t, "/many/versions", fmt.Sprint("version ", i))
+	}
+	d.folders(t, "/empty/er")
+	gone := d.put(t, "/gone", "alone in the trash")
+	inside := d.put(t, "/big/0/trashed", "in the trash of a folder that is live")
+	d.put(t, "/bin/a/b", "in a folder in the trash")
+	for _, id := range []drive.NodeID{gone.ID, inside.ID, d.get(t, "/bin").ID} {
+		if _, err := d.Trash(t.Context(), d.who, id, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Everything goes, however often the process dies on the way, and both ledgers are right after each
+// transaction.
+func TestADriveGoesToSomebodyElse(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	d.plantAll(t)
+	to.put(t, "/mine", "was here before")
+	to.folders(t, "/Files of d") // the name is taken
+	to.now = to.now.Add(time.Hour)
+	if _, err := to.Trash(t.Context(), to.who, to.put(t, "/young", "younger trash").ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	want := d.all(t)
+	for i, line := range want {
+		want[i] = "/Files of d (2)" + line
+	}
+	mine := to.all(t)
+	if o := d.finish(t, d.hand(t, to)); o.State != files.Done || o.Done != int64(len(want)) || o.Total != o.Done || o.Error != "" {
+		t.Errorf("%d nodes, and it ended as %+v", len(want), o)
+	}
+	to.balance(t)
+	d.counts(t)
+	to.counts(t)
+	want = append(want, mine...)
+	want = append(want, "/Files of d (2) 0  0")
+	slices.Sort(want)
+	if diff := cmp.Diff(want, to.all(t)); diff != "" {
+		t.Errorf("the receiver has (-want +got):\n%s", diff)
+	}
+	if left := d.all(t); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	// And back, with the files that have a tombstone here.
+	back := to.all(t)
+	if o := to.finish(t, to.hand(t, d)); o.State != files.Done || o.Done != int64(len(back)) {
+		t.Errorf("the way back ended as %+v", o)
+	}
+	d.balance(t)
+	d.counts(t)
+	to.counts(t)
+	if got := d.all(t); len(got) != len(back)+1 {
+		t.Errorf("%d came back, want %d", len(got), len(back)+1)
+	}
+	var both int
+	if err := d.db.QueryRow(t.Context(), "SELECT COUNT(*) FROM tombstones s JOIN nodes n ON n.id = s.node_id AND n.account_id = s.account_id").Scan(&both); err != nil || both != 0 {
+		t.Errorf("%d nodes are there and have a tombstone, %v", both, err)
+	}
+}
+
+// counts checks what is counted and noted besides the ledger.
+func (d *desk) counts(t tb) {
+	t.Helper()
+	for what, query := range map[string]string{
+		"old versions": `SELECT COALESCE((SELECT n FROM old_versions WHERE account_id = ?), 0) - (SELECT COUNT(*) FROM versions v
+			JOIN nodes n ON n.id = v.node_id WHERE n.account_id = ? AND v.id <> n.version_id)`,
+		"nodes": `SELECT (SELECT node_count FROM trees WHERE account_id = ?) - (SELECT COUNT(*) FROM nodes WHERE account_id = ? AND parent_id IS NOT NULL)`,
+		"trash that is older than what is due": `SELECT COUNT(*) FROM nodes n LEFT JOIN due d ON d.kind = 'trash' AND d.id = n.account_id
+			WHERE n.account_id = ? AND n.account_id = ? AND n.trashed_at > 0 AND (d.since IS NULL OR d.since > n.trashed_at)`,
+		"versions due of files that are not there": `SELECT COUNT(*) FROM due d LEFT JOIN nodes n ON n.id = d.id AND n.account_id = d.account_id
+			WHERE d.account_id = ? AND d.account_id = ? AND d.kind = 'versions' AND n.id IS NULL`,
+	} {
+		var off int64
+		if err := d.db.QueryRow(t.Context(), query, d.who.Account, d.who.Account).Scan(&off); err != nil || off != 0 {
+			t.Errorf("%s: off by %d, %v", what, off, err)
+		}
+	}
+}
+
+// What others were given at a file or folder they keep. The receiver needs no role in their own
+// drive.
+func TestWhatIsSharedByNameStaysShared(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	guest := sitAt(t, d.db, d.store, small)
+	file := d.put(t, "/a/file", "x")
+	d.put(t, "/a/b/c", "x")
+	a := access.New(access.Options{DB: d.db})
+	give := func(node drive.NodeID, who *desk) {
+		d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := a.Set(ctx, tx, access.Grant{Node: node, Account: d.who.Account, Principal: drive.PrincipalID(who.who.User), Kind: access.User, Role: access.Editor, By: d.who.User})
+			return err
+		})
+	}
+	folder := d.get(t, "/a/b").ID
+	give(file.ID, guest)
+	give(folder, guest)
+	give(folder, to)
+	d.finish(t, d.hand(t, to))
+	moved := to.get(t, "/Files of d/a/b").ID
+	for _, node := range []drive.NodeID{file.ID, moved} {
+		p, err := a.Enter(t.Context(), d.db, guest.who, node, access.Put)
+		if node == file.ID {
+			p, err = a.Enter(t.Context(), d.db, guest.who, node, access.Replace)
+		}
+		if err != nil || p.Who.Account != to.who.Account {
+			t.Errorf("the guest at %v: %+v, %v", node, p, err)
+		}
+	}
+	if all, err := a.ListOf(t.Context(), d.db, to.who.Account, access.Grant{}, 10); err != nil || len(all) != 2 {
+		t.Errorf("granted in the receiver's drive: %+v, %v", all, err)
+	}
+}
+
+// A receiver without room keeps what has come, and gets the rest when there is room.
+func TestAHandoverWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	for i := range 20 {
+		d.put(t, fmt.Sprintf("/f%02d", i), "1234567890")
+	}
+	to.limit(t, 100)
+	id := d.hand(t, to)
+	err := d.RunOperation(t.Context(), id)
+	o, _ := d.Operation(t.Context(), d.who, id)
+	if !drive.IsKind(err, drive.Quota) || !files.Waits(err) || o.State != files.Running || o.Error != "quota" || o.Done == 0 || o.Done == o.Total {
+		t.Fatalf("without room: %v, %+v", err, o)
+	}
+	d.balance(t)
+	to.balance(t)
+	to.limit(t, 200)
+	if o := d.finish(t, id); o.State != files.Done || o.Error != "" || o.Done != 20 {
+		t.Errorf("with room it ended as %+v", o)
+	}
+	to.balance(t)
+}
+
+// The receiver deletes what has come while more comes: the rest comes all the same.
+func TestAHandoverToAFolderThatIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	d.plantBig(t, "big")
+	total := len(d.all(t))
+	id := d.hand(t, to)
+	for range 3 {
+		if _, err := files.Step(t.Context(), d.Files, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := len(to.all(t)) - 1
+	top := to.get(t, "/Files of d")
+	if op, err := to.DeletePermanently(t.Context(), to.who, top.ID, 0); err != nil {
+		t.Fatal(err)
+	} else if op != nil {
+		to.finish(t, op.ID)
+	}
+	if o := d.finish(t, id); o.State != files.Done {
+		t.Errorf("ended as %+v", o)
+	}
+	to.balance(t)
+	if got := len(to.all(t)) - 1; got < total-before || len(d.all(t)) != 0 {
+		t.Errorf("%d came after %d of %d were deleted, %d are left", got, before, total, len(d.all(t)))
+	}
+}
+
+// What is being deleted for good in the drive goes first, and is not given away half.
+func TestAHandoverWaitsForAPurge(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	big := d.plantBig(t, "big")
+	d.put(t, "/kept", "x")
+	op, err := d.DeletePermanently(t.Context(), d.who, big.ID, 0)
+	if err != nil || op == nil {
+		t.Fatal(op, err)
+	}
+	id := d.hand(t, to)
+	if err := d.RunOperation(t.Context(), id); !drive.IsKind(err, drive.InProgress) || !files.Waits(err) {
+		t.Fatalf("beside a purge: %v", err)
+	}
+	d.finish(t, op.ID)
+	if o := d.finish(t, id); o.State != files.Done {
+		t.Errorf("ended as %+v", o)
+	}
+	if diff := cmp.Diff([]string{"/Files of d", "/Files of d/kept"}, to.ls(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Two that run it at once do it once; what a feed tells on both sides is what there is.
+func TestAHandoverIsToldByTheFeeds(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	d.plantAll(t)
+	seen, err := d.tree.Seq(t.Context(), d.db, d.who.Account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := d.db.Query(t.Context(), "SELECT id FROM nodes WHERE account_id = ? AND type = 'file'", d.who.Account)
+	ids, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
+	if err != nil || len(ids) < 40 {
+		t.Fatalf("%d files, %v", len(ids), err)
+	}
+	id := d.hand(t, to)
+	errs := make(chan error, 2)
+	for range 2 {
+		go func() { errs <- d.RunOperation(t.Context(), id) }()
+	}
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	d.balance(t)
+	to.balance(t)
+	gone, come := map[drive.NodeID]bool{}, map[drive.NodeID]bool{}
+	for _, c := range d.feedAfter(t, seen) {
+		gone[c.Deleted] = true
+	}
+	for _, c := range to.feedAfter(t, 0) {
+		come[c.Node.ID] = true
+	}
+	for _, file := range ids {
+		if !gone[file] || !come[file] {
+			t.Errorf("file %v: gone %v, come %v", file, gone[file], come[file])
+		}
+	}
+}
+
+func (d *desk) feedAfter(t tb, seq int64) []tree.Change {
+	t.Helper()
+	f, err := d.tree.Changes(t.Context(), d.db, d.who.Account, tree.Position{Seq: seq}, 1000)
+	if err != nil || f.More {
+		t.Fatal(f.More, err)
+	}
+	return f.Items
+}
+
+// folders makes folders.
+func (d *desk) folders(t tb, at string) {
+	t.Helper()
+	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, path(t, at))
+		return err
+	})
+}

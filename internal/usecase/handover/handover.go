@@ -1,0 +1,269 @@
+package handover
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+)
+
+// Links are links of an account that others read or send by.
+type Links interface {
+	RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error
+}
+
+// Uploads are those that have not ended.
+type Uploads interface {
+	// Reset cancels those of an account.
+	Reset(ctx context.Context, account drive.AccountID) (int, error)
+}
+
+// Parts are what the use cases are composed of.
+type Parts struct {
+	DB       *sqldb.DB
+	Users    *account.Users
+	Access   *access.Access
+	Ledger   quota.Ledger
+	Tree     *tree.Tree
+	Files    *files.Files
+	Shares   Links
+	Collects Links
+	Uploads  Uploads
+	Activity *activity.Log // nil: nothing is noted
+	Log      *slog.Logger
+}
+
+// Handovers holds the use cases. It is safe for concurrent use.
+type Handovers struct{ parts Parts }
+
+// New returns the use cases.
+func New(parts Parts) *Handovers {
+	if parts.Log == nil {
+		parts.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Handovers{parts}
+}
+
+// Request says whose drive goes to whom. Either Receiver or Space is given.
+type Request struct {
+	User     drive.UserID
+	Receiver drive.UserID
+	Space    drive.AccountID
+	Folder   drive.Name // of the folder that it goes to; empty: "Files of NAME"
+}
+
+// View is a handover.
+type View struct {
+	Operation files.Operation
+	User      drive.UserID
+	To        string          // name of the user or the space
+	ToSpace   bool            // it is a space
+	Account   drive.AccountID // of the receiver
+	Folder    drive.NodeID
+	Waits     string // the problem's code, while it cannot go on
+}
+
+// Hook runs at the end of the transaction that begins a handover, so that an idempotency key
+// commits with it. An error undoes it.
+type Hook = func(ctx context.Context, tx *sqldb.Tx, v View) error
+
+// Begin disables a user and begins to give what is in the user's drive to somebody else; see Find
+// for how far it is. Errors: Forbidden to all but administrators; NotFound for the user; BadRequest
+// for a receiver who is not there, is disabled or archived, or is the user; Quota {needed,
+// available} and TooLarge {nodes} when it does not fit, before anything is changed; WrongState
+// {state: handing-over} while it goes to somebody else; WrongState {state: last-admin}.
+func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
+	if !who.Admin {
+		return View{}, drive.Fail(drive.Forbidden)
+	}
+	user, err := s.parts.Users.Find(ctx, s.parts.DB, in.User)
+	if err != nil {
+		return View{}, err
+	}
+	to, err := s.receiver(ctx, s.parts.DB, in)
+	switch {
+	case err != nil:
+		return View{}, err
+	case to.account == user.Account:
+		return View{}, drive.Bad("to_user", drive.NotAllowed)
+	case who.User == in.User: // who would be signed out by their own request
+		return View{}, drive.Bad("id", drive.NotAllowed)
+	}
+	if in.Folder == "" {
+		if in.Folder, err = drive.ParseName("Files of " + user.Name); err != nil {
+			in.Folder = "Files" // a name of a user may be longer than that of a file, or have other characters
+		}
+	}
+	made := false
+	err = s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
+		if err := files.LockBoth(ctx, s.parts.Ledger, tx, user.Account, to.account); err != nil {
+			return err
+		}
+		v, made, err = s.begin(ctx, tx, who, user, in)
+		if err == nil && hook != nil {
+			err = hook(ctx, tx, v)
+		}
+		return err
+	})
+	if err != nil || !made {
+		return v, err
+	}
+	if _, err := s.parts.Uploads.Reset(ctx, user.Account); err != nil { // they end by themselves, later
+		s.parts.Log.ErrorContext(ctx, "uploads of a user who leaves were not cancelled", "account", user.Account, "error", err)
+	}
+	files.Begin(s.parts.Files, v.Operation.ID)
+	return v, nil
+}
+
+// begin does all that the request itself does, in its transaction.
+func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user account.User, in Request) (v View, made bool, err error) {
+	to, err := s.receiver(ctx, tx, in) // as it is now, under the lock
+	if err != nil {
+		return View{}, false, err
+	}
+	running, err := s.find(ctx, tx, user)
+	switch {
+	case err == nil && running.Operation.State == files.Running && running.Account == to.account:
+		return running, false, nil // the reply of the first request was lost
+	case err == nil && running.Operation.State == files.Running:
+		return View{}, false, busy()
+	case err != nil && !drive.IsKind(err, drive.NotFound):
+		return View{}, false, err
+	}
+	if err := s.fits(ctx, tx, user.Account, to.account); err != nil {
+		return View{}, false, err
+	}
+	if _, err := s.parts.Users.Update(ctx, tx, user.ID, account.Patch{State: account.Disabled, End: true}); err != nil {
+		return View{}, false, err
+	}
+	for _, links := range []Links{s.parts.Shares, s.parts.Collects} {
+		if err := links.RemoveAll(ctx, tx, user.Account); err != nil {
+			return View{}, false, err
+		}
+	}
+	o, folder, err := files.HandOver(ctx, s.parts.Files, tx, who, files.Handover{From: user.Account, To: to.account, Owner: to.user, Folder: in.Folder})
+	if err != nil {
+		return View{}, false, fmt.Errorf("begin to hand over: %w", err)
+	}
+	if err := s.note(tx, user, to, folder.ID); err != nil {
+		return View{}, false, err
+	}
+	return View{Operation: o, User: user.ID, To: to.name, ToSpace: to.user.IsZero(), Account: to.account, Folder: folder.ID}, true, nil
+}
+
+// note tells both sides.
+func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder drive.NodeID) error {
+	data := map[string]string{"from": user.Name, "to": to.name, "folder": folder.String()}
+	for _, id := range []drive.AccountID{user.Account, to.account} {
+		if err := s.parts.Activity.Note(tx, activity.Entry{Account: id, Verb: activity.DriveHanded, Name: user.Name}, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func busy() error { return drive.Fail(drive.WrongState, "state", "handing-over") }
+
+// fits refuses what there is no room for, with the numbers, before anything is moved.
+func (s *Handovers) fits(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
+	has, err := s.parts.Ledger.Get(ctx, q, from)
+	if err != nil {
+		return err
+	}
+	room, err := s.parts.Ledger.Get(ctx, q, to)
+	if err != nil {
+		return err
+	}
+	if has.Finished > room.Available() {
+		return room.Refused(has.Finished)
+	}
+	return nil
+}
+
+// receiver is who gets the files.
+type receiver struct {
+	account drive.AccountID
+	user    drive.UserID // zero: a space
+	name    string
+}
+
+func (s *Handovers) receiver(ctx context.Context, q sqldb.Querier, in Request) (receiver, error) {
+	switch {
+	case in.Receiver.IsZero() && in.Space.IsZero():
+		return receiver{}, drive.Bad("to_user", drive.Required)
+	case !in.Receiver.IsZero() && !in.Space.IsZero():
+		return receiver{}, drive.Bad("to_user", drive.NotTogether, "with", "to_space")
+	case !in.Receiver.IsZero():
+		u, err := s.parts.Users.Find(ctx, q, in.Receiver)
+		if drive.IsKind(err, drive.NotFound) || err == nil && u.State != account.Active {
+			err = drive.Bad("to_user", drive.Unknown)
+		}
+		return receiver{u.Account, u.ID, u.Name}, err
+	}
+	one, err := s.parts.Access.FindSpace(ctx, q, in.Space)
+	if drive.IsKind(err, drive.NotFound) || err == nil && one.State != access.Active {
+		err = drive.Bad("to_space", drive.Unknown)
+	}
+	return receiver{account: one.ID, name: one.Name}, err
+}
+
+// Find returns the handover of a user that was begun last; NotFound: there is none, or it ended a
+// week ago.
+func (s *Handovers) Find(ctx context.Context, who drive.Who, id drive.UserID) (View, error) {
+	if !who.Admin {
+		return View{}, drive.Fail(drive.Forbidden)
+	}
+	user, err := s.parts.Users.Find(ctx, s.parts.DB, id)
+	if err != nil {
+		return View{}, err
+	}
+	return s.find(ctx, s.parts.DB, user)
+}
+
+func (s *Handovers) find(ctx context.Context, q sqldb.Querier, user account.User) (View, error) {
+	o, h, folder, err := files.Handing(ctx, s.parts.Files, q, user.Account)
+	if err != nil {
+		return View{}, err
+	}
+	v := View{Operation: o, User: user.ID, ToSpace: h.Owner.IsZero(), Account: h.To, Folder: folder}
+	if v.Waits = o.Error; o.State != files.Running {
+		v.Waits = ""
+	}
+	if v.ToSpace {
+		one, err := s.parts.Access.FindSpace(ctx, q, h.To)
+		if v.To = one.Name; drive.IsKind(err, drive.NotFound) {
+			err = nil // it was deleted since
+		}
+		return v, err
+	}
+	to, err := s.parts.Users.Find(ctx, q, h.Owner)
+	if v.To = to.Name; drive.IsKind(err, drive.NotFound) {
+		err = nil
+	}
+	return v, err
+}
+
+// Busy is WrongState while what is in an account is being handed over, or goes there: whoever
+// deletes it would delete what was meant to be kept. The caller has the lock on the ledger of the
+// account.
+func (s *Handovers) Busy(ctx context.Context, q sqldb.Querier, id drive.AccountID) error {
+	all, err := files.Handovers(ctx, q)
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		if h.From == id || h.To == id {
+			return busy()
+		}
+	}
+	return nil
+}
