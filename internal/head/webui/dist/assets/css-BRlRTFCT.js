@@ -1,0 +1,1 @@
+import"./base-UH6II6Jc.js";
