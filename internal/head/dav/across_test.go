@@ -1,6 +1,7 @@
 package dav_test
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,7 +12,32 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
 )
+
+// dying is a context that ends after a number of looks at it: the process dies between two steps
+// of an operation.
+type dying struct {
+	context.Context
+	left int
+}
+
+func (d *dying) Err() error {
+	if d.left--; d.left < 0 {
+		return context.Canceled
+	}
+	return d.Context.Err()
+}
+
+// hide hides a node of ann's from bob.
+func (s *stack) hide(t *testing.T, id drive.NodeID) {
+	t.Helper()
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people["bob"].User)}
+	g := space.NewGrant{Node: id, To: to, Role: access.None}
+	if _, err := s.spaces.Grant(t.Context(), s.who, g, nil); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // idle is an instance that does the first transaction of what it is asked for, and dies.
 func (s *stack) idle() *files.Files {
@@ -226,4 +252,69 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 			s.balanced(t)
 		})
 	}
+}
+
+// A folder of which a part is hidden from whoever moves it stays: also if the part is hidden when
+// the move has begun, whatever step it has come to, and for how long. The copy would lack it, and
+// nobody would have seen it go.
+func TestAMoveAcrossTakesNothingAwayUnseen(t *testing.T) {
+	t.Parallel()
+	for steps, over := 0, false; !over; steps++ {
+		t.Run(strconv.Itoa(steps), func(t *testing.T) { over = hideAfter(t, steps, false) })
+		t.Run(strconv.Itoa(steps)+" for a step", func(t *testing.T) { hideAfter(t, steps, true) })
+	}
+}
+
+// hideAfter hides a part of what moves after some steps, and perhaps shows it again after one
+// more. It reports whether the move had ended before.
+func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
+	t.Helper()
+	s := newStack(t)
+	withBob(t, s)
+	bob := s.people["bob"]
+	for _, folder := range []string{"dir", "dir/a", "dir/z", "dir/zz", "dir/zzz"} {
+		s.do(t, "MKCOL /dav/files/team/"+folder).want(t, http.StatusCreated)
+		s.do(t, "PUT /dav/files/team/"+folder+"/f", "", "content").want(t, http.StatusCreated)
+	}
+	to := files.Copy{Parent: s.at(t, bob, "", "").ID, Name: "here", Conflict: drive.ConflictReplace}
+	r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, s.who, "", "team/dir").ID, to)
+	if err != nil || r.Operation == nil {
+		t.Fatal(r, err)
+	}
+	run := func(steps int) (over bool) {
+		return s.idle().RunOperation(&dying{t.Context(), steps}, r.Operation.ID) == nil
+	}
+	if run(steps) {
+		s.do(t, "GET /dav/files/here/z/f", as("bob")).want(t, http.StatusOK)
+		return true
+	}
+	hidden := s.at(t, s.who, "", "team/dir/z").ID
+	s.hide(t, hidden)
+	if shown {
+		run(3)
+		s.unshare(t, s.who, hidden)
+	}
+	if err := s.files.RunOperation(t.Context(), r.Operation.ID); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.files.Operation(t.Context(), bob, r.Operation.ID)
+	if err != nil || !shown && !drive.IsKind(o.Outcome(), drive.Forbidden) {
+		t.Errorf("it ended as %+v (%v)", o, err)
+	}
+	if shown && o.State == files.Done {
+		s.do(t, "GET /dav/files/here/z/f", as("bob")).want(t, http.StatusOK)
+		return false
+	}
+	s.do(t, "GET /dav/files/team/dir/z/f").want(t, http.StatusOK).has(t, "content")
+	s.do(t, "GET /dav/files/team/dir/f").want(t, http.StatusOK)
+	if !shown {
+		to.Name = "again" // it does not even begin
+		if r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, s.who, "", "team/dir").ID, to); !drive.IsKind(err, drive.Forbidden) {
+			t.Errorf("to move it again is %+v, %v", r, err)
+		}
+		s.do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/again", as("bob")).want(t, http.StatusForbidden)
+		s.do(t, "PROPFIND /dav/files/again", "Depth: 0", as("bob")).want(t, http.StatusNotFound)
+	}
+	s.balanced(t)
+	return false
 }

@@ -377,13 +377,16 @@ func (f *Files) copySome(ctx context.Context, tx *sqldb.Tx, o *operation, limit 
 		}
 	}
 	last := kids[len(kids)-1]
-	hidden := o.args.Copy.Hidden
-	kids = slices.DeleteFunc(whole(kids), func(n tree.Node) bool { return slices.Contains(hidden, n.ID) })
+	isHidden := func(n tree.Node) bool { return slices.Contains(o.args.Copy.Hidden, n.ID) }
+	if o.args.Copy.Away != nil && slices.ContainsFunc(kids, isHidden) { // it would go away and not be in the copy
+		return nil, drive.Fail(drive.Forbidden)
+	}
+	kids = slices.DeleteFunc(whole(kids), isHidden)
 	made, err := f.opt.Tree.CopyInto(ctx, tx, o.account, at.To, kids, o.user)
 	if err != nil {
 		return nil, err
 	}
-	if at.After = last.Name; last.IsFolder() && !slices.Contains(hidden, last.ID) {
+	if at.After = last.Name; last.IsFolder() && !isHidden(last) {
 		o.args.Copy.Stack = append(stack, frame{From: last.ID, To: made[len(made)-1].ID})
 	}
 	return kids, nil

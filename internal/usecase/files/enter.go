@@ -123,13 +123,13 @@ func (v *viewer) masked(n tree.Node, path drive.Path) (string, *drive.NodeID) {
 }
 
 // seesAll refuses what is about all that is below a folder to somebody from whom a part is hidden.
-func (d *doors) seesAll(ctx context.Context, p access.Pass, folder drive.NodeID) error {
-	lens, err := d.access.Lens(ctx, d.db, p)
+func (d *doors) seesAll(ctx context.Context, q sqldb.Querier, p access.Pass, folder drive.NodeID) error {
+	lens, err := d.access.Lens(ctx, q, p)
 	if err != nil {
 		return err
 	}
 	for _, dark := range lens.Hidden() {
-		switch _, _, err := d.tree.Within(ctx, d.db, p.Who.Account, folder, dark); {
+		switch _, _, err := d.tree.Within(ctx, q, p.Who.Account, folder, dark); {
 		case err == nil:
 			return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
 		case !drive.IsKind(err, drive.NotFound):

@@ -33,7 +33,7 @@ func Relocate(ctx context.Context, f *Files, who drive.Who, id drive.NodeID, c C
 		err = from.CheckAway(access.Move)
 	}
 	if err == nil {
-		err = f.seesAll(ctx, from, id)
+		err = f.seesAll(ctx, f.opt.DB, from, id)
 	}
 	if err != nil {
 		return Result{}, err
@@ -114,8 +114,8 @@ type leaving struct {
 	o  *operation
 }
 
-// check refuses to take away the source that has changed since the copy began, that
-// somebody else has locked, or that the caller may not take away any more.
+// check refuses to take away the source that has changed since the copy began, that somebody else
+// has locked, that the caller may not take away any more, or of which they do not see a part.
 func (l leaving) check(ctx context.Context) error {
 	f, tx, o := l.f, l.tx, l.o
 	a := o.args.Copy.Away
@@ -125,6 +125,9 @@ func (l leaving) check(ctx context.Context) error {
 	p, err := f.access.Enter(ctx, tx, drive.Who{User: o.user, Account: o.args.Copy.Home}, a.Node, access.Trash)
 	if err == nil {
 		err = p.CheckAway(access.Trash)
+	}
+	if err == nil {
+		err = f.seesAll(ctx, tx, p, a.Node)
 	}
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (t *Totals) Of(ctx context.Context, who drive.Who, id drive.NodeID) (tree.S
 	caller := who.Account
 	p, err := t.files.enter(ctx, who, id, access.List)
 	if err == nil {
-		err = t.files.seesAll(ctx, p, id)
+		err = t.files.seesAll(ctx, t.files.opt.DB, p, id)
 	}
 	if err != nil {
 		return tree.Sum{}, err
