@@ -2,10 +2,8 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"unicode"
 
 	"smartdrive/internal/base/drive"
@@ -20,16 +18,17 @@ type Mount struct {
 	Space  string // the name of the space that it is in
 	Alias  string // what the user calls it; empty: as it is called
 	Hidden bool   // out of sight, unless it is asked for
-	// Shown is the name by which clients that know nothing but paths have it, where something else
-	// of its name was shared with the user, too; empty: there was nothing else.
-	Shown   string
-	Changed drive.Time // when the user last made something of it; zero: never
+	// Shown is the name by which clients that know nothing but paths have it; empty: they have not
+	// seen it. See KeepNames.
+	Shown string
+	Since drive.Time // when the first of the user's roles there was given
 }
 
-// maxMounts is how many mounts a user may have renamed or hidden.
+// maxMounts is how many mounts a user may have renamed or hidden. What others share with them takes
+// nothing of it.
 const maxMounts = 10_000
 
-const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''), COALESCE(s.name, ''), COALESCE(m.name, ''), COALESCE(m.hidden, 0), COALESCE(m.shown, ''), COALESCE(m.updated_at, 0)`
+const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''), COALESCE(s.name, ''), COALESCE(m.name, ''), COALESCE(m.hidden, 0), COALESCE(m.shown, '')`
 
 // mountJoins adds to grants g what mountColumns needs; its parameter is the user.
 const mountJoins = ` LEFT JOIN user_groups p ON p.id = g.principal_id LEFT JOIN users o ON o.account_id = g.account_id
@@ -37,7 +36,7 @@ const mountJoins = ` LEFT JOIN user_groups p ON p.id = g.principal_id LEFT JOIN 
 
 func scanMount(m *Mount, scan func(...any) error) error {
 	return scanGrant(&m.Grant, func(dest ...any) error {
-		return scan(append(dest, &m.Owner, &m.Space, &m.Alias, &m.Hidden, &m.Shown, &m.Changed)...)
+		return scan(append(dest, &m.Owner, &m.Space, &m.Alias, &m.Hidden, &m.Shown)...)
 	})
 }
 
@@ -66,12 +65,16 @@ func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserI
 func strongest(all []Mount) (one []Mount) {
 	for _, m := range all {
 		last := len(one) - 1
-		switch {
-		case last < 0 || one[last].Node != m.Node:
+		m.Since = m.Created
+		if last < 0 || one[last].Node != m.Node {
 			one = append(one, m)
-		case rank(m.Role) > rank(one[last].Role):
+			continue
+		}
+		since := min(m.Since, one[last].Since)
+		if rank(m.Role) > rank(one[last].Role) {
 			one[last] = m
 		}
+		one[last].Since = since
 	}
 	return one
 }
@@ -84,6 +87,9 @@ func rank(r Role) int {
 	}
 	return -1
 }
+
+// errFirst is why a transaction runs again that found another one's row in the place of its own.
+var errFirst = errors.New("another request has made this mount first")
 
 // MountChange is what a user makes of a mount; nil leaves it as it is.
 type MountChange struct {
@@ -103,11 +109,11 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 		return err
 	}
 	var now struct {
-		name, shown string
-		hidden      bool
+		name   string
+		hidden bool
 	}
-	err := tx.QueryRow(ctx, `SELECT name, hidden, shown FROM mounts WHERE node_id = ? AND user_id = ?`, node, user).Scan(&now.name, &now.hidden, &now.shown)
-	there := err == nil
+	err := tx.QueryRow(ctx, `SELECT name, hidden FROM mounts WHERE node_id = ? AND user_id = ?`, node, user).Scan(&now.name, &now.hidden)
+	there, said := err == nil, now.name != "" || now.hidden
 	if err != nil && !drive.IsKind(err, drive.NotFound) {
 		return fmt.Errorf("find the mount of %s: %w", node, err)
 	}
@@ -117,15 +123,26 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 	if c.Hidden != nil {
 		now.hidden = *c.Hidden
 	}
+	says := now.name != "" || now.hidden
+	if says && !said {
+		if err := roomForMount(ctx, tx, user); err != nil {
+			return err
+		}
+	}
 	switch {
-	case now.name == "" && !now.hidden && now.shown == "":
-		_, err = tx.Exec(ctx, `DELETE FROM mounts WHERE node_id = ? AND user_id = ?`, node, user)
 	case there:
 		_, err = tx.Exec(ctx, `UPDATE mounts SET name = ?, hidden = ?, updated_at = ? WHERE node_id = ? AND user_id = ?`, now.name, now.hidden, a.now(), node, user)
-	default:
-		if err = roomForMount(ctx, tx, user); err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at) VALUES (?, ?, ?, ?, ?)`, node, user, now.name, now.hidden, a.now())
+		if err == nil && !says {
+			err = dropIdle(ctx, tx, user, node)
 		}
+	case says:
+		var made bool
+		made, err = tx.InsertNew(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at) VALUES (?, ?, ?, ?, ?)`, node, user, now.name, now.hidden, a.now())
+		if err == nil && !made {
+			err = sqldb.Again(errFirst)
+		}
+	default:
+		err = nil
 	}
 	if err != nil {
 		return fmt.Errorf("change the mount of %s: %w", node, err)
@@ -133,32 +150,10 @@ func (a *Access) SetMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID, 
 	return nil
 }
 
-// ShowMounts keeps the names by which a user's clients have mounts; see Mount.Shown. What is not
-// shared with the user any more is left out, and so is what there is no room for.
-func (a *Access) ShowMounts(ctx context.Context, tx *sqldb.Tx, user drive.UserID, names map[drive.NodeID]string) error {
-	for _, node := range slices.SortedFunc(maps.Keys(names), func(a, b drive.NodeID) int { return strings.Compare(a.String(), b.String()) }) {
-		n, err := tx.Exec(ctx, `UPDATE mounts SET shown = ? WHERE node_id = ? AND user_id = ?`, names[node], node, user)
-		if err != nil {
-			return fmt.Errorf("name the mount of %s: %w", node, err)
-		}
-		if n > 0 {
-			continue
-		}
-		err = a.sharedWith(ctx, tx, user, node)
-		if err == nil {
-			err = roomForMount(ctx, tx, user)
-		}
-		if drive.IsKind(err, drive.NotFound, drive.TooManyOpen) {
-			continue
-		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at, shown) VALUES (?, ?, '', 0, ?, ?)`, node, user, a.now(), names[node])
-		}
-		if err != nil {
-			return fmt.Errorf("name the mount of %s: %w", node, err)
-		}
-	}
-	return nil
+// dropIdle deletes the row of a mount if it says nothing.
+func dropIdle(ctx context.Context, tx *sqldb.Tx, user drive.UserID, node drive.NodeID) error {
+	_, err := tx.Exec(ctx, `DELETE FROM mounts WHERE node_id = ? AND user_id = ? AND name = '' AND hidden = 0 AND shown = ''`, node, user)
+	return err
 }
 
 func checkAlias(alias string) error {
@@ -190,7 +185,7 @@ func (a *Access) sharedWith(ctx context.Context, q sqldb.Querier, user drive.Use
 
 func roomForMount(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	var n int
-	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mounts WHERE user_id = ?`, user).Scan(&n); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mounts WHERE user_id = ? AND (name <> '' OR hidden = 1)`, user).Scan(&n); err != nil {
 		return err
 	}
 	if n >= maxMounts {

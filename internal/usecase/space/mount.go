@@ -3,7 +3,10 @@ package space
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"strconv"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -18,16 +21,36 @@ type Mounted struct {
 	As drive.Name
 }
 
+// listed is how many shares one statement of a listing by names reads.
+const listed = 5000
+
 // Mounted lists all that is shared with the caller by name and that they see, spaces excepted, in
 // the order of the names. What the caller calls it is its name, else what its owner calls it. Where
-// there is another one of that name, the first to have it keeps it and the other one gets the end
-// of its id; and that is kept, so that a client never takes one for the other when one comes or
-// goes.
+// another one has that name, it gets the end of its id. A name is kept from the first listing on: a
+// client takes another name for a deletion, so none changes because of what comes, goes or happens
+// beside it.
 func (s *Spaces) Mounted(ctx context.Context, who drive.Who) ([]Mounted, error) {
-	const page = 500
-	var all []Mounted
+	for range 5 {
+		all, err := s.mounts(ctx, who)
+		if err != nil {
+			return nil, err
+		}
+		kept, err := s.keepNames(ctx, who.User, all, nameMounts(all))
+		if err != nil {
+			return nil, err
+		}
+		if kept {
+			slices.SortFunc(all, func(a, b Mounted) int { return cmp.Compare(a.As, b.As) })
+			return all, nil
+		} // another request has named them meanwhile, from what it saw
+	}
+	return nil, drive.Fail(drive.Unavailable)
+}
+
+// mounts are what Mounted lists, without names.
+func (s *Spaces) mounts(ctx context.Context, who drive.Who) (all []Mounted, err error) {
 	for after := (drive.NodeID{}); ; {
-		some, err := s.WithMe(ctx, who, after, page, false)
+		some, err := s.WithMe(ctx, who, after, listed, false)
 		if err != nil {
 			return nil, err
 		}
@@ -37,90 +60,147 @@ func (s *Spaces) Mounted(ctx context.Context, who drive.Who) ([]Mounted, error) 
 				all = append(all, Mounted{Shared: m})
 			}
 		}
-		if len(some) < page {
-			break
+		if len(some) < listed {
+			return all, nil
 		}
 	}
-	keep := nameMounts(all)
-	if len(keep) > 0 {
+}
+
+// errRenamed ends a transaction whose names are not those that were read.
+var errRenamed = errors.New("another request has named these mounts")
+
+// keepNames keeps names that mounts got, and reports false when another request has changed them
+// since they were read. A name that was kept for something that is not listed is given up when
+// another one has it now, and when there is no room.
+func (s *Spaces) keepNames(ctx context.Context, user drive.UserID, all []Mounted, keep []access.KeptName) (bool, error) {
+	if len(keep) == 0 {
+		return true, nil
+	}
+	names, err := s.parts.Access.Names(ctx, s.parts.DB, user)
+	if err != nil {
+		return false, err
+	}
+	room := access.MaxNames - len(names)
+	for _, m := range all {
+		delete(names, m.Node)
+	}
+	taken := make(map[string]bool, len(keep))
+	for _, k := range keep {
+		taken[drive.Name(k.Name).Fold()] = true
+	}
+	var write []access.KeptName
+	full := room < len(keep)
+	for node, name := range names { // of what is not listed
+		if full || taken[drive.Name(name).Fold()] {
+			write = append(write, access.KeptName{Node: node, Was: name})
+			room++
+		}
+	}
+	for _, k := range keep {
+		if k.Was == "" {
+			room--
+		}
+		if k.Was != "" || room >= 0 {
+			write = append(write, k)
+		}
+	}
+	for some := range slices.Chunk(write, access.NamesAtOnce) {
 		err := s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-			return s.parts.Access.ShowMounts(ctx, tx, who.User, keep)
+			kept, err := s.parts.Access.KeepNames(ctx, tx, user, some)
+			if err == nil && !kept {
+				err = errRenamed
+			}
+			return err
 		})
+		if errors.Is(err, errRenamed) {
+			return false, nil
+		}
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 	}
-	slices.SortFunc(all, func(a, b Mounted) int { return cmp.Compare(a.As, b.As) })
-	return all, nil
+	return true, nil
 }
 
 // own is the name that a mount would have if it were alone.
-func (m Mounted) own() drive.Name {
+func (m *Mounted) own() drive.Name {
 	if m.Alias != "" {
 		return drive.Name(m.Alias)
 	}
 	return m.Item.Name
 }
 
-// beside is the name of a mount where another one has its own.
-func (m Mounted) beside() drive.Name {
-	id, own := m.Node.String(), []rune(m.own())
-	suffix := " (" + id[len(id)-8:] + ")"
-	for len(string(own))+len(suffix) > drive.MaxNameBytes {
+// with is the own name and something behind it that others do not have.
+func (m *Mounted) with(end string) drive.Name {
+	own := []rune(m.own())
+	end = " (" + end + ")"
+	for len(string(own))+len(end) > drive.MaxNameBytes {
 		own = own[:len(own)-1]
 	}
-	return drive.Name(string(own) + suffix)
+	return drive.Name(string(own) + end)
 }
 
-// since is when a mount has come to its own name, as far as that is known.
-func (m Mounted) since() drive.Time {
-	switch {
-	case m.Alias != "":
-		return m.Changed
-	case m.Item.IsFolder(): // it may have been renamed after it was shared
-		return max(m.Created, m.Item.Updated)
+// name is the nth one that a mount may have: its own, then with the end of its id, with all of it,
+// and with a number, since there may be others that are called so.
+func (m *Mounted) name(n int) drive.Name {
+	id := m.Node.String()
+	switch n {
+	case 0:
+		return m.own()
+	case 1:
+		return m.with(id[len(id)-8:])
+	case 2:
+		return m.with(id)
 	}
-	return m.Created
+	return m.with(id + " " + strconv.Itoa(n-1))
 }
 
-// rank puts those first whose names are kept.
-func (m Mounted) rank() int {
-	switch drive.Name(m.Shown).Fold() {
-	case m.own().Fold():
-		return 0
-	case m.beside().Fold():
-		return 1
+// kept is the name that a mount has had so far, if it still may.
+func (m *Mounted) kept() (drive.Name, bool) {
+	shown := drive.Name(m.Shown).Fold()
+	if shown == m.own().Fold() {
+		return m.own(), true
 	}
-	return 2
+	at := strings.LastIndex(m.Shown, " (")
+	if at < 0 {
+		return "", false
+	}
+	id, end := m.Node.String(), strings.TrimSuffix(m.Shown[at+2:], ")")
+	name := m.with(end)
+	return name, (end == id[len(id)-8:] || strings.HasPrefix(end, id)) && name.Fold() == shown
 }
 
-// nameMounts gives each mount its name, and returns those names that are to be kept from now on.
-func nameMounts(all []Mounted) map[drive.NodeID]string {
+// nameMounts gives each mount its name, and returns those names that are to be kept from now on:
+// first come those that have one, and then who came first.
+func nameMounts(all []Mounted) (keep []access.KeptName) {
+	taken := make(map[string]bool, len(all))
+	take := func(m *Mounted, name drive.Name) bool {
+		fold := name.Fold()
+		if taken[fold] {
+			return false
+		}
+		taken[fold], m.As = true, name
+		return true
+	}
 	order := make([]*Mounted, len(all))
 	for i := range all {
 		order[i] = &all[i]
 	}
 	slices.SortFunc(order, func(a, b *Mounted) int {
-		return cmp.Or(cmp.Compare(a.own().Fold(), b.own().Fold()), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.since(), b.since()),
-			cmp.Compare(a.Node.String(), b.Node.String()))
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Node.String(), b.Node.String()))
 	})
-	keep := map[drive.NodeID]string{}
-	for len(order) > 0 {
-		n := 1
-		for n < len(order) && order[n].own().Fold() == order[0].own().Fold() {
-			n++
+	for _, m := range order {
+		if name, has := m.kept(); has {
+			take(m, name)
 		}
-		taken := false
-		for _, m := range order[:n] {
-			if m.As = m.own(); taken || m.rank() == 1 {
-				m.As = m.beside()
-			}
-			taken = taken || m.As == m.own()
-			if m.Shown != string(m.As) && (n > 1 || m.Shown != "") {
-				keep[m.Node] = string(m.As)
-			}
+	}
+	for _, m := range order {
+		for n := 0; m.As == ""; n++ {
+			take(m, m.name(n))
 		}
-		order = order[n:]
+		if m.Shown != string(m.As) {
+			keep = append(keep, access.KeptName{Node: m.Node, Was: m.Shown, Name: string(m.As)})
+		}
 	}
 	return keep
 }

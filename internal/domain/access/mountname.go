@@ -1,0 +1,123 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// MaxNames is how many names of mounts are kept for a user. What else is shared with them has a
+// name all the same, which may change when something else comes or goes.
+const MaxNames = 10_000
+
+// NamesAtOnce is how many names one transaction keeps.
+const NamesAtOnce = 500
+
+// KeptName is what clients that know nothing but paths call a mount of a user.
+type KeptName struct {
+	Node drive.NodeID
+	Was  string // what was read; empty: no name was kept
+	Name string // empty: none is kept any more
+}
+
+// Names lists the names that are kept for a user, also those of what is hidden, or not shared with
+// the user any more.
+func (a *Access) Names(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.NodeID]string, error) {
+	rows, err := q.Query(ctx, `SELECT node_id, shown FROM mounts WHERE user_id = ? AND shown <> ''`, user)
+	all, err := sqldb.Scan(rows, err, func(k *KeptName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
+	if err != nil {
+		return nil, fmt.Errorf("list the names that %s has: %w", user, err)
+	}
+	names := make(map[drive.NodeID]string, len(all))
+	for _, k := range all {
+		names[k.Node] = k.Name
+	}
+	return names, nil
+}
+
+// KeepNames keeps the names of up to NamesAtOnce mounts of a user, each if it still has the name
+// that was read, and reports whether all had: else nothing is to be kept of what was found out from
+// them, and the caller gives the transaction up. What is not shared with the user any more is left
+// out. It may be repeated.
+func (a *Access) KeepNames(ctx context.Context, tx *sqldb.Tx, user drive.UserID, names []KeptName) (kept bool, err error) {
+	names = slices.SortedFunc(slices.Values(names), func(a, b KeptName) int { return strings.Compare(a.Node.String(), b.Node.String()) })
+	nodes := make([]drive.NodeID, len(names))
+	for i, k := range names {
+		nodes[i] = k.Node
+	}
+	now, err := a.mountsAt(ctx, tx, user, nodes)
+	if err != nil {
+		return false, fmt.Errorf("name the mounts of %s: %w", user, err)
+	}
+	var made [][]any
+	for _, k := range names {
+		m, shared := now[k.Node]
+		switch {
+		case m.shown == k.Name && (m.there || k.Name == ""), !shared:
+		case m.shown != k.Was:
+			return false, nil
+		case m.there:
+			if err = rename(ctx, tx, user, k); err != nil {
+				return false, fmt.Errorf("name the mount of %s: %w", k.Node, err)
+			}
+		default:
+			made = append(made, []any{k.Node, user, "", 0, a.now(), k.Name})
+		}
+	}
+	err = tx.InsertRows(ctx, `INSERT INTO mounts (node_id, user_id, name, hidden, updated_at, shown)`, made)
+	if sqldb.IsDuplicate(err) {
+		err = sqldb.Again(errFirst)
+	}
+	if err != nil {
+		return false, fmt.Errorf("name %d mounts of %s: %w", len(made), user, err)
+	}
+	return true, nil
+}
+
+// rename changes the name that is kept in a row; a row that says nothing then is deleted.
+func rename(ctx context.Context, tx *sqldb.Tx, user drive.UserID, k KeptName) error {
+	n, err := tx.Exec(ctx, `UPDATE mounts SET shown = ? WHERE node_id = ? AND user_id = ? AND shown = ?`, k.Name, k.Node, user, k.Was)
+	if err == nil && n == 0 {
+		err = sqldb.Again(errFirst)
+	}
+	if err == nil && k.Name == "" {
+		err = dropIdle(ctx, tx, user, k.Node)
+	}
+	return err
+}
+
+// mountRow is what there is of a mount of a user.
+type mountRow struct {
+	there bool
+	shown string
+}
+
+// mountsAt reads those of some nodes that are shared with a user by name, or of which a row is
+// there.
+func (a *Access) mountsAt(ctx context.Context, tx *sqldb.Tx, user drive.UserID, nodes []drive.NodeID) (map[drive.NodeID]mountRow, error) {
+	found := make(map[drive.NodeID]mountRow, len(nodes))
+	if len(nodes) == 0 {
+		return found, nil
+	}
+	marks, args := sqldb.In(nodes)
+	rows, err := tx.Query(ctx, `WITH `+mine+`
+		SELECT g.node_id FROM mine CROSS JOIN grants g ON g.node_id IN (`+marks+`) AND g.principal_id = mine.id
+		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)`, append(append([]any{user.String(), user.String()}, args...), a.now())...)
+	shared, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range shared {
+		found[id] = mountRow{}
+	}
+	rows, err = tx.Query(ctx, `SELECT node_id, shown FROM mounts WHERE user_id = ? AND node_id IN (`+marks+`)`, append([]any{user}, args...)...)
+	there, err := sqldb.Scan(rows, err, func(k *KeptName, scan func(...any) error) error { return scan(&k.Node, &k.Name) })
+	for _, k := range there {
+		found[k.Node] = mountRow{true, k.Name}
+	}
+	return found, err
+}

@@ -1,0 +1,203 @@
+package dav_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
+)
+
+// names is a stack whose bob has things that ann and eve share with him.
+type names struct {
+	*stack
+
+	t   *testing.T
+	eve drive.Who
+}
+
+func newNames(t *testing.T) names {
+	t.Helper()
+	s := newStack(t)
+	s.person(t, "bob")
+	return names{s, t, s.person(t, "eve")}
+}
+
+func (s names) mkdir(who drive.Who, name string) {
+	s.t.Helper()
+	if _, err := s.files.Mkdir(s.t.Context(), who, files.Mkdir{Name: drive.Name(name)}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// given is a folder of somebody's that they share with bob.
+func (s names) given(who drive.Who, name string) drive.NodeID {
+	s.t.Helper()
+	s.mkdir(who, name)
+	return s.share(s.t, who, name)
+}
+
+func (s names) want(what string, want ...string) {
+	s.t.Helper()
+	slices.Sort(want)
+	if got := s.mounted(s.t); !slices.Equal(got, want) {
+		s.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func (s names) mount(node drive.NodeID, c access.MountChange) {
+	s.t.Helper()
+	if err := s.spaces.SetMount(s.t.Context(), s.people["bob"], node, c); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func ended(name string, id drive.NodeID) string {
+	return fmt.Sprintf("%s (%s)", name, id.String()[28:])
+}
+
+// Between two listings of a client something of the same name comes, and something happens to the
+// one that the client knows: it stays what it was.
+func TestTheFirstKeepsItsNameWhateverHappensToIt(t *testing.T) {
+	t.Parallel()
+	for what, happen := range map[string]func(s names, node drive.NodeID) error{
+		"nothing": func(names, drive.NodeID) error { return nil },
+		"it is moved": func(s names, node drive.NodeID) error {
+			s.mkdir(s.who, "elsewhere")
+			_, err := s.files.Patch(s.t.Context(), s.who, node, files.Patch{Parent: s.at(s.t, s.who, "", "elsewhere").ID})
+			return err
+		},
+		"it gets another time": func(s names, node drive.NodeID) error {
+			_, err := s.files.Patch(s.t.Context(), s.who, node, files.Patch{MTime: drive.TimeOf(s.Clock.Now().Add(-time.Hour))})
+			return err
+		},
+		"a wider role of a group": func(s names, node drive.NodeID) error {
+			var group access.Team
+			err := s.DB.Write(s.t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
+				if group, err = s.Access.CreateGroup(ctx, tx, "group"); err == nil {
+					err = s.Access.AddMember(ctx, tx, group.ID, s.people["bob"].User)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			to := space.Principal{Kind: access.Group, ID: drive.PrincipalID(group.ID)}
+			_, err = s.spaces.Grant(s.t.Context(), s.who, space.NewGrant{Node: node, To: to, Role: access.Manager}, nil)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newNames(t)
+			anns := s.given(s.who, "team")
+			s.want("one", "team")
+			eves := s.given(s.eve, "team")
+			if err := happen(s, anns); err != nil {
+				t.Fatal(err)
+			}
+			s.want("the other one comes", "team", ended("team", eves))
+			s.do(t, "PUT /dav/shared/team/f", as("bob"), "", "for ann").want(t, http.StatusCreated)
+			if n, err := s.files.GetByPath(t.Context(), s.who, drive.Address{Place: anns.String(), Path: drive.Path{"f"}}); err != nil {
+				t.Errorf("what bob wrote is not ann's: %v, %v", n, err)
+			}
+		})
+	}
+}
+
+// Nobody gets the name of another one by calling a folder so.
+func TestNobodyTakesAName(t *testing.T) {
+	t.Parallel()
+	s := newNames(t)
+	s.given(s.who, "team")
+	s.want("one", "team")
+	eves := s.given(s.eve, "team")
+	s.want("two", "team", ended("team", eves))
+	copied := s.given(s.who, ended("team", eves))
+	s.want("one that is called as the second is shown", "team", ended("team", eves), ended(ended("team", eves), copied))
+
+	// The names are taken before the one comes that would have them.
+	s.mkdir(s.eve, "plans")
+	node := s.at(t, s.eve, "", "plans").ID
+	other := "PLANS (" + strings.ToUpper(node.String()) + ")"
+	s.given(s.who, "Plans")
+	s.given(s.who, ended("plans", node))
+	s.given(s.who, other)
+	want := []string{"Plans", ended("plans", node), other, "plans (" + node.String() + " 2)"}
+	s.share(t, s.eve, "plans")
+	for range 2 {
+		got := slices.DeleteFunc(s.mounted(t), func(name string) bool { return strings.HasPrefix(name, "team") })
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// What is hidden does not come back under a name that another one has got meanwhile, and what bob
+// takes back leaves the name that clients know.
+func TestWhatComesBackTakesNoName(t *testing.T) {
+	t.Parallel()
+	s := newNames(t)
+	anns := s.given(s.who, "team")
+	s.want("one", "team")
+	hidden, seen, alias, none := true, false, "mine", ""
+	s.mount(anns, access.MountChange{Hidden: &hidden})
+	s.want("hidden")
+	s.mount(anns, access.MountChange{Hidden: &seen})
+	eves := s.given(s.eve, "team")
+	s.want("seen again", "team", ended("team", eves))
+	s.mount(anns, access.MountChange{Alias: &alias})
+	s.mount(anns, access.MountChange{Alias: &none})
+	s.want("called otherwise, and back, between two listings", "team", ended("team", eves))
+
+	s.mount(anns, access.MountChange{Hidden: &hidden})
+	s.want("hidden", ended("team", eves))
+	third := s.given(s.person(t, "carl"), "team")
+	s.want("a third one gets the name", "team", ended("team", eves))
+	s.mount(anns, access.MountChange{Hidden: &seen})
+	s.want("and keeps it", "team", ended("team", eves), ended("team", anns))
+	s.do(t, "PUT /dav/shared/team/f", as("bob"), "", "for carl").want(t, http.StatusCreated)
+	if _, err := s.files.GetByPath(t.Context(), s.people["carl"], drive.Address{Place: third.String(), Path: drive.Path{"f"}}); err != nil {
+		t.Errorf("what bob wrote is not carl's: %v", err)
+	}
+}
+
+// Many requests that are the first to list name everything once, and alike.
+func TestManyNameAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newNames(t)
+	for i := range 6 {
+		s.given(s.who, fmt.Sprintf("team %d", i%3)+strings.Repeat("x", i/3))
+	}
+	for i := range 3 {
+		s.given(s.eve, fmt.Sprintf("team %d", i))
+	}
+	answers := make([][]string, 8)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() {
+			mounted, err := s.spaces.Mounted(t.Context(), s.people["bob"])
+			if err != nil {
+				t.Error(err)
+			}
+			for _, m := range mounted {
+				answers[i] = append(answers[i], string(m.As)+" "+m.Node.String())
+			}
+		})
+	}
+	all.Wait()
+	for _, got := range answers {
+		if !slices.Equal(got, answers[0]) || len(got) != 9 {
+			t.Errorf("%q and %q", got, answers[0])
+		}
+	}
+}
