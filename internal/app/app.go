@@ -144,7 +144,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		return err
 	}
 	a.outbox = outbox.New(g.db, outbox.Options{Source: g.source(), Relayed: cfg.Kafka != nil, Log: log})
-	a.activity = activity.New(activity.Options{DB: g.db, Now: g.stamp, Kept: g.kept.Now, Keep: cfg.ActivityKeep})
+	a.activity = activity.New(activity.Options{DB: g.db, Now: g.stamp, Kept: g.kept.Now, Keep: cfg.ActivityKeep, Shared: g.bytes.staging.Caps().Shared})
 	a.events = chronicle{outbox: a.outbox, log: a.activity}
 	if err := a.composeTimers(); err != nil {
 		return err

@@ -55,7 +55,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	opt := server.Options{
 		Listen: cfg.Listen, TLSCert: cfg.TLSCert, TLSKey: cfg.TLSKey, SubPath: cfg.SubPath(),
 		TrustedProxies: cfg.TrustedProxies, CORSOrigins: cfg.CORSOrigins,
-		Routes: mux, Slashed: []string{tus.Prefix}, Loose: []string{dav.Prefix}, Admin: api.IsAdmin, OnReady: ready,
+		Routes: mux, Slashed: []string{tus.Prefix}, Loose: []string{dav.Prefix}, Admin: api.IsAdmin, OnReady: ready, OnStop: api.EndStreams,
 		Metrics: a.metrics, Log: a.ground.log, Checks: a.ground.checks(),
 	}
 	if !cfg.Roles.API {

@@ -1,6 +1,8 @@
 package activity
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"smartdrive/internal/base/drive"
@@ -20,6 +22,17 @@ type Watch struct {
 	Ready    chan struct{}
 	hub      *hub
 	accounts []drive.AccountID
+	dirty    map[drive.AccountID]struct{} // under the hub's lock; nil: of one who waits for all accounts
+}
+
+// Take returns those of the watch's accounts in which something may have been committed since it
+// was called last.
+func (w *Watch) Take() []drive.AccountID {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	all := slices.Collect(maps.Keys(w.dirty))
+	clear(w.dirty)
+	return all
 }
 
 // Watch begins to wait for entries of accounts; none: of all of them. Close must follow.
@@ -33,6 +46,8 @@ func (l *Log) Watch(accounts ...drive.AccountID) *Watch {
 	}
 	if len(accounts) == 0 {
 		h.all[w] = struct{}{}
+	} else {
+		w.dirty = map[drive.AccountID]struct{}{}
 	}
 	for _, id := range accounts {
 		if h.waiting[id] == nil {
@@ -60,6 +75,7 @@ func (h *hub) announce(account drive.AccountID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.waiting[account] {
+		w.dirty[account] = struct{}{}
 		w.signal()
 	}
 	for w := range h.all {
@@ -72,4 +88,19 @@ func (w *Watch) signal() {
 	case w.Ready <- struct{}{}:
 	default: // nobody has looked since the last time
 	}
+}
+
+// Wake makes the watch look at one of its accounts.
+func (w *Watch) Wake(account drive.AccountID) {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	w.dirty[account] = struct{}{}
+	w.signal()
+}
+
+// watched are the accounts that somebody waits for by name.
+func (h *hub) watched() []drive.AccountID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.waiting))
 }

@@ -20,6 +20,8 @@ type Options struct {
 	Kept func() time.Time
 	// Keep is how long entries are kept. Default: 180 days.
 	Keep time.Duration
+	// Shared says that other instances write entries, too.
+	Shared bool
 }
 
 // Log is the activity log. It is safe for concurrent use. A nil Log notes nothing.

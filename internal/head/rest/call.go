@@ -132,6 +132,9 @@ func (c *call) enter(ctx context.Context) (release func(), err error) {
 			return nil, err
 		}
 	}
+	if c.route.stays {
+		return func() {}, nil
+	}
 	return c.Gate.Acquire(c.actor())
 }
 

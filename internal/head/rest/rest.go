@@ -134,6 +134,7 @@ type front struct {
 	forgery *http.CrossOriginProtection
 	memory  *memory
 	packers packers
+	closing *closing
 }
 
 // New puts the API together. It does no I/O.
@@ -167,7 +168,7 @@ func New(opt Options) *API {
 	a := &API{
 		front: front{
 			LimitParts: opt.LimitParts, KeyParts: opt.KeyParts, db: opt.DB, auth: opt.Auth, logins: opt.Sessions, senders: opt.Collects,
-			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), packers: newPackers(),
+			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), packers: newPackers(), closing: &closing{done: make(chan struct{})},
 		},
 		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},
 	}

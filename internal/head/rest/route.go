@@ -30,6 +30,7 @@ type route struct {
 	once     bool   // takes an Idempotency-Key
 	secret   bool   // what it takes or answers is a secret: kept sealed under that key, and never compressed
 	asks     bool   // it may ask whether a content is known: as many are let in as of a POST
+	stays    bool   // it goes on for as long as the client likes: it takes no place among the requests of its user
 	early    bool   // who has to set a new password first may call it, too
 	senders  bool   // a sender of a collect link may call it, too, for uploads of their own
 	optional bool   // the JSON body may be absent
@@ -196,6 +197,7 @@ func table(opt Options, u uploads) []route {
 		tree.trashRoutes(),
 		tree.changeRoutes(),
 		happened{opt.History}.routes(),
+		newEvents(opt.History).routes(),
 		webhooks{opt.Webhooks}.routes(),
 		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),

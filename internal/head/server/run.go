@@ -112,6 +112,9 @@ func (s *Server) paced(l net.Listener) net.Listener {
 // for all the same: what they use is taken away after Run returns.
 func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	s.stopping.Store(true)
+	if s.opt.OnStop != nil {
+		s.opt.OnStop()
+	}
 	drain, done := context.WithTimeout(context.Background(), s.opt.Drain)
 	defer done()
 	if err := hs.Shutdown(drain); err != nil {

@@ -38,6 +38,9 @@ type Options struct {
 	// OnReady is called once, when requests are being answered, with the URL to reach the server
 	// at, without a final slash.
 	OnReady func(url string)
+	// OnStop is called once, when no more requests are taken, before those that run are waited for:
+	// what would go on for ever ends then.
+	OnStop func()
 
 	Pace          Pace          // the slowest body that is taken, and the slowest reader that is sent to
 	Linger        Linger        // how much of a rejected body is taken in

@@ -325,3 +325,16 @@ test("the files of somebody who leaves go to somebody else", { timeout: 300_000 
   await api(server, admin, "DELETE", `/admin/users/${leo.id}`);
   await leave({ page, ...rest });
 });
+
+test("a folder that is shown shows what others do in it", { timeout: 300_000 }, async () => {
+  const space = await api(server, admin, "POST", "/admin/spaces", { name: "Live", manager: await idOf("olivia") });
+  await as("olivia")("POST", `/nodes/${space.root_id}/grants`, { kind: "user", principal: "vera", role: "viewer" });
+  const viewer = await open("vera", "/spaces/Live");
+  await viewer.page.getByRole("navigation", { name: "Main navigation" }).getByRole("link", { name: "Live" }).waitFor();
+  await as("olivia")("POST", "/nodes", { type: "folder", path: "//Live/Plans" });
+  await entry(viewer.page, "Plans").waitFor();
+  await as("olivia")("PUT", `/files/read%20me.txt?space=${space.id}`, "what is planned");
+  await entry(viewer.page, "read me.txt").waitFor();
+  await as("olivia")("POST", "/nodes", { type: "folder", path: "//Live/Plans/2027" }); // another folder
+  await leave(viewer);
+});

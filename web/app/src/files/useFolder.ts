@@ -1,6 +1,7 @@
 // The folder that is shown: found by its path, its entries read page by page until all are there.
 import { computed, onScopeDispose, ref, shallowRef, watch, type Ref } from "vue";
 import type { Node } from "@/api/types";
+import { onHint } from "@/api/events";
 import { childrenPage, nodeAt } from "@/api/nodes";
 import { sorted, type Sort } from "./order";
 
@@ -16,6 +17,7 @@ export function useFolder(path: Ref<string>, sort: Ref<Sort>, lang: Ref<string>)
   const fault = shallowRef<unknown>();
   const items = computed(() => sorted(entries.value, sort.value, lang.value));
   let running: AbortController | undefined;
+  let reading = 0;
 
   /** Reads all pages. A reload changes what is shown only once it has everything. */
   async function load(fresh: boolean): Promise<void> {
@@ -27,6 +29,7 @@ export function useFolder(path: Ref<string>, sort: Ref<Sort>, lang: Ref<string>)
       folder.value = undefined;
     }
     fault.value = undefined;
+    reading++;
     try {
       // The first page of the drive itself needs no id: a round trip less when the page opens.
       const early = path.value === "/" ? childrenPage("root", undefined, mine.signal) : undefined;
@@ -49,6 +52,7 @@ export function useFolder(path: Ref<string>, sort: Ref<Sort>, lang: Ref<string>)
     } catch (error) {
       if (!mine.signal.aborted) fault.value = error;
     } finally {
+      reading--;
       if (running === mine) loading.value = more.value = false;
     }
   }
@@ -61,6 +65,20 @@ export function useFolder(path: Ref<string>, sort: Ref<Sort>, lang: Ref<string>)
       void load(false);
     }, 600);
   }
+
+  let heard: ReturnType<typeof setTimeout> | undefined;
+  /** Reads again after a hint: a large folder less often, and not while it is being read. */
+  function hear(): void {
+    heard ??= setTimeout(() => {
+      heard = undefined;
+      if (timer) return; // it is read soon anyway
+      if (reading > 0) hear();
+      else void load(false);
+    }, 600 + entries.value.length / 2);
+  }
+  const deaf = onHint((hint) => {
+    if (hint === "reset" || hint.many || (folder.value && hint.folders.includes(folder.value.id))) hear();
+  });
 
   function put(node: Node): void {
     const at = entries.value.findIndex((n) => n.id === node.id);
@@ -86,6 +104,8 @@ export function useFolder(path: Ref<string>, sort: Ref<Sort>, lang: Ref<string>)
   onScopeDispose(() => {
     running?.abort();
     clearTimeout(timer);
+    clearTimeout(heard);
+    deaf();
     document.removeEventListener("visibilitychange", onVisible);
   });
 

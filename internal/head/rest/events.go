@@ -1,0 +1,191 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/history"
+)
+
+const (
+	maxStreams    = 16               // event streams of one user: tabs, and programs
+	allStreams    = 10_000           // of this process
+	beatEvery     = 25 * time.Second // below the 30 to 60 s after which proxies give silent connections up
+	hintEvery     = 500 * time.Millisecond
+	lookEvery     = 5 * time.Second  // whether the caller is still let in, and what is shared with them
+	slowest       = 10 * time.Second // a reader that takes longer for a hint is cut off
+	reconnectTime = 3 * time.Second
+)
+
+// events tell clients that something has happened, while it does: server-sent events (HTML standard
+// §9.2). What was lost is harmless: the feeds tell it.
+type events struct {
+	history *history.History
+	mine    *server.Gate[drive.UserID]
+	all     *semaphore.Weighted
+}
+
+func newEvents(h *history.History) events {
+	return events{h, server.NewGate[drive.UserID](maxStreams), semaphore.NewWeighted(allStreams)}
+}
+
+func (e events) routes() []route {
+	return []route{{
+		method: "GET", path: "/events", need: read, act: plain(e.stream), stays: true,
+		header: []string{"Last-Event-ID"},
+		does:   "Hear of what happens, while it does, in one's own drive, in one's spaces and in what is shared with one: server-sent events. `ready` comes first. `changed` says in which folders something is different, and not what: ask for it. Its data is a Hint. `reset` says that it is not known what happened since Last-Event-ID: look at everything. What is lost is no harm: GET /changes and GET /activity have it. A comment comes every 25 seconds. A user has up to 16 streams at a time (429); a reader that does not keep up is cut off, and one whose login ends.",
+		out:    []outcome{{status: http.StatusOK, bytes: true, typ: eventStream, when: "the stream, which ends when the server does"}},
+		fails:  []drive.Kind{drive.Rate},
+	}}
+}
+
+const eventStream = "text/event-stream"
+
+// closing ends what would go on for as long as the server does.
+type closing struct {
+	once sync.Once
+	done chan struct{}
+}
+
+// EndStreams ends all event streams, so that a server that stops need not wait for them. Those that
+// begin afterwards end at once.
+func (a *API) EndStreams() {
+	c := a.front.closing
+	c.once.Do(func() { close(c.done) })
+}
+
+func (e events) stream(ctx context.Context, c *call) (reply, error) {
+	release, err := e.mine.Acquire(c.actor())
+	if err != nil {
+		return reply{}, err
+	}
+	defer release()
+	if !e.all.TryAcquire(1) {
+		return reply{}, drive.Fail(drive.Rate, "limit", allStreams, "sent", allStreams+1, "retry_after", 60)
+	}
+	defer e.all.Release(1)
+	l, hints, reset, err := e.history.Listen(ctx, c.who, c.r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return reply{}, err
+	}
+	defer l.Close()
+	h := c.w.Header()
+	h.Set("Content-Type", eventStream)
+	h.Set("Cache-Control", "no-store, no-transform") // a proxy that compresses holds back what it has
+	h.Set("X-Accel-Buffering", "no")                 // nginx
+	s := streamer{c: c, l: l, to: http.NewResponseController(c.w)}
+	c.w.WriteHeader(http.StatusOK)
+	fmt.Fprintf(&s.b, "retry: %d\n", reconnectTime.Milliseconds())
+	s.event("ready", struct{}{})
+	if reset {
+		s.event("reset", struct{}{})
+	}
+	s.hints(hints)
+	if s.flush() == nil {
+		s.run(ctx)
+	}
+	return reply{}, nil
+}
+
+// streamer writes one stream.
+type streamer struct {
+	c  *call
+	l  *history.Listener
+	to *http.ResponseController
+	b  bytes.Buffer
+}
+
+// run sends until the client is gone, or may not hear any more.
+func (s *streamer) run(ctx context.Context) {
+	look, beat := time.NewTicker(lookEvery), time.NewTicker(beatEvery)
+	defer look.Stop()
+	defer beat.Stop()
+	for {
+		ready := s.l.Ready() // another one whenever what the caller sees is
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.c.closing.done:
+			return
+		case <-ready:
+		case <-look.C:
+			if !s.letIn() {
+				return
+			}
+		case <-beat.C:
+			s.b.WriteString(": beat\n\n")
+		}
+		hints, err := s.l.Next(ctx)
+		if err != nil {
+			return // the client comes again, and says how far it was
+		}
+		s.hints(hints)
+		if s.b.Len() == 0 {
+			continue
+		}
+		if s.flush() != nil || len(hints) > 0 && !s.rest(ctx) {
+			return
+		}
+	}
+}
+
+// rest waits a moment, so that many changes in a row become one hint.
+func (s *streamer) rest(ctx context.Context) bool {
+	t := time.NewTimer(hintEvery)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-s.c.closing.done:
+	}
+	return false
+}
+
+// letIn reports whether the login or token is good for it still.
+func (s *streamer) letIn() bool {
+	if s.c.local != nil {
+		return true
+	}
+	who, err := s.c.whoIs(s.c.r, s.c.route.need)
+	return err == nil && who.User == s.c.who.User
+}
+
+func (s *streamer) hints(all []history.Hint) {
+	for _, h := range all {
+		s.event("changed", h)
+	}
+}
+
+func (s *streamer) event(name string, data any) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return // ids and words: it cannot fail
+	}
+	fmt.Fprintf(&s.b, "id: %s\nevent: %s\ndata: %s\n\n", s.l.Cursor(), name, raw)
+}
+
+// flush sends what there is. An error: the client is gone, or does not read.
+func (s *streamer) flush() error {
+	if err := s.to.SetWriteDeadline(time.Now().Add(slowest)); err != nil {
+		return err
+	}
+	_, err := s.c.w.Write(s.b.Bytes())
+	s.b.Reset()
+	if err == nil {
+		err = s.to.Flush()
+	}
+	if err == nil {
+		err = s.to.SetWriteDeadline(time.Time{})
+	}
+	return err
+}

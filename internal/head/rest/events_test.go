@@ -1,0 +1,242 @@
+package rest_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// ears is an event stream of a user.
+type ears struct {
+	t    testing.TB
+	resp *http.Response
+	in   chan event
+	last string // the id of the last event
+}
+
+type event struct {
+	name, id string
+	data     map[string]any
+}
+
+// listen opens a stream over a real connection.
+func (u user) listen(t testing.TB, url, last string) *ears {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+u.token)
+	req.Header.Set("Accept-Encoding", "gzip")
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	e := &ears{t: t, resp: resp, in: make(chan event, 100)}
+	if resp.StatusCode != http.StatusOK {
+		close(e.in)
+		return e
+	}
+	go func() {
+		defer close(e.in)
+		one := event{}
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			field, value, _ := strings.Cut(lines.Text(), ": ")
+			switch field {
+			case "event":
+				one.name = value
+			case "id":
+				one.id = value
+			case "data":
+				_ = json.Unmarshal([]byte(value), &one.data)
+			case "":
+				if one.name != "" {
+					e.in <- one
+				}
+				one = event{}
+			}
+		}
+	}()
+	return e
+}
+
+// next returns the next event; one with an empty name: the stream has ended.
+func (e *ears) next() event {
+	e.t.Helper()
+	select {
+	case got := <-e.in:
+		if got.id != "" {
+			e.last = got.id
+		}
+		return got
+	case <-time.After(time.Minute):
+		e.t.Fatal("nothing is heard")
+		return event{}
+	}
+}
+
+func (e *ears) want(name string) event {
+	e.t.Helper()
+	got := e.next()
+	if got.name != name {
+		e.t.Fatalf("heard %+v, want %q", got, name)
+	}
+	return got
+}
+
+// hears waits until a hint names a folder.
+func (e *ears) hears(folder any) {
+	e.t.Helper()
+	for {
+		got := e.want("changed")
+		if all, _ := got.data["folders"].([]any); slices.Contains(all, folder) || got.data["many"] == true {
+			return
+		}
+	}
+}
+
+func TestClientsHearOfWhatHappens(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	web := httptest.NewServer(s.server)
+	defer web.Close()
+	ann, bob, eve := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.newUser(t, "eve", 0)
+	team := ann.space(t, "Design")
+	ann.give(t, team["root_id"], "bob", "editor")
+	ann.mkdir(t, "/mine").json(t, http.StatusCreated)
+	shared := ann.mkdir(t, "/shared/in").json(t, http.StatusCreated)
+	ann.give(t, shared["id"], "eve", "viewer")
+
+	a, b, e := ann.listen(t, web.URL, ""), bob.listen(t, web.URL, ""), eve.listen(t, web.URL, "")
+	for _, one := range []*ears{a, b, e} {
+		h := one.resp.Header
+		if h.Get("Content-Type") != "text/event-stream" || h.Get("X-Accel-Buffering") != "no" || h.Get("Content-Encoding") != "" || !strings.Contains(h.Get("Cache-Control"), "no-transform") {
+			t.Errorf("the header is %v", h)
+		}
+		one.want("ready")
+	}
+	// What is in a space all of its members hear, what is shared by name those with whom it is, and
+	// what is one's own nobody else.
+	plan := ann.mkdir(t, "//Design/Plans").json(t, http.StatusCreated)
+	a.hears(team["root_id"])
+	b.hears(team["root_id"])
+	ann.send(t, "PUT", "/files/mine/secret.txt", []byte("x")).json(t, http.StatusCreated)
+	file := ann.send(t, "PUT", "/files/shared/in/a.txt", []byte("x")).json(t, http.StatusCreated)
+	a.hears(file["parent_id"])
+	if got := e.want("changed"); len(got.data["folders"].([]any)) != 1 || got.data["folders"].([]any)[0] != shared["id"] || got.data["many"] != false {
+		t.Errorf("eve hears %+v", got)
+	}
+	bob.mkdir(t, "//Design/Plans/2027").json(t, http.StatusCreated)
+	b.hears(plan["id"]) // and not of ann's own files before
+	a.hears(plan["id"])
+
+	// Who was away hears what was missed.
+	last := b.last
+	_ = b.resp.Body.Close()
+	ann.mkdir(t, "//Design/Plans/2028").json(t, http.StatusCreated)
+	b = bob.listen(t, web.URL, last)
+	b.want("ready")
+	b.hears(plan["id"])
+	for _, unknown := range []string{"99999999", "x", "-5"} {
+		gone := bob.listen(t, web.URL, unknown)
+		gone.want("ready")
+		gone.want("reset")
+		_ = gone.resp.Body.Close()
+	}
+
+	// A server that stops ends all of them, and those that come then.
+	s.api.EndStreams()
+	for _, one := range []*ears{a, b, e} {
+		for got := one.next(); got.name != ""; got = one.next() {
+			t.Logf("%+v", got)
+		}
+	}
+	late := bob.listen(t, web.URL, "")
+	late.want("ready")
+	if got := late.next(); got.name != "" {
+		t.Errorf("after the end: %+v", got)
+	}
+}
+
+// A user has so many streams at a time, and they take no place from other requests.
+func TestStreamsOfAUserAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	web := httptest.NewServer(s.server)
+	defer web.Close()
+	ann := s.newUser(t, "ann", 0)
+	var all []*ears
+	for range 16 {
+		one := ann.listen(t, web.URL, "")
+		one.want("ready")
+		all = append(all, one)
+	}
+	if got := ann.listen(t, web.URL, ""); got.resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("one more: %d", got.resp.StatusCode)
+	}
+	ann.get(t, "/me").json(t, http.StatusOK)
+	folder := ann.mkdir(t, "/a").json(t, http.StatusCreated)
+	for _, one := range all {
+		one.hears(folder["parent_id"])
+	}
+	s.api.EndStreams()
+}
+
+// Many changes in a row are a few hints, and one that is too long says so.
+func TestManyChangesAreAFewHints(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	web := httptest.NewServer(s.server)
+	defer web.Close()
+	ann := s.newUser(t, "ann", 0)
+	a := ann.listen(t, web.URL, "")
+	a.want("ready")
+	_ = a.resp.Body.Close()
+	for i := range 120 {
+		ann.mkdir(t, fmt.Sprintf("/a/%d/b", i)).json(t, http.StatusCreated)
+	}
+	a = ann.listen(t, web.URL, a.last)
+	a.want("ready")
+	if got := a.want("changed"); got.data["many"] != true || len(got.data["folders"].([]any)) != 0 {
+		t.Errorf("heard %+v", got)
+	}
+	s.api.EndStreams()
+}
+
+// A role that is taken is heard no more from that moment on.
+func TestWhoHasNoRoleHearsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	web := httptest.NewServer(s.server)
+	defer web.Close()
+	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	team := ann.space(t, "Design")
+	member := ann.give(t, team["root_id"], "bob", "editor")
+	b := bob.listen(t, web.URL, "")
+	b.want("ready")
+	ann.take(t, member)
+	ann.mkdir(t, "//Design/secret").json(t, http.StatusCreated)
+	mine := bob.mkdir(t, "/mine").json(t, http.StatusCreated)
+	for {
+		got := b.want("changed")
+		if got.data["account_id"] == team["id"] {
+			t.Fatalf("bob hears %+v", got)
+		}
+		if slices.Contains(got.data["folders"].([]any), mine["parent_id"]) {
+			break
+		}
+	}
+	s.api.EndStreams()
+}
