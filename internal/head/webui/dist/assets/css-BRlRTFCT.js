@@ -1,1 +1,0 @@
-import"./base-UH6II6Jc.js";
