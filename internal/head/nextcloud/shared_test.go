@@ -1,6 +1,7 @@
 package nextcloud_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/star"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload"
@@ -181,6 +183,49 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 			}
 			s.CheckLedger(t, s.who)
 		})
+	}
+}
+
+// An upload that cannot be ended does not keep those behind it: their reservations go back in the
+// same round.
+func TestHousekeepingEndsWhatItCan(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.person(t, "bob")
+	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.grant(t, "team", access.Editor, 0)
+	for _, id := range []string{"a", "b", "c"} {
+		to := "Destination: " + shared + "/team/" + id
+		s.do(t, "MKCOL /remote.php/dav/uploads/bob/"+id, to, as("bob"), "OC-Total-Length: 1000").want(t, 201)
+	}
+	s.ungrant(t, "team")
+	damage := func(digests string) {
+		t.Helper()
+		err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			var first string
+			if err := tx.QueryRow(ctx, "SELECT MIN(id) FROM uploads").Scan(&first); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "UPDATE uploads SET digests = ? WHERE id = ?", digests, first)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage("{")
+	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err == nil {
+		t.Error("nobody is told of the one that stays")
+	}
+	if held, _ := s.Used(t, s.who); held != 1000 {
+		t.Errorf("%d bytes are reserved, want those of the first", held)
+	}
+	damage("{}")
+	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+		t.Error(err)
+	}
+	if held, _ := s.Used(t, s.who); held != 0 {
+		t.Errorf("%d bytes are reserved yet", held)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/upload"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
@@ -79,6 +80,50 @@ func TestLinksOfASpace(t *testing.T) {
 			t.Error(r)
 		}
 	}
+}
+
+// TestWhatComesByALinkGoesOnWhenItOpensAgain: a collect link of a space is closed while its maker
+// may not make it. Housekeeping in that time ends nothing that a sender has begun, although the
+// maker is a guest there, like the guests whose own uploads it ends.
+func TestWhatComesByALinkGoesOnWhenItOpensAgain(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string][2]func(t *testing.T, ann user, team map[string]any){
+		"the role": {
+			func(t *testing.T, ann user, team map[string]any) { ann.give(t, team["root_id"], "bob", "viewer") },
+			func(t *testing.T, ann user, team map[string]any) { ann.give(t, team["root_id"], "bob", "editor") },
+		},
+		"the space": {
+			func(t *testing.T, ann user, team map[string]any) { ann.archive(t, team, "archived") },
+			func(t *testing.T, ann user, team map[string]any) { ann.archive(t, team, "active") },
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newStack(t, uploadtest.Options{})
+			ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+			team := ann.space(t, "Team")
+			folder := ann.mkdir(t, "//Team/in").json(t, http.StatusCreated)["id"].(string)
+			ann.give(t, team["root_id"], "bob", "editor")
+			link, _ := bob.collectInto(t, folder, nil)
+			kid := s.sender(t, link, "kid")
+			begun := kid.post(t, "/uploads", map[string]any{"path": "/f", "size": 5, "fingerprint": "f"}).json(t, http.StatusCreated)["id"].(string)
+			own := bob.post(t, "/uploads", map[string]any{"parent": folder, "name": "g", "size": 5}).json(t, http.StatusCreated)["id"].(string)
+			change[0](t, ann, team)
+			kid.post(t, "/uploads", map[string]any{"path": "/h", "size": 5}).problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
+			if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
+				t.Fatal(err)
+			}
+			change[1](t, ann, team)
+			kid.send(t, "PUT", "/uploads/"+begun+"/parts/0", []byte("12345"))
+			kid.post(t, "/uploads/"+begun+"/complete", nil).json(t, http.StatusCreated)
+			bob.get(t, "/uploads/"+own).problem(t, drive.Gone, map[string]any{"reason": "revoked"})
+		})
+	}
+}
+
+// archive makes a space archived, or active again.
+func (u user) archive(t *testing.T, space map[string]any, state string) {
+	t.Helper()
+	u.admin(t).send(t, "PATCH", "/admin/spaces/"+space["id"].(string), map[string]any{"state": state}).json(t, http.StatusOK)
 }
 
 // TestTotalsOfASpace: what is below a folder is added up for a member who sees all of it.

@@ -2,6 +2,7 @@ package upload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"smartdrive/internal/base/drive"
@@ -28,28 +29,39 @@ func EndRevoked(ctx context.Context, s *Sessions, who drive.Who, id drive.Upload
 }
 
 // EndAllRevoked is EndRevoked for all uploads of guests: of senders who never come back. It asks
-// once for each of them, and interrupts none that goes on.
+// once for each of them, and interrupts none that goes on. What comes by a collect link is not a
+// guest's, though its maker may be one: the link is closed while they may not make it, and what
+// was begun by it goes on when it opens again. An upload that cannot be ended keeps no other one
+// from it; the error tells of the first.
 func EndAllRevoked(ctx context.Context, s *Sessions) error {
 	const page = 500
 	type guest struct {
 		id  drive.UploadID
 		who drive.Who
 	}
+	var first error
+	failed := 0
 	for after := (drive.UploadID{}); ; {
 		rows, err := s.DB.Query(ctx, `SELECT u.id, u.user_id, x.account_id FROM uploads u JOIN users x ON x.id = u.user_id
-			WHERE u.state IN ('active', 'parked') AND u.id > ? AND x.account_id <> u.account_id ORDER BY u.id LIMIT ?`, after.String(), page)
+			WHERE u.state IN ('active', 'parked') AND u.id > ? AND x.account_id <> u.account_id
+				AND NOT EXISTS (SELECT 1 FROM collected c WHERE c.upload_id = u.id) ORDER BY u.id LIMIT ?`, after.String(), page)
 		all, err := sqldb.Scan(rows, err, func(g *guest, scan func(...any) error) error { return scan(&g.id, &g.who.User, &g.who.Account) })
 		if err != nil {
-			return fmt.Errorf("list the uploads of guests: %w", err)
+			return errors.Join(fmt.Errorf("list the uploads of guests: %w", err), first)
 		}
 		for _, g := range all {
 			if err := EndRevoked(ctx, s, g.who, g.id); err != nil {
-				return fmt.Errorf("end upload %s, whose sender may not send any more: %w", g.id, err)
+				if failed++; first == nil {
+					first = fmt.Errorf("end upload %s, whose sender may not send any more: %w", g.id, err)
+				}
 			}
 			after = g.id
 		}
+		if len(all) < page && failed > 1 {
+			return fmt.Errorf("%d uploads, the first: %w", failed, first)
+		}
 		if len(all) < page {
-			return nil
+			return first
 		}
 	}
 }
