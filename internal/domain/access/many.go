@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -12,15 +13,26 @@ import (
 type Standing struct {
 	Rights  Right
 	Account drive.AccountID
+	Own     bool // it is in their own drive
 }
 
-// RightsOf returns what somebody may do at nodes that are not their own, of whatever accounts: what
-// At says of each, by one statement. A node that is missing gives them no right.
+// manyAtOnce is how many nodes one statement asks for: SQLite takes 32,766 parameters.
+const manyAtOnce = 500
+
+// RightsOf returns what somebody may do at nodes of whatever accounts, each of which, or a folder
+// above it, is shared by name: what At says of each, by a statement for every 500. A node that is
+// missing gives them no right.
 func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]Standing, error) {
 	rights := make(map[drive.NodeID]Standing, len(nodes))
-	if len(nodes) == 0 {
-		return rights, nil
+	for some := range slices.Chunk(nodes, manyAtOnce) {
+		if err := a.rightsOf(ctx, q, who, some, rights); err != nil {
+			return nil, fmt.Errorf("look what may be done at %d nodes: %w", len(nodes), err)
+		}
 	}
+	return rights, nil
+}
+
+func (a *Access) rightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]Standing) error {
 	args := make([]any, 0, len(nodes)+3)
 	args = append(args, who.User.String(), who.User.String())
 	for _, id := range nodes {
@@ -44,13 +56,18 @@ func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 		return scan(&l.start, &l.account, &l.node, &l.level, &l.root, &l.role, &l.expires, &l.state)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look what may be done at %d nodes: %w", len(nodes), err)
+		return err
 	}
 	steps, last := map[drive.NodeID][]step{}, map[drive.NodeID]link{}
 	for _, l := range all {
 		steps[l.start], last[l.start] = append(steps[l.start], l.step), l
 	}
 	for id, some := range steps {
+		account := last[id].account
+		if !who.Guest && account == who.Account { // and is shared with a group that they are in
+			rights[id] = Standing{All, account, true}
+			continue
+		}
 		r := decide(some, a.now()).rights
 		switch last[id].state {
 		case Deleted:
@@ -60,8 +77,8 @@ func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 		case Active, "":
 		}
 		if r != 0 {
-			rights[id] = Standing{r, last[id].account}
+			rights[id] = Standing{r, account, false}
 		}
 	}
-	return rights, nil
+	return nil
 }

@@ -45,6 +45,8 @@ const (
 	maxOfAccount = 5000
 	// maxClimb bounds the way up to the root, as in package tree.
 	maxClimb = 4096
+	// manyAtOnce is how many nodes one statement asks for: SQLite takes 32,766 parameters.
+	manyAtOnce = 500
 )
 
 const columns = "l.id, l.node_id, l.account_id, l.user_id, l.scope = 'exclusive', l.deep, l.made, l.owner, l.lasts, l.expires_at, COALESCE(u.name, '')"
@@ -73,20 +75,21 @@ func At(ctx context.Context, q sqldb.Querier, now drive.Time, node drive.NodeID)
 	return all, nil
 }
 
-// On lists the locks on nodes, without those that hold there from above. One statement.
-func On(ctx context.Context, q sqldb.Querier, now drive.Time, nodes []drive.NodeID) ([]Lock, error) {
-	if len(nodes) == 0 {
-		return nil, nil
-	}
-	args := make([]any, 0, len(nodes)+1)
-	for _, id := range nodes {
-		args = append(args, id)
-	}
-	rows, err := q.Query(ctx, `SELECT `+columns+` FROM dav_locks l LEFT JOIN users u ON u.id = l.user_id
-		WHERE l.node_id IN (`+sqldb.Marks(len(nodes))+`) AND l.expires_at > ? ORDER BY l.id`, append(args, now)...)
-	all, err := sqldb.Scan(rows, err, scan)
-	if err != nil {
-		return nil, fmt.Errorf("list the locks on %d nodes: %w", len(nodes), err)
+// On lists the locks on nodes, without those that hold there from above. A statement for
+// every 500.
+func On(ctx context.Context, q sqldb.Querier, now drive.Time, nodes []drive.NodeID) (all []Lock, err error) {
+	for some := range slices.Chunk(nodes, manyAtOnce) {
+		args := make([]any, 0, len(some)+1)
+		for _, id := range some {
+			args = append(args, id)
+		}
+		rows, err := q.Query(ctx, `SELECT `+columns+` FROM dav_locks l LEFT JOIN users u ON u.id = l.user_id
+		WHERE l.node_id IN (`+sqldb.Marks(len(some))+`) AND l.expires_at > ? ORDER BY l.id`, append(args, now)...)
+		locks, err := sqldb.Scan(rows, err, scan)
+		if err != nil {
+			return nil, fmt.Errorf("list the locks on %d nodes: %w", len(nodes), err)
+		}
+		all = append(all, locks...)
 	}
 	return all, nil
 }

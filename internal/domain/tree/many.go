@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -36,21 +37,23 @@ func ByID(ctx context.Context, t *Tree, q sqldb.Querier, ids ...drive.NodeID) (m
 	return t.byID(ctx, q, ids)
 }
 
+// manyAtOnce is how many nodes one statement asks for: SQLite takes 32,766 parameters.
+const manyAtOnce = 1000
+
 func (r Reader) byID(ctx context.Context, q sqldb.Querier, ids []drive.NodeID) (map[drive.NodeID]Node, error) {
 	found := make(map[drive.NodeID]Node, len(ids))
-	if len(ids) == 0 {
-		return found, nil
-	}
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
-	}
-	all, err := r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(ids))+")", args...)
-	if err != nil {
-		return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
-	}
-	for _, n := range all {
-		found[n.ID] = n
+	for some := range slices.Chunk(ids, manyAtOnce) {
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = id
+		}
+		all, err := r.queryNodes(ctx, q, "WHERE n.id IN ("+sqldb.Marks(len(some))+")", args...)
+		if err != nil {
+			return nil, fmt.Errorf("find %d nodes: %w", len(ids), err)
+		}
+		for _, n := range all {
+			found[n.ID] = n
+		}
 	}
 	return found, nil
 }

@@ -193,28 +193,36 @@ func (c *call) roomsAtHome(ctx context.Context, fn func([]Entry) error) error {
 	return fn(entries)
 }
 
-// guests are what is shared with the caller by name.
-func (c *call) guests(ctx context.Context) ([]Entry, error) {
+// guestsAtOnce is how many shares a listing shows at a time.
+const guestsAtOnce = 500
+
+// guests calls fn with what is shared with the caller by name, page by page.
+func (c *call) guests(ctx context.Context, fn func([]Entry) error) error {
 	all, err := c.withMe(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	nodes := make([]tree.Node, len(all))
-	for i, m := range all {
-		nodes[i] = m.Item
-	}
-	views, err := files.ViewTops(ctx, c.opt.Files, nodes)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]Entry, 0, len(all))
-	for _, m := range all {
-		if n, there := views[m.Node]; there {
-			at := drive.Address{Place: m.Node.String(), Path: drive.Path{}}
-			entries = append(entries, c.entry(n, at, append(slices.Clip(c.at.segments), string(m.As))))
+	for page := range slices.Chunk(all, guestsAtOnce) {
+		nodes := make([]tree.Node, len(page))
+		for i, m := range page {
+			nodes[i] = m.Item
+		}
+		views, err := files.ViewTops(ctx, c.opt.Files, nodes)
+		if err != nil {
+			return err
+		}
+		entries := make([]Entry, 0, len(page))
+		for _, m := range page {
+			if n, there := views[m.Node]; there {
+				at := drive.Address{Place: m.Node.String(), Path: drive.Path{}}
+				entries = append(entries, c.entry(n, at, append(slices.Clip(c.at.segments), string(m.As))))
+			}
+		}
+		if err := fn(entries); err != nil {
+			return err
 		}
 	}
-	return entries, nil
+	return nil
 }
 
 // virtualChildren are what is in a folder of the layout. One that cannot be read any more, because
@@ -240,11 +248,7 @@ func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) erro
 			names = append(names, drive.Name(s.Name))
 		}
 	case shared:
-		entries, err := c.guests(ctx)
-		if err != nil {
-			return err
-		}
-		return fn(entries)
+		return c.guests(ctx, fn)
 	case own:
 	}
 	entries := make([]Entry, 0, len(names))

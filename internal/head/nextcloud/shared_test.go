@@ -278,3 +278,50 @@ func TestFavouritesAreStars(t *testing.T) {
 		t.Error(none.body)
 	}
 }
+
+// What somebody shares with a group that they are in is in their list, too, and still their own:
+// clients write in it, whatever role the group has.
+func TestOnesOwnIsNotReadOnly(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	bob := s.person(t, "bob")
+	for _, dir := range []string{"own", "own/sub", "own/hidden"} {
+		s.do(t, "MKCOL "+bobs+dir, as("bob")).want(t, 201)
+	}
+	at := func(name string) drive.NodeID {
+		path := drive.Path{"own"}
+		if name != "" {
+			path = append(path, drive.Name(name))
+		}
+		return s.must(t)(s.files.GetByPath(t.Context(), bob, drive.Address{Path: path})).ID
+	}
+	var team access.Team
+	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if team, err = s.Access.CreateGroup(ctx, tx, "team"); err == nil {
+			err = s.Access.AddMember(ctx, tx, team.ID, bob.User)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, role := range map[string]access.Role{"": access.Viewer, "hidden": access.None} {
+		to := space.Principal{Kind: access.Group, ID: drive.PrincipalID(team.ID)}
+		if _, err := s.spaces.Grant(t.Context(), bob, space.NewGrant{Node: at(name), To: to, Role: role}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const ask = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:permissions/></d:prop></d:propfind>`
+	for path, want := range map[string]string{"/own": "SGMCK", "/own/sub": "SGDNVCK", "/own/hidden": "SGDNVCK"} {
+		a := s.do(t, "PROPFIND "+shared+path, "Depth: 0", as("bob"), "", ask).want(t, 207)
+		if !strings.Contains(a.body, ">"+want+"<") {
+			t.Errorf("%s: %s, want %s", path, a.body, want)
+		}
+	}
+	tag := func(of string) string { return s.bobsTag(t, of) }
+	one, all := tag(shared+"/own"), tag(shared)
+	s.do(t, "PUT "+shared+"/own/f", as("bob"), "", "x").want(t, 201)
+	if tag(shared+"/own") == one || tag(shared) == all {
+		t.Error("a change of one's own does not change the tags")
+	}
+}

@@ -95,20 +95,23 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 		if !at.Rights.Has(access.See) {
 			continue
 		}
-		sum, known := sums[at.Account]
-		if !known {
-			guest := access.Pass{Who: drive.Who{User: who.User, Account: at.Account, Guest: true}}
-			lens, err := t.f.access.Lens(ctx, t.f.opt.DB, guest)
-			if err != nil {
-				return nil, err
+		if _, known := all[at.Account]; !known {
+			if !at.Own {
+				guest := access.Pass{Who: drive.Who{User: who.User, Account: at.Account, Guest: true}}
+				lens, err := t.f.access.Lens(ctx, t.f.opt.DB, guest)
+				if err != nil {
+					return nil, err
+				}
+				sums[at.Account] = lens.Sum()
 			}
 			if all[at.Account], err = t.marks(ctx, at.Account); err != nil {
 				return nil, err
 			}
-			sum = lens.Sum()
-			sums[at.Account] = sum
 		}
-		m := FolderMarks{Of: all[at.Account], Rights: fmt.Sprintf("%x.%s", at.Rights, sum)}
+		m := FolderMarks{Of: all[at.Account]}
+		if !at.Own {
+			m.Rights = fmt.Sprintf("%x.%s", at.Rights, sums[at.Account])
+		}
 		var folder bool
 		if m.Top, folder = m.Of[top]; !folder {
 			files = append(files, top)
