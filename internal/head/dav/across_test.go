@@ -318,3 +318,50 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 	s.balanced(t)
 	return false
 }
+
+// A copy that runs is joined by the same request alone: not by one that replaces what the other
+// only stands beside, nor when the source has changed in between.
+func TestACopyThatRunsIsJoinedByTheSameAlone(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	withBob(t, s)
+	bob := s.people["bob"]
+	s.do(t, "MKCOL /dav/files/dir", as("bob")).want(t, http.StatusCreated)
+	for i := range 10 {
+		s.do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), as("bob"), "", "old").want(t, http.StatusCreated)
+	}
+	src, team := s.at(t, bob, "", "dir").ID, s.at(t, s.who, "", "team").ID
+	begin := func(to files.Copy) drive.OperationID {
+		t.Helper()
+		to.Parent, to.Name = team, "dir"
+		r, err := s.idle().Copy(t.Context(), bob, src, to)
+		if err != nil || r.Operation == nil {
+			t.Fatal(r, err)
+		}
+		return r.Operation.ID
+	}
+	same := files.Copy{Conflict: drive.ConflictReplace, Properties: true, Join: true}
+	begin(files.Copy{Conflict: drive.ConflictRename, Properties: true, Join: true})
+	begin(files.Copy{Conflict: drive.ConflictReplace}) // of the pages: no properties
+	first := begin(same)
+	if again := begin(same); again != first {
+		t.Error("the same request begins another copy")
+	}
+	running := func() int {
+		t.Helper()
+		all, err := s.files.ListRunning(t.Context(), drive.OperationID{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	if n := running(); n != 3 {
+		t.Errorf("%d copies run, want 3", n)
+	}
+	s.do(t, "PUT /dav/files/dir/f0", as("bob"), "", "new").want(t, http.StatusNoContent)
+	s.do(t, "COPY /dav/files/dir", "Destination: /dav/shared/team/dir", as("bob")).want(t, http.StatusCreated)
+	s.do(t, "GET /dav/files/team/dir/f0").want(t, http.StatusOK).has(t, "new")
+	if n := running(); n != 3 {
+		t.Errorf("%d copies run, want 3", n)
+	}
+}

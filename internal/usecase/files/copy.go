@@ -22,8 +22,9 @@ type Copy struct {
 	Over drive.NodeID
 	// Properties says that the dead properties of WebDAV are copied, too.
 	Properties bool
-	// Join says that a copy of the same node to the same place that the caller has asked for and
-	// that has not ended is this one: a client that has not waited for it asks again.
+	// Join says that the same copy of the same node to the same place that the caller has asked for
+	// and that has not ended is this one: a client that has not waited for it asks again. Of a
+	// source that has changed since, another copy is made.
 	Join bool
 	away *away // it is the first half of a move; see Relocate
 }
@@ -46,6 +47,9 @@ type copyArgs struct {
 	Properties bool  `json:"properties,omitempty"`
 	Away       *away `json:"away,omitempty"`  // of a move: what goes away in the end
 	Shown      bool  `json:"shown,omitempty"` // of a move: the copy is there
+	// Seq and Nodes are what the source was when the copy began, if another request may join it.
+	Seq   int64 `json:"seq,omitempty"`
+	Nodes int64 `json:"nodes,omitempty"`
 	// Hidden are nodes that whoever copies may not see: they and what is below them are not copied.
 	Hidden []drive.NodeID `json:"hidden,omitempty"`
 }
@@ -226,11 +230,18 @@ func (f *Files) copyFolder(ctx context.Context, caller drive.Who, p passage, src
 	if err != nil {
 		return Result{}, err
 	}
+	var mark tree.Mark
+	if c.Join && c.away == nil { // before the copy: what changes meanwhile is another source
+		if mark, err = f.opt.Tree.MarkOf(ctx, f.opt.DB, src.ID); err != nil {
+			return Result{}, err
+		}
+	}
 	var o operation
 	var r Result
 	err = f.write(ctx, who, func(ctx context.Context, tx *sqldb.Tx) error {
 		r = Result{}
 		o = f.newOperation(who, copyFolder, args{Copy: p.args(caller, src, c)})
+		o.args.Copy.Seq, o.args.Copy.Nodes = mark.Seq, mark.Nodes
 		o.Total, o.args.Copy.Below = nodes, below
 		if joined, err := joined(ctx, tx, &o, c); err != nil || joined {
 			r = Result{Operation: &o.Operation}
@@ -393,24 +404,32 @@ func (f *Files) copySome(ctx context.Context, tx *sqldb.Tx, o *operation, limit 
 }
 
 // abandon turns a copy that cannot be finished into the purge of what there is of it; the operation
-// will end as failed.
-func (f *Files) abandon(ctx context.Context, id drive.OperationID, cause error) (o operation, err error) {
-	err = f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running || o.kind != copyFolder {
-			return err
-		}
-		if o.Error, o.cause = drive.KindOf(cause).String(), cause; o.args.Copy.Shown { // the copy stays, and the source does
-			o.State = Failed
-			return f.save(ctx, tx, o)
-		}
-		o.args.Copy = nil
-		if o.kind = purgeNode; o.args.Top.IsZero() {
-			return errors.New("a copy has no top")
-		}
-		if _, err := tx.Exec(ctx, "UPDATE operations SET kind = ? WHERE id = ?", o.kind, id); err != nil {
-			return err
-		}
-		return f.save(ctx, tx, o)
-	})
+// will end as failed. It does so if the copy is where the cause was met, shown or not: another run
+// may have come further since, and the cause says nothing of the step that is next.
+func (f *Files) abandon(ctx context.Context, id drive.OperationID, met func(shown bool) bool, cause error) (o operation, err error) {
+	for o.ahead = true; err == nil && o.ahead; { // a copy is shown once: once more at most
+		err = f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			if o, err = f.lockOperation(ctx, tx, id); err != nil || o.ahead || o.State != Running || o.kind != copyFolder || !met(o.args.Copy.Shown) {
+				return err
+			}
+			if o.Error, o.cause = drive.KindOf(cause).String(), cause; o.args.Copy.Shown { // the copy stays, and the source does
+				o.State = Failed
+				return f.save(ctx, tx, o)
+			}
+			return undoCopy(ctx, f, tx, &o)
+		})
+	}
 	return o, err
+}
+
+// undoCopy makes a copy that is not shown the purge of what there is of it.
+func undoCopy(ctx context.Context, f *Files, tx *sqldb.Tx, o *operation) error {
+	o.args.Copy = nil
+	if o.kind = purgeNode; o.args.Top.IsZero() {
+		return errors.New("a copy has no top")
+	}
+	if _, err := tx.Exec(ctx, "UPDATE operations SET kind = ? WHERE id = ?", o.kind, o.ID); err != nil {
+		return err
+	}
+	return f.save(ctx, tx, *o)
 }

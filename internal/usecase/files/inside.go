@@ -138,7 +138,7 @@ func Step(ctx context.Context, f *Files, id drive.OperationID) (Operation, error
 // CallOff makes a copy that runs delete what there is of it; another operation goes on. It ends as
 // failed.
 func CallOff(ctx context.Context, f *Files, id drive.OperationID) error {
-	_, err := f.abandon(ctx, id, drive.Fail(drive.Gone))
+	_, err := f.abandon(ctx, id, func(bool) bool { return true }, drive.Fail(drive.Gone))
 	return err
 }
 

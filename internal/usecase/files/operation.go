@@ -173,10 +173,12 @@ func (f *Files) measure(ctx context.Context, id drive.OperationID) error {
 // is over is returned as it is; one that is not there was over in its first batch, or its row was
 // dropped since: Done.
 func (f *Files) runOnce(ctx context.Context, id drive.OperationID) (o operation, err error) {
+	var shown bool
 	err = f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if o, err = f.lockOperation(ctx, tx, id); err != nil || o.State != Running || o.ahead {
 			return err
 		}
+		shown = o.args.Copy != nil && o.args.Copy.Shown
 		if err := f.step(ctx, tx, &o); err != nil {
 			return err
 		}
@@ -184,7 +186,7 @@ func (f *Files) runOnce(ctx context.Context, id drive.OperationID) (o operation,
 	})
 	switch {
 	case terminal(err) && o.kind == copyFolder:
-		return f.abandon(ctx, id, err)
+		return f.abandon(ctx, id, func(now bool) bool { return now == shown }, err)
 	case Waits(err) && o.kind == handOver:
 		return o, noteWait(ctx, f, id, err)
 	}

@@ -280,3 +280,28 @@ func TestPurgeAccount(t *testing.T) {
 		t.Errorf("somebody else's file reads %q", got)
 	}
 }
+
+// Two runs of a copy meet: what one of them was refused at another step than the one that is next
+// ends nothing. What it was refused at this step does.
+func TestARefusalOfAnotherStepEndsNoCopy(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	src := d.plantBig(t, "src")
+	for _, c := range []struct {
+		name  drive.Name
+		shown bool
+		state files.OperationState
+	}{{"a", true, files.Done}, {"b", false, files.Failed}} {
+		r, err := d.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: c.name})
+		if err != nil || r.Operation == nil {
+			t.Fatal(r, err)
+		}
+		if err := d.Abandon(t.Context(), r.Operation.ID, c.shown, drive.Fail(drive.Forbidden)); err != nil {
+			t.Fatal(err)
+		}
+		if o := d.finish(t, r.Operation.ID); o.State != c.state {
+			t.Errorf("%s ended as %+v", c.name, o)
+		}
+	}
+	d.sameBelow(t, "/src", "/a")
+}

@@ -99,7 +99,8 @@ func joined(ctx context.Context, tx *sqldb.Tx, o *operation, c Copy) (bool, erro
 	for _, other := range running {
 		have := other.args.Copy
 		if other.kind == copyFolder && have != nil && other.user == o.user && have.From == want.From && have.Parent == want.Parent &&
-			have.Name.Fold() == want.Name.Fold() && (have.Away == nil) == (want.Away == nil) {
+			have.Name.Fold() == want.Name.Fold() && have.Conflict == want.Conflict && have.Properties == want.Properties &&
+			have.Seq == want.Seq && have.Nodes == want.Nodes && (have.Away == nil) == (want.Away == nil) {
 			*o = other
 			return true, nil
 		}

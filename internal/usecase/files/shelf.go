@@ -97,7 +97,7 @@ func (s *Shelf) show(ctx context.Context, q sqldb.Querier, who drive.Who, ids []
 		switch {
 		case err == nil:
 			views[id] = v
-		case drive.IsKind(err, drive.NotFound):
+		case drive.IsKind(err, drive.NotFound, drive.Forbidden): // taken away, or to send to and not to look at
 			err = nil
 		}
 	}

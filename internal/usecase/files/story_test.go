@@ -127,6 +127,11 @@ func TestVersions(t *testing.T) {
 		t.Errorf("the file reads %q, shown as %+v", got, r.Node)
 	}
 	rev := r.Node.Rev
+	r, err = d.RestoreVersion(ctx, d.who, first.ID, first.Version, nil) // the answer was lost
+	if err != nil || r.Node.Rev != rev {
+		t.Errorf("restoring the same version again gave %+v, %v", r, err)
+	}
+	d.balance(t)
 	r, err = d.RestoreVersion(ctx, d.who, first.ID, d.get(t, "/f").Version, nil)
 	if err != nil || r.Node.Rev != rev {
 		t.Errorf("restoring the current version gave %+v, %v", r, err)

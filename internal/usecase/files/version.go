@@ -70,7 +70,8 @@ func (f *Files) viewVersion(ctx context.Context, n tree.Node, v tree.Version) (V
 }
 
 // RestoreVersion makes the content of an older version current again, as a new version that is
-// charged like any other. The version that is current already stays as it is.
+// charged like any other. The version that is current already stays as it is, and so does one that
+// an earlier call has made of the same version: a client that lost its answer asks again.
 func (f *Files) RestoreVersion(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID, hook Hook) (r Result, err error) {
 	p, err := f.enter(ctx, who, id, access.Edit)
 	if err != nil {
@@ -97,6 +98,9 @@ func (f *Files) addVersion(ctx context.Context, tx *sqldb.Tx, who drive.Who, n t
 	v, err := f.opt.Tree.FindVersion(ctx, tx, n.ID, version)
 	if err != nil {
 		return tree.Node{}, err
+	}
+	if n.Blob == v.Blob && n.MTime == v.MTime && n.Mime == v.Mime {
+		return n, nil
 	}
 	if err := f.charge(ctx, tx, who.Account, tree.Node{Blob: v.Blob, Size: v.Size}); err != nil {
 		return tree.Node{}, err
