@@ -3,6 +3,7 @@ package dav
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,8 +66,10 @@ func (c *call) proppatch(ctx context.Context) error {
 	if err := c.conditions(ctx, &e); err != nil {
 		return err
 	}
-	if err := c.unlocked(ctx, e, false); err != nil {
-		return err
+	if slices.ContainsFunc(all, func(in instruction) bool { return !c.own(in) }) { // a lock is on the file, not on the caller's marks
+		if err := c.unlocked(ctx, e, false); err != nil {
+			return err
+		}
 	}
 	wish := c.prefer()
 	out := newMultistatus(c.w)
@@ -120,15 +123,15 @@ func (c *call) patched(out *multistatus, e Entry, all []instruction, refused map
 	out.end()
 }
 
+// own reports whether an instruction is about what the view keeps for the caller alone.
+func (c *call) own(in instruction) bool { return c.view.Sets != nil && c.view.Sets(in.name) }
+
 // apply does what the instructions say.
 func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 	mtime := drive.Time(0)
 	var changes []property.Change
 	for _, in := range all {
-		if c.view.Sets != nil && c.view.Sets(in.name) { // first: it is what may be refused
-			if err := c.view.Set(ctx, e, in.name, strings.TrimSpace(in.value.Text), in.remove); err != nil {
-				return err
-			}
+		if c.own(in) {
 			continue
 		}
 		if t, ok := in.mtime(); ok {
@@ -139,14 +142,23 @@ func (c *call) apply(ctx context.Context, e Entry, all []instruction) error {
 			Property: property.Property{Name: property.Name{Space: in.name.Space, Local: in.name.Local}, Value: in.value.Inner}, Remove: in.remove,
 		})
 	}
-	if len(changes) == 0 && mtime == 0 {
-		return nil
+	if len(changes) > 0 || mtime != 0 {
+		err := c.marks.SetProperties(ctx, c.who, e.Node, mtime, changes)
+		if drive.IsKind(err, drive.TooLarge) { // RFC 4918 §9.2.1
+			err = condition{err, http.StatusInsufficientStorage, "", ""}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	err := c.marks.SetProperties(ctx, c.who, e.Node, mtime, changes)
-	if drive.IsKind(err, drive.TooLarge) { // RFC 4918 §9.2.1
-		err = condition{err, http.StatusInsufficientStorage, "", ""}
+	for _, in := range all { // last: nothing that is refused comes after it
+		if c.own(in) {
+			if err := c.view.Set(ctx, e, in.name, strings.TrimSpace(in.value.Text), in.remove); err != nil {
+				return err
+			}
+		}
 	}
-	return err
+	return nil
 }
 
 // mtime is the time of the file that an instruction sets: Windows' property, and the ones by which

@@ -8,6 +8,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
@@ -323,5 +324,47 @@ func TestOnesOwnIsNotReadOnly(t *testing.T) {
 	s.do(t, "PUT "+shared+"/own/f", as("bob"), "", "x").want(t, 201)
 	if tag(shared+"/own") == one || tag(shared) == all {
 		t.Error("a change of one's own does not change the tags")
+	}
+}
+
+// A star is the caller's own mark: one on what they may not look at any more hides none of the
+// others, a lock of somebody else is not in its way, and it is set with the rest of a request or
+// not at all.
+func TestAStarStandsForItself(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.person(t, "bob")
+	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.do(t, "PUT "+home+"team/f", "", "x").want(t, 201)
+	s.grant(t, "team", access.Editor, 0)
+	const (
+		star = `<oc:favorite>1</oc:favorite>`
+		head = `<d:propertyupdate xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:set><d:prop>`
+		tail = `</d:prop></d:set></d:propertyupdate>`
+		all  = `<oc:filter-files xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><oc:favorite/></d:prop>` +
+			`<oc:filter-rules><oc:favorite>1</oc:favorite></oc:filter-rules></oc:filter-files>`
+	)
+	starred := func() string { return s.do(t, "REPORT "+bobs, as("bob"), "", all).want(t, 207).body }
+	big := `<x xmlns="urn:x">` + strings.Repeat("x", 20<<10) + `</x>`
+	s.do(t, "PROPPATCH "+shared+"/team/f", as("bob"), "", head+star+big+tail).want(t, 507)
+	if body := starred(); strings.Contains(body, "href") {
+		t.Errorf("a request that was refused has set a star: %s", body)
+	}
+	l := lock.Lock{Node: s.node(t, "team/f"), Exclusive: true, Lasts: time.Hour}
+	if _, err := files.NewMarks(s.files).Lock(t.Context(), s.who, l); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, "PROPPATCH "+shared+"/team/f", as("bob"), "", head+star+tail).want(t, 207)
+	s.do(t, "PROPPATCH "+shared+"/team/f", as("bob"), "", head+`<x xmlns="urn:x">y</x>`+tail).want(t, 423)
+	s.do(t, "PROPPATCH "+shared+"/team", as("bob"), "", head+star+tail).want(t, 207)
+	s.do(t, "PUT "+bobs+"own", as("bob"), "", "x").want(t, 201)
+	s.do(t, "PROPPATCH "+bobs+"own", as("bob"), "", head+star+tail).want(t, 207)
+	if body := starred(); !strings.Contains(body, "team/f<") || !strings.Contains(body, "own<") {
+		t.Errorf("bob's favourites are %s", body)
+	}
+	s.grant(t, "team", access.Uploader, 0)
+	s.Clock.Advance(time.Minute)
+	if body := starred(); strings.Contains(body, "team") || !strings.Contains(body, "own<") {
+		t.Errorf("bob's favourites are %s", body)
 	}
 }

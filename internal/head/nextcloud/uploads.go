@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -186,7 +185,10 @@ func (c *call) find(ctx context.Context, id string) (transfer, error) {
 func (c *call) recalled(ctx context.Context, id string, was drive.UploadID) (transfer, error) {
 	v, err := c.Uploads.Get(ctx, c.who, was)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-		return transfer{}, errors.Join(drive.Fail(drive.NotFound), upload.EndRevoked(ctx, c.Uploads, c.who, was))
+		if err := upload.EndRevoked(ctx, c.Uploads, c.who, was); err != nil { // not NotFound: the next request must find it to end it
+			return transfer{}, fmt.Errorf("end a transfer that may not go on: %w", err)
+		}
+		return transfer{}, drive.Fail(drive.NotFound)
 	}
 	if err == nil && (!v.Row().State.Open() || v.Row().Fingerprint != mark(id)) {
 		err = drive.Fail(drive.NotFound)
