@@ -110,12 +110,15 @@ func schemaOfSQLite(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	return b.tables, b.uniqueSQLite(ctx, db)
 }
 
+// schemaOfMySQL asks each table of information_schema by itself and for one database: a join of two
+// reads the second one again for each row of the first, and of all databases of the server.
 func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
-	rows, err := db.Query(ctx, `SELECT c.table_name, c.column_name, c.data_type, c.is_nullable = 'YES', COALESCE(c.character_octet_length, 0),
-		COALESCE(k.seq_in_index, 0), c.extra LIKE '%auto_increment%'
-		FROM information_schema.columns c LEFT JOIN information_schema.statistics k ON k.table_schema = c.table_schema
-			AND k.table_name = c.table_name AND k.column_name = c.column_name AND k.index_name = 'PRIMARY'
-		WHERE c.table_schema = DATABASE() ORDER BY c.table_name, c.ordinal_position`)
+	keys, err := primaryKeys(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.Query(ctx, `SELECT table_name, column_name, data_type, is_nullable = 'YES', COALESCE(character_octet_length, 0), extra LIKE '%auto_increment%'
+		FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +127,8 @@ func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 	for rows.Next() {
 		var name, typ string
 		var c column
-		var pk int
 		var auto bool
-		if err := rows.Scan(&name, &c.name, &typ, &c.null, &c.limit, &pk, &auto); err != nil {
+		if err := rows.Scan(&name, &c.name, &typ, &c.null, &c.limit, &auto); err != nil {
 			return nil, err
 		}
 		switch {
@@ -139,7 +141,7 @@ func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 		case !own(name):
 			return nil, fmt.Errorf("column %s.%s is a %s", name, c.name, typ)
 		}
-		b.column(name, c, pk, auto)
+		b.column(name, c, keys[[2]string{name, c.name}], auto)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -148,6 +150,22 @@ func schemaOfMySQL(ctx context.Context, db *sqldb.DB) ([]*table, error) {
 		return nil, err
 	}
 	return b.tables, b.cascades(ctx, db)
+}
+
+// primaryKeys returns the positions of columns in the primary keys of their tables, from 1, by
+// table and column.
+func primaryKeys(ctx context.Context, db *sqldb.DB) (map[[2]string]int, error) {
+	type part struct {
+		table, column string
+		position      int
+	}
+	rows, err := db.Query(ctx, "SELECT table_name, column_name, seq_in_index FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'PRIMARY'")
+	all, err := sqldb.Scan(rows, err, func(p *part, scan func(...any) error) error { return scan(&p.table, &p.column, &p.position) })
+	keys := make(map[[2]string]int, len(all))
+	for _, p := range all {
+		keys[[2]string{p.table, p.column}] = p.position
+	}
+	return keys, err
 }
 
 // builder gathers tables from rows that come in the order of their names.
@@ -214,7 +232,7 @@ func (b *builder) cascades(ctx context.Context, db *sqldb.DB) error {
 	type cascade struct{ parent, child, column, to string }
 	rows, err := db.Query(ctx, `SELECT k.referenced_table_name, k.table_name, k.column_name, k.referenced_column_name
 		FROM information_schema.referential_constraints r JOIN information_schema.key_column_usage k
-			ON k.constraint_schema = r.constraint_schema AND k.constraint_name = r.constraint_name AND k.table_name = r.table_name
+			ON k.constraint_schema = DATABASE() AND k.table_schema = DATABASE() AND k.constraint_name = r.constraint_name AND k.table_name = r.table_name
 		WHERE r.constraint_schema = DATABASE() AND (r.delete_rule NOT IN ('RESTRICT', 'NO ACTION') OR r.update_rule NOT IN ('RESTRICT', 'NO ACTION'))`)
 	all, err := sqldb.Scan(rows, err, func(c *cascade, scan func(...any) error) error {
 		return scan(&c.parent, &c.child, &c.column, &c.to)
