@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,10 +20,13 @@ import (
 // of an operation.
 type dying struct {
 	context.Context
+	mu   sync.Mutex
 	left int
 }
 
 func (d *dying) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.left--; d.left < 0 {
 		return context.Canceled
 	}
@@ -282,7 +286,7 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 		t.Fatal(r, err)
 	}
 	run := func(steps int) (over bool) {
-		return s.idle().RunOperation(&dying{t.Context(), steps}, r.Operation.ID) == nil
+		return s.idle().RunOperation(&dying{Context: t.Context(), left: steps}, r.Operation.ID) == nil
 	}
 	if run(steps) {
 		s.do(t, "GET /dav/files/here/z/f", as("bob")).want(t, http.StatusOK)
