@@ -16,6 +16,9 @@ type Succession struct{ Node, Heir drive.NodeID }
 // what their receivers call them with it. The one whose drive it is now (zero: nobody's, it is a
 // space) needs no role there.
 func (a *Access) Hand(ctx context.Context, tx *sqldb.Tx, from, to drive.AccountID, owner drive.UserID, all ...Succession) error {
+	if len(all) == 0 {
+		return nil
+	}
 	var any bool
 	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM grants WHERE account_id = ?)`, from).Scan(&any); err != nil || !any {
 		return err

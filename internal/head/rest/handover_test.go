@@ -1,11 +1,13 @@
 package rest_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
@@ -52,6 +54,9 @@ func TestAUserLeaves(t *testing.T) {
 		t.Errorf("begun twice: %v, %v, started %v", first["id"], again["id"], started)
 	}
 	root.post(t, path, map[string]any{"to_user": id(eve)}).problem(t, drive.WrongState, map[string]any{"state": "handing-over"})
+	root.send(t, "PATCH", "/admin/users/"+id(eve), `{"total":5000}`).json(t, http.StatusOK)
+	root.post(t, "/admin/users/"+bobID+"/handover", map[string]any{"to_user": id(eve)}).problem(t, drive.WrongState, map[string]any{"state": "handing-over"})
+	root.post(t, "/admin/users/"+id(eve)+"/handover", map[string]any{"to_user": annID}).problem(t, drive.BadRequest, map[string]any{"field": "to_user"}) // who is disabled
 	for _, who := range []string{annID, bobID} {
 		root.send(t, "DELETE", "/admin/users/"+who, nil).problem(t, drive.WrongState, map[string]any{"state": "handing-over"})
 	}
@@ -91,5 +96,52 @@ func TestAUserLeaves(t *testing.T) {
 	}
 	if got := eve.get(t, "/nodes/"+file["id"].(string)).json(t, http.StatusOK)["path"]; got != "//Team/Bob/Files of ann/Plans/2027/a.txt" {
 		t.Errorf("the file is at %v", got)
+	}
+}
+
+// An upload that is being sealed when its owner leaves comes into the drive after everything else
+// has gone: the handover waits for it, and takes it along.
+func TestAHandoverWaitsForWhatIsBeingSealed(t *testing.T) {
+	t.Parallel()
+	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 4})
+	ann, bob := s.newUser(t, "ann", 1000), s.newUser(t, "bob", 1000)
+	root := ann.admin(t)
+	id := func(u user) string {
+		return u.get(t, "/me").json(t, http.StatusOK)["user"].(map[string]any)["id"].(string)
+	}
+	annID, bobID := id(ann), id(bob)
+	ann.send(t, "PUT", "/files/a.txt", []byte("hello")).json(t, http.StatusCreated)
+	up := ann.post(t, "/uploads", map[string]any{"path": "/b.bin", "size": 500}).json(t, http.StatusCreated)["id"]
+	state := func(state string) {
+		t.Helper()
+		err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE uploads SET state = ? WHERE id = ?", state, up)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	state("sealing")
+	path := "/admin/users/" + annID + "/handover"
+	op := root.post(t, path, map[string]any{"to_user": bobID}).json(t, http.StatusCreated)["id"].(string)
+	operation, err := drive.ParseID[drive.OperationID](op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.files.RunOperation(t.Context(), operation); !drive.IsKind(err, drive.InProgress) {
+		t.Errorf("beside an upload that is being sealed: %v", err)
+	}
+	if now := root.get(t, path).json(t, http.StatusOK); now["state"] != "running" {
+		t.Errorf("it is %v", now)
+	}
+	bob.get(t, "/nodes?path=/Files%20of%20ann/a.txt").json(t, http.StatusOK) // what could go has gone
+	state("active")
+	root.post(t, path, map[string]any{"to_user": bobID}).json(t, http.StatusCreated) // cancels it, as the first one would have
+	if err := s.files.RunOperation(t.Context(), operation); err != nil {
+		t.Error(err)
+	}
+	if end := root.get(t, path).json(t, http.StatusOK); end["state"] != "done" {
+		t.Errorf("ended as %v", end)
 	}
 }

@@ -192,19 +192,25 @@ func (s *handing) folder(ctx context.Context) (finished bool, err error) {
 	return false, s.enter(ctx, at.To, kids[n])
 }
 
-// landing makes sure that the folder that things go to is there. The receiver may have deleted it:
-// then the one above it is asked, and in the end another one is made.
+// landing makes sure that the folder that things go to is there. The receiver may have deleted it,
+// or put it into the trash: then the one above it is asked, and in the end another one is made.
+// What lies in the trash goes to the trash.
 func (s *handing) landing(ctx context.Context) (bool, error) {
 	last := len(s.h.Stack) - 1
-	to := s.h.Stack[last].To
-	n, err := s.f.opt.Tree.Find(ctx, s.tx, s.h.To, to)
+	at := s.h.Stack[last]
+	live := false
+	n, err := s.f.opt.Tree.Find(ctx, s.tx, s.h.To, at.To)
 	if err == nil {
-		_, _, err = s.f.opt.Tree.PathOf(ctx, s.tx, n.ID)
+		_, live, err = s.f.opt.Tree.PathOf(ctx, s.tx, n.ID)
+	}
+	if err == nil && !live {
+		_, live, err = s.f.opt.Tree.PathOf(ctx, s.tx, at.From)
+		live = !live // where it comes from lies in the trash, too
 	}
 	switch {
-	case err == nil:
+	case err == nil && live:
 		return true, nil
-	case !drive.IsKind(err, drive.NotFound):
+	case err != nil && !drive.IsKind(err, drive.NotFound):
 		return false, err
 	case last > 0:
 		s.h.Stack = s.h.Stack[:last]
@@ -253,7 +259,7 @@ func (s *handing) enter(ctx context.Context, to drive.NodeID, n tree.Node) error
 func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error) {
 	var left bool
 	if at.From == s.h.Root {
-		left, err = s.f.opt.Tree.IsEmpty(ctx, s.tx, at.From)
+		left, err = s.isOver(ctx, at.From)
 		finished = left
 	} else {
 		left, err = s.f.opt.Tree.LeaveFolder(ctx, s.tx, s.h.From, at.From)
@@ -271,6 +277,20 @@ func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error
 	}
 	s.budget = 0 // what was done is kept, and the next step looks again
 	return false, nil
+}
+
+// isOver reports whether nothing is left in a drive, and nothing is on its way into it: what is
+// being sealed comes, whoever began it.
+func (s *handing) isOver(ctx context.Context, root drive.NodeID) (over bool, err error) {
+	if over, err = s.f.opt.Tree.IsEmpty(ctx, s.tx, root); err != nil || !over {
+		return false, err
+	}
+	var open bool
+	err = s.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM uploads WHERE account_id = ? AND state IN ('active', 'parked', 'sealing'))", s.h.From).Scan(&open)
+	if err != nil {
+		return false, fmt.Errorf("look for open uploads of %v: %w", s.h.From, err)
+	}
+	return !open, nil
 }
 
 // noteWait puts down why a handover cannot go on now.

@@ -246,6 +246,42 @@ func TestAHandoverToAFolderThatIsDeletedMeanwhile(t *testing.T) {
 	}
 }
 
+// The receiver puts what has come into the trash while more comes: the rest is not lost in it.
+func TestAHandoverToAFolderThatIsTrashedMeanwhile(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	d.plantBig(t, "big")
+	total := len(d.all(t))
+	id := d.hand(t, to)
+	for range 3 {
+		if _, err := files.Step(t.Context(), d.Files, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := len(to.all(t))
+	top := to.get(t, "/Files of d")
+	if _, err := to.Patch(t.Context(), to.who, top.ID, files.Patch{Name: "Old"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Trash(t.Context(), to.who, top.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if o := d.finish(t, id); o.State != files.Done {
+		t.Errorf("ended as %+v", o)
+	}
+	to.balance(t)
+	old := 0
+	for _, line := range to.all(t) {
+		if strings.HasPrefix(line, "/Old") {
+			old++
+		}
+	}
+	to.get(t, "/Files of d") // another one
+	if old > before || len(d.all(t)) != 0 {
+		t.Errorf("%d lie in what was trashed, %d had come of %d; %d are left", old, before, total, len(d.all(t)))
+	}
+}
+
 // What is being deleted for good in the drive goes first, and is not given away half.
 func TestAHandoverWaitsForAPurge(t *testing.T) {
 	t.Parallel()

@@ -79,7 +79,8 @@ type Hook = func(ctx context.Context, tx *sqldb.Tx, v View) error
 // for how far it is. Errors: Forbidden to all but administrators; NotFound for the user; BadRequest
 // for a receiver who is not there, is disabled or archived, or is the user; Quota {needed,
 // available} and TooLarge {nodes} when it does not fit, before anything is changed; WrongState
-// {state: handing-over} while it goes to somebody else; WrongState {state: last-admin}.
+// {state: handing-over} while it goes to somebody else, while something comes to it, or while the
+// receiver's own goes to somebody; WrongState {state: last-admin}.
 func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	if !who.Admin {
 		return View{}, drive.Fail(drive.Forbidden)
@@ -114,13 +115,15 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 		}
 		return err
 	})
-	if err != nil || !made {
+	if err != nil {
 		return v, err
 	}
 	if _, err := s.parts.Uploads.Reset(ctx, user.Account); err != nil { // they end by themselves, later
 		s.parts.Log.ErrorContext(ctx, "uploads of a user who leaves were not cancelled", "account", user.Account, "error", err)
 	}
-	files.Begin(s.parts.Files, v.Operation.ID)
+	if made {
+		files.Begin(s.parts.Files, v.Operation.ID)
+	}
 	return v, nil
 }
 
@@ -137,6 +140,9 @@ func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user
 	case err == nil && running.Operation.State == files.Running:
 		return View{}, false, busy()
 	case err != nil && !drive.IsKind(err, drive.NotFound):
+		return View{}, false, err
+	}
+	if err := s.apart(ctx, tx, user.Account, to.account); err != nil {
 		return View{}, false, err
 	}
 	if err := s.fits(ctx, tx, user.Account, to.account); err != nil {
@@ -172,6 +178,18 @@ func (s *Handovers) note(tx *sqldb.Tx, user account.User, to receiver, folder dr
 }
 
 func busy() error { return drive.Fail(drive.WrongState, "state", "handing-over") }
+
+// apart refuses a handover out of a drive that something still comes to, and one into a drive that
+// is being given away: the end of the one would not be that of the other.
+func (s *Handovers) apart(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
+	all, err := files.Handovers(ctx, q)
+	for _, h := range all {
+		if h.To == from || h.From == to {
+			return busy()
+		}
+	}
+	return err
+}
 
 // fits refuses what there is no room for, with the numbers, before anything is moved.
 func (s *Handovers) fits(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {

@@ -209,10 +209,17 @@ func (l *Listener) enter(ctx context.Context, s *source) (bool, error) {
 	return true, err
 }
 
+// isOver reports whether a role that lets the caller see has come to its end, which no change
+// tells.
+func (s *source) isOver() bool {
+	until := s.seer.pass.Until
+	return until != 0 && until <= drive.TimeOf(time.Now())
+}
+
 // read makes a hint of what happened in an account since the position of its source, if the caller
 // may see anything of it.
 func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source) ([]Hint, error) {
-	if now, known := l.h.parts.Access.Stamp(); !known || !s.fresh || now != s.stamp {
+	if now, known := l.h.parts.Access.Stamp(); !known || !s.fresh || now != s.stamp || s.isOver() {
 		in, err := l.enter(ctx, s)
 		if err != nil {
 			return nil, err
