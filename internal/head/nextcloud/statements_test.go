@@ -10,48 +10,11 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
-	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
-
-// planted is how many entries a long listing has: a server takes its time for each.
-func planted() int {
-	if sqldbtest.OnMySQL() {
-		return 200
-	}
-	return 1000
-}
-
-// plant makes folders of a node of ann's by the number, and with share gives bob a role at each.
-func (s *stack) plant(t *testing.T, parent drive.NodeID, from, to int, share bool) {
-	t.Helper()
-	for ; from < to; from += 50 {
-		err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-			for i := from; i < min(from+50, to); i++ {
-				if err := s.plantOne(ctx, tx, tree.Place{Parent: parent, Name: drive.Name(fmt.Sprintf("n%d", i)), Conflict: drive.ConflictFail}, share); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func (s *stack) plantOne(ctx context.Context, tx *sqldb.Tx, at tree.Place, share bool) error {
-	n, err := s.Tree.CreateFolder(ctx, tx, s.who.Account, at)
-	if err != nil || !share {
-		return err
-	}
-	bob := drive.PrincipalID(s.people["bob"].User)
-	_, err = s.Access.Set(ctx, tx, access.Grant{Node: n.ID, Account: s.who.Account, Kind: access.User, Principal: bob, Role: access.Editor, By: s.who.User})
-	return err
-}
 
 // What a listing, or a chunk, asks the database does not grow with what is in a folder, nor with
 // how much is shared.
@@ -90,15 +53,15 @@ func TestStatementsDoNotGrow(t *testing.T) {
 			each(what, ask(what, n*folders))
 		}
 	}
-	s.plant(t, team, 0, 10, false)
-	s.plant(t, root, 0, 10, true)
+	s.Plant(t, s.who, team, 0, 10, drive.UserID{})
+	s.Plant(t, s.who, root, 0, 10, s.people["bob"].User)
 	s.Clock.Advance(time.Minute)
 	measure(10, func(what string, n int) { few[what] = n })
-	s.plant(t, team, 10, planted(), false)
-	s.plant(t, root, 10, planted(), true)
-	measure(planted(), func(what string, n int) {
+	s.Plant(t, s.who, team, 10, uploadtest.Long(), drive.UserID{})
+	s.Plant(t, s.who, root, 10, uploadtest.Long(), s.people["bob"].User)
+	measure(uploadtest.Long(), func(what string, n int) {
 		if n > few[what]+30 { // some for each page of what is shared
-			t.Errorf("%s: %d statements for 10 folders and %d for %d", what, few[what], n, planted())
+			t.Errorf("%s: %d statements for 10 folders and %d for %d", what, few[what], n, uploadtest.Long())
 		}
 	})
 }
@@ -108,8 +71,8 @@ func TestALongTrash(t *testing.T) {
 	t.Parallel()
 	depth.Normal(t)
 	s := newStack(t)
-	n := 2*planted() + 1 // more than two pages, where that is quick
-	s.plant(t, s.node(t, ""), 0, n, false)
+	n := 2*uploadtest.Long() + 1 // more than two pages, where that is quick
+	s.Plant(t, s.who, s.node(t, ""), 0, n, drive.UserID{})
 	page, err := s.Tree.ChildIDs(t.Context(), s.DB, s.node(t, ""))
 	if err != nil || len(page) != n {
 		t.Fatalf("%d folders (%v)", len(page), err)
