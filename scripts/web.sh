@@ -49,7 +49,7 @@ test | deep)
 		npm run e2e
 		npm run e2e:upload
 	else
-		(npm run check && npm run test) >"$bin/units" 2>&1 & # tests in a browser wait more than they work
+		(npm run check && npm run test) >"$bin/units" 2>&1 & # beside the tests in a browser
 		units=$!
 		npm run e2e
 		wait $units || { cat "$bin/units" && exit 1; }

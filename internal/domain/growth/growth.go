@@ -60,10 +60,11 @@ func (g *Growth) Note(ctx context.Context, free *drive.ByteSize) error {
 }
 
 // List returns the last days, today among them, the oldest first. A day on which nobody took
-// figures is absent.
+// figures is absent, and so is one that has not come: a clock that was ahead has left it.
 func (g *Growth) List(ctx context.Context, days int) ([]Day, error) {
-	since := g.now().UTC().AddDate(0, 0, 1-days).Format(time.DateOnly)
-	rows, err := g.db.Query(ctx, "SELECT day, at, accounts, finished, unfinished, free FROM growth WHERE day >= ? ORDER BY day", since)
+	today := g.now().UTC()
+	since := today.AddDate(0, 0, 1-days).Format(time.DateOnly)
+	rows, err := g.db.Query(ctx, "SELECT day, at, accounts, finished, unfinished, free FROM growth WHERE day >= ? AND day <= ? ORDER BY day", since, today.Format(time.DateOnly))
 	all, err := sqldb.Scan(rows, err, func(d *Day, scan func(...any) error) error {
 		return scan(&d.Day, &d.At, &d.Accounts, &d.Finished, &d.Unfinished, &d.Free)
 	})

@@ -35,6 +35,9 @@ func TestADayHasItsLastFigures(t *testing.T) {
 	second := now
 	now = now.AddDate(0, 0, 2)
 	note(nil)
+	now = now.AddDate(4, 0, 0) // a clock that is ahead for a moment
+	note(nil)
+	now = now.AddDate(-4, 0, 0)
 
 	want := []growth.Day{
 		{Day: "2026-11-26", At: drive.TimeOf(second), Accounts: 2, Finished: 100, Unfinished: 7, Free: room(400)},
