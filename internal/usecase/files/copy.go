@@ -140,19 +140,6 @@ func useOf(c drive.Conflict) access.Use {
 	return access.Put
 }
 
-// live finds a node that is not in the trash.
-func (f *Files) live(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID) (tree.Node, error) {
-	n, err := f.opt.Tree.Find(ctx, q, who.Account, id)
-	if err != nil {
-		return tree.Node{}, err
-	}
-	_, live, err := f.opt.Tree.PathOf(ctx, q, id)
-	if err == nil && !live {
-		err = drive.Fail(drive.WrongState, "state", "trashed")
-	}
-	return n, err
-}
-
 func (f *Files) copyFile(ctx context.Context, way passage, id drive.NodeID, c Copy) (r Result, err error) {
 	err = f.write(ctx, way.to.Who, func(ctx context.Context, tx *sqldb.Tx) error {
 		src, err := f.live(ctx, tx, way.from.Who, id)
@@ -195,16 +182,6 @@ func putCopy(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, src tre
 		err = copyProperties(ctx, tx, src, placed.Node)
 	}
 	return placed.Node, err
-}
-
-// answer shows a node that a transaction made and runs its hook.
-func (f *Files) answer(ctx context.Context, tx *sqldb.Tx, p access.Pass, n tree.Node, hook Hook) (Result, error) {
-	view, err := f.viewer(tx).as(p).view(ctx, n)
-	if err != nil {
-		return Result{}, err
-	}
-	r := Result{Node: &view}
-	return r, hook.run(ctx, tx, r)
 }
 
 // passage is what somebody may do where a copy comes from, and where it goes.

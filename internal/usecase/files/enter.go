@@ -62,23 +62,6 @@ func (d *doors) enterAccount(ctx context.Context, who drive.Who, place string, u
 	return p, err
 }
 
-// ViewFor shows a node as the caller sees it.
-func (f *Files) ViewFor(ctx context.Context, q sqldb.Querier, who drive.Who, n tree.Node) (NodeView, error) {
-	if n.Account == who.Account {
-		return f.View(ctx, q, n)
-	}
-	p, err := f.opt.Access.At(ctx, q, who, n.ID)
-	if err != nil {
-		return NodeView{}, err
-	}
-	return f.viewer(q).as(p).view(ctx, n)
-}
-
-// ViewOf shows a node that was read before, as it was then.
-func ViewOf(ctx context.Context, f *Files, who drive.Who, n tree.Node) (NodeView, error) {
-	return f.ViewFor(ctx, f.opt.DB.For(n.Account), who, n)
-}
-
 // Account returns the account of a space that the caller is a member of, or their own when place is
 // empty.
 func (d *doors) Account(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
@@ -87,39 +70,6 @@ func (d *doors) Account(ctx context.Context, who drive.Who, place string) (drive
 		err = nil
 	}
 	return p.Who.Account, err
-}
-
-// as makes v the view of the one whose pass it is.
-func (v *viewer) as(p access.Pass) *viewer {
-	v.pass = p
-	return v
-}
-
-// masked returns the path and the parent of a node as a guest may know them: what lies above the
-// folder from which the guest sees it is not told.
-func (v *viewer) masked(n tree.Node, path drive.Path) (string, *drive.NodeID) {
-	parent := &n.Parent
-	if n.IsRoot() {
-		parent = nil
-	}
-	if !v.pass.Who.Guest {
-		return path.String(), parent
-	}
-	top, place, cut := v.pass.Top, v.pass.Place(), 0
-	spot, known := v.spots[n.ID]
-	switch {
-	case v.pass.Space != "": // all of it is below the root
-	case known:
-		top, place, cut = spot.Top, spot.Top.String(), len(path)-spot.Level
-	case n.ID == v.pass.Node:
-		cut = len(path) - v.pass.Level
-	default: // a child
-		cut = len(path) - 1 - v.pass.Level
-	}
-	if n.ID == top {
-		parent = nil
-	}
-	return drive.Address{Place: place, Path: path[max(0, min(cut, len(path))):]}.String(), parent
 }
 
 // seesAll refuses what is about all that is below a folder to somebody from whom a part is hidden.
@@ -169,14 +119,15 @@ func (d *doors) spots(ctx context.Context, p access.Pass, nodes []tree.Node) (ma
 	return spots, err
 }
 
-// seen shows those nodes of a page that the caller sees, wherever they are.
-func (v *viewer) seen(ctx context.Context, page tree.Page) (_ Page[NodeView], err error) {
-	if v.spots, err = v.f.spots(ctx, v.pass, page.Items); err != nil {
-		return Page[NodeView]{}, err
+// live finds a node that is not in the trash.
+func (d *doors) live(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID) (tree.Node, error) {
+	n, err := d.tree.Find(ctx, q, who.Account, id)
+	if err != nil {
+		return tree.Node{}, err
 	}
-	if v.spots != nil {
-		page.Items = slices.DeleteFunc(page.Items, func(n tree.Node) bool { return !v.spots[n.ID].Seen })
+	_, live, err := d.tree.PathOf(ctx, q, id)
+	if err == nil && !live {
+		err = drive.Fail(drive.WrongState, "state", "trashed")
 	}
-	views, err := v.all(ctx, page.Items)
-	return pageOf(views, page.Next), err
+	return n, err
 }

@@ -60,7 +60,8 @@ const maxBatch = 500
 // Files is the set of use cases on nodes. It is safe for concurrent use.
 type Files struct {
 	opt Options
-	doors
+	*display
+	*books
 	searches *turn.Turns
 }
 
@@ -91,7 +92,10 @@ func New(opt Options) *Files {
 	if opt.Kept == nil {
 		opt.Kept = opt.Now
 	}
-	return &Files{opt: opt, doors: doors{opt.Access, opt.Tree, opt.DB}, searches: turn.New(searchesEach, searchesAtOnce)}
+	return &Files{
+		opt: opt, display: &display{&doors{opt.Access, opt.Tree, opt.DB}, opt.Content}, books: &books{opt.DB, opt.Ledger, opt.Content},
+		searches: turn.New(searchesEach, searchesAtOnce),
+	}
 }
 
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }
@@ -113,56 +117,4 @@ func (h Hook) run(ctx context.Context, tx *sqldb.Tx, r Result) error {
 		return nil
 	}
 	return h(ctx, tx, r)
-}
-
-// write runs fn in a transaction that changes what belongs to the account of who: it begins with
-// the lock on the ledger, so that all of them go one after the other.
-func (f *Files) write(ctx context.Context, who drive.Who, fn func(context.Context, *sqldb.Tx) error) error {
-	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
-		if err := f.opt.Ledger.Lock(ctx, tx, who.Account); err != nil {
-			return err
-		}
-		return fn(ctx, tx)
-	})
-}
-
-// charge takes references to the blobs of the nodes and grows the ledger by their sizes (Q1, Q4).
-func (f *Files) charge(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, nodes ...tree.Node) error {
-	var sum drive.ByteSize
-	for _, n := range nodes {
-		sum += n.Size
-	}
-	if err := f.opt.Ledger.Apply(ctx, tx, account, quota.Move{Finished: sum}); err != nil {
-		return err
-	}
-	return f.opt.Content.RefAll(ctx, tx, blobsOf(nodes)...)
-}
-
-func blobsOf(nodes []tree.Node) (blobs []drive.BlobID) {
-	for _, n := range nodes {
-		if !n.Blob.IsZero() {
-			blobs = append(blobs, n.Blob)
-		}
-	}
-	return blobs
-}
-
-// drop releases the blobs of versions that are gone and takes their sizes off the ledger (Q1, B2).
-func (f *Files) drop(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, gone []tree.Version) error {
-	if len(gone) == 0 {
-		return nil
-	}
-	var sum drive.ByteSize
-	for _, v := range gone {
-		sum += v.Size
-	}
-	if err := f.opt.Ledger.Apply(ctx, tx, account, quota.Move{Finished: -sum}); err != nil {
-		return err
-	}
-	blobs := make([]drive.BlobID, len(gone))
-	for i, v := range gone {
-		blobs[i] = v.Blob
-	}
-	return f.opt.Content.ReleaseAll(ctx, tx, account, blobs...)
 }

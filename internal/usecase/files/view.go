@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -37,15 +38,21 @@ type NodeView struct {
 	Version drive.VersionID `json:"-"`
 }
 
+// display shows nodes to callers.
+type display struct {
+	*doors
+	content content.Content
+}
+
 // View shows a node.
-func (f *Files) View(ctx context.Context, q sqldb.Querier, n tree.Node) (NodeView, error) {
-	return f.viewer(q).view(ctx, n)
+func (s *display) View(ctx context.Context, q sqldb.Querier, n tree.Node) (NodeView, error) {
+	return s.viewer(q).view(ctx, n)
 }
 
 // ViewAt shows a live node whose folder is known to be at a path. known are the digests of its
 // content; nil: they are looked up.
-func (f *Files) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path, known digest.Set) (NodeView, error) {
-	v := f.viewer(q)
+func (s *display) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder drive.Path, known digest.Set) (NodeView, error) {
+	v := s.viewer(q)
 	v.folders[n.Parent] = tree.Spot{Path: folder}
 	if known != nil {
 		v.digests = map[drive.BlobID]digest.Set{n.Blob: known}
@@ -53,16 +60,29 @@ func (f *Files) ViewAt(ctx context.Context, q sqldb.Querier, n tree.Node, folder
 	return v.view(ctx, n)
 }
 
+// ViewFor shows a node as the caller sees it.
+func (s *display) ViewFor(ctx context.Context, q sqldb.Querier, who drive.Who, n tree.Node) (NodeView, error) {
+	if n.Account == who.Account {
+		return s.View(ctx, q, n)
+	}
+	p, err := s.access.At(ctx, q, who, n.ID)
+	if err != nil {
+		return NodeView{}, err
+	}
+	return s.viewer(q).as(p).view(ctx, n)
+}
+
+// ViewOf shows a node that was read before, as it was then.
+func ViewOf(ctx context.Context, f *Files, who drive.Who, n tree.Node) (NodeView, error) {
+	return f.ViewFor(ctx, f.opt.DB.For(n.Account), who, n)
+}
+
 // Views shows many nodes; those that they have in common are read once. A node that has gone since
 // it was read, or whose folder has, is missing.
 func Views(ctx context.Context, f *Files, q sqldb.Querier, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
 	v := f.viewer(q)
-	var err error
-	if v.folders, err = f.opt.Tree.SpotsOf(ctx, q, nodes); err != nil {
-		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
-	}
-	if v.digests, err = f.opt.Content.AliasesOf(ctx, q, blobsOf(nodes)); err != nil {
-		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
+	if err := v.fetch(ctx, nodes); err != nil {
+		return nil, err
 	}
 	views := make(map[drive.NodeID]NodeView, len(nodes))
 	for _, n := range nodes {
@@ -89,9 +109,19 @@ func ViewTops(ctx context.Context, f *Files, nodes []tree.Node) (map[drive.NodeI
 	return views, err
 }
 
+// answer shows a node that a transaction made and runs its hook.
+func (s *display) answer(ctx context.Context, tx *sqldb.Tx, p access.Pass, n tree.Node, hook Hook) (Result, error) {
+	view, err := s.viewer(tx).as(p).view(ctx, n)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Node: &view}
+	return r, hook.run(ctx, tx, r)
+}
+
 // viewer shows the nodes of one answer and reads the place of each folder once.
 type viewer struct {
-	f       *Files
+	*display
 	q       sqldb.Querier
 	folders map[drive.NodeID]tree.Spot
 	digests map[drive.BlobID]digest.Set
@@ -99,18 +129,26 @@ type viewer struct {
 	spots   map[drive.NodeID]access.Spot // of a guest: from where each node is seen; nil: as the pass says
 }
 
-func (f *Files) viewer(q sqldb.Querier) *viewer {
-	return &viewer{f: f, q: q, folders: map[drive.NodeID]tree.Spot{}}
+func (s *display) viewer(q sqldb.Querier) *viewer {
+	return &viewer{display: s, q: q, folders: map[drive.NodeID]tree.Spot{}}
 }
 
-// all shows many nodes; what they have in common is read by a few statements.
-func (v *viewer) all(ctx context.Context, nodes []tree.Node) ([]NodeView, error) {
-	var err error
-	if v.folders, err = v.f.opt.Tree.SpotsOf(ctx, v.q, nodes); err != nil {
-		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
+// fetch reads what nodes that are to be shown have in common, by a few statements.
+func (v *viewer) fetch(ctx context.Context, nodes []tree.Node) (err error) {
+	if v.folders, err = v.tree.SpotsOf(ctx, v.q, nodes); err == nil {
+		v.digests, err = v.content.AliasesOf(ctx, v.q, blobsOf(nodes))
 	}
-	if v.digests, err = v.f.opt.Content.AliasesOf(ctx, v.q, blobsOf(nodes)); err != nil {
-		return nil, fmt.Errorf("show %d nodes: %w", len(nodes), err)
+	if err != nil {
+		return fmt.Errorf("show %d nodes: %w", len(nodes), err)
+	}
+	return nil
+}
+
+// all shows many nodes.
+func (v *viewer) all(ctx context.Context, nodes []tree.Node) ([]NodeView, error) {
+	err := v.fetch(ctx, nodes)
+	if err != nil {
+		return nil, err
 	}
 	views := make([]NodeView, len(nodes))
 	for i, n := range nodes {
@@ -150,7 +188,7 @@ func (v *viewer) view(ctx context.Context, n tree.Node) (NodeView, error) {
 	digests, ok := v.digests[n.Blob]
 	if !ok {
 		var err error
-		if digests, err = v.f.opt.Content.Aliases(ctx, v.q, n.Blob); err != nil {
+		if digests, err = v.content.Aliases(ctx, v.q, n.Blob); err != nil {
 			return NodeView{}, fmt.Errorf("show node %v: %w", n.ID, err)
 		}
 	}
@@ -162,9 +200,54 @@ func (v *viewer) folder(ctx context.Context, id drive.NodeID) (tree.Spot, error)
 	if spot, ok := v.folders[id]; ok {
 		return spot, nil
 	}
-	spot, err := v.f.opt.Tree.Locate(ctx, v.q, id)
+	spot, err := v.tree.Locate(ctx, v.q, id)
 	if err == nil {
 		v.folders[id] = spot
 	}
 	return spot, err
+}
+
+// as makes v the view of the one whose pass it is.
+func (v *viewer) as(p access.Pass) *viewer {
+	v.pass = p
+	return v
+}
+
+// masked returns the path and the parent of a node as a guest may know them: what lies above the
+// folder from which the guest sees it is not told.
+func (v *viewer) masked(n tree.Node, path drive.Path) (string, *drive.NodeID) {
+	parent := &n.Parent
+	if n.IsRoot() {
+		parent = nil
+	}
+	if !v.pass.Who.Guest {
+		return path.String(), parent
+	}
+	top, place, cut := v.pass.Top, v.pass.Place(), 0
+	spot, known := v.spots[n.ID]
+	switch {
+	case v.pass.Space != "": // all of it is below the root
+	case known:
+		top, place, cut = spot.Top, spot.Top.String(), len(path)-spot.Level
+	case n.ID == v.pass.Node:
+		cut = len(path) - v.pass.Level
+	default: // a child
+		cut = len(path) - 1 - v.pass.Level
+	}
+	if n.ID == top {
+		parent = nil
+	}
+	return drive.Address{Place: place, Path: path[max(0, min(cut, len(path))):]}.String(), parent
+}
+
+// seen shows those nodes of a page that the caller sees, wherever they are.
+func (v *viewer) seen(ctx context.Context, page tree.Page) (_ Page[NodeView], err error) {
+	if v.spots, err = v.display.spots(ctx, v.pass, page.Items); err != nil {
+		return Page[NodeView]{}, err
+	}
+	if v.spots != nil {
+		page.Items = slices.DeleteFunc(page.Items, func(n tree.Node) bool { return !v.spots[n.ID].Seen })
+	}
+	views, err := v.all(ctx, page.Items)
+	return pageOf(views, page.Next), err
 }
