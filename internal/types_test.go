@@ -16,7 +16,7 @@ const mostMethods = 60
 
 // large are types that have more, with their number today: it may fall, and not rise.
 var large = map[string]int{
-	"internal/usecase/files.Files": 60,
+	"internal/usecase/files.Files": 39,
 }
 
 // flat are types whose methods are a list of like things that do not call each other: it grows with

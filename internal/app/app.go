@@ -248,7 +248,7 @@ func (a *App) composeTimers() error {
 // introduce gives those that were made first what was made after them, before anything runs.
 func (a *App) introduce() {
 	g := a.ground
-	a.timers.uploads, a.timers.files, a.timers.bulk = a.uploads, a.files, a.bulk
+	a.timers.uploads, a.timers.operations, a.timers.bulk = a.uploads, a.files.Operations, a.bulk
 	a.courier.intake = a.intake
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,

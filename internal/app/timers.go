@@ -30,9 +30,9 @@ type timers struct {
 	shared *redis.Queue   // that several instances use; nil: this process keeps its own in memory
 
 	// Made after the engine, which they use.
-	uploads *upload.Sessions
-	files   *files.Files
-	bulk    *bulk.Bulk
+	uploads    *upload.Sessions
+	operations *files.Operations
+	bulk       *bulk.Bulk
 
 	engine *timer.Engine
 	armed  atomic.Bool // those of all uploads were armed after the start
@@ -82,7 +82,7 @@ func (t *timers) recover(ctx context.Context) error {
 
 // armOperations arms the timers of all operations that run. Those that are armed stay so.
 func (t *timers) armOperations(ctx context.Context) error {
-	for _, list := range []func(context.Context, drive.OperationID, int) ([]drive.OperationID, error){t.files.ListRunning, t.bulk.ListRunning} {
+	for _, list := range []func(context.Context, drive.OperationID, int) ([]drive.OperationID, error){t.operations.ListRunning, t.bulk.ListRunning} {
 		for after, more := (drive.OperationID{}), true; more; {
 			running, err := list(ctx, after, 100)
 			if err != nil {
@@ -118,7 +118,7 @@ func (t *timers) onOperation(ctx context.Context, f timer.Fired) error {
 	progress, err := t.bulk.Run(ctx, id)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
-		err := t.files.RunOperation(ctx, id)
+		err := t.operations.Run(ctx, id)
 		if files.Waits(err) { // no failure: it goes on when there is room
 			return timer.Later(roomTurn)
 		}

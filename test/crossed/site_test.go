@@ -186,9 +186,9 @@ func (p *person) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := p.files.Copy(ctx, p.who, id, files.Copy{Parent: to, Conflict: drive.ConflictRename})
+	r, err := p.files.Copies.Copy(ctx, p.who, id, files.Copy{Parent: to, Conflict: drive.ConflictRename})
 	if err == nil && r.Operation != nil {
-		err = p.files.RunOperation(ctx, r.Operation.ID)
+		err = p.files.Operations.Run(ctx, r.Operation.ID)
 	}
 	return err
 }
@@ -216,7 +216,7 @@ func (p *person) remove(ctx context.Context) error {
 	}
 	op, err := p.files.DeletePermanently(ctx, p.who, id, 0)
 	if err == nil && op != nil {
-		err = p.files.RunOperation(ctx, op.ID)
+		err = p.files.Operations.Run(ctx, op.ID)
 	}
 	return err
 }
@@ -224,7 +224,7 @@ func (p *person) remove(ctx context.Context) error {
 func (p *person) empty(ctx context.Context) error {
 	op, err := p.files.EmptyTrash(ctx, p.who, "")
 	if err == nil && op != nil {
-		err = p.files.RunOperation(ctx, op.ID)
+		err = p.files.Operations.Run(ctx, op.ID)
 	}
 	return err
 }

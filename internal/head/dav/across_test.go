@@ -127,11 +127,11 @@ func TestAMoveAcrossThatWasCutGoesOn(t *testing.T) {
 			}
 			src, team := s.at(t, bob, "", c.source), s.at(t, s.who, "", "team")
 			to := files.Copy{Parent: team.ID, Name: "here", Conflict: drive.ConflictReplace}
-			if r, err := files.Relocate(t.Context(), s.idle(), bob, src.ID, to); err != nil || r.Operation == nil {
+			if r, err := s.idle().Copies.Relocate(t.Context(), bob, src.ID, to); err != nil || r.Operation == nil {
 				t.Fatal(r, err)
 			}
 			s.do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", as("bob")).want(t, http.StatusMultiStatus)
-			running, err := s.files.ListRunning(t.Context(), drive.OperationID{}, 10)
+			running, err := s.files.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 			if err != nil || len(running) != 1 {
 				t.Fatalf("%d operations run (%v)", len(running), err)
 			}
@@ -159,15 +159,15 @@ func TestAMoveAcrossKeepsWhatChanged(t *testing.T) {
 		s.do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), as("bob"), "", "f").want(t, http.StatusCreated)
 	}
 	to := files.Copy{Parent: s.at(t, s.who, "", "team").ID, Name: "here", Conflict: drive.ConflictReplace}
-	r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, bob, "", "dir").ID, to)
+	r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, bob, "", "dir").ID, to)
 	if err != nil || r.Operation == nil {
 		t.Fatal(r, err)
 	}
 	s.do(t, "PUT /dav/files/dir/f0", as("bob"), "", "what was written meanwhile").want(t, http.StatusNoContent)
-	if err := s.files.RunOperation(t.Context(), r.Operation.ID); err != nil {
+	if err := s.files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.files.Operation(t.Context(), bob, r.Operation.ID)
+	o, err := s.files.Operations.Find(t.Context(), bob, r.Operation.ID)
 	if err != nil || !drive.IsKind(o.Outcome(), drive.VersionChanged) {
 		t.Errorf("it ended as %+v (%v)", o, err)
 	}
@@ -240,15 +240,15 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 			s.do(t, "PUT /dav/files/team/file", "", "content").want(t, http.StatusCreated)
 			root := s.at(t, bob, "", "")
 			to := files.Copy{Parent: root.ID, Name: "here", Conflict: drive.ConflictReplace}
-			r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, s.who, "", "team/file").ID, to)
+			r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.who, "", "team/file").ID, to)
 			if err != nil || r.Operation == nil {
 				t.Fatal(r, err)
 			}
 			c.meanwhile(t, s)
-			if err := s.files.RunOperation(t.Context(), r.Operation.ID); err != nil {
+			if err := s.files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 				t.Fatal(err)
 			}
-			if o, err := s.files.Operation(t.Context(), bob, r.Operation.ID); err != nil || !drive.IsKind(o.Outcome(), c.kind) {
+			if o, err := s.files.Operations.Find(t.Context(), bob, r.Operation.ID); err != nil || !drive.IsKind(o.Outcome(), c.kind) {
 				t.Errorf("it ended as %+v (%v)", o, err)
 			}
 			s.do(t, "GET /dav/files/team/file").want(t, http.StatusOK).has(t, "content")
@@ -281,12 +281,12 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 		s.do(t, "PUT /dav/files/team/"+folder+"/f", "", "content").want(t, http.StatusCreated)
 	}
 	to := files.Copy{Parent: s.at(t, bob, "", "").ID, Name: "here", Conflict: drive.ConflictReplace}
-	r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, s.who, "", "team/dir").ID, to)
+	r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.who, "", "team/dir").ID, to)
 	if err != nil || r.Operation == nil {
 		t.Fatal(r, err)
 	}
 	run := func(steps int) (over bool) {
-		return s.idle().RunOperation(&dying{Context: t.Context(), left: steps}, r.Operation.ID) == nil
+		return s.idle().Operations.Run(&dying{Context: t.Context(), left: steps}, r.Operation.ID) == nil
 	}
 	if run(steps) {
 		s.do(t, "GET /dav/files/here/z/f", as("bob")).want(t, http.StatusOK)
@@ -298,10 +298,10 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 		run(3)
 		s.unshare(t, s.who, hidden)
 	}
-	if err := s.files.RunOperation(t.Context(), r.Operation.ID); err != nil {
+	if err := s.files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.files.Operation(t.Context(), bob, r.Operation.ID)
+	o, err := s.files.Operations.Find(t.Context(), bob, r.Operation.ID)
 	if err != nil || !shown && !drive.IsKind(o.Outcome(), drive.Forbidden) {
 		t.Errorf("it ended as %+v (%v)", o, err)
 	}
@@ -313,7 +313,7 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 	s.do(t, "GET /dav/files/team/dir/f").want(t, http.StatusOK)
 	if !shown {
 		to.Name = "again" // it does not even begin
-		if r, err := files.Relocate(t.Context(), s.idle(), bob, s.at(t, s.who, "", "team/dir").ID, to); !drive.IsKind(err, drive.Forbidden) {
+		if r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.who, "", "team/dir").ID, to); !drive.IsKind(err, drive.Forbidden) {
 			t.Errorf("to move it again is %+v, %v", r, err)
 		}
 		s.do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/again", as("bob")).want(t, http.StatusForbidden)
@@ -338,7 +338,7 @@ func TestACopyThatRunsIsJoinedByTheSameAlone(t *testing.T) {
 	begin := func(to files.Copy) drive.OperationID {
 		t.Helper()
 		to.Parent, to.Name = team, "dir"
-		r, err := s.idle().Copy(t.Context(), bob, src, to)
+		r, err := s.idle().Copies.Copy(t.Context(), bob, src, to)
 		if err != nil || r.Operation == nil {
 			t.Fatal(r, err)
 		}
@@ -353,7 +353,7 @@ func TestACopyThatRunsIsJoinedByTheSameAlone(t *testing.T) {
 	}
 	running := func() int {
 		t.Helper()
-		all, err := s.files.ListRunning(t.Context(), drive.OperationID{}, 10)
+		all, err := s.files.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 		if err != nil {
 			t.Fatal(err)
 		}

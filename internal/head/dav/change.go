@@ -177,7 +177,7 @@ func (c *call) moveAs(ctx context.Context, t transfer) error {
 		_, err = c.opt.Files.Patch(ctx, c.who, t.from.Node, patch)
 	}
 	if files.IsElsewhere(err) { // from one account to another
-		return c.transferAs(ctx, t, files.Relocate)
+		return c.transferAs(ctx, t, c.opt.Files.Copies.Relocate)
 	}
 	return err
 }
@@ -195,9 +195,7 @@ func (c *call) copy(ctx context.Context) error {
 	if depth == "0" && t.from.IsFolder() {
 		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Over: t.over()})
 	} else {
-		err = c.transferAs(ctx, t, func(ctx context.Context, f *files.Files, who drive.Who, id drive.NodeID, to files.Copy) (files.Result, error) {
-			return f.Copy(ctx, who, id, to)
-		})
+		err = c.transferAs(ctx, t, c.opt.Files.Copies.Copy)
 	}
 	if err != nil {
 		return err
@@ -217,13 +215,13 @@ func (t transfer) over() drive.NodeID {
 // another. A file onto a file adds a version; all else that is in the way goes to the trash, once
 // what comes is there.
 func (c *call) transferAs(
-	ctx context.Context, t transfer, do func(context.Context, *files.Files, drive.Who, drive.NodeID, files.Copy) (files.Result, error),
+	ctx context.Context, t transfer, do func(context.Context, drive.Who, drive.NodeID, files.Copy) (files.Result, error),
 ) error {
 	to := files.Copy{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace, Properties: true, Join: true}
 	if t.there != nil && !t.from.IsFolder() && t.there.IsFolder() {
 		to.Over = t.over()
 	}
-	made, err := do(ctx, c.opt.Files, c.who, t.from.Node, to)
+	made, err := do(ctx, c.who, t.from.Node, to)
 	if err == nil && made.Operation != nil {
 		err = await(ctx, c, *made.Operation)
 	}
@@ -254,7 +252,7 @@ func await(ctx context.Context, c *call, o files.Operation) error {
 		case <-tick.C:
 		}
 		var err error
-		if o, err = c.opt.Files.Operation(ctx, c.who, o.ID); err != nil {
+		if o, err = c.opt.Files.Operations.Find(ctx, c.who, o.ID); err != nil {
 			return err
 		}
 	}

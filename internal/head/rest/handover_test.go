@@ -67,7 +67,7 @@ func TestAUserLeaves(t *testing.T) {
 	if got := s.do(t, request{method: "GET", path: "/api/v1/public/collects/" + token}); got.StatusCode != http.StatusNotFound {
 		t.Errorf("the collect link still opens: %d", got.StatusCode)
 	}
-	if err := s.files.RunOperation(t.Context(), started[0]); err != nil {
+	if err := s.files.Operations.Run(t.Context(), started[0]); err != nil {
 		t.Fatal(err)
 	}
 	if end := root.get(t, path).json(t, http.StatusOK); end["state"] != "done" || end["to"] != "bob" || end["done"] != 7.0 || end["total"] != 7.0 {
@@ -91,7 +91,7 @@ func TestAUserLeaves(t *testing.T) {
 	// Bob leaves, too: all of it goes to a space.
 	team := eve.space(t, "Team")
 	root.post(t, "/admin/users/"+bobID+"/handover", map[string]any{"to_space": team["id"], "folder": "Bob"}).json(t, http.StatusCreated)
-	if err := s.files.RunOperation(t.Context(), started[1]); err != nil {
+	if err := s.files.Operations.Run(t.Context(), started[1]); err != nil {
 		t.Fatal(err)
 	}
 	if got := eve.get(t, "/nodes/"+file["id"].(string)).json(t, http.StatusOK)["path"]; got != "//Team/Bob/Files of ann/Plans/2027/a.txt" {
@@ -129,7 +129,7 @@ func TestAHandoverWaitsForWhatIsBeingSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.files.RunOperation(t.Context(), operation); !drive.IsKind(err, drive.InProgress) {
+	if err := s.files.Operations.Run(t.Context(), operation); !drive.IsKind(err, drive.InProgress) {
 		t.Errorf("beside an upload that is being sealed: %v", err)
 	}
 	if now := root.get(t, path).json(t, http.StatusOK); now["state"] != "running" {
@@ -138,7 +138,7 @@ func TestAHandoverWaitsForWhatIsBeingSealed(t *testing.T) {
 	bob.get(t, "/nodes?path=/Files%20of%20ann/a.txt").json(t, http.StatusOK) // what could go has gone
 	state("active")
 	root.post(t, path, map[string]any{"to_user": bobID}).json(t, http.StatusCreated) // cancels it, as the first one would have
-	if err := s.files.RunOperation(t.Context(), operation); err != nil {
+	if err := s.files.Operations.Run(t.Context(), operation); err != nil {
 		t.Error(err)
 	}
 	if end := root.get(t, path).json(t, http.StatusOK); end["state"] != "done" {

@@ -193,7 +193,7 @@ func TestALockThatComesDuringACopy(t *testing.T) {
 	op := ann.post(t, "/nodes/"+ann.at(t, "/from/x")+"/copy", over(ann.at(t, "/to"))).json(t, http.StatusAccepted)
 	doc := ann.put(t, "/to/x/doc", []byte("of bob"))["id"].(string)
 	s.lockFor(t, account, doc, drive.NewID[drive.UserID]())
-	if err := s.files.RunOperation(t.Context(), must[drive.OperationID](t)(drive.ParseID[drive.OperationID](op["id"].(string)))); err != nil {
+	if err := s.files.Operations.Run(t.Context(), must[drive.OperationID](t)(drive.ParseID[drive.OperationID](op["id"].(string)))); err != nil {
 		t.Fatal(err)
 	}
 	if op = ann.get(t, "/operations/"+op["id"].(string)).json(t, http.StatusOK); op["state"] != "failed" || op["error"] != "locked" {

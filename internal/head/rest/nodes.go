@@ -214,7 +214,7 @@ func (n nodes) copy(ctx context.Context, c *call, id drive.NodeID, in *copyBody)
 		return reply{}, err
 	}
 	return c.once(ctx, func() (reply, error) {
-		r, err := n.files.Copy(ctx, c.who, id, files.Copy{
+		r, err := n.files.Copies.Copy(ctx, c.who, id, files.Copy{
 			Parent: parent, Name: drive.Name(in.Name), Conflict: drive.Conflict(in.Conflict), Hook: c.hook(http.StatusCreated),
 		})
 		return settled(http.StatusCreated, r), err

@@ -202,7 +202,7 @@ func TestACopyEndsWithTheRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		ann.take(t, map[string]map[string]any{"source": from, "target": to}[lost])
-		if err := s.files.RunOperation(t.Context(), id); err != nil {
+		if err := s.files.Operations.Run(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		if got := bob.get(t, "/operations/"+id.String()).json(t, http.StatusOK); got["state"] != "failed" || got["error"] != "not-found" {

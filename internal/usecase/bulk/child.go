@@ -12,11 +12,11 @@ import (
 // what became of the item.
 func (b *Bulk) stepChild(ctx context.Context, r row) error {
 	if r.stopping && r.kind == Copy {
-		if err := files.CallOff(ctx, b.opt.Files, r.child); err != nil {
+		if err := b.opt.Files.Copies.CallOff(ctx, r.child); err != nil {
 			return err
 		}
 	}
-	o, err := files.Step(ctx, b.opt.Files, r.child)
+	o, err := b.opt.Files.Operations.Step(ctx, r.child)
 	if err != nil || o.State == files.Running {
 		return err
 	}

@@ -31,7 +31,7 @@ func (b *Bulk) Get(ctx context.Context, who drive.Who, id drive.OperationID) (Op
 
 // subtree shows an operation of package files.
 func (b *Bulk) subtree(ctx context.Context, who drive.Who, id drive.OperationID) (Operation, error) {
-	o, err := b.opt.Files.Operation(ctx, who, id)
+	o, err := b.opt.Files.Operations.Find(ctx, who, id)
 	made := drive.Time(idTime(id))
 	return Operation{
 		ID: o.ID, Kind: Subtree, State: State(o.State), Done: o.Done, Total: o.Total, Error: o.Error, CreatedAt: made, UpdatedAt: max(made, b.now()),

@@ -104,7 +104,7 @@ func (h *hand) put(t *rapid.T) {
 }
 
 func (h *hand) copy(t *rapid.T) {
-	_, err := h.Copy(t.Context(), h.who, h.any(t, "node"), files.Copy{Parent: h.any(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
+	_, err := h.Copies.Copy(t.Context(), h.who, h.any(t, "node"), files.Copy{Parent: h.any(t, "parent"), Conflict: conflicts.Draw(t, "conflict")})
 	h.ok(t, err)
 }
 
@@ -140,12 +140,12 @@ func (h *hand) move(t *rapid.T) {
 
 // run lets the background do a little: the process may die in the middle.
 func (h *hand) run(t *rapid.T) {
-	ids, err := h.ListRunning(t.Context(), drive.OperationID{}, 10)
+	ids, err := h.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range ids {
-		err := h.RunOperation(&dying{Context: t.Context(), left: rapid.IntRange(0, 12).Draw(t, "lives")}, id)
+		err := h.Operations.Run(&dying{Context: t.Context(), left: rapid.IntRange(0, 12).Draw(t, "lives")}, id)
 		if err != nil && !drive.IsKind(err, drive.Unavailable) {
 			t.Fatal(err)
 		}

@@ -21,14 +21,14 @@ func BenchmarkBatches(b *testing.B) {
 	run := func(id drive.OperationID) {
 		for {
 			start := time.Now()
-			o, err := d.RunOnce(b.Context(), id)
+			o, err := d.Operations.Step(b.Context(), id)
 			if longest = max(longest, time.Since(start)); err != nil || o.State != files.Running {
 				return
 			}
 		}
 	}
 	for b.Loop() {
-		r, err := d.Copy(b.Context(), d.who, d.get(b, "/src").ID, files.Copy{Parent: d.root, Name: "dst"})
+		r, err := d.Copies.Copy(b.Context(), d.who, d.get(b, "/src").ID, files.Copy{Parent: d.root, Name: "dst"})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,8 +11,22 @@
 // A purge or a copy of many nodes goes in batches, each one short transaction that also records how
 // far it came. Up to Options.Direct nodes are done before the call returns; more become an
 // operation that runs in the background: a row that survives a crash and is taken up again by
-// RunOperation, which may run twice at once or stop anywhere. Half of a copy is never visible, and
-// half of a purge cannot be restored.
+// Operations.Run, which may run twice at once or stop anywhere. Half of a copy is never visible,
+// and half of a purge cannot be restored.
+//
+// # Types
+//
+//	doors       let callers in: who may do what at a node, and on whose account they act then
+//	books       a transaction of an account, with its ledger and its references to contents
+//	display     nodes as callers see them
+//	register    the rows of operations
+//	Operations  run a batch at a time of whatever an operation does:
+//	            purging, emptying, copying, handingOver, each of them a work
+//	Copies      copy, and move from one account to another
+//	Handovers   give a whole drive to somebody else
+//	Files       all else that people do with nodes
+//
+// Each is made of those above it.
 //
 // # Doing it again
 //

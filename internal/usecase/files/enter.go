@@ -62,16 +62,6 @@ func (d *doors) enterAccount(ctx context.Context, who drive.Who, place string, u
 	return p, err
 }
 
-// Account returns the account of a space that the caller is a member of, or their own when place is
-// empty.
-func (d *doors) Account(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
-	p, err := d.enterAccount(ctx, who, place, access.Upload)
-	if drive.IsKind(err, drive.Forbidden) { // a viewer, who has none
-		err = nil
-	}
-	return p.Who.Account, err
-}
-
 // seesAll refuses what is about all that is below a folder to somebody from whom a part is hidden.
 func (d *doors) seesAll(ctx context.Context, q sqldb.Querier, p access.Pass, folder drive.NodeID) error {
 	lens, err := d.access.Lens(ctx, q, p)
@@ -130,4 +120,38 @@ func (d *doors) live(ctx context.Context, q sqldb.Querier, who drive.Who, id dri
 		err = drive.Fail(drive.WrongState, "state", "trashed")
 	}
 	return n, err
+}
+
+// useOf is what one must be allowed to put something that is there already into a folder: what is
+// in its way goes when the policy is replace.
+func useOf(c drive.Conflict) access.Use {
+	if c == drive.ConflictReplace {
+		return access.Replace
+	}
+	return access.Put
+}
+
+// mayClear refuses to let somebody take away what is in the way; zero: nothing is.
+func (d *doors) mayClear(ctx context.Context, who drive.Who, over drive.NodeID) error {
+	if over.IsZero() {
+		return nil
+	}
+	p, err := d.enter(ctx, who, over, access.Trash)
+	if err == nil {
+		err = p.CheckAway(access.Trash)
+	}
+	return err
+}
+
+// clear puts what is in the way into the trash, if it still is in the way: at a name of a folder.
+func (d *doors) clear(ctx context.Context, tx *sqldb.Tx, at tree.Place, account drive.AccountID, over drive.NodeID) error {
+	if over.IsZero() {
+		return nil
+	}
+	there, taken, err := d.tree.Child(ctx, tx, account, at.Parent, at.Name)
+	if err != nil || !taken || there.ID != over {
+		return err
+	}
+	_, err = d.tree.Trash(ctx, tx, account, over, 0)
+	return err
 }

@@ -59,6 +59,11 @@ const maxBatch = 500
 
 // Files is the set of use cases on nodes. It is safe for concurrent use.
 type Files struct {
+	// What works on many nodes, a batch at a time.
+	Operations *Operations
+	Copies     *Copies
+	Handovers  *Handovers
+
 	opt Options
 	*display
 	*books
@@ -92,10 +97,26 @@ func New(opt Options) *Files {
 	if opt.Kept == nil {
 		opt.Kept = opt.Now
 	}
-	return &Files{
+	f := &Files{
 		opt: opt, display: &display{&doors{opt.Access, opt.Tree, opt.DB}, opt.Content}, books: &books{opt.DB, opt.Ledger, opt.Content},
 		searches: turn.New(searchesEach, searchesAtOnce),
 	}
+	f.compose()
+	return f
+}
+
+// compose makes what works on many nodes.
+func (f *Files) compose() {
+	rows := &register{f.opt.Ledger, f.now}
+	purge := purging{f.opt.Tree, f.books, f.opt.Batch}
+	copies := &copying{f.doors, f.books, rows, f.opt.Batch}
+	hand := &handingOver{f.doors, rows, f.opt.Batch}
+	f.Operations = &Operations{
+		db: f.opt.DB, rows: rows, direct: f.opt.Direct, start: f.opt.Start,
+		works: map[kind]work{purgeNode: &purge, emptyTrash: &emptying{purge}, copyFolder: copies, handOver: hand},
+	}
+	f.Copies = &Copies{f.doors, f.display, f.books, f.Operations, copies}
+	f.Handovers = &Handovers{f.doors, f.display, rows, hand}
 }
 
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }

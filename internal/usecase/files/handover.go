@@ -37,46 +37,54 @@ type handArgs struct {
 	Stack []frame      `json:"stack"`
 }
 
-// HandOver begins a handover in tx, which has the locks on both ledgers, and returns the operation
-// and the folder. The caller starts it after the commit.
-func HandOver(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, h Handover) (Operation, NodeView, error) {
-	none := func(err error) (Operation, NodeView, error) { return Operation{}, NodeView{}, err }
-	root, err := f.opt.Tree.Root(ctx, tx, h.From)
-	if err != nil {
-		return none(err)
-	}
-	o := f.newOperation(drive.Who{User: who.User, Account: h.From}, handOver, args{Hand: &handArgs{Handover: h, Root: root}})
-	top, err := handTop(ctx, f, tx, &o)
-	if err != nil {
-		return none(err)
-	}
-	if o.Total, err = f.opt.Tree.Population(ctx, tx, h.From); err != nil {
-		return none(err)
-	}
-	view, err := f.View(ctx, tx, top)
-	if err != nil {
-		return none(err)
-	}
-	return o.Operation, view, f.insert(ctx, tx, o)
+// Handovers give all that is in a drive to somebody else. It is safe for concurrent use.
+type Handovers struct {
+	*doors
+	show *display
+	rows *register
+	work *handingOver
 }
 
-// Handing returns the handover of an account that was begun last, and the folder that it goes to;
+// Begin begins a handover in tx, which has the locks on both ledgers, and returns the operation and
+// the folder. The caller starts it after the commit.
+func (s *Handovers) Begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, h Handover) (Operation, NodeView, error) {
+	none := func(err error) (Operation, NodeView, error) { return Operation{}, NodeView{}, err }
+	root, err := s.tree.Root(ctx, tx, h.From)
+	if err != nil {
+		return none(err)
+	}
+	o := newOperation(drive.Who{User: who.User, Account: h.From}, handOver, args{Hand: &handArgs{Handover: h, Root: root}})
+	top, err := s.work.top(ctx, tx, &o)
+	if err != nil {
+		return none(err)
+	}
+	if o.Total, err = s.tree.Population(ctx, tx, h.From); err != nil {
+		return none(err)
+	}
+	view, err := s.show.View(ctx, tx, top)
+	if err != nil {
+		return none(err)
+	}
+	return o.Operation, view, s.rows.insert(ctx, tx, o)
+}
+
+// Find returns the handover of an account that was begun last, and the folder that it goes to;
 // NotFound: there is none, or it ended a week ago.
-func Handing(ctx context.Context, f *Files, q sqldb.Querier, account drive.AccountID) (Operation, Handover, drive.NodeID, error) {
+func (s *Handovers) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID) (Operation, Handover, drive.NodeID, error) {
 	var id drive.OperationID
 	err := q.QueryRow(ctx, "SELECT id FROM operations WHERE account_id = ? AND kind = ? ORDER BY id DESC LIMIT 1", account, handOver).Scan(&id)
 	if err != nil {
 		return Operation{}, Handover{}, drive.NodeID{}, err
 	}
-	o, err := f.findOperation(ctx, q, id)
+	o, err := findOperation(ctx, q, id)
 	if err != nil {
 		return Operation{}, Handover{}, drive.NodeID{}, err
 	}
 	return o.Operation, o.args.Hand.Handover, o.args.Top, nil
 }
 
-// Handovers returns those that run.
-func Handovers(ctx context.Context, q sqldb.Querier) ([]Handover, error) {
+// List returns those that run.
+func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, error) {
 	rows, err := q.Query(ctx, "SELECT args FROM operations WHERE state = 'running' AND kind = ?", handOver)
 	all, err := sqldb.Scan(rows, err, func(h *Handover, scan func(...any) error) error {
 		var raw string
@@ -96,22 +104,30 @@ func Handovers(ctx context.Context, q sqldb.Querier) ([]Handover, error) {
 	return all, nil
 }
 
-// Begin starts an operation that was made within a transaction, after its commit.
-func Begin(f *Files, id drive.OperationID) { f.opt.Start(id) }
+// handingOver is what the operation of a handover does.
+type handingOver struct {
+	*doors
+	rows  *register
+	batch int
+}
 
-// handTop makes the folder that all goes to, and begins with the root.
-func handTop(ctx context.Context, f *Files, tx *sqldb.Tx, o *operation) (tree.Node, error) {
+func (w *handingOver) left(ctx context.Context, o operation) (int64, error) {
+	return w.tree.Population(ctx, w.db, o.account)
+}
+
+// top makes the folder that all goes to, and begins with the root.
+func (w *handingOver) top(ctx context.Context, tx *sqldb.Tx, o *operation) (tree.Node, error) {
 	h := o.args.Hand
-	to, err := f.opt.Tree.Root(ctx, tx, h.To)
+	to, err := w.tree.Root(ctx, tx, h.To)
 	if err != nil {
 		return tree.Node{}, err
 	}
-	top, err := f.opt.Tree.CreateFolder(ctx, tx, h.To, tree.Place{Parent: to, Name: h.Folder, Conflict: drive.ConflictRename})
+	top, err := w.tree.CreateFolder(ctx, tx, h.To, tree.Place{Parent: to, Name: h.Folder, Conflict: drive.ConflictRename})
 	if err != nil {
 		return tree.Node{}, err
 	}
 	o.args.Top, h.Stack = top.ID, []frame{{From: h.Root, To: top.ID}}
-	return top, f.opt.Access.Hand(ctx, tx, h.From, h.To, h.Owner, access.Succession{Node: h.Root, Heir: top.ID})
+	return top, w.access.Hand(ctx, tx, h.From, h.To, h.Owner, access.Succession{Node: h.Root, Heir: top.ID})
 }
 
 // LockBoth takes the locks on the ledgers of two accounts, in the order of their ids.
@@ -131,7 +147,7 @@ func Waits(err error) bool { return drive.IsKind(err, drive.Quota, drive.TooLarg
 
 // handing is one transaction's part of a handover.
 type handing struct {
-	f      *Files
+	w      *handingOver
 	tx     *sqldb.Tx
 	o      *operation
 	h      *handArgs
@@ -141,10 +157,10 @@ type handing struct {
 	size   drive.ByteSize
 }
 
-// stepHand hands over up to a batch of rows, depth first. Finished is when nothing is left in the
+// step hands over up to a batch of rows, depth first. Finished is when nothing is left in the
 // drive. InProgress: what is left is being purged or copied, and goes when that has ended.
-func stepHand(ctx context.Context, f *Files, tx *sqldb.Tx, o *operation) (finished bool, err error) {
-	s := handing{f: f, tx: tx, o: o, h: o.args.Hand, budget: f.opt.Batch}
+func (w *handingOver) step(ctx context.Context, tx *sqldb.Tx, o *operation) (finished bool, err error) {
+	s := handing{w: w, tx: tx, o: o, h: o.args.Hand, budget: w.batch}
 	if err := lock.Forget(ctx, tx, s.h.From); err != nil {
 		return false, err
 	}
@@ -163,10 +179,10 @@ func stepHand(ctx context.Context, f *Files, tx *sqldb.Tx, o *operation) (finish
 
 // charge moves what was handed over from one ledger to the other.
 func (s *handing) charge(ctx context.Context) error {
-	if err := s.f.opt.Ledger.Apply(ctx, s.tx, s.h.To, quota.Move{Finished: s.size}); err != nil {
+	if err := s.w.rows.ledger.Apply(ctx, s.tx, s.h.To, quota.Move{Finished: s.size}); err != nil {
 		return err
 	}
-	return s.f.opt.Ledger.Apply(ctx, s.tx, s.h.From, quota.Move{Finished: -s.size})
+	return s.w.rows.ledger.Apply(ctx, s.tx, s.h.From, quota.Move{Finished: -s.size})
 }
 
 // folder goes on in the folder on top of the stack.
@@ -175,7 +191,7 @@ func (s *handing) folder(ctx context.Context) (finished bool, err error) {
 		return false, err
 	}
 	at := s.h.Stack[len(s.h.Stack)-1]
-	kids, err := s.f.opt.Tree.Inhabitants(ctx, s.tx, at.From, min(s.budget, copyAhead))
+	kids, err := s.w.tree.Inhabitants(ctx, s.tx, at.From, min(s.budget, copyAhead))
 	if err != nil {
 		return false, err
 	}
@@ -199,12 +215,12 @@ func (s *handing) landing(ctx context.Context) (bool, error) {
 	last := len(s.h.Stack) - 1
 	at := s.h.Stack[last]
 	live := false
-	n, err := s.f.opt.Tree.Find(ctx, s.tx, s.h.To, at.To)
+	n, err := s.w.tree.Find(ctx, s.tx, s.h.To, at.To)
 	if err == nil {
-		_, live, err = s.f.opt.Tree.PathOf(ctx, s.tx, n.ID)
+		_, live, err = s.w.tree.PathOf(ctx, s.tx, n.ID)
 	}
 	if err == nil && !live {
-		_, live, err = s.f.opt.Tree.PathOf(ctx, s.tx, at.From)
+		_, live, err = s.w.tree.PathOf(ctx, s.tx, at.From)
 		live = !live // where it comes from lies in the trash, too
 	}
 	switch {
@@ -216,13 +232,13 @@ func (s *handing) landing(ctx context.Context) (bool, error) {
 		s.h.Stack = s.h.Stack[:last]
 		return false, nil
 	}
-	_, err = handTop(ctx, s.f, s.tx, s.o)
+	_, err = s.w.top(ctx, s.tx, s.o)
 	return false, err
 }
 
 func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Node) error {
 	h := tree.Hand{From: s.h.From, To: s.h.To, Folder: to}
-	versions, size, err := s.f.opt.Tree.HandFiles(ctx, s.tx, h, all)
+	versions, size, err := s.w.tree.HandFiles(ctx, s.tx, h, all)
 	if err != nil {
 		return err
 	}
@@ -238,13 +254,13 @@ func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Nod
 	if err := property.Hand(ctx, s.tx, s.h.To, ids); err != nil {
 		return err
 	}
-	return s.f.opt.Access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, same...)
+	return s.w.access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, same...)
 }
 
 // enter makes the folder that takes the place of one, and goes on in it.
 func (s *handing) enter(ctx context.Context, to drive.NodeID, n tree.Node) error {
 	h := tree.Hand{From: s.h.From, To: s.h.To, Folder: to}
-	made, err := s.f.opt.Tree.HandFolder(ctx, s.tx, h, n)
+	made, err := s.w.tree.HandFolder(ctx, s.tx, h, n)
 	if err != nil {
 		return err
 	}
@@ -252,7 +268,7 @@ func (s *handing) enter(ctx context.Context, to drive.NodeID, n tree.Node) error
 	s.nodes++
 	s.budget--
 	s.h.Stack = append(s.h.Stack, frame{From: n.ID, To: made.ID})
-	return s.f.opt.Access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, access.Succession{Node: n.ID, Heir: made.ID})
+	return s.w.access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, access.Succession{Node: n.ID, Heir: made.ID})
 }
 
 // leave deletes a folder in which nothing is left. The root stays.
@@ -262,7 +278,7 @@ func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error
 		left, err = s.isOver(ctx, at.From)
 		finished = left
 	} else {
-		left, err = s.f.opt.Tree.LeaveFolder(ctx, s.tx, s.h.From, at.From)
+		left, err = s.w.tree.LeaveFolder(ctx, s.tx, s.h.From, at.From)
 		s.worked = s.worked || left
 		s.budget--
 	}
@@ -282,7 +298,7 @@ func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error
 // isOver reports whether nothing is left in a drive, and nothing is on its way into it: what is
 // being sealed comes, whoever began it.
 func (s *handing) isOver(ctx context.Context, root drive.NodeID) (over bool, err error) {
-	if over, err = s.f.opt.Tree.IsEmpty(ctx, s.tx, root); err != nil || !over {
+	if over, err = s.w.tree.IsEmpty(ctx, s.tx, root); err != nil || !over {
 		return false, err
 	}
 	var open bool
@@ -293,14 +309,17 @@ func (s *handing) isOver(ctx context.Context, root drive.NodeID) (over bool, err
 	return !open, nil
 }
 
-// noteWait puts down why a handover cannot go on now.
-func noteWait(ctx context.Context, f *Files, id drive.OperationID, cause error) error {
-	err := f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE operations SET error = ? WHERE id = ? AND state = 'running'", drive.KindOf(cause).String(), id)
+// failed puts down why a handover cannot go on now.
+func (w *handingOver) failed(ctx context.Context, o operation, cause error) (operation, error) {
+	if !Waits(cause) {
+		return o, cause
+	}
+	err := w.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE operations SET error = ? WHERE id = ? AND state = 'running'", drive.KindOf(cause).String(), o.ID)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("note what operation %v waits for: %w", id, err)
+		return o, fmt.Errorf("note what operation %v waits for: %w", o.ID, err)
 	}
-	return cause
+	return o, cause
 }

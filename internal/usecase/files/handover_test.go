@@ -37,7 +37,7 @@ func (d *desk) hand(t tb, to *desk) drive.OperationID {
 			return err
 		}
 		tx.ActFor(d.who)
-		o, _, err = files.HandOver(ctx, d.Files, tx, d.who, files.Handover{From: d.who.Account, To: to.who.Account, Owner: to.who.User, Folder: "Files of d"})
+		o, _, err = d.Handovers.Begin(ctx, tx, d.who, files.Handover{From: d.who.Account, To: to.who.Account, Owner: to.who.User, Folder: "Files of d"})
 		return err
 	})
 	return o.ID
@@ -204,8 +204,8 @@ func TestAHandoverWaitsForRoom(t *testing.T) {
 	}
 	to.limit(t, 100)
 	id := d.hand(t, to)
-	err := d.RunOperation(t.Context(), id)
-	o, _ := d.Operation(t.Context(), d.who, id)
+	err := d.Operations.Run(t.Context(), id)
+	o, _ := d.Operations.Find(t.Context(), d.who, id)
 	if !drive.IsKind(err, drive.Quota) || !files.Waits(err) || o.State != files.Running || o.Error != "quota" || o.Done == 0 || o.Done == o.Total {
 		t.Fatalf("without room: %v, %+v", err, o)
 	}
@@ -226,7 +226,7 @@ func TestAHandoverToAFolderThatIsDeletedMeanwhile(t *testing.T) {
 	total := len(d.all(t))
 	id := d.hand(t, to)
 	for range 3 {
-		if _, err := files.Step(t.Context(), d.Files, id); err != nil {
+		if _, err := d.Operations.Step(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +254,7 @@ func TestAHandoverToAFolderThatIsTrashedMeanwhile(t *testing.T) {
 	total := len(d.all(t))
 	id := d.hand(t, to)
 	for range 3 {
-		if _, err := files.Step(t.Context(), d.Files, id); err != nil {
+		if _, err := d.Operations.Step(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -293,7 +293,7 @@ func TestAHandoverWaitsForAPurge(t *testing.T) {
 		t.Fatal(op, err)
 	}
 	id := d.hand(t, to)
-	if err := d.RunOperation(t.Context(), id); !drive.IsKind(err, drive.InProgress) || !files.Waits(err) {
+	if err := d.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.InProgress) || !files.Waits(err) {
 		t.Fatalf("beside a purge: %v", err)
 	}
 	d.finish(t, op.ID)
@@ -322,7 +322,7 @@ func TestAHandoverIsToldByTheFeeds(t *testing.T) {
 	id := d.hand(t, to)
 	errs := make(chan error, 2)
 	for range 2 {
-		go func() { errs <- d.RunOperation(t.Context(), id) }()
+		go func() { errs <- d.Operations.Run(t.Context(), id) }()
 	}
 	for range 2 {
 		if err := <-errs; err != nil {

@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	"encoding/json"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
@@ -37,7 +36,7 @@ func (in *Inside) Torn() bool { return in.torn }
 // it was gone already.
 func (in *Inside) Delete(ctx context.Context, id drive.NodeID) (op drive.OperationID, changed bool, err error) {
 	t, account := in.f.opt.Tree, in.who.Account
-	o := in.f.newOperation(in.who, purgeNode, args{Top: id})
+	o := newOperation(in.who, purgeNode, args{Top: id})
 	if _, err := t.Doom(ctx, in.tx, account, id, 0, o.ID); err != nil {
 		if !drive.IsKind(err, drive.NotFound) {
 			return op, false, err
@@ -58,7 +57,7 @@ func (in *Inside) Delete(ctx context.Context, id drive.NodeID) (op drive.Operati
 		return op, true, nil
 	}
 	o.Done = p.Nodes
-	return o.ID, true, in.f.insert(ctx, in.tx, o)
+	return o.ID, true, in.f.Operations.rows.insert(ctx, in.tx, o)
 }
 
 // Copy copies a live file, or begins to copy a live folder: the operation does the rest.
@@ -78,11 +77,11 @@ func (in *Inside) Copy(ctx context.Context, id drive.NodeID, c Copy, below tree.
 		made, err = in.copyFile(ctx, src, c)
 		return made, op, err
 	}
-	o := in.f.newOperation(in.who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below}})
-	if err := in.f.startCopy(ctx, in.tx, &o, src, c); err != nil {
+	o := newOperation(in.who, copyFolder, args{Copy: &copyArgs{Parent: c.Parent, Conflict: c.Conflict, Below: below}})
+	if err := in.f.Copies.work.begin(ctx, in.tx, &o, src, c); err != nil {
 		return made, op, err
 	}
-	return o.args.Top, o.ID, in.f.insert(ctx, in.tx, o)
+	return o.args.Top, o.ID, in.f.Operations.rows.insert(ctx, in.tx, o)
 }
 
 func (in *Inside) copyFile(ctx context.Context, src tree.Node, c Copy) (drive.NodeID, error) {
@@ -114,32 +113,6 @@ func (in *Inside) Settle(ctx context.Context) error {
 		return err
 	}
 	return in.f.drop(ctx, in.tx, in.who.Account, in.gone)
-}
-
-// insert writes the row of a new operation.
-func (f *Files) insert(ctx context.Context, tx *sqldb.Tx, o operation) error {
-	raw, err := json.Marshal(o.args)
-	if err != nil {
-		return err
-	}
-	o.Total = max(o.Total, o.Done)
-	_, err = tx.Exec(ctx, `INSERT INTO operations (id, account_id, user_id, kind, args, state, done, total, error, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, o.ID, o.account, o.user.String(), o.kind, string(raw), o.State, o.Done, o.Total,
-		o.Error, f.now(), f.now())
-	return err
-}
-
-// Step does one batch of an operation and returns how far it is.
-func Step(ctx context.Context, f *Files, id drive.OperationID) (Operation, error) {
-	o, err := f.runOnce(ctx, id)
-	return o.Operation, err
-}
-
-// CallOff makes a copy that runs delete what there is of it; another operation goes on. It ends as
-// failed.
-func CallOff(ctx context.Context, f *Files, id drive.OperationID) error {
-	_, err := f.abandon(ctx, id, func(bool) bool { return true }, drive.Fail(drive.Gone))
-	return err
 }
 
 // Below measures what is below a folder that goes to another one; zero: to where it was. It is

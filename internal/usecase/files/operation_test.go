@@ -50,7 +50,7 @@ func (d *desk) finish(t tb, id drive.OperationID) files.Operation {
 	last := files.Operation{}
 	for lives := 2; ; lives++ {
 		d.balance(t)
-		o, err := d.Operation(t.Context(), d.who, id)
+		o, err := d.Operations.Find(t.Context(), d.who, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func (d *desk) finish(t tb, id drive.OperationID) files.Operation {
 		if last = o; o.State != files.Running {
 			return o
 		}
-		err = d.RunOperation(&dying{Context: t.Context(), left: lives % 9}, id)
+		err = d.Operations.Run(&dying{Context: t.Context(), left: lives % 9}, id)
 		if err != nil && !drive.IsKind(err, drive.Unavailable) {
 			t.Fatal(err)
 		}
@@ -74,14 +74,14 @@ func TestBigCopy(t *testing.T) {
 	before := d.ls(t)
 	var hooked files.Result
 	hook := func(_ context.Context, _ *sqldb.Tx, r files.Result) error { hooked = r; return nil }
-	r, err := d.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: "dst", Hook: hook})
+	r, err := d.Copies.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: "dst", Hook: hook})
 	if err != nil || r.Operation == nil || r.Node != nil || hooked.Operation == nil || !slices.Equal(d.started, []drive.OperationID{r.Operation.ID}) {
 		t.Fatalf("got %+v, %v; hooked %+v, started %v", r, err, hooked, d.started)
 	}
 	if diff := cmp.Diff(before, d.ls(t)); diff != "" {
 		t.Errorf("half a copy is visible:\n%s", diff)
 	}
-	running, err := d.ListRunning(t.Context(), drive.OperationID{}, 10)
+	running, err := d.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 	if err != nil || !slices.Equal(running, d.started) {
 		t.Errorf("running: %v, %v", running, err)
 	}
@@ -109,14 +109,14 @@ func (d *desk) sameBelow(t tb, a, b string) {
 func TestOperationRunByTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
-	r, err := d.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"})
+	r, err := d.Copies.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			if err := d.RunOperation(t.Context(), r.Operation.ID); err != nil {
+			if err := d.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 				t.Error(err)
 			}
 		})
@@ -212,7 +212,7 @@ func TestCopyThatCannotBeFinishedLeavesNothing(t *testing.T) {
 			if c.spoil == nil {
 				d.limit(t, 300) // 40 files of 6 bytes are there
 			}
-			r, err := d.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: to.Node.ID, Name: "dst"})
+			r, err := d.Copies.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: to.Node.ID, Name: "dst"})
 			if c.spoil == nil {
 				wantKind(t, err, c.kind)
 				var e *drive.Error
@@ -245,7 +245,7 @@ func TestPurgeAccount(t *testing.T) {
 	d := sit(t, small)
 	other := sitAt(t, d.db, d.store, small)
 	kept := other.put(t, "/kept", "text 1") // shares content with the account that goes
-	if _, err := d.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"}); err != nil {
+	if _, err := d.Copies.Copy(t.Context(), d.who, d.plantBig(t, "src").ID, files.Copy{Parent: d.root, Name: "dst"}); err != nil {
 		t.Fatal(err) // a copy is under way
 	}
 	for _, at := range []string{"/src/1", "/src/2/2/f2"} {
@@ -292,11 +292,11 @@ func TestARefusalOfAnotherStepEndsNoCopy(t *testing.T) {
 		shown bool
 		state files.OperationState
 	}{{"a", true, files.Done}, {"b", false, files.Failed}} {
-		r, err := d.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: c.name})
+		r, err := d.Copies.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: c.name})
 		if err != nil || r.Operation == nil {
 			t.Fatal(r, err)
 		}
-		if err := d.Abandon(t.Context(), r.Operation.ID, c.shown, drive.Fail(drive.Forbidden)); err != nil {
+		if err := d.Copies.Abandon(t.Context(), r.Operation.ID, c.shown, drive.Fail(drive.Forbidden)); err != nil {
 			t.Fatal(err)
 		}
 		if o := d.finish(t, r.Operation.ID); o.State != c.state {

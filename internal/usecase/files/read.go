@@ -21,6 +21,16 @@ func (f *Files) ParseNode(ctx context.Context, who drive.Who, s string) (drive.N
 	return drive.ParseID[drive.NodeID](s)
 }
 
+// Account returns the account of a space that the caller is a member of, or their own when place is
+// empty.
+func (f *Files) Account(ctx context.Context, who drive.Who, place string) (drive.AccountID, error) {
+	p, err := f.enterAccount(ctx, who, place, access.Upload)
+	if drive.IsKind(err, drive.Forbidden) { // a viewer, who has none
+		err = nil
+	}
+	return p.Who.Account, err
+}
+
 // Get returns a node by its id, live or in the trash.
 func (f *Files) Get(ctx context.Context, who drive.Who, id drive.NodeID) (NodeView, error) {
 	p, err := f.enter(ctx, who, id, access.Look)

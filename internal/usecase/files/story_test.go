@@ -45,12 +45,12 @@ func TestADayAtTheDesk(t *testing.T) {
 	_, err = d.Mkdir(ctx, d.who, files.Mkdir{Path: path(t, "/nowhere"), Name: "b"})
 	wantKind(t, err, drive.NotFound)
 
-	twin, err := d.Copy(ctx, d.who, note.ID, files.Copy{Parent: note.Parent, Conflict: drive.ConflictRename})
+	twin, err := d.Copies.Copy(ctx, d.who, note.ID, files.Copy{Parent: note.Parent, Conflict: drive.ConflictRename})
 	try("copy a file", err)
 	if got := d.read(t, twin.Node.ID); got != "hello" || twin.Node.Path != "/a/note (2).txt" {
 		t.Errorf("the copy at %s reads %q", twin.Node.Path, got)
 	}
-	tops, err := d.Copy(ctx, d.who, d.get(t, "/a").ID, files.Copy{Parent: d.get(t, "/a/b").ID, Name: "self"})
+	tops, err := d.Copies.Copy(ctx, d.who, d.get(t, "/a").ID, files.Copy{Parent: d.get(t, "/a/b").ID, Name: "self"})
 	try("copy a folder into itself", err)
 	if tops.Operation != nil || tops.Node.Path != "/a/b/self" {
 		t.Errorf("the copy of a small folder answered %+v", tops)
@@ -87,7 +87,7 @@ func TestADayAtTheDesk(t *testing.T) {
 	if err != nil || inTrash.TrashedAt == nil || inTrash.Path != "/a/b/self" {
 		t.Errorf("what lies in the trash is shown as %+v, %v", inTrash, err)
 	}
-	_, err = d.Copy(ctx, d.who, tops.Node.ID, files.Copy{Parent: d.root})
+	_, err = d.Copies.Copy(ctx, d.who, tops.Node.ID, files.Copy{Parent: d.root})
 	wantKind(t, err, drive.WrongState)
 	back, err := d.Restore(ctx, d.who, tops.Node.ID, drive.NodeID{}, "")
 	try("restore what lay in a trashed folder", err)
@@ -107,7 +107,7 @@ func TestADayAtTheDesk(t *testing.T) {
 	want("/a", "/a/note (2).txt", "/memo.txt")
 	_, err = d.DeletePermanently(ctx, d.who, drive.NewID[drive.NodeID](), 0)
 	wantKind(t, err, drive.NotFound)
-	if ops, err := d.ListRunning(ctx, drive.OperationID{}, 10); err != nil || len(ops) != 0 {
+	if ops, err := d.Operations.ListRunning(ctx, drive.OperationID{}, 10); err != nil || len(ops) != 0 {
 		t.Errorf("operations run: %v, %v", ops, err)
 	}
 }
@@ -201,8 +201,8 @@ func TestAHookThatFailsUndoesTheEffect(t *testing.T) {
 	hook := func(context.Context, *sqldb.Tx, files.Result) error { return taken }
 	before := d.ls(t)
 	_, err := d.Mkdir(t.Context(), d.who, files.Mkdir{Name: "new", Hook: hook})
-	_, err2 := d.Copy(t.Context(), d.who, n.ID, files.Copy{Parent: d.root, Hook: hook})
-	_, err3 := d.Copy(t.Context(), d.who, n.Parent, files.Copy{Parent: d.root, Name: "twin", Hook: hook})
+	_, err2 := d.Copies.Copy(t.Context(), d.who, n.ID, files.Copy{Parent: d.root, Hook: hook})
+	_, err3 := d.Copies.Copy(t.Context(), d.who, n.Parent, files.Copy{Parent: d.root, Name: "twin", Hook: hook})
 	if !errors.Is(err, taken) || !errors.Is(err2, taken) || !errors.Is(err3, taken) || !slices.Equal(before, d.ls(t)) {
 		t.Errorf("got %v, %v, %v and %v", err, err2, err3, d.ls(t))
 	}
@@ -219,7 +219,7 @@ func TestOthersDriveIsNotThere(t *testing.T) {
 	_, errs["get"] = mine.Get(ctx, who, n.ID)
 	_, errs["children"] = mine.Children(ctx, who, theirs.root, tree.List{})
 	_, errs["patch"] = mine.Patch(ctx, who, n.ID, files.Patch{Name: "x"})
-	_, errs["copy"] = mine.Copy(ctx, who, n.ID, files.Copy{Parent: mine.root})
+	_, errs["copy"] = mine.Copies.Copy(ctx, who, n.ID, files.Copy{Parent: mine.root})
 	_, errs["trash"] = mine.Trash(ctx, who, n.ID, 0)
 	_, errs["delete"] = mine.DeletePermanently(ctx, who, n.ID, 0)
 	_, errs["restore"] = mine.Restore(ctx, who, n.ID, drive.NodeID{}, "")

@@ -122,7 +122,7 @@ func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook H
 		s.parts.Log.ErrorContext(ctx, "uploads of a user who leaves were not cancelled", "account", user.Account, "error", err)
 	}
 	if made {
-		files.Begin(s.parts.Files, v.Operation.ID)
+		s.parts.Files.Operations.Start(v.Operation.ID)
 	}
 	return v, nil
 }
@@ -156,7 +156,7 @@ func (s *Handovers) begin(ctx context.Context, tx *sqldb.Tx, who drive.Who, user
 			return View{}, false, err
 		}
 	}
-	o, folder, err := files.HandOver(ctx, s.parts.Files, tx, who, files.Handover{From: user.Account, To: to.account, Owner: to.user, Folder: in.Folder})
+	o, folder, err := s.parts.Files.Handovers.Begin(ctx, tx, who, files.Handover{From: user.Account, To: to.account, Owner: to.user, Folder: in.Folder})
 	if err != nil {
 		return View{}, false, fmt.Errorf("begin to hand over: %w", err)
 	}
@@ -182,7 +182,7 @@ func busy() error { return drive.Fail(drive.WrongState, "state", "handing-over")
 // apart refuses a handover out of a drive that something still comes to, and one into a drive that
 // is being given away: the end of the one would not be that of the other.
 func (s *Handovers) apart(ctx context.Context, q sqldb.Querier, from, to drive.AccountID) error {
-	all, err := files.Handovers(ctx, q)
+	all, err := s.parts.Files.Handovers.List(ctx, q)
 	for _, h := range all {
 		if h.To == from || h.From == to {
 			return busy()
@@ -248,7 +248,7 @@ func (s *Handovers) Find(ctx context.Context, who drive.Who, id drive.UserID) (V
 }
 
 func (s *Handovers) find(ctx context.Context, q sqldb.Querier, user account.User) (View, error) {
-	o, h, folder, err := files.Handing(ctx, s.parts.Files, q, user.Account)
+	o, h, folder, err := s.parts.Files.Handovers.Find(ctx, q, user.Account)
 	if err != nil {
 		return View{}, err
 	}
@@ -274,7 +274,7 @@ func (s *Handovers) find(ctx context.Context, q sqldb.Querier, user account.User
 // deletes it would delete what was meant to be kept. The caller has the lock on the ledger of the
 // account.
 func (s *Handovers) Busy(ctx context.Context, q sqldb.Querier, id drive.AccountID) error {
-	all, err := files.Handovers(ctx, q)
+	all, err := s.parts.Files.Handovers.List(ctx, q)
 	if err != nil {
 		return err
 	}
