@@ -215,6 +215,34 @@ func TestManyChangesAreAFewHints(t *testing.T) {
 	s.api.EndStreams()
 }
 
+// Who may do something else than before hears of it with the change: pages offer what is allowed.
+func TestAnotherRoleIsHeardOf(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	web := httptest.NewServer(s.server)
+	defer web.Close()
+	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
+	team := ann.space(t, "Design")
+	member := ann.give(t, team["root_id"], "bob", "editor")
+	b := bob.listen(t, web.URL, "")
+	b.want("ready")
+	access := func() {
+		t.Helper()
+		for {
+			if kinds, _ := b.want("changed").data["kinds"].([]any); slices.Contains(kinds, any("access")) {
+				return
+			}
+		}
+	}
+	ann.give(t, team["root_id"], "bob", "viewer")
+	access()
+	ann.give(t, team["root_id"], "bob", "manager")
+	access()
+	ann.take(t, member)
+	access()
+	s.api.EndStreams()
+}
+
 // A role that is taken is heard no more from that moment on.
 func TestWhoHasNoRoleHearsNothing(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 // Hint says that something happened, and where: whoever wants to know what asks.
 type Hint struct {
 	Account drive.AccountID `json:"account_id" doc:"the drive or space that it happened in"`
-	Kinds   []string        `json:"kinds" doc:"what it was about: what types begin with, such as node; access: what is shared with the caller is another"`
+	Kinds   []string        `json:"kinds" doc:"what it was about: what types begin with, such as node; access: what is shared with the caller, or what the caller may do there, is different"`
 	Folders []drive.NodeID  `json:"folders" doc:"in which folders something is different, as far as they are known; empty with many"`
 	Many    bool            `json:"many" doc:"too much to be listed: it may be any folder"`
 }
@@ -48,10 +48,22 @@ type Listener struct {
 // source is an account that a listener hears of.
 type source struct {
 	seer  seer
+	told  view         // of which the caller has heard
 	node  drive.NodeID // by which the caller gets in
 	at    activity.Position
 	stamp access.Stamp
 	fresh bool // the seer holds for the stamp
+}
+
+// view is what a caller sees of an account, and may do there.
+type view struct {
+	all    bool
+	rights access.Right
+	lens   string
+}
+
+func (s *source) view() view {
+	return view{s.seer.all, s.seer.pass.Rights, s.seer.lens.Sum()}
 }
 
 // Listen begins to listen. after is what Cursor said before, or empty. reset says that it is not
@@ -111,7 +123,7 @@ func (l *Listener) Next(ctx context.Context) (hints []Hint, err error) {
 			return nil, err
 		}
 		if other {
-			hints = append(hints, Hint{Account: l.who.Account, Kinds: []string{"access"}, Folders: []drive.NodeID{}})
+			hints = append(hints, l.otherAccess())
 		}
 	}
 	for _, id := range dirty {
@@ -174,7 +186,8 @@ func (l *Listener) look(ctx context.Context) (other bool, err error) {
 		if s.at = heads[id]; l.sources[id] != nil {
 			s.at = l.sources[id].at
 		}
-		other = other || l.sources[id] == nil || l.sources[id].seer.all != s.seer.all || l.sources[id].seer.lens.Sum() != s.seer.lens.Sum()
+		s.told = s.view()
+		other = other || l.sources[id] == nil || l.sources[id].told != s.told
 	}
 	other = other || len(found) != len(l.sources)
 	if l.watch != nil {
@@ -218,7 +231,7 @@ func (s *source) isOver() bool {
 
 // read makes a hint of what happened in an account since the position of its source, if the caller
 // may see anything of it.
-func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source) ([]Hint, error) {
+func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source) (hints []Hint, err error) {
 	if now, known := l.h.parts.Access.Stamp(); !known || !s.fresh || now != s.stamp || s.isOver() {
 		in, err := l.enter(ctx, s)
 		if err != nil {
@@ -227,7 +240,11 @@ func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source)
 		if !in { // by this way; there may be another one
 			delete(l.sources, account)
 			l.known = false
-			return nil, nil
+			return []Hint{l.otherAccess()}, nil
+		}
+		if now := s.view(); now != s.told {
+			s.told = now
+			hints = append(hints, l.otherAccess())
 		}
 	}
 	h := gathered{hint: Hint{Account: account}}
@@ -260,7 +277,12 @@ func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source)
 		l.watch.Wake(account) // the rest, if there is any, is for the next time
 	}
 	l.top = max(l.top, s.at)
-	return h.done(), nil
+	return append(hints, h.done()...), nil
+}
+
+// otherAccess is the hint that the caller may see or do something else than before.
+func (l *Listener) otherAccess() Hint {
+	return Hint{Account: l.who.Account, Kinds: []string{"access"}, Folders: []drive.NodeID{}}
 }
 
 // gathered is a hint in the making.

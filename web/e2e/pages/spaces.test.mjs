@@ -135,13 +135,18 @@ test("a space with three people: who manages gives access, who edits sends, who 
   await said(owner.page, "restored");
   assert.deepEqual(await listed("//Design 设计/Plans"), ["2027", "big.bin", "read me.txt"]);
 
-  // What a role lacks is refused in words, also where the page does not know of it yet.
+  // A page that hears of it offers no more than the role has; what a page without news still offers is refused in words.
+  const deaf = await editor.context.newPage();
+  await deaf.route("**/api/v1/events*", (route) => route.abort());
+  await deaf.goto(editor.page.url());
+  await entry(deaf, "read me.txt").waitFor();
   await api(server, tokens.olivia, "POST", `/nodes/${space.root_id}/grants`, { kind: "user", principal: "edgar", role: "viewer" });
-  await entry(editor.page, "read me.txt").locator("input[type=checkbox]").click();
-  await editor.page.locator("[data-browser]").focus();
-  await editor.page.keyboard.press("Delete");
-  await said(editor.page, "el-message--error");
-  await entry(editor.page, "read me.txt").waitFor();
+  await editor.page.locator("[role=toolbar]").getByRole("button", { name: "上传", exact: true }).waitFor({ state: "detached" });
+  await entry(deaf, "read me.txt").locator("input[type=checkbox]").click();
+  await deaf.locator("[data-browser]").focus();
+  await deaf.keyboard.press("Delete");
+  await said(deaf, "el-message--error");
+  await entry(deaf, "read me.txt").waitFor();
 
   // The settings of the space: a new name, which its address follows; then nobody can change anything.
   await owner.page.getByRole("navigation").getByRole("link", { name: "Design 设计" }).click();

@@ -77,7 +77,8 @@ export function useFolder(path: Ref<string>, sort: Ref<Sort>, lang: Ref<string>)
     }, 600 + entries.value.length / 2);
   }
   const deaf = onHint((hint) => {
-    if (hint === "reset" || hint.many || (folder.value && hint.folders.includes(folder.value.id))) hear();
+    const concerns = hint === "reset" || hint.many || hint.kinds.includes("access"); // what one may do here, or whether one sees it
+    if (concerns || (folder.value && hint.folders.includes(folder.value.id))) hear();
   });
 
   function put(node: Node): void {
