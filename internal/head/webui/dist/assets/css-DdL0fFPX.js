@@ -1,0 +1,1 @@
+import"./base-CF7zdTJ7.js";
