@@ -174,8 +174,8 @@ func (a *App) compose(ctx context.Context) (err error) {
 	}
 	a.keys = idem.NewKeys(g.db, idem.Options{Sealer: a.vault})
 	a.files = files.New(files.Options{
-		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store, Epochs: a.users, TrashKeep: cfg.TrashKeep,
-		Secret: a.vault.Links, Kept: g.kept.Now, Start: a.timers.startOperation, Access: a.access,
+		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store, Epochs: a.users,
+		Secret: a.vault.Links, Start: a.timers.startOperation, Access: a.access,
 	})
 	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
@@ -252,7 +252,8 @@ func (a *App) introduce() {
 	a.courier.intake = a.intake
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
-		uploads: a.uploads, files: a.files, marks: files.NewMarks(a.files), bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
+		uploads: a.uploads, expiry: files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: g.cfg.TrashKeep, Kept: g.kept.Now}), marks: files.NewMarks(a.files),
+		bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
 		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}

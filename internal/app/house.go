@@ -34,7 +34,7 @@ type house struct {
 	moved    func() bool // the truth is in another place by now
 	outbox   *outbox.Outbox
 	uploads  *upload.Sessions
-	files    *files.Files
+	expiry   *files.Expiry
 	marks    files.Marks
 	bulk     *bulk.Bulk
 	shares   *share.Shares
@@ -96,8 +96,8 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
 	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), upload.EndAllRevoked(ctx, h.uploads), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.marks.Purge(ctx), h.stars.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
 	moreBulk, bulkErr := h.bulk.Purge(ctx)
-	armErr := h.armOperations(ctx)                 // the instance that made one may have died before it armed it
-	expired, filesErr := h.files.PurgeExpired(ctx) // last: it may be much
+	armErr := h.armOperations(ctx)           // the instance that made one may have died before it armed it
+	expired, filesErr := h.expiry.Purge(ctx) // last: it may be much
 	return expired.More || moreBulk, errors.Join(err, bulkErr, armErr, filesErr)
 }
 
@@ -145,7 +145,7 @@ func (h *house) purgeAccount(ctx context.Context, id drive.AccountID, last func(
 	if err := h.activity.Forget(ctx, id); err != nil {
 		return err
 	}
-	if err := h.files.PurgeAccount(ctx, id); err != nil {
+	if err := h.expiry.PurgeAccount(ctx, id); err != nil {
 		return err
 	}
 	if err := h.intake.Forget(ctx, id); err != nil { // after the tree, which tells the reconciler what there is

@@ -43,7 +43,7 @@ func TestBalancesHold(t *testing.T) {
 				rt.Error(err)
 			}
 		}()
-		d := sitAt(rt, db, dir.Blobs, files.Options{Direct: 4, Batch: 3, TrashKeep: time.Hour})
+		d := sitAt(rt, db, dir.Blobs, files.Options{Direct: 4, Batch: 3})
 		const total = 60
 		d.limit(rt, total)
 		w := &hand{d}
@@ -52,8 +52,8 @@ func TestBalancesHold(t *testing.T) {
 			"move": w.move, "run": w.run,
 			"empty": func(t *rapid.T) { w.ok(t, second(d.EmptyTrash(t.Context(), d.who, ""))) },
 			"expire": func(t *rapid.T) {
-				d.now = d.now.Add(2 * time.Hour)
-				w.ok(t, second(d.PurgeExpired(t.Context())))
+				d.now = d.now.Add(25 * time.Hour)
+				w.ok(t, second(d.expiry.Purge(t.Context())))
 			},
 			"": func(t *rapid.T) {
 				d.balance(t)

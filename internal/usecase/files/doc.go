@@ -25,6 +25,7 @@
 //	Copies      copy, and move from one account to another
 //	Handovers   give a whole drive to somebody else
 //	Files       all else that people do with nodes
+//	Expiry      delete for good what has been kept long enough
 //
 // Each is made of those above it.
 //

@@ -35,16 +35,11 @@ type Options struct {
 	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default:
 	// 200 (some 20 ms).
 	Batch int
-	// TrashKeep is how long the trash keeps what was put there. Default: 720 h.
-	TrashKeep time.Duration
 	// Secret returns what signed links are signed with. Default: the one in the database, without a
 	// key.
 	Secret func(ctx context.Context) ([]byte, error)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Kept is the clock that says for how long something was kept before it is deleted; see package
-	// retention. Default: Now.
-	Kept func() time.Time
 }
 
 // Epochs tells the number that a user's signed links must carry; NotFound unless the user is
@@ -85,17 +80,11 @@ func New(opt Options) *Files {
 		opt.Batch = 200
 	}
 	opt.Batch = min(opt.Batch, maxBatch)
-	if opt.TrashKeep == 0 {
-		opt.TrashKeep = 720 * time.Hour
-	}
 	if opt.Secret == nil {
 		opt.Secret = vault.New(vault.Options{DB: opt.DB}).Links
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
-	}
-	if opt.Kept == nil {
-		opt.Kept = opt.Now
 	}
 	f := &Files{
 		opt: opt, display: &display{&doors{opt.Access, opt.Tree, opt.DB}, opt.Content}, books: &books{opt.DB, opt.Ledger, opt.Content},
@@ -120,8 +109,6 @@ func (f *Files) compose() {
 }
 
 func (f *Files) now() drive.Time { return drive.TimeOf(f.opt.Now()) }
-
-func (f *Files) kept() drive.Time { return drive.TimeOf(f.opt.Kept()) }
 
 // Result is what a call made: the node, or the operation that will.
 type Result struct {

@@ -27,6 +27,7 @@ import (
 // desk is one person with a drive, on a real database and a real directory.
 type desk struct {
 	*files.Files
+	expiry  *files.Expiry
 	db      *sqldb.DB
 	tree    *tree.Tree
 	store   blob.Store
@@ -73,6 +74,7 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
 	opt.DB, opt.Tree, opt.Store, opt.Epochs, opt.Now = db, d.tree, store, d.users, now
 	opt.Start = func(id drive.OperationID) { d.started = append(d.started, id) }
 	d.Files = files.New(opt)
+	d.expiry = files.NewExpiry(d.Files, files.ExpiryOptions{TrashKeep: 24 * time.Hour})
 	draft, err := d.users.Draft(t.Context(), "u"+drive.NewID[drive.UserID]().String()[14:], "correct horse battery", false)
 	if err != nil {
 		t.Fatal(err)

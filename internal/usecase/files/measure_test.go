@@ -23,7 +23,7 @@ func TestMeasureHousekeeping(t *testing.T) {
 		t.Skip("SMARTDRIVE_MEASURE is no number of accounts")
 	}
 	db := sqldbtest.Open(t)
-	d := sitAt(t, db, nil, files.Options{TrashKeep: 24 * time.Hour})
+	d := sitAt(t, db, nil, files.Options{})
 	young := d.now.UnixMilli()
 	begun := time.Now()
 	const chunk = 20_000
@@ -42,7 +42,7 @@ func TestMeasureHousekeeping(t *testing.T) {
 	t.Logf("survey: %d steps in %s", steps, time.Since(begun).Round(time.Millisecond))
 	purge := func(what string) {
 		begun := time.Now()
-		out, err := d.PurgeExpired(t.Context())
+		out, err := d.expiry.Purge(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

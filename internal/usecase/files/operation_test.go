@@ -259,14 +259,14 @@ func TestPurgeAccount(t *testing.T) {
 	var err error
 	for lives := 3; ; lives++ {
 		d.balanceOf(t, lives == 3)
-		if err = d.PurgeAccount(&dying{Context: t.Context(), left: lives}, d.who.Account); !drive.IsKind(err, drive.Unavailable) || lives > 100 {
+		if err = d.expiry.PurgeAccount(&dying{Context: t.Context(), left: lives}, d.who.Account); !drive.IsKind(err, drive.Unavailable) || lives > 100 {
 			break
 		}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.PurgeAccount(t.Context(), d.who.Account); err != nil {
+	if err := d.expiry.PurgeAccount(t.Context(), d.who.Account); err != nil {
 		t.Errorf("purging again: %v", err)
 	}
 	for _, table := range []string{"nodes", "versions", "tombstones", "trees", "operations"} {

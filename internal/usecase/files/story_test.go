@@ -158,16 +158,16 @@ func TestVersions(t *testing.T) {
 		t.Errorf("a version that does not fit: %v", err)
 	}
 	d.now = d.now.AddDate(0, 0, 31)
-	out, err := d.PurgeExpired(ctx)
+	out, err := d.expiry.Purge(ctx)
 	if err != nil || out.Versions != 1 {
 		t.Errorf("purged %+v, %v; want one version", out, err)
 	}
 	d.balance(t)
 }
 
-func TestPurgeExpired(t *testing.T) {
+func TestExpiry(t *testing.T) {
 	t.Parallel()
-	d := sit(t, files.Options{TrashKeep: 24 * time.Hour})
+	d := sit(t, files.Options{})
 	ctx := t.Context()
 	for i, at := range []string{"/old", "/young"} {
 		d.now = d.now.Add(time.Duration(i) * 20 * time.Hour)
@@ -176,7 +176,7 @@ func TestPurgeExpired(t *testing.T) {
 		}
 	}
 	d.now = d.now.Add(5 * time.Hour)
-	out, err := d.PurgeExpired(ctx)
+	out, err := d.expiry.Purge(ctx)
 	if err != nil || out.Trees != 1 {
 		t.Fatalf("purged %+v, %v", out, err)
 	}
@@ -186,7 +186,7 @@ func TestPurgeExpired(t *testing.T) {
 		t.Errorf("the trash holds %+v, %v", trash.Items, err)
 	}
 	d.now = d.now.AddDate(0, 0, 91)
-	if out, err = d.PurgeExpired(ctx); err != nil || out.Trees != 1 || out.Tombstones != 1 {
+	if out, err = d.expiry.Purge(ctx); err != nil || out.Trees != 1 || out.Tombstones != 1 {
 		t.Errorf("purged %+v, %v", out, err)
 	}
 	_, err = d.Changes(ctx, d.who, "", "1", 0)
