@@ -19,7 +19,7 @@ func (c *call) get(ctx context.Context) error {
 	if e.IsFolder() {
 		return c.getFolder(ctx, e)
 	}
-	d, err := c.opt.Files.Open(ctx, c.who, e.Node, drive.VersionID{})
+	d, err := c.opt.Files.Contents.Open(ctx, c.who, e.Node, drive.VersionID{})
 	if err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (c *call) guests(ctx context.Context, fn func([]Entry) error) error {
 		for i, m := range page {
 			nodes[i] = m.Item
 		}
-		views, err := files.ViewTops(ctx, c.opt.Files, nodes)
+		views, err := c.opt.Files.ViewTops(ctx, nodes)
 		if err != nil {
 			return err
 		}

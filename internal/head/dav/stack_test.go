@@ -14,7 +14,6 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/server"
@@ -45,9 +44,8 @@ func newStackAt(t testing.TB, opt uploadtest.Options, change ...func(*dav.Option
 	now := s.Clock.Now
 	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now}
 	users := account.NewUsers(s.DB, account.NewAuth(s.DB, accounts), accounts)
-	secret := vault.New(vault.Options{DB: s.DB, Now: now})
 	s.files = files.New(files.Options{
-		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now, Access: s.Access,
+		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: now, Access: s.Access,
 	})
 	s.spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree}, space.Options{Now: now})
 	s.who = s.person(t, "ann")

@@ -12,7 +12,6 @@ import (
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/head/dav"
-	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -125,7 +124,7 @@ func (c *call) answerFile(ctx context.Context, at drive.Address, made *tree.Node
 	created := false
 	if made != nil {
 		created = made.Rev == 1
-		if n, err := files.ViewOf(ctx, c.Files, c.who, *made); err == nil {
+		if n, err := c.Files.ViewOf(ctx, c.who, *made); err == nil {
 			e := dav.Entry{NodeView: n, Place: at.Place, Path: at.Path, Node: n.ID}
 			describer{c}.header(ctx, c.w.Header(), c.who, e)
 			c.w.Header().Set("ETag", e.Tag())

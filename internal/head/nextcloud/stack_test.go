@@ -16,7 +16,6 @@ import (
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/star"
-	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/nextcloud"
@@ -89,8 +88,8 @@ func (s *stack) wire() {
 	auth := account.NewAuth(s.DB, accounts)
 	users := account.NewUsers(s.DB, auth, accounts)
 	s.files = files.New(files.Options{
-		Secret: vault.New(vault.Options{DB: s.DB, Now: now}).Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs,
-		Epochs: users, Now: now, Access: s.Access,
+		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs,
+		Now: now, Access: s.Access,
 	})
 	caller := func(r *http.Request, _ bool) (drive.Who, func(), error) {
 		name, _, _ := r.BasicAuth()

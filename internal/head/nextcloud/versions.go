@@ -95,7 +95,7 @@ func versionTag(blake3 string) string {
 }
 
 func (c *call) getVersion(ctx context.Context, n files.NodeView, id drive.VersionID) error {
-	d, err := c.Files.Open(ctx, c.who, n.ID, id)
+	d, err := c.Files.Contents.Open(ctx, c.who, n.ID, id)
 	if err != nil {
 		return err
 	}

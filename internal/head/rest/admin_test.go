@@ -133,7 +133,7 @@ func TestADisabledUserIsOut(t *testing.T) {
 func TestWorkOnManyNodesBecomesAnOperation(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{}, func(o *rest.Options) {
-		o.Files = files.New(files.Options{DB: o.DB, Tree: o.Uploads.Tree, Store: o.Uploads.Store, Epochs: o.Users, Direct: 2, Batch: 2, Now: o.Now})
+		o.Files = files.New(files.Options{DB: o.DB, Tree: o.Uploads.Tree, Store: o.Uploads.Store, Direct: 2, Batch: 2, Now: o.Now})
 		o.BaseURL = "https://example.org/drive/"
 	})
 	u := s.newUser(t, "ann", 0)

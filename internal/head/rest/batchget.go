@@ -79,7 +79,7 @@ type manyFiles struct {
 
 func (s *manyFiles) send(ctx context.Context, ids []drive.NodeID) error {
 	for some := range slices.Chunk(ids, perLook) {
-		listed, err := files.ListContents(ctx, s.b.files, s.c.who, some)
+		listed, err := s.b.files.Contents.List(ctx, s.c.who, some)
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (b batches) readAhead(ctx context.Context, all []files.Listed) []chan opene
 				turns[i] <- b.open(ctx, l)
 				<-lanes
 			}
-			if files.Far(b.files) {
+			if b.files.Contents.Far() {
 				go one()
 			} else {
 				one()
@@ -200,7 +200,7 @@ func (b batches) open(ctx context.Context, l files.Listed) (o opened) {
 	if l.Err != nil {
 		return opened{}
 	}
-	if o.object, o.err = files.OpenListed(ctx, b.files, l); o.err != nil || !files.Far(b.files) || l.Size > aheadMost {
+	if o.object, o.err = b.files.Contents.OpenListed(ctx, l); o.err != nil || !b.files.Contents.Far() || l.Size > aheadMost {
 		return o
 	}
 	if !b.ahead.TryAcquire(int64(l.Size)) {

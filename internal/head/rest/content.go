@@ -18,6 +18,7 @@ import (
 // contents are the bytes of files, and the signed links to them.
 type contents struct {
 	files       *files.Files
+	links       *files.Links
 	redirectFor time.Duration // how long an address of the store is good; 0: the API sends the bytes itself
 }
 
@@ -57,7 +58,7 @@ func (s contents) get(ctx context.Context, c *call, id drive.NodeID) (reply, err
 			return reply{}, err
 		}
 	}
-	d, err := s.files.Open(ctx, c.who, id, version)
+	d, err := s.files.Contents.Open(ctx, c.who, id, version)
 	if err != nil {
 		return reply{}, err
 	}

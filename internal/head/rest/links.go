@@ -53,7 +53,7 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 	if err != nil {
 		return reply{}, err
 	}
-	link, err := s.files.CreateLink(ctx, c.who, id, life, how)
+	link, err := s.links.Create(ctx, c.who, id, life, how)
 	if err != nil {
 		return reply{}, err
 	}
@@ -61,7 +61,7 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 }
 
 func (s contents) openLink(ctx context.Context, c *call) (reply, error) {
-	d, how, err := s.files.OpenLink(ctx, c.query.Get("token"))
+	d, how, err := s.links.Open(ctx, c.query.Get("token"))
 	if err != nil {
 		return reply{}, err
 	}

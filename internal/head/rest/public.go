@@ -189,7 +189,7 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	d, err := p.files.Open(ctx, v.Who(), n.ID, drive.VersionID{})
+	d, err := p.files.Contents.Open(ctx, v.Who(), n.ID, drive.VersionID{})
 	if err != nil {
 		return reply{}, err
 	}

@@ -22,7 +22,7 @@ func (s contents) redirect(ctx context.Context, c *call, d files.Download, tag s
 	if s.redirectFor <= 0 || c.r.Method != http.MethodGet || inline && !passive(d.Version.Mime) || !storeCanAnswer(ctx, c, d, tag) {
 		return false, nil
 	}
-	url, err := s.files.StoreURL(ctx, d, s.redirectFor, disposition(d.Node.Name, inline))
+	url, err := s.files.Contents.StoreURL(ctx, d, s.redirectFor, disposition(d.Node.Name, inline))
 	if err != nil || url == "" {
 		return false, err
 	}

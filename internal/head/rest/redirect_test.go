@@ -41,7 +41,8 @@ func newStoreStack(t *testing.T) *stack {
 	}
 	return newStack(t, uploadtest.Options{Store: func(blob.Store) blob.Store { return bucket.Blobs }}, func(o *rest.Options) {
 		o.DownloadRedirect = 15 * time.Minute
-		o.Files = files.New(files.Options{DB: o.DB, Store: bucket.Blobs, Epochs: o.Users, Now: o.Now, Tree: tree.New(tree.Options{Now: o.Now})})
+		o.Files = files.New(files.Options{DB: o.DB, Store: bucket.Blobs, Now: o.Now, Tree: tree.New(tree.Options{Now: o.Now})})
+		o.Links = files.NewLinks(o.Files, files.LinkOptions{Epochs: o.Users})
 	})
 }
 

@@ -38,6 +38,7 @@ type Options struct {
 
 	Uploads  *upload.Sessions
 	Files    *files.Files
+	Links    *files.Links
 	Shelf    *files.Shelf
 	Spaces   *space.Spaces
 	History  *history.History

@@ -175,7 +175,7 @@ func table(opt Options, u uploads) []route {
 	logins := sessions{opt.Sessions, opt.Users, opt.DB}
 	self := profile{opt.Users, opt.Sessions, opt.Prepared, opt.Ledger, opt.DB, opt.Thumbs}
 	tree := nodes{opt.Files, files.NewTotals(opt.Files)}
-	content := contents{opt.Files, opt.DownloadRedirect}
+	content := contents{opt.Files, opt.Links, opt.DownloadRedirect}
 	pictures := thumbnails{opt.Files, opt.Thumbs}
 	public := visits{opt.Shares, opt.Files, content}
 	common := spaces{opt.Spaces, opt.Files}

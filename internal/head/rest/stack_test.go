@@ -80,7 +80,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	}
 	keys := idem.NewKeys(s.DB, idem.Options{Now: now, Sealer: secret})
 	s.files = files.New(files.Options{
-		Secret: secret.Links, DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Epochs: users, Now: now, Access: s.Access,
+		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: now, Access: s.Access,
 		Batch: steps.Batch, Direct: steps.Direct, Start: steps.Start,
 	})
 	var handovers *handover.Handovers
@@ -88,7 +88,8 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		return handovers.Busy(ctx, q, id)
 	}
 	o := rest.Options{
-		DB: s.DB, Uploads: s.Sessions, Files: s.files, Shelf: files.NewShelf(s.files, star.New(s.DB, now)), Now: now,
+		DB: s.DB, Uploads: s.Sessions, Files: s.files, Links: files.NewLinks(s.files, files.LinkOptions{Epochs: users, Secret: secret.Links}),
+		Shelf: files.NewShelf(s.files, star.New(s.DB, now)), Now: now,
 		AccountParts: rest.AccountParts{Auth: auth, Users: users, Sessions: account.NewSessions(s.DB, users, auth, accounts)},
 		KeyParts:     rest.KeyParts{Keys: keys, Prepared: prepared},
 		LimitParts:   rest.LimitParts{Clicks: idem.NewDoubleClick(idem.Options{Now: now}), Gate: server.NewGate[drive.UserID](32)},

@@ -37,11 +37,6 @@ type fixture struct {
 	who     drive.Who
 }
 
-type nobody struct{}
-
-func (nobody) LinkEpoch(context.Context, drive.UserID) (int64, error) { return 0, nil }
-func (nobody) SessionLives(context.Context, drive.SessionID) error    { return nil }
-
 func newFixture(t *testing.T, total drive.ByteSize, opt uploadtest.Options) *fixture {
 	t.Helper()
 	f := &fixture{Site: uploadtest.New(t, opt)}
@@ -51,7 +46,7 @@ func newFixture(t *testing.T, total drive.ByteSize, opt uploadtest.Options) *fix
 }
 
 func (f *fixture) compose() {
-	f.files = files.New(files.Options{DB: f.DB, Tree: f.Tree, Content: f.Content, Store: f.Store, Epochs: nobody{}, Now: f.Clock.Now})
+	f.files = files.New(files.Options{DB: f.DB, Tree: f.Tree, Content: f.Content, Store: f.Store, Now: f.Clock.Now})
 	f.keys = idem.NewKeys(f.DB, idem.Options{Now: f.Clock.Now})
 	f.batches = batch.New(batch.Options{DB: f.DB, Tree: f.Tree, Uploads: f.Sessions, Files: f.files, Keys: f.keys})
 }

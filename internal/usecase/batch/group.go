@@ -298,7 +298,7 @@ func (r *run) answer(ctx context.Context, group []*pending) error {
 	if err != nil {
 		return err
 	}
-	views, err := files.Views(ctx, r.opt.Files, r.opt.DB.For(r.who.Account), nodes)
+	views, err := r.opt.Files.ViewMany(ctx, r.opt.DB.For(r.who.Account), nodes)
 	if err != nil {
 		return err
 	}

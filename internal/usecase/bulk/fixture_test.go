@@ -96,7 +96,7 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *desk {
 	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	d.told = activity.New(activity.Options{DB: db, Now: d.clock}).Node
 	d.tree = tree.New(tree.Options{Now: d.clock, Happened: d.told})
-	d.files = files.New(files.Options{DB: db, Tree: d.tree, Store: store, Epochs: users, Now: d.clock, Direct: 5, Batch: 4})
+	d.files = files.New(files.Options{DB: db, Tree: d.tree, Store: store, Now: d.clock, Direct: 5, Batch: 4})
 	secret := vault.New(vault.Options{DB: db, Keys: []vault.Key{key}, Now: d.clock})
 	if err := secret.Prepare(t.Context()); err != nil {
 		t.Fatal(err)

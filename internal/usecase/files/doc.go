@@ -24,10 +24,11 @@
 //	            purging, emptying, copying, handingOver, each of them a work
 //	Copies      copy, and move from one account to another
 //	Handovers   give a whole drive to somebody else
+//	Contents    open what files contain
 //	Files       all else that people do with nodes
-//	Expiry      delete for good what has been kept long enough
 //
-// Each is made of those above it.
+// Each is made of those above it. Expiry, FolderTags, Links, Marks, Shelf and Totals stand on Files;
+// each has what only it needs.
 //
 // # Doing it again
 //

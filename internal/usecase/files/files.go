@@ -9,13 +9,12 @@ import (
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/turn"
 )
 
-// Options configure New. DB, Tree, Store and Epochs are required; the zero value of each other
+// Options configure New. DB, Tree and Store are required; the zero value of each other
 // field is its default.
 type Options struct {
 	DB      *sqldb.DB
@@ -23,7 +22,6 @@ type Options struct {
 	Ledger  quota.Ledger
 	Content content.Content
 	Store   blob.Store
-	Epochs  Epochs
 	// Access decides who may do what. Default: one of the database.
 	Access *access.Access
 	// Start is told, after the commit, of an operation that shall run in the background; it must
@@ -35,19 +33,8 @@ type Options struct {
 	// Batch is how many rows one transaction of a purge or a copy deals with, 500 at most. Default:
 	// 200 (some 20 ms).
 	Batch int
-	// Secret returns what signed links are signed with. Default: the one in the database, without a
-	// key.
-	Secret func(ctx context.Context) ([]byte, error)
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-}
-
-// Epochs tells the number that a user's signed links must carry; NotFound unless the user is
-// active. It is account.Users.
-type Epochs interface {
-	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
-	// SessionLives is NotFound once a login or token has ended.
-	SessionLives(ctx context.Context, id drive.SessionID) error
 }
 
 const maxBatch = 500
@@ -58,6 +45,9 @@ type Files struct {
 	Operations *Operations
 	Copies     *Copies
 	Handovers  *Handovers
+
+	// Contents open what files contain.
+	Contents *Contents
 
 	opt Options
 	*display
@@ -80,9 +70,6 @@ func New(opt Options) *Files {
 		opt.Batch = 200
 	}
 	opt.Batch = min(opt.Batch, maxBatch)
-	if opt.Secret == nil {
-		opt.Secret = vault.New(vault.Options{DB: opt.DB}).Links
-	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -90,6 +77,7 @@ func New(opt Options) *Files {
 		opt: opt, display: &display{&doors{opt.Access, opt.Tree, opt.DB}, opt.Content}, books: &books{opt.DB, opt.Ledger, opt.Content},
 		searches: turn.New(searchesEach, searchesAtOnce),
 	}
+	f.Contents = &Contents{f.doors, f.display, opt.Content, opt.Store, f.now}
 	f.compose()
 	return f
 }

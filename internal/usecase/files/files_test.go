@@ -28,6 +28,7 @@ import (
 type desk struct {
 	*files.Files
 	expiry  *files.Expiry
+	links   *files.Links
 	db      *sqldb.DB
 	tree    *tree.Tree
 	store   blob.Store
@@ -71,9 +72,10 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
 	now := func() time.Time { return d.now }
 	d.tree = tree.New(tree.Options{Now: now, KeepVersions: 2, Happened: activity.New(activity.Options{DB: db, Now: now}).Node})
 	d.users = account.NewUsers(db, account.NewAuth(db, cheap), cheap)
-	opt.DB, opt.Tree, opt.Store, opt.Epochs, opt.Now = db, d.tree, store, d.users, now
+	opt.DB, opt.Tree, opt.Store, opt.Now = db, d.tree, store, now
 	opt.Start = func(id drive.OperationID) { d.started = append(d.started, id) }
 	d.Files = files.New(opt)
+	d.links = files.NewLinks(d.Files, files.LinkOptions{Epochs: d.users})
 	d.expiry = files.NewExpiry(d.Files, files.ExpiryOptions{TrashKeep: 24 * time.Hour})
 	draft, err := d.users.Draft(t.Context(), "u"+drive.NewID[drive.UserID]().String()[14:], "correct horse battery", false)
 	if err != nil {
@@ -211,7 +213,7 @@ func (d *desk) lsBelow(t tb, id drive.NodeID) (all []string) {
 
 func (d *desk) read(t tb, id drive.NodeID) string {
 	t.Helper()
-	open, err := d.Open(t.Context(), d.who, id, drive.VersionID{})
+	open, err := d.Contents.Open(t.Context(), d.who, id, drive.VersionID{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/ticket"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/vault"
 )
 
 // MaxLinkLife is the longest life of a signed link.
@@ -70,40 +71,72 @@ type Link struct {
 	ExpiresAt drive.Time
 }
 
-// CreateLink makes a link to a live file.
-func (f *Files) CreateLink(ctx context.Context, who drive.Who, id drive.NodeID, life time.Duration, d Disposition) (Link, error) {
+// LinkOptions configure NewLinks.
+type LinkOptions struct {
+	Epochs Epochs // required
+	// Secret returns what links are signed with. Default: the one in the database, without a key.
+	Secret func(ctx context.Context) ([]byte, error)
+}
+
+// Epochs tells the number that a user's signed links must carry; NotFound unless the user is
+// active. It is account.Users.
+type Epochs interface {
+	LinkEpoch(ctx context.Context, user drive.UserID) (int64, error)
+	// SessionLives is NotFound once a login or token has ended.
+	SessionLives(ctx context.Context, id drive.SessionID) error
+}
+
+// Links make signed links to files, and open them. It is safe for concurrent use.
+type Links struct {
+	*doors
+	contents *Contents
+	now      func() drive.Time
+	epochs   Epochs
+	secret   func(ctx context.Context) ([]byte, error)
+}
+
+// NewLinks returns the links to files.
+func NewLinks(f *Files, opt LinkOptions) *Links {
+	if opt.Secret == nil {
+		opt.Secret = vault.New(vault.Options{DB: f.opt.DB}).Links
+	}
+	return &Links{f.doors, f.Contents, f.now, opt.Epochs, opt.Secret}
+}
+
+// Create makes a link to a live file.
+func (s *Links) Create(ctx context.Context, who drive.Who, id drive.NodeID, life time.Duration, d Disposition) (Link, error) {
 	if life < time.Second || life > MaxLinkLife {
 		return Link{}, drive.Bad("expires_in", drive.OutOfRange, "min", 1, "max", int(MaxLinkLife/time.Second), "sent", life.Seconds())
 	}
-	p, err := f.enter(ctx, who, id, access.Link)
+	p, err := s.enter(ctx, who, id, access.Link)
 	if err != nil {
 		return Link{}, err
 	}
 	who = p.Who
-	n, err := f.live(ctx, f.opt.DB, who, id)
+	n, err := s.live(ctx, s.db, who, id)
 	if err != nil {
 		return Link{}, err
 	}
 	if n.IsFolder() {
 		return Link{}, drive.Bad("id", drive.NotAllowed, "allowed", []string{"file"}, "sent", "folder")
 	}
-	epoch, err := f.opt.Epochs.LinkEpoch(ctx, who.User)
+	epoch, err := s.epochs.LinkEpoch(ctx, who.User)
 	if err != nil {
 		return Link{}, err
 	}
-	secret, err := f.opt.Secret(ctx)
+	secret, err := s.secret(ctx)
 	if err != nil {
 		return Link{}, err
 	}
-	l := link{node: id, user: who.User, account: who.Account, epoch: epoch, expires: f.now().Add(life), disposition: d, session: who.Session}
+	l := link{node: id, user: who.User, account: who.Account, epoch: epoch, expires: s.now().Add(life), disposition: d, session: who.Session}
 	return Link{Token: l.token(secret), ExpiresAt: l.expires}, nil
 }
 
-// OpenLink opens the file of a link. A token that was not made here is NotFound; one that is over
+// Open opens the file of a link. A token that was not made here is NotFound; one that is over
 // is Gone {reason: link-expired}, or link-void when the file or the user's epoch is not what it
 // was.
-func (f *Files) OpenLink(ctx context.Context, token string) (Download, Disposition, error) {
-	secret, err := f.opt.Secret(ctx)
+func (s *Links) Open(ctx context.Context, token string) (Download, Disposition, error) {
+	secret, err := s.secret(ctx)
 	if err != nil {
 		return Download{}, 0, err
 	}
@@ -111,12 +144,12 @@ func (f *Files) OpenLink(ctx context.Context, token string) (Download, Dispositi
 	if err != nil {
 		return Download{}, 0, err
 	}
-	if f.now() >= l.expires {
+	if s.now() >= l.expires {
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-expired")
 	}
-	epoch, err := f.opt.Epochs.LinkEpoch(ctx, l.user)
+	epoch, err := s.epochs.LinkEpoch(ctx, l.user)
 	if err == nil && !l.session.IsZero() {
-		err = f.opt.Epochs.SessionLives(ctx, l.session)
+		err = s.epochs.SessionLives(ctx, l.session)
 	}
 	if drive.IsKind(err, drive.NotFound) || err == nil && epoch != l.epoch {
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-void")
@@ -124,22 +157,22 @@ func (f *Files) OpenLink(ctx context.Context, token string) (Download, Dispositi
 	if err != nil {
 		return Download{}, 0, err
 	}
-	home, err := f.opt.Access.Home(ctx, f.opt.DB, l.user)
+	home, err := s.access.Home(ctx, s.db, l.user)
 	if err != nil {
 		return Download{}, 0, err
 	}
 	// Whoever made it may have lost the right to make it since.
 	who := drive.Who{User: l.user, Account: home, Scopes: drive.ScopeRead}
-	p, err := f.enter(ctx, who, l.node, access.Link)
+	p, err := s.enter(ctx, who, l.node, access.Link)
 	if err == nil {
-		_, err = f.live(ctx, f.opt.DB, p.Who, l.node)
+		_, err = s.live(ctx, s.db, p.Who, l.node)
 	}
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden, drive.WrongState) {
 		return Download{}, 0, drive.Fail(drive.Gone, "reason", "link-void")
 	} else if err != nil {
 		return Download{}, 0, err
 	}
-	d, err := f.Open(ctx, who, l.node, drive.VersionID{})
+	d, err := s.contents.Open(ctx, who, l.node, drive.VersionID{})
 	d.until = l.expires
 	return d, l.disposition, err
 }

@@ -18,7 +18,7 @@ func TestLinks(t *testing.T) {
 	n := d.put(t, "/f", "text")
 	open := func(l files.Link, kind drive.Kind, reason string) {
 		t.Helper()
-		got, disposition, err := d.OpenLink(t.Context(), l.Token)
+		got, disposition, err := d.links.Open(t.Context(), l.Token)
 		if kind != 0 {
 			wantKind(t, err, kind)
 			var e *drive.Error
@@ -36,7 +36,7 @@ func TestLinks(t *testing.T) {
 	}
 	link := func() files.Link {
 		t.Helper()
-		l, err := d.CreateLink(t.Context(), d.who, n.ID, time.Hour, files.Inline)
+		l, err := d.links.Create(t.Context(), d.who, n.ID, time.Hour, files.Inline)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,8 +44,8 @@ func TestLinks(t *testing.T) {
 	}
 	l := link()
 	open(l, 0, "")
-	again := files.New(files.Options{DB: d.db, Tree: d.tree, Store: d.store, Epochs: d.users, Now: func() time.Time { return d.now }})
-	if o, _, err := again.OpenLink(t.Context(), l.Token); err != nil {
+	again := files.NewLinks(d.Files, files.LinkOptions{Epochs: d.users})
+	if o, _, err := again.Open(t.Context(), l.Token); err != nil {
 		t.Errorf("a link does not outlive the process: %v", err)
 	} else if err := o.Close(); err != nil {
 		t.Error(err)
@@ -58,7 +58,7 @@ func TestLinks(t *testing.T) {
 		open(files.Link{Token: forged}, drive.NotFound, "")
 	}
 	for _, life := range []time.Duration{-1, 0, time.Millisecond, files.MaxLinkLife + 1} {
-		_, err := d.CreateLink(t.Context(), d.who, n.ID, life, files.Attachment)
+		_, err := d.links.Create(t.Context(), d.who, n.ID, life, files.Attachment)
 		wantKind(t, err, drive.BadRequest)
 	}
 	d.now = d.now.Add(time.Hour)

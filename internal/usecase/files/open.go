@@ -8,6 +8,7 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/blob"
 )
@@ -25,14 +26,23 @@ type Download struct {
 	until   drive.Time // when the signed link ends by which it was opened; zero: there is none
 }
 
+// Contents open what files contain. It is safe for concurrent use.
+type Contents struct {
+	*doors
+	show    *display
+	content content.Content
+	store   blob.Store
+	now     func() drive.Time
+}
+
 // Open opens a file, at its current version when version is zero. A folder is BadRequest.
-func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
-	p, err := f.enter(ctx, who, id, access.Read)
+func (c *Contents) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
+	p, err := c.enter(ctx, who, id, access.Read)
 	if err != nil {
 		return Download{}, err
 	}
 	who = p.Who
-	n, err := f.opt.Tree.Find(ctx, f.opt.DB.For(who.Account), who.Account, id)
+	n, err := c.tree.Find(ctx, c.db.For(who.Account), who.Account, id)
 	if err != nil {
 		return Download{}, err
 	}
@@ -43,23 +53,23 @@ func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, versio
 		version = n.Version
 	}
 	d := Download{}
-	if d.Node, err = f.viewer(f.opt.DB.For(who.Account)).as(p).view(ctx, n); err != nil {
+	if d.Node, err = c.show.viewer(c.db.For(who.Account)).as(p).view(ctx, n); err != nil {
 		return Download{}, err
 	}
-	if d.Version, err = f.opt.Tree.FindVersion(ctx, f.opt.DB.For(who.Account), id, version); err != nil {
+	if d.Version, err = c.tree.FindVersion(ctx, c.db.For(who.Account), id, version); err != nil {
 		return Download{}, err
 	}
-	b, err := f.opt.Content.Find(ctx, f.opt.DB.For(who.Account), d.Version.Blob)
+	b, err := c.content.Find(ctx, c.db.For(who.Account), d.Version.Blob)
 	if err != nil {
 		return Download{}, err
 	}
 	d.Sum, d.file, d.damaged = b.Sum, b.File, b.Damaged != 0
-	if d.Digests, err = f.opt.Content.Aliases(ctx, f.opt.DB.For(who.Account), b.ID); err != nil {
+	if d.Digests, err = c.content.Aliases(ctx, c.db.For(who.Account), b.ID); err != nil {
 		return Download{}, err
 	}
 	// A blob released since then keeps its file for the grace period; one that is missing breaks P1
 	// and is not the caller's fault.
-	if d.Object, err = f.opt.Store.Open(ctx, b.File); err != nil {
+	if d.Object, err = c.store.Open(ctx, b.File); err != nil {
 		if drive.IsKind(err, drive.NotFound) {
 			err = drive.Wrap(err, drive.Internal)
 		}
@@ -72,14 +82,14 @@ func (f *Files) Open(ctx context.Context, who drive.Who, id drive.NodeID, versio
 // given disposition: for so long, or as long as the signed link that opened it if that is shorter.
 // Empty: the store has no such thing, or the content was found damaged and must not leave without
 // somebody to answer for it.
-func (f *Files) StoreURL(ctx context.Context, d Download, valid time.Duration, disposition string) (string, error) {
-	if !f.opt.Store.Caps().Links || d.damaged {
+func (c *Contents) StoreURL(ctx context.Context, d Download, valid time.Duration, disposition string) (string, error) {
+	if !c.store.Caps().Links || d.damaged {
 		return "", nil
 	}
 	if d.until != 0 {
-		valid = max(min(valid, d.until.Sub(f.now())), time.Second)
+		valid = max(min(valid, d.until.Sub(c.now())), time.Second)
 	}
-	url, err := f.opt.Store.Presign(ctx, d.file, blob.Link{Valid: valid, ContentType: d.Version.Mime, Disposition: disposition})
+	url, err := c.store.Presign(ctx, d.file, blob.Link{Valid: valid, ContentType: d.Version.Mime, Disposition: disposition})
 	if err != nil {
 		return "", fmt.Errorf("make an address for version %v: %w", d.Version.ID, err)
 	}

@@ -19,10 +19,10 @@ type Listed struct {
 	file string
 }
 
-// ListContents finds what Open would open of many nodes, by few statements, and opens nothing.
-func ListContents(ctx context.Context, f *Files, who drive.Who, ids []drive.NodeID) ([]Listed, error) {
-	q := f.opt.DB.For(who.Account)
-	nodes, err := f.opt.Tree.FindMany(ctx, q, who.Account, ids...)
+// List finds what Open would open of many nodes, by few statements, and opens nothing.
+func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) ([]Listed, error) {
+	q := c.db.For(who.Account)
+	nodes, err := c.tree.FindMany(ctx, q, who.Account, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -30,13 +30,13 @@ func ListContents(ctx context.Context, f *Files, who drive.Who, ids []drive.Node
 	for _, n := range nodes {
 		some = append(some, n)
 	}
-	views, err := Views(ctx, f, q, some)
+	views, err := c.show.ViewMany(ctx, q, some)
 	if err != nil {
 		return nil, err
 	}
 	blobs := blobsOf(some)
 	slices.SortFunc(blobs, func(x, y drive.BlobID) int { return slices.Compare(x[:], y[:]) })
-	found, err := f.opt.Content.FindMany(ctx, q, slices.Compact(blobs)...)
+	found, err := c.content.FindMany(ctx, q, slices.Compact(blobs)...)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,9 @@ func ListContents(ctx context.Context, f *Files, who drive.Who, ids []drive.Node
 	return all, nil
 }
 
-// OpenListed opens a file that ListContents has found. The caller closes it.
-func OpenListed(ctx context.Context, f *Files, l Listed) (blob.Object, error) {
-	o, err := f.opt.Store.Open(ctx, l.file)
+// OpenListed opens a file that List has found. The caller closes it.
+func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error) {
+	o, err := c.store.Open(ctx, l.file)
 	if drive.IsKind(err, drive.NotFound) {
 		err = drive.Wrap(err, drive.Internal) // it breaks P1, and is not the caller's fault
 	}
@@ -71,4 +71,4 @@ func OpenListed(ctx context.Context, f *Files, l Listed) (blob.Object, error) {
 }
 
 // Far reports whether each request to the store takes its time.
-func Far(f *Files) bool { return f.opt.Store.Caps().Far }
+func (c *Contents) Far() bool { return c.store.Caps().Far }

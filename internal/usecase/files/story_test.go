@@ -146,7 +146,7 @@ func TestVersions(t *testing.T) {
 	}
 	_, err = d.Versions(ctx, d.who, first.ID, "x", 2)
 	wantKind(t, err, drive.CursorInvalid)
-	old, err := d.Open(ctx, d.who, first.ID, page.Items[1].ID)
+	old, err := d.Contents.Open(ctx, d.who, first.ID, page.Items[1].ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,10 +223,10 @@ func TestOthersDriveIsNotThere(t *testing.T) {
 	_, errs["trash"] = mine.Trash(ctx, who, n.ID, 0)
 	_, errs["delete"] = mine.DeletePermanently(ctx, who, n.ID, 0)
 	_, errs["restore"] = mine.Restore(ctx, who, n.ID, drive.NodeID{}, "")
-	_, errs["open"] = mine.Open(ctx, who, n.ID, drive.VersionID{})
+	_, errs["open"] = mine.Contents.Open(ctx, who, n.ID, drive.VersionID{})
 	_, errs["versions"] = mine.Versions(ctx, who, n.ID, "", 0)
 	_, errs["restore version"] = mine.RestoreVersion(ctx, who, n.ID, n.Version, nil)
-	_, errs["link"] = mine.CreateLink(ctx, who, n.ID, time.Hour, files.Inline)
+	_, errs["link"] = mine.links.Create(ctx, who, n.ID, time.Hour, files.Inline)
 	for what, err := range errs {
 		if !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("%s of somebody else's file: %v", what, err)

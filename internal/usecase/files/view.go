@@ -73,14 +73,14 @@ func (s *display) ViewFor(ctx context.Context, q sqldb.Querier, who drive.Who, n
 }
 
 // ViewOf shows a node that was read before, as it was then.
-func ViewOf(ctx context.Context, f *Files, who drive.Who, n tree.Node) (NodeView, error) {
-	return f.ViewFor(ctx, f.opt.DB.For(n.Account), who, n)
+func (s *display) ViewOf(ctx context.Context, who drive.Who, n tree.Node) (NodeView, error) {
+	return s.ViewFor(ctx, s.db.For(n.Account), who, n)
 }
 
-// Views shows many nodes; those that they have in common are read once. A node that has gone since
+// ViewMany shows many nodes; those that they have in common are read once. A node that has gone since
 // it was read, or whose folder has, is missing.
-func Views(ctx context.Context, f *Files, q sqldb.Querier, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
-	v := f.viewer(q)
+func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+	v := s.viewer(q)
 	if err := v.fetch(ctx, nodes); err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func Views(ctx context.Context, f *Files, q sqldb.Querier, nodes []tree.Node) (m
 
 // ViewTops shows nodes that are shared with the caller by name, as these see them: what is above
 // them is not told.
-func ViewTops(ctx context.Context, f *Files, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
-	views, err := Views(ctx, f, f.opt.DB, nodes)
+func (s *display) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+	views, err := s.ViewMany(ctx, s.db, nodes)
 	for id, v := range views {
 		v.ParentID, v.Path = nil, drive.Address{Place: id.String()}.String()
 		views[id] = v
