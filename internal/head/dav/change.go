@@ -171,7 +171,7 @@ func (c *call) move(ctx context.Context) error {
 func (c *call) moveAs(ctx context.Context, t transfer) error {
 	var err error
 	if t.there != nil && !t.there.IsFolder() && !t.from.IsFolder() {
-		_, err = files.Supersede(ctx, c.opt.Files, c.who, t.from.Node, t.there.Node)
+		_, err = c.opt.Files.Supersede(ctx, c.who, t.from.Node, t.there.Node)
 	} else {
 		patch := files.Patch{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictReplace}
 		_, err = c.opt.Files.Patch(ctx, c.who, t.from.Node, patch)

@@ -152,7 +152,7 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 			return err
 		}
 	}
-	return files.EachChild(ctx, c.opt.Files, c.who, top.Node, func(nodes []files.NodeView) error {
+	return c.opt.Files.EachChild(ctx, c.who, top.Node, func(nodes []files.NodeView) error {
 		entries := make([]Entry, 0, len(nodes))
 		for _, n := range nodes {
 			name := drive.Name(n.Name)

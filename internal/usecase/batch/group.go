@@ -10,7 +10,6 @@ import (
 	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload"
 )
 
@@ -147,7 +146,7 @@ func (r *run) measure(ctx context.Context, p *pending) error {
 		parent, err = r.at(ctx, r.opt.DB, above)
 	}
 	if err == nil {
-		p.below, err = files.BelowAs(ctx, r.opt.Files, r.who, id, parent, name)
+		p.below, err = r.opt.Files.Below(ctx, r.opt.DB, r.who, id, parent, name)
 	}
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
@@ -248,7 +247,7 @@ func (r *run) act(ctx context.Context, tx *sqldb.Tx, p *pending) (err error) {
 	switch p.Op {
 	case Folder:
 		p.created = true
-		p.node, err = files.MakeFolder(ctx, r.opt.Files, tx, r.who, p.Folder)
+		p.node, err = r.opt.Files.MakeFolder(ctx, tx, r.who, p.Folder)
 	case Claim:
 		var placed tree.Placed
 		placed, err = upload.LinkOwned(ctx, r.opt.Uploads, tx, r.who, p.File, p.If)
@@ -281,13 +280,13 @@ func (r *run) move(ctx context.Context, tx *sqldb.Tx, p *pending) (n tree.Node, 
 		e.Parent, err = r.at(ctx, tx, above)
 	}
 	if err == nil && p.behind {
-		e.Below, err = files.BelowNow(ctx, r.opt.Files, tx, r.who, id, e.Parent, e.Name)
+		e.Below, err = r.opt.Files.Below(ctx, tx, r.who, id, e.Parent, e.Name)
 	}
 	if err != nil {
 		return tree.Node{}, err
 	}
 	if n, err = r.opt.Tree.Edit(ctx, tx, r.who.Account, id, e); err == nil {
-		err = files.Moved(ctx, r.opt.Files, tx, n)
+		err = r.opt.Files.Moved(ctx, tx, n)
 	}
 	return n, err
 }

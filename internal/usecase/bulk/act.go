@@ -100,7 +100,7 @@ func (t *batch) move(ctx context.Context, id drive.NodeID, e entry) (entry, erro
 	}
 	n, err := t.b.opt.Tree.Edit(ctx, t.tx, t.row.account, id, tree.Edit{Parent: t.row.parent, Conflict: t.row.conflict, Below: t.below[id]})
 	if err == nil {
-		err = files.Moved(ctx, t.b.opt.Files, t.tx, n)
+		err = t.b.opt.Files.Moved(ctx, t.tx, n)
 	}
 	e.Outcome, e.Parent, e.Name = outcomeOf(n.Rev != was.Rev), was.Parent, was.Name
 	if e.Became = ""; n.Name != was.Name {
@@ -123,7 +123,7 @@ func (t *batch) moveBack(ctx context.Context, id drive.NodeID, e entry) (entry, 
 	to := tree.Edit{Parent: w.Parent, Name: w.Name, Conflict: drive.ConflictRename, Below: t.below[id]}
 	n, err := t.b.opt.Tree.Edit(ctx, t.tx, t.row.account, id, to)
 	if err == nil {
-		err = files.Moved(ctx, t.b.opt.Files, t.tx, n)
+		err = t.b.opt.Files.Moved(ctx, t.tx, n)
 	}
 	if err != nil {
 		return e, err

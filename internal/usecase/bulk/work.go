@@ -8,7 +8,6 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/usecase/files"
 )
 
 // Progress is what Run says about an operation.
@@ -103,7 +102,7 @@ func (b *Bulk) measure(ctx context.Context, r row, p piece) (map[drive.NodeID]tr
 		if r.kind == Copy {
 			below[id], err = b.opt.Tree.Extent(ctx, b.opt.DB, id)
 		} else {
-			below[id], err = files.Below(ctx, b.opt.Files, r.who(), id, parent)
+			below[id], err = b.opt.Files.Below(ctx, b.opt.DB, r.who(), id, parent, "")
 		}
 		if err != nil && !drive.IsKind(err, drive.NotFound) { // gone since: the transaction says so
 			return nil, err
@@ -156,7 +155,7 @@ func (b *Bulk) tryPiece(ctx context.Context, was row, p piece, below map[drive.N
 		if err != nil {
 			return err
 		}
-		t := &batch{b: b, tx: tx, row: r, inside: files.In(b.opt.Files, tx, r.who()), before: before, below: below}
+		t := &batch{b: b, tx: tx, row: r, inside: b.opt.Files.In(tx, r.who()), before: before, below: below}
 		if err := t.run(ctx, &fresh, known); err != nil {
 			return err
 		}

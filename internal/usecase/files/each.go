@@ -12,7 +12,7 @@ import (
 // EachChild calls fn with all that is in a folder, up to tree.MaxLimit nodes at a time. What is in
 // it from the beginning of the call to its end is given once, whatever else happens to it: a list
 // by pages would miss what is renamed from behind its cursor to before it.
-func EachChild(ctx context.Context, f *Files, who drive.Who, folder drive.NodeID, fn func([]NodeView) error) error {
+func (f *Files) EachChild(ctx context.Context, who drive.Who, folder drive.NodeID, fn func([]NodeView) error) error {
 	page, err := f.Children(ctx, who, folder, tree.List{Limit: tree.MaxLimit})
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func EachChild(ctx context.Context, f *Files, who drive.Who, folder drive.NodeID
 	}
 	ids = slices.DeleteFunc(ids, func(id drive.NodeID) bool { return given[id] })
 	for some := range slices.Chunk(ids, tree.MaxLimit) {
-		views, err := childrenByID(ctx, f, who, folder, some)
+		views, err := f.childrenByID(ctx, who, folder, some)
 		if err == nil {
 			err = fn(views)
 		}
@@ -49,7 +49,7 @@ func EachChild(ctx context.Context, f *Files, who drive.Who, folder drive.NodeID
 }
 
 // childrenByID returns those of ids that are in a folder now, in the order of ids.
-func childrenByID(ctx context.Context, f *Files, who drive.Who, folder drive.NodeID, ids []drive.NodeID) ([]NodeView, error) {
+func (f *Files) childrenByID(ctx context.Context, who drive.Who, folder drive.NodeID, ids []drive.NodeID) ([]NodeView, error) {
 	p, err := f.enter(ctx, who, folder, access.List) // once more: the right may have ended meanwhile
 	if err != nil {
 		return nil, err

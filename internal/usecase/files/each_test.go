@@ -28,7 +28,7 @@ func TestEachChildIsListedOnce(t *testing.T) {
 	last := d.get(t, fmt.Sprintf("/m%04d", all-1))
 	gone := d.get(t, fmt.Sprintf("/m%04d", all-2))
 	seen, pages := map[drive.NodeID]string{}, 0
-	err := files.EachChild(t.Context(), d.Files, d.who, d.root, func(some []files.NodeView) error {
+	err := d.EachChild(t.Context(), d.who, d.root, func(some []files.NodeView) error {
 		for _, n := range some {
 			if name, twice := seen[n.ID]; twice {
 				t.Errorf("%s was listed as %s before", n.Name, name)

@@ -24,7 +24,7 @@ type Inside struct {
 }
 
 // In returns the Inside of a transaction.
-func In(f *Files, tx *sqldb.Tx, who drive.Who) *Inside { return &Inside{f: f, tx: tx, who: who} }
+func (f *Files) In(tx *sqldb.Tx, who drive.Who) *Inside { return &Inside{f: f, tx: tx, who: who} }
 
 // Rows is about how many rows were written so far.
 func (in *Inside) Rows() int64 { return in.rows }
@@ -113,28 +113,4 @@ func (in *Inside) Settle(ctx context.Context) error {
 		return err
 	}
 	return in.f.drop(ctx, in.tx, in.who.Account, in.gone)
-}
-
-// Below measures what is below a folder that goes to another one; zero: to where it was. It is
-// called before the transaction that moves it.
-func Below(ctx context.Context, f *Files, who drive.Who, id, parent drive.NodeID) (tree.Extent, error) {
-	return f.below(ctx, who, id, parent, "")
-}
-
-// BelowAs is Below of a folder that also gets another name; empty: it keeps its own.
-func BelowAs(ctx context.Context, f *Files, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
-	return f.below(ctx, who, id, parent, name)
-}
-
-// BelowNow is BelowAs within the transaction that moves it, for a folder whose measure may be old.
-func BelowNow(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
-	return f.belowOf(ctx, tx, who, id, place{parent, name})
-}
-
-// Moved ends what was remembered of who may do what below a folder that tx has moved.
-func Moved(ctx context.Context, f *Files, tx *sqldb.Tx, n tree.Node) error {
-	if !n.IsFolder() {
-		return nil
-	}
-	return f.opt.Access.Moved(ctx, tx, n.Account)
 }

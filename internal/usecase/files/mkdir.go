@@ -35,7 +35,7 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 		if err := f.clear(ctx, tx, tree.Place{Parent: m.Parent, Name: m.Name}, who.Account, m.Over); err != nil {
 			return err
 		}
-		n, err := MakeFolder(ctx, f, tx, who, m)
+		n, err := f.MakeFolder(ctx, tx, who, m)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (d *doors) enterMade(ctx context.Context, who drive.Who, m *Mkdir) (access.
 
 // MakeFolder is Mkdir in the account of who, by somebody who may, within a transaction that has the
 // lock on the ledger; m.Hook is not called, and m.Place is empty.
-func MakeFolder(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, m Mkdir) (tree.Node, error) {
+func (f *Files) MakeFolder(ctx context.Context, tx *sqldb.Tx, who drive.Who, m Mkdir) (tree.Node, error) {
 	parent, err := f.parent(ctx, tx, who, m)
 	if err != nil {
 		return tree.Node{}, err

@@ -28,7 +28,7 @@ func (f *Files) Patch(ctx context.Context, who drive.Who, id drive.NodeID, p Pat
 	}
 	caller := who
 	who = pass.Who
-	if e.Below, err = f.below(ctx, who, id, p.Parent, p.Name); err != nil {
+	if e.Below, err = f.Below(ctx, f.opt.DB, who, id, p.Parent, p.Name); err != nil {
 		return NodeView{}, err
 	}
 	return f.change(ctx, pass, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
@@ -86,45 +86,6 @@ func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass
 	return to, err
 }
 
-// below measures what is below a folder that goes to a place, unless the place is no deeper and its
-// path no longer than now: to rename a folder of a million files must not read a million rows. A
-// parent that is not there is the transaction's to refuse.
-func (f *Files) below(ctx context.Context, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
-	return f.belowOf(ctx, f.opt.DB, who, id, place{parent, name})
-}
-
-// place is where a node goes; what is zero stays as it is.
-type place struct {
-	parent drive.NodeID
-	name   drive.Name
-}
-
-func (d *doors) belowOf(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.NodeID, at place) (tree.Extent, error) {
-	n, err := d.tree.Find(ctx, q, who.Account, id)
-	if err != nil || !n.IsFolder() {
-		return tree.Extent{}, err
-	}
-	from, err := d.tree.Locate(ctx, q, id)
-	if err != nil {
-		return tree.Extent{}, err
-	}
-	if at.parent.IsZero() {
-		at.parent = n.Parent
-	}
-	if at.name == "" {
-		at.name = n.Name
-	}
-	to, err := d.tree.Locate(ctx, q, at.parent)
-	if drive.IsKind(err, drive.NotFound) {
-		return tree.Extent{}, nil
-	}
-	longer := len(to.Path.String())+len(at.name)+1 > len(from.Path.String())+1 || len(to.Path)+1 > len(from.Path)
-	if err != nil || !longer {
-		return tree.Extent{}, err
-	}
-	return d.tree.Extent(ctx, q, id)
-}
-
 // Trash puts a node into the trash; rev is the revision that the caller saw, zero any.
 func (f *Files) Trash(ctx context.Context, who drive.Who, id drive.NodeID, rev int64) (NodeView, error) {
 	pass, err := f.enter(ctx, who, id, access.Trash)
@@ -148,7 +109,7 @@ func (f *Files) Restore(ctx context.Context, who drive.Who, id, parent drive.Nod
 	}
 	caller := who
 	who = pass.Who
-	below, err := f.below(ctx, who, id, parent, "")
+	below, err := f.Below(ctx, f.opt.DB, who, id, parent, "")
 	if err != nil {
 		return NodeView{}, err
 	}
@@ -183,6 +144,45 @@ func (d *doors) enterRestore(ctx context.Context, who drive.Who, id, parent driv
 	}
 	to, err = d.enterTarget(ctx, who, from, parent, c)
 	return from, to, err
+}
+
+// Below measures what is below a folder that goes to a parent, under a name, unless its place is no
+// deeper then and its path no longer than now: to rename a folder of a million files must not read
+// a million rows. What is zero of the place stays as it is. A parent that is not there is the
+// transaction's to refuse. It is called before the transaction that moves the folder, or within it
+// when the measure may be old.
+func (f *Files) Below(ctx context.Context, q sqldb.Querier, who drive.Who, id, parent drive.NodeID, name drive.Name) (tree.Extent, error) {
+	n, err := f.opt.Tree.Find(ctx, q, who.Account, id)
+	if err != nil || !n.IsFolder() {
+		return tree.Extent{}, err
+	}
+	from, err := f.opt.Tree.Locate(ctx, q, id)
+	if err != nil {
+		return tree.Extent{}, err
+	}
+	if parent.IsZero() {
+		parent = n.Parent
+	}
+	if name == "" {
+		name = n.Name
+	}
+	to, err := f.opt.Tree.Locate(ctx, q, parent)
+	if drive.IsKind(err, drive.NotFound) {
+		return tree.Extent{}, nil
+	}
+	longer := len(to.Path.String())+len(name)+1 > len(from.Path.String())+1 || len(to.Path)+1 > len(from.Path)
+	if err != nil || !longer {
+		return tree.Extent{}, err
+	}
+	return f.opt.Tree.Extent(ctx, q, id)
+}
+
+// Moved ends what was remembered of who may do what below a folder that tx has moved.
+func (f *Files) Moved(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
+	if !n.IsFolder() {
+		return nil
+	}
+	return f.opt.Access.Moved(ctx, tx, n.Account)
 }
 
 // change runs one change of a node in a transaction and shows the node.

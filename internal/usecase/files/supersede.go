@@ -16,7 +16,7 @@ import (
 // move it over the old one. A file with no more than that content is deleted for good, since
 // nothing of it is lost; one with a history of its own goes to the trash. Elsewhere (IsElsewhere):
 // the two belong to different accounts.
-func Supersede(ctx context.Context, f *Files, who drive.Who, id, target drive.NodeID) (NodeView, error) {
+func (f *Files) Supersede(ctx context.Context, who drive.Who, id, target drive.NodeID) (NodeView, error) {
 	from, err := f.enter(ctx, who, id, access.Edit)
 	if err == nil {
 		err = from.CheckAway(access.Move)
@@ -35,13 +35,13 @@ func Supersede(ctx context.Context, f *Files, who drive.Who, id, target drive.No
 		return NodeView{}, drive.Fail(drive.Cycle)
 	}
 	return f.change(ctx, to, func(ctx context.Context, tx *sqldb.Tx) (tree.Node, error) {
-		return supersede(ctx, f, tx, to.Who, id, target)
+		return f.supersede(ctx, tx, to.Who, id, target)
 	})
 }
 
 // supersede is the transaction. Sizes move within it in an order in which a full account has room:
 // what goes gives its bytes back before they are charged again.
-func supersede(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id, target drive.NodeID) (tree.Node, error) {
+func (f *Files) supersede(ctx context.Context, tx *sqldb.Tx, who drive.Who, id, target drive.NodeID) (tree.Node, error) {
 	src, err := f.live(ctx, tx, who, id)
 	if err != nil {
 		return tree.Node{}, err
@@ -56,7 +56,7 @@ func supersede(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id, t
 	if err := f.opt.Content.RefAll(ctx, tx, src.Blob); err != nil {
 		return tree.Node{}, err
 	}
-	if err := takeAway(ctx, f, tx, who, src); err != nil {
+	if err := f.takeAway(ctx, tx, who, src); err != nil {
 		return tree.Node{}, err
 	}
 	if err := f.opt.Ledger.Apply(ctx, tx, who.Account, quota.Move{Finished: src.Size}); err != nil {
@@ -70,7 +70,7 @@ func supersede(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, id, t
 }
 
 // takeAway deletes a file that has one version, and trashes one that has more.
-func takeAway(ctx context.Context, f *Files, tx *sqldb.Tx, who drive.Who, src tree.Node) error {
+func (f *Files) takeAway(ctx context.Context, tx *sqldb.Tx, who drive.Who, src tree.Node) error {
 	versions, err := f.opt.Tree.Versions(ctx, tx, src.ID, drive.VersionID{}, 2)
 	if err != nil {
 		return err
