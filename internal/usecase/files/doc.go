@@ -27,8 +27,8 @@
 //	Contents    open what files contain
 //	Files       all else that people do with nodes
 //
-// Each is made of those above it. Expiry, FolderTags, Links, Marks, Shelf and Totals stand on Files;
-// each has what only it needs.
+// Each is made of those above it. Expiry, FolderTags, Links, Marks, Shelf and Totals stand on
+// Files; each has what only it needs.
 //
 // # Doing it again
 //

@@ -14,28 +14,29 @@ import (
 
 // Marks are the locks and dead properties of WebDAV, as use cases.
 type Marks struct {
-	*Files
-
+	*doors
+	books   *books
+	now     func() drive.Time
 	orphans *sqldb.Orphans // properties of nodes that were deleted for good
 }
 
 // NewMarks returns the marks of files.
 func NewMarks(f *Files) Marks {
-	return Marks{f, &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
+	return Marks{f.doors, f.books, f.now, &sqldb.Orphans{Table: "dav_properties", Key: "node_id", Owner: "node_id", Of: "nodes"}}
 }
 
 // Purge deletes the rows of locks that have ended, and in each call some of the properties of nodes
 // that are gone.
-func (f Marks) Purge(ctx context.Context) error {
-	err := lock.Purge(ctx, f.opt.DB, f.now())
+func (m Marks) Purge(ctx context.Context) error {
+	err := lock.Purge(ctx, m.db, m.now())
 	if err == nil {
-		_, err = f.orphans.Delete(ctx, f.opt.DB)
+		_, err = m.orphans.Delete(ctx, m.db)
 	}
 	return err
 }
 
 // Forget deletes the locks and the properties of an account.
-func (f Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
+func (m Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
 	if err := lock.Forget(ctx, tx, account); err != nil {
 		return err
 	}
@@ -44,17 +45,17 @@ func (f Marks) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID
 
 // Lock takes a lock on a live node; of l its node, scope, depth, owner and time are used. Errors
 // are those of lock.Take.
-func (f Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock) (lock.Lock, error) {
-	p, err := f.enter(ctx, who, l.Node, access.Replace)
+func (m Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock) (lock.Lock, error) {
+	p, err := m.enter(ctx, who, l.Node, access.Replace)
 	if err != nil {
 		return lock.Lock{}, err
 	}
 	l.Account, l.User = p.Who.Account, who.User
-	err = f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if _, err := f.live(ctx, tx, p.Who, l.Node); err != nil {
+	err = m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if _, err := m.live(ctx, tx, p.Who, l.Node); err != nil {
 			return err
 		}
-		l, err = lock.Take(ctx, tx, f.now(), l)
+		l, err = lock.Take(ctx, tx, m.now(), l)
 		return err
 	})
 	return l, err
@@ -62,20 +63,20 @@ func (f Marks) Lock(ctx context.Context, who drive.Who, l lock.Lock) (lock.Lock,
 
 // Relock lets a lock of the caller's last from now on, while they may still take one. NotFound: it
 // has ended.
-func (f Marks) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts time.Duration) error {
-	if _, err := f.enter(ctx, who, l.Node, access.Replace); err != nil {
+func (m Marks) Relock(ctx context.Context, who drive.Who, l lock.Lock, lasts time.Duration) error {
+	if _, err := m.enter(ctx, who, l.Node, access.Replace); err != nil {
 		return err
 	}
-	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		return lock.Refresh(ctx, tx, f.now(), l.ID, who.User, lasts)
+	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return lock.Refresh(ctx, tx, m.now(), l.ID, who.User, lasts)
 	})
 }
 
 // Unlock ends a lock: the caller's own, or, for whoever may delete the node for good, anybody's.
 // Locked {by, until}: it is somebody else's.
-func (f Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
+func (m Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
 	if l.User != who.User {
-		_, err := f.enter(ctx, who, l.Node, access.Delete)
+		_, err := m.enter(ctx, who, l.Node, access.Delete)
 		if drive.IsKind(err, drive.Forbidden, drive.NotFound) {
 			return l.Refusal()
 		}
@@ -83,16 +84,16 @@ func (f Marks) Unlock(ctx context.Context, who drive.Who, l lock.Lock) error {
 			return err
 		}
 	}
-	return f.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return lock.Release(ctx, tx, l.ID) })
+	return m.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return lock.Release(ctx, tx, l.ID) })
 }
 
 // LocksAt lists the locks that hold at a node that the caller sees, and with below those in it.
-func (f Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, below bool) ([]lock.Lock, error) {
-	p, err := f.enter(ctx, who, id, access.Look)
+func (m Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, below bool) ([]lock.Lock, error) {
+	p, err := m.enter(ctx, who, id, access.Look)
 	if err != nil {
 		return nil, err
 	}
-	q, now := f.opt.DB.For(p.Who.Account), f.now()
+	q, now := m.db.For(p.Who.Account), m.now()
 	any, err := lock.Any(ctx, q, now, p.Who.Account)
 	if err != nil || !any {
 		return nil, err
@@ -108,8 +109,8 @@ func (f Marks) LocksAt(ctx context.Context, who drive.Who, id drive.NodeID, belo
 
 // LocksOn lists the locks on nodes that the caller was shown, without those that hold there from
 // above.
-func (f Marks) LocksOn(ctx context.Context, nodes []drive.NodeID) ([]lock.Lock, error) {
-	return lock.On(ctx, f.opt.DB, f.now(), nodes)
+func (m Marks) LocksOn(ctx context.Context, nodes []drive.NodeID) ([]lock.Lock, error) {
+	return lock.On(ctx, m.db, m.now(), nodes)
 }
 
 // KeepLocked returns what refuses a user another content of a node that somebody else has locked,
@@ -129,24 +130,24 @@ func KeepPlace(now func() time.Time) func(context.Context, *sqldb.Tx, tree.Node,
 }
 
 // Properties returns the dead properties of nodes that the caller was shown, by id.
-func (f Marks) Properties(ctx context.Context, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID][]property.Property, error) {
-	return property.Find(ctx, f.opt.DB.For(who.Account), nodes)
+func (m Marks) Properties(ctx context.Context, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID][]property.Property, error) {
+	return property.Find(ctx, m.db.For(who.Account), nodes)
 }
 
 // SetProperties changes dead properties of a live node, and its time unless that is zero: all of it
 // or nothing.
-func (f Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, mtime drive.Time, changes []property.Change) error {
-	p, err := f.enter(ctx, who, id, access.Edit)
+func (m Marks) SetProperties(ctx context.Context, who drive.Who, id drive.NodeID, mtime drive.Time, changes []property.Change) error {
+	p, err := m.enter(ctx, who, id, access.Edit)
 	if err != nil {
 		return err
 	}
-	return f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := f.live(ctx, tx, p.Who, id)
+	return m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := m.live(ctx, tx, p.Who, id)
 		if err != nil {
 			return err
 		}
 		if mtime != 0 && !n.IsRoot() {
-			if _, err := f.opt.Tree.Edit(ctx, tx, p.Who.Account, id, tree.Edit{MTime: mtime}); err != nil {
+			if _, err := m.tree.Edit(ctx, tx, p.Who.Account, id, tree.Edit{MTime: mtime}); err != nil {
 				return err
 			}
 		}
@@ -167,24 +168,24 @@ func copyProperties(ctx context.Context, tx *sqldb.Tx, from, to tree.Node) error
 // DropEmpty deletes the empty version that a lock on an address without a file has made, when the
 // file has got its content: it is no part of the history. What is not empty, or the current
 // version, stays.
-func (f Marks) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) error {
-	p, err := f.enter(ctx, who, id, access.Replace)
+func (m Marks) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) error {
+	p, err := m.enter(ctx, who, id, access.Replace)
 	if err != nil {
 		return err
 	}
-	return f.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := f.live(ctx, tx, p.Who, id)
+	return m.books.write(ctx, p.Who, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := m.live(ctx, tx, p.Who, id)
 		if err != nil {
 			return err
 		}
-		v, err := f.opt.Tree.FindVersion(ctx, tx, id, version)
+		v, err := m.tree.FindVersion(ctx, tx, id, version)
 		if err != nil || v.Size != 0 {
 			return err
 		}
-		gone, err := f.opt.Tree.DropVersion(ctx, tx, n, version)
+		gone, err := m.tree.DropVersion(ctx, tx, n, version)
 		if err != nil {
 			return err
 		}
-		return f.drop(ctx, tx, p.Who.Account, gone)
+		return m.books.drop(ctx, tx, p.Who.Account, gone)
 	})
 }

@@ -77,8 +77,8 @@ func (s *display) ViewOf(ctx context.Context, who drive.Who, n tree.Node) (NodeV
 	return s.ViewFor(ctx, s.db.For(n.Account), who, n)
 }
 
-// ViewMany shows many nodes; those that they have in common are read once. A node that has gone since
-// it was read, or whose folder has, is missing.
+// ViewMany shows many nodes; those that they have in common are read once. A node that has gone
+// since it was read, or whose folder has, is missing.
 func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
 	v := s.viewer(q)
 	if err := v.fetch(ctx, nodes); err != nil {
