@@ -6,10 +6,10 @@ GOLANGCI_VERSION := v2.15.0
 GOFUMPT_VERSION  := v0.12.0
 TOOLS := $(CURDIR)/.tools
 
-# Packages with goroutines that share memory; the race detector needs a C compiler and runs on these alone. What it skips is
-# long and has one thing happen after the other.
+# Packages with goroutines that share memory; the race detector needs a C compiler and runs on these alone, in a deep run on all.
+# What it skips is long and has one thing happen after the other.
 RACE := ./internal/engine/sqldb/... ./internal/engine/timer/... ./internal/engine/stream/... ./internal/engine/blob/... ./internal/usecase/upload/... \
-        ./internal/export/... ./internal/engine/instance/lease ./internal/intake/... ./internal/move/... ./internal/usecase/share/... ./internal/usecase/collect/... ./internal/usecase/thumb/... ./internal/head/tus/... ./internal/head/resumable/... \
+        ./internal/export/... ./internal/engine/instance/lease ./internal/intake/bundle/... ./internal/intake/ingest/... ./internal/move/... ./internal/usecase/share/... ./internal/usecase/collect/... ./internal/usecase/thumb/... ./internal/head/tus/... ./internal/head/resumable/... \
         ./internal/domain/account/... ./internal/domain/idem/... ./internal/engine/instance/... ./internal/engine/stream/dispatch/... ./internal/head/server/... ./client/... \
         ./test/services/...
 # SQLite is C that was translated to Go. Its memory comes from mmap, which the detector does not watch: to instrument it finds

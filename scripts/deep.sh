@@ -16,7 +16,7 @@ parts=(
 	"system|the whole program: 200 kills, scripts on all columns, moves, other people's clients|SMARTDRIVE_TEST_PARTS=system scripts/test.sh"
 	"cluster|whole clusters: killed, cut off, emptied|SMARTDRIVE_TEST_PARTS=cluster scripts/test.sh"
 	"memory|peaks of resident memory under the worst legal input|go test ./test/memory -count 1 -v -timeout 1h"
-	"race|the race detector at full depth|make race"
+	"race|the race detector at full depth, on every package|make race RACE='./internal/... ./client/... ./test/services/...'"
 	"clients|clients that generators make of the document of the API|scripts/clients.sh"
 	"fuzz|every fuzz target, 2,000 inputs|make fuzz FUZZTIME=2000x"
 	"soak-histories|5,000 random histories of uploads|SMARTDRIVE_SOAK=5000 go test ./internal/usecase/upload -run Histories -count 1 -timeout 2h"

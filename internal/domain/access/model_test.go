@@ -297,7 +297,7 @@ func (w *world) archive(t testing.TB, r *rand.Rand) {
 // after each of them what people may do: by the product, and by a list and a walk.
 func TestAccessIsThatOfTheModel(t *testing.T) {
 	t.Parallel()
-	for worlds := range depth.Pick(1, 4, 20) {
+	for worlds := range sqldbtest.Fewer(depth.Pick(1, 4, 20)) {
 		r := rand.New(rand.NewPCG(19, uint64(worlds)))
 		w := newWorld(t, 6, 4)
 		for range depth.Pick(100, 400, 6000) {

@@ -17,12 +17,13 @@ import (
 
 const variable = "SMARTDRIVE_TEST_DEPTH"
 
-func deep() bool { return os.Getenv(variable) == "deep" }
+// IsDeep reports whether this run is a deep one.
+func IsDeep() bool { return os.Getenv(variable) == "deep" }
 
 // Pick returns how often a test repeats what it does, at the depth of this run.
 func Pick(short, normal, deeply int) int {
 	switch {
-	case deep():
+	case IsDeep():
 		return deeply
 	case testing.Short():
 		return short
@@ -34,7 +35,7 @@ func Pick(short, normal, deeply int) int {
 // Normal skips the test under -short.
 func Normal(t testing.TB) {
 	t.Helper()
-	if testing.Short() && !deep() {
+	if testing.Short() && !IsDeep() {
 		t.Skip("left to make test")
 	}
 }
@@ -42,7 +43,7 @@ func Normal(t testing.TB) {
 // Deep skips the test unless this run is a deep one.
 func Deep(t testing.TB) {
 	t.Helper()
-	if !deep() {
+	if !IsDeep() {
 		t.Skip("left to make deep")
 	}
 }

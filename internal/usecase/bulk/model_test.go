@@ -1,6 +1,8 @@
 package bulk_test
 
 import (
+	"flag"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,8 +14,15 @@ import (
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/usecase/bulk"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	sqldbtest.Histories(depth.Pick(100, 100, 1000))
+	os.Exit(m.Run())
+}
 
 // Anything at all is asked for, in any order, while operations run a slice at a time and stop
 // anywhere. After each step the sums are right. An operation whose undo follows at once leaves the

@@ -2,7 +2,9 @@ package files_test
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,8 +17,15 @@ import (
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/usecase/files"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	sqldbtest.Histories(depth.Pick(100, 100, 1000))
+	os.Exit(m.Run())
+}
 
 // TestBalancesHold does anything at all, in any order, and looks at Q1, Q4 and B2 after each step.
 func TestBalancesHold(t *testing.T) {

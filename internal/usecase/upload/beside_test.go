@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/upload"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
@@ -108,7 +109,7 @@ func TestPartAcceptedWhileTheRowIsReadAgain(t *testing.T) {
 func TestWholeFileOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter} {
-		for n := 1; n <= 12; n++ {
+		for n := 1; n <= 12; n += 12 / sqldbtest.Fewer(12) {
 			s, fate := siteUnderFate(t)
 			who, data := s.Account(t, 0), random(1000)
 			p := upload.PutFile{Path: uploadtest.Path(t, "/f"), Size: 1000}

@@ -141,8 +141,9 @@ func TestLargeNeighbour(t *testing.T) {
 // acknowledged is there, nothing is there half, and what was refused has left nothing.
 func TestGroupOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
+	calls := depth.Pick(24, 40, 60)
 	for _, how := range []uploadtest.How{uploadtest.Fail, uploadtest.Lose, uploadtest.Die, uploadtest.DieAfter} {
-		for n := 1; n <= depth.Pick(24, 40, 60); n++ {
+		for n := 1; n <= calls; n += calls / sqldbtest.Fewer(calls) {
 			s, fate := siteUnderFate(t)
 			who, other := s.Account(t, 10_000), random(700)
 			if _, _, err := s.PutFile(t.Context(), who, newPut(t, "/old", other).PutFile, bytes.NewReader(other)); err != nil {

@@ -31,20 +31,13 @@ const modelWorkers = 4
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if !given {
-		histories := depth.Pick(120, 200, 2000) // rapid itself takes a fifth of them under -short
-		if sqldbtest.OnMySQL() {
-			histories = max(histories/10, modelWorkers) // a history that takes 20 ms on a file takes a second on a server
+	if n, err := strconv.Atoi(os.Getenv("SMARTDRIVE_SOAK")); err == nil && n > 0 {
+		if n == 1 {
+			n = 100_000
 		}
-		if n, err := strconv.Atoi(os.Getenv("SMARTDRIVE_SOAK")); err == nil && n > 1 {
-			histories = n
-		} else if n == 1 {
-			histories = 100_000
-		}
-		_ = flag.Set("rapid.checks", strconv.Itoa(histories/modelWorkers))
+		_ = flag.Set("rapid.checks", strconv.Itoa(n/modelWorkers))
 	}
+	sqldbtest.Histories(depth.Pick(120, 200, 2000) / modelWorkers) // rapid itself takes a fifth of them under -short
 	code := m.Run()
 	if err := sqldbtest.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

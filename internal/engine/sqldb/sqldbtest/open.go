@@ -9,12 +9,15 @@ package sqldbtest
 import (
 	"cmp"
 	"database/sql/driver"
+	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/testkit/depth"
 )
 
 // Open opens a fresh database of the test's own and closes it at the end.
@@ -91,6 +94,29 @@ func Borrow(t testing.TB, opt sqldb.Options) (_ sqldb.Options, giveBack func()) 
 
 // OnMySQL reports whether tests get MySQL databases.
 func OnMySQL() bool { return os.Getenv("SMARTDRIVE_TEST_DB") == "mysql" }
+
+// Fewer returns how often a test repeats itself that does so n times on a file: on MySQL, where
+// each step waits for the server, a quarter of that. A deep run repeats everything.
+func Fewer(n int) int {
+	if OnMySQL() && !depth.IsDeep() {
+		return max(n/4, 1)
+	}
+	return n
+}
+
+// Histories sets how many histories rapid draws for a test, unless -rapid.checks does: n, and a
+// tenth of it on MySQL, where a history that takes 20 ms on a file takes a second. TestMain calls
+// it after flag.Parse.
+func Histories(n int) {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if OnMySQL() {
+		n = max(n/10, 1)
+	}
+	if !given {
+		_ = flag.Set("rapid.checks", strconv.Itoa(n))
+	}
+}
 
 // SQLiteOnly skips a test that is about the database file itself, where tests get MySQL databases.
 func SQLiteOnly(t testing.TB, why string) {
