@@ -26,6 +26,11 @@ func (a *App) arrived(ctx context.Context, tx *sqldb.Tx, n tree.Node) error {
 	return a.intake.Arrived(ctx, tx, n)
 }
 
+// handed tells the intake whose files went to somebody else.
+func (a *App) handed(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
+	return a.intake.Unfile(ctx, tx, account, after, limit)
+}
+
 // documents are what exports of a month are made of.
 type documents struct{ intake func() *ingest.Intake }
 

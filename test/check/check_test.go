@@ -54,7 +54,7 @@ func newFixture(t *testing.T) *fixture {
 	f.migrate()
 	f.exec(`INSERT INTO accounts VALUES ('acc', 1);
 		INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at) VALUES ('u', 'acc', 'ann', 'ann', '', 0, 'active', 1, 1);
-		INSERT INTO trees VALUES ('acc', 'root', 9, 0, 3);
+		INSERT INTO trees (account_id, root_id, seq, forgotten, node_count) VALUES ('acc', 'root', 9, 0, 3);
 		INSERT INTO nodes (id, account_id, parent_id, name, name_fold, slot, type, version_id, mtime, rev, seq, created_at, updated_at) VALUES
 			('root', 'acc', NULL, '', '', '', 'folder', NULL, 0, 1, 1, 0, 0), ('dir', 'acc', 'root', 'c0', 'c0', 'c0', 'folder', NULL, 0, 1, 1, 0, 0)`)
 	f.file("n1", "big", sealedID, sealed)

@@ -27,30 +27,33 @@ func (r Reader) Inhabitants(ctx context.Context, q sqldb.Querier, folder drive.N
 	return r.queryNodes(ctx, q, "WHERE n.parent_id = ? AND n.operation_id IS NULL ORDER BY n.slot LIMIT ?", folder, limit)
 }
 
-// HandFiles gives files with all their versions, and returns how many versions that are, and the
-// sum of their sizes, which the caller moves from one ledger to the other. One whose name is taken
-// there gets another one. More nodes than an account may have is TooLarge.
-func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node) (versions int64, size drive.ByteSize, err error) {
+// Handed is what one call of HandFiles gave.
+type Handed struct {
+	Files    []Node
+	Versions int64
+	Size     drive.ByteSize // of the versions: the caller moves it from one ledger to the other
+}
+
+// HandFiles gives files with all their versions: the first of all, as many as have up to limit
+// versions together, and one at least. A file whose name is taken there gets another one. More
+// nodes, or more old versions, than an account may have is TooLarge.
+func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, limit int) (out Handed, err error) {
 	if len(all) == 0 {
-		return 0, 0, nil
+		return out, nil
 	}
-	ids := make([]drive.NodeID, len(all))
-	for i, n := range all {
-		ids[i] = n.ID
+	if out, err = t.firstFiles(ctx, tx, all, limit); err != nil {
+		return out, fmt.Errorf("measure files that are handed over: %w", err)
 	}
-	marks, in := sqldb.In(ids)
-	err = tx.QueryRow(ctx, "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM versions WHERE node_id IN ("+marks+")", in...).Scan(&versions, &size)
-	if err != nil {
-		return 0, 0, fmt.Errorf("measure files that are handed over: %w", err)
-	}
+	all, versions := out.Files, out.Versions
+	marks, in := sqldb.In(idsOf(all))
 	n := int64(len(all))
 	last, err := t.change(ctx, tx, h.To, n, n)
 	if err != nil {
-		return 0, 0, err
+		return out, err
 	}
 	for i, was := range all {
 		if err := t.handFile(ctx, tx, h, was, last-n+1+int64(i)); err != nil {
-			return 0, 0, err
+			return out, err
 		}
 	}
 	for _, query := range []string{
@@ -58,20 +61,56 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node) 
 		"UPDATE due SET account_id = ? WHERE kind = 'versions' AND id IN (" + marks + ")",
 	} {
 		if _, err := tx.Exec(ctx, query, append([]any{h.To}, in...)...); err != nil {
-			return 0, 0, fmt.Errorf("hand versions over: %w", err)
+			return out, fmt.Errorf("hand versions over: %w", err)
 		}
 	}
 	// One that comes back to where it was before is not deleted there any more.
 	if _, err := tx.Exec(ctx, "DELETE FROM tombstones WHERE node_id IN ("+marks+") AND account_id = ?", append(in, h.To)...); err != nil {
-		return 0, 0, fmt.Errorf("take tombstones away: %w", err)
+		return out, fmt.Errorf("take tombstones away: %w", err)
 	}
 	if err := fewerOld(ctx, tx, h.From, versions-n); err != nil {
-		return 0, 0, err
+		return out, err
 	}
-	if err := addOld(ctx, tx, h.To, versions-n); err != nil {
-		return 0, 0, err
+	if err := t.addOld(ctx, tx, h.To, versions-n); err != nil {
+		return out, err
 	}
-	return versions, size, t.bury(ctx, tx, h.From, all, true)
+	return out, t.bury(ctx, tx, h.From, all, true)
+}
+
+// firstFiles are the first of some files that have up to limit versions together, and one at least.
+func (t *Tree) firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (out Handed, err error) {
+	type sum struct {
+		node     drive.NodeID
+		versions int64
+		size     drive.ByteSize
+	}
+	marks, in := sqldb.In(idsOf(all))
+	rows, err := q.Query(ctx, "SELECT node_id, COUNT(*), SUM(size) FROM versions WHERE node_id IN ("+marks+") GROUP BY node_id", in...)
+	sums, err := sqldb.Scan(rows, err, func(s *sum, scan func(...any) error) error { return scan(&s.node, &s.versions, &s.size) })
+	if err != nil {
+		return out, err
+	}
+	of := make(map[drive.NodeID]sum, len(sums))
+	for _, s := range sums {
+		of[s.node] = s
+	}
+	for i, n := range all {
+		if i > 0 && out.Versions+of[n.ID].versions > int64(limit) {
+			break
+		}
+		out.Files = all[:i+1]
+		out.Versions += of[n.ID].versions
+		out.Size += of[n.ID].size
+	}
+	return out, nil
+}
+
+func idsOf(all []Node) []drive.NodeID {
+	ids := make([]drive.NodeID, len(all))
+	for i, n := range all {
+		ids[i] = n.ID
+	}
+	return ids
 }
 
 func (t *Tree) handFile(ctx context.Context, tx *sqldb.Tx, h Hand, was Node, seq int64) (err error) {
@@ -166,15 +205,21 @@ func (t *Tree) noteOldTrash(ctx context.Context, tx *sqldb.Tx, n Node) error {
 	return wrap(err, "note old trash of", n.Account)
 }
 
-// addOld counts old versions that come from another account: they are there, however many the
-// account may have.
-func addOld(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
+// addOld counts old versions that come from another account. More than an account may have is
+// TooLarge {field: versions, limit, sent}.
+func (t *Tree) addOld(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n int64) error {
 	if n <= 0 {
 		return nil
 	}
-	changed, err := tx.Exec(ctx, "UPDATE old_versions SET n = n + ? WHERE account_id = ?", n, account)
+	changed, err := tx.Exec(ctx, "UPDATE old_versions SET n = n + ? WHERE account_id = ? AND n + ? <= ?", n, account, n, t.opt.MaxOldVersions)
+	if err == nil && changed == 0 && n <= t.opt.MaxOldVersions {
+		var made bool
+		if made, err = tx.InsertNew(ctx, "INSERT INTO old_versions (account_id, n) VALUES (?, ?)", account, n); made {
+			changed = 1
+		}
+	}
 	if err == nil && changed == 0 {
-		_, err = tx.InsertNew(ctx, "INSERT INTO old_versions (account_id, n) VALUES (?, ?)", account, n)
+		return drive.Fail(drive.TooLarge, "field", "versions", "reason", "versions", "limit", t.opt.MaxOldVersions, "sent", t.opt.MaxOldVersions+n)
 	}
 	return wrap(err, "count old versions of", account)
 }

@@ -124,18 +124,22 @@ func (r Reader) Root(ctx context.Context, q sqldb.Querier, account drive.Account
 
 // change announces changes of n nodes and a growth of the number of nodes: it takes the lock on the
 // tree and returns the last of the n numbers that the changes get. More nodes than an account may
-// have is TooLarge {field: nodes, limit, sent}.
+// have is TooLarge {field: nodes, limit, sent}; growth of a tree that is closed is NotFound.
 func (t *Tree) change(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, n, growth int64) (seq int64, err error) {
 	// No LAST_INSERT_ID, which would save a round trip: while a migration is armed, trees have a
 	// trigger, and under it the answer does not have the number.
 	changed, err := tx.Exec(ctx, `UPDATE trees SET seq = seq + ?, node_count = node_count + ?
-		WHERE account_id = ? AND (? <= 0 OR node_count + ? <= ?)`, n, growth, account, growth, growth, t.opt.MaxNodes)
+		WHERE account_id = ? AND (? <= 0 OR closed = 0 AND node_count + ? <= ?)`, n, growth, account, growth, growth, t.opt.MaxNodes)
 	if err != nil {
 		return 0, fmt.Errorf("take the next seq: %w", err)
 	}
 	var count int64
-	err = tx.QueryRow(ctx, "SELECT seq, node_count FROM trees WHERE account_id = ?", account).Scan(&seq, &count)
-	if err == nil && changed == 0 {
+	var closed bool
+	err = tx.QueryRow(ctx, "SELECT seq, node_count, closed FROM trees WHERE account_id = ?", account).Scan(&seq, &count, &closed)
+	switch {
+	case err == nil && changed == 0 && closed:
+		err = drive.Fail(drive.NotFound)
+	case err == nil && changed == 0:
 		err = drive.Fail(drive.TooLarge, "field", "nodes", "reason", "nodes", "limit", t.opt.MaxNodes, "sent", count+growth)
 	}
 	return seq, err

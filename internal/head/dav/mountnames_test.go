@@ -13,8 +13,10 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
+	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
 // names is a stack whose bob has things that ann and eve share with him.
@@ -200,4 +202,26 @@ func TestManyNameAtOnce(t *testing.T) {
 			t.Errorf("%q and %q", got, answers[0])
 		}
 	}
+}
+
+// While no name can be kept, what is shared is listed all the same, under the names that it keeps
+// afterwards, whatever comes beside it.
+func TestWhatIsSharedIsListedWhileNothingCanBeWritten(t *testing.T) {
+	t.Parallel()
+	var faults sqldbtest.Faults
+	s := names{newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector}}), t, drive.Who{}}
+	s.person(t, "bob")
+	s.eve = s.person(t, "eve")
+	s.given(s.who, "team")
+	eves := s.given(s.eve, "team")
+	for _, cause := range []error{drive.Fail(drive.DiskFull), nil} {
+		faults.FailAll(sqldbtest.Commit, cause)
+		s.want("nothing can be written", "team", ended("team", eves))
+		s.do(t, "PROPFIND /dav/shared/team/", "Depth: 1", as("bob")).want(t, http.StatusMultiStatus)
+		faults.Clear()
+	}
+	s.want("it can again", "team", ended("team", eves))
+	anns := s.given(s.eve, "other")
+	s.mount(anns, access.MountChange{Alias: new("team")})
+	s.want("the names are kept", "team", ended("team", eves), ended("team", anns))
 }

@@ -38,7 +38,7 @@ type handoverView struct {
 	State    files.OperationState `json:"state" enum:"running,done,failed"`
 	Done     int64                `json:"done" doc:"files and folders that have gone"`
 	Total    int64                `json:"total" doc:"all that were there, as far as they are known"`
-	WaitsFor string               `json:"waits_for" doc:"quota: the receiver has no room for the next files, and it goes on when there is; too-large: the receiver has as many files as there may be; in-progress: something in the drive is being deleted or copied; empty: it does not wait"`
+	WaitsFor string               `json:"waits_for" doc:"quota: the receiver has no room for the next files, and it goes on when there is; too-large: the receiver has as many files, or old versions, as there may be; in-progress: something in the drive is being deleted or copied; empty: it does not wait"`
 	UserID   drive.UserID         `json:"user_id" doc:"whose files they were"`
 	To       string               `json:"to" doc:"name of the user or space that gets them"`
 	ToSpace  bool                 `json:"to_space" doc:"it is a space"`

@@ -3,11 +3,14 @@ package rest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/intake/invoice/invoicetest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
@@ -143,5 +146,91 @@ func TestAHandoverWaitsForWhatIsBeingSealed(t *testing.T) {
 	}
 	if end := root.get(t, path).json(t, http.StatusOK); end["state"] != "done" {
 		t.Errorf("ended as %v", end)
+	}
+}
+
+// late is a body of which nothing comes before the gate is open.
+type late struct {
+	began chan<- struct{}
+	gate  <-chan struct{}
+	io.Reader
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	if l.began != nil {
+		close(l.began)
+		l.began = nil
+		<-l.gate
+	}
+	return l.Reader.Read(p)
+}
+
+// A request that was let in before its user was disabled, and whose body ends after everything was
+// given away, puts nothing into the drive, be it empty or not: nobody would find it there. A user
+// who is enabled again has a drive.
+func TestNothingComesBehindAHandover(t *testing.T) {
+	t.Parallel()
+	var started []drive.OperationID
+	s := newStackOf(t, uploadtest.Options{}, files.Options{Start: func(id drive.OperationID) { started = append(started, id) }})
+	ann, bob := s.newUser(t, "ann", 1000), s.newUser(t, "bob", 1000)
+	root := ann.admin(t)
+	ann.put(t, "/a.txt", []byte("hello"))
+	gate := make(chan struct{})
+	answers := make(chan response)
+	bodies := []string{"much too late", ""}
+	for i, body := range bodies {
+		began := make(chan struct{})
+		go func() {
+			answers <- ann.send(t, "PUT", fmt.Sprintf("/files/folder/late%d.txt?parents=true", i), &late{began, gate, strings.NewReader(body)})
+		}()
+		<-began
+	}
+	path := "/admin/users/" + ann.id + "/handover"
+	root.post(t, path, map[string]any{"to_user": bob.id}).json(t, http.StatusCreated)
+	if err := s.files.Operations.Run(t.Context(), started[0]); err != nil {
+		t.Fatal(err)
+	}
+	if end := root.get(t, path).json(t, http.StatusOK); end["state"] != "done" {
+		t.Fatalf("ended as %v", end)
+	}
+	close(gate)
+	for range bodies {
+		(<-answers).problem(t, drive.NotFound, nil)
+	}
+	if l := root.get(t, "/admin/users/"+ann.id+"/ledger").json(t, http.StatusOK); l["finished"] != 0.0 {
+		t.Errorf("ann is charged %v", l)
+	}
+	root.send(t, "PATCH", "/admin/users/"+ann.id, `{"state":"active"}`).json(t, http.StatusOK)
+	ann = s.login(t, "ann")
+	ann.put(t, "/b.txt", []byte("back again"))
+	if got := ann.get(t, "/nodes?path=/").json(t, http.StatusOK); got["path"] != "/" {
+		t.Errorf("ann's drive is %v", got)
+	}
+}
+
+// Documents stay with the account that took them in, and name no files any more: those are
+// somebody else's.
+func TestDocumentsOfAUserWhoLeaves(t *testing.T) {
+	t.Parallel()
+	var started []drive.OperationID
+	s := newStackOf(t, uploadtest.Options{}, files.Options{Batch: 3, Start: func(id drive.OperationID) { started = append(started, id) }})
+	ann, bob := s.newUser(t, "ann", drive.GiB), s.newUser(t, "bob", drive.GiB)
+	root := ann.admin(t)
+	ann.takeIn(t, invoicetest.New(1), invoicetest.New(2), invoicetest.New(3), invoicetest.New(4))
+	other := invoicetest.New(1)
+	other.BuyerReference = "another one"
+	ann.takeIn(t, other)
+	root.post(t, "/admin/users/"+ann.id+"/handover", map[string]any{"to_user": bob.id}).json(t, http.StatusCreated)
+	if err := s.files.Operations.Run(t.Context(), started[0]); err != nil {
+		t.Fatal(err)
+	}
+	var all, named, astray int
+	err := s.DB.QueryRow(t.Context(), `SELECT COUNT(*), COUNT(d.file_id) + COUNT(d.pdf_id) + COUNT(c.file_id) + COUNT(c.pdf_id), COUNT(c.id)
+		FROM documents d LEFT JOIN document_conflicts c ON c.document_id = d.id`).Scan(&all, &named, &astray)
+	if err != nil || all != 4 || named != 0 || astray != 1 {
+		t.Errorf("%d documents, of which %d are in conflict, name %d files, %v", all, astray, named, err)
+	}
+	if got := len(bob.get(t, "/documents").items(t)); got != 0 {
+		t.Errorf("bob has %d documents", got)
 	}
 }

@@ -82,6 +82,9 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	s.files = files.New(files.Options{
 		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: now, Access: s.Access,
 		Batch: steps.Batch, Direct: steps.Direct, Start: steps.Start,
+		Handed: func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
+			return s.intake.Unfile(ctx, tx, account, after, limit)
+		},
 	})
 	var handovers *handover.Handovers
 	busy := func(ctx context.Context, q sqldb.Querier, id drive.AccountID) error {

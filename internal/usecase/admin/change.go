@@ -43,6 +43,11 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	}
 	var user User
 	err := a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if c.State == account.Active {
+			if err := a.open(ctx, tx, id); err != nil {
+				return err
+			}
+		}
 		changed, err := a.parts.Users.Update(ctx, tx, id, patch)
 		if err != nil {
 			return err
@@ -56,6 +61,18 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 		return err
 	})
 	return user, err
+}
+
+// open opens the drive of a user who is enabled: it was closed if its files went to somebody else.
+func (a *Admin) open(ctx context.Context, tx *sqldb.Tx, id drive.UserID) error {
+	user, err := a.parts.Users.Find(ctx, tx, id) // whose drive it is does not change
+	if err != nil {
+		return err
+	}
+	if err := a.parts.Ledger.Lock(ctx, tx, user.Account); err != nil {
+		return err
+	}
+	return a.parts.Trees.Open(ctx, tx, user.Account)
 }
 
 // DeleteUser makes a user unknown at once; the data is purged after account.DeletedKeep. The last

@@ -27,6 +27,8 @@ type Options struct {
 	// Start is told, after the commit, of an operation that shall run in the background; it must
 	// not block. Default: nobody is told, and the operation waits for ListRunning.
 	Start func(drive.OperationID)
+	// Handed is told of the end of handovers. Default: nobody is.
+	Handed Handed
 	// Direct is how many nodes a call deals with before it answers; more become an operation.
 	// Default: 1,000.
 	Direct int64
@@ -63,6 +65,9 @@ func New(opt Options) *Files {
 	if opt.Start == nil {
 		opt.Start = func(drive.OperationID) {}
 	}
+	if opt.Handed == nil {
+		opt.Handed = func(context.Context, *sqldb.Tx, drive.AccountID, string, int) (string, error) { return "", nil }
+	}
 	if opt.Direct == 0 {
 		opt.Direct = 1000
 	}
@@ -87,7 +92,7 @@ func (f *Files) compose() {
 	rows := &register{f.opt.Ledger, f.now}
 	purge := purging{f.opt.Tree, f.books, f.opt.Batch}
 	copies := &copying{f.doors, f.books, rows, f.opt.Batch}
-	hand := &handingOver{f.doors, rows, f.opt.Batch}
+	hand := &handingOver{f.doors, rows, f.opt.Batch, f.opt.Handed}
 	f.Operations = &Operations{
 		db: f.opt.DB, rows: rows, direct: f.opt.Direct, start: f.opt.Start,
 		works: map[kind]work{purgeNode: &purge, emptyTrash: &emptying{purge}, copyFolder: copies, handOver: hand},

@@ -35,6 +35,7 @@ type handArgs struct {
 
 	Root  drive.NodeID `json:"root"` // of the drive that goes
 	Stack []frame      `json:"stack"`
+	Told  string       `json:"told,omitempty"` // up to which row Options.Handed was told
 }
 
 // Handovers give all that is in a drive to somebody else. It is safe for concurrent use.
@@ -104,11 +105,17 @@ func (s *Handovers) List(ctx context.Context, q sqldb.Querier) ([]Handover, erro
 	return all, nil
 }
 
+// Handed is told, in the transactions in which a handover ends, that the files which other rows of
+// an account name are its own no more. It deals with up to limit rows after the key that it
+// returned before; empty: there are no more.
+type Handed func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error)
+
 // handingOver is what the operation of a handover does.
 type handingOver struct {
 	*doors
-	rows  *register
-	batch int
+	rows   *register
+	batch  int
+	handed Handed
 }
 
 func (w *handingOver) left(ctx context.Context, o operation) (int64, error) {
@@ -202,7 +209,7 @@ func (s *handing) folder(ctx context.Context) (finished bool, err error) {
 	if n < 0 {
 		n = len(kids)
 	}
-	if err := s.handFiles(ctx, at.To, kids[:n]); err != nil || n == len(kids) {
+	if handed, err := s.handFiles(ctx, at.To, kids[:n]); err != nil || handed < n || n == len(kids) {
 		return false, err
 	}
 	return false, s.enter(ctx, at.To, kids[n])
@@ -236,12 +243,15 @@ func (s *handing) landing(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Node) error {
+// handFiles gives the first of some files, as many as the budget is for, and reports how many that
+// are.
+func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Node) (int, error) {
 	h := tree.Hand{From: s.h.From, To: s.h.To, Folder: to}
-	versions, size, err := s.w.tree.HandFiles(ctx, s.tx, h, all)
+	handed, err := s.w.tree.HandFiles(ctx, s.tx, h, all, s.budget)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	all = handed.Files
 	ids := make([]drive.NodeID, len(all))
 	same := make([]access.Succession, len(all))
 	for i, n := range all {
@@ -249,12 +259,12 @@ func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Nod
 	}
 	s.worked = s.worked || len(all) > 0
 	s.nodes += int64(len(all))
-	s.size += size
-	s.budget -= len(all) + int(versions)
+	s.size += handed.Size
+	s.budget -= len(all) + int(handed.Versions)
 	if err := property.Hand(ctx, s.tx, s.h.To, ids); err != nil {
-		return err
+		return 0, err
 	}
-	return s.w.access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, same...)
+	return len(all), s.w.access.Hand(ctx, s.tx, s.h.From, s.h.To, s.h.Owner, same...)
 }
 
 // enter makes the folder that takes the place of one, and goes on in it.
@@ -275,8 +285,9 @@ func (s *handing) enter(ctx context.Context, to drive.NodeID, n tree.Node) error
 func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error) {
 	var left bool
 	if at.From == s.h.Root {
-		left, err = s.isOver(ctx, at.From)
-		finished = left
+		if left, err = s.isOver(ctx, at.From); err == nil && left {
+			return s.end(ctx)
+		}
 	} else {
 		left, err = s.w.tree.LeaveFolder(ctx, s.tx, s.h.From, at.From)
 		s.worked = s.worked || left
@@ -287,12 +298,25 @@ func (s *handing) leave(ctx context.Context, at frame) (finished bool, err error
 		return false, err
 	case left:
 		s.h.Stack = s.h.Stack[:len(s.h.Stack)-1]
-		return finished, nil
+		return false, nil
 	case !s.worked:
 		return false, drive.Fail(drive.InProgress)
 	}
 	s.budget = 0 // what was done is kept, and the next step looks again
 	return false, nil
+}
+
+// end tells whoever names files of the account, some hundred rows a transaction, and then closes
+// the drive: a request that was let in before the user was disabled, and whose body has been on its
+// way ever since, puts nothing there.
+func (s *handing) end(ctx context.Context) (finished bool, err error) {
+	if s.h.Told, err = s.w.handed(ctx, s.tx, s.h.From, s.h.Told, s.w.batch); err != nil {
+		return false, fmt.Errorf("tell that the files of %v are its own no more: %w", s.h.From, err)
+	}
+	if s.budget = 0; s.h.Told != "" { // the next step looks again whether anything has come
+		return false, nil
+	}
+	return true, s.w.tree.Close(ctx, s.tx, s.h.From)
 }
 
 // isOver reports whether nothing is left in a drive, and nothing is on its way into it: what is

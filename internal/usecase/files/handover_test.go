@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/activity/activitytest"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
@@ -216,6 +217,49 @@ func TestAHandoverWaitsForRoom(t *testing.T) {
 		t.Errorf("with room it ended as %+v", o)
 	}
 	to.balance(t)
+}
+
+// Files with many versions go a few at a time, and those that the receiver may not have more old
+// versions of wait until there may be more.
+func TestAHandoverOfManyVersions(t *testing.T) {
+	t.Parallel()
+	d, to := leaver(t)
+	const each = 9
+	d.tree = tree.New(tree.Options{KeepVersions: each, Happened: activity.New(activity.Options{DB: d.db}).Node})
+	for i := range 6 {
+		for v := range each {
+			d.put(t, fmt.Sprintf("/f%d", i), fmt.Sprint("version ", v))
+		}
+	}
+	tight := files.New(files.Options{
+		DB: d.db, Store: d.store, Batch: 20, Start: func(drive.OperationID) {},
+		Tree: tree.New(tree.Options{MaxOldVersions: 40, Happened: activity.New(activity.Options{DB: d.db}).Node}),
+	})
+	d.Files = tight
+	id := d.hand(t, to)
+	if o, err := tight.Operations.Step(t.Context(), id); err != nil || o.Done != 2 {
+		t.Fatalf("the first step handed %+v over, %v", o, err)
+	}
+	d.balance(t)
+	to.balance(t)
+	if err := tight.Operations.Run(t.Context(), id); !drive.IsKind(err, drive.TooLarge) || !files.Waits(err) {
+		t.Fatalf("more old versions than there may be: %v", err)
+	}
+	if o, err := tight.Operations.Find(t.Context(), d.who, id); err != nil || o.State != files.Running || o.Error != "too-large" || o.Done != 4 {
+		t.Errorf("it waits as %+v, %v", o, err)
+	}
+	for name := range strings.FieldsSeq("f0 f1 f2 f3") {
+		op, err := to.DeletePermanently(t.Context(), to.who, to.get(t, "/Files of d/"+name).ID, 0)
+		if err != nil || op != nil {
+			t.Fatal(op, err)
+		}
+	}
+	if o := d.finish(t, id); o.State != files.Done || o.Done != 6 {
+		t.Errorf("ended as %+v", o)
+	}
+	to.balance(t)
+	d.counts(t)
+	to.counts(t)
 }
 
 // The receiver deletes what has come while more comes: the rest comes all the same.

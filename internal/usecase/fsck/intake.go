@@ -113,6 +113,7 @@ type paper struct {
 	accepted int64   // records
 	file     neighbour
 	pdf      neighbour
+	leaving  bool // its files are going to somebody else: at the end of that it names none
 }
 
 // neighbour is a node that a document names. Its owner may have purged it.
@@ -124,12 +125,13 @@ func (n neighbour) wrong(account drive.AccountID) bool {
 
 const selectPapers = `SELECT d.id, d.account_id, d.state, b.account_id,
 	EXISTS (SELECT 1 FROM document_conflicts c WHERE c.document_id = d.id AND c.state = 'open'),
-	(SELECT COUNT(*) FROM bundle_records r WHERE r.document_id = d.id AND r.outcome = 'accepted'), f.account_id, f.type, g.account_id, g.type
+	(SELECT COUNT(*) FROM bundle_records r WHERE r.document_id = d.id AND r.outcome = 'accepted'), f.account_id, f.type, g.account_id, g.type,
+	EXISTS (SELECT 1 FROM operations o WHERE o.account_id = d.account_id AND o.state = 'running' AND o.kind = 'handover')
 	FROM documents d LEFT JOIN bundles b ON b.id = d.bundle_id LEFT JOIN nodes f ON f.id = d.file_id LEFT JOIN nodes g ON g.id = d.pdf_id
 	WHERE EXISTS (SELECT 1 FROM trees t WHERE t.account_id = d.account_id) AND d.id > ? ORDER BY d.id LIMIT ?`
 
 func scanPaper(d *paper, scan func(...any) error) error {
-	return scan(&d.id, &d.account, &d.state, &d.bundle, &d.open, &d.accepted, &d.file.account, &d.file.kind, &d.pdf.account, &d.pdf.kind)
+	return scan(&d.id, &d.account, &d.state, &d.bundle, &d.open, &d.accepted, &d.file.account, &d.file.kind, &d.pdf.account, &d.pdf.kind, &d.leaving)
 }
 
 // checkDocuments compares every document with its bundle, its records, its files and its conflicts.
@@ -181,7 +183,7 @@ func (d paper) findings() (all []Finding) {
 		all = append(all, d.finding("K3", "accepted once", fmt.Sprintf("accepted %d times", d.accepted)))
 	}
 	for _, n := range []neighbour{d.file, d.pdf} {
-		if n.wrong(d.account) {
+		if n.wrong(d.account) && !d.leaving {
 			all = append(all, d.finding("K6", "files of its account", "a "+*n.kind+" of account "+*n.account))
 		}
 	}

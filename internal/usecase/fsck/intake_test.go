@@ -126,6 +126,15 @@ func TestRowsOfTheIntake(t *testing.T) {
 			},
 		},
 		{
+			name: "files of an account that are on their way to another one",
+			spoil: `INSERT INTO operations (id, account_id, user_id, kind, args, state, done, total, error, created_at, updated_at)
+				VALUES ('{torn}', '{account}', '{account}', 'handover', '{}', 'running', 0, 0, '', {now}, {now});
+				UPDATE nodes SET account_id = '{second}', parent_id = (SELECT root_id FROM trees WHERE account_id = '{second}') WHERE id IN ('{a}', '{b}');
+				UPDATE versions SET account_id = '{second}' WHERE node_id IN ('{a}', '{b}');
+				UPDATE ledgers SET finished = (SELECT SUM(size) FROM versions) - finished WHERE account_id IN ('{account}', '{second}');
+				UPDATE trees SET node_count = 2 - node_count WHERE account_id IN ('{account}', '{second}')`,
+		},
+		{
 			name:   "a conflict that its document does not know of",
 			spoil:  `UPDATE documents SET state = 'accepted'`,
 			want:   []string{"K6 document: conflict, as its conflicts say | accepted"},

@@ -13,7 +13,8 @@
 //   - Uploads that have not ended are cancelled.
 //   - Locks of WebDAV clients are ended. Stars at files stay, those at folders do not.
 //   - Exports, webhooks, sources of documents and the activity log stay with the account, and go with
-//     it when the user is deleted.
+//     it when the user is deleted. Documents that were taken in lose their files.
+//   - The drive is closed at the end: nothing comes into it until the user is enabled again.
 //
 // A user cannot be deleted before it is done: Busy.
 package handover

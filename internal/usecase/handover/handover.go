@@ -78,9 +78,9 @@ type Hook = func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Begin disables a user and begins to give what is in the user's drive to somebody else; see Find
 // for how far it is. Errors: Forbidden to all but administrators; NotFound for the user; BadRequest
 // for a receiver who is not there, is disabled or archived, or is the user; Quota {needed,
-// available} and TooLarge {nodes} when it does not fit, before anything is changed; WrongState
-// {state: handing-over} while it goes to somebody else, while something comes to it, or while the
-// receiver's own goes to somebody; WrongState {state: last-admin}.
+// available} and TooLarge {nodes or versions} when it does not fit, before anything is changed;
+// WrongState {state: handing-over} while it goes to somebody else, while something comes to it, or
+// while the receiver's own goes to somebody; WrongState {state: last-admin}.
 func (s *Handovers) Begin(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
 	if !who.Admin {
 		return View{}, drive.Fail(drive.Forbidden)
@@ -204,7 +204,7 @@ func (s *Handovers) fits(ctx context.Context, q sqldb.Querier, from, to drive.Ac
 	if has.Finished > room.Available() {
 		return room.Refused(has.Finished)
 	}
-	return nil
+	return s.parts.Tree.CheckRoom(ctx, q, from, to)
 }
 
 // receiver is who gets the files.

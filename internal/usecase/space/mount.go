@@ -36,6 +36,11 @@ func (s *Spaces) Mounted(ctx context.Context, who drive.Who) ([]Mounted, error) 
 			return nil, err
 		}
 		kept, err := s.keepNames(ctx, who.User, all, nameMounts(all))
+		if drive.IsKind(err, drive.DiskFull, drive.Unavailable) {
+			// They are the same the next time, unless an older one of that name comes before
+			// it, and are kept then: what is there can be listed while nothing can be written.
+			kept, err = true, nil
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,82 @@
+package activity
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+)
+
+func (w *Watch) ready() bool {
+	select {
+	case <-w.Ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// Whoever waits is told once until they look, and again after it; others are not told.
+func TestAWatchIsToldOnceUntilItLooks(t *testing.T) {
+	t.Parallel()
+	a, b := drive.NewID[drive.AccountID](), drive.NewID[drive.AccountID]()
+	l := &Log{}
+	w, other, every := l.Watch(a, b, a), l.Watch(b), l.Watch()
+	for range 2 {
+		for range 3 {
+			l.hub.announce(a)
+		}
+		if !w.ready() || w.ready() || other.ready() || !every.ready() {
+			t.Error("three entries are not one thing to look at for those who wait for them")
+		}
+		if got := w.Take(); !slices.Equal(got, []drive.AccountID{a}) || len(w.Take()) != 0 {
+			t.Errorf("to look at is %v", got)
+		}
+	}
+	l.hub.announce(a) // before the look, and not after it
+	w.Take()
+	l.hub.announce(b)
+	if got := w.Take(); !slices.Equal(got, []drive.AccountID{b}) {
+		t.Errorf("after another one %v", got)
+	}
+	for _, one := range []*Watch{w, other, every} {
+		one.Close()
+	}
+	if len(l.hub.rooms) != 0 || len(l.hub.all) != 0 {
+		t.Errorf("left: %d accounts, %d watches of all", len(l.hub.rooms), len(l.hub.all))
+	}
+}
+
+// No announcement is lost to those who look, begin and end while it is made.
+func TestNoAnnouncementIsLost(t *testing.T) {
+	t.Parallel()
+	id := drive.NewID[drive.AccountID]()
+	l := &Log{}
+	var mu sync.Mutex
+	committed := 0
+	const entries = 500
+	var all sync.WaitGroup
+	for range 8 {
+		w := l.Watch(id)
+		all.Go(func() {
+			defer w.Close()
+			for seen := 0; seen < entries; {
+				<-w.Ready
+				if len(w.Take()) > 0 {
+					mu.Lock()
+					seen = committed
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for range entries {
+		mu.Lock()
+		committed++
+		mu.Unlock()
+		l.hub.announce(id)
+		l.Watch(id).Close()
+	}
+	all.Wait()
+}

@@ -1,0 +1,41 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Unfile takes from documents of an account, and from the other sides of their conflicts, the files
+// that they came from: somebody else has the files now (K6). It does so for up to limit documents
+// after a key, and returns the key of the last one; empty: there are no more.
+func (in *Intake) Unfile(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (next string, err error) {
+	type one struct {
+		id  drive.DocumentID
+		key string
+	}
+	rows, err := tx.Query(ctx, "SELECT id, doc_key FROM documents WHERE account_id = ? AND doc_key > ? ORDER BY doc_key LIMIT ?", account, after, limit)
+	all, err := sqldb.Scan(rows, err, func(d *one, scan func(...any) error) error { return scan(&d.id, &d.key) })
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	ids := make([]drive.DocumentID, len(all))
+	for i, d := range all {
+		ids[i] = d.id
+	}
+	marks, args := sqldb.In(ids)
+	for _, query := range []string{
+		"UPDATE documents SET file_id = NULL, pdf_id = NULL WHERE id IN (" + marks + ")",
+		"UPDATE document_conflicts SET file_id = NULL, pdf_id = NULL WHERE document_id IN (" + marks + ")",
+	} {
+		if _, err := tx.Exec(ctx, query, args...); err != nil {
+			return "", fmt.Errorf("take the files from %d documents: %w", len(all), err)
+		}
+	}
+	if len(all) < limit {
+		return "", nil
+	}
+	return all[len(all)-1].key, nil
+}
