@@ -253,11 +253,11 @@ func TestDamageIsFound(t *testing.T) {
 		"a deletion was told as a move":     {"E1: ", sql(`INSERT INTO tombstones VALUES ('acc', 5, 'x', 1)`)},
 		"the end of an upload was not told": {"E1: ", sql(`DELETE FROM activity WHERE verb = 'upload.gone'`)},
 
-		"a number of a node that is gone": {"N1: x (node) has a number", sql(`INSERT INTO node_numbers (node_id) VALUES ('x')`)},
-		"a lock in another account":       {"N1: l (lock) is", sql(`INSERT INTO dav_locks VALUES ('l', 'n1', 'other', 'u', 'exclusive', 0, 0, '', 1, 1, 9)`)},
-		"two exclude each other":          {"N1: m (lock) was", sql(`INSERT INTO dav_locks VALUES ('l', 'n1', 'acc', 'u', 'exclusive', 0, 0, '', 1, 1, 9), ('m', 'n1', 'acc', 'v', 'shared', 0, 0, '', 1, 5, 19)`)},
-		"a property of another account":   {"N1: n1 (node) has properties", sql(`INSERT INTO dav_properties VALUES ('n1', 'urn:x', 'a', 'other', 'v', 107)`)},
-		"a property of another size":      {"N1: n1 (node) has properties", sql(`INSERT INTO dav_properties VALUES ('n1', 'urn:x', 'a', 'acc', 'v', 106)`)},
+		"a number of a node that is gone": {"N6: x (node) has a number", sql(`INSERT INTO node_numbers (node_id) VALUES ('x')`)},
+		"a lock in another account":       {"N6: l (lock) is", sql(`INSERT INTO dav_locks VALUES ('l', 'n1', 'other', 'u', 'exclusive', 0, 0, '', 1, 1, 9)`)},
+		"two exclude each other":          {"N6: m (lock) was", sql(`INSERT INTO dav_locks VALUES ('l', 'n1', 'acc', 'u', 'exclusive', 0, 0, '', 1, 1, 9), ('m', 'n1', 'acc', 'v', 'shared', 0, 0, '', 1, 5, 19)`)},
+		"a property of another account":   {"N6: n1 (node) has properties", sql(`INSERT INTO dav_properties VALUES ('n1', 'urn:x', 'a', 'other', 'v', 107)`)},
+		"a property of another size":      {"N6: n1 (node) has properties", sql(`INSERT INTO dav_properties VALUES ('n1', 'urn:x', 'a', 'acc', 'v', 106)`)},
 
 		"a bit of a blob flips":          {"B1: blob", func(f *fixture) { f.flip(blobPath(sealedID), 77) }},
 		"a blob is cut":                  {"P1: blob", func(f *fixture) { f.cut(blobPath(sealedID), 5) }},

@@ -98,15 +98,17 @@ func (c *checker) tree() error {
 			WHERE a.account_id = u.account_id AND a.verb = 'upload.' || u.state AND a.data ->> 'upload' = u.id)`},
 		{"N1", "(user) has stars and is not there", `SELECT user_id FROM stars WHERE user_id NOT IN (SELECT id FROM users)`},
 		{"N1", "(user) has more stars than one may have", `SELECT user_id FROM stars GROUP BY user_id HAVING COUNT(*) > 1000`},
-		{"N1", "(node) has a number and is not there", `SELECT node_id FROM node_numbers WHERE node_id NOT IN (SELECT id FROM nodes)`},
-		{"N1", "(lock) is on a node of another account, or of a kind that there is none of", `SELECT l.id FROM dav_locks l LEFT JOIN nodes n
+		{"N6", "(node) has a number and is not there", `SELECT node_id FROM node_numbers WHERE node_id NOT IN (SELECT id FROM nodes)`},
+		{"N6", "(lock) is on a node of another account, or of a kind that there is none of", `SELECT l.id FROM dav_locks l LEFT JOIN nodes n
 			ON n.id = l.node_id WHERE n.account_id <> l.account_id OR l.scope NOT IN ('exclusive', 'shared')`},
-		{"N1", "(lock) was taken where another one kept it out", `SELECT a.id FROM dav_locks a JOIN dav_locks b ON b.node_id = a.node_id AND b.id <> a.id
+		{"N6", "(lock) was taken where another one kept it out", `SELECT a.id FROM dav_locks a JOIN dav_locks b ON b.node_id = a.node_id AND b.id <> a.id
 			WHERE 'exclusive' IN (a.scope, b.scope) AND b.created_at <= a.created_at AND b.expires_at > a.created_at`},
-		{"N1", "(node) has properties that are another account's, or whose size is wrong", `SELECT p.node_id FROM dav_properties p
+		{"N6", "(node) has properties that are another account's, or whose size is wrong", `SELECT p.node_id FROM dav_properties p
 			LEFT JOIN nodes n ON n.id = p.node_id WHERE n.account_id <> p.account_id
 			OR p.size <> LENGTH(CAST(p.space || p.name || p.value AS BLOB)) + 100`},
-		{"N1", "(account) has more properties than one may have", `SELECT account_id FROM dav_properties GROUP BY account_id HAVING SUM(size) > 16777216`},
+		{"N6", "(account) has more properties than one may have", `SELECT account_id FROM dav_properties GROUP BY account_id HAVING SUM(size) > 16777216`},
+		{"N6", "(share) has two numbers, or one of nothing that can be shared", `SELECT number FROM share_numbers WHERE node_id = '' OR subject = ''
+			OR number > 2147483647`},
 		{"P3", "(tombstone's node) is still there", `SELECT t.node_id FROM tombstones t JOIN nodes n
 			ON n.id = t.node_id AND n.account_id = t.account_id`},
 	} {

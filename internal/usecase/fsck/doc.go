@@ -6,6 +6,7 @@
 //	owed      Q6        what an account owes is the sum of the released files that it let go
 //	link      C1        what has come by a collect link is the sum of its files
 //	grants    A1        a grant has the account of its node
+//	marks     N6        locks and properties of WebDAV have the account of their node; a number has a node
 //	activity  E1        the activity log ends with the last change of each tree
 //	refs      B2        a blob's references are its versions; versions have a blob of their size
 //	tree      N1 N2 N3  one root, every node below it, current versions their own; the counts of nodes and old versions

@@ -67,6 +67,15 @@ func TestRows(t *testing.T) {
 			want: []string{"A1 grants: {account} | {active}"},
 		},
 		{
+			name: "a lock and properties with another account, and a number of a node that is gone",
+			spoil: `INSERT INTO dav_locks (id, node_id, account_id, user_id, scope, deep, made, owner, lasts, created_at, expires_at)
+				VALUES ('{parked}', '{a}', '{active}', '{parked}', 'exclusive', 0, 0, '', 1, 1, 9);
+				INSERT INTO dav_properties (node_id, space, name, account_id, value, size) VALUES ('{a}', 'urn:x', 'a', '{active}', 'v', 107),
+				('{a}', 'urn:x', 'b', '{active}', 'v', 107);
+				INSERT INTO node_numbers (node_id) VALUES ('{a}'), ('{active}')`,
+			want: []string{"N6 lock: {account} | {active}", "N6 properties: {account} | {active}", "N6 number: no number | a number of a node that is gone"},
+		},
+		{
 			name: "what an export holds",
 			spoil: `INSERT INTO export_pins (export_id, n, account_id, blob_id, size, crc32, mtime, charged)
 				SELECT '{active}', 1, account_id, blob_id, size, 0, 0, 0 FROM versions WHERE size = 12`,
