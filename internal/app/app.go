@@ -52,32 +52,33 @@ type App struct {
 	metrics *telemetry.Metrics
 
 	// What people and their programs do.
-	tree      *tree.Tree
-	uploads   *upload.Sessions
-	files     *files.Files
-	access    *access.Access
-	activity  *activity.Log
-	events    chronicle
-	spaces    *space.Spaces
-	handovers *handover.Handovers
-	history   *history.History
-	webhooks  *webhook.Webhooks
-	bulk      *bulk.Bulk
-	batches   *batch.Batches
-	vault     *vault.Vault
-	thumbs    *thumb.Maker
-	shares    *share.Shares
-	exports   *export.Exports
-	intake    *ingest.Intake
-	collects  *collect.Links
-	auth      *account.Auth
-	users     *account.Users
-	stars     *star.Stars
-	growth    *growth.Growth
-	sessions  *account.Sessions
-	keys      *idem.Keys
-	prepared  *idem.PreparedIDs
-	admin     *admin.Admin
+	tree         *tree.Tree
+	uploads      *upload.Sessions
+	files        *files.Files
+	access       *access.Access
+	activity     *activity.Log
+	events       chronicle
+	spaces       *space.Spaces
+	handovers    *handover.Handovers
+	history      *history.History
+	webhooks     *webhook.Webhooks
+	bulk         *bulk.Bulk
+	batches      *batch.Batches
+	vault        *vault.Vault
+	thumbs       *thumb.Maker
+	shares       *share.Shares
+	shareNumbers *space.Numbers
+	exports      *export.Exports
+	intake       *ingest.Intake
+	collects     *collect.Links
+	auth         *account.Auth
+	users        *account.Users
+	stars        *star.Stars
+	growth       *growth.Growth
+	sessions     *account.Sessions
+	keys         *idem.Keys
+	prepared     *idem.PreparedIDs
+	admin        *admin.Admin
 
 	// What goes on behind it.
 	outbox   *outbox.Outbox
@@ -182,6 +183,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.webhooks = webhook.New(webhook.Parts{DB: g.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
 		Source: g.source(), Transport: webhookTransport(cfg), Log: log,
 	})
+	a.shareNumbers = space.NewNumbers(g.db)
 	a.shares = share.New(share.Options{DB: g.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now, Log: a.activity})
 	a.bulk = bulk.New(bulk.Options{
 		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
@@ -253,7 +255,7 @@ func (a *App) introduce() {
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
 		uploads: a.uploads, expiry: files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: g.cfg.TrashKeep, Kept: g.kept.Now}), marks: files.NewMarks(a.files),
-		bulk: a.bulk, shares: a.shares, collects: a.collects, exports: a.exports, intake: a.intake,
+		bulk: a.bulk, shares: a.shares, shareNumbers: a.shareNumbers, collects: a.collects, exports: a.exports, intake: a.intake,
 		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}

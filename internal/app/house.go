@@ -30,25 +30,26 @@ import (
 
 // house is what is kept for a while and then dropped, and who drops it.
 type house struct {
-	ground   *ground
-	moved    func() bool // the truth is in another place by now
-	outbox   *outbox.Outbox
-	uploads  *upload.Sessions
-	expiry   *files.Expiry
-	marks    files.Marks
-	bulk     *bulk.Bulk
-	shares   *share.Shares
-	collects *collect.Links
-	exports  *export.Exports
-	intake   *ingest.Intake
-	access   *access.Access
-	activity *activity.Log
-	webhooks *webhook.Webhooks
-	users    *account.Users
-	stars    *star.Stars
-	sessions *account.Sessions
-	keys     *idem.Keys
-	ledger   quota.Ledger
+	ground       *ground
+	moved        func() bool // the truth is in another place by now
+	outbox       *outbox.Outbox
+	uploads      *upload.Sessions
+	expiry       *files.Expiry
+	marks        files.Marks
+	bulk         *bulk.Bulk
+	shares       *share.Shares
+	shareNumbers *space.Numbers
+	collects     *collect.Links
+	exports      *export.Exports
+	intake       *ingest.Intake
+	access       *access.Access
+	activity     *activity.Log
+	webhooks     *webhook.Webhooks
+	users        *account.Users
+	stars        *star.Stars
+	sessions     *account.Sessions
+	keys         *idem.Keys
+	ledger       quota.Ledger
 
 	ways          *trace.Recorder
 	armOperations func(context.Context) error
@@ -94,7 +95,7 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 	_, sessionsErr := h.sessions.Purge(ctx)
 	_, trimErr := h.outbox.Trim(ctx, now)
 	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
-	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), upload.EndAllRevoked(ctx, h.uploads), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.marks.Purge(ctx), h.stars.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
+	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), upload.EndAllRevoked(ctx, h.uploads), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.shareNumbers.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, now), h.activity.Purge(ctx), h.marks.Purge(ctx), h.stars.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
 	moreBulk, bulkErr := h.bulk.Purge(ctx)
 	armErr := h.armOperations(ctx)           // the instance that made one may have died before it armed it
 	expired, filesErr := h.expiry.Purge(ctx) // last: it may be much

@@ -79,7 +79,7 @@ func (a *Access) Set(ctx context.Context, tx *sqldb.Tx, g Grant) (Grant, error) 
 	if err != nil {
 		return Grant{}, fmt.Errorf("grant %s at node %s: %w", g.Role, g.Node, err)
 	}
-	return a.find(ctx, tx, g.Node, g.Principal)
+	return a.FindGrant(ctx, tx, g.Node, g.Principal)
 }
 
 func (a *Access) checkPrincipal(ctx context.Context, tx *sqldb.Tx, g Grant) (err error) {
@@ -106,7 +106,8 @@ func roomForGrant(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) er
 	return nil
 }
 
-func (a *Access) find(ctx context.Context, q sqldb.Querier, node drive.NodeID, principal drive.PrincipalID) (g Grant, err error) {
+// FindGrant returns a principal's role at a node, also one that has ended; NotFound.
+func (a *Access) FindGrant(ctx context.Context, q sqldb.Querier, node drive.NodeID, principal drive.PrincipalID) (g Grant, err error) {
 	err = scanGrant(&g, q.QueryRow(ctx, "SELECT "+named+"WHERE g.node_id = ? AND g.principal_id = ?", node, principal).Scan)
 	return g, err
 }
@@ -114,7 +115,7 @@ func (a *Access) find(ctx context.Context, q sqldb.Querier, node drive.NodeID, p
 // Take takes a principal's role at a node away, and returns what it was. One that is not there is
 // no error: taken is false.
 func (a *Access) Take(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, principal drive.PrincipalID) (was Grant, taken bool, err error) {
-	was, err = a.find(ctx, tx, node, principal)
+	was, err = a.FindGrant(ctx, tx, node, principal)
 	if drive.IsKind(err, drive.NotFound) {
 		return Grant{}, false, nil
 	}

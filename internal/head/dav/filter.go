@@ -55,13 +55,9 @@ func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return err
 	}
 	var entries []Entry
-	shares, err := c.withMe(ctx)
+	names, err := c.guestNames(ctx)
 	if err != nil {
 		return err
-	}
-	names := map[string]drive.Name{}
-	for _, s := range shares {
-		names[s.Node.String()] = s.As
 	}
 	for _, n := range nodes {
 		at, err := drive.ParseAddress(n.Path)
@@ -80,6 +76,19 @@ func (h *Head) Report(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 	out.end()
 	return nil
+}
+
+// guestNames are the names of what is shared with the caller, by place.
+func (c *call) guestNames(ctx context.Context) (map[string]drive.Name, error) {
+	all, err := c.withMe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]drive.Name, len(all))
+	for _, s := range all {
+		names[s.Node.String()] = s.As
+	}
+	return names, nil
 }
 
 func startsWith(path, prefix []string) bool {

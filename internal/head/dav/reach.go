@@ -2,8 +2,10 @@ package dav
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"smartdrive/internal/base/drive"
 )
@@ -21,6 +23,38 @@ func (h *Head) Address(ctx context.Context, r *http.Request, v View, u *url.URL)
 	}
 	return c.address(ctx, p)
 }
+
+// IsLayout reports whether an address was refused for being a folder of the layout.
+func IsLayout(err error) bool {
+	refused, ok := errors.AsType[*drive.Error](err)
+	return ok && refused.Kind == drive.Forbidden && refused.Args["reason"] == "layout"
+}
+
+// Shown is where addresses of the use cases are in a view of the layout Home: paths that begin with
+// a slash. What is not in it has none.
+func (h *Head) Shown(ctx context.Context, v View, addresses []string) (map[string]string, error) {
+	c := &call{Head: h, view: v, who: v.Who}
+	var names map[string]drive.Name // of what is shared with the caller, where it is needed
+	shown := make(map[string]string, len(addresses))
+	for _, address := range addresses {
+		at, err := drive.ParseAddress(address)
+		if err != nil {
+			return nil, err
+		}
+		if _, byName := drive.ParseID[drive.NodeID](at.Place); byName == nil && names == nil {
+			if names, err = c.guestNames(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if segments, there := c.segmentsOf(at, names); there {
+			shown[address] = "/" + strings.Join(segments, "/")
+		}
+	}
+	return shown, nil
+}
+
+// Guest is where something that is shared with the caller by name is in a view of the layout Home.
+func Guest(name drive.Name) string { return "/" + string(rooms[Home][shared]) + "/" + string(name) }
 
 // Place is what a caller sees in a view beside their own drive: a space, or what is shared with
 // them by name.

@@ -6,6 +6,8 @@
 //	/index.php/login/flow, v2        how a client gets an app password (package account, Flow)
 //	/ocs/v1.php, /ocs/v2.php         what the server can do, who the user is, app passwords; empty
 //	                                 lists where clients only ask
+//	/ocs/.../apps/files_sharing/     roles at files and folders, and links to them: the roles of
+//	                                 package space and the links of package share, in one list
 //	/remote.php/dav/files/USER/      the files: package dav, with properties of our own
 //	/remote.php/webdav/              the same, as older clients name it
 //	/remote.php/dav/uploads/USER/    files that come in chunks

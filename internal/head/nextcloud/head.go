@@ -14,6 +14,8 @@ import (
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/upload"
 )
@@ -26,6 +28,11 @@ type Options struct {
 	Thumbs   *thumb.Maker
 	Sessions *account.Sessions
 	Shelf    *files.Shelf // favourites are stars
+	Spaces   *space.Spaces
+	Shares   *share.Shares
+	Numbers  *space.Numbers // ids of shares
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
 	// Caller says who sends a request, which changes something or does not, and takes one of their
 	// places; release gives it back.
 	Caller func(r *http.Request, changes bool) (who drive.Who, release func(), err error)
@@ -55,6 +62,9 @@ type Head struct {
 
 // New puts the head together. It does no I/O.
 func New(opt Options) *Head {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
 	if opt.ZeroWithin == 0 {
 		opt.ZeroWithin = 5 * time.Second
 	}

@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/head/problem"
+	"smartdrive/internal/usecase/share"
 )
 
 // The version of the protocol's server that clients take this one for: what they may ask of it.
@@ -110,15 +111,15 @@ func (c *call) ocs(ctx context.Context) error {
 
 // ocsFail answers with the status of an error, and its words where clients show them.
 func (c *call) ocsFail(err error) error {
-	status := problem.From(err, problem.English, "").Status
-	switch status {
+	said := problem.From(err, problem.Negotiate(c.r.Header.Get("Accept-Language")), "")
+	switch said.Status {
 	case http.StatusUnauthorized:
 		c.w.Header().Set("WWW-Authenticate", challenge)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return err
 	}
 	problem.Note(c.w, err)
-	return c.ocsSend(status, problem.From(err, problem.English, "").Detail, list{})
+	return c.ocsSend(said.Status, said.Detail, list{})
 }
 
 // ocsSend writes an answer. Version 1 says 100 for 200, and 200 to HTTP whatever it says itself,
@@ -137,7 +138,9 @@ func (c *call) ocsSend(status int, message string, data any) error {
 		case http.StatusOK:
 			code = 100
 		case http.StatusNotFound:
-			code = 998
+			if !strings.HasPrefix(strings.Join(c.path[2:], "/"), sharingPath) { // no such address
+				code = 998
+			}
 		}
 	}
 	all := object{{"meta", object{{"status", word}, {"statuscode", code}, {"message", message}}}, {"data", data}}
@@ -198,6 +201,9 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 			return nil, drive.Fail(drive.Forbidden)
 		}
 		return list{}, c.Sessions.Delete(ctx, c.who, account.KindToken, c.who.Session)
+	case strings.HasPrefix(what, sharingPath):
+		data, err := sharing{c}.answer(ctx, strings.TrimPrefix(what, sharingPath))
+		return data, asSent(err)
 	case c.r.Method == http.MethodGet && asksOnly(what):
 		return list{}, nil
 	}
@@ -207,8 +213,7 @@ func (c *call) ocsData(ctx context.Context) (any, error) {
 // asksOnly are addresses that clients look at whatever the capabilities say: there is nothing.
 func asksOnly(what string) bool {
 	for _, prefix := range []string{
-		"core/navigation/apps", "apps/notifications/api/", "apps/files_sharing/api/v1/shares", "apps/files_sharing/api/v1/remote_shares",
-		"apps/files_sharing/api/v1/sharees", "apps/external/api/", "apps/files/api/v1/templates", "apps/recommendations/api/", "core/autocomplete/get",
+		"core/navigation/apps", "apps/notifications/api/", "apps/external/api/", "apps/files/api/v1/templates", "apps/recommendations/api/", "core/autocomplete/get",
 	} {
 		if strings.HasPrefix(what, prefix) {
 			return true
@@ -225,7 +230,14 @@ func (c *call) capabilities() object {
 			{"core", object{{"pollinterval", 60}, {"webdav-root", "remote.php/webdav"}}},
 			{"dav", object{{"chunking", "1.0"}, {"trashbin", "1.0"}}},
 			{"files", object{{"bigfilechunking", true}, {"blacklisted_files", list{}}, {"undelete", true}, {"versioning", true}, {"comments", false}}},
-			{"files_sharing", object{{"api_enabled", false}}},
+			{"files_sharing", sharingCapabilities()},
+			{"password_policy", object{
+				{"minLength", share.MinCode},
+				{"enforceNonCommonPassword", false},
+				{"enforceNumericCharacters", false},
+				{"enforceSpecialCharacters", false},
+				{"enforceUpperLowerCase", false},
+			}},
 			{"theming", object{{"name", product}, {"url", c.base()}, {"slogan", ""}, {"color", "#2f62e0"}, {"color-text", "#ffffff"}}},
 		}},
 	}

@@ -16,11 +16,13 @@ import (
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/star"
+	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/nextcloud"
 	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
 	"smartdrive/internal/usecase/upload/uploadtest"
@@ -31,13 +33,16 @@ import (
 type stack struct {
 	*uploadtest.Site
 
-	files  *files.Files
-	spaces *space.Spaces
-	server *server.Server
-	head   *nextcloud.Head
-	zero   time.Duration // nextcloud.Options.ZeroWithin
-	who    drive.Who
-	people map[string]drive.Who
+	files   *files.Files
+	spaces  *space.Spaces
+	numbers *space.Numbers
+	shares  *share.Shares
+	vault   *vault.Vault
+	server  *server.Server
+	head    *nextcloud.Head
+	zero    time.Duration // nextcloud.Options.ZeroWithin
+	who     drive.Who
+	people  map[string]drive.Who
 }
 
 func newStack(t testing.TB) *stack {
@@ -49,6 +54,10 @@ func newStackAt(t testing.TB, opt uploadtest.Options) *stack {
 	t.Helper()
 	s := &stack{Site: uploadtest.New(t, opt), people: map[string]drive.Who{}, zero: time.Millisecond}
 	s.who = s.person(t, "ann")
+	s.vault = vault.New(vault.Options{DB: s.DB, Keys: []vault.Key{vault.NewKey()}, Now: s.Clock.Now})
+	if err := s.vault.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	s.wire()
 	return s
 }
@@ -103,6 +112,8 @@ func (s *stack) wire() {
 		return quota.Ledger{}.Get(ctx, s.DB, id)
 	}
 	s.spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree}, space.Options{Now: now})
+	s.numbers = space.NewNumbers(s.DB)
+	s.shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: s.vault, Now: now, Log: s.Activity})
 	davs := dav.New(dav.Options{
 		Files: s.files, Uploads: s.Sessions, Caller: caller, Balance: balance, Spaces: s.spaces,
 	})
@@ -110,10 +121,19 @@ func (s *stack) wire() {
 	s.head = nextcloud.New(nextcloud.Options{
 		ZeroWithin: s.zero,
 		Shelf:      files.NewShelf(s.files, star.New(s.DB, now)),
-		DAV:        davs, Files: s.files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: account.NewSessions(s.DB, users, auth, accounts),
+		Spaces:     s.spaces, Numbers: s.numbers, Now: now,
+		Shares: s.shares,
+		DAV:    davs, Files: s.files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: account.NewSessions(s.DB, users, auth, accounts),
 		Caller: caller, Balance: balance, Instance: "sdtest", BaseURL: "https://drive.example.org",
 		Visitor: func(*http.Request) (func(), error) { return func() {}, nil },
-		Name:    func(context.Context, drive.UserID) (string, error) { return "ann", nil },
+		Name: func(_ context.Context, id drive.UserID) (string, error) {
+			for name, who := range s.people {
+				if who.User == id {
+					return name, nil
+				}
+			}
+			return "", drive.Fail(drive.NotFound)
+		},
 	})
 	s.head.Register(mux)
 	s.server = server.New(server.Options{Routes: mux, Loose: nextcloud.Prefixes(), Log: slog.New(slog.DiscardHandler)})

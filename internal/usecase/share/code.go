@@ -12,7 +12,8 @@ import (
 const AutoCode = "auto"
 
 const (
-	minCode  = 4
+	// MinCode is how many characters a code has at least.
+	MinCode  = 4
 	maxCode  = 16
 	autoCode = 6 // characters of a made-up code: 31^6 are 9e8, and attempts are counted
 	// codeLetters are those that nobody takes for another when a code is read out or copied by
@@ -28,8 +29,8 @@ func makeCode(given string) (string, error) {
 		return randomCode(), nil
 	case given == "":
 		return "", nil
-	case len(given) < minCode || len(given) > maxCode:
-		return "", drive.Bad("code", drive.OutOfRange, "min", minCode, "max", maxCode, "sent", len(given))
+	case len(given) < MinCode || len(given) > maxCode:
+		return "", drive.Bad("code", drive.OutOfRange, "min", MinCode, "max", maxCode, "sent", len(given))
 	case strings.ContainsFunc(given, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}):

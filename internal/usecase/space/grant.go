@@ -25,6 +25,7 @@ type NewGrant struct {
 	Role  access.Role
 	Note  string
 	Life  time.Duration // zero: for ever
+	Until drive.Time    // when it ends, instead of Life; zero: Life says it
 	Admin bool          // the caller acts as an administrator, for a space whose managers are gone
 }
 
@@ -43,21 +44,27 @@ func (s *Spaces) Grant(ctx context.Context, who drive.Who, in NewGrant, hook Hoo
 			return err
 		}
 		g = access.Grant{Node: m.node.ID, Account: m.node.Account, Principal: to, Kind: in.To.Kind, Role: in.Role, By: who.User, Note: in.Note}
-		if in.Life > 0 {
+		if g.Expires = in.Until; in.Life > 0 {
 			g.Expires = drive.TimeOf(s.opt.Now()).Add(in.Life)
 		}
-		if err := m.lasts(g, drive.TimeOf(s.opt.Now())); err != nil {
+		if g, err = s.set(ctx, tx, m, g); err != nil {
 			return err
 		}
-		return s.keepingManaged(ctx, tx, m.node, func() (err error) {
-			if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
-				return err
-			}
-			if err := s.noteGrant(tx, activity.GrantSet, m.node, g); err != nil {
-				return err
-			}
-			return hook.run(ctx, tx, g)
-		})
+		return hook.run(ctx, tx, g)
+	})
+	return g, err
+}
+
+// set gives a role at a node by a mandate.
+func (s *Spaces) set(ctx context.Context, tx *sqldb.Tx, m mandate, g access.Grant) (access.Grant, error) {
+	if err := m.lasts(g, drive.TimeOf(s.opt.Now())); err != nil {
+		return g, err
+	}
+	err := s.keepingManaged(ctx, tx, m.node, func() (err error) {
+		if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
+			return err
+		}
+		return s.noteGrant(tx, activity.GrantSet, m.node, g)
 	})
 	return g, err
 }

@@ -1,0 +1,458 @@
+package nextcloud
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/head/dav"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/space"
+)
+
+// shared is a role at a file or folder, or a link to it: clients have both in one list.
+type shared struct {
+	grant *access.Grant // nil: it is a link
+	link  *share.View
+	item  item
+	mine  bool // the caller may change it
+}
+
+func (s shared) numbered() space.Numbered {
+	if s.link != nil {
+		return space.Numbered{Node: s.link.Node, Subject: s.link.ID.String()}
+	}
+	return space.Numbered{Node: s.grant.Node, Subject: s.grant.Principal.String()}
+}
+
+// item is a file or folder that is shared.
+type item struct {
+	id, parent drive.NodeID // parent is zero where it is not the caller's to know
+	folder     bool
+	size       int64
+	mime       string
+	mtime      drive.Time
+	address    string // of the use cases
+	path       string // in the view of the clients; empty: address says it
+	owner      string // the user whose drive it is in, or the space; empty: the caller
+}
+
+func isFolder(n files.NodeView) bool { return n.Type == tree.TypeFolder }
+
+func (c sharing) itemOf(n files.NodeView) item {
+	at := item{id: n.ID, folder: isFolder(n), size: n.Size, mime: n.Mime, mtime: n.MTime, address: n.Path}
+	if n.ParentID != nil {
+		at.parent = *n.ParentID
+	}
+	return at
+}
+
+// itemOfNode is itemOf where the node is known without a view.
+func itemOfNode(n tree.Node, address string) item {
+	return item{id: n.ID, parent: n.Parent, folder: n.IsFolder(), size: int64(n.Size), mime: n.Mime, mtime: n.MTime, address: address}
+}
+
+const (
+	// maxListed is how many roles, and how many links, a list has: 2 MiB of each.
+	maxListed = 2000
+	// listedAtOnce is how many one statement reads.
+	listedAtOnce = 500
+)
+
+// listShares is GET of the shares: those at a path, those of all that is in it, what is shared with
+// the caller, or all that the caller shares of their own drive.
+func (c sharing) listShares(ctx context.Context) (any, error) {
+	q := c.r.URL.Query()
+	is := func(name string) bool { v := q.Get(name); return v == "true" || v == "1" }
+	var node files.NodeView
+	var err error
+	if q.Get("path") != "" {
+		if node, err = c.pathOf(ctx, q.Get("path")); dav.IsLayout(err) { // nothing is shared there
+			return list{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var all []shared
+	keep := func(shared) bool { return true }
+	switch {
+	case is("shared_with_me"):
+		all, err = c.sharedWithMe(ctx)
+		keep = func(s shared) bool { return node.ID.IsZero() || s.item.id == node.ID }
+	case node.ID.IsZero():
+		all, err = c.sharedByMe(ctx)
+	case is("subfiles"):
+		if !isFolder(node) {
+			return nil, drive.Bad("path", drive.NotAllowed, "allowed", []string{"a folder"}, "sent", "a file")
+		}
+		all, err = c.sharedByMe(ctx)
+		keep = func(s shared) bool { return s.item.parent == node.ID }
+	default:
+		all, err = c.sharedAt(ctx, node)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var some []shared
+	for _, s := range all {
+		if keep(s) {
+			some = append(some, s)
+		}
+	}
+	return c.showShares(ctx, some)
+}
+
+// standing is whose something is, and what the caller may do there.
+func (c sharing) standing(ctx context.Context, at *item) (access.Right, error) {
+	panel, err := c.Spaces.Access(ctx, c.who, at.id)
+	if err != nil {
+		return 0, err
+	}
+	if at.owner = panel.Owner; at.owner == "" {
+		place, err := drive.ParseAddress(at.address)
+		if err != nil {
+			return 0, err
+		}
+		at.owner = place.Place
+		if _, err := drive.ParseID[drive.NodeID](place.Place); err == nil { // it is shared with the caller out of a space
+			at.owner = product
+		}
+	}
+	return panel.Rights, nil
+}
+
+// changes reports whether the caller may change a link at something where they have rights.
+func (c sharing) changes(v share.View, rights access.Right) bool {
+	return v.Account == c.who.Account || v.User == c.who.User || rights.Has(access.Manage)
+}
+
+// sharedAt are the shares at a node.
+func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, error) {
+	at := c.itemOf(node)
+	rights, err := c.standing(ctx, &at)
+	if err != nil {
+		return nil, err
+	}
+	var all []shared
+	for after := (drive.PrincipalID{}); len(all) < maxListed; {
+		grants, err := c.Spaces.Members(ctx, c.who, node.ID, after, listedAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range grants {
+			if after = g.Principal; g.Role != access.None {
+				all = append(all, shared{grant: &g, item: at, mine: rights.Has(access.Manage)})
+			}
+		}
+		if len(grants) < listedAtOnce {
+			break
+		}
+	}
+	links, err := c.links(ctx, share.Query{Node: node.ID})
+	for _, v := range links {
+		all = append(all, shared{link: &v, item: at, mine: c.changes(v, rights)})
+	}
+	return all, err
+}
+
+// links lists links that are not gone with what they lead to.
+func (c sharing) links(ctx context.Context, q share.Query) (all []share.View, err error) {
+	for q.Limit = listedAtOnce; len(all) < maxListed; {
+		page, err := c.Shares.List(ctx, c.who, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range page {
+			if q.After = v.ID; v.State != share.Gone {
+				all = append(all, v)
+			}
+		}
+		if len(page) < q.Limit {
+			break
+		}
+	}
+	return all, nil
+}
+
+// sharedByMe is what the caller shares of their own drive.
+func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
+	for after := (access.Grant{}); len(all) < maxListed; {
+		page, err := c.Spaces.ByMe(ctx, c.who, after, listedAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range page {
+			if after = s.Grant; s.Item.Name != "" && s.Role != access.None {
+				all = append(all, shared{grant: &s.Grant, item: itemOfNode(s.Item, s.Path), mine: true})
+			}
+		}
+		if len(page) < listedAtOnce {
+			break
+		}
+	}
+	links, err := c.links(ctx, share.Query{})
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[drive.NodeID]item{}
+	for _, v := range links {
+		at, known := nodes[v.Node]
+		if !known {
+			n, err := c.Files.Get(ctx, c.who, v.Node)
+			if drive.IsKind(err, drive.NotFound) || err == nil && n.TrashedAt != nil { // since it was listed
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			at = c.itemOf(n)
+			nodes[v.Node] = at
+		}
+		all = append(all, shared{link: &v, item: at, mine: true})
+	}
+	return all, nil
+}
+
+// sharedWithMe is what is shared with the caller by name.
+func (c sharing) sharedWithMe(ctx context.Context) ([]shared, error) {
+	mounts, err := c.Spaces.Mounted(ctx, c.who)
+	if err != nil {
+		return nil, err
+	}
+	me, err := c.Name(ctx, c.who.User)
+	if err != nil {
+		return nil, err
+	}
+	var all []shared
+	for _, m := range mounts[:min(len(mounts), maxListed)] {
+		g := m.Grant
+		if g.Kind == access.User { // a listing of one's own leaves it out
+			g.Name = me
+		}
+		at := itemOfNode(m.Item, m.Path)
+		at.parent, at.path, at.owner = drive.NodeID{}, dav.Guest(m.As), m.Owner
+		if at.owner == "" {
+			at.owner = m.Space
+		}
+		all = append(all, shared{grant: &g, item: at})
+	}
+	return all, nil
+}
+
+// findShare finds a share by its number. To whoever may not look at it, it is not there.
+func (c sharing) findShare(ctx context.Context, number int64) (s shared, err error) {
+	of, err := c.Numbers.Find(ctx, number)
+	if err != nil {
+		return s, err
+	}
+	node, err := c.Files.Get(ctx, c.who, of.Node)
+	if err == nil && node.TrashedAt != nil {
+		err = drive.Fail(drive.NotFound)
+	}
+	if err != nil {
+		return s, hidden(err)
+	}
+	s.item = c.itemOf(node)
+	rights, err := c.standing(ctx, &s.item)
+	if err != nil {
+		return s, hidden(err)
+	}
+	principal, err := drive.ParseID[drive.PrincipalID](of.Subject)
+	if err != nil {
+		return s, err
+	}
+	g, err := c.Spaces.Member(ctx, c.who, of.Node, principal)
+	if err == nil && g.Role != access.None {
+		s.grant, s.mine = &g, rights.Has(access.Manage)
+		return s, nil
+	}
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return s, hidden(err)
+	}
+	id, err := drive.ParseID[drive.ShareID](of.Subject)
+	if err != nil {
+		return s, err
+	}
+	v, err := c.Shares.Find(ctx, c.who, id)
+	if err == nil && v.State == share.Gone {
+		err = drive.Fail(drive.NotFound)
+	}
+	s.link, s.mine = &v, c.changes(v, rights)
+	return s, hidden(err)
+}
+
+// hidden makes what the caller may not know of into what is not there.
+func hidden(err error) error {
+	if drive.IsKind(err, drive.Forbidden) {
+		return drive.Wrap(err, drive.NotFound)
+	}
+	return err
+}
+
+// showShare shows one share that the caller has made or changed.
+func (c sharing) showShare(ctx context.Context, s shared) (any, error) {
+	rights, err := c.standing(ctx, &s.item)
+	if err != nil {
+		return nil, err
+	}
+	s.mine = rights.Has(access.Manage)
+	if s.link != nil {
+		s.mine = c.changes(*s.link, rights)
+	}
+	all, err := c.showShares(ctx, []shared{s})
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// showShares shows shares in the words of the protocol.
+func (c sharing) showShares(ctx context.Context, all []shared) (list, error) {
+	if len(all) == 0 {
+		return list{}, nil
+	}
+	me, err := c.Name(ctx, c.who.User)
+	if err != nil {
+		return nil, err
+	}
+	var addresses []string
+	var nodes []drive.NodeID
+	keys := make([]space.Numbered, len(all))
+	for i, s := range all {
+		keys[i] = s.numbered()
+		if s.item.path == "" {
+			addresses = append(addresses, s.item.address)
+		}
+		if nodes = append(nodes, s.item.id); !s.item.parent.IsZero() {
+			nodes = append(nodes, s.item.parent)
+		}
+	}
+	paths, err := c.DAV.Shown(ctx, c.view(ctx, "/"), addresses)
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := c.Numbers.Of(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := c.tags.Numbers(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	shown := make(list, 0, len(all))
+	for i, s := range all {
+		if s.item.path == "" {
+			s.item.path = paths[s.item.address]
+		}
+		if s.item.owner == "" {
+			s.item.owner = me
+		}
+		parent := int64(sharedNumber)
+		if !s.item.parent.IsZero() {
+			parent = firstNumber + ids[s.item.parent]
+		}
+		shown = append(shown, c.shareObject(s, shareNumbers{numbers[keys[i]], firstNumber + ids[s.item.id], parent}, me))
+	}
+	return shown, nil
+}
+
+type shareNumbers struct{ share, node, parent int64 }
+
+// hiddenPassword stands where the protocol has the hash of a password: clients look whether there
+// is one.
+const hiddenPassword = "********"
+
+func (c sharing) shareObject(s shared, n shareNumbers, me string) object {
+	by := s.item.owner
+	if s.mine { // clients let nobody else change it
+		by = me
+	}
+	kind, mimetype := "file", s.item.mime
+	if s.item.folder {
+		kind, mimetype = "folder", "httpd/unix-directory"
+	}
+	var special object
+	var made, expires drive.Time
+	if s.link != nil {
+		made, expires = s.link.CreatedAt, s.link.ExpiresAt
+		special = c.linkObject(s)
+	} else {
+		made, expires = s.grant.Created, s.grant.Expires
+		special = grantObject(s)
+	}
+	var end any
+	if expires != 0 {
+		end = expires.Std().UTC().Format(time.DateOnly) + " 00:00:00"
+	}
+	o := object{
+		{"id", strconv.FormatInt(n.share, 10)},
+		{"uid_owner", by},
+		{"displayname_owner", by},
+		{"can_edit", s.mine},
+		{"can_delete", s.mine},
+		{"stime", made.Std().Unix()},
+		{"parent", nil},
+		{"expiration", end},
+		{"uid_file_owner", s.item.owner},
+		{"displayname_file_owner", s.item.owner},
+		{"label", ""},
+		{"path", s.item.path},
+		{"item_type", kind},
+		{"mimetype", mimetype},
+		{"has_preview", !s.item.folder && c.Thumbs.Draws(s.item.mime)},
+		{"item_size", s.item.size},
+		{"item_mtime", s.item.mtime.Std().Unix()},
+		{"storage_id", c.Instance},
+		{"storage", 1},
+		{"item_source", n.node},
+		{"file_source", n.node},
+		{"file_parent", n.parent},
+		{"file_target", s.item.path},
+		{"mail_send", 0},
+		{"hide_download", 0},
+	}
+	return append(o, special...)
+}
+
+func grantObject(s shared) object {
+	kind := toUser
+	if s.grant.Kind == access.Group {
+		kind = toGroup
+	}
+	return object{
+		{"share_type", kind},
+		{"permissions", permissionsOf(s.grant.Role, s.item.folder)},
+		{"note", s.grant.Note},
+		{"token", nil},
+		{"share_with", s.grant.Name},
+		{"share_with_displayname", s.grant.Name},
+		{"share_with_displayname_unique", s.grant.Name},
+	}
+}
+
+func (c sharing) linkObject(s shared) object {
+	var password any
+	if s.link.AsksCode() {
+		password = hiddenPassword
+	}
+	address := ""
+	if s.link.Token != "" {
+		address = c.base() + "/s/" + s.link.Token
+	}
+	return object{
+		{"share_type", byLink},
+		{"permissions", permitsRead},
+		{"note", ""},
+		{"token", s.link.Token},
+		{"url", address},
+		{"share_with", password},
+		{"share_with_displayname", "(Shared link)"},
+		{"password", password},
+		{"send_password_by_talk", false},
+	}
+}

@@ -1,0 +1,424 @@
+package nextcloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/share"
+	"smartdrive/internal/usecase/space"
+)
+
+// sharingPath is where the addresses about shares are below /ocs/v1.php/ and /ocs/v2.php/.
+const sharingPath = "apps/files_sharing/api/v1/"
+
+// The kinds of shares, as the protocol numbers them.
+const (
+	toUser  = 0
+	toGroup = 1
+	byLink  = 3
+)
+
+func sharingCapabilities() object {
+	off := object{{"enabled", false}}
+	on := object{{"enabled", true}}
+	return object{
+		{"api_enabled", true},
+		{"public", object{
+			{"enabled", true},
+			{"password", object{{"enforced", false}, {"askForOptionalPassword", false}}},
+			{"expire_date", off},
+			{"multiple_links", true},
+			{"send_mail", false},
+			{"upload", false},
+			{"upload_files_drop", false},
+			{"custom_tokens", false},
+		}},
+		{"resharing", false},
+		{"default_permissions", permitsAll &^ permitsShare},
+		{"user", object{{"send_mail", false}, {"expire_date", on}}},
+		{"group_sharing", true},
+		{"group", object{{"enabled", true}, {"expire_date", on}}},
+		{"federation", object{{"outgoing", false}, {"incoming", false}, {"expire_date", off}}},
+		{"sharebymail", off},
+		{"sharee", object{{"query_lookup_default", false}, {"always_show_unique", false}}},
+	}
+}
+
+// sharing is a request about shares.
+type sharing struct{ *call }
+
+// answer answers what is below sharingPath.
+func (c sharing) answer(ctx context.Context, what string) (any, error) {
+	switch {
+	case what == "shares" && c.r.Method == http.MethodGet:
+		return c.listShares(ctx)
+	case what == "shares" && c.r.Method == http.MethodPost:
+		return c.createShare(ctx)
+	case what == "sharees" && c.r.Method == http.MethodGet:
+		return c.sharees(ctx)
+	case what == "sharees_recommended" && c.r.Method == http.MethodGet:
+		return foundSharees(nil, ""), nil
+	case c.r.Method == http.MethodGet && slices.Contains([]string{"shares/pending", "shares/inherited", "deletedshares", "remote_shares", "remote_shares/pending"}, what):
+		return list{}, nil
+	}
+	text, one := strings.CutPrefix(what, "shares/")
+	number, err := strconv.ParseInt(text, 10, 64)
+	if !one || err != nil {
+		return nil, drive.Fail(drive.NotFound)
+	}
+	switch c.r.Method {
+	case http.MethodGet:
+		s, err := c.findShare(ctx, number)
+		if err != nil {
+			return nil, err
+		}
+		return c.showShares(ctx, []shared{s})
+	case http.MethodPut:
+		return c.changeShare(ctx, number)
+	case http.MethodDelete:
+		return list{}, c.deleteShare(ctx, number)
+	}
+	return nil, c.methodNotAllowed(http.MethodGet, http.MethodPut, http.MethodDelete)
+}
+
+// maxSharingForm is how long the body of a change may be, in bytes: a note of 1,000 bytes, each of
+// them escaped twice, and the rest.
+const maxSharingForm = 16 << 10
+
+// form reads the parameters of a request: of its address, and of its body as a form or as JSON.
+func (c sharing) form() (url.Values, error) {
+	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxSharingForm)
+	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")) // one that cannot be read is none
+	if kind != "application/json" {
+		if err := c.r.ParseForm(); err != nil {
+			return nil, drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "a form")
+		}
+		return c.r.Form, nil
+	}
+	var sent map[string]json.RawMessage
+	if err := json.NewDecoder(c.r.Body).Decode(&sent); err != nil {
+		return nil, drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "JSON")
+	}
+	form := c.r.URL.Query()
+	for name, raw := range sent {
+		var text string
+		if json.Unmarshal(raw, &text) != nil { // a number, or true
+			text = string(raw)
+		}
+		if string(raw) == "null" {
+			text = ""
+		}
+		form.Set(name, text)
+	}
+	return form, nil
+}
+
+// wish is what a request wants of a share.
+type wish struct {
+	permissions *int
+	password    *string
+	until       *drive.Time // zero: for ever
+	note        *string
+}
+
+// readWish reads it. What would promise more than there is (a link by which people send, one that
+// hides the download) is refused; what says nothing here, such as a label, is passed over.
+func (c sharing) readWish(form url.Values) (w wish, err error) {
+	text := func(name string) *string {
+		if !form.Has(name) {
+			return nil
+		}
+		v := form.Get(name)
+		return &v
+	}
+	w.password, w.note = text("password"), text("note")
+	if p := text("permissions"); p != nil && *p != "" {
+		n, err := strconv.Atoi(*p)
+		if err != nil || n < 0 || n > permitsAll {
+			return w, drive.Bad("permissions", drive.OutOfRange, "min", 0, "max", permitsAll, "sent", server.Clip(*p))
+		}
+		w.permissions = &n
+	}
+	for _, name := range []string{"publicUpload", "hideDownload", "sendPasswordByTalk"} {
+		if v := form.Get(name); v == "true" || v == "1" || v == "yes" {
+			return w, drive.Bad(name, drive.NotAllowed, "allowed", []string{"false"}, "sent", "true")
+		}
+	}
+	if restricts(form.Get("attributes")) {
+		return w, drive.Bad("attributes", drive.NotAllowed, "allowed", []string{"none that forbid something"}, "sent", server.Clip(form.Get("attributes")))
+	}
+	if day := text("expireDate"); day != nil {
+		until, err := lastOf(*day)
+		if err == nil {
+			_, err = c.life(until)
+		}
+		if err != nil {
+			return w, err
+		}
+		w.until = &until
+	}
+	return w, nil
+}
+
+// restricts reports whether attributes of a share take something away, such as the download.
+func restricts(attributes string) bool {
+	var all []struct{ Value, Enabled *bool }
+	if attributes == "" || json.Unmarshal([]byte(attributes), &all) != nil {
+		return attributes != "" && attributes != "null"
+	}
+	for _, a := range all {
+		if a.Value != nil && !*a.Value || a.Enabled != nil && !*a.Enabled {
+			return true
+		}
+	}
+	return false
+}
+
+// lastOf is the end of a day, as clients send it: the last minute of that day, in UTC. Empty: no
+// end.
+func lastOf(day string) (drive.Time, error) {
+	if day == "" {
+		return 0, nil
+	}
+	at, err := time.Parse(time.DateOnly, day[:min(len(day), len(time.DateOnly))])
+	if err != nil {
+		return 0, drive.Bad("expireDate", drive.Malformed, "expected", "YYYY-MM-DD", "sent", server.Clip(day))
+	}
+	return drive.TimeOf(at.Add(24*time.Hour - time.Minute)), nil
+}
+
+// life is how long a link lasts that ends at a moment.
+func (c sharing) life(until drive.Time) (time.Duration, error) {
+	if until == 0 {
+		return 0, nil
+	}
+	now := c.Now().UTC()
+	left := until.Sub(drive.TimeOf(now))
+	if left <= 0 {
+		return 0, drive.Bad("expireDate", drive.OutOfRange, "min", now.Format(time.DateOnly), "max", now.AddDate(10, 0, -3).Format(time.DateOnly))
+	}
+	return left, nil
+}
+
+// asSent gives the fields of a refusal the names by which clients know them.
+func asSent(err error) error {
+	bad, ok := errors.AsType[*drive.Error](err)
+	if !ok || bad.Kind != drive.BadRequest {
+		return err
+	}
+	names := map[string]string{"code": "password", "expires_in": "expireDate", "user": "shareWith", "group": "shareWith", "node": "path"}
+	if name, known := names[fmt.Sprint(bad.Args["field"])]; known {
+		renamed := *bad
+		renamed.Args = maps.Clone(bad.Args)
+		renamed.Args["field"] = name
+		return &renamed
+	}
+	return err
+}
+
+// code checks a password for a link.
+func code(password string) (string, error) {
+	if password == share.AutoCode { // the server would make one up
+		return "", drive.Bad("password", drive.Guessable)
+	}
+	return password, nil
+}
+
+// pathOf finds what a path of the clients means.
+func (c sharing) pathOf(ctx context.Context, path string) (files.NodeView, error) {
+	at, err := c.DAV.Address(ctx, c.r, c.view(ctx, "/"), &url.URL{Path: "/" + strings.TrimPrefix(path, "/")})
+	if err != nil {
+		return files.NodeView{}, err
+	}
+	return c.Files.GetByPath(ctx, c.who, at)
+}
+
+// createShare gives a user or a group a role, in the place of the one that they have there, or
+// makes a link.
+func (c sharing) createShare(ctx context.Context) (any, error) {
+	form, err := c.form()
+	if err != nil {
+		return nil, err
+	}
+	want, err := c.readWish(form)
+	if err != nil {
+		return nil, err
+	}
+	if form.Get("path") == "" {
+		return nil, drive.Bad("path", drive.Required)
+	}
+	node, err := c.pathOf(ctx, form.Get("path"))
+	if err != nil {
+		return nil, err
+	}
+	s := shared{item: c.itemOf(node)}
+	switch form.Get("shareType") {
+	case strconv.Itoa(toUser):
+		s.grant, err = c.give(ctx, node, space.Principal{Kind: access.User, Name: form.Get("shareWith")}, want)
+	case strconv.Itoa(toGroup):
+		s.grant, err = c.give(ctx, node, space.Principal{Kind: access.Group, Name: form.Get("shareWith")}, want)
+	case strconv.Itoa(byLink):
+		s.link, err = c.link(ctx, node, want)
+	default:
+		err = drive.Bad("shareType", drive.NotAllowed, "allowed", []int{toUser, toGroup, byLink}, "sent", server.Clip(form.Get("shareType")))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.showShare(ctx, s)
+}
+
+// give gives somebody a role. Without permissions it is that of an editor, as the protocol has it.
+func (c sharing) give(ctx context.Context, node files.NodeView, to space.Principal, want wish) (*access.Grant, error) {
+	if strings.TrimSpace(to.Name) == "" {
+		return nil, drive.Bad("shareWith", drive.Required)
+	}
+	if want.password != nil && *want.password != "" {
+		return nil, noPassword()
+	}
+	in := space.NewGrant{Node: node.ID, To: to, Role: access.Editor}
+	if want.permissions != nil {
+		role, err := roleOf(*want.permissions, isFolder(node), access.Editor)
+		if err != nil {
+			return nil, err
+		}
+		in.Role = role
+	}
+	if want.note != nil {
+		in.Note = *want.note
+	}
+	if want.until != nil {
+		in.Until = *want.until
+	}
+	g, err := c.Spaces.Grant(ctx, c.who, in, nil)
+	return &g, err
+}
+
+func noPassword() error {
+	return drive.Bad("password", drive.NotAllowed, "allowed", []string{"none: it is for links"}, "sent", "one")
+}
+
+func noNote() error {
+	return drive.Bad("note", drive.NotAllowed, "allowed", []string{"none: it is for users and groups"}, "sent", "one")
+}
+
+// link makes a link.
+func (c sharing) link(ctx context.Context, node files.NodeView, want wish) (*share.View, error) {
+	in := share.Request{Node: node.ID}
+	change, err := c.linkChange(want)
+	if err != nil {
+		return nil, err
+	}
+	if change.Code != nil {
+		in.Code = *change.Code
+	}
+	if change.Life != nil {
+		in.Life = *change.Life
+	}
+	v, err := c.Shares.Create(ctx, c.who, in, nil)
+	return &v, err
+}
+
+// linkChange is what a wish means for a link. It lets visitors read, and nothing else.
+func (c sharing) linkChange(want wish) (change share.Change, err error) {
+	if want.permissions != nil && *want.permissions&^permitsShare != permitsRead {
+		return change, drive.Bad("permissions", drive.NotAllowed, "allowed", []int{permitsRead}, "sent", *want.permissions)
+	}
+	if want.note != nil && *want.note != "" {
+		return change, noNote()
+	}
+	if want.password != nil {
+		text, err := code(*want.password)
+		if err != nil {
+			return change, err
+		}
+		change.Code = &text
+	}
+	if want.until != nil {
+		life, err := c.life(*want.until)
+		if err != nil {
+			return change, err
+		}
+		change.Life = &life
+	}
+	return change, nil
+}
+
+// changeShare changes what a request names, and nothing else.
+func (c sharing) changeShare(ctx context.Context, number int64) (any, error) {
+	form, err := c.form()
+	if err != nil {
+		return nil, err
+	}
+	want, err := c.readWish(form)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.findShare(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	if s.link != nil {
+		change, err := c.linkChange(want)
+		if err != nil {
+			return nil, err
+		}
+		now, err := c.Shares.Change(ctx, c.who, s.link.ID, change)
+		if err != nil {
+			return nil, err
+		}
+		s.link = &now
+		return c.showShare(ctx, s)
+	}
+	if want.password != nil && *want.password != "" {
+		return nil, noPassword()
+	}
+	change := space.GrantChange{Note: want.note, Until: want.until}
+	if want.permissions != nil {
+		role, err := roleOf(*want.permissions, s.item.folder, s.grant.Role)
+		if err != nil {
+			return nil, err
+		}
+		change.Role = &role
+	}
+	now, err := c.Spaces.ChangeGrant(ctx, c.who, s.grant.Node, s.grant.Principal, change)
+	if err != nil {
+		return nil, err
+	}
+	s.grant = &now
+	return c.showShare(ctx, s)
+}
+
+// deleteShare ends a share. What a group of the caller's has been given the caller cannot take from
+// it: it goes out of their sight.
+func (c sharing) deleteShare(ctx context.Context, number int64) error {
+	s, err := c.findShare(ctx, number)
+	if err != nil {
+		return err
+	}
+	if s.link != nil {
+		return c.Shares.Delete(ctx, c.who, s.link.ID)
+	}
+	err = c.Spaces.Ungrant(ctx, c.who, s.grant.Node, s.grant.Principal, false)
+	if drive.IsKind(err, drive.Forbidden) && s.grant.Kind == access.Group {
+		hidden := true
+		if c.Spaces.SetMount(ctx, c.who, s.grant.Node, access.MountChange{Hidden: &hidden}) == nil {
+			err = nil
+		}
+	}
+	return err
+}
