@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -20,23 +21,17 @@ import (
 // replace gives a file another content; no older version of it is kept.
 func (w *world) replace(t *testing.T, id drive.NodeID, text string) {
 	t.Helper()
-	name := "put-1-" + drive.NewID[drive.UploadID]().String()
-	part, err := w.store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := treetest.Stored(t, w.store, text)
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		n, err := w.tree.Find(ctx, tx, w.who.Account, id)
 		if err != nil {
 			return err
 		}
-		b, _, err := content.Content{}.Attach(ctx, tx, content.New{
-			ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32, Parts: []byte{},
-		})
+		b, _, err := content.Content{}.Attach(ctx, tx, fresh)
 		if err != nil {
 			return err
 		}
-		_, err = w.tree.AddVersion(ctx, tx, n, tree.File{Blob: b, Size: part.Size, MTime: drive.Time(w.clock.Load()), Mime: "application/pdf", By: w.who.User})
+		_, err = w.tree.AddVersion(ctx, tx, n, tree.File{Blob: b, Size: fresh.Size, MTime: drive.Time(w.clock.Load()), Mime: "application/pdf", By: w.who.User})
 		if err != nil {
 			return err
 		}
@@ -45,7 +40,7 @@ func (w *world) replace(t *testing.T, id drive.NodeID, text string) {
 		if err != nil {
 			return err
 		}
-		moved := part.Size
+		moved := fresh.Size
 		for _, v := range old {
 			moved -= v.Size
 			if _, err := tx.Exec(ctx, "DELETE FROM versions WHERE id = ?", v.ID); err != nil {

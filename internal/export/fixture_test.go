@@ -16,14 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/engine/stream/outbox"
@@ -55,19 +54,10 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{at: sqldbtest.At(t, sqldb.Options{}), gets: map[string]int{}}
 	w.db = w.open(t, sqldb.NewConnector)
-	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dir.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w.store = dir.Blobs
+	w.store = treetest.Store(t)
 	w.clock.Store(start)
 	w.tree = tree.New(tree.Options{Now: func() time.Time { return drive.Time(w.clock.Load()).Std() }})
-	cheap := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}}
+	cheap := account.Options{Cost: treetest.Cheap}
 	w.users = account.NewUsers(w.db, account.NewAuth(w.db, cheap), cheap)
 	w.serve = func(rw http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/missing") {
@@ -89,21 +79,12 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) makeUser(t testing.TB) {
 	t.Helper()
-	draft, err := w.users.Draft(t.Context(), "u"+drive.NewID[drive.UserID]().String()[14:], "correct horse battery", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.who = drive.Who{User: draft.User().ID, Account: draft.Account()}
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := w.users.Create(ctx, tx, draft); err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Create(ctx, tx, w.who.Account, nil); err != nil {
-			return err
-		}
-		w.root, err = w.tree.Create(ctx, tx, w.who.Account)
-		return err
-	})
+	made := treetest.New(t, w.drive(), w.users, "")
+	w.who, w.root = made.Who, made.Root
+}
+
+func (w *world) drive() treetest.Drive {
+	return treetest.Drive{DB: w.db, Tree: w.tree, Store: w.store, Who: w.who, Root: w.root}
 }
 
 func (w *world) open(t testing.TB, connector func(string) (driver.Connector, error)) *sqldb.DB {
@@ -113,9 +94,7 @@ func (w *world) open(t testing.TB, connector func(string) (driver.Connector, err
 
 func (w *world) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
-	if err := w.db.Write(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
+	treetest.Write(t, w.db, fn)
 }
 
 // process is a worker of its own on the database, on a machine of its own.
@@ -138,39 +117,10 @@ func (w *world) pass(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 // put stores a file at a path, folders included.
 func (w *world) put(t testing.TB, at, text string) drive.NodeID {
 	t.Helper()
-	name := "put-1-" + drive.NewID[drive.UploadID]().String()
-	part, err := w.store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
+	n, err := w.drive().Put(t, at, text, tree.File{Conflict: drive.ConflictFail, MTime: drive.Time(w.clock.Load()), Mime: "application/pdf"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := drive.ParsePath(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parent, base, _ := path.Split()
-	var n tree.Node
-	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		folder, err := w.tree.EnsureFolders(ctx, tx, w.who.Account, parent)
-		if err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Apply(ctx, tx, w.who.Account, quota.Move{Finished: part.Size}); err != nil {
-			return err
-		}
-		id, _, err := content.Content{}.Attach(ctx, tx, content.New{
-			ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32,
-			Parts: []byte{}, Aliases: digest.Set{},
-		})
-		if err != nil {
-			return err
-		}
-		placed, err := w.tree.PutFile(ctx, tx, w.who.Account, tree.File{
-			Parent: folder.ID, Name: base, Conflict: drive.ConflictFail, Blob: id, Size: part.Size, MTime: drive.Time(w.clock.Load()),
-			Mime: "application/pdf", By: w.who.User,
-		})
-		n = placed.Node
-		return err
-	})
 	return n.ID
 }
 

@@ -17,8 +17,8 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/content"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/engine/stream/outbox"
@@ -46,16 +46,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{at: sqldbtest.At(t, sqldb.Options{}), who: drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}}
 	w.db = w.open(t, sqldb.NewConnector)
-	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dir.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	w.store = dir.Blobs
+	w.store = treetest.Store(t)
 	w.clock.Store(start)
 	w.tree = tree.New(tree.Options{
 		Now: func() time.Time { return drive.Time(w.clock.Load()).Std() },
@@ -84,9 +75,7 @@ func (w *world) open(t testing.TB, connector func(string) (driver.Connector, err
 
 func (w *world) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
-	if err := w.db.Write(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
+	treetest.Write(t, w.db, fn)
 }
 
 // process is an intake of its own on the database.
@@ -104,28 +93,20 @@ func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *In
 func (w *world) pass(d time.Duration) { w.clock.Add(d.Milliseconds()) }
 
 // stored is content in the store, with or without a digest that is known.
-func (w *world) stored(t testing.TB, raw []byte, known bool) (content.New, error) {
+func (w *world) stored(t testing.TB, raw []byte, known bool) content.New {
 	t.Helper()
-	name := "put-1-" + drive.NewID[drive.UploadID]().String()
-	part, err := w.store.Put(t.Context(), name, blob.NewBody(bytes.NewReader(raw), blob.BodyOptions{Size: drive.ByteSize(len(raw))}))
-	aliases := digest.Set{}
+	fresh := treetest.Stored(t, w.store, string(raw))
 	if known {
 		sum := sha256.Sum256(raw)
-		aliases[digest.SHA256] = sum[:]
+		fresh.Aliases[digest.SHA256] = sum[:]
 	}
-	return content.New{
-		ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32, Parts: []byte{},
-		Aliases: aliases,
-	}, err
+	return fresh
 }
 
 // put stores a file at a path, folders included, or another version of the one that is there.
 func (w *world) put(t testing.TB, at drive.Path, raw []byte) drive.NodeID {
 	t.Helper()
-	fresh, err := w.stored(t, raw, len(raw)%2 == 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := w.stored(t, raw, len(raw)%2 == 0)
 	parent, base, _ := at.Split()
 	var n tree.Node
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/testkit/depth"
@@ -21,7 +22,7 @@ func TestAFaultAtEveryCall(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			faults := &sqldbtest.Faults{}
-			d := sitAt(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector}), shelf(t), small)
+			d := sitAt(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector}), treetest.Store(t), small)
 			step := depth.Pick(23, 7, 1)
 			for n, lost := 1, false; ; n, lost = n+step, !lost {
 				before := d.ls(t)

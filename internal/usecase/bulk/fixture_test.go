@@ -5,22 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/activity/activitytest"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/bulk"
@@ -70,29 +66,15 @@ var small = bulk.Options{Piece: 3, Slice: 2, Direct: -1}
 
 func sit(t testing.TB, opt bulk.Options) *desk {
 	t.Helper()
-	d := sitAt(t, sqldbtest.Open(t), shelf(t), opt)
+	d := sitAt(t, sqldbtest.Open(t), treetest.Store(t), opt)
 	t.Cleanup(func() { activitytest.Check(t, d.db, d.who.Account) })
 	return d
-}
-
-func shelf(t testing.TB) blob.Store {
-	t.Helper()
-	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dir.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir.Blobs
 }
 
 func sitAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *desk {
 	t.Helper()
 	d := &desk{db: db, store: store, now: time.UnixMilli(1_800_000_000_000)}
-	cheap := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.clock}
+	cheap := account.Options{Cost: treetest.Cheap, Now: d.clock}
 	users := account.NewUsers(db, account.NewAuth(db, cheap), cheap)
 	d.told = activity.New(activity.Options{DB: db, Now: d.clock}).Node
 	d.tree = tree.New(tree.Options{Now: d.clock, Happened: d.told})
@@ -109,79 +91,29 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt bulk.Options) *desk {
 		d.started = append(d.started, id)
 	}
 	d.Bulk = bulk.New(opt)
-	draft, err := users.Draft(t.Context(), "u"+drive.NewID[drive.UserID]().String()[14:], "correct horse battery", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.who = drive.Who{User: draft.User().ID, Account: draft.Account()}
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := users.Create(ctx, tx, draft); err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Create(ctx, tx, d.who.Account, nil); err != nil {
-			return err
-		}
-		d.root, err = d.tree.Create(ctx, tx, d.who.Account)
-		return err
-	})
+	made := treetest.New(t, d.drive(), users, "")
+	d.who, d.root = made.Who, made.Root
 	return d
 }
 
-func (d *desk) write(t tb, fn func(context.Context, *sqldb.Tx) error) {
-	t.Helper()
-	if err := d.db.Write(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
+// drive is what the desk is about.
+func (d *desk) drive() treetest.Drive {
+	return treetest.Drive{DB: d.db, Tree: d.tree, Store: d.store, Who: d.who, Root: d.root}
 }
 
 func (d *desk) limit(t tb, total drive.ByteSize) {
 	t.Helper()
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		return quota.Ledger{}.SetTotal(ctx, tx, d.who.Account, &total)
-	})
-}
-
-func path(t tb, s string) drive.Path {
-	t.Helper()
-	p, err := drive.ParsePath(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	d.drive().Limit(t, total)
 }
 
 // put stores a file as an upload would, folders included.
 func (d *desk) put(t tb, at, text string) drive.NodeID {
 	t.Helper()
-	name := "put-1-" + drive.NewID[drive.UploadID]().String()
-	part, err := d.store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
+	n, err := d.drive().Put(t, at, text, tree.File{Mime: "text/plain"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent, base, _ := path(t, at).Split()
-	var made drive.NodeID
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		folder, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, parent)
-		if err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Apply(ctx, tx, d.who.Account, quota.Move{Finished: part.Size}); err != nil {
-			return err
-		}
-		id, _, err := content.Content{}.Attach(ctx, tx, content.New{
-			ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32,
-			Parts: []byte{}, Aliases: digest.Set{},
-		})
-		if err != nil {
-			return err
-		}
-		placed, err := d.tree.PutFile(ctx, tx, d.who.Account, tree.File{
-			Parent: folder.ID, Name: base, Blob: id, Size: part.Size, Mime: "text/plain", By: d.who.User,
-		})
-		made = placed.Node.ID
-		return err
-	})
-	return made
+	return n.ID
 }
 
 // plant makes files f0 to f(n-1) in a folder, and returns the folder and the files.
@@ -196,7 +128,7 @@ func (d *desk) plant(t tb, folder string, n int) (drive.NodeID, []drive.NodeID) 
 
 func (d *desk) mkdir(t tb, at string) drive.NodeID {
 	t.Helper()
-	parent, base, _ := path(t, at).Split()
+	parent, base, _ := treetest.Path(t, at).Split()
 	if _, err := d.files.Mkdir(t.Context(), d.who, files.Mkdir{Path: parent, Parents: true, Name: base}); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +137,7 @@ func (d *desk) mkdir(t tb, at string) drive.NodeID {
 
 func (d *desk) at(t tb, at string) drive.NodeID {
 	t.Helper()
-	n, err := d.files.GetByPath(t.Context(), d.who, drive.Address{Path: path(t, at)})
+	n, err := d.files.GetByPath(t.Context(), d.who, drive.Address{Path: treetest.Path(t, at)})
 	if err != nil {
 		t.Fatalf("get %s: %v", at, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/testkit/depth"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 // drive as it was.
 func TestAnyOrderOfOperations(t *testing.T) {
 	t.Parallel()
-	dbs, store := t.TempDir(), shelf(t)
+	dbs, store := t.TempDir(), treetest.Store(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		at, giveBack := sqldbtest.Borrow(t, sqldb.Options{Path: filepath.Join(dbs, drive.NewID[drive.UploadID]().String())})
 		defer giveBack()

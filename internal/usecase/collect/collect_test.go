@@ -11,7 +11,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/collect"
@@ -35,30 +35,16 @@ func sit(t testing.TB, opt uploadtest.Options) *desk {
 		t.Fatal(err)
 	}
 	d.Links = d.links()
-	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.Clock.Now}
+	accounts := account.Options{Cost: treetest.Cheap, Now: d.Clock.Now}
 	users := account.NewUsers(d.DB, account.NewAuth(d.DB, accounts), accounts)
-	draft, err := users.Draft(t.Context(), "ann", "correct horse battery", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.who = drive.Who{User: draft.User().ID, Account: draft.Account(), Session: drive.NewID[drive.SessionID]()}
-	err = d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := users.Create(ctx, tx, draft); err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Create(ctx, tx, d.who.Account, nil); err != nil {
-			return err
-		}
-		if _, err = d.Tree.Create(ctx, tx, d.who.Account); err != nil {
-			return err
-		}
-		n, err := d.Tree.EnsureFolders(ctx, tx, d.who.Account, uploadtest.Path(t, "/in"))
+	made := treetest.New(t, treetest.Drive{DB: d.DB, Tree: d.Tree}, users, "ann")
+	d.who = made.Who
+	d.who.Session = drive.NewID[drive.SessionID]()
+	treetest.Write(t, d.DB, func(ctx context.Context, tx *sqldb.Tx) error {
+		n, err := d.Tree.EnsureFolders(ctx, tx, d.who.Account, treetest.Path(t, "/in"))
 		d.folder = n.ID
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return d
 }
 

@@ -5,20 +5,16 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/activity/activitytest"
-	"smartdrive/internal/domain/content"
-	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/blob"
-	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/files"
@@ -50,21 +46,12 @@ type tb interface {
 func sit(t testing.TB, opt files.Options) *desk {
 	t.Helper()
 	db := sqldbtest.Open(t)
-	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := dir.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	d := sitAt(t, db, dir.Blobs, opt)
+	d := sitAt(t, db, treetest.Store(t), opt)
 	t.Cleanup(func() { activitytest.Check(t, db, d.who.Account) })
 	return d
 }
 
-var cheap = account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}}
+var cheap = account.Options{Cost: treetest.Cheap}
 
 func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
 	t.Helper()
@@ -77,98 +64,30 @@ func sitAt(t tb, db *sqldb.DB, store blob.Store, opt files.Options) *desk {
 	d.Files = files.New(opt)
 	d.links = files.NewLinks(d.Files, files.LinkOptions{Epochs: d.users})
 	d.expiry = files.NewExpiry(d.Files, files.ExpiryOptions{TrashKeep: 24 * time.Hour})
-	draft, err := d.users.Draft(t.Context(), "u"+drive.NewID[drive.UserID]().String()[14:], "correct horse battery", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.who = drive.Who{User: draft.User().ID, Account: draft.Account()}
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := d.users.Create(ctx, tx, draft); err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Create(ctx, tx, d.who.Account, nil); err != nil {
-			return err
-		}
-		d.root, err = d.tree.Create(ctx, tx, d.who.Account)
-		return err
-	})
+	made := treetest.New(t, d.drive(), d.users, "")
+	d.who, d.root = made.Who, made.Root
 	return d
+}
+
+// drive is what the desk is about.
+func (d *desk) drive() treetest.Drive {
+	return treetest.Drive{DB: d.db, Tree: d.tree, Store: d.store, Who: d.who, Root: d.root}
 }
 
 func (d *desk) write(t tb, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
-	if err := d.db.Write(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
+	treetest.Write(t, d.db, fn)
 }
 
 func (d *desk) limit(t tb, total drive.ByteSize) {
 	t.Helper()
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		return quota.Ledger{}.SetTotal(ctx, tx, d.who.Account, &total)
-	})
-}
-
-func path(t tb, s string) drive.Path {
-	t.Helper()
-	p, err := drive.ParsePath(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	d.drive().Limit(t, total)
 }
 
 // tryPut stores a file as an upload would, folders included; replacing what is there.
-func (d *desk) tryPut(t tb, at, text string) (n tree.Node, err error) {
+func (d *desk) tryPut(t tb, at, text string) (tree.Node, error) {
 	t.Helper()
-	name := "put-1-" + drive.NewID[drive.UploadID]().String()
-	part, err := d.store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	parent, base, _ := path(t, at).Split()
-	err = d.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
-		folder, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, parent)
-		if err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Apply(ctx, tx, d.who.Account, quota.Move{Finished: part.Size}); err != nil {
-			return err
-		}
-		id, _, err := content.Content{}.Attach(ctx, tx, content.New{
-			ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32,
-			Parts: []byte{}, Aliases: digest.Set{},
-		})
-		if err != nil {
-			return err
-		}
-		there, _, err := d.tree.Child(ctx, tx, d.who.Account, folder.ID, base)
-		if err != nil {
-			return err
-		}
-		placed, err := d.tree.PutFile(ctx, tx, d.who.Account, tree.File{
-			Parent: folder.ID, Name: base, Conflict: drive.ConflictReplace, Base: there.Version,
-			Blob: id, Size: part.Size, Mime: "text/plain", By: d.who.User,
-		})
-		if err != nil {
-			return err
-		}
-		n = placed.Node
-		return d.dropAsUploadDoes(ctx, tx, placed.Dropped)
-	})
-	return n, err
-}
-
-func (d *desk) dropAsUploadDoes(ctx context.Context, tx *sqldb.Tx, gone []tree.Version) error {
-	for _, v := range gone {
-		if err := (quota.Ledger{}).Apply(ctx, tx, d.who.Account, quota.Move{Finished: -v.Size}); err != nil {
-			return err
-		}
-		if err := (content.Content{}).Release(ctx, tx, d.who.Account, v.Blob); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.drive().Put(t, at, text, tree.File{Conflict: drive.ConflictReplace, Mime: "text/plain"})
 }
 
 func (d *desk) put(t tb, at, text string) tree.Node {
@@ -182,7 +101,7 @@ func (d *desk) put(t tb, at, text string) tree.Node {
 
 func (d *desk) get(t tb, at string) files.NodeView {
 	t.Helper()
-	n, err := d.GetByPath(t.Context(), d.who, drive.Address{Path: path(t, at)})
+	n, err := d.GetByPath(t.Context(), d.who, drive.Address{Path: treetest.Path(t, at)})
 	if err != nil {
 		t.Fatalf("get %s: %v", at, err)
 	}

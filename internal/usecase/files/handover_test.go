@@ -16,6 +16,7 @@ import (
 	"smartdrive/internal/domain/activity/activitytest"
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 )
@@ -402,7 +403,7 @@ func (d *desk) feedAfter(t tb, seq int64) []tree.Change {
 func (d *desk) folders(t tb, at string) {
 	t.Helper()
 	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, path(t, at))
+		_, err := d.tree.EnsureFolders(ctx, tx, d.who.Account, treetest.Path(t, at))
 		return err
 	})
 }

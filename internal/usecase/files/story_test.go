@@ -14,6 +14,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/files"
 )
@@ -35,14 +36,14 @@ func TestADayAtTheDesk(t *testing.T) {
 			t.Fatalf("the drive differs (-want +got):\n%s", diff)
 		}
 	}
-	_, err := d.Mkdir(ctx, d.who, files.Mkdir{Path: path(t, "/a/b"), Parents: true, Name: "c"})
+	_, err := d.Mkdir(ctx, d.who, files.Mkdir{Path: treetest.Path(t, "/a/b"), Parents: true, Name: "c"})
 	try("mkdir", err)
 	note := d.put(t, "/a/note.txt", "hello")
 	want("/a", "/a/b", "/a/b/c", "/a/note.txt")
 
-	_, err = d.Mkdir(ctx, d.who, files.Mkdir{Path: path(t, "/a"), Name: "b"})
+	_, err = d.Mkdir(ctx, d.who, files.Mkdir{Path: treetest.Path(t, "/a"), Name: "b"})
 	wantKind(t, err, drive.NameTaken)
-	_, err = d.Mkdir(ctx, d.who, files.Mkdir{Path: path(t, "/nowhere"), Name: "b"})
+	_, err = d.Mkdir(ctx, d.who, files.Mkdir{Path: treetest.Path(t, "/nowhere"), Name: "b"})
 	wantKind(t, err, drive.NotFound)
 
 	twin, err := d.Copies.Copy(ctx, d.who, note.ID, files.Copy{Parent: note.Parent, Conflict: drive.ConflictRename})
@@ -338,7 +339,7 @@ func TestPathsStayWithinLimitsWhenFoldersMove(t *testing.T) {
 	t.Parallel()
 	d := sit(t, files.Options{})
 	d.put(t, strings.Repeat("/d", drive.MaxDepth-2)+"/f", "x")
-	tall, err := d.Mkdir(t.Context(), d.who, files.Mkdir{Path: path(t, "/x/y"), Parents: true, Name: "z"})
+	tall, err := d.Mkdir(t.Context(), d.who, files.Mkdir{Path: treetest.Path(t, "/x/y"), Parents: true, Name: "z"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
-	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
@@ -48,26 +48,13 @@ func (d *desk) advance(by time.Duration) {
 func sit(t testing.TB, opt sqldb.Options) *desk {
 	t.Helper()
 	d := &desk{db: sqldbtest.OpenWith(t, opt), now: time.UnixMilli(1_800_000_000_000), key: vault.NewKey()}
-	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: d.clock}
+	accounts := account.Options{Cost: treetest.Cheap, Now: d.clock}
 	users := account.NewUsers(d.db, account.NewAuth(d.db, accounts), accounts)
 	d.tree = tree.New(tree.Options{Now: d.clock})
 	d.users = users
 	d.Shares, d.twin = d.shares(t), d.shares(t)
-	draft, err := users.Draft(t.Context(), "ann", "correct horse battery", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.who = drive.Who{User: draft.User().ID, Account: draft.Account()}
-	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := users.Create(ctx, tx, draft); err != nil {
-			return err
-		}
-		if err := (quota.Ledger{}).Create(ctx, tx, d.who.Account, nil); err != nil {
-			return err
-		}
-		d.root, err = d.tree.Create(ctx, tx, d.who.Account)
-		return err
-	})
+	made := treetest.New(t, treetest.Drive{DB: d.db, Tree: d.tree}, users, "ann")
+	d.who, d.root = made.Who, made.Root
 	return d
 }
 
@@ -83,9 +70,7 @@ func (d *desk) shares(t testing.TB) *share.Shares {
 
 func (d *desk) write(t testing.TB, fn func(context.Context, *sqldb.Tx) error) {
 	t.Helper()
-	if err := d.db.Write(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
+	treetest.Write(t, d.db, fn)
 }
 
 func (d *desk) folder(t testing.TB, path ...drive.Name) drive.NodeID {

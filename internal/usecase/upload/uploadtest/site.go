@@ -17,6 +17,7 @@ import (
 	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/tree/treetest"
 	"smartdrive/internal/engine/blob"
 	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb"
@@ -351,11 +352,7 @@ func Part(v upload.View, n int, data []byte) []byte {
 // Path parses a path or fails the test.
 func Path(t T, s string) drive.Path {
 	t.Helper()
-	p, err := drive.ParsePath(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return treetest.Path(t, s)
 }
 
 // Read returns the bytes of a file as a reader would get them.

@@ -1,0 +1,164 @@
+// Package treetest makes drives for tests of what stands on them: a user, the user's account with
+// its ledger and its tree, and files as an upload brings them.
+package treetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"smartdrive/internal/base/digest"
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/content"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/local"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// T is what a test gives: *testing.T, *testing.B, *rapid.T.
+type T interface {
+	Helper()
+	Context() context.Context
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// Cheap makes a password cost nothing.
+var Cheap = account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}
+
+// Drive is somebody's drive.
+type Drive struct {
+	DB    *sqldb.DB
+	Tree  *tree.Tree
+	Store blob.Store
+
+	Who  drive.Who
+	Root drive.NodeID
+}
+
+// New makes a user with an account without a limit, and returns the drive of that account on the
+// database, the tree and the store of d. Without a name the user gets one of their own.
+func New(t T, d Drive, users *account.Users, name string) Drive {
+	t.Helper()
+	if name == "" {
+		name = "u" + drive.NewID[drive.UserID]().String()[14:]
+	}
+	draft, err := users.Draft(t.Context(), name, "correct horse battery", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Who = drive.Who{User: draft.User().ID, Account: draft.Account()}
+	Write(t, d.DB, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if _, err := users.Create(ctx, tx, draft); err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Create(ctx, tx, d.Who.Account, nil); err != nil {
+			return err
+		}
+		d.Root, err = d.Tree.Create(ctx, tx, d.Who.Account)
+		return err
+	})
+	return d
+}
+
+// Write runs fn in a transaction that a test cannot do without.
+func Write(t T, db *sqldb.DB, fn func(context.Context, *sqldb.Tx) error) {
+	t.Helper()
+	if err := db.Write(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Limit sets how much may be in the drive.
+func (d Drive) Limit(t T, total drive.ByteSize) {
+	t.Helper()
+	Write(t, d.DB, func(ctx context.Context, tx *sqldb.Tx) error {
+		return quota.Ledger{}.SetTotal(ctx, tx, d.Who.Account, &total)
+	})
+}
+
+// Path reads a path.
+func Path(t T, s string) drive.Path {
+	t.Helper()
+	p, err := drive.ParsePath(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Store returns a store in a directory of the test's own.
+func Store(t testing.TB) blob.Store {
+	t.Helper()
+	dir, err := local.Open(t.Context(), local.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir.Blobs
+}
+
+// Stored puts content into the store, and returns the row that it is to get.
+func Stored(t T, store blob.Store, text string) content.New {
+	t.Helper()
+	name := "put-1-" + drive.NewID[drive.UploadID]().String()
+	part, err := store.Put(t.Context(), name, blob.NewBody(strings.NewReader(text), blob.BodyOptions{Size: drive.ByteSize(len(text))}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content.New{
+		ID: drive.NewID[drive.BlobID](), File: name, Sum: part.Root, Size: part.Size, PartSize: drive.MiB, CRC32: part.CRC32,
+		Parts: []byte{}, Aliases: digest.Set{},
+	}
+}
+
+// Put stores a file at a path, folders included, and charges it, as an upload does; f says what to
+// do about a name that is taken, the type and the time.
+func (d Drive) Put(t T, at, text string, f tree.File) (n tree.Node, err error) {
+	t.Helper()
+	fresh := Stored(t, d.Store, text)
+	parent, base, _ := Path(t, at).Split()
+	err = d.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		folder, err := d.Tree.EnsureFolders(ctx, tx, d.Who.Account, parent)
+		if err != nil {
+			return err
+		}
+		if err := (quota.Ledger{}).Apply(ctx, tx, d.Who.Account, quota.Move{Finished: fresh.Size}); err != nil {
+			return err
+		}
+		there, _, err := d.Tree.Child(ctx, tx, d.Who.Account, folder.ID, base)
+		if err != nil {
+			return err
+		}
+		f.Parent, f.Name, f.Base, f.Size, f.By = folder.ID, base, there.Version, fresh.Size, d.Who.User
+		if f.Blob, _, err = (content.Content{}).Attach(ctx, tx, fresh); err != nil {
+			return err
+		}
+		placed, err := d.Tree.PutFile(ctx, tx, d.Who.Account, f)
+		if err != nil {
+			return err
+		}
+		n = placed.Node
+		return d.drop(ctx, tx, placed.Dropped)
+	})
+	return n, err
+}
+
+func (d Drive) drop(ctx context.Context, tx *sqldb.Tx, gone []tree.Version) error {
+	for _, v := range gone {
+		if err := (quota.Ledger{}).Apply(ctx, tx, d.Who.Account, quota.Move{Finished: -v.Size}); err != nil {
+			return err
+		}
+		if err := (content.Content{}).Release(ctx, tx, d.Who.Account, v.Blob); err != nil {
+			return err
+		}
+	}
+	return nil
+}
