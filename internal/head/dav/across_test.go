@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/lock"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
 )
@@ -36,9 +37,9 @@ func (d *dying) Err() error {
 // hide hides a node of ann's from bob.
 func (s *stack) hide(t *testing.T, id drive.NodeID) {
 	t.Helper()
-	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people["bob"].User)}
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.People["bob"].User)}
 	g := space.NewGrant{Node: id, To: to, Role: access.None}
-	if _, err := s.spaces.Grant(t.Context(), s.who, g, nil); err != nil {
+	if _, err := s.Spaces.Grant(t.Context(), s.Who, g, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,7 +58,7 @@ func (s *stack) at(t testing.TB, who drive.Who, place, path string) files.NodeVi
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := s.files.GetByPath(t.Context(), who, drive.Address{Place: place, Path: p})
+	n, err := s.Files.GetByPath(t.Context(), who, drive.Address{Place: place, Path: p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +68,10 @@ func (s *stack) at(t testing.TB, who drive.Who, place, path string) files.NodeVi
 // balanced checks both ledgers, and returns what each account is charged.
 func (s *stack) balanced(t testing.TB) (ann, bob int64) {
 	t.Helper()
-	s.CheckLedger(t, s.who)
-	s.CheckLedger(t, s.people["bob"])
-	ann, _ = s.Used(t, s.who)
-	bob, _ = s.Used(t, s.people["bob"])
+	s.CheckLedger(t, s.Who)
+	s.CheckLedger(t, s.People["bob"])
+	ann, _ = s.Used(t, s.Who)
+	bob, _ = s.Used(t, s.People["bob"])
 	return ann, bob
 }
 
@@ -82,30 +83,30 @@ func TestMoveAcrossAccounts(t *testing.T) {
 	withBob(t, s)
 	const set = `<D:propertyupdate xmlns:D="DAV:"><D:set><D:prop><x xmlns="urn:x">kept</x></D:prop></D:set></D:propertyupdate>`
 	const get = `<D:propfind xmlns:D="DAV:"><D:prop><x xmlns="urn:x"/></D:prop></D:propfind>`
-	s.do(t, "PUT /dav/files/file", as("bob"), "", "one").want(t, http.StatusCreated)
-	s.do(t, "PUT /dav/files/file", as("bob"), "", "content").want(t, http.StatusNoContent)
-	s.do(t, "PROPPATCH /dav/files/file", as("bob"), "", set).want(t, http.StatusMultiStatus)
-	s.do(t, "MOVE /dav/files/file", "Destination: /dav/shared/team/file", as("bob")).want(t, http.StatusCreated)
-	s.do(t, "GET /dav/files/file", as("bob")).want(t, http.StatusNotFound)
-	s.do(t, "GET /dav/files/team/file").want(t, http.StatusOK).has(t, "content")
-	s.do(t, "PROPFIND /dav/files/team/file", "Depth: 0", "", get).want(t, http.StatusMultiStatus).has(t, "kept")
+	s.Do(t, "PUT /dav/files/file", davtest.As("bob"), "", "one").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/file", davtest.As("bob"), "", "content").Want(t, http.StatusNoContent)
+	s.Do(t, "PROPPATCH /dav/files/file", davtest.As("bob"), "", set).Want(t, http.StatusMultiStatus)
+	s.Do(t, "MOVE /dav/files/file", "Destination: /dav/shared/team/file", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "GET /dav/files/file", davtest.As("bob")).Want(t, http.StatusNotFound)
+	s.Do(t, "GET /dav/files/team/file").Want(t, http.StatusOK).Has(t, "content")
+	s.Do(t, "PROPFIND /dav/files/team/file", "Depth: 0", "", get).Want(t, http.StatusMultiStatus).Has(t, "kept")
 	if ann, bob := s.balanced(t); ann != 7 || bob != 10 {
 		t.Errorf("ann is charged %d bytes and bob %d", ann, bob)
 	}
-	s.do(t, "MKCOL /dav/files/team/dir").want(t, http.StatusCreated)
-	s.do(t, "PUT /dav/files/team/dir/f", "", "deep").want(t, http.StatusCreated)
-	s.do(t, "PROPPATCH /dav/files/team/dir/f", "", set).want(t, http.StatusMultiStatus)
-	s.do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/dir", as("bob")).want(t, http.StatusCreated)
-	s.do(t, "GET /dav/files/team/dir").want(t, http.StatusNotFound)
-	s.do(t, "PROPFIND /dav/files/dir/f", "Depth: 0", as("bob"), "", get).want(t, http.StatusMultiStatus).has(t, "kept")
+	s.Do(t, "MKCOL /dav/files/team/dir").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/team/dir/f", "", "deep").Want(t, http.StatusCreated)
+	s.Do(t, "PROPPATCH /dav/files/team/dir/f", "", set).Want(t, http.StatusMultiStatus)
+	s.Do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "GET /dav/files/team/dir").Want(t, http.StatusNotFound)
+	s.Do(t, "PROPFIND /dav/files/dir/f", "Depth: 0", davtest.As("bob"), "", get).Want(t, http.StatusMultiStatus).Has(t, "kept")
 	s.balanced(t)
-	s.do(t, "PUT /dav/files/more", as("bob"), "", "other").want(t, http.StatusCreated)
-	s.do(t, "MOVE /dav/files/more", "Destination: /dav/shared/team/file", as("bob")).want(t, http.StatusNoContent)
-	versions, err := s.files.Versions(t.Context(), s.who, s.at(t, s.who, "", "team/file").ID, "", 10)
+	s.Do(t, "PUT /dav/files/more", davtest.As("bob"), "", "other").Want(t, http.StatusCreated)
+	s.Do(t, "MOVE /dav/files/more", "Destination: /dav/shared/team/file", davtest.As("bob")).Want(t, http.StatusNoContent)
+	versions, err := s.Files.Versions(t.Context(), s.Who, s.at(t, s.Who, "", "team/file").ID, "", 10)
 	if err != nil || len(versions.Items) != 2 {
 		t.Errorf("a file that was moved over another is %d versions (%v)", len(versions.Items), err)
 	}
-	s.do(t, "MOVE /dav/shared/team", "Destination: /dav/files/mine", as("bob")).want(t, http.StatusForbidden)
+	s.Do(t, "MOVE /dav/shared/team", "Destination: /dav/files/mine", davtest.As("bob")).Want(t, http.StatusForbidden)
 }
 
 // The instance dies in the middle of a move, or the client stops waiting: nothing has gone, and the
@@ -119,27 +120,27 @@ func TestAMoveAcrossThatWasCutGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStack(t)
 			withBob(t, s)
-			bob := s.people["bob"]
-			s.do(t, "PUT /dav/files/file", as("bob"), "", "content").want(t, http.StatusCreated)
-			s.do(t, "MKCOL /dav/files/dir", as("bob")).want(t, http.StatusCreated)
+			bob := s.People["bob"]
+			s.Do(t, "PUT /dav/files/file", davtest.As("bob"), "", "content").Want(t, http.StatusCreated)
+			s.Do(t, "MKCOL /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
 			for i := range 10 {
-				s.do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), as("bob"), "", "f at").want(t, http.StatusCreated)
+				s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.As("bob"), "", "f at").Want(t, http.StatusCreated)
 			}
-			src, team := s.at(t, bob, "", c.source), s.at(t, s.who, "", "team")
+			src, team := s.at(t, bob, "", c.source), s.at(t, s.Who, "", "team")
 			to := files.Copy{Parent: team.ID, Name: "here", Conflict: drive.ConflictReplace}
 			if r, err := s.idle().Copies.Relocate(t.Context(), bob, src.ID, to); err != nil || r.Operation == nil {
 				t.Fatal(r, err)
 			}
-			s.do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", as("bob")).want(t, http.StatusMultiStatus)
-			running, err := s.files.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
+			s.Do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+			running, err := s.Files.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 			if err != nil || len(running) != 1 {
 				t.Fatalf("%d operations run (%v)", len(running), err)
 			}
 			for range 2 { // by the client, or by whatever takes up what instances have left
-				s.do(t, "MOVE /dav/files/"+c.source, "Destination: /dav/shared/team/here", as("bob"))
+				s.Do(t, "MOVE /dav/files/"+c.source, "Destination: /dav/shared/team/here", davtest.As("bob"))
 			}
-			s.do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", as("bob")).want(t, http.StatusNotFound)
-			s.do(t, "PROPFIND /dav/files/team/here", "Depth: 0").want(t, http.StatusMultiStatus)
+			s.Do(t, "PROPFIND /dav/files/"+c.source, "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
+			s.Do(t, "PROPFIND /dav/files/team/here", "Depth: 0").Want(t, http.StatusMultiStatus)
 			if ann, _ := s.balanced(t); ann != c.bytes {
 				t.Errorf("ann is charged %d bytes, want %d", ann, c.bytes)
 			}
@@ -153,31 +154,31 @@ func TestAMoveAcrossKeepsWhatChanged(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
-	bob := s.people["bob"]
-	s.do(t, "MKCOL /dav/files/dir", as("bob")).want(t, http.StatusCreated)
+	bob := s.People["bob"]
+	s.Do(t, "MKCOL /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
 	for i := range 10 {
-		s.do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), as("bob"), "", "f").want(t, http.StatusCreated)
+		s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.As("bob"), "", "f").Want(t, http.StatusCreated)
 	}
-	to := files.Copy{Parent: s.at(t, s.who, "", "team").ID, Name: "here", Conflict: drive.ConflictReplace}
+	to := files.Copy{Parent: s.at(t, s.Who, "", "team").ID, Name: "here", Conflict: drive.ConflictReplace}
 	r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, bob, "", "dir").ID, to)
 	if err != nil || r.Operation == nil {
 		t.Fatal(r, err)
 	}
-	s.do(t, "PUT /dav/files/dir/f0", as("bob"), "", "what was written meanwhile").want(t, http.StatusNoContent)
-	if err := s.files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
+	s.Do(t, "PUT /dav/files/dir/f0", davtest.As("bob"), "", "what was written meanwhile").Want(t, http.StatusNoContent)
+	if err := s.Files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.files.Operations.Find(t.Context(), bob, r.Operation.ID)
+	o, err := s.Files.Operations.Find(t.Context(), bob, r.Operation.ID)
 	if err != nil || !drive.IsKind(o.Outcome(), drive.VersionChanged) {
 		t.Errorf("it ended as %+v (%v)", o, err)
 	}
-	s.do(t, "GET /dav/files/dir/f0", as("bob")).want(t, http.StatusOK).has(t, "meanwhile")
-	s.do(t, "PROPFIND /dav/files/team/here", "Depth: 0").want(t, http.StatusNotFound)
+	s.Do(t, "GET /dav/files/dir/f0", davtest.As("bob")).Want(t, http.StatusOK).Has(t, "meanwhile")
+	s.Do(t, "PROPFIND /dav/files/team/here", "Depth: 0").Want(t, http.StatusNotFound)
 	if ann, _ := s.balanced(t); ann != 0 {
 		t.Errorf("ann is charged %d bytes for a copy that is not there", ann)
 	}
-	s.do(t, "MOVE /dav/files/dir", "Destination: /dav/shared/team/here", as("bob")).want(t, http.StatusCreated)
-	s.do(t, "GET /dav/files/team/here/f0").want(t, http.StatusOK).has(t, "meanwhile")
+	s.Do(t, "MOVE /dav/files/dir", "Destination: /dav/shared/team/here", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "GET /dav/files/team/here/f0").Want(t, http.StatusOK).Has(t, "meanwhile")
 }
 
 // What a COPY or MOVE replaces goes only when what replaces it is there: not when there is no room,
@@ -186,34 +187,34 @@ func TestWhatIsInTheWayStaysUntilTheCopyIsThere(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
-	s.do(t, "PUT /dav/files/big", as("bob"), "", strings.Repeat("x", 100)).want(t, http.StatusCreated)
-	s.do(t, "MKCOL /dav/files/bigs", as("bob")).want(t, http.StatusCreated)
-	s.do(t, "PUT /dav/files/bigs/f", as("bob"), "", strings.Repeat("x", 100)).want(t, http.StatusCreated)
-	s.do(t, "MKCOL /dav/files/team/dir").want(t, http.StatusCreated)
-	s.do(t, "PUT /dav/files/team/dir/kept", "", "kept").want(t, http.StatusCreated)
-	s.do(t, "PUT /dav/files/team/file", "", "kept").want(t, http.StatusCreated)
-	s.SetTotal(t, s.who, 50)
+	s.Do(t, "PUT /dav/files/big", davtest.As("bob"), "", strings.Repeat("x", 100)).Want(t, http.StatusCreated)
+	s.Do(t, "MKCOL /dav/files/bigs", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/bigs/f", davtest.As("bob"), "", strings.Repeat("x", 100)).Want(t, http.StatusCreated)
+	s.Do(t, "MKCOL /dav/files/team/dir").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/team/dir/kept", "", "kept").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/team/file", "", "kept").Want(t, http.StatusCreated)
+	s.SetTotal(t, s.Who, 50)
 	for _, verb := range []string{"COPY", "MOVE"} {
 		for _, from := range []string{"big", "bigs"} {
 			for _, to := range []string{"dir", "file"} {
-				got := s.do(t, verb+" /dav/files/"+from, "Destination: /dav/shared/team/"+to, as("bob"))
-				if got.status != http.StatusInsufficientStorage {
-					t.Errorf("%s of %s to %s: status %d\n%s", verb, from, to, got.status, got.body)
+				got := s.Do(t, verb+" /dav/files/"+from, "Destination: /dav/shared/team/"+to, davtest.As("bob"))
+				if got.Status != http.StatusInsufficientStorage {
+					t.Errorf("%s of %s to %s: status %d\n%s", verb, from, to, got.Status, got.Body)
 				}
-				s.do(t, "GET /dav/files/team/dir/kept").want(t, http.StatusOK).has(t, "kept")
-				s.do(t, "GET /dav/files/team/file").want(t, http.StatusOK).has(t, "kept")
-				s.do(t, "PROPFIND /dav/files/"+from, "Depth: 0", as("bob")).want(t, http.StatusMultiStatus)
+				s.Do(t, "GET /dav/files/team/dir/kept").Want(t, http.StatusOK).Has(t, "kept")
+				s.Do(t, "GET /dav/files/team/file").Want(t, http.StatusOK).Has(t, "kept")
+				s.Do(t, "PROPFIND /dav/files/"+from, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
 			}
 		}
 	}
 	s.balanced(t)
-	s.SetTotal(t, s.who, drive.GiB)
-	s.do(t, "COPY /dav/files/bigs", "Depth: 0", "Destination: /dav/shared/team/dir", as("bob")).want(t, http.StatusNoContent)
-	s.do(t, "GET /dav/files/team/dir/kept").want(t, http.StatusNotFound)
-	s.do(t, "MOVE /dav/files/big", "Destination: /dav/shared/team/dir", as("bob")).want(t, http.StatusNoContent)
-	s.do(t, "GET /dav/files/team/dir").want(t, http.StatusOK).has(t, "xxx")
-	s.do(t, "MOVE /dav/files/bigs", "Destination: /dav/shared/team/file", as("bob")).want(t, http.StatusNoContent)
-	s.do(t, "GET /dav/files/team/file/f").want(t, http.StatusOK).has(t, "xxx")
+	s.SetTotal(t, s.Who, drive.GiB)
+	s.Do(t, "COPY /dav/files/bigs", "Depth: 0", "Destination: /dav/shared/team/dir", davtest.As("bob")).Want(t, http.StatusNoContent)
+	s.Do(t, "GET /dav/files/team/dir/kept").Want(t, http.StatusNotFound)
+	s.Do(t, "MOVE /dav/files/big", "Destination: /dav/shared/team/dir", davtest.As("bob")).Want(t, http.StatusNoContent)
+	s.Do(t, "GET /dav/files/team/dir").Want(t, http.StatusOK).Has(t, "xxx")
+	s.Do(t, "MOVE /dav/files/bigs", "Destination: /dav/shared/team/file", davtest.As("bob")).Want(t, http.StatusNoContent)
+	s.Do(t, "GET /dav/files/team/file/f").Want(t, http.StatusOK).Has(t, "xxx")
 	s.balanced(t)
 }
 
@@ -226,8 +227,8 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 		kind      drive.Kind
 	}{
 		"locked": {func(t *testing.T, s *stack) {
-			l := lock.Lock{Node: s.at(t, s.who, "", "team/file").ID, Exclusive: true, Lasts: time.Hour}
-			if _, err := files.NewMarks(s.files).Lock(t.Context(), s.who, l); err != nil {
+			l := lock.Lock{Node: s.at(t, s.Who, "", "team/file").ID, Exclusive: true, Lasts: time.Hour}
+			if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l); err != nil {
 				t.Fatal(err)
 			}
 		}, drive.Locked},
@@ -236,23 +237,23 @@ func TestAMoveAcrossThatMayNotEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStack(t)
 			withBob(t, s)
-			bob := s.people["bob"]
-			s.do(t, "PUT /dav/files/team/file", "", "content").want(t, http.StatusCreated)
+			bob := s.People["bob"]
+			s.Do(t, "PUT /dav/files/team/file", "", "content").Want(t, http.StatusCreated)
 			root := s.at(t, bob, "", "")
 			to := files.Copy{Parent: root.ID, Name: "here", Conflict: drive.ConflictReplace}
-			r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.who, "", "team/file").ID, to)
+			r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/file").ID, to)
 			if err != nil || r.Operation == nil {
 				t.Fatal(r, err)
 			}
 			c.meanwhile(t, s)
-			if err := s.files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
+			if err := s.Files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 				t.Fatal(err)
 			}
-			if o, err := s.files.Operations.Find(t.Context(), bob, r.Operation.ID); err != nil || !drive.IsKind(o.Outcome(), c.kind) {
+			if o, err := s.Files.Operations.Find(t.Context(), bob, r.Operation.ID); err != nil || !drive.IsKind(o.Outcome(), c.kind) {
 				t.Errorf("it ended as %+v (%v)", o, err)
 			}
-			s.do(t, "GET /dav/files/team/file").want(t, http.StatusOK).has(t, "content")
-			s.do(t, "GET /dav/files/here", as("bob")).want(t, http.StatusOK).has(t, "content")
+			s.Do(t, "GET /dav/files/team/file").Want(t, http.StatusOK).Has(t, "content")
+			s.Do(t, "GET /dav/files/here", davtest.As("bob")).Want(t, http.StatusOK).Has(t, "content")
 			s.balanced(t)
 		})
 	}
@@ -275,13 +276,13 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 	t.Helper()
 	s := newStack(t)
 	withBob(t, s)
-	bob := s.people["bob"]
+	bob := s.People["bob"]
 	for _, folder := range []string{"dir", "dir/a", "dir/z", "dir/zz", "dir/zzz"} {
-		s.do(t, "MKCOL /dav/files/team/"+folder).want(t, http.StatusCreated)
-		s.do(t, "PUT /dav/files/team/"+folder+"/f", "", "content").want(t, http.StatusCreated)
+		s.Do(t, "MKCOL /dav/files/team/"+folder).Want(t, http.StatusCreated)
+		s.Do(t, "PUT /dav/files/team/"+folder+"/f", "", "content").Want(t, http.StatusCreated)
 	}
 	to := files.Copy{Parent: s.at(t, bob, "", "").ID, Name: "here", Conflict: drive.ConflictReplace}
-	r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.who, "", "team/dir").ID, to)
+	r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/dir").ID, to)
 	if err != nil || r.Operation == nil {
 		t.Fatal(r, err)
 	}
@@ -289,35 +290,35 @@ func hideAfter(t *testing.T, steps int, shown bool) (over bool) {
 		return s.idle().Operations.Run(&dying{Context: t.Context(), left: steps}, r.Operation.ID) == nil
 	}
 	if run(steps) {
-		s.do(t, "GET /dav/files/here/z/f", as("bob")).want(t, http.StatusOK)
+		s.Do(t, "GET /dav/files/here/z/f", davtest.As("bob")).Want(t, http.StatusOK)
 		return true
 	}
-	hidden := s.at(t, s.who, "", "team/dir/z").ID
+	hidden := s.at(t, s.Who, "", "team/dir/z").ID
 	s.hide(t, hidden)
 	if shown {
 		run(3)
-		s.unshare(t, s.who, hidden)
+		s.unshare(t, s.Who, hidden)
 	}
-	if err := s.files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
+	if err := s.Files.Operations.Run(t.Context(), r.Operation.ID); err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.files.Operations.Find(t.Context(), bob, r.Operation.ID)
+	o, err := s.Files.Operations.Find(t.Context(), bob, r.Operation.ID)
 	if err != nil || !shown && !drive.IsKind(o.Outcome(), drive.Forbidden) {
 		t.Errorf("it ended as %+v (%v)", o, err)
 	}
 	if shown && o.State == files.Done {
-		s.do(t, "GET /dav/files/here/z/f", as("bob")).want(t, http.StatusOK)
+		s.Do(t, "GET /dav/files/here/z/f", davtest.As("bob")).Want(t, http.StatusOK)
 		return false
 	}
-	s.do(t, "GET /dav/files/team/dir/z/f").want(t, http.StatusOK).has(t, "content")
-	s.do(t, "GET /dav/files/team/dir/f").want(t, http.StatusOK)
+	s.Do(t, "GET /dav/files/team/dir/z/f").Want(t, http.StatusOK).Has(t, "content")
+	s.Do(t, "GET /dav/files/team/dir/f").Want(t, http.StatusOK)
 	if !shown {
 		to.Name = "again" // it does not even begin
-		if r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.who, "", "team/dir").ID, to); !drive.IsKind(err, drive.Forbidden) {
+		if r, err := s.idle().Copies.Relocate(t.Context(), bob, s.at(t, s.Who, "", "team/dir").ID, to); !drive.IsKind(err, drive.Forbidden) {
 			t.Errorf("to move it again is %+v, %v", r, err)
 		}
-		s.do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/again", as("bob")).want(t, http.StatusForbidden)
-		s.do(t, "PROPFIND /dav/files/again", "Depth: 0", as("bob")).want(t, http.StatusNotFound)
+		s.Do(t, "MOVE /dav/shared/team/dir", "Destination: /dav/files/again", davtest.As("bob")).Want(t, http.StatusForbidden)
+		s.Do(t, "PROPFIND /dav/files/again", "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
 	}
 	s.balanced(t)
 	return false
@@ -329,12 +330,12 @@ func TestACopyThatRunsIsJoinedByTheSameAlone(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
-	bob := s.people["bob"]
-	s.do(t, "MKCOL /dav/files/dir", as("bob")).want(t, http.StatusCreated)
+	bob := s.People["bob"]
+	s.Do(t, "MKCOL /dav/files/dir", davtest.As("bob")).Want(t, http.StatusCreated)
 	for i := range 10 {
-		s.do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), as("bob"), "", "old").want(t, http.StatusCreated)
+		s.Do(t, "PUT /dav/files/dir/f"+strconv.Itoa(i), davtest.As("bob"), "", "old").Want(t, http.StatusCreated)
 	}
-	src, team := s.at(t, bob, "", "dir").ID, s.at(t, s.who, "", "team").ID
+	src, team := s.at(t, bob, "", "dir").ID, s.at(t, s.Who, "", "team").ID
 	begin := func(to files.Copy) drive.OperationID {
 		t.Helper()
 		to.Parent, to.Name = team, "dir"
@@ -353,7 +354,7 @@ func TestACopyThatRunsIsJoinedByTheSameAlone(t *testing.T) {
 	}
 	running := func() int {
 		t.Helper()
-		all, err := s.files.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
+		all, err := s.Files.Operations.ListRunning(t.Context(), drive.OperationID{}, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -362,9 +363,9 @@ func TestACopyThatRunsIsJoinedByTheSameAlone(t *testing.T) {
 	if n := running(); n != 3 {
 		t.Errorf("%d copies run, want 3", n)
 	}
-	s.do(t, "PUT /dav/files/dir/f0", as("bob"), "", "new").want(t, http.StatusNoContent)
-	s.do(t, "COPY /dav/files/dir", "Destination: /dav/shared/team/dir", as("bob")).want(t, http.StatusCreated)
-	s.do(t, "GET /dav/files/team/dir/f0").want(t, http.StatusOK).has(t, "new")
+	s.Do(t, "PUT /dav/files/dir/f0", davtest.As("bob"), "", "new").Want(t, http.StatusNoContent)
+	s.Do(t, "COPY /dav/files/dir", "Destination: /dav/shared/team/dir", davtest.As("bob")).Want(t, http.StatusCreated)
+	s.Do(t, "GET /dav/files/team/dir/f0").Want(t, http.StatusOK).Has(t, "new")
 	if n := running(); n != 3 {
 		t.Errorf("%d copies run, want 3", n)
 	}

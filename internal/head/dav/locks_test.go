@@ -9,6 +9,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload"
@@ -23,20 +24,20 @@ const sharedLock = `<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:shared/></D:locks
 // withBob makes a folder of ann's that bob may change, and returns its address for bob.
 func withBob(t *testing.T, s *stack) {
 	t.Helper()
-	s.person(t, "bob")
-	s.do(t, "MKCOL /dav/files/team").want(t, http.StatusCreated)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL /dav/files/team").Want(t, http.StatusCreated)
 	s.grant(t, "bob", access.Editor)
 }
 
 // grant gives somebody a role in ann's folder team.
 func (s *stack) grant(t *testing.T, name string, role access.Role) {
 	t.Helper()
-	team, err := s.files.GetByPath(t.Context(), s.who, drive.Address{Path: drive.Path{"team"}})
+	team, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: drive.Path{"team"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people[name].User)}
-	if _, err := s.spaces.Grant(t.Context(), s.who, space.NewGrant{Node: team.ID, To: to, Role: role}, nil); err != nil {
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.People[name].User)}
+	if _, err := s.Spaces.Grant(t.Context(), s.Who, space.NewGrant{Node: team.ID, To: to, Role: role}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,14 +48,14 @@ func TestALockKeepsOthersOut(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
-	bob := s.people["bob"]
-	s.do(t, "PUT /dav/files/team/doc", "", "one").want(t, http.StatusCreated)
-	doc, err := s.files.GetByPath(t.Context(), s.who, drive.Address{Path: drive.Path{"team", "doc"}})
+	bob := s.People["bob"]
+	s.Do(t, "PUT /dav/files/team/doc", "", "one").Want(t, http.StatusCreated)
+	doc, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: drive.Path{"team", "doc"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := s.do(t, "LOCK /dav/files/team/doc", "Timeout: Second-600", "", exclusive).want(t, http.StatusOK).
-		has(t, "Second-600", "laptop of ann", "<D:lockroot><D:href>/dav/files/team/doc</D:href>").header.Get("Lock-Token")
+	token := s.Do(t, "LOCK /dav/files/team/doc", "Timeout: Second-600", "", exclusive).Want(t, http.StatusOK).
+		Has(t, "Second-600", "laptop of ann", "<D:lockroot><D:href>/dav/files/team/doc</D:href>").Header.Get("Lock-Token")
 
 	place := s.sharedPlace(t)
 	put := upload.PutFile{Place: place, Path: drive.Path{"doc"}, Size: 3}
@@ -66,9 +67,9 @@ func TestALockKeepsOthersOut(t *testing.T) {
 			_, err := s.PutWhole(t.Context(), bob, large, bytes.NewReader(make([]byte, 3<<20)))
 			return err
 		},
-		"trash": func() error { _, err := s.files.Trash(t.Context(), bob, doc.ID, 0); return err },
+		"trash": func() error { _, err := s.Files.Trash(t.Context(), bob, doc.ID, 0); return err },
 		"rename": func() error {
-			_, err := s.files.Patch(t.Context(), bob, doc.ID, files.Patch{Name: "other"})
+			_, err := s.Files.Patch(t.Context(), bob, doc.ID, files.Patch{Name: "other"})
 			return err
 		},
 	} {
@@ -76,34 +77,34 @@ func TestALockKeepsOthersOut(t *testing.T) {
 			t.Errorf("%s by somebody else: %v", what, err)
 		}
 	}
-	s.do(t, "PUT /dav/shared/team/doc", as("bob"), "", "two").want(t, http.StatusLocked).has(t, "<D:lock-token-submitted>", "ann has locked it")
-	s.do(t, "PUT /dav/shared/team/doc", as("bob"), "If: ("+token+")", "", "two").want(t, http.StatusLocked) // it is not bob's
-	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "", sharedLock).want(t, http.StatusLocked).has(t, "<D:no-conflicting-lock>")
-	s.do(t, "UNLOCK /dav/shared/team/doc", as("bob"), "Lock-Token: "+token).want(t, http.StatusLocked)
-	s.do(t, "DELETE /dav/files/team/doc").want(t, http.StatusLocked)
-	s.do(t, "DELETE /dav/files/team").want(t, http.StatusLocked)
-	s.do(t, "MOVE /dav/files/team", "Destination: /dav/files/other").want(t, http.StatusLocked)
-	s.do(t, "PUT /dav/files/team/doc", "", "two").want(t, http.StatusLocked)
-	s.do(t, "PROPFIND /dav/files/team/", "Depth: 1").has(t, strings.Trim(token, "<>"))
-	s.do(t, "GET /dav/shared/team/doc", as("bob")).has(t, "one") // readers wait for nobody
-	s.do(t, "PUT /dav/files/team/doc", "If: ("+token+")", "", "two").want(t, http.StatusNoContent)
-	s.do(t, "PUT /dav/files/team/beside", "", "not locked").want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "", "two").Want(t, http.StatusLocked).Has(t, "<D:lock-token-submitted>", "ann has locked it")
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")", "", "two").Want(t, http.StatusLocked) // it is not bob's
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", sharedLock).Want(t, http.StatusLocked).Has(t, "<D:no-conflicting-lock>")
+	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("bob"), "Lock-Token: "+token).Want(t, http.StatusLocked)
+	s.Do(t, "DELETE /dav/files/team/doc").Want(t, http.StatusLocked)
+	s.Do(t, "DELETE /dav/files/team").Want(t, http.StatusLocked)
+	s.Do(t, "MOVE /dav/files/team", "Destination: /dav/files/other").Want(t, http.StatusLocked)
+	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusLocked)
+	s.Do(t, "PROPFIND /dav/files/team/", "Depth: 1").Has(t, strings.Trim(token, "<>"))
+	s.Do(t, "GET /dav/shared/team/doc", davtest.As("bob")).Has(t, "one") // readers wait for nobody
+	s.Do(t, "PUT /dav/files/team/doc", "If: ("+token+")", "", "two").Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/files/team/beside", "", "not locked").Want(t, http.StatusCreated)
 
 	// The other side of time: what was refreshed lasts, what was not has ended.
 	s.Clock.Advance(9 * time.Minute)
-	s.do(t, "LOCK /dav/files/team/doc", "Timeout: Second-600", "If: ("+token+")").want(t, http.StatusOK)
+	s.Do(t, "LOCK /dav/files/team/doc", "Timeout: Second-600", "If: ("+token+")").Want(t, http.StatusOK)
 	s.Clock.Advance(9 * time.Minute)
-	s.do(t, "PUT /dav/shared/team/doc", as("bob"), "", "three").want(t, http.StatusLocked)
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "", "three").Want(t, http.StatusLocked)
 	s.Clock.Advance(2 * time.Minute)
-	s.do(t, "PUT /dav/shared/team/doc", as("bob"), "", "three").want(t, http.StatusNoContent)
-	s.do(t, "PUT /dav/files/team/doc", "If: ("+token+")", "", "four").want(t, http.StatusPreconditionFailed)
-	if err := files.NewMarks(s.files).Purge(t.Context()); err != nil {
+	s.Do(t, "PUT /dav/shared/team/doc", davtest.As("bob"), "", "three").Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/files/team/doc", "If: ("+token+")", "", "four").Want(t, http.StatusPreconditionFailed)
+	if err := files.NewMarks(s.Files).Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if rows := s.count(t, "dav_locks"); rows != 0 {
 		t.Errorf("%d locks are left", rows)
 	}
-	s.CheckLedger(t, s.who)
+	s.CheckLedger(t, s.Who)
 }
 
 // An upload that began before the lock does not get in when it ends: it keeps its parts, and gets
@@ -112,8 +113,8 @@ func TestALockHoldsForWhatBeganBefore(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
-	bob := s.people["bob"]
-	s.do(t, "PUT /dav/files/team/doc", "", "one").want(t, http.StatusCreated)
+	bob := s.People["bob"]
+	s.Do(t, "PUT /dav/files/team/doc", "", "one").Want(t, http.StatusCreated)
 	content := bytes.Repeat([]byte("x"), 3<<20)
 	v, err := s.Begin(t.Context(), bob, upload.Begin{
 		Place: s.sharedPlace(t), Path: drive.Path{"doc"}, Size: drive.ByteSize(len(content)), Conflict: drive.ConflictReplace,
@@ -126,18 +127,18 @@ func TestALockHoldsForWhatBeganBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	token := s.do(t, "LOCK /dav/files/team/doc", "", exclusive).want(t, http.StatusOK).header.Get("Lock-Token")
+	token := s.Do(t, "LOCK /dav/files/team/doc", "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	if _, _, err := s.Complete(t.Context(), bob, v.ID, upload.Complete{}); !drive.IsKind(err, drive.Locked) {
 		t.Fatalf("complete beside a lock: %v", err)
 	}
-	s.do(t, "UNLOCK /dav/files/team/doc", "Lock-Token: "+token).want(t, http.StatusNoContent)
+	s.Do(t, "UNLOCK /dav/files/team/doc", "Lock-Token: "+token).Want(t, http.StatusNoContent)
 	if _, _, err := s.Complete(t.Context(), bob, v.ID, upload.Complete{}); err != nil {
 		t.Fatalf("complete after the lock: %v", err)
 	}
-	if got := s.do(t, "GET /dav/files/team/doc"); len(got.body) != len(content) {
-		t.Errorf("the file has %d bytes", len(got.body))
+	if got := s.Do(t, "GET /dav/files/team/doc"); len(got.Body) != len(content) {
+		t.Errorf("the file has %d bytes", len(got.Body))
 	}
-	s.CheckLedger(t, s.who)
+	s.CheckLedger(t, s.Who)
 }
 
 // A deep lock on a folder holds for what is in it and for what comes; a shared one lets others
@@ -145,25 +146,25 @@ func TestALockHoldsForWhatBeganBefore(t *testing.T) {
 func TestDeepAndSharedLocks(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.do(t, "MKCOL /dav/files/dir").want(t, http.StatusCreated)
-	s.do(t, "PUT /dav/files/dir/f", "", "f").want(t, http.StatusCreated)
-	token := s.do(t, "LOCK /dav/files/dir", "", exclusive).want(t, http.StatusOK).has(t, "<D:depth>infinity</D:depth>").header.Get("Lock-Token")
+	s.Do(t, "MKCOL /dav/files/dir").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/files/dir/f", "", "f").Want(t, http.StatusCreated)
+	token := s.Do(t, "LOCK /dav/files/dir", "", exclusive).Want(t, http.StatusOK).Has(t, "<D:depth>infinity</D:depth>").Header.Get("Lock-Token")
 	for _, line := range []string{"PUT /dav/files/dir/f", "PUT /dav/files/dir/new"} {
-		s.do(t, line, "", "x").want(t, http.StatusLocked)
-		s.do(t, line, "If: ("+token+")", "", "x")
+		s.Do(t, line, "", "x").Want(t, http.StatusLocked)
+		s.Do(t, line, "If: ("+token+")", "", "x")
 	}
-	s.do(t, "MKCOL /dav/files/dir/sub").want(t, http.StatusLocked)
-	s.do(t, "LOCK /dav/files/dir/f", "", sharedLock).want(t, http.StatusLocked)
-	s.do(t, "UNLOCK /dav/files/dir/f", "Lock-Token: "+token).want(t, http.StatusNoContent) // of any address that it holds for
-	one := s.do(t, "LOCK /dav/files/dir/f", "Depth: 0", "", sharedLock).want(t, http.StatusOK).header.Get("Lock-Token")
-	two := s.do(t, "LOCK /dav/files/dir/f", "Depth: 0", "", sharedLock).want(t, http.StatusOK).header.Get("Lock-Token")
+	s.Do(t, "MKCOL /dav/files/dir/sub").Want(t, http.StatusLocked)
+	s.Do(t, "LOCK /dav/files/dir/f", "", sharedLock).Want(t, http.StatusLocked)
+	s.Do(t, "UNLOCK /dav/files/dir/f", "Lock-Token: "+token).Want(t, http.StatusNoContent) // of any address that it holds for
+	one := s.Do(t, "LOCK /dav/files/dir/f", "Depth: 0", "", sharedLock).Want(t, http.StatusOK).Header.Get("Lock-Token")
+	two := s.Do(t, "LOCK /dav/files/dir/f", "Depth: 0", "", sharedLock).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	if one == two {
 		t.Error("two locks have one token")
 	}
-	s.do(t, "LOCK /dav/files/dir", "", exclusive).want(t, http.StatusLocked)
-	s.do(t, "PUT /dav/files/dir/f", "", "x").want(t, http.StatusLocked)
-	s.do(t, "PUT /dav/files/dir/f", "If: ("+two+")", "", "x").want(t, http.StatusNoContent)
-	s.do(t, "DELETE /dav/files/dir", "If: </dav/files/dir/f> ("+two+")").want(t, http.StatusNoContent)
+	s.Do(t, "LOCK /dav/files/dir", "", exclusive).Want(t, http.StatusLocked)
+	s.Do(t, "PUT /dav/files/dir/f", "", "x").Want(t, http.StatusLocked)
+	s.Do(t, "PUT /dav/files/dir/f", "If: ("+two+")", "", "x").Want(t, http.StatusNoContent)
+	s.Do(t, "DELETE /dav/files/dir", "If: </dav/files/dir/f> ("+two+")").Want(t, http.StatusNoContent)
 	if rows := s.count(t, "dav_locks"); rows != 0 {
 		t.Errorf("%d locks of what was deleted are left", rows)
 	}
@@ -173,22 +174,22 @@ func TestDeepAndSharedLocks(t *testing.T) {
 func TestALockOnNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	token := s.do(t, "LOCK /dav/files/new.docx", "", exclusive).want(t, http.StatusCreated).header.Get("Lock-Token")
-	s.do(t, "PUT /dav/files/new.docx", "If: ("+token+")", "", "content").want(t, http.StatusNoContent)
-	s.do(t, "UNLOCK /dav/files/new.docx", "Lock-Token: "+token).want(t, http.StatusNoContent)
-	doc, err := s.files.GetByPath(t.Context(), s.who, drive.Address{Path: drive.Path{"new.docx"}})
+	token := s.Do(t, "LOCK /dav/files/new.docx", "", exclusive).Want(t, http.StatusCreated).Header.Get("Lock-Token")
+	s.Do(t, "PUT /dav/files/new.docx", "If: ("+token+")", "", "content").Want(t, http.StatusNoContent)
+	s.Do(t, "UNLOCK /dav/files/new.docx", "Lock-Token: "+token).Want(t, http.StatusNoContent)
+	doc, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: drive.Path{"new.docx"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	versions, err := s.files.Versions(t.Context(), s.who, doc.ID, "", 10)
+	versions, err := s.Files.Versions(t.Context(), s.Who, doc.ID, "", 10)
 	if err != nil || len(versions.Items) != 1 || versions.Items[0].Size != 7 {
 		t.Errorf("its versions are %+v (%v)", versions.Items, err)
 	}
-	s.CheckLedger(t, s.who)
-	s.do(t, "LOCK /dav/files/none/new", "", exclusive).want(t, http.StatusConflict)
-	s.do(t, "LOCK /dav/files/new.docx", "Depth: 1", "", exclusive).want(t, http.StatusBadRequest)
-	s.do(t, "LOCK /dav/files/new.docx").want(t, http.StatusPreconditionFailed)
-	s.do(t, "UNLOCK /dav/files/new.docx", "Lock-Token: <urn:uuid:none>").want(t, http.StatusConflict)
+	s.CheckLedger(t, s.Who)
+	s.Do(t, "LOCK /dav/files/none/new", "", exclusive).Want(t, http.StatusConflict)
+	s.Do(t, "LOCK /dav/files/new.docx", "Depth: 1", "", exclusive).Want(t, http.StatusBadRequest)
+	s.Do(t, "LOCK /dav/files/new.docx").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "UNLOCK /dav/files/new.docx", "Lock-Token: <urn:uuid:none>").Want(t, http.StatusConflict)
 }
 
 // Whoever may not write any more cannot keep a lock, and it can be ended by whoever manages the
@@ -197,24 +198,24 @@ func TestALockOfSomebodyWhoMayNotWriteAnyMore(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	withBob(t, s)
-	s.do(t, "PUT /dav/files/team/doc", "", "one").want(t, http.StatusCreated)
-	token := s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "Timeout: Second-600", "", exclusive).want(t, http.StatusOK).header.Get("Lock-Token")
-	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "If: ("+token+")").want(t, http.StatusOK)
+	s.Do(t, "PUT /dav/files/team/doc", "", "one").Want(t, http.StatusCreated)
+	token := s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "Timeout: Second-600", "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusOK)
 	s.grant(t, "bob", access.Viewer)
-	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "If: ("+token+")").want(t, http.StatusForbidden)
-	s.do(t, "PUT /dav/files/team/doc", "", "two").want(t, http.StatusLocked) // it lasts as long as it was to
-	s.person(t, "cid")
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusForbidden)
+	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusLocked) // it lasts as long as it was to
+	s.Person(t, "cid")
 	s.grant(t, "cid", access.Editor)
-	s.do(t, "UNLOCK /dav/shared/team/doc", as("cid"), "Lock-Token: "+token).want(t, http.StatusLocked)
+	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("cid"), "Lock-Token: "+token).Want(t, http.StatusLocked)
 	s.grant(t, "cid", access.Manager)
-	s.do(t, "UNLOCK /dav/shared/team/doc", as("cid"), "Lock-Token: "+token).want(t, http.StatusNoContent)
-	s.do(t, "PUT /dav/files/team/doc", "", "two").want(t, http.StatusNoContent)
+	s.Do(t, "UNLOCK /dav/shared/team/doc", davtest.As("cid"), "Lock-Token: "+token).Want(t, http.StatusNoContent)
+	s.Do(t, "PUT /dav/files/team/doc", "", "two").Want(t, http.StatusNoContent)
 
 	s.grant(t, "bob", access.Editor)
-	token = s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "", exclusive).want(t, http.StatusOK).header.Get("Lock-Token")
-	s.do(t, "UNLOCK /dav/files/team/doc", "Lock-Token: "+token).want(t, http.StatusNoContent) // by the owner
-	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "If: ("+token+")").want(t, http.StatusPreconditionFailed)
-	s.do(t, "LOCK /dav/shared/team/doc", as("bob"), "", exclusive).want(t, http.StatusOK)
+	token = s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
+	s.Do(t, "UNLOCK /dav/files/team/doc", "Lock-Token: "+token).Want(t, http.StatusNoContent) // by the owner
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "If: ("+token+")").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "LOCK /dav/shared/team/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK)
 }
 
 // What is in the way of a COPY or MOVE stays while somebody else has it locked, or something in it.
@@ -223,26 +224,26 @@ func TestALockHoldsForWhatIsInTheWay(t *testing.T) {
 	s := newStack(t)
 	withBob(t, s)
 	for _, dir := range []string{"team/a", "team/b"} {
-		s.do(t, "MKCOL /dav/files/"+dir).want(t, http.StatusCreated)
-		s.do(t, "PUT /dav/files/"+dir+"/doc", "", dir).want(t, http.StatusCreated)
+		s.Do(t, "MKCOL /dav/files/"+dir).Want(t, http.StatusCreated)
+		s.Do(t, "PUT /dav/files/"+dir+"/doc", "", dir).Want(t, http.StatusCreated)
 	}
-	token := s.do(t, "LOCK /dav/shared/team/b/doc", as("bob"), "", exclusive).want(t, http.StatusOK).header.Get("Lock-Token")
+	token := s.Do(t, "LOCK /dav/shared/team/b/doc", davtest.As("bob"), "", exclusive).Want(t, http.StatusOK).Header.Get("Lock-Token")
 	ways := []string{"COPY /dav/files/team/a", "MOVE /dav/files/team/a", "COPY /dav/files/team/a/doc", "MOVE /dav/files/team/a/doc"}
 	for _, line := range ways {
 		to := strings.Replace(line[len("COPY "):], "/a", "/b", 1)
-		s.do(t, line, "Destination: "+to).want(t, http.StatusLocked)
+		s.Do(t, line, "Destination: "+to).Want(t, http.StatusLocked)
 	}
-	s.do(t, "GET /dav/files/team/b/doc").has(t, "team/b")
-	s.do(t, "UNLOCK /dav/shared/team/b/doc", as("bob"), "Lock-Token: "+token).want(t, http.StatusNoContent)
-	s.do(t, ways[0], "Destination: /dav/files/team/b").want(t, http.StatusNoContent)
-	s.do(t, "GET /dav/files/team/b/doc").has(t, "team/a")
-	s.CheckLedger(t, s.who)
+	s.Do(t, "GET /dav/files/team/b/doc").Has(t, "team/b")
+	s.Do(t, "UNLOCK /dav/shared/team/b/doc", davtest.As("bob"), "Lock-Token: "+token).Want(t, http.StatusNoContent)
+	s.Do(t, ways[0], "Destination: /dav/files/team/b").Want(t, http.StatusNoContent)
+	s.Do(t, "GET /dav/files/team/b/doc").Has(t, "team/a")
+	s.CheckLedger(t, s.Who)
 }
 
 // sharedPlace is the place of ann's team folder for bob.
 func (s *stack) sharedPlace(t *testing.T) string {
 	t.Helper()
-	team, err := s.files.GetByPath(t.Context(), s.who, drive.Address{Path: drive.Path{"team"}})
+	team, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: drive.Path{"team"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload/uploadtest"
@@ -30,13 +31,13 @@ type names struct {
 func newNames(t *testing.T) names {
 	t.Helper()
 	s := newStack(t)
-	s.person(t, "bob")
-	return names{s, t, s.person(t, "eve")}
+	s.Person(t, "bob")
+	return names{s, t, s.Person(t, "eve")}
 }
 
 func (s names) mkdir(who drive.Who, name string) {
 	s.t.Helper()
-	if _, err := s.files.Mkdir(s.t.Context(), who, files.Mkdir{Name: drive.Name(name)}); err != nil {
+	if _, err := s.Files.Mkdir(s.t.Context(), who, files.Mkdir{Name: drive.Name(name)}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -58,7 +59,7 @@ func (s names) want(what string, want ...string) {
 
 func (s names) mount(node drive.NodeID, c access.MountChange) {
 	s.t.Helper()
-	if err := s.spaces.SetMount(s.t.Context(), s.people["bob"], node, c); err != nil {
+	if err := s.Spaces.SetMount(s.t.Context(), s.People["bob"], node, c); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -74,19 +75,19 @@ func TestTheFirstKeepsItsNameWhateverHappensToIt(t *testing.T) {
 	for what, happen := range map[string]func(s names, node drive.NodeID) error{
 		"nothing": func(names, drive.NodeID) error { return nil },
 		"it is moved": func(s names, node drive.NodeID) error {
-			s.mkdir(s.who, "elsewhere")
-			_, err := s.files.Patch(s.t.Context(), s.who, node, files.Patch{Parent: s.at(s.t, s.who, "", "elsewhere").ID})
+			s.mkdir(s.Who, "elsewhere")
+			_, err := s.Files.Patch(s.t.Context(), s.Who, node, files.Patch{Parent: s.at(s.t, s.Who, "", "elsewhere").ID})
 			return err
 		},
 		"it gets another time": func(s names, node drive.NodeID) error {
-			_, err := s.files.Patch(s.t.Context(), s.who, node, files.Patch{MTime: drive.TimeOf(s.Clock.Now().Add(-time.Hour))})
+			_, err := s.Files.Patch(s.t.Context(), s.Who, node, files.Patch{MTime: drive.TimeOf(s.Clock.Now().Add(-time.Hour))})
 			return err
 		},
 		"a wider role of a group": func(s names, node drive.NodeID) error {
 			var group access.Team
 			err := s.DB.Write(s.t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
 				if group, err = s.Access.CreateGroup(ctx, tx, "group"); err == nil {
-					err = s.Access.AddMember(ctx, tx, group.ID, s.people["bob"].User)
+					err = s.Access.AddMember(ctx, tx, group.ID, s.People["bob"].User)
 				}
 				return err
 			})
@@ -94,22 +95,22 @@ func TestTheFirstKeepsItsNameWhateverHappensToIt(t *testing.T) {
 				return err
 			}
 			to := space.Principal{Kind: access.Group, ID: drive.PrincipalID(group.ID)}
-			_, err = s.spaces.Grant(s.t.Context(), s.who, space.NewGrant{Node: node, To: to, Role: access.Manager}, nil)
+			_, err = s.Spaces.Grant(s.t.Context(), s.Who, space.NewGrant{Node: node, To: to, Role: access.Manager}, nil)
 			return err
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := newNames(t)
-			anns := s.given(s.who, "team")
+			anns := s.given(s.Who, "team")
 			s.want("one", "team")
 			eves := s.given(s.eve, "team")
 			if err := happen(s, anns); err != nil {
 				t.Fatal(err)
 			}
 			s.want("the other one comes", "team", ended("team", eves))
-			s.do(t, "PUT /dav/shared/team/f", as("bob"), "", "for ann").want(t, http.StatusCreated)
-			if n, err := s.files.GetByPath(t.Context(), s.who, drive.Address{Place: anns.String(), Path: drive.Path{"f"}}); err != nil {
+			s.Do(t, "PUT /dav/shared/team/f", davtest.As("bob"), "", "for ann").Want(t, http.StatusCreated)
+			if n, err := s.Files.GetByPath(t.Context(), s.Who, drive.Address{Place: anns.String(), Path: drive.Path{"f"}}); err != nil {
 				t.Errorf("what bob wrote is not ann's: %v, %v", n, err)
 			}
 		})
@@ -120,20 +121,20 @@ func TestTheFirstKeepsItsNameWhateverHappensToIt(t *testing.T) {
 func TestNobodyTakesAName(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
-	s.given(s.who, "team")
+	s.given(s.Who, "team")
 	s.want("one", "team")
 	eves := s.given(s.eve, "team")
 	s.want("two", "team", ended("team", eves))
-	copied := s.given(s.who, ended("team", eves))
+	copied := s.given(s.Who, ended("team", eves))
 	s.want("one that is called as the second is shown", "team", ended("team", eves), ended(ended("team", eves), copied))
 
 	// The names are taken before the one comes that would have them.
 	s.mkdir(s.eve, "plans")
 	node := s.at(t, s.eve, "", "plans").ID
 	other := "PLANS (" + strings.ToUpper(node.String()) + ")"
-	s.given(s.who, "Plans")
-	s.given(s.who, ended("plans", node))
-	s.given(s.who, other)
+	s.given(s.Who, "Plans")
+	s.given(s.Who, ended("plans", node))
+	s.given(s.Who, other)
 	want := []string{"Plans", ended("plans", node), other, "plans (" + node.String() + " 2)"}
 	s.share(t, s.eve, "plans")
 	for range 2 {
@@ -149,7 +150,7 @@ func TestNobodyTakesAName(t *testing.T) {
 func TestWhatComesBackTakesNoName(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
-	anns := s.given(s.who, "team")
+	anns := s.given(s.Who, "team")
 	s.want("one", "team")
 	hidden, seen, alias, none := true, false, "mine", ""
 	s.mount(anns, access.MountChange{Hidden: &hidden})
@@ -163,12 +164,12 @@ func TestWhatComesBackTakesNoName(t *testing.T) {
 
 	s.mount(anns, access.MountChange{Hidden: &hidden})
 	s.want("hidden", ended("team", eves))
-	third := s.given(s.person(t, "carl"), "team")
+	third := s.given(s.Person(t, "carl"), "team")
 	s.want("a third one gets the name", "team", ended("team", eves))
 	s.mount(anns, access.MountChange{Hidden: &seen})
 	s.want("and keeps it", "team", ended("team", eves), ended("team", anns))
-	s.do(t, "PUT /dav/shared/team/f", as("bob"), "", "for carl").want(t, http.StatusCreated)
-	if _, err := s.files.GetByPath(t.Context(), s.people["carl"], drive.Address{Place: third.String(), Path: drive.Path{"f"}}); err != nil {
+	s.Do(t, "PUT /dav/shared/team/f", davtest.As("bob"), "", "for carl").Want(t, http.StatusCreated)
+	if _, err := s.Files.GetByPath(t.Context(), s.People["carl"], drive.Address{Place: third.String(), Path: drive.Path{"f"}}); err != nil {
 		t.Errorf("what bob wrote is not carl's: %v", err)
 	}
 }
@@ -178,7 +179,7 @@ func TestManyNameAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newNames(t)
 	for i := range 6 {
-		s.given(s.who, fmt.Sprintf("team %d", i%3)+strings.Repeat("x", i/3))
+		s.given(s.Who, fmt.Sprintf("team %d", i%3)+strings.Repeat("x", i/3))
 	}
 	for i := range 3 {
 		s.given(s.eve, fmt.Sprintf("team %d", i))
@@ -187,7 +188,7 @@ func TestManyNameAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range answers {
 		all.Go(func() {
-			mounted, err := s.spaces.Mounted(t.Context(), s.people["bob"])
+			mounted, err := s.Spaces.Mounted(t.Context(), s.People["bob"])
 			if err != nil {
 				t.Error(err)
 			}
@@ -210,14 +211,14 @@ func TestWhatIsSharedIsListedWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	var faults sqldbtest.Faults
 	s := names{newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector}}), t, drive.Who{}}
-	s.person(t, "bob")
-	s.eve = s.person(t, "eve")
-	s.given(s.who, "team")
+	s.Person(t, "bob")
+	s.eve = s.Person(t, "eve")
+	s.given(s.Who, "team")
 	eves := s.given(s.eve, "team")
 	for _, cause := range []error{drive.Fail(drive.DiskFull), nil} {
 		faults.FailAll(sqldbtest.Commit, cause)
 		s.want("nothing can be written", "team", ended("team", eves))
-		s.do(t, "PROPFIND /dav/shared/team/", "Depth: 1", as("bob")).want(t, http.StatusMultiStatus)
+		s.Do(t, "PROPFIND /dav/shared/team/", "Depth: 1", davtest.As("bob")).Want(t, http.StatusMultiStatus)
 		faults.Clear()
 	}
 	s.want("it can again", "team", ended("team", eves))

@@ -11,6 +11,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
 )
@@ -19,8 +20,8 @@ import (
 func (s *stack) share(t *testing.T, owner drive.Who, path string) drive.NodeID {
 	t.Helper()
 	n := s.at(t, owner, "", path)
-	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people["bob"].User)}
-	if _, err := s.spaces.Grant(t.Context(), owner, space.NewGrant{Node: n.ID, To: to, Role: access.Editor}, nil); err != nil {
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.People["bob"].User)}
+	if _, err := s.Spaces.Grant(t.Context(), owner, space.NewGrant{Node: n.ID, To: to, Role: access.Editor}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.Clock.Advance(time.Minute)
@@ -29,7 +30,7 @@ func (s *stack) share(t *testing.T, owner drive.Who, path string) drive.NodeID {
 
 func (s *stack) unshare(t *testing.T, owner drive.Who, id drive.NodeID) {
 	t.Helper()
-	if err := s.spaces.Ungrant(t.Context(), owner, id, drive.PrincipalID(s.people["bob"].User), false); err != nil {
+	if err := s.Spaces.Ungrant(t.Context(), owner, id, drive.PrincipalID(s.People["bob"].User), false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -39,8 +40,8 @@ var hrefs = regexp.MustCompile("<D:href>/dav/shared/([^<]+)/</D:href>")
 // mounted are the names of what is shared with bob.
 func (s *stack) mounted(t *testing.T) (names []string) {
 	t.Helper()
-	a := s.do(t, "PROPFIND /dav/shared/", "Depth: 1", as("bob")).want(t, http.StatusMultiStatus)
-	for _, m := range hrefs.FindAllStringSubmatch(a.body, -1) {
+	a := s.Do(t, "PROPFIND /dav/shared/", "Depth: 1", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+	for _, m := range hrefs.FindAllStringSubmatch(a.Body, -1) {
 		names = append(names, strings.NewReplacer("%20", " ", "%28", "(", "%29", ")").Replace(m[1]))
 	}
 	return names
@@ -51,10 +52,10 @@ func (s *stack) mounted(t *testing.T) (names []string) {
 func TestNamesOfWhatIsSharedStay(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	eve := s.person(t, "eve")
+	s.Person(t, "bob")
+	eve := s.Person(t, "eve")
 	mkdir := func(who drive.Who, name drive.Name) {
-		if _, err := s.files.Mkdir(t.Context(), who, files.Mkdir{Name: name}); err != nil {
+		if _, err := s.Files.Mkdir(t.Context(), who, files.Mkdir{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,33 +68,33 @@ func TestNamesOfWhatIsSharedStay(t *testing.T) {
 	}
 	suffixed := func(name string, id drive.NodeID) string { return fmt.Sprintf("%s (%s)", name, id.String()[28:]) }
 	for _, name := range []drive.Name{"team", "plans"} {
-		mkdir(s.who, name)
+		mkdir(s.Who, name)
 		mkdir(eve, name)
 	}
 	// Ids of nodes are in the order in which they are made: the one of eve is the later one, and is
 	// shared first.
 	eves := s.share(t, eve, "team")
 	want("one", "team")
-	anns := s.share(t, s.who, "team")
+	anns := s.share(t, s.Who, "team")
 	other := suffixed("team", anns)
 	want("a second one of its name", "team", other)
-	s.do(t, "PUT /dav/shared/team/f", as("bob"), "", "eve's").want(t, http.StatusCreated)
-	s.do(t, "PUT /dav/shared/"+strings.NewReplacer(" ", "%20").Replace(other)+"/f", as("bob"), "", "ann's").want(t, http.StatusCreated)
-	s.do(t, "GET /dav/files/team/f").has(t, "ann's")
+	s.Do(t, "PUT /dav/shared/team/f", davtest.As("bob"), "", "eve's").Want(t, http.StatusCreated)
+	s.Do(t, "PUT /dav/shared/"+strings.NewReplacer(" ", "%20").Replace(other)+"/f", davtest.As("bob"), "", "ann's").Want(t, http.StatusCreated)
+	s.Do(t, "GET /dav/files/team/f").Has(t, "ann's")
 	s.unshare(t, eve, eves)
 	want("the first one goes", other)
 	s.share(t, eve, "team")
 	want("and comes back", "team", other)
-	plans := s.share(t, s.who, "plans")
+	plans := s.share(t, s.Who, "plans")
 	want("something else", "plans", "team", other)
-	if _, err := s.files.Patch(t.Context(), s.who, plans, files.Patch{Name: "team", Conflict: drive.ConflictRename}); err != nil {
+	if _, err := s.Files.Patch(t.Context(), s.Who, plans, files.Patch{Name: "team", Conflict: drive.ConflictRename}); err != nil {
 		t.Fatal(err)
 	}
 	want("which gets another name", "team", other, "team (2)")
 	evesPlans := s.share(t, eve, "plans")
 	call := func(id drive.NodeID, alias string) {
 		t.Helper()
-		if err := s.spaces.SetMount(t.Context(), s.people["bob"], id, access.MountChange{Alias: &alias}); err != nil {
+		if err := s.Spaces.SetMount(t.Context(), s.People["bob"], id, access.MountChange{Alias: &alias}); err != nil {
 			t.Fatal(err)
 		}
 		s.Clock.Advance(time.Minute)

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
@@ -20,29 +21,29 @@ func TestStatementsOfAListing(t *testing.T) {
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
 	withBob(t, s)
-	team := s.at(t, s.who, "", "team").ID
-	root := s.at(t, s.who, "", "").ID
-	s.do(t, "LOCK /dav/files/team", "Depth: infinity", "", exclusive).want(t, http.StatusOK)
+	team := s.at(t, s.Who, "", "team").ID
+	root := s.at(t, s.Who, "", "").ID
+	s.Do(t, "LOCK /dav/files/team", "Depth: infinity", "", exclusive).Want(t, http.StatusOK)
 	ask := func(what string, entries int) int {
 		t.Helper()
 		before := count.Total()
-		a := s.do(t, what, "Depth: 1", as("bob")).want(t, http.StatusMultiStatus)
-		if got := strings.Count(a.body, "<D:response>"); got < entries {
+		a := s.Do(t, what, "Depth: 1", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+		if got := strings.Count(a.Body, "<D:response>"); got < entries {
 			t.Fatalf("%s lists %d", what, got)
 		}
 		return count.Total() - before
 	}
 	listings := []string{"PROPFIND /dav/shared/team/", "PROPFIND /dav/shared/"}
 	few := map[string]int{}
-	s.Plant(t, s.who, team, 0, 10, drive.UserID{})
-	s.Plant(t, s.who, root, 0, 10, s.people["bob"].User)
+	s.Plant(t, s.Who, team, 0, 10, drive.UserID{})
+	s.Plant(t, s.Who, root, 0, 10, s.People["bob"].User)
 	s.Clock.Advance(time.Minute)
 	for _, what := range listings {
 		ask(what, 10) // names and ways are remembered
 		few[what] = ask(what, 10)
 	}
-	s.Plant(t, s.who, team, 10, uploadtest.Long(), drive.UserID{})
-	s.Plant(t, s.who, root, 10, uploadtest.Long(), s.people["bob"].User)
+	s.Plant(t, s.Who, team, 10, uploadtest.Long(), drive.UserID{})
+	s.Plant(t, s.Who, root, 10, uploadtest.Long(), s.People["bob"].User)
 	for _, what := range listings {
 		ask(what, uploadtest.Long())
 		if many := ask(what, uploadtest.Long()); many > few[what]+30 { // some for each page of what is shared

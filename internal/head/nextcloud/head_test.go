@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -16,25 +17,25 @@ const home = "/remote.php/dav/files/ann/"
 func TestWhatClientsAskFirst(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.do(t, "GET /status.php").want(t, 200).has(t, `"installed":true`, `"productname":"SmartDrive"`)
-	s.do(t, "GET /index.php/204").want(t, 204)
-	s.do(t, "GET /ocs/v1.php/cloud/capabilities?format=json").want(t, 200).has(t, `"statuscode":100`, `"chunking":"1.0"`)
-	s.do(t, "GET /ocs/v2.php/cloud/user?format=json").want(t, 200).has(t, `"statuscode":200`, `"id":"ann"`, fmt.Sprintf(`"quota":{"free":%d,`, drive.GiB))
-	s.do(t, "GET /ocs/v1.php/cloud/user").want(t, 200).has(t, "<id>ann</id>", "<statuscode>100</statuscode>")
-	s.do(t, "GET /ocs/v2.php/cloud/users/bob?format=json").want(t, 404)
-	s.do(t, "GET /ocs/v1.php/apps/nothing?format=json").want(t, 200).has(t, `"statuscode":998`)
-	s.do(t, "GET /ocs/v2.php/apps/notifications/api/v2/notifications?format=json").want(t, 200).has(t, `"data":[]`)
-	out := s.do(t, "GET /ocs/v2.php/cloud/user?format=json", "Authorization: Basic Ym9iOng=").want(t, 401)
-	if !strings.HasPrefix(out.header.Get("Www-Authenticate"), "Basic") {
-		t.Errorf("%v", out.header)
+	s.Do(t, "GET /status.php").Want(t, 200).Has(t, `"installed":true`, `"productname":"SmartDrive"`)
+	s.Do(t, "GET /index.php/204").Want(t, 204)
+	s.Do(t, "GET /ocs/v1.php/cloud/capabilities?format=json").Want(t, 200).Has(t, `"statuscode":100`, `"chunking":"1.0"`)
+	s.Do(t, "GET /ocs/v2.php/cloud/user?format=json").Want(t, 200).Has(t, `"statuscode":200`, `"id":"ann"`, fmt.Sprintf(`"quota":{"free":%d,`, drive.GiB))
+	s.Do(t, "GET /ocs/v1.php/cloud/user").Want(t, 200).Has(t, "<id>ann</id>", "<statuscode>100</statuscode>")
+	s.Do(t, "GET /ocs/v2.php/cloud/users/bob?format=json").Want(t, 404)
+	s.Do(t, "GET /ocs/v1.php/apps/nothing?format=json").Want(t, 200).Has(t, `"statuscode":998`)
+	s.Do(t, "GET /ocs/v2.php/apps/notifications/api/v2/notifications?format=json").Want(t, 200).Has(t, `"data":[]`)
+	out := s.Do(t, "GET /ocs/v2.php/cloud/user?format=json", "Authorization: Basic Ym9iOng=").Want(t, 401)
+	if !strings.HasPrefix(out.Header.Get("Www-Authenticate"), "Basic") {
+		t.Errorf("%v", out.Header)
 	}
-	s.do(t, "PROPFIND /remote.php/dav/files/bob/", "Depth: 0").want(t, 404) // somebody else's
-	s.do(t, "PROPFIND //remote.php/dav/files/ANN", "Depth: 0").want(t, 400) // nothing begins with two slashes
-	s.do(t, "PROPFIND /remote.php//dav/files/ANN", "Depth: 0").want(t, 207)
-	s.do(t, "PROPFIND /remote.php/webdav/", "Depth: 0").want(t, 207).has(t, "<D:href>/remote.php/webdav/</D:href>")
-	begun := s.do(t, "POST /index.php/login/v2").want(t, 200)
-	s.do(t, "POST /index.php/login/v2/poll", "Content-Type: application/x-www-form-urlencoded", "", "token="+begun.between(t, `"token":"`, `"`)).want(t, 404)
-	if got := s.do(t, "GET /index.php/login/flow").want(t, 303).header.Get("Location"); got != "https://drive.example.org/grant" {
+	s.Do(t, "PROPFIND /remote.php/dav/files/bob/", "Depth: 0").Want(t, 404) // somebody else's
+	s.Do(t, "PROPFIND //remote.php/dav/files/ANN", "Depth: 0").Want(t, 400) // nothing begins with two slashes
+	s.Do(t, "PROPFIND /remote.php//dav/files/ANN", "Depth: 0").Want(t, 207)
+	s.Do(t, "PROPFIND /remote.php/webdav/", "Depth: 0").Want(t, 207).Has(t, "<D:href>/remote.php/webdav/</D:href>")
+	begun := s.Do(t, "POST /index.php/login/v2").Want(t, 200)
+	s.Do(t, "POST /index.php/login/v2/poll", "Content-Type: application/x-www-form-urlencoded", "", "token="+begun.Between(t, `"token":"`, `"`)).Want(t, 404)
+	if got := s.Do(t, "GET /index.php/login/flow").Want(t, 303).Header.Get("Location"); got != "https://drive.example.org/grant" {
 		t.Errorf("%q", got)
 	}
 }
@@ -42,14 +43,14 @@ func TestWhatClientsAskFirst(t *testing.T) {
 const ask = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns" xmlns:nc="http://nextcloud.org/ns"><d:prop>` +
 	`<d:getetag/><oc:id/><oc:fileid/><oc:permissions/><oc:size/></d:prop></d:propfind>`
 
-func (s *stack) find(t testing.TB, path string) answer {
+func (s *stack) find(t testing.TB, path string) davtest.Answer {
 	t.Helper()
-	return s.do(t, "PROPFIND "+path, "Depth: 0", "", ask).want(t, 207)
+	return s.Do(t, "PROPFIND "+path, "Depth: 0", "", ask).Want(t, 207)
 }
 
 func (s *stack) tag(t testing.TB, path string) string {
 	t.Helper()
-	return s.find(t, path).between(t, "<D:getetag>", "</D:getetag>")
+	return s.find(t, path).Between(t, "<D:getetag>", "</D:getetag>")
 }
 
 // N1: whatever happens somewhere below, the tags of all folders above it change, and no other one's
@@ -58,10 +59,10 @@ func TestTagsOfFoldersChangeWithAnythingBelow(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	for _, dir := range []string{"a", "a/b", "a/b/c", "x", "x/y"} {
-		s.do(t, "MKCOL "+home+dir).want(t, 201)
+		s.Do(t, "MKCOL "+home+dir).Want(t, 201)
 	}
-	s.do(t, "PUT "+home+"a/b/c/f", "", "one").want(t, 201)
-	s.do(t, "PUT "+home+"a/b/c/g", "", "two").want(t, 201)
+	s.Do(t, "PUT "+home+"a/b/c/f", "", "one").Want(t, 201)
+	s.Do(t, "PUT "+home+"a/b/c/g", "", "two").Want(t, 201)
 	tags := func() map[string]string {
 		all := map[string]string{}
 		for _, dir := range []string{"", "a", "a/b", "a/b/c", "x", "x/y"} {
@@ -78,17 +79,17 @@ func TestTagsOfFoldersChangeWithAnythingBelow(t *testing.T) {
 		changed []string
 	}{
 		{"nothing", func() {}, nil},
-		{"a new file", func() { s.do(t, "PUT "+home+"a/b/c/h", "", "three").want(t, 201) }, deep},
-		{"other content", func() { s.do(t, "PUT "+home+"a/b/c/f", "", "another").want(t, 204) }, deep},
-		{"a time", func() { s.do(t, "PUT "+home+"a/b/c/f", "X-OC-Mtime: 1000000000", "", "another").want(t, 204) }, deep},
-		{"a name", func() { s.do(t, "MOVE "+home+"a/b/c/f", "Destination: "+home+"a/b/c/f2").want(t, 201) }, deep},
-		{"a move away", func() { s.do(t, "MOVE "+home+"a/b/c/f2", "Destination: "+home+"x/y/f2").want(t, 201) }, both},
-		{"a folder moves away", func() { s.do(t, "MOVE "+home+"a/b/c", "Destination: "+home+"x/c").want(t, 201) }, []string{"", "a", "a/b", "x"}},
-		{"and back", func() { s.do(t, "MOVE "+home+"x/c", "Destination: "+home+"a/b/c").want(t, 201) }, []string{"", "a", "a/b", "x"}},
+		{"a new file", func() { s.Do(t, "PUT "+home+"a/b/c/h", "", "three").Want(t, 201) }, deep},
+		{"other content", func() { s.Do(t, "PUT "+home+"a/b/c/f", "", "another").Want(t, 204) }, deep},
+		{"a time", func() { s.Do(t, "PUT "+home+"a/b/c/f", "X-OC-Mtime: 1000000000", "", "another").Want(t, 204) }, deep},
+		{"a name", func() { s.Do(t, "MOVE "+home+"a/b/c/f", "Destination: "+home+"a/b/c/f2").Want(t, 201) }, deep},
+		{"a move away", func() { s.Do(t, "MOVE "+home+"a/b/c/f2", "Destination: "+home+"x/y/f2").Want(t, 201) }, both},
+		{"a folder moves away", func() { s.Do(t, "MOVE "+home+"a/b/c", "Destination: "+home+"x/c").Want(t, 201) }, []string{"", "a", "a/b", "x"}},
+		{"and back", func() { s.Do(t, "MOVE "+home+"x/c", "Destination: "+home+"a/b/c").Want(t, 201) }, []string{"", "a", "a/b", "x"}},
 		{"into the trash", func() { trashed = s.trash(t, "a/b/c/h") }, deep},
-		{"out of it", func() { s.must(t)(s.files.Restore(t.Context(), s.who, trashed, drive.NodeID{}, "")) }, deep},
+		{"out of it", func() { s.must(t)(s.Files.Restore(t.Context(), s.Who, trashed, drive.NodeID{}, "")) }, deep},
 		{"for good", func() {
-			_, err := s.files.DeletePermanently(t.Context(), s.who, trashed, 0)
+			_, err := s.Files.DeletePermanently(t.Context(), s.Who, trashed, 0)
 			s.must(t)(files.NodeView{}, err)
 		}, deep},
 	} {
@@ -139,8 +140,8 @@ func (s *stack) trash(t *testing.T, path string) drive.NodeID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := s.must(t)(s.files.GetByPath(t.Context(), s.who, drive.Address{Path: at}))
-	s.do(t, "DELETE "+home+path).want(t, 204)
+	n := s.must(t)(s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: at}))
+	s.Do(t, "DELETE "+home+path).Want(t, 204)
 	return n.ID
 }
 
@@ -149,21 +150,21 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	number := func(path string) string {
-		return s.find(t, home+path).between(t, `<fileid xmlns="http://owncloud.org/ns">`, "<")
+		return s.find(t, home+path).Between(t, `<fileid xmlns="http://owncloud.org/ns">`, "<")
 	}
-	made := s.do(t, "PUT "+home+"f", "", "one").want(t, 201)
+	made := s.Do(t, "PUT "+home+"f", "", "one").Want(t, 201)
 	first := number("f")
-	if want := fmt.Sprintf("%08s", first) + "sdtest"; made.exact("OC-FileId") != want || made.exact("OC-ETag") != made.header.Get("ETag") {
-		t.Errorf("%v, want %s", made.header, want)
+	if want := fmt.Sprintf("%08s", first) + "sdtest"; made.Exact("OC-FileId") != want || made.Exact("OC-ETag") != made.Header.Get("ETag") {
+		t.Errorf("%v, want %s", made.Header, want)
 	}
-	s.do(t, "PUT "+home+"f", "", "two").want(t, 204)
-	s.do(t, "MOVE "+home+"f", "Destination: "+home+"g").want(t, 201)
+	s.Do(t, "PUT "+home+"f", "", "two").Want(t, 204)
+	s.Do(t, "MOVE "+home+"f", "Destination: "+home+"g").Want(t, 201)
 	if got := number("g"); got != first {
 		t.Errorf("it was %s and is %s", first, got)
 	}
 	id := s.trash(t, "g")
-	s.do(t, "DELETE /remote.php/dav/trashbin/ann/trash/g.d"+id.String()).want(t, 204)
-	s.do(t, "PUT "+home+"g", "", "three").want(t, 201)
+	s.Do(t, "DELETE /remote.php/dav/trashbin/ann/trash/g.d"+id.String()).Want(t, 204)
+	s.Do(t, "PUT "+home+"g", "", "three").Want(t, 201)
 	if got := number("g"); got == first {
 		t.Error("a number was given twice")
 	}
@@ -173,36 +174,36 @@ func TestTheTrash(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	const bin = "/remote.php/dav/trashbin/ann/"
-	s.do(t, "MKCOL "+home+"d").want(t, 201)
-	s.do(t, "PUT "+home+"d/a%26b", "", "one").want(t, 201)
-	live := s.must(t)(s.files.GetByPath(t.Context(), s.who, drive.Address{Path: drive.Path{"d"}}))
+	s.Do(t, "MKCOL "+home+"d").Want(t, 201)
+	s.Do(t, "PUT "+home+"d/a%26b", "", "one").Want(t, 201)
+	live := s.must(t)(s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: drive.Path{"d"}}))
 	id := s.trash(t, "d/a&b")
-	s.do(t, "PROPFIND "+bin+"trash", "Depth: 1").want(t, 207).has(t, "a&amp;b", "<nc:trashbin-original-location>d/a&amp;b<", ".d"+id.String())
-	s.do(t, "DELETE "+bin+"trash/d.d"+live.ID.String()).want(t, 404) // it is not in the trash
-	s.do(t, "MOVE "+bin+"trash/a.d"+id.String(), "Destination: "+home+"elsewhere").want(t, 403)
-	s.do(t, "MOVE "+bin+"trash/a.d"+id.String(), "Destination: "+bin+"restore/a").want(t, 201)
-	s.do(t, "GET "+home+"d/a%26b").want(t, 200).has(t, "one")
+	s.Do(t, "PROPFIND "+bin+"trash", "Depth: 1").Want(t, 207).Has(t, "a&amp;b", "<nc:trashbin-original-location>d/a&amp;b<", ".d"+id.String())
+	s.Do(t, "DELETE "+bin+"trash/d.d"+live.ID.String()).Want(t, 404) // it is not in the trash
+	s.Do(t, "MOVE "+bin+"trash/a.d"+id.String(), "Destination: "+home+"elsewhere").Want(t, 403)
+	s.Do(t, "MOVE "+bin+"trash/a.d"+id.String(), "Destination: "+bin+"restore/a").Want(t, 201)
+	s.Do(t, "GET "+home+"d/a%26b").Want(t, 200).Has(t, "one")
 	s.trash(t, "d/a&b")
-	s.do(t, "DELETE "+bin+"trash").want(t, 204)
-	if got := s.do(t, "PROPFIND "+bin+"trash", "Depth: 1").want(t, 207); strings.Contains(got.body, "a&amp;b") {
-		t.Errorf("%s", got.body)
+	s.Do(t, "DELETE "+bin+"trash").Want(t, 204)
+	if got := s.Do(t, "PROPFIND "+bin+"trash", "Depth: 1").Want(t, 207); strings.Contains(got.Body, "a&amp;b") {
+		t.Errorf("%s", got.Body)
 	}
-	s.do(t, "PROPFIND "+home+"d", "Depth: 0").want(t, 207)
+	s.Do(t, "PROPFIND "+home+"d", "Depth: 0").Want(t, 207)
 }
 
 func TestWhatMayBeDone(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.do(t, "MKCOL "+home+"d").want(t, 201)
-	s.do(t, "PUT "+home+"d/f", "", "12345").want(t, 201)
+	s.Do(t, "MKCOL "+home+"d").Want(t, 201)
+	s.Do(t, "PUT "+home+"d/f", "", "12345").Want(t, 201)
 	for path, want := range map[string]string{"": "GCK", "d": "GDNVCK", "d/f": "GDNVW"} {
-		if got := s.find(t, home+path).between(t, `<permissions xmlns="http://owncloud.org/ns">`, "<"); got != want {
+		if got := s.find(t, home+path).Between(t, `<permissions xmlns="http://owncloud.org/ns">`, "<"); got != want {
 			t.Errorf("%q: %s, want %s", path, got, want)
 		}
 	}
-	if got := s.find(t, home).between(t, `<size xmlns="http://owncloud.org/ns">`, "<"); got != "5" {
+	if got := s.find(t, home).Between(t, `<size xmlns="http://owncloud.org/ns">`, "<"); got != "5" {
 		t.Errorf("the size of all is %s", got)
 	}
-	s.do(t, "GET /index.php/core/preview?fileId=99999&x=64").want(t, http.StatusNotFound)
-	s.do(t, "GET /index.php/core/preview?file=d/f&x=64").want(t, http.StatusNotFound) // no picture
+	s.Do(t, "GET /index.php/core/preview?fileId=99999&x=64").Want(t, http.StatusNotFound)
+	s.Do(t, "GET /index.php/core/preview?file=d/f&x=64").Want(t, http.StatusNotFound) // no picture
 }

@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/domain/lock"
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload"
@@ -28,21 +29,21 @@ func (s *stack) node(t *testing.T, path string) drive.NodeID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.must(t)(s.files.GetByPath(t.Context(), s.who, drive.Address{Path: at})).ID
+	return s.must(t)(s.Files.GetByPath(t.Context(), s.Who, drive.Address{Path: at})).ID
 }
 
 // grant gives bob a role at something of ann's.
 func (s *stack) grant(t *testing.T, path string, role access.Role, life time.Duration) {
 	t.Helper()
-	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.people["bob"].User)}
-	if _, err := s.spaces.Grant(t.Context(), s.who, space.NewGrant{Node: s.node(t, path), To: to, Role: role, Life: life}, nil); err != nil {
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.People["bob"].User)}
+	if _, err := s.Spaces.Grant(t.Context(), s.Who, space.NewGrant{Node: s.node(t, path), To: to, Role: role, Life: life}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (s *stack) ungrant(t *testing.T, path string) {
 	t.Helper()
-	if err := s.spaces.Ungrant(t.Context(), s.who, s.node(t, path), drive.PrincipalID(s.people["bob"].User), false); err != nil {
+	if err := s.Spaces.Ungrant(t.Context(), s.Who, s.node(t, path), drive.PrincipalID(s.People["bob"].User), false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -50,11 +51,11 @@ func (s *stack) ungrant(t *testing.T, path string) {
 // bobsTag is the tag of a folder for bob; empty: it is not there.
 func (s *stack) bobsTag(t *testing.T, path string) string {
 	t.Helper()
-	a := s.do(t, "PROPFIND "+path, "Depth: 0", as("bob"), "", ask)
-	if a.status == 404 {
+	a := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob"), "", ask)
+	if a.Status == 404 {
 		return ""
 	}
-	return a.want(t, 207).between(t, "<D:getetag>", "</D:getetag>")
+	return a.Want(t, 207).Between(t, "<D:getetag>", "</D:getetag>")
 }
 
 // N1 holds for what others share, too: whatever happens in it, and to what the caller may do and
@@ -62,13 +63,13 @@ func (s *stack) bobsTag(t *testing.T, path string) string {
 func TestTagsOfWhatIsShared(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
+	s.Person(t, "bob")
 	for _, dir := range []string{"team", "team/sub", "team/other", "private", "late"} {
-		s.do(t, "MKCOL "+home+dir).want(t, 201)
+		s.Do(t, "MKCOL "+home+dir).Want(t, 201)
 	}
-	s.do(t, "PUT "+home+"file", "", "shared alone").want(t, 201)
+	s.Do(t, "PUT "+home+"file", "", "shared alone").Want(t, 201)
 	file := s.node(t, "file")
-	s.do(t, "MKCOL "+bobs+"own", as("bob")).want(t, 201)
+	s.Do(t, "MKCOL "+bobs+"own", davtest.As("bob")).Want(t, 201)
 	const root, team, sub, other, own = bobs, shared + "/team", shared + "/team/sub", shared + "/team/other", bobs + "own"
 	tags := func() map[string]string {
 		all := map[string]string{}
@@ -78,7 +79,7 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 		return all
 	}
 	hide := func(hidden bool) {
-		if err := s.spaces.SetMount(t.Context(), s.people["bob"], file, access.MountChange{Hidden: &hidden}); err != nil {
+		if err := s.Spaces.SetMount(t.Context(), s.People["bob"], file, access.MountChange{Hidden: &hidden}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,10 +92,10 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 	}{
 		{"a share", func() { s.grant(t, "team", access.Viewer, 0) }, every},
 		{"nothing", func() {}, nil},
-		{"a new file", func() { s.do(t, "PUT "+home+"team/sub/f", "", "one").want(t, 201) }, []string{root, shared, team, sub}},
-		{"other content", func() { s.do(t, "PUT "+home+"team/sub/f", "", "two").want(t, 204) }, []string{root, shared, team, sub}},
-		{"one less", func() { s.do(t, "DELETE "+home+"team/sub/f").want(t, 204) }, []string{root, shared, team, sub}},
-		{"what is not shared", func() { s.do(t, "PUT "+home+"private/f", "", "one").want(t, 201) }, nil},
+		{"a new file", func() { s.Do(t, "PUT "+home+"team/sub/f", "", "one").Want(t, 201) }, []string{root, shared, team, sub}},
+		{"other content", func() { s.Do(t, "PUT "+home+"team/sub/f", "", "two").Want(t, 204) }, []string{root, shared, team, sub}},
+		{"one less", func() { s.Do(t, "DELETE "+home+"team/sub/f").Want(t, 204) }, []string{root, shared, team, sub}},
+		{"what is not shared", func() { s.Do(t, "PUT "+home+"private/f", "", "one").Want(t, 201) }, nil},
 		{"a wider role", func() { s.grant(t, "team", access.Editor, 0) }, every},
 		{"a part is hidden", func() { s.grant(t, "team/other", access.None, 0) }, every},
 		{"and shown", func() { s.ungrant(t, "team/other") }, every},
@@ -102,11 +103,11 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 		{"a second share", func() { s.grant(t, "late", access.Viewer, time.Hour) }, every},
 		{"which ends", func() { s.Clock.Advance(2 * time.Hour) }, every},
 		{"a file alone", func() { s.grant(t, "file", access.Viewer, 0) }, every},
-		{"its content", func() { s.do(t, "PUT "+home+"file", "", "another").want(t, 204) }, []string{root, shared}},
+		{"its content", func() { s.Do(t, "PUT "+home+"file", "", "another").Want(t, 204) }, []string{root, shared}},
 		{"out of sight", func() { hide(true) }, []string{root, shared}},
 		{"and back", func() { hide(false) }, []string{root, shared}},
-		{"another name", func() { s.do(t, "MOVE "+home+"file", "Destination: "+home+"file2").want(t, 201) }, []string{root, shared}},
-		{"something of one's own", func() { s.do(t, "PUT "+bobs+"own/f", as("bob"), "", "one").want(t, 201) }, []string{root, own}},
+		{"another name", func() { s.Do(t, "MOVE "+home+"file", "Destination: "+home+"file2").Want(t, 201) }, []string{root, shared}},
+		{"something of one's own", func() { s.Do(t, "PUT "+bobs+"own/f", davtest.As("bob"), "", "one").Want(t, 201) }, []string{root, own}},
 		{"the share is taken", func() { s.ungrant(t, "team") }, every},
 	} {
 		step.do()
@@ -114,9 +115,9 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 		check(t, step.what, was, now, step.changed)
 		was = now
 	}
-	listing := s.do(t, "PROPFIND "+shared, "Depth: 1", as("bob"), "", ask).want(t, 207)
-	if strings.Contains(listing.body, "team") {
-		t.Error(listing.body)
+	listing := s.Do(t, "PROPFIND "+shared, "Depth: 1", davtest.As("bob"), "", ask).Want(t, 207)
+	if strings.Contains(listing.Body, "team") {
+		t.Error(listing.Body)
 	}
 }
 
@@ -124,24 +125,24 @@ func TestTagsOfWhatIsShared(t *testing.T) {
 func TestChunksIntoWhatIsShared(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	const id = "/remote.php/dav/uploads/bob/t"
 	to := "Destination: " + shared + "/team/f"
-	s.do(t, "MKCOL "+id, to, as("bob")).want(t, 201)
-	s.do(t, "MKCOL "+id, to, as("bob")).want(t, 405)
-	s.do(t, "PUT "+id+"/1", to, as("bob"), "", "one ").want(t, 201)
-	s.do(t, "PUT "+id+"/2", as("bob"), "", "two").want(t, 201) // not all clients say it each time
-	s.do(t, "PROPFIND "+id, "Depth: 1", as("bob")).want(t, 207).has(t, id+"/00002<")
-	s.do(t, "MOVE "+id+"/.file", to, as("bob")).want(t, 201)
+	s.Do(t, "MKCOL "+id, to, davtest.As("bob")).Want(t, 201)
+	s.Do(t, "MKCOL "+id, to, davtest.As("bob")).Want(t, 405)
+	s.Do(t, "PUT "+id+"/1", to, davtest.As("bob"), "", "one ").Want(t, 201)
+	s.Do(t, "PUT "+id+"/2", davtest.As("bob"), "", "two").Want(t, 201) // not all clients say it each time
+	s.Do(t, "PROPFIND "+id, "Depth: 1", davtest.As("bob")).Want(t, 207).Has(t, id+"/00002<")
+	s.Do(t, "MOVE "+id+"/.file", to, davtest.As("bob")).Want(t, 201)
 	if got := s.read(t, "team/f"); got != "one two" {
 		t.Errorf("%q", got)
 	}
-	s.do(t, "MKCOL "+id, to, as("bob")).want(t, 201)
-	s.do(t, "DELETE "+id, as("bob")).want(t, 204)
-	s.do(t, "PROPFIND "+id, to, as("bob")).want(t, 404)
-	s.CheckLedger(t, s.who)
+	s.Do(t, "MKCOL "+id, to, davtest.As("bob")).Want(t, 201)
+	s.Do(t, "DELETE "+id, davtest.As("bob")).Want(t, 204)
+	s.Do(t, "PROPFIND "+id, to, davtest.As("bob")).Want(t, 404)
+	s.CheckLedger(t, s.Who)
 }
 
 // Whoever may not send to a folder any more has their transfer ended by the next thing they ask of
@@ -152,23 +153,23 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 	for _, ask := range []string{"PUT /2", "MOVE /.file", "PROPFIND ", "DELETE ", "MKCOL ", "nothing"} {
 		t.Run(ask, func(t *testing.T) {
 			s := newStack(t)
-			s.person(t, "bob")
-			s.do(t, "MKCOL "+home+"team").want(t, 201)
+			s.Person(t, "bob")
+			s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 			s.grant(t, "team", access.Editor, 0)
 			const id = "/remote.php/dav/uploads/bob/t"
 			to := "Destination: " + shared + "/team/f"
-			s.do(t, "MKCOL "+id, to, as("bob"), "OC-Total-Length: 1000000").want(t, 201)
-			s.do(t, "PUT "+id+"/1", to, as("bob"), "", "one").want(t, 201)
-			if held, _ := s.Used(t, s.who); held < 1_000_000 {
+			s.Do(t, "MKCOL "+id, to, davtest.As("bob"), "OC-Total-Length: 1000000").Want(t, 201)
+			s.Do(t, "PUT "+id+"/1", to, davtest.As("bob"), "", "one").Want(t, 201)
+			if held, _ := s.Used(t, s.Who); held < 1_000_000 {
 				t.Fatalf("%d bytes are reserved", held)
 			}
 			if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
 				t.Fatal(err)
 			}
-			s.do(t, "PROPFIND "+id, to, as("bob")).want(t, 207)
+			s.Do(t, "PROPFIND "+id, to, davtest.As("bob")).Want(t, 207)
 			s.ungrant(t, "team")
 			verb, name, _ := strings.Cut(ask, " ")
-			body := []string{to, as("bob")}
+			body := []string{to, davtest.As("bob")}
 			if verb == "PUT" {
 				body = append(body, "", "two")
 			}
@@ -176,13 +177,13 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 				if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
 					t.Error(err)
 				}
-			} else if got := s.do(t, verb+" "+id+name, body...); got.status < 400 || got.status >= 500 {
-				t.Errorf("status %d\n%s", got.status, got.body)
+			} else if got := s.Do(t, verb+" "+id+name, body...); got.Status < 400 || got.Status >= 500 {
+				t.Errorf("status %d\n%s", got.Status, got.Body)
 			}
-			if held, _ := s.Used(t, s.who); held != 0 {
+			if held, _ := s.Used(t, s.Who); held != 0 {
 				t.Errorf("%d bytes are reserved yet", held)
 			}
-			s.CheckLedger(t, s.who)
+			s.CheckLedger(t, s.Who)
 		})
 	}
 }
@@ -192,12 +193,12 @@ func TestATransferEndsWithTheRight(t *testing.T) {
 func TestHousekeepingEndsWhatItCan(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	for _, id := range []string{"a", "b", "c"} {
 		to := "Destination: " + shared + "/team/" + id
-		s.do(t, "MKCOL /remote.php/dav/uploads/bob/"+id, to, as("bob"), "OC-Total-Length: 1000").want(t, 201)
+		s.Do(t, "MKCOL /remote.php/dav/uploads/bob/"+id, to, davtest.As("bob"), "OC-Total-Length: 1000").Want(t, 201)
 	}
 	s.ungrant(t, "team")
 	damage := func(digests string) {
@@ -218,14 +219,14 @@ func TestHousekeepingEndsWhatItCan(t *testing.T) {
 	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err == nil {
 		t.Error("nobody is told of the one that stays")
 	}
-	if held, _ := s.Used(t, s.who); held != 1000 {
+	if held, _ := s.Used(t, s.Who); held != 1000 {
 		t.Errorf("%d bytes are reserved, want those of the first", held)
 	}
 	damage("{}")
 	if err := upload.EndAllRevoked(t.Context(), s.Sessions); err != nil {
 		t.Error(err)
 	}
-	if held, _ := s.Used(t, s.who); held != 0 {
+	if held, _ := s.Used(t, s.Who); held != 0 {
 		t.Errorf("%d bytes are reserved yet", held)
 	}
 }
@@ -235,10 +236,10 @@ func TestHousekeepingEndsWhatItCan(t *testing.T) {
 func TestFavouritesAreStars(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	s.do(t, "MKCOL "+home+"team").want(t, 201)
-	s.do(t, "PUT "+home+"team/a%26b", "", "x").want(t, 201)
-	s.do(t, "PUT "+home+"own", "", "x").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
+	s.Do(t, "PUT "+home+"team/a%26b", "", "x").Want(t, 201)
+	s.Do(t, "PUT "+home+"own", "", "x").Want(t, 201)
 	s.grant(t, "team", access.Viewer, 0)
 	const (
 		set = `<d:propertyupdate xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:set><d:prop><oc:favorite>%s</oc:favorite></d:prop></d:set></d:propertyupdate>`
@@ -248,35 +249,35 @@ func TestFavouritesAreStars(t *testing.T) {
 	)
 	is := func(path, who, want string) {
 		t.Helper()
-		got := s.do(t, "PROPFIND "+path, "Depth: 0", as(who), "", get).want(t, 207).between(t, "favorite", "</favorite>")
+		got := s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As(who), "", get).Want(t, 207).Between(t, "favorite", "</favorite>")
 		if !strings.HasSuffix(got, ">"+want) {
 			t.Errorf("%s is a favourite of %s: %s, want %s", path, who, got, want)
 		}
 	}
-	s.do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "1", 1)).want(t, 207)
-	s.do(t, "PROPPATCH "+shared+"/team/a%26b", as("bob"), "", strings.Replace(set, "%s", "1", 1)).want(t, 207) // a viewer may
+	s.Do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "1", 1)).Want(t, 207)
+	s.Do(t, "PROPPATCH "+shared+"/team/a%26b", davtest.As("bob"), "", strings.Replace(set, "%s", "1", 1)).Want(t, 207) // a viewer may
 	is(home+"team/a%26b", "ann", "1")
 	is(home+"own", "ann", "0")
 	is(shared+"/team/a%26b", "bob", "1")
 	is(shared+"/team", "bob", "0")
-	stars, err := files.NewShelf(s.files, star.New(s.DB, s.Clock.Now)).StarredIDs(t.Context(), s.who)
+	stars, err := files.NewShelf(s.Files, star.New(s.DB, s.Clock.Now)).StarredIDs(t.Context(), s.Who)
 	if err != nil || len(stars) != 1 || stars[0] != s.node(t, "team/a&b") {
 		t.Errorf("ann has the stars %v (%v)", stars, err)
 	}
-	anns := s.do(t, "REPORT "+home, "", all).want(t, 207).has(t, "<D:href>"+home+"team/a%26b</D:href>", ">1</favorite>")
-	if strings.Contains(anns.body, "own<") {
-		t.Error(anns.body)
+	anns := s.Do(t, "REPORT "+home, "", all).Want(t, 207).Has(t, "<D:href>"+home+"team/a%26b</D:href>", ">1</favorite>")
+	if strings.Contains(anns.Body, "own<") {
+		t.Error(anns.Body)
 	}
-	s.do(t, "REPORT "+bobs, as("bob"), "", all).want(t, 207).has(t, "<D:href>"+shared+"/team/a%26b</D:href>")
-	if none := s.do(t, "REPORT "+bobs, as("bob"), "", strings.Replace(all, "<oc:favorite>1</oc:favorite>", "<oc:systemtag>1</oc:systemtag>", 1)).want(t, 207); strings.Contains(none.body, "href") {
-		t.Error(none.body)
+	s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207).Has(t, "<D:href>"+shared+"/team/a%26b</D:href>")
+	if none := s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", strings.Replace(all, "<oc:favorite>1</oc:favorite>", "<oc:systemtag>1</oc:systemtag>", 1)).Want(t, 207); strings.Contains(none.Body, "href") {
+		t.Error(none.Body)
 	}
-	s.do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "0", 1)).want(t, 207)
+	s.Do(t, "PROPPATCH "+home+"team/a%26b", "", strings.Replace(set, "%s", "0", 1)).Want(t, 207)
 	is(home+"team/a%26b", "ann", "0")
 	is(shared+"/team/a%26b", "bob", "1")
 	s.ungrant(t, "team")
-	if none := s.do(t, "REPORT "+bobs, as("bob"), "", all).want(t, 207); strings.Contains(none.body, "team") {
-		t.Error(none.body)
+	if none := s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207); strings.Contains(none.Body, "team") {
+		t.Error(none.Body)
 	}
 }
 
@@ -285,16 +286,16 @@ func TestFavouritesAreStars(t *testing.T) {
 func TestOnesOwnIsNotReadOnly(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	bob := s.person(t, "bob")
+	bob := s.Person(t, "bob")
 	for _, dir := range []string{"own", "own/sub", "own/hidden"} {
-		s.do(t, "MKCOL "+bobs+dir, as("bob")).want(t, 201)
+		s.Do(t, "MKCOL "+bobs+dir, davtest.As("bob")).Want(t, 201)
 	}
 	at := func(name string) drive.NodeID {
 		path := drive.Path{"own"}
 		if name != "" {
 			path = append(path, drive.Name(name))
 		}
-		return s.must(t)(s.files.GetByPath(t.Context(), bob, drive.Address{Path: path})).ID
+		return s.must(t)(s.Files.GetByPath(t.Context(), bob, drive.Address{Path: path})).ID
 	}
 	var team access.Team
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
@@ -308,20 +309,20 @@ func TestOnesOwnIsNotReadOnly(t *testing.T) {
 	}
 	for name, role := range map[string]access.Role{"": access.Viewer, "hidden": access.None} {
 		to := space.Principal{Kind: access.Group, ID: drive.PrincipalID(team.ID)}
-		if _, err := s.spaces.Grant(t.Context(), bob, space.NewGrant{Node: at(name), To: to, Role: role}, nil); err != nil {
+		if _, err := s.Spaces.Grant(t.Context(), bob, space.NewGrant{Node: at(name), To: to, Role: role}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const ask = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:permissions/></d:prop></d:propfind>`
 	for path, want := range map[string]string{"/own": "SGMCK", "/own/sub": "SGDNVCK", "/own/hidden": "SGDNVCK"} {
-		a := s.do(t, "PROPFIND "+shared+path, "Depth: 0", as("bob"), "", ask).want(t, 207)
-		if !strings.Contains(a.body, ">"+want+"<") {
-			t.Errorf("%s: %s, want %s", path, a.body, want)
+		a := s.Do(t, "PROPFIND "+shared+path, "Depth: 0", davtest.As("bob"), "", ask).Want(t, 207)
+		if !strings.Contains(a.Body, ">"+want+"<") {
+			t.Errorf("%s: %s, want %s", path, a.Body, want)
 		}
 	}
 	tag := func(of string) string { return s.bobsTag(t, of) }
 	one, all := tag(shared+"/own"), tag(shared)
-	s.do(t, "PUT "+shared+"/own/f", as("bob"), "", "x").want(t, 201)
+	s.Do(t, "PUT "+shared+"/own/f", davtest.As("bob"), "", "x").Want(t, 201)
 	if tag(shared+"/own") == one || tag(shared) == all {
 		t.Error("a change of one's own does not change the tags")
 	}
@@ -333,9 +334,9 @@ func TestOnesOwnIsNotReadOnly(t *testing.T) {
 func TestAStarStandsForItself(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	s.do(t, "MKCOL "+home+"team").want(t, 201)
-	s.do(t, "PUT "+home+"team/f", "", "x").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
+	s.Do(t, "PUT "+home+"team/f", "", "x").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	const (
 		star = `<oc:favorite>1</oc:favorite>`
@@ -344,21 +345,21 @@ func TestAStarStandsForItself(t *testing.T) {
 		all  = `<oc:filter-files xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><oc:favorite/></d:prop>` +
 			`<oc:filter-rules><oc:favorite>1</oc:favorite></oc:filter-rules></oc:filter-files>`
 	)
-	starred := func() string { return s.do(t, "REPORT "+bobs, as("bob"), "", all).want(t, 207).body }
+	starred := func() string { return s.Do(t, "REPORT "+bobs, davtest.As("bob"), "", all).Want(t, 207).Body }
 	big := `<x xmlns="urn:x">` + strings.Repeat("x", 20<<10) + `</x>`
-	s.do(t, "PROPPATCH "+shared+"/team/f", as("bob"), "", head+star+big+tail).want(t, 507)
+	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.As("bob"), "", head+star+big+tail).Want(t, 507)
 	if body := starred(); strings.Contains(body, "href") {
 		t.Errorf("a request that was refused has set a star: %s", body)
 	}
 	l := lock.Lock{Node: s.node(t, "team/f"), Exclusive: true, Lasts: time.Hour}
-	if _, err := files.NewMarks(s.files).Lock(t.Context(), s.who, l); err != nil {
+	if _, err := files.NewMarks(s.Files).Lock(t.Context(), s.Who, l); err != nil {
 		t.Fatal(err)
 	}
-	s.do(t, "PROPPATCH "+shared+"/team/f", as("bob"), "", head+star+tail).want(t, 207)
-	s.do(t, "PROPPATCH "+shared+"/team/f", as("bob"), "", head+`<x xmlns="urn:x">y</x>`+tail).want(t, 423)
-	s.do(t, "PROPPATCH "+shared+"/team", as("bob"), "", head+star+tail).want(t, 207)
-	s.do(t, "PUT "+bobs+"own", as("bob"), "", "x").want(t, 201)
-	s.do(t, "PROPPATCH "+bobs+"own", as("bob"), "", head+star+tail).want(t, 207)
+	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.As("bob"), "", head+star+tail).Want(t, 207)
+	s.Do(t, "PROPPATCH "+shared+"/team/f", davtest.As("bob"), "", head+`<x xmlns="urn:x">y</x>`+tail).Want(t, 423)
+	s.Do(t, "PROPPATCH "+shared+"/team", davtest.As("bob"), "", head+star+tail).Want(t, 207)
+	s.Do(t, "PUT "+bobs+"own", davtest.As("bob"), "", "x").Want(t, 201)
+	s.Do(t, "PROPPATCH "+bobs+"own", davtest.As("bob"), "", head+star+tail).Want(t, 207)
 	if body := starred(); !strings.Contains(body, "team/f<") || !strings.Contains(body, "own<") {
 		t.Errorf("bob's favourites are %s", body)
 	}

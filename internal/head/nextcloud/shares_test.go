@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/testkit/transcripttest"
 	"smartdrive/internal/usecase/space"
 )
@@ -22,7 +23,7 @@ import (
 func (s *stack) play(t *testing.T, name string) {
 	t.Helper()
 	transcripttest.Play(t, filepath.Join("testdata", name+".txt"), transcripttest.Options{
-		Handler: s.server,
+		Handler: s.Server,
 		Prepare: func(r *http.Request) {
 			name := "ann"
 			if as := r.Header.Get("As"); as != "" {
@@ -41,7 +42,7 @@ func (s *stack) group(t *testing.T, name string) (team access.Team) {
 	t.Helper()
 	err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if team, err = s.Access.CreateGroup(ctx, tx, name); err == nil {
-			err = s.Access.AddMember(ctx, tx, team.ID, s.people["bob"].User)
+			err = s.Access.AddMember(ctx, tx, team.ID, s.People["bob"].User)
 		}
 		return err
 	})
@@ -58,10 +59,10 @@ func TestSharesAsClientsAskForThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t)
-			s.person(t, "bob")
+			s.Person(t, "bob")
 			s.group(t, "Staff")
 			s.play(t, name)
-			s.CheckLedger(t, s.who)
+			s.CheckLedger(t, s.Who)
 		})
 	}
 }
@@ -74,7 +75,7 @@ const (
 // share shares something of ann's, and returns its number.
 func (s *stack) share(t *testing.T, params string) string {
 	t.Helper()
-	return s.do(t, "POST "+ocs+"shares?format=json&"+params).want(t, 200).between(t, `"id":"`, `"`)
+	return s.Do(t, "POST "+ocs+"shares?format=json&"+params).Want(t, 200).Between(t, `"id":"`, `"`)
 }
 
 // A share is there for those who may know of it. To everybody else all requests about it are
@@ -83,71 +84,71 @@ func TestSharesOfOthersAreNotThere(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	for _, name := range []string{"bob", "eve", "uma"} {
-		s.person(t, name)
+		s.Person(t, name)
 	}
-	s.do(t, "MKCOL "+home+"plans").want(t, 201)
-	s.do(t, "PUT "+home+"plans/f", "", "x").want(t, 201)
-	s.do(t, "PUT "+home+"secret", "", "x").want(t, 201)
+	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
+	s.Do(t, "PUT "+home+"plans/f", "", "x").Want(t, 201)
+	s.Do(t, "PUT "+home+"secret", "", "x").Want(t, 201)
 	role := s.share(t, "path=/plans&shareType=0&shareWith=bob&permissions=1")
 	s.share(t, "path=/plans&shareType=0&shareWith=uma&permissions=4")
 	link := s.share(t, "path=/plans/f&shareType=3")
 	for _, who := range []string{"eve", "uma"} { // uma may send, and look at nothing
 		for _, ask := range []string{"GET %s", "PUT %s?note=x", "PUT %s?permissions=15", "DELETE %s"} {
-			never := s.do(t, strings.Replace(ask, "%s", ocs+"shares/999999", 1), as(who)).want(t, 404)
+			never := s.Do(t, strings.Replace(ask, "%s", ocs+"shares/999999", 1), davtest.As(who)).Want(t, 404)
 			for _, number := range []string{role, link} {
-				got := s.do(t, strings.Replace(ask, "%s", ocs+"shares/"+number, 1), as(who))
-				if got.status != never.status || got.body != never.body {
-					t.Errorf("%s: %s of %s: %d %s", who, ask, number, got.status, got.body)
+				got := s.Do(t, strings.Replace(ask, "%s", ocs+"shares/"+number, 1), davtest.As(who))
+				if got.Status != never.Status || got.Body != never.Body {
+					t.Errorf("%s: %s of %s: %d %s", who, ask, number, got.Status, got.Body)
 				}
 			}
 		}
-		never := s.do(t, "GET "+ocs+"shares?path=/nothing", as(who)).want(t, 404)
+		never := s.Do(t, "GET "+ocs+"shares?path=/nothing", davtest.As(who)).Want(t, 404)
 		for _, path := range []string{"/secret", "/plans", "/plans/f"} {
-			if got := s.do(t, "GET "+ocs+"shares?path="+path, as(who)); got.body != never.body {
-				t.Errorf("%s: %s", who, got.body)
+			if got := s.Do(t, "GET "+ocs+"shares?path="+path, davtest.As(who)); got.Body != never.Body {
+				t.Errorf("%s: %s", who, got.Body)
 			}
-			s.do(t, "POST "+ocs+"shares?path="+path+"&shareType=3", as(who)).want(t, 404)
+			s.Do(t, "POST "+ocs+"shares?path="+path+"&shareType=3", davtest.As(who)).Want(t, 404)
 		}
-		if got := s.do(t, "GET "+ocs+"shares", as(who)).want(t, 200); strings.Contains(got.body, "<element>") {
-			t.Errorf("%s: %s", who, got.body)
+		if got := s.Do(t, "GET "+ocs+"shares", davtest.As(who)).Want(t, 200); strings.Contains(got.Body, "<element>") {
+			t.Errorf("%s: %s", who, got.Body)
 		}
 	}
 	// A viewer sees who else has a role, and changes nothing.
-	s.do(t, "GET "+ocs+"shares/"+role, as("bob")).want(t, 200).has(t, "<path>/Shared with me/plans</path>", "<can_edit></can_edit>")
-	s.do(t, "PUT "+ocs+"shares/"+role+"?permissions=15", as("bob")).want(t, 403)
-	s.do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve", as("bob")).want(t, 403)
-	s.do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=3", as("bob")).want(t, 403)
-	s.do(t, "GET "+ocs+"shares/"+link, as("bob")).want(t, 404)
-	s.do(t, "DELETE "+ocs+"shares/"+link, as("bob")).want(t, 404)
-	s.do(t, "GET "+ocs+"shares/"+link).want(t, 200)
+	s.Do(t, "GET "+ocs+"shares/"+role, davtest.As("bob")).Want(t, 200).Has(t, "<path>/Shared with me/plans</path>", "<can_edit></can_edit>")
+	s.Do(t, "PUT "+ocs+"shares/"+role+"?permissions=15", davtest.As("bob")).Want(t, 403)
+	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve", davtest.As("bob")).Want(t, 403)
+	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=3", davtest.As("bob")).Want(t, 403)
+	s.Do(t, "GET "+ocs+"shares/"+link, davtest.As("bob")).Want(t, 404)
+	s.Do(t, "DELETE "+ocs+"shares/"+link, davtest.As("bob")).Want(t, 404)
+	s.Do(t, "GET "+ocs+"shares/"+link).Want(t, 200)
 }
 
 // What clients change by a request each, at the same time, is all there in the end.
 func TestChangesOfAShareAddUp(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	s.do(t, "MKCOL "+home+"plans").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
 	number := s.share(t, "path=/plans&shareType=0&shareWith=bob&permissions=15")
 	var wait sync.WaitGroup
 	for _, change := range []string{"permissions=1", "note=for+Friday", "expireDate=2027-01-31"} {
 		wait.Go(func() {
-			if got := s.do(t, "PUT "+ocs+"shares/"+number, form, "", change); got.status != 200 {
-				t.Errorf("%s: %d %s", change, got.status, got.body)
+			if got := s.Do(t, "PUT "+ocs+"shares/"+number, form, "", change); got.Status != 200 {
+				t.Errorf("%s: %d %s", change, got.Status, got.Body)
 			}
 		})
 	}
 	wait.Wait()
-	s.do(t, "GET "+ocs+"shares/"+number).want(t, 200).has(t, "<permissions>1<", "<note>for Friday<", "<expiration>2027-01-31 00:00:00<")
+	s.Do(t, "GET "+ocs+"shares/"+number).Want(t, 200).Has(t, "<permissions>1<", "<note>for Friday<", "<expiration>2027-01-31 00:00:00<")
 	// It ends when that day is over.
 	end := time.Date(2027, 1, 31, 23, 58, 0, 0, time.UTC)
 	s.Clock.Advance(end.Sub(s.Clock.Now()))
-	s.do(t, "GET "+ocs+"shares?shared_with_me=true", as("bob")).want(t, 200).has(t, "/Shared with me/plans")
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200).Has(t, "/Shared with me/plans")
 	s.Clock.Advance(2 * time.Minute)
-	if got := s.do(t, "GET "+ocs+"shares?shared_with_me=true", as("bob")).want(t, 200); strings.Contains(got.body, "plans") {
-		t.Errorf("it has ended: %s", got.body)
+	if got := s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200); strings.Contains(got.Body, "plans") {
+		t.Errorf("it has ended: %s", got.Body)
 	}
-	s.do(t, "GET "+ocs+"shares/"+number).want(t, 404)
+	s.Do(t, "GET "+ocs+"shares/"+number).Want(t, 404)
 }
 
 // Nobody becomes a manager by what clients send without asking, and who is one stays it. A second
@@ -155,31 +156,31 @@ func TestChangesOfAShareAddUp(t *testing.T) {
 func TestManagersAreNotMadeByClients(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	s.do(t, "MKCOL "+home+"plans").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
 	first := s.share(t, "path=/plans&shareType=0&shareWith=BOB&permissions=31")
-	s.do(t, "GET "+ocs+"shares/"+first).want(t, 200).has(t, "<permissions>15<")
+	s.Do(t, "GET "+ocs+"shares/"+first).Want(t, 200).Has(t, "<permissions>15<")
 	if again := s.share(t, "path=/plans&shareType=0&shareWith=bob&permissions=1"); again != first {
 		t.Errorf("the share of bob has the number %s, and then %s", first, again)
 	}
 	s.grant(t, "plans", access.Manager, 0)
-	s.do(t, "GET "+ocs+"shares/"+first).want(t, 200).has(t, "<permissions>31<")
-	s.do(t, "PUT "+ocs+"shares/"+first+"?permissions=31").want(t, 200).has(t, "<permissions>31<")
+	s.Do(t, "GET "+ocs+"shares/"+first).Want(t, 200).Has(t, "<permissions>31<")
+	s.Do(t, "PUT "+ocs+"shares/"+first+"?permissions=31").Want(t, 200).Has(t, "<permissions>31<")
 	// What a manager may: share on, in the name of the owner's drive.
-	s.person(t, "eve")
-	s.do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve&permissions=1", as("bob")).want(t, 200).
-		has(t, "<uid_owner>bob<", "<uid_file_owner>ann<", "<can_edit>1<")
-	s.do(t, "GET "+ocs+"shares").want(t, 200).has(t, "<share_with>eve<", "<share_with>bob<")
+	s.Person(t, "eve")
+	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve&permissions=1", davtest.As("bob")).Want(t, 200).
+		Has(t, "<uid_owner>bob<", "<uid_file_owner>ann<", "<can_edit>1<")
+	s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>eve<", "<share_with>bob<")
 }
 
 // A link that a client has made opens with its password, and no more when it is over.
 func TestALinkOfAClientOpens(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.do(t, "PUT "+home+"f", "", "x").want(t, 201)
-	made := s.do(t, "POST "+ocs+"shares", form, "", "path=/f&shareType=3&password=abcd1&expireDate="+s.Clock.Now().AddDate(0, 0, 1).UTC().Format(time.DateOnly)).want(t, 200)
-	number, token := made.between(t, "<id>", "<"), made.between(t, "<token>", "<")
-	if url := made.between(t, "<url>", "<"); url != "https://drive.example.org/s/"+token {
+	s.Do(t, "PUT "+home+"f", "", "x").Want(t, 201)
+	made := s.Do(t, "POST "+ocs+"shares", form, "", "path=/f&shareType=3&password=abcd1&expireDate="+s.Clock.Now().AddDate(0, 0, 1).UTC().Format(time.DateOnly)).Want(t, 200)
+	number, token := made.Between(t, "<id>", "<"), made.Between(t, "<token>", "<")
+	if url := made.Between(t, "<url>", "<"); url != "https://drive.example.org/s/"+token {
 		t.Errorf("%q", url)
 	}
 	open := func(code string) error {
@@ -192,17 +193,17 @@ func TestALinkOfAClientOpens(t *testing.T) {
 	if err := open("abcd1"); err != nil {
 		t.Errorf("the password: %v", err)
 	}
-	s.do(t, "PUT "+ocs+"shares/"+number, form, "", "password=").want(t, 200)
+	s.Do(t, "PUT "+ocs+"shares/"+number, form, "", "password=").Want(t, 200)
 	if err := open(""); err != nil {
 		t.Errorf("without a password: %v", err)
 	}
-	s.do(t, "POST "+ocs+"shares", form, "", "path=/f&shareType=3&password=auto").want(t, 400) // the server would make one up
+	s.Do(t, "POST "+ocs+"shares", form, "", "path=/f&shareType=3&password=auto").Want(t, 400) // the server would make one up
 	s.Clock.Advance(49 * time.Hour)
 	if err := open(""); err == nil {
 		t.Error("it opens when it is over")
 	}
-	s.do(t, "DELETE "+ocs+"shares/"+number).want(t, 200)
-	s.do(t, "GET "+ocs+"shares/"+number).want(t, 404)
+	s.Do(t, "DELETE "+ocs+"shares/"+number).Want(t, 200)
+	s.Do(t, "GET "+ocs+"shares/"+number).Want(t, 404)
 }
 
 // Who has got a share may leave it; what their group has got goes out of their sight, and stays
@@ -210,22 +211,22 @@ func TestALinkOfAClientOpens(t *testing.T) {
 func TestLeavingAShare(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
+	s.Person(t, "bob")
 	s.group(t, "Staff")
 	for _, dir := range []string{"mine", "ours"} {
-		s.do(t, "MKCOL "+home+dir).want(t, 201)
+		s.Do(t, "MKCOL "+home+dir).Want(t, 201)
 	}
 	one := s.share(t, "path=/mine&shareType=0&shareWith=bob&permissions=1")
 	all := s.share(t, "path=/ours&shareType=1&shareWith=staff&permissions=1")
-	s.do(t, "GET "+ocs+"shares?shared_with_me=true", as("bob")).want(t, 200).has(t, "<share_type>1<", "<share_with>Staff<", "<share_with>bob<")
-	s.do(t, "DELETE "+ocs+"shares/"+one, as("bob")).want(t, 200)
-	s.do(t, "DELETE "+ocs+"shares/"+all, as("bob")).want(t, 200)
-	if got := s.do(t, "GET "+ocs+"shares?shared_with_me=true", as("bob")).want(t, 200); strings.Contains(got.body, "<element>") {
-		t.Errorf("%s", got.body)
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200).Has(t, "<share_type>1<", "<share_with>Staff<", "<share_with>bob<")
+	s.Do(t, "DELETE "+ocs+"shares/"+one, davtest.As("bob")).Want(t, 200)
+	s.Do(t, "DELETE "+ocs+"shares/"+all, davtest.As("bob")).Want(t, 200)
+	if got := s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200); strings.Contains(got.Body, "<element>") {
+		t.Errorf("%s", got.Body)
 	}
-	left := s.do(t, "GET "+ocs+"shares").want(t, 200).has(t, "<share_with>Staff<")
-	if strings.Contains(left.body, "<share_with>bob<") {
-		t.Errorf("%s", left.body)
+	left := s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>Staff<")
+	if strings.Contains(left.Body, "<share_with>bob<") {
+		t.Errorf("%s", left.Body)
 	}
 }
 
@@ -234,8 +235,8 @@ func TestLeavingAShare(t *testing.T) {
 func TestNumbersOfShares(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	s.do(t, "PUT "+home+"f", "", "x").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "PUT "+home+"f", "", "x").Want(t, 201)
 	const bob = "path=/f&shareType=0&shareWith=bob&permissions=1"
 	role, link := s.share(t, bob), s.share(t, "path=/f&shareType=3")
 	count := func() (n int) {
@@ -253,12 +254,12 @@ func TestNumbersOfShares(t *testing.T) {
 	if n := count(); n != 2 {
 		t.Errorf("%d numbers, want 2", n)
 	}
-	s.do(t, "DELETE "+ocs+"shares/"+role).want(t, 200)
+	s.Do(t, "DELETE "+ocs+"shares/"+role).Want(t, 200)
 	if again := s.share(t, bob); again != role {
 		t.Errorf("it had the number %s and has %s", role, again)
 	}
-	s.do(t, "DELETE "+ocs+"shares/"+role).want(t, 200)
-	s.do(t, "DELETE "+ocs+"shares/"+link).want(t, 200)
+	s.Do(t, "DELETE "+ocs+"shares/"+role).Want(t, 200)
+	s.Do(t, "DELETE "+ocs+"shares/"+link).Want(t, 200)
 	purge()
 	if n := count(); n != 0 {
 		t.Errorf("%d numbers of nothing", n)
@@ -272,22 +273,22 @@ func TestNumbersOfShares(t *testing.T) {
 func TestSharesInASpace(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	s.person(t, "bob")
-	admin := s.who
+	s.Person(t, "bob")
+	admin := s.Who
 	admin.Admin = true
-	if _, err := s.spaces.Create(t.Context(), admin, space.NewSpace{Name: "Design"}, nil); err != nil {
+	if _, err := s.Spaces.Create(t.Context(), admin, space.NewSpace{Name: "Design"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.do(t, "MKCOL "+home+"Spaces/Design/plan").want(t, 201)
+	s.Do(t, "MKCOL "+home+"Spaces/Design/plan").Want(t, 201)
 	role := s.share(t, "path=/Spaces/Design/plan&shareType=0&shareWith=bob&permissions=1")
 	link := s.share(t, "path=/Spaces/Design/plan&shareType=3")
 	for _, number := range []string{role, link} {
-		s.do(t, "GET "+ocs+"shares/"+number).want(t, 200).has(t, "<path>/Spaces/Design/plan<", "<uid_owner>ann<", "<uid_file_owner>Design<")
+		s.Do(t, "GET "+ocs+"shares/"+number).Want(t, 200).Has(t, "<path>/Spaces/Design/plan<", "<uid_owner>ann<", "<uid_file_owner>Design<")
 	}
-	s.do(t, "GET "+ocs+"shares?path=/Spaces/Design/plan").want(t, 200).has(t, "<id>"+role+"<", "<id>"+link+"<")
-	s.do(t, "GET "+ocs+"shares?path=/Spaces&format=json").want(t, 200).has(t, `"data":[]`) // no folder of anybody's
-	s.do(t, "POST "+ocs+"shares?path=/Spaces&shareType=3").want(t, 403)
-	s.do(t, "GET "+ocs+"shares?shared_with_me=true", as("bob")).want(t, 200).has(t, "<uid_owner>Design<", "<file_target>/Shared with me/plan<")
-	s.do(t, "POST "+ocs+"shares?path=/&shareType=3").want(t, 400) // nobody is given all of a drive
-	s.do(t, "POST "+ocs+"shares?path=/&shareType=0&shareWith=bob").want(t, 400)
+	s.Do(t, "GET "+ocs+"shares?path=/Spaces/Design/plan").Want(t, 200).Has(t, "<id>"+role+"<", "<id>"+link+"<")
+	s.Do(t, "GET "+ocs+"shares?path=/Spaces&format=json").Want(t, 200).Has(t, `"data":[]`) // no folder of anybody's
+	s.Do(t, "POST "+ocs+"shares?path=/Spaces&shareType=3").Want(t, 403)
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("bob")).Want(t, 200).Has(t, "<uid_owner>Design<", "<file_target>/Shared with me/plan<")
+	s.Do(t, "POST "+ocs+"shares?path=/&shareType=3").Want(t, 400) // nobody is given all of a drive
+	s.Do(t, "POST "+ocs+"shares?path=/&shareType=0&shareWith=bob").Want(t, 400)
 }

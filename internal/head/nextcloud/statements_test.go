@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
@@ -24,23 +25,23 @@ func TestStatementsDoNotGrow(t *testing.T) {
 	const properties = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:fileid/><oc:permissions/><oc:size/></d:prop></d:propfind>`
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
-	s.person(t, "bob")
-	s.do(t, "MKCOL "+home+"team").want(t, 201)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"team").Want(t, 201)
 	s.grant(t, "team", access.Editor, 0)
 	team, root := s.node(t, "team"), s.node(t, "")
 	const id = "/remote.php/dav/uploads/bob/t"
-	s.do(t, "MKCOL "+id, "Destination: "+shared+"/team/f", as("bob")).want(t, 201)
+	s.Do(t, "MKCOL "+id, "Destination: "+shared+"/team/f", davtest.As("bob")).Want(t, 201)
 	chunk := 0
 	ask := func(what string, entries int) int {
 		t.Helper()
 		before := count.Total()
 		if what == "a chunk" {
 			chunk++
-			s.do(t, fmt.Sprintf("PUT %s/%d", id, chunk), as("bob"), "", "x").want(t, 201)
+			s.Do(t, fmt.Sprintf("PUT %s/%d", id, chunk), davtest.As("bob"), "", "x").Want(t, 201)
 			return count.Total() - before
 		}
-		a := s.do(t, "PROPFIND "+what, "Depth: 1", as("bob"), "", properties).want(t, 207)
-		if got := strings.Count(a.body, "<D:response>"); got < entries {
+		a := s.Do(t, "PROPFIND "+what, "Depth: 1", davtest.As("bob"), "", properties).Want(t, 207)
+		if got := strings.Count(a.Body, "<D:response>"); got < entries {
 			t.Fatalf("%s lists %d", what, got)
 		}
 		return count.Total() - before
@@ -53,12 +54,12 @@ func TestStatementsDoNotGrow(t *testing.T) {
 			each(what, ask(what, n*folders))
 		}
 	}
-	s.Plant(t, s.who, team, 0, 10, drive.UserID{})
-	s.Plant(t, s.who, root, 0, 10, s.people["bob"].User)
+	s.Plant(t, s.Who, team, 0, 10, drive.UserID{})
+	s.Plant(t, s.Who, root, 0, 10, s.People["bob"].User)
 	s.Clock.Advance(time.Minute)
 	measure(10, func(what string, n int) { few[what] = n })
-	s.Plant(t, s.who, team, 10, uploadtest.Long(), drive.UserID{})
-	s.Plant(t, s.who, root, 10, uploadtest.Long(), s.people["bob"].User)
+	s.Plant(t, s.Who, team, 10, uploadtest.Long(), drive.UserID{})
+	s.Plant(t, s.Who, root, 10, uploadtest.Long(), s.People["bob"].User)
 	measure(uploadtest.Long(), func(what string, n int) {
 		if n > few[what]+30 { // some for each page of what is shared
 			t.Errorf("%s: %d statements for 10 folders and %d for %d", what, few[what], n, uploadtest.Long())
@@ -72,7 +73,7 @@ func TestALongTrash(t *testing.T) {
 	depth.Normal(t)
 	s := newStack(t)
 	n := 2*uploadtest.Long() + 1 // more than two pages, where that is quick
-	s.Plant(t, s.who, s.node(t, ""), 0, n, drive.UserID{})
+	s.Plant(t, s.Who, s.node(t, ""), 0, n, drive.UserID{})
 	page, err := s.Tree.ChildIDs(t.Context(), s.DB, s.node(t, ""))
 	if err != nil || len(page) != n {
 		t.Fatalf("%d folders (%v)", len(page), err)
@@ -80,7 +81,7 @@ func TestALongTrash(t *testing.T) {
 	for some := range slices.Chunk(page, 50) {
 		err := s.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 			for _, id := range some {
-				if _, err := s.Tree.Trash(ctx, tx, s.who.Account, id, 0); err != nil {
+				if _, err := s.Tree.Trash(ctx, tx, s.Who.Account, id, 0); err != nil {
 					return err
 				}
 			}
@@ -90,7 +91,7 @@ func TestALongTrash(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	body := s.do(t, "PROPFIND /remote.php/dav/trashbin/ann/trash", "Depth: 1").want(t, 207).body
+	body := s.Do(t, "PROPFIND /remote.php/dav/trashbin/ann/trash", "Depth: 1").Want(t, 207).Body
 	for i := range n {
 		if got := strings.Count(body, fmt.Sprintf("<nc:trashbin-filename>n%d<", i)); got != 1 {
 			t.Fatalf("n%d is listed %d times", i, got)

@@ -35,31 +35,31 @@ func TestTheTagIsOfWhatWasSent(t *testing.T) {
 		})
 	}
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: connector}})
-	s.do(t, "PUT "+home+"same", "", "sent").want(t, 201)
-	want := strings.ReplaceAll(s.do(t, "PROPFIND "+home+"same", "Depth: 0", "", ask).between(t, "<D:getetag>", "</D:getetag>"), "&#34;", `"`)
+	s.Do(t, "PUT "+home+"same", "", "sent").Want(t, 201)
+	want := strings.ReplaceAll(s.Do(t, "PROPFIND "+home+"same", "Depth: 0", "", ask).Between(t, "<D:getetag>", "</D:getetag>"), "&#34;", `"`)
 	between = func() {
 		p := upload.PutFile{Path: drive.Path{"f"}, Conflict: drive.ConflictReplace, Size: 5}
-		if _, _, err := s.PutFile(t.Context(), s.who, p, strings.NewReader("other")); err != nil {
+		if _, _, err := s.PutFile(t.Context(), s.Who, p, strings.NewReader("other")); err != nil {
 			t.Error(err)
 		}
 	}
 	replaced := 0
 	for n := int32(1); n <= 4; n++ { // after which commit of the MOVE the file is made is the package upload's business
 		id, to := staged+strconv.Itoa(int(n)), "Destination: "+home+"f"
-		s.do(t, "MKCOL "+id, to).want(t, 201)
-		s.do(t, "PUT "+id+"/1", to, "", "sent").want(t, 201)
+		s.Do(t, "MKCOL "+id, to).Want(t, 201)
+		s.Do(t, "PUT "+id+"/1", to, "", "sent").Want(t, 201)
 		commits.Store(n)
-		made := s.do(t, "MOVE "+id+"/.file", to)
+		made := s.Do(t, "MOVE "+id+"/.file", to)
 		commits.Store(0)
 		after.Store(false)
-		if made.status != 201 && made.status != 204 { // somebody came before: it is refused
-			s.do(t, "DELETE "+id)
-		} else if made.header.Get("ETag") != want || made.exact("OC-ETag") != want {
-			t.Errorf("the answer has the headers %v, want the tag %s", made.header, want)
+		if made.Status != 201 && made.Status != 204 { // somebody came before: it is refused
+			s.Do(t, "DELETE "+id)
+		} else if made.Header.Get("ETag") != want || made.Exact("OC-ETag") != want {
+			t.Errorf("the answer has the headers %v, want the tag %s", made.Header, want)
 		} else if s.read(t, "f") == "other" {
 			replaced++
 		}
-		s.do(t, "DELETE "+home+"f")
+		s.Do(t, "DELETE "+home+"f")
 	}
 	if replaced == 0 {
 		t.Error("nobody has come between")

@@ -1,0 +1,96 @@
+package davtest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Do sends a request: "METHOD /path", headers as "Name: value", and the body after an empty one.
+// Ann sends it, unless a header says somebody else.
+func (s *Site) Do(t testing.TB, line string, rest ...string) Answer {
+	t.Helper()
+	var body io.Reader
+	header := http.Header{}
+	for i, h := range rest {
+		if h == "" {
+			body = strings.NewReader(strings.Join(rest[i+1:], "\n"))
+			break
+		}
+		name, value, _ := strings.Cut(h, ": ")
+		header.Add(name, value)
+	}
+	return s.Send(t, line, header, body)
+}
+
+// Send is Do with any body; one whose length is not known is sent without a length.
+func (s *Site) Send(t testing.TB, line string, header http.Header, body io.Reader) Answer {
+	t.Helper()
+	method, path, _ := strings.Cut(line, " ")
+	r := httptest.NewRequestWithContext(t.Context(), method, path, body)
+	r.Header = header
+	if header.Get("Authorization") == "" {
+		r.SetBasicAuth("ann", "x")
+	}
+	if _, known := body.(*strings.Reader); known { // as package http has it
+		r.Header.Set("Content-Length", strconv.FormatInt(r.ContentLength, 10))
+	}
+	w := httptest.NewRecorder()
+	s.Server.ServeHTTP(w, r)
+	return Answer{w.Code, w.Header(), w.Body.String()}
+}
+
+// Want fails unless the answer has the status.
+func (a Answer) Want(t testing.TB, status int) Answer {
+	t.Helper()
+	if a.Status != status {
+		t.Fatalf("status %d, want %d\n%v\n%s", a.Status, status, a.Header, a.Body)
+	}
+	return a
+}
+
+// Has fails unless the body holds each of the texts.
+func (a Answer) Has(t testing.TB, texts ...string) Answer {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(a.Body, text) {
+			t.Fatalf("the answer does not hold %q:\n%s", text, a.Body)
+		}
+	}
+	return a
+}
+
+// Lacks fails if the body holds one of the texts.
+func (a Answer) Lacks(t testing.TB, texts ...string) Answer {
+	t.Helper()
+	for _, text := range texts {
+		if strings.Contains(a.Body, text) {
+			t.Fatalf("the answer holds %q:\n%s", text, a.Body)
+		}
+	}
+	return a
+}
+
+// Exact returns a header whose name has this case: some clients compare it with its case.
+func (a Answer) Exact(name string) string { return strings.Join(a.Header[name], ",") }
+
+// Between returns what stands between two texts of the body.
+func (a Answer) Between(t testing.TB, from, to string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(a.Body, from)
+	inner, _, ends := strings.Cut(rest, to)
+	if !ok || !ends {
+		t.Fatalf("nothing between %q and %q:\n%s", from, to, a.Body)
+	}
+	return inner
+}
