@@ -50,6 +50,9 @@ type Options struct {
 	// ZeroWithin is how long chunk 1 of a client that may number its chunks from 0 waits for that
 	// one, which such a client sends at the same time. Default: 5 s.
 	ZeroWithin time.Duration
+	// EarlyWithin is how long a chunk waits for those before it: longer than one takes to come.
+	// Default: 60 s.
+	EarlyWithin time.Duration
 }
 
 // Head answers the requests. It is safe for concurrent use.
@@ -64,6 +67,9 @@ type Head struct {
 func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.EarlyWithin == 0 {
+		opt.EarlyWithin = time.Minute
 	}
 	if opt.ZeroWithin == 0 {
 		opt.ZeroWithin = 5 * time.Second

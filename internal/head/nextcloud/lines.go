@@ -105,12 +105,9 @@ func (ls *lines) end(l *line) {
 	l.moved = make(chan struct{})
 }
 
-const (
-	// earlyFor is how long a chunk waits for those before it: longer than one takes to come.
-	earlyFor = 60 * time.Second
-	// lookAgain is how often it looks whether another instance has got them.
-	lookAgain = time.Second
-)
+// lookAgain is how often a chunk that is early looks whether another instance has got those before
+// it.
+const lookAgain = time.Second
 
 // wait waits for another chunk of the transfer to end, or some time. late: the deadline is over.
 func (ls *lines) wait(ctx context.Context, l *line, deadline <-chan time.Time) (late bool, err error) {

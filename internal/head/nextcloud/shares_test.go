@@ -52,10 +52,11 @@ func (s *stack) group(t *testing.T, name string) (team access.Team) {
 	return team
 }
 
-// The dialogs of the clients, as they ask.
-func TestSharesAsClientsAskForThem(t *testing.T) {
+// What clients send, in their order, and what they are answered: each file is written from what is
+// known of its client.
+func TestClientsAsTheySpeak(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"shares-desktop", "shares-phone"} {
+	for _, name := range []string{"shares-desktop", "shares-phone", "phone-upload"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t)

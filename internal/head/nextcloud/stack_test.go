@@ -61,9 +61,9 @@ func (s *stack) wire() {
 	s.numbers = space.NewNumbers(s.DB)
 	s.shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: s.Users, Vault: s.vault, Now: now, Log: s.Activity})
 	s.head = nextcloud.New(nextcloud.Options{
-		ZeroWithin: s.zero,
-		Shelf:      files.NewShelf(s.Files, star.New(s.DB, now)),
-		Spaces:     s.Spaces, Numbers: s.numbers, Now: now,
+		ZeroWithin: s.zero, EarlyWithin: time.Hour,
+		Shelf:  files.NewShelf(s.Files, star.New(s.DB, now)),
+		Spaces: s.Spaces, Numbers: s.numbers, Now: now,
 		Shares: s.shares,
 		DAV:    dav.New(dav.Options{Files: s.Files, Uploads: s.Sessions, Caller: s.Caller, Balance: s.Balance, Spaces: s.Spaces}),
 		Files:  s.Files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: s.Logins,

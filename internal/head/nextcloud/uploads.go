@@ -301,7 +301,7 @@ func (c *call) putChunk(ctx context.Context, id, name string) error {
 	key := c.who.User.String() + id
 	l := c.lines.join(key)
 	defer c.lines.leave(key, l)
-	early, zero := time.NewTimer(earlyFor), time.NewTimer(c.ZeroWithin)
+	early, zero := time.NewTimer(c.EarlyWithin), time.NewTimer(c.ZeroWithin)
 	defer early.Stop()
 	defer zero.Stop()
 	first := c.r.Header.Get("Destination") != "" // whether chunk 1 is the first: version 2 says it each time
