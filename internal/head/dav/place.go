@@ -182,15 +182,8 @@ func (c *call) address(ctx context.Context, p place) (drive.Address, error) {
 	case spaces:
 		return drive.Address{Place: string(p.name), Path: p.path}, nil
 	case shared:
-		all, err := c.withMe(ctx)
-		if err != nil {
-			return drive.Address{}, err
-		}
-		for _, s := range all {
-			if s.As == p.name {
-				return drive.Address{Place: s.Node.String(), Path: p.path}, nil
-			}
-		}
+		m, err := c.opt.Spaces.MountedAs(ctx, c.who, p.name)
+		return drive.Address{Place: m.Node.String(), Path: p.path}, err
 	case top:
 	}
 	return drive.Address{}, drive.Fail(drive.NotFound)

@@ -52,6 +52,38 @@ func (s *Spaces) Mounted(ctx context.Context, who drive.Who) ([]Mounted, error) 
 	return nil, drive.Fail(drive.Unavailable)
 }
 
+// MountedAs is the one of Mounted that has a name; NotFound. It reads that one alone where the name
+// was kept, which a listing does, and is right yet; else it lists all.
+func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) (Mounted, error) {
+	named, err := s.parts.Access.ListNamed(ctx, s.parts.DB, who.User, string(name))
+	if err != nil {
+		return Mounted{}, err
+	}
+	items, err := s.items(ctx, named, true)
+	if err != nil {
+		return Mounted{}, err
+	}
+	if len(items) == 1 {
+		m := Mounted{Shared: items[0], As: name}
+		if kept, has := m.kept(); m.isListed() && has && kept == name {
+			return m, nil
+		}
+	}
+	all, err := s.Mounted(ctx, who)
+	if err != nil {
+		return Mounted{}, err
+	}
+	for _, m := range all {
+		if m.As == name {
+			return m, nil
+		}
+	}
+	return Mounted{}, drive.Fail(drive.NotFound)
+}
+
+// isListed reports whether the caller sees it.
+func (m *Mounted) isListed() bool { return m.Item.Name != "" && m.Role.Rights().Has(access.See) }
+
 // mounts are what Mounted lists, without names.
 func (s *Spaces) mounts(ctx context.Context, who drive.Who) (all []Mounted, err error) {
 	for after := (drive.NodeID{}); ; {
@@ -61,8 +93,8 @@ func (s *Spaces) mounts(ctx context.Context, who drive.Who) (all []Mounted, err 
 		}
 		for _, m := range some {
 			after = m.Node
-			if m.Item.Name != "" && m.Role.Rights().Has(access.See) {
-				all = append(all, Mounted{Shared: m})
+			if one := (Mounted{Shared: m}); one.isListed() {
+				all = append(all, one)
 			}
 		}
 		if len(some) < listed {

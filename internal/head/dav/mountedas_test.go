@@ -1,0 +1,109 @@
+package dav_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+	"smartdrive/internal/head/dav/davtest"
+	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/upload/uploadtest"
+)
+
+// Whatever has happened to what is shared, one is found by each name of the listing, and by no
+// other name.
+func TestAShareIsFoundByTheNameThatItHas(t *testing.T) {
+	t.Parallel()
+	s := newNames(t)
+	bob := s.People["bob"]
+	check := func(what string) {
+		t.Helper()
+		// Asked for before the listing, as by a client that knows its names, and after it.
+		ask := []drive.Name{"team", "Team", "plans", "mine", "none"}
+		before := map[drive.Name]drive.NodeID{}
+		for _, name := range ask {
+			if m, err := s.Spaces.MountedAs(t.Context(), bob, name); err == nil {
+				before[name] = m.Node
+			} else if !drive.IsKind(err, drive.NotFound) {
+				t.Fatal(err)
+			}
+		}
+		all, err := s.Spaces.Mounted(t.Context(), bob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := map[drive.Name]drive.NodeID{}
+		for _, m := range all {
+			listed[m.As] = m.Node
+			if found, err := s.Spaces.MountedAs(t.Context(), bob, m.As); err != nil || found.Node != m.Node {
+				t.Errorf("%s: %q is %v (%v), and listed %v", what, m.As, found.Node, err, m.Node)
+			}
+		}
+		for _, name := range ask {
+			if before[name] != listed[name] {
+				t.Errorf("%s: %q was %v, and is listed as %v", what, name, before[name], listed[name])
+			}
+		}
+	}
+	anns := s.given(s.Who, "team")
+	check("one")
+	eves := s.given(s.eve, "team")
+	check("two of a name")
+	alias, none := "plans", ""
+	s.mount(anns, access.MountChange{Alias: &alias})
+	check("one is called otherwise")
+	if _, err := s.Files.Patch(t.Context(), s.eve, eves, files.Patch{Name: "Team"}); err != nil {
+		t.Fatal(err)
+	}
+	check("the other is renamed by its owner")
+	hidden, shown := true, false
+	s.mount(eves, access.MountChange{Hidden: &hidden})
+	check("hidden")
+	s.mount(eves, access.MountChange{Hidden: &shown})
+	s.mount(anns, access.MountChange{Alias: &none})
+	check("as before")
+	if _, err := s.Files.Trash(t.Context(), s.Who, anns, 0); err != nil {
+		t.Fatal(err)
+	}
+	check("in the trash")
+	if err := s.Spaces.Ungrant(t.Context(), s.eve, eves, drive.PrincipalID(bob.User), false); err != nil {
+		t.Fatal(err)
+	}
+	check("taken away")
+	if _, err := s.Spaces.MountedAs(t.Context(), bob, "Team"); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("what was taken away is found: %v", err)
+	}
+}
+
+// One share among many is looked up by itself: none of the others is read.
+func TestOneShareAmongManyIsReadAlone(t *testing.T) {
+	t.Parallel()
+	var count sqldbtest.Counter
+	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
+	s.Person(t, "bob")
+	root := s.at(t, s.Who, "", "").ID
+	statements := func() int {
+		t.Helper()
+		all, err := s.Spaces.Mounted(t.Context(), s.People["bob"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := "/dav/shared/" + url.PathEscape(string(all[0].As))
+		s.Clock.Advance(time.Minute)
+		s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+		before := count.Total()
+		s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
+		return count.Total() - before
+	}
+	s.Plant(t, s.Who, root, 0, 10, s.People["bob"].User)
+	few := statements()
+	s.Plant(t, s.Who, root, 10, 1200, s.People["bob"].User) // more than one statement of a listing takes
+	if many := statements(); many != few {
+		t.Errorf("%d statements for one of 10, and %d for one of 1200", few, many)
+	}
+}
