@@ -193,7 +193,7 @@ func (c *call) copy(ctx context.Context) error {
 		return err
 	}
 	if depth == "0" && t.from.IsFolder() {
-		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Over: t.over()})
+		_, err = c.opt.Files.Mkdir(ctx, c.who, files.Mkdir{Parent: t.parent.Node, Name: t.to.last(), Conflict: drive.ConflictFail, Over: t.over(), Like: t.from.Node})
 	} else {
 		err = c.transferAs(ctx, t, c.opt.Files.Copies.Copy)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/property"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -18,6 +19,7 @@ type Mkdir struct {
 	Name     drive.Name
 	Conflict drive.Conflict // fail or rename
 	Over     drive.NodeID   // what is in the way, with Parent: it goes to the trash
+	Like     drive.NodeID   // a folder whose dead properties it gets; zero: none
 	Hook     Hook
 }
 
@@ -26,6 +28,9 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 	p, err := f.enterMade(ctx, who, &m)
 	if err == nil {
 		err = f.mayClear(ctx, who, m.Over)
+	}
+	if err == nil && !m.Like.IsZero() {
+		_, err = f.enter(ctx, who, m.Like, access.Read)
 	}
 	if err != nil {
 		return Result{}, err
@@ -36,6 +41,9 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 			return err
 		}
 		n, err := f.MakeFolder(ctx, tx, who, m)
+		if err == nil && !m.Like.IsZero() {
+			err = property.Copy(ctx, tx, who.Account, m.Like, n.ID)
+		}
 		if err != nil {
 			return err
 		}
