@@ -132,7 +132,7 @@ func (c *Client) AcceptAnyway(ctx context.Context, bundle, place, reason string)
 	return fetch[BundleRecord](ctx, c, &call{method: http.MethodPost, path: bundlePath(bundle) + "/accept", in: in})
 }
 
-// Stray is something below /intake that is no bundle, so that nobody takes it in.
+// Stray is something below /intake that is not a bundle, so that nobody takes it in.
 type Stray struct {
 	Node      string    `json:"node"`
 	Path      string    `json:"path"`
@@ -141,7 +141,7 @@ type Stray struct {
 	ChangedAt time.Time `json:"changed_at"`
 }
 
-// AllStrays lists what lies below /intake and is no bundle.
+// AllStrays lists what lies below /intake and is not a bundle.
 func (c *Client) AllStrays(ctx context.Context) iter.Seq2[Stray, error] {
 	return all(func(p Page) (List[Stray], error) {
 		return fetch[List[Stray]](ctx, c, &call{method: http.MethodGet, path: "/strays", query: p.values()})

@@ -64,7 +64,7 @@ type AllItems struct {
 	Shares bool   `json:"shares,omitempty"`
 }
 
-// StartOperation makes an operation. What is wrong with single items is no error: it counts as
+// StartOperation makes an operation. What is wrong with single items is not an error: it counts as
 // Failed.
 func (c *Client) StartOperation(ctx context.Context, in NewOperation) (Operation, error) {
 	return fetch[Operation](ctx, c, &call{method: http.MethodPost, path: "/operations", in: in, key: true})

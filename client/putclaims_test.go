@@ -14,7 +14,7 @@ import (
 )
 
 // What the server has is claimed, many files in one request; what it has not is sent, and a name
-// that is taken is no reason to lose a file.
+// that is taken is not a reason to lose a file.
 func TestPutTreeClaims(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20

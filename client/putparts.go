@@ -60,7 +60,7 @@ func (t *transfer) upload(ctx context.Context) (Result, error) {
 			err = f.seal(ctx)
 		}
 		if err != nil && !errors.Is(err, errLinked) && round < mostRounds {
-			err = f.mend(ctx, err)
+			err = f.afterRefusal(ctx, err)
 		}
 		switch {
 		case errors.Is(err, errLinked):

@@ -47,9 +47,9 @@ func (f *flight) seal(ctx context.Context) error {
 	}
 }
 
-// mend deals with a refused begin or seal. Nil is: send what is missing now, and seal again.
-// errLinked is: it is there after all. Anything else is the error to end with.
-func (f *flight) mend(ctx context.Context, refused error) error {
+// afterRefusal deals with a refused begin or seal. Nil is: send what is missing now, and seal
+// again. errLinked is: it is there after all. Anything else is the error to end with.
+func (f *flight) afterRefusal(ctx context.Context, refused error) error {
 	switch CodeOf(refused) {
 	case CodePartsMissing:
 		return f.lostParts(ctx, refused)

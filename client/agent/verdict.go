@@ -22,7 +22,7 @@ type Verdict struct {
 }
 
 // How the server is asked what became of bundles: after 5 s, 10 s, 20 s and so on, and given up in
-// the course of a day. That nothing is known then is no failure of the agent.
+// the course of a day. That nothing is known then is not a failure of the agent.
 const (
 	firstAsk = 5 * time.Second
 	mostAsk  = 30 * time.Minute

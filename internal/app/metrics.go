@@ -139,7 +139,7 @@ func observeAudit(m *telemetry.Metrics, auditor *fsck.Checker) {
 	c := &auditor.Counters
 	counts(m, "audit_passes_total", "Audits that came to their end.", &c.Passes)
 	counts(m, "audit_findings_total", "Defects that were found.", &c.Findings)
-	counts(m, "audit_repaired_total", "Defects that were mended.", &c.Repaired)
+	counts(m, "audit_repaired_total", "Defects that were repaired.", &c.Repaired)
 	counts(m, "audit_quarantined_total", "Things that nobody could explain and that were moved aside.", &c.Quarantined)
 	counts(m, "audit_damaged_total", "Blobs found missing or changed.", &c.Damaged)
 }

@@ -33,7 +33,7 @@ type Bucket interface {
 }
 
 // A job for the bucket has the id of its batch in the place of a folder: there is one object of a
-// batch, whoever asks for it and however often. It is no file of the drive and not charged; what
+// batch, whoever asks for it and however often. It is not a file of the drive and not charged; what
 // lies in the bucket of an account is bounded by what the account may have. It goes when the batch
 // ends. What is left of a crash then, Purge finds by its name:
 //

@@ -18,7 +18,7 @@ type releases struct {
 }
 
 // Cancel ends a batch, whatever it is doing, and gives back what it holds. A sealed one can no
-// longer be downloaded; downloads that run go on while the bytes are there. Again is no error.
+// longer be downloaded; downloads that run go on while the bytes are there. Again is not an error.
 func (e *Exports) Cancel(ctx context.Context, who drive.Who, id drive.ExportID) error {
 	return e.releases.cancel(ctx, who, id)
 }

@@ -100,7 +100,7 @@ func (r *releases) evictSome(ctx context.Context, b batch) (more bool, err error
 // reasonFull is what a batch says that waits for room.
 const reasonFull = "disk-full"
 
-// postpone leaves a batch until later, which is no try that has failed.
+// postpone leaves a batch until later, which is not a try that has failed.
 func (q *queue) postpone(ctx context.Context, b *batch, reason string, wait time.Duration) error {
 	now, err := q.now(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ type place interface {
 	// open finds what is there of the zip, or begins it.
 	open(ctx context.Context) (there, error)
 	put(ctx context.Context, n int, size drive.ByteSize, body io.Reader) error
-	// complete publishes the zip once all parts are there; again is no error. Not done: it still
-	// takes a while.
+	// complete publishes the zip once all parts are there; again is not an error. Not done: it
+	// still takes a while.
 	complete(ctx context.Context) (done bool, err error)
 	// abandon gives up what is there of a zip that will not be finished.
 	abandon(ctx context.Context) error
@@ -36,7 +36,7 @@ type Drive interface {
 	Look(ctx context.Context, who drive.Who, id drive.UploadID) (Upload, error)
 	// Put sends a part.
 	Put(ctx context.Context, who drive.Who, id drive.UploadID, n int, size drive.ByteSize, body io.Reader) error
-	// Complete makes a file of it; again is no error. A zero node: it still takes a while.
+	// Complete makes a file of it; again is not an error. A zero node: it still takes a while.
 	Complete(ctx context.Context, who drive.Who, id drive.UploadID) (drive.NodeID, error)
 	// Cancel ends one that is not complete, with all that has come of it. Gone or NotFound: it has
 	// ended.

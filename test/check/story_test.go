@@ -84,7 +84,8 @@ func TestWhenAnUploadMayBeGivenUp(t *testing.T) {
 	}
 }
 
-// A begin whose answer was lost made the upload, and the next one finds it: that is no activity.
+// A begin whose answer was lost made the upload, and the next one finds it: that is not an
+// activity.
 func TestWhatCountsAsActivity(t *testing.T) {
 	t.Parallel()
 	u := &told{parts: map[int]bool{}, asked: map[int]bool{}}

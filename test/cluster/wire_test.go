@@ -127,7 +127,7 @@ func into[T any](r reply) (v T, err error) {
 	return v, json.Unmarshal(r.body, &v)
 }
 
-// request is one request. A body that is no reader and no bytes is sent as JSON.
+// request is one request. A body that is not a reader and no bytes is sent as JSON.
 type request struct {
 	method, path string
 	body         any

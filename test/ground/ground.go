@@ -87,7 +87,7 @@ func database(t testing.TB, server, name string) string {
 }
 
 // leaveNothing takes away what a test has left on a service that others use, once its instances
-// have stopped. Where it cannot, that is no fault of what was tested.
+// have stopped. Where it cannot, that is not a fault of what was tested.
 func leaveNothing(t testing.TB, remove func(ctx context.Context) error) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

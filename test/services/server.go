@@ -134,7 +134,7 @@ func (s *Server) spawn(pid *os.File) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", filepath.Base(cmd.Path), err)
 	}
-	go cmd.Wait() //nolint:errcheck // reaps it; who wants to know whether it is gone asks for the lock
+	go cmd.Wait() //nolint:errcheck // reaps it; whether it is gone is asked of the lock
 	return writePID(pid, cmd.Process.Pid)
 }
 

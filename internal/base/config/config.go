@@ -77,7 +77,7 @@ type Config struct {
 	LogFormat telemetry.Format
 
 	// Decoder is the program, and its first arguments, that decodes images in a process of its own.
-	// It is no setting: the command that serves names itself. Empty: this process decodes.
+	// It is not a setting: the command that serves names itself. Empty: this process decodes.
 	Decoder []string
 
 	// Notes are for the log: variables that look like a setting but are none.

@@ -11,7 +11,7 @@ import (
 )
 
 // Metrics is a registry of its own. Every name begins with "smartdrive_"; a name that is registered
-// twice or is no metric name panics, at start. Values must be bounded sets: a route, a status, a
+// twice or is not a metric name panics, at start. Values must be bounded sets: a route, a status, a
 // kind.
 type Metrics struct{ registry *prometheus.Registry }
 

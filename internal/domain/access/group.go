@@ -157,7 +157,7 @@ type Person struct {
 
 func scanPerson(p *Person, scan func(...any) error) error { return scan(&p.ID, &p.Name) }
 
-// AddMember puts a user into a group; again is no error.
+// AddMember puts a user into a group; again is not an error.
 func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, user drive.UserID) error {
 	if _, err := a.FindGroup(ctx, tx, id); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, 
 	return nil
 }
 
-// RemoveMember takes a user out of a group; one who is not in it is no error.
+// RemoveMember takes a user out of a group; one who is not in it is not an error.
 func (a *Access) RemoveMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, user drive.UserID) error {
 	if _, err := a.FindGroup(ctx, tx, id); err != nil {
 		return err

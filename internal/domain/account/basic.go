@@ -94,7 +94,8 @@ func (p *passwords) forget(key passwordKey) {
 
 // Basic returns whom a name and a password act for at a head. The password is an app password for
 // that head (a token, see NewToken.Heads), or the account's own where that is taken: see
-// credential.atHeads. Who comes with the account's password has no session and is no administrator.
+// credential.atHeads. Who comes with the account's password has no session and is not an
+// administrator.
 //
 // Errors: Unauthenticated, Forbidden {reason head} (a token for other heads), Rate.
 func (s *Sessions) Basic(ctx context.Context, in Basic) (drive.Who, error) {

@@ -107,8 +107,8 @@ func (s *Sessions) DeleteOthers(ctx context.Context, who drive.Who) error {
 	})
 }
 
-// deleteSessions ends all sessions and tokens of a user but one. The zero id is no session's, and
-// as text it is not NULL.
+// deleteSessions ends all sessions and tokens of a user but one. The zero id is not a session's,
+// and as text it is not NULL.
 func deleteSessions(ctx context.Context, tx *sqldb.Tx, user drive.UserID, keep drive.SessionID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = ? AND id <> ?", user, keep.String()); err != nil {
 		return fmt.Errorf("delete the sessions of %s: %w", user, err)

@@ -90,8 +90,8 @@ func (k *Keys) Once(ctx context.Context, req Request, effect Effect) (Response, 
 }
 
 // Lookup returns the stored response, if there is one: the cheap question to ask before expensive
-// work. It is no promise that Do will run the effect. KeyReused when the key was used for something
-// else, InProgress when its first use has not ended.
+// work. It is not a promise that Do will run the effect. KeyReused when the key was used for
+// something else, InProgress when its first use has not ended.
 func (k *Keys) Lookup(ctx context.Context, q sqldb.Querier, req Request) (Response, bool, error) {
 	if req.Key.IsZero() {
 		return Response{}, false, nil

@@ -17,7 +17,7 @@ type Edit struct {
 	Below    Extent         // of the node, read before the transaction; needed to move a folder
 }
 
-// Edit renames, moves and touches a live node; an edit that changes nothing is no change. The
+// Edit renames, moves and touches a live node; an edit that changes nothing is not a change. The
 // errors are those of a new file's place, Cycle (a folder cannot go below itself), Precondition
 // {current} when rev is not the current one, and WrongState {state: trashed}.
 func (t *Tree) Edit(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id drive.NodeID, e Edit) (Node, error) {

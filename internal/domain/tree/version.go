@@ -89,8 +89,8 @@ func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive
 const maxDropped = 50
 
 // DropVersions deletes up to limit versions of a file, the oldest first, that are neither the
-// current one, nor among the last KeepVersions, nor younger than KeepVersionsFor. It is no change
-// of the node.
+// current one, nor among the last KeepVersions, nor younger than KeepVersionsFor. It is not a
+// change of the node.
 func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
 	old, err := t.dropVersions(ctx, tx, node.ID, t.kept().Add(-t.opt.KeepVersionsFor), limit)
 	if err != nil {

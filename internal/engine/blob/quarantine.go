@@ -11,7 +11,7 @@ import (
 type Quarantine interface {
 	// List calls fn for everything in it, in no order.
 	List(ctx context.Context, fn func(Quarantined) error) error
-	// Purge deletes for good something that List showed; what is gone already is no error. It
+	// Purge deletes for good something that List showed; what is gone already is not an error. It
 	// reaches nothing else, whatever item says.
 	Purge(ctx context.Context, item Quarantined) error
 }

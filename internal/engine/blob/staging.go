@@ -26,7 +26,7 @@ type Staging interface {
 	// moves.
 	Caps() Caps
 
-	// Create makes an empty staged upload, durably. Existing already is no error.
+	// Create makes an empty staged upload, durably. Existing already is not an error.
 	Create(ctx context.Context, ref Ref) error
 	// Write stores part w.N from body at its final place. When it returns nil the part is in the
 	// journal and survives kill -9 (P2). On any error, the context's included, nothing of this
@@ -64,7 +64,7 @@ type Staging interface {
 	// suspect parts; see Suspect.
 	Load(ctx context.Context, ref Ref) (Staged, error)
 	// Fence refuses all further Writes with this gen or a smaller one, waits for those that are
-	// running (it does not stop them: who wants haste cancels them), makes what arrived durable
+	// running (it does not stop them: a caller in a hurry cancels them), makes what arrived durable
 	// against power loss, and returns what is held. Repeating it is harmless; it is the way on
 	// after an error, an expired ctx included, which leaves the gen refused.
 	Fence(ctx context.Context, ref Ref, gen int64) (Staged, error)

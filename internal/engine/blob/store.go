@@ -38,7 +38,7 @@ type Store interface {
 	// URL has the content until then: no revocation ends it early.
 	Presign(ctx context.Context, name string, l Link) (url string, err error)
 
-	// Remove deletes content; a missing one is no error.
+	// Remove deletes content; a missing one is not an error.
 	Remove(ctx context.Context, name string) error
 	// RemoveAll is Remove of every name, at most MaxRemoved, for little more than one costs. It
 	// returns those that are durably gone, in any order, and an error if that is not all of them.

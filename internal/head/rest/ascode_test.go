@@ -11,8 +11,8 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
-// What somebody has stored is no script, style or worker of a page, whatever type it has; whoever
-// loads it says what for.
+// What somebody has stored is not a script, style or worker of a page, whatever type it has;
+// whoever loads it says what for.
 func TestContentIsNoPartOfAPage(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

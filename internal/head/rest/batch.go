@@ -65,7 +65,7 @@ func (b batches) do(ctx context.Context, c *call) (reply, error) {
 	return reply{}, out.end(err)
 }
 
-// takesBatch refuses what is no batch before anything of it is read.
+// takesBatch refuses what is not a batch before anything of it is read.
 func takesBatch(c *call) error {
 	sent := c.r.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(sent)

@@ -47,8 +47,8 @@ func newLines(c *call) *lines {
 	return l
 }
 
-// tell is what the batch calls with the answers of a group. A client that is gone is no reason not
-// to do what it has sent.
+// tell is what the batch calls with the answers of a group. A client that is gone is not a reason
+// not to do what it has sent.
 func (l *lines) tell(answers []batch.Answer) error {
 	var raw []byte
 	for i := range answers {

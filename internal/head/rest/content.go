@@ -111,7 +111,7 @@ func plainDirection(r rune) rune {
 	return r
 }
 
-// escapeExtended percent-encodes what is no attr-char (RFC 8187 §3.2.1).
+// escapeExtended percent-encodes what is not an attr-char (RFC 8187 §3.2.1).
 func escapeExtended(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

@@ -187,7 +187,7 @@ func TestSomebodyDecides(t *testing.T) {
 	}
 }
 
-// What lies in /intake and is no bundle is listed, as long as no rule of its source takes it in.
+// What lies in /intake and is not a bundle is listed, as long as no rule of its source takes it in.
 func TestStraysAreListed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, uploadtest.Options{})

@@ -33,7 +33,7 @@ func (n *nameField) UnmarshalText(b []byte) error {
 // conflictField is a policy in JSON; empty: absent.
 type conflictField drive.Conflict
 
-// UnmarshalText implements encoding.TextUnmarshaler. The empty text is no policy.
+// UnmarshalText implements encoding.TextUnmarshaler. The empty text is not a policy.
 func (f *conflictField) UnmarshalText(b []byte) error {
 	text := string(b)
 	if text == "" {

@@ -36,7 +36,7 @@ func FuzzDecodeObject(f *testing.F) {
 		}
 		if strings.ContainsRune(strict.Fingerprint, utf8.RuneError) && !strings.Contains(strings.ToLower(string(raw)), "\\ufffd") &&
 			!strings.ContainsRune(string(raw), utf8.RuneError) {
-			t.Fatalf("%q was mended to %q", raw, strict.Fingerprint)
+			t.Fatalf("%q was changed to %q", raw, strict.Fingerprint)
 		}
 	})
 }

@@ -147,8 +147,8 @@ func (m migration) step(ctx context.Context, c *call, step MigrationStep, in *Mi
 	if in.Percent < 0 || in.Percent > 100 {
 		return reply{}, drive.Bad("percent", drive.OutOfRange, "min", 0, "max", 100, "sent", in.Percent)
 	}
-	// A step goes on when the one who has asked for it is gone: half of it would have to be mended
-	// by others.
+	// A step goes on when the one who has asked for it is gone: half of it would have to be
+	// repaired by others.
 	if err := m.mover.Step(context.WithoutCancel(ctx), c.who, step, *in); err != nil {
 		return reply{}, withReason(err)
 	}

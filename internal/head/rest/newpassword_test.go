@@ -51,7 +51,7 @@ func TestAPasswordOfSomebodyElsesChoice(t *testing.T) {
 		t.Errorf("listed %v", listed)
 	}
 
-	// What a token does is no login.
+	// What a token does is not a login.
 	seen := listed["last_login_at"]
 	s.Clock.Advance(2 * time.Hour)
 	token := ann.post(t, "/tokens", map[string]any{"name": "t", "scopes": []string{"read"}}).json(t, http.StatusCreated)["token"]

@@ -64,8 +64,8 @@ func showPart(p blob.Part) partView {
 	return view
 }
 
-// partOf reads the number in the path. What is no number is no part; a number that is too large is
-// one out of range.
+// partOf reads the number in the path. What is not a number is not a part; a number that is too
+// large is one out of range.
 func partOf(c *call) (int, error) {
 	text := c.r.PathValue("n")
 	digits := strings.TrimPrefix(text, "-")

@@ -100,7 +100,7 @@ func TestASpaceIsADriveOfItsMembers(t *testing.T) {
 		}
 	}
 
-	// Eve is no member: nothing of it is there. Bob is one no more from the moment on that he is
+	// Eve is not a member: nothing of it is there. Bob is one no more from the moment on that he is
 	// none.
 	for _, path := range []string{"//Design", "//Design/Plans", "//design/Plans/2027/a.txt", "//nothing"} {
 		if got := eve.look(t, path); got != http.StatusNotFound {

@@ -18,8 +18,8 @@ import (
 // percent-encoded.
 const maxHeaderBytes = 64 << 10
 
-// Listen takes the address. Run does it too; who wants to fail early, or to know the port, calls it
-// first.
+// Listen takes the address. Run does it too; a caller that is to fail early, or to know the port,
+// calls it first.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.listener != nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What follows a body whose end two parties may see at different places is no request: the answer
-// comes, and the connection ends.
+// What follows a body whose end two parties may see at different places is not a request: the
+// answer comes, and the connection ends.
 func TestNothingFollowsABodyWithTwoLengths(t *testing.T) {
 	t.Parallel()
 	var second atomic.Int64

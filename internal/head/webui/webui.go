@@ -7,7 +7,7 @@
 //	/favicon.svg    any other file of dist: asked for again each time, and answered by 304
 //	else            index.html, where the client asks for a page ("Accept: text/html"): the page's own router knows the address
 //
-// What is below the prefixes of other heads, and what is no page, is a 404 problem as before.
+// What is below the prefixes of other heads, and what is not a page, is a 404 problem as before.
 //
 // A page may run only what is served here, connect only to here, and be framed by nobody; see
 // policy. What a browser blocks it reports to /csp-report, where it is counted. What users store
@@ -83,7 +83,8 @@ const (
 	hashed = "assets/" // where the bundler puts files whose names carry a hash
 )
 
-// others are the first segments of the addresses of other heads: what they do not know is no page.
+// others are the first segments of the addresses of other heads: what they do not know is not a
+// page.
 var others = []string{"api", "tus", "healthz", "readyz", "metrics", "problems", "csp-report", "assets"}
 
 // Register adds the addresses that are not GETs to the mux of all heads.

@@ -307,8 +307,8 @@ func (l *landed) move(ctx context.Context, tx *sqldb.Tx, folder tree.Node, files
 func (b *row) gathered() bool { return b.Meta == b.Folder }
 
 // gather lists the members of a bundle that has no manifest: the files of its folder. It counts
-// their documents as a sender would. What is no picture of another file is meant to be a document:
-// one that nobody can read is rejected, and seen.
+// their documents as a sender would. What is not a picture of another file is meant to be a
+// document: one that nobody can read is rejected, and seen.
 func (in *checker) gather(ctx context.Context, b *row) ([]member, error) {
 	there, err := in.lying(ctx, b)
 	if err != nil {

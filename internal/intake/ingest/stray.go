@@ -12,7 +12,7 @@ import (
 	"smartdrive/internal/intake/bundle"
 )
 
-// Stray is something below /intake that is no bundle, so that nobody takes it in.
+// Stray is something below /intake that is not a bundle, so that nobody takes it in.
 type Stray struct {
 	Node    drive.NodeID `json:"node"`
 	Path    string       `json:"path"`
@@ -36,7 +36,7 @@ const (
 	strayPages              = 20   // of comparePage nodes: what one call looks at, some 100 ms
 )
 
-// Strays lists what lies below /intake of the caller's account and is no bundle, in the order of
+// Strays lists what lies below /intake of the caller's account and is not a bundle, in the order of
 // names, behind a cursor (empty: from the first). It returns where to go on; empty: that is all. A
 // page may be short, or empty, and yet have a next one: bundles are passed over on the way.
 func (in *Intake) Strays(ctx context.Context, who drive.Who, after string, limit int) (found []Stray, next string, err error) {
@@ -212,7 +212,7 @@ func (s *search) child(ctx context.Context, source tree.Node, n laid) error {
 	return s.folder(ctx, path, n.Node, plain && !named, &looks)
 }
 
-// folder looks at a folder that is no bundle, and at those below it. plain: files without a
+// folder looks at a folder that is not a bundle, and at those below it. plain: files without a
 // manifest are taken in here.
 func (s *search) folder(ctx context.Context, path drive.Path, n tree.Node, plain bool, looks *int) error {
 	if *looks--; *looks < 0 || len(path) > 3+strayLevels {

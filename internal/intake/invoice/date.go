@@ -10,7 +10,7 @@ import (
 // given". Dates compare with < and ==.
 type Date int32
 
-// ErrDate is what ParseDate returns for text that is no day of the calendar.
+// ErrDate is what ParseDate returns for text that is not a day of the calendar.
 var ErrDate = errors.New("not a date")
 
 // NewDate returns a day. It does not check that the calendar has it; ParseDate does.

@@ -11,8 +11,8 @@ import (
 // money, few enough that nobody makes arithmetic slow with one.
 const MaxDigits = 40
 
-// ErrDecimal is what ParseDecimal returns for text that is no decimal number: exponents, groups of
-// thousands, NaN.
+// ErrDecimal is what ParseDecimal returns for text that is not a decimal number: exponents, groups
+// of thousands, NaN.
 var ErrDecimal = errors.New("not a decimal number")
 
 // ParseDecimal reads an xs:decimal: a sign, digits, a point, digits. Surrounding space is the

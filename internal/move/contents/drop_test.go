@@ -93,7 +93,7 @@ func (s *left) wantLeft(at Side, want ...string) {
 }
 
 // What the new place has goes; what it lacks, or has otherwise than its row tells, stays and is
-// named until it is mended.
+// named until it is repaired.
 func TestOldContentsGoWhenTheNewPlaceHasThem(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -125,7 +125,7 @@ func TestOldContentsGoWhenTheNewPlaceHasThem(t *testing.T) {
 				t.Errorf("did %+v", s.did)
 			}
 
-			s.pair.Attach(s.old) // mended by hand
+			s.pair.Attach(s.old) // repaired by hand
 			if err := now.Store.Remove(t.Context(), torn); err != nil {
 				t.Fatal(err)
 			}

@@ -47,7 +47,7 @@ type Pace func(ctx context.Context, bytes int) error
 // Sync sees to it that both sides have content of which a row tells, and says what there was to do.
 // What arrives is compared with the digest before it is seen under its name, so that whoever finds
 // content at a side finds all of it. It may be repeated at any time, and dies without leaving
-// anything that the next one does not mend.
+// anything that the next one does not repair.
 //
 // One call at a time syncs a name, in all processes; package migrate does it under a lease.
 // Somebody may remove the content meanwhile, first where it leads: Sync looks there again after it
@@ -85,7 +85,7 @@ func (p *Pair) Sync(ctx context.Context, c Content, pace Pace) (Outcome, error) 
 
 // has reports whether a side has all of the content. A follower that has something else gets it
 // again; where it leads nobody may judge.
-func has(ctx context.Context, at *Side, c Content, mend bool) (bool, error) {
+func has(ctx context.Context, at *Side, c Content, repair bool) (bool, error) {
 	size, err := at.Store.Stat(ctx, c.Name)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
@@ -94,7 +94,7 @@ func has(ctx context.Context, at *Side, c Content, mend bool) (bool, error) {
 		return false, err
 	case size == c.Size:
 		return true, nil
-	case mend:
+	case repair:
 		return false, at.Store.Remove(ctx, c.Name)
 	}
 	return false, &MismatchError{Content: c, At: at.Name, Found: fmt.Sprintf("%d bytes instead of %d", size, c.Size)}

@@ -206,7 +206,7 @@ func (u *Uploads) Verify(ctx context.Context, ref blob.Ref, gen int64) (blob.Sta
 	return s.Verify(ctx, ref, gen)
 }
 
-// ListStaged implements blob.Staging. What is staged for a copy of content is no upload.
+// ListStaged implements blob.Staging. What is staged for a copy of content is not an upload.
 func (u *Uploads) ListStaged(ctx context.Context, fn func(blob.Stray) error) error {
 	for _, side := range u.p.now.Load().order() {
 		err := side.Staging.ListStaged(ctx, func(s blob.Stray) error {

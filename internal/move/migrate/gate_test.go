@@ -83,16 +83,16 @@ func refused(t *testing.T, p *process, gate string) {
 	t.Fatalf("refused for other reasons than the %s: %v", gate, err)
 }
 
-// TestGateStepByStep is C3: each accident of others is refused, and when it is mended the phase can
-// be entered.
+// TestGateStepByStep is C3: each accident of others is refused, and when it is repaired the phase
+// can be entered.
 func TestGateStepByStep(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name  string
-		gate  string
-		at    Phase
-		spoil func(t *testing.T, p *process)
-		mend  func(t *testing.T, p *process)
+		name   string
+		gate   string
+		at     Phase
+		spoil  func(t *testing.T, p *process)
+		repair func(t *testing.T, p *process)
 	}{
 		{"a stale stamp", "checksum", ReadNew, func(t *testing.T, p *process) {
 			exec(t, p.m.known().near, "UPDATE migration_checksums SET ended_at = ended_at - ?", (25 * time.Hour).Milliseconds())
@@ -106,11 +106,11 @@ func TestGateStepByStep(t *testing.T) {
 		{"an unequal row", "checksum", Second, func(t *testing.T, p *process) {
 			exec(t, p.m.known().other, "UPDATE ledgers SET finished = 7")
 			verifyAgain(t, p)
-		}, mendLedgers},
+		}, repairLedgers},
 		{"a row too few", "checksum", Second, func(t *testing.T, p *process) {
 			exec(t, p.m.known().other, "DELETE FROM ledgers WHERE account_id = (SELECT MIN(account_id) FROM trees)")
 			verifyAgain(t, p)
-		}, mendLedgers},
+		}, repairLedgers},
 		{"a row too many", "checksum", Second, func(t *testing.T, p *process) {
 			exec(t, p.m.known().other, "INSERT INTO released (file, size, released_at) VALUES ('zzz', 1, 1)")
 			verifyAgain(t, p)
@@ -163,9 +163,9 @@ func TestGateStepByStep(t *testing.T) {
 			climb(t, p, test.at)
 			test.spoil(t, p)
 			refused(t, p, test.gate)
-			test.mend(t, p)
+			test.repair(t, p)
 			if to, err := p.m.Advance(t.Context(), Any); err != nil || to != test.at+1 {
-				t.Fatalf("mended, and at phase %d: %v", to, err)
+				t.Fatalf("repaired, and at phase %d: %v", to, err)
 			}
 		})
 	}
@@ -176,8 +176,8 @@ func verifyAgain(t *testing.T, p *process) {
 	work(t, p)
 }
 
-// mendLedgers changes the rows on the primary, which brings them again.
-func mendLedgers(t *testing.T, p *process) {
+// repairLedgers changes the rows on the primary, which brings them again.
+func repairLedgers(t *testing.T, p *process) {
 	must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE ledgers SET version = version + 1")
 		return err

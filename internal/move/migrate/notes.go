@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Pace bounds filling in and comparing; a zero is no bound.
+// Pace bounds filling in and comparing; a zero is not a bound.
 type Pace struct {
 	Rows  int64 `json:"rows_per_second"`
 	Bytes int64 `json:"bytes_per_second"` // of rows, and of contents, each by itself

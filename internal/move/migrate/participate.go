@@ -90,7 +90,7 @@ func (p *participant) runOnce(ctx context.Context) error {
 		return err
 	}
 	if v.near == nil {
-		return p.switcher.mend(ctx)
+		return p.switcher.end(ctx)
 	}
 	p.switcher.led()
 	if v.far.Role == fenced { // the new primary is there, and the old one does not follow yet

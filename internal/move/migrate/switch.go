@@ -199,7 +199,7 @@ func (w *switcher) follow(ctx context.Context, s *Side, there record) error {
 }
 
 // resolve brings a switch that stopped in the middle to one of its two ends. The row of the side
-// that is to become the primary decides: who wants to go back raises its epoch first, and whoever
+// that is to become the primary decides: whoever goes back raises its epoch first, and whoever
 // would still make it the primary then fails (M1).
 func (w *switcher) resolve(ctx context.Context) error {
 	if w.awayKnown() == nil {
@@ -248,8 +248,8 @@ func (w *switcher) settle(ctx context.Context, s *Side, was record, o *Side, oth
 	return swapRecord(ctx, *s, was, back)
 }
 
-// mend ends a switch that whoever began it has left in the middle.
-func (w *switcher) mend(ctx context.Context) error {
+// end ends a switch that whoever began it has left in the middle.
+func (w *switcher) end(ctx context.Context) error {
 	w.looking.Lock()
 	if w.fencedAt.IsZero() {
 		w.fencedAt = time.Now()

@@ -145,7 +145,7 @@ func (m *matcher) endChecksum(ctx context.Context, v *view, c checksum, points m
 		if err := tx.QueryRow(ctx, "SELECT unequal FROM migration_checksums WHERE id = ?", c.id).Scan(&unequal); err != nil || unequal > 0 {
 			return err
 		}
-		// What earlier comparisons found is mended.
+		// What earlier comparisons found is repaired.
 		_, err = tx.Exec(ctx, "UPDATE migration_mismatches SET explained = 1 WHERE migration = ? AND source = 'checksum'", v.Migration)
 		return err
 	})

@@ -14,7 +14,7 @@ type Total struct {
 	Bytes *drive.ByteSize // nil: unlimited
 }
 
-// Unlimited is no limit.
+// Unlimited is not a limit.
 func Unlimited() Total { return Total{Given: true} }
 
 // Limit is a limit of n bytes.

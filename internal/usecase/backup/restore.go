@@ -249,7 +249,7 @@ func adopt(ctx context.Context, db *sqldb.DB, seen int64, now drive.Time) (gener
 	generation = seen + 1
 	log := activity.New(activity.Options{DB: db, Now: now.Std})
 	err = db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		// Where the installation was moving when it was copied, the copy is no side of that.
+		// Where the installation was moving when it was copied, the copy is not a side of that.
 		if _, err := tx.Exec(ctx, `DELETE FROM migration_side`); err != nil {
 			return err
 		}

@@ -166,7 +166,7 @@ func copyProperties(ctx context.Context, tx *sqldb.Tx, from, to tree.Node) error
 }
 
 // DropEmpty deletes the empty version that a lock on an address without a file has made, when the
-// file has got its content: it is no part of the history. What is not empty, or the current
+// file has got its content: it is not a part of the history. What is not empty, or the current
 // version, stays.
 func (m Marks) DropEmpty(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) error {
 	p, err := m.enter(ctx, who, id, access.Replace)

@@ -93,7 +93,7 @@ func (p *pass) found(ctx context.Context, d defect) error {
 		return nil
 	}
 	if p.scope.Repair && d.fix != nil {
-		if err := p.mend(ctx, d, &f); err != nil {
+		if err := p.repair(ctx, d, &f); err != nil {
 			return err
 		}
 	}
@@ -101,9 +101,9 @@ func (p *pass) found(ctx context.Context, d defect) error {
 	return nil
 }
 
-// mend runs the fix of a recorded finding. One that fails leaves it unrepaired and the pass goes
+// repair runs the fix of a recorded finding. One that fails leaves it unrepaired and the pass goes
 // on.
-func (p *pass) mend(ctx context.Context, d defect, f *Finding) error {
+func (p *pass) repair(ctx context.Context, d defect, f *Finding) error {
 	if err := d.fix(ctx); err != nil {
 		p.opt.Log.ErrorContext(ctx, "repair", "invariant", f.Invariant, "subject", f.Subject, "error", err)
 		return ctx.Err()

@@ -46,11 +46,11 @@ func TestRowsOfTheIntake(t *testing.T) {
 	t.Parallel()
 	const ledger = "5 = 1 accepted + 4 rejected + 0 duplicates + 0 conflicts"
 	cases := []struct {
-		name   string
-		spoil  string
-		want   []string
-		mended int
-		sqlite bool // the CHECK of a MySQL server lets nobody do it
+		name    string
+		spoil   string
+		want    []string
+		repairs int
+		sqlite  bool // the CHECK of a MySQL server lets nobody do it
 	}{
 		{name: "nothing"},
 		{name: "a file that its owner has purged", spoil: `UPDATE documents SET file_id = '{side}', pdf_id = NULL`},
@@ -135,16 +135,16 @@ func TestRowsOfTheIntake(t *testing.T) {
 				UPDATE trees SET node_count = 2 - node_count WHERE account_id IN ('{account}', '{second}')`,
 		},
 		{
-			name:   "a conflict that its document does not know of",
-			spoil:  `UPDATE documents SET state = 'accepted'`,
-			want:   []string{"K6 document: conflict, as its conflicts say | accepted"},
-			mended: 1,
+			name:    "a conflict that its document does not know of",
+			spoil:   `UPDATE documents SET state = 'accepted'`,
+			want:    []string{"K6 document: conflict, as its conflicts say | accepted"},
+			repairs: 1,
 		},
 		{
-			name:   "a document in conflict with nothing",
-			spoil:  `UPDATE document_conflicts SET state = 'discarded'`,
-			want:   []string{"K6 document: accepted, as its conflicts say | conflict"},
-			mended: 1,
+			name:    "a document in conflict with nothing",
+			spoil:   `UPDATE document_conflicts SET state = 'discarded'`,
+			want:    []string{"K6 document: accepted, as its conflicts say | conflict"},
+			repairs: 1,
 		},
 	}
 	for _, c := range cases {
@@ -173,10 +173,10 @@ func TestRowsOfTheIntake(t *testing.T) {
 			if got, repaired := r.check(t, fsck.Scope{}); repaired != 0 || cmp.Diff(c.want, got) != "" {
 				t.Fatalf("only looking, repaired %d, found (-want +got)\n%s", repaired, cmp.Diff(c.want, got))
 			}
-			if got, repaired := r.check(t, fsck.Scope{Repair: true}); repaired != c.mended || cmp.Diff(c.want, got) != "" {
+			if got, repaired := r.check(t, fsck.Scope{Repair: true}); repaired != c.repairs || cmp.Diff(c.want, got) != "" {
 				t.Fatalf("repairing, repaired %d, found (-want +got)\n%s", repaired, cmp.Diff(c.want, got))
 			}
-			if c.mended > 0 {
+			if c.repairs > 0 {
 				r.wantClean(t)
 			}
 		})

@@ -26,5 +26,5 @@
 // A download begins with a request for a file's first byte, and is counted before that byte is
 // sent, by one conditional UPDATE: a crash in between has counted one that nobody got, never the
 // other way round. Of a share with a limit the other ranges of a file are given only to the visit
-// that has begun it; who asks for them without is counted then.
+// that has begun it; a request for them without one is counted then.
 package share

@@ -186,7 +186,7 @@ func (s *Spaces) ListDeleted(ctx context.Context, who drive.Who, limit int) ([]V
 	return s.plain(ctx, all)
 }
 
-// plain shows spaces as an administrator who is no member sees them.
+// plain shows spaces as an administrator who is not a member sees them.
 func (s *Spaces) plain(ctx context.Context, all []access.Space) ([]View, error) {
 	views := make([]View, len(all))
 	for i, one := range all {

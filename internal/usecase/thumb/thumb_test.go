@@ -472,7 +472,7 @@ func TestWhatWasReadAheadIsNoTime(t *testing.T) {
 	})
 }
 
-// What a store fails to read is no property of the file: nothing is kept of it.
+// What a store fails to read is not a property of the file: nothing is kept of it.
 func TestAFailedReadIsNotKept(t *testing.T) {
 	t.Parallel()
 	m := thumb.New(thumb.Options{Dir: t.TempDir()})

@@ -31,7 +31,7 @@ const MaxPartials = 1000
 // owed to the disk is paid by joins.remove, at the latest after the next start.
 //
 // Errors: as Begin; BadRequest {field partials} (none, too many, one named twice, one that is not
-// there or is no partial upload of the caller's, or belongs to another final), PartsMissing
+// there or is not a partial upload of the caller's, or belongs to another final), PartsMissing
 // {upload} (that one is not complete), Gone (one of them is), InProgress.
 func (s *Sessions) Concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
 	acting, b, err := s.gate.enter(ctx, who, b)

@@ -36,7 +36,7 @@ type joins struct {
 //	all parts        they are made durable, the partial ones are removed
 //	some removals    the rest is removed; nothing is read any more
 //
-// missing is what an upload that is no final one lacks.
+// missing is what an upload that is not a final one lacks.
 func (s *joins) join(ctx context.Context, row Row, run *sealing, missing error) error {
 	all, err := s.of(ctx, row.ID)
 	if err == nil && len(all) == 0 {

@@ -474,7 +474,7 @@ func (h *history) complete(rt *rapid.T) {
 		size := drive.ByteSize(it.size)
 		c.Size = &size
 	}
-	if it.wrong && rapid.Bool().Draw(rt, "mend the digest") {
+	if it.wrong && rapid.Bool().Draw(rt, "repair the digest") {
 		sum := blake3.Sum256(it.file(original))
 		it.want, it.wrong = digest.Set{digest.Blake3: sum[:]}, false
 	}

@@ -62,7 +62,7 @@ func (l *live) endAppend(mine *appending) {
 }
 
 // Offset returns how far an upload has come. It ends a running Append of an open one first. One
-// that has ended is only read: a gone one is no error but has its state.
+// that has ended is only read: a gone one is not an error but has its state.
 //
 // Errors: NotFound, InProgress; Gone {reason} where the bytes of an open one were removed from
 // outside.

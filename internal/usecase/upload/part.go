@@ -130,7 +130,7 @@ func (s *receiver) put(ctx context.Context, who drive.Who, l *live, p PutPart, b
 }
 
 // superseded is err, or InProgress where the request was ended because its part is being sent
-// again: that is no fault of its body, though reading it failed.
+// again: that is not a fault of its body, though reading it failed.
 func superseded(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errSuperseded) {
 		return drive.Wrap(err, drive.InProgress, "retry_after", 1)

@@ -21,8 +21,8 @@ const (
 	ReasonJoined    = "joined"    // a partial one that Concat has made part of another
 )
 
-// Cancel gives an upload up and deletes its bytes. One that is gone already is no error; one that
-// is sealing or done is WrongState.
+// Cancel gives an upload up and deletes its bytes. One that is gone already is not an error; one
+// that is sealing or done is WrongState.
 func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
 	_, err := inTurn(ctx, &s.table, id, func(l *live) (none struct{}, err error) {
 		row, err := s.table.loadFor(ctx, who, l)

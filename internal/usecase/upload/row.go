@@ -59,7 +59,7 @@ type Row struct {
 }
 
 // isPartial reports whether the upload is a piece for Concat: it has no name, and for its parent
-// its own id, which is no folder.
+// its own id, which is not a folder.
 func (r Row) isPartial() bool { return r.Name == "" }
 
 // isEmpty reports whether a parked upload never had a byte.

@@ -112,8 +112,8 @@ func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row,
 	return left, err
 }
 
-// errBytesLost marks what only the staging may say: its bytes are gone. A missing row is no reason
-// to delete anything.
+// errBytesLost marks what only the staging may say: its bytes are gone. A missing row is not a
+// reason to delete anything.
 var errBytesLost = errors.New("the bytes are in neither place")
 
 func lost(err error) error {
@@ -140,7 +140,7 @@ func (s *sealer) overtaken(ctx context.Context, l *live) (Row, error) {
 	return row, nil
 }
 
-// clientsFault reports whether an error is one that the client can mend and complete again.
+// clientsFault reports whether an error is one that the client can repair and complete again.
 func clientsFault(err error) bool {
 	return drive.IsKind(err, drive.DigestMismatch, drive.NameTaken, drive.ParentGone, drive.VersionChanged, drive.Locked, drive.BadName,
 		drive.TooLarge, drive.PartsMissing, drive.PartSize, drive.DigestRequired, drive.Quota)
@@ -220,8 +220,8 @@ func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (
 	return next, nil
 }
 
-// unseal is sealing ⇒ active with all parts kept, because of an error that the client can mend; it
-// returns that error.
+// unseal is sealing ⇒ active with all parts kept, because of an error that the client can repair;
+// it returns that error.
 func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row, error) {
 	var staged blob.Staged
 	var err error

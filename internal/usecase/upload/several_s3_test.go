@@ -127,7 +127,7 @@ func TestConcatDiesOnS3(t *testing.T) {
 	}
 }
 
-// The whole way over S3 and Redis: filled by two instances, dropped elsewhere, wrong and mended,
+// The whole way over S3 and Redis: filled by two instances, dropped elsewhere, wrong and repaired,
 // its journal lost, read back.
 func TestTwoInstancesOnS3(t *testing.T) {
 	t.Parallel()

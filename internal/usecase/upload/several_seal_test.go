@@ -189,7 +189,7 @@ func TestSealIsRedoneByAnotherInstance(t *testing.T) {
 }
 
 // While another instance has the store put the parts together they are in neither place for a
-// moment, and a store may even say that they are and show nothing. That is no reason to give an
+// moment, and a store may even say that they are and show nothing. That is not a reason to give an
 // upload up: what is gone stays gone.
 func TestBytesOnTheirWayAreNotLost(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func (r Row) ended() error {
 	return drive.Fail(drive.WrongState, "state", r.State.Public())
 }
 
-// refresh mends an active upload: a gen that the staging refuses is replaced, parts that a power
+// refresh repairs an active upload: a gen that the staging refuses is replaced, parts that a power
 // loss may have taken are verified.
 func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
 	l.mu.Lock()

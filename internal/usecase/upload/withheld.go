@@ -17,7 +17,7 @@ import (
 //	between two entries          what is entered was verified with the rest: it counts
 //
 // Each of its parts is being written all the time, so nobody parks, seals or fences the upload
-// beside it; who wants to ends it.
+// beside it: it is ended first.
 
 // withheld is what has come for one part and is not in the journal.
 type withheld struct {

@@ -181,7 +181,7 @@ func (s *Staging) QuarantineStaged(_ context.Context, stray blob.Stray) error {
 const maxNamesakes = 1000
 
 // quarantine moves what lies at place, somewhere below top, to today's quarantine under its place
-// with '/' as '_'. What is gone already is no error: the move may be a repeated one.
+// with '/' as '_'. What is gone already is not an error: the move may be a repeated one.
 func (d *Dir) quarantine(top, place string) error {
 	if !filepath.IsLocal(filepath.FromSlash(place)) || !strings.HasPrefix(path.Clean(place), top+"/") {
 		return fmt.Errorf("quarantine %q: not below %s", place, top)

@@ -16,7 +16,7 @@ const (
 	probeDir      = "probe/"
 	tailsDir      = "tails/" // pieces of tails: tails/<upload id>/<part>-<offset in the part>-<random>
 
-	// stagingDir is no place in the bucket: staged uploads are shown under it, with the date of
+	// stagingDir is not a place in the bucket: staged uploads are shown under it, with the date of
 	// their id.
 	stagingDir = "staging/"
 	// strayDir shows multipart uploads whose key no upload has.

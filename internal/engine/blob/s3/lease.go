@@ -164,8 +164,8 @@ func (s *Staging) keep(ctx context.Context, l *lease, cancel context.CancelCause
 	}
 }
 
-// extend is one beat. That Redis does not answer, or has lost the journal, is no reason to give up
-// while the lease lasts.
+// extend is one beat. That Redis does not answer, or has lost the journal, is not a reason to give
+// up while the lease lasts.
 func (s *Staging) extend(ctx context.Context, l *lease) error {
 	ctx, stop := context.WithTimeout(ctx, s.lease/beats)
 	defer stop()

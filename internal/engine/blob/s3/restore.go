@@ -145,15 +145,15 @@ const (
 	distrust policy = false
 )
 
-// mend makes the journal agree with the store.
-func (s *Staging) mend(ctx context.Context, ref blob.Ref, j *journal, p policy) error {
+// reconcile makes the journal agree with the store.
+func (s *Staging) reconcile(ctx context.Context, ref blob.Ref, j *journal, p policy) error {
 	var parts map[int]storedPart
 	err := error(drive.Fail(drive.NotFound))
 	if j.state != sealed {
 		parts, err = s.b.listParts(ctx, s.b.contentKey(ref.ID), j.mpu)
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		return s.mendWithoutParts(ctx, ref, j)
+		return s.reconcileWithoutParts(ctx, ref, j)
 	}
 	if err != nil {
 		return err
@@ -169,9 +169,9 @@ func (s *Staging) mend(ctx context.Context, ref blob.Ref, j *journal, p policy) 
 	return s.apply(ctx, ref, j, triples)
 }
 
-// mendWithoutParts is mend of an upload whose multipart upload is not there: completed, if content
-// is, or else lost.
-func (s *Staging) mendWithoutParts(ctx context.Context, ref blob.Ref, j *journal) error {
+// reconcileWithoutParts is reconcile of an upload whose multipart upload is not there: completed,
+// if content is, or else lost.
+func (s *Staging) reconcileWithoutParts(ctx context.Context, ref blob.Ref, j *journal) error {
 	info, err := s.b.stat(ctx, s.b.contentKey(ref.ID))
 	switch {
 	case err == nil && j.isContent(info):
@@ -196,7 +196,7 @@ func (s *Staging) apply(ctx context.Context, ref blob.Ref, j *journal, triples [
 		return err
 	}
 	if n := len(triples) / 3; n > 0 {
-		s.b.log.Warn("journal mended by what the store has", "upload", ref.ID, "fields", n)
+		s.b.log.Warn("journal repaired by what the store has", "upload", ref.ID, "fields", n)
 	}
 	if a.verdict() != "ok" && a.text(1) != removed {
 		return nil // somebody else has made it again: it is looked at once more
@@ -259,6 +259,6 @@ func (s *Staging) find(ctx context.Context, ref blob.Ref) error {
 	case j.state == removed:
 		return drive.Fail(drive.NotFound)
 	default:
-		return s.mend(ctx, ref, j, adopt)
+		return s.reconcile(ctx, ref, j, adopt)
 	}
 }

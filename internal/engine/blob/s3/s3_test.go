@@ -32,7 +32,7 @@ func target(t testing.TB) Options {
 }
 
 // replyTime is how long a reply of Redis is waited for: one that is late because the machine is
-// busy is no outage.
+// busy is not an outage.
 const replyTime = time.Minute
 
 // redisAt returns a client of the test's own, so that its hooks hurt nobody else.

@@ -54,7 +54,7 @@ func (s *Staging) trySeal(ctx context.Context, ref blob.Ref, size drive.ByteSize
 	case j.state != sealing:
 		return false, nil
 	case !j.complete():
-		return false, s.mend(ctx, ref, j, adopt)
+		return false, s.reconcile(ctx, ref, j, adopt)
 	case j.missing(size, ref.PartSize):
 		return false, s.unready(ctx, ref, j, fmt.Errorf("%d parts do not make up %d bytes", len(j.entries), size))
 	}
@@ -90,7 +90,7 @@ func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size d
 	_, err := s.b.api.CompleteMultipartUpload(ctx, s.b.name, key, j.mpu, j.completeParts(), minio.PutObjectOptions{})
 	switch {
 	case hasCode(err, "InvalidPart", "InvalidPartOrder"):
-		if err := s.mend(ctx, ref, j, distrust); err != nil {
+		if err := s.reconcile(ctx, ref, j, distrust); err != nil {
 			return err
 		}
 		return s.unready(ctx, ref, j, err)
@@ -100,7 +100,7 @@ func (s *Staging) complete(ctx context.Context, ref blob.Ref, j *journal, size d
 	info, serr := s.b.stat(ctx, key)
 	switch {
 	case drive.IsKind(serr, drive.NotFound) && err != nil: // neither here nor there
-		return s.mendWithoutParts(ctx, ref, j)
+		return s.reconcileWithoutParts(ctx, ref, j)
 	case serr != nil:
 		return serr
 	case info.Size != int64(size) || err != nil && !j.isContent(info):
@@ -171,7 +171,7 @@ func (s *Staging) tryUnseal(ctx context.Context, ref blob.Ref) (done bool, err e
 	}
 	_, err = s.b.listParts(ctx, s.b.contentKey(ref.ID), j.mpu)
 	if drive.IsKind(err, drive.NotFound) { // completed, before anybody could say so
-		return false, s.mendWithoutParts(ctx, ref, j)
+		return false, s.reconcileWithoutParts(ctx, ref, j)
 	}
 	if err != nil {
 		return false, err

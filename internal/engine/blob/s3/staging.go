@@ -81,7 +81,8 @@ func (s *Staging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
 	return j.staged(), nil
 }
 
-// load returns the journal of an upload, made again or mended where Redis may have lost something.
+// load returns the journal of an upload, made again or repaired where Redis may have lost
+// something.
 func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 	for range tries {
 		j, found, err := s.j.load(ctx, ref.ID)
@@ -93,7 +94,7 @@ func (s *Staging) load(ctx context.Context, ref blob.Ref) (*journal, error) {
 		case j.state == removed:
 			return nil, drive.Fail(drive.NotFound)
 		case !j.complete():
-			err = s.mend(ctx, ref, j, adopt)
+			err = s.reconcile(ctx, ref, j, adopt)
 		default:
 			return j, nil
 		}

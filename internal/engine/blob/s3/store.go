@@ -212,7 +212,7 @@ func (s *Store) Quarantine(ctx context.Context, stray blob.Stray) error {
 	return nil
 }
 
-// quarantine moves the object of key to today's quarantine. What is gone already is no error.
+// quarantine moves the object of key to today's quarantine. What is gone already is not an error.
 func (b *Bucket) quarantine(ctx context.Context, key, place string) error {
 	info, err := b.stat(ctx, key)
 	if drive.IsKind(err, drive.NotFound) {

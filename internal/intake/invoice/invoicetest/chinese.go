@@ -8,7 +8,7 @@ import (
 )
 
 // Chinese makes a valid fully digital invoice with 1 to 4 lines at 13, 6 and 0 %. Tax numbers begin
-// with 0000, which is no place.
+// with 0000, which is not a place.
 func Chinese(seed uint64) *invoice.Document {
 	g := generator{rand.New(rand.NewPCG(seed, 13)), seed}
 	d := &invoice.Document{

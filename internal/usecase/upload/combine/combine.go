@@ -13,7 +13,7 @@
 // The work is done by the goroutines of those who ask for it: nothing runs when nobody asks, there
 // is nothing to stop, and nobody does more than one group.
 //
-// It is no lock on what is worked on: another process, or another Queue, may do the same.
+// It is not a lock on what is worked on: another process, or another Queue, may do the same.
 package combine
 
 import (
