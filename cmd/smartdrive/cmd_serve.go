@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -48,7 +49,9 @@ func serve(cmd *cobra.Command) error {
 	if err != nil {
 		return usage(cmd, err)
 	}
-	log, err := telemetry.NewLogger(cmd.ErrOrStderr(), cfg.LogLevel, cfg.LogFormat)
+	cfg.Level = &slog.LevelVar{}
+	cfg.Level.Set(cfg.LogLevel)
+	log, err := telemetry.NewLogger(cmd.ErrOrStderr(), cfg.Level, cfg.LogFormat)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ import (
 	"smartdrive/internal/usecase/fsck"
 	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
+	"smartdrive/internal/usecase/setting"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
@@ -75,6 +76,7 @@ type App struct {
 	users        *account.Users
 	stars        *star.Stars
 	growth       *growth.Growth
+	settings     *setting.Settings
 	sessions     *account.Sessions
 	keys         *idem.Keys
 	prepared     *idem.PreparedIDs
@@ -199,10 +201,12 @@ func (a *App) compose(ctx context.Context) (err error) {
 		DB: g.db, Users: a.users, Access: a.access, Tree: a.tree, Files: a.files, Shares: a.shares, Collects: a.collects, Uploads: a.uploads,
 		Activity: a.activity, Log: log,
 	})
-	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Busy: a.handovers.Busy}, space.Options{DefaultQuota: cfg.DefaultQuota, Now: g.stamp})
-	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys, Busy: a.handovers.Busy}, admin.Options{
-		DefaultQuota: admin.Total{Given: true, Bytes: cfg.DefaultQuota},
-	})
+	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Busy: a.handovers.Busy}, space.Options{DefaultQuota: g.defaultQuota, Now: g.stamp})
+	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys, Busy: a.handovers.Busy}, admin.Options{DefaultQuota: g.defaultQuota})
+	a.settings = setting.New(setting.Parts{DB: g.db, Users: a.users, Live: g.live, Log: log, Now: g.stamp, Changed: setLevel})
+	if err := a.settings.Refresh(ctx); err != nil {
+		return err
+	}
 	a.introduce()
 	return nil
 }
@@ -262,12 +266,20 @@ func (a *App) introduce() {
 	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records, store: g.bytes.store, growth: a.growth}
 }
 
+func (g *ground) defaultQuota() *drive.ByteSize { return g.live.Now().DefaultQuota }
+
+func setLevel(cfg *config.Config) {
+	if cfg.Level != nil {
+		cfg.Level.Set(cfg.LogLevel)
+	}
+}
+
 func (g *ground) uploadOptions() upload.Options {
 	cfg := g.cfg
 	return upload.Options{
 		Idle: cfg.UploadIdle, Abandon: cfg.UploadAbandon, MaxAge: cfg.UploadMaxAge, MaxOpen: cfg.UploadMaxOpen, PartSize: cfg.PartSize,
-		MinFree: orLeast(cfg.MinFree), Instant: upload.Scope(cfg.InstantScope), Generation: g.Generation,
-		Restored: g.Restored, Kept: g.kept.Now, Clock: g.mode.clock, Hold: g.mode.hold, Log: g.log,
+		MinFree: orLeast(cfg.MinFree), Instant: func() upload.Scope { return upload.Scope(g.live.Now().InstantScope) },
+		Generation: g.Generation, Restored: g.Restored, Kept: g.kept.Now, Clock: g.mode.clock, Hold: g.mode.hold, Log: g.log,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/engine/instance"
 	"smartdrive/internal/engine/retention"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/setting"
 )
 
 // ground is what an installation stands on: its directory, its database, where its bytes are, what
@@ -18,7 +19,8 @@ import (
 type ground struct {
 	Installation // once it was identified
 
-	cfg  config.Config
+	cfg  config.Config // as the server was started
+	live *setting.Live // as administrators have changed it since
 	log  *slog.Logger
 	mode mode
 
@@ -35,7 +37,7 @@ type ground struct {
 
 // newGround does no I/O.
 func newGround(cfg config.Config, log *slog.Logger) *ground {
-	g := &ground{cfg: cfg, log: log}
+	g := &ground{cfg: cfg, live: setting.NewLive(cfg), log: log}
 	g.mode = g.modeOf()
 	return g
 }

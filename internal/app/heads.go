@@ -43,7 +43,7 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared},
 		AdminParts: rest.AdminParts{
 			Admin: a.admin, Handovers: a.handovers, DeadLetters: a.outbox, Timers: a.timers.engine, Steps: a.ways.stepsOf, Findings: a.ground.findings,
-			Status: overview{a.ground, a.timers.engine, a.courier.records}.status, Growth: a.growth, Migration: moveSteps{a.mover, a.users},
+			Status: overview{a.ground, a.timers.engine, a.courier.records}.status, Growth: a.growth, Settings: a.settings, Migration: moveSteps{a.mover, a.users},
 		},
 		BaseURL: base, DownloadRedirect: cfg.DownloadRedirect, Version: version,
 	})
@@ -110,7 +110,7 @@ func callerAt(api *rest.API, head drive.Heads) func(r *http.Request, changes boo
 // davHead is the head of WebDAV; who may do what is the API's to say.
 func (a *App) davHead(api *rest.API) *dav.Head {
 	return dav.New(dav.Options{
-		Files: a.files, Uploads: a.uploads, Spaces: a.spaces, Caller: callerAt(api, drive.HeadDAV), Litter: dav.Litter(a.ground.cfg.DAVLitter),
+		Files: a.files, Uploads: a.uploads, Spaces: a.spaces, Caller: callerAt(api, drive.HeadDAV), Litter: func() dav.Litter { return dav.Litter(a.ground.live.Now().DAVLitter) },
 		BaseURL: api.BaseURL(), Balance: a.balance,
 	})
 }

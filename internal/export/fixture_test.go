@@ -102,7 +102,7 @@ func (w *world) process(db *sqldb.DB, name string, change ...func(*Options)) *Ex
 	opt := Options{
 		DB: db, Events: outbox.New(db, outbox.Options{Source: "smartdrive/test"}), Tree: w.tree, Store: w.store, Users: w.users, Instance: name, Machine: name, Generation: 1, MinFree: -1,
 		Secret: func(context.Context) ([]byte, error) { return []byte("secret"), nil },
-		Fetch:  fetch.Options{Hosts: []string{strings.TrimPrefix(w.web.URL, "http://")}, Private: true},
+		Fetch:  fetch.Options{Hosts: func() []string { return []string{strings.TrimPrefix(w.web.URL, "http://")} }, Private: true},
 		Clock:  func(context.Context) (drive.Time, error) { return drive.Time(w.clock.Load()), nil },
 		Log:    slog.New(slog.DiscardHandler),
 	}

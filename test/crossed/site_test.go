@@ -42,7 +42,7 @@ func open(t *testing.T) (*uploadtest.Site, [2]*instance) {
 		in.uploads = upload.New(upload.Parts{
 			DB: db, Staging: site.Local.Staging, Store: site.Local.Blobs, Tree: in.tree, Content: content.Content{}, Timers: noTimers{},
 			Events: outbox.New(db, outbox.Options{Source: "smartdrive/test"}),
-		}, upload.Options{MaxOpen: 2000, MinFree: 1, Instant: upload.ScopeOff, Generation: int64(i + 1)})
+		}, upload.Options{MaxOpen: 2000, MinFree: 1, Instant: func() upload.Scope { return upload.ScopeOff }, Generation: int64(i + 1)})
 		in.files = files.New(files.Options{DB: db, Tree: in.tree, Store: site.Local.Blobs, Batch: 3, Direct: 6})
 		t.Cleanup(func() {
 			if err := in.uploads.Close(); err != nil {

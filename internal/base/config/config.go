@@ -80,10 +80,15 @@ type Config struct {
 	// It is not a setting: the command that serves names itself. Empty: this process decodes.
 	Decoder []string
 
+	// Level is that of the log, which LogLevel is the first value of. It is no setting: who makes
+	// the logger sets it. Nil: it does not change.
+	Level *slog.LevelVar
+
 	// Notes are for the log: variables that look like a setting but are none.
 	Notes []string
 
-	file string // --config
+	file  string            // --config
+	given map[string]string // what was given for the settings that can be changed while the server runs
 }
 
 // SubPath returns the path of the base URL: "" or "/drive".

@@ -32,6 +32,11 @@ func Load(flags *pflag.FlagSet, environ []string, readFile func(string) ([]byte,
 		from, ok := given[s.name]
 		if !ok {
 			from.value = s.def
+		} else if s.live != "" {
+			if c.given == nil {
+				c.given = map[string]string{}
+			}
+			c.given[s.name] = from.value
 		}
 		if from.value == "" && s.def == "" {
 			continue

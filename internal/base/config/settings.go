@@ -19,6 +19,7 @@ type setting struct {
 	// secret: the value may hold a password. A variable with _FILE behind its name names a file to
 	// read it from.
 	secret bool
+	live   string // what a value is, in words: administrators may change it while the server runs; see With
 	set    func(c *Config, value string) error
 }
 
@@ -160,6 +161,7 @@ var settings = []setting{
 	{
 		name: "instant-scope", form: "SCOPE", def: string(InstantInstance),
 		help: "instant upload: whose content can be linked instead of sent: instance (that of any user up to 64MiB, after a proof of possession, and the user's own at any size; a user who knows the digest of a file can find out whether somebody has it), user (only the user's own; nothing is revealed about others) or off",
+		live: "instance, user or off",
 		set:  choice(func(c *Config) *InstantScope { return &c.InstantScope }, InstantInstance, InstantUser, InstantOff),
 	},
 	{
@@ -180,11 +182,13 @@ var settings = []setting{
 	{
 		name: "dav-litter", form: "POLICY", def: string(LitterKeep),
 		help: "what is done with files that desktops leave behind when they work over WebDAV (._*, .DS_Store, Thumbs.db, desktop.ini, ~$*): keep (store them as any file), hide (store them and leave them out of WebDAV listings) or refuse",
+		live: "keep, hide or refuse",
 		set:  choice(func(c *Config) *Litter { return &c.DAVLitter }, LitterKeep, LitterHide, LitterRefuse),
 	},
 	{
 		name: "default-quota", form: "SIZE", def: "10GiB",
 		help: "quota of a new account or space if none is given, or unlimited",
+		live: "a size such as 50GiB, or unlimited",
 		set:  setDefaultQuota,
 	},
 	{
@@ -230,6 +234,7 @@ var settings = []setting{
 	{
 		name: "export-hosts", form: "HOST,...", list: true,
 		help: "hosts from which exports may fetch documents, such as docs.example.org, *.example.org or docs.example.org:8443; if not set, none",
+		live: "hosts separated by commas, such as docs.example.org, *.example.org or docs.example.org:8443",
 		set:  setExportHosts,
 	},
 	{
@@ -291,6 +296,7 @@ var settings = []setting{
 	{
 		name: "log-level", form: "LEVEL", def: "info",
 		help: "lowest level to log: debug, info, warn or error",
+		live: "debug, info, warn or error",
 		set:  setLogLevel,
 	},
 	{

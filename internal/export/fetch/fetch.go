@@ -14,9 +14,9 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// Options configure New. The zero value of each field but Hosts is its default.
+// Options configure New. The zero value of each field is its default.
 type Options struct {
-	Hosts   []string                                                             // that may be asked: see allows; empty: none
+	Hosts   func() []string                                                      // that may be asked: see allows; default: none
 	Private bool                                                                 // also at addresses of this network
 	MaxSize drive.ByteSize                                                       // of a document; default 256 MiB, at most 1 GiB
 	Time    time.Duration                                                        // for a whole document; default 10 min
@@ -55,6 +55,9 @@ func New(opt Options) *Fetcher {
 	if opt.Pace == 0 {
 		opt.Pace = time.Minute
 	}
+	if opt.Hosts == nil {
+		opt.Hosts = func() []string { return nil }
+	}
 	if opt.Dial == nil {
 		opt.Dial = Dialer(opt.Private)
 	}
@@ -92,7 +95,7 @@ func (f *Fetcher) allowed(u *url.URL) error {
 	if port == "" {
 		port = usual
 	}
-	if !allows(f.opt.Hosts, u.Hostname(), port, usual) {
+	if !allows(f.opt.Hosts(), u.Hostname(), port, usual) {
 		return &Error{Final, NotAllowed, fmt.Errorf("host %q is not on the list", u.Host)}
 	}
 	return nil

@@ -39,6 +39,8 @@ func wants(t *testing.T, what string, err error, class Class, reason string) {
 	}
 }
 
+func hosts(all ...string) func() []string { return func() []string { return all } }
+
 func TestServersThatMisbehave(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
@@ -89,7 +91,7 @@ func TestServersThatMisbehave(t *testing.T) {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	t.Cleanup(func() { close(stop) }) // before the server waits for its handlers
-	opt := Options{Hosts: []string{host(s)}, Private: true, MaxSize: 10 * drive.KiB}
+	opt := Options{Hosts: hosts(host(s)), Private: true, MaxSize: 10 * drive.KiB}
 	f := New(opt) // waits long enough for whatever a server does in the end
 	opt.Stall = 200 * time.Millisecond
 	stalls := New(opt)
@@ -136,7 +138,7 @@ func TestServersThatMisbehave(t *testing.T) {
 	_, err := read(t, f, elsewhere.URL)
 	wants(t, "a host that is not on the list", err, Final, NotAllowed)
 	const nobody = "127.0.0.1:1" // a port that is given to nobody who asks for a free one
-	_, err = read(t, New(Options{Hosts: []string{nobody}, Private: true}), "http://"+nobody+"/")
+	_, err = read(t, New(Options{Hosts: hosts(nobody), Private: true}), "http://"+nobody+"/")
 	wants(t, "a port that nobody listens at", err, Elsewhere, Unreachable)
 }
 
@@ -147,7 +149,7 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
 	t.Cleanup(s.Close)
 	port := s.URL[strings.LastIndexByte(s.URL, ':'):]
-	f := New(Options{Hosts: []string{"127.0.0.1" + port, "localhost" + port, "[::ffff:127.0.0.1]" + port}})
+	f := New(Options{Hosts: hosts("127.0.0.1"+port, "localhost"+port, "[::ffff:127.0.0.1]"+port)})
 	for _, at := range []string{"http://127.0.0.1", "http://localhost", "http://[::ffff:127.0.0.1]"} {
 		_, err := read(t, f, at+port+"/")
 		wants(t, at, err, Final, Private)
@@ -172,7 +174,7 @@ func TestOnlyWhatIsOnTheListIsAsked(t *testing.T) {
 	t.Parallel()
 	dialled := ""
 	f := New(Options{
-		Hosts: []string{"docs.example", "*.wild.example", "port.example:8443", "[2606:4700::1111]:80"},
+		Hosts: hosts("docs.example", "*.wild.example", "port.example:8443", "[2606:4700::1111]:80"),
 		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
 			dialled = address
 			return nil, errors.New("no network here")
@@ -201,7 +203,7 @@ func FuzzCheck(f *testing.F) {
 	for _, s := range []string{"http://docs.example/x", "http://a@docs.example", "http://docs.example\\evil", "http://[::1]:80", "HTTP://docs.example:80"} {
 		f.Add(s)
 	}
-	fetcher := New(Options{Hosts: []string{"docs.example"}})
+	fetcher := New(Options{Hosts: hosts("docs.example")})
 	f.Fuzz(func(t *testing.T, address string) {
 		if fetcher.Check(address) != nil {
 			return

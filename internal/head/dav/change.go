@@ -21,7 +21,7 @@ func (c *call) mkcol(ctx context.Context) error {
 	if c.at.isRoot() {
 		return drive.Fail(drive.NameTaken, "name", string(c.at.last()))
 	}
-	if err := c.opt.Litter.takes(c.at.last()); err != nil {
+	if err := c.opt.Litter().takes(c.at.last()); err != nil {
 		return err
 	}
 	parent, err := c.findParent(ctx, c.at)
@@ -107,7 +107,7 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	case t.to.same(c.at), t.to.within(c.at):
 		return t, drive.Fail(drive.Cycle)
 	}
-	if err := c.opt.Litter.takes(t.to.last()); err != nil {
+	if err := c.opt.Litter().takes(t.to.last()); err != nil {
 		return t, err
 	}
 	if err := c.conditions(ctx, &t.from); err != nil {

@@ -29,7 +29,7 @@ type Options struct {
 	// Balance reads the ledger of an account.
 	Balance func(ctx context.Context, account drive.AccountID) (quota.Balance, error)
 	// Litter says what is done with the files that desktops leave behind. Default: Keep.
-	Litter Litter
+	Litter func() Litter
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// BaseURL is how the server is reached from outside. Default: as the request came in.
@@ -44,8 +44,8 @@ type Head struct {
 
 // New puts the head together. It does no I/O.
 func New(opt Options) *Head {
-	if opt.Litter == "" {
-		opt.Litter = Keep
+	if opt.Litter == nil {
+		opt.Litter = func() Litter { return Keep }
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now

@@ -188,7 +188,7 @@ func TestLitter(t *testing.T) {
 		status int
 		listed bool
 	}{dav.Keep: {http.StatusCreated, true}, dav.Hide: {http.StatusCreated, false}, dav.Refuse: {http.StatusForbidden, false}} {
-		s := newStack(t, func(o *dav.Options) { o.Litter = policy })
+		s := newStack(t, func(o *dav.Options) { o.Litter = func() dav.Litter { return policy } })
 		for _, name := range []string{"._a", ".DS_Store", "Thumbs.db", "~$a.docx", "desktop.ini"} {
 			s.Do(t, "PUT /dav/files/"+name, "", "x").Want(t, want.status)
 			listed := strings.Contains(s.Do(t, "PROPFIND /dav/files/", "Depth: 1").Body, name)

@@ -104,7 +104,7 @@ func (c *call) lock(ctx context.Context) error {
 
 // lockNew makes the empty file that a lock on an address without one is on (RFC 4918 §7.3).
 func lockNew(ctx context.Context, c *call) (*Entry, error) {
-	if err := c.opt.Litter.takes(c.at.last()); err != nil {
+	if err := c.opt.Litter().takes(c.at.last()); err != nil {
 		return nil, err
 	}
 	parent, err := c.findParent(ctx, c.at)

@@ -156,7 +156,7 @@ func (c *call) children(ctx context.Context, top Entry, fn func([]Entry) error) 
 		entries := make([]Entry, 0, len(nodes))
 		for _, n := range nodes {
 			name := drive.Name(n.Name)
-			if !c.opt.Litter.shows(name, n.Type == tree.TypeFolder) {
+			if !c.opt.Litter().shows(name, n.Type == tree.TypeFolder) {
 				continue
 			}
 			at := drive.Address{Place: top.Place, Path: append(slices.Clip(top.Path), name)}

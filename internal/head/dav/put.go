@@ -29,7 +29,7 @@ func (c *call) put(ctx context.Context) error {
 	}
 	err := server.RefuseEncoding(c.r)
 	if err == nil {
-		err = c.opt.Litter.takes(c.at.last())
+		err = c.opt.Litter().takes(c.at.last())
 	}
 	var there *Entry
 	if err == nil {

@@ -97,7 +97,7 @@ func (h *Head) MayPut(ctx context.Context, r *http.Request, v View, u *url.URL) 
 	if c.at.isRoot() {
 		return drive.Fail(drive.BadName, "reason", "root")
 	}
-	if err := h.opt.Litter.takes(c.at.last()); err != nil {
+	if err := h.opt.Litter().takes(c.at.last()); err != nil {
 		return err
 	}
 	if err := readTokens(c); err != nil {

@@ -91,6 +91,7 @@ var stateRows = []row{
 		title: text{"Not possible in this state", "当前状态下无法进行"},
 		says: []text{
 			{"The operation was refused: {why}", "此操作被拒绝：{why}"},
+			{"The server was started with the setting {setting}: it can be changed there alone.", "设置项 {setting} 由服务器启动时指定，只能在那里修改。"},
 			{"This is not possible while the state is \"{state}\".", "状态为“{state}”时无法进行此操作。"},
 			{"This is not possible in the current state.", "当前状态下无法进行此操作。"},
 		},

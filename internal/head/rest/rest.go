@@ -25,6 +25,7 @@ import (
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
+	"smartdrive/internal/usecase/setting"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/thumb"
@@ -100,6 +101,7 @@ type AdminParts struct {
 	// Status says how the installation is doing. Default: nothing is known.
 	Status    func(ctx context.Context) (Status, error)
 	Growth    *growth.Growth
+	Settings  *setting.Settings
 	Migration Mover // default: the installation cannot move
 }
 

@@ -223,6 +223,7 @@ func table(opt Options, u uploads) []route {
 		u.adminRoutes(),
 		deadLetters{opt.DeadLetters}.routes(),
 		inspection{opt.Timers, opt.Steps, opt.Findings, opt.Status, opt.Growth}.routes(),
+		settings{opt.Settings}.routes(),
 		migration{opt.Migration}.routes(),
 	} {
 		all = append(all, resource...)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/growth"
@@ -32,6 +33,7 @@ import (
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
+	"smartdrive/internal/usecase/setting"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload/uploadtest"
@@ -99,6 +101,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		AdminParts: rest.AdminParts{
 			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys, Busy: busy}, admin.Options{}),
 			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Growth: growth.New(s.DB, now),
+			Settings: setting.New(setting.Parts{DB: s.DB, Users: users, Live: setting.NewLive(config.Config{}), Log: slog.New(slog.DiscardHandler), Now: now}),
 		},
 	}
 	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Busy: busy}, space.Options{Now: now})

@@ -18,8 +18,9 @@ const defaultQuota = 10 * drive.GiB
 
 // Options configure New. The zero value of each field is its default.
 type Options struct {
-	// DefaultQuota is the total of an account created without one. Default: 10 GiB.
-	DefaultQuota Total
+	// DefaultQuota returns the total of an account created without one, nil for unlimited. Default:
+	// 10 GiB.
+	DefaultQuota func() *drive.ByteSize
 }
 
 // Parts are what the use cases are composed of.
@@ -48,7 +49,9 @@ func New(parts Parts, opt Options) *Admin {
 	if parts.Busy == nil {
 		parts.Busy = func(context.Context, sqldb.Querier, drive.AccountID) error { return nil }
 	}
-	opt.DefaultQuota = opt.DefaultQuota.or(Limit(defaultQuota))
+	if opt.DefaultQuota == nil {
+		opt.DefaultQuota = func() *drive.ByteSize { return new(defaultQuota) }
+	}
 	return &Admin{parts, opt}
 }
 

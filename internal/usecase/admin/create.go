@@ -102,7 +102,7 @@ func (a *Admin) create(ctx context.Context, tx *sqldb.Tx, draft account.Draft, t
 	if err != nil {
 		return User{}, err
 	}
-	if err := a.parts.Ledger.Create(ctx, tx, user.Account, total.or(a.opt.DefaultQuota).Bytes); err != nil {
+	if err := a.parts.Ledger.Create(ctx, tx, user.Account, total.or(Total{Given: true, Bytes: a.opt.DefaultQuota()}).Bytes); err != nil {
 		return User{}, err
 	}
 	if _, err := a.parts.Trees.Create(ctx, tx, user.Account); err != nil {

@@ -28,8 +28,9 @@ type Parts struct {
 
 // Options configure New. The zero value of each field is its default.
 type Options struct {
-	// DefaultQuota is the total of a space that is made without one; nil: unlimited.
-	DefaultQuota *drive.ByteSize
+	// DefaultQuota returns the total of a space that is made without one, nil for unlimited.
+	// Default: unlimited.
+	DefaultQuota func() *drive.ByteSize
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
@@ -45,6 +46,9 @@ type Spaces struct {
 func New(parts Parts, opt Options) *Spaces {
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.DefaultQuota == nil {
+		opt.DefaultQuota = func() *drive.ByteSize { return nil }
 	}
 	if parts.Busy == nil {
 		parts.Busy = func(context.Context, sqldb.Querier, drive.AccountID) error { return nil }
@@ -97,7 +101,7 @@ func (s *Spaces) Create(ctx context.Context, who drive.Who, in NewSpace, hook Ho
 	if err := admins(who); err != nil {
 		return View{}, err
 	}
-	total := s.opt.DefaultQuota
+	total := s.opt.DefaultQuota()
 	if in.Total.Given {
 		total = in.Total.Bytes
 	}

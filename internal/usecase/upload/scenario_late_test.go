@@ -181,7 +181,7 @@ func TestScenarioLInstantUpload(t *testing.T) {
 func TestScenarioLUnknownAndForbiddenLookAlike(t *testing.T) {
 	t.Parallel()
 	for _, scope := range []upload.Scope{upload.ScopeUser, upload.ScopeOff} {
-		s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Instant: scope}})
+		s := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{Instant: func() upload.Scope { return scope }}})
 		data, unknown := random(3*mib), random(3*mib)
 		owner(t, s, data)
 		bob := s.Account(t, 0)

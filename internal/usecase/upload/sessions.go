@@ -52,7 +52,7 @@ type Options struct {
 	MaxOpen    int            // open uploads an account may have; default 1,000
 	PartSize   drive.ByteSize // default 8 MiB
 	MinFree    drive.ByteSize // disk space that uploads leave free; default 1 GiB
-	Instant    Scope          // default ScopeInstance
+	Instant    func() Scope   // asked for each upload; default ScopeInstance
 	Generation int64          // of this start of the installation: names the files of whole-file uploads
 	Restored   bool           // a backup was restored and not checked yet: nothing is reclaimed
 	SealWait   time.Duration  // how long complete waits before it answers "sealing"; default 10 s
@@ -81,10 +81,12 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxOpen, 1000)
 	setDefault(&o.PartSize, 8*drive.MiB)
 	setDefault(&o.MinFree, drive.GiB)
-	setDefault(&o.Instant, ScopeInstance)
 	setDefault(&o.SealWait, 10*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Instant == nil {
+		o.Instant = func() Scope { return ScopeInstance }
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
@@ -164,7 +166,8 @@ func (s *Sessions) compose() {
 	s.resumes = limiters{limit: rate.Limit(20), burst: 200, all: map[drive.AccountID]*rate.Limiter{}}
 	s.disk = disk.New(s.Store, s.opt.MinFree)
 	s.claims = claim.New(s.Content, s.Store, claim.Options{
-		Off: s.opt.Instant == ScopeOff, OwnOnly: s.opt.Instant == ScopeUser, Now: s.clocks.now,
+		Off:     func() bool { return s.opt.Instant() == ScopeOff },
+		OwnOnly: func() bool { return s.opt.Instant() == ScopeUser }, Now: s.clocks.now,
 	})
 	s.gate = &gate{db: s.DB, access: s.Access, tree: s.Tree, now: s.clocks.now, log: log, end: s.reclaim}
 	s.table = table{

@@ -1,4 +1,5 @@
-// What people do with more than one click: files sent through a file request, versions, drag to move, zips, a timer looked up.
+// What people do with more than one click: files sent through a file request, versions, drag to move, zips, a timer looked up,
+// settings changed while the server runs.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { api, launch, logIn, openPage, said, shoot, startServer, tokenOf } from "./harness.mjs";
@@ -6,7 +7,7 @@ import { png, unzip } from "./samples.mjs";
 
 let server, browser, token, call, put;
 before(async () => {
-  server = await startServer();
+  server = await startServer("--log-level", "warn");
   browser = await launch();
   token = await tokenOf(server, "admin", server.password);
   call = (...args) => api(server, token, ...args);
@@ -301,6 +302,27 @@ test("a timer is looked up", { timeout: 600_000 }, async () => {
   await page.getByPlaceholder("Id of what it watches").fill(`abandon/00000000-0000-7000-8000-000000000000`);
   await page.getByRole("button", { name: "Look up" }).click();
   await page.getByText("There is no such timer.").waitFor();
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test("settings are changed while the server runs, but for those that it was started with", { timeout: 600_000 }, async () => {
+  const { page, context, complaints } = await enter("/admin/system");
+  const quota = page.getByLabel("Quota of new accounts and spaces");
+  const form = page.locator("form", { has: quota });
+  await quota.fill("much");
+  await form.getByRole("button", { name: "Save" }).click();
+  await said(page, "a size such as 50GiB, or unlimited");
+  await quota.fill("3GiB");
+  await page.keyboard.press("Enter");
+  await form.getByText(/Changed by admin/).waitFor();
+  assert.equal((await call("POST", "/admin/users", { name: "newcomer", password: "correct horse battery" })).total, 3 * 2 ** 30);
+  await page.getByText("The server was started with --log-level").waitFor();
+  await shoot(page, "flow-settings");
+  await page.reload();
+  await form.getByRole("button", { name: "Back to the default" }).click();
+  await form.getByText("Default", { exact: true }).waitFor();
+  assert.equal(await quota.inputValue(), "10GiB");
   assert.deepEqual(complaints, []);
   await context.close();
 });

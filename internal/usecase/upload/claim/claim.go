@@ -58,8 +58,8 @@ type Offer struct {
 
 // Options say whose content may be linked to.
 type Options struct {
-	Off     bool              // nobody's
-	OwnOnly bool              // the account's own
+	Off     func() bool       // nobody's; asked for each claim
+	OwnOnly func() bool       // the account's own
 	Now     func() drive.Time // not nil
 }
 
@@ -86,7 +86,7 @@ func idsOf(blobs []content.Blob) []drive.BlobID {
 
 // Offer looks for content that has the digests which an upload claims.
 func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, error) {
-	if d.opt.Off || c.Size < minInstant || len(c.Digests) == 0 {
+	if d.opt.Off() || c.Size < minInstant || len(c.Digests) == 0 {
 		return Offer{}, nil
 	}
 	found, err := d.content.Candidates(ctx, q, c.Digests, c.Size)
@@ -94,6 +94,7 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 		return Offer{}, err
 	}
 	var open []content.Blob
+	ownOnly := d.opt.OwnOnly()
 	for _, b := range found {
 		owned, mine, err := d.owned(ctx, q, c, b)
 		switch {
@@ -101,7 +102,7 @@ func (d *Desk) Offer(ctx context.Context, q sqldb.Querier, c Claim) (Offer, erro
 			return Offer{}, err
 		case mine:
 			return Offer{Owned: b.ID}, nil
-		case !owned && d.opt.OwnOnly, c.Size > maxProof:
+		case !owned && ownOnly, c.Size > maxProof:
 			// not this user's business; or more than the server would read to check an answer
 		default:
 			open = append(open, b)
@@ -123,7 +124,7 @@ func (d *Desk) owned(ctx context.Context, q sqldb.Querier, c Claim, b content.Bl
 
 // Owned is Offer of content that the account owns, and asks about no other; zero: there is none.
 func (d *Desk) Owned(ctx context.Context, q sqldb.Querier, c Claim) (drive.BlobID, error) {
-	if d.opt.Off || c.Size < minInstant || len(c.Digests) == 0 {
+	if d.opt.Off() || c.Size < minInstant || len(c.Digests) == 0 {
 		return drive.BlobID{}, nil
 	}
 	found, err := d.content.Candidates(ctx, q, c.Digests, c.Size)

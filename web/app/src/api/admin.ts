@@ -28,6 +28,18 @@ export const resetUploads = (account_id: string | null) => call<{ reset: number 
 
 export const status = () => call<Status>("GET", "/admin/status");
 export const growth = () => call<{ days: GrowthDay[] }>("GET", "/admin/growth?days=365");
+/** A setting that may be changed while the server runs. */
+export interface Setting {
+  name: string;
+  value: string; // empty: not set
+  default: string;
+  fixed: boolean; // the server was started with it
+  changed_at: string | null;
+  changed_by: string | null;
+}
+export const settings = async () => (await call<{ items: Setting[] }>("GET", "/admin/settings")).items;
+export const setSetting = (name: string, value: string) => call<Setting>("PUT", `/admin/settings/${name}`, { body: { value } });
+export const resetSetting = (name: string) => call<Setting>("DELETE", `/admin/settings/${name}`);
 export const findings = () => listAll<Finding>("/admin/findings", {}, 1000);
 export const letters = () => listAll<Letter>("/admin/dead-letters", {}, 1000);
 export const replayLetter = (id: string) => call("POST", `/admin/dead-letters/${id}/replay`);

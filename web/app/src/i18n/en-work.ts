@@ -18,6 +18,14 @@ const messages = {
   growth: {
     title: "Storage and growth", stored: "Charged to all accounts", free: "Free on the disk", accounts: "People and spaces", pace: "More within {n} day | More within {n} days", full: "Full at this pace in", none: "No figures yet: they are taken each hour.", tomorrow: "There is a chart once figures of two days are known.", most: "at most {size}", from: "{name}: from {from} on {since} to {to} today",
   },
+  serverSettings: {
+    title: "Settings of the server", intro: "A change holds at once. What the server was started with is changed where it is started.", changed: "Changed", fixed: "The server was started with {flag}", changedBy: "Changed by {by}, {at}", changedAt: "Changed on the server, {at}", isDefault: "Default", reset: "Back to the default",
+    "default-quota": { title: "Quota of new accounts and spaces", help: "Where none is given. Those that exist keep theirs.", example: "50GiB, or unlimited" },
+    "instant-scope": { title: "Instant upload", help: "Whose content is linked instead of sent again.", instance: "That of all users, after a proof", user: "One's own only", off: "Off" },
+    "dav-litter": { title: "Files that desktops leave behind", help: "What is done with ._*, .DS_Store, Thumbs.db and the like that come over WebDAV.", keep: "Keep them", hide: "Keep them, and hide them from listings", refuse: "Refuse them" },
+    "export-hosts": { title: "Hosts that exports fetch from", help: "Separated by commas. Empty: exports fetch nothing.", example: "such as docs.example.org, *.example.org" },
+    "log-level": { title: "Log", help: "The lowest level that is written.", debug: "Everything, for a search for errors", info: "Usual", warn: "Warnings and errors", error: "Errors only" },
+  },
   system: {
     status: "Status", mode: "Mode", modes: { embedded: "One process", single: "One instance on a database", "cluster-without-kafka": "Cluster without Kafka", cluster: "Cluster" }, installation: "Installation", instances: "Instances", host: "Host", version: "Version", roles: "Roles", since: "Started", seen: "Seen", alive: "alive", silent: "silent", leases: "Done by one instance only", lease: "Task", generation: "Instance",
     timers: "Timers", kind: "Kind", minute: "Within a minute", hour: "Within an hour", day: "Within a day", later: "Later", running: "Running", consumers: "Consumers of events", consumer: "Consumer", topic: "Topic", behind: "Behind", waiting: "Waiting", unsent: "{n} events wait for the broker, the oldest for {age}.", failing: "Cannot be asked just now: {what}", findings: "Audit findings", noFindings: "Audits have found nothing wrong.", invariant: "Invariant", subject: "Subject", expected: "Expected", found: "Found", when: "When", repaired: "repaired", open: "open",

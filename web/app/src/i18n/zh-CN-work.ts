@@ -20,6 +20,14 @@ const messages: WorkMessages = {
   growth: {
     title: "存储与增长", stored: "全部账户已用", free: "磁盘剩余", accounts: "用户与空间", pace: "近 {n} 天增长", full: "照此速度存满还有", none: "暂无数据：每小时记录一次。", tomorrow: "有两天的数据后显示图表。", most: "最高 {size}", from: "{name}：{since} 为 {from}，今天为 {to}",
   },
+  serverSettings: {
+    title: "服务器设置", intro: "修改立即生效。服务器启动时指定的设置只能在启动处修改。", changed: "已修改", fixed: "服务器启动时已指定 {flag}", changedBy: "{by} 修改于 {at}", changedAt: "在服务器上修改于 {at}", isDefault: "默认值", reset: "恢复默认",
+    "default-quota": { title: "新账户和新空间的配额", help: "未指定配额时使用；已有账户和空间不受影响。", example: "50GiB，或 unlimited（不限）" },
+    "instant-scope": { title: "秒传", help: "已有哪些内容时不必重新上传。", instance: "所有用户的内容（需证明持有）", user: "仅自己的内容", off: "关闭" },
+    "dav-litter": { title: "桌面系统产生的附带文件", help: "如何处理通过 WebDAV 传来的 ._*、.DS_Store、Thumbs.db 等文件。", keep: "保留", hide: "保留，但不在列表中显示", refuse: "拒绝" },
+    "export-hosts": { title: "允许导出抓取的主机", help: "用逗号分隔。留空则导出不抓取任何文档。", example: "例如 docs.example.org, *.example.org" },
+    "log-level": { title: "日志", help: "写入日志的最低级别。", debug: "全部（用于排查问题）", info: "常规", warn: "警告和错误", error: "仅错误" },
+  },
   system: {
     status: "状态", mode: "模式", modes: { embedded: "单进程", single: "单实例加数据库", "cluster-without-kafka": "集群（无 Kafka）", cluster: "集群" }, installation: "安装标识", instances: "实例", host: "主机", version: "版本", roles: "角色", since: "启动", seen: "最近可见", alive: "在线", silent: "无响应", leases: "只由一个实例执行", lease: "任务", generation: "实例",
     timers: "定时器", kind: "种类", minute: "一分钟内", hour: "一小时内", day: "一天内", later: "一天以上", running: "执行中", consumers: "事件消费者", consumer: "消费者", topic: "主题", behind: "落后", waiting: "等待", unsent: "{n} 个事件等待发送到消息系统，最早的已等待 {age}。", failing: "暂时无法查询：{what}", findings: "审计发现", noFindings: "审计没有发现问题。", invariant: "不变式", subject: "对象", expected: "应为", found: "实为", when: "时间", repaired: "已修复", open: "未修复",

@@ -1,0 +1,46 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Live is a setting that administrators may change while the server runs.
+type Live struct {
+	Name    string
+	Form    string // what a value is, in words
+	Help    string
+	Default string  // "": not set
+	Given   *string // by the operator, as a flag, a variable or in the file, which nobody overrides; nil: it was not
+}
+
+// Lives returns the settings that can be changed while the server runs, in the order of the help.
+func (c *Config) Lives() []Live {
+	var all []Live
+	for i := range settings {
+		if s := &settings[i]; s.live != "" {
+			l := Live{Name: s.name, Form: s.live, Help: s.help, Default: s.def}
+			if v, ok := c.given[s.name]; ok {
+				l.Given = &v
+			}
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// With returns the configuration with another value of a setting that can be changed while the
+// server runs. What was given stays as it is. The error says what is allowed.
+func (c Config) With(name, value string) (Config, error) {
+	s := find(name)
+	if s == nil || s.live == "" {
+		return Config{}, fmt.Errorf("%q is not a setting that can be changed while the server runs", name)
+	}
+	if _, ok := c.given[name]; ok {
+		return c, nil
+	}
+	if err := s.set(&c, strings.TrimSpace(value)); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}

@@ -1,0 +1,65 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/usecase/setting"
+)
+
+// settings are what administrators change while the server runs.
+type settings struct {
+	live *setting.Settings
+}
+
+func (s settings) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/admin/settings", need: admins, act: plain(s.list),
+			does: "List the settings that can be changed while the server runs. Those with \"fixed\" were given to the server as a flag, a variable or in its file, and are changed there alone.",
+			out:  []outcome{gives[Settings](200, "the settings")},
+		}, {
+			method: "PUT", path: "/admin/settings/{name}", need: admins, act: takes(s.set),
+			does: "Change a setting: at once at the instance that answers, within five seconds at the others.",
+			out:  []outcome{gives[setting.Setting](200, "the setting as it is")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		}, {
+			method: "DELETE", path: "/admin/settings/{name}", need: admins, act: plain(s.reset),
+			does: "Take back what administrators have changed about a setting: it is its default again. May be repeated.",
+			out:  []outcome{gives[setting.Setting](200, "the setting as it is")}, fails: []drive.Kind{drive.NotFound, drive.WrongState},
+		},
+	}
+}
+
+// Settings are all that can be changed while the server runs.
+type Settings struct {
+	Items []setting.Setting `json:"items"`
+}
+
+// newValue is the body of a change.
+type newValue struct {
+	Value string `json:"value" doc:"as it would be written in the flag"`
+}
+
+func (s settings) list(ctx context.Context, c *call) (reply, error) {
+	all, err := s.live.List(ctx, c.who)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(Settings{all})
+}
+
+func (s settings) set(ctx context.Context, c *call, in *newValue) (reply, error) {
+	one, err := s.live.Set(ctx, c.who, c.r.PathValue("name"), in.Value)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(one)
+}
+
+func (s settings) reset(ctx context.Context, c *call) (reply, error) {
+	one, err := s.live.Reset(ctx, c.who, c.r.PathValue("name"))
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(one)
+}
