@@ -1,1 +1,0 @@
-import"./base-CF7zdTJ7.js";
