@@ -375,6 +375,13 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 		all.alone = true
 		return all
 	},
+	"PUT /admin/settings/{name}": func(t *testing.T, u user, _ string) twins {
+		return u.same(t, "PUT", "/admin/settings/export-hosts", map[string]any{"value": "docs.example.org"})
+	},
+	"DELETE /admin/settings/{name}": func(t *testing.T, u user, _ string) twins {
+		u.send(t, "PUT", "/admin/settings/instant-scope", map[string]any{"value": "user"}).json(t, http.StatusOK)
+		return u.same(t, "DELETE", "/admin/settings/instant-scope", nil)
+	},
 	"POST /admin/dead-letters/{id}/replay": func(t *testing.T, u user, _ string) twins {
 		return u.same(t, "POST", "/admin/dead-letters/"+u.letter(t)+"/replay", nil)
 	},
