@@ -27,6 +27,11 @@ type Space struct {
 	} `json:"usage"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+
+	Links       string `json:"links"`        // who may give out links: editors, managers, nobody
+	Outward     string `json:"outward"`      // who may give roles to others than members: managers, nobody
+	TrashDays   int    `json:"trash_days"`   // for how long the trash is kept; 0: as the server does
+	VersionDays int    `json:"version_days"` // and old versions
 }
 
 // Spaces lists the spaces that the caller is a member of.
@@ -59,9 +64,14 @@ type SpaceChange struct {
 	Name  string `json:"name,omitempty"`
 	State string `json:"state,omitempty"` // active or archived
 	Total *int64 `json:"total,omitempty"` // bytes
+
+	Links       string `json:"links,omitempty"`
+	Outward     string `json:"outward,omitempty"`
+	TrashDays   *int   `json:"trash_days,omitempty"`
+	VersionDays *int   `json:"version_days,omitempty"`
 }
 
-// ChangeSpace changes a space as one of its managers: its name, or to archive it.
+// ChangeSpace changes a space as one of its managers: its name, its settings, or to archive it.
 func (s Sharing) ChangeSpace(ctx context.Context, id string, ch SpaceChange) (Space, error) {
 	return fetch[Space](ctx, s.c, &call{method: http.MethodPatch, path: "/spaces/" + url.PathEscape(id), in: ch})
 }

@@ -177,15 +177,24 @@ func findSpace(ctx context.Context, api *client.Client, name string) (client.Spa
 
 func (c people) spaceSet() *cobra.Command {
 	var quota, rename, state string
+	var rules client.SpaceChange
+	var trash, versions int
 	cmd := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Rename a space, archive it, or change its quota",
-		Long: `Rename a space or archive it, which its managers may: in an archived space everything can be read and nothing changed. The quota, and --state active,
-are for administrators; --state active with the id of a space brings it back within 30 days from its deletion, too.`,
-		Example: "  smartdrive space set Design --rename Studio\n  smartdrive space set Design --state archived",
+		Short: "Rename a space, archive it, or change its settings or quota",
+		Long: `Rename a space, archive it or change its settings, which its managers may: in an archived space everything can be read and nothing changed. The quota,
+and --state active, are for administrators; --state active with the id of a space brings it back within 30 days from its deletion, too.`,
+		Example: "  smartdrive space set Design --rename Studio\n  smartdrive space set Design --links nobody --outward nobody\n  smartdrive space set Design --state archived",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ch := client.SpaceChange{Name: rename, State: state}
+			ch := rules
+			ch.Name, ch.State = rename, state
+			if cmd.Flags().Changed("trash-days") {
+				ch.TrashDays = &trash
+			}
+			if cmd.Flags().Changed("version-days") {
+				ch.VersionDays = &versions
+			}
 			var err error
 			if ch.Total, err = quotaFlag(cmd, quota); err != nil {
 				return err
@@ -216,6 +225,10 @@ are for administrators; --state active with the id of a space brings it back wit
 	cmd.Flags().StringVar(&rename, "rename", "", "another name")
 	cmd.Flags().StringVar(&state, "state", "", "active or archived")
 	cmd.Flags().StringVar(&quota, "quota", "", "bytes the space may have, such as 50GiB")
+	cmd.Flags().StringVar(&rules.Links, "links", "", "who may give out links: editors, managers or nobody; those of others do not open")
+	cmd.Flags().StringVar(&rules.Outward, "outward", "", "who may give roles to others than members: managers or nobody")
+	cmd.Flags().IntVar(&trash, "trash-days", 0, "for how many days the trash is kept; 0: as long as the server keeps it")
+	cmd.Flags().IntVar(&versions, "version-days", 0, "for how many days old versions are kept beside the last five; 0: as long as the server keeps them")
 	return cmd
 }
 

@@ -23,6 +23,7 @@ type verdict struct {
 	atRoot bool         // top is the root
 	until  drive.Time   // when one of the grants ends; zero: never
 	all    bool         // of a manager of the root, whom nothing narrows
+	member bool         // has a role at the root of a space
 }
 
 // decide applies the rule of the package comment. The steps are in the order of their levels.
@@ -41,8 +42,9 @@ func decide(steps []step, now drive.Time) verdict {
 				v.until = s.expires
 			}
 			given, granted = given|s.role.Rights(), true
+			v.member = v.member || s.root && s.role.Rights() != 0
 			if s.root && s.role == Manager {
-				return verdict{rights: All, top: s.node, level: level, atRoot: true, until: v.until, all: true}
+				return verdict{rights: All, top: s.node, level: level, atRoot: true, until: v.until, all: true, member: true}
 			}
 		}
 		if !granted {

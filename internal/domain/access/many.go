@@ -43,7 +43,8 @@ func (a *Access) rightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 			SELECT id, id, parent_id, account_id, 0 FROM nodes WHERE id IN (`+sqldb.Marks(len(nodes))+`)
 			UNION ALL
 			SELECT up.start, n.id, n.parent_id, n.account_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
-		SELECT up.start, up.account_id, up.id, up.level, up.parent_id IS NULL AND s.name IS NOT NULL, g.role, g.expires_at, COALESCE(s.state, '')
+		SELECT up.start, up.account_id, up.id, up.level, up.parent_id IS NULL AND s.name IS NOT NULL, g.role, g.expires_at,
+			COALESCE(s.state, ''), COALESCE(s.outward, '')
 		FROM up CROSS JOIN mine CROSS JOIN grants g ON g.node_id = up.id AND g.principal_id = mine.id LEFT JOIN spaces s ON s.account_id = up.account_id
 		ORDER BY up.level`, append(args, maxClimb)...)
 	type link struct {
@@ -51,9 +52,10 @@ func (a *Access) rightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 		step
 		account drive.AccountID
 		state   State
+		outward Givers
 	}
 	all, err := sqldb.Scan(rows, err, func(l *link, scan func(...any) error) error {
-		return scan(&l.start, &l.account, &l.node, &l.level, &l.root, &l.role, &l.expires, &l.state)
+		return scan(&l.start, &l.account, &l.node, &l.level, &l.root, &l.role, &l.expires, &l.state, &l.outward)
 	})
 	if err != nil {
 		return err
@@ -68,15 +70,7 @@ func (a *Access) rightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 			rights[id] = Standing{All, account, true}
 			continue
 		}
-		r := decide(some, a.now()).rights
-		switch last[id].state {
-		case Deleted:
-			r = 0
-		case Archived:
-			r &= See
-		case Active, "":
-		}
-		if r != 0 {
+		if r := decide(some, a.now()).within(last[id].state, last[id].outward); r != 0 {
 			rights[id] = Standing{r, account, false}
 		}
 	}

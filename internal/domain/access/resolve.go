@@ -48,6 +48,7 @@ type Pass struct {
 	Rights Right
 	Until  drive.Time // ask again then; zero: never
 	All    bool       // of a manager of the root: no grant below narrows it
+	links  Givers     // who may give out links; empty: whose role suffices
 
 	// Of a guest: the highest folder from which the node is seen, how many levels above the node it
 	// is, and the space whose root it is, if it is one. What lies above is not the guest's to know.
@@ -86,6 +87,10 @@ func (a *Access) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node
 // Check is nil when the pass suffices for a use.
 func (p Pass) Check(use Use) error {
 	switch {
+	case (use == Link || use == CollectLink) && p.links == Nobody && p.Rights.Has(See):
+		return drive.Fail(drive.Forbidden, "reason", "links")
+	case (use == Link || use == CollectLink) && p.links == Managers && p.Rights.Has(See) && !p.Rights.Has(Manage):
+		return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(Manager))
 	case p.Rights.Has(use.Needs()):
 		return nil
 	case p.Rights.Has(See), p.Rights != 0 && p.Level == 0:
@@ -106,18 +111,11 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 		return p, nil
 	}
 	v := decide(found.steps, a.now())
-	switch found.state {
-	case Deleted:
-		v.rights = 0
-	case Archived:
-		v.rights &= See
-	case Active, "":
-	}
-	if v.rights == 0 {
+	if v.rights = v.within(found.state, found.outward); v.rights == 0 {
 		return Pass{}, drive.Fail(drive.NotFound)
 	}
 	p.Who.Account, p.Who.Guest = found.account, true
-	p.Rights, p.Until, p.Top, p.Level, p.All = v.rights, v.until, v.top, v.level, v.all
+	p.Rights, p.Until, p.Top, p.Level, p.All, p.links = v.rights, v.until, v.top, v.level, v.all, found.links
 	if v.atRoot {
 		p.Space = found.space
 	}

@@ -30,12 +30,13 @@ type Space struct {
 	Created drive.Time
 	Updated drive.Time
 	Deleted drive.Time
+	Settings
 }
 
-const spaceColumns = "s.account_id, s.root_id, s.name, s.state, s.created_by, s.created_at, s.updated_at, s.deleted_at"
+const spaceColumns = "s.account_id, s.root_id, s.name, s.state, s.created_by, s.created_at, s.updated_at, s.deleted_at, " + settingColumns
 
 func scanSpace(s *Space, scan func(...any) error) error {
-	return scan(&s.ID, &s.Root, &s.Name, &s.State, &s.By, &s.Created, &s.Updated, &s.Deleted)
+	return scan(append([]any{&s.ID, &s.Root, &s.Name, &s.State, &s.By, &s.Created, &s.Updated, &s.Deleted}, s.dest()...)...)
 }
 
 const maxSpaces = 100_000 // of the installation
@@ -55,6 +56,7 @@ func (a *Access) CreateSpace(ctx context.Context, tx *sqldb.Tx, s Space) (Space,
 		return Space{}, drive.Fail(drive.TooManyOpen, "reason", "spaces", "limit", maxSpaces, "sent", n+1)
 	}
 	s.Name, s.State, s.Created, s.Updated = name, Active, a.now(), a.now()
+	s.Settings = Settings{Links: Editors, Outward: Managers}
 	made, err := tx.InsertNew(ctx, `INSERT INTO spaces (account_id, root_id, name, slot, state, created_by, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, s.ID, s.Root, s.Name, slotOf(name), s.State, s.By.String(), s.Created, s.Updated)
 	if err == nil && !made {
@@ -68,8 +70,9 @@ func (a *Access) CreateSpace(ctx context.Context, tx *sqldb.Tx, s Space) (Space,
 
 // SpaceChange is a change of a space; what is zero stays as it is.
 type SpaceChange struct {
-	Name  string
-	State State
+	Name     string
+	State    State
+	Settings SettingsChange
 }
 
 // ChangeSpace changes a space. The name of one that is deleted is free for others; one that comes
@@ -94,13 +97,18 @@ func (a *Access) ChangeSpace(ctx context.Context, tx *sqldb.Tx, id drive.Account
 			s.Deleted = a.now()
 		}
 	}
+	s.Settings = c.Settings.of(s.Settings)
+	if err := s.check(); err != nil {
+		return Space{}, err
+	}
 	slot := slotOf(s.Name)
 	if s.State == Deleted {
 		slot = "/" + s.ID.String()
 	}
 	s.Updated = a.now()
-	_, err = tx.Exec(ctx, `UPDATE spaces SET name = ?, slot = ?, state = ?, updated_at = ?, deleted_at = ? WHERE account_id = ?`,
-		s.Name, slot, s.State, s.Updated, s.Deleted, s.ID)
+	_, err = tx.Exec(ctx, `UPDATE spaces SET name = ?, slot = ?, state = ?, updated_at = ?, deleted_at = ?,
+		links = ?, outward = ?, trash_days = ?, version_days = ? WHERE account_id = ?`,
+		s.Name, slot, s.State, s.Updated, s.Deleted, s.Links, s.Outward, s.TrashDays, s.VersionDays, s.ID)
 	switch {
 	case sqldb.IsDuplicate(err):
 		return Space{}, drive.Wrap(err, drive.NameTaken, "name", s.Name)

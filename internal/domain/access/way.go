@@ -16,6 +16,8 @@ type way struct {
 	parent  drive.NodeID // of the node; zero: it is a root
 	space   string       // the name of the space whose node it is
 	state   State
+	links   Givers // who may give out links; empty: it is in nobody's space
+	outward Givers
 	steps   []step
 }
 
@@ -72,7 +74,7 @@ func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node
 			SELECT n.id, n.parent_id, n.account_id, up.level + 1
 			FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.account_id <> ? AND up.level < ?)
 		SELECT up.account_id, up.parent_id, up.id, up.level, up.parent_id IS NULL, COALESCE(g.role, ''), COALESCE(g.expires_at, 0),
-			COALESCE(s.name, ''), COALESCE(s.state, '')
+			COALESCE(s.name, ''), COALESCE(s.state, ''), COALESCE(s.links, ''), COALESCE(s.outward, '')
 		FROM up LEFT JOIN able ON 1 = 1 LEFT JOIN grants g ON g.node_id = up.id AND g.principal_id = able.id
 		LEFT JOIN spaces s ON s.account_id = up.account_id
 		WHERE g.role IS NOT NULL OR up.level = 0 ORDER BY up.level`,
@@ -81,7 +83,7 @@ func (a *Access) climb(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	there := false
 	all, err := sqldb.Scan(rows, err, func(s *step, scan func(...any) error) error {
 		var parent drive.NodeID
-		err := scan(&w.account, &parent, &s.node, &s.level, &s.root, &s.role, &s.expires, &w.space, &w.state)
+		err := scan(&w.account, &parent, &s.node, &s.level, &s.root, &s.role, &s.expires, &w.space, &w.state, &w.links, &w.outward)
 		if s.level == 0 {
 			w.parent = parent
 		}

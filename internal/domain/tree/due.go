@@ -73,15 +73,48 @@ func (t *Tree) oldest(ctx context.Context, q sqldb.Querier, kind DueKind, id str
 	return since, err
 }
 
-// ListDue returns up to limit places where something has waited since before a moment, the longest
-// first, after the one given (the zero Due: from the first). A place may turn out to hold nothing
-// of that age: see Settle.
-func (r Reader) ListDue(ctx context.Context, q sqldb.Querier, kind DueKind, before drive.Time, after Due, limit int) ([]Due, error) {
+// Overdue is what has waited since before a moment.
+type Overdue struct {
+	Kind    DueKind
+	Before  drive.Time
+	Account drive.AccountID // zero: of all that keep it as long as the server does
+}
+
+// ListDue returns up to limit places where something is overdue, the longest first, after the one
+// given (the zero Due: from the first). A place may turn out to hold nothing of that age: see
+// Settle.
+func (r Reader) ListDue(ctx context.Context, q sqldb.Querier, of Overdue, after Due, limit int) ([]Due, error) {
+	whose, args := "", []any{of.Kind, after.Since, of.Before, after.Since, after.ID}
+	switch days := ownDays[of.Kind]; {
+	case !of.Account.IsZero():
+		whose, args = " AND account_id = ?", append(args, of.Account)
+	case days != "":
+		whose = " AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = due.account_id AND s." + days + " > 0)"
+	}
 	rows, err := q.Query(ctx, `SELECT kind, id, account_id, since FROM due WHERE kind = ? AND since >= ? AND since < ?
-		AND (since > ? OR id > ?) ORDER BY since, id LIMIT ?`, kind, after.Since, before, after.Since, after.ID, limit)
+		AND (since > ? OR id > ?)`+whose+` ORDER BY since, id LIMIT ?`, append(args, limit)...)
 	return sqldb.Scan(rows, err, func(d *Due, scan func(...any) error) error {
 		return scan(&d.Kind, &d.ID, &d.Account, &d.Since)
 	})
+}
+
+// ownDays is where a space says for how many days it keeps what waits.
+var ownDays = map[DueKind]string{DueTrash: "trash_days", DueVersions: "version_days"}
+
+// Keeping is for how long an account keeps what waits.
+type Keeping struct {
+	Account drive.AccountID
+	Days    int64
+}
+
+// ListKeeping lists the spaces that keep what waits for a time of their own.
+func ListKeeping(ctx context.Context, q sqldb.Querier, kind DueKind) ([]Keeping, error) {
+	days := ownDays[kind]
+	if days == "" {
+		return nil, nil
+	}
+	rows, err := q.Query(ctx, "SELECT account_id, "+days+" FROM spaces WHERE "+days+" > 0")
+	return sqldb.Scan(rows, err, func(k *Keeping, scan func(...any) error) error { return scan(&k.Account, &k.Days) })
 }
 
 // Settle writes down since when something of the place waits now, or that nothing does any more.

@@ -32,7 +32,7 @@ func (g *garden) unnoted(t tb) (n [3]int) {
 
 func (g *garden) due(t tb, kind tree.DueKind, before time.Time) []tree.Due {
 	t.Helper()
-	due, err := g.tree.ListDue(t.Context(), g.db, kind, drive.TimeOf(before), tree.Due{}, 100)
+	due, err := g.tree.ListDue(t.Context(), g.db, tree.Overdue{Kind: kind, Before: drive.TimeOf(before)}, tree.Due{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestDueInPages(t *testing.T) {
 	})
 	seen := map[string]bool{}
 	for last, more := (tree.Due{}), true; more; {
-		page, err := g.tree.ListDue(t.Context(), g.db, tree.DueTrash, 6, last, 7)
+		page, err := g.tree.ListDue(t.Context(), g.db, tree.Overdue{Kind: tree.DueTrash, Before: 6}, last, 7)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, 
 	if len(all) == 0 {
 		return out, nil
 	}
-	if out, err = t.firstFiles(ctx, tx, all, limit); err != nil {
+	if out, err = firstFiles(ctx, tx, all, limit); err != nil {
 		return out, fmt.Errorf("measure files that are handed over: %w", err)
 	}
 	all, versions := out.Files, out.Versions
@@ -78,7 +78,7 @@ func (t *Tree) HandFiles(ctx context.Context, tx *sqldb.Tx, h Hand, all []Node, 
 }
 
 // firstFiles are the first of some files that have up to limit versions together, and one at least.
-func (t *Tree) firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (out Handed, err error) {
+func firstFiles(ctx context.Context, q sqldb.Querier, all []Node, limit int) (out Handed, err error) {
 	type sum struct {
 		node     drive.NodeID
 		versions int64

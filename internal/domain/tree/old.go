@@ -26,7 +26,7 @@ func (t *Tree) countOld(ctx context.Context, tx *sqldb.Tx, n Node, dropped []Ver
 	if err != nil || counted {
 		return dropped, err
 	}
-	young, err := t.dropVersions(ctx, tx, n.ID, drive.Time(math.MaxInt64), 1)
+	young, err := t.dropThose(ctx, tx, n.ID, 1, "created_at < ?", drive.Time(math.MaxInt64))
 	switch {
 	case err != nil:
 		return nil, err

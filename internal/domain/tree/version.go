@@ -64,7 +64,7 @@ func (t *Tree) addVersion(ctx context.Context, tx *sqldb.Tx, n *Node, f File) ([
 	if err := t.opt.Arrived(ctx, tx, *n); err != nil {
 		return nil, err
 	}
-	dropped, err := t.dropVersions(ctx, tx, n.ID, t.kept().Add(-t.opt.KeepVersionsFor), maxDropped)
+	dropped, err := t.dropOld(ctx, tx, *n, maxDropped)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +89,10 @@ func (t *Tree) insertVersion(ctx context.Context, tx *sqldb.Tx, n Node, by drive
 const maxDropped = 50
 
 // DropVersions deletes up to limit versions of a file, the oldest first, that are neither the
-// current one, nor among the last KeepVersions, nor younger than KeepVersionsFor. It is not a
-// change of the node.
+// current one, nor among the last KeepVersions, nor younger than the account keeps them. It is not
+// a change of the node.
 func (t *Tree) DropVersions(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
-	old, err := t.dropVersions(ctx, tx, node.ID, t.kept().Add(-t.opt.KeepVersionsFor), limit)
+	old, err := t.dropOld(ctx, tx, node, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +105,19 @@ const beyondLast = `node_id = ?
 	AND id < (SELECT MIN(id) FROM (SELECT id FROM versions WHERE node_id = ? ORDER BY id DESC LIMIT ?) AS newest)
 	AND id <> (SELECT version_id FROM nodes WHERE id = ?)`
 
-// dropVersions is DropVersions of what was made before a moment, without counting it.
-func (t *Tree) dropVersions(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, before drive.Time, limit int) ([]Version, error) {
-	rows, err := tx.Query(ctx, selectVersions+"WHERE "+beyondLast+" AND created_at < ? ORDER BY id LIMIT ?",
-		node, node, t.opt.KeepVersions, node, before, limit)
+// dropOld is DropVersions without counting them. A space may keep them for days of its own.
+func (t *Tree) dropOld(ctx context.Context, tx *sqldb.Tx, node Node, limit int) ([]Version, error) {
+	now := t.kept()
+	return t.dropThose(ctx, tx, node.ID, limit, `created_at < COALESCE((
+		SELECT CASE WHEN s.version_days > 0 THEN ? - s.version_days * 86400000 END FROM spaces s WHERE s.account_id = ?), ?)`,
+		now, node.Account, now.Add(-t.opt.KeepVersionsFor))
+}
+
+// dropThose deletes up to limit versions of a file beyond the last for which a condition holds, the
+// oldest first.
+func (t *Tree) dropThose(ctx context.Context, tx *sqldb.Tx, node drive.NodeID, limit int, which string, args ...any) ([]Version, error) {
+	args = append(append([]any{node, node, t.opt.KeepVersions, node}, args...), limit)
+	rows, err := tx.Query(ctx, selectVersions+"WHERE "+beyondLast+" AND "+which+" ORDER BY id LIMIT ?", args...)
 	old, err := sqldb.Scan(rows, err, scanVersion)
 	if err != nil {
 		return nil, err

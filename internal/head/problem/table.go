@@ -138,6 +138,8 @@ var requestRows = []row{
 		reasons: map[string]text{
 			"new-password": {"An administrator chose the password. Set one of your own first.", "密码由管理员设置，请先设置自己的新密码。"},
 			"role":         {"Your role here is {role}; this needs at least {needs}.", "你在此处的角色是 {role}，此操作至少需要 {needs}。"},
+			"links":        {"Nobody may give out links of this space: its managers have decided so.", "空间的管理者规定：任何人都不能从此空间发出链接。"},
+			"outward":      {"Nothing in this space is shared with people who are not its members: its managers have decided so.", "空间的管理者规定：此空间的内容不与非成员共享。"},
 			"shared-top":   {"This was shared with you as it is: what is in it can be changed, and only its owner can move or delete it.", "这是共享给你的顶层项目：可以更改其中的内容，但只有所有者可以移动或删除它本身。"},
 			"layout":       {"This folder is part of how the drive is laid out: nothing can be added to it, taken away or renamed here.", "该文件夹属于固定的目录结构，不能在此添加、移走或重命名。"},
 			"litter":       {"This server keeps no files that desktops leave behind, such as .DS_Store, Thumbs.db and ~$ files.", "本服务器不保存桌面系统留下的文件，例如 .DS_Store、Thumbs.db 和 ~$ 文件。"},

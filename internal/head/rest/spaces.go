@@ -34,7 +34,7 @@ func (s spaces) routes() []route {
 			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound},
 		}, {
 			method: "PATCH", path: one, need: write, act: byIDTakes(s.change),
-			does: "Rename or archive a space: its managers may. In an archived one everything can be read and nothing changed.",
+			does: "Rename or archive a space, or change its settings: its managers may. In an archived one everything can be read and nothing changed.",
 			out:  []outcome{gives[spaceView](200, "the space")}, fails: []drive.Kind{drive.NotFound, drive.Forbidden, drive.NameTaken},
 		}, {
 			method: "GET", path: adminSpacesPath, need: admins, act: plain(s.listAll),
@@ -68,11 +68,18 @@ type spaceView struct {
 	CreatedAt drive.Time      `json:"created_at"`
 	UpdatedAt drive.Time      `json:"updated_at"`
 	DeletedAt *drive.Time     `json:"deleted_at"` // null: it is not
+
+	Links       access.Givers `json:"links" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
+	Outward     access.Givers `json:"outward" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
+	TrashDays   int           `json:"trash_days" doc:"for how many days its trash is kept; 0: as long as the server keeps it"`
+	VersionDays int           `json:"version_days" doc:"for how many days old versions are kept beside the last five; 0: as long as the server keeps them"`
 }
 
 func showSpace(_ *call, v space.View) spaceView {
 	return spaceView{
-		v.ID, v.Root, v.Name, v.State, v.Rights.Role(), meUsage{v.Balance.Total, v.Balance.Finished}, v.Created, v.Updated, timeOrNull(v.Deleted),
+		ID: v.ID, RootID: v.Root, Name: v.Name, State: v.State, Role: v.Rights.Role(), Usage: meUsage{v.Balance.Total, v.Balance.Finished},
+		CreatedAt: v.Created, UpdatedAt: v.Updated, DeletedAt: timeOrNull(v.Deleted),
+		Links: v.Links, Outward: v.Outward, TrashDays: v.TrashDays, VersionDays: v.VersionDays,
 	}
 }
 
@@ -130,20 +137,30 @@ func (s spaces) create(ctx context.Context, c *call, in *spaceBody) (reply, erro
 type spaceChangeBody struct {
 	Name  string       `json:"name,omitempty"`
 	State access.State `json:"state,omitempty" enum:"archived"`
+
+	Links       *access.Givers `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
+	Outward     *access.Givers `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
+	TrashDays   *int           `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
+	VersionDays *int           `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
 }
 
 func (s spaces) change(ctx context.Context, c *call, id drive.AccountID, in *spaceChangeBody) (reply, error) {
-	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State}))
+	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
 }
 
 type spaceSetBody struct {
 	Name  string       `json:"name,omitempty"`
 	State access.State `json:"state,omitempty" enum:"active,archived"`
 	Total admin.Total  `json:"total,omitempty" nullable:"true" doc:"bytes; null: unlimited"`
+
+	Links       *access.Givers `json:"links,omitempty" enum:"editors,managers,nobody" doc:"who may give out links; those of others do not open"`
+	Outward     *access.Givers `json:"outward,omitempty" enum:"managers,nobody" doc:"who may give roles in it to others than members; nobody: what others have gives them nothing"`
+	TrashDays   *int           `json:"trash_days,omitempty" doc:"0: as long as the server keeps the trash"`
+	VersionDays *int           `json:"version_days,omitempty" doc:"0: as long as the server keeps old versions"`
 }
 
 func (s spaces) set(ctx context.Context, c *call, id drive.AccountID, in *spaceSetBody) (reply, error) {
-	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Total: space.Total(in.Total)}))
+	return showing(c, showSpace)(s.spaces.Set(ctx, c.who, id, space.Change{Name: in.Name, State: in.State, Total: space.Total(in.Total), Settings: access.SettingsChange{Links: in.Links, Outward: in.Outward, TrashDays: in.TrashDays, VersionDays: in.VersionDays}}))
 }
 
 func (s spaces) remove(ctx context.Context, c *call, id drive.AccountID) (reply, error) {

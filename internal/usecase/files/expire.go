@@ -77,9 +77,22 @@ func (e *Expiry) Purge(ctx context.Context) (out Expired, err error) {
 	}
 	errs := []error{surveyErr}
 	for _, kind := range []tree.DueKind{tree.DueTrash, tree.DueTombstones, tree.DueVersions} {
-		errs = append(errs, e.expireKind(ctx, kind, e.now().Add(-keep[kind]), &out))
+		errs = append(errs, e.expireKind(ctx, tree.Overdue{Kind: kind, Before: e.now().Add(-keep[kind])}, &out), e.expireOwn(ctx, kind, &out))
 	}
 	return out, errors.Join(append(errs, e.expireOperations(ctx, &out))...)
+}
+
+// expireOwn tidies the spaces that keep something for days of their own.
+func (e *Expiry) expireOwn(ctx context.Context, kind tree.DueKind, out *Expired) error {
+	all, err := tree.ListKeeping(ctx, e.db, kind)
+	if err != nil {
+		return fmt.Errorf("list who keeps %s for days of their own: %w", kind, err)
+	}
+	var errs []error
+	for _, k := range all {
+		errs = append(errs, e.expireKind(ctx, tree.Overdue{Kind: kind, Before: e.now().Add(-time.Duration(k.Days) * 24 * time.Hour), Account: k.Account}, out))
+	}
+	return errors.Join(errs...)
 }
 
 // survey looks for what waits and was not noted, some steps at a time.
@@ -95,22 +108,22 @@ func (e *Expiry) survey(ctx context.Context, out *Expired) error {
 }
 
 // expireKind tidies the places where something has waited since before a moment.
-func (e *Expiry) expireKind(ctx context.Context, kind tree.DueKind, before drive.Time, out *Expired) error {
+func (e *Expiry) expireKind(ctx context.Context, of tree.Overdue, out *Expired) error {
 	var last tree.Due
 	var errs []error
 	seen := make(map[string]bool) // what an operation goes on with is due again at once
 	for len(seen) < expireMost {
-		due, err := e.tree.ListDue(ctx, e.db, kind, before, last, expirePage)
+		due, err := e.tree.ListDue(ctx, e.db, of, last, expirePage)
 		if err != nil {
-			return errors.Join(append(errs, fmt.Errorf("list the %s that is due: %w", kind, err))...)
+			return errors.Join(append(errs, fmt.Errorf("list the %s that is due: %w", of.Kind, err))...)
 		}
 		for _, last = range due {
 			if seen[last.ID] {
 				continue
 			}
 			seen[last.ID] = true
-			if err := e.tidy(ctx, last, before, out); err != nil {
-				errs = append(errs, fmt.Errorf("purge the old %s of %s: %w", kind, last.ID, err))
+			if err := e.tidy(ctx, last, of.Before, out); err != nil {
+				errs = append(errs, fmt.Errorf("purge the old %s of %s: %w", of.Kind, last.ID, err))
 			}
 			if ctx.Err() != nil {
 				return errors.Join(errs...)

@@ -60,6 +60,9 @@ func (s *Spaces) set(ctx context.Context, tx *sqldb.Tx, m mandate, g access.Gran
 	if err := m.lasts(g, drive.TimeOf(s.opt.Now())); err != nil {
 		return g, err
 	}
+	if err := s.mayGiveTo(ctx, tx, m.node, g.Principal, g.Role); err != nil {
+		return g, err
+	}
 	err := s.keepingManaged(ctx, tx, m.node, func() (err error) {
 		if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
 			return err
@@ -67,6 +70,26 @@ func (s *Spaces) set(ctx context.Context, tx *sqldb.Tx, m mandate, g access.Gran
 		return s.noteGrant(tx, activity.GrantSet, m.node, g)
 	})
 	return g, err
+}
+
+// mayGiveTo refuses a role below the root of a space to somebody who is no member, where nobody may
+// give one: it would give nothing.
+func (s *Spaces) mayGiveTo(ctx context.Context, q sqldb.Querier, n tree.Node, to drive.PrincipalID, role access.Role) error {
+	if n.IsRoot() || role == access.None {
+		return nil
+	}
+	one, err := s.parts.Access.FindSpace(ctx, q, n.Account)
+	if drive.IsKind(err, drive.NotFound) || err == nil && one.Outward != access.Nobody {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	member, err := s.parts.Access.IsMember(ctx, q, one.Root, to)
+	if err == nil && !member {
+		err = drive.Fail(drive.Forbidden, "reason", "outward")
+	}
+	return err
 }
 
 // mandate is somebody's right to give and take roles at a node.

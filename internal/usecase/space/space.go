@@ -230,10 +230,13 @@ type Change struct {
 	Name  string
 	State access.State // Active or Archived
 	Total Total
+	// Settings are the managers' to decide.
+	Settings access.SettingsChange
 }
 
-// Set changes a space. Its managers may rename and archive it; the total, and bringing it back from
-// the archive or within a month from its deletion, are administrators' to decide.
+// Set changes a space. Its managers may rename and archive it, and decide about its settings; the
+// total, and bringing it back from the archive or within a month from its deletion, are
+// administrators' to decide.
 func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c Change) (v View, err error) {
 	if c.State != "" && c.State != access.Active && c.State != access.Archived {
 		return View{}, drive.Bad("state", drive.NotAllowed, "allowed", []access.State{access.Active, access.Archived}, "sent", c.State)
@@ -255,8 +258,8 @@ func (s *Spaces) Set(ctx context.Context, who drive.Who, id drive.AccountID, c C
 				return err
 			}
 		}
-		if c.Name != "" || c.State != "" {
-			if _, err := s.parts.Access.ChangeSpace(ctx, tx, id, access.SpaceChange{Name: c.Name, State: c.State}); err != nil {
+		if c.Name != "" || c.State != "" || c.Settings != (access.SettingsChange{}) {
+			if _, err := s.parts.Access.ChangeSpace(ctx, tx, id, access.SpaceChange{Name: c.Name, State: c.State, Settings: c.Settings}); err != nil {
 				return err
 			}
 		}
@@ -305,10 +308,17 @@ func (s *Spaces) noteChange(tx *sqldb.Tx, was, now View) error {
 	if was.Balance.Total != now.Balance.Total {
 		data["total"], data["was_total"] = now.Balance.Total, was.Balance.Total
 	}
+	if was.Settings != now.Settings {
+		data["settings"], data["was_settings"] = noted(now.Settings), noted(was.Settings)
+	}
 	if len(data) == 0 {
 		return nil
 	}
 	return s.parts.Log.Note(tx, activity.Entry{Account: now.ID, Verb: activity.SpaceChanged, Name: now.Name}, data)
+}
+
+func noted(s access.Settings) map[string]any {
+	return map[string]any{"links": s.Links, "outward": s.Outward, "trash_days": s.TrashDays, "version_days": s.VersionDays}
 }
 
 // write runs fn in a transaction under the lock on the account's ledger.
