@@ -13,7 +13,14 @@ export interface Space {
   usage: { used: number; total: number | null };
   created_at: string;
   updated_at: string;
+  links: "editors" | "managers" | "nobody"; // who may give out links
+  outward: "managers" | "nobody"; // who may give roles to others than members
+  trash_days: number; // 0: as long as the server keeps it
+  version_days: number;
 }
+
+/** What the managers of a space decide. */
+export type SpaceRules = Pick<Space, "links" | "outward" | "trash_days" | "version_days">;
 
 export interface Person {
   kind: "user" | "group";
@@ -41,7 +48,7 @@ export interface Access {
 
 export const spaces = () => call<Page<Space>>("GET", "/spaces").then((page) => page.items);
 export const spaceOf = (id: string) => call<Space>("GET", `/spaces/${id}`);
-export const changeSpace = (id: string, c: { name?: string; state?: "archived" }) => call<Space>("PATCH", `/spaces/${id}`, { body: c });
+export const changeSpace = (id: string, c: { name?: string; state?: "archived" } & Partial<SpaceRules>) => call<Space>("PATCH", `/spaces/${id}`, { body: c });
 
 export const people = (q: string, signal?: AbortSignal) => call<Page<Person>>("GET", "/people", { query: { q }, signal }).then((page) => page.items);
 

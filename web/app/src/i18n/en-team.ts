@@ -17,6 +17,8 @@ const messages = {
   spaceSettings: {
     space: "Space", name: "Name of the space", files: "Show the files", saved: "Saved.", quotaText: "Administrators decide how much there may be.", archive: "Archive", archiveTitle: "Archive this space?", archiveText: "Everything in it can be read from then on, and nothing changed.", archivedBack: "Administrators can bring it back.",
     members: "Members", membersText: "A member has a role in the whole space. A folder in it can give somebody more, less or nothing.",
+    rules: "Rules", links: "Links are given out by", outward: "Shared with others by", trashDays: "Days in the trash", versionDays: "Days for old versions", who: { editors: "Editors and managers", managers: "Managers", nobody: "Nobody" },
+    linksText: "Links of those who may not give them out do not open.", outwardText: "Others are people who are not members. With nobody, what was shared with them before gives them nothing.", daysText: "0: as long as the server keeps the trash.", versionsText: "The last five versions of a file are always kept. 0: as long as the server keeps the others.",
   },
   activity: {
     intro: "What was done in your drive, and by whom.", inSpace: "What was done in the space “{name}”, and by whom.", atNode: "what was done to it, and to what lies in it directly", empty: "Nothing has happened yet", emptyText: "What is added, changed, shared or deleted is listed here.", nobody: "SmartDrive or a visitor", takenBack: "It is taken back.",

@@ -18,6 +18,8 @@ const messages: TeamMessages = {
   spaceSettings: {
     space: "空间", name: "空间名称", files: "查看文件", saved: "已保存。", quotaText: "容量由系统管理员决定。", archive: "归档", archiveTitle: "归档这个空间？", archiveText: "此后其中的内容只能查看，不能更改。", archivedBack: "系统管理员可以恢复。",
     members: "成员", membersText: "成员在整个空间拥有一个角色。空间里的某个文件夹可以给某人更多、更少的权限，或者不给权限。",
+    rules: "规则", links: "谁可以发出链接", outward: "谁可以与非成员共享", trashDays: "回收站保留天数", versionDays: "旧版本保留天数", who: { editors: "编辑者和管理者", managers: "管理者", nobody: "任何人都不可以" },
+    linksText: "无权发出链接的人，其链接无法打开。", outwardText: "设为“任何人都不可以”后，之前与非成员的共享也会失效。", daysText: "0 表示按服务器的期限保留。", versionsText: "每个文件的最近五个版本始终保留。0 表示其余版本按服务器的期限保留。",
   },
   activity: {
     intro: "你的网盘里发生了什么，是谁做的。", inSpace: "空间“{name}”里发生了什么，是谁做的。", atNode: "对它以及直接位于其中的内容所做的操作", empty: "还没有动态", emptyText: "添加、修改、共享和删除都会列在这里。", nobody: "系统或访客", takenBack: "已撤回。",
