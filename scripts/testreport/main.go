@@ -55,6 +55,7 @@ func main() {
 type report struct {
 	run      string // the line of text before the run that is being read
 	output   map[test][]string
+	late     test            // of a package that has passed its time: what all goroutines do is said for a test that has ended
 	skipped  map[test]string // and why
 	ran      map[test]bool   // in one of the runs
 	passed   int
@@ -93,6 +94,11 @@ func (r *report) take(e event) {
 	key := test{e.Package, e.Test}
 	switch e.Action {
 	case "output":
+		if key == r.late || strings.HasPrefix(e.Output, "panic: test timed out") {
+			r.late = key
+			fmt.Print(e.Output)
+			return
+		}
 		r.output[key] = append(r.output[key], e.Output)
 		return
 	case "build-output":
