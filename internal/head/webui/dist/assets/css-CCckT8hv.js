@@ -1,0 +1,1 @@
+import"./base-CqhIAkd4.js";
