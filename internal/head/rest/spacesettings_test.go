@@ -36,7 +36,7 @@ func TestSettingsOfASpace(t *testing.T) {
 	// Links: those of editors, of managers alone, of nobody.
 	link, made := bob.shareOf(t, folder, nil)
 	sends, _ := bob.collectInto(t, folder, nil)
-	anns, _ := ann.shareOf(t, folder, nil)
+	anns, annMade := ann.shareOf(t, folder, nil)
 	open := func(what string, bobs, annsOpen bool) {
 		t.Helper()
 		look := func(path string) bool {
@@ -59,7 +59,18 @@ func TestSettingsOfASpace(t *testing.T) {
 		u.post(t, "/collects", collect).problem(t, drive.Forbidden, nil)
 	}
 	eve.post(t, "/shares", share).problem(t, drive.NotFound, nil)
-	ann.get(t, "/shares/"+made["id"].(string)).json(t, http.StatusOK) // who manages the folder still may end it
+	// Who manages the folder still sees and ends all of them, also what they have made.
+	for _, one := range []map[string]any{made, annMade} {
+		ann.get(t, "/shares/"+one["id"].(string)).json(t, http.StatusOK)
+	}
+	for path, want := range map[string]int{"/shares?node=": 3, "/collects?folder=": 1} {
+		if got := len(ann.get(t, path+folder).items(t)); got != want {
+			t.Errorf("while nobody makes links ann is shown %d of %d by %s", got, want, path)
+		}
+	}
+	if got := len(bob.get(t, "/shares?node="+folder).items(t)); got != 0 {
+		t.Errorf("and bob is shown %d", got)
+	}
 	set(`{"links":"editors"}`)
 	open("again", true, true)
 
@@ -87,7 +98,8 @@ func TestSettingsOfASpace(t *testing.T) {
 	if got := eve.send(t, "PUT", "/files/new.txt?space="+folder, []byte("x")); got.StatusCode != http.StatusNotFound {
 		t.Errorf("eve puts a file there: %s", got)
 	}
-	to := map[string]any{"kind": "user", "principal": "eve", "role": "viewer"}
+	ann.give(t, folder, "eve", "viewer") // less than before
+	to := map[string]any{"kind": "user", "principal": "eve", "role": "editor"}
 	ann.post(t, "/nodes/"+folder+"/grants", to).problem(t, drive.Forbidden, nil)
 	ann.give(t, folder, "bob", "manager") // a member
 	if got := bob.get(t, "/nodes/"+folder).StatusCode; got != http.StatusOK {

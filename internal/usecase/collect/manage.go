@@ -183,7 +183,7 @@ type Query struct {
 func (s *Links) List(ctx context.Context, who drive.Who, in Query) ([]View, error) {
 	at := who.Account
 	if !in.Folder.IsZero() {
-		there, err := s.links.Enter(ctx, s.opt.DB, who, in.Folder)
+		there, err := s.links.Manage(ctx, s.opt.DB, who, in.Folder)
 		switch {
 		case err == nil:
 			at = there

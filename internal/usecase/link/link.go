@@ -139,17 +139,27 @@ type Made struct {
 	Node    drive.NodeID
 }
 
+// Manage lets somebody see the links to a node: who may make one, and who manages the node, who ends
+// them also where nobody makes any.
+func (l *Links) Manage(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
+	account, err := l.Enter(ctx, q, who, node)
+	if !drive.IsKind(err, drive.Forbidden) {
+		return account, err
+	}
+	p, err := l.opt.Access.Enter(ctx, q, who, node, access.SetAccess)
+	return p.Who.Account, err
+}
+
 // Mine lets somebody see and change a link: whose account it is, who has made it and still may, and
 // who manages the node. For everybody else it is not there.
 func (l *Links) Mine(ctx context.Context, q sqldb.Querier, who drive.Who, m Made) error {
 	if m.Account == who.Account {
 		return nil
 	}
-	use := access.SetAccess
-	if m.By == who.User {
-		use = l.Use
+	_, err := l.opt.Access.Enter(ctx, q, who, m.Node, access.SetAccess)
+	if drive.IsKind(err, drive.Forbidden) && m.By == who.User {
+		_, err = l.opt.Access.Enter(ctx, q, who, m.Node, l.Use)
 	}
-	_, err := l.opt.Access.Enter(ctx, q, who, m.Node, use)
 	if drive.IsKind(err, drive.Forbidden) {
 		err = drive.Fail(drive.NotFound)
 	}

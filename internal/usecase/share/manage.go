@@ -133,7 +133,7 @@ type Query struct {
 func (s *Shares) List(ctx context.Context, who drive.Who, in Query) ([]View, error) {
 	at := who.Account
 	if !in.Node.IsZero() {
-		there, err := s.links.Enter(ctx, s.opt.DB, who, in.Node)
+		there, err := s.links.Manage(ctx, s.opt.DB, who, in.Node)
 		switch {
 		case err == nil:
 			at = there

@@ -60,7 +60,7 @@ func (s *Spaces) set(ctx context.Context, tx *sqldb.Tx, m mandate, g access.Gran
 	if err := m.lasts(g, drive.TimeOf(s.opt.Now())); err != nil {
 		return g, err
 	}
-	if err := s.mayGiveTo(ctx, tx, m.node, g.Principal, g.Role); err != nil {
+	if err := s.mayGiveTo(ctx, tx, m.node, g); err != nil {
 		return g, err
 	}
 	err := s.keepingManaged(ctx, tx, m.node, func() (err error) {
@@ -73,10 +73,17 @@ func (s *Spaces) set(ctx context.Context, tx *sqldb.Tx, m mandate, g access.Gran
 }
 
 // mayGiveTo refuses a role below the root of a space to somebody who is no member, where nobody may
-// give one: it would give nothing.
-func (s *Spaces) mayGiveTo(ctx context.Context, q sqldb.Querier, n tree.Node, to drive.PrincipalID, role access.Role) error {
-	if n.IsRoot() || role == access.None {
+// give one: it would give nothing. What somebody has there can be made less.
+func (s *Spaces) mayGiveTo(ctx context.Context, q sqldb.Querier, n tree.Node, g access.Grant) error {
+	if n.IsRoot() || g.Role == access.None {
 		return nil
+	}
+	have, err := s.parts.Access.FindGrant(ctx, q, n.ID, g.Principal)
+	if err == nil && have.Role.Rights().Has(g.Role.Rights()) {
+		return nil
+	}
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return err
 	}
 	one, err := s.parts.Access.FindSpace(ctx, q, n.Account)
 	if drive.IsKind(err, drive.NotFound) || err == nil && one.Outward != access.Nobody {
@@ -85,7 +92,7 @@ func (s *Spaces) mayGiveTo(ctx context.Context, q sqldb.Querier, n tree.Node, to
 	if err != nil {
 		return err
 	}
-	member, err := s.parts.Access.IsMember(ctx, q, one.Root, to)
+	member, err := s.parts.Access.IsMember(ctx, q, one.Root, g.Principal)
 	if err == nil && !member {
 		err = drive.Fail(drive.Forbidden, "reason", "outward")
 	}
