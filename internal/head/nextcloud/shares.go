@@ -290,6 +290,12 @@ func (c sharing) give(ctx context.Context, node files.NodeView, to space.Princip
 	if want.password != nil && *want.password != "" {
 		return nil, noPassword()
 	}
+	if g, err := c.given(ctx, node, to); g != nil || err != nil { // phones share again to change
+		if err != nil {
+			return nil, err
+		}
+		return c.regive(ctx, isFolder(node), g, want)
+	}
 	in := space.NewGrant{Node: node.ID, To: to, Role: access.Editor}
 	if want.permissions != nil {
 		role, err := roleOf(*want.permissions, isFolder(node), access.Editor)
@@ -306,6 +312,34 @@ func (c sharing) give(ctx context.Context, node files.NodeView, to space.Princip
 	}
 	g, err := c.Spaces.Grant(ctx, c.who, in, nil)
 	return &g, err
+}
+
+// given returns the role that somebody has been given at a node already, if the caller may see it.
+func (c sharing) given(ctx context.Context, node files.NodeView, to space.Principal) (*access.Grant, error) {
+	all, err := c.sharedAt(ctx, node)
+	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
+		return nil, nil
+	}
+	for _, s := range all {
+		if s.grant != nil && s.grant.Kind == to.Kind && strings.EqualFold(s.grant.Name, strings.TrimSpace(to.Name)) {
+			return s.grant, nil
+		}
+	}
+	return nil, err
+}
+
+// regive changes of a role what a request names.
+func (c sharing) regive(ctx context.Context, folder bool, g *access.Grant, want wish) (*access.Grant, error) {
+	change := space.GrantChange{Note: want.note, Until: want.until}
+	if want.permissions != nil {
+		role, err := roleOf(*want.permissions, folder, g.Role)
+		if err != nil {
+			return nil, err
+		}
+		change.Role = &role
+	}
+	now, err := c.Spaces.ChangeGrant(ctx, c.who, g.Node, g.Principal, change)
+	return &now, err
 }
 
 func noPassword() error {
@@ -387,19 +421,9 @@ func (c sharing) changeShare(ctx context.Context, number int64) (any, error) {
 	if want.password != nil && *want.password != "" {
 		return nil, noPassword()
 	}
-	change := space.GrantChange{Note: want.note, Until: want.until}
-	if want.permissions != nil {
-		role, err := roleOf(*want.permissions, s.item.folder, s.grant.Role)
-		if err != nil {
-			return nil, err
-		}
-		change.Role = &role
-	}
-	now, err := c.Spaces.ChangeGrant(ctx, c.who, s.grant.Node, s.grant.Principal, change)
-	if err != nil {
+	if s.grant, err = c.regive(ctx, s.item.folder, s.grant, want); err != nil {
 		return nil, err
 	}
-	s.grant = &now
 	return c.showShare(ctx, s)
 }
 

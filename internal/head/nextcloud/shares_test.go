@@ -167,6 +167,11 @@ func TestManagersAreNotMadeByClients(t *testing.T) {
 	s.grant(t, "plans", access.Manager, 0)
 	s.Do(t, "GET "+ocs+"shares/"+first).Want(t, 200).Has(t, "<permissions>31<")
 	s.Do(t, "PUT "+ocs+"shares/"+first+"?permissions=31").Want(t, 200).Has(t, "<permissions>31<")
+	if again := s.share(t, "path=/plans&shareType=0&shareWith=bob&permissions=31&note=hello"); again != first {
+		t.Errorf("the manager's share has the number %s, and then %s", first, again)
+	}
+	s.share(t, "path=/plans&shareType=0&shareWith=bob") // what is not named stays
+	s.Do(t, "GET "+ocs+"shares/"+first).Want(t, 200).Has(t, "<permissions>31<", "<note>hello<")
 	// What a manager may: share on, in the name of the owner's drive.
 	s.Person(t, "eve")
 	s.Do(t, "POST "+ocs+"shares?path=/Shared%20with%20me/plans&shareType=0&shareWith=eve&permissions=1", davtest.As("bob")).Want(t, 200).
