@@ -251,7 +251,9 @@ func (s *handing) handFiles(ctx context.Context, to drive.NodeID, all []tree.Nod
 	if err != nil {
 		return 0, err
 	}
-	all = handed.Files
+	if all = handed.Files; len(all) > 0 {
+		s.h.Told = "" // what has come while it was told has rows that were told already
+	}
 	ids := make([]drive.NodeID, len(all))
 	same := make([]access.Succession, len(all))
 	for i, n := range all {

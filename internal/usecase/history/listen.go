@@ -126,6 +126,11 @@ func (l *Listener) Next(ctx context.Context) (hints []Hint, err error) {
 			hints = append(hints, l.otherAccess())
 		}
 	}
+	for id, s := range l.sources { // a role that ends by its time changes nothing that is noticed
+		if s.isOver() && !slices.Contains(dirty, id) {
+			dirty = append(dirty, id)
+		}
+	}
 	for _, id := range dirty {
 		s := l.sources[id]
 		if s == nil {

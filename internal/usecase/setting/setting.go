@@ -99,7 +99,7 @@ func (s *Settings) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "the settings could not be read; they stay as they are", "error", err)
+			s.log.WarnContext(ctx, "the settings could not be read; they stay as they are", telemetry.KeyError, err)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (s *Settings) Refresh(ctx context.Context) error {
 		if err != nil {
 			if s.refused != change.Name {
 				s.refused = change.Name
-				s.log.WarnContext(ctx, "a setting in the database is not one of this version", "setting", change.Name, "error", err)
+				s.log.WarnContext(ctx, "a setting in the database is not one of this version", "setting", change.Name, telemetry.KeyError, err)
 			}
 			continue
 		}
@@ -207,7 +207,15 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 		return Setting{}, err
 	}
 	s.log.InfoContext(ctx, "a setting was changed", "setting", name, "value", value, telemetry.KeyUser, who.User)
-	return one, s.Refresh(ctx)
+	s.soon(ctx)
+	return one, nil
+}
+
+// soon reads what was changed here. It was changed: if it cannot be read, Run does so soon.
+func (s *Settings) soon(ctx context.Context) {
+	if err := s.Refresh(ctx); err != nil {
+		s.log.WarnContext(ctx, "the settings could not be read after a change", telemetry.KeyError, err)
+	}
 }
 
 // Reset takes back what administrators have changed about a setting: it is its default again. It
@@ -228,7 +236,8 @@ func (s *Settings) Reset(ctx context.Context, who drive.Who, name string) (Setti
 	}
 	one.Value, one.ChangedAt, one.ChangedBy = one.Default, nil, nil
 	s.log.InfoContext(ctx, "a setting has its default again", "setting", name, telemetry.KeyUser, who.User)
-	return one, s.Refresh(ctx)
+	s.soon(ctx)
+	return one, nil
 }
 
 // changeable returns a setting that can be changed.
