@@ -139,8 +139,8 @@ type Made struct {
 	Node    drive.NodeID
 }
 
-// Manage lets somebody see the links to a node: who may make one, and who manages the node, who ends
-// them also where nobody makes any.
+// Manage lets somebody see the links to a node: who may make one, and who manages the node, who
+// ends them also where nobody makes any.
 func (l *Links) Manage(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	account, err := l.Enter(ctx, q, who, node)
 	if !drive.IsKind(err, drive.Forbidden) {
