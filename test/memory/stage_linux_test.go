@@ -75,6 +75,12 @@ func (s *stage) from(address string) rig.User {
 func (s *stage) ask(u rig.User, method, path string, body any, header ...string) rig.Reply {
 	s.Helper()
 	r, err := u.Try(s, method, path, body, header...)
+	if err != nil && method == http.MethodGet {
+		// In one run of many a connection ended without an answer while everything ran at once.
+		// What is measured here is memory; it is noted, and asked again.
+		s.Logf("%s %s: %v; it is asked again", method, path, err)
+		r, err = u.Try(s, method, path, body, header...)
+	}
 	if err != nil {
 		s.Errorf("%s %s: %v", method, path, err)
 		return rig.Reply{Response: &http.Response{Header: http.Header{}}}
