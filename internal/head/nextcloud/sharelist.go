@@ -138,26 +138,38 @@ func (c sharing) sharedAt(ctx context.Context, node files.NodeView) ([]shared, e
 	if err != nil {
 		return nil, err
 	}
+	grants, err := c.grantsAt(ctx, node.ID)
+	if err != nil {
+		return nil, err
+	}
 	var all []shared
-	for after := (drive.PrincipalID{}); len(all) < maxListed; {
-		grants, err := c.Spaces.Members(ctx, c.who, node.ID, after, listedAtOnce)
-		if err != nil {
-			return nil, err
-		}
-		for _, g := range grants {
-			if after = g.Principal; g.Role != access.None {
-				all = append(all, shared{grant: &g, item: at, mine: rights.Has(access.Manage)})
-			}
-		}
-		if len(grants) < listedAtOnce {
-			break
-		}
+	for _, g := range grants {
+		all = append(all, shared{grant: &g, item: at, mine: rights.Has(access.Manage)})
 	}
 	links, err := c.links(ctx, share.Query{Node: node.ID})
 	for _, v := range links {
 		all = append(all, shared{link: &v, item: at, mine: c.changes(v, rights)})
 	}
 	return all, err
+}
+
+// grantsAt lists the roles that people and groups have been given at a node.
+func (c sharing) grantsAt(ctx context.Context, node drive.NodeID) (all []access.Grant, err error) {
+	for after := (drive.PrincipalID{}); len(all) < maxListed; {
+		page, err := c.Spaces.Members(ctx, c.who, node, after, listedAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range page {
+			if after = g.Principal; g.Role != access.None {
+				all = append(all, g)
+			}
+		}
+		if len(page) < listedAtOnce {
+			break
+		}
+	}
+	return all, nil
 }
 
 // links lists links that are not gone with what they lead to.

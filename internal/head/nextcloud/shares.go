@@ -316,13 +316,13 @@ func (c sharing) give(ctx context.Context, node files.NodeView, to space.Princip
 
 // given returns the role that somebody has been given at a node already, if the caller may see it.
 func (c sharing) given(ctx context.Context, node files.NodeView, to space.Principal) (*access.Grant, error) {
-	all, err := c.sharedAt(ctx, node)
+	all, err := c.grantsAt(ctx, node.ID)
 	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
 		return nil, nil
 	}
-	for _, s := range all {
-		if s.grant != nil && s.grant.Kind == to.Kind && strings.EqualFold(s.grant.Name, strings.TrimSpace(to.Name)) {
-			return s.grant, nil
+	for _, g := range all {
+		if g.Kind == to.Kind && strings.EqualFold(g.Name, strings.TrimSpace(to.Name)) {
+			return &g, nil
 		}
 	}
 	return nil, err
