@@ -229,7 +229,12 @@ test("an export: of a list, what failed, its zip, supplemented, linked, ended", 
   await card.getByRole("row", { name: "2 A-2 /papers/two.txt There is no such file" }).waitFor();
   const saved = page.waitForEvent("download");
   await card.getByRole("link", { name: "Download papers" }).click();
-  assert.deepEqual(Object.keys(unzip(await bytesOf(saved))).sort(), ["err.txt", "papers/one.txt"]);
+  const packed = unzip(await bytesOf(saved));
+  assert.deepEqual(Object.keys(packed).sort(), ["err.txt", "papers/one.txt"]);
+  const listed = page.waitForEvent("download");
+  await card.getByRole("button", { name: "Save as err.txt" }).click();
+  assert.equal((await listed).suggestedFilename(), "err.txt");
+  assert.equal((await bytesOf(listed)).toString(), packed["err.txt"].toString());
   await card.getByRole("button", { name: "Link" }).click();
   const link = await page.getByRole("dialog").getByLabel("Link", { exact: true }).inputValue();
   assert.equal((await fetch(link)).status, 200);

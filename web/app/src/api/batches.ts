@@ -67,7 +67,7 @@ export const schedules = (cursor: string | null) => call<Page<Schedule>>("GET", 
 export const makeSchedule = (wish: Wish & { zone: string }) => call<Schedule>("POST", "/export-schedules", { body: wish });
 export const endSchedule = (id: string) => call("DELETE", `/export-schedules/${id}`);
 export const batches = (cursor: string | null) => call<Page<Batch>>("GET", "/exports", { query: { limit: 50, cursor } });
-export const failuresOf = (id: string, cursor: string | null) => call<Page<Failure>>("GET", `/exports/${id}/errors`, { query: { limit: 100, cursor } });
+export const failuresOf = (id: string, cursor: string | null, limit = 100) => call<Page<Failure>>("GET", `/exports/${id}/errors`, { query: { limit, cursor } });
 export const exportList = (name: string, list: string) => call<Batch>("POST", "/exports/manifest", { query: { name }, raw: list, once: true });
 export const supplement = (id: string) => call<Batch>("POST", `/exports/${id}/supplement`, { body: { mode: "complete" }, once: true });
 export const endBatch = (id: string) => call("DELETE", `/exports/${id}`);

@@ -54,7 +54,7 @@ const messages = {
     states: { pending: "waiting", running: "running", sealed: "ready", aborted: "to be tried again", failed: "failed", cancelled: "cancelled", expired: "expired" },
     packed: "{n} of {total} packed", missing: "{n} failed", eta: "{time} left", made: "Made {when}", until: "Kept until {when}", progressOf: "Progress of {name}", downloadOf: "Download {name}",
     link: "Link", linkUntil: "Whoever has the link can download the zip until {when}.", supplement: "Supplement what failed", supplemented: "The next revision is being collected.",
-    failures: "What failed", hideFailures: "Hide what failed", end: "End", ended: "It is over.", endTitle: "End {name}?", endText: "It cannot be downloaded any more, and its links end. Files in the drive stay.",
+    failures: "What failed", hideFailures: "Hide what failed", saveErrTxt: "Save as err.txt", end: "End", ended: "It is over.", endTitle: "End {name}?", endText: "It cannot be downloaded any more, and its links end. Files in the drive stay.",
     cancelTitle: "Cancel {name}?", cancelText: "What was collected so far is given up.", nth: "No.", id: "Id", document: "Document", why: "Why",
     fromFolder: "Export a folder", chooseFolder: "Choose a folder", choose: "Choose", when: "Which files", ways: { all: "all", days: "last changed within days", since: "changed since the last export", monthly: "each month: those of the month" },
     monthlyHint: "On the 1st of each month at 02:00 ({zone}), what was last changed in the month before. The month that is running is the first.", from: "From", to: "To", documents: "Invoices that were taken in: PDFs, by the date of the invoice (for “intake” and folders of sources)", xml: "The XML beside the PDF",

@@ -56,7 +56,7 @@ const messages: WorkMessages = {
     states: { pending: "等待中", running: "进行中", sealed: "可下载", aborted: "将重试", failed: "失败", cancelled: "已取消", expired: "已到期" },
     packed: "已打包 {n} / {total}", missing: "失败 {n}", eta: "剩余 {time}", made: "创建于 {when}", until: "保留至 {when}", progressOf: "{name} 的进度", downloadOf: "下载 {name}",
     link: "链接", linkUntil: "在 {when} 之前，持有链接的人均可下载该压缩包。", supplement: "补充失败项", supplemented: "正在收集下一修订版。",
-    failures: "失败项", hideFailures: "收起失败项", end: "结束", ended: "已结束。", endTitle: "结束 {name}？", endText: "之后无法再下载，其链接一并失效。网盘中的文件不受影响。",
+    failures: "失败项", hideFailures: "收起失败项", saveErrTxt: "另存为 err.txt", end: "结束", ended: "已结束。", endTitle: "结束 {name}？", endText: "之后无法再下载，其链接一并失效。网盘中的文件不受影响。",
     cancelTitle: "取消 {name}？", cancelText: "已收集的内容将被放弃。", nth: "序号", id: "编号", document: "文档", why: "原因",
     fromFolder: "导出文件夹", chooseFolder: "选择文件夹", choose: "选择", when: "哪些文件", ways: { all: "全部", days: "在某段日期内修改的", since: "自上次导出以来有变化的", monthly: "每月：当月的文件" },
     monthlyHint: "每月 1 日 02:00（{zone}）导出上个月最后修改的文件。当前月份是第一个。", from: "从", to: "到", documents: "已接收的发票：PDF，按发票日期（用于 intake 及各来源的文件夹）", xml: "PDF 旁附上 XML",
