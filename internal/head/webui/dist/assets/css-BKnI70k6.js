@@ -1,0 +1,1 @@
+import"./base-BEb9r9GI.js";

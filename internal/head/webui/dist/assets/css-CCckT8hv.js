@@ -1,1 +1,0 @@
-import"./base-CqhIAkd4.js";
