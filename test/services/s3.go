@@ -59,7 +59,7 @@ func (g *gateway) command(s *Server) (*exec.Cmd, error) {
 	if err := mendMultiparts(s.path("data"), s.path("sidecar")); err != nil {
 		return nil, err
 	}
-	args := []string{"--port", s.Addr(), "--quiet", "posix"}
+	args := []string{"--port", s.Addr(), "--quiet", "--keep-alive", "posix"} // as other stores do
 	if !hasAttributes(s.path("data")) {
 		args = append(args, "--sidecar", s.path("sidecar"))
 	}

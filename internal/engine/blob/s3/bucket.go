@@ -58,13 +58,13 @@ func (o *Options) setDefaults() {
 	if o.Lease <= 0 {
 		o.Lease = 15 * time.Second
 	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Transport == nil {
-		o.Transport = newTransport(stallTime)
+		o.Transport = newTransport(stallTime, o.Log)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
 // Bucket is a place in a bucket with both ports over it. Any number of processes may have one each.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func leaseEnd(t *testing.T, s *Staging, ref blob.Ref, n int) time.Time {
 }
 
 // sharedTransport serves all tests that do nothing to it.
-var sharedTransport = newTransport(stallTime)
+var sharedTransport = newTransport(stallTime, slog.Default())
 
 func newRef(size drive.ByteSize) blob.Ref {
 	ref := blobtest.NewRef(size)

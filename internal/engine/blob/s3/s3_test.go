@@ -53,7 +53,7 @@ func redisAt(t testing.TB) redis.UniversalClient {
 func at(t testing.TB, o Options) *Bucket {
 	t.Helper()
 	if o.Transport == nil {
-		transport := newTransport(stallTime)
+		transport := newTransport(stallTime, slog.Default())
 		t.Cleanup(transport.CloseIdleConnections)
 		o.Transport = transport
 	}

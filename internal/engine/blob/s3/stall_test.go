@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -37,7 +38,7 @@ func tarpit(t *testing.T, stall time.Duration, serve func(conn net.Conn, r *bufi
 	}()
 	b, err := New(Options{
 		Endpoint: l.Addr().String(), Bucket: "bucket", AccessKey: "access", SecretKey: "secretsecret", Region: "us-east-1", Insecure: true,
-		Transport: newTransport(stall),
+		Transport: newTransport(stall, slog.Default()),
 	})
 	noError(t, err)
 	return b
@@ -122,7 +123,7 @@ func TestAnAnswerThatComesByAndBy(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	tr := newTransport(time.Hour)
+	tr := newTransport(time.Hour, slog.Default())
 	tr.quick.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	t.Cleanup(tr.CloseIdleConnections)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +146,7 @@ func TestAStoreThatStopsReadingFreesThePart(t *testing.T) {
 	t.Parallel()
 	o := target(t)
 	other := at(t, o)
-	silent := newTransport(50 * time.Millisecond)
+	silent := newTransport(50*time.Millisecond, slog.Default())
 	silent.quick.DialContext = dialTaken(func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe() // nobody reads
 		t.Cleanup(func() { theirs.Close() })

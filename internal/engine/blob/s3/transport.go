@@ -1,8 +1,10 @@
 package s3
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -24,10 +26,12 @@ const (
 type transport struct {
 	quick, patient *http.Transport
 	stall          time.Duration
+	log            *slog.Logger
+	closes         sync.Once
 }
 
-func newTransport(stall time.Duration) *transport {
-	return &transport{quick: transportThatWaits(answerTime, stall), patient: transportThatWaits(assemblyTime, stall), stall: stall}
+func newTransport(stall time.Duration, log *slog.Logger) *transport {
+	return &transport{quick: transportThatWaits(answerTime, stall), patient: transportThatWaits(assemblyTime, stall), stall: stall, log: log}
 }
 
 func transportThatWaits(header, stall time.Duration) *http.Transport {
@@ -53,7 +57,13 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isAssembly(r) {
 		send = t.patient.RoundTrip
 	}
-	return awaitBody(r, t.stall, send)
+	resp, err := awaitBody(r, t.stall, send)
+	if err == nil && resp.Close && resp.StatusCode == http.StatusOK {
+		t.closes.Do(func() {
+			t.log.Warn("the object store closes the connection after each answer, so that each request opens one, which halves the rate of small files: allow keep-alive there")
+		})
+	}
+	return resp, err
 }
 
 // isAssembly reports whether the store has much to do before it can answer: it completes a

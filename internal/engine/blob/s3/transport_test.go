@@ -1,6 +1,9 @@
 package s3
 
 import (
+	"bytes"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -40,6 +43,36 @@ func TestWhichRequestsAreWaitedFor(t *testing.T) {
 		}
 		if isAssembly(r) != c.want {
 			t.Errorf("%s %s of %d bytes: waited for is %v", c.method, c.query, c.length, !c.want)
+		}
+	}
+}
+
+// A store that keeps no connection costs a handshake for each object: its operator is told, once.
+func TestAStoreThatClosesConnectionsIsTold(t *testing.T) {
+	t.Parallel()
+	for _, closes := range []bool{true, false} {
+		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if closes {
+				w.Header().Set("Connection", "close")
+			}
+		}))
+		t.Cleanup(store.Close)
+		var said bytes.Buffer
+		transport := newTransport(time.Minute, slog.New(slog.NewTextHandler(&said, nil)))
+		t.Cleanup(transport.CloseIdleConnections)
+		for range 3 {
+			resp, err := transport.RoundTrip(httptest.NewRequest(http.MethodPut, store.URL+"/b/k", nil))
+			noError(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			noError(t, err)
+			noError(t, resp.Body.Close())
+		}
+		want := 0
+		if closes {
+			want = 1
+		}
+		if n := bytes.Count(said.Bytes(), []byte("keep-alive")); n != want {
+			t.Errorf("closes %v: told %d times, want %d: %s", closes, n, want, said.String())
 		}
 	}
 }
