@@ -57,8 +57,20 @@ type arrival struct {
 	may     Condition       // asked within the transaction; nil: nothing is asked
 	version drive.VersionID // that it becomes
 
+	ended  bool // placed and failed say what came of it
 	placed tree.Placed
-	err    error
+	failed error
+}
+
+// end notes what came of the file; what comes later counts instead.
+func (a *arrival) end(err error) { a.ended, a.failed = true, err }
+
+// err is why the file is not there; nil: it is. Unavailable as long as nobody knows.
+func (a *arrival) err() error {
+	if !a.ended {
+		return drive.Fail(drive.Unavailable)
+	}
+	return a.failed
 }
 
 // verify compares what has arrived with the digests that were declared.
@@ -101,12 +113,9 @@ func (c *committer) commit(ctx context.Context, all []*arrival) {
 
 // commitGroup gives each file of a group its outcome, also when it panics.
 func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, all []*arrival) {
-	for _, a := range all {
-		a.err = errUnfinished
-	}
 	defer func() {
 		if r := recover(); r != nil {
-			endUnfinished(all, panicked(r))
+			endRest(all, panicked(r))
 		}
 	}()
 	if len(all) > 1 && !sqldb.IsContended(c.commitMany(ctx, account, all)) {
@@ -114,8 +123,9 @@ func (c *committer) commitGroup(ctx context.Context, account drive.AccountID, al
 	}
 	for _, a := range all { // a lone one needs no savepoint, and one that others are in the way of may get through alone
 		_ = c.write(ctx, []*arrival{a}, func(ctx context.Context, tx *sqldb.Tx) error {
-			a.err = c.putAlone(ctx, tx, a)
-			return a.err
+			err := c.putAlone(ctx, tx, a)
+			a.end(err)
+			return err
 		})
 	}
 }
@@ -139,14 +149,11 @@ func (c *committer) commitMany(ctx context.Context, account drive.AccountID, all
 	return c.write(ctx, all, func(ctx context.Context, tx *sqldb.Tx) error { return c.putEach(ctx, tx, all) })
 }
 
-// errUnfinished is the outcome of a file until it has another one.
-var errUnfinished = drive.Fail(drive.Unavailable)
-
-// endUnfinished gives those an outcome that have none, because of a panic: nobody knows it.
-func endUnfinished(all []*arrival, cause error) {
+// endRest gives those an outcome that have none, because of a panic: nobody knows it.
+func endRest(all []*arrival, cause error) {
 	for _, a := range all {
-		if a.err == errUnfinished { //nolint:errorlint // the value itself
-			a.err = drive.Wrap(cause, drive.Unavailable)
+		if !a.ended {
+			a.end(drive.Wrap(cause, drive.Unavailable))
 		}
 	}
 }
@@ -159,7 +166,7 @@ func (c *committer) write(ctx context.Context, all []*arrival, fn func(context.C
 		return nil
 	}
 	for _, a := range all {
-		a.err = err
+		a.end(err)
 	}
 	return err
 }
@@ -210,11 +217,13 @@ func (c *committer) putAll(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 }
 
 // putEach puts files one after the other, each of which succeeds or fails alone.
-func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) (err error) {
+func (c *committer) putEach(ctx context.Context, tx *sqldb.Tx, all []*arrival) error {
 	for _, a := range all {
-		if a.err, err = tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.putAlone(ctx, tx, a) }); err != nil {
+		failed, err := tx.Try(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return c.putAlone(ctx, tx, a) })
+		if err != nil {
 			return err
 		}
+		a.end(failed)
 	}
 	return nil
 }
@@ -285,7 +294,8 @@ func (c *committer) putNew(ctx context.Context, tx *sqldb.Tx, account drive.Acco
 		return fmt.Errorf("put %d files: %w", len(files), err)
 	}
 	for i, a := range fresh {
-		a.placed, a.err = placed[i], nil
+		a.placed = placed[i]
+		a.end(nil)
 	}
 	return nil
 }

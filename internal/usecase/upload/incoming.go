@@ -15,7 +15,7 @@ type Incoming struct{ a *arrival }
 
 // Outcome says what Publish has come to: as PutFile.
 func (in *Incoming) Outcome() (n tree.Node, created bool, err error) {
-	return in.a.placed.Node, in.a.placed.Created, in.a.err
+	return in.a.placed.Node, in.a.placed.Created, in.a.err()
 }
 
 // Stored is Outcome of one that succeeded, as PutWhole returns it.

@@ -30,11 +30,11 @@ func (l *Laid) Sum() digest.Sum { return l.content.Sum }
 // Outcome is what became of the file. Before the transaction of PublishLaid is committed it may
 // change.
 func (l *Laid) Outcome() (n tree.Node, created bool, err error) {
-	return l.placed.Node, l.placed.Created, l.err
+	return l.placed.Node, l.placed.Created, l.err()
 }
 
 // Refuse makes an outcome of what somebody else has decided.
-func (l *Laid) Refuse(err error) { l.err = err }
+func (l *Laid) Refuse(err error) { l.end(err) }
 
 // Condition is asked, within the transaction, about what is there; nil: nothing. Its error refuses
 // the file.
@@ -91,7 +91,7 @@ func SettleLaid(ctx context.Context, s *Sessions, all []*Laid) error {
 func (s *Sessions) PublishLaid(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, all []*Laid) error {
 	arrivals := make([]*arrival, len(all))
 	for i, l := range all {
-		l.err = errUnfinished
+		l.ended = false // a transaction that runs again
 		arrivals[i] = &l.arrival
 	}
 	if len(all) == 1 {
@@ -108,7 +108,7 @@ func (s *Sessions) EndLaid(ctx context.Context, failed error, all []*Laid) error
 	var errs []error
 	for _, l := range all {
 		switch {
-		case sqldb.MaybeWritten(failed), failed == nil && l.err == nil:
+		case sqldb.MaybeWritten(failed), failed == nil && l.err() == nil:
 			s.small.done(l.row, l.content.File)
 		default:
 			errs = append(errs, s.small.drop(ctx, &l.arrival))

@@ -46,7 +46,7 @@ func (f *smallFiles) put(ctx context.Context, w wholeFile, body io.Reader, quick
 		return Stored{}, err
 	}
 	f.publish(ctx, []*arrival{a})
-	return a.stored(), a.err
+	return a.stored(), a.err()
 }
 
 // storing is Put of a store, or Lay.
@@ -92,14 +92,14 @@ func (f *smallFiles) done(row Row, file string) {
 	f.disk.Release(row.Account, row.Size)
 }
 
-// publish makes files of one account visible, each of which succeeds or fails alone: a.err says it.
+// publish makes files of one account visible, each of which succeeds or fails alone: its err says it.
 // What is refused leaves no file.
 func (f *smallFiles) publish(ctx context.Context, all []*arrival) {
 	ctx = context.WithoutCancel(ctx) // their bytes are there; a client that has gone will ask
 	f.committer.commit(ctx, all)
 	for _, a := range all {
-		if a.err != nil && !sqldb.MaybeWritten(a.err) { // else the row may be there: the auditor decides
-			a.err = errors.Join(a.err, f.drop(ctx, a))
+		if err := a.err(); err != nil && !sqldb.MaybeWritten(err) { // else the row may be there: the auditor decides
+			a.end(errors.Join(err, f.drop(ctx, a)))
 			continue
 		}
 		f.done(a.row, a.content.File)
