@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
@@ -12,22 +11,18 @@ import (
 // wake is the step of a part that finds its upload asleep.
 func wake(ctx context.Context, s *receiver, l *live, who drive.Who) error { return s.wake(ctx, who, l) }
 
-// makeRoom is grow for a part that has not begun: when somebody else has changed the upload
-// meanwhile, it looks again.
+// makeRoom is grow for a part that has not begun: the part looks again in any case.
 func (s *receiver) makeRoom(ctx context.Context, l *live, need drive.ByteSize) error {
-	err := s.grow(ctx, l, need)
-	if errors.Is(err, errLost) {
-		return nil
-	}
+	_, err := s.grow(ctx, l, need)
 	return err
 }
 
 // grow enlarges the reservation of an upload whose size is not known, so that need bytes fit: in
-// steps that double, cut to what is left. It is Quota only when need itself does not fit, errLost
-// when the upload has changed. It does not take the turn, which somebody may hold who waits for the
-// part that grows; change compares the reservation as well, so that no arrow overwrites a growth
-// that it did not see.
-func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) error {
+// steps that double, cut to what is left. It is Quota only when need itself does not fit, and comes
+// to nothing when the upload has changed. It does not take the turn, which somebody may hold who
+// waits for the part that grows; change compares the reservation as well, so that no arrow
+// overwrites a growth that it did not see.
+func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) (outcome, error) {
 	l.of.order.take(l.id, rankGrowing)
 	defer l.of.order.give(l.id, rankGrowing)
 	l.growing.Lock()
@@ -36,24 +31,24 @@ func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) error
 	row, limit := l.row, l.limit
 	l.mu.Unlock()
 	if row.State != Active {
-		return errLost
+		return again, nil
 	}
 	if need <= limit {
-		return nil // somebody else was first
+		return settled, nil // somebody else was first
 	}
 	least := need - limit
 	step := max(least, min(maxGrant, max(firstGrant, row.Reserved)))
 	step, err := s.disk.ReserveSome(ctx, row.Account, step, least)
 	if err != nil {
-		return err
+		return settled, err
 	}
 	defer s.disk.Release(row.Account, step) // then the live's own share counts
-	granted, err := s.grant(ctx, row, step, least)
-	if err != nil {
+	granted, out, err := s.grant(ctx, row, step, least)
+	if err != nil || out == again {
 		if !drive.IsKind(err, drive.Quota) {
 			l.forget() // what is reserved is not known
 		}
-		return err
+		return out, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,10 +57,10 @@ func (s *receiver) grow(ctx context.Context, l *live, need drive.ByteSize) error
 		l.limit += granted
 		l.promiseLocked()
 	}
-	return nil
+	return settled, nil
 }
 
-func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSize) (granted drive.ByteSize, err error) {
+func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSize) (granted drive.ByteSize, out outcome, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		if granted, err = s.ledger.Grant(ctx, tx, row.Account, step, least); err != nil {
 			return err
@@ -80,7 +75,8 @@ func (s *receiver) grant(ctx context.Context, row Row, step, least drive.ByteSiz
 		}
 		return err
 	})
-	return granted, err
+	out, err = unlessLost(err)
+	return granted, out, err
 }
 
 // unlessStale is the refusal of a part that cannot be one of the upload's, unless the upload has
@@ -116,7 +112,7 @@ func (s *receiver) there(ctx context.Context, l *live, row Row, in *activity, bo
 // else the client must send it again.
 func repeat(begun bool) (outcome, error) {
 	if begun {
-		return settled, drive.Fail(drive.InProgress, "retry_after", 1)
+		return settled, comeAgain()
 	}
 	return again, nil
 }

@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -98,30 +97,33 @@ func (s *beginner) begin(ctx context.Context, who drive.Who, b Begin, once Once[
 	}
 	row.Active = row.Created
 	for {
-		view, err := s.attempt(ctx, b, row, once)
-		if err == nil && view.Found {
+		view, out, err := s.attempt(ctx, b, row, once)
+		switch {
+		case err != nil:
+			return View{}, err
+		case out == again:
+			row.ID = drive.NewID[drive.UploadID]()
+		case view.Found:
 			return s.withArrived(ctx, view)
+		default:
+			return view, nil
 		}
-		if !errors.Is(err, errLost) { // else what a first look found is no longer so
-			return view, err
-		}
-		row.ID = drive.NewID[drive.UploadID]()
 	}
 }
 
 // attempt is one attempt. What needs no transaction is done before it (I1): looking for content to
-// link, the staged file.
-func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View]) (View, error) {
+// link, the staged file. Another one follows when what was found is no longer so.
+func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View]) (View, outcome, error) {
 	offer, err := s.claims.Offer(ctx, s.db, row.claim())
 	if err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	if !offer.Owned.IsZero() {
 		return s.commitBegin(ctx, b, row, offer, once)
 	}
 	row.Challenge = offer.Challenge
 	if row.Reserved, err = s.reserveFirst(ctx, row.Account, row.Size); err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	defer s.disk.Release(row.Account, row.Reserved)
 	// Only begin creates the staged file, and before the row, so that no row is ever without one
@@ -129,20 +131,20 @@ func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View
 	// removes.
 	if err := s.staging.Create(ctx, row.Ref()); err != nil {
 		s.unstage(ctx, row) // it may be there in part
-		return View{}, err
+		return View{}, settled, err
 	}
-	view, err := s.commitBegin(ctx, b, row, offer, once)
-	if err != nil {
+	view, out, err := s.commitBegin(ctx, b, row, offer, once)
+	if err != nil || out == again {
 		s.notBegun(ctx, row, err)
-		return View{}, err
+		return View{}, out, err
 	}
 	if view.Found {
 		s.unstage(ctx, row)
 	}
-	return view, nil
+	return view, settled, nil
 }
 
-// notBegun clears up behind a begin that has failed. Where the row may be there all the same the
+// notBegun clears up behind a begin that came to nothing. Where the row may be there all the same the
 // directory stays, and a timer looks. Most who give up while they wait are no such case: nothing
 // was written, and their directory, which nobody is charged for, must go.
 func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
@@ -173,7 +175,7 @@ func (s *beginner) withArrived(ctx context.Context, v View) (View, error) {
 	return v.withParts(parts), err
 }
 
-func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, err error) {
+func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Offer, once Once[View]) (view View, out outcome, err error) {
 	l := s.table.enter(row.ID) // the one that everybody gets who finds the row
 	defer s.table.leave(l)
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -184,13 +186,14 @@ func (s *beginner) commitBegin(ctx context.Context, b Begin, row Row, o claim.Of
 		})
 		return err
 	})
-	if err != nil || view.Found || view.State == Done.Public() {
-		return view, err
+	out, err = unlessLost(err)
+	if err != nil || out == again || view.Found || view.State == Done.Public() {
+		return view, out, err
 	}
 	l.touch(s.clocks.now())
 	l.adoptNew(view.row)
 	s.sched.arm(ctx, view.row)
-	return view, nil
+	return view, settled, nil
 }
 
 // reserveFirst promises disk for the declared size, or for the first grant where none was declared

@@ -28,28 +28,6 @@ type PutPart struct {
 // errSuperseded is the cause with which a request is cancelled whose bytes are being sent again.
 var errSuperseded = errors.New("the part is being sent again")
 
-// outcome is what an attempt without an error came to.
-type outcome uint8
-
-const (
-	settled outcome = iota // it is done
-	again                  // the upload changed before anything of the request was used: another attempt sees what it has become
-)
-
-// maxRefusals bounds how often a part starts again because its upload changed state before its
-// first byte.
-const maxRefusals = 4
-
-// attempts runs try until it is settled.
-func attempts(try func() (outcome, error)) error {
-	for range maxRefusals {
-		if out, err := try(); err != nil || out == settled {
-			return err
-		}
-	}
-	return drive.Fail(drive.InProgress, "retry_after", 1)
-}
-
 // Put stores one part: any order, in parallel, any number of times. When it returns nil the part
 // survives kill -9 (P2). The same bytes again are accepted, other bytes are PartDiffers. It does no
 // database access while the upload is active and in memory (P5). A second Put of the same part ends
@@ -358,7 +336,11 @@ func (s *receiver) take(ctx context.Context, l *live, w *partWriter, n drive.Byt
 	if fits {
 		return nil
 	}
-	return s.grow(ctx, l, need)
+	out, err := s.grow(ctx, l, need)
+	if err == nil && out == again { // the bytes that were read cannot be read again
+		err = comeAgain()
+	}
+	return err
 }
 
 // activity passes bytes on and touches the upload's timer, at most once per interval, however

@@ -178,11 +178,6 @@ func insertRow(ctx context.Context, tx *sqldb.Tx, r Row) error {
 	return nil
 }
 
-// errLost says that somebody else was first: what a transaction was to change is no longer as it
-// was read. The transaction is rolled back, and whoever has read it reads again (inTurn); if that
-// happens too often, the client may come again.
-var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
-
 // change is every arrow of the diagram: it writes next over the row that has was's id, state and
 // gen, with gen+1, and returns what it wrote. errLost when the row has moved on; the ledger move
 // belongs into the same transaction.
