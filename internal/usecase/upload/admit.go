@@ -9,7 +9,9 @@ import (
 )
 
 // wake is the step of a part that finds its upload asleep.
-func wake(ctx context.Context, s *receiver, l *live, who drive.Who) error { return s.wake(ctx, who, l) }
+func wake(ctx context.Context, s *receiver, l *live, who drive.Who) error {
+	return s.wake(ctx, who, l.id)
+}
 
 // makeRoom is grow for a part that has not begun: the part looks again in any case.
 func (s *receiver) makeRoom(ctx context.Context, l *live, need drive.ByteSize) error {

@@ -99,7 +99,7 @@ type filler struct {
 	now      func() drive.Time
 	shared   bool
 	log      *slog.Logger
-	wake     func(ctx context.Context, who drive.Who, l *live) error // brings an upload to where it can be filled
+	wake     func(ctx context.Context, who drive.Who, id drive.UploadID) error // brings an upload to where it can be filled
 }
 
 // append is Sessions.Append.

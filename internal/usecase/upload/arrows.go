@@ -23,61 +23,73 @@ type arrows struct {
 	log     *slog.Logger
 }
 
-// commit writes one arrow with its ledger move, from was to want, and brings the live up to date.
-// When the outcome is not known, or another was first, the live is forgotten and the next request
-// reads the truth.
-func (a *arrows) commit(ctx context.Context, l *live, was, want Row, move quota.Move) (next Row, err error) {
+// commit writes one arrow with its ledger move, from was to want.
+func (a *arrows) commit(ctx context.Context, l *live, was, want Row, move quota.Move) (Row, outcome, error) {
 	return a.commitWith(ctx, l, was, want, move, func(context.Context, *sqldb.Tx) error { return nil })
 }
 
 // commitWith is commit of a change that writes more than the row, in the same transaction.
-func (a *arrows) commitWith(ctx context.Context, l *live, was, want Row, move quota.Move, also func(context.Context, *sqldb.Tx) error) (next Row, err error) {
-	err = a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+func (a *arrows) commitWith(
+	ctx context.Context, l *live, was, want Row, move quota.Move, also func(context.Context, *sqldb.Tx) error,
+) (Row, outcome, error) {
+	return a.write(ctx, l, was, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
 		if err := also(ctx, tx); err != nil {
-			return err
+			return Row{}, err
 		}
 		if err := a.ledger.Apply(ctx, tx, was.Account, move); err != nil {
-			return err
+			return Row{}, err
 		}
-		if next, err = change(ctx, tx, was, want); err != nil {
-			return err
+		next, err := change(ctx, tx, was, want)
+		if err != nil {
+			return Row{}, err
 		}
-		return a.tell(ctx, tx, was, next)
+		return next, a.tell(ctx, tx, was, next)
 	})
-	if err = a.orLost(ctx, was, err); err != nil {
+}
+
+// write runs the transaction of an arrow, which returns the row that it has written over was, and
+// brings the live up to date. When the outcome is not known, or another was first, the live is
+// forgotten and the next attempt or request reads the truth.
+func (a *arrows) write(ctx context.Context, l *live, was Row, fn func(context.Context, *sqldb.Tx) (Row, error)) (next Row, out outcome, err error) {
+	err = a.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		next, err = fn(ctx, tx)
+		return err
+	})
+	if out, err = a.judge(ctx, was, err); err != nil || out == again {
 		l.forget()
 		a.sched.doubt(ctx, was, err)
-		return Row{}, err
+		return Row{}, out, err
 	}
 	l.setRow(next)
-	return next, nil
+	return next, settled, nil
 }
 
-// orLost is the error of a change that did not come about, or errLost where that only follows from
-// another instance having been first: it has moved the ledger, so that what was to be given back is
-// not there, or what was to be taken does not fit a second time.
-func (a *arrows) orLost(ctx context.Context, was Row, err error) error {
+// judge says what the transaction of an arrow came to. An error may only follow from another
+// instance having been first: it has moved the ledger, so that what was to be given back is not
+// there, or what was to be taken does not fit a second time.
+func (a *arrows) judge(ctx context.Context, was Row, err error) (outcome, error) {
+	out, err := unlessLost(err)
 	if err == nil || drive.IsKind(err, drive.Unavailable) || sqldb.MaybeWritten(err) {
-		return err
+		return out, err
 	}
 	if now, findErr := findRow(ctx, a.db, was.ID); findErr == nil && now.Gen != was.Gen {
-		return errLost
+		return again, nil
 	}
-	return err
+	return settled, err
 }
 
-// missing judges a staging that is not there, for a change of state: errLost when another instance
-// has ended the upload since row was read, else its bytes were removed from outside.
-func (a *arrows) missing(ctx context.Context, l *live, row Row, cause error) error {
+// missing judges a staging that is not there, for a change of state: another instance has ended the
+// upload since row was read, or else its bytes were removed from outside.
+func (a *arrows) missing(ctx context.Context, l *live, row Row, cause error) (outcome, error) {
 	now, err := findRow(ctx, a.db, row.ID)
 	switch {
 	case err != nil:
-		return err
+		return settled, err
 	case now.Gen != row.Gen:
 		l.forget()
-		return errLost
+		return again, nil
 	}
-	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+	return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 }
 
 // fence closes the staging for the row's gen and returns what it holds; nothing when its directory

@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -65,23 +64,19 @@ type concats struct {
 }
 
 // concat is Sessions.Concat.
-func (s *concats) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (View, error) {
+func (s *concats) concat(ctx context.Context, who drive.Who, b Begin, partials []drive.UploadID, once Once[View]) (v View, err error) {
 	if err := checkPartials(partials); err != nil {
 		return View{}, err
 	}
-	for range maxOvertaken {
+	err = attempts(func() (out outcome, err error) {
 		j := &joining{partials: partials, lives: map[drive.UploadID]*live{}, rows: map[drive.UploadID]Row{}}
-		v, err := s.attempt(ctx, who, b, j, once)
+		v, out, err = s.attempt(ctx, who, b, j, once)
 		if err == nil && !j.tail.ID.IsZero() {
-			err = s.closePartial(ctx, who, j.tail.ID, j.tail.Size)
-		} else if !errors.Is(err, errLost) {
-			return v, err
+			return again, s.closePartial(ctx, who, j.tail.ID, j.tail.Size)
 		}
-		if err != nil && !errors.Is(err, errLost) {
-			return View{}, err
-		}
-	}
-	return View{}, drive.Fail(drive.InProgress, "retry_after", 1)
+		return out, err
+	})
+	return v, err
 }
 
 func checkPartials(partials []drive.UploadID) error {
@@ -109,32 +104,34 @@ type joining struct {
 	final    Row
 	head     head
 	room     *disk.Room // for the copies
+	found    View       // the final that there is already; else its Found is not set
 	tail     Row        // of an attempt that came to nothing: a partial upload whose last part is a tail still
 }
 
 // attempt is one attempt. When it has set j.tail nothing has come about.
-func (s *concats) attempt(ctx context.Context, who drive.Who, b Begin, j *joining, once Once[View]) (View, error) {
+func (s *concats) attempt(ctx context.Context, who drive.Who, b Begin, j *joining, once Once[View]) (View, outcome, error) {
 	if err := s.arrived(ctx, who, j.partials); err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	release, err := s.takePartials(ctx, j)
 	defer release()
 	if err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
-	if v, found, err := s.readPartials(ctx, who, j); found || err != nil || !j.tail.ID.IsZero() {
-		return v, err
+	out, err := s.readPartials(ctx, who, j)
+	if err != nil || out == again || j.found.Found || !j.tail.ID.IsZero() {
+		return j.found, out, err
 	}
 	if err := s.newFinal(ctx, who, b, j); err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	if err := s.reserveCopies(ctx, j); err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	defer func() { j.room.Close() }()
 	if err := s.staging.Create(ctx, j.final.Ref()); err != nil {
 		s.beginner.unstage(ctx, j.final)
-		return View{}, err
+		return View{}, settled, err
 	}
 	return s.commitConcat(ctx, b, j, once)
 }
@@ -178,33 +175,31 @@ func (s *concats) newFinal(ctx context.Context, who drive.Who, b Begin, j *joini
 	return nil
 }
 
-func (s *concats) commitConcat(ctx context.Context, b Begin, j *joining, once Once[View]) (View, error) {
+func (s *concats) commitConcat(ctx context.Context, b Begin, j *joining, once Once[View]) (view View, out outcome, err error) {
 	l := s.table.enter(j.final.ID)
 	defer s.table.leave(l)
-	var view View
-	err := s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 		view, err = once.run(ctx, tx, func(ctx context.Context, tx *sqldb.Tx) (View, error) { return s.concatTx(ctx, tx, b, j) })
 		return err
 	})
-	err = s.anyLost(ctx, j, err)
-	if err != nil {
+	if out, err = s.judge(ctx, j, err); err != nil || out == again {
 		for _, l := range j.lives {
 			l.forget()
 		}
 		s.beginner.notBegun(ctx, j.final, err)
-		return View{}, err
+		return View{}, out, err
 	}
 	s.joined(ctx, j)
 	s.sched.arm(ctx, view.row)
 	if err := l.takeTurn(context.WithoutCancel(ctx)); err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	defer l.giveTurn()
 	if l.adoptNew(view.row) { // else somebody has found it and moved it on
 		s.sealer.startSealIn(l, view.row, j.room) // which has the room for the copies from then on
 		j.room = nil
 	}
-	return view, nil
+	return view, settled, nil
 }
 
 // reserveCopies promises the room that the copies need until the partial uploads are removed. What
@@ -226,15 +221,14 @@ func (s *concats) joined(ctx context.Context, j *joining) {
 	}
 }
 
-// anyLost is orLost for all of them.
-func (s *concats) anyLost(ctx context.Context, j *joining, err error) error {
+// judge is arrows.judge for all of them.
+func (s *concats) judge(ctx context.Context, j *joining, err error) (out outcome, _ error) {
 	for _, row := range j.rows {
-		if err == nil || errors.Is(err, errLost) {
+		if out, err = s.arrows.judge(ctx, row, err); err == nil {
 			break
 		}
-		err = s.arrows.orLost(ctx, row, err)
 	}
-	return err
+	return out, err
 }
 
 // concatTx is the transaction of Concat.

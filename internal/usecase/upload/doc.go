@@ -41,9 +41,10 @@
 // Packages beside it: claim (the instant upload up to the link), combine (work that is done
 // together by those who would wait for one another) and disk (what the disk has promised).
 //
-// What an attempt came to is a value: outcome, sealBegun. Two errors steer: errLost rolls a
-// transaction back whose row has moved on, and inTurn reads again; errBytesLost is what only the
-// staging may say.
+// What an attempt came to is a value beside its error: an outcome, which is settled, or again when
+// somebody else was first; attempts and inTurn make another attempt then. No error steers a loop.
+// errLost rolls a transaction back whose row has moved on, which takes an error, and leaves no
+// transaction; errBytesLost marks what only the staging may say.
 //
 // # What lives in memory
 //

@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -23,7 +22,7 @@ type gate struct {
 	tree   *tree.Tree
 	now    func() drive.Time
 	log    *slog.Logger
-	end    func(ctx context.Context, l *live, row Row, reason string) error // Sessions.reclaim
+	end    func(ctx context.Context, l *live, row Row, reason string) (outcome, error) // Sessions.reclaim
 }
 
 // permit is a guest's right to go on with an upload, as it was read.
@@ -87,25 +86,25 @@ func (g *gate) check(ctx context.Context, who drive.Who, row *Row) (permit, erro
 
 // let is check for one who holds the turn. An upload whose sender has lost the right is ended: its
 // reservation goes back.
-func (g *gate) let(ctx context.Context, who drive.Who, l *live, row *Row) error {
+func (g *gate) let(ctx context.Context, who drive.Who, l *live, row *Row) (outcome, error) {
 	p, err := g.check(ctx, who, row)
 	if err == nil {
 		l.mu.Lock()
 		l.permit = p
 		l.mu.Unlock()
-		return nil
+		return settled, nil
 	}
 	lost := row.guest && drive.IsKind(err, drive.NotFound, drive.Forbidden)
 	if !lost || row.State != Active && row.State != Parked {
-		return err
+		return settled, err
 	}
-	switch ended := g.end(context.WithoutCancel(ctx), l, *row, ReasonRevoked); {
-	case errors.Is(ended, errLost):
-		return ended
+	switch out, ended := g.end(context.WithoutCancel(ctx), l, *row, ReasonRevoked); {
 	case ended != nil: // its timers end it
 		g.log.WarnContext(ctx, "end an upload whose sender may not send any more", "upload", row.ID, "error", ended)
+	case out == again:
+		return again, nil
 	}
-	return err
+	return settled, err
 }
 
 // enter lets somebody begin an upload: the Who that it returns acts on the account that the file

@@ -27,9 +27,9 @@ type Patch struct {
 
 // Patch applies a Patch.
 func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, p Patch) (View, error) {
-	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) {
+	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) {
 		if err := s.gate.mayGo(ctx, who, row, p.Parent, p.Conflict); err != nil {
-			return View{}, err
+			return View{}, settled, err
 		}
 		return s.patch(ctx, l, row, p)
 	})
@@ -38,70 +38,75 @@ func (s *Sessions) Patch(ctx context.Context, who drive.Who, id drive.UploadID, 
 
 // onOpen runs act on an upload that is active or parked. A done one is shown: the request is a
 // repeat of the one that linked it.
-func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*live, Row) (View, error)) (View, error) {
-	return inTurn(ctx, &s.table, id, func(l *live) (View, error) {
+func (s *Sessions) onOpen(ctx context.Context, who drive.Who, id drive.UploadID, act func(*live, Row) (View, outcome, error)) (v View, err error) {
+	err = inTurn(ctx, &s.table, id, func(l *live) (out outcome, err error) {
 		row, err := s.table.loadFor(ctx, who, l)
 		if err != nil {
-			return View{}, err
+			return settled, err
 		}
 		switch row.State {
 		case Active, Parked:
-			return act(l, row)
+			v, out, err = act(l, row)
+			return out, err
 		case Done:
-			return s.views.of(ctx, s.DB, row)
+			v, err = s.views.of(ctx, s.DB, row)
+			return settled, err
 		case Sealing, Reclaiming, Gone:
 		}
-		return View{}, row.ended()
+		return settled, row.ended()
 	})
+	return v, err
 }
 
-func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, error) {
+func (s *Sessions) patch(ctx context.Context, l *live, row Row, p Patch) (View, outcome, error) {
 	if row.isPartial() {
-		return View{}, row.hasNoPlace()
+		return View{}, settled, row.hasNoPlace()
 	}
 	next, err := s.placer.moved(ctx, row, p.Parent, p.Name, p.Conflict)
 	if err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, next.place()); err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	next.Digests = merge(row.Digests, p.Digests)
 	offer := claim.Offer{}
 	if len(p.Digests) > 0 {
 		if offer, err = s.claims.Offer(ctx, s.DB, next.claim()); err != nil {
-			return View{}, err
+			return View{}, settled, err
 		}
 		next.Challenge = offer.Challenge
 	}
 	count := func(ctx context.Context, tx *sqldb.Tx) error {
 		return s.beginner.countQuestion(ctx, tx, row.User, offer.Asks)
 	}
-	if next, err = s.arrows.commitWith(ctx, l, row, next, quota.Move{}, count); err != nil {
-		return View{}, err
+	next, out, err := s.arrows.commitWith(ctx, l, row, next, quota.Move{}, count)
+	if err != nil || out == again {
+		return View{}, out, err
 	}
 	s.sched.arm(ctx, next)
 	if !offer.Owned.IsZero() {
 		return s.link(ctx, l, next, offer.Owned)
 	}
-	return s.views.ofOpen(ctx, next)
+	v, err := s.views.ofOpen(ctx, next)
+	return v, settled, err
 }
 
 // Prove answers the challenge of an upload. Right: the content is linked (View.State done). Wrong
 // or late: the upload silently goes on as a normal one. Nothing tells a wrong answer from content
 // that has gone meanwhile.
 func (s *Sessions) Prove(ctx context.Context, who drive.Who, id drive.UploadID, algo digest.ProofAlgo, answer []byte) (View, error) {
-	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, error) { return s.prove(ctx, l, row, algo, answer) })
+	v, err := s.onOpen(ctx, who, id, func(l *live, row Row) (View, outcome, error) { return s.prove(ctx, l, row, algo, answer) })
 	return v.as(who), err
 }
 
-func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.ProofAlgo, answer []byte) (View, error) {
+func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.ProofAlgo, answer []byte) (View, outcome, error) {
 	if err := s.Tree.CheckPlace(ctx, s.DB, row.Account, row.place()); err != nil {
-		return View{}, err // the challenge stays: the client may choose another name first
+		return View{}, settled, err // the challenge stays: the client may choose another name first
 	}
 	match, err := s.claims.Match(ctx, s.DB, row.claim(), algo, answer)
 	if err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	if match.IsZero() {
 		return s.refuse(ctx, l, row)
@@ -111,51 +116,53 @@ func (s *Sessions) prove(ctx context.Context, l *live, row Row, algo digest.Proo
 
 // refuse uses the challenge up. It was counted when it was asked: this user gets none for this
 // content for a day.
-func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, error) {
-	if row.Challenge == nil {
-		return s.views.ofOpen(ctx, row)
+func (s *Sessions) refuse(ctx context.Context, l *live, row Row) (View, outcome, error) {
+	if row.Challenge != nil {
+		want := row
+		want.Challenge = nil
+		next, out, err := s.arrows.commit(ctx, l, row, want, quota.Move{})
+		if err != nil || out == again {
+			return View{}, out, err
+		}
+		s.sched.arm(ctx, next)
+		row = next
 	}
-	want := row
-	want.Challenge = nil
-	next, err := s.arrows.commit(ctx, l, row, want, quota.Move{})
-	if err != nil {
-		return View{}, err
-	}
-	s.sched.arm(ctx, next)
-	return s.views.ofOpen(ctx, next)
+	v, err := s.views.ofOpen(ctx, row)
+	return v, settled, err
 }
 
 // link is active or parked ⇒ done by content that is there already. Quota is checked again in the
 // transaction, and the reference is taken only while somebody else still holds one; else the upload
 // goes on as a normal one.
-func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) (View, error) {
+func (s *Sessions) link(ctx context.Context, l *live, row Row, id drive.BlobID) (View, outcome, error) {
 	l.close(drive.Fail(drive.WrongState, "state", Done.Public()))
 	defer l.open()
 	if err := l.drain(ctx, true); err != nil {
-		return View{}, err
+		return View{}, settled, err
 	}
 	if row.State == Active {
 		if _, err := s.arrows.fence(ctx, l, row); err != nil {
-			return View{}, err
+			return View{}, settled, err
 		}
 	}
-	next, err := s.linkDone(ctx, row, id)
+	next, out, err := s.linkDone(ctx, row, id)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		return s.refuse(ctx, l, row)
 	case clientsFault(err):
-		return View{}, err
-	case err != nil:
+		return View{}, settled, err
+	case err != nil || out == again:
 		l.forget()
 		s.sched.doubt(ctx, row, err)
-		return View{}, err
+		return View{}, out, err
 	}
 	l.setRow(next)
 	s.arrows.clear(ctx, next)
-	return s.views.of(ctx, s.DB, next)
+	v, err := s.views.of(ctx, s.DB, next)
+	return v, settled, err
 }
 
-func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next Row, err error) {
+func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next Row, out outcome, err error) {
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		move := quota.Move{Finished: row.Size, Reserved: -row.Reserved, Unfinished: -row.Held}
 		if err := s.Ledger.Apply(ctx, tx, row.Account, move); err != nil {
@@ -173,5 +180,6 @@ func (s *Sessions) linkDone(ctx context.Context, row Row, id drive.BlobID) (next
 		next, err = s.placer.done(ctx, tx, linked, id)
 		return err
 	})
-	return next, s.arrows.orLost(ctx, row, err)
+	out, err = s.arrows.judge(ctx, row, err)
+	return next, out, err
 }

@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -91,24 +90,15 @@ func (l *live) takeTurn(ctx context.Context) error {
 
 // inTurn runs act while nobody else in this process changes the upload's state, and again when
 // another instance was first: act loads the row, which is the new one then.
-func inTurn[T any](ctx context.Context, t *table, id drive.UploadID, act func(l *live) (T, error)) (v T, err error) {
+func inTurn(ctx context.Context, t *table, id drive.UploadID, act func(l *live) (outcome, error)) error {
 	l := t.enter(id)
 	defer t.leave(l)
 	if err := l.takeTurn(ctx); err != nil {
-		return v, err
+		return err
 	}
 	defer l.giveTurn()
-	for range maxOvertaken {
-		if v, err = act(l); !errors.Is(err, errLost) {
-			break
-		}
-	}
-	return v, err
+	return attempts(func() (outcome, error) { return act(l) })
 }
-
-// maxOvertaken bounds how often a request starts again because another instance has changed its
-// upload meanwhile.
-const maxOvertaken = 4
 
 func (l *live) giveTurn() {
 	l.of.order.give(l.id, rankTurn)

@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"smartdrive/internal/base/drive"
@@ -101,18 +100,20 @@ func (s *filler) offset(ctx context.Context, who drive.Who, id drive.UploadID) (
 		return Row{}, 0, err
 	}
 	defer end()
-	offset, err = inTurn(ctx, s.table, id, func(l *live) (_ drive.ByteSize, err error) {
+	err = inTurn(ctx, s.table, id, func(l *live) (_ outcome, err error) {
 		if row, err = s.table.loadFor(ctx, who, l); err != nil {
-			return 0, err
+			return settled, err
 		}
 		if row.State != Active && row.State != Parked {
-			return max(0, row.Size), nil
+			offset = max(0, row.Size)
+			return settled, nil
 		}
 		staged, err := s.trusted(ctx, l, row)
 		if drive.IsKind(err, drive.NotFound) {
-			err = s.arrows.missing(ctx, l, row, err)
+			return s.arrows.missing(ctx, l, row, err)
 		}
-		return row.prefix(staged.Parts, staged.Tails), err
+		offset = row.prefix(staged.Parts, staged.Tails)
+		return settled, err
 	})
 	if row.State == Active {
 		row.Active = max(row.Active, s.now())
@@ -152,28 +153,21 @@ func (r Row) prefix(parts, tails []blob.Part) (n drive.ByteSize) {
 
 // stand makes an upload ready to be filled and returns how far it has come. The caller has taken
 // over; other instances are kept out if they write.
-func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (Row, drive.ByteSize, error) {
-	for range maxOvertaken {
+func (s *filler) stand(ctx context.Context, who drive.Who, l *live) (row Row, offset drive.ByteSize, err error) {
+	err = attempts(func() (out outcome, err error) {
 		at, ready, err := l.standing(who)
-		out := again
+		row, offset = at.row, at.offset
 		switch {
 		case err != nil:
-			return Row{}, 0, err
+			return settled, err
 		case !ready:
-			err = s.wake(ctx, who, l)
+			return again, s.wake(ctx, who, l.id)
 		case s.shared:
-			at.offset, out, err = s.standShared(ctx, l, at)
-		default:
-			return at.row, at.offset, nil
+			offset, out, err = s.standShared(ctx, l, at)
 		}
-		switch {
-		case err == nil && out == settled:
-			return at.row, at.offset, nil
-		case err != nil && !errors.Is(err, errLost):
-			return Row{}, 0, err
-		}
-	}
-	return Row{}, 0, drive.Fail(drive.InProgress, "retry_after", 1)
+		return out, err
+	})
+	return row, offset, err
 }
 
 // stance is what memory says of an upload that is to be filled.
@@ -262,40 +256,35 @@ func (s *filler) declareSize(ctx context.Context, who drive.Who, id drive.Upload
 
 // declare is DeclareSize for who has taken over.
 func (s *filler) declare(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error {
-	for range maxOvertaken {
+	return attempts(func() (outcome, error) {
 		row, offset, err := s.stand(ctx, who, l)
 		if err != nil {
-			return err
+			return settled, err
 		}
 		switch {
 		case row.Size == size:
-			return s.closeTail(ctx, who, l, row, size)
+			return settled, s.closeTail(ctx, who, l, row, size)
 		case row.Size != blob.UnknownSize:
-			return drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", size)
+			return settled, drive.Bad("size", drive.NotAllowed, "allowed", []drive.ByteSize{row.Size}, "sent", size)
 		case size < offset:
-			return drive.Bad("size", drive.OutOfRange, "min", offset, "max", row.MaxSize(), "sent", size)
+			return settled, drive.Bad("size", drive.OutOfRange, "min", offset, "max", row.MaxSize(), "sent", size)
 		case size > row.MaxSize():
-			return drive.Fail(drive.TooLarge, "field", "size", "limit", row.MaxSize(), "sent", size)
+			return settled, drive.Fail(drive.TooLarge, "field", "size", "limit", row.MaxSize(), "sent", size)
 		}
-		if err := s.commitSize(ctx, who, l, row, size); err != nil && !errors.Is(err, errLost) {
-			return err
-		}
-	}
-	return drive.Fail(drive.InProgress, "retry_after", 1)
+		return again, s.commitSize(ctx, who, l, row, size)
+	})
 }
 
 // commitSize writes the length into the row, under a new gen: nobody goes on writing who believes
-// that it is not known.
+// that it is not known. It does nothing when the upload has moved on: the caller looks again in any
+// case.
 func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row, size drive.ByteSize) error {
 	if err := l.takeTurn(ctx); err != nil {
 		return err
 	}
 	defer l.giveTurn()
 	row, err := s.table.loadFor(ctx, who, l)
-	if err == nil && (row.Gen != was.Gen || row.State != Active) {
-		err = errLost
-	}
-	if err != nil {
+	if err != nil || row.Gen != was.Gen || row.State != Active {
 		return err
 	}
 	more := max(0, size-row.Reserved)
@@ -314,7 +303,8 @@ func (s *filler) commitSize(ctx context.Context, who drive.Who, l *live, was Row
 	}
 	next := row
 	next.Size, next.Reserved = size, size
-	if next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved}); err == nil {
+	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: size - row.Reserved})
+	if err == nil && out == settled {
 		s.sched.arm(ctx, next)
 	}
 	return err

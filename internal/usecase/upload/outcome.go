@@ -11,7 +11,7 @@ type outcome uint8
 
 const (
 	settled outcome = iota // it is done
-	again                  // the upload changed before anything of the request was used: another attempt sees what it has become
+	again                  // somebody else was first, and nothing of the request was used: another attempt sees what the upload has become
 )
 
 // maxAttempts bounds how often a request starts again because somebody else has changed its upload
@@ -32,12 +32,11 @@ func attempts(try func() (outcome, error)) error {
 // again.
 func comeAgain() error { return drive.Fail(drive.InProgress, "retry_after", 1) }
 
-// errLost says that somebody else was first: what a transaction was to change is no longer as it
-// was read. The transaction is rolled back, and whoever has read it reads again (inTurn); if that
-// happens too often, the client may come again.
+// errLost rolls a transaction back in which somebody else was first: what it was to change is no
+// longer as it was read. It leaves no transaction: see unlessLost.
 var errLost = drive.Fail(drive.InProgress, "retry_after", 1)
 
-// unlessLost says what a transaction came to.
+// unlessLost says what a transaction came to: whoever has read what it was to change reads again.
 func unlessLost(err error) (outcome, error) {
 	if errors.Is(err, errLost) {
 		return again, nil

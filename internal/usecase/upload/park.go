@@ -13,39 +13,38 @@ import (
 // OnPark handles a fired park timer: the upload may have gone quiet. It is idempotent by (key,
 // gen).
 func (s *Sessions) OnPark(ctx context.Context, f timer.Fired) error {
-	return s.onTimer(ctx, f, func(l *live, row Row) error {
+	return s.onTimer(ctx, f, func(l *live, row Row) (outcome, error) {
 		switch row.State {
 		case Active:
 			return s.park(ctx, l, row)
 		case Sealing:
 			s.sealer.startSeal(l, row)
-			return timer.Later(sealRetry) // if it ends without an outcome it is redone; if with one, this timer is gone
+			return settled, timer.Later(sealRetry) // if it ends without an outcome it is redone; if with one, this timer is gone
 		case Parked:
 			if row.Reason != "" { // a final that waited in an older version, whose abandon timer was set for longer
 				s.sched.arm(ctx, row)
 			}
 		case Reclaiming, Done, Gone:
 		}
-		return nil
+		return settled, nil
 	})
 }
 
 // onTimer runs act on the row that a timer was armed for. A timer of another gen changes nothing.
-func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live, row Row) error) error {
-	_, err := inTurn(ctx, &s.table, drive.UploadID(f.Key.ID), func(l *live) (none struct{}, err error) {
+func (s *Sessions) onTimer(ctx context.Context, f timer.Fired, act func(l *live, row Row) (outcome, error)) error {
+	return inTurn(ctx, &s.table, drive.UploadID(f.Key.ID), func(l *live) (outcome, error) {
 		row, err := s.table.load(ctx, l)
 		switch {
 		case drive.IsKind(err, drive.NotFound):
-			return none, nil
+			return settled, nil
 		case err != nil:
-			return none, err
+			return settled, err
 		case row.Gen != f.Gen:
 			s.stale(ctx, row, f)
-			return none, nil
+			return settled, nil
 		}
-		return none, act(l, row)
+		return act(l, row)
 	})
-	return err
 }
 
 // stale handles a timer of an older gen. It changes nothing; but it fires only when the change that
@@ -62,24 +61,24 @@ func (s *Sessions) stale(ctx context.Context, row Row, f timer.Fired) {
 }
 
 // park is active ⇒ parked. The caller holds the turn.
-func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
+func (s *Sessions) park(ctx context.Context, l *live, row Row) (outcome, error) {
 	if wait, busy, err := s.lively(ctx, l, row); err != nil {
-		return err
+		return settled, err
 	} else if busy {
-		return timer.Later(wait)
+		return settled, timer.Later(wait)
 	}
 	if l.pause() { // a part began after lively looked
 		l.open()
-		return timer.Later(s.sched.idle(row))
+		return settled, timer.Later(s.sched.idle(row))
 	}
 	defer l.open()
 	staged, err := s.arrows.fence(ctx, l, row)
 	if err != nil {
-		return err
+		return settled, err
 	}
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
-		return err
+		return settled, err
 	}
 	next := row
 	next.State = Parked
@@ -92,17 +91,17 @@ func (s *Sessions) park(ctx context.Context, l *live, row Row) error {
 	if s.lastPart(staged, now) > row.Active {
 		next.Resumes = 0 // it has come here or elsewhere since the resume
 	}
-	next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
-	if err != nil {
-		return err
+	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held})
+	if err != nil || out == again {
+		return out, err
 	}
 	s.sched.arm(ctx, next)
-	return nil
+	return settled, nil
 }
 
 // lively reports whether the upload is active still, and when to look again. What other instances
 // do is asked of the journal.
-func (s *Sessions) lively(ctx context.Context, l *live, row Row) (again time.Duration, yes bool, err error) {
+func (s *Sessions) lively(ctx context.Context, l *live, row Row) (wait time.Duration, yes bool, err error) {
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
 		return 0, false, err

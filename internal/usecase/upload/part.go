@@ -58,7 +58,7 @@ type receiver struct {
 	now        func() drive.Time
 	touchEvery time.Duration
 	shared     bool
-	wake       func(ctx context.Context, who drive.Who, l *live) error // brings an upload to where a part can be admitted
+	wake       func(ctx context.Context, who drive.Who, id drive.UploadID) error // brings an upload to where a part can be admitted
 }
 
 // putAll is put, and once more where the upload has changed before the first byte.
@@ -178,10 +178,7 @@ func (s *receiver) admit(ctx context.Context, who drive.Who, l *live, p PutPart,
 		case next == nil:
 			return row, settled, nil
 		}
-		switch err := next(ctx, s, l, who); {
-		case errors.Is(err, errLost): // another instance was first
-			return Row{}, again, nil
-		case err != nil:
+		if err := next(ctx, s, l, who); err != nil {
 			return Row{}, settled, err
 		}
 	}

@@ -73,35 +73,35 @@ func (s *concats) takePartials(ctx context.Context, j *joining) (release func(),
 }
 
 // readPartials looks whether the partial uploads may be joined, and closes them; or finds the final
-// that they were joined to.
-func (s *concats) readPartials(ctx context.Context, who drive.Who, j *joining) (v View, found bool, err error) {
+// that they were joined to, or one whose last part is a tail still.
+func (s *concats) readPartials(ctx context.Context, who drive.Who, j *joining) (out outcome, err error) {
 	for i, id := range j.partials {
 		row, err := s.table.load(ctx, j.lives[id])
 		if err = asPartial(who, id, row, err); err != nil {
-			return View{}, false, err
+			return settled, err
 		}
 		if row.State == Gone && row.Reason == ReasonJoined && i == 0 {
-			v, err := s.findFinal(ctx, j.partials)
-			return v, true, err
+			j.found, err = s.findFinal(ctx, j.partials)
+			return settled, err
 		}
 		if row.State != Active && row.State != Parked {
-			return View{}, false, row.ended()
+			return settled, row.ended()
 		}
-		staged, err := s.closed(ctx, j.lives[id], row)
-		if err == nil && row.endsInTail(staged) {
+		staged, out, err := s.closed(ctx, j.lives[id], row)
+		if err != nil || out == again {
+			return out, err
+		}
+		if row.endsInTail(staged) {
 			j.tail = row
-			return View{}, false, nil
+			return settled, nil
 		}
-		if err == nil {
-			err = row.checkParts(staged.Parts)
-		}
-		if err != nil {
-			return View{}, false, err
+		if err := row.checkParts(staged.Parts); err != nil {
+			return settled, err
 		}
 		j.rows[id] = row
 		j.final.Size += row.Size
 	}
-	return View{}, false, nil
+	return settled, nil
 }
 
 // closePartial makes the last part of a partial upload of its tail.
@@ -113,9 +113,9 @@ func (s *concats) closePartial(ctx context.Context, who drive.Who, id drive.Uplo
 
 // closed returns what is there of a partial upload, durably; nobody can change it any more under
 // its gen.
-func (s *concats) closed(ctx context.Context, l *live, row Row) (blob.Staged, error) {
+func (s *concats) closed(ctx context.Context, l *live, row Row) (blob.Staged, outcome, error) {
 	if row.Size == blob.UnknownSize {
-		return blob.Staged{}, drive.Fail(drive.PartsMissing, "upload", row.ID)
+		return blob.Staged{}, settled, drive.Fail(drive.PartsMissing, "upload", row.ID)
 	}
 	l.refuse(row.Gen)
 	staged, err := s.staging.Fence(ctx, row.Ref(), row.Gen)
@@ -125,7 +125,8 @@ func (s *concats) closed(ctx context.Context, l *live, row Row) (blob.Staged, er
 		}
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		err = s.arrows.missing(ctx, l, row, err)
+		out, err := s.arrows.missing(ctx, l, row, err)
+		return blob.Staged{}, out, err
 	}
-	return staged, err
+	return staged, settled, err
 }

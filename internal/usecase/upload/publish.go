@@ -120,13 +120,15 @@ type event struct {
 	Reason string          `json:"reason,omitempty"`
 }
 
-// tell publishes the arrows between active and parked; those that end an upload publish their own.
+// tell publishes the arrows that arrows.commit writes; who makes a file of an upload says it.
 func (p *placer) tell(ctx context.Context, tx *sqldb.Tx, was, next Row) error {
 	switch {
 	case was.State == Active && next.State == Parked:
 		return p.emit(ctx, tx, stream.UploadParked, next)
 	case was.State == Parked && next.State == Active:
 		return p.emit(ctx, tx, stream.UploadResumed, next)
+	case next.State == Gone:
+		return p.emit(ctx, tx, stream.UploadGone, next)
 	}
 	return nil
 }

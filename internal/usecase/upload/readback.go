@@ -143,30 +143,30 @@ const (
 	lastWatch  = time.Second
 )
 
-// watchSeal waits for a seal that another instance runs. errLost: it came to nothing, and a seal
-// begun here would say why.
-func (s *sealer) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, error) {
+// watchSeal waits for a seal that another instance runs. When that came to nothing, a seal begun
+// here would say why.
+func (s *sealer) watchSeal(ctx context.Context, row Row, timeout <-chan time.Time) (Row, outcome, error) {
 	for pause := firstWatch; ; pause = min(2*pause, lastWatch) {
 		wait := time.NewTimer(pause)
 		select {
 		case <-wait.C:
 		case <-timeout:
 			wait.Stop()
-			return row, nil
+			return row, settled, nil
 		case <-ctx.Done():
 			wait.Stop()
-			return row, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+			return row, settled, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 		}
 		now, err := findRow(ctx, s.db, row.ID)
 		switch {
 		case err != nil:
-			return row, err
+			return row, settled, err
 		case now.State == Done:
-			return now, nil
+			return now, settled, nil
 		case now.State == Reclaiming || now.State == Gone:
-			return now, now.ended()
+			return now, settled, now.ended()
 		case now.State != Sealing:
-			return now, errLost
+			return now, again, nil
 		}
 	}
 }

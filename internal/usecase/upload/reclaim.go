@@ -6,8 +6,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/quota"
-	"smartdrive/internal/engine/sqldb"
-	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/engine/timer"
 )
 
@@ -24,60 +22,58 @@ const (
 // Cancel gives an upload up and deletes its bytes. One that is gone already is not an error; one
 // that is sealing or done is WrongState.
 func (s *Sessions) Cancel(ctx context.Context, who drive.Who, id drive.UploadID) error {
-	_, err := inTurn(ctx, &s.table, id, func(l *live) (none struct{}, err error) {
+	return inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
 		row, err := s.table.loadFor(ctx, who, l)
 		if err != nil {
-			return none, err
+			return settled, err
 		}
-		return none, s.reclaim(context.WithoutCancel(ctx), l, row, ReasonCancelled)
+		return s.reclaim(context.WithoutCancel(ctx), l, row, ReasonCancelled)
 	})
-	return err
 }
 
 // OnAbandon handles a fired abandon timer. A timer's word alone does not suffice: the row's own
 // last activity must agree, and none is believed soon after a start.
 func (s *Sessions) OnAbandon(ctx context.Context, f timer.Fired) error {
-	return s.onTimer(ctx, f, func(l *live, row Row) error {
+	return s.onTimer(ctx, f, func(l *live, row Row) (outcome, error) {
 		switch row.State {
 		case Active, Parked:
 			return s.expire(ctx, l, row)
 		case Reclaiming:
-			_, err := s.finishReclaim(ctx, l, row)
-			return err
+			return s.finishReclaim(ctx, l, row)
 		case Sealing, Done, Gone:
 		}
-		return nil
+		return settled, nil
 	})
 }
 
 // expire reclaims an upload whose time is over.
-func (s *Sessions) expire(ctx context.Context, l *live, row Row) error {
+func (s *Sessions) expire(ctx context.Context, l *live, row Row) (outcome, error) {
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
-		return err
+		return settled, err
 	}
 	due, reason := row.Created.Add(s.sched.maxAge(row)), ReasonTooOld
 	if quiet := row.Active.Add(s.sched.abandon(row)); row.State == Parked && quiet < due {
 		due, reason = quiet, ReasonAbandoned
 	}
 	if wait := max(due.Sub(now), s.holdoff.wait()); wait > 0 {
-		return timer.Later(wait)
+		return settled, timer.Later(wait)
 	}
 	if s.opt.Kept != nil && !row.isEmpty() { // where a clock has jumped, bytes are kept by what has really passed
 		if wait := due.Sub(s.clocks.kept()); wait > 0 {
-			return timer.Later(min(wait, reclaimHold))
+			return settled, timer.Later(min(wait, reclaimHold))
 		}
 	}
 	if wait, err := s.holdoff.waitForAll(ctx, now); err != nil {
-		return err
+		return settled, err
 	} else if wait > 0 {
-		return timer.Later(wait)
+		return settled, timer.Later(wait)
 	}
 	if reason == ReasonAbandoned {
 		if wait, err := s.filled(ctx, l, row, now); err != nil {
-			return err
+			return settled, err
 		} else if wait > 0 {
-			return timer.Later(wait)
+			return settled, timer.Later(wait)
 		}
 	}
 	return s.reclaim(ctx, l, row, reason)
@@ -101,76 +97,62 @@ func (s *Sessions) filled(ctx context.Context, l *live, row Row, now drive.Time)
 
 // reclaim is active or parked ⇒ reclaiming ⇒ gone. The caller holds the turn. It may be redone at
 // any point.
-func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string) error {
+func (s *Sessions) reclaim(ctx context.Context, l *live, row Row, reason string) (outcome, error) {
 	switch row.State {
 	case Gone:
-		return nil
+		return settled, nil
 	case Reclaiming:
-		_, err := s.finishReclaim(ctx, l, row)
-		return err
+		return s.finishReclaim(ctx, l, row)
 	case Sealing, Done:
-		return row.ended()
+		return settled, row.ended()
 	case Active, Parked:
 	}
-	next, err := s.beginReclaim(ctx, l, row, reason)
-	if err != nil {
-		return err
+	next, out, err := s.beginReclaim(ctx, l, row, reason)
+	if err != nil || out == again {
+		return out, err
 	}
-	_, err = s.finishReclaim(ctx, l, next)
-	return err
+	return s.finishReclaim(ctx, l, next)
 }
 
 // beginReclaim ends all writers, closes the staging and charges what is held until it is deleted.
-func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason string) (Row, error) {
+func (s *Sessions) beginReclaim(ctx context.Context, l *live, row Row, reason string) (Row, outcome, error) {
 	l.close(drive.Fail(drive.Gone, "reason", reason))
 	defer l.open()
 	if err := l.drain(ctx, true); err != nil {
-		return Row{}, err
+		return Row{}, settled, err
 	}
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, reason, 0
 	if row.State == Active {
 		staged, err := s.arrows.close(ctx, l, row)
 		if err != nil {
-			return Row{}, err
+			return Row{}, settled, err
 		}
 		next.Held = min(staged.Held, row.Reserved)
 	}
-	next, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held - row.Held})
-	if err != nil {
-		return Row{}, err
+	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved, Unfinished: next.Held - row.Held})
+	if err != nil || out == again {
+		return Row{}, out, err
 	}
 	s.sched.arm(ctx, next)
-	return next, nil
+	return next, settled, nil
 }
 
 // finishReclaim deletes the bytes, then gives back what was charged for them.
-func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (Row, error) {
+func (s *Sessions) finishReclaim(ctx context.Context, l *live, row Row) (outcome, error) {
 	if err := s.arrows.unstore(ctx, row.ID); err != nil {
-		return Row{}, err
+		return settled, err
 	}
 	if err := s.Staging.Remove(ctx, row.Ref()); err != nil {
-		return Row{}, err
+		return settled, err
 	}
 	want := row
 	want.State, want.Held, want.Challenge, want.Ended = Gone, 0, nil, s.clocks.now()
-	var next Row
-	err := s.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-		if err := s.Ledger.Apply(ctx, tx, row.Account, quota.Move{Unfinished: -row.Held}); err != nil {
-			return err
-		}
-		if next, err = change(ctx, tx, row, want); err != nil {
-			return err
-		}
-		return s.placer.emit(ctx, tx, stream.UploadGone, next)
-	})
-	if err = s.arrows.orLost(ctx, row, err); err != nil {
-		l.forget()
-		s.sched.doubt(ctx, row, err)
-		return Row{}, err
+	next, out, err := s.arrows.commit(ctx, l, row, want, quota.Move{Unfinished: -row.Held})
+	if err != nil || out == again {
+		return out, err
 	}
-	l.setRow(next)
 	s.sched.disarm(ctx, next)
 	s.joins.remove(ctx, next.ID) // of a final one that came to nothing
-	return next, nil
+	return settled, nil
 }

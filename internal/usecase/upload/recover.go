@@ -114,17 +114,19 @@ func (s *Sessions) Reset(ctx context.Context, account drive.AccountID) (int, err
 
 // resetOne reclaims an upload unless it has gone on meanwhile. What it has begun another instance
 // may finish.
-func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (bool, error) {
+func (s *Sessions) resetOne(ctx context.Context, id drive.UploadID) (reset bool, err error) {
 	begun := false
-	return inTurn(ctx, &s.table, id, func(l *live) (bool, error) {
+	err = inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
 		row, err := s.table.load(ctx, l)
 		if err != nil {
-			return false, err
+			return settled, err
 		}
 		if row.State != Active && row.State != Parked && (!begun || row.Reason != ReasonReset) {
-			return false, nil
+			reset = false
+			return settled, nil
 		}
-		begun = true
-		return true, s.reclaim(ctx, l, row, ReasonReset)
+		begun, reset = true, true
+		return s.reclaim(ctx, l, row, ReasonReset)
 	})
+	return reset, err
 }

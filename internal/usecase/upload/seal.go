@@ -2,7 +2,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -49,21 +48,21 @@ func (s *sealer) complete(ctx context.Context, who drive.Who, id drive.UploadID,
 	if err := l.quietAppend(ctx); err != nil {
 		return View{}, false, err
 	}
-	for range maxOvertaken {
-		at, err := s.beginSeal(ctx, who, l, c)
+	err = attempts(func() (out outcome, err error) {
+		at, err := s.beginSeal(ctx, who, id, c)
 		switch {
-		case err == nil && at.tail:
-			err = s.closeTail(ctx, who, l, at.row.Size)
-		case err == nil:
-			if at.row, err = s.awaitSeal(ctx, at, timeout.C); err == nil {
-				return s.viewSeal(ctx, at)
-			}
+		case err != nil:
+			return settled, err
+		case at.tail:
+			return again, s.closeTail(ctx, who, l, at.row.Size)
 		}
-		if err != nil && !errors.Is(err, errLost) {
-			return View{}, false, err
+		if at.row, out, err = s.awaitSeal(ctx, at, timeout.C); err != nil || out == again {
+			return out, err
 		}
-	}
-	return View{}, false, drive.Fail(drive.InProgress, "retry_after", 1)
+		v, created, err = s.viewSeal(ctx, at)
+		return settled, err
+	})
+	return v, created, err
 }
 
 // sealBegun is an upload whose seal was begun.
@@ -90,78 +89,79 @@ func (s *sealer) viewSeal(ctx context.Context, at sealBegun) (View, bool, error)
 }
 
 // awaitSeal waits until an upload has ended its seal, or until timeout: then it is sealing still.
-// errLost: it must be begun once more.
-func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, error) {
+// One that came to nothing must be begun once more.
+func (s *sealer) awaitSeal(ctx context.Context, at sealBegun, timeout <-chan time.Time) (Row, outcome, error) {
 	switch {
 	case at.run == nil && at.row.State == Sealing:
 		return s.watchSeal(ctx, at.row, timeout)
 	case at.run == nil:
-		return at.row, nil
+		return at.row, settled, nil
 	}
 	select {
 	case <-at.run.done:
-		return at.run.row, at.run.err
+		return at.run.row, at.run.out, at.run.err
 	case <-timeout:
-		return at.row, nil
+		return at.row, settled, nil
 	case <-ctx.Done():
-		return at.row, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
+		return at.row, settled, drive.Wrap(ctx.Err(), drive.InProgress, "retry_after", 1)
 	}
 }
 
 // beginSeal is active or parked ⇒ sealing. Where another instance seals it there is nothing to wait
 // for here; if that one dies the timer has it redone.
-func (s *sealer) beginSeal(ctx context.Context, who drive.Who, l *live, c Complete) (sealBegun, error) {
-	if err := l.takeTurn(ctx); err != nil {
-		return sealBegun{}, err
-	}
-	defer l.giveTurn()
-	row, err := s.table.loadFor(ctx, who, l)
-	if err != nil {
-		return sealBegun{}, err
-	}
-	switch row.State {
-	case Done:
-		return sealBegun{row: row}, nil
-	case Sealing:
-		if _, running := s.finished(l); s.shared && !running {
-			return sealBegun{row: row}, nil
+func (s *sealer) beginSeal(ctx context.Context, who drive.Who, id drive.UploadID, c Complete) (at sealBegun, err error) {
+	err = inTurn(ctx, s.table, id, func(l *live) (out outcome, err error) {
+		row, err := s.table.loadFor(ctx, who, l)
+		if err != nil {
+			return settled, err
 		}
-		return sealBegun{run: s.startSeal(l, row), row: row}, nil
-	case Reclaiming, Gone:
-		return sealBegun{}, row.ended()
-	case Active, Parked:
-	}
-	if row.isPartial() {
-		return sealBegun{}, row.hasNoPlace()
-	}
-	if err := s.table.gate.mayGo(ctx, who, row, c.Parent, c.Conflict); err != nil {
-		return sealBegun{}, err
-	}
-	return s.sealOpen(ctx, l, row, c)
+		at = sealBegun{row: row}
+		switch row.State {
+		case Done:
+			return settled, nil
+		case Sealing:
+			if _, running := s.finished(l); !s.shared || running {
+				at.run = s.startSeal(l, row)
+			}
+			return settled, nil
+		case Reclaiming, Gone:
+			return settled, row.ended()
+		case Active, Parked:
+		}
+		if row.isPartial() {
+			return settled, row.hasNoPlace()
+		}
+		if err := s.table.gate.mayGo(ctx, who, row, c.Parent, c.Conflict); err != nil {
+			return settled, err
+		}
+		at, out, err = s.sealOpen(ctx, l, row, c)
+		return out, err
+	})
+	return at, err
 }
 
 // sealOpen is beginSeal of an upload that is active or parked.
-func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (sealBegun, error) {
+func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (sealBegun, outcome, error) {
 	l.close(drive.Fail(drive.WrongState, "state", Sealing.Public()))
 	defer l.open()
 	if err := l.drain(ctx, false); err != nil {
-		return sealBegun{}, err
+		return sealBegun{}, settled, err
 	}
 	was := row.Gen
 	row, err := s.table.load(ctx, l)
-	if err == nil && row.Gen != was { // the last parts may have made the reservation grow
-		err = errLost
-	}
-	if err != nil {
-		return sealBegun{}, err
+	switch {
+	case err != nil:
+		return sealBegun{}, settled, err
+	case row.Gen != was: // the last parts may have made the reservation grow
+		return sealBegun{}, again, nil
 	}
 	next, err := s.completed(ctx, row, c)
 	if err != nil {
-		return sealBegun{}, err
+		return sealBegun{}, settled, err
 	}
 	staged, err := s.staging.Load(ctx, row.Ref())
 	if err == nil && next.endsInTail(staged) {
-		return sealBegun{row: next, tail: true}, nil
+		return sealBegun{row: next, tail: true}, settled, nil
 	}
 	if err == nil {
 		err = next.checkParts(staged.Parts)
@@ -170,18 +170,20 @@ func (s *sealer) sealOpen(ctx context.Context, l *live, row Row, c Complete) (se
 		staged, err = s.closeStaged(ctx, l, row, next)
 	}
 	if drive.IsKind(err, drive.NotFound) {
-		err = s.arrows.missing(ctx, l, row, err)
+		out, err := s.arrows.missing(ctx, l, row, err)
+		return sealBegun{}, out, err
 	}
 	if err != nil {
-		return sealBegun{}, err
+		return sealBegun{}, settled, err
 	}
 	next.State, next.Held, next.Received = Sealing, 0, sum(staged)
 	next.Reserved = max(row.Reserved, next.Size)
-	if next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held}); err != nil {
-		return sealBegun{}, err
+	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved - row.Reserved, Unfinished: -row.Held})
+	if err != nil || out == again {
+		return sealBegun{}, out, err
 	}
 	s.sched.arm(ctx, next)
-	return sealBegun{run: s.startSeal(l, next), row: next}, nil
+	return sealBegun{run: s.startSeal(l, next), row: next}, settled, nil
 }
 
 // closeStaged closes the staging of an upload that is to be sealed as next, and checks that
@@ -305,7 +307,7 @@ func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 		defer close(run.done)
 		defer s.keepSeal(ctx, row)()
 		defer run.room.Close()
-		run.row, run.err = s.seal(ctx, l, row, run)
+		run.row, run.out, run.err = s.seal(ctx, l, row, run)
 		if run.err != nil {
 			s.log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))
 		}

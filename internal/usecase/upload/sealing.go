@@ -24,8 +24,11 @@ type sealing struct {
 	done chan struct{}
 	read atomic.Int64 // bytes read for declared digests
 	room *disk.Room   // for what a concatenation copies
-	row  Row          // after done is closed: how it ended
-	err  error
+
+	// After done is closed: how it ended.
+	row Row
+	out outcome // again: the upload is open, and it was not this seal that had it opened
+	err error
 }
 
 // sealer makes files of uploads: it begins seals, runs them, and waits for them.
@@ -50,7 +53,7 @@ type sealer struct {
 	log     *slog.Logger
 
 	closeTail func(ctx context.Context, who drive.Who, l *live, size drive.ByteSize) error // makes the last part of what is its tail
-	reclaimed func(ctx context.Context, l *live, row Row) (Row, error)                     // deletes the bytes of one that is reclaiming
+	reclaimed func(ctx context.Context, l *live, row Row) (outcome, error)                 // deletes the bytes of one that is reclaiming
 
 	misses misses
 }
@@ -66,7 +69,7 @@ type sealer struct {
 //
 // Other errors than the client's leave it sealing; the park timer redoes it. Bytes that are in
 // neither place end it; where others seal too, when they stay away.
-func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, error) {
+func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row, outcome, error) {
 	parts, n, err := s.verify(ctx, l, row, run)
 	if drive.IsKind(err, drive.PartsMissing) { // so it is a final one, whose parts nobody has sent
 		if err = s.joins.join(ctx, row, run, err); err == nil {
@@ -83,33 +86,41 @@ func (s *sealer) seal(ctx context.Context, l *live, row Row, run *sealing) (Row,
 		n, err = s.readSealed(ctx, row, parts, n, run)
 	}
 	if turnErr := l.takeTurn(ctx); turnErr != nil {
-		return row, turnErr
+		return row, settled, turnErr
 	}
 	defer l.giveTurn()
 	if !errors.Is(err, errBytesLost) {
 		s.misses.forget(row.ID)
 	}
+	left, out := row, settled
 	if err == nil {
-		var next Row
-		if next, err = s.publish(ctx, l, row, n); err == nil {
-			s.arrows.clear(ctx, next)
-			return next, nil
+		if left, out, err = s.publish(ctx, l, row, n); err == nil && out == settled {
+			s.arrows.clear(ctx, left)
+			return left, settled, nil
 		}
 	}
-	left := row
-	switch {
-	case errors.Is(err, errBytesLost) && s.shared && !s.misses.lost(row.ID, s.clocks.now()):
-		err = drive.Wrap(err, drive.Unavailable)
-	case errors.Is(err, errBytesLost):
-		s.misses.forget(row.ID)
-		err = s.lose(ctx, l, row, err)
-	case clientsFault(err):
-		left, err = s.unseal(ctx, l, row, err)
+	if err != nil {
+		left, out, err = s.notSealed(ctx, l, row, err)
 	}
-	if errors.Is(err, errLost) {
+	if out == again {
 		return s.overtaken(ctx, l)
 	}
-	return left, err
+	return left, settled, err
+}
+
+// notSealed decides what becomes of an upload whose seal has failed.
+func (s *sealer) notSealed(ctx context.Context, l *live, row Row, cause error) (Row, outcome, error) {
+	switch {
+	case errors.Is(cause, errBytesLost) && s.shared && !s.misses.lost(row.ID, s.clocks.now()):
+		cause = drive.Wrap(cause, drive.Unavailable)
+	case errors.Is(cause, errBytesLost):
+		s.misses.forget(row.ID)
+		out, err := s.lose(ctx, l, row, cause)
+		return row, out, err
+	case clientsFault(cause):
+		return s.unseal(ctx, l, row, cause)
+	}
+	return row, settled, cause
 }
 
 // errBytesLost marks what only the staging may say: its bytes are gone. A missing row is not a
@@ -125,19 +136,19 @@ func lost(err error) error {
 
 // overtaken reads how an upload has ended whose seal somebody else has finished. One that is active
 // again can be completed again.
-func (s *sealer) overtaken(ctx context.Context, l *live) (Row, error) {
+func (s *sealer) overtaken(ctx context.Context, l *live) (Row, outcome, error) {
 	row, err := s.table.load(ctx, l)
 	if err != nil {
-		return row, err
+		return row, settled, err
 	}
 	switch row.State {
 	case Active, Parked:
-		return row, errLost
+		return row, again, nil
 	case Reclaiming, Gone:
-		return row, row.ended()
+		return row, settled, row.ended()
 	case Sealing, Done:
 	}
-	return row, nil
+	return row, settled, nil
 }
 
 // clientsFault reports whether an error is one that the client can repair and complete again.
@@ -199,30 +210,22 @@ func summarize(row Row, parts []blob.Part) content.New {
 
 // publish is sealing ⇒ done: the file becomes visible, its bytes being complete, verified and
 // durable (P3).
-func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (next Row, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+func (s *sealer) publish(ctx context.Context, l *live, row Row, n content.New) (Row, outcome, error) {
+	return s.arrows.write(ctx, l, row, func(ctx context.Context, tx *sqldb.Tx) (Row, error) {
 		if err := s.ledger.Apply(ctx, tx, row.Account, quota.Move{Finished: row.Size, Reserved: -row.Reserved}); err != nil {
-			return err
+			return Row{}, err
 		}
 		id, _, err := s.content.Attach(ctx, tx, n)
 		if err != nil {
-			return err
+			return Row{}, err
 		}
-		next, err = s.placer.done(ctx, tx, row, id)
-		return err
+		return s.placer.done(ctx, tx, row, id)
 	})
-	if err = s.arrows.orLost(ctx, row, err); err != nil {
-		l.forget()
-		s.sched.doubt(ctx, row, err)
-		return Row{}, err
-	}
-	l.setRow(next)
-	return next, nil
 }
 
 // unseal is sealing ⇒ active with all parts kept, because of an error that the client can repair;
 // it returns that error.
-func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row, error) {
+func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row, outcome, error) {
 	var staged blob.Staged
 	var err error
 	if !s.shared { // else both wait until a part asks for it (see reopen), for another instance may have been first
@@ -231,37 +234,41 @@ func (s *sealer) unseal(ctx context.Context, l *live, row Row, cause error) (Row
 		}
 	}
 	if err != nil {
-		return row, err
+		return row, settled, err
 	}
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
-		return row, err
+		return row, settled, err
 	}
 	next := row
 	next.State, next.Active = Active, now
-	if next, err = s.arrows.commit(ctx, l, row, next, quota.Move{}); err != nil {
-		return row, err
+	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{})
+	if err != nil || out == again {
+		return row, out, err
 	}
 	l.touch(s.clocks.now())
 	if !s.shared {
 		l.adopt(next, staged)
 	}
 	s.sched.arm(ctx, next)
-	return next, cause
+	return next, settled, cause
 }
 
 // lose ends an upload whose bytes are in neither place: somebody removed them behind our back.
-func (s *sealer) lose(ctx context.Context, l *live, row Row, cause error) error {
+func (s *sealer) lose(ctx context.Context, l *live, row Row, cause error) (outcome, error) {
 	next := row
 	next.State, next.Reason, next.Reserved = Reclaiming, ReasonLost, 0
-	next, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
-	if err != nil {
-		return errors.Join(cause, err)
+	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: -row.Reserved})
+	if err == nil && out == settled {
+		s.sched.arm(ctx, next)
+		s.log.ErrorContext(ctx, "the bytes of an upload are gone", "upload", row.ID, "error", cause)
+		out, err = s.reclaimed(ctx, l, next)
 	}
-	s.sched.arm(ctx, next)
-	s.log.ErrorContext(ctx, "the bytes of an upload are gone", "upload", row.ID, "error", cause)
-	if _, err := s.reclaimed(ctx, l, next); err != nil {
-		return errors.Join(cause, err)
+	switch {
+	case err != nil:
+		return settled, errors.Join(cause, err)
+	case out == again:
+		return again, nil
 	}
-	return drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
+	return settled, drive.Wrap(cause, drive.Gone, "reason", ReasonLost)
 }

@@ -102,11 +102,13 @@ func (t *table) load(ctx context.Context, l *live) (Row, error) {
 }
 
 // loadFor is load for a caller: an upload that is not theirs to go on with is NotFound.
-func (t *table) loadFor(ctx context.Context, who drive.Who, l *live) (Row, error) {
-	row, err := t.load(ctx, l)
-	if err == nil {
-		err = t.gate.let(ctx, who, l, &row)
-	}
+func (t *table) loadFor(ctx context.Context, who drive.Who, l *live) (row Row, err error) {
+	err = attempts(func() (outcome, error) {
+		if row, err = t.load(ctx, l); err != nil {
+			return settled, err
+		}
+		return t.gate.let(ctx, who, l, &row)
+	})
 	return row, err
 }
 

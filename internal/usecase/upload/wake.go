@@ -10,23 +10,21 @@ import (
 
 // wakeFor brings an upload to where a part can be admitted: loaded, active under a gen that the
 // staging takes, verified.
-func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, l *live) error {
-	if err := l.takeTurn(ctx); err != nil {
-		return err
-	}
-	defer l.giveTurn()
-	row, err := s.table.loadFor(ctx, who, l)
-	if err != nil {
-		return err
-	}
-	switch row.State {
-	case Active:
-		return s.refresh(ctx, l, row)
-	case Parked:
-		return s.resume(ctx, l, row)
-	case Sealing, Done, Reclaiming, Gone:
-	}
-	return row.ended()
+func (s *Sessions) wakeFor(ctx context.Context, who drive.Who, id drive.UploadID) error {
+	return inTurn(ctx, &s.table, id, func(l *live) (outcome, error) {
+		row, err := s.table.loadFor(ctx, who, l)
+		if err != nil {
+			return settled, err
+		}
+		switch row.State {
+		case Active:
+			return s.refresh(ctx, l, row)
+		case Parked:
+			return s.resume(ctx, l, row)
+		case Sealing, Done, Reclaiming, Gone:
+		}
+		return settled, row.ended()
+	})
 }
 
 // ended is the error for a request that needs an upload to be open.
@@ -39,45 +37,45 @@ func (r Row) ended() error {
 
 // refresh repairs an active upload: a gen that the staging refuses is replaced, parts that a power
 // loss may have taken are verified.
-func (s *Sessions) refresh(ctx context.Context, l *live, row Row) error {
+func (s *Sessions) refresh(ctx context.Context, l *live, row Row) (outcome, error) {
 	l.mu.Lock()
 	refused, suspect := l.refused >= row.Gen, l.suspect
 	l.mu.Unlock()
 	if refused {
 		if err := s.arrows.reopen(ctx, row); err != nil {
-			return err
+			return settled, err
 		}
-		next, err := s.arrows.commit(ctx, l, row, row, quota.Move{})
-		if err != nil {
-			return err
+		next, out, err := s.arrows.commit(ctx, l, row, row, quota.Move{})
+		if err != nil || out == again {
+			return out, err
 		}
 		s.sched.arm(ctx, next)
 		row = next
 	}
 	if !suspect {
-		return nil
+		return settled, nil
 	}
-	return s.table.read(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
+	return settled, s.table.read(l, row, func() (blob.Staged, error) { return s.Staging.Verify(ctx, row.Ref(), row.Gen) })
 }
 
 // resume is parked ⇒ active: one transaction on the net amount; Quota when it no longer fits.
-func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
+func (s *Sessions) resume(ctx context.Context, l *live, row Row) (outcome, error) {
 	if err := s.resumes.allow(row.Account, s.opt.Now()); err != nil {
-		return err
+		return settled, err
 	}
 	now, err := s.clocks.ofRows(ctx)
 	if err != nil {
-		return err
+		return settled, err
 	}
 	if row.Created.Add(s.sched.maxAge(row)) <= now {
-		return drive.Fail(drive.Gone, "reason", ReasonTooOld)
+		return settled, drive.Fail(drive.Gone, "reason", ReasonTooOld)
 	}
 	staged, err := s.Staging.Load(ctx, row.Ref())
 	if drive.IsKind(err, drive.NotFound) { // if it was removed from outside, the abandon timer ends it
 		return s.arrows.missing(ctx, l, row, err)
 	}
 	if err != nil {
-		return err
+		return settled, err
 	}
 	next := row
 	next.State, next.Reason, next.Held, next.Active = Active, "", 0, now // an older version gave reasons to parked ones
@@ -88,12 +86,12 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 	next.Resumes = row.Resumes + 1 // an accepted part sets it back
 	promise := max(0, next.Reserved-sum(staged))
 	if err := s.disk.Reserve(ctx, row.Account, promise); err != nil {
-		return err
+		return settled, err
 	}
-	next, err = s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
+	next, out, err := s.arrows.commit(ctx, l, row, next, quota.Move{Reserved: next.Reserved, Unfinished: -row.Held})
 	s.disk.Release(row.Account, promise) // from here on the live's own share counts
-	if err != nil {
-		return err
+	if err != nil || out == again {
+		return out, err
 	}
 	l.touch(s.clocks.now())
 	l.adopt(next, staged)
@@ -101,5 +99,5 @@ func (s *Sessions) resume(ctx context.Context, l *live, row Row) error {
 	if staged.Suspect {
 		return s.refresh(ctx, l, next)
 	}
-	return nil
+	return settled, nil
 }
