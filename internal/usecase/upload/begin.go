@@ -144,9 +144,9 @@ func (s *beginner) attempt(ctx context.Context, b Begin, row Row, once Once[View
 	return view, settled, nil
 }
 
-// notBegun clears up behind a begin that came to nothing. Where the row may be there all the same the
-// directory stays, and a timer looks. Most who give up while they wait are no such case: nothing
-// was written, and their directory, which nobody is charged for, must go.
+// notBegun clears up behind a begin that came to nothing. Where the row may be there all the same
+// the directory stays, and a timer looks. Most who give up while they wait are no such case:
+// nothing was written, and their directory, which nobody is charged for, must go.
 func (s *beginner) notBegun(ctx context.Context, row Row, err error) {
 	if sqldb.MaybeWritten(err) {
 		s.sched.doubt(ctx, row, err)

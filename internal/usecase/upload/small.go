@@ -92,8 +92,8 @@ func (f *smallFiles) done(row Row, file string) {
 	f.disk.Release(row.Account, row.Size)
 }
 
-// publish makes files of one account visible, each of which succeeds or fails alone: its err says it.
-// What is refused leaves no file.
+// publish makes files of one account visible, each of which succeeds or fails alone: its err says
+// so. What is refused leaves no file.
 func (f *smallFiles) publish(ctx context.Context, all []*arrival) {
 	ctx = context.WithoutCancel(ctx) // their bytes are there; a client that has gone will ask
 	f.committer.commit(ctx, all)
