@@ -111,15 +111,12 @@ func (l collects) create(ctx context.Context, c *call, in *collectBody) (reply, 
 }
 
 func (l collects) list(ctx context.Context, c *call) (reply, error) {
-	var folder drive.NodeID
-	if id := c.query.Get("folder"); id != "" {
-		var err error
-		if folder, err = l.files.ParseNode(ctx, c.who, id); err != nil {
-			return reply{}, err
-		}
+	folder, err := nodeOf(ctx, c, l.files, "folder")
+	if err != nil {
+		return reply{}, err
 	}
 	return listPage(c, func(since drive.CollectID, limit int) ([]collect.View, error) {
-		return l.links.List(ctx, c.who, collect.Query{Folder: folder, After: since, Limit: limit})
+		return l.links.List(ctx, c.who, collect.Query{Node: folder, After: since, Limit: limit})
 	}, showCollect, func(v collectView) string { return v.ID.String() })
 }
 

@@ -128,3 +128,12 @@ func seconds(field string, n, least, most int64) (time.Duration, error) {
 	}
 	return time.Duration(n) * time.Second, nil
 }
+
+// nodeOf reads the node that a parameter of the query names; zero: none.
+func nodeOf(ctx context.Context, c *call, f *files.Files, name string) (drive.NodeID, error) {
+	id := c.query.Get(name)
+	if id == "" {
+		return drive.NodeID{}, nil
+	}
+	return f.ParseNode(ctx, c.who, id)
+}

@@ -124,21 +124,13 @@ func life(n *int64) (time.Duration, error) {
 }
 
 func (s shares) list(ctx context.Context, c *call) (reply, error) {
-	q := share.Query{Limit: c.limit() + 1}
-	var err error
-	if q.After, err = after[drive.ShareID](c); err != nil {
-		return reply{}, err
-	}
-	if id := c.query.Get("node"); id != "" {
-		if q.Node, err = s.files.ParseNode(ctx, c.who, id); err != nil {
-			return reply{}, err
-		}
-	}
-	all, err := s.shares.List(ctx, c.who, q)
+	node, err := nodeOf(ctx, c, s.files, "node")
 	if err != nil {
 		return reply{}, err
 	}
-	return ok(pageShowing(c, all, showShare, func(v shareView) string { return v.ID.String() }))
+	return listPage(c, func(since drive.ShareID, limit int) ([]share.View, error) {
+		return s.shares.List(ctx, c.who, share.Query{Node: node, After: since, Limit: limit})
+	}, showShare, func(v shareView) string { return v.ID.String() })
 }
 
 func (s shares) get(ctx context.Context, c *call, id drive.ShareID) (reply, error) {

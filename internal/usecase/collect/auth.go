@@ -23,7 +23,7 @@ type known struct {
 // Authenticate returns the sender of a token. Errors: Unauthenticated {reason: invalid or expired};
 // Gone {reason} when the link is closed.
 func (s *Links) Authenticate(ctx context.Context, bearer string) (Sender, error) {
-	key, err := s.links.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, signs)
 	if err != nil {
 		return Sender{}, err
 	}
@@ -31,7 +31,7 @@ func (s *Links) Authenticate(ctx context.Context, bearer string) (Sender, error)
 	switch {
 	case !ok:
 		return Sender{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
-	case s.now() >= t.expires:
+	case s.Now() >= t.expires:
 		return Sender{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
 	}
 	l, err := s.know(ctx, t.link)
@@ -48,12 +48,12 @@ func (s *Links) know(ctx context.Context, id drive.CollectID) (Link, error) {
 	k, ok := s.known[id]
 	s.mu.Unlock()
 	if ok && now.Sub(k.readAt) < trustFor && now.Sub(k.readAt) >= 0 {
-		if k.closed == nil && k.link.ExpiresAt != 0 && s.now() >= k.link.ExpiresAt {
+		if k.closed == nil && k.link.ExpiresAt != 0 && s.Now() >= k.link.ExpiresAt {
 			return Link{}, drive.Fail(drive.Gone, "reason", "expired")
 		}
 		return k.link, k.closed
 	}
-	l, err := s.find(ctx, s.opt.DB, "l.id = ?", id)
+	l, err := s.Read(ctx, s.opt.DB, "l.id = ?", id)
 	if drive.IsKind(err, drive.NotFound) {
 		return Link{}, withdrawn()
 	}
@@ -78,4 +78,11 @@ func (s *Links) forget(id drive.CollectID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, id)
+}
+
+// forgetAll is forget of all links.
+func (s *Links) forgetAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.known)
 }

@@ -91,7 +91,7 @@ func (s *Links) enter(ctx context.Context, tx *sqldb.Tx, by Sender) (Link, error
 	if err := s.opt.Ledger.Lock(ctx, tx, by.link.Account); err != nil {
 		return Link{}, err
 	}
-	l, err := s.find(ctx, tx, "l.id = ?", by.link.ID)
+	l, err := s.Read(ctx, tx, "l.id = ?", by.link.ID)
 	if drive.IsKind(err, drive.NotFound) {
 		return Link{}, withdrawn()
 	}
@@ -174,7 +174,7 @@ func (e *ExceededError) Unwrap() error { return e.error }
 func (s *Links) took(ctx context.Context, tx *sqldb.Tx, by Sender, f File) error {
 	_, err := tx.Exec(ctx, `INSERT INTO collected (upload_id, collect_id, account_id, sender_id, sender, name, size, digests, state, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)`, f.Upload, by.link.ID, by.link.Account, by.ID, by.Name, f.Name, f.Size,
-		digestText(f.Digests), s.now())
+		digestText(f.Digests), s.Now())
 	if err != nil {
 		return fmt.Errorf("write down upload %s of collect link %s: %w", f.Upload, by.link.ID, err)
 	}

@@ -85,7 +85,7 @@ func (s *Links) ListSent(ctx context.Context, by Sender, after drive.UploadID, l
 // ListFiles returns up to limit of the files of a link of the caller's, the newest first, after the
 // one given (zero: from the first): those that have come and those that are coming.
 func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID, after drive.UploadID, limit int) ([]File, error) {
-	if _, err := s.own(ctx, s.opt.DB, who, id); err != nil {
+	if _, err := s.Mine(ctx, s.opt.DB, who, id); err != nil {
 		return nil, err
 	}
 	where, args := "c.collect_id = ? AND (u.state IS NULL OR u.state <> 'gone')", []any{id}
@@ -103,7 +103,7 @@ func (s *Links) ListFiles(ctx context.Context, who drive.Who, id drive.CollectID
 
 // Declare adds digests to what a sender's upload must have at its end. They are never looked for.
 func (s *Links) Declare(ctx context.Context, by Sender, id drive.UploadID, more digest.Set) error {
-	return s.links.Write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
+	return s.Write(ctx, by.link.Account, func(ctx context.Context, tx *sqldb.Tx) error {
 		f, err := s.Sent(ctx, tx, by, id)
 		if err != nil {
 			return err

@@ -34,7 +34,10 @@ type Link struct {
 	kept vault.Link
 }
 
-func (l Link) made() link.Made { return link.Made{By: l.User, Account: l.Account, Node: l.Folder} }
+// Made implements link.Row.
+func (l Link) Made() link.Made {
+	return link.Made{ID: l.ID.String(), By: l.User, Account: l.Account, Node: l.Folder}
+}
 
 // State is how a link stands.
 type State string
@@ -63,14 +66,14 @@ type Options = link.Options
 
 // Links makes, shows and ends collect links, and lets senders in. It is safe for concurrent use.
 type Links struct {
-	opt   Options
-	links *link.Links
+	*link.Links[drive.CollectID, Link, View]
+	opt Options
 
 	mu    sync.Mutex
 	known map[drive.CollectID]known         // links that senders use just now
 	mine  map[drive.UploadID]drive.SenderID // whose uploads are; that does not change
 
-	orphans, files sqldb.Orphans // links into folders that were deleted for good, and what came by links that are not there
+	files sqldb.Orphans // what came by links that are not there
 }
 
 // New returns the links of a database.
@@ -78,28 +81,24 @@ func New(opt Options) *Links {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Links{
+	s := &Links{
 		opt: opt, known: map[drive.CollectID]known{}, mine: map[drive.UploadID]drive.SenderID{},
-		links: link.New(
-			link.Kind{Noun: "collect link", Table: "collects", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany, Ended: activity.CollectEnded, Use: access.CollectLink},
-			opt,
-		),
-		orphans: sqldb.Orphans{Table: "collects", Key: "id", Owner: "folder_id", Of: "nodes"},
-		files:   sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
+		files: sqldb.Orphans{Table: "collected", Key: "upload_id", Owner: "collect_id", Of: "collects"},
 	}
+	s.Links = link.New[drive.CollectID](link.Kind[Link, View]{
+		Noun: "collect link", Table: "collects", Node: "folder_id", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany,
+		Use: access.CollectLink, Columns: columns, Scan: scan, Show: s.view,
+		Created: activity.CollectCreated, Changed: activity.CollectChanged, Ended: activity.CollectEnded,
+	}, opt)
+	return s
 }
 
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooManyOpen, "reason", "collects", "limit", maxLinks, "sent", sent)
 }
 
-func (s *Links) now() drive.Time { return s.links.Now() }
-
-// Seal is link.Links.Seal.
-func (s *Links) Seal(ctx context.Context) error { return s.links.Seal(ctx) }
-
-const selectLinks = `SELECT l.id, l.account_id, l.user_id, l.folder_id, l.token, COALESCE(t.sealed, ''), l.title, l.message, l.expires_at,
-	l.max_bytes, l.max_file, l.files, l.received, l.created_at FROM collects l LEFT JOIN collect_texts t ON t.collect_id = l.id WHERE `
+const columns = `l.id, l.account_id, l.user_id, l.folder_id, l.token, COALESCE(t.sealed, ''), l.title, l.message, l.expires_at,
+	l.max_bytes, l.max_file, l.files, l.received, l.created_at`
 
 func scan(l *Link, scan func(...any) error) error {
 	err := scan(&l.ID, &l.Account, &l.User, &l.Folder, &l.kept.Token, &l.kept.Sealed, &l.Title, &l.Message, &l.ExpiresAt, &l.MaxBytes,
@@ -108,17 +107,12 @@ func scan(l *Link, scan func(...any) error) error {
 	return err
 }
 
-func (s *Links) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (l Link, err error) {
-	err = scan(&l, q.QueryRow(ctx, selectLinks+where, args...).Scan)
-	return l, err
-}
-
 // closed returns why nobody may send by the link: nil, or Gone {reason: expired or withdrawn}.
 func (s *Links) closed(ctx context.Context, q sqldb.Querier, l Link) error {
-	if l.ExpiresAt != 0 && s.now() >= l.ExpiresAt {
+	if l.ExpiresAt != 0 && s.Now() >= l.ExpiresAt {
 		return drive.Fail(drive.Gone, "reason", "expired")
 	}
-	live, err := s.links.Live(ctx, q, l.made())
+	live, err := s.Live(ctx, q, l.Made())
 	switch {
 	case err != nil:
 		return fmt.Errorf("look whether collect link %s is open: %w", l.ID, err)
@@ -157,7 +151,7 @@ func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error)
 	switch {
 	case !drive.IsKind(err, drive.Gone):
 		return v, err
-	case l.ExpiresAt != 0 && s.now() >= l.ExpiresAt:
+	case l.ExpiresAt != 0 && s.Now() >= l.ExpiresAt:
 		v.State = Expired
 	default:
 		v.State = Gone

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/usecase/link"
 )
@@ -41,51 +41,31 @@ type Hook func(ctx context.Context, tx *sqldb.Tx, v View) error
 // Create makes a link into a live folder that the caller may give such links to. At most 1,000 an
 // account: TooManyOpen.
 func (s *Links) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (v View, err error) {
-	at, err := s.links.Enter(ctx, s.opt.DB, who, in.Folder)
+	at, err := s.Enter(ctx, s.opt.DB, who, in.Folder)
 	if err != nil {
 		return View{}, err
 	}
 	l := Link{
 		ID: drive.NewID[drive.CollectID](), Account: at, User: who.User, Folder: in.Folder, Token: link.NewToken(),
-		MaxBytes: in.MaxBytes, MaxFile: in.MaxFile, CreatedAt: s.now(),
+		MaxBytes: in.MaxBytes, MaxFile: in.MaxFile, CreatedAt: s.Now(),
 	}
 	change := Change{Title: &in.Title, Message: &in.Message, Life: &in.Life, MaxBytes: &in.MaxBytes, MaxFile: &in.MaxFile}
 	if err := s.apply(&l, change); err != nil {
 		return View{}, err
 	}
-	err = s.links.Write(ctx, at, func(ctx context.Context, tx *sqldb.Tx) error {
-		if _, err := s.links.Enter(ctx, tx, who, in.Folder); err != nil {
-			return err
-		}
-		if err := s.links.MayLead(ctx, tx, l.Account, l.Folder, mustBeFolder); err != nil {
-			return err
-		}
-		if err := s.insert(ctx, tx, &l); err != nil {
-			return fmt.Errorf("insert collect link %s: %w", l.ID, err)
-		}
-		if err := s.links.Told(tx, who, activity.CollectCreated, l.made(), l.ID); err != nil {
-			return err
-		}
-		if v, err = s.view(ctx, tx, l); err != nil || hook == nil {
-			return err
-		}
-		return hook(ctx, tx, v)
-	})
-	return v, err
+	n := link.Wish{Made: l.Made(), Token: l.Token, Fits: mustBeFolder}
+	return s.Links.Create(ctx, who, n, func(ctx context.Context, tx *sqldb.Tx, kept vault.Link) (Link, error) {
+		l.kept = kept
+		return l, insert(ctx, tx, l)
+	}, hook)
 }
 
-func (s *Links) insert(ctx context.Context, tx *sqldb.Tx, l *Link) (err error) {
-	if l.kept, err = s.opt.Vault.NewLink(ctx, tx, l.ID.String(), l.Token, ""); err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, `INSERT INTO collects
+func insert(ctx context.Context, tx *sqldb.Tx, l Link) error {
+	_, err := tx.Exec(ctx, `INSERT INTO collects
 		(id, account_id, user_id, folder_id, token, title, message, expires_at, max_bytes, max_file, files, received, created_at)
 		VALUES (`+sqldb.Marks(13)+")", l.ID, l.Account, l.User, l.Folder, l.kept.Token, l.Title, l.Message, l.ExpiresAt, l.MaxBytes,
 		l.MaxFile, l.Files, l.Received, l.CreatedAt)
-	if err != nil {
-		return err
-	}
-	return s.links.Keep(ctx, tx, l.kept)
+	return err
 }
 
 func mustBeFolder(n tree.Node) error {
@@ -114,7 +94,7 @@ func (s *Links) apply(l *Link, c Change) (err error) {
 		l.Message, err = text("message", *c.Message, maxMessage, true)
 	}
 	if err == nil && c.Life != nil {
-		l.ExpiresAt, err = s.links.End(*c.Life)
+		l.ExpiresAt, err = s.End(*c.Life)
 	}
 	if err == nil && c.MaxBytes != nil {
 		l.MaxBytes, err = *c.MaxBytes, checkSize("max_bytes", *c.MaxBytes)
@@ -151,129 +131,36 @@ func checkSize(field string, n *drive.ByteSize) error {
 	return nil
 }
 
-// own finds a link that the caller may see and change.
-func (s *Links) own(ctx context.Context, q sqldb.Querier, who drive.Who, id drive.CollectID) (Link, error) {
-	l, err := s.find(ctx, q, "l.id = ?", id)
-	if err == nil {
-		err = s.links.Mine(ctx, q, who, l.made())
-	}
-	if err != nil {
-		return Link{}, err
-	}
-	return l, nil
-}
-
-// Find returns a link of the caller's account, or one of another that is theirs to manage.
-func (s *Links) Find(ctx context.Context, who drive.Who, id drive.CollectID) (View, error) {
-	l, err := s.own(ctx, s.opt.DB, who, id)
-	if err != nil {
-		return View{}, err
-	}
-	return s.view(ctx, s.opt.DB.For(l.Account), l)
-}
-
 // Query selects a page of links, the newest first.
-type Query struct {
-	Folder drive.NodeID    // zero: of all folders of the caller's account; else it may be another's that the caller may give links to
-	After  drive.CollectID // the last one of the page before
-	Limit  int
-}
-
-// List returns a page of the links of the caller's account, or into a folder.
-func (s *Links) List(ctx context.Context, who drive.Who, in Query) ([]View, error) {
-	at := who.Account
-	if !in.Folder.IsZero() {
-		there, err := s.links.Manage(ctx, s.opt.DB, who, in.Folder)
-		switch {
-		case err == nil:
-			at = there
-		case !drive.IsKind(err, drive.NotFound, drive.Forbidden): // else there are none that they may see
-			return nil, err
-		}
-	}
-	where, args := "l.account_id = ?", []any{at}
-	if !in.Folder.IsZero() {
-		where, args = where+" AND l.folder_id = ?", append(args, in.Folder)
-	}
-	if !in.After.IsZero() {
-		where, args = where+" AND l.id < ?", append(args, in.After)
-	}
-	q := s.opt.DB.For(at)
-	rows, err := q.Query(ctx, selectLinks+where+" ORDER BY l.id DESC LIMIT ?", append(args, in.Limit)...)
-	all, err := sqldb.Scan(rows, err, scan)
-	if err != nil {
-		return nil, fmt.Errorf("list the collect links of account %s: %w", at, err)
-	}
-	views := make([]View, len(all))
-	for i, l := range all {
-		if views[i], err = s.view(ctx, q, l); err != nil {
-			return nil, err
-		}
-	}
-	return views, nil
-}
+type Query = link.Query[drive.CollectID]
 
 // Change changes a link. A limit below what has come is allowed: nothing more is let in then.
 func (s *Links) Change(ctx context.Context, who drive.Who, id drive.CollectID, c Change) (v View, err error) {
-	found, err := s.own(ctx, s.opt.DB, who, id)
-	if err != nil {
-		return View{}, err
-	}
-	err = s.links.Write(ctx, found.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		l, err := s.own(ctx, tx, who, id)
-		if err != nil {
+	return s.Links.Change(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx, l *Link) error {
+		if err := s.apply(l, c); err != nil {
 			return err
 		}
-		if err := s.apply(&l, c); err != nil {
-			return err
-		}
+		tx.AfterCommit(func() { s.forget(id) })
 		if _, err := tx.Exec(ctx, "UPDATE collects SET title = ?, message = ?, expires_at = ?, max_bytes = ?, max_file = ? WHERE id = ?",
 			l.Title, l.Message, l.ExpiresAt, l.MaxBytes, l.MaxFile, l.ID); err != nil {
 			return fmt.Errorf("change collect link %s: %w", id, err)
 		}
-		if err := s.links.Told(tx, who, activity.CollectChanged, l.made(), l.ID); err != nil {
-			return err
-		}
-		tx.AfterCommit(func() { s.forget(id) })
-		v, err = s.view(ctx, tx, l)
-		return err
+		return nil
 	})
-	return v, err
 }
 
 // RemoveAll ends all links of an account within a transaction. Their uploads that are open are the
 // caller's to end.
 func (s *Links) RemoveAll(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	rows, err := tx.Query(ctx, "SELECT id FROM collects WHERE account_id = ?", account)
-	ids, err := sqldb.Scan(rows, err, func(id *drive.CollectID, scan func(...any) error) error { return scan(id) })
-	for _, id := range ids {
-		if err == nil {
-			err = s.links.Delete(ctx, tx, account, id.String())
-		}
-		tx.AfterCommit(func() { s.forget(id) })
-	}
-	if err != nil {
-		return fmt.Errorf("end the collect links of account %s: %w", account, err)
-	}
-	return nil
+	tx.AfterCommit(s.forgetAll)
+	return s.Links.RemoveAll(ctx, tx, account)
 }
 
 // Delete ends a link that Find would show, and returns its uploads that are open, for the caller
 // to cancel: nobody can complete them any more. What has come stays. NotFound when there is no such
 // link.
 func (s *Links) Delete(ctx context.Context, who drive.Who, id drive.CollectID) (open []drive.UploadID, err error) {
-	found, err := s.own(ctx, s.opt.DB, who, id)
-	if err != nil {
-		return nil, err
-	}
-	err = s.links.Write(ctx, found.Account, func(ctx context.Context, tx *sqldb.Tx) error {
-		tx.ActFor(who)
-		if _, err := s.own(ctx, tx, who, id); err != nil {
-			return err
-		}
-		if err := s.links.Delete(ctx, tx, found.Account, id.String()); err != nil {
-			return err
-		}
+	err = s.DeleteWith(ctx, who, id, func(ctx context.Context, tx *sqldb.Tx) error {
 		tx.AfterCommit(func() { s.forget(id) })
 		rows, err := tx.Query(ctx, "SELECT upload_id FROM collected WHERE collect_id = ? AND state = 'open' ORDER BY upload_id", id)
 		open, err = sqldb.Scan(rows, err, func(u *drive.UploadID, scan func(...any) error) error { return scan(u) })

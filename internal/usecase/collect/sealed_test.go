@@ -20,7 +20,7 @@ func (d *desk) seen(t testing.TB, l collect.View, inDump bool) {
 	if err != nil || got.Token != l.Token {
 		t.Errorf("the owner sees %q, %v; want %q", got.Token, err, l.Token)
 	}
-	list, err := d.List(t.Context(), d.who, collect.Query{Limit: 10})
+	list, err := d.Links.List(t.Context(), d.who, collect.Query{Limit: 10})
 	if err != nil || len(list) != 1 || list[0].Token != l.Token {
 		t.Errorf("the list: %v, %v", list, err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/ticket"
-	"smartdrive/internal/domain/vault"
 )
 
 // Sender is somebody who has opened a link.
@@ -109,7 +108,7 @@ func (s *Links) Look(ctx context.Context, token string) (Public, error) {
 }
 
 func (s *Links) arrive(ctx context.Context, token string) (Link, error) {
-	l, err := s.find(ctx, s.opt.DB, "l.token IN (?, ?)", vault.Lookup(token)...)
+	l, err := s.ByToken(ctx, token)
 	if err == nil {
 		err = s.closed(ctx, s.opt.DB, l)
 	}
@@ -133,11 +132,11 @@ func (s *Links) Open(ctx context.Context, token, name string) (Granted, error) {
 	if err != nil {
 		return Granted{}, err
 	}
-	key, err := s.links.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, signs)
 	if err != nil {
 		return Granted{}, err
 	}
-	t := permit{link: l.ID, sender: drive.NewID[drive.SenderID](), expires: s.now().Add(TokenLife), name: name}
+	t := permit{link: l.ID, sender: drive.NewID[drive.SenderID](), expires: s.Now().Add(TokenLife), name: name}
 	if l.ExpiresAt != 0 {
 		t.expires = min(t.expires, l.ExpiresAt)
 	}

@@ -64,7 +64,7 @@ func (s *Links) Purge(ctx context.Context) error {
 	if err := s.settleAll(ctx); err != nil {
 		return err
 	}
-	if _, err := s.orphans.Delete(ctx, s.opt.DB); err != nil {
+	if err := s.Links.Purge(ctx); err != nil {
 		return err
 	}
 	_, err := s.files.Delete(ctx, s.opt.DB)
@@ -94,7 +94,7 @@ func (s *Links) settleAll(ctx context.Context) error {
 
 // settleLink settles one, unless it was deleted and its rows wait for Purge.
 func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
-	l, err := s.find(ctx, s.opt.DB, "l.id = ?", id)
+	l, err := s.Read(ctx, s.opt.DB, "l.id = ?", id)
 	if drive.IsKind(err, drive.NotFound) {
 		return nil
 	}
@@ -107,8 +107,8 @@ func (s *Links) settleLink(ctx context.Context, id drive.CollectID) error {
 func (s *Links) settleOne(ctx context.Context, l Link) error {
 	for before := int64(-1); before != l.Files; {
 		before = l.Files
-		err := s.links.Write(ctx, l.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			if l, err = s.find(ctx, tx, "l.id = ?", l.ID); drive.IsKind(err, drive.NotFound) { // deleted meanwhile
+		err := s.Write(ctx, l.Account, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			if l, err = s.Read(ctx, tx, "l.id = ?", l.ID); drive.IsKind(err, drive.NotFound) { // deleted meanwhile
 				return nil
 			}
 			if err != nil {
@@ -125,10 +125,8 @@ func (s *Links) settleOne(ctx context.Context, l Link) error {
 
 // Forget drops the links of an account that is being purged, and what is written down of them.
 func (s *Links) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	for _, table := range []string{"collects", "collected"} {
-		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = ?", account); err != nil {
-			return fmt.Errorf("forget the %s of account %s: %w", table, account, err)
-		}
+	if _, err := tx.Exec(ctx, "DELETE FROM collected WHERE account_id = ?", account); err != nil {
+		return fmt.Errorf("forget what came by links of account %s: %w", account, err)
 	}
-	return nil
+	return s.Links.Forget(ctx, tx, account)
 }

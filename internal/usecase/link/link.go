@@ -1,7 +1,8 @@
 // Package link is what links of all kinds have in common: a token that is kept as a hash and sealed
 // for the owner (package vault), an end, a node that they lead to, and an owner who must be
-// somebody who may log in. Package share has the links by which one reads, package collect those by
-// which one sends: what these show and let in is theirs, and so are their tables.
+// somebody who may log in. It makes, finds, lists, changes and ends them. Package share has the
+// links by which one reads, package collect those by which one sends: what these show and let in is
+// theirs, and so are their tables.
 package link
 
 import (
@@ -22,18 +23,35 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
-// Kind describes links of one kind.
-type Kind struct {
+// Row is a link as the database has it.
+type Row interface{ Made() Made }
+
+// Made is a link, who has made it, and where it leads.
+type Made struct {
+	ID      string
+	By      drive.UserID
+	Account drive.AccountID
+	Node    drive.NodeID
+}
+
+// Kind describes links of one kind: rows T, which their owner sees as V.
+type Kind[T Row, V any] struct {
 	Noun  string               // in errors, such as "share"
 	Table string               // of the links, with the columns id, account_id and token, and code if they have Codes
+	Node  string               // the column of the node that a link leads to
 	Texts string               // of what is sealed of them, with the columns Key and sealed
 	Key   string               // the id of the link in Texts
 	Codes bool                 // a link may ask for a code
 	Most  int                  // links of an account
 	Full  func(sent int) error // the refusal of one more than Most
-	Ended activity.Verb        // what the activity log calls the end of one
 	Use   access.Use           // what one must be allowed at a node to make a link to it, and for as long as it is used
 	Shows bool                 // a link shows all that is below its node
+
+	Columns string                                                        // what Scan reads, of the links as l and their Texts as t
+	Scan    func(link *T, scan func(...any) error) error                  // reads a row
+	Show    func(ctx context.Context, q sqldb.Querier, link T) (V, error) // says how a link stands
+
+	Created, Changed, Ended activity.Verb // what the activity log calls what is done to one
 }
 
 // Options configure New. All but Ledger, Access and Log are required.
@@ -48,22 +66,23 @@ type Options struct {
 	Log    *activity.Log
 }
 
-// Links are the links of one kind. It is safe for concurrent use.
-type Links struct {
-	Kind
-	opt Options
+// Links are the links of one kind, whose ids are I. It is safe for concurrent use.
+type Links[I ID, T Row, V any] struct {
+	Kind[T, V]
+	opt     Options
+	orphans sqldb.Orphans // links to nodes that were deleted for good
 }
 
 // New returns the links of a kind.
-func New(kind Kind, opt Options) *Links {
+func New[I ID, T Row, V any](kind Kind[T, V], opt Options) *Links[I, T, V] {
 	if opt.Access == nil {
 		opt.Access = access.New(access.Options{DB: opt.DB, Now: opt.Now})
 	}
-	return &Links{kind, opt}
+	return &Links[I, T, V]{kind, opt, sqldb.Orphans{Table: kind.Table, Key: "id", Owner: kind.Node, Of: "nodes"}}
 }
 
 // Now is the time by which links end.
-func (l *Links) Now() drive.Time { return drive.TimeOf(l.opt.Now()) }
+func (l *Links[I, T, V]) Now() drive.Time { return drive.TimeOf(l.opt.Now()) }
 
 const (
 	tokenBytes = 16 // nobody guesses 128 bits
@@ -80,7 +99,7 @@ func NewToken() string {
 
 // End is when a link ends that lives so long from now on; zero: never. BadRequest {expires_in}
 // unless that is a minute to ten years.
-func (l *Links) End(life time.Duration) (drive.Time, error) {
+func (l *Links[I, T, V]) End(life time.Duration) (drive.Time, error) {
 	switch {
 	case life == 0:
 		return 0, nil
@@ -91,7 +110,7 @@ func (l *Links) End(life time.Duration) (drive.Time, error) {
 }
 
 // SigningKey signs the tickets of those whom a link has let in. Each purpose has a key of its own.
-func (l *Links) SigningKey(ctx context.Context, purpose string) (ticket.Key, error) {
+func (l *Links[I, T, V]) SigningKey(ctx context.Context, purpose string) (ticket.Key, error) {
 	secret, err := l.opt.Vault.Links(ctx)
 	if err != nil {
 		return nil, err
@@ -100,7 +119,7 @@ func (l *Links) SigningKey(ctx context.Context, purpose string) (ticket.Key, err
 }
 
 // Write runs fn in a transaction under the lock on the account's ledger.
-func (l *Links) Write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
+func (l *Links[I, T, V]) Write(ctx context.Context, account drive.AccountID, fn func(context.Context, *sqldb.Tx) error) error {
 	return l.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := l.opt.Ledger.Lock(ctx, tx, account); err != nil {
 			return err
@@ -112,7 +131,7 @@ func (l *Links) Write(ctx context.Context, account drive.AccountID, fn func(cont
 // Enter lets somebody make a link to a node, or change one: it is the account's of the node. A link
 // shows what its maker sees: one to a folder with something below that is hidden from them is
 // Forbidden.
-func (l *Links) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
+func (l *Links[I, T, V]) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	p, err := l.opt.Access.Enter(ctx, q, who, node, l.Use)
 	if err != nil || !p.Who.Guest || !l.Shows {
 		return p.Who.Account, err
@@ -132,16 +151,9 @@ func (l *Links) Enter(ctx context.Context, q sqldb.Querier, who drive.Who, node 
 	return p.Who.Account, nil
 }
 
-// Made is who has made a link, and where it leads.
-type Made struct {
-	By      drive.UserID
-	Account drive.AccountID
-	Node    drive.NodeID
-}
-
-// Manage lets somebody see the links to a node: who may make one, and who manages the node, who
+// manage lets somebody see the links to a node: who may make one, and who manages the node, who
 // ends them also where nobody makes any.
-func (l *Links) Manage(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
+func (l *Links[I, T, V]) manage(ctx context.Context, q sqldb.Querier, who drive.Who, node drive.NodeID) (drive.AccountID, error) {
 	account, err := l.Enter(ctx, q, who, node)
 	if !drive.IsKind(err, drive.Forbidden) {
 		return account, err
@@ -150,9 +162,9 @@ func (l *Links) Manage(ctx context.Context, q sqldb.Querier, who drive.Who, node
 	return p.Who.Account, err
 }
 
-// Mine lets somebody see and change a link: whose account it is, who has made it and still may, and
+// may lets somebody see and change a link: whose account it is, who has made it and still may, and
 // who manages the node. For everybody else it is not there.
-func (l *Links) Mine(ctx context.Context, q sqldb.Querier, who drive.Who, m Made) error {
+func (l *Links[I, T, V]) may(ctx context.Context, q sqldb.Querier, who drive.Who, m Made) error {
 	if m.Account == who.Account {
 		return nil
 	}
@@ -166,10 +178,10 @@ func (l *Links) Mine(ctx context.Context, q sqldb.Querier, who drive.Who, m Made
 	return err
 }
 
-// MayLead checks under the lock on the ledger that one more link of the account may lead to a node:
+// mayLead checks under the lock on the ledger that one more link of the account may lead to a node:
 // that is there, not in the trash, and what fits says it must be. Errors: NotFound, WrongState
 // {state: trashed}, TooManyOpen, and those of fits.
-func (l *Links) MayLead(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, fits func(tree.Node) error) error {
+func (l *Links[I, T, V]) mayLead(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, node drive.NodeID, fits func(tree.Node) error) error {
 	n, err := l.opt.Tree.Find(ctx, tx, account, node)
 	if err == nil {
 		err = fits(n)
@@ -194,7 +206,7 @@ func (l *Links) MayLead(ctx context.Context, tx *sqldb.Tx, account drive.Account
 
 // Live reports whether a link may be used: its node is not in the trash or gone, and the user who
 // has made it may log in, and may still make it.
-func (l *Links) Live(ctx context.Context, q sqldb.Querier, m Made) (bool, error) {
+func (l *Links[I, T, V]) Live(ctx context.Context, q sqldb.Querier, m Made) (bool, error) {
 	_, live, err := l.opt.Tree.PathOf(ctx, q, m.Node)
 	if err == nil && live {
 		var maker account.User
@@ -208,22 +220,4 @@ func (l *Links) Live(ctx context.Context, q sqldb.Querier, m Made) (bool, error)
 		return false, nil
 	}
 	return live, err
-}
-
-// Delete deletes a link of an account: it is then one that never was. NotFound when there is none.
-func (l *Links) Delete(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM "+l.Table+" WHERE id = ? AND account_id = ?", id, account)
-	if err == nil && n == 0 {
-		err = drive.Fail(drive.NotFound)
-	}
-	if err != nil {
-		return err
-	}
-	return l.opt.Log.Note(tx, activity.Entry{Account: account, Verb: l.Ended}, map[string]string{"link": id})
-}
-
-// Told notes in the activity log what somebody did to a link to a node. The caller has the lock on
-// the ledger.
-func (l *Links) Told(tx *sqldb.Tx, who drive.Who, verb activity.Verb, m Made, id fmt.Stringer) error {
-	return l.opt.Log.Note(tx, activity.Entry{Account: m.Account, Verb: verb, By: who, Node: m.Node}, map[string]string{"link": id.String()})
 }

@@ -4,27 +4,28 @@ import (
 	"context"
 	"fmt"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 )
 
-var _ vault.Links = (*Links)(nil)
+var _ vault.Links = (*Links[drive.ShareID, Row, any])(nil)
 
-// Keep keeps what is sealed of a link that was inserted.
-func (l *Links) Keep(ctx context.Context, tx *sqldb.Tx, kept vault.Link) error {
+// keep keeps what is sealed of a link that was inserted.
+func (l *Links[I, T, V]) keep(ctx context.Context, tx *sqldb.Tx, kept vault.Link) error {
 	_, err := tx.Exec(ctx, "INSERT INTO "+l.Texts+" ("+l.Key+", sealed) VALUES (?, ?)", kept.ID, kept.Sealed)
 	return err
 }
 
 // Seal brings the rows of older versions into the form of this one, and after a rotation all rows
 // under the newest key.
-func (l *Links) Seal(ctx context.Context) error { return l.opt.Vault.SealLinks(ctx, l) }
+func (l *Links[I, T, V]) Seal(ctx context.Context) error { return l.opt.Vault.SealLinks(ctx, l) }
 
 // Name implements vault.Links.
-func (l *Links) Name() string { return l.Table }
+func (l *Links[I, T, V]) Name() string { return l.Table }
 
 // Page implements vault.Links.
-func (l *Links) Page(ctx context.Context, after string, limit int) ([]vault.Link, error) {
+func (l *Links[I, T, V]) Page(ctx context.Context, after string, limit int) ([]vault.Link, error) {
 	code := "''"
 	if l.Codes {
 		code = "l.code"
@@ -42,7 +43,7 @@ func (l *Links) Page(ctx context.Context, after string, limit int) ([]vault.Link
 
 // Replace implements vault.Links. It tells by the sealed text whether a row is as it was: each has
 // a nonce of its own. A row without one is in plain.
-func (l *Links) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
+func (l *Links[I, T, V]) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) (err error) {
 	if was.Sealed == "" {
 		err = l.replacePlain(ctx, tx, was, now)
 	} else {
@@ -54,19 +55,19 @@ func (l *Links) Replace(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) 
 	return nil
 }
 
-func (l *Links) replacePlain(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
+func (l *Links[I, T, V]) replacePlain(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
 	set, where, args := "token = ?", "id = ? AND token = ?", []any{now.Token, now.ID, was.Token}
 	if l.Codes {
 		set, where, args = set+", code = ?", where+" AND code = ?", []any{now.Token, now.Code, now.ID, was.Token, was.Code}
 	}
 	n, err := tx.Exec(ctx, "UPDATE "+l.Table+" SET "+set+" WHERE "+where, args...)
 	if err == nil && n == 1 {
-		err = l.Keep(ctx, tx, now)
+		err = l.keep(ctx, tx, now)
 	}
 	return err
 }
 
-func (l *Links) replaceText(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
+func (l *Links[I, T, V]) replaceText(ctx context.Context, tx *sqldb.Tx, was, now vault.Link) error {
 	n, err := tx.Exec(ctx, "UPDATE "+l.Texts+" SET sealed = ? WHERE "+l.Key+" = ? AND sealed = ?", now.Sealed, now.ID, was.Sealed)
 	if err == nil && n == 1 && now.Code != was.Code {
 		_, err = tx.Exec(ctx, "UPDATE "+l.Table+" SET code = ? WHERE id = ?", now.Code, now.ID)

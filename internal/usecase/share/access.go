@@ -49,7 +49,7 @@ func (s *Shares) valid(ctx context.Context, sh Share, text string) (entry, error
 	if text == "" {
 		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "missing")
 	}
-	key, err := s.links.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, signs)
 	if err != nil {
 		return entry{}, err
 	}
@@ -57,7 +57,7 @@ func (s *Shares) valid(ctx context.Context, sh Share, text string) (entry, error
 	switch {
 	case !ok || t.share != sh.ID || t.epoch != sh.Epoch:
 		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "invalid")
-	case s.now() >= t.expires:
+	case s.Now() >= t.expires:
 		return entry{}, drive.Fail(drive.Unauthenticated, "reason", "expired")
 	}
 	return t, nil

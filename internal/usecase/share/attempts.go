@@ -26,7 +26,7 @@ const (
 
 // attempt counts one; Rate when there were too many.
 func (s *Shares) attempt(ctx context.Context, id drive.ShareID, client netip.Addr) error {
-	now := s.now()
+	now := s.Now()
 	return s.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := take(ctx, tx, bySource(id, client), maxByAddress, now); err != nil {
 			return err

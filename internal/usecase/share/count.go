@@ -21,7 +21,7 @@ func (s *Shares) Count(ctx context.Context, v Visit, file drive.NodeID, fromStar
 				return err
 			}
 		}
-		return v.begin(ctx, tx, file, s.now())
+		return v.begin(ctx, tx, file, s.Now())
 	})
 	if err != nil && !drive.IsKind(err, drive.Gone) {
 		err = fmt.Errorf("count a download of share %s: %w", v.share.ID, err)

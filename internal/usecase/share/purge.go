@@ -24,8 +24,7 @@ func (s *Shares) Purge(ctx context.Context) error {
 			return fmt.Errorf("purge %s: %w", b.Table, err)
 		}
 	}
-	_, err := s.orphans.Delete(ctx, s.opt.DB)
-	return err
+	return s.Links.Purge(ctx)
 }
 
 func (s *Shares) drop(ctx context.Context, b sqldb.Batch) error {
@@ -40,12 +39,4 @@ func (s *Shares) drop(ctx context.Context, b sqldb.Batch) error {
 			return err
 		}
 	}
-}
-
-// Forget drops the shares of an account that is being purged.
-func (s *Shares) Forget(ctx context.Context, tx *sqldb.Tx, account drive.AccountID) error {
-	if _, err := tx.Exec(ctx, "DELETE FROM shares WHERE account_id = ?", account); err != nil {
-		return fmt.Errorf("forget the shares of account %s: %w", account, err)
-	}
-	return nil
 }

@@ -34,7 +34,10 @@ type Share struct {
 	kept vault.Link
 }
 
-func (s Share) made() link.Made { return link.Made{By: s.User, Account: s.Account, Node: s.Node} }
+// Made implements link.Row.
+func (s Share) Made() link.Made {
+	return link.Made{ID: s.ID.String(), By: s.User, Account: s.Account, Node: s.Node}
+}
 
 // AsksCode reports whether one needs a code.
 func (s Share) AsksCode() bool { return s.kept.AsksCode() }
@@ -73,9 +76,8 @@ type Options struct {
 
 // Shares makes, shows and ends shares, and lets visitors in. It is safe for concurrent use.
 type Shares struct {
-	opt     Options
-	links   *link.Links
-	orphans sqldb.Orphans // shares of nodes that were deleted for good
+	*link.Links[drive.ShareID, Share, View]
+	opt Options
 }
 
 // New returns the shares of a database.
@@ -86,21 +88,18 @@ func New(opt Options) *Shares {
 	if opt.Kept == nil {
 		opt.Kept = opt.Now
 	}
-	links := link.New(
-		link.Kind{Noun: "share", Table: "shares", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany, Ended: activity.ShareEnded, Use: access.Link, Shows: true},
-		link.Options{DB: opt.DB, Access: opt.Access, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now, Log: opt.Log},
-	)
-	return &Shares{opt: opt, links: links, orphans: sqldb.Orphans{Table: "shares", Key: "id", Owner: "node_id", Of: "nodes"}}
+	s := &Shares{opt: opt}
+	s.Links = link.New[drive.ShareID](link.Kind[Share, View]{
+		Noun: "share", Table: "shares", Node: "node_id", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany,
+		Use: access.Link, Shows: true, Columns: columns, Scan: scan, Show: s.view,
+		Created: activity.ShareCreated, Changed: activity.ShareChanged, Ended: activity.ShareEnded,
+	}, link.Options{DB: opt.DB, Access: opt.Access, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now, Log: opt.Log})
+	return s
 }
 
 func tooMany(sent int) error {
 	return drive.Fail(drive.TooManyOpen, "reason", "shares", "limit", maxShares, "sent", sent)
 }
-
-func (s *Shares) now() drive.Time { return s.links.Now() }
-
-// Seal is link.Links.Seal.
-func (s *Shares) Seal(ctx context.Context) error { return s.links.Seal(ctx) }
 
 const (
 	maxShares = 10_000 // an account
@@ -108,22 +107,14 @@ const (
 	MaxDownloads = 1_000_000
 )
 
-const selectShares = `SELECT s.id, s.account_id, s.user_id, s.node_id, s.token, s.code, COALESCE(t.sealed, ''), s.epoch, s.expires_at,
-	s.max_downloads, s.downloads, s.views, s.created_at FROM shares s LEFT JOIN share_texts t ON t.share_id = s.id WHERE `
+const columns = `l.id, l.account_id, l.user_id, l.node_id, l.token, l.code, COALESCE(t.sealed, ''), l.epoch, l.expires_at,
+	l.max_downloads, l.downloads, l.views, l.created_at`
 
 func scan(s *Share, scan func(...any) error) error {
 	err := scan(&s.ID, &s.Account, &s.User, &s.Node, &s.kept.Token, &s.kept.Code, &s.kept.Sealed, &s.Epoch, &s.ExpiresAt, &s.MaxDownloads,
 		&s.Downloads, &s.Views, &s.CreatedAt)
 	s.kept.ID = s.ID.String()
 	return err
-}
-
-func (s *Shares) find(ctx context.Context, q sqldb.Querier, where string, args ...any) (sh Share, err error) {
-	if err := scan(&sh, q.QueryRow(ctx, selectShares+where, args...).Scan); err != nil {
-		return Share{}, err
-	}
-	err = s.reveal(ctx, q, &sh)
-	return sh, err
 }
 
 // reveal reads what is sealed.
@@ -134,6 +125,9 @@ func (s *Shares) reveal(ctx context.Context, q sqldb.Querier, sh *Share) (err er
 
 // view adds to a share how it stands.
 func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, error) {
+	if err := s.reveal(ctx, q, &sh); err != nil {
+		return View{}, err
+	}
 	v := View{Share: sh, State: s.stateByItself(sh)}
 	item, err := s.opt.Tree.Find(ctx, q, sh.Account, sh.Node)
 	if drive.IsKind(err, drive.NotFound) {
@@ -144,7 +138,7 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 		return View{}, fmt.Errorf("read the node of share %s: %w", sh.ID, err)
 	}
 	v.Item = item
-	live, err := s.links.Live(ctx, q, sh.made())
+	live, err := s.Live(ctx, q, sh.Made())
 	if err == nil && !live {
 		v.State = Gone
 	}
@@ -154,7 +148,7 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 // stateByItself is the state as far as the row tells it.
 func (s *Shares) stateByItself(sh Share) State {
 	switch {
-	case sh.ExpiresAt != 0 && s.now() >= sh.ExpiresAt:
+	case sh.ExpiresAt != 0 && s.Now() >= sh.ExpiresAt:
 		return Expired
 	case sh.MaxDownloads != nil && sh.Downloads >= *sh.MaxDownloads:
 		return UsedUp

@@ -7,7 +7,6 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/tree"
-	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -56,7 +55,7 @@ func closed(state State) error {
 // arrive reads the share of a token and its node, unless it is closed by something other than the
 // number of its downloads.
 func (s *Shares) arrive(ctx context.Context, token string) (Share, tree.Node, error) {
-	sh, err := s.find(ctx, s.opt.DB, "s.token IN (?, ?)", vault.Lookup(token)...)
+	sh, err := s.ByToken(ctx, token)
 	if err != nil {
 		return Share{}, tree.Node{}, err
 	}
@@ -64,7 +63,7 @@ func (s *Shares) arrive(ctx context.Context, token string) (Share, tree.Node, er
 	if err == nil && (v.State == Gone || v.State == Expired) {
 		err = closed(v.State)
 	}
-	return sh, v.Item, err
+	return v.Share, v.Item, err
 }
 
 // Access lets somebody in until it expires.
@@ -91,7 +90,7 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 			return Access{}, drive.Fail(drive.WrongCode)
 		}
 	}
-	key, err := s.links.SigningKey(ctx, signs)
+	key, err := s.SigningKey(ctx, signs)
 	if err != nil {
 		return Access{}, err
 	}
@@ -107,7 +106,7 @@ func (s *Shares) Open(ctx context.Context, token, code string, client netip.Addr
 	if err != nil {
 		return Access{}, fmt.Errorf("open share %s: %w", sh.ID, err)
 	}
-	t := entry{share: sh.ID, visit: drive.NewID[drive.VisitID](), epoch: sh.Epoch, expires: s.now().Add(AccessLife)}
+	t := entry{share: sh.ID, visit: drive.NewID[drive.VisitID](), epoch: sh.Epoch, expires: s.Now().Add(AccessLife)}
 	if sh.ExpiresAt != 0 {
 		t.expires = min(t.expires, sh.ExpiresAt)
 	}
