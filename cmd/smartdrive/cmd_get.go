@@ -112,18 +112,11 @@ func aimArchive(ctx context.Context, api *client.Client, remotes []string) (in c
 }
 
 func (c *cli) get(cmd *cobra.Command, f getFlags, remotes []string, local string) error {
-	tune, err := f.tune.download(cmd)
+	api, down, err := transfer(c, cmd, f.tune, func(api *client.Client, o client.UploadOptions) (*client.Downloader, error) {
+		return api.Downloader(client.DownloadOptions(o))
+	})
 	if err != nil {
 		return err
-	}
-	c.giveUp = f.tune.giveUp
-	api, err := c.connect()
-	if err != nil {
-		return err
-	}
-	down, err := api.Downloader(tune)
-	if err != nil {
-		return usage(cmd, err)
 	}
 	into, err := localTarget(local, len(remotes) > 1)
 	if err != nil {
@@ -180,9 +173,5 @@ func getOne(
 	if err != nil {
 		return client.Summary{}, err
 	}
-	item := client.Item{Local: to, Path: remote, Result: res}
-	o.Item(item)
-	var sum client.Summary
-	sum.Count(item)
-	return sum, nil
+	return single(o, client.Item{Local: to, Path: remote, Result: res}), nil
 }

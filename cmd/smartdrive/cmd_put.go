@@ -53,18 +53,9 @@ func (c *cli) put(cmd *cobra.Command, f putFlags, locals []string, remote string
 	if err != nil {
 		return err
 	}
-	tune, err := f.tune.upload(cmd)
+	api, up, err := transfer(c, cmd, f.tune, (*client.Client).Uploader)
 	if err != nil {
 		return err
-	}
-	c.giveUp = f.tune.giveUp
-	api, err := c.connect()
-	if err != nil {
-		return err
-	}
-	up, err := api.Uploader(tune)
-	if err != nil {
-		return usage(cmd, err)
 	}
 	target, err := remoteTarget(cmd.Context(), api, remote, len(locals) > 1)
 	if err != nil {
@@ -100,11 +91,7 @@ func putOne(ctx context.Context, up *client.Uploader, local, dest string, recurs
 	if err != nil {
 		return client.Summary{}, err
 	}
-	item := client.Item{Local: local, Path: res.Node.Path, Result: res}
-	o.Item(item)
-	var sum client.Summary
-	sum.Count(item)
-	return sum, nil
+	return single(o, client.Item{Local: local, Path: res.Node.Path, Result: res}), nil
 }
 
 // target is where things go: into a folder, or under a name of their own.

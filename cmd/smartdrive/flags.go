@@ -35,9 +35,29 @@ func (t *transferFlags) upload(cmd *cobra.Command) (client.UploadOptions, error)
 	return client.UploadOptions{Parallel: t.parallel, PartSize: size, GiveUp: t.giveUp, Files: t.connections}, nil
 }
 
-func (t *transferFlags) download(cmd *cobra.Command) (client.DownloadOptions, error) {
-	o, err := t.upload(cmd)
-	return client.DownloadOptions(o), err
+// transfer connects, and makes what moves files as the flags say.
+func transfer[T any](
+	c *cli, cmd *cobra.Command, t transferFlags, makes func(*client.Client, client.UploadOptions) (T, error),
+) (api *client.Client, mover T, err error) {
+	tune, err := t.upload(cmd)
+	if err != nil {
+		return nil, mover, err
+	}
+	c.giveUp = t.giveUp
+	if api, err = c.connect(); err != nil {
+		return nil, mover, err
+	}
+	if mover, err = makes(api, tune); err != nil {
+		err = usage(cmd, err)
+	}
+	return api, mover, err
+}
+
+// single is what came of one file, which o.Item is told.
+func single(o client.TreeOptions, item client.Item) (sum client.Summary) {
+	o.Item(item)
+	sum.Count(item)
+	return sum
 }
 
 // parseSize reads bytes with an optional unit: 1048576, 512KiB, 8MiB, 1GiB; K, M and G mean the
