@@ -27,6 +27,16 @@ type event struct {
 	data     map[string]any
 }
 
+// onAir is a stack that sends over HTTP, as streams need it, and where.
+func onAir(t testing.TB) (*stack, string) {
+	t.Helper()
+	s := newStack(t, uploadtest.Options{})
+	web := httptest.NewServer(s.server)
+	t.Cleanup(web.Close)
+	t.Cleanup(s.api.EndStreams)
+	return s, web.URL
+}
+
 // listen opens a stream over a real connection.
 func (u user) listen(t testing.TB, url, last string) *ears {
 	t.Helper()
@@ -109,9 +119,7 @@ func (e *ears) hears(folder any) {
 
 func TestClientsHearOfWhatHappens(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, uploadtest.Options{})
-	web := httptest.NewServer(s.server)
-	defer web.Close()
+	s, url := onAir(t)
 	ann, bob, eve := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0), s.newUser(t, "eve", 0)
 	team := ann.space(t, "Design")
 	ann.give(t, team["root_id"], "bob", "editor")
@@ -119,7 +127,7 @@ func TestClientsHearOfWhatHappens(t *testing.T) {
 	shared := ann.mkdir(t, "/shared/in").json(t, http.StatusCreated)
 	ann.give(t, shared["id"], "eve", "viewer")
 
-	a, b, e := ann.listen(t, web.URL, ""), bob.listen(t, web.URL, ""), eve.listen(t, web.URL, "")
+	a, b, e := ann.listen(t, url, ""), bob.listen(t, url, ""), eve.listen(t, url, "")
 	for _, one := range []*ears{a, b, e} {
 		h := one.resp.Header
 		if h.Get("Content-Type") != "text/event-stream" || h.Get("X-Accel-Buffering") != "no" || h.Get("Content-Encoding") != "" || !strings.Contains(h.Get("Cache-Control"), "no-transform") {
@@ -146,11 +154,11 @@ func TestClientsHearOfWhatHappens(t *testing.T) {
 	last := b.last
 	_ = b.resp.Body.Close()
 	ann.mkdir(t, "//Design/Plans/2028").json(t, http.StatusCreated)
-	b = bob.listen(t, web.URL, last)
+	b = bob.listen(t, url, last)
 	b.want("ready")
 	b.hears(plan["id"])
 	for _, unknown := range []string{"99999999", "x", "-5"} {
-		gone := bob.listen(t, web.URL, unknown)
+		gone := bob.listen(t, url, unknown)
 		gone.want("ready")
 		gone.want("reset")
 		_ = gone.resp.Body.Close()
@@ -163,7 +171,7 @@ func TestClientsHearOfWhatHappens(t *testing.T) {
 			t.Logf("%+v", got)
 		}
 	}
-	late := bob.listen(t, web.URL, "")
+	late := bob.listen(t, url, "")
 	late.want("ready")
 	if got := late.next(); got.name != "" {
 		t.Errorf("after the end: %+v", got)
@@ -173,17 +181,15 @@ func TestClientsHearOfWhatHappens(t *testing.T) {
 // A user has so many streams at a time, and they take no place from other requests.
 func TestStreamsOfAUserAreCounted(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, uploadtest.Options{})
-	web := httptest.NewServer(s.server)
-	defer web.Close()
+	s, url := onAir(t)
 	ann := s.newUser(t, "ann", 0)
 	var all []*ears
 	for range 16 {
-		one := ann.listen(t, web.URL, "")
+		one := ann.listen(t, url, "")
 		one.want("ready")
 		all = append(all, one)
 	}
-	if got := ann.listen(t, web.URL, ""); got.resp.StatusCode != http.StatusTooManyRequests {
+	if got := ann.listen(t, url, ""); got.resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("one more: %d", got.resp.StatusCode)
 	}
 	ann.get(t, "/me").json(t, http.StatusOK)
@@ -191,40 +197,34 @@ func TestStreamsOfAUserAreCounted(t *testing.T) {
 	for _, one := range all {
 		one.hears(folder["parent_id"])
 	}
-	s.api.EndStreams()
 }
 
 // Many changes in a row are a few hints, and one that is too long says so.
 func TestManyChangesAreAFewHints(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, uploadtest.Options{})
-	web := httptest.NewServer(s.server)
-	defer web.Close()
+	s, url := onAir(t)
 	ann := s.newUser(t, "ann", 0)
-	a := ann.listen(t, web.URL, "")
+	a := ann.listen(t, url, "")
 	a.want("ready")
 	_ = a.resp.Body.Close()
 	for i := range 120 {
 		ann.mkdir(t, fmt.Sprintf("/a/%d/b", i)).json(t, http.StatusCreated)
 	}
-	a = ann.listen(t, web.URL, a.last)
+	a = ann.listen(t, url, a.last)
 	a.want("ready")
 	if got := a.want("changed"); got.data["many"] != true || len(got.data["folders"].([]any)) != 0 {
 		t.Errorf("heard %+v", got)
 	}
-	s.api.EndStreams()
 }
 
 // Who may do something else than before hears of it with the change: pages offer what is allowed.
 func TestAnotherRoleIsHeardOf(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, uploadtest.Options{})
-	web := httptest.NewServer(s.server)
-	defer web.Close()
+	s, url := onAir(t)
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
 	team := ann.space(t, "Design")
 	member := ann.give(t, team["root_id"], "bob", "editor")
-	b := bob.listen(t, web.URL, "")
+	b := bob.listen(t, url, "")
 	b.want("ready")
 	access := func() {
 		t.Helper()
@@ -240,19 +240,16 @@ func TestAnotherRoleIsHeardOf(t *testing.T) {
 	access()
 	ann.take(t, member)
 	access()
-	s.api.EndStreams()
 }
 
 // A role that is taken is heard no more from that moment on.
 func TestWhoHasNoRoleHearsNothing(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, uploadtest.Options{})
-	web := httptest.NewServer(s.server)
-	defer web.Close()
+	s, url := onAir(t)
 	ann, bob := s.newUser(t, "ann", 0), s.newUser(t, "bob", 0)
 	team := ann.space(t, "Design")
 	member := ann.give(t, team["root_id"], "bob", "editor")
-	b := bob.listen(t, web.URL, "")
+	b := bob.listen(t, url, "")
 	b.want("ready")
 	ann.take(t, member)
 	ann.mkdir(t, "//Design/secret").json(t, http.StatusCreated)
@@ -266,5 +263,4 @@ func TestWhoHasNoRoleHearsNothing(t *testing.T) {
 			break
 		}
 	}
-	s.api.EndStreams()
 }
