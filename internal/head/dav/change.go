@@ -123,7 +123,7 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 		return t, err
 	}
 	if t.there != nil && strings.EqualFold(strings.TrimSpace(c.r.Header.Get("Overwrite")), "F") {
-		return t, drive.Fail(drive.Precondition)
+		return t, drive.Fail(drive.NameTaken, "name", string(t.to.last()))
 	}
 	if t.there != nil && c.at.within(t.to) { // what is in the way holds the source
 		return t, drive.Fail(drive.Cycle)

@@ -128,7 +128,8 @@ func TestStatuses(t *testing.T) {
 	s.Do(t, "MOVE /dav/files/dir/f", "Destination: /dav/files/dir").Want(t, http.StatusForbidden)
 	s.Do(t, "MOVE /dav/files/dir/f", "Destination: http://other.example/else/where").Want(t, http.StatusForbidden)
 	s.Do(t, "COPY /dav/files/dir/f", "Destination: /dav/files/none/below").Want(t, http.StatusConflict)
-	s.Do(t, "COPY /dav/files/dir/f", "Destination: /dav/files/dir", "Overwrite: F").Want(t, http.StatusPreconditionFailed)
+	s.Do(t, "COPY /dav/files/dir/f", "Destination: /dav/files/dir", "Overwrite: F").Want(t, http.StatusPreconditionFailed).
+		Has(t, "name-taken", "&#34;dir&#34;").Lacks(t, "If-Match")
 	opt := s.Do(t, "OPTIONS /dav/")
 	if !slices.Contains(slices.Collect(maps.Keys(opt.Header)), "DAV") { // as it is written: some clients compare it with its case
 		t.Errorf("OPTIONS has the headers %v", opt.Header)
