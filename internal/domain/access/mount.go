@@ -34,6 +34,13 @@ const mountColumns = grantColumns + `, COALESCE(p.name, ''), COALESCE(o.name, ''
 const mountJoins = ` LEFT JOIN user_groups p ON p.id = g.principal_id LEFT JOIN users o ON o.account_id = g.account_id
 		LEFT JOIN spaces s ON s.account_id = g.account_id LEFT JOIN mounts m ON m.node_id = g.node_id AND m.user_id = ? `
 
+// gives is, within a statement that has mine, whether a grant g below the root of a drive gives its
+// user anything there: not in a space that is deleted, nor in one that shares nothing with others
+// than its members, of whom the user is none. Its parameter is the time.
+const gives = `NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND (s.root_id = g.node_id OR s.state = 'deleted' OR s.outward = 'nobody'
+				AND NOT EXISTS (SELECT 1 FROM mine w JOIN grants r ON r.principal_id = w.id
+					WHERE r.node_id = s.root_id AND r.role <> 'none' AND (r.expires_at = 0 OR r.expires_at > ?))))`
+
 func scanMount(m *Mount, scan func(...any) error) error {
 	return scanGrant(&m.Grant, func(dest ...any) error {
 		return scan(append(dest, &m.Owner, &m.Space, &m.Alias, &m.Hidden, &m.Shown)...)
@@ -42,16 +49,13 @@ func scanMount(m *Mount, scan func(...any) error) error {
 
 // ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
 // order of their ids: each with the strongest of the user's roles there. What gives nothing is left
-// out, also in a space that shares nothing with others than its members, and so is what has ended,
-// and what the user has hidden, unless hidden is set.
+// out, and so is what has ended, and what the user has hidden, unless hidden is set.
 func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
 	me, now := user.String(), a.now()
 	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (
 			SELECT g.node_id FROM mine JOIN grants g ON g.principal_id = mine.id
 			WHERE g.node_id > ? AND g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
-			AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND (s.root_id = g.node_id OR s.outward = 'nobody'
-				AND NOT EXISTS (SELECT 1 FROM mine w JOIN grants r ON r.principal_id = w.id
-					WHERE r.node_id = s.root_id AND r.role <> 'none' AND (r.expires_at = 0 OR r.expires_at > ?))))
+			AND `+gives+`
 			AND (? = 1 OR NOT EXISTS (SELECT 1 FROM mounts m WHERE m.node_id = g.node_id AND m.user_id = ? AND m.hidden = 1))
 			GROUP BY g.node_id ORDER BY g.node_id LIMIT ?)
 		SELECT `+mountColumns+` FROM those CROSS JOIN mine JOIN grants g ON g.node_id = those.node_id AND g.principal_id = mine.id`+mountJoins+`

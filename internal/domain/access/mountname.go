@@ -39,16 +39,16 @@ func (a *Access) Names(ctx context.Context, q sqldb.Querier, user drive.UserID) 
 	return names, nil
 }
 
-// ListNamed lists what is shared with a user by name, is not hidden, and has kept a name: one node
-// at most, unless one that was not listed for a while has it, too.
+// ListNamed lists what is shared with a user by name, is not hidden, gives something, and has kept a
+// name: one node at most, unless one that was not listed for a while has it, too.
 func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.UserID, name string) ([]Mount, error) {
 	me := user.String()
 	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (
 			SELECT m.node_id FROM mounts m WHERE m.user_id = ? AND m.shown = ? AND m.hidden = 0)
 		SELECT `+mountColumns+` FROM those CROSS JOIN mine JOIN grants g ON g.node_id = those.node_id AND g.principal_id = mine.id`+mountJoins+`
 		WHERE g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
-		AND NOT EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id = g.node_id) ORDER BY g.node_id`,
-		me, me, me, name, me, a.now())
+		AND `+gives+` ORDER BY g.node_id`,
+		me, me, me, name, me, a.now(), a.now())
 	all, err := sqldb.Scan(rows, err, scanMount)
 	if err != nil {
 		return nil, fmt.Errorf("find what is shared with %s as %q: %w", user, name, err)

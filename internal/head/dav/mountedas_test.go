@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
@@ -77,6 +78,45 @@ func TestAShareIsFoundByTheNameThatItHas(t *testing.T) {
 	check("taken away")
 	if _, err := s.Spaces.MountedAs(t.Context(), bob, "Team"); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("what was taken away is found: %v", err)
+	}
+}
+
+// What gives nothing any more has no name, either: something else of that name is found by it before
+// anybody has listed it.
+func TestANameOfWhatIsShutOffIsFree(t *testing.T) {
+	t.Parallel()
+	for _, shut := range []string{"nobody gives roles to others", "the space is deleted"} {
+		t.Run(shut, func(t *testing.T) {
+			t.Parallel()
+			s := newNames(t)
+			admin, bob := s.Who, s.People["bob"]
+			admin.Admin = true
+			design, err := s.Spaces.Create(t.Context(), admin, space.NewSpace{Name: "Design"}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Do(t, "MKCOL /dav/spaces/Design/team").Want(t, http.StatusCreated)
+			old := s.at(t, s.Who, "Design", "team").ID
+			to := space.Principal{Kind: access.User, ID: drive.PrincipalID(bob.User)}
+			if _, err := s.Spaces.Grant(t.Context(), s.Who, space.NewGrant{Node: old, To: to, Role: access.Editor}, nil); err != nil {
+				t.Fatal(err)
+			}
+			s.want("as it is", "team")
+			if shut == "the space is deleted" {
+				err = s.Spaces.Delete(t.Context(), admin, design.ID)
+			} else {
+				nobody := access.Nobody
+				_, err = s.Spaces.Set(t.Context(), s.Who, design.ID, space.Change{Settings: access.SettingsChange{Outward: &nobody}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			eves := s.given(s.eve, "team")
+			if m, err := s.Spaces.MountedAs(t.Context(), bob, "team"); err != nil || m.Node != eves {
+				t.Errorf("team is %v (%v), want %v", m.Node, err, eves)
+			}
+			s.want("and then", "team")
+		})
 	}
 }
 
