@@ -3,6 +3,8 @@ package tree
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -89,6 +91,27 @@ func (p places) chain(id drive.NodeID) (chain, bool) {
 func (p places) live(id, below drive.NodeID) bool {
 	up, ok := p.chain(id)
 	return ok && up.live() && !up.owned() && (below.IsZero() || up.contains(below))
+}
+
+// AnyWithin reports whether one of some nodes of an account is live, and is top or lies below it:
+// Within, of many. It costs a statement for each level and some hundred nodes.
+func (r Reader) AnyWithin(ctx context.Context, q sqldb.Querier, account drive.AccountID, top drive.NodeID, ids []drive.NodeID) (bool, error) {
+	found, err := r.FindMany(ctx, q, account, ids...)
+	if err != nil {
+		return false, err
+	}
+	nodes := slices.Collect(maps.Values(found))
+	p := places{}
+	if err := p.find(ctx, q, nodes); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(nodes, func(n Node) bool {
+		below := top
+		if n.ID == top {
+			below = drive.NodeID{}
+		}
+		return n.Trashed == 0 && n.Operation.IsZero() && (n.IsRoot() && n.ID == top || p.live(n.Parent, below))
+	}), nil
 }
 
 // SpotsOf is Locate for the folders that hold the nodes. One that is not there, or that an

@@ -68,15 +68,11 @@ func (d *doors) seesAll(ctx context.Context, q sqldb.Querier, p access.Pass, fol
 	if err != nil {
 		return err
 	}
-	for _, dark := range lens.Hidden() {
-		switch _, _, err := d.tree.Within(ctx, q, p.Who.Account, folder, dark); {
-		case err == nil:
-			return drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
-		case !drive.IsKind(err, drive.NotFound):
-			return err
-		}
+	hidden, err := d.tree.AnyWithin(ctx, q, p.Who.Account, folder, lens.Hidden())
+	if err == nil && hidden {
+		err = drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
 	}
-	return nil
+	return err
 }
 
 // seenChildren leaves out what the caller may not see of the children of a folder that they see.

@@ -140,13 +140,12 @@ func (l *Links[I, T, V]) Enter(ctx context.Context, q sqldb.Querier, who drive.W
 	if err != nil {
 		return drive.AccountID{}, err
 	}
-	for _, dark := range lens.Hidden() {
-		switch _, _, err := l.opt.Tree.Within(ctx, q, p.Who.Account, node, dark); {
-		case err == nil:
-			return drive.AccountID{}, drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
-		case !drive.IsKind(err, drive.NotFound):
-			return drive.AccountID{}, err
-		}
+	hidden, err := l.opt.Tree.AnyWithin(ctx, q, p.Who.Account, node, lens.Hidden())
+	if err == nil && hidden {
+		err = drive.Fail(drive.Forbidden, "reason", "role", "role", string(p.Rights.Role()), "needs", string(access.Manager))
+	}
+	if err != nil {
+		return drive.AccountID{}, err
 	}
 	return p.Who.Account, nil
 }
