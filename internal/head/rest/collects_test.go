@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -273,6 +274,54 @@ func TestCollectLinksEnd(t *testing.T) {
 	bob.get(t, "/uploads").problem(t, drive.Unauthenticated, map[string]any{"reason": "expired"})
 	if got := u.get(t, "/collects/"+id).json(t, http.StatusOK); got["state"] != "expired" {
 		t.Errorf("the owner sees %v", got)
+	}
+}
+
+// turning is a body before whose first byte something happens.
+type turning struct {
+	io.Reader
+	do func()
+}
+
+func (b *turning) Read(p []byte) (int, error) {
+	if b.do != nil {
+		b.do()
+		b.do = nil
+	}
+	return b.Reader.Read(p)
+}
+
+// A link that is closed while its sender sends is closed for what they send: no part is
+// acknowledged, and no file is made.
+func TestALinkIsClosedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"a part", "a file"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			s := newStack(t, uploadtest.Options{})
+			u := s.newUser(t, "ann", 0)
+			folder := u.folder(t, "/in")
+			link, _ := u.collectInto(t, folder, nil)
+			bob := s.sender(t, link, "bob")
+			up := bob.post(t, "/uploads", map[string]any{"path": "/f", "size": 4}).json(t, http.StatusCreated)["id"].(string)
+			in := request{method: "PUT", path: "/api/v1/uploads/" + up + "/parts/0", token: bob.token, length: 4}
+			if way == "a file" {
+				in.path = "/api/v1/files/f"
+			}
+			in.body = &turning{Reader: strings.NewReader("text"), do: func() {
+				u.send(t, "DELETE", "/nodes/"+folder, nil)
+				s.Clock.Advance(5 * time.Second)
+			}}
+			s.do(t, in).problem(t, drive.Gone, map[string]any{"reason": "withdrawn"})
+			u.post(t, "/nodes/"+folder+"/restore", "{}").json(t, http.StatusOK)
+			if got := u.get(t, "/nodes/"+folder+"/children").items(t); len(got) != 0 {
+				t.Errorf("the folder has %v", got)
+			}
+			// What was begun goes on when the link is open again.
+			s.Clock.Advance(5 * time.Second)
+			bob.send(t, "PUT", "/uploads/"+up+"/parts/0", []byte("text"))
+			bob.post(t, "/uploads/"+up+"/complete", nil).json(t, http.StatusCreated)
+		})
 	}
 }
 

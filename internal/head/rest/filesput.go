@@ -31,7 +31,7 @@ func (u uploads) fileRoutes() []route {
 		does:   "Store a whole file, of known or unknown length. The path is that of the file without the first slash, each name percent-encoded by itself. A body that breaks off leaves nothing.",
 		out:    []outcome{gives[files.NodeView](201, "a new file"), gives[files.NodeView](200, "the file has a new version")},
 		fails: []drive.Kind{
-			drive.BadName, drive.NotFound, drive.NameTaken, drive.VersionChanged, drive.Locked, drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow,
+			drive.BadName, drive.NotFound, drive.Gone, drive.NameTaken, drive.VersionChanged, drive.Locked, drive.Precondition, drive.TooLarge, drive.MediaType, drive.TooSlow,
 			drive.DigestMismatch, drive.InProgress, drive.TooManyOpen, drive.Quota, drive.DiskFull,
 		},
 	}}

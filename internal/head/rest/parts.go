@@ -95,7 +95,11 @@ func (u uploads) putPart(ctx context.Context, c *call, id drive.UploadID) (reply
 	if len(declared) > 0 {
 		p.Verify = digest.NewVerifier(declared)
 	}
-	return empty(u.sessions.Put(ctx, c.who, id, p, server.Incoming(c.r)))
+	err = u.sessions.Put(ctx, c.who, id, p, server.Incoming(c.r))
+	if err == nil && c.sender != nil { // it may have been closed while the bytes came
+		err = u.links.Still(ctx, *c.sender)
+	}
+	return empty(err)
 }
 
 func (u uploads) deletePart(ctx context.Context, c *call, id drive.UploadID) (reply, error) {

@@ -195,6 +195,9 @@ func (u uploads) patchSent(ctx context.Context, c *call, id drive.UploadID, in *
 // completing is what a sender's complete means: with the digests that were declared before, and no
 // other place.
 func (u uploads) completing(ctx context.Context, by collect.Sender, id drive.UploadID, done upload.Complete) (upload.Complete, error) {
+	if err := u.links.Still(ctx, by); err != nil {
+		return upload.Complete{}, err
+	}
 	f, err := u.links.Sent(ctx, u.db, by, id)
 	if err != nil {
 		return upload.Complete{}, err
@@ -241,6 +244,9 @@ func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests 
 	if _, err := io.Copy(io.Discard, body); err != nil { // the end of it, where its digests are verified
 		return upload.View{}, err
 	}
+	if err := u.links.Still(ctx, *c.sender); err != nil {
+		return upload.View{}, err
+	}
 	done, _, err := u.sessions.Complete(ctx, c.who, v.ID, upload.Complete{Digests: digests})
 	return done, err
 }
@@ -266,6 +272,9 @@ func (s *Sender) Begin(b upload.Begin, declared digest.Set) (upload.Begin, uploa
 func (s *Sender) Owns(ctx context.Context, id drive.UploadID) error {
 	return s.uploads.links.Owns(ctx, s.by, id)
 }
+
+// Still is Gone {reason} when the link has been closed since the request came.
+func (s *Sender) Still(ctx context.Context) error { return s.uploads.links.Still(ctx, s.by) }
 
 // Completing is what a complete without changes means.
 func (s *Sender) Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error) {

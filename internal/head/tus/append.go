@@ -71,6 +71,11 @@ func (c *call) fill(id drive.UploadID, a upload.Append) (upload.Position, error)
 	if _, err := c.Uploads.Append(c.r.Context(), c.who, id, a, server.Incoming(c.r)); err != nil {
 		return upload.Position{}, err
 	}
+	if c.by != nil {
+		if err := c.by.Still(c.r.Context()); err != nil {
+			return upload.Position{}, err
+		}
+	}
 	pos, err := c.Uploads.Offset(c.r.Context(), c.who, id)
 	if err != nil {
 		return pos, err

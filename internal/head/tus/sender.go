@@ -16,6 +16,8 @@ type Sender interface {
 	Begin(b upload.Begin, declared digest.Set) (upload.Begin, upload.Once[upload.View], error)
 	// Owns is NotFound for an upload that the sender has not begun.
 	Owns(ctx context.Context, id drive.UploadID) error
+	// Still is Gone {reason} when the link has been closed since the request came.
+	Still(ctx context.Context) error
 	// Completing is what a complete without changes means.
 	Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error)
 	// Told is an error without what is the owner's business.

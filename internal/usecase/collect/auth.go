@@ -41,6 +41,13 @@ func (s *Links) Authenticate(ctx context.Context, bearer string) (Sender, error)
 	return Sender{ID: t.sender, Name: t.name, link: l, key: key}, nil
 }
 
+// Still is nil while the link that a sender has opened is open, as it was within the last five
+// seconds: for a request that takes longer. Else it is Gone {reason}.
+func (s *Links) Still(ctx context.Context, by Sender) error {
+	_, err := s.know(ctx, by.link.ID)
+	return err
+}
+
 // know returns a link that is open, as it was within the last five seconds.
 func (s *Links) know(ctx context.Context, id drive.CollectID) (Link, error) {
 	now := s.opt.Now()
