@@ -208,6 +208,15 @@ func (a *Access) ListMembers(ctx context.Context, q sqldb.Querier, id drive.Grou
 	return all, nil
 }
 
+// IsIn reports whether a user is in a group.
+func (a *Access) IsIn(ctx context.Context, q sqldb.Querier, id drive.GroupID, user drive.UserID) (is bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM group_members WHERE group_id = ? AND user_id = ?)`, id, user).Scan(&is)
+	if err != nil {
+		err = fmt.Errorf("look whether %s is in group %s: %w", user, id, err)
+	}
+	return is, err
+}
+
 // ListPeople lists active users whose name begins with prefix, whatever its case, up to limit.
 func (a *Access) ListPeople(ctx context.Context, q sqldb.Querier, prefix string, limit int) ([]Person, error) {
 	rows, err := q.Query(ctx, `SELECT id, name FROM users WHERE slot >= ? AND slot < ? AND state = 'active' ORDER BY slot LIMIT ?`,

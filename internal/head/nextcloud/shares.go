@@ -290,56 +290,25 @@ func (c sharing) give(ctx context.Context, node files.NodeView, to space.Princip
 	if want.password != nil && *want.password != "" {
 		return nil, noPassword()
 	}
-	if g, err := c.given(ctx, node, to); g != nil || err != nil { // phones share again to change
-		if err != nil {
-			return nil, err
-		}
-		return c.regive(ctx, isFolder(node), g, want)
-	}
-	in := space.NewGrant{Node: node.ID, To: to, Role: access.Editor}
-	if want.permissions != nil {
-		role, err := roleOf(*want.permissions, isFolder(node), access.Editor)
-		if err != nil {
-			return nil, err
-		}
-		in.Role = role
-	}
-	if want.note != nil {
-		in.Note = *want.note
-	}
-	if want.until != nil {
-		in.Until = *want.until
-	}
-	g, err := c.Spaces.Grant(ctx, c.who, in, nil)
+	to.Name = strings.TrimSpace(to.Name)
+	change := grantChange(want, isFolder(node))
+	change.New = true
+	g, err := c.Spaces.ChangeGrant(ctx, c.who, node.ID, to, change)
 	return &g, err
 }
 
-// given returns the role that somebody has been given at a node already, if the caller may see it.
-func (c sharing) given(ctx context.Context, node files.NodeView, to space.Principal) (*access.Grant, error) {
-	all, err := c.grantsAt(ctx, node.ID)
-	if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-		return nil, nil
-	}
-	for _, g := range all {
-		if g.Kind == to.Kind && strings.EqualFold(g.Name, strings.TrimSpace(to.Name)) {
-			return &g, nil
+// grantChange is what a wish means for a role. Phones share again to change it: who has none yet
+// becomes an editor unless the wish says another one, and who has one keeps it.
+func grantChange(want wish, folder bool) space.GrantChange {
+	return space.GrantChange{Note: want.note, Until: want.until, Role: func(now access.Role) (access.Role, error) {
+		switch {
+		case want.permissions != nil:
+			return roleOf(*want.permissions, folder, now)
+		case now == access.None:
+			return access.Editor, nil
 		}
-	}
-	return nil, err
-}
-
-// regive changes of a role what a request names.
-func (c sharing) regive(ctx context.Context, folder bool, g *access.Grant, want wish) (*access.Grant, error) {
-	change := space.GrantChange{Note: want.note, Until: want.until}
-	if want.permissions != nil {
-		role, err := roleOf(*want.permissions, folder, g.Role)
-		if err != nil {
-			return nil, err
-		}
-		change.Role = &role
-	}
-	now, err := c.Spaces.ChangeGrant(ctx, c.who, g.Node, g.Principal, change)
-	return &now, err
+		return now, nil
+	}}
 }
 
 func noPassword() error {
@@ -421,14 +390,16 @@ func (c sharing) changeShare(ctx context.Context, number int64) (any, error) {
 	if want.password != nil && *want.password != "" {
 		return nil, noPassword()
 	}
-	if s.grant, err = c.regive(ctx, s.item.folder, s.grant, want); err != nil {
+	g, err := c.Spaces.ChangeGrant(ctx, c.who, s.grant.Node, space.Principal{ID: s.grant.Principal}, grantChange(want, s.item.folder))
+	if err != nil {
 		return nil, err
 	}
+	s.grant = &g
 	return c.showShare(ctx, s)
 }
 
 // deleteShare ends a share. What a group of the caller's has been given the caller cannot take from
-// it: it goes out of their sight.
+// it: it goes out of their sight. Of another group it is refused.
 func (c sharing) deleteShare(ctx context.Context, number int64) error {
 	s, err := c.findShare(ctx, number)
 	if err != nil {
@@ -439,9 +410,9 @@ func (c sharing) deleteShare(ctx context.Context, number int64) error {
 	}
 	err = c.Spaces.Ungrant(ctx, c.who, s.grant.Node, s.grant.Principal, false)
 	if drive.IsKind(err, drive.Forbidden) && s.grant.Kind == access.Group {
-		hidden := true
-		if c.Spaces.SetMount(ctx, c.who, s.grant.Node, access.MountChange{Hidden: &hidden}) == nil {
-			err = nil
+		hidden := c.Spaces.HideFromGroup(ctx, c.who, s.grant.Node, drive.GroupID(s.grant.Principal))
+		if !drive.IsKind(hidden, drive.NotFound) {
+			return hidden
 		}
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/head/dav/davtest"
+	"smartdrive/internal/testkit/depth"
 	"smartdrive/internal/testkit/transcripttest"
 	"smartdrive/internal/usecase/space"
 )
@@ -233,6 +234,54 @@ func TestLeavingAShare(t *testing.T) {
 	left := s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>Staff<")
 	if strings.Contains(left.Body, "<share_with>bob<") {
 		t.Errorf("%s", left.Body)
+	}
+}
+
+// What a group has got is not for those to end who are not in it; they lose nothing of their own by
+// trying.
+func TestAShareOfAnotherGroupIsNotLeft(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Person(t, "bob")
+	s.Person(t, "eve")
+	s.group(t, "Staff") // of bob
+	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
+	all := s.share(t, "path=/plans&shareType=1&shareWith=staff&permissions=1")
+	s.share(t, "path=/plans&shareType=0&shareWith=eve&permissions=1")
+	s.Do(t, "DELETE "+ocs+"shares/"+all, davtest.As("eve")).Want(t, 403)
+	s.Do(t, "GET "+ocs+"shares?shared_with_me=true", davtest.As("eve")).Want(t, 200).Has(t, "<path>/Shared with me/plans<")
+	s.Do(t, "GET "+ocs+"shares").Want(t, 200).Has(t, "<share_with>Staff<", "<share_with>eve<")
+}
+
+// A client shares again with somebody who is made a manager at the same time: whichever is first,
+// they are one in the end.
+func TestSharingAgainLeavesAManager(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Person(t, "bob")
+	s.Do(t, "MKCOL "+home+"plans").Want(t, 201)
+	for _, already := range []bool{false, true} {
+		for range depth.Pick(5, 20, 200) {
+			if s.ungrant(t, "plans"); already {
+				s.grant(t, "plans", access.Viewer, 0)
+			}
+			var wait sync.WaitGroup
+			wait.Go(func() { s.share(t, "path=/plans&shareType=0&shareWith=bob&permissions=31") })
+			wait.Go(func() { s.grant(t, "plans", access.Manager, 0) })
+			wait.Wait()
+			s.Do(t, "GET "+ocs+"shares?path=/plans").Want(t, 200).Has(t, "<permissions>31<")
+		}
+	}
+	// The role is the one within the transaction that changes it.
+	s.grant(t, "plans", access.Manager, 0)
+	var told access.Role
+	to := space.Principal{Kind: access.User, ID: drive.PrincipalID(s.People["bob"].User)}
+	_, err := s.Spaces.ChangeGrant(t.Context(), s.Who, s.node(t, "plans"), to, space.GrantChange{Role: func(now access.Role) (access.Role, error) {
+		told = now
+		return now, nil
+	}})
+	if err != nil || told != access.Manager {
+		t.Errorf("told %q (%v)", told, err)
 	}
 }
 

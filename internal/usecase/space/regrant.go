@@ -10,25 +10,38 @@ import (
 
 // GrantChange is a change of a role that was given; nil stays as it is.
 type GrantChange struct {
-	Role  *access.Role
+	// Role says what becomes of the role: it is told the one that is there within the transaction,
+	// None where there is none, and may be asked more than once.
+	Role  func(now access.Role) (access.Role, error)
 	Note  *string
 	Until *drive.Time // zero: for ever
+	New   bool        // who has no role is given one, instead of NotFound
 }
 
 // ChangeGrant changes a role that a principal has at a node, by the rules of Grant. What others
 // change meanwhile stays. NotFound: there is none.
-func (s *Spaces) ChangeGrant(ctx context.Context, who drive.Who, node drive.NodeID, principal drive.PrincipalID, c GrantChange) (g access.Grant, err error) {
+func (s *Spaces) ChangeGrant(ctx context.Context, who drive.Who, node drive.NodeID, to Principal, c GrantChange) (g access.Grant, err error) {
 	err = s.writeAt(ctx, who, node, false, func(ctx context.Context, tx *sqldb.Tx) error {
 		m, err := s.mayGrant(ctx, tx, who, node, false)
 		if err != nil {
 			return err
 		}
-		if g, err = s.lasting(ctx, tx, node, principal); err != nil {
+		principal, err := s.principal(ctx, tx, to)
+		if err != nil {
+			return err
+		}
+		g, err = s.lasting(ctx, tx, node, principal)
+		if c.New && (drive.IsKind(err, drive.NotFound) || err == nil && g.Role == access.None) {
+			g, err = access.Grant{Node: m.node.ID, Account: m.node.Account, Principal: principal, Kind: to.Kind, Role: access.None}, nil
+		}
+		if err != nil {
 			return err
 		}
 		g.By = who.User
 		if c.Role != nil {
-			g.Role = *c.Role
+			if g.Role, err = c.Role(g.Role); err != nil {
+				return err
+			}
 		}
 		if c.Note != nil {
 			g.Note = *c.Note
