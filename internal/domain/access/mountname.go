@@ -39,8 +39,8 @@ func (a *Access) Names(ctx context.Context, q sqldb.Querier, user drive.UserID) 
 	return names, nil
 }
 
-// ListNamed lists what is shared with a user by name, is not hidden, gives something, and has kept a
-// name: one node at most, unless one that was not listed for a while has it, too.
+// ListNamed lists what is shared with a user by name, is not hidden, gives something, and has kept
+// a name: one node at most, unless one that was not listed for a while has it, too.
 func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.UserID, name string) ([]Mount, error) {
 	me := user.String()
 	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (

@@ -81,8 +81,8 @@ func TestAShareIsFoundByTheNameThatItHas(t *testing.T) {
 	}
 }
 
-// What gives nothing any more has no name, either: something else of that name is found by it before
-// anybody has listed it.
+// What gives nothing any more has no name, either: something else of that name is found by it
+// before anybody has listed it.
 func TestANameOfWhatIsShutOffIsFree(t *testing.T) {
 	t.Parallel()
 	for _, shut := range []string{"nobody gives roles to others", "the space is deleted"} {

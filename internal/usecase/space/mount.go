@@ -81,8 +81,8 @@ func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) 
 	return Mounted{}, drive.Fail(drive.NotFound)
 }
 
-// HideFromGroup takes out of the caller's sight what a group of theirs was given at a node. NotFound:
-// they are not in the group, or it was given nothing there.
+// HideFromGroup takes out of the caller's sight what a group of theirs was given at a node.
+// NotFound: they are not in the group, or it was given nothing there.
 func (s *Spaces) HideFromGroup(ctx context.Context, who drive.Who, node drive.NodeID, group drive.GroupID) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		in, err := s.parts.Access.IsIn(ctx, tx, group, who.User)
