@@ -15,7 +15,7 @@ var serverCommands = []func() *cobra.Command{newServeCommand, newAdminCommand, n
 // cmd_<name>.go.
 var clientCommands = []func(*cli) *cobra.Command{
 	newLoginCommand, newPasswdCommand, newPutCommand, newGetCommand, newLsCommand, newStarCommand, newUnstarCommand, newMkdirCommand, newMvCommand, newCpCommand, newRmCommand,
-	newRestoreCommand, newShareCommand, newCollectCommand, newSpaceCommand, newGroupCommand, newGrantCommand, newActivityCommand, newWebhookCommand, newExportCommand, newUsageCommand, newTokenCommand, newUploadsCommand, newVerifyCommand, newDoctorCommand, newVersionCommand,
+	newRestoreCommand, newShareCommand, newCollectCommand, newSpaceCommand, newGroupCommand, newGrantCommand, newActivityCommand, newWebhookCommand, newNoticesCommand, newExportCommand, newUsageCommand, newTokenCommand, newUploadsCommand, newVerifyCommand, newDoctorCommand, newVersionCommand,
 	newAgentCommand, newBundlesCommand, newDocsCommand,
 }
 

@@ -63,6 +63,7 @@ type App struct {
 	handovers    *handover.Handovers
 	history      *history.History
 	webhooks     *webhook.Webhooks
+	notices      *notices
 	bulk         *bulk.Bulk
 	batches      *batch.Batches
 	vault        *vault.Vault
@@ -183,12 +184,13 @@ func (a *App) compose(ctx context.Context) (err error) {
 	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})
 	a.webhooks = webhook.New(webhook.Parts{DB: g.db, Log: a.activity, Access: a.access, Tree: a.tree, Vault: a.vault}, webhook.Options{
-		Source: g.source(), Transport: webhookTransport(cfg), Log: log,
+		Source: g.source(), Transport: webhookTransport(cfg), Log: log, Disabled: a.events.hookDisabled,
 	})
+	a.notices = newNotices(a)
 	a.shareNumbers = space.NewNumbers(g.db)
 	a.shares = share.New(share.Options{DB: g.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Kept: g.kept.Now, Log: a.activity})
 	a.bulk = bulk.New(bulk.Options{
-		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Now: g.stamp, Kept: g.kept.Now, Log: log,
+		DB: g.db, Tree: a.tree, Files: a.files, Shares: a.shares, Start: a.timers.startOperation, Events: a.events, Now: g.stamp, Kept: g.kept.Now, Log: log,
 	})
 	a.batches = batch.New(batch.Options{DB: g.db, Tree: a.tree, Uploads: a.uploads, Files: a.files, Keys: a.keys})
 	a.collects = collect.New(collect.Options{DB: g.db, Access: a.access, Tree: a.tree, Users: a.users, Vault: a.vault, Log: a.activity})
@@ -201,7 +203,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 		DB: g.db, Users: a.users, Access: a.access, Tree: a.tree, Files: a.files, Shares: a.shares, Collects: a.collects, Uploads: a.uploads,
 		Activity: a.activity, Log: log,
 	})
-	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Busy: a.handovers.Busy}, space.Options{DefaultQuota: g.defaultQuota, Now: g.stamp})
+	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Events: a.events, Busy: a.handovers.Busy}, space.Options{DefaultQuota: g.defaultQuota, Now: g.stamp})
 	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys, Busy: a.handovers.Busy}, admin.Options{DefaultQuota: g.defaultQuota})
 	a.settings = setting.New(setting.Parts{DB: g.db, Users: a.users, Live: g.live, Log: log, Now: g.stamp, Changed: setLevel})
 	if err := a.settings.Refresh(ctx); err != nil {
@@ -255,12 +257,12 @@ func (a *App) composeTimers() error {
 func (a *App) introduce() {
 	g := a.ground
 	a.timers.uploads, a.timers.operations, a.timers.bulk = a.uploads, a.files.Operations, a.bulk
-	a.courier.intake = a.intake
+	a.courier.intake, a.courier.told = a.intake, a.notices.teller.Consumers()
 	*a.house = house{
 		ground: g, moved: func() bool { return a.mover.rows.State().Switched }, outbox: a.outbox,
 		uploads: a.uploads, expiry: files.NewExpiry(a.files, files.ExpiryOptions{TrashKeep: g.cfg.TrashKeep, Kept: g.kept.Now}), marks: files.NewMarks(a.files),
 		bulk: a.bulk, shares: a.shares, shareNumbers: a.shareNumbers, collects: a.collects, exports: a.exports, intake: a.intake,
-		access: a.access, activity: a.activity, webhooks: a.webhooks, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
+		access: a.access, activity: a.activity, webhooks: a.webhooks, notices: a.notices, users: a.users, stars: a.stars, sessions: a.sessions, keys: a.keys, armOperations: a.timers.armOperations,
 		ways: a.ways.recorder,
 	}
 	a.sampler = &sampler{log: g.log, db: g.db, member: g.member, timers: a.timers.engine, records: a.courier.records, store: g.bytes.store, growth: a.growth}

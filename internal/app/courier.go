@@ -43,6 +43,7 @@ type courier struct {
 	// Made after the way was chosen, which they need.
 	timers *timer.Engine
 	intake *ingest.Intake
+	told   []stream.Consumer // by which people are told
 
 	records
 }
@@ -95,11 +96,11 @@ func (c *courier) delivered(t timer.Trace) {
 	c.ways.traced(t)
 }
 
-// consumers are the loops that read fired timers.
+// consumers are the loops that read fired timers, and what people are to be told.
 func (c *courier) consumers() []*stream.Runner {
 	fired := dispatch.New(dispatch.Options{Handlers: c.fired, Timers: c.timers, Traced: c.ways.traced})
 	var all []*stream.Runner
-	for _, one := range fired.Consumers() {
+	for _, one := range append(fired.Consumers(), c.told...) {
 		all = append(all, stream.NewRunner(c.source, one, stream.Options{Log: c.log}))
 	}
 	return all

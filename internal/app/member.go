@@ -25,6 +25,7 @@ const (
 	leaseBundle  = "bundles"   // the consumer of sealed bundles, where there is no Kafka
 	leaseAudit   = "audit"
 	leaseHooks   = "webhooks"   // who sends to them
+	leaseMail    = "mail"       // who mails what people are told
 	leaseArm     = "arm-timers" // after Redis has lost them
 )
 

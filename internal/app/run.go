@@ -67,6 +67,9 @@ func (a *App) loops() []loop {
 	if roles.Worker {
 		all = append(all, a.unlinker.Run, under(g.member, leaseAudit, a.auditor.Run), under(g.member, leaseSample, a.sampler.run), under(g.member, leaseHooks, a.webhooks.Run))
 		all = append(all, a.courier.work...)
+		if post := a.notices.postman; post != nil {
+			all = append(all, under(g.member, leaseMail, post.Run))
+		}
 	}
 	if roles.Export {
 		all = append(all, a.exports.Run)

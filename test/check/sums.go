@@ -96,6 +96,12 @@ func (c *checker) tree() error {
 		{"E1", "(upload) has ended, and the activity does not tell so once", `SELECT u.id FROM uploads u WHERE u.state IN ('done', 'gone')
 			AND u.ended_at >= (SELECT MIN(at) FROM activity a WHERE a.account_id = u.account_id) AND 1 <> (SELECT COUNT(*) FROM activity a
 			WHERE a.account_id = u.account_id AND a.verb = 'upload.' || u.state AND a.data ->> 'upload' = u.id)`},
+		{"E4", "(user) is told something and is not there", `SELECT user_id FROM notices WHERE user_id NOT IN (SELECT id FROM users)
+			UNION SELECT user_id FROM notice_people WHERE user_id NOT IN (SELECT id FROM users)`},
+		{"E4", "(user) was told what the activity of the account does not tell", `SELECT n.user_id FROM notices n JOIN users u ON u.id = n.user_id
+			WHERE n.at >= (SELECT MIN(at) FROM activity) AND NOT EXISTS (SELECT 1 FROM activity a WHERE a.account_id = u.account_id
+			AND a.verb = 'notice.told' AND a.data ->> 'notice' = n.id)`},
+		{"E5", "(user) has more notices than one may have", `SELECT user_id FROM notices GROUP BY user_id HAVING COUNT(*) > 1000`},
 		{"N1", "(user) has stars and is not there", `SELECT user_id FROM stars WHERE user_id NOT IN (SELECT id FROM users)`},
 		{"N1", "(user) has more stars than one may have", `SELECT user_id FROM stars GROUP BY user_id HAVING COUNT(*) > 1000`},
 		{"N6", "(node) has a number and is not there", `SELECT node_id FROM node_numbers WHERE node_id NOT IN (SELECT id FROM nodes)`},

@@ -64,6 +64,7 @@ type Config struct {
 	ExportHosts       []string // "name", "*.name", each perhaps with ":port", in lower case
 	ExportAddresses   Addresses
 	WebhookAddresses  Addresses
+	Mail              *Mail // what sends mail; nil: nothing does
 	ExportMaxDocument drive.ByteSize
 	ExportMaxEntries  int
 	ExportKeep        time.Duration

@@ -248,6 +248,11 @@ var settings = []setting{
 		set:  choice(func(c *Config) *Addresses { return &c.WebhookAddresses }, AddressesPublic, AddressesAny),
 	},
 	{
+		name: "mail", form: "URL", secret: true,
+		help: "server that sends mail, such as smtps://user:password@mail.example.org:465?from=drive@example.org (TLS), or smtp://...:587?from=... (STARTTLS, which is required unless the server is on this machine); users then choose what they are mailed; if not set, people are told on the page alone",
+		set:  setMail,
+	},
+	{
 		name: "export-max-document", form: "SIZE", def: "256MiB",
 		help: "maximum size of a document that an export fetches, at most 1GiB",
 		set:  setExportMaxDocument,

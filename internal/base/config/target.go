@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/mail"
 	"net/url"
 	"slices"
 	"strconv"
@@ -361,3 +363,45 @@ func setNamespace(c *Config, v string) error {
 // leastSharedPart is the smallest part size on S3, whose own parts are at least 5 MiB and ours a
 // power of two.
 const leastSharedPart = 8 * drive.MiB
+
+// Mail is the server that sends mail: smtps://[user:password@]host[:port]?from=ADDRESS, or smtp://
+// for STARTTLS.
+type Mail struct {
+	Address  string // host:port
+	TLS      bool   // from the first byte
+	User     string
+	Password Secret
+	From     string
+}
+
+const mailForm = "smtps://user:password@host:465?from=drive@example.org, or smtp:// for STARTTLS"
+
+func setMail(c *Config, v string) error {
+	u, err := url.Parse(v)
+	if err != nil || u.Host == "" || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Path != "" && u.Path != "/" {
+		return fmt.Errorf("write it as %s; special characters of a password as %%2F and the like", mailForm)
+	}
+	m := &Mail{TLS: u.Scheme == "smtps", Address: u.Host, From: u.Query().Get("from")}
+	for key := range u.Query() {
+		if key != "from" {
+			return fmt.Errorf("%q is not an option; write it as %s", key, mailForm)
+		}
+	}
+	if u.Port() == "" {
+		port := "587"
+		if m.TLS {
+			port = "465"
+		}
+		m.Address = net.JoinHostPort(u.Hostname(), port)
+	}
+	if from, err := mail.ParseAddress(m.From); err != nil || from.Address != m.From {
+		return fmt.Errorf("from needs the address of the sender; write it as %s", mailForm)
+	}
+	if u.User != nil {
+		m.User = u.User.Username()
+		password, _ := u.User.Password()
+		m.Password = Secret(password)
+	}
+	c.Mail = m
+	return nil
+}

@@ -182,6 +182,16 @@ func (a *Access) AddMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, 
 	return nil
 }
 
+// IsInGroup reports whether a user is in a group.
+func (a *Access) IsInGroup(ctx context.Context, q sqldb.Querier, id drive.GroupID, user drive.UserID) (bool, error) {
+	var n int
+	err := q.QueryRow(ctx, `SELECT COUNT(*) FROM group_members WHERE group_id = ? AND user_id = ?`, id, user).Scan(&n)
+	if err != nil {
+		err = fmt.Errorf("look whether a user is in group %s: %w", id, err)
+	}
+	return n > 0, err
+}
+
 // RemoveMember takes a user out of a group; one who is not in it is not an error.
 func (a *Access) RemoveMember(ctx context.Context, tx *sqldb.Tx, id drive.GroupID, user drive.UserID) error {
 	if _, err := a.FindGroup(ctx, tx, id); err != nil {

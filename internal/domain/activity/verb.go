@@ -39,6 +39,8 @@ const (
 	WebhookDisabled Verb = "webhook.disabled" // because it fails, or whoever made it may not any more
 	WebhookDeleted  Verb = "webhook.deleted"
 
+	NoticeTold Verb = "notice.told" // the account's user was told something
+
 	// Those of the stream, under the names that they have there.
 	UploadBegun      Verb = "upload.begun"
 	UploadParked     Verb = "upload.parked"
@@ -63,6 +65,7 @@ func Verbs() []Verb {
 		GrantSet, GrantTaken, SpaceCreated, SpaceChanged,
 		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
 		WebhookCreated, WebhookChanged, WebhookDisabled, WebhookDeleted,
+		NoticeTold,
 		UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone,
 		BundleSealed, DocumentAccepted, DocumentConflict, DocumentRejected, DocumentAllowed,
 		ExportSealed, ExportFailed, ExportEnding,
@@ -73,10 +76,11 @@ func Verbs() []Verb {
 func (v Verb) Known() bool { return slices.Contains(Verbs(), v) }
 
 // Matches reports whether a verb is one of those asked for: it is named, or begins with what is
-// named, such as node. Where nothing is named it is all but uploads, of which there are many.
+// named, such as node. Where nothing is named it is all but uploads, of which there are many, and
+// notices, which tell of what is there already.
 func Matches(verb Verb, types []string) bool {
 	if len(types) == 0 {
-		return !strings.HasPrefix(string(verb), "upload.")
+		return !strings.HasPrefix(string(verb), "upload.") && !strings.HasPrefix(string(verb), "notice.")
 	}
 	for _, t := range types {
 		if string(verb) == t || strings.HasPrefix(string(verb), t+".") {

@@ -16,6 +16,7 @@ const (
 	TopicExports   Topic = "smartdrive.exports"   // batches of documents that were sealed
 	TopicBundles   Topic = "smartdrive.bundles"   // bundles of documents that were sealed
 	TopicDocuments Topic = "smartdrive.documents" // documents that were taken in
+	TopicNotices   Topic = "smartdrive.notices"   // what somebody is to be told of
 )
 
 // The types; the subject is the id of the upload, the bundle, the document or the export, or the
@@ -35,6 +36,7 @@ const (
 	ExportSealed     Type = "export.sealed"
 	ExportFailed     Type = "export.failed" // for good
 	ExportEnding     Type = "export.ending" // its zip expires within a day
+	NoticeDue        Type = "notice.due"
 )
 
 var types = map[Topic][]Type{
@@ -44,11 +46,12 @@ var types = map[Topic][]Type{
 	TopicBundles:   {BundleSealed},
 	TopicDocuments: {DocumentAccepted, DocumentConflict, DocumentRejected},
 	TopicExports:   {ExportSealed, ExportFailed, ExportEnding},
+	TopicNotices:   {NoticeDue},
 }
 
 // Topics returns all topics.
 func Topics() []Topic {
-	return []Topic{TopicUploads, TopicPark, TopicReclaim, TopicBundles, TopicDocuments, TopicExports}
+	return []Topic{TopicUploads, TopicPark, TopicReclaim, TopicBundles, TopicDocuments, TopicExports, TopicNotices}
 }
 
 // Types returns the types of records that a topic carries; none for a topic that does not exist.

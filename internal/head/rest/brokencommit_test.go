@@ -306,6 +306,19 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 	"POST /webhooks/{id}/replay": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "POST", "/webhooks/"+u.hook(t, name)+"/replay", map[string]any{"since": "2026-11-20T00:00:00Z"})
 	},
+	"POST /notices/read": func(t *testing.T, u user, name string) twins {
+		bob := u.newUser(t, name, 0)
+		u.give(t, u.folder(t, "/"+name), bob.name, "viewer")
+		u.tell(t)
+		return bob.same(t, "POST", "/notices/read", map[string]any{"ids": []any{bob.get(t, "/notices").items(t)[0]["id"]}})
+	},
+	"PATCH /notices/settings": func(t *testing.T, u user, _ string) twins {
+		return u.same(t, "PATCH", "/notices/settings", map[string]any{"language": "zh-CN", "channels": map[string]any{"share": "off"}})
+	},
+	"POST /notices/settings/confirm": func(t *testing.T, u user, name string) twins {
+		u = u.newUser(t, name, 0)
+		return u.same(t, "POST", "/notices/settings/confirm", map[string]any{"code": u.mailCode(t, name+"@example.org")})
+	},
 	"POST /admin/spaces": func(t *testing.T, u user, name string) twins {
 		return u.keyed(t, "POST", "/admin/spaces", map[string]any{"name": name})
 	},

@@ -25,6 +25,7 @@ import (
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
+	"smartdrive/internal/usecase/notify"
 	"smartdrive/internal/usecase/setting"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
@@ -44,6 +45,7 @@ type Options struct {
 	Spaces   *space.Spaces
 	History  *history.History
 	Webhooks *webhook.Webhooks
+	Notices  *notify.Inbox
 	Bulk     *bulk.Bulk
 	Batches  *batch.Batches
 	Thumbs   *thumb.Maker // default: one that keeps nothing

@@ -199,6 +199,7 @@ func table(opt Options, u uploads) []route {
 		happened{opt.History}.routes(),
 		newEvents(opt.History).routes(),
 		webhooks{opt.Webhooks}.routes(),
+		notices{opt.Notices}.routes(),
 		operations{opt.Bulk, opt.Files}.routes(),
 		tree.searchRoutes(),
 		shelf{opt.Files, opt.Shelf}.routes(),

@@ -17,6 +17,7 @@ import (
 	"smartdrive/internal/domain/account"
 	"smartdrive/internal/domain/growth"
 	"smartdrive/internal/domain/idem"
+	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
@@ -33,6 +34,7 @@ import (
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/handover"
 	"smartdrive/internal/usecase/history"
+	"smartdrive/internal/usecase/notify"
 	"smartdrive/internal/usecase/setting"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
@@ -50,6 +52,7 @@ type stack struct {
 	letters *outbox.Outbox
 	exports *export.Exports
 	intake  *ingest.Intake
+	teller  *notify.Teller
 }
 
 const password = "correct horse"
@@ -104,7 +107,9 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 			Settings: setting.New(setting.Parts{DB: s.DB, Users: users, Live: setting.NewLive(config.Config{}), Log: slog.New(slog.DiscardHandler), Now: now}),
 		},
 	}
-	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Busy: busy}, space.Options{Now: now})
+	told := notify.Parts{DB: s.DB, Notices: notice.New(notice.Options{DB: s.DB, Now: now}), Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Now: now}
+	s.teller, o.Notices = notify.NewTeller(told, true), notify.NewInbox(told, true)
+	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Events: s.letters, Busy: busy}, space.Options{Now: now})
 	o.History = history.New(history.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Users: users, Tree: s.Tree})
 	o.Webhooks = webhook.New(webhook.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Tree: s.Tree, Vault: secret}, webhook.Options{Source: "smartdrive/test", Now: now})
 	o.Shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})

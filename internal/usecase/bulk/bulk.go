@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
 	"smartdrive/internal/usecase/files"
 )
 
@@ -72,6 +73,8 @@ type Options struct {
 	// Start is told, after the commit, of an operation that shall run in the background; it must
 	// not block. Default: nobody is told, and the operation waits for ListRunning.
 	Start func(drive.OperationID)
+	// Events is told of operations that ended in the background with failures. Default: nobody is.
+	Events stream.Publisher
 	// Piece is how many items one transaction deals with at most. Default: 200 (some 50 ms).
 	Piece int
 	// Slice is how many transactions Run does before others have their turn. Default: 20 (a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
 )
@@ -250,6 +251,9 @@ func (b *Bulk) end(ctx context.Context, was row, as State) error {
 		if err := b.save(ctx, tx, now, r); err != nil {
 			return err
 		}
+		if err := b.tellFailed(ctx, tx, r); err != nil {
+			return err
+		}
 		rows, err := tx.Query(ctx, "SELECT id FROM bulks WHERE account_id = ? AND state = 'running' ORDER BY id LIMIT 2", r.account)
 		after, err = sqldb.Scan(rows, err, func(id *drive.OperationID, scan func(...any) error) error { return scan(id) })
 		return err
@@ -260,4 +264,19 @@ func (b *Bulk) end(ctx context.Context, was row, as State) error {
 		}
 	}
 	return err
+}
+
+// tellFailed has somebody told that an operation has ended and that some of it failed, unless it
+// was so short that the answer to its request has said so.
+func (b *Bulk) tellFailed(ctx context.Context, tx *sqldb.Tx, r row) error {
+	if b.opt.Events == nil || r.state != Done || r.failed == 0 || r.total <= b.opt.Direct {
+		return nil
+	}
+	record, err := notice.Due(notice.Cause{
+		Kind: notice.Operation, What: notice.Failed, Account: r.account, User: r.user, Data: notice.Data{Failed: r.failed, Reason: string(r.kind), Subject: r.id.String()},
+	})
+	if err != nil {
+		return err
+	}
+	return b.opt.Events.Append(ctx, tx, record)
 }

@@ -234,6 +234,17 @@ func (s *source) isOver() bool {
 	return until != 0 && until <= drive.TimeOf(time.Now())
 }
 
+// hinted are the kinds that hints tell of: all but uploads, of which there are many.
+func hinted() (kinds []string) {
+	for _, v := range activity.Verbs() {
+		kind, _, _ := strings.Cut(string(v), ".")
+		if kind != "upload" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
 // read makes a hint of what happened in an account since the position of its source, if the caller
 // may see anything of it.
 func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source) (hints []Hint, err error) {
@@ -262,7 +273,7 @@ func (l *Listener) read(ctx context.Context, account drive.AccountID, s *source)
 		if len(some) > 0 {
 			s.at = some[len(some)-1].ID
 		}
-		seen, err := l.h.visible(ctx, q, s.seer, Query{}, some)
+		seen, err := l.h.visible(ctx, q, s.seer, Query{Types: hinted()}, some)
 		if err != nil {
 			return nil, err
 		}

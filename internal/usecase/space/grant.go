@@ -63,8 +63,15 @@ func (s *Spaces) set(ctx context.Context, tx *sqldb.Tx, m mandate, g access.Gran
 	if err := s.mayGiveTo(ctx, tx, m.node, g); err != nil {
 		return g, err
 	}
-	err := s.keepingManaged(ctx, tx, m.node, func() (err error) {
+	was, err := s.lasting(ctx, tx, g.Node, g.Principal)
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return g, err
+	}
+	err = s.keepingManaged(ctx, tx, m.node, func() (err error) {
 		if g, err = s.parts.Access.Set(ctx, tx, g); err != nil {
+			return err
+		}
+		if err := s.tellGrant(ctx, tx, m.node, was, g); err != nil {
 			return err
 		}
 		return s.noteGrant(tx, activity.GrantSet, m.node, g)
@@ -208,6 +215,9 @@ func (s *Spaces) Ungrant(ctx context.Context, who drive.Who, node drive.NodeID, 
 		return s.keepingManaged(ctx, tx, m.node, func() error {
 			was, taken, err := s.parts.Access.Take(ctx, tx, node, principal)
 			if err != nil || !taken {
+				return err
+			}
+			if err := s.tellGrant(ctx, tx, m.node, was, access.Grant{By: who.User}); err != nil {
 				return err
 			}
 			return s.noteGrant(tx, activity.GrantTaken, m.node, was)

@@ -105,7 +105,9 @@ func (s *Spaces) AddMember(ctx context.Context, who drive.Who, id drive.GroupID,
 	if err := admins(who); err != nil {
 		return err
 	}
-	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.AddMember(ctx, tx, id, user) })
+	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return s.tellingMember(ctx, tx, member{who, id, user}, func() error { return s.parts.Access.AddMember(ctx, tx, id, user) })
+	})
 }
 
 // RemoveMember takes a user out of a group. WrongState {state: last-manager, name}: a space would
@@ -114,7 +116,9 @@ func (s *Spaces) RemoveMember(ctx context.Context, who drive.Who, id drive.Group
 	if err := admins(who); err != nil {
 		return err
 	}
-	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.RemoveMember(ctx, tx, id, user) })
+	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
+		return s.tellingMember(ctx, tx, member{who, id, user}, func() error { return s.parts.Access.RemoveMember(ctx, tx, id, user) })
+	})
 }
 
 // ListMembers lists the users of a group.

@@ -12,6 +12,7 @@ import (
 	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
 )
 
 // Parts are what the use cases are composed of.
@@ -22,6 +23,8 @@ type Parts struct {
 	Tree   *tree.Tree
 	Ledger quota.Ledger
 	Log    *activity.Log // nil: nothing is noted
+	// Events is told what people are to be told. Nil: nobody is told anything.
+	Events stream.Publisher
 	// Busy refuses to delete an account that files are on their way to. Default: there is none.
 	Busy func(ctx context.Context, q sqldb.Querier, account drive.AccountID) error
 }

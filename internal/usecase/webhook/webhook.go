@@ -218,6 +218,18 @@ func insert(ctx context.Context, tx *sqldb.Tx, h Hook) error {
 	return nil
 }
 
+// Label is what people know a webhook by: its name, else the host that it sends to.
+func (h Hook) Label() string {
+	if h.Name != "" {
+		return h.Name
+	}
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
 // row is what the sealed secret is bound to.
 func (h Hook) row() string { return "webhook " + h.ID.String() }
 

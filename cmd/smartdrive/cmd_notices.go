@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+)
+
+func newNoticesCommand(of *cli) *cobra.Command {
+	c := people{of}
+	var unread bool
+	limit := 50
+	cmd := &cobra.Command{
+		Use:   "notices",
+		Short: "Show what you are told: shares, roles, exports, files that came",
+		Long: `Show your notices, the newest first: what was shared with you, roles that changed or end, exports that are ready, files that came by a collect link.
+Those that you have not read begin with a *.`,
+		Example: `  smartdrive notices --unread
+  smartdrive notices read --all
+  smartdrive notices settings --mail ann@example.org --channel collect=page`,
+		Args: cobra.NoArgs,
+		RunE: c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+			left := limit
+			for n, err := range client.NewNotices(api).List(ctx, unread) {
+				if err != nil {
+					return err
+				}
+				if err := c.showNotice(n); err != nil {
+					return err
+				}
+				if left--; left == 0 {
+					break
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&unread, "unread", false, "only those that you have not read")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many at most; 0 = all")
+	c.join(cmd, c.noticesRead(), c.noticesSettings(), c.noticesConfirm())
+	return cmd
+}
+
+func (c people) showNotice(n client.Notice) error {
+	mark, who, about := "*", n.By, n.Path
+	if n.Read != nil {
+		mark = " "
+	}
+	if who == "" {
+		who = "-"
+	}
+	if about == "" {
+		about = n.Name
+	}
+	if n.Gone {
+		about = "(not visible any more)"
+	}
+	if n.Role != "" {
+		about += "  " + n.Role
+	}
+	if n.Expires != nil {
+		about += "  until " + timeText(*n.Expires)
+	}
+	return c.show(n, "%s %s  %-16s  %s  %s  %s", mark, timeText(n.At), n.Kind+"."+n.What, who, about, n.ID)
+}
+
+func (c people) noticesRead() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "read [ID...]", Short: "Mark notices as read",
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			notices := client.NewNotices(api)
+			if len(args) > 0 && !all {
+				return notices.Read(ctx, args...)
+			}
+			if !all || len(args) > 0 {
+				return withCode(exitUsage, errors.New("name notices, or say --all"))
+			}
+			for n, err := range notices.List(ctx, true) {
+				if err != nil {
+					return err
+				}
+				return notices.ReadUpTo(ctx, n.ID) // the newest
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all that there are now")
+	return cmd
+}
+
+func (c people) showNoticeSettings(s client.NoticeSettings) error {
+	var channels []string
+	for _, kind := range slices.Sorted(maps.Keys(s.Channels)) {
+		channels = append(channels, kind+"="+s.Channels[kind])
+	}
+	address := s.Address
+	switch {
+	case !s.MailPossible:
+		address = "(this server sends no mail)"
+	case address == "":
+		address = "(no address)"
+	}
+	return c.show(s, "mail: %s  %s  %s\n%s", address, s.State, s.Language, strings.Join(channels, "  "))
+}
+
+func (c people) noticesSettings() *cobra.Command {
+	var address, language string
+	var channels map[string]string
+	cmd := &cobra.Command{
+		Use:   "settings",
+		Short: "Show and change how you are told",
+		Long: `Show how you are told, and change it. A channel is off, page, or mail, which is on the page, too. To an address that is new a code is sent:
+"smartdrive notices confirm CODE".`,
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = c.calls(func(ctx context.Context, api *client.Client, _ []string) error {
+		notices, in := client.NewNotices(api), client.NoticeChange{Channels: channels}
+		if cmd.Flags().Changed("mail") {
+			in.Address = &address
+		}
+		if language != "" {
+			in.Language = &language
+		}
+		var s client.NoticeSettings
+		var err error
+		if in.Address == nil && in.Language == nil && len(channels) == 0 {
+			s, err = notices.Settings(ctx)
+		} else {
+			s, err = notices.Change(ctx, in)
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.showNoticeSettings(s); err != nil || in.Address == nil || s.State != "asked" || c.json {
+			return err
+		}
+		_, err = fmt.Fprintln(c.out, "A code is on its way to that address: smartdrive notices confirm CODE")
+		return err
+	})
+	cmd.Flags().StringVar(&address, "mail", "", "address for mail; empty for none")
+	cmd.Flags().StringVar(&language, "language", "", "of the mails: en or zh-CN")
+	cmd.Flags().StringToStringVar(&channels, "channel", nil, "how you are told of a kind, such as share=mail,collect=off")
+	return cmd
+}
+
+func (c people) noticesConfirm() *cobra.Command {
+	return &cobra.Command{
+		Use: "confirm CODE", Short: "Confirm your address with the code that was sent there", Args: cobra.ExactArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			s, err := client.NewNotices(api).Confirm(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.showNoticeSettings(s)
+		}),
+	}
+}

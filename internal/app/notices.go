@@ -1,0 +1,55 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/engine/mail"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/notify"
+	"smartdrive/internal/usecase/webhook"
+)
+
+// notices are what people are told, and who tells them.
+type notices struct {
+	store   *notice.Notices
+	teller  *notify.Teller
+	inbox   *notify.Inbox
+	postman *notify.Postman // nil: there is no server for mail
+}
+
+func newNotices(a *App) *notices {
+	g, cfg := a.ground, a.ground.cfg
+	n := &notices{store: notice.New(notice.Options{DB: g.db, Now: g.stamp, Kept: g.kept.Now})}
+	parts := notify.Parts{DB: g.db, Notices: n.store, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Now: g.stamp}
+	n.teller, n.inbox = notify.NewTeller(parts, cfg.Mail != nil), notify.NewInbox(parts, cfg.Mail != nil)
+	if cfg.Mail == nil {
+		return n
+	}
+	opt := notify.PostOptions{Log: g.log, Send: mail.New(mail.Options{
+		Address: cfg.Mail.Address, TLS: cfg.Mail.TLS, User: cfg.Mail.User, Password: string(cfg.Mail.Password), From: cfg.Mail.From,
+	}).Send}
+	if cfg.BaseURL != nil {
+		opt.BaseURL = cfg.BaseURL.String()
+	}
+	n.postman = notify.NewPostman(parts, opt)
+	return n
+}
+
+// purge drops what was kept long enough, and looks for what nobody does and people are told.
+func (n *notices) purge(ctx context.Context) error {
+	return errors.Join(n.store.Purge(ctx), n.teller.Ledgers(ctx))
+}
+
+// hookDisabled has the user told who has made a webhook that was disabled.
+func (n chronicle) hookDisabled(ctx context.Context, tx *sqldb.Tx, h webhook.Hook) error {
+	record, err := notice.Due(notice.Cause{
+		Kind: notice.Webhook, What: notice.Disabled, Account: h.Account, User: h.User,
+		Data: notice.Data{Name: h.Label(), Subject: h.ID.String(), Reason: string(h.Reason)},
+	})
+	if err != nil {
+		return err
+	}
+	return n.Append(ctx, tx, record)
+}

@@ -1,0 +1,149 @@
+package notice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// State says what is known of the address of a person.
+type State string
+
+// The states.
+const (
+	None      State = "none"      // there is no address
+	Asked     State = "asked"     // a code was sent there, or is about to be
+	Confirmed State = "confirmed" // the person has typed the code in: notices go there
+	Refused   State = "refused"   // its server refused several mails
+)
+
+// Person is how somebody wants to be told.
+type Person struct {
+	User     drive.UserID
+	Address  string // of mail
+	State    State
+	Code     string // that confirms the address
+	Until    drive.Time
+	Tries    int // wrong codes
+	Codes    int // that were asked for since Since
+	Since    drive.Time
+	Language string
+	Channels Choices
+
+	Due          drive.Time // when the next mail goes out; zero: none waits
+	Sent         drive.Time // the last one with notices
+	Failures     int        // in a row
+	FailingSince drive.Time
+}
+
+const personColumns = `user_id, address, state, code, code_until, code_tries, codes, codes_since, language, channels, due_at, sent_at, failures,
+	failing_since`
+
+func scanPerson(p *Person, scan func(...any) error) error {
+	var channels []byte
+	err := scan(&p.User, &p.Address, &p.State, &p.Code, &p.Until, &p.Tries, &p.Codes, &p.Since, &p.Language, &channels, &p.Due, &p.Sent,
+		&p.Failures, &p.FailingSince)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(channels, &p.Channels)
+}
+
+// FindPerson returns how somebody wants to be told; whoever has chosen nothing has no row.
+func (n *Notices) FindPerson(ctx context.Context, q sqldb.Querier, user drive.UserID) (Person, error) {
+	return findPerson(ctx, q, user, "")
+}
+
+func findPerson(ctx context.Context, q sqldb.Querier, user drive.UserID, lock string) (p Person, err error) {
+	err = scanPerson(&p, q.QueryRow(ctx, "SELECT "+personColumns+" FROM notice_people WHERE user_id = ?"+lock, user).Scan)
+	if drive.IsKind(err, drive.NotFound) {
+		return Person{User: user, State: None, Language: "en"}, nil
+	}
+	return p, wrap(err, "find how to tell", user)
+}
+
+// ChangePerson changes how somebody wants to be told. Two changes at once take turns.
+func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.UserID, change func(*Person) error) (p Person, err error) {
+	if p, err = findPerson(ctx, tx, user, tx.ForUpdate()); err != nil {
+		return p, err
+	}
+	if err := change(&p); err != nil {
+		return p, err
+	}
+	channels, err := json.Marshal(p.Channels)
+	if err != nil {
+		return p, fmt.Errorf("encode the channels of user %s: %w", user, err)
+	}
+	values := []any{
+		p.Address, p.State, p.Code, p.Until, p.Tries, p.Codes, p.Since, p.Language, string(channels), p.Due, p.Sent, p.Failures, p.FailingSince, n.now(),
+	}
+	changed, err := tx.Exec(ctx, `UPDATE notice_people SET address = ?, state = ?, code = ?, code_until = ?, code_tries = ?, codes = ?, codes_since = ?,
+		language = ?, channels = ?, due_at = ?, sent_at = ?, failures = ?, failing_since = ?, updated_at = ? WHERE user_id = ?`, append(values, user)...)
+	if err != nil || changed > 0 {
+		return p, wrap(err, "change how to tell", user)
+	}
+	made, err := tx.InsertNew(ctx, `INSERT INTO notice_people (address, state, code, code_until, code_tries, codes, codes_since, language, channels,
+		due_at, sent_at, failures, failing_since, updated_at, user_id) VALUES (`+sqldb.Marks(15)+")", append(values, user)...)
+	if err == nil && !made {
+		err = sqldb.Again(errFirst)
+	}
+	return p, wrap(err, "keep how to tell", user)
+}
+
+// errFirst is why a transaction runs again that found another one's row in the place of its own.
+var errFirst = errors.New("another request has made this row first")
+
+// ListDue lists people to whom a mail goes now, those first who have waited longest.
+func (n *Notices) ListDue(ctx context.Context, limit int) ([]Person, error) {
+	rows, err := n.opt.DB.Query(ctx, "SELECT "+personColumns+" FROM notice_people WHERE due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?", n.now(), limit)
+	all, err := sqldb.Scan(rows, err, scanPerson)
+	if err != nil {
+		return nil, fmt.Errorf("look for mails that are due: %w", err)
+	}
+	return all, nil
+}
+
+// ListUnmailed lists the notices of a person that wait to be mailed, the newest first.
+func (n *Notices) ListUnmailed(ctx context.Context, q sqldb.Querier, user drive.UserID) ([]Notice, error) {
+	rows, err := q.Query(ctx, "SELECT "+columns+" FROM notices WHERE user_id = ? AND mail = 1 ORDER BY id DESC LIMIT ?", user, Most)
+	all, err := sqldb.Scan(rows, err, scanNotice)
+	return all, wrap(err, "list what is to be mailed to", user)
+}
+
+// Mailed notes that notices wait no more, and reports whether others do.
+func (n *Notices) Mailed(ctx context.Context, tx *sqldb.Tx, user drive.UserID, all []Notice) (more bool, err error) {
+	if len(all) > 0 {
+		ids := make([]ID, len(all))
+		for i, one := range all {
+			ids[i] = one.ID
+		}
+		marks, in := sqldb.In(ids)
+		if _, err := tx.Exec(ctx, "UPDATE notices SET mail = 0 WHERE user_id = ? AND id IN ("+marks+")", append([]any{user}, in...)...); err != nil {
+			return false, wrap(err, "note what was mailed to", user)
+		}
+	}
+	var left int
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM notices WHERE user_id = ? AND mail = 1", user).Scan(&left)
+	return left > 0, wrap(err, "count what is to be mailed to", user)
+}
+
+// Has reports whether a person was told of a cause.
+func (n *Notices) Has(ctx context.Context, q sqldb.Querier, user drive.UserID, id ID) (bool, error) {
+	var there int
+	err := q.QueryRow(ctx, "SELECT COUNT(*) FROM notices WHERE user_id = ? AND id = ?", user, id).Scan(&there)
+	return there > 0, wrap(err, "look whether to tell", user)
+}
+
+// MailSoon sees to it that a mail goes to a person: soon, and not before a pause since the last
+// one. One that is due already stays so.
+func (n *Notices) MailSoon(ctx context.Context, tx *sqldb.Tx, user drive.UserID, soon, pause time.Duration) error {
+	at := n.now().Add(soon)
+	_, err := tx.Exec(ctx, `UPDATE notice_people SET due_at = CASE WHEN sent_at > ? THEN sent_at + ? ELSE ? END WHERE user_id = ? AND due_at = 0`,
+		at.Add(-pause), pause.Milliseconds(), at, user)
+	return wrap(err, "plan a mail to", user)
+}

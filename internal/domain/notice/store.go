@@ -1,0 +1,183 @@
+package notice
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/sqldb"
+)
+
+const (
+	// Most is how many notices a person has: what one reads, and others cannot fill the database
+	// with.
+	Most = 1000
+	// Keep is how long a notice is kept: a quarter, after which nobody asks for it.
+	Keep = 90 * 24 * time.Hour
+
+	purgeBatch = 500 // rows of one transaction
+)
+
+// Options configure New. DB is required; the zero value of each other field is its default.
+type Options struct {
+	DB *sqldb.DB
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// Kept is the clock that says how long something was kept. Default: Now.
+	Kept func() time.Time
+}
+
+// Notices keeps them. It is safe for concurrent use.
+type Notices struct{ opt Options }
+
+// New returns the notices of a database.
+func New(opt Options) *Notices {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Kept == nil {
+		opt.Kept = opt.Now
+	}
+	return &Notices{opt}
+}
+
+func (n *Notices) now() drive.Time { return drive.TimeOf(n.opt.Now()) }
+
+// Notice is what one person is told of one cause.
+type Notice struct {
+	User drive.UserID
+	ID   ID
+	Cause
+	At   drive.Time
+	Read drive.Time // zero: not yet
+	Mail bool       // it waits to be mailed
+}
+
+const columns = "user_id, id, kind, what, account_id, node_id, by_id, data, at, read_at, mail"
+
+func scanNotice(n *Notice, scan func(...any) error) error {
+	var node, by string
+	var data []byte
+	err := scan(&n.User, &n.ID, &n.Kind, &n.What, &n.Account, &node, &by, &data, &n.At, &n.Read, &n.Mail)
+	if err != nil {
+		return err
+	}
+	if n.Node, err = parse[drive.NodeID](node); err != nil {
+		return err
+	}
+	if n.By, err = parse[drive.UserID](by); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, &n.Data)
+}
+
+// text is the form of an id in a column that may be empty, which parse reads.
+func text[T interface {
+	IsZero() bool
+	String() string
+}](id T) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}
+
+func parse[T ~[16]byte](s string) (id T, err error) {
+	if s == "" {
+		return id, nil
+	}
+	return drive.ParseID[T](s)
+}
+
+// Add tells a person of a cause, once: made is false when the person was told before (E4). The
+// oldest notice goes when there are too many (E5).
+func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool, err error) {
+	data, err := json.Marshal(one.Data)
+	if err != nil {
+		return false, fmt.Errorf("encode the data of a notice: %w", err)
+	}
+	made, err = tx.InsertNew(ctx, "INSERT INTO notices ("+columns+") VALUES ("+sqldb.Marks(11)+")", one.User, one.ID, string(one.Kind),
+		string(one.What), one.Account, text(one.Node), text(one.By), string(data), n.now(), drive.Time(0), one.Mail)
+	if err != nil || !made {
+		return false, wrap(err, "tell", one.User)
+	}
+	var last ID
+	err = tx.QueryRow(ctx, "SELECT id FROM notices WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?", one.User, Most).Scan(&last)
+	if drive.IsKind(err, drive.NotFound) {
+		return true, nil
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, "DELETE FROM notices WHERE user_id = ? AND id <= ?", one.User, last)
+	}
+	return true, wrap(err, "drop the oldest notice of", one.User)
+}
+
+func wrap(err error, what string, user drive.UserID) error {
+	if err != nil {
+		return fmt.Errorf("%s user %s: %w", what, user, err)
+	}
+	return nil
+}
+
+// List lists up to limit notices of a person that are older than before (zero: from the newest),
+// the newest first; with unread those alone that were not read.
+func (n *Notices) List(ctx context.Context, q sqldb.Querier, user drive.UserID, before ID, limit int, unread bool) ([]Notice, error) {
+	last := "g" // above every id
+	if !before.IsZero() {
+		last = before.String()
+	}
+	rows, err := q.Query(ctx, "SELECT "+columns+` FROM notices WHERE user_id = ? AND id < ? AND (? = 0 OR read_at = 0)
+		ORDER BY id DESC LIMIT ?`, user, last, unread, limit)
+	all, err := sqldb.Scan(rows, err, scanNotice)
+	return all, wrap(err, "list the notices of", user)
+}
+
+// Unread counts the notices that a person has not read.
+func (n *Notices) Unread(ctx context.Context, q sqldb.Querier, user drive.UserID) (count int, err error) {
+	err = q.QueryRow(ctx, "SELECT COUNT(*) FROM notices WHERE user_id = ? AND read_at = 0", user).Scan(&count)
+	return count, wrap(err, "count the notices of", user)
+}
+
+// Read notes that a person has read some notices. Those that are not there, or were read, stay so.
+func (n *Notices) Read(ctx context.Context, tx *sqldb.Tx, user drive.UserID, ids []ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	marks, in := sqldb.In(ids)
+	_, err := tx.Exec(ctx, "UPDATE notices SET read_at = ? WHERE user_id = ? AND id IN ("+marks+") AND read_at = 0",
+		append([]any{n.now(), user}, in...)...)
+	return wrap(err, "note what was read by", user)
+}
+
+// ReadUpTo notes that a person has read a notice and all that are older.
+func (n *Notices) ReadUpTo(ctx context.Context, tx *sqldb.Tx, user drive.UserID, last ID) error {
+	_, err := tx.Exec(ctx, "UPDATE notices SET read_at = ? WHERE user_id = ? AND id <= ? AND read_at = 0", n.now(), user, last)
+	return wrap(err, "note what was read by", user)
+}
+
+// Purge deletes notices that were kept long enough.
+func (n *Notices) Purge(ctx context.Context) error {
+	before := drive.TimeOf(n.opt.Kept().Add(-Keep))
+	for dropped := int64(purgeBatch); dropped >= purgeBatch; {
+		err := n.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			dropped, err = tx.DeleteBatch(ctx, sqldb.Batch{Table: "notices", Key: "user_id", Where: "at < ?", Order: "at", Args: []any{before}, Limit: purgeBatch})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("purge the notices: %w", err)
+		}
+	}
+	return nil
+}
+
+// Forget deletes what there is of a user.
+func (n *Notices) Forget(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
+	for _, table := range []string{"notices", "notice_people"} {
+		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE user_id = ?", user); err != nil {
+			return fmt.Errorf("forget the %s of user %s: %w", table, user, err)
+		}
+	}
+	return nil
+}

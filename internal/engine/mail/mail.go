@@ -1,0 +1,205 @@
+// Package mail sends mail by SMTP (RFC 5321): with TLS from the first byte, or by STARTTLS, and
+// never in the clear to a server that is not this machine.
+package mail
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/smtp"
+	"net/textproto"
+	"strings"
+	"time"
+
+	"smartdrive/internal/base/drive"
+)
+
+// Options configure New. Address and From are required.
+type Options struct {
+	Address  string // host:port
+	TLS      bool   // from the first byte; else STARTTLS
+	User     string // empty: nobody logs in
+	Password string
+	From     string // address of the sender
+	// Timeout is how long one mail may take. Default: 30 s.
+	Timeout time.Duration
+	// TLSConfig is for tests: whose certificates are believed. Default: those of the system.
+	TLSConfig *tls.Config
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+}
+
+// Server sends mail. It is safe for concurrent use.
+type Server struct{ opt Options }
+
+// New returns a Server. It does no I/O.
+func New(opt Options) *Server {
+	if opt.Timeout == 0 {
+		opt.Timeout = 30 * time.Second
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Server{opt}
+}
+
+// Message is a mail of plain text to one address.
+type Message struct {
+	ID       string // of the Message-ID, left of the @: a repeat has the same
+	To       string
+	Subject  string
+	Text     string
+	Language string
+}
+
+// RefusedError says that the server is there and does not take this mail, or this recipient.
+type RefusedError struct {
+	Code int // 400 to 599
+	Err  error
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("the mail server refuses it: %v", e.Err) }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// Permanent reports whether to send it again would change nothing.
+func (e *RefusedError) Permanent() bool { return e.Code >= 500 }
+
+// Send hands a mail over to the server: when it returns nil, the server has it. It returns a
+// RefusedError, or Unavailable: the server cannot be reached, or does not let this client in.
+func (s *Server) Send(ctx context.Context, m Message) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opt.Timeout)
+	defer cancel()
+	c, err := s.dial(ctx)
+	if err != nil {
+		return drive.Wrap(fmt.Errorf("reach the mail server: %w", err), drive.Unavailable)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // also while it is stuck in a write
+	defer stop()
+	defer func() { _ = c.Close() }()
+	if err := s.greet(c); err != nil {
+		return drive.Wrap(fmt.Errorf("log in to the mail server: %w", err), drive.Unavailable)
+	}
+	if err := s.hand(c, m); err != nil {
+		var reply *textproto.Error
+		if errors.As(err, &reply) && reply.Code >= 400 && reply.Code != 421 { // 421: it goes away
+			return &RefusedError{reply.Code, err}
+		}
+		return drive.Wrap(fmt.Errorf("hand a mail over: %w", err), drive.Unavailable)
+	}
+	_ = c.Quit() // it has the mail
+	return nil
+}
+
+func (s *Server) dial(ctx context.Context) (*smtp.Client, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", s.opt.Address)
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	if s.opt.TLS {
+		secure := tls.Client(conn, s.tls())
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		conn = secure
+	}
+	c, err := smtp.NewClient(conn, s.host())
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return c, nil
+}
+
+func (s *Server) host() string {
+	host, _, err := net.SplitHostPort(s.opt.Address)
+	if err != nil {
+		return s.opt.Address
+	}
+	return host
+}
+
+func (s *Server) tls() *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.opt.TLSConfig != nil {
+		c = s.opt.TLSConfig.Clone()
+	}
+	c.ServerName = s.host()
+	return c
+}
+
+var errPlain = errors.New("it offers no STARTTLS, and mail does not go over a network in the clear")
+
+// greet makes the connection safe, and logs in.
+func (s *Server) greet(c *smtp.Client) error {
+	if err := c.Hello("localhost"); err != nil {
+		return err
+	}
+	if ok, _ := c.Extension("STARTTLS"); ok && !s.opt.TLS {
+		if err := c.StartTLS(s.tls()); err != nil {
+			return err
+		}
+	} else if ip := net.ParseIP(s.host()); !s.opt.TLS && s.host() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return errPlain
+	}
+	if s.opt.User == "" {
+		return nil
+	}
+	return c.Auth(smtp.PlainAuth("", s.opt.User, s.opt.Password, s.host()))
+}
+
+func (s *Server) hand(c *smtp.Client, m Message) error {
+	if err := c.Mail(s.opt.From); err != nil {
+		return err
+	}
+	if err := c.Rcpt(m.To); err != nil {
+		return err
+	}
+	w, err := c.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(s.compose(m)); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	return w.Close()
+}
+
+// compose writes a mail (RFC 5322, RFC 2045). What people have named is in the subject and in the
+// text alone, and both are encoded: a line break in a name makes no header.
+func (s *Server) compose(m Message) []byte {
+	_, domain, _ := strings.Cut(s.opt.From, "@")
+	var b bytes.Buffer
+	for _, h := range [][2]string{
+		{"From", "SmartDrive <" + s.opt.From + ">"},
+		{"To", "<" + m.To + ">"},
+		{"Subject", mime.QEncoding.Encode("utf-8", m.Subject)},
+		{"Date", s.opt.Now().Format(time.RFC1123Z)},
+		{"Message-ID", "<" + m.ID + "@" + domain + ">"},
+		{"Auto-Submitted", "auto-generated"}, // RFC 3834: no answers of machines
+		{"MIME-Version", "1.0"},
+		{"Content-Language", m.Language},
+		{"Content-Type", "text/plain; charset=utf-8"},
+		{"Content-Transfer-Encoding", "base64"},
+	} {
+		fmt.Fprintf(&b, "%s: %s\r\n", h[0], h[1])
+	}
+	b.WriteString("\r\n")
+	text := base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(m.Text, "\n", "\r\n")))
+	for len(text) > 76 { // RFC 2045 §6.8
+		b.WriteString(text[:76] + "\r\n")
+		text = text[76:]
+	}
+	b.WriteString(text + "\r\n")
+	return b.Bytes()
+}

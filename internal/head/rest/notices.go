@@ -1,0 +1,86 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/usecase/notify"
+)
+
+const noticesPath = "/notices"
+
+// notices are what people are told.
+type notices struct{ inbox *notify.Inbox }
+
+func (n notices) routes() []route {
+	return []route{
+		{
+			method: "GET", path: noticesPath, need: read, act: plain(n.list),
+			query: []param{{name: "unread", form: boolean, says: "only those that the caller has not read"}, limitParam, cursor},
+			does: "List the caller's notices, the newest first: what was shared with them, roles that changed or end, exports, files that came by a collect " +
+				"link. They are kept for 90 days, up to 1,000. The stream of events has the kind `notice` when there is a new one.",
+			out: []outcome{gives[notify.Told](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
+		}, {
+			method: "POST", path: noticesPath + "/read", need: write, act: takes(n.read),
+			does: "Mark notices as read: some, or one and all that are older. May be repeated.",
+			out:  []outcome{gives[unreadView](200, "how many are left")},
+		}, {
+			method: "GET", path: noticesPath + "/settings", need: read, act: plain(n.settings),
+			does: "Show how the caller is told.",
+			out:  []outcome{gives[notify.Wishes](200, "the settings")},
+		}, {
+			method: "PATCH", path: noticesPath + "/settings", need: write, act: takes(n.change),
+			does: "Change how the caller is told. To an address that is new a code is sent by mail, and nothing else until it is confirmed: five codes a day at most.",
+			out:  []outcome{gives[notify.Wishes](200, "the settings")}, fails: []drive.Kind{drive.WrongState, drive.Rate},
+		}, {
+			method: "POST", path: noticesPath + "/settings/confirm", need: write, act: takes(n.confirm), secret: true,
+			does: "Confirm the address with the code that was sent to it: within 30 minutes, and at most five wrong ones.",
+			out:  []outcome{gives[notify.Wishes](200, "the settings")},
+		},
+	}
+}
+
+func (n notices) list(ctx context.Context, c *call) (reply, error) {
+	return answer(n.inbox.List(ctx, c.who, c.query.Get(cursor.name), c.limit(), c.flag("unread")))
+}
+
+type readBody struct {
+	IDs  []notice.ID `json:"ids,omitempty" doc:"ids of notices, at most 1,000"`
+	UpTo *notice.ID  `json:"up_to,omitempty" doc:"id of a notice: it and all that are older"`
+}
+
+type unreadView struct {
+	Unread int `json:"unread"`
+}
+
+func (n notices) read(ctx context.Context, c *call, in *readBody) (reply, error) {
+	m := notify.Mark{IDs: in.IDs}
+	if in.UpTo != nil {
+		m.UpTo = *in.UpTo
+	}
+	left, err := n.inbox.Read(ctx, c.who, m)
+	return answer(unreadView{left}, err)
+}
+
+func (n notices) settings(ctx context.Context, c *call) (reply, error) {
+	return answer(n.inbox.Settings(ctx, c.who))
+}
+
+type noticeChangeBody struct {
+	Address  *string        `json:"address,omitempty" doc:"where mail goes; empty: nowhere"`
+	Language *string        `json:"language,omitempty" enum:"en,zh-CN" doc:"of the mails"`
+	Channels notice.Choices `json:"channels,omitempty" doc:"kinds that change: off, page, or mail, which is on the page, too"`
+}
+
+func (n notices) change(ctx context.Context, c *call, in *noticeChangeBody) (reply, error) {
+	return answer(n.inbox.Change(ctx, c.who, notify.Change{Address: in.Address, Language: in.Language, Channels: in.Channels}))
+}
+
+type confirmBody struct {
+	Code string `json:"code" doc:"six digits"`
+}
+
+func (n notices) confirm(ctx context.Context, c *call, in *confirmBody) (reply, error) {
+	return answer(n.inbox.Confirm(ctx, c.who, in.Code))
+}

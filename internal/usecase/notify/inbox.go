@@ -1,0 +1,266 @@
+package notify
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// Inbox shows people their notices. It is safe for concurrent use.
+type Inbox struct {
+	parts Parts
+	mails bool
+}
+
+// NewInbox returns an Inbox; mails says that there is a server for mail.
+func NewInbox(parts Parts, mails bool) *Inbox {
+	if parts.Now == nil {
+		parts.Now = time.Now
+	}
+	return &Inbox{parts, mails}
+}
+
+// Seen is a notice as its reader may know it.
+type Seen struct {
+	ID      notice.ID       `json:"id"`
+	At      drive.Time      `json:"at"`
+	Read    *drive.Time     `json:"read_at" doc:"null: not yet"`
+	Kind    notice.Kind     `json:"kind" enum:"share,role,space,group,export,collect,quota,webhook,operation"`
+	What    notice.What     `json:"what" enum:"given,changed,taken,ending,ended,ready,failed,arrived,full,disabled" doc:"what happened"`
+	Gone    bool            `json:"gone" doc:"the reader may not see any more what it is about: nothing else is said of it"`
+	By      string          `json:"by,omitempty" doc:"name of who did it; absent: the program, or somebody without an account"`
+	Node    drive.NodeID    `json:"node_id,omitzero" doc:"the file or folder that it is about, where the reader may see it"`
+	Name    string          `json:"name,omitempty" doc:"of the file or folder, space, group, export or webhook; absent: of none, or it is not known any more"`
+	Path    string          `json:"path,omitempty" doc:"where the file or folder is, as an address of the reader"`
+	Space   string          `json:"space,omitempty" doc:"the space that it is about"`
+	Role    string          `json:"role,omitempty" doc:"that was given, changed, taken or ends"`
+	Expires *drive.Time     `json:"expires_at,omitempty" doc:"when the role or the export ends"`
+	Export  drive.ExportID  `json:"export_id,omitzero"`
+	Failed  int64           `json:"failed,omitempty" doc:"documents that the export does not have, or items of the operation"`
+	Reason  string          `json:"reason,omitempty" doc:"why an export failed, or a webhook was disabled; what the operation does, such as move"`
+	Total   *drive.ByteSize `json:"total,omitempty" doc:"bytes that the drive or space may have"`
+}
+
+// Told is a page of notices, the newest first.
+type Told struct {
+	Items      []Seen  `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+	Unread     int     `json:"unread" doc:"how many the caller has not read, of all"`
+}
+
+// List returns a page of the caller's notices. CursorInvalid.
+func (b *Inbox) List(ctx context.Context, who drive.Who, cursor string, limit int, unread bool) (p Told, err error) {
+	if limit, err = tree.CheckLimit(limit); err != nil {
+		return p, err
+	}
+	var before notice.ID
+	if cursor != "" {
+		if before, err = drive.ParseID[notice.ID](cursor); err != nil {
+			return p, drive.Fail(drive.CursorInvalid)
+		}
+	}
+	q := b.parts.DB.For(who.Account)
+	all, err := b.parts.Notices.List(ctx, q, who.User, before, limit+1, unread)
+	if err != nil {
+		return p, err
+	}
+	if len(all) > limit {
+		all = all[:limit]
+		next := all[limit-1].ID.String()
+		p.NextCursor = &next
+	}
+	if p.Unread, err = b.parts.Notices.Unread(ctx, q, who.User); err != nil {
+		return p, err
+	}
+	p.Items, err = show(ctx, b.parts, who, all)
+	return p, err
+}
+
+// Mark says which notices were read.
+type Mark struct {
+	IDs  []notice.ID // these,
+	UpTo notice.ID   // or this one and all that are older
+}
+
+// maxMarks is how many notices one request marks by their ids.
+const maxMarks = 1000
+
+// Read notes that the caller has read notices, and returns how many are left unread. What is not
+// there, or was read, is no error.
+func (b *Inbox) Read(ctx context.Context, who drive.Who, m Mark) (unread int, err error) {
+	if len(m.IDs) > maxMarks {
+		return 0, drive.Bad("ids", drive.TooLong, "limit", maxMarks, "sent", len(m.IDs))
+	}
+	if len(m.IDs) == 0 && m.UpTo.IsZero() {
+		return 0, drive.Bad("ids", drive.Required)
+	}
+	err = b.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := b.parts.Notices.Read(ctx, tx, who.User, m.IDs); err != nil {
+			return err
+		}
+		if !m.UpTo.IsZero() {
+			if err := b.parts.Notices.ReadUpTo(ctx, tx, who.User, m.UpTo); err != nil {
+				return err
+			}
+		}
+		unread, err = b.parts.Notices.Unread(ctx, tx, who.User)
+		return err
+	})
+	return unread, err
+}
+
+// around is what notices need to be shown, read once for all of them.
+type around struct {
+	parts  Parts
+	who    drive.Who
+	passes map[drive.NodeID]access.Pass // of those that the reader may see
+	nodes  map[drive.NodeID]tree.Node
+	spots  map[drive.NodeID]tree.Spot
+	names  map[drive.UserID]string
+	groups map[drive.GroupID]bool
+}
+
+// show makes of notices what their reader may know now.
+func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) ([]Seen, error) {
+	a, err := look(ctx, parts, who, all)
+	if err != nil {
+		return nil, err
+	}
+	seen := make([]Seen, len(all))
+	for i, n := range all {
+		seen[i] = a.item(n)
+	}
+	return seen, nil
+}
+
+func look(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) (a around, err error) {
+	a = around{parts: parts, who: who, passes: map[drive.NodeID]access.Pass{}, groups: map[drive.GroupID]bool{}}
+	asked := map[drive.NodeID]bool{}
+	var nodes []drive.NodeID
+	var people []drive.UserID
+	q := parts.DB.For(who.Account)
+	for _, n := range all {
+		if !n.By.IsZero() && !slices.Contains(people, n.By) {
+			people = append(people, n.By)
+		}
+		if n.Node.IsZero() || asked[n.Node] {
+			continue
+		}
+		asked[n.Node] = true
+		pass, err := parts.Access.At(ctx, q, who, n.Node)
+		if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
+			continue
+		}
+		if err != nil {
+			return a, err
+		}
+		if pass.Rights.Has(access.See) {
+			a.passes[n.Node], nodes = pass, append(nodes, n.Node)
+		}
+	}
+	if a.groups, err = groupsOf(ctx, q, who.User); err != nil {
+		return a, err
+	}
+	if a.names, err = parts.Users.Names(ctx, q, people...); err != nil {
+		return a, err
+	}
+	if a.nodes, err = tree.ByID(ctx, parts.Tree, q, nodes...); err != nil {
+		return a, err
+	}
+	there := make([]tree.Node, 0, len(a.nodes))
+	for _, n := range a.nodes {
+		there = append(there, n)
+	}
+	a.spots, err = parts.Tree.SpotsOf(ctx, q, there)
+	return a, err
+}
+
+// maxGroups bounds what is read of the groups of one person.
+const maxGroups = 10_000
+
+func groupsOf(ctx context.Context, q sqldb.Querier, user drive.UserID) (map[drive.GroupID]bool, error) {
+	rows, err := q.Query(ctx, "SELECT group_id FROM group_members WHERE user_id = ? LIMIT ?", user, maxGroups)
+	all, err := sqldb.Scan(rows, err, func(g *drive.GroupID, scan func(...any) error) error { return scan(g) })
+	in := map[drive.GroupID]bool{}
+	for _, g := range all {
+		in[g] = true
+	}
+	return in, err
+}
+
+func (a around) item(n notice.Notice) Seen {
+	bare := Seen{ID: n.ID, At: n.At, Kind: n.Kind, What: n.What}
+	if n.Read != 0 {
+		bare.Read = &n.Read
+	}
+	s := bare
+	s.By, s.Name, s.Role, s.Export, s.Failed, s.Reason = a.names[n.By], n.Data.Name, n.Data.Role, n.Data.Export, n.Data.Failed, n.Data.Reason
+	if n.Data.Expires != 0 {
+		s.Expires = &n.Data.Expires
+	}
+	if n.Data.Total != 0 {
+		s.Total = &n.Data.Total
+	}
+	if !a.knows(n, &s) {
+		bare.Gone = true
+		return bare
+	}
+	return s
+}
+
+// knows reports whether the reader may know what a notice is about, and says where it is.
+func (a around) knows(n notice.Notice, s *Seen) bool {
+	pass, sees := a.passes[n.Node]
+	switch n.Kind {
+	case notice.Share, notice.Space, notice.Collect:
+		return sees && a.place(n, pass, s)
+	case notice.Role:
+		if n.What == notice.Taken || n.What == notice.Ended { // the name is that of then
+			return true
+		}
+		return sees && a.place(n, pass, s)
+	case notice.Group:
+		group, err := drive.ParseID[drive.GroupID](n.Data.Subject)
+		return n.What == notice.Taken || err == nil && a.groups[group]
+	case notice.Quota, notice.Webhook:
+		if n.Account == a.who.Account {
+			return true
+		}
+		s.Space = pass.Space
+		return sees && pass.Rights.Has(access.Manage)
+	case notice.Operation: // it names nothing
+		return true
+	case notice.Export:
+	}
+	return n.Account == a.who.Account
+}
+
+// place says where the node of a notice is; false: nowhere that can be opened.
+func (a around) place(n notice.Notice, pass access.Pass, s *Seen) bool {
+	node, there := a.nodes[n.Node]
+	folder, placed := a.spots[node.Parent]
+	if !there || node.Trashed != 0 || !node.Operation.IsZero() || !node.IsRoot() && (!placed || folder.Trashed != 0) {
+		return false
+	}
+	s.Node, s.Space = node.ID, pass.Space
+	var path drive.Path
+	if s.Name = pass.Space; !node.IsRoot() {
+		s.Name = string(node.Name)
+		path = append(append(path, folder.Path...), node.Name)
+	}
+	switch {
+	case !pass.Who.Guest:
+		s.Path = path.String()
+	case pass.Space != "":
+		s.Path = drive.Address{Place: pass.Space, Path: path}.String()
+	case pass.Level == 0: // it was shared itself
+		s.Path = drive.Address{Place: node.ID.String()}.String()
+	}
+	return true
+}

@@ -1,0 +1,204 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/engine/mail"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+)
+
+const (
+	mailLook   = 5 * time.Second    // how late a mail goes out
+	mailPage   = 100                // people that one look finds
+	mailGiveUp = 3 * 24 * time.Hour // after which an address that refuses for a while is refused
+	mailLines  = 20                 // notices that one mail tells
+)
+
+// Postman mails what people are told. It is for one process of the installation; a second one
+// repeats mails and loses none.
+type Postman struct {
+	parts Parts
+	opt   PostOptions
+
+	// While the server cannot be reached nobody's mail is tried; of one loop.
+	failures int
+	wait     time.Time
+}
+
+// PostOptions configure NewPostman. Send is required.
+type PostOptions struct {
+	// Send hands a mail over; it is mail.Server.Send.
+	Send func(ctx context.Context, m mail.Message) error
+	// BaseURL is where the pages are; empty: mails have no links.
+	BaseURL string
+	Log     *slog.Logger // default slog.Default
+}
+
+// NewPostman returns a Postman.
+func NewPostman(parts Parts, opt PostOptions) *Postman {
+	if parts.Now == nil {
+		parts.Now = time.Now
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	return &Postman{parts: parts, opt: opt}
+}
+
+// Run mails until ctx is done.
+func (p *Postman) Run(ctx context.Context) error {
+	tick := time.NewTicker(mailLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := p.runOnce(ctx); err != nil && ctx.Err() == nil {
+			p.opt.Log.WarnContext(ctx, "mail what people are told", "error", err)
+		}
+	}
+}
+
+// runOnce mails to those who are due. While the server is away it is asked once for each pause.
+func (p *Postman) runOnce(ctx context.Context) error {
+	if p.parts.Now().Before(p.wait) {
+		return nil
+	}
+	all, err := p.parts.Notices.ListDue(ctx, mailPage)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		err := p.serve(ctx, one)
+		if drive.IsKind(err, drive.Unavailable) && ctx.Err() == nil {
+			p.failures++
+			levels := stream.Levels()
+			p.wait = p.parts.Now().Add(levels[min(p.failures, len(levels))-1].Delay)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		p.failures = 0
+	}
+	return nil
+}
+
+// serve sends one person what waits: a code, or notices.
+func (p *Postman) serve(ctx context.Context, one notice.Person) error {
+	m, told, err := p.compose(ctx, one)
+	if err != nil {
+		return err
+	}
+	if m.To != "" {
+		if err := p.opt.Send(ctx, m); err != nil {
+			var refused *mail.RefusedError
+			if errors.As(err, &refused) {
+				return p.refused(ctx, one, told, refused)
+			}
+			return err
+		}
+	}
+	return p.sent(ctx, one, told, m.To != "")
+}
+
+// compose makes the mail of a person; one without an address is not sent. told are the notices that
+// wait no more then.
+func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Message, told []notice.Notice, err error) {
+	if one.State == notice.Asked && one.Code != "" {
+		return p.codeMail(one), nil, nil
+	}
+	if told, err = p.parts.Notices.ListUnmailed(ctx, p.parts.DB, one.User); err != nil || one.State != notice.Confirmed {
+		return m, told, err
+	}
+	u, err := p.parts.Users.Find(ctx, p.parts.DB, one.User)
+	if drive.IsKind(err, drive.NotFound) || err == nil && u.State != account.Active {
+		return m, told, nil
+	}
+	if err != nil {
+		return m, nil, err
+	}
+	var fresh []notice.Notice // what was read on the page needs no mail
+	for _, n := range told {
+		if n.Read == 0 {
+			fresh = append(fresh, n)
+		}
+	}
+	seen, err := show(ctx, p.parts, drive.Who{User: u.ID, Account: u.Account}, fresh)
+	if err != nil {
+		return m, nil, err
+	}
+	var say []Seen
+	for _, s := range seen {
+		if !s.Gone {
+			say = append(say, s)
+		}
+	}
+	if len(say) == 0 {
+		return m, told, nil
+	}
+	return p.digest(one, say), told, nil
+}
+
+// sent notes what a person was sent. A code that was sent waits no more; what has come meanwhile
+// goes with the next mail.
+func (p *Postman) sent(ctx context.Context, one notice.Person, told []notice.Notice, mailed bool) error {
+	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := p.parts.Notices.ChangePerson(ctx, tx, one.User, func(now *notice.Person) error {
+			more, err := p.parts.Notices.Mailed(ctx, tx, one.User, told)
+			if err != nil {
+				return err
+			}
+			if now.State == notice.Asked {
+				if now.Code == one.Code && now.Address == one.Address { // else another one was asked for meanwhile
+					now.Due = 0
+				}
+				return nil
+			}
+			at := drive.TimeOf(p.parts.Now())
+			now.Due, now.Failures, now.FailingSince = 0, 0, 0
+			if mailed {
+				now.Sent = at
+			}
+			if more {
+				now.Due = at.Add(mailPause)
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// refused puts the mail of a person off, and gives an address up that goes on refusing: after as
+// many attempts as there are delay levels, or days of being asked to come later.
+func (p *Postman) refused(ctx context.Context, one notice.Person, told []notice.Notice, why *mail.RefusedError) error {
+	p.opt.Log.WarnContext(ctx, "a mail was refused", "user", one.User, "code", why.Code, "failures", one.Failures+1)
+	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := p.parts.Notices.ChangePerson(ctx, tx, one.User, func(now *notice.Person) error {
+			if now.Address != one.Address || now.State != one.State {
+				return nil
+			}
+			at, levels := drive.TimeOf(p.parts.Now()), stream.Levels()
+			if now.Failures++; now.FailingSince == 0 {
+				now.FailingSince = at
+			}
+			if why.Permanent() && now.Failures > len(levels) || at >= now.FailingSince.Add(mailGiveUp) {
+				now.State, now.Code, now.Due = notice.Refused, "", 0
+				_, err := p.parts.Notices.Mailed(ctx, tx, one.User, told)
+				return err
+			}
+			now.Due = at.Add(levels[min(now.Failures, len(levels))-1].Delay)
+			return nil
+		})
+		return err
+	})
+}

@@ -1,0 +1,213 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/meta"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// What nobody does happens by itself: roles end, drives get full. It is found by looking, now and
+// then, and told under an id that the next look makes again.
+
+const (
+	roleSoon   = 3 * 24 * time.Hour // before its end a role is told to end soon
+	sweepPage  = 500                // rows of one statement
+	ledgersRun = 200_000            // ledgers that one look reads
+	nearlyFull = 0.9                // of what a drive may have
+
+	metaRoles = "notices-roles" // up to which moments the ends of roles were told
+)
+
+// ending is a role that has an end.
+type ending struct {
+	node      drive.NodeID
+	principal drive.PrincipalID
+	kind      access.Kind
+	account   drive.AccountID
+	role      access.Role
+	updated   drive.Time
+	expires   drive.Time
+}
+
+// Roles tells of roles that will end within days, and of those that have ended. It is called before
+// those that have ended are deleted, and may be repeated.
+func (t *Teller) Roles(ctx context.Context) error {
+	now := t.now()
+	soon, ended := now, now // of the first look: what has ended is told to nobody
+	text, err := meta.Find(ctx, t.parts.DB, metaRoles)
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		return err
+	}
+	if a, b, ok := strings.Cut(text, " "); ok {
+		soon, ended = max(moment(a), now), moment(b)
+	}
+	until := now.Add(roleSoon)
+	if err := t.ends(ctx, ended, now, notice.Ended); err != nil {
+		return err
+	}
+	if err := t.ends(ctx, soon, until, notice.Ending); err != nil {
+		return err
+	}
+	return t.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		return meta.Set(ctx, tx, metaRoles, fmt.Sprintf("%d %d", int64(until), int64(now)))
+	})
+}
+
+func moment(s string) drive.Time {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return drive.Time(n)
+}
+
+// ends tells of roles that end after from and not after to.
+func (t *Teller) ends(ctx context.Context, from, to drive.Time, what notice.What) error {
+	after := ending{expires: from + 1}
+	for {
+		rows, err := t.parts.DB.Query(ctx, `SELECT node_id, principal_id, kind, account_id, role, updated_at, expires_at FROM grants
+			WHERE expires_at > 0 AND expires_at >= ? AND expires_at <= ? AND (expires_at > ? OR node_id > ? OR node_id = ? AND principal_id > ?)
+			ORDER BY expires_at, node_id, principal_id LIMIT ?`, after.expires, to, after.expires, after.node.String(), after.node.String(),
+			after.principal.String(), sweepPage)
+		all, err := sqldb.Scan(rows, err, func(e *ending, scan func(...any) error) error {
+			return scan(&e.node, &e.principal, &e.kind, &e.account, &e.role, &e.updated, &e.expires)
+		})
+		if err != nil {
+			return fmt.Errorf("look for roles that end: %w", err)
+		}
+		for _, e := range all {
+			if err := t.tellEnd(ctx, e, what); err != nil {
+				return err
+			}
+			after = e
+		}
+		if len(all) < sweepPage {
+			return nil
+		}
+	}
+}
+
+func (t *Teller) tellEnd(ctx context.Context, e ending, what notice.What) error {
+	if !e.role.Rights().Has(access.See) || what == notice.Ending && e.expires <= e.updated.Add(roleSoon) { // whoever was given it was told
+		return nil
+	}
+	c := notice.Cause{Kind: notice.Role, What: what, Account: e.account, Node: e.node, Data: notice.Data{Role: string(e.role), Expires: e.expires}}
+	if e.kind == access.Group {
+		c.Group = drive.GroupID(e.principal)
+	} else {
+		c.User = drive.UserID(e.principal)
+	}
+	if what == notice.Ended {
+		name, err := t.nameUntil(ctx, e)
+		if err != nil {
+			return err
+		}
+		c.Data.Name = name
+	}
+	return t.tell(ctx, notice.Named(e.expires, string(what), e.node.String(), e.principal.String()), c, e.expires)
+}
+
+// nameUntil is the name that a node had when a role ended there; empty where it may have got
+// another one since.
+func (t *Teller) nameUntil(ctx context.Context, e ending) (string, error) {
+	nodes, err := tree.ByID(ctx, t.parts.Tree, t.parts.DB, e.node)
+	if err != nil {
+		return "", err
+	}
+	n := nodes[e.node]
+	if n.IsRoot() || n.Updated > e.expires {
+		return "", nil
+	}
+	return string(n.Name), nil
+}
+
+// sweep is how far a look over all ledgers is.
+type sweep struct {
+	mu    sync.Mutex
+	after string
+}
+
+// Ledgers tells whose drive or space is nearly full: once a month for as long as it stays so. It
+// goes over the ledgers, some in each call, and may stop anywhere.
+func (t *Teller) Ledgers(ctx context.Context) error {
+	t.ledger.mu.Lock()
+	defer t.ledger.mu.Unlock()
+	type row struct {
+		account     drive.AccountID
+		total, used drive.ByteSize
+	}
+	for seen := 0; seen < ledgersRun; {
+		rows, err := t.parts.DB.Query(ctx, `SELECT account_id, COALESCE(total, 0), finished + unfinished FROM ledgers WHERE account_id > ?
+			ORDER BY account_id LIMIT ?`, t.ledger.after, sweepPage)
+		all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.account, &r.total, &r.used) })
+		if err != nil {
+			return fmt.Errorf("look for drives that are nearly full: %w", err)
+		}
+		for _, r := range all {
+			if r.total > 0 && float64(r.used) >= nearlyFull*float64(r.total) {
+				if err := t.tellFull(ctx, r.account, r.total); err != nil {
+					return err
+				}
+			}
+			t.ledger.after = r.account.String()
+		}
+		if len(all) < sweepPage {
+			t.ledger.after = ""
+			return nil
+		}
+		seen += len(all)
+	}
+	return nil
+}
+
+// tellFull tells the user whose drive is nearly full, or the managers of the space.
+func (t *Teller) tellFull(ctx context.Context, id drive.AccountID, total drive.ByteSize) error {
+	y, m, _ := t.now().Std().UTC().Date()
+	month := drive.TimeOf(time.Date(y, m, 1, 0, 0, 0, 0, time.UTC))
+	c := notice.Cause{Kind: notice.Quota, What: notice.Full, Account: id, Data: notice.Data{Total: total}}
+	name := notice.Named(month, "quota", id.String(), strconv.FormatInt(int64(total), 10))
+	one, err := t.parts.Access.FindSpace(ctx, t.parts.DB, id)
+	if drive.IsKind(err, drive.NotFound) {
+		err = t.parts.DB.QueryRow(ctx, "SELECT id FROM users WHERE account_id = ?", id).Scan(&c.User)
+		if err != nil {
+			return fmt.Errorf("find whose account %s is: %w", id, err)
+		}
+		return t.tell(ctx, name, c, t.now())
+	}
+	if err != nil {
+		return err
+	}
+	c.Node = one.Root
+	for after := (drive.PrincipalID{}); ; {
+		all, err := t.parts.Access.ListAt(ctx, t.parts.DB, one.Root, after, sweepPage)
+		if err != nil {
+			return err
+		}
+		for _, g := range all {
+			after = g.Principal
+			if g.Role != access.Manager {
+				continue
+			}
+			c.User, c.Group = drive.UserID(g.Principal), drive.GroupID{}
+			if g.Kind == access.Group {
+				c.User, c.Group = drive.UserID{}, drive.GroupID(g.Principal)
+			}
+			if err := t.tell(ctx, name, c, t.now()); err != nil {
+				return err
+			}
+		}
+		if len(all) < sweepPage {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package notify
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/engine/mail"
+)
+
+// words are the texts of mails in one language.
+type words struct {
+	code, codeText  string
+	one, many, more string // subjects, and what does not fit
+	end, page       string // below all mails, and where the notices are
+	until, somebody string
+	roles           map[string]string
+	says            map[notice.Kind]map[notice.What]string // {by} {name} {role} {until} {n}
+}
+
+var english = words{
+	code:     "{code} is your code for mail from SmartDrive",
+	codeText: "Somebody with an account has given this address for notices of SmartDrive.\n\nThe code is {code}. It is good for 30 minutes. Type it in under Notices.\n\nIf that was not you, do nothing: no further mail comes.\n",
+	one:      "SmartDrive: {text}", many: "SmartDrive: {n} notices", more: "and {n} more",
+	end: "You choose under Notices in SmartDrive what is mailed.", page: "All notices: {url}", until: " (until {until})", somebody: "Somebody",
+	roles: map[string]string{"viewer": "viewer", "uploader": "uploader", "editor": "editor", "manager": "manager"},
+	says: map[notice.Kind]map[notice.What]string{
+		notice.Share: {notice.Given: "{by} shared “{name}” with you: {role}{until}"},
+		notice.Role: {
+			notice.Changed: "{by} changed your role at “{name}”: {role}{until}", notice.Taken: "{by} took your role at “{name}” away",
+			notice.Ending: "Your role at “{name}” ends soon: {role}{until}", notice.Ended: "Your role at “{name}” has ended",
+		},
+		notice.Space:     {notice.Given: "{by} made you a member of the space “{name}”: {role}{until}"},
+		notice.Group:     {notice.Given: "{by} added you to the group “{name}”", notice.Taken: "{by} removed you from the group “{name}”"},
+		notice.Export:    {notice.Ready: "The export “{name}” is ready{until}", notice.Failed: "The export “{name}” has failed", notice.Ending: "The export “{name}” will be deleted soon{until}"},
+		notice.Collect:   {notice.Arrived: "Files have come into “{name}” by a collect link"},
+		notice.Quota:     {notice.Full: "Your storage is nearly full"},
+		notice.Webhook:   {notice.Disabled: "The webhook “{name}” was switched off"},
+		notice.Operation: {notice.Failed: "Work on many files has ended, and {n} of them failed"},
+	},
+}
+
+var chinese = words{
+	code:     "SmartDrive 邮件验证码：{code}",
+	codeText: "有用户把此地址设为 SmartDrive 通知的接收邮箱。\n\n验证码：{code}，30 分钟内有效。请在“通知”页面输入。\n\n如果不是您本人操作，请忽略此邮件，不会再有后续邮件。\n",
+	one:      "SmartDrive：{text}", many: "SmartDrive：{n} 条通知", more: "还有 {n} 条",
+	end: "可在 SmartDrive 的“通知”页面选择哪些内容通过邮件发送。", page: "全部通知：{url}", until: "（到 {until} 为止）", somebody: "有人",
+	roles: map[string]string{"viewer": "查看者", "uploader": "上传者", "editor": "编辑者", "manager": "管理者"},
+	says: map[notice.Kind]map[notice.What]string{
+		notice.Share: {notice.Given: "{by} 与您共享了“{name}”：{role}{until}"},
+		notice.Role: {
+			notice.Changed: "{by} 更改了您在“{name}”的角色：{role}{until}", notice.Taken: "{by} 取消了您在“{name}”的角色",
+			notice.Ending: "您在“{name}”的角色即将到期：{role}{until}", notice.Ended: "您在“{name}”的角色已到期",
+		},
+		notice.Space:     {notice.Given: "{by} 将您加入了空间“{name}”：{role}{until}"},
+		notice.Group:     {notice.Given: "{by} 将您加入了群组“{name}”", notice.Taken: "{by} 将您移出了群组“{name}”"},
+		notice.Export:    {notice.Ready: "导出“{name}”已完成{until}", notice.Failed: "导出“{name}”失败", notice.Ending: "导出“{name}”即将删除{until}"},
+		notice.Collect:   {notice.Arrived: "“{name}”通过收集链接收到了文件"},
+		notice.Quota:     {notice.Full: "您的存储空间快满了"},
+		notice.Webhook:   {notice.Disabled: "Webhook“{name}”已被停用"},
+		notice.Operation: {notice.Failed: "批量操作已结束，其中 {n} 项失败"},
+	},
+}
+
+func wordsOf(language string) *words {
+	if language == "zh-CN" {
+		return &chinese
+	}
+	return &english
+}
+
+func fill(text string, pairs ...string) string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		pairs[i] = "{" + pairs[i] + "}"
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// sentence says what a notice tells.
+func (w *words) sentence(s Seen) string {
+	until, by := "", s.By
+	if s.Expires != nil {
+		until = fill(w.until, "until", s.Expires.Std().UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	if by == "" {
+		by = w.somebody
+	}
+	name := s.Name
+	if name == "" {
+		name = "…"
+	}
+	return fill(w.says[s.Kind][s.What], "by", visible(by), "name", visible(name), "role", w.roles[s.Role], "until", until, "n", fmt.Sprint(s.Failed))
+}
+
+// visible leaves out of a name what ends a line, or turns its direction.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x200e && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '�'
+		}
+		return r
+	}, s)
+}
+
+func (p *Postman) codeMail(one notice.Person) mail.Message {
+	w := wordsOf(one.Language)
+	return mail.Message{
+		ID: "code-" + one.Since.Std().UTC().Format(time.RFC3339Nano), To: one.Address, Language: one.Language,
+		Subject: fill(w.code, "code", one.Code), Text: fill(w.codeText, "code", one.Code),
+	}
+}
+
+// digest is a mail of several notices, the newest first. Its id is that of the newest: a repeat has
+// the same.
+func (p *Postman) digest(one notice.Person, all []Seen) mail.Message {
+	w := wordsOf(one.Language)
+	var b strings.Builder
+	for i, s := range all {
+		if i == mailLines {
+			fmt.Fprintf(&b, "%s\n", fill(w.more, "n", fmt.Sprint(len(all)-i)))
+			break
+		}
+		fmt.Fprintf(&b, "- %s\n", w.sentence(s))
+	}
+	b.WriteString("\n")
+	if p.opt.BaseURL != "" {
+		b.WriteString(fill(w.page, "url", p.opt.BaseURL+"/notices") + "\n")
+	}
+	b.WriteString(w.end + "\n")
+	m := mail.Message{ID: "notice-" + all[0].ID.String() + "-" + one.User.String(), To: one.Address, Text: b.String(), Language: one.Language}
+	if m.Subject = fill(w.many, "n", fmt.Sprint(len(all))); len(all) == 1 {
+		m.Subject = fill(w.one, "text", w.sentence(all[0]))
+	}
+	return m
+}

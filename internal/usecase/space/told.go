@@ -1,0 +1,91 @@
+package space
+
+import (
+	"context"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// tellGrant has a principal told that a role at a node is another one than it was. What shuts
+// somebody out who had nothing there is told to nobody: it would tell that there is something.
+func (s *Spaces) tellGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was, now access.Grant) error {
+	had, has := was.Role.Rights(), now.Role.Rights()
+	if was.Expires != 0 && was.Expires <= drive.TimeOf(s.opt.Now()) {
+		had = 0
+	}
+	c := notice.Cause{Kind: notice.Role, What: notice.Changed, Account: n.Account, Node: n.ID, By: now.By, Data: notice.Data{Role: string(now.Role), Expires: now.Expires}}
+	to := now
+	switch {
+	case has == 0 && had == 0, now.Role == was.Role && now.Expires == was.Expires:
+		return nil
+	case has == 0:
+		to, c.What, c.Data = was, notice.Taken, notice.Data{Role: string(was.Role)}
+		if c.Data.Name = string(n.Name); n.IsRoot() { // the name of a space is not the node's
+			one, err := s.parts.Access.FindSpace(ctx, tx, n.Account)
+			if err != nil {
+				return err
+			}
+			c.Data.Name = one.Name
+		}
+	case had == 0:
+		c.What, c.Kind = notice.Given, notice.Share
+		if n.IsRoot() {
+			c.Kind = notice.Space
+		}
+	}
+	if to.Kind == access.Group {
+		c.Group = drive.GroupID(to.Principal)
+	} else {
+		c.User = drive.UserID(to.Principal)
+	}
+	return s.tell(ctx, tx, c)
+}
+
+// member is a user whom somebody puts into a group, or takes out of it.
+type member struct {
+	by    drive.Who
+	group drive.GroupID
+	user  drive.UserID
+}
+
+// tellingMember runs a change of a group, and has a user told who is in it by that, or not any
+// more.
+func (s *Spaces) tellingMember(ctx context.Context, tx *sqldb.Tx, m member, change func() error) error {
+	was, err := s.parts.Access.IsInGroup(ctx, tx, m.group, m.user)
+	if err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	is, err := s.parts.Access.IsInGroup(ctx, tx, m.group, m.user)
+	if err != nil || is == was {
+		return err
+	}
+	t, err := s.parts.Access.FindGroup(ctx, tx, m.group)
+	if err != nil {
+		return err
+	}
+	what := notice.Given
+	if was {
+		what = notice.Taken
+	}
+	return s.tell(ctx, tx, notice.Cause{
+		Kind: notice.Group, What: what, Account: m.by.Account, By: m.by.User, User: m.user, Data: notice.Data{Name: t.Name, Subject: m.group.String()},
+	})
+}
+
+func (s *Spaces) tell(ctx context.Context, tx *sqldb.Tx, c notice.Cause) error {
+	if s.parts.Events == nil {
+		return nil
+	}
+	record, err := notice.Due(c)
+	if err != nil {
+		return err
+	}
+	return s.parts.Events.Append(ctx, tx, record)
+}
