@@ -44,6 +44,7 @@ const inShell: RouteRecordRaw[] = [
   { path: "bundles/:id", name: "bundle", component: () => import("./intake/BundlePage.vue"), meta: { title: "bundles.tab", intake: true } },
   { path: "settings", name: "settings", component: () => import("./pages/SettingsPage.vue"), meta: { title: "nav.settings" } },
   { path: "activity", name: "activity", component: () => import("./activity/ActivityPage.vue"), meta: { title: "places.activity", team: true } },
+  { path: "notices", name: "notices", component: () => import("./activity/NoticesPage.vue"), meta: { title: "nav.notices", team: true } },
   { path: "webhooks", name: "webhooks", component: () => import("./activity/WebhooksPage.vue"), meta: { title: "places.webhooks", team: true } },
   { path: "admin/users", name: "users", component: () => import("./admin/UsersPage.vue"), meta: { title: "nav.users", admin: true } },
   { path: "admin/groups", name: "groups", component: () => import("./admin/GroupsPage.vue"), meta: { title: "places.groups", admin: true, team: true } },

@@ -148,6 +148,7 @@ for (const [look, options] of Object.entries(looks)) {
     await go("/usage", "usage", "li .track");
     await go("/settings", "settings", ".sd-card li");
     await go("/activity", "activity", ".log li");
+    await go("/notices", "notices", ".kinds");
     await go("/webhooks", "webhooks", "main h2");
     await go("/admin/users", "users", ".cards dd");
     await go("/admin/uploads", "all-uploads", ".cards li");

@@ -2,7 +2,7 @@ const messages = {
   nav: {
     files: "Files", recent: "Recent", starred: "Starred", search: "Search", searchHint: "Search files and folders", shares: "Shares", collects: "File requests", trash: "Trash",
     usage: "Storage", settings: "Settings", admin: "Administration", users: "Users", allUploads: "Open uploads", system: "System", migration: "Migration", documents: "Documents", exports: "Exports",
-    menu: "Menu", main: "Main navigation", home: "SmartDrive, files", skip: "Skip to content", account: "Account of {name}",
+    menu: "Menu", main: "Main navigation", home: "SmartDrive, files", skip: "Skip to content", notices: "Notices", noticesUnread: "Notices: {n} unread", account: "Account of {name}",
   },
   theme: { toLight: "Switch to light", toDark: "Switch to dark", light: "Light", dark: "Dark", auto: "As the system" },
   login: { wrong: "The name or the password is wrong.", locked: "Too many failed attempts. Try again in {n} minute. | Too many failed attempts. Try again in {n} minutes.", title: "Log in", name: "Name", password: "Password", in: "Log in", out: "Log out" },

@@ -4,7 +4,7 @@ const messages: Messages = {
   nav: {
     files: "文件", recent: "最近", starred: "收藏", search: "搜索", searchHint: "搜索文件和文件夹", shares: "我的分享", collects: "收集文件", trash: "回收站",
     usage: "存储空间", settings: "设置", admin: "管理", users: "用户", allUploads: "未完成的上传", system: "系统", migration: "迁移", documents: "单据", exports: "导出",
-    menu: "菜单", main: "主导航", home: "SmartDrive，文件", skip: "跳到正文", account: "{name} 的账户",
+    menu: "菜单", main: "主导航", home: "SmartDrive，文件", skip: "跳到正文", notices: "通知", noticesUnread: "通知：{n} 条未读", account: "{name} 的账户",
   },
   theme: { toLight: "切换到浅色", toDark: "切换到深色", light: "浅色", dark: "深色", auto: "跟随系统" },
   login: { wrong: "用户名或密码错误。", locked: "失败次数过多，请在 {n} 分钟后重试。", title: "登录", name: "用户名", password: "密码", in: "登录", out: "退出登录" },
