@@ -28,14 +28,15 @@ type Options struct {
 	From     string // address of the sender
 	// Timeout is how long one mail may take. Default: 30 s.
 	Timeout time.Duration
-	// TLSConfig is for tests: whose certificates are believed. Default: those of the system.
-	TLSConfig *tls.Config
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 }
 
 // Server sends mail. It is safe for concurrent use.
-type Server struct{ opt Options }
+type Server struct {
+	opt      Options
+	believed *tls.Config // whose certificates are; nil: those of the system
+}
 
 // New returns a Server. It does no I/O.
 func New(opt Options) *Server {
@@ -45,7 +46,7 @@ func New(opt Options) *Server {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Server{opt}
+	return &Server{opt: opt}
 }
 
 // Message is a mail of plain text to one address.
@@ -131,8 +132,8 @@ func (s *Server) host() string {
 
 func (s *Server) tls() *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.opt.TLSConfig != nil {
-		c = s.opt.TLSConfig.Clone()
+	if s.believed != nil {
+		c = s.believed.Clone()
 	}
 	c.ServerName = s.host()
 	return c

@@ -127,10 +127,12 @@ func (h *host) talk(conn net.Conn) {
 }
 
 func (h *host) server(user string) *mail.Server {
-	return mail.New(mail.Options{
-		Address: h.address, TLS: h.implicit, User: user, Password: "secret", From: "drive@example.org", TLSConfig: h.believed,
+	s := mail.New(mail.Options{
+		Address: h.address, TLS: h.implicit, User: user, Password: "secret", From: "drive@example.org",
 		Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
 	})
+	mail.Believe(s, h.believed)
+	return s
 }
 
 var letter = mail.Message{ID: "x-1", To: "bob@example.org", Subject: "文件\r\nBcc: eve@example.org", Text: "一\n.\nBcc: eve@example.org\n", Language: "zh-CN"}
