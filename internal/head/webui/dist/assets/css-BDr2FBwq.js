@@ -1,0 +1,1 @@
+import"./base-cfCwGM5P.js";

@@ -1,1 +1,0 @@
-import"./base-BEb9r9GI.js";
