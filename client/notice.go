@@ -90,4 +90,3 @@ func (n Notices) Change(ctx context.Context, in NoticeChange) (NoticeSettings, e
 func (n Notices) Confirm(ctx context.Context, code string) (NoticeSettings, error) {
 	return fetch[NoticeSettings](ctx, n.c, &call{method: http.MethodPost, path: "/notices/settings/confirm", in: map[string]string{"code": code}})
 }
-
