@@ -138,8 +138,12 @@ func TestNoticeSettings(t *testing.T) {
 	s := newStack(t, uploadtest.Options{})
 	u := s.admin(t).newUser(t, "ann", 0)
 	for _, body := range []map[string]any{
-		{"address": "ann"}, {"address": "Ann <ann@example.org>"}, {"address": "ann@example.org\r\nbcc: x@example.org"}, {"language": "fr"},
-		{"channels": map[string]any{"share": "pigeon"}}, {"channels": map[string]any{"pigeons": "page"}},
+		{"address": "ann"},
+		{"address": "Ann <ann@example.org>"},
+		{"address": "ann@example.org\r\nbcc: x@example.org"},
+		{"language": "fr"},
+		{"channels": map[string]any{"share": "pigeon"}},
+		{"channels": map[string]any{"pigeons": "page"}},
 	} {
 		u.send(t, "PATCH", "/notices/settings", body).problem(t, drive.BadRequest, nil)
 	}

@@ -363,8 +363,10 @@ func (w *town) shares(t *testing.T, names ...string) {
 	for _, name := range names {
 		n := w.folder(t, "ann", name)
 		w.share(t, n, "bob", 0)
-		r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User,
-			User: w.people["bob"].User, Data: notice.Data{Role: "viewer"}})
+		r, err := notice.Due(notice.Cause{
+			Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User,
+			User: w.people["bob"].User, Data: notice.Data{Role: "viewer"},
+		})
 		w.handle(t, r, err)
 	}
 }

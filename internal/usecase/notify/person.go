@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/mail"
 	"strings"
@@ -81,9 +82,7 @@ func (b *Inbox) apply(p *notice.Person, c Change) error {
 	if len(c.Channels) > 0 && p.Channels == nil {
 		p.Channels = notice.Choices{}
 	}
-	for k, ch := range c.Channels {
-		p.Channels[k] = ch
-	}
+	maps.Copy(p.Channels, c.Channels)
 	switch {
 	case c.Address == nil, *c.Address == p.Address && p.State == notice.Confirmed:
 		return nil

@@ -101,8 +101,7 @@ func (p *Postman) serve(ctx context.Context, one notice.Person) error {
 	}
 	if m.To != "" {
 		if err := p.opt.Send(ctx, m); err != nil {
-			var refused *mail.RefusedError
-			if errors.As(err, &refused) {
+			if refused, ok := errors.AsType[*mail.RefusedError](err); ok {
 				return p.refused(ctx, one, told, refused)
 			}
 			return err

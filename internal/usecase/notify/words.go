@@ -2,6 +2,7 @@ package notify
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func (w *words) sentence(s Seen) string {
 	if name == "" {
 		name = "…"
 	}
-	return fill(w.says[s.Kind][s.What], "by", visible(by), "name", visible(name), "role", w.roles[s.Role], "until", until, "n", fmt.Sprint(s.Failed))
+	return fill(w.says[s.Kind][s.What], "by", visible(by), "name", visible(name), "role", w.roles[s.Role], "until", until, "n", strconv.FormatInt(s.Failed, 10))
 }
 
 // visible leaves out of a name what ends a line, or turns its direction.
@@ -118,7 +119,7 @@ func (p *Postman) digest(one notice.Person, all []Seen) mail.Message {
 	var b strings.Builder
 	for i, s := range all {
 		if i == mailLines {
-			fmt.Fprintf(&b, "%s\n", fill(w.more, "n", fmt.Sprint(len(all)-i)))
+			fmt.Fprintf(&b, "%s\n", fill(w.more, "n", strconv.Itoa(len(all)-i)))
 			break
 		}
 		fmt.Fprintf(&b, "- %s\n", w.sentence(s))
@@ -129,7 +130,7 @@ func (p *Postman) digest(one notice.Person, all []Seen) mail.Message {
 	}
 	b.WriteString(w.end + "\n")
 	m := mail.Message{ID: "notice-" + all[0].ID.String() + "-" + one.User.String(), To: one.Address, Text: b.String(), Language: one.Language}
-	if m.Subject = fill(w.many, "n", fmt.Sprint(len(all))); len(all) == 1 {
+	if m.Subject = fill(w.many, "n", strconv.Itoa(len(all))); len(all) == 1 {
 		m.Subject = fill(w.one, "text", w.sentence(all[0]))
 	}
 	return m
