@@ -3,13 +3,20 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"golang.org/x/sync/errgroup"
 
 	"smartdrive/internal/engine/sqldb"
 )
@@ -76,15 +83,20 @@ func BenchmarkClusterTogether(b *testing.B) {
 }
 
 // BenchmarkClusterBatch sends 10,000 files of 10 KiB in batches of 250 over 4 connections, to an
-// embedded server and to an instance of the full cluster.
+// embedded server and to an instance of the full cluster, and as many bytes to the cluster's object
+// store alone, an object each over 32 connections.
 func BenchmarkClusterBatch(b *testing.B) {
 	columns := bothColumns(b)
 	questions := asked(b, columns[1].on)
 	figures := make([]column, len(columns))
-	var each sample
+	var each, alone sample
+	objects := storeAlone(b, columns[1].on)
 	no := uint64(0)
 	for b.Loop() {
 		for round := range rounds(3) + 1 {
+			if rate := objects(); round > 0 {
+				alone.add(rate)
+			}
 			for i := range columns {
 				i = (i + round) % len(columns)
 				before := questions()
@@ -102,9 +114,37 @@ func BenchmarkClusterBatch(b *testing.B) {
 	}
 	table(b, "10,000 files of 10 KiB in batches", []any{"", "files/s", "CPU s", "statements at the server a file"},
 		[]any{"embedded", figures[0].rate, figures[0].cpu}, []any{"cluster", figures[1].rate, figures[1].cpu, each},
-		[]any{"cluster ÷ embedded", figures[1].rate.over(figures[0].rate), figures[1].cpu.over(figures[0].cpu)})
+		[]any{"the object store alone", alone},
+		[]any{"cluster ÷ embedded", figures[1].rate.over(figures[0].rate), figures[1].cpu.over(figures[0].cpu)},
+		[]any{"cluster ÷ the object store alone", figures[1].rate.over(alone)})
 	b.ReportMetric(figures[1].rate.median(), "files/s")
 	b.ReportMetric(0, "ns/op")
+}
+
+// storeAlone returns a function that puts the benchmark's files into the object store, with the
+// library that the server uses, and says how many a second.
+func storeAlone(b *testing.B, on *backing) func() float64 {
+	b.Helper()
+	u, err := url.Parse(on.s3.URL())
+	must(b, err)
+	secret, _ := u.User.Password()
+	api, err := minio.NewCore(u.Host, &minio.Options{Creds: credentials.NewStaticV4(u.User.Username(), secret, ""), Region: "us-east-1"})
+	must(b, err)
+	content, no := noise(smallSize), 0
+	return func() float64 {
+		no++
+		var g errgroup.Group
+		g.SetLimit(togetherConns)
+		start := time.Now()
+		for n := range smallFiles {
+			g.Go(func() error {
+				_, err := api.PutObject(b.Context(), strings.Trim(u.Path, "/"), fmt.Sprintf("alone/%d/%d", no, n), bytes.NewReader(content), smallSize, "", "", minio.PutObjectOptions{})
+				return err
+			})
+		}
+		must(b, g.Wait())
+		return smallFiles / time.Since(start).Seconds()
+	}
 }
 
 // sendTogether sends files over connections that are shared out among the users.
