@@ -16,6 +16,11 @@ const (
 	assemblyTime = time.Minute // a Complete of 10,000 parts sends its header at once and blanks while it works; not all stores do
 )
 
+// idleTime is how long a connection is kept that nobody uses. A store that closes it just when the
+// next request goes out makes that one fail if its body is a client's, which can be sent only once.
+// Stores and what stands before them close after 10 s and more, so here they are closed before.
+const idleTime = 5 * time.Second
+
 // Sizes in bytes.
 const (
 	transportBuffer = 128 << 10 // with the usual 4 KiB a part costs a system call for each of them
@@ -41,7 +46,7 @@ func transportThatWaits(header, stall time.Duration) *http.Transport {
 		DialContext:           dialTaken(dialer.DialContext, stall),
 		MaxIdleConns:          1024,
 		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       time.Minute,
+		IdleConnTimeout:       idleTime,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ResponseHeaderTimeout: header,
 		ExpectContinueTimeout: time.Second,
