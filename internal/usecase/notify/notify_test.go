@@ -463,3 +463,30 @@ func TestMailsThatFail(t *testing.T) {
 	}
 	w.wants(t, "bob", "share.given a", "share.given b", "share.given c")
 }
+
+// One person whose mail cannot be made keeps nobody else's.
+func TestAMailThatCannotBeMadeHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	w, p, postman := mailing(t)
+	ann := w.people["ann"]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.parts.Notices.ChangePerson(ctx, tx, ann.User, func(one *notice.Person) error {
+			one.Address, one.State, one.Due = "ann@example.org", notice.Confirmed, 1
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO notices (user_id, id, kind, what, account_id, node_id, by_id, data, at, read_at, mail)
+			VALUES (?, ?, 'quota', 'full', ?, '', '', '[]', 1, 0, 1)`, ann.User, drive.NewID[notice.ID](), ann.Account)
+		return err
+	})
+	w.shares(t, "a")
+	w.advance(2 * time.Minute)
+	if err := notify.MailDue(t.Context(), postman); err == nil {
+		t.Error("a notice that cannot be read was mailed")
+	}
+	if len(p.took) != 1 || p.took[0].To != "bob@example.org" {
+		t.Errorf("mailed %+v", p.took)
+	}
+}

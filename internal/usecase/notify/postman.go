@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -77,20 +78,24 @@ func (p *Postman) runOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, one := range all {
 		err := p.serve(ctx, one)
-		if drive.IsKind(err, drive.Unavailable) && ctx.Err() == nil {
+		switch {
+		case err == nil:
+			p.failures = 0
+		case ctx.Err() != nil:
+			return err
+		case drive.IsKind(err, drive.Unavailable):
 			p.failures++
 			levels := stream.Levels()
 			p.wait = p.parts.Now().Add(levels[min(p.failures, len(levels))-1].Delay)
-			return err
+			return errors.Join(append(failed, err)...)
+		default: // others do not wait for it
+			failed = append(failed, fmt.Errorf("mail to user %s: %w", one.User, err))
 		}
-		if err != nil {
-			return err
-		}
-		p.failures = 0
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // serve sends one person what waits: a code, or notices.
