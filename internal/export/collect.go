@@ -112,8 +112,8 @@ func (r *run) page(ctx context.Context) ([]want, error) {
 	return list, nil
 }
 
-// collectPage deals with a page: what is in the drive in one transaction, what is elsewhere as it
-// arrives. Then it moves the save point.
+// collectPage deals with a page: first what is in the drive, in one transaction, then what is
+// elsewhere, as it arrives. Last it moves the save point.
 func (r *run) collectPage(ctx context.Context, list []want, yield func() bool) error {
 	var page dealt
 	var away []want
@@ -129,6 +129,12 @@ func (r *run) collectPage(ctx context.Context, list []want, yield func() bool) e
 		return err
 	}
 	if len(away) > 0 {
+		if len(page.pins)+len(page.errors) > 0 { // what is in the drive waits for nobody
+			if err := r.save(ctx, page, 0); err != nil {
+				return err
+			}
+			page = dealt{}
+		}
 		if err := r.room(ctx); err != nil {
 			return err
 		}

@@ -246,6 +246,12 @@ func (w *world) download(t testing.TB, e *Exports, id drive.ExportID) (raw []byt
 	if err != nil {
 		t.Fatal(err)
 	}
+	return served(t, d)
+}
+
+// served is download of what was opened.
+func served(t testing.TB, d Download) (raw []byte, files map[string]string) {
+	t.Helper()
 	rec := httptest.NewRecorder()
 	d.Serve(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), "somebody", nil)
 	raw = rec.Body.Bytes()

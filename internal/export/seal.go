@@ -33,7 +33,7 @@ func (c *collector) seal(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	entries, err := c.entries(ctx, b, a.Index)
+	entries, err := c.entries(ctx, b, a.Index, false)
 	if err != nil {
 		return err
 	}
@@ -117,17 +117,24 @@ type sealing struct {
 }
 
 // entries are those of the zip: what has arrived, in the order of the list, in a directory of the
-// batch's name, and beside it a list of what has failed, and an index if one was asked for.
-func (c *collector) entries(ctx context.Context, b *batch, indexed bool) ([]zipline.Entry, error) {
+// batch's name, and beside it a list of what has failed, and an index if one was asked for. What is
+// not dealt with yet is an error, or, in a zip so far, has failed as pending.
+func (g *ground) entries(ctx context.Context, b *batch, indexed, soFar bool) ([]zipline.Entry, error) {
 	s := sealing{indexed: indexed}
 	after := int64(0)
 	for {
-		page, err := c.sealPage(ctx, b, after)
+		page, err := g.sealPage(ctx, b, after)
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range page {
 			after = r.n
+			if soFar && r.blob.IsZero() && r.reason == "" {
+				r.reason = string(Pending)
+			}
+			if r.blob.IsZero() == (r.reason == "") {
+				return nil, fmt.Errorf("batch %s: entry %d is not dealt with, or twice", b.ID, r.n)
+			}
 			s.add(r, b.Name)
 		}
 		if len(page) < sealRows {
@@ -177,8 +184,8 @@ func writeError(to *bytes.Buffer, r sealRow) {
 
 const sealRows = 1000
 
-func (c *collector) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
-	rows, err := c.opt.DB.Query(ctx, `SELECT w.n, w.name, p.blob_id, COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
+func (g *ground) sealPage(ctx context.Context, b *batch, after int64) ([]sealRow, error) {
+	rows, err := g.opt.DB.Query(ctx, `SELECT w.n, w.name, p.blob_id, COALESCE(p.size, 0), COALESCE(p.crc32, 0), COALESCE(p.mtime, 0), w.doc, w.path,
 		COALESCE(x.reason, ''), COALESCE(x.detail, '') FROM export_wants w LEFT JOIN export_pins p ON p.export_id = w.export_id AND p.n = w.n
 		LEFT JOIN export_errors x ON x.export_id = w.export_id AND x.n = w.n WHERE w.export_id = ? AND w.n > ? ORDER BY w.n LIMIT ?`,
 		b.ID, after, sealRows)
@@ -186,12 +193,7 @@ func (c *collector) sealPage(ctx context.Context, b *batch, after int64) ([]seal
 		return scan(&r.n, &r.name, &r.blob, &r.size, &r.crc32, &r.mtime, &r.doc, &r.path, &r.reason, &r.detail)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read batch %s to seal it: %w", b.ID, err)
-	}
-	for _, r := range page {
-		if r.blob.IsZero() == (r.reason == "") {
-			return nil, fmt.Errorf("batch %s: entry %d is not dealt with, or twice", b.ID, r.n)
-		}
+		return nil, fmt.Errorf("read the entries of batch %s: %w", b.ID, err)
 	}
 	return page, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"smartdrive/internal/base/drive"
@@ -28,11 +29,18 @@ type Download struct {
 	View
 	archive *zipline.Archive
 	sender  *sender
-	grant   *zipline.Grant // of one of Direct, of which nothing is kept
+	grant   *zipline.Grant // of one of Direct or OpenSoFar, of which nothing is kept
+	soFar   bool
 }
 
 // Filename is what the zip is called where it is saved.
-func (d Download) Filename() string { return zipName(d.Name, part{d.Set, d.Part, d.Parts}, d.Revision) }
+func (d Download) Filename() string {
+	name := zipName(d.Name, part{d.Set, d.Part, d.Parts}, d.Revision)
+	if d.soFar {
+		name = strings.TrimSuffix(name, ".zip") + "-so-far.zip"
+	}
+	return name
+}
 
 func zipName(name string, p part, revision int64) string {
 	name += p.suffix()
@@ -74,17 +82,23 @@ func (s *sender) open(ctx context.Context, who drive.Who, id drive.ExportID) (Do
 		return Download{}, err
 	}
 	v := b.view(now)
-	switch v.State {
-	case Sealed:
-	case Expired:
-		return Download{}, drive.Fail(drive.Gone, "reason", "expired")
-	case Cancelled:
-		return Download{}, drive.Fail(drive.Gone, "reason", "withdrawn")
-	default:
-		return Download{}, drive.Fail(drive.WrongState, "state", string(v.State))
+	if v.State != Sealed {
+		return Download{}, v.notSealed()
 	}
 	archive, err := s.cache.get(ctx, id, func() (*zipline.Archive, error) { return s.layout(ctx, b) })
 	return Download{View: v, archive: archive, sender: s}, err
+}
+
+// notSealed says why a batch has no zip.
+func (v View) notSealed() error {
+	switch v.State {
+	case Expired:
+		return drive.Fail(drive.Gone, "reason", "expired")
+	case Cancelled:
+		return drive.Fail(drive.Gone, "reason", "withdrawn")
+	case Pending, Running, Sealed, Aborted, Failed:
+	}
+	return drive.Fail(drive.WrongState, "state", string(v.State))
 }
 
 // layout computes the zip of a sealed batch, which is the same whoever computes it and whenever.

@@ -58,8 +58,9 @@ func (e exports) routes() []route {
 			fails: append(makes, drive.BadName),
 		}, {
 			method: "GET", path: one + "/content", need: read, act: byID(e.content),
+			query:  []param{{name: "so_far", form: boolean, says: "of a batch that is not sealed yet: a zip of what it has collected by now; err.txt names the rest as `pending`"}},
 			header: []string{"Range", "If-Range", "If-None-Match", "If-Match"},
-			does:   "Download the zip. Its bytes are always the same, so that a download can go on where it broke off.",
+			does:   "Download the zip. Its bytes are always the same, so that a download can go on where it broke off; one so far changes, with its ETag, when more is collected.",
 			out:    zipOutcomes(),
 			fails:  []drive.Kind{drive.NotFound, drive.WrongState, drive.Gone, drive.Precondition, drive.Range},
 		}, {
@@ -235,10 +236,17 @@ func (e exports) supplement(ctx context.Context, c *call, id drive.ExportID, in 
 }
 
 func (e exports) content(ctx context.Context, c *call, id drive.ExportID) (reply, error) {
-	d, err := e.exports.Open(ctx, c.who, id)
+	open := e.exports.Open
+	if c.flag("so_far") {
+		open = func(ctx context.Context, who drive.Who, id drive.ExportID) (export.Download, error) {
+			return e.exports.OpenSoFar(ctx, who, c.reader(), id)
+		}
+	}
+	d, err := open(ctx, c.who, id)
 	if err != nil {
 		return reply{}, err
 	}
+	defer d.Close()
 	return sendZip(c, d)
 }
 

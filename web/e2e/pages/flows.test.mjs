@@ -1,6 +1,8 @@
 // What people do with more than one click: files sent through a file request, versions, drag to move, zips, a timer looked up,
 // settings changed while the server runs.
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { api, launch, logIn, openPage, said, shoot, startServer, tokenOf } from "./harness.mjs";
 import { png, unzip } from "./samples.mjs";
@@ -249,6 +251,37 @@ test("an export: of a list, what failed, its zip, supplemented, linked, ended", 
   await next.getByText("cancelled").waitFor();
   assert.deepEqual(complaints, []);
   await context.close();
+});
+
+test("an export that goes on: what it has so far", { timeout: 600_000 }, async () => {
+  const silent = createServer(() => {}).listen(0, "127.0.0.1"); // takes requests, and answers none
+  await once(silent, "listening");
+  const host = `127.0.0.1:${silent.address().port}`;
+  const own = await startServer("--log-level", "warn", "--export-hosts", host, "--export-addresses", "any");
+  try {
+    const owner = await tokenOf(own, "admin", own.password);
+    await api(own, owner, "PUT", "/files/one.txt", "one");
+    const { page, context, complaints } = await openPage(browser, own, {});
+    await logIn(page, own, "admin", own.password);
+    await page.goto(`${own.url}/exports`);
+    await api(own, owner, "POST", "/exports/manifest?name=papers", `id,path,url\nA-1,/one.txt,\nA-2,,http://${host}/two.pdf\n`, { "Content-Type": "text/csv" });
+    await page.reload();
+    const card = page.locator(".cards li", { hasText: "papers" });
+    await card.getByText("1 of 2 packed").waitFor();
+    await shoot(page, "flow-export-so-far");
+    const saved = page.waitForEvent("download");
+    await card.getByRole("link", { name: "Download what papers has so far" }).click();
+    assert.equal((await saved).suggestedFilename(), "papers-so-far.zip");
+    const packed = unzip(await bytesOf(saved));
+    assert.equal(packed["papers/one.txt"].toString(), "one");
+    assert.match(packed["err.txt"].toString(), /A-2\t.*two\.pdf\tpending\r\n$/);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  } finally {
+    silent.closeAllConnections();
+    silent.close();
+    await own.stop();
+  }
 });
 
 test("an export: of a folder, each month, of what is chosen under Files", { timeout: 600_000 }, async () => {

@@ -72,4 +72,6 @@ export const exportList = (name: string, list: string) => call<Batch>("POST", "/
 export const supplement = (id: string) => call<Batch>("POST", `/exports/${id}/supplement`, { body: { mode: "complete" }, once: true });
 export const endBatch = (id: string) => call("DELETE", `/exports/${id}`);
 export const batchURL = (id: string) => apiURL(`/exports/${id}/content`);
+/** Of a zip of what has been collected by now. */
+export const soFarURL = (id: string) => apiURL(`/exports/${id}/content?so_far=true`);
 export const linkTo = (id: string, seconds: number) => call<{ url: string; expires_at: string }>("POST", `/exports/${id}/links`, { body: { expires_in: seconds } });

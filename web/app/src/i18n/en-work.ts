@@ -52,7 +52,7 @@ const messages = {
     intro: "Zips of many documents that the server collects in the background and keeps until they end. To download files or a folder at once, choose them under Files.",
     fromList: "Export a list", faulty: "The exports cannot be shown", empty: "No exports", emptyText: "An export is made here of a folder or of a list, or each month by itself.",
     states: { pending: "waiting", running: "running", sealed: "ready", aborted: "to be tried again", failed: "failed", cancelled: "cancelled", expired: "expired" },
-    packed: "{n} of {total} packed", missing: "{n} failed", eta: "{time} left", made: "Made {when}", until: "Kept until {when}", progressOf: "Progress of {name}", downloadOf: "Download {name}",
+    packed: "{n} of {total} packed", missing: "{n} failed", eta: "{time} left", made: "Made {when}", until: "Kept until {when}", progressOf: "Progress of {name}", downloadOf: "Download {name}", soFar: "Download so far", soFarOf: "Download what {name} has so far",
     link: "Link", linkUntil: "Whoever has the link can download the zip until {when}.", supplement: "Supplement what failed", supplemented: "The next revision is being collected.",
     failures: "What failed", hideFailures: "Hide what failed", saveErrTxt: "Save as err.txt", end: "End", ended: "It is over.", endTitle: "End {name}?", endText: "It cannot be downloaded any more, and its links end. Files in the drive stay.",
     cancelTitle: "Cancel {name}?", cancelText: "What was collected so far is given up.", nth: "No.", id: "Id", document: "Document", why: "Why",

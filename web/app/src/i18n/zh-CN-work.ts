@@ -54,7 +54,7 @@ const messages: WorkMessages = {
     intro: "由服务器在后台收集并保留至到期的大批文档压缩包。如需立即下载文件或文件夹，请在“文件”中选择。",
     fromList: "按清单导出", faulty: "无法显示导出", empty: "没有导出", emptyText: "可在此按文件夹或清单导出，也可设为每月自动导出。",
     states: { pending: "等待中", running: "进行中", sealed: "可下载", aborted: "将重试", failed: "失败", cancelled: "已取消", expired: "已到期" },
-    packed: "已打包 {n} / {total}", missing: "失败 {n}", eta: "剩余 {time}", made: "创建于 {when}", until: "保留至 {when}", progressOf: "{name} 的进度", downloadOf: "下载 {name}",
+    packed: "已打包 {n} / {total}", missing: "失败 {n}", eta: "剩余 {time}", made: "创建于 {when}", until: "保留至 {when}", progressOf: "{name} 的进度", downloadOf: "下载 {name}", soFar: "下载已收集部分", soFarOf: "下载 {name} 目前已收集的部分",
     link: "链接", linkUntil: "在 {when} 之前，持有链接的人均可下载该压缩包。", supplement: "补充失败项", supplemented: "正在收集下一修订版。",
     failures: "失败项", hideFailures: "收起失败项", saveErrTxt: "另存为 err.txt", end: "结束", ended: "已结束。", endTitle: "结束 {name}？", endText: "之后无法再下载，其链接一并失效。网盘中的文件不受影响。",
     cancelTitle: "取消 {name}？", cancelText: "已收集的内容将被放弃。", nth: "序号", id: "编号", document: "文档", why: "原因",
