@@ -1,1 +1,0 @@
-import"./base-cfCwGM5P.js";

@@ -1,0 +1,1 @@
+import"./base-BM92xae8.js";
