@@ -71,7 +71,7 @@ func TestNamedCommandsExist(t *testing.T) {
 var hidden = map[string]bool{"decode-image": true}
 
 // foreign are flags of other programs.
-var foreign = []string{"--single-transaction"} // mysqldump
+var foreign = []string{"--single-transaction", "--keep-alive"} // of mysqldump, of versitygw
 
 var flagSpan = regexp.MustCompile(`^(--[a-z][a-z0-9-]+)(=.*| .*)?$`)
 
