@@ -24,7 +24,8 @@ type Webhook struct {
 	NextAt    *time.Time `json:"next_at"`
 	CreatedAt time.Time  `json:"created_at"`
 	UpdatedAt time.Time  `json:"updated_at"`
-	Secret    string     `json:"secret,omitempty"` // of one that was just made
+	OldUntil  *time.Time `json:"old_secret_until"` // requests are signed with the secret before, too, until then
+	Secret    string     `json:"secret,omitempty"` // of one that was just made or rotated
 }
 
 // NewWebhook describes a webhook to be made.
@@ -65,6 +66,13 @@ func (w Webhooks) Enable(ctx context.Context, id string, active bool) (Webhook, 
 		state = "active"
 	}
 	return fetch[Webhook](ctx, w.c, &call{method: http.MethodPatch, path: webhookPath(id), in: map[string]string{"state": state}})
+}
+
+// Rotate gives a webhook another secret, which is in the answer. For as long as keep says requests
+// are signed with the one before, too.
+func (w Webhooks) Rotate(ctx context.Context, id string, keep time.Duration) (Webhook, error) {
+	in := map[string]int64{"keep_for": int64(keep / time.Second)}
+	return fetch[Webhook](ctx, w.c, &call{method: http.MethodPost, path: webhookPath(id) + "/secret", in: in, key: true})
 }
 
 // Delete deletes a webhook.

@@ -22,7 +22,7 @@ Webhooks 1.0 says, with the secret that "smartdrive webhook create" shows once.`
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
-	c.join(cmd, c.webhookLs(), c.webhookCreate(), c.webhookEnable(true), c.webhookEnable(false), c.webhookReplay(), c.webhookRm())
+	c.join(cmd, c.webhookLs(), c.webhookCreate(), c.webhookEnable(true), c.webhookEnable(false), c.webhookReplay(), c.webhookRotate(), c.webhookRm())
 	return cmd
 }
 
@@ -96,6 +96,30 @@ func (c people) webhookEnable(active bool) *cobra.Command {
 			})
 		}),
 	}
+}
+
+func (c people) webhookRotate() *cobra.Command {
+	keep := days{24 * time.Hour}
+	cmd := &cobra.Command{
+		Use:   "rotate ID",
+		Short: "Give a webhook another secret",
+		Long: `Give a webhook another secret, which is shown once. For as long as --keep says, requests are signed with the old one, too, so that the receiver can
+change over.`,
+		Args: cobra.ExactArgs(1),
+		RunE: c.calls(func(ctx context.Context, api *client.Client, args []string) error {
+			h, err := client.NewWebhooks(api).Rotate(ctx, args[0], keep.Duration)
+			if err != nil {
+				return err
+			}
+			until := "the old one has ended"
+			if h.OldUntil != nil {
+				until = "the old one signs until " + timeText(*h.OldUntil)
+			}
+			return c.show(h, "%s\nsecret, which is not shown again: %s\n%s", h.ID, h.Secret, until)
+		}),
+	}
+	cmd.Flags().Var(&keep, "keep", "how long the old secret signs as well, such as 24h or 7d; 0 = it ends at once")
+	return cmd
 }
 
 func (c people) webhookReplay() *cobra.Command {

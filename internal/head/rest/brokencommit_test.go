@@ -300,6 +300,9 @@ var useCases = map[string]func(t *testing.T, u user, name string) twins{
 	"PATCH /webhooks/{id}": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "PATCH", "/webhooks/"+u.hook(t, name), map[string]any{"name": name + "2"})
 	},
+	"POST /webhooks/{id}/secret": func(t *testing.T, u user, name string) twins {
+		return u.keyed(t, "POST", "/webhooks/"+u.hook(t, name)+"/secret", map[string]any{"keep_for": 60})
+	},
 	"DELETE /webhooks/{id}": func(t *testing.T, u user, name string) twins {
 		return u.same(t, "DELETE", "/webhooks/"+u.hook(t, name), nil)
 	},

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/usecase/files"
@@ -34,6 +35,10 @@ func (w webhooks) routes() []route {
 			does: "Change a webhook. One that is made active again goes on where it stopped.",
 			out:  []outcome{gives[webhookView](200, "the webhook")}, fails: []drive.Kind{drive.NotFound},
 		}, {
+			method: "POST", path: one + "/secret", need: write, act: byIDTakes(w.rotate), once: true, secret: true,
+			does: "Give a webhook another secret, which is in this answer alone. Requests are signed with the one before, too, for a while: `webhook-signature` has both then, separated by a space.",
+			out:  []outcome{gives[webhookView](201, "the webhook, with its new secret")}, fails: []drive.Kind{drive.NotFound},
+		}, {
 			method: "DELETE", path: one, need: write, act: byID(w.remove),
 			does: "Delete a webhook: nothing is sent to it any more.",
 			out:  []outcome{nothing(204, "it is deleted")}, fails: []drive.Kind{drive.NotFound},
@@ -62,14 +67,15 @@ type webhookView struct {
 	NextAt    *drive.Time     `json:"next_at"` // the next attempt after a failure; null: as soon as something happens
 	CreatedAt drive.Time      `json:"created_at"`
 	UpdatedAt drive.Time      `json:"updated_at"`
-	Secret    string          `json:"secret,omitempty"` // whsec_ and base64: in the answer to its making alone
+	OldUntil  *drive.Time     `json:"old_secret_until"` // until then requests are signed with the secret before this one, too; null: they are not
+	Secret    string          `json:"secret,omitempty"` // whsec_ and base64: in the answer to its making, or to a rotation, alone
 }
 
 func showWebhook(_ *call, h webhook.Hook) webhookView {
 	v := webhookView{
 		ID: h.ID, Account: h.Account, Name: h.Name, URL: h.URL, Types: h.Types, State: h.State, Reason: h.Reason, Skipped: h.Skipped,
 		Failures: h.Failures, Status: h.Status, Error: h.Error, SentAt: timeOrNull(h.Sent), NextAt: timeOrNull(h.NotBefore),
-		CreatedAt: h.Created, UpdatedAt: h.Updated, Secret: h.Secret,
+		CreatedAt: h.Created, UpdatedAt: h.Updated, OldUntil: timeOrNull(h.OldUntil), Secret: h.Secret,
 	}
 	if v.Types == nil {
 		v.Types = []string{}
@@ -120,6 +126,23 @@ func (w webhooks) change(ctx context.Context, c *call, id webhook.ID, in *webhoo
 
 func (w webhooks) remove(ctx context.Context, c *call, id webhook.ID) (reply, error) {
 	return empty(w.webhooks.Delete(ctx, c.who, id))
+}
+
+type rotateBody struct {
+	KeepFor *int64 `json:"keep_for,omitempty" nullable:"true" minimum:"0" maximum:"604800" doc:"seconds for which requests are signed with the old secret, too; a day if absent, 0: not at all"`
+}
+
+func (w webhooks) rotate(ctx context.Context, c *call, id webhook.ID, in *rotateBody) (reply, error) {
+	keep := 24 * time.Hour
+	if in.KeepFor != nil {
+		if *in.KeepFor < 0 || *in.KeepFor > int64(webhook.MostKeep/time.Second) {
+			return reply{}, drive.Bad("keep_for", drive.OutOfRange, "min", 0, "max", int64(webhook.MostKeep/time.Second))
+		}
+		keep = time.Duration(*in.KeepFor) * time.Second
+	}
+	return makeOnce(ctx, c, showWebhook, func(done keeping[webhook.Hook]) (webhook.Hook, error) {
+		return w.webhooks.Rotate(ctx, c.who, id, keep, webhook.Keep(done))
+	})
 }
 
 type replayBody struct {

@@ -53,14 +53,15 @@ for await (const line of createInterface({ input: process.stdin })) {
 			cmd := exec.CommandContext(t.Context(), program, file)
 			cmd.Stdin = strings.NewReader(deliveries(t))
 			out, err := cmd.CombinedOutput()
-			if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != "yes no no no no" {
+			if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != "yes yes no no no no" {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
 	}
 }
 
-// deliveries are one that is signed, and four that are not by whoever has the secret, just now.
+// deliveries are one that is signed, one that is signed with two secrets, and four that are not by
+// whoever has the secret, just now.
 func deliveries(t *testing.T) string {
 	t.Helper()
 	const secret, other, body = "whsec_c2VjcmV0IG9mIHRoZSByZWNlaXZlcg==", "whsec_YW5vdGhlciBzZWNyZXQ=", `{"name":"文件.txt"}`
@@ -68,12 +69,13 @@ func deliveries(t *testing.T) string {
 	var b strings.Builder
 	for _, d := range []struct{ secret, stamp, id, body string }{
 		{secret, stamp(0), "1-a", body},
+		{other + " " + secret, stamp(0), "1-a", body},
 		{other, stamp(0), "1-a", body},
 		{secret, stamp(time.Hour), "1-a", body},
 		{secret, stamp(0), "1-b", body},
 		{secret, stamp(0), "1-a", body + " "},
 	} {
-		headers := map[string]string{"webhook-id": "1-a", "webhook-timestamp": d.stamp, "webhook-signature": sign(d.secret, d.id, d.stamp, []byte(d.body))}
+		headers := map[string]string{"webhook-id": "1-a", "webhook-timestamp": d.stamp, "webhook-signature": signs(d.secret, d.id, d.stamp, []byte(d.body))}
 		line, err := json.Marshal([]any{secret, headers, body})
 		if err != nil {
 			t.Fatal(err)
@@ -81,4 +83,13 @@ func deliveries(t *testing.T) string {
 		b.Write(append(line, '\n'))
 	}
 	return b.String()
+}
+
+// signs signs with each of several secrets.
+func signs(secrets, id, stamp string, body []byte) string {
+	var all []string
+	for _, s := range strings.Fields(secrets) {
+		all = append(all, sign(s, id, stamp, body))
+	}
+	return strings.Join(all, " ")
 }

@@ -99,7 +99,7 @@ func (w *Webhooks) attempt(ctx context.Context, h Hook, e activity.Entry) (outco
 		return outcome{}, err
 	}
 	timestamp := strconv.FormatInt(w.opt.Now().Unix(), 10)
-	signature, err := Sign(h.Secret, e.EventID(), timestamp, body)
+	signature, err := w.sign(h, e.EventID(), timestamp, body)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -152,7 +152,7 @@ func (w *Webhooks) SendOnce(ctx context.Context, who drive.Who, id ID, eventID s
 	if err != nil {
 		return 0, err
 	}
-	if h.Secret, err = w.parts.Vault.Open(ctx, w.parts.DB, h.row(), h.sealed); err != nil {
+	if err := w.openSecrets(ctx, &h); err != nil {
 		return 0, drive.Wrap(err, drive.WrongState, "state", "disabled")
 	}
 	if !w.turns.take(h.ID, h.Account) {
@@ -175,7 +175,7 @@ func (w *Webhooks) deliver(ctx context.Context, id ID) error {
 		}
 		return w.disable(ctx, h, reason)
 	}
-	if h.Secret, err = w.parts.Vault.Open(ctx, w.parts.DB, h.row(), h.sealed); err != nil {
+	if err := w.openSecrets(ctx, &h); err != nil {
 		w.opt.Log.WarnContext(ctx, "the secret of a webhook cannot be opened", "webhook", h.ID, "error", err)
 		return w.disable(ctx, h, NoSecret)
 	}
@@ -240,14 +240,15 @@ func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err err
 	return len(page) == pageSize, w.settle(ctx, h, at)
 }
 
-// errMoved says that somebody else has moved the position: a replay, or another process.
+// errMoved says that somebody else has moved the position, a replay or another process, or that
+// the secret is another one.
 var errMoved = drive.Fail(drive.Unavailable)
 
 // move writes the position with what else is set, if it is still where it was.
 func (w *Webhooks) move(ctx context.Context, h *Hook, at activity.Position, set string, args ...any) error {
 	err := w.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "UPDATE webhooks SET position = ?, status = ?, sent_at = ?, "+set+" WHERE id = ? AND position = ?",
-			append(append([]any{int64(at), h.Status, h.Sent}, args...), h.ID, int64(h.Position))...)
+		n, err := tx.Exec(ctx, "UPDATE webhooks SET position = ?, status = ?, sent_at = ?, "+set+" WHERE id = ? AND position = ? AND secret = ?",
+			append(append([]any{int64(at), h.Status, h.Sent}, args...), h.ID, int64(h.Position), h.sealed)...)
 		if err == nil && n == 0 {
 			err = errMoved
 		}

@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -124,17 +122,23 @@ type Hook struct {
 	Created      drive.Time
 	Updated      drive.Time
 
-	Secret string // only in the answer to its making
-	sealed string
+	// OldUntil is until when requests are signed with the secret before this one, too; zero: they
+	// are not.
+	OldUntil drive.Time
+
+	Secret    string // only in the answer to its making, and to a rotation
+	oldSecret string
+	sealed    string
+	oldSealed string
 }
 
 const columns = `id, account_id, user_id, name, url, secret, types, state, reason, position, skipped, failures, failing_since, not_before,
-	status, error, sent_at, created_at, updated_at`
+	status, error, sent_at, created_at, updated_at, old_secret, old_until`
 
 func scanHook(h *Hook, scan func(...any) error) error {
 	var types string
 	err := scan(&h.ID, &h.Account, &h.User, &h.Name, &h.URL, &h.sealed, &types, &h.State, &h.Reason, &h.Position, &h.Skipped, &h.Failures,
-		&h.FailingSince, &h.NotBefore, &h.Status, &h.Error, &h.Sent, &h.Created, &h.Updated)
+		&h.FailingSince, &h.NotBefore, &h.Status, &h.Error, &h.Sent, &h.Created, &h.Updated, &h.oldSealed, &h.OldUntil)
 	if types != "" {
 		h.Types = strings.Split(types, ",")
 	}
@@ -180,9 +184,7 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep
 	if h.URL == "" {
 		return Hook{}, drive.Bad("url", drive.Required)
 	}
-	random := make([]byte, secretBytes)
-	_, _ = rand.Read(random) // does not fail
-	h.Secret = secretPrefix + base64.StdEncoding.EncodeToString(random)
+	h.Secret = newSecret()
 	err = w.write(ctx, who, account, func(ctx context.Context, tx *sqldb.Tx) error {
 		var have int
 		if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM webhooks WHERE account_id = ?", account).Scan(&have); err != nil {
@@ -209,9 +211,9 @@ func (w *Webhooks) Create(ctx context.Context, who drive.Who, in Wish, keep Keep
 }
 
 func insert(ctx context.Context, tx *sqldb.Tx, h Hook) error {
-	_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES ("+sqldb.Marks(19)+")", h.ID, h.Account, h.User, h.Name, h.URL, h.sealed,
+	_, err := tx.Exec(ctx, "INSERT INTO webhooks ("+columns+") VALUES ("+sqldb.Marks(21)+")", h.ID, h.Account, h.User, h.Name, h.URL, h.sealed,
 		strings.Join(h.Types, ","), h.State, h.Reason, int64(h.Position), h.Skipped, h.Failures, h.FailingSince, h.NotBefore, h.Status, h.Error,
-		h.Sent, h.Created, h.Updated)
+		h.Sent, h.Created, h.Updated, h.oldSealed, h.OldUntil)
 	if err != nil {
 		return fmt.Errorf("insert webhook %s: %w", h.ID, err)
 	}

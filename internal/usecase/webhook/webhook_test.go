@@ -223,6 +223,70 @@ func TestEventsAreSentInOrder(t *testing.T) {
 	same(t, []string{"a", "b", "b", "b", "c"}, r.names())
 }
 
+// A secret that was replaced signs beside the new one until its time is over, and not a moment
+// longer; the new one is shown once.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	w := y.hooks()
+	var mu sync.Mutex
+	var signed []string
+	r := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		signed = append(strings.Fields(req.Header.Get("Webhook-Signature")), req.Header.Get("Webhook-Id"), req.Header.Get("Webhook-Timestamp"), string(body))
+	}))
+	defer r.Close()
+	h := y.hook(t, w, r.URL, "node")
+	by := func(what string, secrets ...string) {
+		t.Helper()
+		y.mkdir(t, what)
+		sendAll(t, w)
+		mu.Lock()
+		defer mu.Unlock()
+		got, rest := signed[:len(signed)-3], signed[len(signed)-3:]
+		var want []string
+		for _, s := range secrets {
+			want = append(want, sign(s, rest[0], rest[1], []byte(rest[2])))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s is signed (-want +got):\n%s", what, d)
+		}
+	}
+	rotate := func(keep time.Duration) webhook.Hook {
+		t.Helper()
+		now, err := w.Rotate(t.Context(), y.who, h.ID, keep, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	by("first", h.Secret)
+	second := rotate(time.Hour)
+	by("both", second.Secret, h.Secret)
+	y.advance(time.Hour)
+	by("after the hour", second.Secret)
+	third := rotate(time.Hour)
+	fourth := rotate(time.Hour)
+	by("the one before", fourth.Secret, third.Secret)
+	fifth := rotate(0)
+	by("at once", fifth.Secret)
+	if _, err := w.Rotate(t.Context(), y.who, h.ID, webhook.MostKeep+1, nil); !drive.IsKind(err, drive.BadRequest) {
+		t.Errorf("kept for longer than may be: %v", err)
+	}
+	other := drive.Who{User: drive.NewID[drive.UserID](), Account: drive.NewID[drive.AccountID]()}
+	if _, err := w.Rotate(t.Context(), other, h.ID, 0, nil); !drive.IsKind(err, drive.NotFound) {
+		t.Errorf("rotated by somebody else: %v", err)
+	}
+	if one, err := w.Find(t.Context(), y.who, h.ID); err != nil || one.Secret != "" || one.OldUntil != 0 {
+		t.Errorf("%+v %v", one, err)
+	}
+}
+
 // A process that dies while it sends leaves nothing out, and what it repeats has the same id.
 func TestNothingIsLostWhenASenderDies(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,8 @@ export interface Webhook {
   error?: "status" | "timeout" | "unreachable" | "address";
   sent_at: string | null;
   next_at: string | null;
-  secret?: string; // in the answer to its making
+  old_secret_until: string | null; // requests are signed with the secret before, too, until then
+  secret?: string; // in the answer to its making, or to a rotation
 }
 
 export interface WebhookTerms {
@@ -75,5 +76,6 @@ export interface WebhookTerms {
 export const webhooks = (space?: string) => call<Page<Webhook>>("GET", "/webhooks", { query: { space } }).then((page) => page.items);
 export const createWebhook = (terms: WebhookTerms, space?: string) => call<Webhook>("POST", "/webhooks", { body: { ...terms, space }, once: true });
 export const changeWebhook = (id: string, terms: WebhookTerms) => call<Webhook>("PATCH", `/webhooks/${id}`, { body: terms });
+export const rotateWebhook = (id: string) => call<Webhook>("POST", `/webhooks/${id}/secret`, { body: {}, once: true });
 export const deleteWebhook = (id: string) => call("DELETE", `/webhooks/${id}`);
 export const replayWebhook = (id: string, since: Date) => call("POST", `/webhooks/${id}/replay`, { body: { since: since.toISOString() } });

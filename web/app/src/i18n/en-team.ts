@@ -62,6 +62,7 @@ const messages = {
     of: { node: "Files and folders", grant: "Roles", space: "The space", share: "Links for reading", collect: "Links for sending", bundle: "Bundles", document: "Documents", export: "Exports", upload: "Uploads", webhook: "Webhooks", notice: "Notices" },
     secret: "The secret, shown this once", secretText: "Each event is signed with it (Standard Webhooks). Give it to the program that receives them.",
     states: { active: "active", disabled: "switched off" }, disable: "Switch off", enable: "Switch on", deleteTitle: "Delete this webhook?", deleteText: "Nothing is sent to the address any more.",
+    rotate: "New secret", rotateText: "For a day, events are signed with the new secret and with the old one: give the new one to the program that receives them within that time.", rotateDo: "Make it", oldUntil: "the old secret signs until {when}",
     replay: "Send the last day again", replayText: "All that has happened within the last 24 hours is sent again, with the same ids.", replayDo: "Send", replayed: "It is being sent.",
     never: "nothing was sent yet", fine: "last sent {when}", failed: "failed {when}: {why} ({n} in a row).", next: "Next attempt {when}.", skipped: "{n} events refused by the receiver and passed over",
     why: { status: "it answered {n}", timeout: "no answer within 10 seconds", unreachable: "it cannot be reached", address: "the address is not allowed" },

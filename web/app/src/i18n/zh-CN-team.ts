@@ -63,6 +63,7 @@ const messages: TeamMessages = {
     of: { node: "文件和文件夹", grant: "角色", space: "空间", share: "分享链接", collect: "收集链接", bundle: "数据包", document: "单据", export: "导出", upload: "上传", webhook: "Webhook 本身", notice: "通知" },
     secret: "密钥（只显示这一次）", secretText: "每个事件都用它签名（Standard Webhooks）。请把它交给接收事件的程序。",
     states: { active: "启用", disabled: "已停用" }, disable: "停用", enable: "启用", deleteTitle: "删除这个 Webhook？", deleteText: "之后不再向该地址发送任何内容。",
+    rotate: "更换密钥", rotateText: "一天之内，事件同时用新旧两个密钥签名。请在此期间把新密钥交给接收事件的程序。", rotateDo: "更换", oldUntil: "旧密钥签名到 {when} 为止",
     replay: "重发最近一天", replayText: "最近 24 小时内发生的全部事件会以相同的编号再次发送。", replayDo: "发送", replayed: "正在发送。",
     never: "还没有发送过", fine: "最近发送：{when}", failed: "{when} 发送失败：{why}（连续 {n} 次）。", next: "下次尝试：{when}。", skipped: "接收方拒绝并跳过了 {n} 个事件",
     why: { status: "对方返回 {n}", timeout: "10 秒内没有回应", unreachable: "无法连接", address: "该地址不被允许" },
