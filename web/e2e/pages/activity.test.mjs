@@ -110,6 +110,14 @@ test("a webhook is made, told, found failing, and switched off", { timeout: 300_
   assert.match(secret, /^whsec_/);
   await shoot(page, "webhooks-en-secret");
   await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
+  await page.getByRole("button", { name: "New secret" }).click();
+  await page.getByRole("button", { name: "Make it" }).click();
+  const second = await dialog.getByRole("textbox", { name: "The secret" }).inputValue();
+  assert.match(second, /^whsec_/);
+  assert.notEqual(second, secret);
+  await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
+  await page.getByText("the old secret signs until").waitFor();
+  await shoot(page, "webhooks-en-rotated");
 
   let arrived = next();
   await as("edgar")("PUT", "/files/told.txt", "x");
@@ -117,7 +125,8 @@ test("a webhook is made, told, found failing, and switched off", { timeout: 300_
   const { headers, body } = got.at(-1);
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
   const signed = createHmac("sha256", key).update(`${headers["webhook-id"]}.${headers["webhook-timestamp"]}.${body}`).digest("base64");
-  assert.equal(headers["webhook-signature"], `v1,${signed}`);
+  const [, old] = headers["webhook-signature"].split(" "); // the first is of the new secret
+  assert.equal(old, `v1,${signed}`);
   answer = 500;
   arrived = next();
   await as("edgar")("PUT", "/files/refused.txt", "x");
