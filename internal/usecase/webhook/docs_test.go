@@ -88,7 +88,7 @@ func deliveries(t *testing.T) string {
 // signs signs with each of several secrets.
 func signs(secrets, id, stamp string, body []byte) string {
 	var all []string
-	for _, s := range strings.Fields(secrets) {
+	for s := range strings.FieldsSeq(secrets) {
 		all = append(all, sign(s, id, stamp, body))
 	}
 	return strings.Join(all, " ")
