@@ -43,14 +43,18 @@ type ActivityQuery struct {
 // Activity yields what happened, the newest first.
 func (c *Client) Activity(ctx context.Context, in ActivityQuery) iter.Seq2[Happened, error] {
 	return all(func(p Page) (List[Happened], error) {
-		query := p.values()
-		for name, value := range map[string]string{"node": in.Node, "space": in.Space, "type": in.Types} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		return fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: "/activity", query: query})
+		return fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: "/activity", query: in.values(p)})
 	})
+}
+
+func (in ActivityQuery) values(p Page) url.Values {
+	query := p.values()
+	for name, value := range map[string]string{"node": in.Node, "space": in.Space, "type": in.Types} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query
 }
 
 // TakeBack undoes what happened, where that has a meaning: it brings a node back from the trash,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,15 +16,21 @@ const maxTakeBack = 10_000
 func newActivityCommand(of *cli) *cobra.Command {
 	c := people{of}
 	var types string
+	var follow bool
+	var after string
 	limit := 50
 	cmd := &cobra.Command{
 		Use:   "activity [PATH]",
 		Short: "Show what happened, and who did it",
 		Long: `Show what was done in your drive, in the space //SPACE, or at a file or folder and what lies in it directly, the newest first. Each line ends with
-the id of the entry, and with what can be taken back: "smartdrive activity restore ID [PATH]".`,
+the id of the entry, and with what can be taken back: "smartdrive activity restore ID [PATH]".
+
+With --follow what happens from now on is shown, the oldest first, until the command is interrupted; a server that is away for a while is waited for. --after
+ID goes on after an entry that was shown before.`,
 		Example: `  smartdrive activity
   smartdrive activity //Design --type node.deleted,grant
-  smartdrive activity /Plans/2027.pdf`,
+  smartdrive activity /Plans/2027.pdf
+  smartdrive activity --follow --json`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.completeRemote,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,6 +39,9 @@ the id of the entry, and with what can be taken back: "smartdrive activity resto
 				return err
 			}
 			in.Types = types
+			if follow || after != "" {
+				return c.followActivity(api.FollowActivity(cmd.Context(), in, after))
+			}
 			left := limit
 			for h, err := range api.Activity(cmd.Context(), in) {
 				if err != nil {
@@ -48,9 +58,24 @@ the id of the entry, and with what can be taken back: "smartdrive activity resto
 		},
 	}
 	cmd.Flags().StringVar(&types, "type", "", "only these types, such as node.moved, or node for all that begin with it, separated by commas")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what happens from now on, until interrupted")
+	cmd.Flags().StringVar(&after, "after", "", "follow from after the entry with this id")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many entries at most; 0 = all")
 	c.join(cmd, c.activityRestore())
 	return cmd
+}
+
+// followActivity shows what happens. To be interrupted is how it ends: that is no error.
+func (c people) followActivity(all iter.Seq2[client.Happened, error]) error {
+	for h, err := range all {
+		if err != nil {
+			return err
+		}
+		if err := c.showHappened(h); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // whereHappened says what of the activity arguments ask for.
