@@ -1,1 +1,0 @@
-import"./base-BM92xae8.js";
