@@ -198,6 +198,7 @@ func TestRolesThatEnd(t *testing.T) {
 	look()
 	plan, draft := w.folder(t, "ann", "Plan"), w.folder(t, "ann", "Draft")
 	w.share(t, plan, "bob", 10*24*time.Hour)
+	w.advance(time.Second) // so that the one ends before the other
 	w.share(t, draft, "bob", 10*24*time.Hour)
 	w.share(t, w.folder(t, "ann", "Short"), "bob", time.Hour) // whoever was given it was told its end
 	look()
@@ -207,7 +208,7 @@ func TestRolesThatEnd(t *testing.T) {
 	w.wants(t, "bob", "role.ended Short")
 	w.advance(2 * 24 * time.Hour)
 	look()
-	w.wants(t, "bob", "role.ended Short", "role.ending Draft", "role.ending Plan")
+	w.wants(t, "bob", "role.ended Short", "role.ending Plan", "role.ending Draft")
 	w.advance(2*24*time.Hour + time.Minute)
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := (quota.Ledger{}).Lock(ctx, tx, draft.Account); err != nil {
