@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -117,6 +118,26 @@ func (u *Users) Find(ctx context.Context, q sqldb.Querier, id drive.UserID) (Use
 	}
 	return user, nil
 }
+
+// FindMany returns users by id, deleted ones excepted. Those that there are none of are not in the
+// map.
+func (u *Users) FindMany(ctx context.Context, q sqldb.Querier, ids ...drive.UserID) (map[drive.UserID]User, error) {
+	found := make(map[drive.UserID]User, len(ids))
+	for some := range slices.Chunk(ids, findAtOnce) {
+		marks, args := sqldb.In(some)
+		rows, err := q.Query(ctx, "SELECT "+userColumns+" FROM users WHERE id IN ("+marks+") AND state <> 'deleted'", args...)
+		all, err := sqldb.Scan(rows, err, scanUser)
+		if err != nil {
+			return nil, fmt.Errorf("find %d users: %w", len(ids), err)
+		}
+		for _, user := range all {
+			found[user.ID] = user
+		}
+	}
+	return found, nil
+}
+
+const findAtOnce = 500 // users that one statement reads
 
 // Names returns the names of users, also of those who were deleted. Those that there are none of
 // are not in the map.

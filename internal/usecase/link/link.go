@@ -47,9 +47,10 @@ type Kind[T Row, V any] struct {
 	Use   access.Use           // what one must be allowed at a node to make a link to it, and for as long as it is used
 	Shows bool                 // a link shows all that is below its node
 
-	Columns string                                                        // what Scan reads, of the links as l and their Texts as t
-	Scan    func(link *T, scan func(...any) error) error                  // reads a row
-	Show    func(ctx context.Context, q sqldb.Querier, link T) (V, error) // says how a link stands
+	Columns string                                                           // what Scan reads, of the links as l and their Texts as t
+	Scan    func(link *T, scan func(...any) error) error                     // reads a row
+	Show    func(ctx context.Context, q sqldb.Querier, link T) (V, error)    // says how a link stands
+	ShowAll func(ctx context.Context, q sqldb.Querier, all []T) ([]V, error) // Show of many links; nil: one after the other
 
 	Created, Changed, Ended activity.Verb // what the activity log calls what is done to one
 }

@@ -105,6 +105,7 @@ func (l *Links[I, T, V]) Find(ctx context.Context, who drive.Who, id I) (v V, er
 // Query selects a page of links, the newest first.
 type Query[I ID] struct {
 	Node  drive.NodeID // zero: of all nodes of the caller's account; else it may be another's that the caller may give links to
+	In    drive.NodeID // a folder of the caller's account: to what is in it, without what is below that; zero: anywhere
 	After I            // the last one of the page before; zero: from the newest on
 	Limit int
 }
@@ -125,6 +126,9 @@ func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) (
 	if !in.Node.IsZero() {
 		where, args = where+" AND l."+l.Node+" = ?", append(args, in.Node)
 	}
+	if !in.In.IsZero() { // + keeps SQLite from reading all links of the account
+		where, args = "+l.account_id = ? AND l."+l.Node+" IN (SELECT n.id FROM nodes n WHERE n.parent_id = ? AND n.trashed_at = 0)", append(args, in.In)
+	}
 	if !in.After.IsZero() {
 		where, args = where+" AND l.id < ?", append(args, in.After)
 	}
@@ -133,6 +137,9 @@ func (l *Links[I, T, V]) List(ctx context.Context, who drive.Who, in Query[I]) (
 	all, err := sqldb.Scan(rows, err, l.Scan)
 	if err != nil {
 		return nil, fmt.Errorf("list the %s of account %s: %w", l.Table, at, err)
+	}
+	if l.ShowAll != nil {
+		return l.ShowAll(ctx, q, all)
 	}
 	views := make([]V, len(all))
 	for i, link := range all {

@@ -91,7 +91,7 @@ func New(opt Options) *Shares {
 	s := &Shares{opt: opt}
 	s.Links = link.New[drive.ShareID](link.Kind[Share, View]{
 		Noun: "share", Table: "shares", Node: "node_id", Texts: "share_texts", Key: "share_id", Codes: true, Most: maxShares, Full: tooMany,
-		Use: access.Link, Shows: true, Columns: columns, Scan: scan, Show: s.view,
+		Use: access.Link, Shows: true, Columns: columns, Scan: scan, Show: s.view, ShowAll: s.views,
 		Created: activity.ShareCreated, Changed: activity.ShareChanged, Ended: activity.ShareEnded,
 	}, link.Options{DB: opt.DB, Access: opt.Access, Tree: opt.Tree, Users: opt.Users, Ledger: opt.Ledger, Vault: opt.Vault, Now: opt.Now, Log: opt.Log})
 	return s
@@ -143,6 +143,33 @@ func (s *Shares) view(ctx context.Context, q sqldb.Querier, sh Share) (View, err
 		v.State = Gone
 	}
 	return v, err
+}
+
+// views is view of many shares of an account: some statements for all of them.
+func (s *Shares) views(ctx context.Context, q sqldb.Querier, all []Share) ([]View, error) {
+	ids, made := make([]drive.NodeID, len(all)), make([]link.Made, len(all))
+	for i, sh := range all {
+		ids[i], made[i] = sh.Node, sh.Made()
+	}
+	nodes, err := tree.ByID(ctx, s.opt.Tree, q, ids...)
+	if err != nil {
+		return nil, err
+	}
+	live, err := s.LiveAll(ctx, q, nodes, made)
+	if err != nil {
+		return nil, fmt.Errorf("look which of %d shares are open: %w", len(all), err)
+	}
+	views := make([]View, len(all))
+	for i, sh := range all {
+		if err := s.reveal(ctx, q, &sh); err != nil {
+			return nil, err
+		}
+		views[i] = View{Share: sh, State: s.stateByItself(sh), Item: nodes[sh.Node]}
+		if !live[made[i].ID] {
+			views[i].State = Gone
+		}
+	}
+	return views, nil
 }
 
 // stateByItself is the state as far as the row tells it.

@@ -3,6 +3,7 @@ package share_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -326,5 +327,44 @@ func TestPurgeDropsWhatMeansNothing(t *testing.T) {
 	d.write(t, func(ctx context.Context, tx *sqldb.Tx) error { return d.Forget(ctx, tx, d.who.Account) })
 	if s, _, _ := rows(); s != 0 {
 		t.Errorf("%d shares are left of the account", s)
+	}
+}
+
+// A page of shares costs the same number of statements, however many are on it.
+func TestStatementsOfAList(t *testing.T) {
+	t.Parallel()
+	var count sqldbtest.Counter
+	d := sit(t, sqldb.Options{Connector: count.Connector})
+	made := 0
+	add := func(n int) {
+		t.Helper()
+		for range n {
+			made++
+			node := d.folder(t, drive.Name(fmt.Sprint("f", made)))
+			if _, err := d.Create(t.Context(), d.who, share.Request{Node: node}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	list := func() int {
+		t.Helper()
+		before := count.Total()
+		all, err := d.List(t.Context(), d.who, share.Query{Limit: 1000})
+		if err != nil || len(all) != made {
+			t.Fatalf("%d shares (%v), want %d", len(all), err, made)
+		}
+		for _, v := range all {
+			if v.State != share.Open || v.Item.ID != v.Node || v.Token == "" {
+				t.Errorf("%+v", v)
+			}
+		}
+		return count.Total() - before
+	}
+	add(3)
+	list() // keys are remembered
+	few := list()
+	add(60)
+	if many := list(); many > few+1 { // a key may be read again
+		t.Errorf("%d statements for 3 shares and %d for %d", few, many, made)
 	}
 }

@@ -1,0 +1,61 @@
+package link
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/tree"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// LiveAll is Live of many links, by id, to nodes that were read before (tree.ByID), also in the
+// trash. It costs some statements for all of them, and of links of guests a check for each guest
+// and node.
+func (l *Links[I, T, V]) LiveAll(ctx context.Context, q sqldb.Querier, nodes map[drive.NodeID]tree.Node, all []Made) (map[string]bool, error) {
+	spots, err := l.opt.Tree.SpotsOf(ctx, q, slices.Collect(maps.Values(nodes)))
+	if err != nil {
+		return nil, err
+	}
+	ids := map[drive.UserID]bool{}
+	for _, m := range all {
+		ids[m.By] = true
+	}
+	makers, err := l.opt.Users.FindMany(ctx, q, slices.Collect(maps.Keys(ids))...)
+	if err != nil {
+		return nil, err
+	}
+	may := map[Made]bool{} // without the id
+	live := make(map[string]bool, len(all))
+	for _, m := range all {
+		n, there := nodes[m.Node]
+		folder, placed := spots[n.Parent]
+		maker := makers[m.By]
+		is := there && n.Trashed == 0 && n.Operation.IsZero() && (n.IsRoot() || placed && folder.Trashed == 0) && maker.State == account.Active
+		if is && maker.Account != m.Account {
+			if is, err = l.mayStill(ctx, q, maker, m, may); err != nil {
+				return nil, err
+			}
+		}
+		live[m.ID] = is
+	}
+	return live, nil
+}
+
+// mayStill reports whether a guest may still make a link that they have made. What was found out is
+// in known.
+func (l *Links[I, T, V]) mayStill(ctx context.Context, q sqldb.Querier, maker account.User, m Made, known map[Made]bool) (bool, error) {
+	key := m
+	key.ID = ""
+	if may, asked := known[key]; asked {
+		return may, nil
+	}
+	_, err := l.Enter(ctx, q, drive.Who{User: m.By, Account: maker.Account}, m.Node)
+	if err != nil && !drive.IsKind(err, drive.NotFound, drive.Forbidden) {
+		return false, err
+	}
+	known[key] = err == nil
+	return err == nil, nil
+}
