@@ -56,6 +56,24 @@ func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.User
 	return strongest(all), nil
 }
 
+// Called reports whether anything that is shared with a user by name is called so, by its owner or
+// by the user: a folded name of folds. It reads what is shared with them by one statement.
+func (a *Access) Called(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...string) (bool, error) {
+	me := user.String()
+	marks, args := sqldb.In(folds)
+	rows, err := q.Query(ctx, `WITH `+mine+`
+		SELECT COALESCE(m.name, '') FROM mine JOIN grants g ON g.principal_id = mine.id JOIN nodes n ON n.id = g.node_id
+		LEFT JOIN mounts m ON m.node_id = g.node_id AND m.user_id = ?
+		WHERE m.name <> '' OR n.name_fold IN (`+marks+`)`, append([]any{me, me, me}, args...)...)
+	all, err := sqldb.Scan(rows, err, func(alias *string, scan func(...any) error) error { return scan(alias) })
+	if err != nil {
+		return false, fmt.Errorf("look what of %s is called so: %w", user, err)
+	}
+	return slices.ContainsFunc(all, func(alias string) bool {
+		return alias == "" || slices.Contains(folds, drive.Name(alias).Fold())
+	}), nil
+}
+
 // KeepNames keeps the names of up to NamesAtOnce mounts of a user, each if it still has the name
 // that was read, and reports whether all had: else nothing is to be kept of what was found out from
 // them, and the caller gives the transaction up. What is not shared with the user any more is left

@@ -120,7 +120,8 @@ func TestANameOfWhatIsShutOffIsFree(t *testing.T) {
 	}
 }
 
-// One share among many is looked up by itself: none of the others is read.
+// One share among many is looked up by itself: none of the others is read. Nor are they where there
+// is none of that name.
 func TestOneShareAmongManyIsReadAlone(t *testing.T) {
 	t.Parallel()
 	var count sqldbtest.Counter
@@ -140,10 +141,17 @@ func TestOneShareAmongManyIsReadAlone(t *testing.T) {
 		s.Do(t, "PROPFIND "+path, "Depth: 0", davtest.As("bob")).Want(t, http.StatusMultiStatus)
 		return count.Total() - before
 	}
+	none := func() int {
+		t.Helper()
+		before := count.Total()
+		s.Do(t, "PROPFIND /dav/shared/nobody%20has%20this%20(1)", "Depth: 0", davtest.As("bob")).Want(t, http.StatusNotFound)
+		return count.Total() - before
+	}
 	s.Plant(t, s.Who, root, 0, 10, s.People["bob"].User)
-	few := statements()
+	few, fewNone := statements(), min(none(), none())       // the epoch is remembered for a while
 	s.Plant(t, s.Who, root, 10, 1200, s.People["bob"].User) // more than one statement of a listing takes
-	if many := statements(); many != few {
-		t.Errorf("%d statements for one of 10, and %d for one of 1200", few, many)
+	before := none()
+	if many, manyNone := statements(), none(); many != few || manyNone != fewNone || before > fewNone+1 || fewNone > 3 {
+		t.Errorf("%d statements for one of 10, and %d for one of 1200; for none %d, and %d and %d", few, many, fewNone, before, manyNone)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -53,7 +54,7 @@ func (s *Spaces) Mounted(ctx context.Context, who drive.Who) ([]Mounted, error) 
 }
 
 // MountedAs is the one of Mounted that has a name; NotFound. It reads that one alone where the name
-// was kept, which a listing does, and is right yet; else it lists all.
+// was kept, which a listing does, and is right yet; else it lists all, if anything is called so.
 func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) (Mounted, error) {
 	named, err := s.parts.Access.ListNamed(ctx, s.parts.DB, who.User, string(name))
 	if err != nil {
@@ -67,6 +68,15 @@ func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) 
 		m := Mounted{Shared: items[0], As: name}
 		if kept, has := m.kept(); m.isListed() && has && kept == name {
 			return m, nil
+		}
+	}
+	if len(name) <= drive.MaxNameBytes-utf8.UTFMax { // else it may be an own name that with has cut
+		called, err := s.parts.Access.Called(ctx, s.parts.DB, who.User, ownNames(name)...)
+		if err == nil && !called {
+			err = drive.Fail(drive.NotFound)
+		}
+		if err != nil {
+			return Mounted{}, err
 		}
 	}
 	all, err := s.Mounted(ctx, who)
@@ -191,6 +201,16 @@ func (m *Mounted) with(end string) drive.Name {
 		own = own[:len(own)-1]
 	}
 	return drive.Name(string(own) + end)
+}
+
+// ownNames are the own names, folded, that something may have which has a name: that one, or what
+// stands before an end that with has added.
+func ownNames(name drive.Name) []string {
+	folds := []string{name.Fold()}
+	if at := strings.LastIndex(string(name), " ("); at > 0 {
+		folds = append(folds, name[:at].Fold())
+	}
+	return folds
 }
 
 // name is the nth one that a mount may have: its own, then with the end of its id, with all of it,
