@@ -135,6 +135,7 @@ type Access struct {
 type AccessGrant struct {
 	Grant Grant `json:"grant"`
 	Level int   `json:"level"` // how many folders above
+	Idle  bool  `json:"idle"`  // it gives nothing for now: the space shares nothing with others than its members
 }
 
 // Access tells who has access to a node.

@@ -148,6 +148,9 @@ type Above struct {
 	Grant
 
 	Level int // how many levels above; zero: the node itself
+	// Idle says that it gives nothing for now: the space shares nothing with others than its
+	// members, of whom the principal is none.
+	Idle bool
 }
 
 // ListUp lists the grants at a node and above it, the nearest first, up to limit of them; no higher
@@ -157,11 +160,15 @@ func (a *Access) ListUp(ctx context.Context, q sqldb.Querier, node drive.NodeID,
 			SELECT id, parent_id, 0 FROM nodes WHERE id = ?
 			UNION ALL
 			SELECT n.id, n.parent_id, up.level + 1 FROM up JOIN nodes n ON n.id = up.parent_id WHERE up.level < ?)
-		SELECT `+grantColumns+`, COALESCE(u.name, p.name, ''), up.level FROM up JOIN grants g ON g.node_id = up.id
+		SELECT `+grantColumns+`, COALESCE(u.name, p.name, ''), up.level,
+			EXISTS (SELECT 1 FROM spaces s WHERE s.account_id = g.account_id AND s.root_id <> g.node_id AND s.outward = 'nobody'
+				AND NOT EXISTS (SELECT 1 FROM grants r WHERE r.node_id = s.root_id AND r.role <> 'none' AND (r.expires_at = 0 OR r.expires_at > ?)
+					AND (r.principal_id = g.principal_id OR r.principal_id IN (SELECT m.group_id FROM group_members m WHERE m.user_id = g.principal_id))))
+		FROM up JOIN grants g ON g.node_id = up.id
 		LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id
-		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY up.level, g.principal_id LIMIT ?`, node, min(most, maxClimb), a.now(), limit)
+		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY up.level, g.principal_id LIMIT ?`, node, min(most, maxClimb), a.now(), a.now(), limit)
 	all, err := sqldb.Scan(rows, err, func(g *Above, scan func(...any) error) error {
-		return scanGrant(&g.Grant, func(dest ...any) error { return scan(append(dest, &g.Level)...) })
+		return scanGrant(&g.Grant, func(dest ...any) error { return scan(append(dest, &g.Level, &g.Idle)...) })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the grants above node %s: %w", node, err)
@@ -177,6 +184,19 @@ func (a *Access) ListOf(ctx context.Context, q sqldb.Querier, account drive.Acco
 	all, err := sqldb.Scan(rows, err, scanGrant)
 	if err != nil {
 		return nil, fmt.Errorf("list the grants of account %s: %w", account, err)
+	}
+	return all, nil
+}
+
+// ListIn lists the grants at what is in a folder, without what is below that, in the order of their
+// nodes and principals: up to limit of them.
+func (a *Access) ListIn(ctx context.Context, q sqldb.Querier, folder drive.NodeID, limit int) ([]Grant, error) {
+	rows, err := q.Query(ctx, "SELECT "+grantColumns+`, COALESCE(u.name, p.name, '') FROM nodes n CROSS JOIN grants g ON g.node_id = n.id
+		LEFT JOIN users u ON u.id = g.principal_id LEFT JOIN user_groups p ON p.id = g.principal_id
+		WHERE n.parent_id = ? AND n.trashed_at = 0 AND (g.expires_at = 0 OR g.expires_at > ?) ORDER BY g.node_id, g.principal_id LIMIT ?`, folder, a.now(), limit)
+	all, err := sqldb.Scan(rows, err, scanGrant)
+	if err != nil {
+		return nil, fmt.Errorf("list the grants in folder %s: %w", folder, err)
 	}
 	return all, nil
 }

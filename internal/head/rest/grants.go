@@ -78,6 +78,7 @@ type whoView struct {
 type aboveRole struct {
 	Grant roleView `json:"grant"`
 	Level int      `json:"level"` // how many folders above the node; 0: at the node itself
+	Idle  bool     `json:"idle"`  // it gives nothing for now: the space shares nothing with others than its members
 }
 
 func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
@@ -87,7 +88,7 @@ func (s spaces) access(ctx context.Context, c *call, id drive.NodeID) (reply, er
 	}
 	view := whoView{Role: p.Rights.Role(), Owner: p.Owner, Grants: make([]aboveRole, len(p.Grants))}
 	for i, g := range p.Grants {
-		view.Grants[i] = aboveRole{showRole(c, g.Grant), g.Level}
+		view.Grants[i] = aboveRole{showRole(c, g.Grant), g.Level, g.Idle}
 	}
 	return ok(view)
 }

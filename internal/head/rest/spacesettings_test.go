@@ -98,6 +98,14 @@ func TestSettingsOfASpace(t *testing.T) {
 	if got := eve.send(t, "PUT", "/files/new.txt?space="+folder, []byte("x")); got.StatusCode != http.StatusNotFound {
 		t.Errorf("eve puts a file there: %s", got)
 	}
+	idle := map[string]bool{}
+	for _, g := range ann.get(t, "/nodes/"+folder+"/access").json(t, http.StatusOK)["grants"].([]any) {
+		above := g.(map[string]any)
+		idle[above["grant"].(map[string]any)["name"].(string)] = above["idle"].(bool)
+	}
+	if !idle["eve"] || idle["ann"] || idle["bob"] {
+		t.Errorf("who has access: %v", idle)
+	}
 	ann.give(t, folder, "eve", "viewer") // less than before
 	to := map[string]any{"kind": "user", "principal": "eve", "role": "editor"}
 	ann.post(t, "/nodes/"+folder+"/grants", to).problem(t, drive.Forbidden, nil)

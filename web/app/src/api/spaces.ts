@@ -43,7 +43,7 @@ export interface Grant {
 export interface Access {
   role: Role;
   owner: string; // empty: it is in a space
-  grants: { grant: Grant; level: number }[];
+  grants: { grant: Grant; level: number; idle: boolean }[]; // idle: it gives nothing for now, for the space shares nothing with others than its members
 }
 
 export const spaces = () => call<Page<Space>>("GET", "/spaces").then((page) => page.items);

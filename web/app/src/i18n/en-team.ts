@@ -5,7 +5,7 @@ const messages = {
     found: "{n} found | {n} found", group: "Group", groupOf: "all members of the group", you: "you", role: "Role", roleOf: "Role of {name}", until: "Ends", ends: { never: "Never", day: "After a day", week: "After a week", month: "After 30 days", quarter: "After 90 days" }, note: "Note (optional)", noteHint: "They see it beside what you share",
     give: "Give access", given: "{name} has access now.", changed: "The role is changed.", list: "Who has access", owner: "Owner: everything in this drive", take: "Take away: {name}", takeShort: "Take away", takeTitle: "Take access away?", takeText: "“{name}” loses the role at once, and with it what only this role gives.", taken: "The role is taken away.",
     leave: "Leave", leaveTitle: "Leave?", leaveText: "You lose your role here at once. Only somebody who manages this can give it back.", left: "You have left.", endsAt: "until {when}", noEnd: "no end",
-    from: { here: "given here", space: "member of the space", folder: "from the folder “{name}”", above: "from a folder above" }, overridden: "does not count here: a nearer role decides",
+    from: { here: "given here", space: "member of the space", folder: "from the folder “{name}”", above: "from a folder above" }, overridden: "does not count here: a nearer role decides", idle: "gives nothing for now: the space shares with its members alone",
     rights: { viewer: "may look and download", uploader: "may send files, and sees none", editor: "may add, change and delete", manager: "may do everything and give access", none: "is shut out of what a folder above gives" },
     yours: "Your role: {role}", onlyManagers: "Managers decide who has access.", alone: "Nobody else has access.", busy: "Too many searches. Wait a moment.",
   },

@@ -6,7 +6,7 @@ const messages: TeamMessages = {
     found: "找到 {n} 个", group: "群组", groupOf: "组内全部成员", you: "你", role: "角色", roleOf: "{name} 的角色", until: "期限", ends: { never: "永久", day: "一天", week: "一周", month: "30 天", quarter: "90 天" }, note: "备注（可选）", noteHint: "对方会在共享内容旁看到",
     give: "授予权限", given: "{name} 现在有权限了。", changed: "角色已更改。", list: "谁有权限", owner: "所有者：可以操作该网盘的全部内容", take: "收回：{name}", takeShort: "收回", takeTitle: "收回权限？", takeText: "“{name}”会立即失去该角色，以及只由该角色带来的权限。", taken: "已收回。",
     leave: "退出", leaveTitle: "确定退出？", leaveText: "你会立即失去这里的角色，只有管理者可以重新授予。", left: "你已退出。", endsAt: "到 {when} 为止", noEnd: "永久",
-    from: { here: "在此处授予", space: "空间成员", folder: "来自文件夹“{name}”", above: "来自上级文件夹" }, overridden: "在这里不起作用：以更近的角色为准",
+    from: { here: "在此处授予", space: "空间成员", folder: "来自文件夹“{name}”", above: "来自上级文件夹" }, overridden: "在这里不起作用：以更近的角色为准", idle: "目前不起作用：该空间只与成员共享",
     rights: { viewer: "可以查看和下载", uploader: "可以上传，但看不到内容", editor: "可以添加、修改和删除", manager: "可以进行全部操作并授予权限", none: "不继承上级文件夹给予的权限" },
     yours: "你的角色：{role}", onlyManagers: "由管理者决定谁有权限。", alone: "没有其他人有权限。", busy: "搜索过于频繁，请稍候。",
   },
