@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) []Finding {
 	go func() { late <- x.late(ctx) }()
 	all := []Finding{reached}
 	for _, check := range []func(context.Context) Finding{
-		x.tls, x.hsts, x.address, x.clock, x.bodySize, x.requestBuffering, x.chunked, x.responseBuffering, x.methods, x.headers, x.ranges, x.paths, x.login,
+		x.tls, x.hsts, x.address, x.clock, x.disk, x.bodySize, x.requestBuffering, x.chunked, x.responseBuffering, x.methods, x.headers, x.ranges, x.paths, x.login,
 	} {
 		all = append(all, check(ctx))
 	}
@@ -229,6 +229,30 @@ func (x *examination) clock(context.Context) Finding {
 		return Finding{Check: "clock", Level: Warning, Says: fmt.Sprintf("the clocks of this computer and the server differ by %s: signed links and logins by time fail", off.Abs())}
 	}
 	return ok("clock", "the clocks agree")
+}
+
+// disk asks the server whether it has room: not how much, which is not everybody's to know.
+func (x *examination) disk(ctx context.Context) Finding {
+	a, err := x.ask(ctx, http.MethodGet, "disk", nil, nil)
+	if err == nil && a.code != http.StatusOK {
+		err = fmt.Errorf("%s answered %s", orUnknown(a.header.Get("Server")), a.status)
+	}
+	var says struct{ Disk string }
+	if err == nil {
+		err = json.Unmarshal(a.body, &says)
+	}
+	if err != nil {
+		return failed("disk", err)
+	}
+	switch says.Disk {
+	case "full":
+		return Finding{Check: "disk", Level: Failure, Says: "the server's disk is full but for what --min-free keeps: uploads are refused. An administrator sees what takes the room: smartdrive admin status"}
+	case "low":
+		return Finding{Check: "disk", Level: Warning, Says: "the server's disk has less than ten times left of what --min-free keeps free: uploads are refused soon"}
+	case "boundless":
+		return ok("disk", "the contents lie in a store without an end")
+	}
+	return ok("disk", "the server has room")
 }
 
 // change is the line to change, for each proxy that has one.

@@ -4,8 +4,19 @@ import (
 	"context"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/probe"
 	"smartdrive/internal/head/server"
 )
+
+// room says whether there is room on the disk, as doctor asks.
+func (g *ground) room(ctx context.Context) (probe.Disk, error) {
+	store := g.bytes.store
+	if !store.Caps().Bounded {
+		return probe.Boundless, nil
+	}
+	free, err := store.Free(ctx)
+	return probe.DiskOf(free, orLeast(g.cfg.MinFree)), err
+}
 
 // checks is what /readyz looks at. What an instance can do without, for a while and for some
 // requests, is shown and does not take it out of service: Redis and Kafka are the same for all

@@ -72,7 +72,7 @@ func (a *App) server(ctx context.Context, api *rest.API, ready func(url string))
 	probe.New(probe.Options{Caller: func(r *http.Request) (func(), error) {
 		_, release, err := api.Basic(r, drive.HeadNative, false)
 		return release, err
-	}}).Register(mux)
+	}, Disk: a.ground.room}).Register(mux)
 	davs := a.davHead(api)
 	if cfg.DAV {
 		davs.Register(mux)

@@ -7,10 +7,12 @@
 //	/api/v1/probe/stream   an event stream: three events, half a second apart
 //	/api/v1/probe/bytes    1,000 bytes, with ranges
 //	/api/v1/probe/slow     an answer after ?seconds=
+//	/api/v1/probe/disk     whether there is room on the disk
 package probe
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +42,35 @@ const (
 type Options struct {
 	// Caller says who sends a request; release gives their place back.
 	Caller func(r *http.Request) (release func(), err error)
-	Now    func() time.Time // default time.Now
+	// Disk tells how much room there is. Default: Boundless.
+	Disk func(ctx context.Context) (Disk, error)
+	Now  func() time.Time // default time.Now
+}
+
+// Disk says whether there is room where the contents lie. How much it is, is not everybody's to
+// know.
+type Disk string
+
+// The states of a disk.
+const (
+	Boundless Disk = "boundless" // the store has no end that anybody knows of
+	Roomy     Disk = "roomy"
+	Low       Disk = "low"  // lowTimes of what is kept free, or less
+	Full      Disk = "full" // uploads are refused
+)
+
+// lowTimes is how many times of what is kept free are little.
+const lowTimes = 10
+
+// DiskOf says what free bytes mean on a disk on which so many are kept free.
+func DiskOf(free, least drive.ByteSize) Disk {
+	switch {
+	case free <= least:
+		return Full
+	case free/lowTimes <= least:
+		return Low
+	}
+	return Roomy
 }
 
 // Head answers the requests. It is safe for concurrent use.
@@ -54,6 +84,9 @@ func New(opt Options) *Head {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	if opt.Disk == nil {
+		opt.Disk = func(context.Context) (Disk, error) { return Boundless, nil }
+	}
 	return &Head{opt: opt, room: make(chan struct{}, atOnce)}
 }
 
@@ -64,6 +97,7 @@ func (h *Head) Register(mux *http.ServeMux) {
 	mux.Handle(Prefix+"stream", h.handler(stream))
 	mux.Handle(Prefix+"bytes", h.handler(sample))
 	mux.Handle(Prefix+"slow", h.handler(slow))
+	mux.Handle(Prefix+"disk", h.handler(h.disk))
 }
 
 func (h *Head) handler(act func(http.ResponseWriter, *http.Request) error) http.Handler {
@@ -133,6 +167,20 @@ func (h *Head) echo(w http.ResponseWriter, r *http.Request) error {
 	}
 	seen.SpanMS = last.Sub(first).Milliseconds()
 	raw, err := json.Marshal(seen)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(raw) //nolint:gosec // JSON, and said to be; it fails only when the client is gone
+	return nil
+}
+
+func (h *Head) disk(w http.ResponseWriter, r *http.Request) error {
+	state, err := h.opt.Disk(r.Context())
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(map[string]Disk{"disk": state})
 	if err != nil {
 		return err
 	}

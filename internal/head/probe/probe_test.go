@@ -74,6 +74,29 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
+// Whoever asks is told whether there is room, and not how much.
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	for free, want := range map[drive.ByteSize]probe.Disk{0: probe.Full, drive.GiB: probe.Full, drive.GiB + 1: probe.Low, 10 * drive.GiB: probe.Low, 11 * drive.GiB: probe.Roomy} {
+		mux := http.NewServeMux()
+		probe.New(probe.Options{
+			Caller: func(*http.Request) (func(), error) { return func() {}, nil },
+			Disk:   func(context.Context) (probe.Disk, error) { return probe.DiskOf(free, drive.GiB), nil },
+		}).Register(mux)
+		if w := ask(t.Context(), mux, http.MethodGet, "disk", nil); w.Body.String() != `{"disk":"`+string(want)+`"}` {
+			t.Errorf("%v free: %s, want %s", free, w.Body, want)
+		}
+	}
+	mux := http.NewServeMux()
+	probe.New(probe.Options{
+		Caller: func(*http.Request) (func(), error) { return func() {}, nil },
+		Disk:   func(context.Context) (probe.Disk, error) { return "", drive.Fail(drive.Unavailable) },
+	}).Register(mux)
+	if w := ask(t.Context(), mux, http.MethodGet, "disk", nil); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a disk that cannot be asked: %d %s", w.Code, w.Body)
+	}
+}
+
 // A part of the sample is that part, which tells where it is.
 func TestBytes(t *testing.T) {
 	t.Parallel()
