@@ -16,6 +16,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/usecase/files"
+	"smartdrive/internal/usecase/space"
 )
 
 // The namespaces of the properties.
@@ -36,6 +37,7 @@ type known struct {
 	rights  map[drive.NodeID]access.Standing // of what is not the caller's own
 	owner   string
 	stars   map[drive.NodeID]bool
+	shared  map[drive.NodeID]space.Ways
 }
 
 // properties is dav.Properties.
@@ -61,7 +63,7 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 			return nil, err
 		}
 	}
-	if asked(owncloud, "permissions") || asked(nextcloud, "acl-permissions") {
+	if asked(owncloud, "permissions", "share-types") || asked(nextcloud, "acl-permissions") {
 		var others []drive.NodeID
 		for _, e := range page {
 			if e.Place != "" && !e.Virtual {
@@ -69,6 +71,11 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 			}
 		}
 		if k.rights, err = d.tags.Rights(ctx, who, others); err != nil {
+			return nil, err
+		}
+	}
+	if asked(owncloud, "share-types") {
+		if k.shared, err = k.readShared(ctx, page); err != nil {
 			return nil, err
 		}
 	}
@@ -88,6 +95,18 @@ func (d describer) properties(ctx context.Context, who drive.Who, page []dav.Ent
 		}
 	}
 	return k.property, nil
+}
+
+// readShared reads how entries are shared that the caller may share: their own, and what they
+// manage.
+func (k *known) readShared(ctx context.Context, page []dav.Entry) (map[drive.NodeID]space.Ways, error) {
+	var ids []drive.NodeID
+	for _, e := range page {
+		if !e.Virtual && (e.Place == "" || k.rights[e.Node].Rights.Has(access.Manage)) {
+			ids = append(ids, e.Node)
+		}
+	}
+	return k.d.Spaces.Ways(ctx, ids)
 }
 
 // readMarks reads the marks of the accounts that folders of the page lie in. The root has those of
@@ -194,7 +213,9 @@ func (k *known) own(e dav.Entry, local string) (string, bool) {
 		return "0", true
 	case "owner-id", "owner-display-name":
 		return escape(k.owner), e.Place == ""
-	case "share-types", "tags":
+	case "share-types":
+		return k.shareTypes(e), true
+	case "tags":
 		return "", true
 	}
 	return "", false
@@ -300,6 +321,21 @@ func (k *known) permissions(e dav.Entry) string {
 		letters += "CK"
 	}
 	return letters
+}
+
+// shareTypes are the kinds of shares at an entry.
+func (k *known) shareTypes(e dav.Entry) string {
+	var all strings.Builder
+	ways := k.shared[e.Node]
+	for _, t := range []struct {
+		has  bool
+		kind int
+	}{{ways.Users, toUser}, {ways.Groups, toGroup}, {ways.Links, byLink}} {
+		if t.has {
+			fmt.Fprintf(&all, `<share-type xmlns="%s">%d</share-type>`, owncloud, t.kind)
+		}
+	}
+	return all.String()
 }
 
 // checksums are those that clients know, of which some may be missing.

@@ -90,8 +90,7 @@ func (c sharing) listShares(ctx context.Context) (any, error) {
 		if !isFolder(node) {
 			return nil, drive.Bad("path", drive.NotAllowed, "allowed", []string{"a folder"}, "sent", "a file")
 		}
-		all, err = c.sharedByMe(ctx)
-		keep = func(s shared) bool { return s.item.parent == node.ID }
+		all, err = c.sharedIn(ctx, node)
 	default:
 		all, err = c.sharedAt(ctx, node)
 	}
@@ -211,21 +210,44 @@ func (c sharing) sharedByMe(ctx context.Context) (all []shared, err error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes := map[drive.NodeID]item{}
-	for _, v := range links {
-		at, known := nodes[v.Node]
-		if !known {
-			n, err := c.Files.Get(ctx, c.who, v.Node)
-			if drive.IsKind(err, drive.NotFound) || err == nil && n.TrashedAt != nil { // since it was listed
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			at = c.itemOf(n)
-			nodes[v.Node] = at
+	mine, err := c.linked(ctx, links)
+	return append(all, mine...), err
+}
+
+// sharedIn is sharedByMe of what is in a folder.
+func (c sharing) sharedIn(ctx context.Context, folder files.NodeView) (all []shared, err error) {
+	roles, err := c.Spaces.ByMeIn(ctx, c.who, folder.ID, maxListed)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range roles {
+		if s.Item.Name != "" && s.Role != access.None {
+			all = append(all, shared{grant: &s.Grant, item: itemOfNode(s.Item, s.Path), mine: true})
 		}
-		all = append(all, shared{link: &v, item: at, mine: true})
+	}
+	links, err := c.links(ctx, share.Query{In: folder.ID})
+	if err != nil {
+		return nil, err
+	}
+	mine, err := c.linked(ctx, links)
+	return append(all, mine...), err
+}
+
+// linked are links of the caller's own drive, with the files and folders that they lead to.
+func (c sharing) linked(ctx context.Context, links []share.View) ([]shared, error) {
+	nodes := make([]tree.Node, len(links))
+	for i, v := range links {
+		nodes[i] = v.Item
+	}
+	views, err := c.Files.ViewMine(ctx, c.who, nodes)
+	if err != nil {
+		return nil, err
+	}
+	var all []shared
+	for _, v := range links {
+		if n, there := views[v.Node]; there && n.TrashedAt == nil { // else it has gone since it was listed
+			all = append(all, shared{link: &v, item: c.itemOf(n), mine: true})
+		}
 	}
 	return all, nil
 }

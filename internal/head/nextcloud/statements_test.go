@@ -22,7 +22,7 @@ import (
 func TestStatementsDoNotGrow(t *testing.T) {
 	t.Parallel()
 	depth.Normal(t)
-	const properties = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:fileid/><oc:permissions/><oc:size/></d:prop></d:propfind>`
+	const properties = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:fileid/><oc:permissions/><oc:size/><oc:share-types/></d:prop></d:propfind>`
 	var count sqldbtest.Counter
 	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
 	s.Person(t, "bob")

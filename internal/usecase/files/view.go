@@ -98,6 +98,11 @@ func (s *display) ViewMany(ctx context.Context, q sqldb.Querier, nodes []tree.No
 	return views, nil
 }
 
+// ViewMine is ViewMany of nodes of the caller's own drive.
+func (s *display) ViewMine(ctx context.Context, who drive.Who, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {
+	return s.ViewMany(ctx, s.db.For(who.Account), nodes)
+}
+
 // ViewTops shows nodes that are shared with the caller by name, as these see them: what is above
 // them is not told.
 func (s *display) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.NodeID]NodeView, error) {

@@ -330,11 +330,31 @@ func (s *Spaces) ByMe(ctx context.Context, who drive.Who, after access.Grant, li
 	if err != nil {
 		return nil, err
 	}
+	return s.items(ctx, mounts(grants), false)
+}
+
+// ByMeIn is ByMe of what is in a folder of the caller's own drive, without what is below that: up to
+// limit of it. In another folder there is nothing of theirs.
+func (s *Spaces) ByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID, limit int) ([]Shared, error) {
+	if _, err := s.parts.Tree.Find(ctx, s.parts.DB, who.Account, folder); err != nil {
+		if drive.IsKind(err, drive.NotFound) {
+			err = nil
+		}
+		return nil, err
+	}
+	grants, err := s.parts.Access.ListIn(ctx, s.parts.DB, folder, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.items(ctx, mounts(grants), false)
+}
+
+func mounts(grants []access.Grant) []access.Mount {
 	all := make([]access.Mount, len(grants))
 	for i, g := range grants {
 		all[i] = access.Mount{Grant: g}
 	}
-	return s.items(ctx, all, false)
+	return all
 }
 
 // items finds the nodes of grants. Those in the trash, or gone, stay in the list without a name: a
