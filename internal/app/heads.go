@@ -119,7 +119,7 @@ func (a *App) davHead(api *rest.API) *dav.Head {
 func (a *App) nextcloudHead(api *rest.API, davs *dav.Head) *nextcloud.Head {
 	instance := strings.ReplaceAll(a.ground.ID, "-", "")
 	return nextcloud.New(nextcloud.Options{
-		DAV: davs, Files: a.files, Uploads: a.uploads, Thumbs: a.thumbs, Sessions: a.sessions, Shelf: files.NewShelf(a.files, a.stars),
+		DAV: davs, Files: a.files, Uploads: a.uploads, Batches: a.batches, Thumbs: a.thumbs, Sessions: a.sessions, Shelf: files.NewShelf(a.files, a.stars),
 		Spaces: a.spaces, Shares: a.shares, Numbers: a.shareNumbers,
 		Caller: callerAt(api, drive.HeadNextcloud), Visitor: api.Visitor, BaseURL: api.BaseURL(), Instance: "sd" + instance[:min(10, len(instance))],
 		Name: func(ctx context.Context, id drive.UserID) (string, error) {

@@ -10,10 +10,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +44,26 @@ type drive struct {
 
 	mu     sync.Mutex
 	server *process.Server
+	log    bytes.Buffer // of the server
+}
+
+// Write implements io.Writer: it keeps the log of the server.
+func (d *drive) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.Write(p)
+}
+
+// asked is how many requests of a method at an address the server has logged.
+func (d *drive) asked(method, path string) (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for line := range strings.Lines(d.log.String()) {
+		if strings.Contains(line, method) && strings.Contains(line, path) {
+			n++
+		}
+	}
+	return n
 }
 
 func newDrive(t *testing.T) *drive {
@@ -57,7 +81,7 @@ func (d *drive) start() {
 	d.t.Helper()
 	s, err := process.Start(process.Options{
 		Binary: process.Binary(d.t), Data: filepath.Join(d.dir, "data"), Listen: d.listen, Args: []string{"--min-free", "0"},
-		Env: []string{"SMARTDRIVE_ADMIN_PASSWORD=" + process.Password}, Log: d.t.Output(),
+		Env: []string{"SMARTDRIVE_ADMIN_PASSWORD=" + process.Password}, Log: io.MultiWriter(d.t.Output(), d),
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -238,6 +262,37 @@ func TestTwoDesktopsAreKeptEqual(t *testing.T) {
 	equal(t, "second, where it was made", want, tree(t, b.dir))
 	if got := d.cli("ls", "/moved/and/deeper"); !strings.Contains(got, "file.dat") {
 		t.Errorf("the drive has: %s", got)
+	}
+}
+
+// Many small files come in few requests, from a client that may: this one of Debian sends no empty
+// file so, and is not told of it by its own name.
+func TestTheDesktopSendsManyFilesAtOnce(t *testing.T) {
+	t.Parallel()
+	servicetest.Tool(t, "nextcloudcmd")
+	d := newDrive(t)
+	a, b := d.desktop("a"), d.desktop("b")
+	old := time.Date(2004, 5, 6, 7, 8, 9, 0, time.UTC)
+	files := depth.Pick(60, 250, 2000)
+	for i := range files {
+		a.write(fmt.Sprintf("dir %d/文件 %d.bin", i%5, i), noise(1+i*100, uint64(i)), old.Add(time.Duration(i)*time.Minute))
+	}
+	server, err := url.Parse(d.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renamed := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(server)
+		r.Out.Header.Set("User-Agent", "mirall/3.10.0")
+	}})
+	defer renamed.Close()
+	d.url = renamed.URL
+	a.mustSync()
+	b.mustSync()
+	equal(t, "many files", tree(t, a.dir), tree(t, b.dir))
+	const all, alone = "/remote.php/dav/bulk", "/remote.php/dav/files/"
+	if many, one := d.asked("POST", all), d.asked("PUT", alone); many == 0 || many > files/20 || one > files/10 {
+		t.Errorf("%d files came in %d requests of many, and %d of one", files, many, one)
 	}
 }
 

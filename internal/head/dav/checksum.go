@@ -40,6 +40,12 @@ func Checksums(h http.Header) ([]digest.FieldDigest, error) {
 	return all, nil
 }
 
+// Summed is a body of so many bytes that must have the digests that were declared: its last bytes
+// are not handed on unless it has.
+func Summed(body io.Reader, size int64, declared []digest.FieldDigest) io.Reader {
+	return &summed{Reader: body, left: size, verify: digest.NewVerifier(declared)}
+}
+
 // summed is a body that must have the digests that were declared. Its last bytes are not handed on
 // unless it has, so that nobody takes it for whole.
 type summed struct {

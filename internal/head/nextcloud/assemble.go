@@ -142,8 +142,10 @@ func (c *call) answerFile(ctx context.Context, at drive.Address, made *tree.Node
 }
 
 // mtimeOf is X-OC-Mtime, the time of the client's file in Unix seconds; zero: it is not sent.
-func mtimeOf(h http.Header) (drive.Time, error) {
-	text := strings.TrimSpace(h.Get("X-OC-Mtime"))
+func mtimeOf(h http.Header) (drive.Time, error) { return parseMTime(h.Get("X-OC-Mtime")) }
+
+func parseMTime(text string) (drive.Time, error) {
+	text = strings.TrimSpace(text)
 	if text == "" {
 		return 0, nil
 	}

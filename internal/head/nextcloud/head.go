@@ -13,6 +13,7 @@ import (
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/server"
+	"smartdrive/internal/usecase/batch"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
@@ -25,6 +26,7 @@ type Options struct {
 	DAV      *dav.Head
 	Files    *files.Files
 	Uploads  *upload.Sessions
+	Batches  *batch.Batches
 	Thumbs   *thumb.Maker
 	Sessions *account.Sessions
 	Shelf    *files.Shelf // favourites are stars

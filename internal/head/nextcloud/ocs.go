@@ -224,11 +224,15 @@ func asksOnly(what string) bool {
 
 // capabilities say what clients may use. What is not here they do not ask for.
 func (c *call) capabilities() object {
+	dav := object{{"chunking", "1.0"}, {"trashbin", "1.0"}}
+	if sendsMany(c.r.UserAgent()) {
+		dav = append(dav, member{"bulkupload", "1.0"})
+	}
 	return object{
 		{"version", object{{"major", protocolMajor}, {"minor", 0}, {"micro", 0}, {"string", protocolText}, {"edition", ""}, {"extendedSupport", false}}},
 		{"capabilities", object{
 			{"core", object{{"pollinterval", 60}, {"webdav-root", "remote.php/webdav"}}},
-			{"dav", object{{"chunking", "1.0"}, {"trashbin", "1.0"}}},
+			{"dav", dav},
 			{"files", object{{"bigfilechunking", true}, {"blacklisted_files", list{}}, {"undelete", true}, {"versioning", true}, {"comments", false}}},
 			{"files_sharing", sharingCapabilities()},
 			{"password_policy", object{

@@ -29,6 +29,10 @@ func (c *call) remote(ctx context.Context) error {
 		return c.own(func() error { return c.files(ctx, "/remote.php/dav/files/"+c.at(3)+"/") })
 	case "uploads":
 		return c.own(func() error { return c.uploads(ctx, c.path[4:]) })
+	case "bulk":
+		if len(c.path) == 3 {
+			return c.bulk(ctx)
+		}
 	case "trashbin":
 		return c.own(func() error { return c.trashbin(ctx, c.path[4:]) })
 	case "versions":

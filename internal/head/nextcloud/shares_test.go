@@ -2,6 +2,7 @@ package nextcloud_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/netip"
 	"path/filepath"
@@ -57,7 +58,7 @@ func (s *stack) group(t *testing.T, name string) (team access.Team) {
 // known of its client.
 func TestClientsAsTheySpeak(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"shares-desktop", "shares-phone", "phone-upload"} {
+	for _, name := range []string{"shares-desktop", "shares-phone", "phone-upload", "bulk"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStack(t)
@@ -282,6 +283,52 @@ func TestSharingAgainLeavesAManager(t *testing.T) {
 	}})
 	if err != nil || told != access.Manager {
 		t.Errorf("told %q (%v)", told, err)
+	}
+}
+
+// Listings say how something is shared, and a folder can be asked for what is shared in it.
+func TestWhatIsSharedInAFolder(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.Person(t, "bob")
+	s.group(t, "Staff")
+	for _, dir := range []string{"dir", "dir/all", "dir/none", "dir/deep", "dir/deep/below"} {
+		s.Do(t, "MKCOL "+home+dir).Want(t, 201)
+	}
+	s.Do(t, "PUT "+home+"dir/f", "", "x").Want(t, 201)
+	for _, how := range []string{"0&shareWith=bob&permissions=15", "1&shareWith=staff&permissions=1", "3"} {
+		s.share(t, "path=/dir/all&shareType="+how)
+	}
+	s.share(t, "path=/dir/f&shareType=3")
+	s.share(t, "path=/dir/deep/below&shareType=3")
+	s.share(t, "path=/dir&shareType=0&shareWith=bob&permissions=31")
+	in := s.Do(t, "GET "+ocs+"shares?path=/dir&subfiles=true").Want(t, 200).Has(t, "<path>/dir/f<", "<path>/dir/all<", "<share_with>bob<", "<share_with>Staff<")
+	if n := strings.Count(in.Body, "<element>"); n != 4 {
+		t.Errorf("%d shares in the folder, want 4", n)
+	}
+	const types = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><oc:share-types/></d:prop></d:propfind>`
+	of := func(who, path string) map[string]string {
+		t.Helper()
+		body := s.Do(t, "PROPFIND "+path, "Depth: 1", davtest.As(who), "", types).Want(t, 207).Body
+		found := map[string]string{}
+		for _, m := range regexp.MustCompile(`(?s)<D:href>([^<]*)</D:href>.*?</D:response>`).FindAllStringSubmatch(body, -1) {
+			name := strings.TrimSuffix(m[1], "/")
+			for _, one := range regexp.MustCompile(`<share-type[^>]*>(\d)<`).FindAllStringSubmatch(m[0], -1) {
+				found[name[strings.LastIndex(name, "/")+1:]] += one[1]
+			}
+		}
+		return found
+	}
+	want := map[string]string{"dir": "0", "all": "013", "f": "3"}
+	if got := of("ann", home+"dir"); !maps.Equal(got, want) {
+		t.Errorf("ann sees %v, want %v", got, want)
+	}
+	if got := of("bob", shared+"/dir"); len(got) != 0 { // an editor, who shares nothing
+		t.Errorf("bob sees %v", got)
+	}
+	s.grant(t, "dir", access.Manager, 0)
+	if got := of("bob", shared+"/dir"); got["f"] != "3" {
+		t.Errorf("as a manager bob sees %v", got)
 	}
 }
 

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/idem"
 	"smartdrive/internal/domain/star"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/head/dav"
 	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/head/nextcloud"
+	"smartdrive/internal/usecase/batch"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/share"
 	"smartdrive/internal/usecase/space"
@@ -64,9 +66,10 @@ func (s *stack) wire() {
 		ZeroWithin: s.zero, EarlyWithin: time.Hour,
 		Shelf:  files.NewShelf(s.Files, star.New(s.DB, now)),
 		Spaces: s.Spaces, Numbers: s.numbers, Now: now,
-		Shares: s.shares,
-		DAV:    dav.New(dav.Options{Files: s.Files, Uploads: s.Sessions, Caller: s.Caller, Balance: s.Balance, Spaces: s.Spaces}),
-		Files:  s.Files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: s.Logins,
+		Shares:  s.shares,
+		DAV:     dav.New(dav.Options{Files: s.Files, Uploads: s.Sessions, Caller: s.Caller, Balance: s.Balance, Spaces: s.Spaces}),
+		Batches: batch.New(batch.Options{DB: s.DB, Tree: s.Tree, Uploads: s.Sessions, Files: s.Files, Keys: idem.NewKeys(s.DB, idem.Options{Now: now})}),
+		Files:   s.Files, Uploads: s.Sessions, Thumbs: thumb.New(thumb.Options{}), Sessions: s.Logins,
 		Caller: s.Caller, Balance: s.Balance, Instance: "sdtest", BaseURL: "https://drive.example.org",
 		Visitor: func(*http.Request) (func(), error) { return func() {}, nil },
 		Name: func(_ context.Context, id drive.UserID) (string, error) {

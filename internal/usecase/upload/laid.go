@@ -40,6 +40,11 @@ func (l *Laid) Refuse(err error) { l.end(err) }
 // the file.
 type Condition func(ctx context.Context, q sqldb.Querier, there *tree.Node) error
 
+// Asking is the condition that check is: it asks nothing but what is there.
+func Asking(check func(there *tree.Node) error) Condition {
+	return func(_ context.Context, _ sqldb.Querier, there *tree.Node) error { return check(there) }
+}
+
 func (c Condition) holds(ctx context.Context, q sqldb.Querier, at tree.Target) error {
 	switch {
 	case c == nil:
