@@ -35,11 +35,16 @@ func TestThroughAllPhasesAndBack(t *testing.T) {
 			if !report.OK {
 				t.Fatalf("the preflight refuses: %+v", report.Checks)
 			}
-			n := 0
+			n, last := 0, int64(0)
 			touch := func() {
 				t.Helper()
 				n++
 				touchAll(t, p.db, accounts, n)
+				if got := numbered(t, p.db); got <= last {
+					t.Errorf("a share gets the number %d, and there was %d", got, last)
+				} else {
+					last = got
+				}
 			}
 			work := func() {
 				t.Helper()
@@ -157,6 +162,21 @@ func touch(ctx context.Context, tx *sqldb.Tx, id drive.AccountID, n, i int) erro
 		}
 	}
 	return nil
+}
+
+// numbered gives something that is shared a number, which is dropped again, and returns it.
+func numbered(t testing.TB, db *sqldb.DB) (n int64) {
+	t.Helper()
+	node, subject := drive.NewID[drive.NodeID](), drive.NewID[drive.ShareID]()
+	for _, query := range []string{"INSERT INTO share_numbers (node_id, subject) VALUES (?, ?)", "DELETE FROM share_numbers WHERE node_id = ? AND subject = ?"} {
+		must(t, db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			if _, err := tx.Exec(ctx, query, node, subject); err != nil || n != 0 {
+				return err
+			}
+			return tx.QueryRow(ctx, "SELECT number FROM share_numbers WHERE node_id = ?", node).Scan(&n)
+		}))
+	}
+	return n
 }
 
 func fmtSlot(n int) string {
