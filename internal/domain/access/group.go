@@ -219,7 +219,7 @@ func (a *Access) ListMembers(ctx context.Context, q sqldb.Querier, id drive.Grou
 }
 
 // IsIn reports whether a user is in a group.
-func (a *Access) IsIn(ctx context.Context, q sqldb.Querier, id drive.GroupID, user drive.UserID) (is bool, err error) {
+func IsIn(ctx context.Context, q sqldb.Querier, id drive.GroupID, user drive.UserID) (is bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM group_members WHERE group_id = ? AND user_id = ?)`, id, user).Scan(&is)
 	if err != nil {
 		err = fmt.Errorf("look whether %s is in group %s: %w", user, id, err)

@@ -58,7 +58,7 @@ func (a *Access) ListNamed(ctx context.Context, q sqldb.Querier, user drive.User
 
 // Called reports whether anything that is shared with a user by name is called so, by its owner or
 // by the user: a folded name of folds. It reads what is shared with them by one statement.
-func (a *Access) Called(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...string) (bool, error) {
+func Called(ctx context.Context, q sqldb.Querier, user drive.UserID, folds ...string) (bool, error) {
 	me := user.String()
 	marks, args := sqldb.In(folds)
 	rows, err := q.Query(ctx, `WITH `+mine+`

@@ -135,6 +135,12 @@ func (b *bulk) tell(answers []batch.Answer) error {
 	return nil
 }
 
+// sending is a request of many files.
+type sending struct {
+	*call
+	files *bulk
+}
+
 // bulk answers a request of many files.
 func (c *call) bulk(ctx context.Context) error {
 	if c.r.Method != http.MethodPost {
@@ -156,10 +162,10 @@ func (c *call) bulk(ctx context.Context) error {
 	if err := server.RefuseEncoding(c.r); err != nil {
 		return err
 	}
-	from := newBulk(server.Incoming(c.r), params["boundary"])
-	from.put = func(h http.Header, size int64) (batch.Item, bool) { return c.bulkFile(ctx, from, h, size) }
-	broken := c.Batches.Run(ctx, c.who, idem.Request{}, from, from.tell)
-	results, err := c.bulkResults(ctx, from)
+	all := sending{c, newBulk(server.Incoming(c.r), params["boundary"])}
+	all.files.put = func(h http.Header, size int64) (batch.Item, bool) { return all.file(ctx, h, size) }
+	broken := c.Batches.Run(ctx, c.who, idem.Request{}, all.files, all.files.tell)
+	results, err := all.results(ctx)
 	if err != nil {
 		return err
 	}
@@ -172,11 +178,12 @@ func (c *call) bulk(ctx context.Context) error {
 	return c.sendJSON(status, results)
 }
 
-// bulkFile makes of a part an item of the batch, or stores it, where no batch can.
-func (c *call) bulkFile(ctx context.Context, b *bulk, h http.Header, size int64) (item batch.Item, done bool) {
+// file makes of a part an item of the batch, or stores it, where no batch can.
+func (c sending) file(ctx context.Context, h http.Header, size int64) (item batch.Item, done bool) {
+	b := c.files
 	n := len(b.files)
 	f := bulkFile{path: h.Get("X-File-Path")}
-	put, err := c.bulkPut(ctx, &f, h)
+	put, err := c.put(ctx, &f, h)
 	put.Size = drive.ByteSize(size)
 	b.files = append(b.files, f)
 	var body io.Reader = b
@@ -184,7 +191,7 @@ func (c *call) bulkFile(ctx context.Context, b *bulk, h http.Header, size int64)
 		body, err = checkedPart(b, h, size)
 	}
 	if err == nil && (f.at.Place != "" || put.Size > upload.LaidSize) {
-		b.alone = append(b.alone, c.bulkAlone(ctx, n, put, body))
+		b.alone = append(b.alone, c.alone(ctx, n, put, body))
 		return batch.Item{}, true
 	}
 	item = batch.Item{N: n, Op: batch.Put, Err: err, File: put, Body: body}
@@ -214,8 +221,8 @@ func checkedPart(b *bulk, h http.Header, size int64) (io.Reader, error) {
 	return dav.Summed(b, size, declared), nil
 }
 
-// bulkPut is what a part asks for, if it may be stored where it goes.
-func (c *call) bulkPut(ctx context.Context, f *bulkFile, h http.Header) (put upload.PutFile, err error) {
+// put is what a part asks for, if it may be stored where it goes.
+func (c sending) put(ctx context.Context, f *bulkFile, h http.Header) (put upload.PutFile, err error) {
 	if f.path == "" {
 		return put, drive.Bad("X-File-Path", drive.Required)
 	}
@@ -244,8 +251,8 @@ func (c *call) bulkPut(ctx context.Context, f *bulkFile, h http.Header) (put upl
 	return put, c.DAV.MayPut(ctx, &one, view, u)
 }
 
-// bulkAlone stores one file.
-func (c *call) bulkAlone(ctx context.Context, n int, put upload.PutFile, body io.Reader) batch.Answer {
+// alone stores one file.
+func (c sending) alone(ctx context.Context, n int, put upload.PutFile, body io.Reader) batch.Answer {
 	a := batch.Answer{N: n}
 	stored, err := c.Uploads.PutWhole(ctx, c.who, put, body)
 	if drive.IsKind(err, drive.NotFound) {
@@ -273,9 +280,10 @@ type bulkResult struct {
 	MTime       string `json:"X-OC-MTime,omitempty"`
 }
 
-// bulkResults are the results by path.
-func (c *call) bulkResults(ctx context.Context, b *bulk) (map[string]bulkResult, error) {
+// results are what became of the files, by path.
+func (c sending) results(ctx context.Context) (map[string]bulkResult, error) {
 	lang := problem.Negotiate(c.r.Header.Get("Accept-Language"))
+	b := c.files
 	results := make(map[string]bulkResult, len(b.files))
 	var page []dav.Entry
 	var paths []string
@@ -293,7 +301,7 @@ func (c *call) bulkResults(ctx context.Context, b *bulk) (map[string]bulkResult,
 		paths = append(paths, f.path)
 	}
 	id, permissions := dav.Name{Space: owncloud, Local: "id"}, dav.Name{Space: owncloud, Local: "permissions"}
-	property, err := describer{c}.properties(ctx, c.who, page, []dav.Name{id, permissions})
+	property, err := describer{c.call}.properties(ctx, c.who, page, []dav.Name{id, permissions})
 	if err != nil {
 		return nil, err
 	}

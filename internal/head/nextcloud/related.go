@@ -12,7 +12,8 @@ import (
 	"smartdrive/internal/base/drive"
 )
 
-// related reads the parts of a multipart/related body (RFC 2387), each of which says how long it is:
+// related reads the parts of a multipart/related body (RFC 2387), each of which says how long it
+// is:
 //
 //	body     = *part "--" boundary "--"
 //	part     = "--" boundary CRLF *(name ":" value CRLF) CRLF bytes CRLF

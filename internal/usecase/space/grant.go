@@ -333,8 +333,8 @@ func (s *Spaces) ByMe(ctx context.Context, who drive.Who, after access.Grant, li
 	return s.items(ctx, mounts(grants), false)
 }
 
-// ByMeIn is ByMe of what is in a folder of the caller's own drive, without what is below that: up to
-// limit of it. In another folder there is nothing of theirs.
+// ByMeIn is ByMe of what is in a folder of the caller's own drive, without what is below that: up
+// to limit of it. In another folder there is nothing of theirs.
 func (s *Spaces) ByMeIn(ctx context.Context, who drive.Who, folder drive.NodeID, limit int) ([]Shared, error) {
 	if _, err := s.parts.Tree.Find(ctx, s.parts.DB, who.Account, folder); err != nil {
 		if drive.IsKind(err, drive.NotFound) {

@@ -71,7 +71,7 @@ func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) 
 		}
 	}
 	if len(name) <= drive.MaxNameBytes-utf8.UTFMax { // else it may be an own name that with has cut
-		called, err := s.parts.Access.Called(ctx, s.parts.DB, who.User, ownNames(name)...)
+		called, err := access.Called(ctx, s.parts.DB, who.User, ownNames(name)...)
 		if err == nil && !called {
 			err = drive.Fail(drive.NotFound)
 		}
@@ -95,7 +95,7 @@ func (s *Spaces) MountedAs(ctx context.Context, who drive.Who, name drive.Name) 
 // NotFound: they are not in the group, or it was given nothing there.
 func (s *Spaces) HideFromGroup(ctx context.Context, who drive.Who, node drive.NodeID, group drive.GroupID) error {
 	return s.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		in, err := s.parts.Access.IsIn(ctx, tx, group, who.User)
+		in, err := access.IsIn(ctx, tx, group, who.User)
 		if err == nil && !in {
 			err = drive.Fail(drive.NotFound)
 		}
