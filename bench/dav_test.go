@@ -148,11 +148,11 @@ func BenchmarkChunks(b *testing.B) {
 func sendChunks(b *testing.B, s *server, gib int, rate, move *sample) {
 	b.Helper()
 	body := noise(partSize)
-	w := dial(b, s).byPassword()
-	defer w.conn.Close()
 	const id, to = "/remote.php/dav/uploads/admin/t", "Destination: /remote.php/dav/files/admin/whole\r\n"
 	size := gib << 30
-	warm(b, s.data)
+	warm(b, s.data) // which may take longer than an idle connection is kept
+	w := dial(b, s).byPassword()
+	defer w.conn.Close()
 	start := time.Now()
 	_, err := w.ask("MKCOL", id, to)
 	must(b, err)

@@ -3,7 +3,9 @@ package access_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -12,7 +14,8 @@ import (
 )
 
 // BenchmarkEnter measures what access adds to a request: for an owner, and for a member of ten
-// groups at a folder 64 levels deep in a space with 10,000 grants at its root.
+// groups at a folder 64 levels deep in a space with 10,000 grants at its root. Goal: p50 below 0.2
+// ms.
 func BenchmarkEnter(b *testing.B) {
 	w := newWorld(b, 3, 10)
 	const space, levels, members = 2, 64, 10_000
@@ -53,11 +56,17 @@ func BenchmarkEnter(b *testing.B) {
 		{"nothing there", w.people[1], drive.NewID[drive.NodeID]()},
 	} {
 		b.Run(c.name, func(b *testing.B) {
+			var took []time.Duration
 			for b.Loop() {
+				start := time.Now()
 				if _, err := w.Enter(b.Context(), w.db, c.who, c.node, access.Look); err != nil && !drive.IsKind(err, drive.NotFound) {
 					b.Fatal(err)
 				}
+				took = append(took, time.Since(start))
 			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2])/float64(time.Millisecond), "p50-ms")
+			b.ReportMetric(float64(took[len(took)*99/100])/float64(time.Millisecond), "p99-ms")
 		})
 	}
 }
