@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/account"
@@ -42,6 +44,8 @@ type room struct {
 	root    drive.NodeID
 	owner   int // the person; -1: it is a space
 	state   access.State
+	links   access.Givers // of a space
+	outward access.Givers
 }
 
 func newWorld(t testing.TB, people, groups int) *world {
@@ -78,6 +82,7 @@ func newWorld(t testing.TB, people, groups int) *world {
 		d := room{owner: i, state: access.Active}
 		if i >= 2 {
 			d.owner, d.account = -1, drive.NewID[drive.AccountID]()
+			d.links, d.outward = access.Editors, access.Managers
 		} else {
 			d.account = w.people[i].Account
 		}
@@ -125,6 +130,9 @@ func (w *world) may(who drive.Who, node drive.NodeID) access.Right {
 	if d.state == access.Deleted {
 		return 0
 	}
+	if d.outward == access.Nobody && !w.belongs(who, d) {
+		return 0
+	}
 	rights, decided := access.Right(0), false
 	for at := node; ; at = w.up[at] {
 		here, any := access.Right(0), false
@@ -143,6 +151,59 @@ func (w *world) may(who drive.Who, node drive.NodeID) access.Right {
 		}
 		if w.up[at].IsZero() {
 			return w.readOnly(d, rights)
+		}
+	}
+}
+
+// belongs reports whether a person has a role at the root of a space.
+func (w *world) belongs(who drive.Who, d room) bool {
+	return slices.ContainsFunc(w.grants, func(g access.Grant) bool { return g.Node == d.root && w.gives(who, g) })
+}
+
+// gives reports whether a grant gives a person something, as far as it says itself.
+func (w *world) gives(who drive.Who, g access.Grant) bool {
+	return w.mine(who, g) && g.Role != access.None && (g.Expires == 0 || g.Expires > drive.TimeOf(w.now))
+}
+
+// mayLink is the model of who may give out links.
+func (w *world) mayLink(who drive.Who, node drive.NodeID) bool {
+	d, rights := w.drives[w.of[node]], w.may(who, node)
+	switch {
+	case d.account == who.Account || d.links == "" || d.links == access.Editors:
+		return rights.Has(access.Change)
+	case d.links == access.Managers:
+		return rights.Has(access.Manage) && rights.Has(access.Change)
+	}
+	return false
+}
+
+// shared is the model of what is shared with a person by name.
+func (w *world) sharedWith(who drive.Who) map[drive.NodeID]string {
+	all := map[drive.NodeID]string{}
+	for _, g := range w.grants {
+		d := w.drives[w.of[g.Node]]
+		space := d.owner < 0
+		if w.gives(who, g) && !(space && (g.Node == d.root || d.state == access.Deleted || d.outward == access.Nobody && !w.belongs(who, d))) {
+			all[g.Node] = ""
+		}
+	}
+	return all
+}
+
+// compareAll compares what a person is told of many nodes in one answer.
+func (w *world) compareAll(t testing.TB, who drive.Who) {
+	t.Helper()
+	if d := cmp.Diff(w.sharedWith(who), w.mounts(t, who, false)); d != "" {
+		t.Fatalf("what is shared with %v by name (-model +product): %s", who.User, d)
+	}
+	rights, err := w.RightsOf(t.Context(), w.db, who, w.nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range w.nodes {
+		own := w.drives[w.of[node]].account == who.Account // of which it is not asked
+		if want := w.may(who, node); rights[node].Rights != want && !own {
+			t.Fatalf("%v may %04b at %v, by many at once, and the model says %04b", who.User, rights[node].Rights, node, want)
 		}
 	}
 }
@@ -173,6 +234,10 @@ func (w *world) step(t testing.TB, r *rand.Rand) {
 		w.now = w.now.Add(time.Duration(r.IntN(600)) * time.Second)
 	case 12:
 		w.archive(t, r)
+	case 13:
+		w.rule(t, r)
+	case 14:
+		w.compareAll(t, w.people[r.IntN(len(w.people))])
 	}
 	for range 8 { // most of what people do is to ask
 		who, node := w.people[r.IntN(len(w.people))], w.nodes[r.IntN(len(w.nodes))]
@@ -189,6 +254,9 @@ func (w *world) compare(t testing.TB, who drive.Who, node drive.NodeID) {
 	}
 	if p.Rights != want || (err != nil) != (want == 0) {
 		t.Fatalf("%v may %04b at %v, the model says %04b (%v)", who.User, p.Rights, node, want, err)
+	}
+	if _, err := w.Enter(t.Context(), w.db, who, node, access.Link); (err == nil) != w.mayLink(who, node) {
+		t.Fatalf("a link with %04b: %v", want, err)
 	}
 	for _, use := range access.Uses() {
 		_, err := w.Enter(t.Context(), w.db, who, node, use)
@@ -293,8 +361,20 @@ func (w *world) archive(t testing.TB, r *rand.Rand) {
 	})
 }
 
-// TestAccessIsThatOfTheModel does random things to groups, grants, spaces and folders, and asks
-// after each of them what people may do: by the product, and by a list and a walk.
+// rule changes what the managers of a space decide.
+func (w *world) rule(t testing.TB, r *rand.Rand) {
+	t.Helper()
+	d := &w.drives[2+r.IntN(2)]
+	d.links = []access.Givers{access.Editors, access.Managers, access.Nobody}[r.IntN(3)]
+	d.outward = []access.Givers{access.Managers, access.Nobody}[r.IntN(2)]
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.ChangeSpace(ctx, tx, d.account, access.SpaceChange{Settings: access.SettingsChange{Links: &d.links, Outward: &d.outward}})
+		return err
+	})
+}
+
+// TestAccessIsThatOfTheModel does random things to groups, grants, spaces, their rules and folders,
+// and asks after each of them what people may do: by the product, and by a list and a walk.
 func TestAccessIsThatOfTheModel(t *testing.T) {
 	t.Parallel()
 	for worlds := range sqldbtest.Fewer(depth.Pick(1, 4, 20)) {
@@ -307,6 +387,7 @@ func TestAccessIsThatOfTheModel(t *testing.T) {
 			for _, node := range w.nodes {
 				w.compare(t, who, node)
 			}
+			w.compareAll(t, who)
 		}
 	}
 }
