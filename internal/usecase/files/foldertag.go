@@ -170,15 +170,22 @@ func (t *FolderTags) marks(ctx context.Context, account drive.AccountID) (map[dr
 	return made.(map[drive.NodeID]tree.Mark), nil
 }
 
+// keep remembers the marks of an account. When there are too many those of some others go,
+// whichever they are: were it all of them, one account more than there is room for would have
+// everybody's read again in each round of their clients.
 func (t *FolderTags) keep(account drive.AccountID, a *accountMarks) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if was := t.known[account]; was != nil {
 		t.folders -= len(was.of)
+		delete(t.known, account)
 	}
-	if t.folders+len(a.of) > maxMarked {
-		clear(t.known)
-		t.folders = 0
+	for other, was := range t.known {
+		if t.folders+len(a.of) <= maxMarked {
+			break
+		}
+		t.folders -= len(was.of)
+		delete(t.known, other)
 	}
 	t.known[account] = a
 	t.folders += len(a.of)
