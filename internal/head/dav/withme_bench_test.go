@@ -15,9 +15,10 @@ import (
 	"smartdrive/internal/head/dav/davtest"
 )
 
-// BenchmarkSharedWithMe reads what is shared with bob, in an installation of 10,000 members of 1,000
-// groups and with 10,000 grants: half of them are his, and of those some by the 20 groups that he is
-// in. It lists pages as the API does, and all of it as a client of WebDAV. Goal: p99 below 50 ms a page.
+// BenchmarkSharedWithMe reads what is shared with bob, in an installation of 10,000 members of
+// 1,000 groups and with 10,000 grants: half of them are his, and of those some by the 20 groups
+// that he is in. It lists pages as the API does, and all of it as a client of WebDAV. Goal: p99
+// below 50 ms a page.
 func BenchmarkSharedWithMe(b *testing.B) {
 	const members, groups, grants, page = 10_000, 1000, 10_000, 100
 	s := newStack(b)
