@@ -1,0 +1,1 @@
+import"./base-Qb82UC1g.js";

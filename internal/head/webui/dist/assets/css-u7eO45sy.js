@@ -1,1 +1,0 @@
-import"./base-BkRpHRtk.js";
