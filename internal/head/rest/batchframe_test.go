@@ -16,6 +16,7 @@ func FuzzFrames(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}\n", `{"op":"folder","path":"/a"}` + "\n", `{"op":"put","path":"/a","size":3}` + "\nabc" + `{"op":"trash","path":"/a"}` + "\n",
 		`{"op":"put","path":"/a","size":3}` + "\nab", `{"n":5,"op":"put","size":1}` + "\nx" + `{"n":5,"op":"trash"}` + "\n", `{"op":"put","path":"/a","size":1e3}` + "\n",
+		" \n" + `{"op":"folder","path":"/a"}` + "\n", "{\n" + `{"op":"folder","path":"/a"}` + "\n",
 	} {
 		f.Add([]byte(seed), true)
 	}

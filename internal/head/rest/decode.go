@@ -113,6 +113,9 @@ func decodeObject(raw []byte, into any) error {
 // splitObject returns the members of the one object that raw is.
 func splitObject(raw []byte) (map[string]json.RawMessage, error) {
 	malformed := func(err error) error {
+		if errors.Is(err, io.EOF) { // which is the end of what raw is a part of, for whoever reads that
+			err = io.ErrUnexpectedEOF
+		}
 		return drive.Wrap(err, drive.BadRequest, "field", "body", "reason", string(drive.Malformed), "expected", "a JSON object in UTF-8")
 	}
 	if len(raw) == 0 {
