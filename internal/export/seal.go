@@ -33,7 +33,7 @@ func (c *collector) seal(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	entries, err := c.entries(ctx, b, a.Index, false)
+	entries, err := c.entries(ctx, b, a.Index, nil)
 	if err != nil {
 		return err
 	}
@@ -118,8 +118,9 @@ type sealing struct {
 
 // entries are those of the zip: what has arrived, in the order of the list, in a directory of the
 // batch's name, and beside it a list of what has failed, and an index if one was asked for. What is
-// not dealt with yet is an error, or, in a zip so far, has failed as pending.
-func (g *ground) entries(ctx context.Context, b *batch, indexed, soFar bool) ([]zipline.Entry, error) {
+// not dealt with yet is an error; or, in a zip so far, which takes its memory as it is read, it has
+// failed as pending.
+func (g *ground) entries(ctx context.Context, b *batch, indexed bool, soFar func(drive.ByteSize) error) ([]zipline.Entry, error) {
 	s := sealing{indexed: indexed}
 	after := int64(0)
 	for {
@@ -127,9 +128,14 @@ func (g *ground) entries(ctx context.Context, b *batch, indexed, soFar bool) ([]
 		if err != nil {
 			return nil, err
 		}
+		if soFar != nil {
+			if err := soFar(memoryOfRows(page, b.Name)); err != nil {
+				return nil, err
+			}
+		}
 		for _, r := range page {
 			after = r.n
-			if soFar && r.blob.IsZero() && r.reason == "" {
+			if soFar != nil && r.blob.IsZero() && r.reason == "" {
 				r.reason = string(Pending)
 			}
 			if r.blob.IsZero() == (r.reason == "") {

@@ -17,9 +17,14 @@ func (e *Exports) OpenSoFar(ctx context.Context, who drive.Who, client string, i
 	return e.sender.openSoFar(ctx, who, client, id)
 }
 
-// soFarEntry is the memory of an entry while its zip is laid out: with its row, the longest name as
-// a rule, and its line of err.txt.
-const soFarEntry = drive.KiB
+// memoryOfRows is what entries take while a zip in a directory of the given name is laid out: their
+// rows, their names as they are wanted, given and checked, and their lines of err.txt or the index.
+func memoryOfRows(rows []sealRow, in string) (n drive.ByteSize) {
+	for _, r := range rows {
+		n += planMemory + drive.ByteSize(3*(len(in)+1+len(r.name))+2*(len(r.path)+len(r.doc)+len(r.detail)))
+	}
+	return n
+}
 
 func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id drive.ExportID) (Download, error) {
 	b, err := s.find(ctx, s.opt.DB, "WHERE id = ? AND account_id = ?", id, who.Account)
@@ -38,8 +43,7 @@ func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id
 	case Failed, Cancelled, Expired:
 		return Download{}, v.notSealed()
 	}
-	need := directMemory + drive.ByteSize(b.Total)*soFarEntry
-	grant, err := s.windows.Take(ctx, client, need, need)
+	grant, err := s.windows.Take(ctx, client, directMemory, directMemory)
 	if err != nil {
 		return Download{}, err
 	}
@@ -64,7 +68,8 @@ func (s *sender) laySoFar(ctx context.Context, grant *zipline.Grant, b batch) (*
 	if err != nil {
 		return nil, err
 	}
-	entries, err := s.entries(ctx, &b, a.Index, true)
+	p := plan{sender: s, account: b.Account, grant: grant}
+	entries, err := s.entries(ctx, &b, a.Index, func(n drive.ByteSize) error { return p.take(ctx, n) })
 	if err != nil {
 		return nil, err
 	}

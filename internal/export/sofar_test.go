@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -70,5 +71,26 @@ func TestAZipSoFar(t *testing.T) {
 	stranger := drive.Who{User: w.who.User, Account: drive.NewID[drive.AccountID]()}
 	if _, err := there.OpenSoFar(t.Context(), stranger, "somebody", v.ID); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("of somebody else's: %v", err)
+	}
+}
+
+// Long addresses are paid for: what is kept while the zip is sent was taken from the memory for
+// zips.
+func TestAZipSoFarTakesItsMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "a")
+	in := Request{Name: "long"}
+	for n := range 2000 {
+		in.Manifest = append(in.Manifest, Item{URL: fmt.Sprintf("%s/%d/%s", w.web.URL, n, strings.Repeat("p", 3900)), Name: "x"})
+	}
+	v := w.create(t, e, in)
+	d, err := e.OpenSoFar(t.Context(), w.who, "somebody", v.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if need := directWindow + drive.ByteSize(memoryOf(d.archive)); d.grant.Bytes < need {
+		t.Errorf("%d bytes are taken, %d are needed", d.grant.Bytes, need)
 	}
 }
