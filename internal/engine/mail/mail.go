@@ -64,6 +64,9 @@ type RefusedError struct {
 	Err  error
 }
 
+// brokenOff is the code where there was no reply to a mail: "local error in processing".
+const brokenOff = 451
+
 func (e *RefusedError) Error() string { return fmt.Sprintf("the mail server refuses it: %v", e.Err) }
 
 func (e *RefusedError) Unwrap() error { return e.Err }
@@ -72,9 +75,10 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 func (e *RefusedError) Permanent() bool { return e.Code >= 500 }
 
 // Send hands a mail over to the server: when it returns nil, the server has it. It returns a
-// RefusedError, or Unavailable: the server cannot be reached, or does not let this client in.
-func (s *Server) Send(ctx context.Context, m Message) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opt.Timeout)
+// RefusedError, or Unavailable: the server cannot be reached, or takes no mail from this sender.
+// What breaks off after that is a RefusedError, too: it may be for this mail alone.
+func (s *Server) Send(parent context.Context, m Message) error {
+	ctx, cancel := context.WithTimeout(parent, s.opt.Timeout)
 	defer cancel()
 	c, err := s.dial(ctx)
 	if err != nil {
@@ -86,12 +90,18 @@ func (s *Server) Send(ctx context.Context, m Message) error {
 	if err := s.greet(c); err != nil {
 		return drive.Wrap(fmt.Errorf("log in to the mail server: %w", err), drive.Unavailable)
 	}
+	if err := c.Mail(s.opt.From); err != nil {
+		return drive.Wrap(fmt.Errorf("begin a mail: %w", err), drive.Unavailable)
+	}
 	if err := s.hand(c, m); err != nil {
-		var reply *textproto.Error
-		if errors.As(err, &reply) && reply.Code >= 400 && reply.Code != 421 { // 421: it goes away
-			return &RefusedError{reply.Code, err}
+		if parent.Err() != nil { // it is not the mail
+			return drive.Wrap(fmt.Errorf("hand a mail over: %w", err), drive.Unavailable)
 		}
-		return drive.Wrap(fmt.Errorf("hand a mail over: %w", err), drive.Unavailable)
+		refused := &RefusedError{brokenOff, err}
+		if reply, ok := errors.AsType[*textproto.Error](err); ok && reply.Code >= 400 {
+			refused.Code = reply.Code
+		}
+		return refused
 	}
 	_ = c.Quit() // it has the mail
 	return nil
@@ -160,9 +170,6 @@ func (s *Server) greet(c *smtp.Client) error {
 }
 
 func (s *Server) hand(c *smtp.Client, m Message) error {
-	if err := c.Mail(s.opt.From); err != nil {
-		return err
-	}
 	if err := c.Rcpt(m.To); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type host struct {
 	believed *tls.Config // by clients
 	implicit bool
 	plain    bool              // offers no STARTTLS
-	answers  map[string]string // to a command, instead of 250
+	answers  map[string]string // to a command, instead of 250; "cut": it hangs up
 	hung     func()            // is called where the answer is to hang
 
 	mu   sync.Mutex
@@ -85,6 +85,8 @@ func (h *host) talk(conn net.Conn) {
 		case answer == "hang":
 			h.hung()
 			_, _ = in.ReadString('\n')
+			return
+		case answer == "cut":
 			return
 		case answer != "":
 			say(answer)
@@ -184,6 +186,13 @@ func TestWhatFails(t *testing.T) {
 		"goes away":    {map[string]string{"MAIL": "421 closing"}, 0},
 		"wrong login":  {map[string]string{"AUTH": "535 who are you"}, 0},
 		"hangs":        {map[string]string{"MAIL": "hang"}, 0},
+		"not from you": {map[string]string{"MAIL": "550 you may not send as that"}, 0},
+		"no more":      {map[string]string{"MAIL": "452 your quota of today is used up"}, 0},
+		// What goes wrong at one mail is no outage: the next person's may go through.
+		"at a recipient": {map[string]string{"RCPT": "cut"}, 451},
+		"at a mail":      {map[string]string{"DATA": "cut"}, 451},
+		"closes":         {map[string]string{"RCPT": "421 closing"}, 421},
+		"is shut down":   {map[string]string{"RCPT": "hang"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
