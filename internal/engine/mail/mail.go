@@ -1,5 +1,5 @@
-// Package mail sends mail by SMTP (RFC 5321): with TLS from the first byte, or by STARTTLS, and
-// never in the clear to a server that is not this machine.
+// Package mail sends mail by SMTP (RFC 5321): with TLS from the first byte, or by STARTTLS, and in
+// the clear to a server on this machine alone.
 package mail
 
 import (
@@ -22,7 +22,7 @@ import (
 // Options configure New. Address and From are required.
 type Options struct {
 	Address  string // host:port
-	TLS      bool   // from the first byte; else STARTTLS
+	TLS      bool   // from the first byte; else STARTTLS, or nothing on this machine
 	User     string // empty: nobody logs in
 	Password string
 	From     string // address of the sender
@@ -36,6 +36,7 @@ type Options struct {
 type Server struct {
 	opt      Options
 	believed *tls.Config // whose certificates are; nil: those of the system
+	at       string      // where it is dialed
 }
 
 // New returns a Server. It does no I/O.
@@ -46,7 +47,7 @@ func New(opt Options) *Server {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Server{opt: opt}
+	return &Server{opt: opt, at: opt.Address}
 }
 
 // Message is a mail of plain text to one address.
@@ -109,7 +110,7 @@ func (s *Server) Send(parent context.Context, m Message) error {
 
 func (s *Server) dial(ctx context.Context) (*smtp.Client, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.opt.Address)
+	conn, err := d.DialContext(ctx, "tcp", s.at)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +141,26 @@ func (s *Server) host() string {
 	return host
 }
 
+// here reports whether the server is on this machine.
+func (s *Server) here() bool {
+	ip := net.ParseIP(s.host())
+	return s.host() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// domain is that of the sender.
+func (s *Server) domain() string {
+	_, domain, _ := strings.Cut(s.opt.From, "@")
+	return domain
+}
+
+// name is what the client greets the server by.
+func (s *Server) name() string {
+	if d := s.domain(); d != "" {
+		return d
+	}
+	return "localhost"
+}
+
 func (s *Server) tls() *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.believed != nil {
@@ -151,17 +172,19 @@ func (s *Server) tls() *tls.Config {
 
 var errPlain = errors.New("it offers no STARTTLS, and mail does not go over a network in the clear")
 
-// greet makes the connection safe, and logs in.
+// greet makes the connection safe, and logs in. Nothing listens in on this machine, and hardly a
+// server there has a certificate that anybody believes: there it stays plain.
 func (s *Server) greet(c *smtp.Client) error {
-	if err := c.Hello("localhost"); err != nil {
+	if err := c.Hello(s.name()); err != nil {
 		return err
 	}
-	if ok, _ := c.Extension("STARTTLS"); ok && !s.opt.TLS {
+	if !s.opt.TLS && !s.here() {
+		if ok, _ := c.Extension("STARTTLS"); !ok {
+			return errPlain
+		}
 		if err := c.StartTLS(s.tls()); err != nil {
 			return err
 		}
-	} else if ip := net.ParseIP(s.host()); !s.opt.TLS && s.host() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return errPlain
 	}
 	if s.opt.User == "" {
 		return nil
@@ -186,14 +209,13 @@ func (s *Server) hand(c *smtp.Client, m Message) error {
 // compose writes a mail (RFC 5322, RFC 2045). What people have named is in the subject and in the
 // text alone, and both are encoded: a line break in a name makes no header.
 func (s *Server) compose(m Message) []byte {
-	_, domain, _ := strings.Cut(s.opt.From, "@")
 	var b bytes.Buffer
 	for _, h := range [][2]string{
 		{"From", "SmartDrive <" + s.opt.From + ">"},
 		{"To", "<" + m.To + ">"},
 		{"Subject", mime.QEncoding.Encode("utf-8", m.Subject)},
 		{"Date", s.opt.Now().Format(time.RFC1123Z)},
-		{"Message-ID", "<" + m.ID + "@" + domain + ">"},
+		{"Message-ID", "<" + m.ID + "@" + s.domain() + ">"},
 		{"Auto-Submitted", "auto-generated"}, // RFC 3834: no answers of machines
 		{"MIME-Version", "1.0"},
 		{"Content-Language", m.Language},
