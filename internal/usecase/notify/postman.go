@@ -182,8 +182,8 @@ func (p *Postman) sent(ctx context.Context, one notice.Person, told []notice.Not
 	})
 }
 
-// refused puts the mail of a person off, and gives an address up that goes on refusing: after as
-// many attempts as there are delay levels, or days of being asked to come later.
+// refused puts the mail of a person off, and gives an address up that goes on refusing: after more
+// attempts than there are delay levels, and after days where each of them is to come later.
 func (p *Postman) refused(ctx context.Context, one notice.Person, told []notice.Notice, why *mail.RefusedError) error {
 	p.opt.Log.WarnContext(ctx, "a mail was refused", "user", one.User, "code", why.Code, "failures", one.Failures+1)
 	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
@@ -195,7 +195,7 @@ func (p *Postman) refused(ctx context.Context, one notice.Person, told []notice.
 			if now.Failures++; now.FailingSince == 0 {
 				now.FailingSince = at
 			}
-			if why.Permanent() && now.Failures > len(levels) || at >= now.FailingSince.Add(mailGiveUp) {
+			if now.Failures > len(levels) && (why.Permanent() || at >= now.FailingSince.Add(mailGiveUp)) {
 				now.State, now.Code, now.Due = notice.Refused, "", 0
 				_, err := p.parts.Notices.Mailed(ctx, tx, one.User, told)
 				return err
