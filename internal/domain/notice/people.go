@@ -140,10 +140,11 @@ func (n *Notices) Has(ctx context.Context, q sqldb.Querier, user drive.UserID, i
 }
 
 // MailSoon sees to it that a mail goes to a person: soon, and not before a pause since the last
-// one. One that is due already stays so.
+// one. One that is due already stays so; its row is locked all the same, so that a mail that goes
+// out meanwhile is noted after what this transaction adds.
 func (n *Notices) MailSoon(ctx context.Context, tx *sqldb.Tx, user drive.UserID, soon, pause time.Duration) error {
 	at := n.now().Add(soon)
-	_, err := tx.Exec(ctx, `UPDATE notice_people SET due_at = CASE WHEN sent_at > ? THEN sent_at + ? ELSE ? END WHERE user_id = ? AND due_at = 0`,
-		at.Add(-pause), pause.Milliseconds(), at, user)
+	_, err := tx.Exec(ctx, `UPDATE notice_people SET due_at = CASE WHEN due_at > 0 THEN due_at WHEN sent_at > ? THEN sent_at + ? ELSE ? END
+		WHERE user_id = ?`, at.Add(-pause), pause.Milliseconds(), at, user)
 	return wrap(err, "plan a mail to", user)
 }

@@ -140,7 +140,11 @@ func (b *Inbox) Confirm(ctx context.Context, who drive.Who, code string) (Wishes
 			}
 			right = true
 			p.State, p.Code, p.Due, p.Failures, p.FailingSince = notice.Confirmed, "", 0, 0, 0
-			return nil
+			waits, err := b.parts.Notices.Mailed(ctx, tx, who.User, nil) // from before, when it was another address
+			if waits {
+				p.Due = now
+			}
+			return err
 		})
 		return err
 	})

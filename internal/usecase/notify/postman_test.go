@@ -3,7 +3,6 @@ package notify_test
 import (
 	"context"
 	"errors"
-	"regexp"
 	"testing"
 	"time"
 
@@ -43,5 +42,66 @@ func TestAClockThatJumpsGivesNoAddressUp(t *testing.T) {
 	w.mail(t, postman)
 	if one := w.person(t, "bob", func(*notice.Person) {}); one.State != notice.Refused {
 		t.Errorf("after 5 attempts %+v", one)
+	}
+}
+
+// What somebody is told while a mail goes out is mailed, too, whichever of the two commits first.
+func TestWhatIsToldMeanwhileIsMailed(t *testing.T) {
+	t.Parallel()
+	w, p, postman := mailing(t)
+	w.shares(t, "a")
+	w.advance(2 * time.Minute)
+	bob := w.people["bob"]
+	planned, noted, told := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	p.answer = func(mail.Message) error {
+		go func() {
+			told <- w.parts.DB.Write(context.WithoutCancel(t.Context()), func(ctx context.Context, tx *sqldb.Tx) error {
+				_, err := w.parts.Notices.Add(ctx, tx, notice.Notice{User: bob.User, ID: notice.Named(drive.TimeOf(w.clock()), "b"), Mail: true, Cause: notice.Cause{
+					Kind: notice.Quota, What: notice.Full, Account: bob.Account,
+				}})
+				if err == nil {
+					err = w.parts.Notices.MailSoon(ctx, tx, bob.User, time.Minute, time.Minute)
+				}
+				close(planned)
+				select { // the postman waits for this one, or is done
+				case <-noted:
+				case <-time.After(200 * time.Millisecond):
+				}
+				return err
+			})
+		}()
+		<-planned
+		return nil
+	}
+	w.mail(t, postman)
+	close(noted)
+	if err := <-told; err != nil {
+		t.Fatal(err)
+	}
+	p.answer = nil
+	w.advance(time.Hour)
+	w.mail(t, postman)
+	if len(p.took) != 2 {
+		t.Errorf("mailed %+v", p.took)
+	}
+}
+
+// What waits when an address is confirmed is mailed to it.
+func TestWhatWaitsGoesToTheNewAddress(t *testing.T) {
+	t.Parallel()
+	w, p, postman := mailing(t)
+	w.shares(t, "a")
+	address := "robert@example.org"
+	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address}); err != nil {
+		t.Fatal(err)
+	}
+	w.mail(t, postman)
+	code := w.person(t, "bob", func(*notice.Person) {}).Code
+	if _, err := w.inbox.Confirm(t.Context(), w.people["bob"], code); err != nil {
+		t.Fatal(err)
+	}
+	w.mail(t, postman)
+	if len(p.took) != 2 || p.took[1].To != address || p.took[1].Subject != "SmartDrive：ann 与您共享了“a”：查看者" {
+		t.Errorf("mailed %+v", p.took)
 	}
 }
