@@ -98,12 +98,17 @@ func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.Use
 // errFirst is why a transaction runs again that found another one's row in the place of its own.
 var errFirst = errors.New("another request has made this row first")
 
-// ListDue lists people to whom a mail goes now, those first who have waited longest.
-func (n *Notices) ListDue(ctx context.Context, limit int) ([]Person, error) {
-	rows, err := n.opt.DB.Query(ctx, "SELECT "+personColumns+" FROM notice_people WHERE due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?", n.now(), limit)
-	all, err := sqldb.Scan(rows, err, scanPerson)
-	if err != nil {
-		return nil, fmt.Errorf("look for mails that are due: %w", err)
+// ListDue lists people to whom a mail goes now, those first who wait for a code, and then those who
+// have waited longest.
+func (n *Notices) ListDue(ctx context.Context, limit int) (all []Person, err error) {
+	for _, which := range []string{"state = 'asked'", "state <> 'asked'"} {
+		rows, err := n.opt.DB.Query(ctx, "SELECT "+personColumns+" FROM notice_people WHERE due_at > 0 AND due_at <= ? AND "+which+
+			" ORDER BY due_at LIMIT ?", n.now(), limit-len(all))
+		some, err := sqldb.Scan(rows, err, scanPerson)
+		if err != nil {
+			return nil, fmt.Errorf("look for mails that are due: %w", err)
+		}
+		all = append(all, some...)
 	}
 	return all, nil
 }
@@ -140,11 +145,13 @@ func (n *Notices) Has(ctx context.Context, q sqldb.Querier, user drive.UserID, i
 }
 
 // MailSoon sees to it that a mail goes to a person: soon, and not before a pause since the last
-// one. One that is due already stays so; its row is locked all the same, so that a mail that goes
-// out meanwhile is noted after what this transaction adds.
+// one, or since now if a clock that was ahead has noted that. One that is due already stays so; its
+// row is locked all the same, so that a mail that goes out meanwhile is noted after what this
+// transaction adds.
 func (n *Notices) MailSoon(ctx context.Context, tx *sqldb.Tx, user drive.UserID, soon, pause time.Duration) error {
-	at := n.now().Add(soon)
-	_, err := tx.Exec(ctx, `UPDATE notice_people SET due_at = CASE WHEN due_at > 0 THEN due_at WHEN sent_at > ? THEN sent_at + ? ELSE ? END
-		WHERE user_id = ?`, at.Add(-pause), pause.Milliseconds(), at, user)
+	now := n.now()
+	at := now.Add(soon)
+	_, err := tx.Exec(ctx, `UPDATE notice_people SET due_at = CASE WHEN due_at > 0 THEN due_at WHEN sent_at > ? THEN ? WHEN sent_at > ? THEN sent_at + ?
+		ELSE ? END WHERE user_id = ?`, now, now.Add(pause), at.Add(-pause), pause.Milliseconds(), at, user)
 	return wrap(err, "plan a mail to", user)
 }

@@ -38,6 +38,10 @@ const (
 	codeTries  = 5 // of six digits: one in 200,000 guesses is right
 	codesADay  = 5 // that one account has sent to addresses that may be anybody's
 	day        = 24 * time.Hour
+
+	// clocksApart is more than those of two instances are: what is later than that was noted by a
+	// clock that was wrong, and gives nobody more codes than there are.
+	clocksApart = 10 * time.Minute
 )
 
 func (b *Inbox) settings(p notice.Person) Wishes {
@@ -96,7 +100,7 @@ func (b *Inbox) apply(p *notice.Person, c Change) error {
 // ask has a code sent to an address.
 func (b *Inbox) ask(p *notice.Person, address string) error {
 	now := drive.TimeOf(b.parts.Now())
-	if now >= p.Since.Add(day) {
+	if now >= p.Since.Add(day) || p.Since > now.Add(clocksApart) {
 		p.Codes, p.Since = 0, now
 	}
 	if p.Codes++; p.Codes > codesADay {

@@ -71,7 +71,8 @@ func (p *Postman) Run(ctx context.Context) error {
 
 // runOnce mails to those who are due. While the server is away it is asked once for each pause.
 func (p *Postman) runOnce(ctx context.Context) error {
-	if p.parts.Now().Before(p.wait) {
+	levels := stream.Levels()
+	if left := p.wait.Sub(p.parts.Now()); left > 0 && left <= levels[len(levels)-1].Delay { // else the clock was ahead
 		return nil
 	}
 	all, err := p.parts.Notices.ListDue(ctx, mailPage)
@@ -88,7 +89,6 @@ func (p *Postman) runOnce(ctx context.Context) error {
 			return err
 		case drive.IsKind(err, drive.Unavailable):
 			p.failures++
-			levels := stream.Levels()
 			p.wait = p.parts.Now().Add(levels[min(p.failures, len(levels))-1].Delay)
 			return errors.Join(append(failed, err)...)
 		default: // others do not wait for it
@@ -119,6 +119,9 @@ func (p *Postman) serve(ctx context.Context, one notice.Person) error {
 // wait no more then.
 func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Message, told []notice.Notice, err error) {
 	if one.State == notice.Asked && one.Code != "" {
+		if drive.TimeOf(p.parts.Now()) > one.Until { // it is of no use any more
+			return m, nil, nil
+		}
 		return p.codeMail(one), nil, nil
 	}
 	if told, err = p.parts.Notices.ListUnmailed(ctx, p.parts.DB, one.User); err != nil || one.State != notice.Confirmed {

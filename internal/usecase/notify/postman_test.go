@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"testing"
 	"time"
 
@@ -103,5 +104,71 @@ func TestWhatWaitsGoesToTheNewAddress(t *testing.T) {
 	w.mail(t, postman)
 	if len(p.took) != 2 || p.took[1].To != address || p.took[1].Subject != "SmartDrive：ann 与您共享了“a”：查看者" {
 		t.Errorf("mailed %+v", p.took)
+	}
+}
+
+// Each code is a mail of its own, which goes before the notices of others; one that is too late is
+// not sent.
+func TestCodesGoFirst(t *testing.T) {
+	t.Parallel()
+	w, p, postman := mailing(t)
+	w.shares(t, "a")
+	w.advance(3 * time.Minute)
+	address := "ann@example.org"
+	ask := func() {
+		t.Helper()
+		if _, err := w.inbox.Change(t.Context(), w.people["ann"], notify.Change{Address: &address}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	w.mail(t, postman)
+	ask() // within the same millisecond
+	w.mail(t, postman)
+	if len(p.took) != 3 || p.took[0].To != address || p.took[1].To != "bob@example.org" || p.took[2].To != address {
+		t.Fatalf("mailed %+v", p.took)
+	}
+	for _, m := range p.took {
+		if !regexp.MustCompile(`^[A-Za-z0-9.-]+$`).MatchString(m.ID) {
+			t.Errorf("the id of a mail is %q", m.ID)
+		}
+	}
+	if p.took[0].ID == p.took[2].ID {
+		t.Errorf("two codes are mails of one id: %q", p.took[0].ID)
+	}
+	ask()
+	w.advance(31 * time.Minute)
+	w.mail(t, postman)
+	if one := w.person(t, "ann", func(*notice.Person) {}); len(p.took) != 3 || one.Due != 0 {
+		t.Errorf("a code that is too late is mailed: %+v, %+v", p.took[3:], one)
+	}
+}
+
+// A clock that was ahead and is right again stops neither mails nor codes.
+func TestAClockThatWasAheadStopsNothing(t *testing.T) {
+	t.Parallel()
+	w, p, postman := mailing(t)
+	p.answer = func(mail.Message) error { return drive.Fail(drive.Unavailable) }
+	ahead := 1000 * 24 * time.Hour
+	w.shares(t, "a")
+	w.advance(ahead)
+	w.mail(t, postman)
+	p.answer = nil
+	w.advance(2*time.Minute - ahead)
+	w.mail(t, postman)
+	if len(p.took) != 1 {
+		t.Fatalf("mailed %+v", p.took)
+	}
+	w.person(t, "bob", func(one *notice.Person) { one.Sent = one.Sent.Add(ahead) })
+	w.shares(t, "b")
+	w.advance(time.Hour)
+	w.mail(t, postman)
+	if len(p.took) != 2 {
+		t.Errorf("then mailed %+v", p.took)
+	}
+	w.person(t, "bob", func(one *notice.Person) { one.Codes, one.Since = 5, one.Since.Add(ahead) })
+	address := "robert@example.org"
+	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address}); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/mail"
@@ -107,7 +106,7 @@ func visible(s string) string {
 func (p *Postman) codeMail(one notice.Person) mail.Message {
 	w := wordsOf(one.Language)
 	return mail.Message{
-		ID: "code-" + one.Since.Std().UTC().Format(time.RFC3339Nano), To: one.Address, Language: one.Language,
+		ID: fmt.Sprintf("code-%s-%d-%d", one.User, int64(one.Until), one.Codes), To: one.Address, Language: one.Language,
 		Subject: fill(w.code, "code", one.Code), Text: fill(w.codeText, "code", one.Code),
 	}
 }
