@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/stream"
@@ -107,6 +108,16 @@ func Named(at drive.Time, parts ...string) ID {
 	id[6] = id[6]&0x0f | 0x80                     // RFC 9562 version 8
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// before is below all ids of moments that are within d before that of an id.
+func before(id ID, d time.Duration) ID {
+	var ms [8]byte
+	copy(ms[2:], id[:6])
+	binary.BigEndian.PutUint64(ms[:], binary.BigEndian.Uint64(ms[:])-uint64(d.Milliseconds())) //nolint:gosec // a moment after 1970
+	var low ID
+	copy(low[:6], ms[2:])
+	return low
 }
 
 // Channel is how somebody wants to be told.

@@ -17,7 +17,9 @@ const (
 	// Keep is how long a notice is kept: a quarter, after which nobody asks for it.
 	Keep = 90 * 24 * time.Hour
 
-	purgeBatch = 500 // rows of one transaction
+	mostOfOne  = Most / 10 // a person's notices of which one maker has more lose that maker's first
+	gathered   = time.Hour // in which what is said again of one thing is one notice
+	purgeBatch = 500       // rows of one transaction
 )
 
 // Options configure New. DB is required; the zero value of each other field is its default.
@@ -91,8 +93,9 @@ func parse[T ~[16]byte](s string) (id T, err error) {
 	return drive.ParseID[T](s)
 }
 
-// Add tells a person of a cause, once: made is false when the person was told before (E4). The
-// oldest notice goes when there are too many (E5).
+// Add tells a person of a cause, once: made is false when the person was told before (E4). When
+// there are too many, the oldest one goes of whoever has made the most of them (E5): if that is
+// this one, made is false, too.
 func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool, err error) {
 	data, err := json.Marshal(one.Data)
 	if err != nil {
@@ -103,15 +106,56 @@ func (n *Notices) Add(ctx context.Context, tx *sqldb.Tx, one Notice) (made bool,
 	if err != nil || !made {
 		return false, wrap(err, "tell", one.User)
 	}
-	var last ID
-	err = tx.QueryRow(ctx, "SELECT id FROM notices WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?", one.User, Most).Scan(&last)
+	last, err := oneTooMany(ctx, tx, one.User)
+	if err == nil && !last.IsZero() {
+		_, err = tx.Exec(ctx, "DELETE FROM notices WHERE user_id = ? AND id = ?", one.User, last)
+	}
+	return last != one.ID, wrap(err, "drop the oldest notice of", one.User)
+}
+
+// oneTooMany is which notice of a person has to go; zero: none.
+func oneTooMany(ctx context.Context, tx *sqldb.Tx, user drive.UserID) (last ID, err error) {
+	err = tx.QueryRow(ctx, "SELECT id FROM notices WHERE user_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?", user, Most).Scan(&last)
 	if drive.IsKind(err, drive.NotFound) {
+		return ID{}, nil
+	}
+	if err != nil {
+		return ID{}, err
+	}
+	var first ID
+	err = tx.QueryRow(ctx, `SELECT MIN(id) FROM notices WHERE user_id = ? AND by_id <> '' GROUP BY by_id HAVING COUNT(*) > ?
+		ORDER BY COUNT(*) DESC LIMIT 1`, user, mostOfOne).Scan(&first)
+	if drive.IsKind(err, drive.NotFound) {
+		return last, nil
+	}
+	return first, err
+}
+
+// Replace puts a cause in the place of an unread notice of the same person that says the same of an
+// earlier moment: of the same kind, of the same node, and within an hour before. done is false when
+// there is none, and true, too, when a later one is there.
+func (n *Notices) Replace(ctx context.Context, tx *sqldb.Tx, one Notice) (done bool, err error) {
+	var have ID
+	var read drive.Time
+	err = tx.QueryRow(ctx, `SELECT id, read_at FROM notices WHERE user_id = ? AND id >= ? AND node_id = ? AND kind = ? AND what = ?
+		ORDER BY id DESC LIMIT 1`, one.User, before(one.ID, gathered), text(one.Node), string(one.Kind), string(one.What)).Scan(&have, &read)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return false, nil
+	case err != nil:
+		return false, wrap(err, "look what was told to", one.User)
+	case have.String() >= one.ID.String():
 		return true, nil
+	case read != 0:
+		return false, nil
 	}
-	if err == nil {
-		_, err = tx.Exec(ctx, "DELETE FROM notices WHERE user_id = ? AND id <= ?", one.User, last)
+	data, err := json.Marshal(one.Data)
+	if err != nil {
+		return false, fmt.Errorf("encode the data of a notice: %w", err)
 	}
-	return true, wrap(err, "drop the oldest notice of", one.User)
+	_, err = tx.Exec(ctx, "UPDATE notices SET id = ?, by_id = ?, data = ?, at = ? WHERE user_id = ? AND id = ?",
+		one.ID, text(one.By), string(data), n.now(), one.User, have)
+	return err == nil, wrap(err, "tell", one.User)
 }
 
 func wrap(err error, what string, user drive.UserID) error {

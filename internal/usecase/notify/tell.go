@@ -187,7 +187,13 @@ func (t *Teller) tellOne(ctx context.Context, id notice.ID, c notice.Cause, user
 		if err := t.parts.Ledger.Lock(ctx, tx, u.Account); err != nil { // the log asks for it (E2)
 			return err
 		}
-		made, err := t.parts.Notices.Add(ctx, tx, notice.Notice{User: user, ID: id, Cause: c, Mail: mail})
+		one := notice.Notice{User: user, ID: id, Cause: c, Mail: mail}
+		if ofGrant(c) { // who goes to and fro with a role does not fill the list of others
+			if done, err := t.parts.Notices.Replace(ctx, tx, one); err != nil || done {
+				return err
+			}
+		}
+		made, err := t.parts.Notices.Add(ctx, tx, one)
 		if err != nil || !made {
 			return err
 		}
@@ -199,6 +205,16 @@ func (t *Teller) tellOne(ctx context.Context, id notice.ID, c notice.Cause, user
 		}
 		return t.parts.Log.Note(tx, activity.Entry{Account: u.Account, Verb: activity.NoticeTold}, map[string]any{"notice": id, "kind": c.Kind, "what": c.What})
 	})
+}
+
+// ofGrant reports whether a cause is that somebody has given, changed or taken a role.
+func ofGrant(c notice.Cause) bool {
+	switch c.Kind {
+	case notice.Share, notice.Role, notice.Space:
+		return c.What == notice.Given || c.What == notice.Changed || c.What == notice.Taken
+	case notice.Group, notice.Export, notice.Collect, notice.Quota, notice.Webhook, notice.Operation:
+	}
+	return false
 }
 
 // concerns reports whether a cause is anything to somebody: what was given has to be seen, and is
