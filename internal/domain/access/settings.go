@@ -88,6 +88,26 @@ func (v verdict) within(state State, outward Givers) Right {
 	return v.rights
 }
 
+// Opens reports whether a role at a node gives whoever has it anything there: not in a space that
+// is deleted, nor below the root of one that shares nothing with others than its members. Of a
+// group that is not known of each member, and the answer is no.
+func Opens(ctx context.Context, a *Access, q sqldb.Querier, g Grant) (bool, error) {
+	one, err := a.FindSpace(ctx, q, g.Account)
+	switch {
+	case drive.IsKind(err, drive.NotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	case one.State == Deleted:
+		return false, nil
+	case one.Outward != Nobody || one.Root == g.Node:
+		return true, nil
+	case g.Kind == Group:
+		return false, nil
+	}
+	return a.IsMember(ctx, q, one.Root, g.Principal)
+}
+
 // IsMember reports whether somebody, or a group, has a role in all of a space: one of their own, or
 // that of a group that they are in.
 func (a *Access) IsMember(ctx context.Context, q sqldb.Querier, root drive.NodeID, principal drive.PrincipalID) (is bool, err error) {

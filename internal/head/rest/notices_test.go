@@ -132,6 +132,22 @@ func TestNoticesOfGroups(t *testing.T) {
 	wantTold(t, bob, "group.taken Crew, share.given (gone), group.given (gone)")
 }
 
+// Who has lost what was closed to them is not told the name that it had by then.
+func TestNoticesOfWhatWasClosed(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, uploadtest.Options{})
+	admin := s.admin(t)
+	bob := admin.newUser(t, "bob", 0)
+	team := admin.space(t, "Team")
+	folder := admin.mkdir(t, "//Team/Plans").json(t, http.StatusCreated)["id"].(string)
+	grant := admin.give(t, folder, "bob", "viewer")
+	admin.send(t, "PATCH", "/spaces/"+team["id"].(string), map[string]any{"outward": "nobody"}).json(t, http.StatusOK)
+	admin.send(t, "PATCH", "/nodes/"+folder, map[string]any{"name": "Layoffs"}).json(t, http.StatusOK)
+	admin.take(t, grant)
+	s.tell(t)
+	wantTold(t, bob, "role.taken ")
+}
+
 // An address of mail is confirmed by the code that was sent there.
 func TestNoticeSettings(t *testing.T) {
 	t.Parallel()

@@ -160,7 +160,7 @@ func look(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) 
 		if err != nil {
 			return a, err
 		}
-		if pass.Rights.Has(access.See) {
+		if knows(pass) {
 			a.passes[n.Node], nodes = pass, append(nodes, n.Node)
 		}
 	}
@@ -218,7 +218,9 @@ func (a around) item(n notice.Notice) Seen {
 func (a around) knows(n notice.Notice, s *Seen) bool {
 	pass, sees := a.passes[n.Node]
 	switch n.Kind {
-	case notice.Share, notice.Space, notice.Collect:
+	case notice.Collect:
+		return sees && pass.Rights.Has(access.See) && a.place(n, pass, s)
+	case notice.Share, notice.Space:
 		return sees && a.place(n, pass, s)
 	case notice.Role:
 		if n.What == notice.Taken || n.What == notice.Ended { // the name is that of then

@@ -245,6 +245,9 @@ func TestNearlyFull(t *testing.T) {
 	w.wants(t, "ann")
 	use(1)
 	look()
+	w.wants(t, "ann") // the next look over all is in an hour
+	w.advance(time.Hour)
+	look()
 	w.wants(t, "ann", "quota.full")
 	w.advance(40 * 24 * time.Hour)
 	look()

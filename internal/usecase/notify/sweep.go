@@ -22,7 +22,8 @@ import (
 const (
 	roleSoon   = 3 * 24 * time.Hour // before its end a role is told to end soon
 	sweepPage  = 500                // rows of one statement
-	ledgersRun = 200_000            // ledgers that one look reads
+	ledgersRun = 10_000             // ledgers that one call reads
+	ledgersGap = time.Hour          // between the starts of two looks over all of them
 	nearlyFull = 0.9                // of what a drive may have
 
 	metaRoles = "notices-roles" // up to which moments the ends of roles were told
@@ -49,7 +50,8 @@ func (t *Teller) Roles(ctx context.Context) error {
 		return err
 	}
 	if a, b, ok := strings.Cut(text, " "); ok {
-		soon, ended = max(moment(a), now), moment(b)
+		// A worker whose clock was ahead has told nothing for ever.
+		soon, ended = min(max(moment(a), now), now.Add(roleSoon)), min(moment(b), now)
 	}
 	until := now.Add(roleSoon)
 	if err := t.ends(ctx, ended, now, notice.Ended); err != nil {
@@ -98,7 +100,7 @@ func (t *Teller) ends(ctx context.Context, from, to drive.Time, what notice.What
 }
 
 func (t *Teller) tellEnd(ctx context.Context, e ending, what notice.What) error {
-	if !e.role.Rights().Has(access.See) || what == notice.Ending && e.expires <= e.updated.Add(roleSoon) { // whoever was given it was told
+	if e.role.Rights() == 0 || what == notice.Ending && e.expires <= e.updated.Add(roleSoon) { // whoever was given it was told
 		return nil
 	}
 	c := notice.Cause{Kind: notice.Role, What: what, Account: e.account, Node: e.node, Data: notice.Data{Role: string(e.role), Expires: e.expires}}
@@ -118,8 +120,12 @@ func (t *Teller) tellEnd(ctx context.Context, e ending, what notice.What) error 
 }
 
 // nameUntil is the name that a node had when a role ended there; empty where it may have got
-// another one since.
+// another one since, or where the role gave nothing.
 func (t *Teller) nameUntil(ctx context.Context, e ending) (string, error) {
+	opens, err := access.Opens(ctx, t.parts.Access, t.parts.DB, access.Grant{Node: e.node, Account: e.account, Principal: e.principal, Kind: e.kind})
+	if err != nil || !opens {
+		return "", err
+	}
 	nodes, err := tree.ByID(ctx, t.parts.Tree, t.parts.DB, e.node)
 	if err != nil {
 		return "", err
@@ -134,14 +140,23 @@ func (t *Teller) nameUntil(ctx context.Context, e ending) (string, error) {
 // sweep is how far a look over all ledgers is.
 type sweep struct {
 	mu    sync.Mutex
-	after string
+	after string     // empty: none is under way
+	next  drive.Time // the next one starts no sooner
 }
 
 // Ledgers tells whose drive or space is nearly full: once a month for as long as it stays so. It
-// goes over the ledgers, some in each call, and may stop anywhere.
+// goes over the ledgers, some in each call, and may stop anywhere. Calls may come each second: a look
+// over all starts once in an hour.
 func (t *Teller) Ledgers(ctx context.Context) error {
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()
+	now := t.now()
+	if t.ledger.after == "" && now < t.ledger.next && t.ledger.next <= now.Add(ledgersGap) { // unless the clock was set back
+		return nil
+	}
+	if t.ledger.after == "" {
+		t.ledger.next = now.Add(ledgersGap)
+	}
 	type row struct {
 		account     drive.AccountID
 		total, used drive.ByteSize

@@ -226,9 +226,13 @@ func concerns(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (
 			return false, nil
 		}
 		if c.What == notice.Taken || c.What == notice.Ended {
-			return true, nil
+			return missed(ctx, parts, who, c)
 		}
-		return sees(ctx, parts, who, c.Node, access.See)
+		pass, err := parts.Access.At(ctx, parts.DB, who, c.Node)
+		if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
+			return false, nil
+		}
+		return err == nil && knows(pass), err
 	case notice.Webhook, notice.Quota:
 		if c.Account == who.Account {
 			return true, nil
@@ -239,6 +243,25 @@ func concerns(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (
 	case notice.Export, notice.Group, notice.Operation:
 	}
 	return true, nil
+}
+
+// missed reports whether a role that was taken or has ended was anything to somebody: not that of a
+// group, where one of their own shuts them out.
+func missed(ctx context.Context, parts Parts, who drive.Who, c notice.Cause) (bool, error) {
+	if c.Group.IsZero() {
+		return true, nil
+	}
+	own, err := parts.Access.FindGrant(ctx, parts.DB, c.Node, drive.PrincipalID(who.User))
+	if drive.IsKind(err, drive.NotFound) {
+		return true, nil
+	}
+	return err == nil && own.Role.Rights() != 0, err
+}
+
+// knows reports whether somebody may know a node: they see it, or were given a role there, such as
+// one that only adds files.
+func knows(pass access.Pass) bool {
+	return pass.Rights.Has(access.See) || pass.Rights != 0 && pass.Level == 0
 }
 
 // sees reports whether somebody has a right at a node now.

@@ -24,13 +24,11 @@ func (s *Spaces) tellGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was, 
 		return nil
 	case has == 0:
 		to, c.What, c.Data = was, notice.Taken, notice.Data{Role: string(was.Role)}
-		if c.Data.Name = string(n.Name); n.IsRoot() { // the name of a space is not the node's
-			one, err := s.parts.Access.FindSpace(ctx, tx, n.Account)
-			if err != nil {
-				return err
-			}
-			c.Data.Name = one.Name
+		name, err := s.nameUntil(ctx, tx, n, was)
+		if err != nil {
+			return err
 		}
+		c.Data.Name = name
 	case had == 0:
 		c.What, c.Kind = notice.Given, notice.Share
 		if n.IsRoot() {
@@ -43,6 +41,20 @@ func (s *Spaces) tellGrant(ctx context.Context, tx *sqldb.Tx, n tree.Node, was, 
 		c.User = drive.UserID(to.Principal)
 	}
 	return s.tell(ctx, tx, c)
+}
+
+// nameUntil is the name of a node whose role was taken; empty where the role gave nothing, so that
+// whoever had it did not see that name.
+func (s *Spaces) nameUntil(ctx context.Context, tx *sqldb.Tx, n tree.Node, was access.Grant) (string, error) {
+	opens, err := access.Opens(ctx, s.parts.Access, tx, was)
+	if err != nil || !opens {
+		return "", err
+	}
+	if !n.IsRoot() {
+		return string(n.Name), nil
+	}
+	one, err := s.parts.Access.FindSpace(ctx, tx, n.Account) // the name of a space is not the node's
+	return one.Name, err
 }
 
 // member is a user whom somebody puts into a group, or takes out of it.

@@ -1,0 +1,106 @@
+package notify_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// A worker whose clock was ahead for one look keeps no end from being told for longer than that.
+func TestAClockThatWasAheadKeepsNoEndBack(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob")
+	for _, d := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
+		w.advance(d)
+		if err := w.teller.Roles(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.share(t, w.folder(t, "ann", "Plan"), "bob", 4*24*time.Hour)
+	for range 2 {
+		w.advance(2*24*time.Hour + time.Minute)
+		if err := w.teller.Roles(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := w.told(t, "bob")
+	slices.Sort(got) // they are of one moment
+	if d := cmp.Diff([]string{"role.ended Plan", "role.ending (gone)"}, got); d != "" {
+		t.Errorf("bob is told (-want +got):\n%s", d)
+	}
+}
+
+// The name of a node is not told when a role ends there that gave nothing.
+func TestARoleThatGaveNothingEndsWithoutAName(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob")
+	if err := w.teller.Roles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := w.folder(t, "ann", "Layoffs") // in a drive that is a space from now on
+	w.share(t, n, "bob", time.Hour)
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.parts.Access.CreateSpace(ctx, tx, access.Space{ID: n.Account, Root: w.roots["ann"], Name: "Team"})
+		if err != nil {
+			return err
+		}
+		nobody := access.Nobody
+		_, err = w.parts.Access.ChangeSpace(ctx, tx, n.Account, access.SpaceChange{Settings: access.SettingsChange{Outward: &nobody}})
+		return err
+	})
+	w.advance(2 * time.Hour)
+	if err := w.teller.Roles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.wants(t, "bob", "role.ended")
+}
+
+// Who may only add files is told of the folder that was given to them.
+func TestUploadersAreTold(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob")
+	n := w.folder(t, "ann", "Inbox")
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.parts.Access.Set(ctx, tx, access.Grant{
+			Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(w.people["bob"].User), Kind: access.User, Role: access.Uploader,
+		})
+		return err
+	})
+	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, User: w.people["bob"].User})
+	w.handle(t, r, err)
+	w.wants(t, "bob", "share.given Inbox")
+}
+
+// Who is shut out of a folder by a role of their own is not told that their group has lost one.
+func TestWhoIsShutOutMissesNothing(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob", "eve")
+	n := w.folder(t, "ann", "Layoffs")
+	var crew access.Team
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if crew, err = w.parts.Access.CreateGroup(ctx, tx, "Crew"); err != nil {
+			return err
+		}
+		for _, name := range []string{"bob", "eve"} {
+			if err := w.parts.Access.AddMember(ctx, tx, crew.ID, w.people[name].User); err != nil {
+				return err
+			}
+		}
+		_, err = w.parts.Access.Set(ctx, tx, access.Grant{
+			Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(w.people["bob"].User), Kind: access.User, Role: access.None,
+		})
+		return err
+	})
+	r, err := notice.Due(notice.Cause{Kind: notice.Role, What: notice.Taken, Account: n.Account, Node: n.ID, Group: crew.ID, Data: notice.Data{Name: "Layoffs"}})
+	w.handle(t, r, err)
+	w.wants(t, "bob")
+	w.wants(t, "eve", "role.taken Layoffs")
+}
