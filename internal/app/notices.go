@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/mail"
@@ -37,9 +38,12 @@ func newNotices(a *App) *notices {
 	return n
 }
 
-// purge drops what was kept long enough, and looks for what nobody does and people are told.
-func (n *notices) purge(ctx context.Context) error {
-	return errors.Join(n.store.Purge(ctx), n.teller.Ledgers(ctx))
+// look looks for what nobody does and people are told: before roles that have ended are deleted.
+// That it fails keeps nothing from being deleted.
+func (n *notices) look(ctx context.Context, log *slog.Logger) {
+	if err := errors.Join(n.teller.Roles(ctx), n.teller.Ledgers(ctx)); err != nil && ctx.Err() == nil {
+		log.ErrorContext(ctx, "people could not be told of roles that end or drives that get full", "error", err)
+	}
 }
 
 // hookDisabled has the user told who has made a webhook that was disabled.
