@@ -50,10 +50,15 @@ func (t *Teller) Roles(ctx context.Context) error {
 		return err
 	}
 	if a, b, ok := strings.Cut(text, " "); ok {
-		// A worker whose clock was ahead has told nothing for ever.
-		soon, ended = min(max(moment(a), now), now.Add(roleSoon)), min(moment(b), now)
+		soon, ended = max(moment(a), now), moment(b)
 	}
 	until := now.Add(roleSoon)
+	if soon > until { // of a worker whose clock was ahead: what was told already has its id
+		soon = now
+	}
+	if ended > now {
+		ended = now.Add(-roleSoon)
+	}
 	if err := t.ends(ctx, ended, now, notice.Ended); err != nil {
 		return err
 	}
