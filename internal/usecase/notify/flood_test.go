@@ -11,7 +11,7 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
-// Who changes a role to and fro is told of once in an hour, and as it is: what is handled again after
+// A role that goes to and fro is told once in an hour, and as it is: what is handled again after
 // that changes nothing. What was read is told anew.
 func TestARoleToAndFroIsOneNotice(t *testing.T) {
 	t.Parallel()

@@ -150,8 +150,8 @@ type sweep struct {
 }
 
 // Ledgers tells whose drive or space is nearly full: once a month for as long as it stays so. It
-// goes over the ledgers, some in each call, and may stop anywhere. Calls may come each second: a look
-// over all starts once in an hour.
+// goes over the ledgers, some in each call, and may stop anywhere. Calls may come each second: a
+// look over all starts once in an hour.
 func (t *Teller) Ledgers(ctx context.Context) error {
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()
