@@ -16,8 +16,12 @@ func (s *stack) tell(t testing.TB) {
 	t.Helper()
 	for _, c := range s.teller.Consumers() {
 		r := stream.NewRunner(s.letters, c, stream.Options{Now: s.Clock.Now, Log: slog.New(slog.DiscardHandler)})
-		if _, err := r.RunOnce(t.Context()); err != nil {
-			t.Fatal(err)
+		for more := true; more; {
+			stats, err := r.RunOnce(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			more = stats.More
 		}
 	}
 }
