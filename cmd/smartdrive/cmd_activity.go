@@ -65,7 +65,7 @@ ID goes on after an entry that was shown before.`,
 	return cmd
 }
 
-// followActivity shows what happens. To be interrupted is how it ends: that is no error.
+// followActivity shows what happens until it is interrupted, which is not an error.
 func (c people) followActivity(all iter.Seq2[client.Happened, error]) error {
 	for h, err := range all {
 		if err != nil {

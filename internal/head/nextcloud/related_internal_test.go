@@ -25,7 +25,7 @@ func FuzzRelated(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, boundary string) {
 		if boundary == "" || strings.ContainsAny(boundary, "\r\n") {
-			t.Skip()
+			return // no header has such a boundary
 		}
 		once, err := readRelated(bytes.NewReader(body), boundary)
 		if err != nil && drive.KindOf(err) != drive.BadRequest {

@@ -12,7 +12,7 @@ import (
 )
 
 // A role that goes to and fro is told once in an hour, and as it is: what is handled again after
-// that changes nothing. What was read is told anew.
+// that changes nothing. A notice that was read stays, and a new one is made.
 func TestARoleToAndFroIsOneNotice(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "ann", "bob")
