@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"testing"
+	"time"
 
 	"smartdrive/internal/engine/timer"
 	"smartdrive/internal/engine/timer/memory"
@@ -11,4 +12,31 @@ import (
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	timertest.Run(t, func(_ *testing.T, c *timertest.Clock) timer.Queue { return memory.New(memory.Options{Now: c.Now}) })
+}
+
+// A timer that is armed while others touch it fires no earlier than its idle time after the touches
+// that had returned: however long Arm itself took.
+func TestArmThatStallsFiresNothingEarly(t *testing.T) {
+	t.Parallel()
+	c := timertest.NewClock()
+	key := timer.Key{Kind: timer.Park, ID: [16]byte{1}}
+	var q *memory.Queue
+	stall := false
+	q = memory.New(memory.Options{Now: func() time.Time {
+		now := c.Now()
+		if stall {
+			stall = false
+			c.Advance(time.Second)
+			q.Touch(key)
+		}
+		return now
+	}})
+	stall = true
+	if err := q.Arm(t.Context(), []timer.Entry{{Key: key, Gen: 1, Idle: time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := q.Lease(t.Context(), timer.Park, 1, time.Hour)
+	if err != nil || len(b.Fired) > 0 || b.Wait != time.Second {
+		t.Errorf("touched now, with a second to be idle: %+v, %v", b, err)
+	}
 }

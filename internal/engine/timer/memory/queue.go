@@ -78,14 +78,14 @@ func (q *Queue) Arm(_ context.Context, entries []timer.Entry) error {
 			return err
 		}
 	}
-	now := q.clock.sync()
+	q.clock.sync()
 	for i := range entries {
 		x := &entries[i]
-		last := q.clock.place(x.Last, now, now)
-		first := q.clock.place(x.First, last, last)
 		s, h := q.shard(x.Key)
 		s.mu.Lock()
-		s.armLocked(h, x, first, last)
+		now := q.clock.tick() // under the lock: a touch that came before, and found another entry or none, is not later (T1)
+		last := q.clock.place(x.Last, now, now)
+		s.armLocked(h, x, q.clock.place(x.First, last, last), last)
 		s.mu.Unlock()
 	}
 	return nil
