@@ -21,17 +21,14 @@ func TestArmThatStallsFiresNothingEarly(t *testing.T) {
 	c := timertest.NewClock()
 	key := timer.Key{Kind: timer.Park, ID: [16]byte{1}}
 	var q *memory.Queue
-	stall := false
-	q = memory.New(memory.Options{Now: func() time.Time {
-		now := c.Now()
-		if stall {
-			stall = false
-			c.Advance(time.Second)
+	q = memory.New(memory.Options{Now: c.Now, Stepped: func(by time.Duration) {
+		if by < 0 { // in the middle of Arm, which holds nothing yet
+			c.Advance(time.Hour + time.Second)
 			q.Touch(key)
 		}
-		return now
 	}})
-	stall = true
+	q.Touch(key)
+	c.Advance(-time.Hour)
 	if err := q.Arm(t.Context(), []timer.Entry{{Key: key, Gen: 1, Idle: time.Second}}); err != nil {
 		t.Fatal(err)
 	}
