@@ -31,11 +31,14 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
 
   /** The items are live objects: a new list tells that they changed. */
   function changed(): void {
-    timer ||= window.setTimeout(() => {
-      timer = 0;
-      items.value = made?.items ?? [];
-      total.value = made?.summary();
-    }, showEvery);
+    timer ||= window.setTimeout(show, showEvery);
+  }
+
+  function show(): void {
+    clearTimeout(timer);
+    timer = 0;
+    items.value = made?.items ?? [];
+    total.value = made?.summary();
   }
 
   /** The uploader, which is fetched when it is needed first: a list can be looked at before. */
@@ -133,6 +136,7 @@ export function useQueue(options: Omit<UploaderOptions, "base" | "language" | "o
   async function restore(places: readonly string[] = []): Promise<void> {
     if ((await (await uploader()).restore(places)).length === 0) return;
     if (!shown.value && matchMedia("(max-width: 640px)").matches) return; // it would lie over the list; the button on top has the number
+    show();
     folded.value = !shown.value;
     shown.value = true;
   }
