@@ -1,1 +1,0 @@
-import"./base-Qb82UC1g.js";
