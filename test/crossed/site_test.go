@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -34,10 +35,17 @@ type instance struct {
 func open(t *testing.T) (*uploadtest.Site, [2]*instance) {
 	t.Helper()
 	sqldbtest.MySQLOnly(t)
-	site := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{MaxOpen: 2000}})
-	var two [2]*instance
-	for i := range two {
-		db := sqldbtest.OpenWith(t, sqldb.Options{Path: filepath.Join(site.Dir, "smartdrive.db"), Connections: 32})
+	site, two := openSome(t, 2, "")
+	return site, [2]*instance(two)
+}
+
+// openSome is open for another number of instances, and on a MySQL database of the test's own.
+func openSome(t *testing.T, n int, source string) (*uploadtest.Site, []*instance) {
+	t.Helper()
+	site := uploadtest.New(t, uploadtest.Options{Upload: upload.Options{MaxOpen: 2000}, DB: sqldb.Options{MySQL: source}})
+	some := make([]*instance, n)
+	for i := range some {
+		db := sqldbtest.OpenWith(t, sqldb.Options{Path: filepath.Join(site.Dir, "smartdrive.db"), MySQL: source, Connections: 32, Log: slog.New(slog.DiscardHandler)})
 		in := &instance{db: db, tree: tree.New(tree.Options{KeepVersions: 2, KeepVersionsFor: 1})}
 		in.uploads = upload.New(upload.Parts{
 			DB: db, Staging: site.Local.Staging, Store: site.Local.Blobs, Tree: in.tree, Content: content.Content{}, Timers: noTimers{},
@@ -49,9 +57,9 @@ func open(t *testing.T) (*uploadtest.Site, [2]*instance) {
 				t.Error(err)
 			}
 		})
-		two[i] = in
+		some[i] = in
 	}
-	return site, two
+	return site, some
 }
 
 type noTimers struct{}
