@@ -106,12 +106,14 @@ func (l *loop) check(flags ...string) (leftovers int) {
 	return leftovers
 }
 
-// judgeEnd lets the server run until nothing is left to do, stops it, and asks both judges.
+// judgeEnd lets the server run until nothing is left to do, stops it, and asks both judges. What
+// webhooks were told is compared with the log.
 func (l *loop) judgeEnd() {
 	l.t.Helper()
 	l.compare()
-	process.Eventually(l.t, 2*patience, "all uploads are given up and released files deleted", l.quiet)
+	process.Eventually(l.t, 2*patience, "all uploads are given up, released files deleted and webhooks sent", l.quiet)
 	l.compare()
+	l.compareEars()
 	code, err := l.server.Stop(patience)
 	if err != nil || code != 0 {
 		l.fail(nil, "SIGTERM ended the server with %d: %v\n%s", code, err, l.messages())
@@ -127,19 +129,25 @@ func (l *loop) judgeEnd() {
 
 // quiet says what there is still to do.
 func (l *loop) quiet() error {
-	name := url.URL{Scheme: "file", Path: filepath.Join(l.data, "smartdrive.db"), RawQuery: "mode=ro"}
-	db, err := sql.Open("sqlite", name.String())
+	db, err := l.openDatabase()
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	var open, released, running int
+	var open, released, running, untold int
 	err = db.QueryRow(`SELECT (SELECT COUNT(*) FROM uploads WHERE state NOT IN ('done', 'gone')), (SELECT COUNT(*) FROM released),
-		(SELECT COUNT(*) FROM operations WHERE state = 'running')`).Scan(&open, &released, &running)
-	if err == nil && open+released+running > 0 {
-		err = fmt.Errorf("%d uploads are open, %d files released, %d operations running", open, released, running)
+		(SELECT COUNT(*) FROM operations WHERE state = 'running'),
+		(SELECT COUNT(*) FROM webhooks w JOIN activity a ON a.account_id = w.account_id AND a.id > w.position)`).Scan(&open, &released, &running, &untold)
+	if err == nil && open+released+running+untold > 0 {
+		err = fmt.Errorf("%d uploads are open, %d files released, %d operations running, %d events not told", open, released, running, untold)
 	}
 	return err
+}
+
+// openDatabase opens the server's database to read it.
+func (l *loop) openDatabase() (*sql.DB, error) {
+	name := url.URL{Scheme: "file", Path: filepath.Join(l.data, "smartdrive.db"), RawQuery: "mode=ro"}
+	return sql.Open("sqlite", name.String())
 }
 
 // fsck must agree with the checker: leftovers of kills are no findings, and are counted; a repair

@@ -1,6 +1,6 @@
 // Package kill kills the real binary at random moments while clients use it, starts it again, and
-// holds it to every word that it gave them: P1-P4, Q1-Q4, B1-B3 and T1 of docs/invariants.md. It
-// has tests only.
+// holds it to every word that it gave them: P1-P4, Q1-Q4, B1-B3, E1, W1 and T1 of
+// docs/invariants.md. It has tests only.
 //
 // Clients speak plain HTTP, and write down what they ask and what they are answered (package
 // history). Every 20 kills they pause: what they know is compared with what the server says, the

@@ -49,6 +49,7 @@ type loop struct {
 	turns   sync.RWMutex
 	clients []*client
 	users   []*user
+	ears    []*ear
 	kills   int
 	early   int
 	life    int64
@@ -91,6 +92,7 @@ func newLoop(t *testing.T, seed int64) *loop {
 		u.id = l.admin.createUser(t, u.name, "password of "+u.name, total)
 		u.token = l.admin.login(t, u.name, "password of "+u.name)
 		l.users = append(l.users, u)
+		l.ears = append(l.ears, l.newEar(u))
 	}
 	for i := range 5 {
 		l.clients = append(l.clients, newClient(l, l.users[i%len(l.users)], i))
@@ -120,7 +122,7 @@ func (l *loop) start() {
 		Binary: l.binary, Data: l.data, Listen: l.listen, Log: l.stderr, Env: []string{"SMARTDRIVE_ADMIN_PASSWORD=" + adminPassword},
 		Args: []string{
 			"--upload-idle", idle.String(), "--upload-abandon", abandon.String(), "--blob-grace", grace.String(), "--part-size", "1MiB",
-			"--min-free", "64MiB", "--log-level", "info",
+			"--min-free", "64MiB", "--log-level", "info", "--webhook-addresses", "any",
 		},
 	})
 	if err != nil {
@@ -268,6 +270,9 @@ func (l *loop) missed() (list []string) {
 			list = append(list, what)
 		}
 	}
+	if _, repeats := l.told(); repeats == 0 {
+		list = append(list, "event told twice")
+	}
 	return list
 }
 
@@ -288,5 +293,6 @@ func (l *loop) counts() string {
 		words = append(words, fmt.Sprintf("%s %d", what, n))
 	}
 	slices.Sort(words)
-	return strings.Join(words, ", ")
+	events, repeats := l.told()
+	return fmt.Sprintf("%s; %d events told, %d repeats", strings.Join(words, ", "), events, repeats)
 }
