@@ -27,8 +27,8 @@ import (
 // A thousand begins at once by the members of one space, through two instances on MySQL and one on
 // SQLite. Some of the uploads are completed, cancelled, or deleted when they are files; some have
 // parts that break off; an administrator sets the total meanwhile. There is an order in which one
-// ledger would have given the same answers, each between its request and its reply, and the ledger's
-// row was written in that order.
+// ledger would have given the same answers, each between its request and its reply, and the row of
+// the ledger was written in that order.
 func TestLedgerOfASpaceIsLinearizable(t *testing.T) {
 	t.Parallel()
 	for range depth.Pick(1, 1, 5) {
