@@ -193,6 +193,7 @@ func TestTwoInstancesServeOneDrive(t *testing.T) {
 			upload2(t, nodes, token, "/again", content[2:])
 			nodes[1].holds(t, token, "/again", content[2:])
 			quiet(t, nodes, token)
+			told(t, cfg, nodes, token)
 			status(t, nodes[0], token)
 			findAdmin(t, config.Config{Data: cfg[0].Data}) // a command that is told nothing but the directory
 			report, err := nodes[1].console().fsck(t.Context(), fsck.Scope{Deep: true})

@@ -130,6 +130,40 @@ func deleteTopics(ctx context.Context, at, name string) error {
 	return err
 }
 
+// Rewind makes a consumer group, which has no members at the moment, forget how far it was, as one
+// does that dies before it has told the broker: it begins with the oldest record again.
+func Rewind(t testing.TB, at, group string) {
+	t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(at, ",")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	admin := kadm.NewClient(c)
+	had, err := admin.FetchOffsets(t.Context(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := kadm.Offsets{}
+	for topic, parts := range had.Offsets() {
+		start, err := admin.ListStartOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part, was := range parts {
+			if first, ok := start.Lookup(topic, part); ok && first.Offset < was.At {
+				moved.AddOffset(topic, part, first.Offset, -1)
+			}
+		}
+	}
+	if len(moved) == 0 {
+		t.Fatalf("group %s was nowhere", group)
+	}
+	if err := admin.CommitAllOffsets(t.Context(), group, moved); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func deleteObjects(ctx context.Context, at *url.URL, bucket, prefix string) error {
 	secret, _ := at.User.Password()
 	c, err := minio.New(at.Host, &minio.Options{
