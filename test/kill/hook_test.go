@@ -86,8 +86,8 @@ func (e *ear) take(h http.Header, body []byte) int {
 	return len(e.order) + e.repeats
 }
 
-// compare holds what was heard to the activity log: all that it tells since the webhook was made, in
-// its order, and nothing else.
+// compare holds what was heard to the activity log: all that it tells since the webhook was made,
+// in its order, and nothing else.
 func (e *ear) compare(ctx context.Context, db *sql.DB) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
