@@ -6,6 +6,8 @@
 // compared, and each column is checked by fsck. What may differ is the table in meant_test.go, with
 // its reasons. It has tests only.
 //
+// Who may do what is asked of each column by itself, and compared with a model (access_test.go).
+//
 // Each column plays a script to its end by itself; then the transcripts are laid side by side. A
 // script that makes a difference is cut down to the few operations that it takes. See
 // TestOneScriptHasTheSameAnswersOnAllColumns for how to run one again.

@@ -32,7 +32,7 @@ func TestMoreThanAStatementTakes(t *testing.T) {
 			t.Errorf("%s of many: %v, %v", id, rights[id], nodes[id])
 		}
 	}
-	if _, err := lock.On(t.Context(), w.db, drive.TimeOf(w.now), ids); err != nil {
+	if _, err := lock.On(t.Context(), w.db, drive.TimeOf(w.Now), ids); err != nil {
 		t.Error(err)
 	}
 }

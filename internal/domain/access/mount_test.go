@@ -36,27 +36,27 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4, 1)
 	const bob, eve = 2, 3
-	owner := w.drives[0]
+	owner := w.Rooms[0]
 	var folder, file drive.NodeID
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		for name, id := range map[drive.Name]*drive.NodeID{"folder": &folder, "other": &file} {
-			n, err := w.tree.CreateFolder(ctx, tx, owner.account, tree.Place{Parent: owner.root, Name: name, Conflict: drive.ConflictFail})
+			n, err := w.tree.CreateFolder(ctx, tx, owner.Account, tree.Place{Parent: owner.Root, Name: name, Conflict: drive.ConflictFail})
 			if *id = n.ID; err != nil {
 				return err
 			}
 		}
-		return w.AddMember(ctx, tx, w.groups[0], w.people[eve].User)
+		return w.AddMember(ctx, tx, w.Groups[0], w.people[eve].User)
 	})
 	give := func(node drive.NodeID, kind access.Kind, to drive.PrincipalID, life time.Duration) {
 		t.Helper()
-		g := access.Grant{Node: node, Account: owner.account, Kind: kind, Principal: to, Role: access.Viewer}
+		g := access.Grant{Node: node, Account: owner.Account, Kind: kind, Principal: to, Role: access.Viewer}
 		if life > 0 {
-			g.Expires = drive.TimeOf(w.now.Add(life))
+			g.Expires = drive.TimeOf(w.Now.Add(life))
 		}
 		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error { _, err := w.Set(ctx, tx, g); return err })
 	}
 	give(folder, access.User, drive.PrincipalID(w.people[bob].User), 0)
-	give(folder, access.Group, drive.PrincipalID(w.groups[0]), 0)
+	give(folder, access.Group, drive.PrincipalID(w.Groups[0]), 0)
 	give(file, access.User, drive.PrincipalID(w.people[bob].User), time.Hour)
 	set := func(who int, node drive.NodeID, c access.MountChange) error {
 		return w.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return w.SetMount(ctx, tx, w.people[who].User, node, c) })
@@ -82,7 +82,7 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 	for _, at := range []struct {
 		who  int
 		node drive.NodeID
-	}{{eve, file}, {1, folder}, {bob, owner.root}, {bob, w.drives[2].root}, {bob, drive.NewID[drive.NodeID]()}} {
+	}{{eve, file}, {1, folder}, {bob, owner.Root}, {bob, w.Rooms[2].Root}, {bob, drive.NewID[drive.NodeID]()}} {
 		if err := set(at.who, at.node, access.MountChange{Hidden: &yes}); !drive.IsKind(err, drive.NotFound) {
 			t.Errorf("person %d hides %s: %v", at.who, at.node, err)
 		}
@@ -94,12 +94,12 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 	}
 
 	// A role that has ended takes the mount along; one that is given again is seen again.
-	w.now = w.now.Add(2 * time.Hour)
+	w.Now = w.Now.Add(2 * time.Hour)
 	if err := set(bob, file, access.MountChange{Hidden: &yes}); !drive.IsKind(err, drive.NotFound) {
 		t.Errorf("bob hides what has ended: %v", err)
 	}
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, _, err := w.Take(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
+		_, _, err := w.Access.Take(ctx, tx, folder, drive.PrincipalID(w.people[bob].User))
 		return err
 	})
 	see("bob has nothing", w.mounts(t, w.people[bob], true), map[drive.NodeID]string{})
@@ -129,7 +129,7 @@ func TestAMountIsItsReceiversAlone(t *testing.T) {
 		_, err := tx.Exec(ctx, `DELETE FROM nodes WHERE id = ?`, folder)
 		return err
 	})
-	if err := w.Purge(t.Context(), w.now); err != nil {
+	if err := w.Purge(t.Context(), w.Now); err != nil {
 		t.Fatal(err)
 	}
 	if got := rows(); got != 0 {

@@ -17,17 +17,17 @@ import (
 // shared makes folders of the first person and gives bob, the third, a role at each.
 func (w *world) shared(t *testing.T, n int) (nodes []drive.NodeID) {
 	t.Helper()
-	owner, bob := w.drives[0], drive.PrincipalID(w.people[2].User)
+	owner, bob := w.Rooms[0], drive.PrincipalID(w.people[2].User)
 	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
 		nodes = nil
 		for i := range n {
-			at := tree.Place{Parent: owner.root, Name: drive.Name(fmt.Sprint("folder ", i)), Conflict: drive.ConflictFail}
-			f, err := w.tree.CreateFolder(ctx, tx, owner.account, at)
+			at := tree.Place{Parent: owner.Root, Name: drive.Name(fmt.Sprint("folder ", i)), Conflict: drive.ConflictFail}
+			f, err := w.tree.CreateFolder(ctx, tx, owner.Account, at)
 			if err != nil {
 				return err
 			}
 			nodes = append(nodes, f.ID)
-			if _, err := w.Set(ctx, tx, access.Grant{Node: f.ID, Account: owner.account, Kind: access.User, Principal: bob, Role: access.Viewer}); err != nil {
+			if _, err := w.Set(ctx, tx, access.Grant{Node: f.ID, Account: owner.Account, Kind: access.User, Principal: bob, Role: access.Viewer}); err != nil {
 				return err
 			}
 		}
@@ -62,7 +62,7 @@ func TestANameIsKept(t *testing.T) {
 	nodes := w.shared(t, 2)
 	bob := w.people[2].User
 	for range 2 { // the reply was lost
-		if !w.keep(t, access.KeptName{Node: nodes[0], Name: "a"}, access.KeptName{Node: nodes[1], Name: "b"}, access.KeptName{Node: w.drives[1].root, Name: "c"}) {
+		if !w.keep(t, access.KeptName{Node: nodes[0], Name: "a"}, access.KeptName{Node: nodes[1], Name: "b"}, access.KeptName{Node: w.Rooms[1].Root, Name: "c"}) {
 			t.Fatal("the first names are not kept")
 		}
 	}
