@@ -47,6 +47,14 @@ func (c *Client) Activity(ctx context.Context, in ActivityQuery) iter.Seq2[Happe
 	})
 }
 
+// ActivityOf yields what happened to the account of a user, the newest first: logins, tokens,
+// passwords, settings. Administrators may ask. types is as ActivityQuery.Types.
+func (c *Client) ActivityOf(ctx context.Context, user, types string) iter.Seq2[Happened, error] {
+	return all(func(p Page) (List[Happened], error) {
+		return fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: userPath(user) + "/activity", query: ActivityQuery{Types: types}.values(p)})
+	})
+}
+
 func (in ActivityQuery) values(p Page) url.Values {
 	query := p.values()
 	for name, value := range map[string]string{"node": in.Node, "space": in.Space, "type": in.Types} {

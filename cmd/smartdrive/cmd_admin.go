@@ -132,6 +132,12 @@ type page struct {
 
 // all calls each for every item of a list, page after page. path has its query already.
 func (c *connection) all(ctx context.Context, path string, each func(json.RawMessage) error) error {
+	return c.some(ctx, path, 0, each)
+}
+
+// some is all for no more than so many items; zero: for all of them.
+func (c *connection) some(ctx context.Context, path string, limit int, each func(json.RawMessage) error) error {
+	seen := 0
 	for next := path; ; {
 		var p page
 		if err := c.call(ctx, http.MethodGet, next, nil, &p); err != nil {
@@ -140,6 +146,9 @@ func (c *connection) all(ctx context.Context, path string, each func(json.RawMes
 		for _, item := range p.Items {
 			if err := each(item); err != nil {
 				return err
+			}
+			if seen++; seen == limit {
+				return nil
 			}
 		}
 		if p.NextCursor == nil {

@@ -20,7 +20,7 @@ import (
 
 func (a *adminCLI) userCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "user", Short: "Add, change, list and delete users, and hand their files over"}
-	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userRm(), a.userLs())
+	cmd.AddCommand(a.userAdd(), a.userSet(), a.userHandover(), a.userRm(), a.userLs(), a.userActivity())
 	return cmd
 }
 
@@ -174,6 +174,56 @@ func (a *adminCLI) userLs() *cobra.Command {
 			})
 		},
 	}
+}
+
+func (a *adminCLI) userActivity() *cobra.Command {
+	types, limit := "", 50
+	cmd := &cobra.Command{
+		Use:   "activity NAME",
+		Short: "Show what happened to a user's account: logins, tokens, passwords, settings",
+		Long: `Show the logins of a user, the failed ones, tokens and app passwords, changes of the password, and settings of the server that the user has changed, the
+newest first. Failed logins of an hour are one line. What the user does with files is not shown.`,
+		Example: "  smartdrive admin user activity wang --type login.failed",
+		Args:    usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error {
+				path := userPath(u) + "/activity"
+				if types != "" {
+					path = withQuery(path, "type", types)
+				}
+				return c.some(cmd.Context(), path, limit, func(raw json.RawMessage) error { return show(a, raw, accountLine) })
+			})
+		},
+	}
+	cmd.Flags().StringVar(&types, "type", "", "only these types, such as login.failed, or token for all that begin with it, separated by commas")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many entries at most; 0 = all")
+	return cmd
+}
+
+// accountLine tells what happened to an account.
+func accountLine(h client.Happened) string {
+	var d struct {
+		Times int      `json:"times"`
+		From  []string `json:"from"`
+	}
+	_ = json.Unmarshal(h.Data, &d) //nolint:errcheck // another version's: it is left out
+	who, from := "-", h.Address
+	if h.By != nil {
+		who = h.By.Name
+	}
+	if len(d.From) > 0 {
+		from = strings.Join(d.From, ", ")
+	}
+	line := fmt.Sprintf("%s  %-16s  %s", timeText(h.At), h.Type, who)
+	if d.Times > 0 {
+		line += fmt.Sprintf("  %d times", d.Times)
+	}
+	for _, s := range []string{h.Name, from} {
+		if s != "" {
+			line += "  " + s
+		}
+	}
+	return line
 }
 
 func lastLogin(u client.User) string {

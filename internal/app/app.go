@@ -167,9 +167,10 @@ func (a *App) compose(ctx context.Context) (err error) {
 	}, g.uploadOptions())
 	g.stepped = func(time.Duration) { a.uploads.LostTimers() } // rows carry times of the old clock
 	a.auditor = fsck.New(a.auditParts(), fsck.Options{Scrub: cfg.Scrub, Log: log})
+	noted := history.OfAccounts(a.activity)
 	a.auth = account.NewAuth(g.db, account.Options{Log: log})
-	a.users = account.NewUsers(g.db, a.auth, account.Options{Now: g.stamp, Log: log, PasswordChanged: g.onPassword})
-	a.sessions = account.NewSessions(g.db, a.users, a.auth, account.Options{Kept: g.kept.Now, Log: log})
+	a.users = account.NewUsers(g.db, a.auth, account.Options{Now: g.stamp, Log: log, PasswordChanged: g.onPassword, Happened: noted})
+	a.sessions = account.NewSessions(g.db, a.users, a.auth, account.Options{Kept: g.kept.Now, Log: log, Happened: noted})
 	if a.prepared, err = idem.OpenPreparedIDs(ctx, g.db, idem.Options{}); err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (a *App) compose(ctx context.Context) (err error) {
 	})
 	a.spaces = space.New(space.Parts{DB: g.db, Access: a.access, Users: a.users, Tree: a.tree, Log: a.activity, Events: a.events, Busy: a.handovers.Busy}, space.Options{DefaultQuota: g.defaultQuota, Now: g.stamp})
 	a.admin = admin.New(admin.Parts{DB: g.db, Users: a.users, Trees: a.tree, Access: a.access, Keys: a.keys, Busy: a.handovers.Busy}, admin.Options{DefaultQuota: g.defaultQuota})
-	a.settings = setting.New(setting.Parts{DB: g.db, Users: a.users, Live: g.live, Log: log, Now: g.stamp, Changed: setLevel})
+	a.settings = setting.New(setting.Parts{DB: g.db, Users: a.users, Live: g.live, Log: log, Now: g.stamp, Activity: a.activity, Changed: setLevel})
 	if err := a.settings.Refresh(ctx); err != nil {
 		return err
 	}

@@ -28,6 +28,20 @@ const (
 // Has reports whether all of want is in s.
 func (s Scope) Has(want Scope) bool { return s&want == want }
 
+// Names are the scopes as programs name them; that of senders has no name.
+func (s Scope) Names() []string { return names(s, "read", "write", "admin") }
+
+// names are those of the bits that are set, from the lowest on.
+func names[T ~uint8](set T, all ...string) []string {
+	some := []string{}
+	for i, name := range all {
+		if set&(1<<i) != 0 {
+			some = append(some, name)
+		}
+	}
+	return some
+}
+
 // Heads are the protocols that a token may be used for.
 type Heads uint8
 
@@ -40,3 +54,6 @@ const (
 
 // Has reports whether all of want is in h.
 func (h Heads) Has(want Heads) bool { return h&want == want }
+
+// Names are the heads as programs name them.
+func (h Heads) Names() []string { return names(h, "native", "dav", "nextcloud") }

@@ -161,6 +161,7 @@ func (s *Sessions) firstTime(ctx context.Context, key passwordKey, in Basic) (dr
 	}
 	who := drive.Who{User: cred.user.ID, Account: cred.user.Account, Scopes: drive.ScopeRead | drive.ScopeWrite}
 	s.passwords.keep(key, knownPassword{user: cred.user.ID, epoch: cred.epoch, who: who, readAt: now, usedAt: now})
+	s.basic.add(cred.user, in.Client)
 	return who, nil
 }
 

@@ -112,10 +112,26 @@ func (u *Users) Update(ctx context.Context, tx *sqldb.Tx, id drive.UserID, p Pat
 	if p.Password != "" {
 		tx.AfterCommit(func() { u.opt.PasswordChanged(user.Name) })
 	}
+	if err := u.tellChange(ctx, tx, user, p); err != nil {
+		return User{}, err
+	}
 	if p.Admin != nil && !*p.Admin {
 		return user, u.anotherAdmin(ctx, tx)
 	}
 	return user, u.keepAnAdmin(ctx, tx, user)
+}
+
+// tellChange tells of a change that ends logins.
+func (u *Users) tellChange(ctx context.Context, tx *sqldb.Tx, user User, p Patch) error {
+	switch e := (Effect{Account: user.Account, By: tx.Actor(), All: true}); {
+	case p.Password != "":
+		e.What = PasswordChanged
+		return u.opt.happened(ctx, tx, e)
+	case p.End:
+		e.What = LoggedOut
+		return u.opt.happened(ctx, tx, e)
+	}
+	return nil
 }
 
 // keepAnAdmin refuses a change of user after which no administrator could log in.

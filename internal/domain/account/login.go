@@ -63,7 +63,11 @@ func (s *Sessions) Login(ctx context.Context, in Login) (Granted, error) {
 		if _, err := tx.Exec(ctx, "UPDATE users SET last_login_at = ? WHERE id = ?", now, cred.user.ID); err != nil {
 			return fmt.Errorf("note the login of %s: %w", cred.user.ID, err)
 		}
-		return insertSession(ctx, tx, session, hash)
+		if err := insertSession(ctx, tx, session, hash); err != nil {
+			return err
+		}
+		by := drive.Who{User: cred.user.ID, Session: session.ID, Head: "api", Address: addressOf(in.Client)}
+		return s.opt.happened(ctx, tx, Effect{What: LoggedIn, Account: cred.user.Account, By: by, Session: session.ID, Name: session.Name})
 	})
 	if err != nil {
 		return Granted{}, fmt.Errorf("log in: %w", err)
@@ -121,6 +125,7 @@ func (s *Sessions) check(ctx context.Context, cred credential, in Login) (better
 		password = ""
 	}
 	if !s.users.hasher.verify(cred.phc, password) || !possible || !cred.known {
+		s.wrong.add(cred.user, in.Client)
 		return "", drive.Fail(drive.Unauthenticated, "reason", "invalid")
 	}
 	s.failures.undo(a.counters...)
@@ -178,6 +183,14 @@ func dropStale(ctx context.Context, tx *sqldb.Tx, user drive.UserID) error {
 	return nil
 }
 
+// addressOf is the address of a client as the activity log has it; empty: a local socket.
+func addressOf(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.Unmap().WithZone("").String()
+}
+
 // agentName cuts what a client says of itself to something that can be shown.
 func agentName(s string) string {
 	const limit = 200
@@ -218,6 +231,7 @@ func (s *Sessions) ChangePassword(ctx context.Context, who drive.Who, current, n
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
 		if err := s.stillValid(ctx, tx, cred); err != nil {
 			return err
 		}

@@ -53,12 +53,17 @@ type Sessions struct {
 	known    *knownPairs
 
 	passwords *passwords
+	wrong     *gathered // passwords
+	basic     *gathered // logins of clients that send the password with each request
 	opt       Options
 }
 
 // NewSessions returns the sessions of db.
 func NewSessions(db *sqldb.DB, users *Users, auth *Auth, opt Options) *Sessions {
-	return &Sessions{db: db, users: users, auth: auth, failures: newFailures(), known: newKnownPairs(), passwords: newPasswords(), opt: opt.withDefaults()}
+	return &Sessions{
+		db: db, users: users, auth: auth, failures: newFailures(), known: newKnownPairs(), passwords: newPasswords(),
+		wrong: newGathered(LoginFailed, ""), basic: newGathered(LoggedIn, "dav"), opt: opt.withDefaults(),
+	}
 }
 
 const sessionColumns = "id, user_id, kind, name, scopes, heads, created_at, seen_at, expires_at"
@@ -83,15 +88,19 @@ func (s *Sessions) List(ctx context.Context, who drive.Who, kind Kind) ([]Sessio
 // What is not there, not of that kind or not the caller's is NotFound.
 func (s *Sessions) Delete(ctx context.Context, who drive.Who, kind Kind, id drive.SessionID) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		n, err := tx.Exec(ctx, "DELETE FROM sessions WHERE id = ? AND user_id = ? AND kind = ?", id, who.User, kind)
-		if err != nil {
+		e := Effect{What: LoggedOut, Account: who.Account, By: who, Session: id}
+		if kind == KindToken {
+			e.What = TokenRevoked
+		}
+		row := tx.QueryRow(ctx, "SELECT name FROM sessions WHERE id = ? AND user_id = ? AND kind = ?"+tx.ForUpdate(), id, who.User, kind)
+		if err := row.Scan(&e.Name); err != nil {
+			return fmt.Errorf("find session %s: %w", id, err)
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM sessions WHERE id = ?", id); err != nil {
 			return fmt.Errorf("delete session %s: %w", id, err)
 		}
-		if n == 0 {
-			return drive.Fail(drive.NotFound)
-		}
 		tx.AfterCommit(func() { s.auth.forgetSession(id) })
-		return nil
+		return s.opt.happened(ctx, tx, e)
 	})
 }
 
@@ -103,7 +112,7 @@ func (s *Sessions) DeleteOthers(ctx context.Context, who drive.Who) error {
 			return fmt.Errorf("delete the other sessions of %s: %w", who.User, err)
 		}
 		tx.AfterCommit(func() { s.auth.forgetUser(who.User) })
-		return nil
+		return s.opt.happened(ctx, tx, Effect{What: LoggedOut, Account: who.Account, By: who, All: true})
 	})
 }
 

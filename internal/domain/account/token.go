@@ -64,7 +64,12 @@ func (s *Sessions) addToken(
 		row := tx.QueryRow(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE secret = ?", hash[:])
 		switch err := scanSession(&there, row.Scan); {
 		case drive.IsKind(err, drive.NotFound):
-			return insertSession(ctx, tx, session, hash)
+			if err := insertSession(ctx, tx, session, hash); err != nil {
+				return err
+			}
+			return s.opt.happened(ctx, tx, Effect{
+				What: TokenMade, Account: who.Account, By: who, Session: session.ID, Name: name, Scopes: in.Scopes, Heads: in.Heads,
+			})
 		case err != nil:
 			return fmt.Errorf("look for the token: %w", err)
 		case there.User != who.User:

@@ -49,6 +49,9 @@ type Options struct {
 	// PasswordChanged is told, after the commit, whose password is a new one; it must not block.
 	// Default: nobody is told.
 	PasswordChanged func(name string)
+	// Happened is told, in the transaction that does it, what is done about the logins, tokens and
+	// passwords of users. The row of the user is locked. Default: nobody is told.
+	Happened func(ctx context.Context, tx *sqldb.Tx, e Effect) error
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// Kept is the clock that says for how long something was kept before it is deleted; see package

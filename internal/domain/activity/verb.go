@@ -39,6 +39,15 @@ const (
 	WebhookDisabled Verb = "webhook.disabled" // because it fails, or whoever made it may not any more
 	WebhookDeleted  Verb = "webhook.deleted"
 
+	// Of what a user does with their own account; webhooks are sent it where they name it.
+	LoginCreated    Verb = "login.created"
+	LoginFailed     Verb = "login.failed" // with a wrong password: an entry an hour
+	LoginEnded      Verb = "login.ended"
+	TokenCreated    Verb = "token.created" // app passwords, too
+	TokenEnded      Verb = "token.ended"
+	PasswordChanged Verb = "password.changed"
+	SettingChanged  Verb = "setting.changed" // of the server, by an administrator
+
 	NoticeTold Verb = "notice.told" // the account's user was told something
 
 	// Those of the stream, under the names that they have there.
@@ -65,6 +74,7 @@ func Verbs() []Verb {
 		GrantSet, GrantTaken, SpaceCreated, SpaceChanged,
 		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
 		WebhookCreated, WebhookChanged, WebhookDisabled, WebhookDeleted,
+		LoginCreated, LoginFailed, LoginEnded, TokenCreated, TokenEnded, PasswordChanged, SettingChanged,
 		NoticeTold,
 		UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone,
 		BundleSealed, DocumentAccepted, DocumentConflict, DocumentRejected, DocumentAllowed,
@@ -88,4 +98,15 @@ func Matches(verb Verb, types []string) bool {
 		}
 	}
 	return false
+}
+
+// Security are the kinds of entries about a user's own account: logins, tokens, the password, and
+// settings of the server that the user has changed.
+func Security() []string { return []string{"login", "token", "password", "setting"} }
+
+// Sent reports whether a webhook for some types is sent a verb. Where nothing is named it is what
+// Matches says, but nothing about somebody's account: another program has to be meant to know from
+// where they log in.
+func Sent(verb Verb, types []string) bool {
+	return Matches(verb, types) && (len(types) > 0 || !Matches(verb, Security()))
 }

@@ -87,7 +87,7 @@ func TestWhatHappenedIsTold(t *testing.T) {
 	bob.get(t, fmt.Sprintf("/activity?node=%v", secret)).problem(t, drive.NotFound, nil)
 	eve.get(t, "/activity?space=Design").problem(t, drive.NotFound, nil)
 	eve.get(t, "/activity?node="+id).problem(t, drive.NotFound, nil)
-	if n := len(eve.get(t, "/activity").items(t)); n != 0 {
+	if n := len(eve.get(t, "/activity?type=node,grant,space").items(t)); n != 0 {
 		t.Errorf("eve has done nothing, and is told of %d things", n)
 	}
 	ann.get(t, "/activity?cursor=x").problem(t, drive.CursorInvalid, nil)

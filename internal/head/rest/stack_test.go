@@ -72,7 +72,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	t.Helper()
 	s := &stack{Site: uploadtest.New(t, opt)}
 	now := s.Clock.Now
-	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now}
+	accounts := account.Options{Cost: account.Cost{MemoryKiB: 64, Passes: 1, Threads: 1}, Now: now, Happened: history.OfAccounts(s.Activity)}
 	auth := account.NewAuth(s.DB, accounts)
 	users := account.NewUsers(s.DB, auth, accounts)
 	prepared, err := idem.OpenPreparedIDs(t.Context(), s.DB, idem.Options{Now: now})
@@ -106,7 +106,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		AdminParts: rest.AdminParts{
 			Admin:       admin.New(admin.Parts{DB: s.DB, Users: users, Trees: s.Tree, Access: s.Access, Keys: keys, Busy: busy}, admin.Options{}),
 			DeadLetters: s.letters, Timers: timer.New(timer.Options{Queue: s.Queue}), Growth: growth.New(s.DB, now),
-			Settings: setting.New(setting.Parts{DB: s.DB, Users: users, Live: setting.NewLive(config.Config{}), Log: slog.New(slog.DiscardHandler), Now: now}),
+			Settings: setting.New(setting.Parts{DB: s.DB, Users: users, Live: setting.NewLive(config.Config{}), Log: slog.New(slog.DiscardHandler), Now: now, Activity: s.Activity}),
 		},
 	}
 	told := notify.Parts{DB: s.DB, Notices: notice.New(notice.Options{DB: s.DB, Now: now}), Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Now: now}

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -43,7 +42,7 @@ type tokenBody struct {
 	ExpiresIn *int64   `json:"expires_in,omitempty" minimum:"60" maximum:"315360000" doc:"seconds; absent: until it is deleted"`
 }
 
-// scopeNames are the scopes by name, in the order in which they are shown.
+// scopeNames are the scopes by name.
 var scopeNames = []struct {
 	name  string
 	scope drive.Scope
@@ -65,17 +64,7 @@ func parseScopes(given []string) (all drive.Scope, err error) {
 	return all, nil
 }
 
-func showScopes(all drive.Scope) []string {
-	shown := []string{}
-	for _, s := range scopeNames {
-		if all.Has(s.scope) {
-			shown = append(shown, s.name)
-		}
-	}
-	return slices.Clip(shown)
-}
-
-// headNames are the heads by name, in the order in which they are shown.
+// headNames are the heads by name.
 var headNames = []struct {
 	name string
 	head drive.Heads
@@ -95,16 +84,6 @@ func parseHeads(given []string) (all drive.Heads, err error) {
 		all |= head
 	}
 	return all, nil
-}
-
-func showHeads(all drive.Heads) []string {
-	shown := []string{}
-	for _, h := range headNames {
-		if all.Has(h.head) {
-			shown = append(shown, h.name)
-		}
-	}
-	return slices.Clip(shown)
 }
 
 func (s sessions) createToken(ctx context.Context, c *call, in *tokenBody) (reply, error) {
@@ -147,7 +126,7 @@ func (s sessions) listTokens(ctx context.Context, c *call) (reply, error) {
 	}
 	views := make([]tokenView, len(tokens))
 	for i, s := range tokens {
-		views[i] = tokenView{s.ID, s.Name, showScopes(s.Scopes), showHeads(s.Heads), s.CreatedAt, s.SeenAt, timeOrNull(s.ExpiresAt)}
+		views[i] = tokenView{s.ID, s.Name, s.Scopes.Names(), s.Heads.Names(), s.CreatedAt, s.SeenAt, timeOrNull(s.ExpiresAt)}
 	}
 	return pageOf(c, views, func(s tokenView) string { return s.ID.String() })
 }

@@ -43,6 +43,7 @@ func (a *Admin) SetUser(ctx context.Context, who drive.Who, id drive.UserID, c C
 	}
 	var user User
 	err := a.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		tx.ActFor(who)
 		if c.State == account.Active {
 			if err := a.open(ctx, tx, id); err != nil {
 				return err

@@ -38,6 +38,8 @@ type Query struct {
 	Types  []string     // verbs, such as node.moved, or what they begin with: node; none: all but uploads
 	Cursor string
 	Limit  int
+
+	security bool // only what activity.Security names
 }
 
 // Happened is an entry as it is shown.
@@ -93,23 +95,27 @@ type seer struct {
 // List returns a page of what happened. Errors: NotFound for what the caller may not see, or that
 // never was, and CursorInvalid.
 func (h *History) List(ctx context.Context, who drive.Who, in Query) (Page, error) {
-	limit, err := tree.CheckLimit(in.Limit)
+	limit, before, err := in.page()
 	if err != nil {
 		return Page{}, err
-	}
-	var before activity.Position
-	if in.Cursor != "" {
-		n, err := strconv.ParseInt(in.Cursor, 10, 64)
-		if err != nil || n < 1 {
-			return Page{}, drive.Fail(drive.CursorInvalid)
-		}
-		before = activity.Position(n)
 	}
 	s, err := h.enter(ctx, who, in)
 	if err != nil {
 		return Page{}, err
 	}
 	return h.page(ctx, s, in, before, limit)
+}
+
+// page reads how many entries are asked for, and before which position; zero: from the newest.
+func (in Query) page() (limit int, before activity.Position, err error) {
+	if limit, err = tree.CheckLimit(in.Limit); err != nil || in.Cursor == "" {
+		return limit, 0, err
+	}
+	n, err := strconv.ParseInt(in.Cursor, 10, 64)
+	if err != nil || n < 1 {
+		return 0, 0, drive.Fail(drive.CursorInvalid)
+	}
+	return limit, activity.Position(n), nil
 }
 
 // enter lets the caller look at what is asked for.
@@ -201,6 +207,9 @@ func (h *History) visible(ctx context.Context, q sqldb.Querier, s seer, in Query
 	var nodes []drive.NodeID
 	for _, e := range all {
 		if e.Account != s.pass.Who.Account || !activity.Matches(e.Verb, in.Types) {
+			continue
+		}
+		if in.security && !activity.Matches(e.Verb, activity.Security()) {
 			continue
 		}
 		if !s.all && (e.Node.IsZero() || !strings.HasPrefix(string(e.Verb), "node.")) {

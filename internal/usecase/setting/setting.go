@@ -16,6 +16,8 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/telemetry"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -58,6 +60,8 @@ type Settings struct {
 	db      *sqldb.DB
 	users   *account.Users
 	log     *slog.Logger
+	noted   *activity.Log
+	ledger  quota.Ledger
 	clock   func() time.Time
 	changed func(*config.Config)
 
@@ -72,6 +76,8 @@ type Parts struct {
 	Live  *Live
 	Log   *slog.Logger
 	Now   func() time.Time // default: time.Now
+	// Activity is told who has changed what. Nil: nothing is noted.
+	Activity *activity.Log
 	// Changed is called with the configuration whenever it was read. Default: nobody is.
 	Changed func(*config.Config)
 }
@@ -84,7 +90,7 @@ func New(p Parts) *Settings {
 	if p.Changed == nil {
 		p.Changed = func(*config.Config) {}
 	}
-	return &Settings{Live: p.Live, db: p.DB, users: p.Users, log: p.Log, clock: p.Now, changed: p.Changed}
+	return &Settings{Live: p.Live, db: p.DB, users: p.Users, log: p.Log, noted: p.Activity, clock: p.Now, changed: p.Changed}
 }
 
 // Run reads again every few seconds what administrators have changed, here or at another instance,
@@ -188,7 +194,7 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 	if err != nil {
 		return Setting{}, err
 	}
-	at := drive.TimeOf(s.clock())
+	at, was := drive.TimeOf(s.clock()), one.Value
 	one.Value, one.ChangedAt, one.ChangedBy = value, &at, nil
 	if by, ok := names[who.User]; ok {
 		one.ChangedBy = &by
@@ -201,7 +207,7 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 		if err != nil {
 			return fmt.Errorf("change the setting %s: %w", name, err)
 		}
-		return nil
+		return s.note(ctx, tx, who, one, was)
 	})
 	if err != nil {
 		return Setting{}, err
@@ -209,6 +215,24 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 	s.log.InfoContext(ctx, "a setting was changed", "setting", name, "value", value, telemetry.KeyUser, who.User)
 	s.soon(ctx)
 	return one, nil
+}
+
+// note writes into the administrator's activity what a setting is now, and what it was.
+func (s *Settings) note(ctx context.Context, tx *sqldb.Tx, who drive.Who, now Setting, was string) error {
+	if err := s.ledger.Lock(ctx, tx, who.Account); err != nil {
+		return err
+	}
+	return s.noted.Note(tx, activity.Entry{Account: who.Account, By: who, Verb: activity.SettingChanged, Name: now.Name},
+		map[string]any{"value": noted(now.Value), "was": noted(was)})
+}
+
+// noted is what of a value is noted: an entry has room for 2 KiB.
+func noted(value string) string {
+	const most = 300 // bytes, each of which may become six in JSON
+	if len(value) > most {
+		return strings.ToValidUTF8(value[:most], "") + "…"
+	}
+	return value
 }
 
 // soon reads what was changed here. It was changed: if it cannot be read, Run does so soon.
@@ -229,7 +253,9 @@ func (s *Settings) Reset(ctx context.Context, who drive.Who, name string) (Setti
 		if _, err := tx.Exec(ctx, "DELETE FROM settings WHERE name = ?", name); err != nil {
 			return fmt.Errorf("reset the setting %s: %w", name, err)
 		}
-		return nil
+		now := one
+		now.Value = one.Default
+		return s.note(ctx, tx, who, now, one.Value)
 	})
 	if err != nil {
 		return Setting{}, err

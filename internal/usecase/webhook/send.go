@@ -215,7 +215,7 @@ func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err err
 	}
 	at, unsettled := h.Position, 0
 	for _, e := range page {
-		if !activity.Matches(e.Verb, h.Types) {
+		if !activity.Sent(e.Verb, h.Types) {
 			at = e.ID
 			continue
 		}

@@ -5,6 +5,9 @@ import type { Role } from "./spaces";
 
 /** What an entry says besides, each where it has a meaning. */
 export interface Details {
+  times?: number; // attempts to log in that were gathered,
+  from?: string[] | null; // and some of the addresses that they came from
+  all?: boolean; // not one login: all but the one that asked
   type?: "file" | "folder";
   was_name?: string;
   was_folder?: string;

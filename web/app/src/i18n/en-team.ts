@@ -22,7 +22,7 @@ const messages = {
   },
   activity: {
     intro: "What was done in your drive, and by whom.", inSpace: "What was done in the space “{name}”, and by whom.", atNode: "what was done to it, and to what lies in it directly", empty: "Nothing has happened yet", emptyText: "What is added, changed, shared or deleted is listed here.", nobody: "SmartDrive or a visitor", takenBack: "It is taken back.",
-    whole: "the whole space", kind: "What is listed", kinds: { all: "Everything but uploads", files: "Files and folders", people: "Roles and the space", links: "Links", documents: "Documents", exports: "Exports", webhooks: "Webhooks", uploads: "Uploads" },
+    whole: "the whole space", kind: "What is listed", kinds: { all: "Everything but uploads", files: "Files and folders", people: "Roles and the space", links: "Links", documents: "Documents", exports: "Exports", webhooks: "Webhooks", account: "Logins, tokens and settings", uploads: "Uploads" },
     back: { trash: "Restore", version: "Restore the content before", move: "Move back" }, heads: { api: "page or program", tus: "tus", draft: "resumable upload", dav: "by WebDAV", nextcloud: "by a Nextcloud app" },
     did: {
       node: {
@@ -37,6 +37,9 @@ const messages = {
       webhook: { created: "made the webhook “{name}”", changed: "changed the webhook “{name}”", disabled: "switched the webhook “{name}” off", deleted: "deleted the webhook “{name}”" },
       upload: { begun: "began an upload", parked: "put an upload aside that had gone quiet", resumed: "went on with an upload", done: "finished an upload", gone: "ended an upload" },
       bundle: { sealed: "took a bundle in" }, document: { accepted: "accepted a document", conflict: "found a document that contradicts another", rejected: "rejected a document", allowed: "accepted the rejected document {name}" },
+      login: { created: "logged in", failed: "tried to log in with a wrong password ({times}×)", ended: "ended a login", endedAll: "ended all other logins" },
+      token: { created: "made the token or app password “{name}”", ended: "revoked the token or app password “{name}”" },
+      password: { changed: "set another password, which ended the other logins" }, setting: { changed: "changed the setting {name} of the server" },
       notice: { told: "told you something: see Notices" },
       export: { sealed: "completed an export", failed: "ended an export that failed", ending: "will delete an export soon" },
     },
@@ -59,7 +62,7 @@ const messages = {
   hooks: {
     intro: "Addresses that are sent what happens in your drive: each event once it has happened, in order, signed.", introSpace: "Addresses that are sent what happens in the space “{name}”: each event once it has happened, in order, signed.",
     create: "New webhook", change: "Change the webhook", empty: "No webhooks", emptyText: "A webhook tells another program what happens here, as soon as it has.", url: "Address (https)", name: "Name (optional)", types: "What it is told", all: "everything but uploads",
-    of: { node: "Files and folders", grant: "Roles", space: "The space", share: "Links for reading", collect: "Links for sending", bundle: "Bundles", document: "Documents", export: "Exports", upload: "Uploads", webhook: "Webhooks", notice: "Notices" },
+    of: { node: "Files and folders", grant: "Roles", space: "The space", share: "Links for reading", collect: "Links for sending", bundle: "Bundles", document: "Documents", export: "Exports", upload: "Uploads", webhook: "Webhooks", notice: "Notices", login: "Logins", token: "Tokens", password: "Passwords", setting: "Settings of the server" },
     secret: "The secret, shown this once", secretText: "Each event is signed with it (Standard Webhooks). Give it to the program that receives them.",
     states: { active: "active", disabled: "switched off" }, disable: "Switch off", enable: "Switch on", deleteTitle: "Delete this webhook?", deleteText: "Nothing is sent to the address any more.",
     rotate: "New secret", rotateText: "For a day, events are signed with the new secret and with the old one: give the new one to the program that receives them within that time.", rotateDo: "Make it", oldUntil: "the old secret signs until {when}",
