@@ -110,6 +110,22 @@ func (w *world) compareAll(t testing.TB, who drive.Who) {
 			t.Fatalf("%v may %04b at %v, by many at once, and the model says %04b", who.User, rights[node].Rights, node, want)
 		}
 	}
+	passes, err := w.PassesOf(t.Context(), w.db, who, append(w.nodes, drive.NewID[drive.NodeID]()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, node := range w.nodes {
+		one, err := w.At(t.Context(), w.db, who, node)
+		if many, ok := passes[node]; ok != (err == nil) || many != one {
+			t.Fatalf("%v gets %+v at %v, by many at once %+v (%v)", who.User, one, node, many, err)
+		} else if ok {
+			seen++
+		}
+	}
+	if seen != len(passes) {
+		t.Fatalf("%v gets %d passes to %d nodes", who.User, len(passes), seen)
+	}
 }
 
 // step does one thing at random.

@@ -110,16 +110,24 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 		p.Rights = All
 		return p, nil
 	}
-	v := decide(found.steps, a.now())
-	if v.rights = v.within(found.state, found.outward); v.rights == 0 {
+	if !a.admit(&p, found) {
 		return Pass{}, drive.Fail(drive.NotFound)
 	}
-	p.Who.Account, p.Who.Guest = found.account, true
-	p.Rights, p.Until, p.Top, p.Level, p.All, p.links = v.rights, v.until, v.top, v.level, v.all, found.links
-	if v.atRoot {
-		p.Space = found.space
-	}
 	return p, nil
+}
+
+// admit makes the pass that of a guest who has come by a way; false: they have no right there.
+func (a *Access) admit(p *Pass, by way) bool {
+	v := decide(by.steps, a.now())
+	if v.rights = v.within(by.state, by.outward); v.rights == 0 {
+		return false
+	}
+	p.Who.Account, p.Who.Guest = by.account, true
+	p.Rights, p.Until, p.Top, p.Level, p.All, p.links = v.rights, v.until, v.top, v.level, v.all, by.links
+	if v.atRoot {
+		p.Space = by.space
+	}
+	return true
 }
 
 // Given returns what the grants on the way come to, also in a space that is archived or deleted.

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -142,26 +143,24 @@ func show(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) 
 func look(ctx context.Context, parts Parts, who drive.Who, all []notice.Notice) (a around, err error) {
 	a = around{parts: parts, who: who, passes: map[drive.NodeID]access.Pass{}, groups: map[drive.GroupID]bool{}}
 	asked := map[drive.NodeID]bool{}
-	var nodes []drive.NodeID
 	var people []drive.UserID
-	q := parts.DB.For(who.Account)
 	for _, n := range all {
 		if !n.By.IsZero() && !slices.Contains(people, n.By) {
 			people = append(people, n.By)
 		}
-		if n.Node.IsZero() || asked[n.Node] {
-			continue
+		if !n.Node.IsZero() {
+			asked[n.Node] = true
 		}
-		asked[n.Node] = true
-		pass, err := parts.Access.At(ctx, q, who, n.Node)
-		if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-			continue
-		}
-		if err != nil {
-			return a, err
-		}
+	}
+	q := parts.DB.For(who.Account)
+	passes, err := parts.Access.PassesOf(ctx, q, who, slices.Collect(maps.Keys(asked)))
+	if err != nil {
+		return a, err
+	}
+	nodes := make([]drive.NodeID, 0, len(passes))
+	for id, pass := range passes {
 		if knows(pass) {
-			a.passes[n.Node], nodes = pass, append(nodes, n.Node)
+			a.passes[id], nodes = pass, append(nodes, id)
 		}
 	}
 	if a.groups, err = groupsOf(ctx, q, who.User); err != nil {

@@ -33,6 +33,7 @@ type town struct {
 	inbox  *notify.Inbox
 	people map[string]drive.Who
 	roots  map[string]drive.NodeID
+	calls  sqldbtest.Counter // of the database
 
 	mu  sync.Mutex
 	now time.Time
@@ -53,7 +54,7 @@ func (w *town) advance(d time.Duration) {
 func newTown(t *testing.T, names ...string) *town {
 	t.Helper()
 	w := &town{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
-	db := sqldbtest.Open(t)
+	db := sqldbtest.OpenWith(t, sqldb.Options{Connector: w.calls.Connector})
 	log := activity.New(activity.Options{DB: db, Now: w.clock})
 	auth := account.NewAuth(db, account.Options{Now: w.clock})
 	w.parts = notify.Parts{
