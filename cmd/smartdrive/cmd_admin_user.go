@@ -214,16 +214,16 @@ func accountLine(h client.Happened) string {
 	if len(d.From) > 0 {
 		from = strings.Join(d.From, ", ")
 	}
-	line := fmt.Sprintf("%s  %-16s  %s", timeText(h.At), h.Type, who)
+	parts := []string{fmt.Sprintf("%s  %-16s  %s", timeText(h.At), h.Type, who)}
 	if d.Times > 0 {
-		line += fmt.Sprintf("  %d times", d.Times)
+		parts = append(parts, fmt.Sprintf("%d times", d.Times))
 	}
 	for _, s := range []string{h.Name, from} {
 		if s != "" {
-			line += "  " + s
+			parts = append(parts, s)
 		}
 	}
-	return line
+	return strings.Join(parts, "  ")
 }
 
 func lastLogin(u client.User) string {
