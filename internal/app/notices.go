@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/mail"
@@ -38,12 +39,16 @@ func newNotices(a *App) *notices {
 	return n
 }
 
-// look looks for what nobody does and people are told: before roles that have ended are deleted.
-// That it fails keeps nothing from being deleted.
-func (n *notices) look(ctx context.Context, log *slog.Logger) {
-	if err := errors.Join(n.teller.Roles(ctx), n.teller.Ledgers(ctx)); err != nil && ctx.Err() == nil {
+// look looks for what nobody does and people are told. It returns before which moment roles have
+// ended that may be deleted: those whose end was told. That it fails keeps nothing else from being
+// deleted, and these for a week.
+func (n *notices) look(ctx context.Context, log *slog.Logger, now time.Time) (ended time.Time) {
+	rolesErr, ledgersErr := n.teller.Roles(ctx), n.teller.Ledgers(ctx)
+	ended, err := n.teller.Ended(ctx, now)
+	if err := errors.Join(rolesErr, ledgersErr, err); err != nil && ctx.Err() == nil {
 		log.ErrorContext(ctx, "people could not be told of roles that end or drives that get full", "error", err)
 	}
+	return ended
 }
 
 // hookDisabled has the user told who has made a webhook that was disabled.

@@ -204,13 +204,13 @@ func (a *Access) ListIn(ctx context.Context, q sqldb.Querier, folder drive.NodeI
 // purgeBatch is how many rows one transaction of a purge deletes.
 const purgeBatch = 1000
 
-// Purge deletes the grants that have ended, and of those, and of mounts, at nodes that are gone
-// some in each call. They give nothing any more; this only makes room.
-func (a *Access) Purge(ctx context.Context, now time.Time) error {
+// Purge deletes the grants that have ended before a moment, and of those, and of mounts, at nodes
+// that are gone some in each call. They give nothing any more; this only makes room.
+func (a *Access) Purge(ctx context.Context, ended time.Time) error {
 	for n := int64(purgeBatch); n >= purgeBatch; {
 		err := a.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
 			n, err = tx.DeleteBatch(ctx, sqldb.Batch{
-				Table: "grants", Key: "node_id", Where: "expires_at > 0 AND expires_at < ?", Args: []any{drive.TimeOf(now)}, Limit: purgeBatch,
+				Table: "grants", Key: "node_id", Where: "expires_at > 0 AND expires_at < ?", Args: []any{drive.TimeOf(ended)}, Limit: purgeBatch,
 			})
 			return err
 		})

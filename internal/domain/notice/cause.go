@@ -41,6 +41,7 @@ type What string
 const (
 	Given    What = "given"
 	Changed  What = "changed"
+	More     What = "more" // than is told one by one: see what is shared
 	Taken    What = "taken"
 	Ending   What = "ending" // a role, or an export that is about to be deleted
 	Ended    What = "ended"
@@ -55,13 +56,17 @@ const (
 type Cause struct {
 	Kind    Kind            `json:"kind"`
 	What    What            `json:"what"`
-	Account drive.AccountID `json:"account"`        // in which it is
-	Node    drive.NodeID    `json:"node,omitzero"`  // which it is about
-	By      drive.UserID    `json:"by,omitzero"`    // who did it, and is not told
-	User    drive.UserID    `json:"user,omitzero"`  // who is told,
-	Group   drive.GroupID   `json:"group,omitzero"` // or of which group all members are
+	Account drive.AccountID `json:"account"`         // in which it is
+	Node    drive.NodeID    `json:"node,omitzero"`   // which it is about
+	By      drive.UserID    `json:"by,omitzero"`     // who did it, and is not told
+	User    drive.UserID    `json:"user,omitzero"`   // who is told,
+	Group   drive.GroupID   `json:"group,omitzero"`  // or of which group all members are,
+	Users   []drive.UserID  `json:"users,omitempty"` // or these, who were in a group that is gone: up to MostUsers
 	Data    Data            `json:"data"`
 }
+
+// MostUsers is how many people one cause names: a record is far below 64 KiB.
+const MostUsers = 500
 
 // Data is what a notice says besides.
 type Data struct {

@@ -134,6 +134,13 @@ func TestNoticesOfGroups(t *testing.T) {
 	join("DELETE", bob)
 	s.tell(t)
 	wantTold(t, bob, "group.taken Crew, share.given (gone), group.given (gone)")
+
+	// Those who are in a group when it is deleted are told as if they were taken out.
+	admin.send(t, "DELETE", "/admin/groups/"+group, nil)
+	s.tell(t)
+	wantTold(t, eve, "group.taken Crew, space.given Team, group.given (gone)")
+	wantTold(t, ann, "group.taken Crew, group.given (gone)")
+	wantTold(t, bob, "group.taken Crew, share.given (gone), group.given (gone)")
 }
 
 // Who has lost what was closed to them is not told the name that it had by then.

@@ -2,5 +2,8 @@ package notify
 
 import "context"
 
+// TellOneByOne makes a teller tell that many members of groups of what one maker does in an hour.
+func TellOneByOne(t *Teller, most int) { t.pace.most = most }
+
 // MailDue mails once to those who are due.
 func MailDue(ctx context.Context, p *Postman) error { return p.runOnce(ctx) }

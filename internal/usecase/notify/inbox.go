@@ -33,7 +33,7 @@ type Seen struct {
 	At      drive.Time      `json:"at"`
 	Read    *drive.Time     `json:"read_at" doc:"null: not yet"`
 	Kind    notice.Kind     `json:"kind" enum:"share,role,space,group,export,collect,quota,webhook,operation"`
-	What    notice.What     `json:"what" enum:"given,changed,taken,ending,ended,ready,failed,arrived,full,disabled" doc:"what happened"`
+	What    notice.What     `json:"what" enum:"given,changed,more,taken,ending,ended,ready,failed,arrived,full,disabled" doc:"what happened"`
 	Gone    bool            `json:"gone" doc:"the reader may not see any more what it is about: nothing else is said of it"`
 	By      string          `json:"by,omitempty" doc:"name of who did it; absent: the program, or somebody without an account"`
 	Node    drive.NodeID    `json:"node_id,omitzero" doc:"the file or folder that it is about, where the reader may see it"`
@@ -220,6 +220,9 @@ func (a around) knows(n notice.Notice, s *Seen) bool {
 	case notice.Collect:
 		return sees && pass.Rights.Has(access.See) && a.place(n, pass, s)
 	case notice.Share, notice.Space:
+		if n.What == notice.More { // it names nothing
+			return true
+		}
 		return sees && a.place(n, pass, s)
 	case notice.Role:
 		if n.What == notice.Taken || n.What == notice.Ended { // the name is that of then

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,7 +25,10 @@ const (
 	sweepPage  = 500                // rows of one statement
 	ledgersRun = 10_000             // ledgers that one call reads
 	ledgersGap = time.Hour          // between the starts of two looks over all of them
+	endsKept   = 7 * 24 * time.Hour // of a role that has ended, where its end cannot be told
 	nearlyFull = 0.9                // of what a drive may have
+
+	mostFailed = 10 // roles whose end cannot be told: then it is not they who are to blame
 
 	metaRoles = "notices-roles" // up to which moments the ends of roles were told
 )
@@ -59,15 +63,34 @@ func (t *Teller) Roles(ctx context.Context) error {
 	if ended > now {
 		ended = now.Add(-roleSoon)
 	}
-	if err := t.ends(ctx, ended, now, notice.Ended); err != nil {
-		return err
-	}
-	if err := t.ends(ctx, soon, until, notice.Ending); err != nil {
-		return err
+	if err := errors.Join(t.ends(ctx, ended, now, notice.Ended), t.ends(ctx, soon, until, notice.Ending)); err != nil {
+		return err // the next look tells it: who was told already is not told twice
 	}
 	return t.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		return meta.Set(ctx, tx, metaRoles, fmt.Sprintf("%d %d", int64(until), int64(now)))
 	})
+}
+
+// Ended is up to which moment the ends of roles were told, before now: roles that have ended since
+// are kept until they were. What could not be told for a week is told no more.
+func (t *Teller) Ended(ctx context.Context, now time.Time) (time.Time, error) {
+	least := now.Add(-endsKept)
+	text, err := meta.Find(ctx, t.parts.DB, metaRoles)
+	if drive.IsKind(err, drive.NotFound) {
+		return least, nil
+	}
+	if err != nil {
+		return least, err
+	}
+	_, b, _ := strings.Cut(text, " ")
+	told := moment(b).Std()
+	switch {
+	case told.Before(least), told.After(t.parts.Now()): // the latter by a clock that was ahead
+		return least, nil
+	case told.After(now): // which is behind the wall clock
+		return now, nil
+	}
+	return told, nil
 }
 
 func moment(s string) drive.Time {
@@ -80,6 +103,7 @@ func moment(s string) drive.Time {
 
 // ends tells of roles that end after from and not after to.
 func (t *Teller) ends(ctx context.Context, from, to drive.Time, what notice.What) error {
+	var failed []error // one that cannot be told keeps no other one back
 	after := ending{expires: from + 1}
 	for {
 		rows, err := t.parts.DB.Query(ctx, `SELECT node_id, principal_id, kind, account_id, role, updated_at, expires_at FROM grants
@@ -94,12 +118,15 @@ func (t *Teller) ends(ctx context.Context, from, to drive.Time, what notice.What
 		}
 		for _, e := range all {
 			if err := t.tellEnd(ctx, e, what); err != nil {
-				return err
+				failed = append(failed, fmt.Errorf("tell of the role of %s at %s: %w", e.principal, e.node, err))
+			}
+			if len(failed) == mostFailed {
+				return errors.Join(failed...)
 			}
 			after = e
 		}
 		if len(all) < sweepPage {
-			return nil
+			return errors.Join(failed...)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/usecase/notify"
 )
 
 // A worker whose clock was ahead for one look keeps no end from being told.
@@ -96,4 +97,73 @@ func TestWhoIsShutOutMissesNothing(t *testing.T) {
 	w.handle(t, r, err)
 	w.wants(t, "bob")
 	w.wants(t, "eve", "role.taken Layoffs")
+}
+
+// A role that has ended is kept until its end was told, also if that fails at first; what cannot be
+// told keeps no other end back, and nothing for longer than a week.
+func TestARoleIsKeptUntilItsEndIsTold(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob", "cid")
+	look := func() error { return w.teller.Roles(t.Context()) }
+	purge := func() {
+		t.Helper()
+		ended, err := w.teller.Ended(t.Context(), w.clock())
+		if err == nil {
+			err = w.parts.Access.Purge(t.Context(), ended)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func(want int) {
+		t.Helper()
+		var n int
+		if err := w.parts.DB.QueryRow(t.Context(), "SELECT COUNT(*) FROM grants").Scan(&n); err != nil || n != want {
+			t.Errorf("%d roles are left, want %d: %v", n, want, err)
+		}
+	}
+	purge() // before the first look
+	if err := look(); err != nil {
+		t.Fatal(err)
+	}
+	// bob's channels cannot be read for a while.
+	spoil := func(text string) {
+		t.Helper()
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE notice_people SET channels = ? WHERE user_id = ?", text, w.people["bob"].User)
+			return err
+		})
+	}
+	language := "en"
+	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Language: &language}); err != nil {
+		t.Fatal(err)
+	}
+	w.share(t, w.folder(t, "ann", "Plan"), "bob", time.Hour)
+	w.advance(time.Second)
+	w.share(t, w.folder(t, "ann", "Draft"), "cid", time.Hour)
+	spoil("{")
+	w.advance(2 * time.Hour)
+	if err := look(); err == nil {
+		t.Error("bob was told without his channels")
+	}
+	purge()
+	left(2)
+	w.wants(t, "cid", "role.ended Draft")
+	spoil("{}")
+	if err := look(); err != nil { // the process has died and started between the two
+		t.Fatal(err)
+	}
+	purge()
+	left(0)
+	w.wants(t, "bob", "role.ended Plan")
+	w.wants(t, "cid", "role.ended Draft")
+
+	w.share(t, w.folder(t, "ann", "Late"), "bob", time.Hour)
+	spoil("{")
+	w.advance(7*24*time.Hour + 2*time.Hour)
+	if err := look(); err == nil {
+		t.Error("bob was told without his channels")
+	}
+	purge()
+	left(0)
 }

@@ -34,6 +34,7 @@ type Teller struct {
 	parts  Parts
 	mails  bool
 	ledger sweep
+	pace   *pace
 }
 
 // NewTeller returns a Teller; mails says that there is a server for mail.
@@ -41,7 +42,7 @@ func NewTeller(parts Parts, mails bool) *Teller {
 	if parts.Now == nil {
 		parts.Now = time.Now
 	}
-	return &Teller{parts: parts, mails: mails}
+	return &Teller{parts: parts, mails: mails, pace: newPace()}
 }
 
 func (t *Teller) now() drive.Time { return drive.TimeOf(t.parts.Now()) }
@@ -126,10 +127,38 @@ const membersPage = 500
 
 // tell tells those whom a cause is for. It may be repeated.
 func (t *Teller) tell(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
-	if !c.User.IsZero() {
+	switch {
+	case !c.User.IsZero():
 		return t.tellOne(ctx, id, c, c.User)
+	case len(c.Users) > 0:
+		for _, user := range c.Users {
+			if err := t.tellOne(ctx, id, c, user); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return t.members(ctx, c.Group, at, func(user drive.UserID) error { return t.tellOne(ctx, id, c, user) })
+	return t.tellGroup(ctx, id, c, at)
+}
+
+// tellGroup tells the members of a group, as far as the maker of a cause has not caused too much.
+func (t *Teller) tellGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
+	maker, members := makerOf(c), 0
+	how := t.pace.of(maker, at, c.Group)
+	if how == nothing {
+		return nil
+	}
+	err := t.members(ctx, c.Group, at, func(user drive.UserID) error {
+		members++
+		if how == oneByOne {
+			return t.tellOne(ctx, id, c, user)
+		}
+		return t.tellMore(ctx, c, at, user)
+	})
+	if err == nil || how == oneByOne {
+		t.pace.did(maker, at, c.Group, how, members)
+	}
+	return err
 }
 
 // members calls each for those who were in a group at a moment, and are.
@@ -161,6 +190,17 @@ const (
 // tellOne tells one person, unless that is who did it, was told, does not want to be, or has
 // nothing of it.
 func (t *Teller) tellOne(ctx context.Context, id notice.ID, c notice.Cause, user drive.UserID) error {
+	return t.tellAs(ctx, c, user, id, c)
+}
+
+// tellMore tells one person, once in the hour, that there is more than is told one by one.
+func (t *Teller) tellMore(ctx context.Context, c notice.Cause, at drive.Time, user drive.UserID) error {
+	id, more := moreOf(c, at)
+	return t.tellAs(ctx, c, user, id, more)
+}
+
+// tellAs tells one person of a cause in the words of another one.
+func (t *Teller) tellAs(ctx context.Context, c notice.Cause, user drive.UserID, id notice.ID, as notice.Cause) error {
 	if user == c.By {
 		return nil
 	}
@@ -172,7 +212,7 @@ func (t *Teller) tellOne(ctx context.Context, id notice.ID, c notice.Cause, user
 		return err
 	}
 	p, err := t.parts.Notices.FindPerson(ctx, t.parts.DB, user)
-	if err != nil || p.Channels.Of(c.Kind) == notice.Off {
+	if err != nil || p.Channels.Of(as.Kind) == notice.Off {
 		return err
 	}
 	if told, err := t.parts.Notices.Has(ctx, t.parts.DB, user, id); err != nil || told {
@@ -182,13 +222,13 @@ func (t *Teller) tellOne(ctx context.Context, id notice.ID, c notice.Cause, user
 	if known, err := concerns(ctx, t.parts, who, c); err != nil || !known {
 		return err
 	}
-	mail := t.mails && p.State == notice.Confirmed && p.Channels.Of(c.Kind) == notice.Mail
+	mail := t.mails && p.State == notice.Confirmed && p.Channels.Of(as.Kind) == notice.Mail
 	return t.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		if err := t.parts.Ledger.Lock(ctx, tx, u.Account); err != nil { // the log asks for it (E2)
 			return err
 		}
-		one := notice.Notice{User: user, ID: id, Cause: c, Mail: mail}
-		if ofGrant(c) { // who goes to and fro with a role does not fill the list of others
+		one := notice.Notice{User: user, ID: id, Cause: as, Mail: mail}
+		if ofGrant(as) { // who goes to and fro with a role does not fill the list of others
 			if done, err := t.parts.Notices.Replace(ctx, tx, one); err != nil || done {
 				return err
 			}
@@ -203,7 +243,7 @@ func (t *Teller) tellOne(ctx context.Context, id notice.ID, c notice.Cause, user
 				return err
 			}
 		}
-		return t.parts.Log.Note(tx, activity.Entry{Account: u.Account, Verb: activity.NoticeTold}, map[string]any{"notice": id, "kind": c.Kind, "what": c.What})
+		return t.parts.Log.Note(tx, activity.Entry{Account: u.Account, Verb: activity.NoticeTold}, map[string]any{"notice": id, "kind": as.Kind, "what": as.What})
 	})
 }
 

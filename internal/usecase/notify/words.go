@@ -26,7 +26,7 @@ var english = words{
 	end: "You choose under Notices in SmartDrive what is mailed.", page: "All notices: {url}", until: " (until {until})", somebody: "Somebody",
 	roles: map[string]string{"viewer": "viewer", "uploader": "uploader", "editor": "editor", "manager": "manager"},
 	says: map[notice.Kind]map[notice.What]string{
-		notice.Share: {notice.Given: "{by} shared “{name}” with you: {role}{until}"},
+		notice.Share: {notice.Given: "{by} shared “{name}” with you: {role}{until}", notice.More: "More was shared with you or changed for you than is told one by one: see “Shared with me”"},
 		notice.Role: {
 			notice.Changed: "{by} changed your role at “{name}”: {role}{until}", notice.Taken: "{by} took your role at “{name}” away",
 			notice.Ending: "Your role at “{name}” ends soon: {role}{until}", notice.Ended: "Your role at “{name}” has ended",
@@ -48,7 +48,7 @@ var chinese = words{
 	end: "可在 SmartDrive 的“通知”页面选择哪些内容通过邮件发送。", page: "全部通知：{url}", until: "（到 {until} 为止）", somebody: "有人",
 	roles: map[string]string{"viewer": "查看者", "uploader": "上传者", "editor": "编辑者", "manager": "管理者"},
 	says: map[notice.Kind]map[notice.What]string{
-		notice.Share: {notice.Given: "{by} 与您共享了“{name}”：{role}{until}"},
+		notice.Share: {notice.Given: "{by} 与您共享了“{name}”：{role}{until}", notice.More: "还有更多与您共享或为您更改的内容，不再逐条通知：请见“共享给我的”"},
 		notice.Role: {
 			notice.Changed: "{by} 更改了您在“{name}”的角色：{role}{until}", notice.Taken: "{by} 取消了您在“{name}”的角色",
 			notice.Ending: "您在“{name}”的角色即将到期：{role}{until}", notice.Ended: "您在“{name}”的角色已到期",

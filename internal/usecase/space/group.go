@@ -43,7 +43,12 @@ func (s *Spaces) DeleteGroup(ctx context.Context, who drive.Who, id drive.GroupI
 	if err := admins(who); err != nil {
 		return err
 	}
-	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error { return s.parts.Access.DeleteGroup(ctx, tx, id) })
+	return s.shrink(ctx, id, func(ctx context.Context, tx *sqldb.Tx) error {
+		if err := s.tellMembers(ctx, tx, who, id); err != nil {
+			return err
+		}
+		return s.parts.Access.DeleteGroup(ctx, tx, id)
+	})
 }
 
 // shrink runs a change by which a group gets smaller, unless a space loses its last manager by it.

@@ -91,6 +91,28 @@ func (s *Spaces) tellingMember(ctx context.Context, tx *sqldb.Tx, m member, chan
 	})
 }
 
+// tellMembers has the members of a group that is about to be deleted told that they are not in it
+// any more. They are named in the causes: the group has none when those are handled.
+func (s *Spaces) tellMembers(ctx context.Context, tx *sqldb.Tx, by drive.Who, id drive.GroupID) error {
+	t, err := s.parts.Access.FindGroup(ctx, tx, id)
+	if err != nil || s.parts.Events == nil {
+		return err
+	}
+	for after := (drive.UserID{}); ; {
+		some, err := s.parts.Access.ListMembers(ctx, tx, id, after, notice.MostUsers)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		c := notice.Cause{Kind: notice.Group, What: notice.Taken, Account: by.Account, By: by.User, Data: notice.Data{Name: t.Name, Subject: id.String()}}
+		for _, p := range some {
+			c.Users, after = append(c.Users, p.ID), p.ID
+		}
+		if err := s.tell(ctx, tx, c); err != nil {
+			return err
+		}
+	}
+}
+
 func (s *Spaces) tell(ctx context.Context, tx *sqldb.Tx, c notice.Cause) error {
 	if s.parts.Events == nil {
 		return nil

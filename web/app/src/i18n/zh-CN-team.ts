@@ -52,7 +52,7 @@ const messages: TeamMessages = {
     mail: { address: "邮件地址", none: "未填写地址时不发送邮件。", again: "重新发送验证码", code: "验证码", confirm: "确认", confirmed: "今后的邮件将发送到此地址。", states: { asked: "六位验证码正在发往此地址。", confirmed: "已确认。", refused: "该地址的邮件服务器多次拒收。重新保存即可恢复。" } },
     gone: { share: "曾有内容与你共享，现已取消。", role: "你的一个角色有变更，但你已看不到相应内容。", space: "你曾是某个空间的成员。", group: "你曾在某个群组中。", export: "一个不再属于你的导出。", collect: "收集链接收到了文件，但你已看不到该文件夹。", quota: "你曾管理的一个空间快满了。", webhook: "你曾管理的位置有一个 Webhook 被停用。", operation: "批量操作部分失败。" },
     says: {
-      share: { given: "{by} 与你共享了“{name}”：{role}{until}" }, space: { given: "{by} 将你加入了空间“{name}”：{role}{until}" },
+      share: { given: "{by} 与你共享了“{name}”：{role}{until}", more: "还有更多与你共享或为你更改的内容，不再逐条通知：请见“共享给我的”" }, space: { given: "{by} 将你加入了空间“{name}”：{role}{until}" },
       role: { changed: "{by} 更改了你在“{name}”的角色：{role}{until}", taken: "{by} 取消了你在“{name}”的角色", ending: "你在“{name}”的角色即将到期：{role}{until}", ended: "你在“{name}”的角色已到期" },
       group: { given: "{by} 将你加入了群组“{name}”", taken: "{by} 将你移出了群组“{name}”" },
       export: { ready: "导出“{name}”已完成{until}", failed: "导出“{name}”失败", ending: "导出“{name}”即将删除{until}" },

@@ -1,0 +1,112 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
+	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/notice"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/stream"
+	"smartdrive/internal/usecase/notify"
+)
+
+// group makes a group of some people.
+func (w *town) group(t *testing.T, name string, people ...string) drive.GroupID {
+	t.Helper()
+	var g access.Team
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if g, err = w.parts.Access.CreateGroup(ctx, tx, name); err != nil {
+			return err
+		}
+		for _, p := range people {
+			err = errors.Join(err, w.parts.Access.AddMember(ctx, tx, g.ID, w.people[p].User))
+		}
+		return err
+	})
+	return g.ID
+}
+
+// shareWith shares a new folder of ann's with a group, and has its members told.
+func (w *town) shareWith(t *testing.T, group drive.GroupID, name string) {
+	t.Helper()
+	n := w.folder(t, "ann", name)
+	w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := w.parts.Access.Set(ctx, tx, access.Grant{Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(group), Kind: access.Group, Role: access.Viewer})
+		return err
+	})
+	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, Group: group})
+	w.handle(t, r, err)
+	w.handle(t, r, nil) // it comes again
+}
+
+// What one maker causes in an hour by roles for groups has a bound: what is above it is one notice
+// for each person, and costs nothing after that.
+func TestWhatOneMakerCausesHasABound(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob", "cid", "eve")
+	notify.TellOneByOne(w.teller, 7) // with ann, and each cause twice: it is passed by the second one
+	all, few := w.group(t, "all", "ann", "bob", "cid"), w.group(t, "few", "bob", "eve")
+	for i := range 5 {
+		w.shareWith(t, all, fmt.Sprint("A", i))
+	}
+	w.shareWith(t, few, "B")
+	before := w.calls.Total()
+	w.shareWith(t, all, "C")
+	quiet := w.calls.Total() - before
+	w.wants(t, "bob", "share.given A0", "share.given A1", "share.more")
+	w.wants(t, "cid", "share.given A0", "share.given A1", "share.more")
+	w.wants(t, "eve", "share.more")
+	w.wants(t, "ann")
+	entries, err := w.parts.Log.Of(t.Context(), w.parts.DB, w.people["bob"].Account, 0, 10)
+	if err != nil || len(entries) != 3 || entries[0].Verb != activity.NoticeTold {
+		t.Errorf("the log has %v %v", entries, err)
+	}
+	folder := w.calls.Total()
+	w.folder(t, "ann", "D")
+	if folder = w.calls.Total() - folder; quiet > folder+20 {
+		t.Errorf("what is told to nobody takes %d calls, a folder %d", quiet, folder)
+	}
+
+	// What somebody does for one person is told, and everything again in the next hour.
+	n := w.folder(t, "ann", "For bob")
+	w.share(t, n, "bob", 0)
+	r, err := notice.Due(notice.Cause{Kind: notice.Share, What: notice.Given, Account: n.Account, Node: n.ID, By: w.people["ann"].User, User: w.people["bob"].User})
+	w.handle(t, r, err)
+	w.advance(time.Hour)
+	w.shareWith(t, few, "E")
+	for who, want := range map[string]string{"bob": "share.given A0,share.given A1,share.given E,share.given For bob,share.more", "eve": "share.given E,share.more"} {
+		told := w.told(t, who)
+		slices.Sort(told)
+		if got := strings.Join(told, ","); got != want {
+			t.Errorf("%s is told %s, want %s", who, got, want)
+		}
+	}
+}
+
+// The members of a group that was deleted are told by their ids, up to what a record holds.
+func TestMembersOfADeletedGroupAreTold(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob", "cid")
+	c := notice.Cause{Kind: notice.Group, What: notice.Taken, Account: w.people["ann"].Account, By: w.people["ann"].User, Data: notice.Data{Name: strings.Repeat("长", 80)}}
+	for range notice.MostUsers - 3 {
+		c.Users = append(c.Users, drive.NewID[drive.UserID]()) // who are gone by then
+	}
+	c.Users = append(c.Users, w.people["bob"].User, w.people["ann"].User, w.people["cid"].User)
+	r, err := notice.Due(c)
+	if len(r.Data) > stream.MaxEvent/2 {
+		t.Fatalf("the record has %d bytes", len(r.Data))
+	}
+	w.handle(t, r, err)
+	w.handle(t, r, nil)
+	w.wants(t, "bob", "group.taken "+c.Data.Name)
+	w.wants(t, "cid", "group.taken "+c.Data.Name)
+	w.wants(t, "ann")
+}
