@@ -25,21 +25,27 @@ const manyAtOnce = 500
 func (a *Access) RightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]Standing, error) {
 	rights := make(map[drive.NodeID]Standing, len(nodes))
 	for some := range slices.Chunk(nodes, manyAtOnce) {
-		if err := a.rightsOf(ctx, q, who, some, rights); err != nil {
+		if err := (many{q, a.now()}).rights(ctx, who, some, rights); err != nil {
 			return nil, fmt.Errorf("look what may be done at %d nodes: %w", len(nodes), err)
 		}
 	}
 	return rights, nil
 }
 
-func (a *Access) rightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]Standing) error {
-	ways, err := a.waysOf(ctx, q, who, nodes)
+// many answers questions about many nodes.
+type many struct {
+	q   sqldb.Querier
+	now drive.Time
+}
+
+func (m many) rights(ctx context.Context, who drive.Who, nodes []drive.NodeID, rights map[drive.NodeID]Standing) error {
+	ways, err := m.ways(ctx, who, nodes)
 	for id, w := range ways {
 		if !who.Guest && w.account == who.Account { // and is shared with a group that they are in
 			rights[id] = Standing{All, w.account, true}
 			continue
 		}
-		if r := decide(w.steps, a.now()).within(w.state, w.outward); r != 0 {
+		if r := decide(w.steps, m.now).within(w.state, w.outward); r != 0 {
 			rights[id] = Standing{r, w.account, false}
 		}
 	}
@@ -51,21 +57,21 @@ func (a *Access) rightsOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 func (a *Access) PassesOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]Pass, error) {
 	passes := make(map[drive.NodeID]Pass, len(nodes))
 	for some := range slices.Chunk(nodes, manyAtOnce) {
-		if err := a.passesOf(ctx, q, who, some, passes); err != nil {
+		if err := (many{q, a.now()}).passes(ctx, who, some, passes); err != nil {
 			return nil, fmt.Errorf("look what may be done at %d nodes: %w", len(nodes), err)
 		}
 	}
 	return passes, nil
 }
 
-func (a *Access) passesOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID, passes map[drive.NodeID]Pass) error {
-	ways, err := a.waysOf(ctx, q, who, nodes)
+func (m many) passes(ctx context.Context, who drive.Who, nodes []drive.NodeID, passes map[drive.NodeID]Pass) error {
+	ways, err := m.ways(ctx, who, nodes)
 	if err != nil {
 		return err
 	}
 	for id, w := range ways {
 		p := Pass{Who: who, Node: id}
-		if a.admit(&p, w) {
+		if w.admit(&p, m.now) {
 			passes[id] = p
 		}
 	}
@@ -73,7 +79,7 @@ func (a *Access) passesOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 		return nil
 	}
 	marks, in := sqldb.In(nodes)
-	rows, err := q.Query(ctx, "SELECT id FROM nodes WHERE id IN ("+marks+") AND account_id = ?", append(in, who.Account)...)
+	rows, err := m.q.Query(ctx, "SELECT id FROM nodes WHERE id IN ("+marks+") AND account_id = ?", append(in, who.Account)...)
 	own, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
 	for _, id := range own {
 		passes[id] = Pass{Who: who, Node: id, Rights: All}
@@ -81,14 +87,14 @@ func (a *Access) passesOf(ctx context.Context, q sqldb.Querier, who drive.Who, n
 	return err
 }
 
-// waysOf reads the grants at nodes and above them. A node without any is missing.
-func (a *Access) waysOf(ctx context.Context, q sqldb.Querier, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]way, error) {
+// ways reads the grants at nodes and above them. A node without any is missing.
+func (m many) ways(ctx context.Context, who drive.Who, nodes []drive.NodeID) (map[drive.NodeID]way, error) {
 	args := make([]any, 0, len(nodes)+3)
 	args = append(args, who.User.String(), who.User.String())
 	for _, id := range nodes {
 		args = append(args, id)
 	}
-	rows, err := q.Query(ctx, `WITH RECURSIVE `+mine+`,
+	rows, err := m.q.Query(ctx, `WITH RECURSIVE `+mine+`,
 		up (start, id, parent_id, account_id, level) AS (
 			SELECT id, id, parent_id, account_id, 0 FROM nodes WHERE id IN (`+sqldb.Marks(len(nodes))+`)
 			UNION ALL

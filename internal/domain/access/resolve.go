@@ -110,22 +110,22 @@ func (a *Access) At(ctx context.Context, q sqldb.Querier, who drive.Who, node dr
 		p.Rights = All
 		return p, nil
 	}
-	if !a.admit(&p, found) {
+	if !found.admit(&p, a.now()) {
 		return Pass{}, drive.Fail(drive.NotFound)
 	}
 	return p, nil
 }
 
 // admit makes the pass that of a guest who has come by a way; false: they have no right there.
-func (a *Access) admit(p *Pass, by way) bool {
-	v := decide(by.steps, a.now())
-	if v.rights = v.within(by.state, by.outward); v.rights == 0 {
+func (w way) admit(p *Pass, now drive.Time) bool {
+	v := decide(w.steps, now)
+	if v.rights = v.within(w.state, w.outward); v.rights == 0 {
 		return false
 	}
-	p.Who.Account, p.Who.Guest = by.account, true
-	p.Rights, p.Until, p.Top, p.Level, p.All, p.links = v.rights, v.until, v.top, v.level, v.all, by.links
+	p.Who.Account, p.Who.Guest = w.account, true
+	p.Rights, p.Until, p.Top, p.Level, p.All, p.links = v.rights, v.until, v.top, v.level, v.all, w.links
 	if v.atRoot {
-		p.Space = by.space
+		p.Space = w.space
 	}
 	return true
 }
