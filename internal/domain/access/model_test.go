@@ -110,12 +110,12 @@ func (w *world) compareAll(t testing.TB, who drive.Who) {
 			t.Fatalf("%v may %04b at %v, by many at once, and the model says %04b", who.User, rights[node].Rights, node, want)
 		}
 	}
-	passes, err := w.PassesOf(t.Context(), w.db, who, append(w.nodes, drive.NewID[drive.NodeID]()))
+	passes, err := w.PassesOf(t.Context(), w.db, who, append(w.Nodes, drive.NewID[drive.NodeID]()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, node := range w.nodes {
+	for _, node := range w.Nodes {
 		one, err := w.At(t.Context(), w.db, who, node)
 		if many, ok := passes[node]; ok != (err == nil) || many != one {
 			t.Fatalf("%v gets %+v at %v, by many at once %+v (%v)", who.User, one, node, many, err)
