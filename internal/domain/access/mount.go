@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"unicode"
 
 	"smartdrive/internal/base/drive"
@@ -47,25 +48,90 @@ func scanMount(m *Mount, scan func(...any) error) error {
 	})
 }
 
+// mostLooked is how many nodes one statement looks at, where much is left out.
+const mostLooked = 4000
+
 // ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
 // order of their ids: each with the strongest of the user's roles there. What gives nothing is left
-// out, and so is what has ended, and what the user has hidden, unless hidden is set.
+// out, and so is what has ended, and what the user has hidden, unless hidden is set. It costs a
+// statement, and another one where so much was left out that the page is not full.
 func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
-	me, now := user.String(), a.now()
-	rows, err := q.Query(ctx, `WITH `+mine+`, those (node_id) AS (
-			SELECT g.node_id FROM mine JOIN grants g ON g.principal_id = mine.id
-			WHERE g.node_id > ? AND g.role <> 'none' AND (g.expires_at = 0 OR g.expires_at > ?)
-			AND `+gives+`
-			AND (? = 1 OR NOT EXISTS (SELECT 1 FROM mounts m WHERE m.node_id = g.node_id AND m.user_id = ? AND m.hidden = 1))
-			GROUP BY g.node_id ORDER BY g.node_id LIMIT ?)
-		SELECT `+mountColumns+` FROM those CROSS JOIN mine JOIN grants g ON g.node_id = those.node_id AND g.principal_id = mine.id`+mountJoins+`
-		WHERE g.expires_at = 0 OR g.expires_at > ? ORDER BY g.node_id`,
-		me, me, after.String(), now, now, hidden, me, limit, me, now)
-	all, err := sqldb.Scan(rows, err, scanMount)
-	if err != nil {
-		return nil, fmt.Errorf("list what is shared with %s: %w", user, err)
+	var all []Mount
+	for look := limit; ; look = min(2*look, mostLooked) {
+		seen, err := a.glance(ctx, q, user, after, look)
+		if err != nil {
+			return nil, fmt.Errorf("list what is shared with %s: %w", user, err)
+		}
+		nodes := 0
+		for some := range byNode(seen) {
+			nodes++
+			after = some[0].Node
+			if len(all) < limit {
+				all = append(all, a.given(some, hidden)...)
+			}
+		}
+		if len(all) == limit || nodes < look {
+			return all, nil
+		}
 	}
-	return strongest(all), nil
+}
+
+// glimpse is a grant of a user at a node, whether it gives something or not.
+type glimpse struct {
+	Mount
+
+	gives bool // as far as the space says
+}
+
+// glance reads a user's grants at the next nodes at which there are any. What costs more than a look
+// into an index is asked for these nodes alone, and not for all that there are.
+func (a *Access) glance(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, nodes int) ([]glimpse, error) {
+	me := user.String()
+	rows, err := q.Query(ctx, `WITH `+mine+`, near (node_id) AS (
+			SELECT g.node_id FROM mine JOIN grants g ON g.principal_id = mine.id
+			WHERE g.node_id > ? GROUP BY g.node_id ORDER BY g.node_id LIMIT ?)
+		SELECT `+mountColumns+`, `+gives+`
+		FROM near CROSS JOIN mine JOIN grants g ON g.node_id = near.node_id AND g.principal_id = mine.id`+mountJoins+`
+		ORDER BY g.node_id`,
+		me, me, after.String(), nodes, a.now(), me)
+	return sqldb.Scan(rows, err, func(g *glimpse, scan func(...any) error) error {
+		return scanMount(&g.Mount, func(dest ...any) error { return scan(append(dest, &g.gives)...) })
+	})
+}
+
+// byNode goes through grants node by node. They are in the order of nodes.
+func byNode(all []glimpse) iter.Seq[[]glimpse] {
+	return func(yield func([]glimpse) bool) {
+		for len(all) > 0 {
+			n := 1
+			for n < len(all) && all[n].Node == all[0].Node {
+				n++
+			}
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
+
+// given is what the grants at a node come to: one mount, or none.
+func (a *Access) given(at []glimpse, hidden bool) []Mount {
+	var last []Mount
+	any := false
+	for _, g := range at {
+		if g.Hidden && !hidden {
+			return nil
+		}
+		if g.Expires == 0 || g.Expires > a.now() {
+			last = append(last, g.Mount)
+			any = any || g.gives && g.Role != None
+		}
+	}
+	if !any {
+		return nil
+	}
+	return strongest(last)
 }
 
 // strongest leaves of the grants at each node the strongest one. They are in the order of nodes.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -17,9 +18,23 @@ import (
 // hidden.
 func (w *world) mounts(t testing.TB, who drive.Who, hidden bool) map[drive.NodeID]string {
 	t.Helper()
-	all, err := w.ListMine(t.Context(), w.db, who.User, drive.NodeID{}, 1000, hidden)
-	if err != nil {
-		t.Fatal(err)
+	list := func(after drive.NodeID, limit int) []access.Mount {
+		all, err := w.ListMine(t.Context(), w.db, who.User, after, limit, hidden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := list(drive.NodeID{}, 1000)
+	for i, after := 0, (drive.NodeID{}); i <= len(all); { // page by page it is the same, and a page is full
+		size := 1 + i%3
+		page := list(after, size)
+		if want := all[i:min(len(all), i+size)]; !cmp.Equal(page, want, cmpopts.EquateEmpty()) {
+			t.Fatalf("a page of %d after %v: %v", size, after, cmp.Diff(want, page))
+		}
+		if i += size; len(page) > 0 {
+			after = page[len(page)-1].Node
+		}
 	}
 	have := map[drive.NodeID]string{}
 	for _, m := range all {
