@@ -252,6 +252,8 @@ func TestDamageIsFound(t *testing.T) {
 		"a change was told as another's":    {"E1: ", sql(`UPDATE nodes SET seq = 5 WHERE id = 'n1'`)},
 		"a deletion was told as a move":     {"E1: ", sql(`INSERT INTO tombstones VALUES ('acc', 5, 'x', 1)`)},
 		"the end of an upload was not told": {"E1: ", sql(`DELETE FROM activity WHERE verb = 'upload.gone'`)},
+		"an end was told that has not come": {"E1: ", sql(`INSERT INTO activity (salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data)
+			SELECT 1, account_id, 0, 1, 'upload.done', 'u', '', 'api', '', '', '', '', json_object('upload', id) FROM uploads WHERE state = 'active'`)},
 
 		"a number of a node that is gone": {"N6: x (node) has a number", sql(`INSERT INTO node_numbers (node_id) VALUES ('x')`)},
 		"a lock in another account":       {"N6: l (lock) is", sql(`INSERT INTO dav_locks VALUES ('l', 'n1', 'other', 'u', 'exclusive', 0, 0, '', 1, 1, 9)`)},

@@ -96,6 +96,8 @@ func (c *checker) tree() error {
 		{"E1", "(upload) has ended, and the activity does not tell so once", `SELECT u.id FROM uploads u WHERE u.state IN ('done', 'gone')
 			AND u.ended_at >= (SELECT MIN(at) FROM activity a WHERE a.account_id = u.account_id) AND 1 <> (SELECT COUNT(*) FROM activity a
 			WHERE a.account_id = u.account_id AND a.verb = 'upload.' || u.state AND a.data ->> 'upload' = u.id)`},
+		{"E1", "(upload) goes on, or has ended in another way, and the activity tells of an end", `SELECT u.id FROM activity a JOIN uploads u
+			ON u.id = a.data ->> 'upload' WHERE a.verb IN ('upload.done', 'upload.gone') AND a.verb <> 'upload.' || u.state`},
 		{"E4", "(user) is told something and is not there", `SELECT user_id FROM notices WHERE user_id NOT IN (SELECT id FROM users)
 			UNION SELECT user_id FROM notice_people WHERE user_id NOT IN (SELECT id FROM users)`},
 		{"E4", "(user) was told what the activity of the account does not tell", `SELECT n.user_id FROM notices n JOIN users u ON u.id = n.user_id
