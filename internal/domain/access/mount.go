@@ -48,29 +48,24 @@ func scanMount(m *Mount, scan func(...any) error) error {
 	})
 }
 
-// mostLooked is how many nodes one statement looks at, where much is left out.
-const mostLooked = 4000
-
 // ListMine lists the nodes that are shared with a user by name, roots of spaces excepted, in the
 // order of their ids: each with the strongest of the user's roles there. What gives nothing is left
 // out, and so is what has ended, and what the user has hidden, unless hidden is set. It costs a
 // statement, and another one where so much was left out that the page is not full.
 func (a *Access) ListMine(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, limit int, hidden bool) ([]Mount, error) {
 	var all []Mount
-	for look := limit; ; look = min(2*look, mostLooked) {
-		seen, err := a.glance(ctx, q, user, after, look)
+	for look := limit + limit/4 + 16; ; look *= 2 { // a node may have grants for several of the user's groups
+		seen, err := glance(ctx, q, user, after, look, a.now())
 		if err != nil {
 			return nil, fmt.Errorf("list what is shared with %s: %w", user, err)
 		}
-		nodes := 0
-		for some := range byNode(seen) {
-			nodes++
+		for some := range byNode(whole(seen, look)) {
 			after = some[0].Node
 			if len(all) < limit {
-				all = append(all, a.given(some, hidden)...)
+				all = append(all, given(some, hidden, a.now())...)
 			}
 		}
-		if len(all) == limit || nodes < look {
+		if len(all) == limit || len(seen) < look {
 			return all, nil
 		}
 	}
@@ -83,20 +78,29 @@ type glimpse struct {
 	gives bool // as far as the space says
 }
 
-// glance reads a user's grants at the next nodes at which there are any. What costs more than a look
-// into an index is asked for these nodes alone, and not for all that there are.
-func (a *Access) glance(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, nodes int) ([]glimpse, error) {
+// glance reads a user's next grants, in the order of nodes. What costs more than a look into an
+// index is asked for these alone, and not for all that there are.
+func glance(ctx context.Context, q sqldb.Querier, user drive.UserID, after drive.NodeID, grants int, now drive.Time) ([]glimpse, error) {
 	me := user.String()
-	rows, err := q.Query(ctx, `WITH `+mine+`, near (node_id) AS (
-			SELECT g.node_id FROM mine JOIN grants g ON g.principal_id = mine.id
-			WHERE g.node_id > ? GROUP BY g.node_id ORDER BY g.node_id LIMIT ?)
+	rows, err := q.Query(ctx, `WITH `+mine+`, near (node_id, principal_id) AS (
+			SELECT g.node_id, g.principal_id FROM mine JOIN grants g ON g.principal_id = mine.id
+			WHERE g.node_id > ? ORDER BY g.node_id LIMIT ?)
 		SELECT `+mountColumns+`, `+gives+`
-		FROM near CROSS JOIN mine JOIN grants g ON g.node_id = near.node_id AND g.principal_id = mine.id`+mountJoins+`
+		FROM near CROSS JOIN grants g ON g.node_id = near.node_id AND g.principal_id = near.principal_id`+mountJoins+`
 		ORDER BY g.node_id`,
-		me, me, after.String(), nodes, a.now(), me)
+		me, me, after.String(), grants, now, me)
 	return sqldb.Scan(rows, err, func(g *glimpse, scan func(...any) error) error {
 		return scanMount(&g.Mount, func(dest ...any) error { return scan(append(dest, &g.gives)...) })
 	})
+}
+
+// whole leaves out the last node where there may be more of its grants than were read.
+func whole(seen []glimpse, limit int) []glimpse {
+	n := len(seen)
+	for n > 0 && len(seen) == limit && seen[n-1].Node == seen[len(seen)-1].Node {
+		n--
+	}
+	return seen[:n]
 }
 
 // byNode goes through grants node by node. They are in the order of nodes.
@@ -116,14 +120,14 @@ func byNode(all []glimpse) iter.Seq[[]glimpse] {
 }
 
 // given is what the grants at a node come to: one mount, or none.
-func (a *Access) given(at []glimpse, hidden bool) []Mount {
+func given(at []glimpse, hidden bool, now drive.Time) []Mount {
 	var last []Mount
 	any := false
 	for _, g := range at {
 		if g.Hidden && !hidden {
 			return nil
 		}
-		if g.Expires == 0 || g.Expires > a.now() {
+		if g.Expires == 0 || g.Expires > now {
 			last = append(last, g.Mount)
 			any = any || g.gives && g.Role != None
 		}
