@@ -27,19 +27,21 @@ func (c *Client) follow(ctx context.Context, in ActivityQuery, after string, eve
 	return func(yield func(Happened, error) bool) {
 		seen, known := positionOf(after), after != ""
 		for {
-			fresh, err := c.activityAfter(ctx, in, seen, known)
+			var fresh []Happened
+			var err error
+			if known {
+				fresh, err = c.activityAfter(ctx, in, seen)
+			} else {
+				seen, err = c.activityTop(ctx, in)
+			}
 			switch {
 			case ctx.Err() != nil:
 				return
 			case err != nil && !passes(err):
 				yield(Happened{}, err)
 				return
-			case err == nil && !known:
-				known = true
-				if len(fresh) > 0 {
-					seen = positionOf(fresh[0].ID)
-				}
 			case err == nil:
+				known = true
 				for _, h := range slices.Backward(fresh) {
 					seen = positionOf(h.ID)
 					if !yield(h, nil) {
@@ -72,12 +74,28 @@ func positionOf(id string) int64 {
 	return n
 }
 
-// activityAfter lists what is newer than a position, the newest first; the newest entry alone, of
-// whatever type, where no position is known.
-func (c *Client) activityAfter(ctx context.Context, in ActivityQuery, seen int64, known bool) (fresh []Happened, err error) {
-	if !known {
-		in.Types = ""
+// activityTop is a position after which there is no entry yet of the types that are asked for. The
+// newest entry of those that are listed anyway may be older than some of them, and the newest of a
+// rare type so old that each look would go back to it.
+func (c *Client) activityTop(ctx context.Context, in ActivityQuery) (top int64, err error) {
+	for _, types := range slices.Compact([]string{"", in.Types}) {
+		in.Types = types
+		list, err := fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: "/activity", query: in.values(Page{Limit: followPage})})
+		if err != nil {
+			return 0, err
+		}
+		switch {
+		case len(list.Items) > 0:
+			top = max(top, positionOf(list.Items[0].ID))
+		case list.NextCursor != nil: // so far it was looked, and none found
+			top = max(top, positionOf(*list.NextCursor))
+		}
 	}
+	return top, nil
+}
+
+// activityAfter lists what is newer than a position, the newest first.
+func (c *Client) activityAfter(ctx context.Context, in ActivityQuery, seen int64) (fresh []Happened, err error) {
 	for page := (Page{Limit: followPage}); ; {
 		list, err := fetch[List[Happened]](ctx, c, &call{method: http.MethodGet, path: "/activity", query: in.values(page)})
 		if err != nil {
@@ -87,9 +105,7 @@ func (c *Client) activityAfter(ctx context.Context, in ActivityQuery, seen int64
 			if positionOf(h.ID) <= seen {
 				return fresh, nil
 			}
-			if fresh = append(fresh, h); !known {
-				return fresh, nil
-			}
+			fresh = append(fresh, h)
 		}
 		if list.NextCursor == nil || *list.NextCursor == "" {
 			return fresh, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -106,4 +107,123 @@ func TestFollow(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	}
+}
+
+// typed is a server of entries that have types, as the real one lists them: without types all but
+// uploads, and a page that finds none of its types says how far it has looked.
+type typed struct {
+	mu    sync.Mutex
+	types []string // of the entries 1, 2, ...
+	asked int
+}
+
+const typedLooks = 5 // entries that one page looks at
+
+func (l *typed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	q := r.URL.Query()
+	from := len(l.types)
+	if cursor := q.Get("cursor"); cursor != "" {
+		_, _ = fmt.Sscan(cursor, &from)
+		from--
+	}
+	limit := followPage
+	if text := q.Get("limit"); text != "" {
+		_, _ = fmt.Sscan(text, &limit)
+	}
+	page := List[Happened]{Items: []Happened{}}
+	i := from
+	for ; i > 0 && from-i < typedLooks && len(page.Items) < limit; i-- {
+		if want := q.Get("type"); want == "" && l.types[i-1] != "upload" || want == l.types[i-1] {
+			page.Items = append(page.Items, Happened{ID: fmt.Sprintf("%d-00000000", i), Type: l.types[i-1], At: time.Unix(1, 0), Data: json.RawMessage("{}")})
+		}
+	}
+	if i > 0 {
+		next := fmt.Sprint(i + 1)
+		page.NextCursor = &next
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(page)
+}
+
+func (l *typed) add(types ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.types = append(l.types, types...)
+}
+
+// Whoever follows some types is shown nothing of what was before they began: neither what came
+// after the newest entry of the other types, nor an old one where there are none newer.
+func TestFollowingSomeTypesBeginsNow(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string][]string{
+		"uploads after the newest node": {"node", "upload", "upload", "upload"},
+		"nodes after the newest upload": {"upload", "node", "node"},
+		"no upload for long":            {"upload", "node", "node", "node", "node", "node", "node", "node", "node"},
+		"nothing else for long":         {"node", "upload", "upload", "upload", "upload", "upload", "upload", "upload", "upload"},
+		"nothing of either":             {"share", "share", "share", "share", "share", "share", "share"},
+		"nothing at all":                nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &typed{types: before}
+			s := httptest.NewServer(l)
+			defer s.Close()
+			api, err := New(Options{BaseURL: s.URL, Token: "x", GiveUp: time.Millisecond, Pause: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			top, err := api.activityTop(t.Context(), ActivityQuery{Types: "upload"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if early, err := api.activityAfter(t.Context(), ActivityQuery{Types: "upload"}, top); err != nil || len(early) > 0 {
+				t.Errorf("from %d on there is %v already: %v", top, early, err)
+			}
+			first := fmt.Sprintf("%d-00000000", len(before)+2)
+			l.add("node", "upload")
+			for range 6 {
+				l.add("node")
+			}
+			fresh, err := api.activityAfter(t.Context(), ActivityQuery{Types: "upload"}, top)
+			if err != nil || len(fresh) != 1 || fresh[0].ID != first {
+				t.Errorf("what is new is %v: %v", fresh, err)
+			}
+		})
+	}
+}
+
+// It follows from there.
+func TestFollowingSomeTypesShowsWhatIsNew(t *testing.T) {
+	t.Parallel()
+	l := &typed{types: []string{"node", "upload", "upload"}}
+	s := httptest.NewServer(l)
+	defer s.Close()
+	api, err := New(Options{BaseURL: s.URL, Token: "x", GiveUp: time.Millisecond, Pause: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		for {
+			l.mu.Lock()
+			asked := l.asked
+			l.mu.Unlock()
+			if asked >= 3 { // twice for the beginning, and once after it
+				l.add("upload")
+				return
+			}
+			runtime.Gosched()
+		}
+	}()
+	for h, err := range api.follow(t.Context(), ActivityQuery{Types: "upload"}, "", time.Millisecond) {
+		if err != nil || h.ID != "4-00000000" {
+			t.Errorf("the first one is %v %v", h.ID, err)
+		}
+		break
+	}
+	<-begun
 }

@@ -102,7 +102,12 @@ func (c *checker) tree() error {
 			UNION SELECT user_id FROM notice_people WHERE user_id NOT IN (SELECT id FROM users)`},
 		{"E4", "(user) was told what the activity of the account does not tell", `SELECT n.user_id FROM notices n JOIN users u ON u.id = n.user_id
 			WHERE n.at >= (SELECT MIN(at) FROM activity) AND NOT EXISTS (SELECT 1 FROM activity a WHERE a.account_id = u.account_id
-			AND a.verb = 'notice.told' AND a.data ->> 'notice' = n.id)`},
+			AND a.verb = 'notice.told' AND (a.data ->> 'notice' = n.id OR n.what IN ('given', 'changed', 'taken')
+			AND a.data ->> 'kind' = n.kind AND a.data ->> 'what' = n.what))`}, // one that took the place of another one has its entry
+		{"E4", "(user) has notices to be mailed and has not said where", `SELECT DISTINCT user_id FROM notices WHERE mail = 1
+			AND user_id NOT IN (SELECT user_id FROM notice_people)`},
+		{"E4", "(user) has notices to be mailed that no mail goes with", `SELECT user_id FROM notice_people p WHERE state = 'confirmed' AND due_at = 0
+			AND EXISTS (SELECT 1 FROM notices n WHERE n.user_id = p.user_id AND n.mail = 1)`},
 		{"E5", "(user) has more notices than one may have", `SELECT user_id FROM notices GROUP BY user_id HAVING COUNT(*) > 1000`},
 		{"N1", "(user) has stars and is not there", `SELECT user_id FROM stars WHERE user_id NOT IN (SELECT id FROM users)`},
 		{"N1", "(user) has more stars than one may have", `SELECT user_id FROM stars GROUP BY user_id HAVING COUNT(*) > 1000`},

@@ -12,6 +12,17 @@ import (
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
+const (
+	wishes = `INSERT INTO notice_people (user_id, address, state, code, code_until, code_tries, codes, codes_since, language, channels, due_at, sent_at,
+		failures, failing_since, updated_at) VALUES `
+	noticesAstray = `INSERT INTO users (id, account_id, name, slot, password, admin, state, created_at, updated_at)
+		VALUES ('{user}', '{account}', 'ann', 'ann', '', 0, 'active', 1, 1);
+		INSERT INTO notices (user_id, id, kind, what, account_id, node_id, by_id, data, at, read_at, mail) VALUES
+		('{user}', '{a}', 'share', 'given', '{account}', '', '', '{}', 1, 0, 1), ('{user}', '{root}', 'share', 'given', '{account}', '', '', '{}', 1, 0, 1),
+		('{user}', '{active}', 'share', 'given', '{account}', '', '', '{}', 1, 0, 0), ('{active}', '{a}', 'share', 'given', '{account}', '', '', '{}', 1, 0, 1);` +
+		wishes + `('{parked}', '', 'none', '', 0, 0, 0, 0, 'en', '{}', 0, 0, 0, 0, 0)`
+)
+
 // Defects that are planted in rows, what is found, and whether it can be repaired.
 func TestRows(t *testing.T) {
 	t.Parallel()
@@ -74,6 +85,19 @@ func TestRows(t *testing.T) {
 				('{a}', 'urn:x', 'b', '{active}', 'v', 107);
 				INSERT INTO node_numbers (node_id) VALUES ('{a}'), ('{active}')`,
 			want: []string{"N6 lock: {account} | {active}", "N6 properties: {account} | {active}", "N6 number: no number | a number of a node that is gone"},
+		},
+		{
+			name:  "notices of a user who is gone, how another one wants to be told, and mails that nobody sends",
+			spoil: noticesAstray,
+			want: []string{
+				"E4 notices: none that wait in vain | 2 that wait to be mailed, and no address", "E4 notices: a user | no such user",
+				"E4 notices: a user | no such user",
+			},
+		},
+		{
+			name:  "notices that no mail goes with",
+			spoil: noticesAstray + `; DELETE FROM notices WHERE user_id = '{active}'; DELETE FROM notice_people;` + wishes + `('{user}', 'ann@example.org', 'confirmed', '', 0, 0, 0, 0, 'en', '{}', 0, 0, 0, 0, 0)`,
+			want:  []string{"E4 notices: none that wait in vain | 2 that wait to be mailed, and no mail to go with"},
 		},
 		{
 			name: "what an export holds",
@@ -147,7 +171,7 @@ func TestRows(t *testing.T) {
 			ids := strings.NewReplacer(
 				"{active}", r.active.ID.String(), "{parked}", r.parked.ID.String(), "{account}", r.who.Account.String(),
 				"{a}", r.scalar(t, `SELECT id FROM nodes WHERE name = 'a'`), "{va}", r.scalar(t, `SELECT version_id FROM nodes WHERE name = 'a'`),
-				"{root}", r.scalar(t, `SELECT root_id FROM trees`),
+				"{root}", r.scalar(t, `SELECT root_id FROM trees`), "{user}", r.who.User.String(),
 			)
 			r.spoil(t, ids.Replace(c.spoil))
 			for i, w := range c.want {

@@ -85,6 +85,10 @@ type Page struct {
 // short, or empty, and has a next one all the same.
 const maxLooked = 4000
 
+// lookAtOnce is how many entries one statement reads at least, however few are asked for: of rare
+// types a page looks at many.
+const lookAtOnce = 200
+
 // seer is what of an account the caller may see.
 type seer struct {
 	pass access.Pass
@@ -162,8 +166,9 @@ func (h *History) page(ctx context.Context, s seer, in Query, before activity.Po
 	q := h.parts.DB.For(s.pass.Who.Account)
 	p := Page{Items: []Happened{}}
 	var entries []activity.Entry
+	size := max(limit+1, lookAtOnce)
 	for looked := 0; looked < maxLooked; {
-		some, err := h.read(ctx, q, s, in, before, limit+1)
+		some, err := h.read(ctx, q, s, in, before, size)
 		if err != nil {
 			return p, err
 		}
@@ -172,7 +177,7 @@ func (h *History) page(ctx context.Context, s seer, in Query, before activity.Po
 			return p, err
 		}
 		entries = append(entries, seen...)
-		if len(some) <= limit {
+		if len(some) < size {
 			before = 0
 			break
 		}
