@@ -95,13 +95,13 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 	_, keysErr := h.keys.Purge(ctx, now)
 	_, sessionsErr := h.sessions.Purge(ctx)
 	_, trimErr := h.outbox.Trim(ctx, now)
-	ended := h.notices.look(ctx, h.ground.log, now)
+	ended, moreFull := h.notices.look(ctx, h.ground.log, now)
 	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
 	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), upload.EndAllRevoked(ctx, h.uploads), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.shareNumbers.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, ended), h.notices.store.Purge(ctx), h.activity.Purge(ctx), h.marks.Purge(ctx), h.stars.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
 	moreBulk, bulkErr := h.bulk.Purge(ctx)
 	armErr := h.armOperations(ctx)           // the instance that made one may have died before it armed it
 	expired, filesErr := h.expiry.Purge(ctx) // last: it may be much
-	return expired.More || moreBulk, errors.Join(err, bulkErr, armErr, filesErr)
+	return expired.More || moreBulk || moreFull, errors.Join(err, bulkErr, armErr, filesErr)
 }
 
 // purgeUsers deletes what users who were deleted 30 days ago left: their open uploads, then their

@@ -41,14 +41,15 @@ func newNotices(a *App) *notices {
 
 // look looks for what nobody does and people are told. It returns before which moment roles have
 // ended that may be deleted: those whose end was told. That it fails keeps nothing else from being
-// deleted, and these for a week.
-func (n *notices) look(ctx context.Context, log *slog.Logger, now time.Time) (ended time.Time) {
-	rolesErr, ledgersErr := n.teller.Roles(ctx), n.teller.Ledgers(ctx)
+// deleted, and these for a week. more says that there are more drives to look at.
+func (n *notices) look(ctx context.Context, log *slog.Logger, now time.Time) (ended time.Time, more bool) {
+	rolesErr := n.teller.Roles(ctx)
+	more, ledgersErr := n.teller.Ledgers(ctx)
 	ended, err := n.teller.Ended(ctx, now)
 	if err := errors.Join(rolesErr, ledgersErr, err); err != nil && ctx.Err() == nil {
 		log.ErrorContext(ctx, "people could not be told of roles that end or drives that get full", "error", err)
 	}
-	return ended
+	return ended, more
 }
 
 // hookDisabled has the user told who has made a webhook that was disabled.

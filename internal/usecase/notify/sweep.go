@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -21,12 +20,9 @@ import (
 // then, and told under an id that the next look makes again.
 
 const (
-	roleSoon   = 3 * 24 * time.Hour // before its end a role is told to end soon
-	sweepPage  = 500                // rows of one statement
-	ledgersRun = 10_000             // ledgers that one call reads
-	ledgersGap = time.Hour          // between the starts of two looks over all of them
-	endsKept   = 7 * 24 * time.Hour // of a role that has ended, where its end cannot be told
-	nearlyFull = 0.9                // of what a drive may have
+	roleSoon  = 3 * 24 * time.Hour // before its end a role is told to end soon
+	sweepPage = 500                // rows of one statement
+	endsKept  = 7 * 24 * time.Hour // of a role that has ended, where its end cannot be told
 
 	mostFailed = 10 // roles whose end cannot be told: then it is not they who are to blame
 
@@ -167,94 +163,4 @@ func (t *Teller) nameUntil(ctx context.Context, e ending) (string, error) {
 		return "", nil
 	}
 	return string(n.Name), nil
-}
-
-// sweep is how far a look over all ledgers is.
-type sweep struct {
-	mu    sync.Mutex
-	after string     // empty: none is under way
-	next  drive.Time // the next one starts no sooner
-}
-
-// Ledgers tells whose drive or space is nearly full: once a month for as long as it stays so. It
-// goes over the ledgers, some in each call, and may stop anywhere. Calls may come each second: a
-// look over all starts once in an hour.
-func (t *Teller) Ledgers(ctx context.Context) error {
-	t.ledger.mu.Lock()
-	defer t.ledger.mu.Unlock()
-	now := t.now()
-	if t.ledger.after == "" && now < t.ledger.next && t.ledger.next <= now.Add(ledgersGap) { // unless the clock was set back
-		return nil
-	}
-	if t.ledger.after == "" {
-		t.ledger.next = now.Add(ledgersGap)
-	}
-	type row struct {
-		account     drive.AccountID
-		total, used drive.ByteSize
-	}
-	for seen := 0; seen < ledgersRun; {
-		rows, err := t.parts.DB.Query(ctx, `SELECT account_id, COALESCE(total, 0), finished + unfinished FROM ledgers WHERE account_id > ?
-			ORDER BY account_id LIMIT ?`, t.ledger.after, sweepPage)
-		all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error { return scan(&r.account, &r.total, &r.used) })
-		if err != nil {
-			return fmt.Errorf("look for drives that are nearly full: %w", err)
-		}
-		for _, r := range all {
-			if r.total > 0 && float64(r.used) >= nearlyFull*float64(r.total) {
-				if err := t.tellFull(ctx, r.account, r.total); err != nil {
-					return err
-				}
-			}
-			t.ledger.after = r.account.String()
-		}
-		if len(all) < sweepPage {
-			t.ledger.after = ""
-			return nil
-		}
-		seen += len(all)
-	}
-	return nil
-}
-
-// tellFull tells the user whose drive is nearly full, or the managers of the space.
-func (t *Teller) tellFull(ctx context.Context, id drive.AccountID, total drive.ByteSize) error {
-	y, m, _ := t.now().Std().UTC().Date()
-	month := drive.TimeOf(time.Date(y, m, 1, 0, 0, 0, 0, time.UTC))
-	c := notice.Cause{Kind: notice.Quota, What: notice.Full, Account: id, Data: notice.Data{Total: total}}
-	name := notice.Named(month, "quota", id.String(), strconv.FormatInt(int64(total), 10))
-	one, err := t.parts.Access.FindSpace(ctx, t.parts.DB, id)
-	if drive.IsKind(err, drive.NotFound) {
-		err = t.parts.DB.QueryRow(ctx, "SELECT id FROM users WHERE account_id = ?", id).Scan(&c.User)
-		if err != nil {
-			return fmt.Errorf("find whose account %s is: %w", id, err)
-		}
-		return t.tell(ctx, name, c, t.now())
-	}
-	if err != nil {
-		return err
-	}
-	c.Node = one.Root
-	for after := (drive.PrincipalID{}); ; {
-		all, err := t.parts.Access.ListAt(ctx, t.parts.DB, one.Root, after, sweepPage)
-		if err != nil {
-			return err
-		}
-		for _, g := range all {
-			after = g.Principal
-			if g.Role != access.Manager {
-				continue
-			}
-			c.User, c.Group = drive.UserID(g.Principal), drive.GroupID{}
-			if g.Kind == access.Group {
-				c.User, c.Group = drive.UserID{}, drive.GroupID(g.Principal)
-			}
-			if err := t.tell(ctx, name, c, t.now()); err != nil {
-				return err
-			}
-		}
-		if len(all) < sweepPage {
-			return nil
-		}
-	}
 }

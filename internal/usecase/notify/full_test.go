@@ -1,0 +1,81 @@
+package notify_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/quota"
+	"smartdrive/internal/engine/sqldb"
+)
+
+// ledgers makes ledgers of accounts that nobody has, of which each tenth is nearly full.
+func (w *town) ledgers(t *testing.T, n int) {
+	t.Helper()
+	const chunk = 1000
+	for done := 0; done < n; done += chunk {
+		var accounts, rows [][]any
+		for i := range min(chunk, n-done) {
+			id, used := drive.NewID[drive.AccountID](), 899
+			if i%10 == 0 {
+				used = 900
+			}
+			accounts, rows = append(accounts, []any{id, 1}), append(rows, []any{id, 1000, used, 0, 0, 1})
+		}
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			if err := tx.InsertRows(ctx, "INSERT INTO accounts (id, created_at)", accounts); err != nil {
+				return err
+			}
+			return tx.InsertRows(ctx, "INSERT INTO ledgers (account_id, total, finished, unfinished, reserved, version)", rows)
+		})
+	}
+}
+
+// A look over all ledgers reads them window by window, tells some of those that are full in each
+// call, and one that cannot be told keeps no other one back. How many there may be for a stopwatch
+// is for SMARTDRIVE_TEST_LEDGERS.
+func TestAllLedgersAreLookedAt(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob", "cid")
+	many := 12_000
+	if text := os.Getenv("SMARTDRIVE_TEST_LEDGERS"); text != "" {
+		var err error
+		if many, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.ledgers(t, many)
+	for _, name := range []string{"ann", "cid"} {
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			return quota.Ledger{}.Apply(ctx, tx, w.people[name].Account, quota.Move{Finished: 950})
+		})
+	}
+	look := func() (rounds int) {
+		t.Helper()
+		for more := true; more; rounds++ {
+			began, calls := time.Now(), w.calls.Total()
+			var err error
+			if more, err = w.teller.Ledgers(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Log(fmt.Sprintf("round %d: %v, %d calls", rounds, time.Since(began), w.calls.Total()-calls))
+		}
+		return rounds
+	}
+	if rounds := look(); rounds != many/10_000+1 {
+		t.Errorf("it takes %d rounds", rounds)
+	}
+	w.wants(t, "ann", "quota.full")
+	w.wants(t, "bob")
+	w.wants(t, "cid", "quota.full")
+	w.advance(time.Hour)
+	look()
+	w.wants(t, "cid", "quota.full")
+	if look() != 1 {
+		t.Error("it begins again within the hour")
+	}
+}
