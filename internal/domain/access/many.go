@@ -78,11 +78,18 @@ func (m many) passes(ctx context.Context, who drive.Who, nodes []drive.NodeID, p
 	if who.Guest {
 		return nil
 	}
+	type place struct {
+		node    drive.NodeID
+		account drive.AccountID
+	}
 	marks, in := sqldb.In(nodes)
-	rows, err := m.q.Query(ctx, "SELECT id FROM nodes WHERE id IN ("+marks+") AND account_id = ?", append(in, who.Account)...)
-	own, err := sqldb.Scan(rows, err, func(id *drive.NodeID, scan func(...any) error) error { return scan(id) })
-	for _, id := range own {
-		passes[id] = Pass{Who: who, Node: id, Rights: All}
+	// Not "AND account_id = ?": SQLite would go through all nodes of the account.
+	rows, err := m.q.Query(ctx, "SELECT id, account_id FROM nodes WHERE id IN ("+marks+")", in...)
+	all, err := sqldb.Scan(rows, err, func(p *place, scan func(...any) error) error { return scan(&p.node, &p.account) })
+	for _, p := range all {
+		if p.account == who.Account {
+			passes[p.node] = Pass{Who: who, Node: p.node, Rights: All}
+		}
 	}
 	return err
 }
