@@ -31,22 +31,25 @@ const (
 		WHERE p.user_id > ? ORDER BY p.user_id LIMIT ?`
 )
 
-// checkNotices looks whether whoever is told something is there, and whether notices that wait to be
-// mailed have somewhere to go and a mail that they go with (E4). Those of a deleted user stay until
-// the user is purged.
-func (p *pass) checkNotices(ctx context.Context) error {
+// toldTo are the checks of what people are told.
+type toldTo struct{ *pass }
+
+// checkNotices looks whether whoever is told something is there, and whether notices that wait to
+// be mailed have somewhere to go and a mail that they go with (E4). Those of a deleted user stay
+// until the user is purged.
+func (p toldTo) checkNotices(ctx context.Context) error {
 	const page = 50 // of up to 1,000 notices each
 	return p.checkNotified(ctx, selectNotified, page)
 }
 
 // checkWishes looks whether those are there who have said how they want to be told.
-func (p *pass) checkWishes(ctx context.Context) error {
+func (p toldTo) checkWishes(ctx context.Context) error {
 	const page = 500
 	return p.checkNotified(ctx, selectWishes, page)
 }
 
-func (p *pass) checkNotified(ctx context.Context, query string, page int) error {
-	err := each(ctx, p, query, page, scanNotified, func(n notified) any { return n.user }, func(n notified) error {
+func (p toldTo) checkNotified(ctx context.Context, query string, page int) error {
+	err := each(ctx, p.pass, query, page, scanNotified, func(n notified) any { return n.user }, func(n notified) error {
 		switch {
 		case n.gone:
 			return p.found(ctx, n.ofNobody())

@@ -59,7 +59,7 @@ func (p *pass) steps() []step {
 		all = append(all, step{b.column, func(ctx context.Context) error { return p.checkLedgers(ctx, i) }})
 	}
 	all = append(all,
-		step{"owed", p.checkOwed}, step{"holds", p.checkHolds}, step{"links", p.checkLinks}, step{"grants", p.checkGrants}, step{"locks", marks{p}.checkLocks}, step{"properties", marks{p}.checkProperties}, step{"numbers", marks{p}.checkNumbers}, step{"activity", p.checkActivity}, step{"notices", p.checkNotices}, step{"wishes", p.checkWishes}, step{"refs", p.checkRefs},
+		step{"owed", p.checkOwed}, step{"holds", p.checkHolds}, step{"links", p.checkLinks}, step{"grants", p.checkGrants}, step{"locks", marks{p}.checkLocks}, step{"properties", marks{p}.checkProperties}, step{"numbers", marks{p}.checkNumbers}, step{"activity", p.checkActivity}, step{"notices", toldTo{p}.checkNotices}, step{"wishes", toldTo{p}.checkWishes}, step{"refs", p.checkRefs},
 		step{"versions", p.checkVersions}, step{"trees", p.checkTrees}, step{"old versions", p.checkOldVersions}, step{"nodes", p.checkNodes},
 		step{"bundles", p.checkBundles}, step{"documents", p.checkDocuments}, step{"conflicts", p.checkConflicts},
 		step{"open", p.checkOpen}, step{"open again", p.lookAgain}, step{"staged", p.checkStaged},

@@ -36,9 +36,9 @@ type full struct {
 }
 
 // Ledgers tells whose drive or space is nearly full: once a month for as long as it stays so. It
-// goes over the ledgers, some in each call, and may stop anywhere; more says that it is not through.
-// Calls may come each second: a look over all starts once in an hour. One drive of which nobody can
-// be told keeps no other one back.
+// goes over the ledgers, some in each call, and may stop anywhere; more says that it is not
+// through. Calls may come each second: a look over all starts once in an hour. One drive of which
+// nobody can be told keeps no other one back.
 func (t *Teller) Ledgers(ctx context.Context) (more bool, err error) {
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()
