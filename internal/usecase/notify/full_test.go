@@ -2,7 +2,6 @@ package notify_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -62,7 +61,7 @@ func TestAllLedgersAreLookedAt(t *testing.T) {
 			if more, err = w.teller.Ledgers(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			t.Log(fmt.Sprintf("round %d: %v, %d calls", rounds, time.Since(began), w.calls.Total()-calls))
+			t.Logf("round %d: %v, %d calls", rounds, time.Since(began), w.calls.Total()-calls)
 		}
 		return rounds
 	}
