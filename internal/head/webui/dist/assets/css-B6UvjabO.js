@@ -1,0 +1,1 @@
+import"./base-9djtGQ6n.js";
