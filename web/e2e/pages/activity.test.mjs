@@ -59,6 +59,17 @@ test("what happened is told in words, and taken back", { timeout: 300_000 }, asy
   await line("renamed").first().waitFor({ state: "detached" });
   assert.equal(await page.locator(".log li").count(), 1);
 
+  // What happened to the account itself is told to its user, with the addresses.
+  const token = await call("POST", "/tokens", { name: "phone", scopes: ["read"] });
+  await call("DELETE", `/tokens/${token.id}`);
+  await page.getByRole("combobox", { name: "What is listed" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("option", { name: "Logins, tokens and settings" }).click();
+  await line("olivia revoked the token or app password “phone”").waitFor();
+  await line("olivia made the token or app password “phone”").waitFor();
+  await line("olivia logged in").first().waitFor();
+  await shoot(page, "activity-en-account");
+
   // Beside the list it is the history of what is chosen; a receiver sees what was done to what they see, and no addresses.
   await page.goto(`${server.url}/files/Plans`);
   await page.locator("[data-entry]", { hasText: "2027.txt" }).locator("input[type=checkbox]").click();
@@ -72,6 +83,7 @@ test("what happened is told in words, and taken back", { timeout: 300_000 }, asy
   await receiver.page.locator(".log li", { hasText: "olivia 添加了“2027.txt”" }).waitFor();
   assert.equal(await receiver.page.getByText("127.0.0.1").count(), 0);
   assert.equal(await receiver.page.locator(".log li", { hasText: "角色" }).count(), 0);
+  assert.equal(await receiver.page.locator(".log li", { hasText: "登录" }).count(), 0);
   assert.equal(await receiver.page.locator(".log button").count(), 0, "a viewer is offered to take something back");
   await shoot(receiver.page, "activity-zh-360-dark");
   assert.deepEqual([...complaints, ...receiver.complaints], []);
