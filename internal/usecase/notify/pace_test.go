@@ -109,4 +109,10 @@ func TestMembersOfADeletedGroupAreTold(t *testing.T) {
 	w.wants(t, "bob", "group.taken "+c.Data.Name)
 	w.wants(t, "cid", "group.taken "+c.Data.Name)
 	w.wants(t, "ann")
+
+	c.Account, c.By, c.Data.Name = drive.AccountID{}, drive.UserID{}, "Crew" // by a command on the machine itself
+	c.Users = []drive.UserID{w.people["ann"].User}
+	r, err = notice.Due(c)
+	w.handle(t, r, err)
+	w.wants(t, "ann", "group.taken Crew")
 }

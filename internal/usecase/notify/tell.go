@@ -219,6 +219,9 @@ func (t *Teller) tellAs(ctx context.Context, c notice.Cause, user drive.UserID, 
 		return err
 	}
 	who := drive.Who{User: user, Account: u.Account}
+	if as.Account.IsZero() { // what was done on the machine itself was done in nobody's
+		as.Account = u.Account
+	}
 	if known, err := concerns(ctx, t.parts, who, c); err != nil || !known {
 		return err
 	}

@@ -217,8 +217,13 @@ func (s *Settings) Set(ctx context.Context, who drive.Who, name, value string) (
 	return one, nil
 }
 
-// note writes into the administrator's activity what a setting is now, and what it was.
+// note writes into the administrator's activity what a setting is now, and what it was. Whoever
+// changes it on the machine itself has no account, and so no activity: the log of the process has
+// it.
 func (s *Settings) note(ctx context.Context, tx *sqldb.Tx, who drive.Who, now Setting, was string) error {
+	if who.Account.IsZero() {
+		return nil
+	}
 	if err := s.ledger.Lock(ctx, tx, who.Account); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/account"
+	"smartdrive/internal/domain/activity"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/setting"
@@ -38,7 +39,7 @@ func instance(t *testing.T, db *sqldb.DB, args ...string) *setting.Settings {
 	t.Helper()
 	auth := account.NewAuth(db, account.Options{})
 	s := setting.New(setting.Parts{
-		DB: db, Users: account.NewUsers(db, auth, account.Options{}), Live: setting.NewLive(started(t, args...)), Log: slog.New(slog.DiscardHandler),
+		Activity: activity.New(activity.Options{DB: db}), DB: db, Users: account.NewUsers(db, auth, account.Options{}), Live: setting.NewLive(started(t, args...)), Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.UnixMilli(1_800_000_000_000) },
 	})
 	refresh(t, s)
