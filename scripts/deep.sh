@@ -21,6 +21,7 @@ parts=(
 	"fuzz|every fuzz target, 2,000 inputs|make fuzz FUZZTIME=2000x"
 	"soak-histories|5,000 random histories of uploads|SMARTDRIVE_SOAK=5000 go test ./internal/usecase/upload -run Histories -count 1 -timeout 2h"
 	"soak-kill|600 kills of the server|SMARTDRIVE_KILLS=600 go test ./test/kill -run TestKillLoop -count 1 -v -timeout 2h"
+	"soak-access|a million requests: who may do what, on SQLite and in clusters|SMARTDRIVE_ACCESS=850000 go test ./test/columns -run TestAccessOnAllColumns -count 1 -v -timeout 6h"
 	"soak-cluster|60 kills in a cluster|SMARTDRIVE_CLUSTER_KILLS=60 go test ./test/cluster -run 'TestChaos$' -count 1 -v -timeout 2h"
 	"soak-sleep|kills within steps of a migration, and an instance that sleeps through one|SMARTDRIVE_SOAK=1 go test ./test/migration -run 'Killed|Asleep' -count 1 -v -timeout 2h"
 	"soak-rows|a comparison of a million rows, killed in the middle|SMARTDRIVE_MEASURE=1000000 go test ./internal/move/migrate -run TestMeasureMany -count 1 -v -timeout 2h"
