@@ -48,7 +48,8 @@ func kindOf(e minio.ErrorResponse) drive.Kind {
 		return drive.NotFound
 	case e.StatusCode >= http.StatusInternalServerError, e.StatusCode == http.StatusTooManyRequests,
 		e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusForbidden, e.StatusCode == http.StatusUnauthorized,
-		e.Code == "SlowDown", e.Code == "RequestTimeout", e.Code == "ExpiredToken":
+		e.Code == "SlowDown", e.Code == "RequestTimeout", e.Code == "ExpiredToken",
+		e.Code == "BadRequest": // it was not understood at all: see isMisread
 		return drive.Unavailable
 	default:
 		return drive.Internal

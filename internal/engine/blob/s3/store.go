@@ -52,8 +52,7 @@ func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part
 	part, stored, err := s.b.send(ctx, outgoing{
 		body: body, size: body.Size(), last: func(blob.Part) error { return nil },
 		put: func(ctx context.Context, r io.Reader, size int64) error {
-			_, err := s.b.api.PutObject(ctx, s.b.name, key, r, size, "", "", opts)
-			return err
+			return s.b.putObject(ctx, key, r, size, opts)
 		},
 	})
 	if err == nil {
@@ -85,6 +84,19 @@ func (s *Store) undo(ctx context.Context, key, attempt string) {
 		s.b.log.Warn("content of a failed put not removed", "key", key, "err", err)
 	}
 }
+
+// putObject puts an object by one request. An empty one is signed as a whole: the client would send
+// it in chunks of HTTP, whose end some servers leave unread and take for the next request.
+func (b *Bucket) putObject(ctx context.Context, key string, r io.Reader, size int64, opts minio.PutObjectOptions) error {
+	sum := ""
+	if size == 0 {
+		sum, opts.DisableContentSha256 = emptySHA256, true
+	}
+	_, err := b.api.PutObject(ctx, b.name, key, r, size, "", sum, opts)
+	return err
+}
+
+const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // absent is If-None-Match for stores that refuse it. It leaves a gap, which names that are given
 // once close.

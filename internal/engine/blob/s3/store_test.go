@@ -176,6 +176,27 @@ func TestAStoreWithoutIfNoneMatch(t *testing.T) {
 	}
 }
 
+// An empty object is sent with its length: the end of a body in chunks stays in the connection of
+// some stores.
+func TestAnEmptyObjectIsSentInNoChunks(t *testing.T) {
+	t.Parallel()
+	o := target(t)
+	puts := 0
+	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/put-") {
+			puts++
+			if r.Body != nil || r.ContentLength != 0 {
+				t.Errorf("sent with a body of %d bytes: %v", r.ContentLength, r.Header)
+			}
+		}
+		return sharedTransport.RoundTrip(r)
+	})
+	b := at(t, o)
+	if name := put(t, b.Blobs, nil); len(readAll(t, b, name)) != 0 || puts != 1 {
+		t.Errorf("put %d times", puts)
+	}
+}
+
 func TestErrorsHaveTheirKind(t *testing.T) {
 	t.Parallel()
 	for code, c := range map[string]struct {
@@ -185,6 +206,7 @@ func TestErrorsHaveTheirKind(t *testing.T) {
 		"SlowDown":                       {http.StatusServiceUnavailable, drive.Unavailable},
 		"InternalError":                  {http.StatusInternalServerError, drive.Unavailable},
 		"AccessDenied":                   {http.StatusForbidden, drive.Unavailable},
+		"BadRequest":                     {http.StatusBadRequest, drive.Unavailable},
 		"NoSuchBucket":                   {http.StatusNotFound, drive.Unavailable},
 		"NoSuchKey":                      {http.StatusNotFound, drive.NotFound},
 		"InsufficientStorage":            {http.StatusInsufficientStorage, drive.DiskFull},

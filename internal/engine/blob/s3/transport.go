@@ -63,12 +63,24 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		send = t.patient.RoundTrip
 	}
 	resp, err := awaitBody(r, t.stall, send)
+	if err == nil && isMisread(r, resp) {
+		_ = resp.Body.Close() // with its connection
+		resp, err = awaitBody(r, t.stall, send)
+	}
 	if err == nil && resp.Close && resp.StatusCode == http.StatusOK {
 		t.closes.Do(func() {
 			t.log.Warn("the object store closes the connection after each answer, so that each request opens one, which halves the rate of small files: allow keep-alive there")
 		})
 	}
 	return resp, err
+}
+
+// isMisread reports whether a store has taken the rest of an earlier request for this one: it
+// answered that one without having read its body, and kept the connection (a defect of
+// github.com/valyala/fasthttp, pull request 2368). Of requests with bodies nothing is known then:
+// they are a client's, and kindOf lets it try again.
+func isMisread(r *http.Request, resp *http.Response) bool {
+	return resp.StatusCode == http.StatusBadRequest && resp.Close && (r.Body == nil || r.Body == http.NoBody)
 }
 
 // isAssembly reports whether the store has much to do before it can answer: it completes a

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -73,6 +74,36 @@ func TestAStoreThatClosesConnectionsIsTold(t *testing.T) {
 		}
 		if n := bytes.Count(said.Bytes(), []byte("keep-alive")); n != want {
 			t.Errorf("closes %v: told %d times, want %d: %s", closes, n, want, said.String())
+		}
+	}
+}
+
+// A store that has left the rest of a request in the connection refuses the next one without having
+// seen it, and closes: that one is sent again, unless its body is a client's.
+func TestARequestThatAStoreMisreadIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method string
+		body   io.Reader
+		want   int
+	}{{http.MethodHead, nil, http.StatusOK}, {http.MethodDelete, http.NoBody, http.StatusOK}, {http.MethodPut, strings.NewReader("x"), http.StatusBadRequest}} {
+		asked := 0
+		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if asked++; asked == 1 {
+				w.Header().Set("Connection", "close")
+				w.WriteHeader(http.StatusBadRequest)
+			}
+		}))
+		t.Cleanup(store.Close)
+		transport := newTransport(time.Minute, slog.New(slog.DiscardHandler))
+		t.Cleanup(transport.CloseIdleConnections)
+		r, err := http.NewRequestWithContext(t.Context(), c.method, store.URL+"/b/k", c.body)
+		noError(t, err)
+		resp, err := transport.RoundTrip(r)
+		noError(t, err)
+		noError(t, resp.Body.Close())
+		if resp.StatusCode != c.want {
+			t.Errorf("%s: answered %s", c.method, resp.Status)
 		}
 	}
 }
