@@ -192,9 +192,10 @@ func (c *crowd) live(t *testing.T, i int) {
 	case 1, 2:
 		c.do(t, []deed{{cancelled, s.size}, {cleared, s.size}}, func(ctx context.Context) error { return in.uploads.Cancel(ctx, who, v.ID) })
 	case 3, 4:
+		id := v.ID
 		c.do(t, []deed{{completed, s.size}}, func(ctx context.Context) (err error) {
 			for err == nil && v.Node == nil { // a seal may take longer than the server lets one wait
-				v, _, err = in.uploads.Complete(ctx, who, v.ID, upload.Complete{})
+				v, _, err = in.uploads.Complete(ctx, who, id, upload.Complete{})
 			}
 			return err
 		})
