@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
@@ -25,20 +26,46 @@ type totals struct {
 
 func (t totals) all() drive.ByteSize { return t.received + t.open }
 
-// count makes the sums out of the rows of the uploads. An upload whose row was dropped before it
-// was settled had ended; since nobody can say how any more, it counts as received.
-func count(ctx context.Context, q sqldb.Querier, l Link) (t totals, err error) {
-	err = q.QueryRow(ctx, `SELECT COALESCE(SUM(ended), 0), COALESCE(SUM(ended * size), 0), COALESCE(SUM((1 - ended) * size), 0),
-			COALESCE(SUM(1 - ended), 0) FROM (
-			SELECT c.size AS size, CASE WHEN u.state IS NULL OR u.state = 'done' THEN 1 ELSE 0 END AS ended
-			FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
-			WHERE c.collect_id = ? AND c.state = 'open' AND (u.state IS NULL OR u.state <> 'gone')) AS alive`, l.ID).
-		Scan(&t.files, &t.received, &t.open, &t.uploads)
-	if err != nil {
-		return totals{}, fmt.Errorf("count what came by collect link %s: %w", l.ID, err)
-	}
+// with adds what was settled of a link.
+func (t totals) with(l Link) totals {
 	t.files, t.received = t.files+l.Files, t.received+l.Received
-	return t, nil
+	return t
+}
+
+// count makes the sums of a link.
+func count(ctx context.Context, q sqldb.Querier, l Link) (totals, error) {
+	sums, err := countAll(ctx, q, []drive.CollectID{l.ID})
+	return sums[l.ID].with(l), err
+}
+
+const countAtOnce = 500 // links that one statement counts for
+
+// countAll makes the sums of what is not settled of links, out of the rows of the uploads. An
+// upload whose row was dropped before it was settled had ended; since nobody can say how any more,
+// it counts as received. Links without open files are not in the map.
+func countAll(ctx context.Context, q sqldb.Querier, links []drive.CollectID) (map[drive.CollectID]totals, error) {
+	type counted struct {
+		link drive.CollectID
+		totals
+	}
+	sums := map[drive.CollectID]totals{}
+	for some := range slices.Chunk(links, countAtOnce) {
+		marks, args := sqldb.In(some)
+		rows, err := q.Query(ctx, `SELECT link, SUM(ended), SUM(ended * size), SUM((1 - ended) * size), SUM(1 - ended) FROM (
+			SELECT c.collect_id AS link, c.size AS size, CASE WHEN u.state IS NULL OR u.state = 'done' THEN 1 ELSE 0 END AS ended
+			FROM collected c LEFT JOIN uploads u ON u.id = c.upload_id
+			WHERE c.collect_id IN (`+marks+`) AND c.state = 'open' AND (u.state IS NULL OR u.state <> 'gone')) AS alive GROUP BY link`, args...)
+		all, err := sqldb.Scan(rows, err, func(c *counted, scan func(...any) error) error {
+			return scan(&c.link, &c.files, &c.received, &c.open, &c.uploads)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("count what came by %d collect links: %w", len(links), err)
+		}
+		for _, c := range all {
+			sums[c.link] = c.totals
+		}
+	}
+	return sums, nil
 }
 
 // File is a file that a sender sends.

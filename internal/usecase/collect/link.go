@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/activity"
+	"smartdrive/internal/domain/quota"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/domain/vault"
 	"smartdrive/internal/engine/sqldb"
@@ -87,7 +88,7 @@ func New(opt Options) *Links {
 	}
 	s.Links = link.New[drive.CollectID](link.Kind[Link, View]{
 		Noun: "collect link", Table: "collects", Node: "folder_id", Texts: "collect_texts", Key: "collect_id", Most: maxLinks, Full: tooMany,
-		Use: access.CollectLink, Columns: columns, Scan: scan, Show: s.view,
+		Use: access.CollectLink, Columns: columns, Scan: scan, Show: s.view, ShowAll: s.views,
 		Created: activity.CollectCreated, Changed: activity.CollectChanged, Ended: activity.CollectEnded,
 	}, opt)
 	return s
@@ -126,53 +127,74 @@ func withdrawn() error { return drive.Fail(drive.Gone, "reason", "withdrawn") }
 
 // view adds to a link how it stands.
 func (s *Links) view(ctx context.Context, q sqldb.Querier, l Link) (View, error) {
-	v := View{Link: l, State: Open}
-	var err error
-	if v.Token, _, err = s.opt.Vault.OpenLink(ctx, q, l.kept); err != nil {
-		return View{}, err
-	}
-	item, err := s.opt.Tree.Find(ctx, q, l.Account, l.Folder)
-	if err != nil && !drive.IsKind(err, drive.NotFound) {
-		return View{}, err
-	}
-	v.Item = item
-	sum, err := count(ctx, q, l)
+	views, err := s.views(ctx, q, []Link{l})
 	if err != nil {
 		return View{}, err
 	}
-	v.Files, v.Received, v.Arriving = sum.files, sum.received, sum.open
-	if v.Left, err = s.left(ctx, q, l, sum); err != nil {
-		return View{}, err
+	return views[0], nil
+}
+
+// views is view of many links of one account: some statements for all of them.
+func (s *Links) views(ctx context.Context, q sqldb.Querier, all []Link) ([]View, error) {
+	if len(all) == 0 {
+		return nil, nil
 	}
-	if v.Left != nil && *v.Left == 0 {
-		v.State = Full
+	folders, made, ids := make([]drive.NodeID, len(all)), make([]link.Made, len(all)), make([]drive.CollectID, len(all))
+	for i, l := range all {
+		folders[i], made[i], ids[i] = l.Folder, l.Made(), l.ID
 	}
-	err = s.closed(ctx, q, l)
+	nodes, err := tree.ByID(ctx, s.opt.Tree, q, folders...)
+	if err != nil {
+		return nil, err
+	}
+	live, err := s.LiveAll(ctx, q, nodes, made)
+	if err != nil {
+		return nil, fmt.Errorf("look which of %d collect links are open: %w", len(all), err)
+	}
+	sums, err := countAll(ctx, q, ids)
+	if err != nil {
+		return nil, err
+	}
+	balance, err := s.opt.Ledger.Get(ctx, q, all[0].Account)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]View, len(all))
+	for i, l := range all {
+		if l.Token, _, err = s.opt.Vault.OpenLink(ctx, q, l.kept); err != nil {
+			return nil, err
+		}
+		sum := sums[l.ID].with(l)
+		v := View{Link: l, Item: nodes[l.Folder], Files: sum.files, Received: sum.received, Arriving: sum.open, Left: left(l, balance, sum)}
+		v.State = s.state(v, live[made[i].ID])
+		views[i] = v
+	}
+	return views, nil
+}
+
+// state is how a link stands whose folder and owner are there or not.
+func (s *Links) state(v View, live bool) State {
 	switch {
-	case !drive.IsKind(err, drive.Gone):
-		return v, err
-	case l.ExpiresAt != 0 && s.Now() >= l.ExpiresAt:
-		v.State = Expired
-	default:
-		v.State = Gone
+	case v.ExpiresAt != 0 && s.Now() >= v.ExpiresAt:
+		return Expired
+	case !live:
+		return Gone
+	case v.Left != nil && *v.Left == 0:
+		return Full
 	}
-	return v, nil
+	return Open
 }
 
 // left is how much may still be begun: the link's own rest, or less where the account has less;
 // nil: the link has no limit of its own, and the account has some room, which is nobody's business.
-func (s *Links) left(ctx context.Context, q sqldb.Querier, l Link, sum totals) (*drive.ByteSize, error) {
-	balance, err := s.opt.Ledger.Get(ctx, q, l.Account)
-	if err != nil {
-		return nil, err
-	}
+func left(l Link, balance quota.Balance, sum totals) *drive.ByteSize {
 	room := balance.Available()
 	switch {
 	case l.MaxBytes != nil:
 		left := min(room, max(0, *l.MaxBytes-sum.all()))
-		return &left, nil
+		return &left
 	case room == 0:
-		return &room, nil
+		return &room
 	}
-	return nil, nil
+	return nil
 }

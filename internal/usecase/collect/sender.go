@@ -103,8 +103,11 @@ func (s *Links) Look(ctx context.Context, token string) (Public, error) {
 	if err != nil {
 		return Public{}, err
 	}
-	left, err := s.left(ctx, s.opt.DB, l, sum)
-	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, left}, err
+	balance, err := s.opt.Ledger.Get(ctx, s.opt.DB, l.Account)
+	if err != nil {
+		return Public{}, err
+	}
+	return Public{l.Title, l.Message, owner.Name, l.ExpiresAt, l.MaxFile, left(l, balance, sum)}, nil
 }
 
 func (s *Links) arrive(ctx context.Context, token string) (Link, error) {
