@@ -177,13 +177,14 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	case put.Size == 0 && c.r.Header.Get("Content-Length") == "": // neither a length nor a body: who means an empty file says so
 		return nil, drive.Fail(drive.LengthRequired)
 	}
-	var body io.Reader = server.Incoming(c.r)
+	in := server.Incoming(c.r)
+	var body io.Reader = in
 	declared, err := Checksums(c.r.Header)
 	if err != nil {
 		return nil, err
 	}
 	if len(declared) > 0 {
-		body = &summed{Reader: body, left: c.r.ContentLength, verify: digest.NewVerifier(declared)}
+		body = upload.Ending(&summed{Reader: body, left: c.r.ContentLength, verify: digest.NewVerifier(declared)}, in)
 	}
 	text := c.r.Header.Get("X-Expected-Entity-Length")
 	if text == "" {
@@ -196,7 +197,7 @@ func (c *call) incoming(put *upload.PutFile) (io.Reader, error) {
 	if put.Size == blob.UnknownSize && expected > 0 {
 		put.Size = drive.ByteSize(expected)
 	}
-	return &promised{body, expected}, nil
+	return upload.Ending(&promised{body, expected}, in), nil
 }
 
 // promised is a body that must have so many bytes.

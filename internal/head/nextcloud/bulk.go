@@ -254,7 +254,7 @@ func (c sending) put(ctx context.Context, f *bulkFile, h http.Header) (put uploa
 // alone stores one file.
 func (c sending) alone(ctx context.Context, n int, put upload.PutFile, body io.Reader) batch.Answer {
 	a := batch.Answer{N: n}
-	stored, err := c.Uploads.PutWhole(ctx, c.who, put, body)
+	stored, err := c.Uploads.PutWhole(ctx, c.who, put, upload.Ending(body, c.files.src))
 	if drive.IsKind(err, drive.NotFound) {
 		err = drive.Wrap(err, drive.ParentGone)
 	}

@@ -356,7 +356,9 @@ func (c *call) tryChunk(
 	skip, verdict := t.has.judge(n, size, t.pos.Offset)
 	differs := drive.Fail(drive.OffsetMismatch, "offset", t.pos.Offset, "sent", int64(size))
 	verify, sum := digest.NewVerifier(declared), sha256.New()
-	body := io.TeeReader(server.Incoming(c.r), sum)
+	in := server.Incoming(c.r)
+	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // when the same chunk comes once more
+	body := upload.Ending(io.TeeReader(in, sum), in)
 	switch verdict {
 	case later, maybe:
 		return verdict, nil

@@ -96,7 +96,7 @@ func (c *call) serve() error {
 	}
 	rep, err := c.route.act.run(ctx, c)
 	if err != nil && c.sender != nil {
-		err = forSender(err)
+		err = forSender(ctx, c.senders, *c.sender, err)
 	}
 	if err != nil || rep.status == 0 {
 		return err

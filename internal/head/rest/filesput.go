@@ -46,7 +46,7 @@ func (u uploads) putFile(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var body io.Reader = server.Incoming(c.r)
+	body := server.Incoming(c.r)
 	if len(declared) > 0 {
 		body = &verified{body, digest.NewVerifier(declared)}
 	}
@@ -191,12 +191,12 @@ func failUnless(holds bool) error {
 // verified checks the declared digests at the end of the body, before anybody takes it for
 // complete.
 type verified struct {
-	io.Reader
+	io.ReadCloser
 	verifier *digest.Verifier
 }
 
 func (v *verified) Read(p []byte) (int, error) {
-	n, err := v.Reader.Read(p)
+	n, err := v.ReadCloser.Read(p)
 	_, _ = v.verifier.Write(p[:n]) // does not fail
 	if err == io.EOF {
 		if wrong := v.verifier.Verify(); wrong != nil {

@@ -240,6 +240,9 @@ func (rt *route) problems() []drive.Kind {
 	if rt.once {
 		all = append(all, drive.InProgress, drive.KeyReused, drive.Gone)
 	}
+	if rt.senders {
+		all = append(all, drive.Gone) // the collect link has been closed
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }

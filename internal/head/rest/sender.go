@@ -42,9 +42,13 @@ func (c *call) actor() drive.UserID {
 	return c.who.User
 }
 
-// forSender takes out of an error what is the owner's business: how much room the account has, how
-// much is in it.
-func forSender(err error) error {
+// forSender is what a sender is told of an error: that the link has been closed, where it has,
+// whatever that did to the upload; and nothing of what is the owner's business, which is how much
+// room the account has, and how much is in it.
+func forSender(ctx context.Context, links *collect.Links, by collect.Sender, err error) error {
+	if closed := links.Still(context.WithoutCancel(ctx), by); drive.IsKind(closed, drive.Gone) {
+		return closed
+	}
 	_, own := errors.AsType[*collect.ExceededError](err)
 	switch {
 	case own:
@@ -236,7 +240,8 @@ func (u uploads) sendParts(ctx context.Context, c *call, v upload.View, digests 
 	left := *v.Size
 	for n := 0; left > 0; n++ {
 		size := min(left, v.PartSize)
-		if err := u.sessions.Put(ctx, c.who, v.ID, upload.PutPart{N: n, Size: size}, io.LimitReader(body, int64(size))); err != nil {
+		part := upload.Ending(io.LimitReader(body, int64(size)), body)
+		if err := u.sessions.Put(ctx, c.who, v.ID, upload.PutPart{N: n, Size: size}, part); err != nil {
 			return upload.View{}, err
 		}
 		left -= size
@@ -281,5 +286,7 @@ func (s *Sender) Completing(ctx context.Context, id drive.UploadID) (upload.Comp
 	return s.uploads.completing(ctx, s.by, id, upload.Complete{})
 }
 
-// Told is an error without what is the owner's business.
-func (s *Sender) Told(err error) error { return forSender(err) }
+// Told is what the sender is told of an error.
+func (s *Sender) Told(ctx context.Context, err error) error {
+	return forSender(ctx, s.uploads.links, s.by, err)
+}

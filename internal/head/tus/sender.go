@@ -20,8 +20,9 @@ type Sender interface {
 	Still(ctx context.Context) error
 	// Completing is what a complete without changes means.
 	Completing(ctx context.Context, id drive.UploadID) (upload.Complete, error)
-	// Told is an error without what is the owner's business.
-	Told(err error) error
+	// Told is what the sender is told of an error: Gone {reason} when the link has been closed, and
+	// nothing of what is the owner's business.
+	Told(ctx context.Context, err error) error
 }
 
 func (c *call) owns(id drive.UploadID) error {
@@ -35,7 +36,7 @@ func (c *call) told(err error) error {
 	if c.by == nil || err == nil {
 		return err
 	}
-	return c.by.Told(err)
+	return c.by.Told(c.r.Context(), err)
 }
 
 // begin is the begin of a creation. For a sender what was declared belongs to it, and is not to be

@@ -65,7 +65,7 @@ func (s *Sessions) PutWhole(ctx context.Context, who drive.Who, p PutFile, body 
 		case err != nil:
 			return Stored{}, cut(err)
 		default:
-			body = io.MultiReader(bytes.NewReader((*buf)[:got]), body)
+			body = Ending(io.MultiReader(bytes.NewReader((*buf)[:got]), body), body)
 		}
 	}
 	if p.Size != blob.UnknownSize && p.Size <= s.opt.PartSize {
@@ -199,12 +199,25 @@ func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests d
 		if v.Size == nil {
 			p.Size, p.open = 0, true
 		}
-		if err := s.Put(ctx, who, v.ID, p, io.LimitReader(in, int64(v.row.PartSize))); err != nil {
+		if err := s.Put(ctx, who, v.ID, p, Ending(io.LimitReader(in, int64(v.row.PartSize)), body)); err != nil {
 			return View{}, err
 		}
 	}
 	done, _, err := s.Complete(ctx, who, v.ID, Complete{Size: &sent.n, Digests: digests})
 	return done, err
+}
+
+// Ending is a reader of what a body brings, which Put ends as it ends the body: by closing it, where
+// that can be closed. Without it a Cancel waits for a client that sends nothing.
+func Ending(r, body io.Reader) io.Reader {
+	c, ok := body.(io.Closer)
+	if !ok {
+		return r
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{r, c}
 }
 
 type counter struct {
