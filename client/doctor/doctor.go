@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) []Finding {
 	go func() { late <- x.late(ctx) }()
 	all := []Finding{reached}
 	for _, check := range []func(context.Context) Finding{
-		x.tls, x.hsts, x.address, x.clock, x.disk, x.bodySize, x.requestBuffering, x.chunked, x.responseBuffering, x.methods, x.headers, x.ranges, x.paths, x.login,
+		x.tls, x.hsts, x.address, x.clock, x.disk, x.mail, x.bodySize, x.requestBuffering, x.chunked, x.responseBuffering, x.methods, x.headers, x.ranges, x.paths, x.login,
 	} {
 		all = append(all, check(ctx))
 	}
@@ -118,7 +118,12 @@ type answer struct {
 
 // ask sends a request to a probe.
 func (x *examination) ask(ctx context.Context, method, path string, body io.Reader, header map[string]string) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, method, x.BaseURL+"/api/v1/probe/"+path, body)
+	return x.askAt(ctx, method, "probe/"+path, body, header)
+}
+
+// askAt is ask of any address of the API.
+func (x *examination) askAt(ctx context.Context, method, path string, body io.Reader, header map[string]string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, x.BaseURL+"/api/v1/"+path, body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -253,6 +258,46 @@ func (x *examination) disk(ctx context.Context) Finding {
 		return ok("disk", "the contents lie in a store without an end")
 	}
 	return ok("disk", "the server has room")
+}
+
+// mail has the server ask its mail server whether it would take a mail. That is for administrators:
+// the answer names the server, and each question is a login.
+func (x *examination) mail(ctx context.Context) Finding {
+	a, err := x.askAt(ctx, http.MethodGet, "admin/mail", nil, nil)
+	switch {
+	case err != nil:
+	case a.code == http.StatusForbidden:
+		return Finding{Check: "mail", Level: Unknown, Says: "only administrators are told how the mail server is doing"}
+	case a.code != http.StatusOK:
+		err = fmt.Errorf("%s answered %s", orUnknown(a.header.Get("Server")), a.status)
+	}
+	var report struct {
+		State, Server, From, Says string
+		Encrypted                 bool
+	}
+	if err == nil {
+		err = json.Unmarshal(a.body, &report)
+	}
+	if err != nil {
+		return failed("mail", err)
+	}
+	wrong := map[string]string{
+		"reach":  "the mail server %[1]s does not answer (%[3]s): is --mail right, and may this machine connect to that port?",
+		"secure": "the connection to the mail server %[1]s cannot be encrypted (%[3]s): smtps:// in --mail is TLS from the first byte, mostly port 465; smtp:// is STARTTLS, mostly port 587",
+		"login":  "the mail server %[1]s does not accept the login of --mail (%[3]s)",
+		"sender": "the mail server %[1]s takes no mail from %[2]s (%[3]s): change from= in --mail",
+	}
+	switch says, bad := wrong[report.State]; {
+	case bad:
+		return Finding{Check: "mail", Level: Failure, Says: fmt.Sprintf(says, report.Server, report.From, report.Says)}
+	case report.State == "none":
+		return ok("mail", "no mail is sent: the server was started without --mail")
+	case report.State != "ok":
+		return failed("mail", fmt.Errorf("the server says %q", report.State))
+	case report.Encrypted:
+		return ok("mail", "the mail server %s would take mail from %s, encrypted", report.Server, report.From)
+	}
+	return ok("mail", "the mail server %s, on the same machine, would take mail from %s", report.Server, report.From)
 }
 
 // change is the line to change, for each proxy that has one.

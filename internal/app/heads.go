@@ -43,7 +43,7 @@ func (a *App) api(version string, gate *server.Gate[drive.UserID]) *rest.API {
 		KeyParts: rest.KeyParts{Keys: a.keys, Prepared: a.prepared},
 		AdminParts: rest.AdminParts{
 			Admin: a.admin, Handovers: a.handovers, DeadLetters: a.outbox, Timers: a.timers.engine, Steps: a.ways.stepsOf, Findings: a.ground.findings,
-			Status: overview{a.ground, a.timers.engine, a.courier.records}.status, Growth: a.growth, Settings: a.settings, Migration: moveSteps{a.mover, a.users},
+			Status: overview{a.ground, a.timers.engine, a.courier.records}.status, Growth: a.growth, Mail: a.notices.check, Settings: a.settings, Migration: moveSteps{a.mover, a.users},
 		},
 		BaseURL: base, DownloadRedirect: cfg.DownloadRedirect, Version: version,
 	})

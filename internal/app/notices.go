@@ -9,6 +9,7 @@ import (
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/mail"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/head/rest"
 	"smartdrive/internal/usecase/notify"
 	"smartdrive/internal/usecase/webhook"
 )
@@ -19,6 +20,7 @@ type notices struct {
 	teller  *notify.Teller
 	inbox   *notify.Inbox
 	postman *notify.Postman // nil: there is no server for mail
+	mail    *mailCheck      // nil: the same
 }
 
 func newNotices(a *App) *notices {
@@ -29,9 +31,11 @@ func newNotices(a *App) *notices {
 	if cfg.Mail == nil {
 		return n
 	}
-	opt := notify.PostOptions{Log: g.log, Send: mail.New(mail.Options{
+	server := mail.New(mail.Options{
 		Address: cfg.Mail.Address, TLS: cfg.Mail.TLS, User: cfg.Mail.User, Password: string(cfg.Mail.Password), From: cfg.Mail.From,
-	}).Send}
+	})
+	n.mail = newMailCheck(rest.MailReport{Server: cfg.Mail.Address, From: cfg.Mail.From}, server.Check)
+	opt := notify.PostOptions{Log: g.log, Send: server.Send}
 	if cfg.BaseURL != nil {
 		opt.BaseURL = cfg.BaseURL.String()
 	}

@@ -81,20 +81,12 @@ func (e *RefusedError) Permanent() bool { return e.Code >= 500 }
 func (s *Server) Send(parent context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(parent, s.opt.Timeout)
 	defer cancel()
-	c, err := s.dial(ctx)
+	c, err := s.open(ctx)
 	if err != nil {
-		return drive.Wrap(fmt.Errorf("reach the mail server: %w", err), drive.Unavailable)
+		return drive.Wrap(err, drive.Unavailable)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // also while it is stuck in a write
-	defer stop()
-	defer func() { _ = c.Close() }()
-	if err := s.greet(c); err != nil {
-		return drive.Wrap(fmt.Errorf("log in to the mail server: %w", err), drive.Unavailable)
-	}
-	if err := c.Mail(s.opt.From); err != nil {
-		return drive.Wrap(fmt.Errorf("begin a mail: %w", err), drive.Unavailable)
-	}
-	if err := s.hand(c, m); err != nil {
+	defer c.end()
+	if err := s.hand(c.Client, m); err != nil {
 		if parent.Err() != nil { // it is not the mail
 			return drive.Wrap(fmt.Errorf("hand a mail over: %w", err), drive.Unavailable)
 		}
@@ -108,27 +100,101 @@ func (s *Server) Send(parent context.Context, m Message) error {
 	return nil
 }
 
+// Step is what is done before a mail can be handed over.
+type Step string
+
+// The steps.
+const (
+	StepReach  Step = "reach"  // connect, and be greeted
+	StepSecure Step = "secure" // encrypt the connection
+	StepLogin  Step = "login"
+	StepSender Step = "sender" // say whose mail it is
+)
+
+// StepError says which step has failed.
+type StepError struct {
+	Step Step
+	Err  error
+}
+
+func (e *StepError) Error() string {
+	return map[Step]string{
+		StepReach: "reach the mail server", StepSecure: "encrypt the connection to the mail server",
+		StepLogin: "log in to the mail server", StepSender: "begin a mail",
+	}[e.Step] + ": " + e.Err.Error()
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// talk is a connection to the server.
+type talk struct {
+	*smtp.Client
+	stop func() bool
+}
+
+func (t *talk) end() {
+	t.stop()
+	_ = t.Close()
+}
+
+// open takes all the steps. It returns a StepError.
+func (s *Server) open(ctx context.Context) (*talk, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &talk{c, context.AfterFunc(ctx, func() { _ = c.Close() })} // also while it is stuck in a write
+	if err = s.greet(c); err == nil {
+		if err = c.Mail(s.opt.From); err != nil {
+			err = &StepError{StepSender, err}
+		}
+	}
+	if err != nil {
+		t.end()
+		return nil, err
+	}
+	return t, nil
+}
+
+// checkFor is how long a Check may take: somebody waits for it.
+const checkFor = 10 * time.Second
+
+// Check takes all steps of a mail but the mail: it names no recipient, so that nobody gets
+// anything. It reports whether the connection is encrypted, and returns a StepError.
+func (s *Server) Check(ctx context.Context) (encrypted bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, min(checkFor, s.opt.Timeout))
+	defer cancel()
+	c, err := s.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer c.end()
+	_, encrypted = c.TLSConnectionState()
+	_, _ = c.Reset(), c.Quit() // it has said all that was asked
+	return encrypted, nil
+}
+
 func (s *Server) dial(ctx context.Context) (*smtp.Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", s.at)
 	if err != nil {
-		return nil, err
+		return nil, &StepError{StepReach, err}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
-			return nil, errors.Join(err, conn.Close())
+			return nil, &StepError{StepReach, errors.Join(err, conn.Close())}
 		}
 	}
 	if s.opt.TLS {
 		secure := tls.Client(conn, s.tls())
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return nil, errors.Join(err, conn.Close())
+			return nil, &StepError{StepSecure, errors.Join(err, conn.Close())}
 		}
 		conn = secure
 	}
 	c, err := smtp.NewClient(conn, s.host())
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		return nil, &StepError{StepReach, errors.Join(err, conn.Close())}
 	}
 	return c, nil
 }
@@ -172,24 +238,27 @@ func (s *Server) tls() *tls.Config {
 
 var errPlain = errors.New("it offers no STARTTLS, and mail does not go over a network in the clear")
 
-// greet makes the connection safe, and logs in. Nothing listens in on this machine, and hardly a
-// server there has a certificate that anybody believes: there it stays plain.
+// greet makes the connection safe, and logs in. It returns a StepError. Nothing listens in on this
+// machine, and hardly a server there has a certificate that anybody believes: there it stays plain.
 func (s *Server) greet(c *smtp.Client) error {
 	if err := c.Hello(s.name()); err != nil {
-		return err
+		return &StepError{StepReach, err}
 	}
 	if !s.opt.TLS && !s.here() {
 		if ok, _ := c.Extension("STARTTLS"); !ok {
-			return errPlain
+			return &StepError{StepSecure, errPlain}
 		}
 		if err := c.StartTLS(s.tls()); err != nil {
-			return err
+			return &StepError{StepSecure, err}
 		}
 	}
 	if s.opt.User == "" {
 		return nil
 	}
-	return c.Auth(smtp.PlainAuth("", s.opt.User, s.opt.Password, s.host()))
+	if err := c.Auth(smtp.PlainAuth("", s.opt.User, s.opt.Password, s.host())); err != nil {
+		return &StepError{StepLogin, err}
+	}
+	return nil
 }
 
 func (s *Server) hand(c *smtp.Client, m Message) error {

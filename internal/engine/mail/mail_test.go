@@ -242,3 +242,57 @@ func TestAStrangerGetsNothing(t *testing.T) {
 		})
 	}
 }
+
+// Check says which step of a mail fails, and sends none.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		host      host
+		stranger  bool
+		step      mail.Step // empty: all is well
+		encrypted bool
+	}{
+		"TLS":               {host: host{implicit: true}, encrypted: true},
+		"STARTTLS":          {encrypted: true},
+		"on this machine":   {host: host{near: true}},
+		"is not there":      {host: host{answers: map[string]string{"EHLO": "cut", "HELO": "cut"}}, step: mail.StepReach},
+		"is busy":           {host: host{answers: map[string]string{"EHLO": "421 later", "HELO": "421 later"}}, step: mail.StepReach},
+		"no STARTTLS":       {host: host{plain: true}, step: mail.StepSecure},
+		"stranger":          {stranger: true, step: mail.StepSecure},
+		"stranger with TLS": {host: host{implicit: true}, stranger: true, step: mail.StepSecure},
+		"wrong login":       {host: host{answers: map[string]string{"AUTH": "535 who are you"}}, step: mail.StepLogin},
+		"not from you":      {host: host{answers: map[string]string{"MAIL": "550 you may not send as that"}}, step: mail.StepSender},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, &c.host)
+			if c.stranger {
+				h.believed = nil
+			}
+			encrypted, err := h.server("drive").Check(t.Context())
+			step := mail.Step("")
+			if failed, ok := errors.AsType[*mail.StepError](err); ok {
+				step = failed.Step
+			}
+			if step != c.step || (err == nil) != (c.step == "") || encrypted != c.encrypted {
+				t.Errorf("encrypted %v, %v at %q", encrypted, err, step)
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if said := strings.Join(h.said, " "); strings.Contains(said, "RCPT") || strings.Contains(said, "DATA") || err == nil && !strings.HasSuffix(said, "MAIL FROM:<drive@example.org> RSET QUIT") {
+				t.Errorf("said %q", h.said)
+			}
+		})
+	}
+}
+
+// A server that hangs is waited for no longer than a mail may take, and whoever asks may give up.
+func TestCheckOfAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h := newHost(t, &host{answers: map[string]string{"MAIL": "hang"}, hung: cancel})
+	if _, err := h.server("drive").Check(ctx); err == nil {
+		t.Error("it is well")
+	}
+}

@@ -16,6 +16,7 @@ type inspection struct {
 	findings Findings
 	status   func(ctx context.Context) (Status, error)
 	growth   *growth.Growth
+	mail     func(ctx context.Context) (MailReport, error)
 }
 
 // mostDays is how many days of growth are shown at most: ten years.
@@ -25,6 +26,7 @@ var daysParam = param{name: "days", form: integer, min: 1, max: mostDays, def: 9
 
 func (i inspection) routes() []route {
 	return []route{
+		i.mailRoute(),
 		{
 			method: "GET", path: "/admin/timers/{key...}", need: admins, act: plain(i.showTimer),
 			does: "Show what the queue knows of a timer, and the way of its firings of the last three days: armed, fired, published and consumed (with a broker), applied. A key is its kind and the id of what it watches: `park/0198c0de-...`. A timer that has fired and is not armed again is shown with its way only.",

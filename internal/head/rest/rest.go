@@ -101,8 +101,10 @@ type AdminParts struct {
 	Steps    func(ctx context.Context, key timer.Key) ([]TimerStep, error)
 	Findings Findings // default: there are none
 	// Status says how the installation is doing. Default: nothing is known.
-	Status    func(ctx context.Context) (Status, error)
-	Growth    *growth.Growth
+	Status func(ctx context.Context) (Status, error)
+	Growth *growth.Growth
+	// Mail asks the server that sends mail whether it would take one. Default: there is none.
+	Mail      func(ctx context.Context) (MailReport, error)
 	Settings  *setting.Settings
 	Migration Mover // default: the installation cannot move
 }

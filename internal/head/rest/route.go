@@ -223,7 +223,7 @@ func table(opt Options, u uploads) []route {
 		handovers{opt.Handovers}.routes(),
 		u.adminRoutes(),
 		deadLetters{opt.DeadLetters}.routes(),
-		inspection{opt.Timers, opt.Steps, opt.Findings, opt.Status, opt.Growth}.routes(),
+		inspection{opt.Timers, opt.Steps, opt.Findings, opt.Status, opt.Growth, opt.Mail}.routes(),
 		settings{opt.Settings}.routes(),
 		migration{opt.Migration}.routes(),
 	} {

@@ -1,0 +1,37 @@
+package rest
+
+import (
+	"context"
+
+	"smartdrive/internal/head/server"
+)
+
+// mailRoute is part of the inspection.
+func (i inspection) mailRoute() route {
+	return route{
+		method: "GET", path: "/admin/mail", need: admins, act: plain(i.showMail),
+		does: "Ask the mail server whether it would take a mail: whether it answers, encrypts, accepts the login and the sender. No mail is sent. It takes up to 10 s; an answer is kept for as long.",
+		out:  []outcome{gives[MailReport](200, "what came of it")},
+	}
+}
+
+// MailReport is how the server that sends mail is doing.
+type MailReport struct {
+	State     string `json:"state" enum:"none,ok,reach,secure,login,sender" doc:"none: the server was started without --mail; ok: it would take a mail; else what fails: reach (it does not answer), secure (the connection cannot be encrypted), login, sender (it takes no mail from this address)"`
+	Server    string `json:"server,omitempty" doc:"host and port"`
+	From      string `json:"from,omitempty" doc:"the address that mails come from"`
+	Encrypted bool   `json:"encrypted" doc:"with ok: the connection is encrypted; it is not to a server on the same machine"`
+	Says      string `json:"says,omitempty" doc:"what the mail server or the network said of what fails"`
+}
+
+func (i inspection) showMail(ctx context.Context, _ *call) (reply, error) {
+	if i.mail == nil {
+		return ok(MailReport{State: "none"})
+	}
+	report, err := i.mail(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	report.Says = server.Clip(report.Says)
+	return ok(report)
+}
