@@ -169,73 +169,101 @@ func sendChunks(b *testing.B, s *server, gib int, rate, move *sample) {
 }
 
 // BenchmarkPoll has 50 clients of 50 users look at their drives of 10,000 folders each, as the
-// desktop client does twice a minute: PROPFIND of the top, Depth 0. It states the processor time of
-// a look when nothing has changed, and when a file has come to each drive since. With -short five
-// users stand for all of them.
+// desktop client does: PROPFIND of the top, Depth 0, each client every 30 s, one after the other
+// through that time. It states the processor time of the server in such periods, as a share of a
+// core: without a look, with looks when nothing has changed, and when a file has come to each drive
+// since the last one. With -short five users look in a tenth of the time.
 func BenchmarkPoll(b *testing.B) {
 	const folders = 10_000
-	clients := 50
+	clients, every := 50, 30*time.Second
 	if testing.Short() {
-		clients = 5
+		clients, every = 5, 3*time.Second
 	}
 	s := startReal(b, b.TempDir())
-	conns, natives := make([]*wire, clients), make([]*wire, clients)
 	start := time.Now()
+	users := plantDrives(b, s, clients, folders)
+	b.Logf("%d users: %d folders in %s", clients, clients*folders, time.Since(start).Round(time.Second))
+	rows := [][]any{{"", "CPU of a look, ms", "slowest, ms", "CPU of a core, %"}}
+	for b.Loop() {
+		share := func(d time.Duration) float64 { return 100 * d.Seconds() / every.Seconds() }
+		var idle, rest, restLook, restSlow, busy, busyLook, busySlow sample
+		users.look(b, s, 0) // what is remembered
+		for round := range rounds(3) {
+			before := s.cpu(b)
+			time.Sleep(every)
+			quiet := s.cpu(b) - before
+			idle.add(share(quiet))
+			spent, slowest := users.look(b, s, every)
+			rest.add(share(spent))
+			restLook.add(ms(max(0, spent-quiet)) / float64(clients))
+			restSlow.add(ms(slowest))
+			for _, u := range users {
+				must(b, u.native(b).put(fmt.Sprintf("/api/v1/files/top0/new%d", round), []byte("x"), 1))
+			}
+			spent, slowest = users.look(b, s, every)
+			busy.add(share(spent))
+			busyLook.add(ms(max(0, spent-quiet)) / float64(clients))
+			busySlow.add(ms(slowest))
+		}
+		rows = append(rows, []any{"nobody looks", "", "", idle}, []any{"nothing has changed", restLook, restSlow, rest},
+			[]any{"a file has come to each drive", busyLook, busySlow, busy})
+		b.ReportMetric(rest.median(), "core-%")
+		b.ReportMetric(busy.median(), "core-%-changed")
+	}
+	rows = append(rows, []any{"memory of the server at the most, MiB", digits(float64(s.counter(b, "status", "VmHWM")) / 1024), "", ""})
+	table(b, fmt.Sprintf("%d clients, 10,000 folders each, a look every %s", clients, every), rows...)
+	b.ReportMetric(0, "ns/op")
+}
+
+// looker is a user whose client looks at their drive.
+type looker struct {
+	*server
+	name string
+}
+
+// native is a connection to the API: one that says nothing for a while is closed.
+func (l looker) native(b *testing.B) *wire { return dial(b, l.server) }
+
+type lookers []looker
+
+// plantDrives makes users with so many folders each.
+func plantDrives(b *testing.B, s *server, clients, folders int) lookers {
+	users := make(lookers, clients)
 	var all sync.WaitGroup
 	turns := make(chan struct{}, 4)
-	users := make([]*server, clients)
 	for c := range users {
-		u := s.user(b, fmt.Sprintf("user%d", c))
-		users[c] = u
+		name := fmt.Sprintf("user%d", c)
+		users[c] = looker{s.user(b, name), name}
 		all.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			if err := u.plant(folders); err != nil {
+			if err := users[c].plant(folders); err != nil {
 				b.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	for c, u := range users { // now: a connection that says nothing is closed
-		conns[c], natives[c] = dial(b, u).as(fmt.Sprintf("user%d", c)), dial(b, u)
+	return users
+}
+
+// look has each user's client look once, spread over a period, and returns the processor time that
+// the server took in it, and the slowest look.
+func (all lookers) look(b *testing.B, s *server, period time.Duration) (spent, slowest time.Duration) {
+	b.Helper()
+	conns := make([]*wire, len(all))
+	for c, u := range all { // before the clock runs
+		conns[c] = dial(b, u.server).as(u.name)
 	}
-	b.Logf("%d users: %d folders in %s", clients, clients*folders, time.Since(start).Round(time.Second))
-	look := func() (each, slowest time.Duration) {
-		before := s.cpu(b)
-		for c, w := range conns {
-			began := time.Now()
-			_, err := w.ask("PROPFIND", fmt.Sprintf("/remote.php/dav/files/user%d/", c), "Depth: 0\r\n")
-			must(b, err)
-			slowest = max(slowest, time.Since(began))
-		}
-		return (s.cpu(b) - before) / time.Duration(clients), slowest
+	before, start := s.cpu(b), time.Now()
+	for c, u := range all {
+		time.Sleep(time.Until(start.Add(period * time.Duration(c) / time.Duration(len(all)))))
+		began := time.Now()
+		_, err := conns[c].ask("PROPFIND", "/remote.php/dav/files/"+u.name+"/", "Depth: 0\r\n")
+		must(b, err)
+		slowest = max(slowest, time.Since(began))
 	}
-	rows := [][]any{{"", "CPU of a look, ms", "slowest, ms", "CPU of 50 clients that look each 30 s, %"}}
-	row := func(what string, cpu, slow sample) {
-		rows = append(rows, []any{what, cpu, slow, digits(cpu.median() * 50 / 30_000 * 100)})
-	}
-	for b.Loop() {
-		var cpu, slow, cpuNew, slowNew sample
-		look() // what is remembered
-		for round := range rounds(5) {
-			each, slowest := look()
-			cpu.add(ms(each))
-			slow.add(ms(slowest))
-			for _, w := range natives {
-				must(b, w.put(fmt.Sprintf("/api/v1/files/top0/new%d", round), []byte("x"), 1))
-			}
-			each, slowest = look()
-			cpuNew.add(ms(each))
-			slowNew.add(ms(slowest))
-		}
-		row("nothing has changed", cpu, slow)
-		row("a file has come to each drive", cpuNew, slowNew)
-		b.ReportMetric(cpu.median(), "cpu-ms/look")
-		b.ReportMetric(cpuNew.median(), "cpu-ms/look-changed")
-	}
-	rows = append(rows, []any{"memory of the server at the most, MiB", digits(float64(s.counter(b, "status", "VmHWM")) / 1024), "", ""})
-	table(b, fmt.Sprintf("%d clients, 10,000 folders each", clients), rows...)
-	b.ReportMetric(0, "ns/op")
+	time.Sleep(time.Until(start.Add(period)))
+	return s.cpu(b) - before, slowest
 }
 
 // plant makes folders: 100 at the top, and the others in these.

@@ -51,7 +51,9 @@ func TestAChunkDoesNotWaitForOneThatHangs(t *testing.T) {
 			s := newStack(t)
 			const at = "/remote.php/dav/uploads/ann/web-1"
 			s.Do(t, "MKCOL "+at, "Destination: /remote.php/dav/files/ann/f").Want(t, 201)
-			put := func() { s.Do(t, "PUT "+at+"/00001", "Destination: /remote.php/dav/files/ann/f", "", "hello").Want(t, 201) }
+			put := func() {
+				s.Do(t, "PUT "+at+"/00001", "Destination: /remote.php/dav/files/ann/f", "", "hello").Want(t, 201)
+			}
 			if c.before != "" {
 				put()
 			}
