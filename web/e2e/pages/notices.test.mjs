@@ -117,3 +117,18 @@ test("an address is confirmed, and how one is told is chosen", { timeout: 300_00
   assert.deepEqual(phone.complaints, []);
   await phone.context.close();
 });
+
+test("administrators see whether the mail server would take a mail, and none is sent", { timeout: 300_000 }, async () => {
+  const sent = post.mails.length;
+  for (const [lang, text] of [["en", "on the same machine, would take mail from drive@example.org."], ["zh-CN", "接受来自 drive@example.org 的邮件。"]]) {
+    const { page, context, complaints } = await openPage(browser, server, { lang, width: lang === "en" ? 1280 : 360 });
+    await logIn(page, server, "admin", server.password);
+    await page.goto(server.url + "/admin/system");
+    await page.getByText(text).waitFor();
+    await page.getByText(text).scrollIntoViewIfNeeded();
+    await shoot(page, `mail-server-${lang}`);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  }
+  assert.equal(post.mails.length, sent);
+});

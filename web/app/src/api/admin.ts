@@ -27,6 +27,15 @@ export const allUploads = () => listAll<OwnedUpload>("/admin/uploads");
 export const resetUploads = (account_id: string | null) => call<{ reset: number }>("POST", "/admin/uploads/reset", { body: { account_id } });
 
 export const status = () => call<Status>("GET", "/admin/status");
+/** How the server that sends mail is doing. */
+export interface MailReport {
+  state: "none" | "ok" | "reach" | "secure" | "login" | "sender";
+  server?: string;
+  from?: string;
+  encrypted: boolean;
+  says?: string;
+}
+export const mail = () => call<MailReport>("GET", "/admin/mail");
 export const growth = () => call<{ days: GrowthDay[] }>("GET", "/admin/growth?days=365");
 /** A setting that may be changed while the server runs. */
 export interface Setting {

@@ -26,6 +26,10 @@ const messages = {
     "export-hosts": { title: "Hosts that exports fetch from", help: "Separated by commas. Empty: exports fetch nothing.", example: "such as docs.example.org, *.example.org" },
     "log-level": { title: "Log", help: "The lowest level that is written.", debug: "Everything, for a search for errors", info: "Usual", warn: "Warnings and errors", error: "Errors only" },
   },
+  mailServer: {
+    title: "Mail", asking: "The mail server is being asked …", again: "Ask again", none: "No mail is sent: the server was started without --mail. People are told on the page alone.", ok: "{server} would take mail from {from}. The connection is encrypted.", near: "{server}, on the same machine, would take mail from {from}.",
+    reach: "{server} does not answer.", secure: "The connection to {server} cannot be encrypted.", login: "{server} does not accept the login of --mail.", sender: "{server} takes no mail from {from}.",
+  },
   system: {
     status: "Status", mode: "Mode", modes: { embedded: "One process", single: "One instance on a database", "cluster-without-kafka": "Cluster without Kafka", cluster: "Cluster" }, installation: "Installation", instances: "Instances", host: "Host", version: "Version", roles: "Roles", since: "Started", seen: "Seen", alive: "alive", silent: "silent", leases: "Done by one instance only", lease: "Task", generation: "Instance",
     timers: "Timers", kind: "Kind", minute: "Within a minute", hour: "Within an hour", day: "Within a day", later: "Later", running: "Running", consumers: "Consumers of events", consumer: "Consumer", topic: "Topic", behind: "Behind", waiting: "Waiting", unsent: "{n} events wait for the broker, the oldest for {age}.", failing: "Cannot be asked just now: {what}", findings: "Audit findings", noFindings: "Audits have found nothing wrong.", invariant: "Invariant", subject: "Subject", expected: "Expected", found: "Found", when: "When", repaired: "repaired", open: "open",

@@ -28,6 +28,10 @@ const messages: WorkMessages = {
     "export-hosts": { title: "允许导出抓取的主机", help: "用逗号分隔。留空则导出不抓取任何文档。", example: "例如 docs.example.org, *.example.org" },
     "log-level": { title: "日志", help: "写入日志的最低级别。", debug: "全部（用于排查问题）", info: "常规", warn: "警告和错误", error: "仅错误" },
   },
+  mailServer: {
+    title: "邮件", asking: "正在询问邮件服务器……", again: "重新检查", none: "不发送邮件：服务器启动时未设置 --mail。通知只显示在网页上。", ok: "{server} 接受来自 {from} 的邮件，连接已加密。", near: "本机的 {server} 接受来自 {from} 的邮件。",
+    reach: "{server} 没有响应。", secure: "无法加密到 {server} 的连接。", login: "{server} 拒绝 --mail 中的登录信息。", sender: "{server} 不接受来自 {from} 的邮件。",
+  },
   system: {
     status: "状态", mode: "模式", modes: { embedded: "单进程", single: "单实例加数据库", "cluster-without-kafka": "集群（无 Kafka）", cluster: "集群" }, installation: "安装标识", instances: "实例", host: "主机", version: "版本", roles: "角色", since: "启动", seen: "最近可见", alive: "在线", silent: "无响应", leases: "只由一个实例执行", lease: "任务", generation: "实例",
     timers: "定时器", kind: "种类", minute: "一分钟内", hour: "一小时内", day: "一天内", later: "一天以上", running: "执行中", consumers: "事件消费者", consumer: "消费者", topic: "主题", behind: "落后", waiting: "等待", unsent: "{n} 个事件等待发送到消息系统，最早的已等待 {age}。", failing: "暂时无法查询：{what}", findings: "审计发现", noFindings: "审计没有发现问题。", invariant: "不变式", subject: "对象", expected: "应为", found: "实为", when: "时间", repaired: "已修复", open: "未修复",
