@@ -18,6 +18,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
@@ -107,6 +108,31 @@ func (Ledger) Get(ctx context.Context, q sqldb.Querier, account drive.AccountID)
 		return Balance{}, fmt.Errorf("read the ledger of account %s: %w", account, err)
 	}
 	return b, nil
+}
+
+const getAtOnce = 500 // balances that one statement reads
+
+// GetMany reads balances, by account. Accounts that have none are not in the map.
+func (Ledger) GetMany(ctx context.Context, q sqldb.Querier, accounts ...drive.AccountID) (map[drive.AccountID]Balance, error) {
+	type entry struct {
+		account drive.AccountID
+		Balance
+	}
+	found := make(map[drive.AccountID]Balance, len(accounts))
+	for some := range slices.Chunk(accounts, getAtOnce) {
+		marks, args := sqldb.In(some)
+		rows, err := q.Query(ctx, `SELECT account_id, total, finished, unfinished, reserved, `+owed+`, version FROM ledgers WHERE account_id IN (`+marks+`)`, args...)
+		all, err := sqldb.Scan(rows, err, func(e *entry, scan func(...any) error) error {
+			return scan(&e.account, &e.Total, &e.Finished, &e.Unfinished, &e.Reserved, &e.Owed, &e.Version)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read %d ledgers: %w", len(accounts), err)
+		}
+		for _, e := range all {
+			found[e.account] = e.Balance
+		}
+	}
+	return found, nil
 }
 
 // Apply moves bytes, and locks the row as Lock does, also where there is nothing to move. Growth of

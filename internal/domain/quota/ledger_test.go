@@ -255,3 +255,29 @@ func step(db *sqldb.DB, id drive.AccountID, op byte, n drive.ByteSize) error {
 	}
 	return apply(db, id, moveOf(op, n))
 }
+
+// Many balances are those that Get reads, and an account without a ledger has none.
+func TestManyBalances(t *testing.T) {
+	t.Parallel()
+	db := sqldbtest.Open(t)
+	ids := []drive.AccountID{account(t, db, 100), account(t, db, -1), drive.NewID[drive.AccountID]()}
+	err := db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		return ledger.Apply(ctx, tx, ids[1], quota.Move{Finished: 7, Reserved: 1})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := ledger.GetMany(t.Context(), db, ids...)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for _, id := range ids[:2] {
+		got, want := all[id], balance(t, db, id)
+		if (got.Total == nil) != (want.Total == nil) || got.Total != nil && *got.Total != *want.Total {
+			t.Errorf("the total is %v, want %v", got.Total, want.Total)
+		}
+		if got.Total, want.Total = nil, nil; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}

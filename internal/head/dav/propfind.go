@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/domain/access"
 	"smartdrive/internal/domain/tree"
 	"smartdrive/internal/head/problem"
 	"smartdrive/internal/head/server"
@@ -225,10 +226,8 @@ func (c *call) guests(ctx context.Context, fn func([]Entry) error) error {
 	return nil
 }
 
-// virtualChildren are what is in a folder of the layout. One that cannot be read any more, because
-// it was just taken away, is not there; any other failure is one of the listing.
+// virtualChildren are what is in a folder of the layout.
 func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) error {
-	var names []drive.Name
 	switch c.at.room {
 	case top:
 		home, err := c.find(ctx, place{room: own, path: drive.Path{}, segments: []string{string(rooms[Apart][own])}})
@@ -240,28 +239,34 @@ func (c *call) virtualChildren(ctx context.Context, fn func([]Entry) error) erro
 			c.virtual(place{room: shared, segments: []string{string(rooms[Apart][shared])}}),
 		})
 	case spaces:
-		all, err := c.mySpaces(ctx)
-		if err != nil {
-			return err
-		}
-		for _, s := range all {
-			names = append(names, drive.Name(s.Name))
-		}
+		return c.eachSpace(ctx, fn)
 	case shared:
 		return c.guests(ctx, fn)
 	case own:
 	}
-	entries := make([]Entry, 0, len(names))
-	for _, name := range names {
-		p := place{room: c.at.room, name: name, path: drive.Path{}, segments: append(slices.Clip(c.at.segments), string(name))}
-		e, err := c.find(ctx, p)
-		if drive.IsKind(err, drive.NotFound, drive.Forbidden) {
-			continue
+	return nil
+}
+
+// eachSpace calls fn with the spaces that the caller may look at.
+func (c *call) eachSpace(ctx context.Context, fn func([]Entry) error) error {
+	all, err := c.mySpaces(ctx)
+	if err != nil {
+		return err
+	}
+	roots := make([]drive.NodeID, len(all))
+	for i, s := range all {
+		roots[i] = s.Root
+	}
+	views, err := c.opt.Files.ViewRoots(ctx, roots)
+	if err != nil {
+		return err
+	}
+	entries := make([]Entry, 0, len(all))
+	for _, s := range all {
+		if n, there := views[s.Root]; there && s.Rights.Has(access.See) {
+			at := drive.Address{Place: s.Name, Path: drive.Path{}}
+			entries = append(entries, c.entry(n, at, append(slices.Clip(c.at.segments), s.Name)))
 		}
-		if err != nil {
-			return err
-		}
-		entries = append(entries, e)
 	}
 	return fn(entries)
 }

@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"smartdrive/internal/base/digest"
@@ -112,6 +113,15 @@ func (s *display) ViewTops(ctx context.Context, nodes []tree.Node) (map[drive.No
 		views[id] = v
 	}
 	return views, err
+}
+
+// ViewRoots shows the roots of drives and spaces to whoever may see them, by id.
+func (s *display) ViewRoots(ctx context.Context, roots []drive.NodeID) (map[drive.NodeID]NodeView, error) {
+	found, err := tree.ByID(ctx, s.tree, s.db, roots...)
+	if err != nil {
+		return nil, err
+	}
+	return s.ViewMany(ctx, s.db, slices.Collect(maps.Values(found)))
 }
 
 // answer shows a node that a transaction made and runs its hook.
