@@ -247,25 +247,28 @@ func TestAStrangerGetsNothing(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		host      host
+		host      *host // nil: one that has nothing special
 		stranger  bool
 		step      mail.Step // empty: all is well
 		encrypted bool
 	}{
-		"TLS":               {host: host{implicit: true}, encrypted: true},
+		"TLS":               {host: &host{implicit: true}, encrypted: true},
 		"STARTTLS":          {encrypted: true},
-		"on this machine":   {host: host{near: true}},
-		"is not there":      {host: host{answers: map[string]string{"EHLO": "cut", "HELO": "cut"}}, step: mail.StepReach},
-		"is busy":           {host: host{answers: map[string]string{"EHLO": "421 later", "HELO": "421 later"}}, step: mail.StepReach},
-		"no STARTTLS":       {host: host{plain: true}, step: mail.StepSecure},
+		"on this machine":   {host: &host{near: true}},
+		"is not there":      {host: &host{answers: map[string]string{"EHLO": "cut", "HELO": "cut"}}, step: mail.StepReach},
+		"is busy":           {host: &host{answers: map[string]string{"EHLO": "421 later", "HELO": "421 later"}}, step: mail.StepReach},
+		"no STARTTLS":       {host: &host{plain: true}, step: mail.StepSecure},
 		"stranger":          {stranger: true, step: mail.StepSecure},
-		"stranger with TLS": {host: host{implicit: true}, stranger: true, step: mail.StepSecure},
-		"wrong login":       {host: host{answers: map[string]string{"AUTH": "535 who are you"}}, step: mail.StepLogin},
-		"not from you":      {host: host{answers: map[string]string{"MAIL": "550 you may not send as that"}}, step: mail.StepSender},
+		"stranger with TLS": {host: &host{implicit: true}, stranger: true, step: mail.StepSecure},
+		"wrong login":       {host: &host{answers: map[string]string{"AUTH": "535 who are you"}}, step: mail.StepLogin},
+		"not from you":      {host: &host{answers: map[string]string{"MAIL": "550 you may not send as that"}}, step: mail.StepSender},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHost(t, &c.host)
+			if c.host == nil {
+				c.host = &host{}
+			}
+			h := newHost(t, c.host)
 			if c.stranger {
 				h.believed = nil
 			}
