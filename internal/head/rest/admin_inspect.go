@@ -25,8 +25,7 @@ const mostDays = 3660
 var daysParam = param{name: "days", form: integer, min: 1, max: mostDays, def: 90, says: "how many days, today among them"}
 
 func (i inspection) routes() []route {
-	return []route{
-		i.mailRoute(),
+	all := []route{
 		{
 			method: "GET", path: "/admin/timers/{key...}", need: admins, act: plain(i.showTimer),
 			does: "Show what the queue knows of a timer, and the way of its firings of the last three days: armed, fired, published and consumed (with a broker), applied. A key is its kind and the id of what it watches: `park/0198c0de-...`. A timer that has fired and is not armed again is shown with its way only.",
@@ -45,6 +44,7 @@ func (i inspection) routes() []route {
 			out:  []outcome{gives[files.Page[Finding]](200, "a page")}, fails: []drive.Kind{drive.CursorInvalid},
 		},
 	}
+	return append(all, i.mailRoute())
 }
 
 func (i inspection) showTimer(ctx context.Context, c *call) (reply, error) {
