@@ -1,1 +1,0 @@
-import"./base-9djtGQ6n.js";

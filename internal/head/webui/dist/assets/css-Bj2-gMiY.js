@@ -1,0 +1,1 @@
+import"./base-B_ROUWZl.js";
