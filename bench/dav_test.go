@@ -190,7 +190,7 @@ func BenchmarkPoll(b *testing.B) {
 		users.look(b, s, 0) // what is remembered
 		for round := range rounds(3) {
 			before := s.cpu(b)
-			time.Sleep(every)
+			<-time.After(every)
 			quiet := s.cpu(b) - before
 			idle.add(share(quiet))
 			spent, slowest := users.look(b, s, every)
@@ -256,13 +256,13 @@ func (all lookers) look(b *testing.B, s *server, period time.Duration) (spent, s
 	}
 	before, start := s.cpu(b), time.Now()
 	for c, u := range all {
-		time.Sleep(time.Until(start.Add(period * time.Duration(c) / time.Duration(len(all)))))
+		<-time.After(time.Until(start.Add(period * time.Duration(c) / time.Duration(len(all)))))
 		began := time.Now()
 		_, err := conns[c].ask("PROPFIND", "/remote.php/dav/files/"+u.name+"/", "Depth: 0\r\n")
 		must(b, err)
 		slowest = max(slowest, time.Since(began))
 	}
-	time.Sleep(time.Until(start.Add(period)))
+	<-time.After(time.Until(start.Add(period)))
 	return s.cpu(b) - before, slowest
 }
 

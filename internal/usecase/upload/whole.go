@@ -207,8 +207,8 @@ func (s *Sessions) sendAll(ctx context.Context, who drive.Who, v View, digests d
 	return done, err
 }
 
-// Ending is a reader of what a body brings, which Put ends as it ends the body: by closing it, where
-// that can be closed. Without it a Cancel waits for a client that sends nothing.
+// Ending is a reader of what a body brings, which Put ends as it ends the body: by closing it,
+// where that can be closed. Without it a Cancel waits for a client that sends nothing.
 func Ending(r, body io.Reader) io.Reader {
 	c, ok := body.(io.Closer)
 	if !ok {
