@@ -210,10 +210,14 @@ func (s *site) verify(args ...string) {
 	s.command(append([]string{"verify"}, args...)...)
 }
 
+// patience is for a machine where everything runs at once: people write as fast as they are
+// answered, and a change waits until those before it are applied.
+const patience = 5 * time.Minute
+
 // insist takes a step as soon as its gate is open.
 func (s *site) insist(step string) {
 	s.t.Helper()
-	process.Eventually(s.t, 2*time.Minute, "migrate "+step, func() error {
+	process.Eventually(s.t, patience, "migrate "+step, func() error {
 		if err := s.gate(); err != nil {
 			return err
 		}
@@ -227,7 +231,7 @@ func (s *site) insist(step string) {
 // waitForGate waits until the next phase may be entered.
 func (s *site) waitForGate() {
 	s.t.Helper()
-	process.Eventually(s.t, 2*time.Minute, "the gate", s.gate)
+	process.Eventually(s.t, patience, "the gate", s.gate)
 }
 
 // gate is an error while the next phase may not be entered.
