@@ -215,7 +215,7 @@ func accountLine(h client.Happened) string {
 		from = strings.Join(d.From, ", ")
 	}
 	parts := []string{fmt.Sprintf("%s  %-16s  %s", timeText(h.At), h.Type, who)}
-	if d.Times > 0 {
+	if d.Times > 1 {
 		parts = append(parts, fmt.Sprintf("%d times", d.Times))
 	}
 	for _, s := range []string{h.Name, from} {
