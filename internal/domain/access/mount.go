@@ -148,12 +148,24 @@ func strongest(all []Mount) (one []Mount) {
 			continue
 		}
 		since := min(m.Since, one[last].Since)
-		if rank(m.Role) > rank(one[last].Role) {
+		if stronger(m, one[last]) {
 			one[last] = m
 		}
 		one[last].Since = since
 	}
 	return one
+}
+
+// stronger says which of two grants at a node counts: of the same role one's own, so that every
+// page says the same.
+func stronger(m, than Mount) bool {
+	switch a, b := rank(m.Role), rank(than.Role); {
+	case a != b:
+		return a > b
+	case m.Kind != than.Kind:
+		return m.Kind == User
+	}
+	return m.Principal.String() < than.Principal.String()
 }
 
 func rank(r Role) int {

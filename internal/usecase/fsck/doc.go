@@ -8,6 +8,8 @@
 //	grants    A1        a grant has the account of its node
 //	marks     N6        locks and properties of WebDAV have the account of their node; a number has a node
 //	activity  E1        the activity log ends with the last change of each tree
+//	notices   E4        whoever is told something is there, and what waits to be mailed has somewhere to go
+//	wishes    E4        whoever has said how to be told is there
 //	refs      B2        a blob's references are its versions; versions have a blob of their size
 //	tree      N1 N2 N3  one root, every node below it, current versions their own; the counts of nodes and old versions
 //	bundle    K2 K5 K6  a bundle ends, and counts what its members and records say; records name documents
