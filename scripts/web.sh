@@ -45,8 +45,10 @@ test | deep)
 	if [ "$1" = deep ]; then
 		npm run check
 		npm run test
-		export SMARTDRIVE_TEST_DEPTH=deep SMARTDRIVE_MEASURE=1
+		export SMARTDRIVE_TEST_DEPTH=deep
 		npm run e2e
+		export SMARTDRIVE_MEASURE=1
+		node --test e2e/pages/slow.test.mjs
 		npm run e2e:upload
 	else
 		(npm run check && npm run test) >"$bin/units" 2>&1 & # beside the tests in a browser

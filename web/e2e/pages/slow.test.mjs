@@ -50,7 +50,7 @@ async function first(page, line) {
 }
 
 for (const line of lines) {
-  test(`first use at ${line.name}, processor / ${line.cpu}`, { timeout: 300_000, skip: process.env.SMARTDRIVE_TEST_DEPTH !== "deep" && "it measures: left to make deep" }, async () => {
+  test(`first use at ${line.name}, processor / ${line.cpu}`, { timeout: 300_000, skip: !process.env.SMARTDRIVE_MEASURE && "it measures: make deep runs it alone" }, async () => {
     const all = [];
     for (let i = 0; i < times; i++) {
       const { page, context } = await openPage(browser, server, {});
