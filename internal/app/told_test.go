@@ -18,7 +18,7 @@ import (
 	"smartdrive/test/process"
 )
 
-// person is a user of a cluster, who asks whichever instance they like.
+// person is a user of a cluster. Each request names the instance that it goes to.
 type person struct {
 	t         *testing.T
 	id, token string

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -87,9 +88,9 @@ func TestARequestThatAStoreMisreadIsSentAgain(t *testing.T) {
 		body   io.Reader
 		want   int
 	}{{http.MethodHead, nil, http.StatusOK}, {http.MethodDelete, http.NoBody, http.StatusOK}, {http.MethodPut, strings.NewReader("x"), http.StatusBadRequest}} {
-		asked := 0
+		var asked atomic.Int32
 		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if asked++; asked == 1 {
+			if asked.Add(1) == 1 {
 				w.Header().Set("Connection", "close")
 				w.WriteHeader(http.StatusBadRequest)
 			}
