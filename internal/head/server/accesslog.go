@@ -14,21 +14,6 @@ import (
 	"smartdrive/internal/base/telemetry"
 )
 
-// accessLog writes one line for each request, when it has been answered, and counts it. The path is
-// logged without the query, in which signed links carry their signature, and without tokens.
-func (s *Server) accessLog(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		rec := &recorder{ResponseWriter: w}
-		asked := *r.URL // steps further in cut the sub-path off
-		defer func() {  // also when a handler gave the connection up by panicking
-			s.count(rec, r, start)
-			s.writeLine(rec, r, asked.EscapedPath(), start)
-		}()
-		next.ServeHTTP(rec, r)
-	})
-}
-
 func (s *Server) count(rec *recorder, r *http.Request, start time.Time) {
 	route := rec.route
 	if route == "" {
@@ -40,6 +25,8 @@ func (s *Server) count(rec *recorder, r *http.Request, start time.Time) {
 	s.metrics.sent(float64(rec.sent))
 }
 
+// writeLine logs a request that has been answered. The path comes without the query, in which
+// signed links carry their signature, and is written without tokens.
 func (s *Server) writeLine(rec *recorder, r *http.Request, path string, start time.Time) {
 	attrs := []slog.Attr{
 		slog.String(telemetry.KeyRequest, rec.Header().Get(headerRequestID)),

@@ -27,22 +27,14 @@ func (p Pace) withDefaults() Pace {
 // need is how many bytes must come in a window.
 func (p Pace) need() int64 { return int64(float64(p.Rate) * p.Window.Seconds()) }
 
-// guardBody hands the body on as a *body and takes care of what the handler leaves of it
+// guardBody makes the body of r a *body; the *rest takes care of what the handler leaves of it
 // (linger.go). The handler gets a copy of the request, because package http looks at the type of
 // the original's Body.
-func (s *Server) guardBody(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == nil || r.Body == http.NoBody {
-			next.ServeHTTP(w, r)
-			return
-		}
-		b := &body{src: r.Body, conn: http.NewResponseController(w), pace: s.opt.Pace}
-		guarded := *r
-		guarded.Body = b
-		rest := &rest{ResponseWriter: w, server: s, request: r, body: b}
-		next.ServeHTTP(rest, &guarded)
-		rest.finish()
-	})
+func (s *Server) guardBody(w http.ResponseWriter, r *http.Request) (*rest, *http.Request) {
+	b := &body{src: r.Body, conn: http.NewResponseController(w), pace: s.opt.Pace}
+	guarded := *r
+	guarded.Body = b
+	return &rest{ResponseWriter: w, server: s, request: r, body: b}, &guarded
 }
 
 // body reads a request's body under a Pace, by the connection's read deadline and so without a

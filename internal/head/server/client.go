@@ -7,29 +7,27 @@ import (
 	"strings"
 )
 
-// clientOf makes the request say who sent it and how: RemoteAddr (port 0 behind a proxy),
+// findClient makes the request say who sent it and how: RemoteAddr (port 0 behind a proxy),
 // URL.Scheme and Host. What X-Forwarded-For, -Proto and -Host say counts only when the peer is a
 // trusted proxy: anybody can send them.
-func clientOf(trusted []netip.Prefix, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.Scheme = "http"
-		if r.TLS != nil {
-			r.URL.Scheme = "https"
-		}
-		if containsAddr(trusted, addrOf(r.RemoteAddr)) {
-			f := readForwarded(r.Header, trusted)
-			if f.client.IsValid() {
-				r.RemoteAddr = netip.AddrPortFrom(f.client, 0).String()
-			}
-			if f.scheme != "" {
-				r.URL.Scheme = f.scheme
-			}
-			if f.host != "" {
-				r.Host = f.host
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
+func findClient(trusted []netip.Prefix, r *http.Request) {
+	r.URL.Scheme = "http"
+	if r.TLS != nil {
+		r.URL.Scheme = "https"
+	}
+	if !containsAddr(trusted, addrOf(r.RemoteAddr)) {
+		return
+	}
+	f := readForwarded(r.Header, trusted)
+	if f.client.IsValid() {
+		r.RemoteAddr = netip.AddrPortFrom(f.client, 0).String()
+	}
+	if f.scheme != "" {
+		r.URL.Scheme = f.scheme
+	}
+	if f.host != "" {
+		r.Host = f.host
+	}
 }
 
 // forwarded is what the proxies say about a request; what they do not say, or say wrongly, is zero.

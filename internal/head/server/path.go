@@ -1,12 +1,10 @@
 package server
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
 	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
 )
 
 // checkPath refuses the paths that http.ServeMux would clean and redirect, and takes the sub-path
@@ -15,27 +13,24 @@ import (
 //
 // Only "/" and the given addresses may end in a slash. Below a loose one slashes stand together and
 // at the end as clients put them: of those that stand together one is left.
-func checkPath(subPath string, slashed, loose []string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		escaped := r.URL.EscapedPath()
-		for _, prefix := range loose {
-			if strings.HasPrefix(escaped, prefix) || strings.HasPrefix(escaped, subPath+prefix) {
-				r.URL.Path, r.URL.RawPath = oneSlash(r.URL.Path), oneSlash(r.URL.RawPath)
-				escaped = strings.TrimSuffix(r.URL.EscapedPath(), "/")
-			}
+func checkPath(u *url.URL, subPath string, slashed, loose []string) error {
+	escaped := u.EscapedPath()
+	for _, prefix := range loose {
+		if strings.HasPrefix(escaped, prefix) || strings.HasPrefix(escaped, subPath+prefix) {
+			u.Path, u.RawPath = oneSlash(u.Path), oneSlash(u.RawPath)
+			escaped = strings.TrimSuffix(u.EscapedPath(), "/")
 		}
-		for _, address := range slashed {
-			if escaped == address || escaped == subPath+address {
-				escaped = strings.TrimSuffix(escaped, "/")
-			}
+	}
+	for _, address := range slashed {
+		if escaped == address || escaped == subPath+address {
+			escaped = strings.TrimSuffix(escaped, "/")
 		}
-		if err := checkSegments(escaped); err != nil {
-			problem.Write(w, r, err)
-			return
-		}
-		stripSubPath(r.URL, subPath)
-		next.ServeHTTP(w, r)
-	})
+	}
+	if err := checkSegments(escaped); err != nil {
+		return err
+	}
+	stripSubPath(u, subPath)
+	return nil
 }
 
 // oneSlash leaves one slash where several stand together.

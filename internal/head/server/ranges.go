@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// plainRanges lets the handlers, and http.ServeContent behind them, see Range and If-Range only as
+// plainRanges is r as the handlers shall see it: they, and http.ServeContent behind them, know Range and If-Range only as
 // RFC 9110 means them (§13.1.5, §14.1, §14.2):
 //
 //   - only a GET has ranges: of a HEAD the answer is the one to a GET without them
@@ -13,23 +13,20 @@ import (
 //   - "bytes=-0" can be satisfied by nothing; numbers are digits alone, of any length
 //   - If-Range is an entity tag. A date would have to be a strong validator, and the time of a file is what its owner says: two contents
 //     may have the same. Then the condition is false, and the whole is sent.
-func plainRanges(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent := r.Header.Values("Range")
-		if len(sent) == 0 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		plain := *r
-		plain.Header = r.Header.Clone()
-		plain.Header.Del("Range")
-		if r.Method != http.MethodGet {
-			plain.Header.Del("If-Range") // it means nothing alone
-		} else if set, ok := plainRange(strings.Join(sent, ",")); ok && len(sent) == 1 && strongIfRange(r.Header) {
-			plain.Header.Set("Range", set)
-		}
-		next.ServeHTTP(w, &plain)
-	})
+func plainRanges(r *http.Request) *http.Request {
+	sent := r.Header.Values("Range")
+	if len(sent) == 0 {
+		return r
+	}
+	plain := *r
+	plain.Header = r.Header.Clone()
+	plain.Header.Del("Range")
+	if r.Method != http.MethodGet {
+		plain.Header.Del("If-Range") // it means nothing alone
+	} else if set, ok := plainRange(strings.Join(sent, ",")); ok && len(sent) == 1 && strongIfRange(r.Header) {
+		plain.Header.Set("Range", set)
+	}
+	return &plain
 }
 
 // strongIfRange reports whether an If-Range can be true. Whether its tag is the right one is for

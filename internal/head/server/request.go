@@ -51,7 +51,7 @@ func BaseURL(configured string, r *http.Request) string {
 	if configured != "" {
 		return strings.TrimSuffix(configured, "/")
 	}
-	scheme := r.URL.Scheme // clientOf has put it there
+	scheme := r.URL.Scheme // findClient has put it there
 	if scheme == "" {
 		scheme = "http"
 	}

@@ -12,18 +12,15 @@ const headerRequestID = "X-Request-Id"
 // maxRequestID is the length in bytes up to which a proxy's request id is taken over.
 const maxRequestID = 128
 
-// requestID gives each request a name and puts it into the response's X-Request-Id, where the log
+// nameRequest gives a request a name and puts it into the response's X-Request-Id, where the log
 // and problem.Write find it. A trusted proxy's name is kept, so that its log and ours can be read
-// together. It stands outside of clientOf, where RemoteAddr is still the peer.
-func requestID(trusted []netip.Prefix, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(headerRequestID)
-		if !saneID(id) || !containsAddr(trusted, addrOf(r.RemoteAddr)) {
-			id = uuid.Must(uuid.NewV7()).String()
-		}
-		w.Header().Set(headerRequestID, id)
-		next.ServeHTTP(w, r)
-	})
+// together. It comes before findClient, when RemoteAddr is still the peer.
+func nameRequest(trusted []netip.Prefix, w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get(headerRequestID)
+	if !saneID(id) || !containsAddr(trusted, addrOf(r.RemoteAddr)) {
+		id = uuid.Must(uuid.NewV7()).String()
+	}
+	w.Header().Set(headerRequestID, id)
 }
 
 // saneID allows what common proxies make: letters, digits and a little punctuation.

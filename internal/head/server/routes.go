@@ -12,35 +12,26 @@ import (
 // routePages is what pages are counted under.
 const routePages = "pages"
 
-// routes serves mux, but says its own plain answers as problems: 404, 405 with Allow, and the
+var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
+
+// route serves the mux, but says its own plain answers as problems: 404, 405 with Allow, and the
 // redirect from "/a" to a pattern "/a/...", which is a 404 here. OPTIONS on an address that has
-// none gets 204 with Allow. A GET that would be 404 is for pages, if there are any: as a pattern
+// none gets 204 with Allow. A GET that would be 404 is for the pages, if there are any: as a pattern
 // "GET /" of the mux they would make a 405 of every other 404, and hide the other 405s.
-func routes(mux *http.ServeMux, pages http.Handler) http.Handler {
-	redirect := reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, pattern := mux.Handler(r)
-		if reflect.TypeOf(h) == redirect {
-			problem.Write(w, r, drive.Fail(drive.NotFound))
-			return
-		}
-		rec, ok := w.(*recorder)
-		if pattern == "" {
-			if pages != nil && allowed(r, h) == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-				if ok {
-					rec.route = routePages
-				}
-				pages.ServeHTTP(w, r)
-				return
-			}
-			noRoute(w, r, h)
-			return
-		}
-		if ok {
-			rec.route = pattern
-		}
-		mux.ServeHTTP(w, r) // looks the pattern up again: only so does r get its PathValues
-	})
+func (s *Server) route(rec *recorder, r *http.Request) {
+	h, pattern := s.opt.Routes.Handler(r)
+	switch {
+	case reflect.TypeOf(h) == redirect:
+		problem.Write(rec, r, drive.Fail(drive.NotFound))
+	case pattern != "":
+		rec.route = pattern
+		s.opt.Routes.ServeHTTP(rec, r) // looks the pattern up again: only so does r get its PathValues
+	case s.opt.Pages != nil && allowed(r, h) == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		rec.route = routePages
+		s.opt.Pages.ServeHTTP(rec, r)
+	default:
+		noRoute(rec, r, h)
+	}
 }
 
 // allowed asks the mux's own handler whether it means 405, and for which methods; empty: it means

@@ -9,9 +9,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-
-	"smartdrive/internal/base/drive"
-	"smartdrive/internal/head/problem"
 )
 
 // maxHeaderBytes bounds the header of a request: a path of 4 KiB is 12 KiB when each byte is
@@ -127,26 +124,17 @@ func (s *Server) stop(hs *http.Server, cancel context.CancelFunc) {
 	s.flights.wait()
 }
 
-// refuseWhenStopping answers 503 to requests that still come over open connections, but to those
-// that ask how we are.
-func (s *Server) refuseWhenStopping(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.flights.begin() {
-			refuse(w, r)
-			return
-		}
-		defer s.flights.end()
-		if s.stopping.Load() && r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
-			refuse(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func refuse(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Connection", "close")
-	problem.Write(w, r, drive.Fail(drive.Stopping))
+// begin counts a request that is answered until flights.end; not ok: the server is being stopped.
+// Then only those are answered that ask how we are.
+func (s *Server) begin(r *http.Request) (ok bool) {
+	if !s.flights.begin() {
+		return false
+	}
+	if s.stopping.Load() && r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
+		s.flights.end()
+		return false
+	}
+	return true
 }
 
 // flights counts the requests that are being answered. After wait none begins.

@@ -11,6 +11,7 @@ import (
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/base/telemetry"
+	"smartdrive/internal/head/problem"
 )
 
 // Options say what to serve and how. The zero value of each but Routes and Listen is a good one.
@@ -56,7 +57,6 @@ type Options struct {
 type Server struct {
 	opt      Options
 	log      *slog.Logger
-	handler  http.Handler
 	cert     certificate
 	listener net.Listener
 	url      string
@@ -85,7 +85,6 @@ func New(opt Options) *Server {
 	s.ready.checks = opt.Checks
 	opt.Metrics.Gauge("http_in_flight", "Requests being answered.", s.flights.count)
 	s.addOwnRoutes(opt.Routes)
-	s.handler = s.chain(routes(opt.Routes, opt.Pages))
 	return s
 }
 
@@ -123,21 +122,48 @@ func newMetrics(m *telemetry.Metrics) metrics {
 	}
 }
 
-// chain wraps the routes in everything that the package comment lists; the last line is the
-// outermost.
-func (s *Server) chain(h http.Handler) http.Handler {
-	h = plainRanges(h)
-	h = checkPath(s.opt.SubPath, s.opt.Slashed, s.opt.Loose, h)
-	h = cors(s.opt.CORSOrigins, h)
-	h = s.refuseWhenStopping(h)
-	h = securityHeaders(h)
-	h = s.recoverPanics(h)
-	h = s.accessLog(h)
-	h = s.guardBody(h)
-	h = clientOf(s.opt.TrustedProxies, h)
-	h = requestID(s.opt.TrustedProxies, h)
-	return h
+// ServeHTTP answers one request in the steps that the package comment lists. It is exported for
+// tests, and for those who bring their own listener.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	nameRequest(s.opt.TrustedProxies, w, r)
+	findClient(s.opt.TrustedProxies, r)
+	if r.Body == nil || r.Body == http.NoBody {
+		s.answer(w, r)
+		return
+	}
+	rest, guarded := s.guardBody(w, r)
+	s.answer(rest, guarded)
+	rest.finish()
 }
 
-// ServeHTTP answers one request, for tests and for those who bring their own listener.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+// answer counts and logs what it answers, also when the handler gave the connection up by panicking.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	rec := &recorder{ResponseWriter: w}
+	asked := *r.URL // checkPath cuts the sub-path off
+	defer func() {
+		s.count(rec, r, start)
+		s.writeLine(rec, r, asked.EscapedPath(), start)
+	}()
+	defer s.recoverPanic(rec, r)
+	s.pass(rec, r)
+}
+
+// pass lets a request through to its route.
+func (s *Server) pass(rec *recorder, r *http.Request) {
+	setSecurityHeaders(rec.Header(), r)
+	if !s.begin(r) {
+		rec.Header().Set("Connection", "close")
+		problem.Write(rec, r, drive.Fail(drive.Stopping))
+		return
+	}
+	defer s.flights.end()
+	if cors(s.opt.CORSOrigins, rec, r) {
+		return
+	}
+	if err := checkPath(r.URL, s.opt.SubPath, s.opt.Slashed, s.opt.Loose); err != nil {
+		problem.Write(rec, r, err)
+		return
+	}
+	s.route(rec, plainRanges(r))
+}
