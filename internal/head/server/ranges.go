@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// plainRanges is r as the handlers shall see it: they, and http.ServeContent behind them, know Range and If-Range only as
-// RFC 9110 means them (§13.1.5, §14.1, §14.2):
+// plainRanges returns r as the handlers shall see it: they, and http.ServeContent behind them, know
+// Range and If-Range only as RFC 9110 means them (§13.1.5, §14.1, §14.2):
 //
 //   - only a GET has ranges: of a HEAD the answer is the one to a GET without them
 //   - a unit that nobody here knows is ignored; "bytes" has no case

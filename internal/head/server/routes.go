@@ -16,8 +16,8 @@ var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedi
 
 // route serves the mux, but says its own plain answers as problems: 404, 405 with Allow, and the
 // redirect from "/a" to a pattern "/a/...", which is a 404 here. OPTIONS on an address that has
-// none gets 204 with Allow. A GET that would be 404 is for the pages, if there are any: as a pattern
-// "GET /" of the mux they would make a 405 of every other 404, and hide the other 405s.
+// none gets 204 with Allow. A GET that would be 404 is for the pages, if there are any: as a
+// pattern "GET /" of the mux they would make a 405 of every other 404, and hide the other 405s.
 func (s *Server) route(rec *recorder, r *http.Request) {
 	h, pattern := s.opt.Routes.Handler(r)
 	switch {

@@ -136,7 +136,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest.finish()
 }
 
-// answer counts and logs what it answers, also when the handler gave the connection up by panicking.
+// answer counts and logs what it answers, also when the handler gave the connection up by
+// panicking.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	rec := &recorder{ResponseWriter: w}
