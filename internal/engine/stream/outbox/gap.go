@@ -17,15 +17,30 @@ import (
 // nobody: it was rolled back, or its row was trimmed. The session stops before it until
 //
 //   - its row appears, or
-//   - it has been missing for Options.GapTime and a locking read, which meets the row of a transaction that runs, finds nothing.
+//   - it was given out Options.GapTime ago and a locking read, which meets the row of a transaction that runs, finds nothing.
 //
-// So a rollback delays the consumers by some seconds, and nothing is ever passed over. (Where ids
-// go in steps of more than one, as between the primaries of a Galera cluster, every id has a gap
-// before it: such an installation needs a broker.)
+// Ids are given out in their order: whoever sees one knows that all smaller ones were given out
+// before. So a rollback delays the consumers by some seconds, many of them by no more than one does
+// (somebody may have one in each second), and nothing is ever passed over. (Where ids go in steps
+// of more than one, as between the primaries of a Galera cluster, every id has a gap before it:
+// such an installation needs a broker.)
 type gaps struct {
-	sure  int64 // every id up to here is a row that is visible, or never will be one
-	first int64 // the first id that is missing after it, since when: zero time: none
-	since time.Time
+	sure  int64  // every id up to here is a row that is visible, or never will be one
+	marks []mark // the oldest first; of those that are old enough the last one alone
+}
+
+// mark is the largest id that was visible at a moment.
+type mark struct {
+	top int64
+	at  time.Time
+}
+
+// old reports whether an id was given out a while ago.
+func (g *gaps) old(id int64, since time.Duration) bool {
+	for len(g.marks) > 1 && time.Since(g.marks[1].at) >= since {
+		g.marks = g.marks[1:]
+	}
+	return len(g.marks) > 0 && g.marks[0].top >= id && time.Since(g.marks[0].at) >= since
 }
 
 const (
@@ -80,11 +95,10 @@ func (s *session) closeGaps(ctx context.Context, to int64) error {
 // watch reports whether what is missing between sure and the next id must be waited for.
 func (s *session) watch(ctx context.Context, next int64) (stays bool, err error) {
 	g := &s.gaps
-	if g.first != g.sure+1 {
-		g.first, g.since = g.sure+1, time.Now()
-	}
-	if time.Since(g.since) < s.o.gapTime {
-		return true, nil
+	if !g.old(next, s.o.gapTime) {
+		if err := s.mark(ctx); err != nil || !g.old(next, s.o.gapTime) {
+			return true, err
+		}
 	}
 	err = s.o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		lock := "" // of SQLite: the only transaction that writes is this one
@@ -109,3 +123,20 @@ func (s *session) watch(ctx context.Context, next int64) (stays bool, err error)
 
 // errFilled says that there is a row in a gap, committed by now or not.
 var errFilled = errors.New("the gap is filled")
+
+// mark notes which ids have been given out by now, unless it has just done so.
+func (s *session) mark(ctx context.Context) error {
+	g := &s.gaps
+	last := len(g.marks) - 1
+	if last >= 0 && time.Since(g.marks[last].at) < min(gapLook, s.o.gapTime) {
+		return nil
+	}
+	var top int64
+	if err := s.o.db.QueryRow(ctx, "SELECT COALESCE(MAX(id), 0) FROM outbox").Scan(&top); err != nil {
+		return err
+	}
+	if last < 0 || top > g.marks[last].top {
+		g.marks = append(g.marks, mark{top, time.Now()})
+	}
+	return nil
+}

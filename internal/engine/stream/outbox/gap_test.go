@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,6 +87,33 @@ func TestASmallerNumberThatCommitsLater(t *testing.T) {
 				t.Errorf("handed over %v, want %v", got, end.want)
 			}
 		})
+	}
+}
+
+// However many transactions were rolled back, consumers wait no longer than for one: whoever makes
+// one in each second does not hold them up for ever.
+func TestManyNumbersThatWereRolledBack(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	f, _ := open(t)
+	o := outbox.New(f.DB, outbox.Options{Source: "smartdrive/test", GapTime: 200 * time.Millisecond})
+	s, err := o.Open(t.Context(), stream.Subscription{Consumer: "w", Topic: stream.TopicUploads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a", "b", "c", "d", "e", "f"}
+	for _, subject := range want {
+		f.Publish(t, streamtest.Account, subject)
+		hold(t, f.DB, o, "no")(errors.New("no"))
+	}
+	f.Publish(t, streamtest.Account, "g")
+	got, _ := poll(t, s)
+	for since := time.Now(); len(got) <= 1 && time.Since(since) < time.Minute; {
+		more, _ := poll(t, s)
+		got = append(got, more...)
+	}
+	if want = append(want, "g"); !slices.Equal(got, want) {
+		t.Errorf("handed over %v when the first gap was passed, want %v: each of them was there", got, want)
 	}
 }
 
