@@ -43,14 +43,26 @@ func newNotices(a *App) *notices {
 	return n
 }
 
+// lookTime is how long a look may take: housekeeping has some minutes for all that it does.
+const lookTime = time.Minute
+
 // look looks for what nobody does and people are told. It returns before which moment roles have
-// ended that may be deleted: those whose end was told. That it fails keeps nothing else from being
-// deleted, and these for a week. more says that there are more drives to look at.
+// ended that may be deleted: those whose end was told. That it fails, or takes long, keeps nothing
+// else from being deleted, and these for a week. more says that it is not through.
 func (n *notices) look(ctx context.Context, log *slog.Logger, now time.Time) (ended time.Time, more bool) {
-	rolesErr := n.teller.Roles(ctx)
-	more, ledgersErr := n.teller.Ledgers(ctx)
-	ended, err := n.teller.Ended(ctx, now)
-	if err := errors.Join(rolesErr, ledgersErr, err); err != nil && ctx.Err() == nil {
+	within, stop := context.WithTimeout(ctx, lookTime)
+	defer stop()
+	more, err := n.teller.Roles(within)
+	if !more {
+		var ledgersErr error
+		more, ledgersErr = n.teller.Ledgers(within)
+		err = errors.Join(err, ledgersErr)
+	}
+	if within.Err() != nil && ctx.Err() == nil { // the rest of it has its turn soon
+		more, err = true, nil
+	}
+	ended, endedErr := n.teller.Ended(ctx, now)
+	if err := errors.Join(err, endedErr); err != nil && ctx.Err() == nil {
 		log.ErrorContext(ctx, "people could not be told of roles that end or drives that get full", "error", err)
 	}
 	return ended, more

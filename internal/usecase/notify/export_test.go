@@ -7,3 +7,6 @@ func TellOneByOne(t *Teller, most int) { t.pace.most = most }
 
 // MailDue mails once to those who are due.
 func MailDue(ctx context.Context, p *Postman) error { return p.runOnce(ctx) }
+
+// TellOfRoles makes a teller tell about that many people of roles that end in one call.
+func TellOfRoles(t *Teller, most int) { t.roles.most = most }

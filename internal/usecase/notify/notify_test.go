@@ -192,7 +192,7 @@ func TestRolesThatEnd(t *testing.T) {
 	w := newTown(t, "ann", "bob")
 	look := func() {
 		t.Helper()
-		if err := errors.Join(w.teller.Roles(t.Context()), w.teller.Roles(t.Context())); err != nil {
+		if err := errors.Join(w.lookAtRoles(t), w.lookAtRoles(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,12 +12,64 @@ import (
 	"smartdrive/internal/usecase/notify"
 )
 
+// lookAtRoles looks at roles that end until it is through.
+func (w *town) lookAtRoles(t *testing.T) error {
+	t.Helper()
+	for {
+		if more, err := w.teller.Roles(t.Context()); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// However many roles end, one call tells some of it, for housekeeping has more to do: the next call
+// goes on there, also in another process, and nobody is told twice or of nothing.
+func TestManyRolesThatEnd(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob", "cid", "dan")
+	if err := w.lookAtRoles(t); err != nil {
+		t.Fatal(err)
+	}
+	people := []string{"bob", "cid", "dan"}
+	for _, name := range people {
+		w.share(t, w.folder(t, "ann", "Ends for "+name), name, time.Hour)
+		w.share(t, w.folder(t, "ann", "Will end for "+name), name, 4*24*time.Hour)
+	}
+	w.advance(2 * 24 * time.Hour)
+	notify.TellOfRoles(w.teller, 1)
+	told := func() (n int) {
+		for _, name := range people {
+			n += len(w.told(t, name))
+		}
+		return n
+	}
+	for n := 1; n <= 4; n++ {
+		if more, err := w.teller.Roles(t.Context()); err != nil || !more || told() != n {
+			t.Fatalf("call %d has told %d, more %t: %v", n, told(), more, err)
+		}
+	}
+	if ended, err := w.teller.Ended(t.Context(), w.clock()); err != nil || !ended.Before(w.clock().Add(-24*time.Hour)) {
+		t.Errorf("roles that have ended before %v may be deleted, and not all of them were told: %v", ended, err)
+	}
+	w.teller = notify.NewTeller(w.parts, true) // the process has died
+	notify.TellOfRoles(w.teller, 2)
+	if err := w.lookAtRoles(t); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range people {
+		w.wants(t, name, "role.ended Ends for "+name, "role.ending Will end for "+name)
+	}
+	if ended, err := w.teller.Ended(t.Context(), w.clock()); err != nil || !ended.Equal(w.clock()) {
+		t.Errorf("roles that have ended before %v may be deleted, and all of them were told: %v", ended, err)
+	}
+}
+
 // A worker whose clock was ahead for one look keeps no end from being told.
 func TestAClockThatWasAheadKeepsNoEndBack(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "ann", "bob")
 	w.advance(365 * 24 * time.Hour)
-	if err := w.teller.Roles(t.Context()); err != nil {
+	if err := w.lookAtRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(-365 * 24 * time.Hour)
@@ -25,7 +77,7 @@ func TestAClockThatWasAheadKeepsNoEndBack(t *testing.T) {
 	w.share(t, w.folder(t, "ann", "Short"), "bob", time.Hour)
 	for range 2 {
 		w.advance(2 * time.Hour)
-		if err := w.teller.Roles(t.Context()); err != nil {
+		if err := w.lookAtRoles(t); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +88,7 @@ func TestAClockThatWasAheadKeepsNoEndBack(t *testing.T) {
 func TestARoleThatGaveNothingEndsWithoutAName(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "ann", "bob")
-	if err := w.teller.Roles(t.Context()); err != nil {
+	if err := w.lookAtRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	n := w.folder(t, "ann", "Layoffs") // in a drive that is a space from now on
@@ -51,7 +103,7 @@ func TestARoleThatGaveNothingEndsWithoutAName(t *testing.T) {
 		return err
 	})
 	w.advance(2 * time.Hour)
-	if err := w.teller.Roles(t.Context()); err != nil {
+	if err := w.lookAtRoles(t); err != nil {
 		t.Fatal(err)
 	}
 	w.wants(t, "bob", "role.ended")
@@ -104,7 +156,7 @@ func TestWhoIsShutOutMissesNothing(t *testing.T) {
 func TestARoleIsKeptUntilItsEndIsTold(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, "ann", "bob", "cid")
-	look := func() error { return w.teller.Roles(t.Context()) }
+	look := func() error { return w.lookAtRoles(t) }
 	purge := func() {
 		t.Helper()
 		ended, err := w.teller.Ended(t.Context(), w.clock())

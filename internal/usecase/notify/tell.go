@@ -34,6 +34,7 @@ type Teller struct {
 	parts  Parts
 	mails  bool
 	ledger sweep
+	roles  rolesLook
 	pace   *pace
 }
 
@@ -42,7 +43,7 @@ func NewTeller(parts Parts, mails bool) *Teller {
 	if parts.Now == nil {
 		parts.Now = time.Now
 	}
-	return &Teller{parts: parts, mails: mails, pace: newPace()}
+	return &Teller{parts: parts, mails: mails, roles: rolesLook{most: rolesRun}, pace: newPace()}
 }
 
 func (t *Teller) now() drive.Time { return drive.TimeOf(t.parts.Now()) }
@@ -127,38 +128,45 @@ const membersPage = 500
 
 // tell tells those whom a cause is for. It may be repeated.
 func (t *Teller) tell(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
+	_, err := t.tellAll(ctx, id, c, at)
+	return err
+}
+
+// tellAll is tell, and returns how many people there were to tell.
+func (t *Teller) tellAll(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (people int, err error) {
 	switch {
 	case !c.User.IsZero():
-		return t.tellOne(ctx, id, c, c.User)
+		return 1, t.tellOne(ctx, id, c, c.User)
 	case len(c.Users) > 0:
 		for _, user := range c.Users {
 			if err := t.tellOne(ctx, id, c, user); err != nil {
-				return err
+				return people, err
 			}
+			people++
 		}
-		return nil
+		return people, nil
 	}
 	return t.tellGroup(ctx, id, c, at)
 }
 
 // tellGroup tells the members of a group, as far as the maker of a cause has not caused too much.
-func (t *Teller) tellGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) error {
-	maker, members := makerOf(c), 0
-	how := t.pace.of(maker, at, c.Group)
+func (t *Teller) tellGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (members int, err error) {
+	maker, hour := makerOf(c), at
+	how := t.pace.of(maker, hour, c.Group)
 	if how == nothing {
-		return nil
+		return 0, nil
 	}
-	err := t.members(ctx, c.Group, at, func(user drive.UserID) error {
+	err = t.members(ctx, c.Group, at, func(user drive.UserID) error {
 		members++
 		if how == oneByOne {
 			return t.tellOne(ctx, id, c, user)
 		}
-		return t.tellMore(ctx, c, at, user)
+		return t.tellMore(ctx, c, hour, user)
 	})
 	if err == nil || how == oneByOne {
-		t.pace.did(maker, at, c.Group, how, members)
+		t.pace.did(maker, hour, c.Group, how, members)
 	}
-	return err
+	return members, err
 }
 
 // members calls each for those who were in a group at a moment, and are.
