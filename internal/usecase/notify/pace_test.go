@@ -116,3 +116,32 @@ func TestMembersOfADeletedGroupAreTold(t *testing.T) {
 	w.handle(t, r, err)
 	w.wants(t, "ann", "group.taken Crew")
 }
+
+// That roles will end is counted for the hour in which it is told, not for that of their end: what
+// happens in the days between is told one by one.
+func TestRolesThatWillEndHoldNothingBack(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, "ann", "bob")
+	if err := w.lookAtRoles(t); err != nil {
+		t.Fatal(err)
+	}
+	notify.TellOneByOne(w.teller, 1)
+	crew := w.group(t, "crew", "bob")
+	for name, life := range map[string]time.Duration{"Long": 5 * 24 * time.Hour, "Short": 2*24*time.Hour + 3*time.Hour} {
+		n := w.folder(t, "ann", name)
+		w.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+			_, err := w.parts.Access.Set(ctx, tx, access.Grant{
+				Node: n.ID, Account: n.Account, Principal: drive.PrincipalID(crew), Kind: access.Group, Role: access.Viewer,
+				Expires: drive.TimeOf(w.clock()).Add(life),
+			})
+			return err
+		})
+	}
+	for _, d := range []time.Duration{2*24*time.Hour + 2*time.Hour, 2 * time.Hour} { // Long will end within days; then Short has ended
+		w.advance(d)
+		if err := w.lookAtRoles(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wants(t, "bob", "role.ended Short", "role.ending Long")
+}

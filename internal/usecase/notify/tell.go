@@ -151,7 +151,7 @@ func (t *Teller) tellAll(ctx context.Context, id notice.ID, c notice.Cause, at d
 
 // tellGroup tells the members of a group, as far as the maker of a cause has not caused too much.
 func (t *Teller) tellGroup(ctx context.Context, id notice.ID, c notice.Cause, at drive.Time) (members int, err error) {
-	maker, hour := makerOf(c), at
+	maker, hour := makerOf(c), min(at, t.now()) // a role that ends in days counts for the hour in which that is told
 	how := t.pace.of(maker, hour, c.Group)
 	if how == nothing {
 		return 0, nil
