@@ -275,6 +275,10 @@ func (s *Server) hand(c *smtp.Client, m Message) error {
 	return w.Close()
 }
 
+// folded puts each encoded word of a header on a line of its own: package mime does not, and of
+// long names it makes lines that servers refuse (RFC 5322 §2.1.1, RFC 2047 §2).
+func folded(words string) string { return strings.ReplaceAll(words, "?= =?", "?=\r\n =?") }
+
 // compose writes a mail (RFC 5322, RFC 2045). What people have named is in the subject and in the
 // text alone, and both are encoded: a line break in a name makes no header.
 func (s *Server) compose(m Message) []byte {
@@ -282,7 +286,7 @@ func (s *Server) compose(m Message) []byte {
 	for _, h := range [][2]string{
 		{"From", "SmartDrive <" + s.opt.From + ">"},
 		{"To", "<" + m.To + ">"},
-		{"Subject", mime.QEncoding.Encode("utf-8", m.Subject)},
+		{"Subject", folded(mime.QEncoding.Encode("utf-8", m.Subject))},
 		{"Date", s.opt.Now().Format(time.RFC1123Z)},
 		{"Message-ID", "<" + m.ID + "@" + s.domain() + ">"},
 		{"Auto-Submitted", "auto-generated"}, // RFC 3834: no answers of machines
