@@ -61,7 +61,7 @@ ID goes on after an entry that was shown before.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show what happens from now on, until interrupted")
 	cmd.Flags().StringVar(&after, "after", "", "follow from after the entry with this id")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "how many entries at most; 0 = all")
-	c.join(cmd, c.activityRestore())
+	c.join(cmd, c.activityRestore(), c.activityExport())
 	return cmd
 }
 

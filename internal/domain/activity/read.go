@@ -86,6 +86,19 @@ func (l *Log) After(ctx context.Context, q sqldb.Querier, account drive.AccountI
 	return all, nil
 }
 
+// AfterAt is After for one node and what lies in it directly.
+func (l *Log) AfterAt(ctx context.Context, q sqldb.Querier, node drive.NodeID, after Position, limit int) ([]Entry, error) {
+	rows, err := q.Query(ctx, "SELECT "+columns+` FROM (
+			SELECT id AS found FROM (SELECT id FROM activity WHERE node_id = ? AND id > ? ORDER BY id LIMIT ?) AS its
+			UNION SELECT id FROM (SELECT id FROM activity WHERE folder_id = ? AND id > ? ORDER BY id LIMIT ?) AS those) AS here
+		JOIN activity ON activity.id = here.found ORDER BY id LIMIT ?`, node.String(), int64(after), limit, node.String(), int64(after), limit, limit)
+	all, err := sqldb.Scan(rows, err, scanEntry)
+	if err != nil {
+		return nil, fmt.Errorf("read what happened at node %s: %w", node, err)
+	}
+	return all, nil
+}
+
 // Find returns an entry of an account; NotFound when it is not there, or not any more.
 func (l *Log) Find(ctx context.Context, q sqldb.Querier, account drive.AccountID, event string) (e Entry, err error) {
 	id, ok := ParseEventID(event)

@@ -1,7 +1,12 @@
 package rest
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -35,8 +40,39 @@ func (h happened) routes() []route {
 			"What the user does with files is not shown. A page may be short, or empty, while there is a next one.",
 		out:   []outcome{gives[files.Page[history.Happened]](200, "a page")},
 		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid},
+	}, {
+		method: "GET", path: "/activity/export", need: read, act: plain(h.export),
+		query: []param{
+			{name: "node", says: "only what was done to the file or folder with this id, and to what lies in it directly"},
+			spaceParam, typesParam, afterParam,
+		},
+		does:  "Get all that `GET /activity` lists, the oldest first, as JSON lines. " + wholeOrCut,
+		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
+		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
+	}, {
+		method: "GET", path: usersPath + "/{id}/activity/export", need: admins, act: byID(h.exportUser),
+		query: []param{typesParam, afterParam},
+		does:  "Get all that `GET /admin/users/{id}/activity` lists, the oldest first, as JSON lines. " + wholeOrCut,
+		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
+		fails: []drive.Kind{drive.NotFound, drive.CursorInvalid, drive.Gone},
+	}, {
+		method: "GET", path: "/admin/activity/export", need: admins, act: plain(h.exportAll),
+		query: []param{typesParam, afterParam},
+		does: "Get what happened to the accounts of all users, `login`, `token`, `password` and `setting`, the oldest first, as JSON lines: `account_id` says to whose. " +
+			"With MySQL the last minute is not among it. " + wholeOrCut,
+		out:   []outcome{{status: 200, body: reflect.TypeFor[history.Happened](), lines: true, when: "the entries, a line each"}},
+		fails: []drive.Kind{drive.CursorInvalid, drive.Gone},
 	}}
 }
+
+var (
+	typesParam = param{name: "type", says: "only entries of these types, separated by commas; absent: all that the list without it has"}
+	afterParam = param{name: "after", says: "`id` of an entry of an earlier export: only those that came after it"}
+)
+
+// wholeOrCut is what is true of each export.
+const wholeOrCut = "What cannot be read to its end is cut off, and never ends like a whole one; go on with `after` and the `id` of the last whole line. " +
+	"`gone` says that entries after that one may have been deleted because of their age."
 
 func (h happened) list(ctx context.Context, c *call) (reply, error) {
 	in := history.Query{Place: c.query.Get(spaceParam.name), Cursor: c.query.Get(cursor.name), Limit: c.limit()}
@@ -55,6 +91,64 @@ func (h happened) list(ctx context.Context, c *call) (reply, error) {
 func (h happened) ofUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
 	page, err := h.history.Of(ctx, c.who, id, history.Query{Types: c.types(), Cursor: c.query.Get(cursor.name), Limit: c.limit()})
 	return answer(files.Page[history.Happened](page), err)
+}
+
+func (h happened) export(ctx context.Context, c *call) (reply, error) {
+	in := history.Query{Place: c.query.Get(spaceParam.name), Types: c.types()}
+	if text := c.query.Get("node"); text != "" {
+		id, err := drive.ParseID[drive.NodeID](text)
+		if err != nil {
+			return reply{}, err
+		}
+		in.Node = id
+	}
+	return sendEntries(ctx, c)(h.history.Export(ctx, c.who, in, c.query.Get(afterParam.name)))
+}
+
+func (h happened) exportUser(ctx context.Context, c *call, id drive.UserID) (reply, error) {
+	return sendEntries(ctx, c)(h.history.ExportOf(ctx, c.who, id, history.Query{Types: c.types()}, c.query.Get(afterParam.name)))
+}
+
+func (h happened) exportAll(ctx context.Context, c *call) (reply, error) {
+	return sendEntries(ctx, c)(h.history.ExportAll(ctx, c.who, history.Query{Types: c.types()}, c.query.Get(afterParam.name)))
+}
+
+// sendEntries sends an export piece by piece. The first piece is read before the answer begins, so
+// that what is wrong with the request is an error; what fails later breaks the connection off.
+func sendEntries(ctx context.Context, c *call) func(*history.Export, error) (reply, error) {
+	return func(e *history.Export, err error) (reply, error) {
+		if err != nil {
+			return reply{}, err
+		}
+		items, more, err := e.Next(ctx)
+		if err != nil {
+			return reply{}, err
+		}
+		h := c.w.Header()
+		h.Set("Content-Type", ndjson)
+		h.Set("Content-Disposition", disposition("activity.ndjson", false))
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "private, no-store")
+		c.w.WriteHeader(http.StatusOK)
+		to := bufio.NewWriter(c.w)
+		enc := json.NewEncoder(to)
+		enc.SetEscapeHTML(false)
+		for {
+			for _, it := range items {
+				if err == nil {
+					err = enc.Encode(it)
+				}
+			}
+			if !more || err != nil {
+				break
+			}
+			items, more, err = e.Next(ctx)
+		}
+		if err = errors.Join(err, to.Flush()); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		return reply{}, nil
+	}
 }
 
 // types are those of entries that are asked for; none: nothing was said.

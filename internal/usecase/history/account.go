@@ -46,10 +46,7 @@ func dataOf(e account.Effect) map[string]any {
 // Of lists what an administrator may see of another user: what happened to the user's account, and
 // nothing of what the user does with files. Errors: Forbidden, NotFound, CursorInvalid.
 func (h *History) Of(ctx context.Context, who drive.Who, user drive.UserID, in Query) (Page, error) {
-	if !who.Admin {
-		return Page{}, drive.Fail(drive.Forbidden)
-	}
-	u, err := h.parts.Users.Find(ctx, h.parts.DB, user)
+	s, err := h.enterAccount(ctx, who, user)
 	if err != nil {
 		return Page{}, err
 	}
@@ -58,6 +55,18 @@ func (h *History) Of(ctx context.Context, who drive.Who, user drive.UserID, in Q
 		return Page{}, err
 	}
 	in.security, in.Node = true, drive.NodeID{}
+	return h.page(ctx, s, in, before, limit)
+}
+
+// enterAccount lets an administrator look at what happened to a user's account.
+func (h *History) enterAccount(ctx context.Context, who drive.Who, user drive.UserID) (seer, error) {
+	if !who.Admin {
+		return seer{}, drive.Fail(drive.Forbidden)
+	}
+	u, err := h.parts.Users.Find(ctx, h.parts.DB, user)
+	if err != nil {
+		return seer{}, err
+	}
 	who.User, who.Account, who.Guest = user, u.Account, false
-	return h.page(ctx, seer{pass: access.Pass{Who: who, Rights: access.All}, all: true}, in, before, limit)
+	return seer{pass: access.Pass{Who: who, Rights: access.All}, all: true}, nil
 }

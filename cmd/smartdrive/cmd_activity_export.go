@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"smartdrive/client"
+	"smartdrive/internal/base/filelock"
+)
+
+// activityFile is the file that an export is written to, a whole line after the other.
+type activityFile struct {
+	to   io.Writer
+	file *os.File // nil: the standard output
+	last string   // id of the last entry that is there
+}
+
+// lastLine is how far from its end the last line of an export begins at most.
+const lastLine = 1 << 20
+
+// openActivityFile opens the file of an export to go on with it: after its last whole line. What of
+// another line follows, of a command that was killed, is cut off. No name: the standard output.
+func openActivityFile(name string, out io.Writer) (*activityFile, error) {
+	if name == "" {
+		return &activityFile{to: out}, nil
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	a := &activityFile{to: f, file: f}
+	held, err := filelock.Try(f)
+	if err == nil && held {
+		err = errTwoExports
+	}
+	if err == nil {
+		err = a.seekEnd()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
+	}
+	return a, nil
+}
+
+var (
+	errNoExport   = errors.New("there is something else in it than an export of the activity")
+	errTwoExports = errors.New("another command is writing to it")
+)
+
+func (a *activityFile) seekEnd() error {
+	info, err := a.file.Stat()
+	if err != nil {
+		return err
+	}
+	begin := max(0, info.Size()-lastLine)
+	tail := make([]byte, info.Size()-begin)
+	if _, err := io.ReadFull(io.NewSectionReader(a.file, begin, int64(len(tail))), tail); err != nil {
+		return err
+	}
+	end := bytes.LastIndexByte(tail, '\n') + 1
+	if end == 0 && begin > 0 {
+		return errNoExport
+	}
+	if end > 0 {
+		line := tail[bytes.LastIndexByte(tail[:end-1], '\n')+1 : end]
+		var h client.Happened
+		if json.Unmarshal(line, &h) != nil || h.ID == "" {
+			return errNoExport
+		}
+		a.last = h.ID
+	} else if len(tail) > 0 && tail[0] != '{' {
+		return errNoExport
+	}
+	if err := a.file.Truncate(begin + int64(end)); err != nil {
+		return err
+	}
+	_, err = a.file.Seek(0, io.SeekEnd)
+	return err
+}
+
+// write copies an export, and closes the file.
+func (a *activityFile) write(all iter.Seq2[client.HappenedLine, error]) (n int, err error) {
+	for h, failed := range all {
+		if err = failed; err == nil {
+			_, err = a.to.Write(h.Line)
+		}
+		if err != nil {
+			break
+		}
+		n++
+	}
+	if a.file == nil {
+		return n, err
+	}
+	return n, errors.Join(err, a.file.Sync(), a.file.Close())
+}
+
+const exportActivityLong = `Each line is an entry as JSON, the oldest first. A connection that breaks is made again. With --output FILE the entries go to the end of the file; where
+it has some already, only those that came after its last one are fetched: run the command again whenever you like. --after ID goes on after an entry.`
+
+func (c people) activityExport() *cobra.Command {
+	var types, after, output string
+	cmd := &cobra.Command{
+		Use:   "export [PATH]",
+		Short: "Write all of the activity as JSON lines, and go on where it stopped",
+		Long: `Write all that happened in your drive, in the space //SPACE, or at a file or folder and what lies in it directly, as far as it is kept.
+` + exportActivityLong,
+		Example: `  smartdrive activity export > activity.ndjson
+  smartdrive activity export //Design --output design.ndjson`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: c.completeRemote,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if after != "" && output != "" {
+				return usage(cmd, errors.New("--after says where to go on, and so does the file of --output"))
+			}
+			api, in, err := c.whereHappened(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			in.Types = types
+			to, err := openActivityFile(output, c.out)
+			if err != nil {
+				return err
+			}
+			if to.last != "" {
+				after = to.last
+			}
+			_, err = to.write(api.ExportActivity(cmd.Context(), in, after))
+			return err
+		},
+	}
+	activityExportFlags(cmd, &types, &after, &output)
+	return cmd
+}
+
+func activityExportFlags(cmd *cobra.Command, types, after, output *string) {
+	cmd.Flags().StringVar(types, "type", "", "only these types, such as node.moved, or node for all that begin with it, separated by commas")
+	cmd.Flags().StringVar(after, "after", "", "only what came after the entry with this id")
+	cmd.Flags().StringVarP(output, "output", "o", "", "append to this file, after its last entry")
+}
+
+func (a *adminCLI) activityCommand() *cobra.Command {
+	var types, after, output string
+	cmd := &cobra.Command{
+		Use:   "activity [NAME]",
+		Short: "Write logins, tokens, passwords and settings of all users, or of one, as JSON lines",
+		Long: `Write the logins of all users, the failed ones, tokens and app passwords, changes of passwords, and settings of the server, or those of the user NAME. What
+users do with files is not among it. With MySQL the last minute is not, either. ` + exportActivityLong,
+		Example: `  smartdrive admin activity --output /var/log/smartdrive-activity.ndjson
+  smartdrive admin activity wang --type login`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if after != "" && output != "" {
+				return usage(cmd, errors.New("--after says where to go on, and so does the file of --output"))
+			}
+			run := func(c *connection, user string) error {
+				api, err := client.New(client.Options{BaseURL: "http://localhost", HTTPClient: c.http})
+				if err != nil {
+					return err
+				}
+				to, err := openActivityFile(output, a.out)
+				if err != nil {
+					return err
+				}
+				if to.last != "" {
+					after = to.last
+				}
+				_, err = to.write(api.ExportActivityOf(cmd.Context(), user, types, after))
+				return err
+			}
+			if len(args) == 0 {
+				return a.with(cmd.Context(), func(c *connection) error { return run(c, "") })
+			}
+			return a.onUser(cmd.Context(), args[0], func(c *connection, u client.User) error { return run(c, u.ID) })
+		},
+	}
+	activityExportFlags(cmd, &types, &after, &output)
+	return cmd
+}
