@@ -125,7 +125,7 @@ func (c *call) transfer(ctx context.Context) (t transfer, err error) {
 	if t.there != nil && strings.EqualFold(strings.TrimSpace(c.r.Header.Get("Overwrite")), "F") {
 		return t, drive.Fail(drive.NameTaken, "name", string(t.to.last()))
 	}
-	if t.there != nil && c.at.within(t.to) { // what is in the way holds the source
+	if t.there != nil && (t.there.Node == t.from.Node || c.at.within(t.to)) { // the source by another address, or what holds it
 		return t, drive.Fail(drive.Cycle)
 	}
 	if err := mayPut(ctx, c, t.to, t.there); err != nil {
