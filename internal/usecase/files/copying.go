@@ -88,6 +88,9 @@ func (w *copying) begin(ctx context.Context, tx *sqldb.Tx, o *operation, src tre
 		return drive.Fail(drive.NameTaken, "name", string(c.Name))
 	}
 	if taken && c.Conflict == drive.ConflictReplace {
+		if there.ID == src.ID { // its copy would come in its place
+			return drive.Fail(drive.Cycle)
+		}
 		if err := lock.Check(ctx, tx, w.rows.now(), o.account, there.ID, o.user, true); err != nil {
 			return err
 		}

@@ -91,6 +91,27 @@ func TestBigCopy(t *testing.T) {
 	d.sameBelow(t, "/src", "/dst")
 }
 
+// A folder that is to replace itself stays as it is, and is no copy in place of what is in the trash.
+func TestAFolderIsNotCopiedOntoItself(t *testing.T) {
+	t.Parallel()
+	d := sit(t, small)
+	d.put(t, "/src/file", "text")
+	before := d.ls(t)
+	src := d.get(t, "/src")
+	for _, name := range []drive.Name{"", "src"} {
+		_, err := d.Copies.Copy(t.Context(), d.who, src.ID, files.Copy{Parent: d.root, Name: name, Conflict: drive.ConflictReplace})
+		if !drive.IsKind(err, drive.Cycle) {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+	if after := d.get(t, "/src"); after.ID != src.ID {
+		t.Errorf("%v is %v now", src.ID, after.ID)
+	}
+	if diff := cmp.Diff(before, d.ls(t)); diff != "" {
+		t.Errorf("something has changed:\n%s", diff)
+	}
+}
+
 // sameBelow compares two folders by the paths and the contents below them.
 func (d *desk) sameBelow(t tb, a, b string) {
 	t.Helper()
