@@ -91,7 +91,8 @@ func TestBigCopy(t *testing.T) {
 	d.sameBelow(t, "/src", "/dst")
 }
 
-// A folder that is to replace itself stays as it is, and is no copy in place of what is in the trash.
+// A folder that is to replace itself stays as it is. It does not go to the trash for a copy of
+// itself.
 func TestAFolderIsNotCopiedOntoItself(t *testing.T) {
 	t.Parallel()
 	d := sit(t, small)
