@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # make check: what a change usually breaks, in two minutes. Format, vet, lint of the packages that were changed, and the short
-# tests of everything without services. Changed is what differs from the branch that this one follows (or BASE), and what is not
-# committed.
+# tests of everything without services. Changed is what differs from the branch that this one follows (without one: from main; or
+# from BASE), and what is not committed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 started=$SECONDS
 status=0
 step() { printf '%4d s  %s\n' $((SECONDS - started)) "$1"; }
 
-base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD)}
+base=${BASE:-$(git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD main 2>/dev/null || git rev-parse HEAD)}
 changed=$({
 	git diff --name-only --diff-filter=d "$base" -- '*.go'
 	git ls-files --others --exclude-standard -- '*.go'
