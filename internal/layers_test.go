@@ -126,7 +126,7 @@ func TestImportsGoDownwards(t *testing.T) {
 			return nil
 		}
 		if _, ok := layers[pkg]; !ok {
-			t.Errorf("%s: package %s has no layer; add it to the table", path, pkg)
+			t.Errorf("%s: package %s has no layer; add it to layers in internal/layers_test.go", path, pkg)
 			return nil
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)

@@ -33,7 +33,7 @@ func TestEachTableSaysWhoPays(t *testing.T) {
 	}
 	for _, name := range tables(t) {
 		if said[name] != 1 {
-			t.Errorf("docs/who-pays.md says %d times who pays for the rows of %s", said[name], name)
+			t.Errorf("docs/who-pays.md has %d rows for the table %s; want one: who pays, and what bounds its rows", said[name], name)
 		}
 		delete(said, name)
 	}

@@ -140,6 +140,7 @@ var reasonArg = regexp.MustCompile(`"reason", "([a-z-]+)"`)
 func TestEveryLimitHasItsOwnWords(t *testing.T) {
 	t.Parallel()
 	told := map[string]map[string]text{"TooManyOpen": openReasons, "TooLarge": sizeReasons}
+	tables := map[string]string{"TooManyOpen": "openReasons", "TooLarge": "sizeReasons"}
 	bytes := regexp.MustCompile(`"field", "(size|body)"|[mM]axBody|maxManifest|maxPreferences|maxSize|MaxFileSize|\.Size,`) // limits that are bytes
 	used := map[string]bool{}
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
@@ -153,7 +154,7 @@ func TestEveryLimitHasItsOwnWords(t *testing.T) {
 			switch {
 			case reason != nil:
 				if _, ok := told[kind][reason[1]]; !ok {
-					t.Errorf("%s: %s has no sentence for %q", path, kind, reason[1])
+					t.Errorf("%s: %s has no sentence for %q: add one to %s in reason.go", path, kind, reason[1], tables[kind])
 				}
 				used[kind+reason[1]] = true
 			case kind == "TooManyOpen" && !strings.Contains(path, "/upload/"), kind == "TooLarge" && !bytes.MatchString(args):
