@@ -79,7 +79,8 @@ type Dir struct {
 	unshared   atomic.Bool // the file system cannot share bytes between files
 	shards     [256]shard
 	whole      wholeSync
-	named      bool // a sync of a new content makes its name durable, too
+	syncing    atomic.Int32 // new files that wait for the disk
+	named      bool         // a sync of a new content makes its name durable, too
 }
 
 // Open makes the directories that are missing and checks that sealing can be a rename.

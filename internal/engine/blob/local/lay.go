@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,12 +22,36 @@ import (
 //	many files                 the whole file system is synced, once for all who ask meanwhile
 //
 // The second also waits for what others have written there, which is why a few files do not ask
-// for it.
+// for it, and those that come alone do without it for a while after one that took long.
 
 const (
 	wholeFrom = 64 // files that are worth a sync of the file system
+	aloneFrom = 4  // the same, of files that come alone and wait for the disk at the same time
 	syncers   = 16 // files that are synced at a time
 )
+
+// A sync of the file system that took longer than slowSync is not repeated for files that come
+// alone before restAfter times as long has passed: there is much else to write.
+const (
+	slowSync  = 50 * time.Millisecond
+	restAfter = 20
+)
+
+// syncNew makes a new file and its name durable. Those that wait for the disk at the same time
+// share a sync.
+func (d *Dir) syncNew(f *os.File) error {
+	waiting := d.syncing.Add(1)
+	defer d.syncing.Add(-1)
+	if waiting >= aloneFrom && d.whole.quick() {
+		return d.whole.sync()
+	}
+	if d.named { // by the sync of the file
+		return syncData(f)
+	}
+	named := make(chan error, 1)
+	go func() { named <- d.syncShard(filepath.Dir(f.Name())) }()
+	return errors.Join(syncData(f), <-named)
+}
 
 // Lay implements blob.Store. What is torn by a crash no row names: see Put.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
@@ -78,17 +103,20 @@ func (s *Store) settleEach(ctx context.Context, names []string) error {
 // The system tells of bytes that could not be written once, to the first caller. So after one
 // error nobody asks for the whole any more: each file is asked for, which tells of its own.
 type wholeSync struct {
-	dir   *os.File // opened before anything is laid: it is told of what fails from then on
-	known bool     // the system can
+	dir   *os.File         // opened before anything is laid: it is told of what fails from then on
+	known bool             // the system can
+	now   func() time.Time // monotonic: a clock that is set must not make a sync long
 
 	running sync.Mutex // held across I/O: to wait for the sync that runs is what it is for
 
-	mu   sync.Mutex // guards what follows
-	bad  bool
-	next *sharedSync
+	mu    sync.Mutex // guards what follows
+	bad   bool
+	rests time.Time // until then files that come alone do without it
+	next  *sharedSync
 }
 
 func (w *wholeSync) open(dir string) (err error) {
+	w.now = time.Now
 	if w.dir, err = os.Open(dir); err == nil {
 		w.known = syncsWhole(w.dir)
 	}
@@ -112,6 +140,13 @@ func (w *wholeSync) able() bool {
 	return w.known && !w.bad
 }
 
+// quick reports whether a sync can be had and will not take long, by what the last one took.
+func (w *wholeSync) quick() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known && !w.bad && !w.now().Before(w.rests)
+}
+
 func (w *wholeSync) sync() error {
 	w.mu.Lock()
 	next, first := w.next, w.next == nil
@@ -133,15 +168,22 @@ func (w *wholeSync) sync() error {
 	}
 	w.mu.Unlock()
 	if next.err == nil {
+		began := w.now()
 		next.err = syncWhole(w.dir)
-	}
-	if next.err != nil {
-		w.mu.Lock()
-		w.bad = true
-		w.mu.Unlock()
+		w.took(began, next.err)
 	}
 	close(next.done)
 	return next.err
+}
+
+// took notes how a sync went.
+func (w *wholeSync) took(began time.Time, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bad = w.bad || err != nil
+	if ended := w.now(); ended.Sub(began) > slowSync {
+		w.rests = ended.Add(restAfter * ended.Sub(began))
+	}
 }
 
 // errDistrusted is the error of those who waited for a sync while the one before it failed: what it

@@ -76,9 +76,11 @@ func TestWhatIsAcknowledgedSurvivesThePower(t *testing.T) {
 				t.Error("an ext4 with a journal was not recognized: the directories are synced")
 			}
 			for range depth.Pick(1, 1, 10) {
-				losePower(t, d, disk)
+				losePower(t, d, disk) // those that come together share a sync
 			}
-			d.named = false // as elsewhere: directories are synced
+			d.whole.known = false // as elsewhere: each file is synced
+			losePower(t, d, disk)
+			d.named = false // and directories are
 			losePower(t, d, disk)
 		})
 	}

@@ -30,19 +30,11 @@ func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
 // file of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
 	return s.store(ctx, name, func(f *os.File) (blob.Part, error) {
-		// The name becomes durable while the bytes come: to wait for one sync after the other would
-		// take twice as long.
-		named := make(chan error, 1)
-		if s.d.named { // by the sync of the file
-			named <- nil
-		} else {
-			go func() { named <- s.d.syncShard(filepath.Dir(f.Name())) }()
-		}
 		part, err := s.fill(ctx, f, body)
 		if err == nil {
-			err = syncData(f)
+			err = s.d.syncNew(f)
 		}
-		return part, errors.Join(err, <-named)
+		return part, err
 	})
 }
 

@@ -1,0 +1,104 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+)
+
+// A sync of the file system that takes long, because others write much, is not asked for again and
+// again by small files; one that fails is not asked for any more.
+func TestASlowSyncRests(t *testing.T) {
+	t.Parallel()
+	var now time.Time
+	w := &wholeSync{known: true, now: func() time.Time { return now }}
+	for _, c := range []struct {
+		what  string
+		took  time.Duration
+		after time.Duration
+		err   error
+		quick bool
+	}{
+		{"a quick one", slowSync, 0, nil, true},
+		{"a slow one", time.Second, 0, nil, false},
+		{"a while after it", 0, restAfter*time.Second - 1, nil, false},
+		{"its rest is over", 0, 1, nil, true},
+		{"one that failed", 0, 0, errDistrusted, false},
+		{"long after it", 0, time.Hour, nil, false},
+	} {
+		began := now
+		now = now.Add(c.took + c.after)
+		if c.after == 0 {
+			w.took(began, c.err)
+		}
+		if got := w.quick(); got != c.quick {
+			t.Errorf("%s: quick is %v", c.what, got)
+		}
+	}
+}
+
+// BenchmarkPut puts contents of 10 KiB, each as small files come: some at the same time, and 512 in
+// a row in one directory. It compares syncs that are shared with one of each file, in turn.
+func BenchmarkPut(b *testing.B) {
+	for _, writers := range []int{1, 4, 16, 64} {
+		b.Run(fmt.Sprint(writers, " at a time"), func(b *testing.B) {
+			d := open(b)
+			var shared, each spent
+			for b.Loop() {
+				d.whole.known = true
+				shared.add(b, d, writers)
+				d.whole.known = false
+				each.add(b, d, writers)
+			}
+			for name, s := range map[string]spent{"shared": shared, "each": each} {
+				b.ReportMetric(float64(s.puts)/s.time.Seconds(), name+"/s")
+				b.ReportMetric(s.cpu.Seconds()*1e6/float64(s.puts), name+"-cpu-us")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// spent is what puts have taken.
+type spent struct {
+	puts      int
+	time, cpu time.Duration
+}
+
+func (s *spent) add(b *testing.B, d *Dir, writers int) {
+	const puts = 1024
+	var left, stamp atomic.Int64
+	left.Store(puts)
+	content := blobtest.Bytes(1, 10*drive.KiB)
+	cpu, start := processTime(b), time.Now()
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				id := drive.NewID[drive.UploadID]()
+				id[len(id)-1] = byte(stamp.Add(1) / 512)
+				body := blob.NewBody(bytes.NewReader(content), blob.BodyOptions{Size: 10 * drive.KiB})
+				if _, err := d.Blobs.Put(b.Context(), fmt.Sprintf("put-1-%s", id), body); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s.puts, s.time, s.cpu = s.puts+puts, s.time+time.Since(start), s.cpu+processTime(b)-cpu
+}
+
+func processTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	noError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
