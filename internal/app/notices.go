@@ -52,11 +52,13 @@ const lookTime = time.Minute
 func (n *notices) look(ctx context.Context, log *slog.Logger, now time.Time) (ended time.Time, more bool) {
 	within, stop := context.WithTimeout(ctx, lookTime)
 	defer stop()
-	more, err := n.teller.Roles(within)
-	if !more {
-		var ledgersErr error
-		more, ledgersErr = n.teller.Ledgers(within)
-		err = errors.Join(err, ledgersErr)
+	var err error
+	for _, tell := range []func(context.Context) (bool, error){n.teller.Roles, n.teller.Ledgers} {
+		left, failed := true, error(nil)
+		for left && failed == nil && within.Err() == nil {
+			left, failed = tell(within)
+		}
+		more, err = more || left, errors.Join(err, failed)
 	}
 	if within.Err() != nil && ctx.Err() == nil { // the rest of it has its turn soon
 		more, err = true, nil

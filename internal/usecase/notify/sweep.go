@@ -25,6 +25,8 @@ const (
 	sweepPage = 500                // rows of one statement
 	endsKept  = 7 * 24 * time.Hour // of a role that has ended, where its end cannot be told
 
+	lookOver = 3 * time.Hour // after which a look that did not go on is begun once more: another process may have looked since
+
 	mostFailed = 10   // roles whose end cannot be told: then it is not they who are to blame
 	rolesRun   = 2000 // people whom one call tells of roles that end: some seconds
 
@@ -73,7 +75,7 @@ func (t *Teller) Roles(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := t.now()
-	if len(l.left) == 0 || now < l.at || now >= l.at.Add(ledgersGap) { // others may have looked since
+	if len(l.left) == 0 || now < l.at || now >= l.at.Add(lookOver) {
 		if err := t.beginRoles(ctx, now); err != nil {
 			return false, err
 		}
