@@ -3,6 +3,8 @@ package webhook
 import (
 	"context"
 	"errors"
+
+	"smartdrive/internal/base/drive"
 )
 
 // SendDue sends once to all that something waits for.
@@ -18,4 +20,23 @@ func SendDue(ctx context.Context, w *Webhooks) error {
 func SendDueAndDie(ctx context.Context, w *Webhooks) error {
 	w.settleLate = func(context.Context) context.Context { return ctx }
 	return SendDue(ctx, w)
+}
+
+// Due are the webhooks that one look finds.
+func Due(ctx context.Context, w *Webhooks) (ids []ID, err error) {
+	all, err := w.due(ctx)
+	for _, d := range all {
+		ids = append(ids, d.id)
+	}
+	return ids, err
+}
+
+// TakeTurns begins to send to as many webhooks of an account as may be, and returns how many.
+func TakeTurns(w *Webhooks, account drive.AccountID, ids ...ID) (n int) {
+	for _, id := range ids {
+		if w.turns.take(id, account) {
+			n++
+		}
+	}
+	return n
 }

@@ -16,6 +16,7 @@ const (
 	atOnce    = 32                    // webhooks that are being sent to
 	ofOne     = 4                     // of them of one account
 	duePage   = 256                   // webhooks that one look finds
+	turnTime  = 30 * time.Second      // after which others have their turn before one with more to send
 )
 
 // turns say who is being sent to.
@@ -44,6 +45,28 @@ func (t *turns) leave(id ID, account drive.AccountID) {
 	if t.of[account]--; t.of[account] == 0 {
 		delete(t.of, account)
 	}
+}
+
+// over are those who get no turn before another one has ended, as arguments of a statement whose
+// text is always the same: webhooks, and accounts.
+func (t *turns) over() (args []any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.busy {
+		args = append(args, id.String())
+	}
+	for len(args) < atOnce {
+		args = append(args, "")
+	}
+	for account, n := range t.of {
+		if n >= ofOne {
+			args = append(args, account.String())
+		}
+	}
+	for len(args) < atOnce+atOnce/ofOne {
+		args = append(args, "")
+	}
+	return args
 }
 
 // Run sends until ctx is done. One process of an installation does; a second one repeats entries
@@ -116,9 +139,13 @@ func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- s
 }
 
 // due lists webhooks that something waits for, those that have waited longest for an attempt first.
+// Those who get no turn now are left out: some accounts have more of them than a look finds, and
+// would hide all others behind them.
 func (w *Webhooks) due(ctx context.Context) ([]due, error) {
+	args := append(append([]any{w.now()}, w.turns.over()...), duePage)
 	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id FROM webhooks w WHERE w.state = 'active' AND w.not_before <= ?
-		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position) ORDER BY w.sent_at LIMIT ?`, w.now(), duePage)
+		AND w.id NOT IN (`+sqldb.Marks(atOnce)+`) AND w.account_id NOT IN (`+sqldb.Marks(atOnce/ofOne)+`)
+		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position) ORDER BY w.sent_at LIMIT ?`, args...)
 	all, err := sqldb.Scan(rows, err, func(d *due, scan func(...any) error) error { return scan(&d.id, &d.account) })
 	if err != nil {
 		return nil, fmt.Errorf("look for webhooks: %w", err)

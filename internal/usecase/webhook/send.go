@@ -163,7 +163,7 @@ func (w *Webhooks) SendOnce(ctx context.Context, who drive.Who, id ID, eventID s
 	return o.status, err
 }
 
-// deliver sends what waits for a webhook, until nothing does or an attempt fails.
+// deliver sends what waits for a webhook, until nothing does, its turn ends, or an attempt fails.
 func (w *Webhooks) deliver(ctx context.Context, id ID) error {
 	h, err := find(ctx, w.parts.DB, id)
 	if err != nil || h.State != Active {
@@ -179,6 +179,7 @@ func (w *Webhooks) deliver(ctx context.Context, id ID) error {
 		w.opt.Log.WarnContext(ctx, "the secret of a webhook cannot be opened", "webhook", h.ID, "error", err)
 		return w.disable(ctx, h, NoSecret)
 	}
+	h.until = w.now().Add(turnTime)
 	for ctx.Err() == nil {
 		more, err := w.deliverPage(ctx, &h)
 		if err != nil || !more {
@@ -230,8 +231,10 @@ func (w *Webhooks) deliverPage(ctx context.Context, h *Hook) (more bool, err err
 			return false, w.failed(ctx, h, at, e, o)
 		}
 		h.Status, h.Sent = int64(o.status), w.now()
-		if at, unsettled = e.ID, unsettled+1; unsettled >= settleAt {
-			if err := w.settle(ctx, h, at); err != nil {
+		at, unsettled = e.ID, unsettled+1
+		over := w.now() >= h.until
+		if unsettled >= settleAt || over {
+			if err := w.settle(ctx, h, at); err != nil || over {
 				return false, err
 			}
 			unsettled = 0

@@ -130,6 +130,8 @@ type Hook struct {
 	oldSecret string
 	sealed    string
 	oldSealed string
+
+	until drive.Time // the end of its turn, while it is being sent to
 }
 
 const columns = `id, account_id, user_id, name, url, secret, types, state, reason, position, skipped, failures, failing_since, not_before,

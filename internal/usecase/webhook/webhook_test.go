@@ -223,6 +223,64 @@ func TestEventsAreSentInOrder(t *testing.T) {
 	same(t, []string{"a", "b", "b", "b", "c"}, r.names())
 }
 
+// A receiver that is slow has its turn, and then others have theirs: nothing is lost or repeated.
+func TestATurnEnds(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	y.hook(t, w, r.URL, "node")
+	y.mkdir(t, "a", "b", "c", "d", "e")
+	r.answer = func(int, string) int {
+		y.advance(20 * time.Second)
+		return http.StatusOK
+	}
+	sendAll(t, w)
+	same(t, []string{"a", "b"}, r.names())
+	sendAll(t, w)
+	same(t, []string{"a", "b", "c", "d"}, r.names())
+	sendAll(t, w)
+	sendAll(t, w)
+	same(t, []string{"a", "b", "c", "d", "e"}, r.names())
+}
+
+// However many webhooks an account has, they hide nobody else's while they wait for a turn.
+func TestACrowdHidesNobody(t *testing.T) {
+	t.Parallel()
+	y := newYard(t)
+	w := y.hooks()
+	mine := y.hook(t, w, "http://127.0.0.1:1", "node")
+	y.mkdir(t, "a")
+	crowd := drive.NewID[drive.AccountID]()
+	ids := make([]webhook.ID, 300)
+	y.write(t, func(ctx context.Context, tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO accounts (id, created_at) VALUES (?, 1)", crowd); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO activity (salt, account_id, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data)
+			SELECT salt, ?, seq, at, verb, user_id, session_id, head, address, node_id, folder_id, name, data FROM activity LIMIT 1`, crowd.String()); err != nil {
+			return err
+		}
+		for i := range ids {
+			ids[i] = drive.NewID[webhook.ID]()
+			_, err := tx.Exec(ctx, `INSERT INTO webhooks (id, account_id, user_id, name, url, secret, types, state, reason, position, skipped, failures, failing_since,
+				not_before, status, error, sent_at, created_at, updated_at, old_secret, old_until)
+				SELECT ?, ?, user_id, name, url, secret, types, state, reason, 0, skipped, failures, failing_since,
+				not_before, status, error, sent_at, created_at, updated_at, old_secret, old_until FROM webhooks WHERE id = ?`, ids[i].String(), crowd.String(), mine.ID)
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, "UPDATE webhooks SET sent_at = 1 WHERE id = ?", mine.ID) // it has waited for less long
+		return err
+	})
+	if n := webhook.TakeTurns(w, crowd, ids...); n == 0 || n == len(ids) {
+		t.Fatalf("%d of %d have a turn", n, len(ids))
+	}
+	if due, err := webhook.Due(t.Context(), w); err != nil || !slices.Equal(due, []webhook.ID{mine.ID}) {
+		t.Errorf("%d are found, want the one that can have a turn: %v", len(due), err)
+	}
+}
+
 // A secret that was replaced signs beside the new one until its time is over, and not a moment
 // longer; the new one is shown once.
 func TestRotation(t *testing.T) {
