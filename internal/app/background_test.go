@@ -226,6 +226,39 @@ func TestADeadTimerIsReplayed(t *testing.T) {
 	}
 }
 
+// A user whose balance is wrong cannot be purged, and keeps no other one from it.
+func TestAUserWhoCannotBePurgedKeepsNobody(t *testing.T) {
+	t.Parallel()
+	a, control, _ := opened(t)
+	accounts := map[string]string{}
+	for i, name := range []string{"broken", "doomed"} {
+		made, err := ask(t, control, http.MethodPost, "/api/v1/admin/users", map[string]any{"name": name, "password": "correct horse"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := made["id"].(string)
+		accounts[name] = accountOf(t, a, id)
+		if _, err := ask(t, control, http.MethodDelete, "/api/v1/admin/users/"+id, nil); err != nil {
+			t.Fatal(err)
+		}
+		write(t, a, fmt.Sprintf("UPDATE users SET deleted_at = %d WHERE id = '%s'", 1+i, id)) // in this order
+	}
+	write(t, a, fmt.Sprintf("UPDATE ledgers SET finished = 1 WHERE account_id = '%s'", accounts["broken"]))
+	if _, err := a.house.keepHouse(t.Context()); err == nil {
+		t.Error("a user was purged who has something")
+	}
+	if n := rows(t, a, accounts["doomed"]); n != 0 {
+		t.Errorf("%d rows are left of the other user", n)
+	}
+	write(t, a, fmt.Sprintf("UPDATE ledgers SET finished = 0 WHERE account_id = '%s'", accounts["broken"]))
+	if _, err := a.house.keepHouse(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := rows(t, a, accounts["broken"]); n != 0 {
+		t.Errorf("%d rows are left of the user whose balance is right again", n)
+	}
+}
+
 func runOnce(t *testing.T, consumers []*stream.Runner) {
 	t.Helper()
 	for _, c := range consumers {

@@ -105,12 +105,12 @@ func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
 }
 
 // purgeUsers deletes what users who were deleted 30 days ago left: their open uploads, then their
-// trees, then themselves.
+// trees, then themselves. One that cannot be purged keeps no other one from it.
 func (h *house) purgeUsers(ctx context.Context, now time.Time) error {
 	gone, err := h.users.ListDeleted(ctx, h.ground.db, drive.TimeOf(now.Add(-keepUsers)), 100)
 	for _, u := range gone {
-		if err := h.purgeUser(ctx, u); err != nil {
-			return fmt.Errorf("purge user %s: %w", u.ID, err)
+		if failed := h.purgeUser(ctx, u); failed != nil {
+			err = errors.Join(err, fmt.Errorf("purge user %s: %w", u.ID, failed))
 		}
 	}
 	return err
@@ -122,13 +122,13 @@ func (h *house) purgeUser(ctx context.Context, u account.User) error {
 	})
 }
 
-// purgeSpaces deletes for good the spaces that were deleted 30 days ago.
+// purgeSpaces deletes for good the spaces that were deleted 30 days ago, each as far as it can be.
 func (h *house) purgeSpaces(ctx context.Context, now time.Time) error {
 	gone, err := h.access.ListDeletedSpaces(ctx, h.ground.db, drive.TimeOf(now.Add(-space.Kept)), 100)
 	for _, s := range gone {
-		err := h.purgeAccount(ctx, s.ID, func(ctx context.Context, tx *sqldb.Tx) error { return h.users.PurgeAccount(ctx, tx, s.ID) })
-		if err != nil {
-			return fmt.Errorf("purge space %s: %w", s.ID, err)
+		failed := h.purgeAccount(ctx, s.ID, func(ctx context.Context, tx *sqldb.Tx) error { return h.users.PurgeAccount(ctx, tx, s.ID) })
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("purge space %s: %w", s.ID, failed))
 		}
 	}
 	return err
