@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 	"smartdrive/internal/engine/stream"
 )
@@ -17,7 +16,7 @@ import (
 // nobody: it was rolled back, or its row was trimmed. The session stops before it until
 //
 //   - its row appears, or
-//   - it was given out Options.GapTime ago and a locking read, which meets the row of a transaction that runs, finds nothing.
+//   - it was given out Options.GapTime ago and a locking read of the topic, which meets the rows of transactions that run, finds nothing new.
 //
 // Ids are given out in their order: whoever sees one knows that all smaller ones were given out
 // before. So a rollback delays the consumers by some seconds, many of them by no more than one does
@@ -25,7 +24,7 @@ import (
 // of more than one, as between the primaries of a Galera cluster, every id has a gap before it:
 // such an installation needs a broker.)
 type gaps struct {
-	sure  int64  // every id up to here is a row that is visible, or never will be one
+	sure  int64  // every id of the topic up to here is a row that is visible, or never will be one
 	marks []mark // the oldest first; of those that are old enough the last one alone
 }
 
@@ -35,18 +34,23 @@ type mark struct {
 	at  time.Time
 }
 
-// old reports whether an id was given out a while ago.
-func (g *gaps) old(id int64, since time.Duration) bool {
+// old is an id up to which all were given out a while ago; 0: none is known.
+func (g *gaps) old(since time.Duration) int64 {
 	for len(g.marks) > 1 && time.Since(g.marks[1].at) >= since {
 		g.marks = g.marks[1:]
 	}
-	return len(g.marks) > 0 && g.marks[0].top >= id && time.Since(g.marks[0].at) >= since
+	if len(g.marks) == 0 || time.Since(g.marks[0].at) < since {
+		return 0
+	}
+	return g.marks[0].top
 }
 
 const (
 	gapTime = 5 * time.Second        // Options.GapTime; far longer than from an id's being given out to its row's being locked
 	gapLook = 200 * time.Millisecond // until the session looks again
-	gapPage = 1000
+
+	gapPage  = 1000 // ids that one statement reads
+	gapPages = 10   // of them before it is quicker to wait: those of a topic with little in it have many others' between
 )
 
 // withoutGaps cuts what was read before the first id that may still become visible, and returns
@@ -57,21 +61,30 @@ func (s *session) withoutGaps(ctx context.Context, log []stream.Delivery, inOrde
 	if inOrder && s.o.db.Dialect() == sqldb.SQLite || len(log) == 0 {
 		return log, 0, nil
 	}
-	err := s.closeGaps(ctx, log[len(log)-1].Position.Offset)
+	g := &s.gaps
+	g.sure = max(g.sure, s.read) // SQLite's were in order
+	to := log[len(log)-1].Position.Offset
+	err := s.closeGaps(ctx, to)
+	if err == nil && g.sure < to {
+		err = s.passOver(ctx, log)
+	}
+	if err == nil && g.sure < to {
+		err = s.closeGaps(ctx, to)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
-	safe := slices.IndexFunc(log, func(d stream.Delivery) bool { return d.Position.Offset > s.gaps.sure })
+	safe := slices.IndexFunc(log, func(d stream.Delivery) bool { return d.Position.Offset > g.sure })
 	if safe < 0 {
 		return log, 0, nil
 	}
 	return log[:safe], gapLook, nil
 }
 
-// closeGaps advances sure, up to an id that is visible or to the first gap that stays.
+// closeGaps advances sure, up to an id that is visible, to the first gap or over some pages.
 func (s *session) closeGaps(ctx context.Context, to int64) error {
 	g := &s.gaps
-	for g.sure < to {
+	for page := 0; g.sure < to && page < gapPages; page++ {
 		rows, err := s.o.db.Query(ctx, "SELECT id FROM outbox WHERE id > ? AND id <= ? ORDER BY id LIMIT ?", g.sure, to, gapPage)
 		ids, err := sqldb.Scan(rows, err, func(id *int64, scan func(...any) error) error { return scan(id) })
 		if err != nil {
@@ -82,9 +95,7 @@ func (s *session) closeGaps(ctx context.Context, to int64) error {
 		}
 		for _, id := range ids {
 			if id > g.sure+1 {
-				if stays, err := s.watch(ctx, id); stays || err != nil {
-					return err
-				}
+				return nil
 			}
 			g.sure = id
 		}
@@ -92,33 +103,45 @@ func (s *session) closeGaps(ctx context.Context, to int64) error {
 	return nil
 }
 
-// watch reports whether what is missing between sure and the next id must be waited for.
-func (s *session) watch(ctx context.Context, next int64) (stays bool, err error) {
+// passOver advances sure over all gaps that are old enough, up to the end of log, which is what is
+// visible of the topic behind sure.
+func (s *session) passOver(ctx context.Context, log []stream.Delivery) error {
 	g := &s.gaps
-	if !g.old(next, s.o.gapTime) {
-		if err := s.mark(ctx); err != nil || !g.old(next, s.o.gapTime) {
-			return true, err
-		}
+	if err := s.mark(ctx); err != nil {
+		return err
 	}
-	err = s.o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+	top := min(g.old(s.o.gapTime), log[len(log)-1].Position.Offset)
+	if top <= g.sure {
+		return nil
+	}
+	err := s.o.db.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		lock := "" // of SQLite: the only transaction that writes is this one
 		if tx.Dialect() == sqldb.MySQL {
 			lock = " FOR UPDATE NOWAIT"
 		}
-		var id int64
-		err := tx.QueryRow(ctx, "SELECT id FROM outbox WHERE id > ? AND id < ? ORDER BY id LIMIT 1"+lock, g.sure, next).Scan(&id)
-		switch {
-		case drive.IsKind(err, drive.NotFound):
-			return nil
-		case err == nil, sqldb.IsLockTimeout(err):
+		rows, err := tx.Query(ctx, "SELECT id FROM outbox WHERE topic = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?"+lock,
+			string(s.sub.Topic), g.sure, top, len(log)+1)
+		ids, err := sqldb.Scan(rows, err, func(id *int64, scan func(...any) error) error { return scan(id) })
+		if sqldb.IsLockTimeout(err) {
 			return errFilled
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if !slices.ContainsFunc(log, func(d stream.Delivery) bool { return d.Position.Offset == id }) {
+				return errFilled
+			}
+		}
+		return nil
 	})
 	if errors.Is(err, errFilled) {
-		return true, nil
+		return nil
 	}
-	return err != nil, err
+	if err == nil {
+		g.sure = top
+	}
+	return err
 }
 
 // errFilled says that there is a row in a gap, committed by now or not.

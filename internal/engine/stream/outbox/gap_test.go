@@ -117,6 +117,38 @@ func TestManyNumbersThatWereRolledBack(t *testing.T) {
 	}
 }
 
+// A topic with little in it is not held up by what others publish, however much that is and
+// whatever was rolled back of it: its session does not look at each.
+func TestAQuietTopic(t *testing.T) {
+	t.Parallel()
+	sqldbtest.MySQLOnly(t)
+	var calls sqldbtest.Counter
+	db := sqldbtest.OpenWith(t, sqldb.Options{Connector: calls.Connector})
+	o := outbox.New(db, outbox.Options{Source: "smartdrive/test", GapTime: time.Nanosecond})
+	s, err := o.Open(t.Context(), stream.Subscription{Consumer: "w", Topic: stream.TopicExports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		hold(t, db, o, "no")(errors.New("no"))
+		hold(t, db, o, "yes")(nil)
+	}
+	r, err := stream.New(stream.TopicExports, stream.ExportSealed, streamtest.Account, "a", nil)
+	if err == nil {
+		err = db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { return o.Append(ctx, tx, r) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := calls.Total()
+	if got, _ := poll(t, s); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("handed over %v, want a", got)
+	}
+	if n := calls.Total() - before; n > 20 {
+		t.Errorf("it took %d calls of the database to pass over 50 numbers that were rolled back", n)
+	}
+}
+
 // turning is an installation in the moment in which it moves: what it says of its engine is true
 // before a poll or after it.
 type turning struct {
