@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -98,12 +99,19 @@ func (n *Notices) ChangePerson(ctx context.Context, tx *sqldb.Tx, user drive.Use
 // errFirst is why a transaction runs again that found another one's row in the place of its own.
 var errFirst = errors.New("another request has made this row first")
 
+// latest is more than a mail is put off: what is due later was noted by a clock that was ahead.
+const latest = 3 * time.Hour
+
 // ListDue lists people to whom a mail goes now, those first who wait for a code, and then those who
 // have waited longest.
 func (n *Notices) ListDue(ctx context.Context, limit int) (all []Person, err error) {
-	for _, which := range []string{"state = 'asked'", "state <> 'asked'"} {
-		rows, err := n.opt.DB.Query(ctx, "SELECT "+personColumns+" FROM notice_people WHERE due_at > 0 AND due_at <= ? AND "+which+
-			" ORDER BY due_at LIMIT ?", n.now(), limit-len(all))
+	now := n.now()
+	for _, due := range []struct {
+		from, to drive.Time
+		which    string
+	}{{1, now, "state = 'asked'"}, {1, now, "state <> 'asked'"}, {now.Add(latest), math.MaxInt64, "state <> ''"}} {
+		rows, err := n.opt.DB.Query(ctx, "SELECT "+personColumns+" FROM notice_people WHERE due_at > 0 AND due_at >= ? AND due_at <= ? AND "+due.which+
+			" ORDER BY due_at LIMIT ?", due.from, due.to, limit-len(all))
 		some, err := sqldb.Scan(rows, err, scanPerson)
 		if err != nil {
 			return nil, fmt.Errorf("look for mails that are due: %w", err)

@@ -166,6 +166,13 @@ func TestAClockThatWasAheadStopsNothing(t *testing.T) {
 	if len(p.took) != 2 {
 		t.Errorf("then mailed %+v", p.took)
 	}
+	w.advance(ahead)
+	w.shares(t, "c")
+	w.advance(-ahead)
+	w.mail(t, postman)
+	if len(p.took) != 3 {
+		t.Errorf("in the end mailed %+v", p.took)
+	}
 	w.person(t, "bob", func(one *notice.Person) { one.Codes, one.Since = 5, one.Since.Add(ahead) })
 	address := "robert@example.org"
 	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address}); err != nil {
