@@ -16,6 +16,7 @@ const (
 	atOnce    = 32                    // webhooks that are being sent to
 	ofOne     = 4                     // of them of one account
 	duePage   = 256                   // webhooks that one look finds
+	latest    = 3 * time.Hour         // more than an attempt is put off: what is due later was noted by a clock that was ahead
 	turnTime  = 30 * time.Second      // after which others have their turn before one with more to send
 )
 
@@ -142,8 +143,8 @@ func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- s
 // Those who get no turn now are left out: some accounts have more of them than a look finds, and
 // would hide all others behind them.
 func (w *Webhooks) due(ctx context.Context) ([]due, error) {
-	args := append(append([]any{w.now()}, w.turns.over()...), duePage)
-	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id FROM webhooks w WHERE w.state = 'active' AND w.not_before <= ?
+	args := append(append([]any{w.now(), w.now().Add(latest)}, w.turns.over()...), duePage)
+	rows, err := w.parts.DB.Query(ctx, `SELECT w.id, w.account_id FROM webhooks w WHERE w.state = 'active' AND (w.not_before <= ? OR w.not_before > ?)
 		AND w.id NOT IN (`+sqldb.Marks(atOnce)+`) AND w.account_id NOT IN (`+sqldb.Marks(atOnce/ofOne)+`)
 		AND EXISTS (SELECT 1 FROM activity a WHERE a.account_id = w.account_id AND a.id > w.position) ORDER BY w.sent_at LIMIT ?`, args...)
 	all, err := sqldb.Scan(rows, err, func(d *due, scan func(...any) error) error { return scan(&d.id, &d.account) })

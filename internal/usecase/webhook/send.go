@@ -24,7 +24,7 @@ import (
 const (
 	pageSize  = 50                 // entries that are read at once
 	settleAt  = 20                 // entries that a crash repeats at most
-	giveUp    = 3 * 24 * time.Hour // after which a webhook that fails is disabled
+	giveUp    = 3 * 24 * time.Hour // after which a webhook that fails is disabled, and after more attempts than there are delay levels
 	maxAnswer = 64 << 10           // bytes of an answer that are read, so that its connection can be used again
 )
 
@@ -292,7 +292,7 @@ func (w *Webhooks) failed(ctx context.Context, h *Hook, at activity.Position, e 
 	switch {
 	case o.status == http.StatusGone:
 		return w.disable(ctx, *h, Gone)
-	case now >= h.FailingSince.Add(giveUp):
+	case now >= h.FailingSince.Add(giveUp) && h.Failures > int64(len(levels)): // the first attempts after a clock or a server stood still are few
 		return w.disable(ctx, *h, Failing)
 	case o.refused() && h.Failures > int64(len(levels)):
 		w.opt.Log.WarnContext(ctx, "a receiver has refused an event for good", "webhook", h.ID, "event", e.EventID(), "status", o.status)

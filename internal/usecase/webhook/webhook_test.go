@@ -450,6 +450,27 @@ func TestRefusedAndFailing(t *testing.T) {
 	}
 }
 
+// A webhook that fails before a server stands still for days, and at once after it, is not given up
+// for that; nor does a clock that was ahead put it off for longer than it is.
+func TestAClockThatJumps(t *testing.T) {
+	t.Parallel()
+	y, r := newYard(t), newReceiver(t)
+	w := y.hooks()
+	h := y.hook(t, w, r.URL, "node")
+	r.answer = func(int, string) int { return http.StatusBadGateway }
+	y.mkdir(t, "a")
+	sendAll(t, w)
+	y.advance(100 * 24 * time.Hour)
+	sendAll(t, w)
+	if h, err := w.Find(t.Context(), y.who, h.ID); err != nil || h.State != webhook.Active || h.Failures != 2 {
+		t.Fatalf("after two attempts it is %+v, %v", h, err)
+	}
+	y.advance(-100 * 24 * time.Hour)
+	r.answer = func(int, string) int { return http.StatusOK }
+	sendAll(t, w)
+	same(t, []string{"a", "a", "a"}, r.names())
+}
+
 // A receiver that hangs holds up no other.
 func TestASlowReceiverHoldsUpNobody(t *testing.T) {
 	t.Parallel()
