@@ -33,7 +33,7 @@ func (r *run) fetchAll(ctx context.Context, list []want, yield func() bool) erro
 		fetching.Go(func() error {
 			err := errYield
 			if !yield() {
-				err = r.fetchOne(ctx, w)
+				err = safely(func() error { return r.fetchOne(ctx, w) })
 			}
 			if errors.Is(err, errYield) {
 				left.Store(true)

@@ -221,7 +221,9 @@ func (c *courier) beat(ctx context.Context, j *Job) (bool, error) {
 func (c *courier) work(ctx context.Context, j *Job) {
 	log := c.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
 	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return c.beat(ctx, j) },
-		func(ctx context.Context, yield func() bool) error { return c.write(ctx, j, yield) })
+		func(ctx context.Context, yield func() bool) error {
+			return safely(func() error { return c.write(ctx, j, yield) })
+		})
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if errors.Is(err, errFenced) || errors.Is(err, lease.ErrLost) {

@@ -3,7 +3,9 @@ package export
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,7 +134,7 @@ func (w *workers) work(ctx context.Context, b *batch) {
 	w.queue.asked.Store(b.ID, func() { asked.Store(true) })
 	defer w.queue.asked.Delete(b.ID)
 	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return w.queue.beat(ctx, b) }, func(ctx context.Context, yield func() bool) error {
-		return w.collector.collect(ctx, b, func() bool { return asked.Load() || yield() })
+		return safely(func() error { return w.collector.collect(ctx, b, func() bool { return asked.Load() || yield() }) })
 	})
 	// What follows is worth a moment also when the process stops.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -165,6 +167,17 @@ func (w *workers) work(ctx context.Context, b *batch) {
 	if err != nil && !errors.Is(err, errFenced) {
 		log.WarnContext(ctx, "how a batch ended could not be written; its lease will end", "error", err)
 	}
+}
+
+// safely does a step of the work. A panic in it is the error of the step: a process that it ended
+// would begin the same work again, and end again.
+func safely(step func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in the work on an export: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return step()
 }
 
 // yielded gives back a batch that was asked for: to another machine, or until the next turn of its
