@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"time"
 
 	"smartdrive/internal/base/digest"
@@ -307,10 +308,23 @@ func (s *sealer) startSealIn(l *live, row Row, room *disk.Room) *sealing {
 		defer close(run.done)
 		defer s.keepSeal(ctx, row)()
 		defer run.room.Close()
-		run.row, run.out, run.err = s.seal(ctx, l, row, run)
+		run.row, run.out, run.err = s.sealSafely(ctx, l, row, run)
 		if run.err != nil {
 			s.log.Info("upload not sealed", "upload", row.ID, "account", row.Account, "error", fmt.Sprint(run.err))
 		}
 	})
 	return run
+}
+
+// sealSafely is seal that a panic does not end the process with: the next one would redo the same
+// seal, and end, too. What the panic has left the next attempt reads.
+func (s *sealer) sealSafely(ctx context.Context, l *live, row Row, run *sealing) (left Row, out outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.ErrorContext(ctx, "panic in a seal", "upload", row.ID, "panic", p, "stack", string(debug.Stack()))
+			l.forget()
+			left, out, err = row, settled, fmt.Errorf("panic in a seal: %v", p)
+		}
+	}()
+	return s.seal(ctx, l, row, run)
 }
