@@ -51,6 +51,9 @@ func TestCluster(t *testing.T) {
 	quiet.kill()
 	people.workFor(20)
 	for _, phase := range []migrate.Phase{migrate.Second, migrate.ReadNew} {
+		if s.status().Phase >= phase { // the machine is so slow that the sleeper counted as dead when the gate was tried
+			continue
+		}
 		if phase == migrate.ReadNew {
 			s.verify("--contents", "100")
 		}
@@ -163,7 +166,7 @@ func (s *site) names(id int64) bool {
 	if err != nil && strings.Contains(out, fmt.Sprintf("start %d ", id)) {
 		return true
 	}
-	if _, late = s.late(); err == nil || slices.Contains(late, id) { // else it has come to count as dead since
+	if _, late = s.late(); slices.Contains(late, id) { // else it has come to count as dead since
 		s.t.Errorf("a phase that instance %d has not heard of: %v %s", id, err, out)
 	}
 	return false

@@ -79,6 +79,9 @@ func (p *people) workFor(steps int64) {
 	p.t.Helper()
 	goal := p.done.Load() + steps
 	process.Eventually(p.t, 3*time.Minute, "people at work", func() error {
+		if p.t.Failed() { // then they have stopped
+			p.t.FailNow()
+		}
 		if n := p.done.Load(); n < goal {
 			return fmt.Errorf("%d of %d steps", n, goal)
 		}
