@@ -58,6 +58,7 @@ type App struct {
 	files        *files.Files
 	access       *access.Access
 	activity     *activity.Log
+	downloads    *history.Downloads
 	events       chronicle
 	spaces       *space.Spaces
 	handovers    *handover.Handovers
@@ -178,9 +179,10 @@ func (a *App) compose(ctx context.Context) (err error) {
 		return err
 	}
 	a.keys = idem.NewKeys(g.db, idem.Options{Sealer: a.vault})
+	a.downloads = history.NewDownloads(history.Parts{DB: g.db, Log: a.activity, Tree: a.tree}, nil, log)
 	a.files = files.New(files.Options{
 		DB: g.db, Tree: a.tree, Content: g.content(), Store: g.bytes.store,
-		Start: a.timers.startOperation, Access: a.access, Handed: a.handed,
+		Start: a.timers.startOperation, Access: a.access, Handed: a.handed, Downloaded: a.downloads.File,
 	})
 	a.stars, a.growth = star.New(g.db, g.stamp), growth.New(g.db, g.stamp)
 	a.history = history.New(history.Parts{DB: g.db, Log: a.activity, Access: a.access, Users: a.users, Tree: a.tree})

@@ -59,7 +59,7 @@ func (a *App) loops() []loop {
 	g, roles := a.ground, a.ground.cfg.Roles
 	all := append(g.shared.loops(), g.member.Run, g.kept.Run, a.timers.engine.Run, a.ways.recorder.Run, a.settings.Run, a.mover.rows.Run)
 	if roles.API {
-		all = append(all, a.auth.Run, a.sessions.Run, a.access.Run, a.activity.Run)
+		all = append(all, a.auth.Run, a.sessions.Run, a.access.Run, a.activity.Run, a.downloads.Run)
 	}
 	if roles.Scheduler {
 		all = append(all, a.courier.relay...)

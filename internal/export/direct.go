@@ -28,7 +28,10 @@ func (s *sender) direct(ctx context.Context, who drive.Who, client string, in Re
 		grant.Close()
 		return Download{}, err
 	}
-	d.grant = grant
+	d.grant, d.Account, d.Picked = grant, who.Account, in.Nodes
+	if len(in.Nodes) == 0 && !in.Folder.IsZero() {
+		d.Picked = []drive.NodeID{in.Folder}
+	}
 	return d, nil
 }
 

@@ -27,6 +27,8 @@ type sender struct {
 // Download is a sealed zip, ready to be sent.
 type Download struct {
 	View
+	Account drive.AccountID
+	Picked  []drive.NodeID // the files and folders that were asked for at once; nil: it is that of a batch
 	archive *zipline.Archive
 	sender  *sender
 	grant   *zipline.Grant // of one of Direct or OpenSoFar, of which nothing is kept
@@ -86,7 +88,7 @@ func (s *sender) open(ctx context.Context, who drive.Who, id drive.ExportID) (Do
 		return Download{}, v.notSealed()
 	}
 	archive, err := s.cache.get(ctx, id, func() (*zipline.Archive, error) { return s.layout(ctx, b) })
-	return Download{View: v, archive: archive, sender: s}, err
+	return Download{View: v, Account: b.Account, archive: archive, sender: s}, err
 }
 
 // notSealed says why a batch has no zip.

@@ -53,7 +53,7 @@ func (s *sender) openSoFar(ctx context.Context, who drive.Who, client string, id
 		return Download{}, err
 	}
 	v.Size, v.ETag = archive.Size(), archive.ETag()
-	return Download{View: v, archive: archive, sender: s, grant: grant, soFar: true}, nil
+	return Download{View: v, Account: b.Account, archive: archive, sender: s, grant: grant, soFar: true}, nil
 }
 
 func (s *sender) laySoFar(ctx context.Context, grant *zipline.Grant, b batch) (*zipline.Archive, error) {

@@ -14,6 +14,10 @@ type Who struct {
 	Renew   bool   // has to set a new password first: Scopes are none until then
 }
 
+// LinkHead is the head of those who were given a link and have no account. They read as the user
+// who has made it.
+const LinkHead = "link"
+
 // Scope is the set of things a token may do.
 type Scope uint8
 

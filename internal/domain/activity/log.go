@@ -94,7 +94,7 @@ func (l *Log) Note(tx *sqldb.Tx, e Entry, data any) error {
 
 func (l *Log) note(tx *sqldb.Tx, e Entry) {
 	by := e.By
-	if by.User.IsZero() {
+	if by.User.IsZero() && by.Head == "" {
 		by = tx.Actor()
 	}
 	name := e.Name

@@ -50,6 +50,8 @@ const (
 
 	NoticeTold Verb = "notice.told" // the account's user was told something
 
+	DownloadBegun Verb = "download.begun" // of a file, or a zip: gathered, an entry an hour
+
 	// Those of the stream, under the names that they have there.
 	UploadBegun      Verb = "upload.begun"
 	UploadParked     Verb = "upload.parked"
@@ -75,7 +77,7 @@ func Verbs() []Verb {
 		ShareCreated, ShareChanged, ShareEnded, CollectCreated, CollectChanged, CollectEnded,
 		WebhookCreated, WebhookChanged, WebhookDisabled, WebhookDeleted,
 		LoginCreated, LoginFailed, LoginEnded, TokenCreated, TokenEnded, PasswordChanged, SettingChanged,
-		NoticeTold,
+		NoticeTold, DownloadBegun,
 		UploadBegun, UploadParked, UploadResumed, UploadDone, UploadGone,
 		BundleSealed, DocumentAccepted, DocumentConflict, DocumentRejected, DocumentAllowed,
 		ExportSealed, ExportFailed, ExportEnding,
@@ -86,11 +88,12 @@ func Verbs() []Verb {
 func (v Verb) Known() bool { return slices.Contains(Verbs(), v) }
 
 // Matches reports whether a verb is one of those asked for: it is named, or begins with what is
-// named, such as node. Where nothing is named it is all but uploads, of which there are many, and
-// notices, which tell of what is there already.
+// named, such as node. Where nothing is named it is all but uploads and downloads, of which there
+// are many, and notices, which tell of what is there already.
 func Matches(verb Verb, types []string) bool {
 	if len(types) == 0 {
-		return !strings.HasPrefix(string(verb), "upload.") && !strings.HasPrefix(string(verb), "notice.")
+		kind, _, _ := strings.Cut(string(verb), ".")
+		return !slices.Contains([]string{"upload", "download", "notice"}, kind)
 	}
 	for _, t := range types {
 		if string(verb) == t || strings.HasPrefix(string(verb), t+".") {

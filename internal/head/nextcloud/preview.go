@@ -40,7 +40,7 @@ func (c *call) preview(ctx context.Context) error {
 		}
 	}
 	small, err := c.Thumbs.Make(ctx, c.who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
-		return c.Files.Contents.Open(ctx, c.who, n.ID, n.Version)
+		return c.Files.Contents.OpenToDraw(ctx, c.who, n.ID, n.Version)
 	}}, size)
 	if drive.IsKind(err, drive.NoThumbnail) {
 		err = drive.Wrap(err, drive.NotFound)

@@ -23,7 +23,7 @@ func (h happened) routes() []route {
 		query: []param{
 			{name: "node", says: "only what was done to the file or folder with this id, and to what lies in it directly"},
 			spaceParam,
-			{name: "type", says: "only entries of these types, separated by commas: `node.moved`, or `node` for all that begin with it; absent: all but `upload` and `notice`"},
+			{name: "type", says: "only entries of these types, separated by commas: `node.moved`, or `node` for all that begin with it; absent: all but `upload`, `download` and `notice`"},
 			limitParam, cursor,
 		},
 		does: "List what happened, the newest first: in the caller's own drive, in a space, or at a node. The owner of a drive and the managers " +

@@ -85,7 +85,7 @@ func (a archives) create(ctx context.Context, c *call, in *archiveBody) (reply, 
 }
 
 func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, error) {
-	return a.send(c, func() (export.Download, error) {
+	return a.send(ctx, c, func() (export.Download, error) {
 		d, same, err := a.exports.OpenArchive(ctx, c.who, c.reader(), id)
 		if !same && c.r.Header.Get("If-Range") == "" {
 			// The client does not say of what it has the beginning; it is not of this one (RFC 9110
@@ -98,13 +98,13 @@ func (a archives) get(ctx context.Context, c *call, id drive.ArchiveID) (reply, 
 }
 
 func (a archives) getFolder(ctx context.Context, c *call, id drive.NodeID) (reply, error) {
-	return a.send(c, func() (export.Download, error) {
+	return a.send(ctx, c, func() (export.Download, error) {
 		return a.exports.Direct(ctx, c.who, c.reader(), export.Request{Folder: id})
 	})
 }
 
 // send sends a zip that is laid out for this request.
-func (a archives) send(c *call, open func() (export.Download, error)) (reply, error) {
+func (a archives) send(ctx context.Context, c *call, open func() (export.Download, error)) (reply, error) {
 	release, err := a.sending.Acquire(c.actor())
 	if err != nil {
 		return reply{}, err
@@ -115,5 +115,5 @@ func (a archives) send(c *call, open func() (export.Download, error)) (reply, er
 		return reply{}, err
 	}
 	defer d.Close()
-	return sendZip(c, d)
+	return sendZip(ctx, c, d)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/export"
@@ -247,10 +248,17 @@ func (e exports) content(ctx context.Context, c *call, id drive.ExportID) (reply
 		return reply{}, err
 	}
 	defer d.Close()
-	return sendZip(c, d)
+	return sendZip(ctx, c, d)
 }
 
-func sendZip(c *call, d export.Download) (reply, error) {
+func sendZip(ctx context.Context, c *call, d export.Download) (reply, error) {
+	if _, fromStart := wouldSend(ctx, c, d.ETag, "application/zip", int64(d.Size), time.Time{}); fromStart {
+		who := c.who
+		if who.User.IsZero() {
+			who = drive.Who{Account: d.Account, Head: drive.LinkHead, Address: c.client().String()}
+		}
+		c.downloads.Zip(who, d.Filename(), d.Picked)
+	}
 	h := c.w.Header()
 	h.Set("Content-Type", "application/zip")
 	h.Set("Content-Disposition", disposition(d.Filename(), false))
@@ -281,7 +289,7 @@ func (e exports) openLink(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return sendZip(c, d)
+	return sendZip(ctx, c, d)
 }
 
 type exportFileBody struct {

@@ -61,7 +61,7 @@ func (s contents) createLink(ctx context.Context, c *call, id drive.NodeID, in *
 }
 
 func (s contents) openLink(ctx context.Context, c *call) (reply, error) {
-	d, how, err := s.links.Open(ctx, c.query.Get("token"))
+	d, how, err := s.links.Open(ctx, c.query.Get("token"), c.client().String())
 	if err != nil {
 		return reply{}, err
 	}

@@ -189,7 +189,9 @@ func (p visits) content(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	d, err := p.files.Contents.Open(ctx, v.Who(), n.ID, drive.VersionID{})
+	who := v.Who()
+	who.Address = c.client().String()
+	d, err := p.files.Contents.Open(ctx, who, n.ID, drive.VersionID{})
 	if err != nil {
 		return reply{}, err
 	}

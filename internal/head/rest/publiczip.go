@@ -68,7 +68,7 @@ func (s sharedZips) get(ctx context.Context, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	return sendZip(c, d)
+	return sendZip(ctx, c, d)
 }
 
 // picked reads ids of nodes of a share below the one at path.

@@ -38,21 +38,23 @@ import (
 type Options struct {
 	DB *sqldb.DB // read outside of use cases only: /me, stored responses
 
-	Uploads  *upload.Sessions
-	Files    *files.Files
-	Links    *files.Links
-	Shelf    *files.Shelf
-	Spaces   *space.Spaces
-	History  *history.History
-	Webhooks *webhook.Webhooks
-	Notices  *notify.Inbox
-	Bulk     *bulk.Bulk
-	Batches  *batch.Batches
-	Thumbs   *thumb.Maker // default: one that keeps nothing
-	Shares   *share.Shares
-	Collects *collect.Links
-	Exports  *export.Exports
-	Intake   *ingest.Intake
+	Uploads *upload.Sessions
+	Files   *files.Files
+	Links   *files.Links
+	Shelf   *files.Shelf
+	Spaces  *space.Spaces
+	History *history.History
+	// Downloads are told of zips. Nil: nobody is.
+	Downloads *history.Downloads
+	Webhooks  *webhook.Webhooks
+	Notices   *notify.Inbox
+	Bulk      *bulk.Bulk
+	Batches   *batch.Batches
+	Thumbs    *thumb.Maker // default: one that keeps nothing
+	Shares    *share.Shares
+	Collects  *collect.Links
+	Exports   *export.Exports
+	Intake    *ingest.Intake
 
 	AccountParts
 	LimitParts
@@ -142,6 +144,8 @@ type front struct {
 	memory  *memory
 	packers packers
 	closing *closing
+
+	downloads *history.Downloads
 }
 
 // New puts the API together. It does no I/O.
@@ -175,7 +179,7 @@ func New(opt Options) *API {
 	a := &API{
 		front: front{
 			LimitParts: opt.LimitParts, KeyParts: opt.KeyParts, db: opt.DB, auth: opt.Auth, logins: opt.Sessions, senders: opt.Collects,
-			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), packers: newPackers(), closing: &closing{done: make(chan struct{})},
+			base: opt.BaseURL, forgery: newForgery(opt.BaseURL), memory: newMemory(memoryLimit()), packers: newPackers(), closing: &closing{done: make(chan struct{})}, downloads: opt.Downloads,
 		},
 		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},
 	}

@@ -54,6 +54,8 @@ type stack struct {
 	exports *export.Exports
 	intake  *ingest.Intake
 	teller  *notify.Teller
+
+	downloads *history.Downloads
 }
 
 const password = "correct horse"
@@ -86,8 +88,9 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 		t.Fatal(err)
 	}
 	keys := idem.NewKeys(s.DB, idem.Options{Now: now, Sealer: secret})
+	s.downloads = history.NewDownloads(history.Parts{DB: s.DB, Log: s.Activity, Tree: s.Tree}, now, nil)
 	s.files = files.New(files.Options{
-		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: now, Access: s.Access,
+		DB: s.DB, Tree: s.Tree, Content: s.Content, Store: s.Local.Blobs, Now: now, Access: s.Access, Downloaded: s.downloads.File,
 		Batch: steps.Batch, Direct: steps.Direct, Start: steps.Start,
 		Handed: func(ctx context.Context, tx *sqldb.Tx, account drive.AccountID, after string, limit int) (string, error) {
 			return s.intake.Unfile(ctx, tx, account, after, limit)
@@ -112,6 +115,7 @@ func newStackOf(t testing.TB, opt uploadtest.Options, steps files.Options, chang
 	told := notify.Parts{DB: s.DB, Notices: notice.New(notice.Options{DB: s.DB, Now: now}), Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Now: now}
 	s.teller, o.Notices = notify.NewTeller(told, true), notify.NewInbox(told, true)
 	o.Spaces = space.New(space.Parts{DB: s.DB, Access: s.Access, Users: users, Tree: s.Tree, Log: s.Activity, Events: s.letters, Busy: busy}, space.Options{Now: now})
+	o.Downloads = s.downloads
 	o.History = history.New(history.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Users: users, Tree: s.Tree})
 	o.Webhooks = webhook.New(webhook.Parts{DB: s.DB, Log: s.Activity, Access: s.Access, Tree: s.Tree, Vault: secret}, webhook.Options{Source: "smartdrive/test", Now: now})
 	o.Shares = share.New(share.Options{DB: s.DB, Access: s.Access, Tree: s.Tree, Users: users, Vault: secret, Now: now, Log: s.Activity})

@@ -29,6 +29,8 @@ type Options struct {
 	Start func(drive.OperationID)
 	// Handed is told of the end of handovers. Default: nobody is.
 	Handed Handed
+	// Downloaded is told of a download that begins; it must not block. Default: nobody is.
+	Downloaded func(who drive.Who, file drive.NodeID)
 	// Direct is how many nodes a call deals with before it answers; more become an operation.
 	// Default: 1,000.
 	Direct int64
@@ -68,6 +70,9 @@ func New(opt Options) *Files {
 	if opt.Handed == nil {
 		opt.Handed = func(context.Context, *sqldb.Tx, drive.AccountID, string, int) (string, error) { return "", nil }
 	}
+	if opt.Downloaded == nil {
+		opt.Downloaded = func(drive.Who, drive.NodeID) {}
+	}
 	if opt.Direct == 0 {
 		opt.Direct = 1000
 	}
@@ -82,7 +87,7 @@ func New(opt Options) *Files {
 		opt: opt, display: &display{&doors{opt.Access, opt.Tree, opt.DB}, opt.Content}, books: &books{opt.DB, opt.Ledger, opt.Content},
 		searches: turn.New(searchesEach, searchesAtOnce),
 	}
-	f.Contents = &Contents{f.doors, f.display, opt.Content, opt.Store, f.now}
+	f.Contents = &Contents{f.doors, f.display, opt.Content, opt.Store, f.now, opt.Downloaded}
 	f.compose()
 	return f
 }

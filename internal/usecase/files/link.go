@@ -134,8 +134,8 @@ func (s *Links) Create(ctx context.Context, who drive.Who, id drive.NodeID, life
 
 // Open opens the file of a link. A token that was not made here is NotFound; one that is over
 // is Gone {reason: link-expired}, or link-void when the file or the user's epoch is not what it
-// was.
-func (s *Links) Open(ctx context.Context, token string) (Download, Disposition, error) {
+// was. from is the address of whoever has the link.
+func (s *Links) Open(ctx context.Context, token, from string) (Download, Disposition, error) {
 	secret, err := s.secret(ctx)
 	if err != nil {
 		return Download{}, 0, err
@@ -162,7 +162,7 @@ func (s *Links) Open(ctx context.Context, token string) (Download, Disposition, 
 		return Download{}, 0, err
 	}
 	// Whoever made it may have lost the right to make it since.
-	who := drive.Who{User: l.user, Account: home, Scopes: drive.ScopeRead}
+	who := drive.Who{User: l.user, Account: home, Scopes: drive.ScopeRead, Head: drive.LinkHead, Address: from}
 	p, err := s.enter(ctx, who, l.node, access.Link)
 	if err == nil {
 		_, err = s.live(ctx, s.db, p.Who, l.node)

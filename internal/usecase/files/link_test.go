@@ -18,7 +18,7 @@ func TestLinks(t *testing.T) {
 	n := d.put(t, "/f", "text")
 	open := func(l files.Link, kind drive.Kind, reason string) {
 		t.Helper()
-		got, disposition, err := d.links.Open(t.Context(), l.Token)
+		got, disposition, err := d.links.Open(t.Context(), l.Token, "")
 		if kind != 0 {
 			wantKind(t, err, kind)
 			var e *drive.Error
@@ -45,7 +45,7 @@ func TestLinks(t *testing.T) {
 	l := link()
 	open(l, 0, "")
 	again := files.NewLinks(d.Files, files.LinkOptions{Epochs: d.users})
-	if o, _, err := again.Open(t.Context(), l.Token); err != nil {
+	if o, _, err := again.Open(t.Context(), l.Token, ""); err != nil {
 		t.Errorf("a link does not outlive the process: %v", err)
 	} else if err := o.Close(); err != nil {
 		t.Error(err)

@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"smartdrive/internal/base/digest"
@@ -23,6 +24,7 @@ type Download struct {
 
 	file    string
 	damaged bool
+	by      drive.Who
 	until   drive.Time // when the signed link ends by which it was opened; zero: there is none
 }
 
@@ -33,10 +35,36 @@ type Contents struct {
 	content content.Content
 	store   blob.Store
 	now     func() drive.Time
+	begun   func(drive.Who, drive.NodeID)
 }
 
-// Open opens a file, at its current version when version is zero. A folder is BadRequest.
+// Open opens a file for download, at its current version when version is zero. A folder is
+// BadRequest. It is told of as a download when the first byte is read.
 func (c *Contents) Open(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
+	d, err := c.OpenToDraw(ctx, who, id, version)
+	if err == nil {
+		d.Object = &told{Object: d.Object, tell: func() { c.begun(d.by, id) }}
+	}
+	return d, err
+}
+
+// told is content of which somebody is told when its first byte is read.
+type told struct {
+	blob.Object
+	once sync.Once
+	tell func()
+}
+
+// ReadAt implements io.ReaderAt.
+func (o *told) ReadAt(p []byte, at int64) (int, error) {
+	if at == 0 && len(p) > 0 {
+		o.once.Do(o.tell)
+	}
+	return o.Object.ReadAt(p, at)
+}
+
+// OpenToDraw is Open for a picture that is made of the file: it is not told of.
+func (c *Contents) OpenToDraw(ctx context.Context, who drive.Who, id drive.NodeID, version drive.VersionID) (Download, error) {
 	p, err := c.enter(ctx, who, id, access.Read)
 	if err != nil {
 		return Download{}, err
@@ -52,7 +80,7 @@ func (c *Contents) Open(ctx context.Context, who drive.Who, id drive.NodeID, ver
 	if version.IsZero() {
 		version = n.Version
 	}
-	d := Download{}
+	d := Download{by: who}
 	if d.Node, err = c.show.viewer(c.db.For(who.Account)).as(p).view(ctx, n); err != nil {
 		return Download{}, err
 	}
@@ -93,5 +121,6 @@ func (c *Contents) StoreURL(ctx context.Context, d Download, valid time.Duration
 	if err != nil {
 		return "", fmt.Errorf("make an address for version %v: %w", d.Version.ID, err)
 	}
+	c.begun(d.by, d.Node.ID)
 	return url, nil
 }

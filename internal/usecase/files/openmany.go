@@ -17,6 +17,7 @@ type Listed struct {
 	Err  error // why it cannot be read: as Open
 
 	file string
+	by   drive.Who
 }
 
 // List finds what Open would open of many nodes, by few statements, and opens nothing.
@@ -52,13 +53,13 @@ func (c *Contents) List(ctx context.Context, who drive.Who, ids []drive.NodeID) 
 		case !stored: // replaced since its node was read
 			all[i].Err = drive.Fail(drive.Unavailable, "retry_after", 1)
 		default:
-			all[i] = Listed{Node: view, Size: b.Size, file: b.File}
+			all[i] = Listed{Node: view, Size: b.Size, file: b.File, by: who}
 		}
 	}
 	return all, nil
 }
 
-// OpenListed opens a file that List has found. The caller closes it.
+// OpenListed opens a file that List has found, for download as Open does. The caller closes it.
 func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error) {
 	o, err := c.store.Open(ctx, l.file)
 	if drive.IsKind(err, drive.NotFound) {
@@ -67,7 +68,7 @@ func (c *Contents) OpenListed(ctx context.Context, l Listed) (blob.Object, error
 	if err != nil {
 		return nil, fmt.Errorf("open the content of node %v: %w", l.Node.ID, err)
 	}
-	return o, nil
+	return &told{Object: o, tell: func() { c.begun(l.by, l.Node.ID) }}, nil
 }
 
 // Far reports whether each request to the store takes its time.

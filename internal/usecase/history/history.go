@@ -35,7 +35,7 @@ func New(parts Parts) *History { return &History{parts} }
 type Query struct {
 	Node   drive.NodeID // and what lies in it directly; zero: all of a place
 	Place  string       // a space; empty: the caller's own drive
-	Types  []string     // verbs, such as node.moved, or what they begin with: node; none: all but uploads
+	Types  []string     // verbs, such as node.moved, or what they begin with: node; none: what activity.Matches says
 	Cursor string
 	Limit  int
 

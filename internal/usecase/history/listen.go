@@ -234,11 +234,11 @@ func (s *source) isOver() bool {
 	return until != 0 && until <= drive.TimeOf(time.Now())
 }
 
-// hinted are the kinds that hints tell of: all but uploads, of which there are many.
+// hinted are the kinds that hints tell of: all but uploads and downloads, of which there are many.
 func hinted() (kinds []string) {
 	for _, v := range activity.Verbs() {
 		kind, _, _ := strings.Cut(string(v), ".")
-		if kind != "upload" && !slices.Contains(kinds, kind) {
+		if kind != "upload" && kind != "download" && !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)
 		}
 	}

@@ -123,7 +123,7 @@ type Visit struct {
 // Who acts for a visitor: the owner's account, to read. Only what Reach has returned may be read as
 // them.
 func (v Visit) Who() drive.Who {
-	return drive.Who{User: v.share.User, Account: v.share.Account, Scopes: drive.ScopeRead}
+	return drive.Who{User: v.share.User, Account: v.share.Account, Scopes: drive.ScopeRead, Head: drive.LinkHead}
 }
 
 // Item is the node that is shared.

@@ -108,7 +108,7 @@ type Hook struct {
 	User         drive.UserID
 	Name         string
 	URL          string
-	Types        []string // verbs, or what they begin with; none: all but uploads
+	Types        []string // verbs, or what they begin with; none: what activity.Sent says
 	State        State
 	Reason       Reason
 	Position     activity.Position

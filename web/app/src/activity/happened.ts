@@ -1,5 +1,5 @@
 // How entries of the activity log are told: a sentence and a picture for each type.
-import { Connection, Delete, DocumentAdd, EditPen, Key, Link, Message, Rank, RefreshLeft, Setting, Stamp, UploadFilled } from "@element-plus/icons-vue";
+import { Connection, Delete, DocumentAdd, Download, EditPen, Key, Link, Message, Rank, RefreshLeft, Setting, Stamp, UploadFilled } from "@element-plus/icons-vue";
 import type { Component } from "vue";
 import type { Happened } from "@/api/activity";
 import { i18n } from "@/i18n";
@@ -7,7 +7,7 @@ import { i18n } from "@/i18n";
 const t = (key: string, args: Record<string, unknown> = {}) => i18n.global.t(key, args);
 
 /** What the list can be narrowed to, and the types that this is. */
-export const kinds = { all: "", files: "node,drive", people: "grant,space", links: "share,collect", documents: "bundle,document", exports: "export", webhooks: "webhook", account: "login,token,password,setting", uploads: "upload" };
+export const kinds = { all: "", files: "node,drive", people: "grant,space", links: "share,collect", documents: "bundle,document", exports: "export", webhooks: "webhook", account: "login,token,password,setting", uploads: "upload", downloads: "download" };
 export type Kind = keyof typeof kinds;
 
 /** What was done, as a sentence that begins after the name of whoever did it. */
@@ -19,13 +19,14 @@ export function sentenceOf(h: Happened): string {
   }
   if (h.type.startsWith("grant.") && h.data.kind === "group") return t(`activity.did.${h.type}Group`, args);
   if (h.type === "login.ended" && h.data.all) return t("activity.did.login.endedAll");
+  if (h.type === "download.begun" && (h.data.files || h.data.times! > 1)) return t(`activity.did.download.${h.data.files ? "many" : "often"}`, args);
   const key = `activity.did.${h.type}`;
   return i18n.global.te(key) ? t(key, args) : `${h.type} ${h.name}`; // a newer server knows more
 }
 
 const glyphs: Record<string, Component> = {
   "node.created": DocumentAdd, "node.copied": DocumentAdd, "node.moved": Rank, "node.trashed": Delete, "node.doomed": Delete, "node.deleted": Delete,
-  "node.left": Rank, "node.arrived": Rank, drive: Rank, "node.restored": RefreshLeft, node: EditPen, grant: Connection, space: Setting, share: Link, collect: Link, webhook: Message, upload: UploadFilled, login: Key, token: Key, password: Key, setting: Setting,
+  "node.left": Rank, "node.arrived": Rank, drive: Rank, "node.restored": RefreshLeft, node: EditPen, grant: Connection, space: Setting, share: Link, collect: Link, webhook: Message, upload: UploadFilled, download: Download, login: Key, token: Key, password: Key, setting: Setting,
 };
 
 /** The picture beside an entry. */

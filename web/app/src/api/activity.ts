@@ -5,8 +5,9 @@ import type { Role } from "./spaces";
 
 /** What an entry says besides, each where it has a meaning. */
 export interface Details {
-  times?: number; // attempts to log in that were gathered,
+  times?: number; // attempts to log in, or downloads, that were gathered,
   from?: string[] | null; // and some of the addresses that they came from
+  files?: "many"; // downloads of more files than are told one by one
   all?: boolean; // not one login: all but the one that asked
   type?: "file" | "folder";
   was_name?: string;
@@ -56,7 +57,7 @@ export interface Webhook {
   id: string;
   name: string;
   url: string;
-  types: string[]; // none: all but uploads
+  types: string[]; // none: all but uploads, downloads and what is about accounts
   state: "active" | "disabled";
   reason?: "failing" | "right" | "secret" | "gone";
   skipped: number;

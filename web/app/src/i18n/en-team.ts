@@ -22,8 +22,8 @@ const messages = {
   },
   activity: {
     intro: "What was done in your drive, and by whom.", inSpace: "What was done in the space “{name}”, and by whom.", atNode: "what was done to it, and to what lies in it directly", empty: "Nothing has happened yet", emptyText: "What is added, changed, shared or deleted is listed here.", nobody: "SmartDrive or a visitor", takenBack: "It is taken back.",
-    whole: "the whole space", kind: "What is listed", kinds: { all: "Everything but uploads", files: "Files and folders", people: "Roles and the space", links: "Links", documents: "Documents", exports: "Exports", webhooks: "Webhooks", account: "Logins, tokens and settings", uploads: "Uploads" },
-    back: { trash: "Restore", version: "Restore the content before", move: "Move back" }, heads: { api: "page or program", tus: "tus", draft: "resumable upload", dav: "by WebDAV", nextcloud: "by a Nextcloud app" },
+    whole: "the whole space", kind: "What is listed", kinds: { all: "Everything but uploads and downloads", files: "Files and folders", people: "Roles and the space", links: "Links", documents: "Documents", exports: "Exports", webhooks: "Webhooks", account: "Logins, tokens and settings", uploads: "Uploads", downloads: "Downloads" },
+    back: { trash: "Restore", version: "Restore the content before", move: "Move back" }, heads: { api: "page or program", tus: "tus", draft: "resumable upload", dav: "by WebDAV", nextcloud: "by a Nextcloud app", link: "by a link" },
     did: {
       node: {
         created: "added “{name}”", copied: "made “{name}” by copying", changed: "changed “{name}”", moved: "moved “{name}”", renamed: "renamed “{was}” to “{name}”", movedRenamed: "moved “{was}” and called it “{name}”", trashed: "moved “{name}” to the trash", restored: "restored “{name}” from the trash",
@@ -36,6 +36,7 @@ const messages = {
       collect: { created: "made a link for sending", changed: "changed a link for sending", ended: "ended a link for sending" },
       webhook: { created: "made the webhook “{name}”", changed: "changed the webhook “{name}”", disabled: "switched the webhook “{name}” off", deleted: "deleted the webhook “{name}”" },
       upload: { begun: "began an upload", parked: "put an upload aside that had gone quiet", resumed: "went on with an upload", done: "finished an upload", gone: "ended an upload" },
+      download: { begun: "downloaded “{name}”", often: "downloaded “{name}” ({times}×)", many: "downloaded many more files ({times})" },
       bundle: { sealed: "took a bundle in" }, document: { accepted: "accepted a document", conflict: "found a document that contradicts another", rejected: "rejected a document", allowed: "accepted the rejected document {name}" },
       login: { created: "logged in", failed: "tried to log in with a wrong password ({times}×)", ended: "ended a login", endedAll: "ended all other logins" },
       token: { created: "made the token or app password “{name}”", ended: "revoked the token or app password “{name}”" },

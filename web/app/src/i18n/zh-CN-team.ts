@@ -23,8 +23,8 @@ const messages: TeamMessages = {
   },
   activity: {
     intro: "你的网盘里发生了什么，是谁做的。", inSpace: "空间“{name}”里发生了什么，是谁做的。", atNode: "对它以及直接位于其中的内容所做的操作", empty: "还没有动态", emptyText: "添加、修改、共享和删除都会列在这里。", nobody: "系统或访客", takenBack: "已撤回。",
-    whole: "整个空间", kind: "显示内容", kinds: { all: "除上传外的全部", files: "文件和文件夹", people: "角色和空间", links: "链接", documents: "单据", exports: "导出", webhooks: "Webhook", account: "登录、令牌和设置", uploads: "上传" },
-    back: { trash: "恢复", version: "恢复之前的内容", move: "移回原处" }, heads: { api: "网页或程序", tus: "通过 tus", draft: "断点续传", dav: "通过 WebDAV", nextcloud: "通过 Nextcloud 应用" },
+    whole: "整个空间", kind: "显示内容", kinds: { all: "除上传和下载外的全部", files: "文件和文件夹", people: "角色和空间", links: "链接", documents: "单据", exports: "导出", webhooks: "Webhook", account: "登录、令牌和设置", uploads: "上传", downloads: "下载" },
+    back: { trash: "恢复", version: "恢复之前的内容", move: "移回原处" }, heads: { api: "网页或程序", tus: "通过 tus", draft: "断点续传", dav: "通过 WebDAV", nextcloud: "通过 Nextcloud 应用", link: "通过链接" },
     did: {
       node: {
         created: "添加了“{name}”", copied: "通过复制创建了“{name}”", changed: "修改了“{name}”", moved: "移动了“{name}”", renamed: "把“{was}”重命名为“{name}”", movedRenamed: "移动了“{was}”并改名为“{name}”", trashed: "把“{name}”移到了回收站", restored: "从回收站恢复了“{name}”",
@@ -37,6 +37,7 @@ const messages: TeamMessages = {
       collect: { created: "创建了收集链接", changed: "修改了收集链接", ended: "结束了收集链接" },
       webhook: { created: "创建了 Webhook“{name}”", changed: "修改了 Webhook“{name}”", disabled: "停用了 Webhook“{name}”", deleted: "删除了 Webhook“{name}”" },
       upload: { begun: "开始了一次上传", parked: "搁置了一次长时间没有动静的上传", resumed: "继续了一次上传", done: "完成了一次上传", gone: "结束了一次上传" },
+      download: { begun: "下载了“{name}”", often: "下载了“{name}”（{times} 次）", many: "还下载了许多文件（{times} 次）" },
       bundle: { sealed: "接收了一个数据包" }, document: { accepted: "接收了一份单据", conflict: "发现一份单据与另一份矛盾", rejected: "拒收了一份单据", allowed: "接收了被拒收的单据 {name}" },
       login: { created: "登录了", failed: "用错误的密码尝试登录（{times} 次）", ended: "结束了一次登录", endedAll: "结束了其他所有登录" },
       token: { created: "创建了令牌或应用密码“{name}”", ended: "撤销了令牌或应用密码“{name}”" },
