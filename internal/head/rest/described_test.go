@@ -16,7 +16,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	s.login(t, "admin").send(t, "GET", "/admin/migration", nil).json(t, http.StatusOK)
 	u := s.newUser(t, "ann", 0)
 	unknown := drive.NewID[drive.NodeID]().String()
-	u.post(t, "/nodes", map[string]any{"type": "folder", "parent": unknown, "name": "x"}).problem(t, drive.ParentGone, nil)
+	u.post(t, "/nodes", map[string]any{"type": "folder", "parent": unknown, "name": "x"}).problem(t, drive.NotFound, nil)
 	u.send(t, "PUT", "/sources/shop", map[string]any{"rules": map[string]any{"types": nil}}).problem(t, drive.BadRequest, nil)
 	u.send(t, "PUT", "/sources/shop", map[string]any{"rules": map[string]any{"kinds": nil}}).problem(t, drive.BadRequest, nil)
 	u.send(t, "PUT", "/sources/shop", map[string]any{"rules": map[string]any{"types": []string{"380"}}}).json(t, http.StatusOK)

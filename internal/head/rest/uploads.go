@@ -33,7 +33,7 @@ func (u uploads) routes() []route {
 				gives[uploadView](201, "it is begun; with a `challenge` where a proof would spare the sending: for content of 1 to 64 MiB, once a day"),
 				gives[uploadView](200, "an open one matches, or content that the account owns was linked (`state: done`)"),
 			},
-			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
+			fails: []drive.Kind{drive.BadName, drive.NotFound, drive.NameTaken, drive.ParentGone, drive.TooLarge, drive.TooManyOpen, drive.Quota, drive.DiskFull},
 		}, {
 			method: "GET", path: uploadsPath, need: read, senders: true, act: plain(u.list), query: []param{limitParam, cursor, spaceParam},
 			does: "List the open uploads, the oldest first; of a space those that the caller has begun. `received` is empty in the list.",

@@ -41,8 +41,8 @@ func (h Hook) run(ctx context.Context, tx *sqldb.Tx, o Operation) error {
 
 // Create makes an operation and does the beginning of it. What is wrong with single items is no
 // error of Create: see Failures. TooLarge says that there are more items than MaxItems, TooManyOpen
-// that as many operations wait as the account may have, ParentGone that the folder that things are
-// to go to is not there.
+// that as many operations wait as the account may have, NotFound that there is no folder that
+// things are to go to, ParentGone that it is a file, or in the trash.
 func (b *Bulk) Create(ctx context.Context, who drive.Who, in Request, hook Hook) (Operation, error) {
 	if err := b.check(ctx, who, &in); err != nil {
 		return Operation{}, err
@@ -123,8 +123,8 @@ func (b *Bulk) checkParent(ctx context.Context, who drive.Who, id drive.NodeID) 
 			return err
 		}
 	}
-	if err == nil || drive.IsKind(err, drive.NotFound) {
-		return drive.Fail(drive.ParentGone)
+	if err == nil {
+		err = drive.Fail(drive.ParentGone)
 	}
 	return err
 }

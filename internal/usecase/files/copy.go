@@ -78,7 +78,7 @@ func (s *Copies) copyFrom(ctx context.Context, who drive.Who, from access.Pass, 
 
 // enterCopy lets the caller put a copy into a folder, of whichever account.
 func (d *doors) enterCopy(ctx context.Context, who drive.Who, c Copy) (access.Pass, error) {
-	return d.enterFolder(ctx, who, c.Parent, useOf(c.Conflict))
+	return d.enter(ctx, who, c.Parent, useOf(c.Conflict))
 }
 
 func (s *Copies) copyFile(ctx context.Context, way passage, id drive.NodeID, c Copy) (r Result, err error) {

@@ -22,16 +22,6 @@ func (d *doors) enter(ctx context.Context, who drive.Who, id drive.NodeID, use a
 	return d.access.Enter(ctx, d.db, who, id, use)
 }
 
-// enterFolder is enter for the folder that something goes to: one that the caller may not see is
-// ParentGone, as one that is not there.
-func (d *doors) enterFolder(ctx context.Context, who drive.Who, id drive.NodeID, use access.Use) (access.Pass, error) {
-	p, err := d.enter(ctx, who, id, use)
-	if drive.IsKind(err, drive.NotFound) {
-		err = drive.Wrap(err, drive.ParentGone)
-	}
-	return p, err
-}
-
 // enterPath is enter for the node at an address; with what there is not of the path yet.
 func (d *doors) enterPath(ctx context.Context, who drive.Who, at drive.Address, use access.Use) (p access.Pass, n tree.Node, rest drive.Path, err error) {
 	to, err := d.access.Find(ctx, d.db, who, at)

@@ -57,7 +57,7 @@ func (f *Files) Mkdir(ctx context.Context, who drive.Who, m Mkdir) (r Result, er
 func (d *doors) enterMade(ctx context.Context, who drive.Who, m *Mkdir) (access.Pass, error) {
 	switch {
 	case !m.Parent.IsZero():
-		return d.enterFolder(ctx, who, m.Parent, access.MakeFolder)
+		return d.enter(ctx, who, m.Parent, access.MakeFolder)
 	case m.Place == "":
 		return access.Pass{Who: who, Rights: access.All}, nil
 	}

@@ -79,7 +79,7 @@ func (d *doors) enterEdit(ctx context.Context, who drive.Who, id drive.NodeID, p
 // enterTarget lets the caller put something into a folder of the same account. What is in the way
 // goes to the trash when the policy is replace.
 func (d *doors) enterTarget(ctx context.Context, who drive.Who, from access.Pass, parent drive.NodeID, c drive.Conflict) (access.Pass, error) {
-	to, err := d.enterFolder(ctx, who, parent, useOf(c))
+	to, err := d.enter(ctx, who, parent, useOf(c))
 	if err == nil && to.Who.Account != from.Who.Account {
 		err = elsewhere()
 	}

@@ -117,9 +117,6 @@ func (g *gate) enter(ctx context.Context, who drive.Who, b Begin) (drive.Who, Be
 		return g.enterPath(ctx, who, b)
 	}
 	pass, err := g.access.Enter(ctx, g.db, who, b.Parent, useOf(b.Conflict))
-	if drive.IsKind(err, drive.NotFound) { // whoever looks for it in the caller's own drive finds nothing, either
-		return who, b, nil
-	}
 	if err == nil && pass.Who.Guest && b.Conflict == drive.ConflictReplace {
 		err = g.enterThere(ctx, who, pass.Who.Account, b.Parent, b.Name)
 	}
@@ -194,9 +191,11 @@ func (g *gate) enterPath(ctx context.Context, who drive.Who, b Begin) (drive.Who
 	return pass.Who, b, err
 }
 
-// mayGo checks that a guest's upload may go to another folder.
+// mayGo checks that an upload may go to another folder: one that its sender may not see is
+// NotFound, as one that is not there.
 func (g *gate) mayGo(ctx context.Context, who drive.Who, row Row, parent drive.NodeID, c drive.Conflict) error {
-	if row.Account == who.Account || parent.IsZero() && c == "" {
+	own := row.Account == who.Account
+	if parent.IsZero() && (own || c == "") {
 		return nil
 	}
 	if parent.IsZero() {
@@ -206,7 +205,7 @@ func (g *gate) mayGo(ctx context.Context, who drive.Who, row Row, parent drive.N
 		c = row.Conflict
 	}
 	pass, err := g.access.Enter(ctx, g.db, who, parent, useOf(c))
-	if err == nil && pass.Who.Account != row.Account {
+	if err == nil && !own && pass.Who.Account != row.Account {
 		err = drive.Fail(drive.NotFound)
 	}
 	return err
