@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"smartdrive/internal/base/digest"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/head/server"
 	"smartdrive/internal/usecase/files"
 	"smartdrive/internal/usecase/thumb"
 )
@@ -39,6 +41,14 @@ func (c *call) preview(ctx context.Context) error {
 			size = s
 		}
 	}
+	h := c.w.Header()
+	tag := `"` + thumb.Format + "-" + sum + "-" + strconv.Itoa(size) + `"`
+	if hasAlready(server.Joined(c.r.Header, "If-None-Match"), tag) { // nothing is drawn, nor read
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", previewLife)
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
 	small, err := c.Thumbs.Make(ctx, c.who.Account, thumb.Source{Sum: sum, Open: func(ctx context.Context) (thumb.File, error) {
 		return c.Files.Contents.OpenToDraw(ctx, c.who, n.ID, n.Version)
 	}}, size)
@@ -48,14 +58,23 @@ func (c *call) preview(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h := c.w.Header()
 	h.Set("Content-Type", small.Type)
 	h.Set("Content-Length", strconv.Itoa(len(small.Body)))
-	h.Set("Cache-Control", "private, max-age=3600")
-	h.Set("ETag", `"`+thumb.Format+"-"+sum+"-"+strconv.Itoa(size)+`"`)
+	h.Set("Cache-Control", previewLife)
+	h.Set("ETag", tag)
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = c.w.Write(small.Body) // it fails only when the client is gone
 	return nil
+}
+
+// previewLife is for how long a client shows a picture without asking.
+const previewLife = "private, max-age=3600"
+
+// hasAlready reports whether one of the tags of an If-None-Match is a picture's (RFC 9110 §13.1.2).
+func hasAlready(list, tag string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool {
+		return strings.TrimPrefix(strings.TrimSpace(s), "W/") == tag
+	})
 }
 
 func (c *call) pictured(ctx context.Context, query url.Values) (files.NodeView, error) {
