@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/domain/access"
@@ -19,6 +20,7 @@ func (s *society) change(what string, p citizen, has, needs access.Right, method
 	status, answer := s.send(s.at, p.token, method, "/api/v1"+path, in)
 	ok = status/100 == 2
 	switch {
+	case s.Ends(s.Now, time.Now()): // the one or the other
 	case ok && !has.Has(needs):
 		s.note(fmt.Errorf("%s with %04b was done", what, has))
 	case !has.Has(needs):
@@ -57,6 +59,9 @@ func (s *society) move(p citizen, node drive.NodeID) {
 	if there := s.Rights(p.user, to); has.Has(access.Change) && !there.Has(access.Create) {
 		status, answer := s.send(s.at, p.token, "PATCH", "/api/v1/nodes/"+node.String(), map[string]any{"parent": to})
 		if status != http.StatusForbidden && status != http.StatusNotFound {
+			if s.Ends(s.Now, time.Now()) {
+				return
+			}
 			s.note(fmt.Errorf("move to where there is %04b: %d %s", there, status, answer))
 		}
 		return
@@ -74,17 +79,31 @@ func (s *society) give(p citizen, node drive.NodeID) {
 	if s.rand.IntN(2) == 0 {
 		g.Kind, g.Principal = access.Group, drive.PrincipalID(pick(s.rand, s.Groups))
 	}
-	_, ok := s.change("give a role", p, s.Rights(p.user, node), access.Manage, "POST", "/nodes/"+node.String()+"/grants",
-		map[string]any{"kind": g.Kind, "principal": g.Principal, "role": g.Role})
+	in := map[string]any{"kind": g.Kind, "principal": g.Principal, "role": g.Role}
+	if s.rand.IntN(3) == 0 {
+		in["expires_in"] = leastRole
+	}
+	answer, ok := s.change("give a role", p, s.Rights(p.user, node), access.Manage, "POST", "/nodes/"+node.String()+"/grants", in)
 	if ok {
+		var given struct {
+			ExpiresAt drive.Time `json:"expires_at"` // null is zero
+		}
+		s.note(json.Unmarshal(answer, &given))
+		g.Expires = given.ExpiresAt
 		s.Give(g)
 	}
 }
+
+// leastRole is how many seconds a role lasts that ends, at least.
+const leastRole = 60
 
 func (s *society) take(p citizen, _ drive.NodeID) {
 	g := pick(s.rand, s.Grants)
 	if g.Principal == drive.PrincipalID(p.user) {
 		return // one's own role may be left by anybody
+	}
+	if g.Expires != 0 && g.Expires <= drive.TimeOf(time.Now().Add(time.Minute/2)) {
+		return // it ends, and is not there any more once that was told
 	}
 	path := fmt.Sprintf("/nodes/%s/grants/%s", g.Node, g.Principal)
 	if _, ok := s.change("take a role", p, s.Rights(p.user, g.Node), access.Manage, "DELETE", path, nil); ok {

@@ -148,6 +148,21 @@ func (m *Model) MayLink(user drive.UserID, node drive.NodeID) bool {
 	return false
 }
 
+// MayShow reports whether a person may give out links to all that is below a node: nothing of it is
+// hidden from them.
+func (m *Model) MayShow(user drive.UserID, node drive.NodeID) bool {
+	return m.MayLink(user, node) && !slices.ContainsFunc(m.Nodes, func(below drive.NodeID) bool {
+		return m.Below(below, node) && !m.Rights(user, below).Has(access.See)
+	})
+}
+
+// Ends reports whether a role ends between two moments.
+func (m *Model) Ends(from, to time.Time) bool {
+	return slices.ContainsFunc(m.Grants, func(g access.Grant) bool {
+		return g.Expires != 0 && g.Expires >= drive.TimeOf(from) && g.Expires <= drive.TimeOf(to)
+	})
+}
+
 // SharedWith is what is shared with a person by name.
 func (m *Model) SharedWith(user drive.UserID) map[drive.NodeID]bool {
 	all := map[drive.NodeID]bool{}
