@@ -27,18 +27,40 @@ func (a *Access) Lens(ctx context.Context, q sqldb.Querier, p Pass) (Lens, error
 	if !p.Who.Guest || p.All && p.Space != "" {
 		return Lens{}, nil
 	}
-	rows, err := q.Query(ctx, `WITH `+mine+`
-		SELECT g.node_id, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id = ?`,
-		p.Who.User.String(), p.Who.User.String(), p.Who.Account)
-	all, err := sqldb.Scan(rows, err, func(s *step, scan func(...any) error) error { return scan(&s.node, &s.role, &s.expires) })
-	if err != nil {
-		return Lens{}, fmt.Errorf("list the grants of %s: %w", p.Who.User, err)
+	all, err := LensesOf(ctx, q, a, p.Who.User, []drive.AccountID{p.Who.Account})
+	l := all[p.Who.Account]
+	l.who = p.Who
+	return l, err
+}
+
+// LensesOf are what a guest sees of accounts, those excepted of which Lens says that it is all: one
+// statement for every 500.
+func LensesOf(ctx context.Context, q sqldb.Querier, a *Access, user drive.UserID, accounts []drive.AccountID) (map[drive.AccountID]Lens, error) {
+	type given struct {
+		account drive.AccountID
+		step
 	}
-	l := Lens{a: a, who: p.Who, grants: map[drive.NodeID][]step{}}
-	for _, s := range all {
-		l.grants[s.node] = append(l.grants[s.node], s)
+	lenses := make(map[drive.AccountID]Lens, len(accounts))
+	for _, id := range accounts {
+		lenses[id] = Lens{a: a, who: drive.Who{User: user, Account: id, Guest: true}, grants: map[drive.NodeID][]step{}}
 	}
-	return l, nil
+	for some := range slices.Chunk(accounts, manyAtOnce) {
+		marks, in := sqldb.In(some)
+		rows, err := q.Query(ctx, `WITH `+mine+`
+			SELECT g.account_id, g.node_id, g.role, g.expires_at FROM mine JOIN grants g ON g.principal_id = mine.id WHERE g.account_id IN (`+marks+`)`,
+			append([]any{user.String(), user.String()}, in...)...)
+		all, err := sqldb.Scan(rows, err, func(g *given, scan func(...any) error) error {
+			return scan(&g.account, &g.node, &g.role, &g.expires)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list the grants of %s: %w", user, err)
+		}
+		for _, g := range all {
+			at := lenses[g.account].grants
+			at[g.node] = append(at[g.node], g.step)
+		}
+	}
+	return lenses, nil
 }
 
 // rights are those that the user's own grants at a node come to; granted is false where there are

@@ -14,6 +14,7 @@ type Standing struct {
 	Rights  Right
 	Account drive.AccountID
 	Own     bool // it is in their own drive
+	All     bool // of a manager of the space: no grant narrows it, see Pass.All
 }
 
 // manyAtOnce is how many nodes one statement asks for: SQLite takes 32,766 parameters.
@@ -42,11 +43,12 @@ func (m many) rights(ctx context.Context, who drive.Who, nodes []drive.NodeID, r
 	ways, err := m.ways(ctx, who, nodes)
 	for id, w := range ways {
 		if !who.Guest && w.account == who.Account { // and is shared with a group that they are in
-			rights[id] = Standing{All, w.account, true}
+			rights[id] = Standing{Rights: All, Account: w.account, Own: true}
 			continue
 		}
-		if r := decide(w.steps, m.now).within(w.state, w.outward); r != 0 {
-			rights[id] = Standing{r, w.account, false}
+		v := decide(w.steps, m.now)
+		if r := v.within(w.state, w.outward); r != 0 {
+			rights[id] = Standing{Rights: r, Account: w.account, All: v.all}
 		}
 	}
 	return err

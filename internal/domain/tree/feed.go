@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,6 +76,27 @@ func (r Reader) Seq(ctx context.Context, q sqldb.Querier, account drive.AccountI
 		err = fmt.Errorf("read the sequence of the tree of %s: %w", account, err)
 	}
 	return seq, err
+}
+
+// Seqs is Seq of many accounts, by one statement. One that is missing has no tree.
+func (r Reader) Seqs(ctx context.Context, q sqldb.Querier, accounts []drive.AccountID) (map[drive.AccountID]int64, error) {
+	type at struct {
+		account drive.AccountID
+		seq     int64
+	}
+	seqs := make(map[drive.AccountID]int64, len(accounts))
+	for some := range slices.Chunk(accounts, manyAtOnce) {
+		marks, in := sqldb.In(some)
+		rows, err := q.Query(ctx, "SELECT account_id, seq FROM trees WHERE account_id IN ("+marks+")", in...)
+		all, err := sqldb.Scan(rows, err, func(a *at, scan func(...any) error) error { return scan(&a.account, &a.seq) })
+		if err != nil {
+			return nil, fmt.Errorf("read the sequences of %d trees: %w", len(accounts), err)
+		}
+		for _, a := range all {
+			seqs[a.account] = a.seq
+		}
+	}
+	return seqs, nil
 }
 
 // Changes returns up to limit changes after a position. A position that is older than the

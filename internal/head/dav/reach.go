@@ -62,6 +62,7 @@ type Place struct {
 	Address string // drive.Address.Place
 	Name    drive.Name
 	Node    drive.NodeID // of what is shared by name; zero: it is a space
+	Root    drive.NodeID // of a space
 	Account drive.AccountID
 }
 
@@ -74,14 +75,14 @@ func (h *Head) Places(ctx context.Context, who drive.Who) ([]Place, error) {
 		return nil, err
 	}
 	for _, s := range spaces {
-		all = append(all, Place{Address: s.Name, Name: drive.Name(s.Name), Account: s.ID})
+		all = append(all, Place{Address: s.Name, Name: drive.Name(s.Name), Root: s.Root, Account: s.ID})
 	}
 	guests, err := c.withMe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range guests {
-		all = append(all, Place{g.Node.String(), g.As, g.Node, g.Account})
+		all = append(all, Place{Address: g.Node.String(), Name: g.As, Node: g.Node, Account: g.Account})
 	}
 	return all, nil
 }

@@ -110,15 +110,16 @@ func (k *known) readShared(ctx context.Context, page []dav.Entry) (map[drive.Nod
 }
 
 // readMarks reads the marks of the accounts that folders of the page lie in. The root has those of
-// all places that the caller sees, and so have the folders of the layout.
+// all places that the caller sees, and so have the folders of the layout. All tops of places are
+// asked for together, however many there are.
 func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) error {
-	listed := map[string]bool{} // whether the page has folders of it
-	var tops []drive.NodeID
+	listed := map[string]bool{} // places of which the page has folders
+	tops := map[string]drive.NodeID{}
 	for _, e := range page {
 		switch {
-		case len(e.Path) == 0 && e.Place != "" && e.Place == e.Node.String():
-			tops = append(tops, e.Node)
-		case e.IsFolder():
+		case e.Place != "" && len(e.Path) == 0:
+			tops[e.Place] = e.Node
+		case e.IsFolder() && !e.Virtual:
 			listed[e.Place] = true
 		}
 		if k.names != nil || !e.Virtual && !isHome(e) {
@@ -131,36 +132,27 @@ func (k *known) readMarks(ctx context.Context, who drive.Who, page []dav.Entry) 
 		k.names = map[string]drive.Name{}
 		for _, p := range all {
 			k.names[p.Address] = p.Name
-			if !p.Node.IsZero() {
-				tops = append(tops, p.Node)
-			} else if !listed[p.Address] {
-				listed[p.Address] = false // only the sum of all has it
+			if tops[p.Address] = p.Root; p.Root.IsZero() {
+				tops[p.Address] = p.Node
 			}
 		}
 	}
-	marks, err := k.d.tags.OfTops(ctx, who, tops)
+	marks, err := k.d.tags.OfTops(ctx, who, slices.Collect(maps.Values(tops)))
 	if err != nil {
 		return err
 	}
-	for _, top := range tops { // what has no mark is not in the listing of all, either
-		place := top.String()
-		delete(listed, place)
+	for place, top := range tops { // what has no mark is not in the listing of all, either
 		if m, seen := marks[top]; seen {
 			k.marks[place] = m
+			delete(listed, place)
 		} else {
 			delete(k.names, place)
 		}
 	}
-	for place, shown := range listed {
-		marks, err := k.d.tags.Of(ctx, who, place)
-		if !shown && drive.IsKind(err, drive.NotFound, drive.Forbidden) { // it is not in the listing of all, either
-			delete(k.names, place)
-			continue
-		}
-		if err != nil { // a folder without a mark would have a tag that never changes
+	for place := range listed {
+		if k.marks[place], err = k.d.tags.Of(ctx, who, place); err != nil { // a folder without a mark would have a tag that never changes
 			return err
 		}
-		k.marks[place] = marks
 	}
 	return nil
 }

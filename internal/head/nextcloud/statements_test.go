@@ -14,6 +14,7 @@ import (
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/dav/davtest"
 	"smartdrive/internal/testkit/depth"
+	"smartdrive/internal/usecase/space"
 	"smartdrive/internal/usecase/upload/uploadtest"
 )
 
@@ -65,6 +66,61 @@ func TestStatementsDoNotGrow(t *testing.T) {
 			t.Errorf("%s: %d statements for 10 folders and %d for %d", what, few[what], n, uploadtest.Long())
 		}
 	})
+}
+
+// What a poll asks the database does not grow with how many spaces the caller is in, nor with how
+// much is shared with them.
+func TestAPollDoesNotGrowWithSpaces(t *testing.T) {
+	t.Parallel()
+	const properties = `<d:propfind xmlns:d="DAV:" xmlns:oc="http://owncloud.org/ns"><d:prop><d:getetag/><oc:fileid/><oc:permissions/></d:prop></d:propfind>`
+	var count sqldbtest.Counter
+	s := newStackAt(t, uploadtest.Options{DB: sqldb.Options{Connector: count.Connector}})
+	boss := drive.Who{User: s.Who.User, Account: s.Who.Account, Admin: true}
+	s.Person(t, "bob")
+	spaces := 0
+	add := func(n int) {
+		for range n {
+			spaces++
+			made, err := s.Spaces.Create(t.Context(), boss, space.NewSpace{Name: fmt.Sprintf("Space %d", spaces), Manager: s.Who.User}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			role := []access.Role{access.Viewer, access.Editor, access.Manager}[spaces%3]
+			to := space.Principal{Kind: access.User, Name: "bob"}
+			if _, err := s.Spaces.Grant(t.Context(), s.Who, space.NewGrant{Node: made.Root, To: to, Role: role}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ask := func(path, depth string) (statements int, body string) {
+		before := count.Total()
+		a := s.Do(t, "PROPFIND "+path, "Depth: "+depth, davtest.As("bob"), "", properties).Want(t, 207)
+		return count.Total() - before, a.Body
+	}
+	few := map[string]int{}
+	for _, n := range []int{3, 12} {
+		add(n)
+		for _, path := range []string{bobs, bobs + "Spaces"} {
+			for _, depth := range []string{"0", "1"} {
+				ask(path, depth) // numbers and marks are remembered
+				got, _ := ask(path, depth)
+				if was := few[path+depth]; was == 0 {
+					few[path+depth] = got
+				} else if got != was {
+					t.Errorf("depth %s of %s: %d statements with 3 spaces, and %d with %d", depth, path, was, got, spaces)
+				}
+			}
+		}
+	}
+	// A space has one tag, wherever it is listed.
+	_, all := ask(bobs+"Spaces", "1")
+	for i := 1; i <= 3; i++ {
+		_, own := ask(fmt.Sprintf("%sSpaces/Space%%20%d", bobs, i), "0")
+		tag := davtest.Answer{Body: own}.Between(t, "getetag>", "<")
+		if !strings.Contains(all, tag) {
+			t.Errorf("space %d has the tag %s, which is not in the listing", i, tag)
+		}
+	}
 }
 
 // The trash is sent page after page, and has each thing once.

@@ -80,37 +80,32 @@ func (t *FolderTags) Of(ctx context.Context, who drive.Who, place string) (m Fol
 	return m, nil
 }
 
-// OfTops is Of for what is shared with the caller by name: what they may not see there is missing.
-// It costs some statements for each account, however much of it is shared.
+// OfTops is Of for the roots of spaces, and for what is shared with the caller by name: what they
+// may not see there is missing. It costs some statements, for however many tops and accounts.
 func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.NodeID) (map[drive.NodeID]FolderMarks, error) {
 	rights, err := t.Rights(ctx, who, tops)
 	if err != nil {
 		return nil, err
 	}
+	all, err := t.accountsOf(ctx, who, rights)
+	if err != nil {
+		return nil, err
+	}
 	var files []drive.NodeID // they have no mark
 	marks := map[drive.NodeID]FolderMarks{}
-	sums, all := map[drive.AccountID]string{}, map[drive.AccountID]map[drive.NodeID]tree.Mark{}
 	for _, top := range tops {
 		at := rights[top]
-		if !at.Rights.Has(access.See) {
+		account, there := all[at.Account]
+		if !there || !at.Rights.Has(access.See) {
 			continue
 		}
-		if _, known := all[at.Account]; !known {
-			if !at.Own {
-				guest := access.Pass{Who: drive.Who{User: who.User, Account: at.Account, Guest: true}}
-				lens, err := t.f.access.Lens(ctx, t.f.opt.DB, guest)
-				if err != nil {
-					return nil, err
-				}
-				sums[at.Account] = lens.Sum()
-			}
-			if all[at.Account], err = t.marks(ctx, at.Account); err != nil {
-				return nil, err
-			}
-		}
-		m := FolderMarks{Of: all[at.Account]}
-		if !at.Own {
-			m.Rights = fmt.Sprintf("%x.%s", at.Rights, sums[at.Account])
+		m := FolderMarks{Of: account.of}
+		switch {
+		case at.Own:
+		case at.All: // who has no lens, as in Of
+			m.Rights = fmt.Sprintf("%x.", at.Rights)
+		default:
+			m.Rights = fmt.Sprintf("%x.%s", at.Rights, account.lens)
 		}
 		var folder bool
 		if m.Top, folder = m.Of[top]; !folder {
@@ -128,6 +123,40 @@ func (t *FolderTags) OfTops(ctx context.Context, who drive.Who, tops []drive.Nod
 		marks[id] = m
 	}
 	return marks, nil
+}
+
+// seenAccount is what somebody sees of an account.
+type seenAccount struct {
+	of   map[drive.NodeID]tree.Mark
+	lens string
+}
+
+// accountsOf reads what the caller sees of the accounts that they have rights in.
+func (t *FolderTags) accountsOf(ctx context.Context, who drive.Who, rights map[drive.NodeID]access.Standing) (map[drive.AccountID]seenAccount, error) {
+	var ids []drive.AccountID
+	for _, at := range rights {
+		if at.Rights.Has(access.See) && !slices.Contains(ids, at.Account) {
+			ids = append(ids, at.Account)
+		}
+	}
+	db := t.f.opt.DB
+	lenses, err := access.LensesOf(ctx, db, t.f.access, who.User, ids)
+	if err != nil {
+		return nil, err
+	}
+	seqs, err := t.f.opt.Tree.Seqs(ctx, db, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[drive.AccountID]seenAccount, len(ids))
+	for id, seq := range seqs {
+		of, err := t.marksAt(ctx, db, id, seq)
+		if err != nil {
+			return nil, err
+		}
+		all[id] = seenAccount{of, lenses[id].Sum()}
+	}
+	return all, nil
 }
 
 // AccountAt returns the account that a place of the caller's is in. Unlike Account it knows that of
@@ -150,6 +179,12 @@ func (t *FolderTags) marks(ctx context.Context, account drive.AccountID) (map[dr
 	if err != nil {
 		return nil, err
 	}
+	return t.marksAt(ctx, q, account, seq)
+}
+
+// marksAt are those of an account that has come to a number, or to a later one: from where the
+// number was read.
+func (t *FolderTags) marksAt(ctx context.Context, q sqldb.Querier, account drive.AccountID, seq int64) (map[drive.NodeID]tree.Mark, error) {
 	t.mu.Lock()
 	known := t.known[account]
 	t.mu.Unlock()
