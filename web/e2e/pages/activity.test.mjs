@@ -91,6 +91,24 @@ test("what happened is told in words, and taken back", { timeout: 300_000 }, asy
   await receiver.context.close();
 });
 
+test("what happened to an account, and downloads, are told in Chinese", { timeout: 300_000 }, async () => {
+  const { page, context, complaints } = await openPage(browser, server, { lang: "zh-CN" });
+  await logIn(page, server, "olivia", password);
+  const entry = (i, type, name, data, by) => ({ id: `${i}-00000000`, at: new Date().toISOString(), type, by: by ? { id: "1", name: by } : null, head: by ? "api" : "link", address: "192.0.2.1", node_id: null, name, path: "", data });
+  const items = [ // gathered for a minute, or rare
+    entry(4, "login.failed", "", { times: 3, from: ["192.0.2.1"] }), entry(3, "setting.changed", "log-level", { value: "debug", was: "info" }, "olivia"),
+    entry(2, "download.begun", "报告.txt", { times: 2 }, "olivia"), entry(1, "download.begun", "报告.txt", { times: 1 }),
+  ];
+  await page.route(/\/api\/v1\/activity/, (route) => route.fulfill({ json: { items, next_cursor: null } }));
+  await page.goto(server.url + "/activity");
+  const lines = ["有人 用错误的密码尝试登录（3 次）", "olivia 修改了服务器设置 log-level", "olivia 下载了“报告.txt”（2 次）", "系统或访客 下载了“报告.txt”"];
+  for (const [i, line] of lines.entries()) await page.locator(".log li").nth(i).filter({ hasText: line }).waitFor();
+  await page.getByText("通过链接").first().waitFor();
+  await shoot(page, "activity-zh-account");
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test("a webhook is made, told, found failing, and switched off", { timeout: 300_000 }, async () => {
   const got = [];
   let answer = 204;

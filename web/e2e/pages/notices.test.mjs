@@ -89,6 +89,21 @@ test("people are told what is shared with them, while they look", { timeout: 300
   await context.close();
 });
 
+test("that there is more than is told leads to what is shared", { timeout: 300_000 }, async () => {
+  const { page, context, complaints } = await openPage(browser, server, { lang: "zh-CN" });
+  await logIn(page, server, "edgar", password);
+  const told = { id: "01a21636-9d3b-78f2-89ac-e195dc638160", at: new Date().toISOString(), read_at: null, kind: "share", what: "more", gone: false, by: "olivia", node_id: null, name: "", path: "" };
+  await page.route(/\/api\/v1\/notices(\?|$)/, (route) => route.fulfill({ json: { items: [told], next_cursor: null, unread: 1 } })); // it takes 20,000 notices to cause it
+  await page.goto(server.url + "/notices");
+  const link = page.getByRole("link", { name: "还有更多与你共享或为你更改的内容，不再逐条通知：请见“共享给我的”" });
+  await link.waitFor();
+  await shoot(page, "notices-zh-more");
+  await link.click();
+  await page.waitForURL(/\/shared-with-me/);
+  assert.deepEqual(complaints, []);
+  await context.close();
+});
+
 test("an address is confirmed, and how one is told is chosen", { timeout: 300_000 }, async () => {
   const { page, context, complaints } = await openPage(browser, server);
   await logIn(page, server, "edgar", password);

@@ -24,6 +24,9 @@ export function sentenceOf(h: Happened): string {
   return i18n.global.te(key) ? t(key, args) : `${h.type} ${h.name}`; // a newer server knows more
 }
 
+/** Who did it where no account did: who fails to log in is neither the server nor a visitor. */
+export const nobodyOf = (h: Happened) => t(h.type === "login.failed" ? "activity.somebody" : "activity.nobody");
+
 const glyphs: Record<string, Component> = {
   "node.created": DocumentAdd, "node.copied": DocumentAdd, "node.moved": Rank, "node.trashed": Delete, "node.doomed": Delete, "node.deleted": Delete,
   "node.left": Rank, "node.arrived": Rank, drive: Rank, "node.restored": RefreshLeft, node: EditPen, grant: Connection, space: Setting, share: Link, collect: Link, webhook: Message, upload: UploadFilled, download: Download, login: Key, token: Key, password: Key, setting: Setting,

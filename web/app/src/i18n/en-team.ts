@@ -21,7 +21,7 @@ const messages = {
     linksText: "Links of those who may not give them out do not open.", outwardText: "Others are people who are not members. With nobody, what was shared with them before gives them nothing.", daysText: "0: as long as the server keeps the trash.", versionsText: "The last five versions of a file are always kept. 0: as long as the server keeps the others.",
   },
   activity: {
-    intro: "What was done in your drive, and by whom.", inSpace: "What was done in the space “{name}”, and by whom.", atNode: "what was done to it, and to what lies in it directly", empty: "Nothing has happened yet", emptyText: "What is added, changed, shared or deleted is listed here.", nobody: "SmartDrive or a visitor", takenBack: "It is taken back.",
+    intro: "What was done in your drive, and by whom.", inSpace: "What was done in the space “{name}”, and by whom.", atNode: "what was done to it, and to what lies in it directly", empty: "Nothing has happened yet", emptyText: "What is added, changed, shared or deleted is listed here.", nobody: "SmartDrive or a visitor", somebody: "Somebody", takenBack: "It is taken back.",
     whole: "the whole space", kind: "What is listed", kinds: { all: "Everything but uploads and downloads", files: "Files and folders", people: "Roles and the space", links: "Links", documents: "Documents", exports: "Exports", webhooks: "Webhooks", account: "Logins, tokens and settings", uploads: "Uploads", downloads: "Downloads" },
     back: { trash: "Restore", version: "Restore the content before", move: "Move back" }, heads: { api: "page or program", tus: "tus", draft: "resumable upload", dav: "by WebDAV", nextcloud: "by a Nextcloud app", link: "by a link" },
     did: {

@@ -22,7 +22,7 @@ const messages: TeamMessages = {
     linksText: "无权发出链接的人，其链接无法打开。", outwardText: "设为“任何人都不可以”后，之前与非成员的共享也会失效。", daysText: "0 表示按服务器的期限保留。", versionsText: "每个文件的最近五个版本始终保留。0 表示其余版本按服务器的期限保留。",
   },
   activity: {
-    intro: "你的网盘里发生了什么，是谁做的。", inSpace: "空间“{name}”里发生了什么，是谁做的。", atNode: "对它以及直接位于其中的内容所做的操作", empty: "还没有动态", emptyText: "添加、修改、共享和删除都会列在这里。", nobody: "系统或访客", takenBack: "已撤回。",
+    intro: "你的网盘里发生了什么，是谁做的。", inSpace: "空间“{name}”里发生了什么，是谁做的。", atNode: "对它以及直接位于其中的内容所做的操作", empty: "还没有动态", emptyText: "添加、修改、共享和删除都会列在这里。", nobody: "系统或访客", somebody: "有人", takenBack: "已撤回。",
     whole: "整个空间", kind: "显示内容", kinds: { all: "除上传和下载外的全部", files: "文件和文件夹", people: "角色和空间", links: "链接", documents: "单据", exports: "导出", webhooks: "Webhook", account: "登录、令牌和设置", uploads: "上传", downloads: "下载" },
     back: { trash: "恢复", version: "恢复之前的内容", move: "移回原处" }, heads: { api: "网页或程序", tus: "通过 tus", draft: "断点续传", dav: "通过 WebDAV", nextcloud: "通过 Nextcloud 应用", link: "通过链接" },
     did: {
