@@ -1,1 +1,0 @@
-import"./base-B_ROUWZl.js";
