@@ -54,7 +54,13 @@ func (w *town) advance(d time.Duration) {
 func newTown(t *testing.T, names ...string) *town {
 	t.Helper()
 	w := &town{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
-	db := sqldbtest.OpenWith(t, sqldb.Options{Connector: w.calls.Connector})
+	w.settle(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: w.calls.Connector}), names...)
+	return w
+}
+
+// settle puts people with drives into a database.
+func (w *town) settle(t *testing.T, db *sqldb.DB, names ...string) {
+	t.Helper()
 	log := activity.New(activity.Options{DB: db, Now: w.clock})
 	auth := account.NewAuth(db, account.Options{Now: w.clock})
 	w.parts = notify.Parts{
@@ -81,7 +87,6 @@ func newTown(t *testing.T, names ...string) *town {
 			return err
 		})
 	}
-	return w
 }
 
 func (w *town) write(t *testing.T, fn func(context.Context, *sqldb.Tx) error) {
