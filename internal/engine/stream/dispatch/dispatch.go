@@ -44,6 +44,9 @@ const (
 	defaultParallel = 16
 	defaultReclaims = 2
 	parks           = 4 // of one account at a time: they queue for one row
+	// sendTime is how long a broker may take for a record. It ends long before the lease of the
+	// timer: a handler that overruns that has used up an attempt, and no outage may.
+	sendTime = 30 * time.Second
 	// reclaimWindow is how many reclaims of one account can wait in a consumer without delaying
 	// those of others.
 	reclaimWindow = 2048
@@ -81,7 +84,9 @@ func (d *Dispatch) Publish(ctx context.Context, f timer.Fired) error {
 	if err != nil {
 		return err
 	}
-	if err := d.opt.Sender.Send(ctx, r); err != nil {
+	own, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	if err := d.opt.Sender.Send(own, r); err != nil {
 		return fmt.Errorf("publish timer %s: %w", f.Key, err)
 	}
 	d.trace(f, timer.Published, began, nil)
