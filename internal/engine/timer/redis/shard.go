@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +21,8 @@ type shard struct {
 	meta   string
 
 	mu       sync.Mutex
-	epoch    string // "" = not known yet
-	former   string
+	epoch    string    // "" = not known yet
+	former   []string  // those before it, the last ones
 	base     int64     // the clock as of at, by the monotonic clock of this process
 	at       time.Time //
 	verified time.Time // when the server's run was last asked for
@@ -79,17 +80,23 @@ func (sh *shard) clockLocked(now time.Time) int64 {
 	return sh.base + now.Sub(sh.at).Milliseconds()
 }
 
+// maxFormer is how many epochs a reply may come too late for: a shard was lost as often meanwhile.
+const maxFormer = 16
+
 // learns takes in what a reply says. It reports whether the shard was lost since the last one. A
-// reply that was overtaken by the one that told of a loss teaches nothing.
+// reply that was overtaken by the one that told of a loss teaches nothing: no epoch comes back for
+// good, since a server that has lost one is not what it was, and begins another.
 func (sh *shard) learns(epoch string, clock int64, now time.Time) (lost bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if epoch == sh.former && epoch != "" {
+	if slices.Contains(sh.former, epoch) {
 		return false
 	}
 	if epoch != sh.epoch {
-		lost = sh.epoch != ""
-		sh.former, sh.epoch = sh.epoch, epoch
+		if lost = sh.epoch != ""; lost {
+			sh.former = append(sh.former[max(0, len(sh.former)-maxFormer+1):], sh.epoch)
+		}
+		sh.epoch = epoch
 	}
 	sh.base, sh.at = clock, now
 	return lost

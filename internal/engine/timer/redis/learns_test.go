@@ -1,0 +1,32 @@
+package redis
+
+import (
+	"testing"
+	"time"
+)
+
+// A reply may be overtaken by two losses. It is not taken for a third one, and what the shard is by
+// now is still believed afterwards: else the shard would be asked for nothing any more.
+func TestAReplyThatTwoLossesOvertookTeachesNothing(t *testing.T) {
+	t.Parallel()
+	sh, now := newShard("test", 0), time.Now()
+	for i, step := range []struct {
+		epoch string
+		lost  bool
+		knows string
+	}{{"a", false, "a"}, {"b", true, "b"}, {"c", true, "c"}, {"a", false, "c"}, {"b", false, "c"}, {"c", false, "c"}, {"d", true, "d"}, {"c", false, "d"}} {
+		lost := sh.learns(step.epoch, int64(i+1), now)
+		if epoch, _ := sh.knows(now); lost != step.lost || epoch != step.knows {
+			t.Errorf("step %d, epoch %s: lost %t, known is %s", i, step.epoch, lost, epoch)
+		}
+	}
+	if _, clock := sh.knows(now); clock != 7 {
+		t.Errorf("the clock is that of reply %d", clock)
+	}
+	for range 10 * maxFormer {
+		sh.learns(newEpoch(), 1, now)
+	}
+	if len(sh.former) > maxFormer {
+		t.Errorf("%d epochs are remembered", len(sh.former))
+	}
+}
