@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"runtime/debug"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -67,7 +68,7 @@ func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.Do
 	t := &taking{Reader: bufio.NewReader(out), end: out.Close, over: make(chan struct{})}
 	go func() {
 		defer close(t.over)
-		err := envelope.Extract(timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), sum, into)
+		err := extract(timely{func() error { return context.Cause(ctx) }, object}, int64(object.Size()), sum, into)
 		if _, bad := errors.AsType[*syntax.Error](err); bad || errors.Is(err, envelope.ErrNoFile) {
 			err = drive.Wrap(err, drive.NotFound) // the file was replaced
 		}
@@ -77,6 +78,17 @@ func (e Enclosed) Open(ctx context.Context, account drive.AccountID, id drive.Do
 		return nil, errors.Join(err, t.Close())
 	}
 	return &Attachment{t, a.Name, a.Type, drive.ByteSize(a.Size)}, nil
+}
+
+// extract is envelope.Extract beside the request, where nobody else meets a panic: a file may have
+// been made for it.
+func extract(in io.ReaderAt, size int64, sum string, to io.Writer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic while an embedded file was taken out: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return envelope.Extract(in, size, sum, to)
 }
 
 // taking is an embedded file while it is taken out.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"smartdrive/internal/base/drive"
 )
@@ -14,6 +15,13 @@ func SendDue(ctx context.Context, w *Webhooks) error {
 		err = errors.Join(err, w.deliver(ctx, d.id))
 	}
 	return err
+}
+
+// Look is one look of Run, and waits for what it has begun.
+func Look(ctx context.Context, w *Webhooks) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	return w.look(ctx, &all, make(chan struct{}, 1))
 }
 
 // SendDueAndDie is SendDue of a process that writes nothing more once ctx is done.

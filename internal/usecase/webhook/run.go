@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -124,7 +125,7 @@ func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- s
 			continue
 		}
 		all.Go(func() {
-			err := w.deliver(ctx, d.id)
+			err := w.deliverSafely(ctx, d.id)
 			w.turns.leave(d.id, d.account)
 			if err != nil { // the next look is soon enough
 				w.opt.Log.WarnContext(ctx, "send to a webhook", "webhook", d.id, "error", err)
@@ -137,6 +138,17 @@ func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- s
 		})
 	}
 	return err
+}
+
+// deliverSafely is deliver that a panic does not end the process with: the same entry would end the
+// next one, too.
+func (w *Webhooks) deliverSafely(ctx context.Context, id ID) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return w.deliver(ctx, id)
 }
 
 // due lists webhooks that something waits for, those that have waited longest for an attempt first.
