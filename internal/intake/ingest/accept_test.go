@@ -196,3 +196,25 @@ func TestTheRuleOfASourceSettlesConflicts(t *testing.T) {
 		t.Errorf("a rule that is none: %v", err)
 	}
 }
+
+// A currency that is none is no reason for which a person may not accept a document: the column
+// takes the letters of ISO 4217, and the model has the text.
+func TestADocumentOfAStrangeCurrencyIsAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	wrong := doc("W", 1)
+	wrong.Currency = "€uro"
+	w.send(t, newParcel("acme").lines("a.ndjson", wrong, doc("G", 2)))
+	w.finish(t, in)
+	r := w.rejections(t, in)["W"]
+	got, err := in.AcceptAnyway(t.Context(), w.who, r.Bundle, r.Place, "known to us")
+	if err != nil || got.Outcome != Accept {
+		t.Fatalf("it is %v, %v", got.Outcome, err)
+	}
+	full, err := in.Document(t.Context(), w.who, *got.Document)
+	if err != nil || full.Currency != "uro" {
+		t.Errorf("its currency is %q, %v", full.Currency, err)
+	}
+	w.check(t)
+}

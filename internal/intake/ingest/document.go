@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/intake/invoice"
@@ -153,11 +154,22 @@ func newDocument(source string, doc *invoice.Document) (*document, error) {
 	d := &document{
 		key: keyOf(source, doc.Key()), hash: hex.EncodeToString(sum[:]), typ: clip(doc.Type, 16), number: doc.Number, dated: doc.Date.String(),
 		sellerID: clip(doc.Seller.ID(), maxID), sellerName: clip(doc.Seller.Name, maxText),
-		buyerID: clip(doc.Buyer.ID(), maxID), buyerName: clip(doc.Buyer.Name, maxText), currency: clip(doc.Currency, 16),
+		buyerID: clip(doc.Buyer.ID(), maxID), buyerName: clip(doc.Buyer.Name, maxText), currency: ofLetters(doc.Currency, 16),
 		total: doc.Totals.Gross.String(), payable: doc.Totals.Payable.String(), totalE4: tenThousandths(doc.Totals.Gross), body: body,
 	}
 	d.search = clip(fold(strings.Join([]string{d.number, d.sellerName, d.sellerID, d.buyerName, d.buyerID}, " ")), maxSearch)
 	return d, nil
+}
+
+// ofLetters is what a column of ASCII takes of a code: one of a list is kept, and of what somebody
+// accepted that is none at least that much. The model has it as it is.
+func ofLetters(s string, most int) string {
+	return clip(strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII {
+			return -1
+		}
+		return r
+	}, s), most)
 }
 
 func fold(s string) string { return drive.Name(s).Fold() }
