@@ -91,6 +91,7 @@ func (g *gatherer) pass(ctx context.Context) error {
 		return err
 	}
 	seen := map[landing]int64{}
+	var failed []error // of sources whose account takes no more: those behind them do not wait for it
 	for after := (landing{}); ; {
 		page, err := g.sources(ctx, after)
 		if err != nil {
@@ -104,15 +105,18 @@ func (g *gatherer) pass(ctx context.Context) error {
 			}
 			settled, err := g.gather(ctx, s, now)
 			if err != nil {
-				return fmt.Errorf("gather the files of source %q: %w", s.source, err)
+				failed = append(failed, fmt.Errorf("gather the files of source %q of account %s: %w", s.source, s.account, err))
 			}
-			if settled {
+			if ctx.Err() != nil || drive.IsKind(err, drive.Unavailable) {
+				return errors.Join(failed...)
+			}
+			if settled && err == nil {
 				seen[s.landing] = s.seq
 			}
 		}
 		if len(page) < comparePage {
 			g.seen = seen
-			return nil
+			return errors.Join(failed...)
 		}
 	}
 }
