@@ -97,13 +97,8 @@ func detail(why *fetch.Error) string {
 	return ""
 }
 
-// clip keeps a text within its column.
-func clip(s string) string {
-	if len(s) > 255 {
-		return s[:255]
-	}
-	return s
-}
+// clip keeps a text within its column, which takes nothing that is not UTF-8.
+func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 255)], "") }
 
 func pause(ctx context.Context, mean time.Duration) error {
 	timer := time.NewTimer(mean/2 + rand.N(mean))
