@@ -197,10 +197,7 @@ func (sh *shard) outlook(k timer.Kind, now time.Time) (wait int64, mine bool, as
 	if l.next != never {
 		wait = l.next - sh.clockLocked(now)
 	}
-	if check = now.Sub(sh.verified) >= reverify; check {
-		sh.verified = now
-	}
-	return wait, l.mine, l.asked, check
+	return wait, l.mine, l.asked, now.Sub(sh.verified) >= reverify
 }
 
 func (l *leasing) call(a *ask) *call {
@@ -212,11 +209,11 @@ func (l *leasing) call(a *ask) *call {
 	codes = append(codes, lane.heads...)
 	lost := lane.lost
 	lane.lost = ""
-	a.shard.mu.Unlock()
 	check := 0
 	if a.check {
-		check = 1
+		check, a.shard.verified = 1, now
 	}
+	a.shard.mu.Unlock()
 	var name [callLen]byte
 	_, _ = rand.Read(name[:]) // never fails
 	name[0] |= 1              // it begins the tokens, and a token is not 0
