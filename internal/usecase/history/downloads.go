@@ -20,7 +20,7 @@ import (
 const (
 	tellEvery   = time.Minute     // between two looks at what was gathered
 	gatherFor   = time.Hour       // what one user downloads of one file within it is one entry
-	maxGathered = 10_000          // files of users that are known at a time, some 3 MB; half of them wake the writer
+	maxGathered = 10_000          // files of users that are known at a time, some 3 MB; half as many new ones wake the writer
 	maxOthers   = 1000            // users whose further downloads are counted together, when there are more
 	perEntries  = 200             // entries of one transaction: some 10 ms
 	maxFrom     = 8               // addresses of an entry
@@ -36,10 +36,11 @@ type Downloads struct {
 	now    func() time.Time
 	log    *slog.Logger
 	ledger quota.Ledger
-	half   chan struct{} // there is much
+	half   chan struct{} // there is much that is new
 
 	mu     sync.Mutex
 	all    map[download]*times
+	fresh  int // in all: those that have come since the last look
 	others int // in all: those of many files together
 	missed int
 }
@@ -112,13 +113,14 @@ func (d *Downloads) add(what download, who drive.Who) {
 	if t == nil {
 		t = &times{}
 		d.all[what] = t
+		d.fresh++
 		if what.isOthers() {
 			d.others++
 		}
 	}
 	t.by = who
 	t.count(1, who.Address)
-	if len(d.all) >= maxGathered/2 {
+	if d.fresh >= maxGathered/2 { // not by all: what was told is known for an hour
 		select {
 		case d.half <- struct{}{}:
 		default: // it is told already
@@ -174,7 +176,7 @@ func (d *Downloads) take(now time.Time) (all []due, missed int) {
 		}
 	}
 	slices.SortFunc(all, func(a, b due) int { return bytes.Compare(a.account[:], b.account[:]) })
-	missed, d.missed = d.missed, 0
+	missed, d.missed, d.fresh = d.missed, 0, 0
 	return all, missed
 }
 

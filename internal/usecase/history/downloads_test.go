@@ -106,3 +106,39 @@ func TestDownloadsOfManyFilesAreCountedTogether(t *testing.T) {
 		t.Errorf("then %d entries tell of %d", entries, times)
 	}
 }
+
+// Thousands of files at once wake the writer once, and not with each that follows: neither when
+// they are told, nor when the database is away.
+func TestManyDownloadsWakeTheWriterOnce(t *testing.T) {
+	t.Parallel()
+	var faults sqldbtest.Faults
+	s := uploadtest.New(t, uploadtest.Options{DB: sqldb.Options{Connector: faults.Connector, Log: slog.New(slog.DiscardHandler)}})
+	who := s.Account(t, drive.GiB)
+	d := history.NewDownloads(history.Parts{DB: s.DB, Log: s.Activity, Tree: s.Tree}, s.Clock.Now, nil)
+	const half = 5000
+	for _, away := range []bool{false, true} {
+		for range half - 1 {
+			d.File(who, drive.NewID[drive.NodeID]())
+		}
+		if d.Woken() {
+			t.Error("the writer was woken before there was much")
+		}
+		d.File(who, drive.NewID[drive.NodeID]())
+		if !d.Woken() {
+			t.Error("the writer was not woken")
+		}
+		if away {
+			faults.FailAll(sqldbtest.Commit, nil)
+		}
+		if err := d.Tell(t.Context()); (err != nil) != away {
+			t.Fatal(err)
+		}
+		d.File(who, drive.NewID[drive.NodeID]())
+		if d.Woken() {
+			t.Errorf("one more download wakes the writer (the database is away: %v)", away)
+		}
+		if err := d.Tell(t.Context()); (err != nil) != away {
+			t.Fatal(err)
+		}
+	}
+}
