@@ -22,11 +22,21 @@ func (b *Bucket) beginMultipart(ctx context.Context, id drive.UploadID) (string,
 
 // putPart stores part n, whose number at the store is n+1, and returns its ETag.
 func (b *Bucket) putPart(ctx context.Context, id drive.UploadID, mpu string, n int, r io.Reader, size int64) (etag string, err error) {
-	p, err := b.api.PutObjectPart(ctx, b.name, b.contentKey(id), mpu, n+1, r, size, minio.PutObjectPartOptions{})
-	if err == nil && (p.ETag == "" || len(p.ETag) > maxETag) {
-		err = fmt.Errorf("the store gave part %d the ETag %q", n, p.ETag)
+	etag, err = b.sendPart(ctx, b.contentKey(id), mpu, n, r, size)
+	if err == nil && (etag == "" || len(etag) > maxETag) {
+		err = fmt.Errorf("the store gave part %d the ETag %q", n, etag)
 	}
-	return p.ETag, classify(err)
+	return etag, classify(err)
+}
+
+// sendPart sends part n of the object with that key; its error is the client's. See putObject.
+func (b *Bucket) sendPart(ctx context.Context, key, mpu string, n int, r io.Reader, size int64) (etag string, err error) {
+	var opts minio.PutObjectPartOptions
+	if size == 0 {
+		opts.Sha256Hex, opts.DisableContentSha256 = emptySHA256, true
+	}
+	p, err := b.api.PutObjectPart(ctx, b.name, key, mpu, n+1, r, size, opts)
+	return p.ETag, err
 }
 
 // storedPart is a part as the store lists it.

@@ -94,7 +94,7 @@ func (o *Objects) Put(ctx context.Context, name, upload string, n int, size driv
 	_, _, err := o.b.send(ctx, outgoing{
 		body: blob.NewBody(body, blob.BodyOptions{Size: size, Limit: size}), size: size, last: func(blob.Part) error { return ctx.Err() },
 		put: func(ctx context.Context, r io.Reader, size int64) error {
-			_, err := o.b.api.PutObjectPart(ctx, o.b.name, o.key(name), upload, n+1, r, size, minio.PutObjectPartOptions{})
+			_, err := o.b.sendPart(ctx, o.key(name), upload, n, r, size)
 			return err
 		},
 	})

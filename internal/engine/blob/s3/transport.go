@@ -1,6 +1,8 @@
 package s3
 
 import (
+	"bytes"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -25,6 +27,8 @@ const idleTime = 5 * time.Second
 const (
 	transportBuffer = 128 << 10 // with the usual 4 KiB a part costs a system call for each of them
 	largeBody       = 64 << 20  // a store syncs what it got before it answers
+
+	maxErrorDocument = 64 << 10 // they have some hundred bytes
 )
 
 // transport sends each request where it is waited for long enough, and no longer.
@@ -67,6 +71,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = resp.Body.Close() // with its connection
 		resp, err = awaitBody(r, t.stall, send)
 	}
+	if err == nil && resp.StatusCode >= http.StatusMultipleChoices && hasBody(r) {
+		spend(resp)
+	}
 	if err == nil && resp.Close && resp.StatusCode == http.StatusOK {
 		t.closes.Do(func() {
 			t.log.Warn("the object store closes the connection after each answer, so that each request opens one, which halves the rate of small files: allow keep-alive there")
@@ -75,13 +82,31 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// spend reads the document of an error and gives the connection up: a store that refuses a request
+// may have left its body unread in there and take it for the next one (see isMisread). net/http
+// gives a connection up if the answer is closed before its end; the last byte of a document of XML
+// is known.
+func spend(resp *http.Response) {
+	size := resp.ContentLength
+	if size <= 0 || size > maxErrorDocument {
+		return
+	}
+	doc := make([]byte, size)
+	n, _ := io.ReadFull(resp.Body, doc[:size-1]) // what is cut off is refused by who parses it
+	_ = resp.Body.Close()
+	doc[n] = '>'
+	resp.Body = io.NopCloser(bytes.NewReader(doc[:n+1]))
+}
+
 // isMisread reports whether a store has taken the rest of an earlier request for this one: it
 // answered that one without having read its body, and kept the connection (a defect of
 // github.com/valyala/fasthttp, pull request 2368). Of requests with bodies nothing is known then:
 // they are a client's, and kindOf lets it try again.
 func isMisread(r *http.Request, resp *http.Response) bool {
-	return resp.StatusCode == http.StatusBadRequest && resp.Close && (r.Body == nil || r.Body == http.NoBody)
+	return resp.StatusCode == http.StatusBadRequest && resp.Close && !hasBody(r)
 }
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // isAssembly reports whether the store has much to do before it can answer: it completes a
 // multipart upload or aborts it, copies, lists (some stores walk a whole tree for it), deletes many

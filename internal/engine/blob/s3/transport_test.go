@@ -108,3 +108,49 @@ func TestARequestThatAStoreMisreadIsSentAgain(t *testing.T) {
 		}
 	}
 }
+
+// A store that refuses a request may have left its body in the connection: no other request is sent
+// over that one, and the error is told all the same.
+func TestAConnectionWithARefusedBodyIsGivenUp(t *testing.T) {
+	t.Parallel()
+	const doc = "<Error><Code>NoSuchUpload</Code></Error>"
+	for _, c := range []struct {
+		name   string
+		method string
+		body   string
+		status int
+		kept   bool
+	}{
+		{"refused", http.MethodPut, "x", http.StatusNotFound, false},
+		{"taken", http.MethodPut, "x", http.StatusOK, true},
+		{"without a body", http.MethodGet, "", http.StatusNotFound, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var from []string
+			store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				from = append(from, r.RemoteAddr)
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, doc)
+			}))
+			t.Cleanup(store.Close)
+			transport := newTransport(time.Minute, slog.New(slog.DiscardHandler))
+			t.Cleanup(transport.CloseIdleConnections)
+			for range 2 {
+				r, err := http.NewRequestWithContext(t.Context(), c.method, store.URL+"/b/k", strings.NewReader(c.body))
+				noError(t, err)
+				resp, err := transport.RoundTrip(r)
+				noError(t, err)
+				got, err := io.ReadAll(resp.Body)
+				noError(t, err)
+				noError(t, resp.Body.Close())
+				if string(got) != doc {
+					t.Errorf("answered %q", got)
+				}
+			}
+			if kept := from[0] == from[1]; kept != c.kept {
+				t.Errorf("the connection was kept: %v", kept)
+			}
+		})
+	}
+}
