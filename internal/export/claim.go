@@ -43,14 +43,16 @@ func (q *queue) claim(ctx context.Context) (*batch, error) {
 		if err != nil || b == nil {
 			return err
 		}
-		over = b.State == Running
+		if over = b.State == Running; over && b.barren() {
+			b.Tries++ // perhaps it is what ended its process
+		}
 		b.State, b.Epoch, b.Worker, b.Machine, b.Due = Running, b.Epoch+1, q.opt.Instance, q.opt.Machine, now.Add(lease.Length)
 		b.YieldAt, b.ClaimedAt, b.ClaimedDone = 0, now, b.Collected+b.Failed
 		if b.Begun == 0 {
 			b.Begun = now
 		}
 		_, err = tx.Exec(ctx, `UPDATE exports SET state = ?, epoch = ?, worker = ?, machine = ?, due_at = ?, yield_at = 0, claimed_at = ?,
-			claimed_done = ?, begun_at = ? WHERE id = ?`, b.State, b.Epoch, b.Worker, b.Machine, b.Due, b.ClaimedAt, b.ClaimedDone, b.Begun, b.ID)
+			claimed_done = ?, tries = ?, begun_at = ? WHERE id = ?`, b.State, b.Epoch, b.Worker, b.Machine, b.Due, b.ClaimedAt, b.ClaimedDone, b.Tries, b.Begun, b.ID)
 		taken = b
 		if err != nil {
 			return err

@@ -72,12 +72,11 @@ func (r *releases) ended(ctx context.Context) error {
 	if over > 0 {
 		r.log.InfoContext(ctx, "batches have expired", "count", over)
 	}
-	for _, id := range ids {
-		if err := r.release(ctx, id); err != nil {
-			return err
-		}
+	var errs error
+	for _, id := range ids { // one that cannot be released keeps no other
+		errs = errors.Join(errs, r.release(ctx, id))
 	}
-	return nil
+	return errs
 }
 
 // release gives back what a batch holds that has ended (X5). It works in short transactions and may
@@ -225,16 +224,19 @@ func (e *Exports) Purge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := e.releases.ended(ctx); err != nil {
-		return err
-	}
+	return errors.Join(e.releases.ended(ctx), e.dropReleased(ctx, now.Add(-keepRows)), e.lists.dropLoose(ctx, now), e.selections.purge(ctx, now),
+		e.queue.purgeTurns(ctx, now), e.publisher.sweep(ctx))
+}
+
+// dropReleased drops batches that hold nothing since before a time.
+func (g *ground) dropReleased(ctx context.Context, before drive.Time) error {
 	for {
-		b, err := e.find(ctx, e.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", now.Add(-keepRows))
+		b, err := g.find(ctx, g.opt.DB, "WHERE released_at > 0 AND released_at < ? ORDER BY released_at LIMIT 1", before)
 		if drive.IsKind(err, drive.NotFound) {
-			return errors.Join(e.lists.dropLoose(ctx, now), e.selections.purge(ctx, now), e.queue.purgeTurns(ctx, now), e.publisher.sweep(ctx))
+			return nil
 		}
 		if err == nil {
-			err = e.drop(ctx, b.ID)
+			err = g.drop(ctx, b.ID)
 		}
 		if err != nil {
 			return fmt.Errorf("purge batch %s: %w", b.ID, err)

@@ -33,8 +33,7 @@ type Job struct {
 	account drive.AccountID
 	user    drive.UserID
 	epoch   int64
-	tries   int64
-	fresh   int // parts that this try has sent
+	tries   int64 // since a part was sent
 	upload  drive.UploadID
 	node    drive.NodeID
 }
@@ -164,10 +163,12 @@ func (c *courier) claim(ctx context.Context) (*Job, error) {
 		if err != nil || j == nil {
 			return err
 		}
-		over = j.State == "running"
+		if over = j.State == "running"; over {
+			j.tries++ // a part that arrives makes it 0
+		}
 		j.State, j.epoch = "running", j.epoch+1
-		_, err = tx.Exec(ctx, "UPDATE export_jobs SET state = 'running', epoch = ?, worker = ?, machine = ?, due_at = ? WHERE id = ?",
-			j.epoch, c.opt.Instance, c.opt.Machine, now.Add(lease.Length), j.ID)
+		_, err = tx.Exec(ctx, "UPDATE export_jobs SET state = 'running', epoch = ?, worker = ?, machine = ?, due_at = ?, tries = ? WHERE id = ?",
+			j.epoch, c.opt.Instance, c.opt.Machine, now.Add(lease.Length), j.tries, j.ID)
 		taken = j
 		return err
 	})
@@ -222,7 +223,7 @@ func (c *courier) work(ctx context.Context, j *Job) {
 	log := c.log.With("export", j.Export, "job", j.ID, "epoch", j.epoch)
 	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return c.beat(ctx, j) },
 		func(ctx context.Context, yield func() bool) error {
-			return safely(func() error { return c.write(ctx, j, yield) })
+			return attempt(j.tries, func() error { return c.write(ctx, j, yield) })
 		})
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -244,27 +245,18 @@ func (c *courier) work(ctx context.Context, j *Job) {
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, due_at = ?", reasonInactive, now.Add(waitForUser))
 	case ctx.Err() != nil:
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, due_at = ?", now)
-	case j.triesNow() > maxTries || drive.IsKind(err, drive.Gone, drive.NotFound, drive.DigestMismatch, drive.ParentGone, drive.Forbidden):
+	case j.tries+1 > maxTries || drive.IsKind(err, drive.Gone, drive.NotFound, drive.DigestMismatch, drive.ParentGone, drive.Forbidden):
 		c.counters.BrokenSave.Add(1)
 		log.WarnContext(ctx, "a job has failed", "error", err)
 		err = c.fail(after, j, drive.KindOf(err), now)
 	default:
 		log.WarnContext(ctx, "a job will be tried again", "error", err)
 		err = c.update(after, j, "state = 'pending', epoch = epoch + 1, error = ?, tries = ?, due_at = ?",
-			drive.KindOf(err).String(), j.triesNow(), now.Add(again(j.tries)))
+			drive.KindOf(err).String(), j.tries+1, now.Add(again(j.tries)))
 	}
 	if err != nil && !errors.Is(err, errFenced) {
 		log.WarnContext(ctx, "how a job ended could not be written; its lease will end", "error", err)
 	}
-}
-
-// triesNow counts a try that has failed. One that brought the zip on counts from the beginning: a
-// long one may break often.
-func (j *Job) triesNow() int64 {
-	if j.fresh > 0 {
-		return 1
-	}
-	return j.tries + 1
 }
 
 // fail ends a job for good. What it has written is given up first: after a crash in between it
@@ -352,10 +344,10 @@ func (c *courier) writeParts(ctx context.Context, j *Job, d Download, at place, 
 				}
 				return fmt.Errorf("send part %d of the zip of batch %s: %w", n, j.Export, err)
 			}
-			j.fresh++
+			j.tries = 0 // a long one may break often
 			c.halt("part")
 		}
-		if err := c.update(ctx, j, "sent = ?", to); err != nil {
+		if err := c.update(ctx, j, "sent = ?, tries = ?", to, j.tries); err != nil {
 			return err
 		}
 		j.Sent = to

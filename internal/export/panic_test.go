@@ -4,6 +4,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/instance/lease"
 )
 
 // A panic while a batch is collected ends that try and not the process, which would begin the same
@@ -32,5 +35,58 @@ func TestAPanicEndsATry(t *testing.T) {
 	w.finish(t, e)
 	if got := w.get(t, e, v.ID); got.State != Sealed {
 		t.Errorf("in the end it is %s: %s", got.State, got.Error)
+	}
+}
+
+// A batch, or a job, whose process ends each time before anything comes of it (the system kills it
+// for its memory, say) is given up in the end: it would end the server every half minute for ever.
+// One that gets on a little each time is not.
+func TestWorkThatEndsItsProcessIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.process(w.db, "here", func(o *Options) { o.Drive = &shelf{uploads: map[drive.UploadID]*shelved{}, puts: map[string]int{}} })
+	died := func(claim func() bool) (times int64) {
+		for ; times <= 2*mostTries && claim(); times++ { // and nobody works on it
+			w.pass(lease.Length + time.Second)
+		}
+		return times
+	}
+
+	good := w.create(t, e, w.manifest(t, "good"))
+	for range 2 * mostTries {
+		w.claim(t, e)
+		w.write(t, exec("UPDATE exports SET claimed_done = claimed_done - 1 WHERE id = ?", good.ID)) // as if one had arrived since
+		w.pass(lease.Length + time.Second)
+	}
+	if w.finish(t, e); w.get(t, e, good.ID).State != Sealed {
+		t.Fatalf("one that got on each time is %s", w.get(t, e, good.ID).State)
+	}
+
+	bad := w.create(t, e, w.manifest(t, "bad"))
+	var last *batch
+	times := died(func() bool {
+		last = w.claim(t, e)
+		return last.Tries <= mostTries
+	})
+	e.workers.work(t.Context(), last)
+	if got := w.get(t, e, bad.ID); got.State != Failed || got.Error != "internal" || times != mostTries+1 {
+		t.Errorf("after %d deaths the batch is %s: %s", times, got.State, got.Error)
+	}
+
+	j, err := e.Materialise(t.Context(), w.who, good.ID, w.root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mine *Job
+	times = died(func() bool {
+		if mine, err = e.courier.claim(t.Context()); err != nil || mine == nil {
+			t.Fatal(mine, err)
+		}
+		return mine.tries <= mostTries
+	})
+	e.courier.work(t.Context(), mine)
+	jobs, err := e.Jobs(t.Context(), w.who, good.ID)
+	if err != nil || len(jobs) != 1 || jobs[0].ID != j.ID || jobs[0].State != "failed" || times != mostTries+1 {
+		t.Errorf("after %d deaths the job is %+v, %v", times, jobs, err)
 	}
 }

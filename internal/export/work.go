@@ -134,7 +134,7 @@ func (w *workers) work(ctx context.Context, b *batch) {
 	w.queue.asked.Store(b.ID, func() { asked.Store(true) })
 	defer w.queue.asked.Delete(b.ID)
 	err := lease.Hold(ctx, func(ctx context.Context) (bool, error) { return w.queue.beat(ctx, b) }, func(ctx context.Context, yield func() bool) error {
-		return safely(func() error { return w.collector.collect(ctx, b, func() bool { return asked.Load() || yield() }) })
+		return attempt(b.Tries, func() error { return w.collector.collect(ctx, b, func() bool { return asked.Load() || yield() }) })
 	})
 	// What follows is worth a moment also when the process stops.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -169,6 +169,18 @@ func (w *workers) work(ctx context.Context, b *batch) {
 	}
 }
 
+// mostTries is how many tries work may have whose process ended without a word, again and again,
+// before anything came of it.
+const mostTries = 2 * maxTries
+
+// attempt does the work safely, unless it has had too many tries.
+func attempt(tries int64, work func() error) error {
+	if tries > mostTries {
+		return fmt.Errorf("the process ended in each of %d tries", tries)
+	}
+	return safely(work)
+}
+
 // safely does a step of the work. A panic in it is the error of the step: a process that it ended
 // would begin the same work again, and end again.
 func safely(step func() error) (err error) {
@@ -201,8 +213,11 @@ func (q *queue) yielded(ctx context.Context, b *batch) error {
 // fruitless reports whether a batch had a whole turn and nothing became of any entry. One that had
 // to make room at once, being the second of its account, had none.
 func (b *batch) fruitless(now drive.Time) bool {
-	return b.Collected+b.Failed == b.ClaimedDone && now.Sub(b.ClaimedAt) >= slice
+	return b.barren() && now.Sub(b.ClaimedAt) >= slice
 }
+
+// barren reports whether nothing has become of any entry since the batch was taken.
+func (b *batch) barren() bool { return b.Collected+b.Failed == b.ClaimedDone }
 
 func errOr(err, other error) error {
 	if err == nil {
