@@ -161,13 +161,14 @@ type due struct {
 	times
 }
 
-// take returns what to tell now, in the order of accounts, and forgets it.
-func (d *Downloads) take(now time.Time) (all []due, missed int) {
+// take returns what to tell now, in the order of accounts, and forgets it; last: also what would
+// still be gathered.
+func (d *Downloads) take(now time.Time, last bool) (all []due, missed int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for what, t := range d.all {
 		switch since := now.Sub(t.told); {
-		case !t.told.IsZero() && since >= 0 && since < gatherFor:
+		case !last && !t.told.IsZero() && since >= 0 && since < gatherFor:
 		case t.n == 0:
 			d.forget(what)
 		default:
@@ -207,26 +208,26 @@ func (d *Downloads) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 			defer cancel()
-			d.tell(last)
+			if err := d.tell(after, true); err != nil {
+				d.log.WarnContext(ctx, "downloads could not be noted and are lost: the process ends", "error", err)
+			}
 			return nil
 		case <-tick.C:
 		case <-d.half:
 		}
-		d.tell(ctx)
-	}
-}
-
-func (d *Downloads) tell(ctx context.Context) {
-	if err := d.Tell(ctx); err != nil && ctx.Err() == nil {
-		d.log.WarnContext(ctx, "downloads could not be noted; they will be", "error", err)
+		if err := d.Tell(ctx); err != nil && ctx.Err() == nil {
+			d.log.WarnContext(ctx, "downloads could not be noted; they will be", "error", err)
+		}
 	}
 }
 
 // Tell writes entries of what was gathered. What cannot be written is kept.
-func (d *Downloads) Tell(ctx context.Context) error {
-	all, missed := d.take(d.now())
+func (d *Downloads) Tell(ctx context.Context) error { return d.tell(ctx, false) }
+
+func (d *Downloads) tell(ctx context.Context, last bool) error {
+	all, missed := d.take(d.now(), last)
 	if missed > 0 {
 		d.log.WarnContext(ctx, "there were downloads by more users than are noted", "not_noted", missed)
 	}

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -76,6 +77,29 @@ func TestADownloadThatCannotBeWrittenIsToldLater(t *testing.T) {
 	}
 	if _, times, _ := counted(t, s, who); times < 3 || times > 4 {
 		t.Errorf("three downloads, the reply of the last one lost, are told as %d", times)
+	}
+}
+
+// What is still gathered when the process is stopped is told then.
+func TestDownloadsAreToldWhenTheProcessIsStopped(t *testing.T) {
+	t.Parallel()
+	s := uploadtest.New(t, uploadtest.Options{})
+	who := s.Account(t, drive.GiB)
+	d := history.NewDownloads(history.Parts{DB: s.DB, Log: s.Activity, Tree: s.Tree}, s.Clock.Now, nil)
+	node := drive.NewID[drive.NodeID]()
+	d.File(who, node)
+	if err := d.Tell(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.File(who, node) // within the hour
+	d.File(who, node)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := d.Run(stopped); err != nil {
+		t.Fatal(err)
+	}
+	if entries, times, _ := counted(t, s, who); entries != 2 || times != 3 {
+		t.Errorf("%d entries tell of %d downloads, not two of three", entries, times)
 	}
 }
 
