@@ -46,7 +46,7 @@ services: ## start MariaDB, Redis, Kafka and an S3 server for tests, below .serv
 	go run ./scripts/services up
 
 .PHONY: services-down
-services-down: ## stop them; their data stays
+services-down: ## stop them, and remove their data
 	go run ./scripts/services down
 
 .PHONY: race

@@ -1,7 +1,7 @@
 // Command services starts and stops the services that tests run against; see package test/services.
 //
 //	go run ./scripts/services up       start what does not run; writes .services/env
-//	go run ./scripts/services down     stop what runs; the data stays
+//	go run ./scripts/services down     stop what runs, and remove their data
 //	go run ./scripts/services status   what runs
 //	go run ./scripts/services env      the addresses, for a shell: eval "$(go run ./scripts/services env)"
 package main

@@ -191,7 +191,8 @@ func (s *Shared) Processes() ([]Process, error) {
 	return all, err
 }
 
-// Down stops them all, each at once. The data stays.
+// Down stops them all, each at once, and removes their data: tests leave gigabytes in the object
+// store. Their logs and their ports stay.
 func (s *Shared) Down(ctx context.Context) error {
 	all, err := s.Processes()
 	if err != nil || len(all) == 0 {
@@ -205,8 +206,26 @@ func (s *Shared) Down(ctx context.Context) error {
 	errs := make([]error, len(all))
 	var wait sync.WaitGroup
 	for i, p := range all {
-		wait.Go(func() { errs[i] = (&Server{Dir: p.dir}).Stop(ctx) })
+		wait.Go(func() {
+			if errs[i] = (&Server{Dir: p.dir}).Stop(ctx); errs[i] == nil {
+				errs[i] = removeData(p.dir)
+			}
+		})
 	}
 	wait.Wait()
 	return errors.Join(errs...)
+}
+
+// removeData leaves of the directory of a service its log and its ports.
+func removeData(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != "log" && e.Name() != "ports" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }

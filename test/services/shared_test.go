@@ -121,6 +121,9 @@ func TestOurOwnAddressesInTheEnvironmentAreOurs(t *testing.T) { //nolint:paralle
 	if err := set.Down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if left, err := filepath.Glob(filepath.Join(set.Dir, "redis", "*")); err != nil || len(left) != 2 { // log and ports
+		t.Errorf("what it leaves is %v, %v", left, err)
+	}
 	t.Setenv("SMARTDRIVE_TEST_REDIS", first.URL)
 	if again := up(); again.URL != first.URL {
 		t.Errorf("it was at %s and is at %s", first.URL, again.URL)
