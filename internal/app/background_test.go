@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -101,7 +103,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	if _, err := ask(t, control, http.MethodDelete, "/api/v1/admin/users/"+doomed, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.house.keepHouse(t.Context()); err != nil {
+	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if n := rows(t, a, account); n == 0 {
@@ -109,7 +111,7 @@ func TestADeletedUserIsPurged(t *testing.T) {
 	}
 	write(t, a, `UPDATE users SET deleted_at = deleted_at - 31 * 24 * 3600 * 1000 WHERE deleted_at > 0`)
 	for range 2 { // it may be interrupted and run again
-		if _, err := a.house.keepHouse(t.Context()); err != nil {
+		if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -244,14 +246,14 @@ func TestAUserWhoCannotBePurgedKeepsNobody(t *testing.T) {
 		write(t, a, fmt.Sprintf("UPDATE users SET deleted_at = %d WHERE id = '%s'", 1+i, id)) // in this order
 	}
 	write(t, a, fmt.Sprintf("UPDATE ledgers SET finished = 1 WHERE account_id = '%s'", accounts["broken"]))
-	if _, err := a.house.keepHouse(t.Context()); err == nil {
+	if _, err := a.house.keepHouse(t.Context(), time.Hour); err == nil {
 		t.Error("a user was purged who has something")
 	}
 	if n := rows(t, a, accounts["doomed"]); n != 0 {
 		t.Errorf("%d rows are left of the other user", n)
 	}
 	write(t, a, fmt.Sprintf("UPDATE ledgers SET finished = 0 WHERE account_id = '%s'", accounts["broken"]))
-	if _, err := a.house.keepHouse(t.Context()); err != nil {
+	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
 	if n := rows(t, a, accounts["broken"]); n != 0 {
@@ -274,8 +276,59 @@ func TestHousekeepingPlacesTheBallast(t *testing.T) {
 	a, _, _ := opened(t)
 	statBallast(t, a.ground.cfg.Data)
 	dropBallast(a.ground.cfg.Data)
-	if _, err := a.house.keepHouse(t.Context()); err != nil {
+	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	statBallast(t, a.ground.cfg.Data)
+}
+
+// A chore that takes long, such as the purge of an account of ten million files, is cut off and
+// goes on soon; so every other one has its turn.
+func TestAChoreThatTakesLongKeepsNoOther(t *testing.T) {
+	t.Parallel()
+	forever := chore(func(ctx context.Context) (bool, error) {
+		<-ctx.Done()
+		return false, ctx.Err()
+	})
+	if more, cut, err := forever.within(t.Context(), time.Millisecond); !more || !cut || err != nil {
+		t.Errorf("one that never ends: %v, %v, %v", more, cut, err)
+	}
+	a, _, _ := opened(t)
+	if l, err := a.house.keepHouse(t.Context(), time.Nanosecond); !l.cut || err != nil {
+		t.Errorf("without time: %+v, %v", l, err)
+	}
+	if l, err := a.house.keepHouse(t.Context(), time.Hour); l.cut || err != nil {
+		t.Errorf("with time: %+v, %v", l, err)
+	}
+	for want, l := range map[time.Duration]left{purgeEvery: {}, purgeSoon: {more: true}, purgeAgain: {more: true, cut: true}} {
+		if got := l.until(nil); got != want {
+			t.Errorf("%+v comes again in %v", l, got)
+		}
+	}
+	if got := (left{more: true}).until(io.ErrUnexpectedEOF); got != purgeAgain {
+		t.Errorf("with more to do beside one that failed it comes again in %v", got)
+	}
+}
+
+// The copy of the day is made beside the housekeeping, and not in an installation that was put back
+// and is still to be checked.
+func TestTheCopyOfTheDay(t *testing.T) {
+	t.Parallel()
+	a, _, _ := opened(t)
+	copies := func() (n int) {
+		all, err := filepath.Glob(filepath.Join(a.ground.cfg.Data, snapshotDir, "*.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	for _, restored := range []bool{true, false} {
+		a.ground.Restored = restored
+		if err := a.house.copy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := copies(); (n == 1) == restored {
+			t.Errorf("restored: %v, and there are %d copies", restored, n)
+		}
+	}
 }

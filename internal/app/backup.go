@@ -57,6 +57,39 @@ func (g *ground) snapshot(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// leaseCopies is that of who keeps copies.
+const leaseCopies = "copies"
+
+const (
+	copySoon  = time.Minute // after the start
+	copyEvery = time.Hour
+)
+
+// keepCopies brings up to date what lies elsewhere: the copy of the day, or the mark of a bucket.
+// It is no chore of the housekeeping: to copy a large database takes longer than all of them may.
+func (h *house) keepCopies(ctx context.Context) error {
+	next := time.NewTimer(copySoon)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+		if err := h.copy(ctx); err != nil && ctx.Err() == nil {
+			h.ground.log.ErrorContext(ctx, "a copy could not be brought up to date; it will be tried again within the hour", "error", err)
+		}
+		next.Reset(copyEvery)
+	}
+}
+
+func (h *house) copy(ctx context.Context) error {
+	if h.ground.Restored {
+		return nil
+	}
+	return h.ground.mode.copies(ctx, h.moved())
+}
+
 func site(cfg config.Config) backup.Site {
 	return backup.Site{
 		Data: cfg.Data, Blobs: cfg.Blobs,

@@ -104,7 +104,7 @@ func TestABackupOfAServerIsRefusedInWords(t *testing.T) {
 	if _, err := Restore(t.Context(), a.ground.cfg, t.TempDir(), false, silent); !errors.Is(err, ErrServerDatabase) {
 		t.Errorf("restore: %v", err)
 	}
-	if _, err := a.house.keepHouse(t.Context()); err != nil {
+	if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
 		t.Errorf("housekeeping: %v", err)
 	}
 }

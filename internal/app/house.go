@@ -62,46 +62,116 @@ var purgeKey = timer.Key{Kind: timer.Purge}
 const (
 	purgeEvery = time.Hour
 	purgeSoon  = time.Second         // when there is more to do than one run does
+	purgeAgain = time.Minute         // when a chore was cut off, or another one failed
+	choreTime  = 30 * time.Second    // of one chore: no other waits for long
 	keepUsers  = 30 * 24 * time.Hour // how long a deleted user's files wait before they are purged
 )
 
 // onPurge runs the housekeeping. It always comes again: a timer that fails for long is given up,
 // and what fails here, such as a full disk, may pass.
 func (h *house) onPurge(ctx context.Context, _ timer.Fired) error {
-	more, err := h.keepHouse(ctx)
+	left, err := h.keepHouse(ctx, choreTime)
 	if err != nil && ctx.Err() == nil {
 		h.ground.log.ErrorContext(ctx, "housekeeping failed and will be repeated", "error", err)
 	}
-	if more && err == nil {
-		return timer.Later(purgeSoon)
+	return timer.Later(left.until(err))
+}
+
+// left says what a run has left to do.
+type left struct {
+	more bool // a chore has more to do
+	cut  bool // a chore took too long
+}
+
+// until is when the next run is.
+func (l left) until(err error) time.Duration {
+	switch {
+	case l.cut || l.more && err != nil:
+		return purgeAgain
+	case l.more:
+		return purgeSoon
+	default:
+		return purgeEvery
 	}
-	return timer.Later(purgeEvery)
 }
 
 // keepHouse drops what has been kept long enough, by the clock of retention: no wall clock decides
-// what is deleted. Each step works in short transactions and may stop anywhere. It reports whether
-// there is more to do.
-func (h *house) keepHouse(ctx context.Context) (more bool, err error) {
+// what is deleted. It gives each chore so much time.
+func (h *house) keepHouse(ctx context.Context, each time.Duration) (l left, err error) {
 	h.ground.keepBallast(ctx)
 	if h.ground.Restored {
-		return false, nil
+		return left{}, nil
 	}
 	kept := h.ground.kept
 	now := kept.Now()
 	if behind := kept.Behind(); behind > 0 {
 		h.ground.log.WarnContext(ctx, "a clock has stepped: what is kept is kept for longer until the clocks have agreed for a day", "by", behind.Round(time.Second))
 	}
-	copyErr := h.ground.mode.copies(ctx, h.moved())
-	_, keysErr := h.keys.Purge(ctx, now)
-	_, sessionsErr := h.sessions.Purge(ctx)
-	_, trimErr := h.outbox.Trim(ctx, now)
-	ended, moreFull := h.notices.look(ctx, h.ground.log, now)
-	collectErr := h.collects.Purge(ctx) // before the rows of uploads that it counts
-	err = errors.Join(copyErr, collectErr, h.uploads.PurgeEnded(ctx), upload.EndAllRevoked(ctx, h.uploads), keysErr, sessionsErr, trimErr, h.shares.Purge(ctx), h.shareNumbers.Purge(ctx), h.exports.Purge(ctx), h.ways.Trim(ctx, now), h.access.Purge(ctx, ended), h.notices.store.Purge(ctx), h.activity.Purge(ctx), h.marks.Purge(ctx), h.stars.Purge(ctx), h.purgeUsers(ctx, now), h.purgeSpaces(ctx, now))
-	moreBulk, bulkErr := h.bulk.Purge(ctx)
-	armErr := h.armOperations(ctx)           // the instance that made one may have died before it armed it
-	expired, filesErr := h.expiry.Purge(ctx) // last: it may be much
-	return expired.More || moreBulk || moreFull, errors.Join(err, bulkErr, armErr, filesErr)
+	for _, do := range h.chores(now) {
+		more, cut, failed := do.within(ctx, each)
+		if ctx.Err() != nil {
+			return left{}, ctx.Err()
+		}
+		l.more, l.cut, err = l.more || more, l.cut || cut, errors.Join(err, failed)
+	}
+	return l, err
+}
+
+// chore works in short transactions and may stop anywhere. One with much to do stops when its time
+// is over and goes on soon, so that it keeps no other one waiting. more: it has more to do.
+type chore func(ctx context.Context) (more bool, err error)
+
+// within does a chore until its time is over.
+func (do chore) within(ctx context.Context, each time.Duration) (more, cut bool, err error) {
+	its, cancel := context.WithTimeout(ctx, each)
+	defer cancel()
+	more, err = do(its)
+	if its.Err() != nil {
+		return true, true, nil
+	}
+	return more, false, err
+}
+
+// simply is a chore that does all there is.
+func simply(do func(context.Context) error) chore {
+	return func(ctx context.Context) (bool, error) { return false, do(ctx) }
+}
+
+func (h *house) chores(now time.Time) []chore {
+	return []chore{
+		simply(func(ctx context.Context) error {
+			_, err := h.keys.Purge(ctx, now)
+			return err
+		}),
+		simply(func(ctx context.Context) error {
+			_, err := h.sessions.Purge(ctx)
+			return err
+		}),
+		simply(func(ctx context.Context) error {
+			_, err := h.outbox.Trim(ctx, now)
+			return err
+		}),
+		func(ctx context.Context) (bool, error) {
+			ended, more := h.notices.look(ctx, h.ground.log, now)
+			return more, h.access.Purge(ctx, ended)
+		},
+		func(ctx context.Context) (bool, error) {
+			err := h.collects.Purge(ctx) // before the rows of uploads that it counts
+			return false, errors.Join(err, h.uploads.PurgeEnded(ctx))
+		},
+		simply(func(ctx context.Context) error { return upload.EndAllRevoked(ctx, h.uploads) }),
+		simply(h.shares.Purge), simply(h.shareNumbers.Purge), simply(h.exports.Purge),
+		simply(func(ctx context.Context) error { return h.ways.Trim(ctx, now) }),
+		simply(h.notices.store.Purge), simply(h.activity.Purge), simply(h.marks.Purge), simply(h.stars.Purge),
+		simply(func(ctx context.Context) error { return h.purgeUsers(ctx, now) }),
+		simply(func(ctx context.Context) error { return h.purgeSpaces(ctx, now) }),
+		h.bulk.Purge,
+		simply(h.armOperations), // the instance that made one may have died before it armed it
+		func(ctx context.Context) (bool, error) {
+			expired, err := h.expiry.Purge(ctx)
+			return expired.More, err
+		},
+	}
 }
 
 // purgeUsers deletes what users who were deleted 30 days ago left: their open uploads, then their

@@ -205,7 +205,10 @@ func countTables(t *testing.T, a *App) map[string]int {
 func cleanUp(t *testing.T, a *App) {
 	t.Helper()
 	for range 2 {
-		if _, err := a.house.keepHouse(t.Context()); err != nil {
+		if _, err := a.house.keepHouse(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.house.copy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := a.unlinker.Unlink(t.Context()); err != nil {

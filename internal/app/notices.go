@@ -43,8 +43,8 @@ func newNotices(a *App) *notices {
 	return n
 }
 
-// lookTime is how long a look may take: housekeeping has some minutes for all that it does.
-const lookTime = time.Minute
+// lookTime is how long a look may take: most of what a chore has.
+const lookTime = choreTime / 3 * 2
 
 // look looks for what nobody does and people are told. It returns before which moment roles have
 // ended that may be deleted: those whose end was told. That it fails, or takes long, keeps nothing

@@ -65,7 +65,7 @@ func (a *App) loops() []loop {
 		all = append(all, a.courier.relay...)
 	}
 	if roles.Worker {
-		all = append(all, a.unlinker.Run, under(g.member, leaseAudit, a.auditor.Run), under(g.member, leaseSample, a.sampler.run), under(g.member, leaseHooks, a.webhooks.Run))
+		all = append(all, a.unlinker.Run, under(g.member, leaseAudit, a.auditor.Run), under(g.member, leaseSample, a.sampler.run), under(g.member, leaseCopies, a.house.keepCopies), under(g.member, leaseHooks, a.webhooks.Run))
 		all = append(all, a.courier.work...)
 		if post := a.notices.postman; post != nil {
 			all = append(all, under(g.member, leaseMail, post.Run))
