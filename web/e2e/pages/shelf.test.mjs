@@ -45,8 +45,11 @@ test("starred from the list, found, shown again after a reload, taken away", { t
   await entry(page, "a.txt").locator("input[type=checkbox]").click();
   await entry(page, "deep").locator("input[type=checkbox]").click();
   await page.locator("[data-browser]").focus();
+  let stars = 0; // they are shown before the server has them
+  const kept = page.waitForResponse((r) => r.url().endsWith("/star") && r.ok() && ++stars === 2);
   await act(page, "Star");
   await entry(page, "deep").getByRole("img", { name: "Starred" }).waitFor();
+  await kept;
   await page.reload();
   await entry(page, "a.txt").getByRole("img", { name: "Starred" }).waitFor();
   await judge(page, "files");
@@ -68,6 +71,35 @@ test("starred from the list, found, shown again after a reload, taken away", { t
   await page.keyboard.press("Enter");
   await page.getByRole("dialog", { name: "c.txt" }).waitFor();
   assert.deepEqual(complaints, []);
+  await context.close();
+});
+
+test("a star that is set while the stars are on their way is shown", { timeout: 300_000 }, async () => {
+  await api(server, token, "PUT", "/files/early.txt", "x");
+  const { page, context } = await openPage(browser, server, {});
+  await logIn(page, server, "admin", server.password);
+  let go;
+  const starred = new Promise((resolve) => (go = resolve));
+  const asked = new Promise((resolve) =>
+    page.route("**/starred/ids", async (route) => {
+      const response = await route.fetch(); // as it was before
+      resolve();
+      await starred;
+      await route.fulfill({ response });
+    }),
+  );
+  await page.goto(`${server.url}/files`);
+  await asked;
+  await entry(page, "early.txt").locator("input[type=checkbox]").click();
+  await page.locator("[data-browser]").focus();
+  const kept = page.waitForResponse((r) => r.url().endsWith("/star") && r.ok());
+  await act(page, "Star");
+  await kept;
+  const late = page.waitForResponse("**/starred/ids");
+  go();
+  await (await late).finished();
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  await entry(page, "early.txt").getByRole("img", { name: "Starred" }).waitFor();
   await context.close();
 });
 

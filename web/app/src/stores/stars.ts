@@ -10,6 +10,7 @@ import { useSession } from "./session";
 export const useStars = defineStore("stars", () => {
   const ids = shallowRef<ReadonlySet<string>>(new Set());
   let asked = false;
+  const meanwhile = new Map<string, boolean>(); // what has changed while the ids were on their way
   const session = useSession();
   watch(() => session.me?.user.id, () => {
     asked = false;
@@ -19,9 +20,18 @@ export const useStars = defineStore("stars", () => {
   function fetch(): void {
     if (asked) return;
     asked = true;
+    meanwhile.clear();
+    const whose = session.me?.user.id;
     whenQuiet()
       .then(starredIDs)
-      .then((found) => (ids.value = new Set(found.items)), () => (asked = false)); // a convenience: the next page asks again
+      .then(
+        (found) => {
+          if (session.me?.user.id !== whose) return;
+          ids.value = new Set(found.items);
+          for (const [id, on] of meanwhile) set(id, on);
+        },
+        () => (asked = false), // a convenience: the next page asks again
+      );
   }
 
   /** Stars them all, or takes all stars away where all have one. Shown at once; what is refused goes back. */
@@ -45,6 +55,7 @@ export const useStars = defineStore("stars", () => {
     if (on) next.add(id);
     else next.delete(id);
     ids.value = next;
+    meanwhile.set(id, on);
   }
 
   /** Of what a list of stars has shown it is known. */
