@@ -1,1 +1,0 @@
-import"./base-CyOzNx2B.js";

@@ -1,0 +1,1 @@
+import"./base-DW5V4IWF.js";
