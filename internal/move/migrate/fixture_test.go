@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/instance"
@@ -52,6 +54,7 @@ type site struct {
 	member func(db *sqldb.DB) Member
 	opt    Options
 	party  Party
+	mend   time.Duration // zero: mendTime
 }
 
 func newSite(t testing.TB, from, to *place) *site {
@@ -83,6 +86,7 @@ func (s *site) start(at *place) (*process, error) {
 		opt.Sample = -1
 	}
 	p.db, p.m = db, New(opt)
+	p.m.switcher.mendAfter = cmp.Or(s.mend, mendTime)
 	party := s.party
 	party.Member = s.member(db)
 	p.m.Join(party)

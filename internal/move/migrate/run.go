@@ -63,7 +63,9 @@ func (m *Migration) Restore(ctx context.Context) error {
 		return err
 	}
 	v, err := m.settled(ctx, time.Now().Add(m.switcher.mendAfter))
-	if err != nil && home.Role == fenced || v != nil && (v.near == nil || v.far.Role == fenced) {
+	// Nobody is the primary: the fenced side may be this one or, on the way back, the other, and a
+	// switch may have begun since home was read.
+	if err != nil && home.Role != retired || v != nil && v.far.Role == fenced {
 		if err = m.switcher.resolve(ctx); err == nil {
 			v, err = m.refresh(ctx)
 		}
