@@ -53,9 +53,13 @@ func (w *town) advance(d time.Duration) {
 
 func newTown(t *testing.T, names ...string) *town {
 	t.Helper()
-	w := &town{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
+	w := emptyTown()
 	w.settle(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: w.calls.Connector}), names...)
 	return w
+}
+
+func emptyTown() *town {
+	return &town{people: map[string]drive.Who{}, roots: map[string]drive.NodeID{}, now: time.UnixMilli(1_800_000_000_000)}
 }
 
 // settle puts people with drives into a database.
@@ -343,7 +347,14 @@ func (p *post) send(_ context.Context, m mail.Message) error {
 // mailing is a town in which bob has a confirmed address.
 func mailing(t *testing.T) (w *town, p *post, postman *notify.Postman) {
 	t.Helper()
-	w, p = newTown(t, "ann", "bob"), &post{}
+	w = newTown(t, "ann", "bob")
+	p, postman = w.mailing(t)
+	return w, p, postman
+}
+
+func (w *town) mailing(t *testing.T) (p *post, postman *notify.Postman) {
+	t.Helper()
+	p = &post{}
 	postman = notify.NewPostman(w.parts, notify.PostOptions{Send: p.send, BaseURL: "https://drive.example.org", Log: slog.New(slog.DiscardHandler)})
 	address, language := "bob@example.org", "zh-CN"
 	if _, err := w.inbox.Change(t.Context(), w.people["bob"], notify.Change{Address: &address, Language: &language}); err != nil {
@@ -359,7 +370,7 @@ func mailing(t *testing.T) (w *town, p *post, postman *notify.Postman) {
 		t.Fatal(s, err)
 	}
 	p.took = nil
-	return w, p, postman
+	return p, postman
 }
 
 func (w *town) mail(t *testing.T, p *notify.Postman) {

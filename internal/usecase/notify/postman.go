@@ -31,6 +31,21 @@ type Postman struct {
 	// While the server cannot be reached nobody's mail is tried; of one loop.
 	failures int
 	wait     time.Time
+	troubles map[drive.UserID]*trouble
+}
+
+// trouble is with one person's mail, and not with the mail server: a full disk, say.
+type trouble struct {
+	failures int
+	wait     time.Time
+	sent     *sending // handed over, and not noted yet: it is not sent again
+}
+
+// sending is a mail to somebody, and what it tells.
+type sending struct {
+	person notice.Person
+	told   []notice.Notice
+	mailed bool // else there was nothing to send
 }
 
 // PostOptions configure NewPostman. Send is required.
@@ -50,7 +65,7 @@ func NewPostman(parts Parts, opt PostOptions) *Postman {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	return &Postman{parts: parts, opt: opt}
+	return &Postman{parts: parts, opt: opt, troubles: map[drive.UserID]*trouble{}}
 }
 
 // Run mails until ctx is done.
@@ -71,8 +86,7 @@ func (p *Postman) Run(ctx context.Context) error {
 
 // runOnce mails to those who are due. While the server is away it is asked once for each pause.
 func (p *Postman) runOnce(ctx context.Context) error {
-	levels := stream.Levels()
-	if left := p.wait.Sub(p.parts.Now()); left > 0 && left <= levels[len(levels)-1].Delay { // else the clock was ahead
+	if p.waits(p.wait) {
 		return nil
 	}
 	all, err := p.parts.Notices.ListDue(ctx, mailPage)
@@ -81,25 +95,59 @@ func (p *Postman) runOnce(ctx context.Context) error {
 	}
 	var failed []error
 	for _, one := range all {
+		if t := p.troubles[one.User]; t != nil && p.waits(t.wait) {
+			continue
+		}
 		err := p.serve(ctx, one)
 		switch {
 		case err == nil:
 			p.failures = 0
+			delete(p.troubles, one.User)
 		case ctx.Err() != nil:
 			return err
 		case drive.IsKind(err, drive.Unavailable):
 			p.failures++
-			p.wait = p.parts.Now().Add(levels[min(p.failures, len(levels))-1].Delay)
+			p.wait = p.pause(p.failures)
 			return errors.Join(append(failed, err)...)
 		default: // others do not wait for it
+			t := p.trouble(one.User)
+			t.failures++
+			t.wait = p.pause(t.failures)
 			failed = append(failed, fmt.Errorf("mail to user %s: %w", one.User, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// serve sends one person what waits: a code, or notices.
+// pause is until when to wait after so many failures.
+func (p *Postman) pause(failures int) time.Time {
+	levels := stream.Levels()
+	return p.parts.Now().Add(levels[min(failures, len(levels))-1].Delay)
+}
+
+// waits reports whether a pause goes on; one that is longer than any was made by a clock that was
+// ahead.
+func (p *Postman) waits(until time.Time) bool {
+	levels := stream.Levels()
+	left := until.Sub(p.parts.Now())
+	return left > 0 && left <= levels[len(levels)-1].Delay
+}
+
+func (p *Postman) trouble(user drive.UserID) *trouble {
+	t := p.troubles[user]
+	if t == nil {
+		t = &trouble{}
+		p.troubles[user] = t
+	}
+	return t
+}
+
+// serve sends one person what waits: a code, or notices. What was sent and could not be noted is
+// only noted.
 func (p *Postman) serve(ctx context.Context, one notice.Person) error {
+	if t := p.troubles[one.User]; t != nil && t.sent != nil {
+		return p.sent(ctx, *t.sent)
+	}
 	m, told, err := p.compose(ctx, one)
 	if err != nil {
 		return err
@@ -112,7 +160,11 @@ func (p *Postman) serve(ctx context.Context, one notice.Person) error {
 			return err
 		}
 	}
-	return p.sent(ctx, one, told, m.To != "")
+	s := sending{one, told, m.To != ""}
+	if err = p.sent(ctx, s); err != nil {
+		p.trouble(one.User).sent = &s
+	}
+	return err
 }
 
 // compose makes the mail of a person; one without an address is not sent. told are the notices that
@@ -158,10 +210,11 @@ func (p *Postman) compose(ctx context.Context, one notice.Person) (m mail.Messag
 
 // sent notes what a person was sent. A code that was sent waits no more; what has come meanwhile
 // goes with the next mail.
-func (p *Postman) sent(ctx context.Context, one notice.Person, told []notice.Notice, mailed bool) error {
+func (p *Postman) sent(ctx context.Context, s sending) error {
+	one := s.person
 	return p.parts.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		_, err := p.parts.Notices.ChangePerson(ctx, tx, one.User, func(now *notice.Person) error {
-			more, err := p.parts.Notices.Mailed(ctx, tx, one.User, told)
+			more, err := p.parts.Notices.Mailed(ctx, tx, one.User, s.told)
 			if err != nil {
 				return err
 			}
@@ -173,7 +226,7 @@ func (p *Postman) sent(ctx context.Context, one notice.Person, told []notice.Not
 			}
 			at := drive.TimeOf(p.parts.Now())
 			now.Due, now.Failures, now.FailingSince = 0, 0, 0
-			if mailed {
+			if s.mailed {
 				now.Sent = at
 			}
 			if more {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"smartdrive/internal/domain/notice"
 	"smartdrive/internal/engine/mail"
 	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/notify"
 )
 
@@ -104,6 +106,42 @@ func TestWhatWaitsGoesToTheNewAddress(t *testing.T) {
 	w.mail(t, postman)
 	if len(p.took) != 2 || p.took[1].To != address || p.took[1].Subject != "SmartDrive：ann 与您共享了“a”：查看者" {
 		t.Errorf("mailed %+v", p.took)
+	}
+}
+
+// A mail that was handed over and cannot be noted, because the disk is full or the database is only
+// read, is noted when it can be and not sent again every five seconds.
+func TestAMailThatCannotBeNotedIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, why := range []error{errors.New("the disk is full"), drive.Fail(drive.Unavailable)} {
+		var faults sqldbtest.Faults
+		w := emptyTown()
+		w.settle(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector}), "ann", "bob")
+		p, postman := w.mailing(t)
+		w.shares(t, "a")
+		w.advance(2 * time.Minute)
+		faults.FailAll(sqldbtest.Commit, why)
+		looks := 0
+		for range 20 {
+			if notify.MailDue(t.Context(), postman) != nil {
+				looks++
+			}
+			w.advance(5 * time.Second)
+		}
+		if len(p.took) != 1 || looks == 0 || looks > 5 {
+			t.Errorf("%v: %d mails, and %d attempts to note it in 100 s", why, len(p.took), looks)
+		}
+		faults.Clear()
+		for range 2 {
+			w.advance(time.Hour)
+			w.mail(t, postman)
+		}
+		w.shares(t, "b")
+		w.advance(time.Hour)
+		w.mail(t, postman)
+		if len(p.took) != 2 || strings.Contains(p.took[1].Text, "“a”") {
+			t.Errorf("%v: in the end mailed %+v", why, p.took)
+		}
 	}
 }
 
