@@ -107,22 +107,17 @@ func (p *Postman) runOnce(ctx context.Context) error {
 			return err
 		case drive.IsKind(err, drive.Unavailable):
 			p.failures++
-			p.wait = p.pause(p.failures)
+			levels := stream.Levels()
+			p.wait = p.parts.Now().Add(levels[min(p.failures, len(levels))-1].Delay)
 			return errors.Join(append(failed, err)...)
 		default: // others do not wait for it
 			t := p.trouble(one.User)
 			t.failures++
-			t.wait = p.pause(t.failures)
+			t.wait = p.parts.Now().Add(mailLook << min(t.failures, 6)) // 10 s to 5 min
 			failed = append(failed, fmt.Errorf("mail to user %s: %w", one.User, err))
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// pause is until when to wait after so many failures.
-func (p *Postman) pause(failures int) time.Time {
-	levels := stream.Levels()
-	return p.parts.Now().Add(levels[min(failures, len(levels))-1].Delay)
 }
 
 // waits reports whether a pause goes on; one that is longer than any was made by a clock that was

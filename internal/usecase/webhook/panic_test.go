@@ -1,12 +1,16 @@
 package webhook_test
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/usecase/webhook"
 )
 
@@ -44,4 +48,38 @@ func TestAPanicEndsATry(t *testing.T) {
 	sendAll(t, w)
 	same(t, []string{"a"}, good.names())
 	same(t, []string{"a"}, bad.names())
+}
+
+// While what was sent cannot be noted, because the disk is full, a receiver gets it again after
+// pauses that grow, and not with each look.
+func TestWhatCannotBeNotedIsNotSentWithEachLook(t *testing.T) {
+	t.Parallel()
+	var faults sqldbtest.Faults
+	y, r := newYardIn(t, sqldbtest.OpenWith(t, sqldb.Options{Connector: faults.Connector})), newReceiver(t)
+	w := y.hooks()
+	y.hook(t, w, r.URL, "node")
+	y.mkdir(t, "a")
+	look := func() {
+		t.Helper()
+		if err := webhook.Look(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	faults.FailAll(sqldbtest.Commit, errors.New("the disk is full"))
+	for range 20 {
+		look()
+		y.advance(5 * time.Second)
+	}
+	if n := len(r.names()); n < 2 || n > 5 {
+		t.Errorf("sent %d times in 100 s", n)
+	}
+	faults.Clear()
+	before := len(r.names())
+	for range 3 {
+		y.advance(10 * time.Minute)
+		look()
+	}
+	if n := len(r.names()) - before; n != 1 {
+		t.Errorf("sent %d times once it could be noted", n)
+	}
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -21,11 +22,19 @@ const (
 	turnTime  = 30 * time.Second      // after which others have their turn before one with more to send
 )
 
-// turns say who is being sent to.
+// turns say who is being sent to, and who is not for a while.
 type turns struct {
-	mu   sync.Mutex
-	busy map[ID]bool
-	of   map[drive.AccountID]int
+	mu     sync.Mutex
+	busy   map[ID]bool
+	of     map[drive.AccountID]int
+	paused map[ID]pause
+}
+
+// pause is after turns that failed here: what was sent could not be noted because the disk is full,
+// say, and each turn sends it again.
+type pause struct {
+	failures int
+	until    drive.Time
 }
 
 // take is false while the webhook, or as many of its account as may be, are being sent to.
@@ -47,6 +56,29 @@ func (t *turns) leave(id ID, account drive.AccountID) {
 	if t.of[account]--; t.of[account] == 0 {
 		delete(t.of, account)
 	}
+}
+
+// pauses reports whether a webhook is to be left alone; a longer pause than any is of a clock that
+// was ahead.
+func (t *turns) pauses(id ID, now drive.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	until := t.paused[id].until
+	return until > now && until <= now.Add(latest)
+}
+
+// failed gives a webhook a pause, which the next turn that does not fail ends.
+func (t *turns) failed(id ID, now drive.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.paused[id].failures + 1
+	t.paused[id] = pause{n, now.Add(lookEvery << min(n, 6))} // 10 s to 5 min
+}
+
+func (t *turns) went(id ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.paused, id)
 }
 
 // over are those who get no turn before another one has ended, as arguments of a statement whose
@@ -121,16 +153,20 @@ type due struct {
 func (w *Webhooks) look(ctx context.Context, all *sync.WaitGroup, again chan<- struct{}) error {
 	found, err := w.due(ctx)
 	for _, d := range found {
-		if !w.turns.take(d.id, d.account) {
+		if w.turns.pauses(d.id, w.now()) || !w.turns.take(d.id, d.account) {
 			continue
 		}
 		all.Go(func() {
 			err := w.deliverSafely(ctx, d.id)
 			w.turns.leave(d.id, d.account)
-			if err != nil { // the next look is soon enough
+			if err != nil {
 				w.opt.Log.WarnContext(ctx, "send to a webhook", "webhook", d.id, "error", err)
+				if !errors.Is(err, errMoved) { // then the next look is soon enough
+					w.turns.failed(d.id, w.now())
+				}
 				return
 			}
+			w.turns.went(d.id)
 			select {
 			case again <- struct{}{}:
 			default:

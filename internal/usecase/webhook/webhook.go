@@ -68,7 +68,7 @@ func New(parts Parts, opt Options) *Webhooks {
 	settleLate := context.WithoutCancel
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Webhooks{
-		parts: parts, opt: opt, turns: turns{busy: map[ID]bool{}, of: map[drive.AccountID]int{}},
+		parts: parts, opt: opt, turns: turns{busy: map[ID]bool{}, of: map[drive.AccountID]int{}, paused: map[ID]pause{}},
 		settleLate: settleLate,
 		client:     &http.Client{Transport: opt.Transport, Timeout: opt.Timeout, CheckRedirect: noRedirect},
 	}

@@ -54,7 +54,12 @@ func (y *yard) advance(d time.Duration) {
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{db: sqldbtest.Open(t), now: time.UnixMilli(1_800_000_000_000)}
+	return newYardIn(t, sqldbtest.Open(t))
+}
+
+func newYardIn(t *testing.T, db *sqldb.DB) *yard {
+	t.Helper()
+	y := &yard{db: db, now: time.UnixMilli(1_800_000_000_000)}
 	log := activity.New(activity.Options{DB: y.db, Now: y.clock})
 	secrets := vault.New(vault.Options{DB: y.db, Keys: []vault.Key{vault.NewKey()}, Now: y.clock})
 	if err := secrets.Prepare(t.Context()); err != nil {
