@@ -28,6 +28,9 @@ const (
 	// reverify is how often an idle shard's server is asked who it is; before something fires it is
 	// asked always.
 	reverify = time.Second
+
+	// broken is how long a shard is left alone whose last call failed, while others have something.
+	broken = time.Second
 )
 
 // Lease implements timer.Queue. Of the shards that this instance owns it asks those where something
@@ -148,6 +151,7 @@ func (l *leasing) round(ctx context.Context) (bool, error) {
 			}
 		} else {
 			l.missed(c, true)
+			c.shard.breaks(l.kind, l.q.opt.Now())
 		}
 	}
 	l.adapt(asks, calls)
@@ -161,16 +165,20 @@ func (l *leasing) round(ctx context.Context) (bool, error) {
 // is known of them come last, and may get none.
 func (l *leasing) due(room int) []ask {
 	now := l.q.opt.Now()
-	var known, unknown []ask
+	var known, broke, unknown []ask
 	for _, sh := range l.q.shards {
-		wait, mine, asked, check := sh.outlook(l.kind, now)
+		o := sh.outlook(l.kind, now)
+		a := ask{shard: sh, wait: o.wait, check: o.check}
 		switch {
-		case wait <= 0 && (mine || l.q.owners.owns(sh.number)):
-			known = append(known, ask{shard: sh, wait: wait, check: check})
-		case !l.asked && now.Sub(asked) >= l.q.owners.trust(sh.number, l.q.trust):
-			unknown = append(unknown, ask{shard: sh, check: check})
+		case o.wait <= 0 && (o.mine || l.q.owners.owns(sh.number)) && o.broke.IsZero():
+			known = append(known, a)
+		case o.wait <= 0 && (o.mine || l.q.owners.owns(sh.number)):
+			broke = append(broke, a)
+		case !l.asked && now.Sub(o.asked) >= l.q.owners.trust(sh.number, l.q.trust):
+			unknown = append(unknown, a)
 		}
 	}
+	known = l.withBroken(known, broke, now)
 	slices.SortStableFunc(known, func(a, b ask) int { return cmp.Compare(a.wait, b.wait) })
 	width := int(l.q.widths[l.kind].Load())
 	l.more = len(known) > min(width, room)
@@ -187,17 +195,39 @@ func (l *leasing) due(room int) []ask {
 	return asks
 }
 
-// outlook says when something comes up, and whether this process armed it; when the shard was
-// asked, and whether its server is to be verified.
-func (sh *shard) outlook(k timer.Kind, now time.Time) (wait int64, mine bool, asked time.Time, check bool) {
+// withBroken adds shards whose last call failed. While others have something only one of them is
+// asked, and not at once: those of a server that is away are the most overdue, would fill the
+// width, and would let each round wait for them.
+func (l *leasing) withBroken(known, broke []ask, now time.Time) []ask {
+	if len(known) == 0 {
+		return broke
+	}
+	for _, a := range broke {
+		if since := now.Sub(a.shard.outlook(l.kind, now).broke); since >= broken || since < 0 {
+			return append(known, a)
+		}
+	}
+	return known
+}
+
+// outlook is what is known of a shard.
+type outlook struct {
+	wait  int64     // ms until something comes up
+	mine  bool      // this process armed it
+	asked time.Time // when it was
+	broke time.Time // when its last call failed; zero: it did not
+	check bool      // its server is to be verified
+}
+
+func (sh *shard) outlook(k timer.Kind, now time.Time) outlook {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	l := &sh.lanes[k]
-	wait = l.next
+	wait := l.next
 	if l.next != never {
 		wait = l.next - sh.clockLocked(now)
 	}
-	return wait, l.mine, l.asked, now.Sub(sh.verified) >= reverify
+	return outlook{wait, l.mine, l.asked, l.broke, now.Sub(sh.verified) >= reverify}
 }
 
 func (l *leasing) call(a *ask) *call {
@@ -246,6 +276,12 @@ func (l *leasing) missed(c *call, all bool) {
 	lane.next = min(lane.next, c.shard.clockLocked(l.q.opt.Now()))
 }
 
+func (sh *shard) breaks(k timer.Kind, now time.Time) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.lanes[k].broke = now
+}
+
 // took takes a reply of LEASE into the batch.
 func (l *leasing) took(c *call) error {
 	now, b := l.q.opt.Now(), l.batch
@@ -254,6 +290,7 @@ func (l *leasing) took(c *call) error {
 	lane := &c.shard.lanes[l.kind]
 	lane.next, lane.asked, lane.heads = c.next(), now, append(heads, needs...)
 	lane.mine = lane.next <= c.now // due, and its owner has not taken it
+	lane.broke = time.Time{}
 	c.shard.mu.Unlock()
 	b.Early += int(c.number(2))
 	fired := c.texts(4)
@@ -309,10 +346,15 @@ func (l *leasing) adapt(asks []ask, calls []*call) {
 func (l *leasing) wait() time.Duration {
 	now, wait := l.q.opt.Now(), l.q.opt.MaxWait
 	for _, sh := range l.q.shards {
-		ms, mine, _, _ := sh.outlook(l.kind, now)
-		if ms != never && (mine || l.q.owners.owns(sh.number)) {
-			wait = min(wait, time.Duration(max(ms, 0))*time.Millisecond)
+		o := sh.outlook(l.kind, now)
+		if o.wait == never || !o.mine && !l.q.owners.owns(sh.number) {
+			continue
 		}
+		least := time.Duration(0)
+		if !o.broke.IsZero() {
+			least = max(0, min(broken, broken-now.Sub(o.broke)))
+		}
+		wait = min(wait, max(least, time.Duration(o.wait)*time.Millisecond))
 	}
 	return wait
 }

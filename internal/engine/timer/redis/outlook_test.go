@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,8 +13,55 @@ func TestALookVerifiesNothing(t *testing.T) {
 	t.Parallel()
 	sh, now := newShard("test", 0), time.Now()
 	for range 2 {
-		if _, _, _, check := sh.outlook(timer.Park, now); !check {
+		if !sh.outlook(timer.Park, now).check {
 			t.Error("the server was not asked, and is not to be asked")
 		}
+	}
+}
+
+// Shards of a server that is away are the most overdue. They do not keep the others from being
+// asked, and are asked one at a time meanwhile; where there are no others, all are.
+func TestShardsOfADeadServerHideNoOthers(t *testing.T) {
+	t.Parallel()
+	const kind, dead = timer.Park, 21
+	now := time.Now()
+	q := &Queue{opt: Options{Now: func() time.Time { return now }}, widths: make([]atomic.Int32, kind+1)}
+	q.widths[kind].Store(firstWidth)
+	for n := range dead + 3 {
+		sh := newShard("test", n)
+		sh.lanes[kind].mine, sh.lanes[kind].next = true, sh.clockLocked(now)
+		if n < dead {
+			sh.lanes[kind].next -= 1000
+			sh.breaks(kind, now)
+		}
+		q.shards = append(q.shards, sh)
+	}
+	asked := func() (healthy, broken int) {
+		l := leasing{q: q, kind: kind}
+		for _, a := range l.due(100) {
+			if a.shard.number < dead {
+				broken++
+			} else {
+				healthy++
+			}
+		}
+		return healthy, broken
+	}
+	for _, c := range []struct {
+		later           time.Duration
+		healthy, broken int
+	}{{0, 3, 0}, {broken, 3, 1}} {
+		now = now.Add(c.later)
+		if healthy, broken := asked(); healthy != c.healthy || broken != c.broken {
+			t.Errorf("after %v it asks %d and %d that failed", c.later, healthy, broken)
+		}
+	}
+	for _, sh := range q.shards[dead:] {
+		sh.lanes[kind].next = never
+		sh.lanes[kind].asked = now
+	}
+	q.trust = time.Hour // of the others nothing is to be asked
+	if healthy, broken := asked(); healthy != 0 || broken != firstWidth {
+		t.Errorf("alone it asks %d and %d that failed", healthy, broken)
 	}
 }

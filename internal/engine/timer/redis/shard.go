@@ -36,9 +36,10 @@ type lane struct {
 	slice string   // begins the names of its slices
 	next  int64    // when something comes up, as far as is known
 	asked time.Time
-	mine  bool     // next is known to be right: whoever owns the shard, it may be asked then
-	heads []string // the oldest slices
-	lost  string   // names of the LEASE calls whose replies never came
+	mine  bool      // next is known to be right: whoever owns the shard, it may be asked then
+	heads []string  // the oldest slices
+	lost  string    // names of the LEASE calls whose replies never came
+	broke time.Time // when the last call failed; zero: it did not
 }
 
 func newShard(namespace string, n int) *shard {
