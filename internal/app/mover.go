@@ -221,9 +221,14 @@ func asked(in rest.MigrationBody) migrate.Phase {
 }
 
 // rollBack leaves the new place of contents only when nothing is there that is not at the old one.
+// It goes back from the phase that this was asked for at, or not at all.
 func (m *mover) rollBack(ctx context.Context, in rest.MigrationBody) error {
 	rows, copier := m.rows, m.copier
-	last := rows.State().Phase <= migrate.Fill
+	from := rows.State().Phase
+	if in.Phase != nil {
+		from = asked(in)
+	}
+	last := from <= migrate.Fill
 	if last {
 		gates, err := copier.GateBack(ctx)
 		if err != nil {
@@ -233,7 +238,7 @@ func (m *mover) rollBack(ctx context.Context, in rest.MigrationBody) error {
 			return drive.Wrap(&migrate.Refusal{Step: "giving the migration up", Gates: gates}, drive.WrongState)
 		}
 	}
-	_, err := rows.Rollback(ctx, asked(in))
+	_, err := rows.Rollback(ctx, from)
 	if err == nil && last && rows.State().ID == "" {
 		err = copier.Disarm(ctx)
 	}

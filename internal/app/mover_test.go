@@ -1,10 +1,15 @@
 package app
 
 import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"smartdrive/internal/base/config"
+	"smartdrive/internal/head/rest"
 	"smartdrive/internal/move/migrate"
 )
 
@@ -53,4 +58,33 @@ func TestNewSettingsAreSaidWithoutSecrets(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+}
+
+// Contents alone go to phase 4 and all the way back. What was stored there meanwhile, and waits to
+// be brought back, keeps the move from being given up.
+func TestContentsAloneComeBack(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	n := start1(t, testConfig(t))
+	token := n.login(t)
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	before, alone := []byte("written before"), bytes.Repeat([]byte("0123456789abcdef"), 3<<16)
+	upload2(t, []*node{n}, token, "/before", before)
+	n.move(t, rest.MigrationStart{ToBlobs: fresh})
+	for phase := range 3 {
+		n.step(t, token, "/advance", fmt.Sprintf(`{"phase":%d}`, phase+1))
+	}
+	n.step(t, token, "/rate", `{"bytes_per_second":1}`)
+	upload2(t, []*node{n}, token, "/alone", alone)
+	for phase := 4; phase > 1; phase-- {
+		n.step(t, token, "/rollback", fmt.Sprintf(`{"phase":%d}`, phase))
+	}
+	code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/rollback", []byte(`{}`))
+	if code != http.StatusConflict || !bytes.Contains(answer, []byte("wait to be copied to")) {
+		t.Errorf("it is given up although contents are at the new place alone: %d %s", code, answer)
+	}
+	n.step(t, token, "/rate", `{"bytes_per_second":0}`)
+	n.step(t, token, "/rollback", `{"phase":1}`)
+	rename(t, fresh, fresh+".away")
+	n.holds(t, token, "/before", before)
+	n.holds(t, token, "/alone", alone)
 }

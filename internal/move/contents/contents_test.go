@@ -28,7 +28,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, db: sqldbtest.Open(t), state: migrate.State{ID: "m", Phase: migrate.Fill, Contents: "there"}}
+	s := &site{t: t, db: sqldbtest.Open(t), state: migrate.State{ID: "m", Phase: migrate.Fill, Term: 1, Contents: "there"}}
 	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error { // as package migrate leaves it
 		_, err := tx.Exec(ctx, `INSERT INTO migration_side (id, migration, role, epoch, term, phase, percent, careful, paused, here, peer, contents, marker,
 			changed_at, begun_at) VALUES (1, 'm', 1, 1, 1, 1, 0, 0, 0, 'here', '', 'there', '', 0, 0)`)
@@ -109,6 +109,26 @@ func (s *site) wantGate(to migrate.Phase, want bool) {
 	}
 }
 
+// lead is a switch: another side leads, on a primary that has the triggers it had.
+func (s *site) lead(w Which) {
+	s.state.Term++
+	s.state.Switched = w == Second
+	s.state.Phase = map[Which]migrate.Phase{First: migrate.ReadNew, Second: migrate.WriteNew}[w]
+	s.pair.Lead(w)
+}
+
+func (s *site) wantGateBack(want bool) {
+	s.t.Helper()
+	gates, err := s.GateBack(s.t.Context())
+	open := true
+	for _, g := range gates {
+		open = open && g.OK
+	}
+	if err != nil || open != want {
+		s.t.Errorf("the gate back is %v, %v: %+v", open, err, gates)
+	}
+}
+
 func TestWhatWasThereAndWhatComesIsBrought(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -142,8 +162,7 @@ func TestTheOldSideIsLeftOnlyWhenNothingIsThereAlone(t *testing.T) {
 	s := newSite(t)
 	s.put(1)
 	s.run()
-	s.state.Phase, s.state.Switched = migrate.WriteNew, true
-	s.pair.Lead(Second)
+	s.lead(Second)
 	s.wantGate(migrate.NewOnly, false) // not looked through since the switch
 	s.run()
 	s.wantGate(migrate.NewOnly, true)
@@ -164,7 +183,9 @@ func TestVerifyComesBeforeTheFirstPass(t *testing.T) {
 	s := newSite(t)
 	file := s.put(1)
 	for i, switched := range []bool{false, true} {
-		s.state.Switched = switched
+		if switched {
+			s.lead(Second)
+		}
 		if err := s.Verify(t.Context(), 100); err != nil {
 			t.Fatal(err)
 		}
@@ -215,4 +236,74 @@ func TestDisarmLeavesNothing(t *testing.T) {
 	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d wait, %v", n, err)
 	}
+}
+
+// What was stored while the new side led may lie there alone. The move is given up only after a
+// sweep that began when the old side led again, whatever the copier had time for meanwhile.
+func TestTheMoveIsNotGivenUpWhileContentsAreAtTheNewPlaceAlone(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(s *site){
+		"the copier was busy all the time": func(*site) {},
+		"the triggers were made":           func(s *site) { s.run() },
+		"it was stored before the triggers": func(s *site) {
+			if err := s.Disarm(s.t.Context()); err != nil {
+				s.t.Fatal(err)
+			}
+		},
+		"the triggers were made after it": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.wantGateBack(true) // it has just begun
+			s.put(1)
+			s.run()
+			s.wantGateBack(true)
+			s.lead(Second)
+			if meanwhile != nil {
+				meanwhile(s)
+			}
+			alone := s.put(2)
+			if meanwhile == nil {
+				if err := s.arm(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.wantGateBack(false)
+			s.lead(First)
+			s.wantGateBack(false) // nobody has copied since the switch
+			s.state.Paused = true
+			if _, err := s.open(t.Context(), s.state); err != nil { // the sweep has begun, and goes no further
+				t.Fatal(err)
+			}
+			s.wantGateBack(false)
+			s.state.Phase, s.state.Paused = migrate.Fill, false
+			s.wantGateBack(false)
+			s.Copier = s.again()
+			s.run()
+			s.wantAt(First, alone, true)
+			s.wantGateBack(true)
+		})
+	}
+}
+
+// An instance that has not opened the new place cannot tell what is there.
+func TestTheMoveIsNotGivenUpByWhoDoesNotSeeTheNewPlace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.run()
+	s.lead(Second)
+	s.run()
+	s.lead(First)
+	s.run()
+	s.wantGateBack(true)
+	s.state.Phase = migrate.Fill
+	there := s.pair.Side(Second)
+	s.pair.Detach()
+	s.wantGateBack(false)
+	s.pair.Attach(*there)
+	s.wantGateBack(true)
+	s.state.Phase = migrate.Freeze // giving up has begun
+	s.pair.Detach()
+	s.wantGateBack(true)
 }

@@ -36,7 +36,8 @@
 // A sweep that began after the triggers were made, and came to its end, proves together with an
 // empty queue that each side has everything. The triggers are made on whichever database is the
 // primary. When that changes they are made there, and a new sweep begins: what was stored between
-// the two is found by it.
+// the two is found by it. Each switch is a term of its own, and a sweep is of one term, so that
+// none that ended before a switch counts after it, forward or back.
 //
 //	dies after ...             and then
 //	triggers made              made already; the sweep begins

@@ -17,7 +17,7 @@ func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, er
 		return nil, nil
 	}
 	if _, both := c.opt.Pair.Attached(); !both {
-		return []migrate.Gate{{Name: "contents", Detail: "this instance has not opened the new place of contents yet"}}, nil
+		return []migrate.Gate{notOpened}, nil
 	}
 	swept, err := c.swept(ctx, state)
 	if err != nil || to < migrate.NewOnly {
@@ -27,22 +27,26 @@ func (c *Copier) Gate(ctx context.Context, to migrate.Phase) ([]migrate.Gate, er
 }
 
 // GateBack lists what must hold before contents are left where they were at first, and only there.
+// As long as the new side has never led nothing is there alone. Once it has, only a sweep that
+// began when the old side led again proves that everything is back: what was stored before the
+// triggers were made on the new primary is in no queue.
 func (c *Copier) GateBack(ctx context.Context) ([]migrate.Gate, error) {
 	state := c.opt.State()
-	if _, both := c.opt.Pair.Attached(); !both || state.Contents == "" {
+	if state.Contents == "" || state.Phase == migrate.Freeze || state.Term <= 1 {
 		return nil, nil
 	}
-	s, err := c.load(ctx)
-	if err != nil || s.Of == state.ID && s.Ended == 0 && s.Copied == 0 && s.Done == 0 {
-		return nil, err
+	if _, both := c.opt.Pair.Attached(); !both {
+		return []migrate.Gate{notOpened}, nil
 	}
-	lacks, err := c.behind(ctx, First)
+	swept, err := c.swept(ctx, state)
 	if err != nil {
 		return nil, err
 	}
-	uploads, err := c.staged(ctx, Second)
-	return []migrate.Gate{waits(lacks, c.opt.Pair.Side(First).Name), uploads}, err
+	return c.all(ctx, swept, First, Second)
 }
+
+// notOpened is the gate of an instance that cannot tell what is at the new place.
+var notOpened = migrate.Gate{Name: "contents", Detail: "this instance has not opened the new place of contents yet"}
 
 // swept is the gate of a sweep that came to its end.
 func (c *Copier) swept(ctx context.Context, state migrate.State) (migrate.Gate, error) {
@@ -63,13 +67,14 @@ func (c *Copier) swept(ctx context.Context, state migrate.State) (migrate.Gate, 
 	return g, nil
 }
 
-// all is swept, with everything that has come since, and nothing on its way.
+// all is swept, with everything that has come since, and nothing on its way. Uploads are asked for
+// first: one that ends after that is in the queue.
 func (c *Copier) all(ctx context.Context, swept migrate.Gate, at, leaves Which) ([]migrate.Gate, error) {
-	lacks, err := c.behind(ctx, at)
+	uploads, err := c.staged(ctx, leaves)
 	if err != nil {
 		return nil, err
 	}
-	uploads, err := c.staged(ctx, leaves)
+	lacks, err := c.behind(ctx, at)
 	return []migrate.Gate{swept, waits(lacks, c.opt.Pair.Side(at).Name), uploads}, err
 }
 

@@ -14,7 +14,7 @@ import (
 // sweep is how far the rows have been gone through: the save point, in the table meta, which moves
 // with the rows.
 type sweep struct {
-	Of     string         `json:"of"`    // the migration, and whether its primary has changed
+	Of     string         `json:"of"`    // the migration and its term: another switch, another sweep
 	Armed  bool           `json:"armed"` // the triggers were made before it began, so that it misses nothing
 	After  string         `json:"after"`
 	Done   int64          `json:"done"`
@@ -43,12 +43,7 @@ func (s *sweep) add(r row, res result) {
 // metaSweep is its name in the table meta.
 const metaSweep = "contents-sweep"
 
-func nameOf(state migrate.State) string {
-	if state.Switched {
-		return state.ID + "/back"
-	}
-	return state.ID
-}
+func nameOf(state migrate.State) string { return fmt.Sprintf("%s/%d", state.ID, state.Term) }
 
 // open returns the sweep of where the migration stands, or begins it, after the triggers were made:
 // also where Verify has asked for it before anybody had made them.

@@ -137,6 +137,9 @@ func (m *Migration) enter(ctx context.Context, v *view, next Phase) error {
 		if next == ReadNew {
 			r.Percent = 1
 		}
+		if next == WriteNew { // contents alone: no other row changes
+			r.Term++
+		}
 	})
 }
 
@@ -319,7 +322,12 @@ func (m *Migration) Rollback(ctx context.Context, from Phase) (Phase, error) {
 	case v.Phase == WriteNew && v.Peer != "":
 		err = m.switcher.change(ctx, v, ReadNew)
 	default:
-		err = step(ctx, v, func(r *record) { r.Phase-- })
+		err = step(ctx, v, func(r *record) {
+			if r.Phase == WriteNew {
+				r.Term++
+			}
+			r.Phase--
+		})
 	}
 	return m.arrived(ctx, v.Phase, err)
 }

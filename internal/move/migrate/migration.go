@@ -123,6 +123,9 @@ type State struct {
 	Contents string // Request.ToBlobs
 	// Switched says that the primary is the new side: from phase 4 on.
 	Switched bool
+	// Term counts the times that the primary was chosen: 1 as long as the new side has never been
+	// it, and one more with each switch.
+	Term int64
 	// Mine says whether this process was started on the side that is new.
 	Mine bool
 	Pace Pace

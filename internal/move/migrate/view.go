@@ -366,7 +366,7 @@ func (b *both) stateOf(v *view) State {
 	n := b.notes()
 	return State{
 		ID: v.Migration, Phase: v.Phase, Epoch: v.Epoch, Percent: v.Percent, Paused: v.Paused, Contents: v.Contents,
-		Switched: v.Phase >= WriteNew, Mine: v.home == (v.Phase >= WriteNew),
+		Switched: v.Phase >= WriteNew, Term: v.Term, Mine: v.home == (v.Phase >= WriteNew),
 		Pace: n.pace, Dropping: n.old.Dropping && v.Phase == NewOnly, OldContents: n.old.Contents, OldGone: n.old.Blobs.Ended, Deep: n.old.Deep,
 	}
 }
