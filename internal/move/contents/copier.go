@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"smartdrive/internal/base/drive"
@@ -36,6 +35,9 @@ type Copier struct {
 	opt   Options
 	limit *rate.Limiter // bytes
 
+	drainFrom time.Time      // when the queue is looked at again after it could not be emptied; of Run alone
+	tries     map[string]int // how often in a row a content of the page could not be brought, by id; of Run alone
+
 	mu    sync.Mutex
 	speed speed
 	paced int64 // what the limit was set to, in bytes a second; 0: none
@@ -52,7 +54,7 @@ func NewCopier(o Options) *Copier {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
-	return &Copier{opt: o, speed: speed{now: o.Now}, limit: rate.NewLimiter(rate.Inf, int(drive.MiB))}
+	return &Copier{opt: o, speed: speed{now: o.Now}, limit: rate.NewLimiter(rate.Inf, int(drive.MiB)), tries: map[string]int{}}
 }
 
 const (
@@ -71,13 +73,15 @@ func (c *Copier) Run(ctx context.Context) error {
 		if errors.Is(err, errElsewhere) { // give the lease back
 			return err
 		}
+		if err != nil {
+			c.opt.Log.WarnContext(ctx, "contents are not copied; it goes on in a moment", "error", err)
+		}
 		pause := restTime
 		switch {
-		case err != nil:
-			c.opt.Log.WarnContext(ctx, "contents are not copied; it goes on in a moment", "error", err)
-			pause = failTime
 		case busy:
 			continue
+		case err != nil:
+			pause = failTime
 		}
 		select {
 		case <-time.After(pause):
@@ -86,7 +90,8 @@ func (c *Copier) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce brings what waits, and a page of the sweep. busy: there is more.
+// runOnce brings what waits, and a page of the sweep, whatever became of what waits. busy: there is
+// more.
 func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 	state := c.opt.State()
 	if state.Dropping {
@@ -99,15 +104,40 @@ func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := c.drain(ctx); err != nil || s.Ended != 0 || state.Paused {
-		return false, err
+	waiting := c.drainAgain(ctx)
+	if s.Ended != 0 || state.Paused {
+		return false, waiting
 	}
+	busy, err = c.sweepOn(ctx, s)
+	return busy, errors.Join(waiting, err)
+}
+
+// drainAgain is drain, unless something that waits could not be brought a moment ago: the sweep
+// goes on meanwhile, and does not try that with each of its pages.
+func (c *Copier) drainAgain(ctx context.Context) error {
+	now := c.opt.Now()
+	if now.Before(c.drainFrom) {
+		return nil
+	}
+	err := c.drain(ctx)
+	if err != nil {
+		c.drainFrom = now.Add(failTime)
+	}
+	return err
+}
+
+// sweepOn brings the next page of the sweep. busy: there is another.
+func (c *Copier) sweepOn(ctx context.Context, s sweep) (busy bool, err error) {
 	page, err := c.page(ctx, s.After)
 	if err != nil {
 		return false, err
 	}
-	if err := c.bring(ctx, page, &s); err != nil {
+	all := c.bring(ctx, page, s.Deep)
+	if err := c.judge(ctx, all); err != nil {
 		return false, err
+	}
+	for _, b := range all {
+		s.add(b.row, b.res)
 	}
 	if len(page) > 0 {
 		s.After = page[len(page)-1].id
@@ -124,6 +154,7 @@ type row struct {
 	id      string
 	content Content
 	damaged bool
+	bad     string // what is wrong with the row itself, so that nothing can be compared with it; empty: nothing
 }
 
 const rowColumns = "id, file, digest, size, part_size, damaged_at"
@@ -136,7 +167,7 @@ func scanRow(r *row, scan func(dest ...any) error) error {
 	}
 	raw, err := hex.DecodeString(sum)
 	if err != nil || len(raw) != len(r.content.Sum) {
-		return fmt.Errorf("blob %s has the digest %q", r.id, sum)
+		r.bad = fmt.Sprintf("blob %s has the digest %q", r.id, sum)
 	}
 	copy(r.content.Sum[:], raw)
 	r.damaged = damaged != 0
@@ -159,73 +190,6 @@ func (c *Copier) find(ctx context.Context, file string) (r row, found bool, err 
 		return row{}, false, nil
 	}
 	return r, err == nil, err
-}
-
-// bring syncs a page of rows, some at once. Bytes that are not what their row tells of are counted
-// and stop nothing; a store that does not answer ends it, and the page is done again.
-func (c *Copier) bring(ctx context.Context, page []row, s *sweep) error {
-	var mu sync.Mutex
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(c.opt.Workers)
-	for _, r := range page {
-		g.Go(func() error {
-			res, err := c.one(ctx, r, s.Deep)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				s.add(r, res)
-			}
-			return err
-		})
-	}
-	return g.Wait()
-}
-
-// result is what became of one content.
-type result struct {
-	copied bool
-	bad    string // what is wrong with it
-}
-
-// one brings one content, and compares its digest on the side that is new where it is among the
-// deep percent.
-func (c *Copier) one(ctx context.Context, r row, deep int) (result, error) {
-	outcome, err := c.opt.Pair.Sync(ctx, r.content, c.pace)
-	if err == nil && outcome == Nowhere {
-		return c.nowhere(ctx, r)
-	}
-	if err == nil && outcome == There && sampled(r.content, deep) {
-		err = c.opt.Pair.Check(ctx, Second, r.content, true, c.pace)
-	}
-	if wrong, ok := errors.AsType[*MismatchError](err); ok {
-		if r.damaged {
-			return result{}, nil // it is known, and there is nothing to be brought
-		}
-		c.opt.Log.ErrorContext(ctx, "content that is not what its row tells of", "file", r.content.Name, "error", err)
-		return result{bad: wrong.Error()}, nil
-	}
-	if err != nil {
-		return result{}, err
-	}
-	if outcome == Copied {
-		c.note(r.content.Size)
-	}
-	return result{copied: outcome == Copied}, nil
-}
-
-// nowhere judges content that neither side has: its row has gone by now, or it is lost.
-func (c *Copier) nowhere(ctx context.Context, r row) (result, error) {
-	_, found, err := c.find(ctx, r.content.Name)
-	if err != nil || !found || r.damaged {
-		return result{}, err
-	}
-	return result{bad: "content " + r.content.Name + " is at neither side"}, nil
-}
-
-// sampled says whether the bytes of content are read again. The last byte of a digest is as good as
-// a die, and the same each time.
-func sampled(c Content, percent int) bool {
-	return int(c.Sum[len(c.Sum)-1])*100 < percent*256
 }
 
 // pace keeps to what the migration says about bytes. Who waits looks again after patience: the pace

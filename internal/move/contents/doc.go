@@ -39,10 +39,15 @@
 // the two is found by it. Each switch is a term of its own, and a sweep is of one term, so that
 // none that ended before a switch counts after it, forward or back.
 //
+// One content that cannot be brought stops no other: in the queue it waits on, and the sweep counts
+// it as bad after some tries, between which both sides answered. Where they do not, the page of the
+// sweep is done again until they do.
+//
 //	dies after ...             and then
 //	triggers made              made already; the sweep begins
 //	content copied             found there
 //	save point, row of copies  done again for a page at most
+//	probe put                  a stray for "admin fsck"
 //
 // One process does it at a time, under a lease; two would only do some of the work twice.
 package contents

@@ -3,8 +3,6 @@ package contents
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -81,12 +79,12 @@ func (c *Copier) openOld(ctx context.Context, state migrate.State) (Old, error) 
 // apart proves that a place is not the one in use, whatever their names say: what is put at one is
 // not seen at the other. Two names may mean one directory (a link, a mount) or one bucket.
 func (c *Copier) apart(ctx context.Context, old Side) error {
-	const probe = "probe"
-	now, name := c.opt.Pair.Side(First), drive.NewID[drive.UploadID]().String()
-	if _, err := now.Store.Receive(ctx, name, blob.NewBody(strings.NewReader(probe), blob.BodyOptions{Size: drive.ByteSize(len(probe))})); err != nil {
-		return fmt.Errorf("put a probe: %w", err)
+	now := c.opt.Pair.Side(First)
+	name, err := putProbe(ctx, now)
+	if err != nil {
+		return err
 	}
-	_, err := old.Store.Stat(ctx, name)
+	_, err = old.Store.Stat(ctx, name)
 	switch {
 	case drive.IsKind(err, drive.NotFound):
 		err = nil
@@ -187,6 +185,9 @@ func (c *Copier) dropOne(ctx context.Context, old Side, s blob.Stray, deep int) 
 	r, found, err := c.find(ctx, s.Name)
 	if err != nil {
 		return "", err
+	}
+	if found && r.bad != "" {
+		return r.bad, nil
 	}
 	if found {
 		err = c.opt.Pair.Check(ctx, First, r.content, sampled(r.content, deep), c.pace)

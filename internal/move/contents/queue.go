@@ -98,6 +98,7 @@ func (c *Copier) drain(ctx context.Context) error {
 			return err
 		}
 		var page []row
+		var done []string // there is nothing to be brought any more
 		for _, file := range files {
 			r, found, err := c.find(ctx, file)
 			if err != nil {
@@ -105,14 +106,21 @@ func (c *Copier) drain(ctx context.Context) error {
 			}
 			if found {
 				page = append(page, r)
+			} else {
+				done = append(done, file)
 			}
 		}
-		var s sweep
-		if err := c.bring(ctx, page, &s); err != nil {
-			failed = err
-		} else if s.Bad > 0 {
-			failed = errors.New(s.Worst)
-		} else if err := c.forget(ctx, files); err != nil {
+		for _, b := range c.bring(ctx, page, 0) {
+			switch {
+			case b.err != nil:
+				failed = b.err
+			case b.res.bad != "":
+				failed = errors.New(b.res.bad)
+			default:
+				done = append(done, b.row.content.Name)
+			}
+		}
+		if err := c.forget(ctx, done); err != nil {
 			return err
 		}
 		if len(files) < pageSize {

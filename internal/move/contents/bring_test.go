@@ -1,0 +1,218 @@
+package contents
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/engine/sqldb"
+	"smartdrive/internal/move/migrate"
+)
+
+// broken is a store that cannot open what open refuses, and cannot take what take refuses.
+type broken struct {
+	blob.Store
+	open, take func(name string) error
+}
+
+func (b *broken) Open(ctx context.Context, name string) (blob.Object, error) {
+	if err := b.open(name); err != nil {
+		return nil, err
+	}
+	return b.Store.Open(ctx, name)
+}
+
+func (b *broken) Receive(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
+	if err := b.take(name); err != nil {
+		return blob.Part{}, err
+	}
+	return b.Store.Receive(ctx, name, body)
+}
+
+func never(string) error { return nil }
+
+// breakable puts a store that can be broken in front of a side's.
+func (s *site) breakable(w Which) *broken {
+	b := &broken{s.pair.Side(w).Store, never, never}
+	s.pair.change(func(st *state) {
+		side := *st.sides[w]
+		side.Store = b
+		st.sides[w] = &side
+	})
+	return b
+}
+
+func (s *site) exec(query string, args ...any) {
+	s.t.Helper()
+	err := s.db.Write(s.t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, query, args...)
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// struggle runs the copier whatever it says, and returns the sweep.
+func (s *site) struggle() sweep {
+	s.t.Helper()
+	for range 10 {
+		_, _ = s.runOnce(s.t.Context())
+	}
+	at, err := s.load(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return at
+}
+
+// A content that cannot be read, or whose row says nothing that it could be compared with, closes
+// the gate and says why; all others are brought.
+func TestOneBadContentStopsNoOther(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(s *site, b *broken, file string){
+		"it cannot be read": func(_ *site, b *broken, file string) {
+			b.open = func(name string) error {
+				if name == file {
+					return fmt.Errorf("read %s: %w", name, syscall.EIO)
+				}
+				return nil
+			}
+		},
+		"its row has no digest": func(s *site, _ *broken, file string) {
+			s.exec("UPDATE blobs SET digest = 'none' WHERE file = ?", file)
+		},
+	} {
+		for _, n := range []int{0, pageSize} { // in the midst, and alone on the last page
+			t.Run(fmt.Sprintf("%s, %d", name, n), func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t)
+				b := s.breakable(First)
+				var files []string
+				for i := range uint64(pageSize + 1) {
+					files = append(files, s.put(i))
+				}
+				spoil(s, b, files[n])
+				if at := s.struggle(); at.Ended == 0 || at.Bad != 1 || at.Done != pageSize+1 || at.Worst == "" {
+					t.Errorf("the sweep is at %+v", at)
+				}
+				s.wantGate(migrate.Second, false)
+				for i, file := range files {
+					s.wantAt(Second, file, i != n)
+				}
+
+				s.exec("UPDATE blobs SET damaged_at = 1 WHERE file = ?", files[n]) // somebody has seen to it
+				if err := s.Verify(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+				if at := s.struggle(); at.Ended == 0 || at.Bad != 0 {
+					t.Errorf("the sweep is at %+v", at)
+				}
+				s.wantGate(migrate.Second, true)
+			})
+		}
+	}
+}
+
+// What waits and cannot be brought waits on. It stops neither the sweep nor what waits beside it.
+func TestAContentThatWaitsStopsNoSweep(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for i := range uint64(pageSize + 50) {
+		s.put(i)
+	}
+	if _, err := s.runOnce(t.Context()); err != nil { // the first page
+		t.Fatal(err)
+	}
+	lost, other := s.put(10_000), s.put(10_001)
+	if err := s.pair.Blobs.Remove(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	if at := s.struggle(); at.Ended == 0 || at.Done != pageSize+52 || at.Bad != 1 {
+		t.Errorf("the sweep is at %+v", at)
+	}
+	s.wantAt(Second, other, true)
+	if n, err := s.Waiting(t.Context()); n != 1 || err != nil {
+		t.Errorf("%d wait, %v, want the one that is lost", n, err)
+	}
+	s.wantGate(migrate.NewOnly, false)
+
+	back := blobtest.Bytes(10_000, 1000)
+	if _, err := s.pair.Blobs.Put(t.Context(), lost, blobtest.BodyOf(0, len(back), bytes.NewReader(back))); err != nil {
+		t.Fatal(err)
+	}
+	s.Copier = s.again() // it waits no longer
+	if err := s.Verify(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.run()
+	s.wantAt(Second, lost, true)
+	s.wantGate(migrate.NewOnly, true)
+}
+
+// A new place that takes nothing, or is full, makes no content bad: the page is done again until it
+// does.
+func TestAStoreThatDoesNotAnswerMakesNoContentBad(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   error
+		small bool // what is small is taken
+	}{
+		"away":      {drive.Fail(drive.Unavailable), false},
+		"read-only": {syscall.EROFS, false},
+		"full":      {drive.Wrap(syscall.ENOSPC, drive.DiskFull), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			b := s.breakable(Second)
+			known := map[string]bool{s.put(1): true, s.put(2): true}
+			b.take = func(name string) error {
+				if c.small && !known[name] {
+					return nil
+				}
+				return c.err
+			}
+			if at := s.struggle(); at.Ended != 0 || at.Bad != 0 || at.Done != 0 {
+				t.Errorf("the sweep is at %+v", at)
+			}
+			b.take = never
+			s.run()
+			s.wantGate(migrate.Second, true)
+		})
+	}
+}
+
+// What fails does not cut off the copies beside it.
+func TestACopyGoesOnBesideOneThatFails(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	b := s.breakable(First)
+	bad, good := s.put(1), s.put(2)
+	var all []row
+	for _, file := range []string{bad, good} {
+		r, found, err := s.find(t.Context(), file)
+		if err != nil || !found {
+			t.Fatal(found, err)
+		}
+		all = append(all, r)
+	}
+	failed := make(chan struct{})
+	b.open = func(name string) error {
+		if name == bad {
+			defer close(failed)
+			return syscall.EIO
+		}
+		<-failed
+		return nil
+	}
+	if got := s.bring(t.Context(), all, 0); got[0].err == nil || got[1].err != nil {
+		t.Errorf("%v, %v", got[0].err, got[1].err)
+	}
+	s.wantAt(Second, good, true)
+}
