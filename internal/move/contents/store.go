@@ -65,32 +65,33 @@ func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part
 	return s.p.now.Load().leader().Store.Lay(ctx, name, body)
 }
 
-// Settle implements blob.Store. Who leads may have changed since the content was laid: it is
-// settled at every side that has it.
+// Settle implements blob.Store. Who leads may have changed since the content was laid: what the
+// side that leads does not have is settled at the other one, which is asked for nothing else.
 func (s *Store) Settle(ctx context.Context, names []string) error {
 	order := s.p.now.Load().order()
 	if len(order) == 1 {
 		return order[0].Store.Settle(ctx, names)
 	}
-	found := map[string]bool{}
 	for _, at := range order {
-		var here []string
+		var here, missing []string
 		for _, name := range names {
 			switch _, err := at.Store.Stat(ctx, name); {
 			case err == nil:
-				here, found[name] = append(here, name), true
-			case !drive.IsKind(err, drive.NotFound):
+				here = append(here, name)
+			case drive.IsKind(err, drive.NotFound):
+				missing = append(missing, name)
+			default:
 				return err
 			}
 		}
 		if err := at.Store.Settle(ctx, here); err != nil {
 			return err
 		}
+		if names = missing; len(names) == 0 {
+			return nil
+		}
 	}
-	if len(found) < len(names) {
-		return drive.Fail(drive.NotFound)
-	}
-	return nil
+	return drive.Fail(drive.NotFound)
 }
 
 // Receive implements blob.Store.

@@ -135,18 +135,24 @@ func (u *Uploads) Fence(ctx context.Context, ref blob.Ref, gen int64) (blob.Stag
 	return side.Staging.Fence(ctx, ref, gen)
 }
 
-// Remove implements blob.Staging. Where nobody knows where it is it is removed at both.
+// Remove implements blob.Staging. Where nobody knows where it is it is removed at both. A follower
+// that does not answer is not waited for if the upload is at the side that leads: it is at one side
+// only.
 func (u *Uploads) Remove(ctx context.Context, ref blob.Ref) error {
 	s := u.p.now.Load()
-	sides := s.order()
-	if known := u.p.where.find(ref.ID); known != nil {
-		sides = []*Side{known}
+	at, away := u.p.where.find(ref.ID), error(nil)
+	if at == nil {
+		at = s.leader()
+		if s.follower() != nil {
+			away = s.follower().Staging.Remove(ctx, ref)
+		}
 	}
-	var errs []error
-	for _, side := range sides {
-		errs = append(errs, side.Staging.Remove(ctx, ref))
+	if away != nil {
+		if _, err := at.Staging.Load(ctx, ref); err == nil {
+			away = nil
+		}
 	}
-	err := errors.Join(errs...)
+	err := errors.Join(at.Staging.Remove(ctx, ref), away)
 	if err == nil {
 		u.p.where.forget(ref.ID)
 	}
