@@ -28,7 +28,7 @@ const (
 // the next.
 type applier struct {
 	*both
-	lost atomic.Bool // the secondary lacks what it has acknowledged
+	lost atomic.Bool // a side lacks what the other one counts on
 	busy sync.WaitGroup
 
 	mu      sync.Mutex
@@ -223,14 +223,14 @@ func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *
 		if err != nil {
 			return err
 		}
-		for _, c := range changes {
-			if b.has(c) {
-				done.seqs = append(done.seqs, c.seq)
-			}
+		some := slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return !b.has(c) })
+		for _, c := range some {
+			done.seqs = append(done.seqs, c.seq)
 		}
-		done.more = len(changes) == applyBatch || len(done.seqs) < len(changes)
-		done.told = has.next()
-		return errors.Join(a.bringChanges(ctx, tx, to, target.Term, b), writeNote(ctx, tx, noteApplied, done.told))
+		done.more = len(changes) == applyBatch || len(some) < len(changes)
+		note := has.next(some)
+		done.told = note.receipt
+		return errors.Join(a.bringChanges(ctx, tx, to, target.Term, b), writeNote(ctx, tx, noteApplied, note))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("apply changes: %w", err)
@@ -239,7 +239,11 @@ func (a *applier) carry(ctx context.Context, rec record, from, to *Side) (done *
 }
 
 func pending(ctx context.Context, db *sqldb.DB, limit int) ([]change, error) {
-	rows, err := db.Query(ctx, "SELECT seq, tbl, k FROM migration_changes ORDER BY seq LIMIT ?", limit)
+	return changesOf(ctx, db, "ORDER BY seq LIMIT ?", limit)
+}
+
+func changesOf(ctx context.Context, db *sqldb.DB, rest string, args ...any) ([]change, error) {
+	rows, err := db.Query(ctx, "SELECT seq, tbl, k FROM migration_changes "+rest, args...)
 	return sqldb.Scan(rows, err, func(c *change, scan func(...any) error) error { return scan(&c.seq, &c.table, &c.key) })
 }
 

@@ -377,6 +377,10 @@ func (s *stand) poll() {
 		s.mu.RLock()
 		err := errors.Join(s.p.m.taking.runOnce(context.Background()), s.p.m.taking.leadOnce(context.Background()))
 		_ = err // of faults
+		if s.p.m.apply.lost.Load() {
+			s.c.t.Error("a side is said to have lost changes, and none has")
+			s.c.stop.Store(true)
+		}
 		s.mu.RUnlock()
 		_ = sleep(context.Background(), time.Duration(rand.N(60))*time.Millisecond)
 	}

@@ -42,10 +42,10 @@
 // waits for those transactions.
 //
 // M2: a change that was committed is in migration_changes or has been applied. M3: the secondary never goes back: a row is written
-// only with a version above the one that it has, and deleted rows keep theirs. M4: a read goes to
-// the secondary only when nothing of its account is left to apply. M5: a phase counts only when
-// every instance that is alive acts by it, and is left for the one before only when every one has
-// heard of it.
+// only with a version above the one that it has, or with the same once more, and deleted rows keep
+// theirs. M4: a read goes to the secondary only when nothing of its account is left to apply. M5: a
+// phase counts only when every instance that is alive acts by it, and is left for the one before
+// only when every one has heard of it.
 //
 // # The switch
 //

@@ -108,7 +108,7 @@ func (p *participant) runOnce(ctx context.Context) error {
 		return nil
 	}
 	if err := p.apply.lookForLoss(ctx, v); err != nil {
-		if errors.Is(err, errLost) { // it is in the log, and closes the gates
+		if isLoss(err) { // it is in the log, and closes the gates
 			err = nil
 		}
 		return err

@@ -6,19 +6,28 @@ import (
 	"strings"
 	"testing"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 )
 
-// snapshot is what a secondary has of some tables, to fail over to it later.
+// snapshot is what a side has of some tables, to fail over to it later.
 type snapshot map[string][]row
 
+// takeSnapshot is one of the secondary.
 func takeSnapshot(t *testing.T, p *process, tables ...string) snapshot {
 	t.Helper()
+	return snapshotOf(t, p.m.known().other, tables...)
+}
+
+func snapshotOf(t *testing.T, side *Side, tables ...string) snapshot {
+	t.Helper()
 	s := snapshot{}
-	other := p.m.known().other
 	for _, name := range append(tables, "migration_versions", "migration_notes") {
-		columns := map[string]string{"outbox": "id, event_id, topic, `key`, event, created_at", "migration_versions": "tbl, k, version, deleted", "migration_notes": "name, value"}[name]
-		rows, err := other.DB.Query(t.Context(), "SELECT "+columns+" FROM "+name)
+		columns := map[string]string{
+			"outbox": "id, event_id, topic, `key`, event, created_at", "migration_versions": "tbl, k, version, deleted", "migration_notes": "name, value",
+			"migration_changes": "seq, tbl, k, account", "sqlite_sequence": "name, seq", "tombstones": "account_id, seq, node_id, deleted_at",
+		}[name]
+		rows, err := side.DB.Query(t.Context(), "SELECT "+columns+" FROM "+name)
 		all, err := sqldb.Scan(rows, err, func(r *row, scan func(...any) error) error {
 			*r = make(row, strings.Count(columns, ",")+1)
 			into := make([]any, len(*r))
@@ -117,6 +126,130 @@ func TestAWayBackToASideThatLostCommitsIsRefused(t *testing.T) {
 	if at, err := p.m.Rollback(t.Context(), Any); err != nil || at != ReadNew {
 		t.Errorf("back to phase %d, %v", at, err)
 	}
+}
+
+// The server of the primary fails over to a replica that lacks the last commit, which the secondary
+// was brought, after an equal comparison. It counts as lost, whatever is written afterwards, until
+// the server that has it is back.
+func TestAPrimaryThatLostCommitsIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]int{"at once": 0, "after as many changes have come": 1, "after more have come": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, onSQLite(t), onSQLite(t))
+			p := s.mustStart(s.old)
+			defer func() { p.stop(t) }()
+			accounts := seed(t, p.db, 5)
+			climb(t, p, ReadNew)
+			must(t, p.m.Percent(t.Context(), 100, nil))
+			buried(t, p, accounts[0], 1)
+			v := p.m.known()
+			replica := primarySnapshot(t, p)
+			buried(t, p, accounts[0], 2)
+			whole := primarySnapshot(t, p)
+			replica.failOver(t, v.near)
+			for i := range after { // are answered, and get the numbers of what is lost
+				_ = bury(t, p, accounts[1], 10+i)
+			}
+			if err := p.m.apply.now(t.Context()); !errors.Is(err, errRewound) {
+				t.Errorf("more is brought: %v", err)
+			}
+			refused(t, p, "acknowledged")
+			if from, _, err := p.m.traffic.Reader(t.Context(), accounts[2]); err != nil || from != v.near.DB {
+				t.Errorf("the other side is read from, %v", err)
+			}
+			p.stop(t)
+			p = s.mustStart(s.old)
+			work(t, p)
+			refused(t, p, "acknowledged")
+			whole.failOver(t, p.m.known().near)
+			work(t, p)
+			if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+				t.Errorf("phase %d, %v", at, err)
+			}
+		})
+	}
+}
+
+// What the primary has lost is written again to the same row, under the same number: the other side
+// gets what it is now.
+func TestALostChangeThatComesAgainIsBrought(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer func() { p.stop(t) }()
+	accounts := seed(t, p.db, 5)
+	climb(t, p, ReadNew)
+	buried(t, p, accounts[0], 1)
+	replica := primarySnapshot(t, p)
+	buried(t, p, accounts[0], 2)
+	replica.failOver(t, p.m.known().near)
+	node := bury(t, p, accounts[0], 2)
+	work(t, p)
+	if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+		t.Fatalf("phase %d, %v", at, err)
+	}
+	var truth drive.NodeID
+	must(t, p.db.QueryRow(t.Context(), "SELECT node_id FROM tombstones WHERE account_id = ? AND seq = 2", accounts[0]).Scan(&truth))
+	if truth != node {
+		t.Errorf("the truth is what was lost: %s, and %s was answered", truth, node)
+	}
+}
+
+// A change that was brought, and of which the primary was not told yet, is not lost: the process
+// died in between, and other changes come.
+func TestWhatIsNotForgottenYetIsNotLost(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer func() { p.stop(t) }()
+	accounts := seed(t, p.db, 5)
+	climb(t, p, ReadNew)
+	for i := range 3 {
+		_ = bury(t, p, accounts[i], 1)
+		_, err := p.m.apply.applyBatch(t.Context())
+		must(t, err)
+		must(t, p.m.apply.lookForLoss(t.Context(), p.m.known()))
+	}
+	first, err := p.m.apply.applyBatch(t.Context())
+	must(t, err)
+	_ = bury(t, p, accounts[3], 1)
+	second, err := p.m.apply.applyBatch(t.Context())
+	must(t, err)
+	must(t, first.forget(t.Context())) // late: the second has brought its changes, too
+	must(t, p.m.apply.lookForLoss(t.Context(), p.m.known()))
+	must(t, second.forget(t.Context()))
+	must(t, p.m.apply.lookForLoss(t.Context(), p.m.known()))
+	if left, err := countChanges(t.Context(), p.m.known().near.DB); err != nil || left != 0 {
+		t.Errorf("%d changes are left, %v", left, err)
+	}
+	if at, err := p.m.Advance(t.Context(), Any); err != nil || at != WriteNew {
+		t.Fatalf("phase %d, %v", at, err)
+	}
+}
+
+func primarySnapshot(t *testing.T, p *process) snapshot {
+	t.Helper()
+	return snapshotOf(t, p.m.known().near, "tombstones", "migration_changes", "sqlite_sequence")
+}
+
+// bury writes a tombstone as somebody who is answered without the other side.
+func bury(t *testing.T, p *process, account drive.AccountID, seq int) drive.NodeID {
+	t.Helper()
+	node := drive.NewID[drive.NodeID]()
+	must(t, p.m.known().near.DB.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "REPLACE INTO tombstones (account_id, seq, node_id, deleted_at) VALUES (?, ?, ?, 1)", account, seq, node)
+		return err
+	}))
+	return node
+}
+
+// buried is bury, and what was written is brought and forgotten.
+func buried(t *testing.T, p *process, account drive.AccountID, seq int) {
+	t.Helper()
+	_ = bury(t, p, account, seq)
+	must(t, p.m.apply.now(t.Context()))
+	must(t, p.m.apply.now(t.Context()))
 }
 
 // A process brings changes, and before it has noted that, the secondary loses them and another

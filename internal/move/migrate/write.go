@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"smartdrive/internal/engine/sqldb"
@@ -163,7 +164,7 @@ type stamped struct {
 	state   row // nil: it is not there
 }
 
-// bring writes rows of one table, each only if it is newer than what is there (M3). Any order and
+// bring writes rows of one table, each only if it is as new as what is there (M3). Any order and
 // any number of times come to the same, once the newest of each row has been brought.
 //
 // Rows that exchange a unique key between them may meet the other's old state. Who holds it by an
@@ -179,13 +180,27 @@ func (t *table) bring(ctx context.Context, tx *sqldb.Tx, all []stamped) error {
 	if err != nil {
 		return err
 	}
-	var fresh []stamped
-	for _, s := range all {
-		if s.version > have[s.key] {
-			fresh = append(fresh, s)
-		}
+	same, err := t.unchanged(ctx, tx, slices.DeleteFunc(slices.Clone(all), func(s stamped) bool { return s.version != have[s.key] }))
+	if err != nil {
+		return err
 	}
+	fresh := slices.DeleteFunc(slices.Clone(all), func(s stamped) bool { return s.version < have[s.key] || same[s.key] })
 	return t.replace(ctx, tx, fresh)
+}
+
+// unchanged are the keys of rows that are what they are to become. It is asked for changes that
+// were brought before: a primary that has lost one gives its number to another (see receipt.go).
+func (t *table) unchanged(ctx context.Context, tx *sqldb.Tx, again []stamped) (map[string]bool, error) {
+	keys := make([]string, len(again))
+	for i, s := range again {
+		keys[i] = s.key
+	}
+	there, err := t.readKeys(ctx, tx, keys)
+	same := map[string]bool{}
+	for _, s := range again {
+		same[s.key] = equalRows(s.state, there[s.key])
+	}
+	return same, err
 }
 
 func (t *table) replace(ctx context.Context, tx *sqldb.Tx, fresh []stamped) error {
