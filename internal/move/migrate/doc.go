@@ -51,6 +51,7 @@
 //
 //	old primary, new secondary                      careful: nobody reads without asking the primary's row
 //	old fenced (epoch+1)                            nobody is primary; writes wait; what is left is applied
-//	new primary (epoch+1, compare-and-set)          the point of no return: undoing changes the same row first
+//	new primary (epoch+1, compare-and-set)          the point of no return: undoing changes the same row first, but for
+//	                                                who fenced and has not sent this: it takes the old side's fence back
 //	old secondary (epoch+1)
 package migrate

@@ -85,6 +85,9 @@ func (p *participant) runOnce(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.switcher.takeBack(ctx); err != nil {
+		return err
+	}
 	v, err := p.refresh(ctx)
 	if err != nil || v == nil {
 		return err

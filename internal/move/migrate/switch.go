@@ -26,12 +26,19 @@ type switcher struct {
 	said *announcer
 
 	fencedAt  time.Time               // since when nobody is the primary, as seen here; guarded by looking
+	own       *fence                  // that this process takes back; guarded by looking
 	mendAfter time.Duration           // mendTime
 	halt      func(step string) error // of tests: called at each step of a switch
 }
 
+// fence is a side that this process has fenced, or may have, and its row then.
+type fence struct {
+	side *Side
+	was  record
+}
+
 // change makes the other side the primary; see the picture in the package comment. On an error, and
-// when the process dies, resolve brings it to one of the two ends.
+// when the process dies, takeBack or resolve bring it to one of the two ends.
 func (w *switcher) change(ctx context.Context, v *view, to Phase) error {
 	if v.other == nil {
 		return drive.Wrap(errors.New("the other side cannot be reached"), drive.Unavailable)
@@ -40,12 +47,14 @@ func (w *switcher) change(ctx context.Context, v *view, to Phase) error {
 	if err != nil {
 		return err
 	}
+	asked := false
 	err = w.fence(ctx, v)
+	ctx = context.WithoutCancel(ctx)
 	if err == nil {
-		err = w.cross(context.WithoutCancel(ctx), v, to)
+		asked, err = w.cross(ctx, v, to)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("change the primary: %w", err), w.resolve(context.WithoutCancel(ctx)))
+		return errors.Join(fmt.Errorf("change the primary: %w", err), w.goBack(ctx, v, asked))
 	}
 	v, err = w.refresh(ctx)
 	if err != nil || v == nil || v.near == nil {
@@ -136,13 +145,37 @@ func (w *switcher) fence(ctx context.Context, v *view) error {
 	if err := w.halt("fence"); err != nil {
 		return err
 	}
-	to := v.record
-	to.Role, to.Epoch = fenced, v.Epoch+1
-	return swapRecord(ctx, *v.near, v.record, to)
+	return swapRecord(ctx, *v.near, v.record, v.fenced())
 }
 
-// cross brings what is left from the fenced side, and makes the other the primary.
-func (w *switcher) cross(ctx context.Context, v *view, to Phase) error {
+// fenced is the row of the primary once its role was taken away.
+func (v *view) fenced() record {
+	to := v.record
+	to.Role, to.Epoch = fenced, v.Epoch+1
+	return to
+}
+
+// cross brings what is left from the fenced side, and makes the other the primary. asked: with an
+// error, too, the other side may be the primary, or become it.
+func (w *switcher) cross(ctx context.Context, v *view, to Phase) (asked bool, err error) {
+	if err := w.drain(ctx, v); err != nil {
+		return false, err
+	}
+	there := v.record
+	there.Role, there.Epoch, there.Term, there.Phase = primary, v.Epoch+1, v.Term+1, to
+	there.Here, there.Peer = v.far.Here, v.far.Peer
+	if err := swapRecord(ctx, *v.other, v.far, there); err != nil {
+		nothing := errors.Is(err, sqldb.ErrUnwritten) || errors.Is(err, errOvertaken) || errors.Is(err, errOpen)
+		return !nothing, err
+	}
+	if err := w.halt("crossed"); err != nil {
+		return true, err
+	}
+	return true, w.follow(ctx, v.near, there)
+}
+
+// drain brings what is left from the fenced side.
+func (w *switcher) drain(ctx context.Context, v *view) error {
 	if err := w.halt("fenced"); err != nil {
 		return err
 	}
@@ -168,19 +201,46 @@ func (w *switcher) cross(ctx context.Context, v *view, to Phase) error {
 	if err := carryNotes(ctx, v.near, v.other); err != nil {
 		return err
 	}
-	if err := w.halt("drained"); err != nil {
-		return err
+	return w.halt("drained")
+}
+
+// goBack ends a switch of this process that has failed. Where the other side was not asked yet it
+// need not be there.
+func (w *switcher) goBack(ctx context.Context, v *view, asked bool) error {
+	if !asked {
+		w.looking.Lock()
+		w.own = &fence{v.near, v.fenced()}
+		w.looking.Unlock()
+		if err := w.takeBack(ctx); err == nil {
+			_, err = w.refresh(ctx)
+			return err
+		}
 	}
-	there := v.record
-	there.Role, there.Epoch, there.Term, there.Phase = primary, v.Epoch+1, v.Term+1, to
-	there.Here, there.Peer = v.far.Here, v.far.Peer
-	if err := swapRecord(ctx, *v.other, v.far, there); err != nil {
-		return err
+	return w.resolve(ctx)
+}
+
+// takeBack makes the side that this process has fenced the primary again, without the other side.
+// Only who fences a side makes the other one the primary; this process has not asked for it, and
+// does not any more (M1). It can be done again, until the row is another.
+func (w *switcher) takeBack(ctx context.Context) error {
+	w.looking.Lock()
+	own := w.own
+	w.looking.Unlock()
+	if own == nil {
+		return nil
 	}
-	if err := w.halt("crossed"); err != nil {
-		return err
+	back := own.was
+	back.Role, back.Epoch = primary, own.was.Epoch+1
+	err := swapRecord(ctx, *own.side, own.was, back)
+	if err != nil && !errors.Is(err, errOvertaken) {
+		return fmt.Errorf("take the role of the primary back: %w", err)
 	}
-	return w.follow(ctx, v.near, there)
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	if w.own == own {
+		w.own = nil
+	}
+	return nil
 }
 
 // follow makes a side that was fenced the secondary of the one that is the primary now.

@@ -1,10 +1,13 @@
 package migrate
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"smartdrive/internal/engine/sqldb/sqldbtest"
 )
 
 // A process dies at each step of a switch, in either direction, and nobody else is there. It starts
@@ -89,4 +92,137 @@ func wantWhole(t *testing.T, p *process, writes int) {
 	if diff := cmp.Diff(dump(t, p.m, v.near), dump(t, p.m, v.other)); diff != "" {
 		t.Errorf("the sides differ (-primary +secondary):\n%s", diff)
 	}
+}
+
+// The side that is to become the primary goes away while the other is fenced, and before it was
+// asked: the other takes its role back at once, for every process, and all goes on.
+func TestTheOtherSideGoesAwayWithinASwitch(t *testing.T) {
+	t.Parallel()
+	for _, at := range []Phase{ReadNew, WriteNew} {
+		for _, step := range []string{"fence", "fenced", "drained"} {
+			t.Run("from "+at.String()+", "+step, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, onSQLite(t), onSQLite(t))
+				s.mend = time.Hour // nobody else ends it
+				p, other := s.mustStart(s.old), s.mustStart(s.old)
+				defer p.stop(t)
+				defer other.stop(t)
+				seed(t, p.db, 3)
+				climb(t, p, at)
+				work(t, other)
+				away := []*sqldbtest.Faults{p.faults[s.new.at], other.faults[s.new.at]}
+				if at == WriteNew {
+					away = []*sqldbtest.Faults{p.faults[s.old.at], other.faults[s.old.at]}
+				}
+				failing(t, p, at, func(now string) error {
+					if now == step {
+						for _, f := range away {
+							f.FailAll("", nil)
+						}
+					}
+					return nil
+				})
+				for i, q := range []*process{p, other} {
+					touchAll(t, q.db, accountsOf(t, q), 1+i)
+					must(t, q.m.taking.runOnce(t.Context()))
+				}
+				for _, f := range away {
+					f.Clear()
+				}
+				work(t, p)
+				work(t, other)
+				if now := p.m.State().Phase; now != at {
+					t.Fatalf("at phase %d", now)
+				}
+				wantWhole(t, p, 3)
+				p.m.switcher.halt = func(string) error { return nil }
+				if at == ReadNew {
+					_, err := p.m.Advance(t.Context(), at)
+					must(t, err)
+				} else {
+					verifyAgain(t, p)
+					_, err := p.m.Rollback(t.Context(), at)
+					must(t, err)
+				}
+				wantWhole(t, p, 4)
+			})
+		}
+	}
+}
+
+// failing takes the step from a phase, which is to fail.
+func failing(t *testing.T, p *process, at Phase, halt func(step string) error) {
+	t.Helper()
+	p.m.switcher.halt = halt
+	take := p.m.Advance
+	if at == WriteNew {
+		take = p.m.Rollback
+	}
+	if _, err := take(t.Context(), at); err == nil {
+		t.Fatal("nothing failed")
+	}
+}
+
+// The side that was fenced is away for a moment, too, or its reply is lost: the process takes the
+// role back when it looks the next time, and not once more later.
+func TestARoleThatIsTakenBackLater(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(f *sqldbtest.Faults){
+		"away":            func(f *sqldbtest.Faults) { f.Fail(sqldbtest.Commit, 1, nil) },
+		"a reply is lost": func(f *sqldbtest.Faults) { f.LoseReply(sqldbtest.Commit, 1, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, onSQLite(t), onSQLite(t))
+			s.mend = time.Hour
+			p := s.mustStart(s.old)
+			defer p.stop(t)
+			seed(t, p.db, 3)
+			climb(t, p, ReadNew)
+			failing(t, p, ReadNew, func(step string) error {
+				if step == "fenced" {
+					p.faults[s.new.at].FailAll("", nil)
+					fault(p.faults[s.old.at])
+					return errDied
+				}
+				return nil
+			})
+			must(t, p.m.taking.runOnce(t.Context()))
+			touchAll(t, p.db, accountsOf(t, p), 1)
+			if p.m.switcher.own != nil {
+				t.Error("it would take the role back again")
+			}
+		})
+	}
+}
+
+// The other side was asked to become the primary, and its reply is lost with it: nobody takes the
+// role back alone. It has become the primary, and is when it can be asked again.
+func TestASwitchInDoubtIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer p.stop(t)
+	seed(t, p.db, 3)
+	climb(t, p, ReadNew)
+	there := p.faults[s.new.at]
+	failing(t, p, ReadNew, func(step string) error {
+		if step == "drained" {
+			there.LoseReply(sqldbtest.Commit, 1, nil)
+			there.Fail(sqldbtest.Query, 1, errors.New("away"))
+		}
+		return nil
+	})
+	have, err := readRecord(t.Context(), p.m.home.DB, "")
+	if err != nil || have.Role != fenced {
+		t.Fatalf("the side that was fenced is %+v, %v", have, err)
+	}
+	there.Clear()
+	p.m.switcher.mendAfter = 0
+	must(t, p.m.taking.runOnce(t.Context()))
+	work(t, p)
+	if at := p.m.State().Phase; at != WriteNew {
+		t.Errorf("at phase %d", at)
+	}
+	wantWhole(t, p, 1)
 }

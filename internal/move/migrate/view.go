@@ -99,7 +99,7 @@ func (b *both) ask(ctx context.Context) (*view, error) {
 	at := time.Now()
 	home, err := readRecord(ctx, b.home.DB, "")
 	if err != nil {
-		return nil, err
+		return b.withoutHome(ctx, at, err)
 	}
 	if home.Role != nobody { // whoever has a view may write the rows of the move
 		if err := b.openHomeLocked(ctx); err != nil {
@@ -156,6 +156,21 @@ func (b *both) viewOf(ctx context.Context, home record, at time.Time) (*view, er
 		v = &view{record: there, far: home, other: &b.home, at: at}
 	}
 	return v, nil
+}
+
+// withoutHome is a view while the home side cannot be asked, and was not the primary: where the
+// other side says that it is, it is, whatever the home side would say (M1). One with an older epoch
+// was put back to an older state.
+func (b *both) withoutHome(ctx context.Context, at time.Time, why error) (*view, error) {
+	last := b.known()
+	if last == nil || last.home || b.away == nil {
+		return nil, why
+	}
+	there, err := readRecord(ctx, b.away.DB, "")
+	if err != nil || there.Role != primary || there.Migration != last.Migration || there.Epoch < last.Epoch {
+		return nil, errors.Join(why, err)
+	}
+	return &view{record: there, near: b.away, deaf: true, why: why.Error(), at: at}, nil
 }
 
 // take makes a view the one that counts, and opts the handle in or out.
