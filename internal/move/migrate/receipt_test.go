@@ -3,6 +3,8 @@ package migrate
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,10 +44,12 @@ func snapshotOf(t *testing.T, side *Side, tables ...string) snapshot {
 	return s
 }
 
-// failOver makes the secondary what it was.
+// failOver makes a side what it was: its list of changes last, since on a primary what is written
+// to other tables is captured.
 func (s snapshot) failOver(t *testing.T, side *Side) {
 	t.Helper()
-	for into, rows := range s {
+	for _, into := range slices.Backward(slices.Sorted(maps.Keys(s))) {
+		rows := s[into]
 		name, _, _ := strings.Cut(into, " ")
 		exec(t, side, "DELETE FROM "+name)
 		for _, r := range rows {
