@@ -43,6 +43,9 @@ func (c *Copier) Disarm(ctx context.Context) error {
 	if err := c.change(ctx, func(context.Context, *sqldb.Tx, string) error { return nil }); err != nil {
 		return err
 	}
+	if err := c.forgetQueue(ctx); err != nil {
+		return err
+	}
 	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
 		for _, gone := range []string{"DELETE FROM copies", "DELETE FROM meta WHERE name = '" + metaSweep + "'"} {
 			if _, err := tx.Exec(ctx, gone); err != nil {
@@ -51,6 +54,25 @@ func (c *Copier) Disarm(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// forgetQueue empties a long queue on MySQL, which takes longer for millions of rows than a
+// transaction may last. SQLite gives up the pages of a whole table at once.
+func (c *Copier) forgetQueue(ctx context.Context) error {
+	if c.opt.DB.Dialect() == sqldb.SQLite {
+		return nil
+	}
+	const some = 5000 // of one transaction
+	for n := int64(some); n == some; {
+		err := c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+			n, err = tx.Exec(ctx, "DELETE FROM copies LIMIT ?", some)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("forget what was to be copied: %w", err)
+		}
+	}
+	return nil
 }
 
 // change drops each trigger and does something in its place. MySQL commits each of these statements

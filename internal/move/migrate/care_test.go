@@ -257,6 +257,9 @@ func TestDropOld(t *testing.T) {
 			p := finished(t, s)
 			defer func() { p.stop(t) }()
 			before := dump(t, p.m, p.m.known().near)
+			near, other := p.m.known().near, p.m.known().other
+			manyVersions(t, near)
+			manyVersions(t, other)
 			if gates := dropRefused(t, p, false); !strings.Contains(gateNamed(gates, "kept").Detail, "kept until") {
 				t.Errorf("refused for %+v", gates)
 			}
@@ -282,13 +285,42 @@ func TestDropOld(t *testing.T) {
 			if diff := cmp.Diff(before, dump(t, p.m, p.m.known().near)); diff != "" {
 				t.Errorf("the new side has changed:\n%s", diff)
 			}
+			if n := versionsOf(t, p.m.known().other); n != 0 {
+				t.Errorf("%d of its versions are left", n)
+			}
+			near = p.m.known().near
 			must(t, p.m.Drop(t.Context()))
+			if n := versionsOf(t, near); n != 0 {
+				t.Errorf("%d versions are left", n)
+			}
 			if late, err := s.start(s.old); err == nil {
 				late.stop(t)
 				t.Error("a process started on the side that was dropped")
 			}
 		})
 	}
+}
+
+// manyVersions notes more than one transaction forgets.
+func manyVersions(t *testing.T, s *Side) {
+	t.Helper()
+	const at = 500
+	for n := 0; n <= forgetRows; n += at {
+		must(t, s.Unchecked.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			var args []any
+			for i := range at {
+				args = append(args, "nodes", fmt.Sprintf("many-%d", n+i), 1, 0)
+			}
+			_, err := tx.Exec(ctx, "INSERT INTO migration_versions (tbl, k, version, deleted) VALUES "+strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?),", at), ","), args...)
+			return err
+		}))
+	}
+}
+
+func versionsOf(t *testing.T, s *Side) (n int) {
+	t.Helper()
+	must(t, s.DB.QueryRow(t.Context(), "SELECT COUNT(*) FROM migration_versions").Scan(&n))
+	return n
 }
 
 // B4: a database whose clock has jumped does not make the old side old enough to be dropped.

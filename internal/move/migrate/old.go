@@ -237,8 +237,12 @@ func holdRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
 // shrink empties the old side's bookkeeping, but for the row that says that it was left, and gives
 // the room of what is gone back.
 func (l *leftSide) shrink(ctx context.Context, v *view) error {
+	still := func(ctx context.Context, tx *sqldb.Tx) error { return holdRetired(ctx, tx, v) }
+	if err := forgetGrown(ctx, *v.other, v.other.Unchecked.Write, still); err != nil {
+		return err
+	}
 	err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if err := holdRetired(ctx, tx, v); err != nil {
+		if err := still(ctx, tx); err != nil {
 			return err
 		}
 		for _, t := range bookkeeping {
