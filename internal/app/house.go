@@ -112,7 +112,12 @@ func (h *house) keepHouse(ctx context.Context, each time.Duration) (l left, err 
 		if ctx.Err() != nil {
 			return left{}, ctx.Err()
 		}
-		l.more, l.cut, err = l.more || more, l.cut || cut, errors.Join(err, failed)
+		l.more, l.cut = l.more || more, l.cut || cut
+		if cut { // it has much to do, or what it asks does not answer
+			h.ground.log.InfoContext(ctx, "a chore of the housekeeping was cut off and goes on in a minute", "error", failed)
+			continue
+		}
+		err = errors.Join(err, failed)
 	}
 	return l, err
 }
@@ -121,15 +126,13 @@ func (h *house) keepHouse(ctx context.Context, each time.Duration) (l left, err 
 // is over and goes on soon, so that it keeps no other one waiting. more: it has more to do.
 type chore func(ctx context.Context) (more bool, err error)
 
-// within does a chore until its time is over.
+// within does a chore until its time is over; the error of one that was cut off says where.
 func (do chore) within(ctx context.Context, each time.Duration) (more, cut bool, err error) {
 	its, cancel := context.WithTimeout(ctx, each)
 	defer cancel()
 	more, err = do(its)
-	if its.Err() != nil {
-		return true, true, nil
-	}
-	return more, false, err
+	cut = its.Err() != nil
+	return more || cut, cut, err
 }
 
 // simply is a chore that does all there is.

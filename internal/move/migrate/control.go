@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"smartdrive/internal/base/drive"
@@ -414,55 +413,6 @@ func (m *Migration) Drop(ctx context.Context) error {
 	defer m.looking.Unlock()
 	m.take(nil)
 	return nil
-}
-
-// bookkeeping are the tables migration_... of a side, but for its row.
-var bookkeeping = []string{"changes", "versions", "progress", "acks", "waits", "checksums", "mismatches", "explained", "notes"}
-
-// grown are those of them that may have millions of rows: one for each that has changed, waits or
-// differs.
-var grown = []string{"changes", "versions", "mismatches"}
-
-// forgetGrown empties the large tables of the bookkeeping of a side. MySQL takes longer for
-// millions of rows than a transaction may last; SQLite gives up the pages of a whole table at once,
-// in the transaction that empties the others. may is asked in each transaction.
-func forgetGrown(ctx context.Context, s Side, write writing, may func(context.Context, *sqldb.Tx) error) error {
-	if s.DB.Dialect() == sqldb.SQLite {
-		return nil
-	}
-	for _, t := range grown {
-		for n := int64(forgetRows); n == forgetRows; {
-			err := write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-				if err = may(ctx, tx); err == nil {
-					n, err = tx.Exec(ctx, "DELETE FROM migration_"+t+" LIMIT ?", forgetRows)
-				}
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("forget what the migration has noted: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
-const forgetRows = 5000 // of one transaction
-
-type writing func(ctx context.Context, fn func(ctx context.Context, tx *sqldb.Tx) error) error
-
-// forgetAll empties the bookkeeping of a side, its row last.
-func forgetAll(ctx context.Context, s Side) error {
-	if err := forgetGrown(ctx, s, s.write, func(context.Context, *sqldb.Tx) error { return nil }); err != nil {
-		return err
-	}
-	return s.write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		for _, t := range append(slices.Clone(bookkeeping), "side") {
-			if _, err := tx.Exec(ctx, "DELETE FROM migration_"+t); err != nil {
-				return fmt.Errorf("forget the migration: %w", err)
-			}
-		}
-		return nil
-	})
 }
 
 // abandon goes back from phase 0 or 1 to none. What was brought to the other side is deleted, if

@@ -238,7 +238,7 @@ func holdRetired(ctx context.Context, tx *sqldb.Tx, v *view) error {
 // the room of what is gone back.
 func (l *leftSide) shrink(ctx context.Context, v *view) error {
 	still := func(ctx context.Context, tx *sqldb.Tx) error { return holdRetired(ctx, tx, v) }
-	if err := forgetGrown(ctx, *v.other, v.other.Unchecked.Write, still); err != nil {
+	if err := forgetGrown(ctx, *v.other, still); err != nil {
 		return err
 	}
 	err := v.other.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {

@@ -70,6 +70,7 @@ func NewPostman(parts Parts, opt PostOptions) *Postman {
 
 // Run mails until ctx is done.
 func (p *Postman) Run(ctx context.Context) error {
+	clear(p.troubles) // another process may have mailed meanwhile
 	tick := time.NewTicker(mailLook)
 	defer tick.Stop()
 	for {
