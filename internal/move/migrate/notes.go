@@ -104,6 +104,15 @@ func writeNote(ctx context.Context, tx *sqldb.Tx, name string, value any) error 
 	return err
 }
 
+// insertNote makes a note that is not there, and reports whether it was.
+func insertNote(ctx context.Context, tx *sqldb.Tx, name string, value any) (bool, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return false, err
+	}
+	return tx.InsertNew(ctx, "INSERT INTO migration_notes (name, value) VALUES (?, ?)", name, string(text))
+}
+
 // carryNotes takes the notes to the side that is to be the primary, but for the receipts, which are
 // of one side; what it has already is not written.
 func carryNotes(ctx context.Context, from, to *Side) error {

@@ -215,16 +215,27 @@ func (k *gatekeeper) checkLoss(ctx context.Context, v *view) (Gate, error) {
 // then.
 func acknowledge(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
 	var text string
-	var told receipt
 	err := tx.QueryRow(ctx, "SELECT value FROM migration_notes WHERE name = ?"+tx.ForUpdate(), noteAcknowledged).Scan(&text)
+	if drive.IsKind(err, drive.NotFound) { // nothing is locked: another process may be here, too
+		return acknowledgeFirst(ctx, tx, r)
+	}
+	var told receipt
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &told)
 	}
-	if err != nil && !drive.IsKind(err, drive.NotFound) {
+	if err != nil {
 		return false, fmt.Errorf("read what the other side has acknowledged: %w", err)
 	}
 	if told.Term == r.Term && told.Count >= r.Count {
 		return told == r, nil
 	}
 	return true, writeNote(ctx, tx, noteAcknowledged, r)
+}
+
+func acknowledgeFirst(ctx context.Context, tx *sqldb.Tx, r receipt) (bool, error) {
+	made, err := insertNote(ctx, tx, noteAcknowledged, r)
+	if err == nil && !made {
+		err = sqldb.Again(errors.New("another process was told before"))
+	}
+	return made, err
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"smartdrive/internal/base/drive"
@@ -310,5 +311,39 @@ func TestReceipts(t *testing.T) {
 		if got := c.has.holds(c.told); got != c.want {
 			t.Errorf("%+v holds %+v: %t", c.has, c.told, got)
 		}
+	}
+}
+
+// Two processes are told at once what the other side has counted, and nobody was told before: the
+// later count stays. Else it would look as if the primary had lost what it was told.
+func TestTwoAreToldAtOnceBeforeAnybodyWas(t *testing.T) {
+	t.Parallel()
+	for _, on := range []struct {
+		name string
+		at   func(testing.TB) *place
+	}{{"SQLite", onSQLite}, {"MySQL", onMySQL}} {
+		t.Run(on.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, on.at(t), onSQLite(t))
+			p := s.mustStart(s.old)
+			defer p.stop(t)
+			must(t, p.m.openHome(t.Context()))
+			for range 50 {
+				exec(t, &p.m.home, "DELETE FROM migration_notes")
+				late := receipt{Term: 2, Count: 2, Name: "late"}
+				var told sync.WaitGroup
+				for _, r := range []receipt{{Term: 2, Count: 1, Name: "early"}, late} {
+					told.Go(func() {
+						if err := (&applied{from: &p.m.home, seqs: []any{r.Count}, told: r}).forget(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				told.Wait()
+				if got, err := toldOf(t.Context(), p.db, 2); err != nil || got != late {
+					t.Fatalf("it was told of %+v, %v", got, err)
+				}
+			}
+		})
 	}
 }
