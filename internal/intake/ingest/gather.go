@@ -29,7 +29,7 @@ const (
 	gatherLatest = 10 * time.Minute // a folder that something comes to all the time is not waited for any longer
 	gatherMost   = 200              // files of a bundle: each is a move, 1 ms
 	gatherLevels = 16               // folders within each other, below that of a source
-	gatherLooks  = 10_000           // folders of a source that a pass looks at
+	gatherLooks  = 10_000           // folders of a source that a pass looks at; the next one goes on
 )
 
 // gatherer takes files that landed in the folder of a source that sends without manifests (K8), and
@@ -45,8 +45,20 @@ const (
 type gatherer struct {
 	*ground
 	arrivals *arrivals
-	seen     map[landing]int64 // the seq of the tree when nothing was left to wait for
+	seen     map[landing]round
+	looks    int // gatherLooks
 }
+
+// round is a way through the folder of a source, which may take several passes. The zero value is
+// none.
+type round struct {
+	seq     int64        // of the tree when it began
+	settled bool         // so far, only a change of the tree can bring more
+	at      []drive.Name // the folder below that of the source where it goes on; nil: it is over
+}
+
+// over reports whether nothing is left to look at while the tree has a seq.
+func (r round) over(seq int64) bool { return r.settled && r.at == nil && r.seq == seq }
 
 // landing is the folder of a source.
 type landing struct {
@@ -59,7 +71,7 @@ type landing struct {
 func (in *Intake) Gather(ctx context.Context) error { return in.newGatherer().pass(ctx) }
 
 func (in *Intake) newGatherer() *gatherer {
-	return &gatherer{ground: in.ground, arrivals: in.arrivals, seen: map[landing]int64{}}
+	return &gatherer{ground: in.ground, arrivals: in.arrivals, seen: map[landing]round{}, looks: gatherLooks}
 }
 
 // RunGatherer gathers until ctx is done. One instance does it for all.
@@ -90,7 +102,7 @@ func (g *gatherer) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := map[landing]int64{}
+	seen := map[landing]round{}
 	var failed []error // of sources whose account takes no more: those behind them do not wait for it
 	for after := (landing{}); ; {
 		page, err := g.sources(ctx, after)
@@ -99,20 +111,17 @@ func (g *gatherer) pass(ctx context.Context) error {
 		}
 		for _, s := range page {
 			after = s.landing
-			if seq, ok := g.seen[s.landing]; ok && seq == s.seq {
-				seen[s.landing] = seq
+			if seen[s.landing] = g.seen[s.landing]; seen[s.landing].over(s.seq) {
 				continue
 			}
-			settled, err := g.gather(ctx, s, now)
+			r, err := g.gather(ctx, s, now)
 			if err != nil {
 				failed = append(failed, fmt.Errorf("gather the files of source %q of account %s: %w", s.source, s.account, err))
 			}
 			if ctx.Err() != nil || drive.IsKind(err, drive.Unavailable) {
 				return errors.Join(failed...)
 			}
-			if settled && err == nil {
-				seen[s.landing] = s.seq
-			}
+			seen[s.landing] = r
 		}
 		if len(page) < comparePage {
 			g.seen = seen
@@ -137,15 +146,22 @@ func (g *gatherer) sources(ctx context.Context, after landing) ([]plainSource, e
 	return page, nil
 }
 
-// gather makes bundles of what is quiet in the folder of a source. It returns whether only a change
-// of the tree can bring more.
-func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (settled bool, err error) {
-	if s.folder.IsZero() {
-		return true, nil
+// gather goes on with the round through the folder of a source, or begins one, and makes bundles of
+// what is quiet there. After an error the round is where it was.
+func (g *gatherer) gather(ctx context.Context, s plainSource, now drive.Time) (round, error) {
+	was := g.seen[s.landing]
+	r := was
+	if r.at == nil {
+		r = round{seq: s.seq, settled: true}
 	}
-	l := &landed{gatherer: g, source: s, at: now, looks: gatherLooks, settled: true}
-	err = l.folder(ctx, s.folder, 0)
-	return l.settled, err
+	if s.folder.IsZero() {
+		return round{seq: s.seq, settled: true}, nil
+	}
+	l := &landed{gatherer: g, source: s, at: now, looks: g.looks, settled: r.settled}
+	if err := l.folder(ctx, s.folder, nil, r.at); err != nil {
+		return was, err
+	}
+	return round{seq: r.seq, settled: l.settled, at: l.next}, nil
 }
 
 // landed is a way through the folder of a source.
@@ -155,23 +171,51 @@ type landed struct {
 	at      drive.Time // now
 	looks   int
 	settled bool
+	next    []drive.Name // the first folder that was not looked at; nil: there is none
 }
 
-func (l *landed) folder(ctx context.Context, id drive.NodeID, level int) error {
-	if l.looks--; l.looks < 0 || level > gatherLevels {
+// folder looks at a folder and those below it, from one of them on (nil: all). A round that goes on
+// looks again at those above the one where it does.
+func (l *landed) folder(ctx context.Context, id drive.NodeID, path, from []drive.Name) error {
+	switch {
+	case l.next != nil || len(path) > gatherLevels:
+		return nil
+	case l.looks <= 0:
+		l.next = slices.Clone(path)
 		return nil
 	}
-	if level > 0 {
+	l.looks--
+	if len(path) > 0 {
 		_, meta, err := l.opt.Tree.Child(ctx, l.opt.DB, l.source.account, id, bundle.MetaName)
 		if err != nil || meta {
 			return err
 		}
 	}
-	var below []drive.NodeID
+	below, err := l.look(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, n := range below {
+		var rest []drive.Name
+		if len(from) > 0 && n.Name < from[0] {
+			continue
+		}
+		if len(from) > 0 && n.Name == from[0] {
+			rest = from[1:]
+		}
+		if err := l.folder(ctx, n.ID, append(slices.Clip(path), n.Name), rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look makes bundles of the files of a folder, and returns its folders.
+func (l *landed) look(ctx context.Context, id drive.NodeID) (below []tree.Node, err error) {
 	for after := drive.Name(""); ; {
 		page, err := l.opt.Tree.ChildrenAfter(ctx, l.opt.DB, id, after, comparePage)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var files []tree.Node
 		for _, n := range page {
@@ -182,22 +226,16 @@ func (l *landed) folder(ctx context.Context, id drive.NodeID, level int) error {
 					files = append(files, n)
 				}
 			case !bundle.IsID(string(n.Name)):
-				below = append(below, n.ID)
+				below = append(below, n)
 			}
 		}
 		if err := l.files(ctx, files); err != nil {
-			return err
+			return nil, err
 		}
 		if len(page) < comparePage {
-			break
+			return below, nil
 		}
 	}
-	for _, id := range below {
-		if err := l.folder(ctx, id, level+1); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // files makes bundles of files of one folder, if they are quiet.

@@ -252,6 +252,48 @@ func TestAGatheredBundleIsTriedAgain(t *testing.T) {
 	w.check(t)
 }
 
+// A pass looks at so many folders of a source. It goes on behind them with the next pass: files in
+// the last folder are taken in, too, although each pass finds folders before it, and what comes to
+// the first one meanwhile is.
+func TestMoreFoldersThanAPassLooksAt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	w.takesAll(t, in, "acme")
+	for n := range 9 { // each of these, and its folder below, stays when its file was moved
+		w.land(t, fmt.Sprintf("acme/%d/in/%d.xml", n, n), string(invoicetest.UBL(invoicetest.New(uint64(n)))))
+	}
+	g := in.newGatherer()
+	g.looks = 4
+	passes := func(n int, late string) {
+		w.pass(quietFor)
+		for n := range n {
+			if n == 1 && late != "" {
+				w.land(t, late, string(invoicetest.UBL(invoicetest.New(100))))
+				w.pass(quietFor)
+			}
+			if err := g.pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.finish(t, in)
+	}
+	passes(10, "")
+	if got := w.gathered(t, in, "acme"); len(got) != 9 {
+		t.Errorf("after 10 passes over 19 folders, 4 each: %v", got)
+	}
+	passes(30, "acme/0/in/late.xml")
+	if got := w.gathered(t, in, "acme"); len(got) != 10 {
+		t.Errorf("with one more in the first folder: %v", got)
+	}
+	for at, r := range g.seen {
+		if r.at != nil || !r.settled {
+			t.Errorf("where nothing changes any more the folders of %s are looked at for ever", at.source)
+		}
+	}
+	w.check(t)
+}
+
 func TestFilesThatBelongTogetherStayTogether(t *testing.T) {
 	t.Parallel()
 	var files []tree.Node
