@@ -51,7 +51,7 @@ services-down: ## stop them, and remove their data
 
 .PHONY: race
 race: ## the race detector on the concurrent packages
-	CGO_ENABLED=1 go test -race -short $(if $(CI),-count=1) -timeout 30m -gcflags='$(NOT_WATCHED)' -skip 'AtEveryCall|Transactions|StepByStep|IsThatOfTheModel' $(RACE)
+	CGO_ENABLED=1 go test -race -short $(if $(CI),-count=1) -timeout $(or $(SMARTDRIVE_TEST_TIMEOUT),30m) -gcflags='$(NOT_WATCHED)' -skip 'AtEveryCall|Transactions|StepByStep|IsThatOfTheModel' $(RACE)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each: a time or a count (default 5s; 2000x)
