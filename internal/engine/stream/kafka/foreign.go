@@ -1,11 +1,13 @@
 package kafka
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -72,6 +74,66 @@ func (s *Stream) hopeless(m *kgo.Record, err error) bool {
 	}
 	return slices.Contains(s.opt.Targets, m.Topic) && (errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) ||
 		errors.Is(err, kerr.InvalidTopicException) || errors.Is(err, kerr.TopicAuthorizationFailed))
+}
+
+const (
+	// othersTime is how long the topics of other producers may take for a batch: longer than it
+	// takes to find out that a topic is not there.
+	othersTime = 10 * time.Second
+	// awayTime is how long a topic is not tried again that took nothing in that time: each try
+	// delays the retries that come due meanwhile.
+	awayTime = time.Minute
+)
+
+// forwardOthers sends the messages of a batch that go to topics of other producers, and notes what
+// became of each. What such a topic does not take now, as its replicas are away, waits once more on
+// the first level: however long that lasts, it holds up nothing of ours.
+func (w *waiters) forwardOthers(ctx context.Context, b batch, others []int, errs []error) {
+	var now, later []int
+	for _, i := range others {
+		if w.s.opt.Now().Before(w.away[b.messages[i].Topic]) {
+			later = append(later, i)
+		} else {
+			now = append(now, i)
+		}
+	}
+	messages := make([]*kgo.Record, len(now))
+	for n, i := range now {
+		messages[n] = b.messages[i]
+	}
+	own, cancel := context.WithTimeout(ctx, othersTime)
+	defer cancel()
+	for n, err := range w.s.produceAll(own, w.s.others, messages) {
+		m, i := messages[n], now[n]
+		switch {
+		case err == nil:
+			w.s.counters.Foreign.Add(1)
+		case w.s.hopeless(m, err):
+			errs[i] = w.bury(ctx, m, err)
+		case ctx.Err() != nil:
+			errs[i] = err
+		default:
+			w.goneAway(ctx, m.Topic, err)
+			later = append(later, i)
+		}
+	}
+	again := make([]*kgo.Record, len(later))
+	for n, i := range later {
+		again[n] = forwarded(w.s.level(w.s.opt.Levels[0]), b.held[i])
+	}
+	for n, err := range w.s.produceAll(ctx, w.s.cl, again) {
+		errs[later[n]] = err
+	}
+}
+
+// goneAway notes that a topic took nothing.
+func (w *waiters) goneAway(ctx context.Context, topic string, err error) {
+	now := w.s.opt.Now()
+	if now.Before(w.away[topic]) {
+		return // of the same batch
+	}
+	w.away[topic] = now.Add(awayTime)
+	w.s.opt.Log.WarnContext(ctx, "the topic of another producer takes nothing; what is for it waits", "topic", topic, "err", err)
 }
 
 // theirs are the headers that go on with a foreign message: all but those that mean something here.

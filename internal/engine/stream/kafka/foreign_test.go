@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/stream"
@@ -70,6 +74,45 @@ func TestOtherProducersUseTheLevels(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+// The topic of another producer whose partition takes nothing for now, as its replicas are away,
+// holds up what is for that topic, and nobody else's retries.
+func TestATopicThatTakesNothingHoldsUpNoOther(t *testing.T) {
+	fake(t, func(t *testing.T, r *rig) {
+		raw := r.raw(t)
+		adm := kadm.NewClient(raw)
+		if _, err := adm.CreateTopics(t.Context(), 1, 1, nil, "orders.late", "orders.other"); err != nil {
+			t.Fatal(err)
+		}
+		r.stopLevels() // of the stream that knows no targets
+		r.opt.Targets = []string{"orders.late", "orders.other"}
+		background(t, r.open(t).RunLevels)
+		fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders.late", Err: kerr.NotEnoughReplicas, Count: -1})
+		delay := func(topic string) {
+			m := &kgo.Record{Topic: "smartdrive.delay." + testLevels[0].Name, Value: []byte(`{"topic": "` + topic + `", "value": "x"}`)}
+			if err := raw.ProduceSync(t.Context(), m).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		arrives := func(topic string) {
+			reader := r.raw(t, kgo.ConsumeTopics(topic))
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			if err := reader.PollFetches(ctx).Err(); err != nil {
+				t.Errorf("nothing comes to %s: %v", topic, err)
+			}
+		}
+		delay("orders.late")
+		r.Clock.Advance(testLevels[0].Delay + time.Second) // it is on its way
+		delay("orders.other")
+		arrives("orders.other")
+		if fault.Hits() == 0 {
+			t.Error("the topic was never tried")
+		}
+		fault.Remove()
+		arrives("orders.late")
 	})
 }
 

@@ -28,7 +28,7 @@ type levelState struct {
 // then all that are due go to their retry topics as one batch, and only then their offsets are
 // committed. Nothing sleeps between polls, and no time-out of a poll matters.
 func (s *Stream) RunLevels(ctx context.Context) error {
-	w := &waiters{s: s, delays: map[string]stream.Level{}, parts: map[levelPart]*queue{}, wake: make(chan struct{}, 1)}
+	w := &waiters{s: s, delays: map[string]stream.Level{}, parts: map[levelPart]*queue{}, wake: make(chan struct{}, 1), away: map[string]time.Time{}}
 	var topics []string
 	for _, l := range s.opt.Levels {
 		w.delays[s.level(l)] = l
@@ -58,6 +58,8 @@ type waiters struct {
 	cl     *kgo.Client
 	delays map[string]stream.Level // by topic
 	wake   chan struct{}
+
+	away map[string]time.Time // topics of others that took nothing, until when they are not tried
 
 	mu    sync.Mutex
 	parts map[levelPart]*queue
@@ -204,7 +206,8 @@ func (w *waiters) wait() time.Duration {
 // batch is what is forwarded at once: of each partition the records at its head that are due.
 type batch struct {
 	messages []*kgo.Record
-	owners   []*queue // of each message
+	owners   []*queue      // of each message
+	held     []*kgo.Record // what it was made of
 }
 
 func (w *waiters) gather() batch {
@@ -218,7 +221,7 @@ func (w *waiters) gather() batch {
 				break
 			}
 			b.messages = append(b.messages, w.onward(m))
-			b.owners = append(b.owners, q)
+			b.owners, b.held = append(b.owners, q), append(b.held, m)
 		}
 	}
 	return b
@@ -234,7 +237,6 @@ func (w *waiters) onward(m *kgo.Record) *kgo.Record {
 			w.s.counters.Stray.Add(1)
 			return refused(w.s.dlq(), m, err)
 		}
-		w.s.counters.Foreign.Add(1)
 		return out
 	}
 	if !legal(consumer) || topic.Types() == nil {
@@ -255,11 +257,26 @@ func (w *waiters) forwardOnce(ctx context.Context) (more bool, err error) {
 }
 
 func (w *waiters) forward(ctx context.Context, b batch) error {
-	errs := w.s.produceAll(ctx, b.messages)
-	for i, err := range errs {
-		if m := b.messages[i]; err != nil && w.s.hopeless(m, err) {
-			errs[i] = w.bury(ctx, m, err)
+	errs := make([]error, len(b.messages))
+	var ours, others []int
+	for i, m := range b.messages {
+		if slices.Contains(w.s.opt.Targets, m.Topic) {
+			others = append(others, i)
+		} else {
+			ours = append(ours, i)
 		}
+	}
+	messages := make([]*kgo.Record, len(ours))
+	for n, i := range ours {
+		messages[n] = b.messages[i]
+	}
+	for n, err := range w.s.produceAll(ctx, w.s.cl, messages) {
+		if errs[ours[n]] = err; err != nil && w.s.hopeless(messages[n], err) {
+			errs[ours[n]] = w.bury(ctx, messages[n], err)
+		}
+	}
+	if len(others) > 0 {
+		w.forwardOthers(ctx, b, others, errs)
 	}
 	return w.drop(b, errs)
 }

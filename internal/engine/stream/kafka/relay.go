@@ -107,7 +107,7 @@ func (s *Stream) sendAll(ctx context.Context, rows []stream.Unsent) (sent []stre
 			messages[i] = returning(s.target(u).name, u.Consumer, u.Delivery, stream.Failure{})
 		}
 	}
-	errs := s.produceAll(ctx, messages)
+	errs := s.produceAll(ctx, s.cl, messages)
 	for i, u := range rows {
 		if errs[i] == nil {
 			sent = append(sent, u)

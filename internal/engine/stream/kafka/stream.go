@@ -87,6 +87,7 @@ type Counters struct {
 type Stream struct {
 	opt      Options
 	cl       *kgo.Client // produces; not a member of any group
+	others   *kgo.Client // produces on the topics of others, and gives up; nil: there are no Targets
 	admin    *kadm.Client
 	counters Counters
 	levels   levelState
@@ -124,17 +125,33 @@ func New(opt Options) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{opt: opt, known: map[string]bool{}, open: map[*session]struct{}{}}
-	cl, err := kgo.NewClient(s.client(
+	cl, err := s.producer()
+	if err != nil {
+		return nil, err
+	}
+	s.cl, s.admin = cl, kadm.NewClient(cl)
+	if len(opt.Targets) == 0 {
+		return s, nil
+	}
+	// What is given up may be there all the same: it is sent again, and is there twice then.
+	if s.others, err = s.producer(kgo.AllowIdempotentProduceCancellation()); err != nil {
+		cl.Close()
+	}
+	return s, err
+}
+
+// producer makes a client that produces.
+func (s *Stream) producer(more ...kgo.Opt) (*kgo.Client, error) {
+	cl, err := kgo.NewClient(s.client(append([]kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(linger),
 		kgo.UnknownTopicRetries(unknownTopicTries),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
-	)...)
+	}, more...)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("make a Kafka client: %w", err)
 	}
-	s.cl, s.admin = cl, kadm.NewClient(cl)
-	return s, nil
+	return cl, nil
 }
 
 const (
@@ -174,6 +191,9 @@ func (s *Stream) Close() error {
 		errs = append(errs, one.Close())
 	}
 	s.cl.Close()
+	if s.others != nil {
+		s.others.Close()
+	}
 	return errors.Join(errs...)
 }
 
@@ -203,7 +223,7 @@ func (s *Stream) Send(ctx context.Context, records ...stream.Record) error {
 
 // produce returns when all messages are durable, or some are not.
 func (s *Stream) produce(ctx context.Context, messages []*kgo.Record) error {
-	for _, err := range s.produceAll(ctx, messages) {
+	for _, err := range s.produceAll(ctx, s.cl, messages) {
 		if err != nil {
 			return classify(err)
 		}
@@ -214,7 +234,7 @@ func (s *Stream) produce(ctx context.Context, messages []*kgo.Record) error {
 // produceAll sends messages in their order and returns what became of each. The client does not
 // give up a message that a broker may have, lest a later one gets its number; when ctx ends we do
 // not wait for that, and such a message may be durable although it has an error.
-func (s *Stream) produceAll(ctx context.Context, messages []*kgo.Record) []error {
+func (s *Stream) produceAll(ctx context.Context, cl *kgo.Client, messages []*kgo.Record) []error {
 	type result struct {
 		i   int
 		err error
@@ -223,7 +243,7 @@ func (s *Stream) produceAll(ctx context.Context, messages []*kgo.Record) []error
 	errs := make([]error, len(messages))
 	for i, m := range messages {
 		errs[i] = errUnknown
-		s.cl.Produce(ctx, m, func(_ *kgo.Record, err error) { results <- result{i, err} })
+		cl.Produce(ctx, m, func(_ *kgo.Record, err error) { results <- result{i, err} })
 	}
 	for range messages {
 		select {
