@@ -14,7 +14,7 @@ type announcer struct {
 	party *Party
 
 	// Guarded by looking:
-	heard   int64     // the epoch that this process has told of
+	heard   epochOf   // that this process has told of
 	heardAt time.Time // when it last did
 	waits   string    // why it did not acknowledge it; empty: it did
 	warmed  bool      // for the switch that everybody is careful for
@@ -35,7 +35,7 @@ func (a *announcer) ack(ctx context.Context, v *view) error {
 	a.warm(ctx, v)
 	why := cutTo(a.unready(v), maxWhy)
 	a.looking.Lock()
-	due := a.heard != v.Epoch || a.waits != why || time.Since(a.heardAt) > ackEvery
+	due := a.heard != v.named() || a.waits != why || time.Since(a.heardAt) > ackEvery
 	a.looking.Unlock()
 	if !due {
 		return nil
@@ -61,7 +61,7 @@ func (a *announcer) ack(ctx context.Context, v *view) error {
 	}
 	a.looking.Lock()
 	defer a.looking.Unlock()
-	a.heard, a.waits, a.heardAt = v.Epoch, why, time.Now()
+	a.heard, a.waits, a.heardAt = v.named(), why, time.Now()
 	return nil
 }
 

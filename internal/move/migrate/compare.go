@@ -26,6 +26,8 @@ type epochOf struct {
 	epoch     int64
 }
 
+func (v *view) named() epochOf { return epochOf{v.Migration, v.Epoch} }
+
 type question struct {
 	query string
 	args  []any
@@ -158,7 +160,7 @@ func answer(ctx context.Context, db *sqldb.DB, q question) (string, error) {
 // isFilling reports whether rows are still missing on the other side because nobody has brought
 // them yet. It asks until they are there: what was filled in stays so as long as the epoch does.
 func (c *comparator) isFilling(ctx context.Context, v *view) bool {
-	now := epochOf{v.Migration, v.Epoch}
+	now := v.named()
 	if v.Phase >= ReadNew || c.filled == now {
 		return false
 	}

@@ -178,3 +178,16 @@ func TestGivenUpHalfWay(t *testing.T) {
 		})
 	}
 }
+
+// TestBegunAgain: a process that has told of an epoch tells of the same one of the next move.
+func TestBegunAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer p.stop(t)
+	seed(t, p.db, 3)
+	climb(t, p, Fill)
+	_, err := p.m.Rollback(t.Context(), Fill)
+	must(t, err)
+	climb(t, p, Second)
+}
