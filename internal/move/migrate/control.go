@@ -418,10 +418,9 @@ func (m *Migration) Drop(ctx context.Context) error {
 // abandon goes back from phase 0 or 1 to none. What was brought to the other side is deleted, if
 // that is the one that was empty when it began; it can be done again wherever it stopped.
 func (m *Migration) abandon(ctx context.Context, v *view) error {
-	if v.Phase != Freeze { // so that all stop applying
-		if err := step(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
-			return err
-		}
+	// So that all stop applying, and nobody who is about to enter phase 1 does.
+	if err := step(ctx, v, func(r *record) { r.Phase = Freeze }); err != nil {
+		return err
 	}
 	if v.Peer != "" {
 		if v.other != nil {

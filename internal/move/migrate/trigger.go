@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 // have them from phase 0 on; they ask the row of migration_side what to do:
 //
 //	role primary                     capture
+//	there is no row                  nothing: the move was given up while somebody was still making triggers
 //	rows are being brought           nothing: on SQLite applying is 1 inside that transaction, on MySQL the connection checks no
 //	                                 foreign keys
 //	otherwise                        refuse: somebody writes who does not know that this is not the primary
@@ -74,11 +76,12 @@ func (t *table) triggerMySQL(event string) string {
 	}
 	return fmt.Sprintf(`CREATE TRIGGER %s AFTER %s ON %s FOR EACH ROW BEGIN
 IF @@foreign_key_checks = 1 THEN
-IF COALESCE((SELECT role FROM migration_side WHERE id = 1), %d) <> %d THEN
+IF (SELECT role FROM migration_side WHERE id = 1) = %d THEN
+%sELSEIF EXISTS (SELECT 1 FROM migration_side WHERE id = 1) THEN
 SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '%s', MYSQL_ERRNO = %d;
 END IF;
-%sEND IF;
-END`, quote(t.triggerName(event)), event, quote(t.name), primary, primary, refusal, refusedNumber, capture)
+END IF;
+END`, quote(t.triggerName(event)), event, quote(t.name), primary, capture, refusal, refusedNumber)
 }
 
 // keyText is the expression of keyOf.
@@ -113,29 +116,61 @@ func (t *table) accountOf(which string) string {
 	return which + quote(t.account)
 }
 
-// arm makes the triggers of a side, in place of those that are there. On MySQL each statement waits
-// for the transactions that have used its table, and is committed by itself: it can be done again.
-// So it drops only where there was something to drop; SQLite, where that costs nothing, always
-// does: two who arm at once do not meet.
+// arm makes the triggers that a side lacks, one after the other: MariaDB 10.11, asked for several
+// at once, leaves files in the directory of the database, which then cannot be dropped. One that is
+// as it should be stays. Another process may have begun before and be at the next phase already,
+// which must miss no change. On MySQL each statement waits for the transactions that have used its
+// table, and is committed by itself: all of it can be repeated.
 func arm(ctx context.Context, s Side, tables []*table) error {
-	some, err := countTriggers(ctx, s.DB)
+	have, err := triggersOf(ctx, s.DB)
 	if err != nil {
-		return fmt.Errorf("look for triggers: %w", err)
+		return err
 	}
-	return eachTable(ctx, s, tables, func(ctx context.Context, tx *sqldb.Tx, t *table, event string) error {
-		if some > 0 || tx.Dialect() == sqldb.SQLite {
+	for _, t := range tables {
+		for _, event := range events {
+			if err := t.arm(ctx, s, event, have[t.triggerName(event)]); err != nil {
+				return fmt.Errorf("triggers of %s: %w", t.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// arm makes one trigger; is is what the trigger was seen to be: empty, or the end of a statement.
+func (t *table) arm(ctx context.Context, s Side, event, is string) error {
+	should := t.trigger(s.DB.Dialect(), event)
+	if is != "" && strings.HasSuffix(should, is) {
+		return nil
+	}
+	err := s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
+		if is != "" { // by another release
 			if err := dropTrigger(ctx, tx, t, event); err != nil {
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, t.trigger(tx.Dialect(), event))
+		_, err := tx.Exec(ctx, should)
 		return err
 	})
+	if err == nil {
+		return nil
+	}
+	if have, lookErr := triggersOf(ctx, s.DB); lookErr == nil && strings.HasSuffix(should, cmp.Or(have[t.triggerName(event)], "none")) {
+		return nil // somebody else made it meanwhile
+	}
+	return err
 }
 
 // disarm drops all triggers.
 func disarm(ctx context.Context, s Side, tables []*table) error {
-	return eachTable(ctx, s, tables, dropTrigger)
+	for _, t := range tables {
+		for _, event := range events { // each in a transaction of its own: what runs again is one statement
+			err := s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return dropTrigger(ctx, tx, t, event) })
+			if err != nil {
+				return fmt.Errorf("triggers of %s: %w", t.name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func dropTrigger(ctx context.Context, tx *sqldb.Tx, t *table, event string) error {
@@ -143,18 +178,24 @@ func dropTrigger(ctx context.Context, tx *sqldb.Tx, t *table, event string) erro
 	return err
 }
 
-// eachTable does something for each trigger, one after the other: MariaDB 10.11, asked for several
-// at once, leaves files in the directory of the database, which then cannot be dropped.
-func eachTable(ctx context.Context, s Side, tables []*table, do func(context.Context, *sqldb.Tx, *table, string) error) error {
-	for _, t := range tables {
-		for _, event := range events { // each in a transaction of its own: what runs again is one statement
-			err := s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return do(ctx, tx, t, event) })
-			if err != nil {
-				return fmt.Errorf("triggers of %s: %w", t.name, err)
-			}
-		}
+// triggersOf lists the triggers of the move that a side has, by name: on SQLite the statements, on
+// MySQL what they say from BEGIN on.
+func triggersOf(ctx context.Context, db *sqldb.DB) (map[string]string, error) {
+	query := `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'migration\_%' ESCAPE '\'`
+	if db.Dialect() == sqldb.MySQL {
+		query = `SELECT trigger_name, action_statement FROM information_schema.triggers WHERE trigger_schema = DATABASE() AND trigger_name LIKE 'migration\_%'`
 	}
-	return nil
+	type trigger struct{ name, text string }
+	rows, err := db.Query(ctx, query)
+	all, err := sqldb.Scan(rows, err, func(x *trigger, scan func(...any) error) error { return scan(&x.name, &x.text) })
+	if err != nil {
+		return nil, fmt.Errorf("look for triggers: %w", err)
+	}
+	have := make(map[string]string, len(all))
+	for _, x := range all {
+		have[x.name] = x.text
+	}
+	return have, nil
 }
 
 // countTriggers says how many triggers of the move a side has.

@@ -1,0 +1,147 @@
+package migrate
+
+import (
+	"errors"
+	"testing"
+
+	"smartdrive/internal/engine/sqldb/sqldbtest"
+)
+
+// TestTwoPrepareAtOnce: a process that makes triggers, and is late, does not take away for a moment
+// what another one counts on, which is at the next phase already. It does what it does at the worst
+// moment here: it dies.
+func TestTwoPrepareAtOnce(t *testing.T) {
+	t.Parallel()
+	eachOld(t, func(t *testing.T, s *site, p *process) {
+		late := s.mustStart(s.old)
+		defer late.stop(t)
+		begin(t, p)
+		v, err := late.m.steady(t.Context())
+		must(t, err)
+		_, err = p.m.Advance(t.Context(), Freeze)
+		must(t, err)
+		work(t, p)
+
+		late.faults[s.old.at].Fail(sqldbtest.Exec, 2, nil) // between dropping one and making it
+		_ = late.m.prepare(t.Context(), v)                 // whatever comes of it
+		wantWhole(t, p, 1)
+		climbOn(t, p, WriteNew)
+	})
+}
+
+// Triggers of another release are made again, and those that somebody else makes meanwhile are
+// taken as they are.
+func TestTriggersThatAreThere(t *testing.T) {
+	t.Parallel()
+	eachOld(t, func(t *testing.T, _ *site, p *process) {
+		climb(t, p, Fill)
+		v := p.m.known()
+		tables := p.m.shapes(v.near)
+		should, err := triggersOf(t.Context(), v.near.DB)
+		must(t, err)
+		exec(t, v.near, "DROP TRIGGER migration_upd_nodes")
+		exec(t, v.near, "CREATE TRIGGER migration_upd_nodes AFTER UPDATE ON nodes FOR EACH ROW BEGIN DELETE FROM migration_waits; END")
+		for range 2 {
+			must(t, arm(t.Context(), *v.near, tables))
+			have, err := triggersOf(t.Context(), v.near.DB)
+			must(t, err)
+			if len(have) != len(should) || have["migration_upd_nodes"] != should["migration_upd_nodes"] {
+				t.Fatalf("%d triggers instead of %d, and that of nodes is %s", len(have), len(should), have["migration_upd_nodes"])
+			}
+		}
+		for _, tab := range tables {
+			must(t, tab.arm(t.Context(), *v.near, "UPDATE", "")) // it was seen before the other made it
+		}
+	})
+}
+
+// TestGivenUpWhileSomebodyPrepares: triggers that are made after the move was given up capture
+// nothing, and who has made them does not go on.
+func TestGivenUpWhileSomebodyPrepares(t *testing.T) {
+	t.Parallel()
+	eachOld(t, func(t *testing.T, _ *site, p *process) {
+		climb(t, p, Fill)
+		near, tables := p.m.known().near, p.m.shapes(p.m.known().near)
+		_, err := p.m.Rollback(t.Context(), Fill)
+		must(t, err)
+		must(t, arm(t.Context(), *near, tables))
+		touchAll(t, p.db, accountsOf(t, p), 1)
+		if n, err := countChanges(t.Context(), near.DB); err != nil || n != 0 {
+			t.Errorf("%d changes were captured, %v", n, err)
+		}
+		climb(t, p, Second)
+		wantWhole(t, p, 2)
+	})
+}
+
+// Of two steps from phase 0 at once, one forward and one back, one is done.
+func TestForwardAndBackAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	p := s.mustStart(s.old)
+	defer p.stop(t)
+	seed(t, p.db, 3)
+	begin(t, p)
+	before, err := p.m.steady(t.Context())
+	must(t, err)
+	_, err = p.m.Advance(t.Context(), Freeze)
+	must(t, err)
+	if err := p.m.abandon(t.Context(), before); !errors.Is(err, errOvertaken) {
+		t.Errorf("back after forward: %v", err)
+	}
+	climbOn(t, p, WriteNew)
+
+	other := newSite(t, onSQLite(t), onSQLite(t))
+	q := other.mustStart(other.old)
+	defer q.stop(t)
+	begin(t, q)
+	before, err = q.m.steady(t.Context())
+	must(t, err)
+	must(t, q.m.prepare(t.Context(), before))
+	v, err := q.m.steady(t.Context())
+	must(t, err)
+	must(t, step(t.Context(), v, func(r *record) { r.Phase = Freeze })) // what giving up begins with
+	if err := q.m.enter(t.Context(), before, Fill); !errors.Is(err, errOvertaken) {
+		t.Errorf("forward after back: %v", err)
+	}
+}
+
+// eachOld runs a test with an old side of each kind.
+func eachOld(t *testing.T, test func(t *testing.T, s *site, p *process)) {
+	t.Helper()
+	for _, pair := range []int{0, 2} {
+		t.Run(pairs[pair].name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, pairs[pair].from(t), pairs[pair].to(t))
+			p := s.mustStart(s.old)
+			defer p.stop(t)
+			seed(t, p.db, 3)
+			test(t, s, p)
+		})
+	}
+}
+
+// climbOn goes on to a phase from phase 1.
+func climbOn(t *testing.T, p *process, to Phase) {
+	t.Helper()
+	for p.m.State().Phase < to {
+		work(t, p)
+		must(t, p.m.Verify(t.Context()))
+		work(t, p)
+		_, err := p.m.Advance(t.Context(), Any)
+		must(t, err)
+	}
+}
+
+// begin is what Start does before it enters phase 1.
+func begin(t *testing.T, p *process) {
+	t.Helper()
+	req := Request{ToDB: placeOf(p)}
+	must(t, p.m.openHome(t.Context()))
+	report, err := p.m.inspector.preflight(t.Context(), req)
+	must(t, err)
+	if !report.OK {
+		t.Fatalf("the preflight refuses: %+v", report.Checks)
+	}
+	must(t, p.m.begin(t.Context(), req))
+}
