@@ -3,6 +3,7 @@ package ingest
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,5 +58,32 @@ func TestInvoicesInPDFsAndArchives(t *testing.T) {
 	if diff := cmp.Diff([]string{"c.pdf unsupported", "a.pdf surplus"}, told); diff != "" {
 		t.Error(diff)
 	}
+	w.check(t)
+}
+
+// An archive whose directory names places outside of it is a damaged document, and no fault of the
+// disk: the bundle ends, and what else is in it is taken in.
+func TestADamagedArchiveIsItsOwnFault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.process(w.db, "1")
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	f, err := z.Create("1.xml")
+	if err == nil {
+		_, err = f.Write(invoicetest.Fapiao(invoicetest.Chinese(1)))
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	raw := archive.Bytes()
+	at := bytes.LastIndex(raw, []byte("PK\x01\x02")) + 42 // where the member begins, APPNOTE 4.3.12
+	outside, before := bytes.Clone(raw), bytes.Clone(raw)
+	copy(outside[at:], []byte{0, 0, 0xff, 0})
+	copy(before[bytes.LastIndex(raw, []byte("PK\x05\x06"))+16:], []byte{0, 0, 0, 0x7f})
+	p := newParcel("acme").lines("a.ndjson", doc("A-1", 5)).add("b.zip", 1, outside).add("c.zip", 1, before)
+	w.send(t, p)
+	w.finish(t, in)
+	wantSums(t, w.bundle(t, p), "done 3=1+2+0+0")
 	w.check(t)
 }

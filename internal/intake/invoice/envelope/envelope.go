@@ -150,11 +150,7 @@ func named(head []byte) string {
 
 // fromZip yields the members of an archive that are invoices.
 func fromZip(in io.ReaderAt, size int64, limits syntax.Limits, yield func(*invoice.Document, error) bool) {
-	if err := checkDirectory(in, size); err != nil {
-		yield(nil, err)
-		return
-	}
-	archive, err := zip.NewReader(in, size)
+	archive, err := openZip(in, size)
 	if err != nil {
 		yield(nil, ofZip(err))
 		return
@@ -219,7 +215,7 @@ func openMember(f *zip.File) (*member, error) {
 
 // ofZip turns the errors of an archive into those of a document.
 func ofZip(err error) error {
-	for _, broken := range []error{zip.ErrFormat, zip.ErrChecksum, io.ErrUnexpectedEOF} {
+	for _, broken := range []error{zip.ErrFormat, zip.ErrChecksum, io.ErrUnexpectedEOF, io.EOF, errOutside} {
 		if errors.Is(err, broken) {
 			return &syntax.Error{Kind: syntax.Malformed, Text: "the archive is damaged"}
 		}
@@ -231,6 +227,31 @@ func ofZip(err error) error {
 		return &syntax.Error{Kind: syntax.Unsupported, Text: "the archive is packed in a way that is not supported"}
 	}
 	return err
+}
+
+// openZip reads the directory of an archive.
+func openZip(in io.ReaderAt, size int64) (*zip.Reader, error) {
+	if err := checkDirectory(in, size); err != nil {
+		return nil, err
+	}
+	return zip.NewReader(within{in, size}, size)
+}
+
+// within reads a file at places that its own text names, which may lie outside of it.
+type within struct {
+	io.ReaderAt
+	size int64
+}
+
+// errOutside is the error of a place outside of the file. What the reader itself would say to it
+// cannot be told from an error of the disk.
+var errOutside = errors.New("a place outside of the file")
+
+func (w within) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > w.size {
+		return 0, errOutside
+	}
+	return w.ReaderAt.ReadAt(p, off)
 }
 
 // checkDirectory refuses an archive whose directory would take much memory, before it is read.
@@ -275,10 +296,7 @@ func Count(kind Kind, in io.ReaderAt, size int64) (int, error) {
 }
 
 func countZip(in io.ReaderAt, size int64) (n int, err error) {
-	if err := checkDirectory(in, size); err != nil {
-		return 0, err
-	}
-	archive, err := zip.NewReader(in, size)
+	archive, err := openZip(in, size)
 	if err != nil {
 		return 0, err
 	}

@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"archive/zip"
 	"bufio"
 	"bytes"
 	"errors"
@@ -51,10 +50,7 @@ func Extract(in io.ReaderAt, size int64, sum string, to io.Writer) error {
 
 // extractZip looks for it in each invoice of an archive.
 func extractZip(in io.ReaderAt, size int64, sum string, to io.Writer) error {
-	if err := checkDirectory(in, size); err != nil {
-		return err
-	}
-	archive, err := zip.NewReader(in, size)
+	archive, err := openZip(in, size)
 	if err != nil {
 		return ofZip(err)
 	}
