@@ -119,20 +119,33 @@ func (w *waiters) show(on bool) {
 	}
 }
 
+// fetch fetches until ctx is done. A level that cannot be read, as the broker forbids it or has it
+// no more, says so with each poll, and at once: after that the others wait a while, too.
 func (w *waiters) fetch(ctx context.Context) {
+	bound, failed := firstPause, time.Time{}
 	for ctx.Err() == nil {
 		fetches := w.cl.PollRecords(ctx, maxHeld)
-		w.hold(ctx, fetches)
+		err := w.hold(fetches)
 		w.cl.AllowRebalance()
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if time.Since(failed) > 2*lastPause {
+			bound = firstPause
+		}
+		w.s.counters.Errors.Add(1)
+		w.s.opt.Log.WarnContext(ctx, "fetch the delay levels", "pause", bound, "err", err)
+		pause(ctx, nil, bound)
+		bound, failed = min(2*bound, lastPause), time.Now()
 	}
 }
 
-// hold keeps what was fetched. Rebalances wait until it is done.
-func (w *waiters) hold(ctx context.Context, fetches kgo.Fetches) {
+// hold keeps what was fetched, and returns an error of a partition. Rebalances wait until it is
+// done.
+func (w *waiters) hold(fetches kgo.Fetches) (failed error) {
 	fetches.EachError(func(topic string, partition int32, err error) {
-		if ctx.Err() == nil {
-			w.s.counters.Errors.Add(1)
-			w.s.opt.Log.WarnContext(ctx, "fetch a delay level", "topic", topic, "partition", partition, "err", err)
+		if failed == nil {
+			failed = fmt.Errorf("partition %d of %s: %w", partition, topic, err)
 		}
 	})
 	w.mu.Lock()
@@ -149,6 +162,7 @@ func (w *waiters) hold(ctx context.Context, fetches kgo.Fetches) {
 		}
 	}
 	w.signal()
+	return failed
 }
 
 func (w *waiters) signal() {

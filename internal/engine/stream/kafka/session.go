@@ -89,8 +89,11 @@ func (one *session) fetch(ctx context.Context) {
 			continue
 		}
 		fetches := one.cl.PollRecords(ctx, bufferLimit/2)
-		one.take(ctx, fetches)
+		failed := one.take(ctx, fetches)
 		one.cl.AllowRebalance()
+		if failed { // a broker that forbids something says so at once, and would say it again at once
+			return
+		}
 	}
 }
 
@@ -100,8 +103,9 @@ func (one *session) hasRoom() bool {
 	return len(one.buffers[0])+len(one.buffers[1]) < bufferLimit
 }
 
-// take puts what was fetched into the buffers. Rebalances wait until it is done.
-func (one *session) take(ctx context.Context, fetches kgo.Fetches) {
+// take puts what was fetched into the buffers, and reports whether the session can go on no longer.
+// Rebalances wait until it is done.
+func (one *session) take(ctx context.Context, fetches kgo.Fetches) (failed bool) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
 	fetches.EachError(func(topic string, partition int32, err error) {
@@ -119,6 +123,7 @@ func (one *session) take(ctx context.Context, fetches kgo.Fetches) {
 		one.buffers[index(retry)] = append(one.buffers[index(retry)], m)
 	})
 	one.signal()
+	return one.failed != nil
 }
 
 // fail notes an error of fetching. Most pass by themselves; a session that is out of its group
