@@ -18,7 +18,7 @@ type sweep struct {
 	Armed  bool           `json:"armed"` // the triggers were made before it began, so that it misses nothing
 	After  string         `json:"after"`
 	Done   int64          `json:"done"`
-	Total  int64          `json:"total"` // rows when it began
+	Total  int64          `json:"total"` // rows when it began, about
 	Copied int64          `json:"copied"`
 	Bytes  drive.ByteSize `json:"bytes"` // of what was copied
 	Bad    int64          `json:"bad"`   // contents whose bytes are not what their row tells of
@@ -64,9 +64,7 @@ func (c *Copier) open(ctx context.Context, state migrate.State) (sweep, error) {
 
 func (c *Copier) begin(ctx context.Context, s sweep) (sweep, error) {
 	s.Begun = drive.TimeOf(c.opt.Now())
-	if err := c.opt.DB.QueryRow(ctx, "SELECT COUNT(*) FROM blobs").Scan(&s.Total); err != nil {
-		return sweep{}, fmt.Errorf("count blobs: %w", err)
-	}
+	s.Total = migrate.Count(ctx, c.opt.DB, "blobs")
 	return s, c.save(ctx, s)
 }
 

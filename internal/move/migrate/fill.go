@@ -70,20 +70,13 @@ func (f *filler) fill(ctx context.Context, v *view) error {
 		}
 		p.table = source.name
 		if !begun {
-			if p.total, err = count(ctx, v.near.DB, source); err != nil {
-				return err
-			}
+			p.total = Count(ctx, v.near.DB, source.name)
 		}
 		if err := f.fillTable(ctx, v, source, target, p); err != nil {
 			return fmt.Errorf("fill in %s: %w", source.name, err)
 		}
 	}
 	return nil
-}
-
-func count(ctx context.Context, q sqldb.Querier, t *table) (n int64, err error) {
-	err = q.QueryRow(ctx, "SELECT COUNT(*) FROM "+quote(t.name)).Scan(&n)
-	return n, err
 }
 
 func (f *filler) fillTable(ctx context.Context, v *view, source, target *table, p savePoint) error {
