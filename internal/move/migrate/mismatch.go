@@ -9,6 +9,55 @@ import (
 	"smartdrive/internal/engine/sqldb"
 )
 
+// maxNoted is how many rows of a comparison are noted, for people to look at, and how many reads
+// that nobody has explained. Of a comparison, all that differ are counted.
+const maxNoted = 200
+
+// note stores that both sides answer a read with something else. It is stored once until somebody
+// has explained it.
+func (m *matcher) note(ctx context.Context, v *view, x Mismatch) error {
+	return m.store(ctx, v, x, func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		var all, same int64
+		err := tx.QueryRow(ctx, "SELECT COUNT(*), COALESCE(SUM(subject = ?), 0) FROM migration_mismatches WHERE migration = ? AND source = ? AND explained = 0",
+			x.Subject, v.Migration, x.Source).Scan(&all, &same)
+		return all < maxNoted && same == 0, err
+	})
+}
+
+// noteOf stores a row that a full comparison has found, and counts it there: its time says nothing
+// when a clock is set back.
+func (m *matcher) noteOf(ctx context.Context, v *view, comparison string, x Mismatch) error {
+	return m.store(ctx, v, x, func(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+		return true, countUnequal(ctx, tx, comparison, 1)
+	})
+}
+
+func countUnequal(ctx context.Context, tx *sqldb.Tx, comparison string, n int64) error {
+	_, err := tx.Exec(ctx, "UPDATE migration_checksums SET unequal = unequal + ? WHERE id = ? AND state = 'running'", n, comparison)
+	return err
+}
+
+// store stores a mismatch if it is wanted.
+func (m *matcher) store(ctx context.Context, v *view, x Mismatch, wanted func(ctx context.Context, tx *sqldb.Tx) (bool, error)) error {
+	now, err := v.near.DB.Now(ctx)
+	if err != nil {
+		return err
+	}
+	stored := false
+	err = v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		if stored, err = wanted(ctx, tx); err != nil || !stored {
+			return err
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO migration_mismatches (migration, source, subject, ours, theirs, found_at) VALUES (?, ?, ?, ?, ?, ?)",
+			v.Migration, x.Source, x.Subject, cut(x.Ours), cut(x.Theirs), now)
+		return err
+	})
+	if err == nil && stored {
+		m.log.WarnContext(ctx, "the two sides of the migration differ", "source", x.Source, "subject", x.Subject)
+	}
+	return err
+}
+
 // Mismatches lists what the two sides did not agree on, the latest first.
 func (m *Migration) Mismatches(ctx context.Context, limit int) ([]Mismatch, error) {
 	return listMismatches(ctx, m.opt.DB, "ORDER BY m.id DESC LIMIT ?", limit)

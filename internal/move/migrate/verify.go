@@ -106,7 +106,7 @@ func (m *matcher) verify(ctx context.Context, v *view) error {
 		source, target := m.shapes(v.near)[i], m.shapes(v.other)[i]
 		p := points[source.name]
 		p.table = source.name
-		if err := m.verifyTable(ctx, comparison{v, c.id, source, target}, &p); err != nil {
+		if err := m.verifyTable(ctx, comparison{v, c.id, source, target, &c.unequal}, &p); err != nil {
 			return fmt.Errorf("compare %s: %w", source.name, err)
 		}
 		points[source.name] = p
@@ -119,6 +119,7 @@ type comparison struct {
 	*view
 	id             string
 	source, target *table
+	unequal        *int64 // rows that it has found so far
 }
 
 // endChecksum ends a comparison. Without points it was of the other direction, and nothing is
@@ -334,7 +335,12 @@ func (m *matcher) suspect(ctx context.Context, c comparison, last, high string) 
 			differ[k] = nil
 		}
 	}
+	var more int64
 	for k := range differ {
+		if *c.unequal >= maxNoted { // it proves nothing any more, and so many rows need not be looked at for sure
+			more++
+			continue
+		}
 		a, b, err := m.lookTwice(ctx, v, source, target, k)
 		if err != nil {
 			return err
@@ -346,8 +352,13 @@ func (m *matcher) suspect(ctx context.Context, c comparison, last, high string) 
 		if err := m.noteOf(ctx, v, c.id, x); err != nil {
 			return err
 		}
+		*c.unequal++
 	}
-	return nil
+	if more == 0 {
+		return nil
+	}
+	*c.unequal += more
+	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return countUnequal(ctx, tx, c.id, more) })
 }
 
 // lookTwice compares one row until it is equal, or differs although nothing of it is pending.
@@ -369,30 +380,6 @@ func (m *matcher) lookTwice(ctx context.Context, v *view, source, target *table,
 		}
 	}
 	return ours, theirs, nil
-}
-
-// note stores a mismatch.
-func (m *matcher) note(ctx context.Context, v *view, x Mismatch) error {
-	return m.noteOf(ctx, v, "", x)
-}
-
-// noteOf stores a mismatch, and counts it for the full comparison that found it, if it was one. It
-// is counted there and not by its time, which says nothing when a clock is set back.
-func (m *matcher) noteOf(ctx context.Context, v *view, comparison string, x Mismatch) error {
-	now, err := v.near.DB.Now(ctx)
-	if err != nil {
-		return err
-	}
-	m.log.WarnContext(ctx, "the two sides of the migration differ", "source", x.Source, "subject", x.Subject)
-	return v.near.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "INSERT INTO migration_mismatches (migration, source, subject, ours, theirs, found_at) VALUES (?, ?, ?, ?, ?, ?)",
-			v.Migration, x.Source, x.Subject, cut(x.Ours), cut(x.Theirs), now)
-		if err != nil || comparison == "" {
-			return err
-		}
-		_, err = tx.Exec(ctx, "UPDATE migration_checksums SET unequal = unequal + 1 WHERE id = ? AND state = 'running'", comparison)
-		return err
-	})
 }
 
 func cut(s string) string { return cutTo(s, maxShown) }

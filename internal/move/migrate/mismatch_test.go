@@ -1,0 +1,69 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"smartdrive/internal/engine/sqldb"
+)
+
+// TestManyRowsDiffer: some of the rows that a comparison finds are noted, and all are counted, also
+// by a process that goes on with it.
+func TestManyRowsDiffer(t *testing.T) {
+	t.Parallel()
+	eachOld(t, func(t *testing.T, _ *site, p *process) {
+		climb(t, p, Second)
+		for i := range 10 {
+			touchAll(t, p.db, accountsOf(t, p), i)
+		}
+		must(t, p.m.apply.now(t.Context()))
+		must(t, p.m.Verify(t.Context()))
+		exec(t, p.m.known().other, "UPDATE tombstones SET deleted_at = 77")                 // there are 30
+		exec(t, p.m.known().near, "UPDATE migration_checksums SET unequal = ?", maxNoted-2) // of an earlier process
+		work(t, p)
+		c, err := p.m.lastChecksum(t.Context(), p.m.known())
+		must(t, err)
+		noted, err := p.m.Mismatches(t.Context(), maxNoted)
+		must(t, err)
+		if c.state != "done" || c.unequal != maxNoted-2+30 || len(noted) != 2 {
+			t.Errorf("30 more rows differ, and %d of them are noted: %+v", len(noted), c)
+		}
+		refused(t, p, "checksum")
+	})
+}
+
+// TestAReadThatAlwaysDiffers: it is noted once, and again after it was explained; and not any
+// number of others is.
+func TestAReadThatAlwaysDiffers(t *testing.T) {
+	t.Parallel()
+	eachOld(t, func(t *testing.T, _ *site, p *process) {
+		climb(t, p, Second)
+		differs := func(query string, want int) {
+			t.Helper()
+			must(t, p.m.note(t.Context(), p.m.known(), Mismatch{Source: "read", Subject: query, Ours: "1", Theirs: "2"}))
+			if n, err := p.m.countMismatches(t.Context(), p.m.known()); err != nil || n != int64(want) {
+				t.Fatalf("%d mismatches, want %d: %v", n, want, err)
+			}
+		}
+		differs("SELECT 1", 1)
+		differs("SELECT 1", 1)
+		differs("SELECT 2", 2)
+		all, err := p.m.Mismatches(t.Context(), 10)
+		must(t, err)
+		must(t, p.m.Explain(t.Context(), all[1].ID, Explanation{"ann", "a sum"}))
+		differs("SELECT 2", 1)
+		differs("SELECT 1", 2)
+		must(t, p.db.Write(t.Context(), func(ctx context.Context, tx *sqldb.Tx) error {
+			for i := range maxNoted - 2 {
+				_, err := tx.Exec(ctx, "INSERT INTO migration_mismatches (migration, source, subject, ours, theirs, found_at) VALUES (?, 'read', ?, '', '', 1)",
+					p.m.State().ID, fmt.Sprint("SELECT ", 10+i))
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		differs("SELECT 3", maxNoted)
+	})
+}
