@@ -16,8 +16,11 @@ import (
 
 	"smartdrive/internal/base/config"
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/blobtest"
+	"smartdrive/internal/engine/blob/local"
 	"smartdrive/internal/engine/sqldb/sqldbtest"
 	"smartdrive/internal/head/rest"
+	"smartdrive/internal/move/contents"
 	"smartdrive/internal/move/migrate"
 	"smartdrive/internal/usecase/admin"
 	"smartdrive/test/process"
@@ -237,6 +240,46 @@ func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
 		err := a.ready(state)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("ready says %v, want %q", err, c.want)
+		}
+	}
+}
+
+// A process that was started with the old settings changes nothing at the place that was left, from
+// phase 5 on.
+func TestInPhase5TheOldPlaceIsLeft(t *testing.T) {
+	t.Parallel()
+	open := func() contents.Side {
+		d, err := local.Open(t.Context(), local.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return contents.Side{Store: d.Blobs, Staging: d.Staging, Quarantine: d.Quarantine}
+	}
+	dir := t.TempDir()
+	m := &mover{cfg: config.Config{Data: dir, Blobs: dir}, pair: contents.NewPair(open()), second: &place{side: open()}}
+	put := func() (name string) {
+		t.Helper()
+		b, name := blobtest.Bytes(1, 10), blobtest.PutName()
+		if _, err := m.pair.Blobs.Put(t.Context(), name, blobtest.BodyOf(0, len(b), bytes.NewReader(b))); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	before := put()
+	state := migrate.State{ID: "m", Phase: migrate.WriteNew, Switched: true, Contents: filepath.Join(dir, "new")}
+	m.align(state)
+	state.Phase = migrate.NewOnly
+	m.align(state)
+	if err := m.pair.Blobs.Remove(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	after := put()
+	for name, where := range map[string][2]bool{before: {true, false}, after: {false, true}} {
+		for side, want := range where {
+			if _, err := m.pair.Side(contents.Which(side)).Store.Stat(t.Context(), name); (err == nil) != want {
+				t.Errorf("%s at side %d: %v", name, side, err)
+			}
 		}
 	}
 }

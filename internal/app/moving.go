@@ -197,6 +197,10 @@ func (m *mover) align(state migrate.State) {
 	case !both:
 		m.pair.Attach(m.second.side)
 	}
+	if state.Phase == migrate.NewOnly {
+		m.pair.Leave()
+		return
+	}
 	lead, percent := contents.First, 0
 	if state.Switched {
 		lead = contents.Second

@@ -238,6 +238,40 @@ func TestDisarmLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestNothingGoesToThePlaceThatWasLeft: in phase 5 a process that was started with the old settings
+// changes nothing there, and nobody writes down any more what would have to be copied.
+func TestNothingGoesToThePlaceThatWasLeft(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	before := s.put(1)
+	s.run()
+	s.lead(Second)
+	s.run()
+	late := s.put(2) // it waits when phase 5 is entered
+	s.state.Phase = migrate.NewOnly
+	s.pair.Leave()
+	after := s.put(3)
+	if err := s.pair.Blobs.Remove(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s.run()
+		s.Copier = s.again()
+	}
+	s.wantAt(First, before, true)
+	s.wantAt(Second, before, false)
+	for _, file := range []string{late, after, s.put(4)} {
+		s.wantAt(First, file, false)
+		s.wantAt(Second, file, true)
+	}
+	if n, err := s.Waiting(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d wait, %v", n, err)
+	}
+	if p, err := s.Progress(t.Context()); err != nil || p.Done != 1 {
+		t.Errorf("%+v, %v: what was known is gone", p, err)
+	}
+}
+
 // What was stored while the new side led may lie there alone. The move is given up only after a
 // sweep that began when the old side led again, whatever the copier had time for meanwhile.
 func TestTheMoveIsNotGivenUpWhileContentsAreAtTheNewPlaceAlone(t *testing.T) {

@@ -94,8 +94,11 @@ func (c *Copier) Run(ctx context.Context) error {
 // more.
 func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 	state := c.opt.State()
-	if state.Dropping {
+	switch {
+	case state.Dropping:
 		return false, c.dropOnce(ctx, state)
+	case state.Phase == migrate.NewOnly:
+		return false, c.leave(ctx)
 	}
 	if _, both := c.opt.Pair.Attached(); !both || state.ID == "" || state.Contents == "" {
 		return false, nil

@@ -17,8 +17,9 @@
 //	List, Quarantine  both; what lies at both is listed twice
 //
 // What leads changes with one store of a pointer (Lead): a Put that runs meanwhile ends where it
-// began, and Sync copies it whichever way it has to go. The pair decides nothing by itself, and
-// remembers nothing that matters: package migrate says when, rows say what.
+// began, and Sync copies it whichever way it has to go. Once the first side was left (Leave), it
+// stays as it was. The pair decides nothing by itself, and remembers nothing that matters: package
+// migrate says when, rows say what.
 //
 // # Two kinds of staging
 //

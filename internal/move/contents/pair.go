@@ -44,6 +44,7 @@ type Pair struct {
 type state struct {
 	sides    [2]*Side // the second may be nil
 	lead     Which
+	left     bool // the first side, for good
 	percent  int  // of contents that are read at the follower first
 	readable bool // parts can be read before they are sealed; once it is false it stays so
 }
@@ -63,7 +64,7 @@ func (p *Pair) Attach(second Side) {
 	readable := second.Staging.Caps().ReadableParts
 	second.Staging = p.alike(second)
 	p.change(func(s *state) {
-		s.sides[Second], s.readable = &second, s.readable && readable
+		s.sides[Second], s.left, s.readable = &second, false, s.readable && readable
 	})
 }
 
@@ -81,7 +82,14 @@ func (p *Pair) alike(side Side) blob.Staging {
 // Detach takes the second side away again; it must not lead. Uploads that began there are not found
 // any more.
 func (p *Pair) Detach() {
-	p.change(func(s *state) { s.sides[Second], s.lead, s.percent = nil, First, 0 })
+	p.change(func(s *state) { s.sides[Second], s.lead, s.left, s.percent = nil, First, false, 0 })
+	p.where.clear()
+}
+
+// Leave says that everything is at the second side, which leads. The first one stays as it is:
+// nothing is asked of it any more, and nothing goes there or is removed there.
+func (p *Pair) Leave() {
+	p.change(func(s *state) { s.lead, s.left, s.percent = Second, true, 0 })
 	p.where.clear()
 }
 
@@ -115,7 +123,12 @@ func (p *Pair) Side(w Which) *Side { return p.now.Load().sides[w] }
 func (s *state) leader() *Side { return s.sides[s.lead] }
 
 // follower may be nil.
-func (s *state) follower() *Side { return s.sides[s.lead.Other()] }
+func (s *state) follower() *Side {
+	if s.left {
+		return nil
+	}
+	return s.sides[s.lead.Other()]
+}
 
 // order returns the sides that there are, the leader first.
 func (s *state) order() []*Side {

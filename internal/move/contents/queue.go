@@ -40,32 +40,32 @@ func (c *Copier) arm(ctx context.Context) error {
 
 // Disarm drops the triggers and the queue from the primary: contents move no more.
 func (c *Copier) Disarm(ctx context.Context) error {
-	if err := c.change(ctx, func(context.Context, *sqldb.Tx, string) error { return nil }); err != nil {
-		return err
-	}
-	if err := c.forgetQueue(ctx); err != nil {
+	if err := c.disarm(ctx); err != nil {
 		return err
 	}
 	return c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		for _, gone := range []string{"DELETE FROM copies", "DELETE FROM meta WHERE name = '" + metaSweep + "'"} {
-			if _, err := tx.Exec(ctx, gone); err != nil {
-				return fmt.Errorf("forget what was to be copied: %w", err)
-			}
+		_, err := tx.Exec(ctx, "DELETE FROM meta WHERE name = '"+metaSweep+"'")
+		if err != nil {
+			return fmt.Errorf("forget how far contents were copied: %w", err)
 		}
 		return nil
 	})
 }
 
-// forgetQueue empties a long queue on MySQL, which takes longer for millions of rows than a
-// transaction may last. SQLite gives up the pages of a whole table at once.
-func (c *Copier) forgetQueue(ctx context.Context) error {
-	if c.opt.DB.Dialect() == sqldb.SQLite {
-		return nil
+// disarm drops the triggers, and empties the queue: on MySQL some rows at a time, since millions
+// take longer than a transaction may last. SQLite gives up the pages of a whole table at once.
+func (c *Copier) disarm(ctx context.Context) error {
+	if err := c.change(ctx, func(context.Context, *sqldb.Tx, string) error { return nil }); err != nil {
+		return err
 	}
 	const some = 5000 // of one transaction
+	query, args := "DELETE FROM copies LIMIT ?", []any{some}
+	if c.opt.DB.Dialect() == sqldb.SQLite {
+		query, args = "DELETE FROM copies", nil
+	}
 	for n := int64(some); n == some; {
 		err := c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
-			n, err = tx.Exec(ctx, "DELETE FROM copies LIMIT ?", some)
+			n, err = tx.Exec(ctx, query, args...)
 			return err
 		})
 		if err != nil {

@@ -62,6 +62,20 @@ func (c *Copier) open(ctx context.Context, state migrate.State) (sweep, error) {
 	return c.begin(ctx, begun)
 }
 
+// leave ends the capture once the old place was left: nobody brings what is captured any more. What
+// is known of the sweep stays, for people to see.
+func (c *Copier) leave(ctx context.Context) error {
+	s, err := c.load(ctx)
+	if err != nil || !s.Armed {
+		return err
+	}
+	if err := c.disarm(ctx); err != nil {
+		return err
+	}
+	s.Armed = false
+	return c.save(ctx, s)
+}
+
 func (c *Copier) begin(ctx context.Context, s sweep) (sweep, error) {
 	s.Begun = drive.TimeOf(c.opt.Now())
 	s.Total = migrate.Count(ctx, c.opt.DB, "blobs")
