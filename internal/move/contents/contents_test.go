@@ -3,6 +3,7 @@ package contents
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -205,6 +206,38 @@ func TestVerifyComesBeforeTheFirstPass(t *testing.T) {
 		if err := s.Disarm(t.Context()); err != nil { // as on the side that leads after a switch: it has no triggers yet
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestVerifyWithinASweep: a comparison that is asked for while a page of the sweep is on its way is
+// made, from the first content on.
+func TestVerifyWithinASweep(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for i := range uint64(pageSize + 20) {
+		s.put(i)
+	}
+	for _, when := range []string{"in the first page", "in a later one"} {
+		at, err := s.open(t.Context(), s.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.sweepOn(t.Context(), at); !errors.Is(err, errBegunAgain) {
+			t.Errorf("%s: %v", when, err)
+		}
+		if now, err := s.load(t.Context()); err != nil || now.Deep != 100 || now.Done != 0 || !now.Armed {
+			t.Errorf("%s: %+v, %v", when, now, err)
+		}
+		if _, err := s.runOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.run()
+	if now, err := s.load(t.Context()); err != nil || now.Deep != 100 || now.Ended == 0 || now.Done != pageSize+20 {
+		t.Errorf("%+v, %v", now, err)
 	}
 }
 

@@ -112,6 +112,9 @@ func (c *Copier) runOnce(ctx context.Context) (busy bool, err error) {
 		return false, waiting
 	}
 	busy, err = c.sweepOn(ctx, s)
+	if errors.Is(err, errBegunAgain) { // what was done is done
+		busy, err = true, nil
+	}
 	return busy, errors.Join(waiting, err)
 }
 
@@ -149,7 +152,7 @@ func (c *Copier) sweepOn(ctx context.Context, s sweep) (busy bool, err error) {
 		s.Ended = drive.TimeOf(c.opt.Now())
 	}
 	s.Total = max(s.Total, s.Done)
-	return s.Ended == 0, c.save(ctx, s)
+	return s.Ended == 0, c.save(ctx, &s)
 }
 
 // row is a row of blobs, as far as it says what a copy must be.

@@ -2,6 +2,8 @@ package contents
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +28,8 @@ type sweep struct {
 	Deep   int            `json:"deep"` // percent of contents whose digest is compared on the side that is new
 	Begun  drive.Time     `json:"begun"`
 	Ended  drive.Time     `json:"ended"` // zero: it runs
+
+	stored string // it, as it was read; empty: there was none
 }
 
 func (s *sweep) add(r row, res result) {
@@ -59,7 +63,13 @@ func (c *Copier) open(ctx context.Context, state migrate.State) (sweep, error) {
 	if s.Of == begun.Of {
 		begun.Deep = s.Deep
 	}
-	return c.begin(ctx, begun)
+	begun = c.fresh(ctx, begun)
+	begun.stored = s.stored
+	err = c.save(ctx, &begun)
+	if errors.Is(err, errBegunAgain) {
+		return c.open(ctx, state)
+	}
+	return begun, err
 }
 
 // leave ends the capture once the old place was left: nobody brings what is captured any more. What
@@ -73,27 +83,53 @@ func (c *Copier) leave(ctx context.Context) error {
 		return err
 	}
 	s.Armed = false
-	return c.save(ctx, s)
+	return c.save(ctx, &s)
 }
 
-func (c *Copier) begin(ctx context.Context, s sweep) (sweep, error) {
+// fresh is a sweep that begins now.
+func (c *Copier) fresh(ctx context.Context, s sweep) sweep {
 	s.Begun = drive.TimeOf(c.opt.Now())
 	s.Total = migrate.Count(ctx, c.opt.DB, "blobs")
-	return s, c.save(ctx, s)
+	return s
 }
 
 func (c *Copier) load(ctx context.Context) (s sweep, err error) {
-	if err := meta.Load(ctx, c.opt.DB, metaSweep, &s); err != nil {
+	text, err := meta.Find(ctx, c.opt.DB, metaSweep)
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &s)
+	}
+	if err != nil {
 		return sweep{}, fmt.Errorf("read how far contents were copied: %w", err)
 	}
+	s.stored = text
 	return s, nil
 }
 
-func (c *Copier) save(ctx context.Context, s sweep) error {
-	err := c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Save(ctx, tx, metaSweep, s) })
+// errBegunAgain says that somebody has asked for another sweep meanwhile, which is to be made now.
+var errBegunAgain = errors.New("contents are looked through once more")
+
+// save writes a sweep in the place of what it was read as.
+func (c *Copier) save(ctx context.Context, s *sweep) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) (err error) {
+		var saved bool
+		if s.stored == "" {
+			saved, err = meta.Make(ctx, tx, metaSweep, string(text))
+		} else {
+			saved, err = meta.Swap(ctx, tx, metaSweep, s.stored, string(text))
+		}
+		if err == nil && !saved {
+			err = errBegunAgain
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("write how far contents were copied: %w", err)
 	}
+	s.stored = string(text)
 	return nil
 }
 
@@ -105,10 +141,15 @@ func (c *Copier) Verify(ctx context.Context, percent int) error {
 		return nil
 	}
 	was, err := c.load(ctx)
-	if err == nil {
-		_, err = c.begin(ctx, sweep{Of: nameOf(state), Armed: was.Armed && was.Of == nameOf(state), Deep: percent})
+	if err != nil {
+		return err
 	}
-	return err
+	s := c.fresh(ctx, sweep{Of: nameOf(state), Armed: was.Armed && was.Of == nameOf(state), Deep: percent})
+	err = c.opt.DB.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error { return meta.Save(ctx, tx, metaSweep, s) })
+	if err != nil {
+		return fmt.Errorf("begin to look through contents: %w", err)
+	}
+	return nil
 }
 
 // Progress implements migrate.Contents.
