@@ -44,6 +44,7 @@ func IsLater(err error) (d time.Duration, ok bool) {
 // leased.
 func (l *lane) deliver(hard context.Context, f Fired, leased time.Time, late time.Duration) {
 	begun := time.Now()
+	l.engine.owed.settled(f.Key, f.Gen)
 	l.count.Fired.Add(1)
 	if f.Delivery == 1 {
 		l.count.Lateness.Observe(late + begun.Sub(leased))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"smartdrive/internal/base/drive"
 )
 
 const (
@@ -25,11 +27,16 @@ type owed struct {
 
 func newOwed() *owed { return &owed{entries: map[Key]Entry{}, signal: make(chan struct{}, 1)} }
 
-// add notes entries; the later of two for one key stays.
+// add notes entries; the later of two for one key stays. What says "now" is of this moment: it may
+// be armed several times, while others of its batch cannot be, and that is no activity.
 func (o *owed) add(entries []Entry) {
+	now := drive.TimeOf(time.Now())
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, x := range entries {
+		if x.Last == 0 {
+			x.Last = now
+		}
 		old, ok := o.entries[x.Key]
 		switch {
 		case ok && old.Gen > x.Gen:
@@ -45,7 +52,7 @@ func (o *owed) add(entries []Entry) {
 	}
 }
 
-// settled forgets what is owed of a timer up to gen: it was armed, or cancelled.
+// settled forgets what is owed of a timer up to gen: it was armed, has fired, or was cancelled.
 func (o *owed) settled(key Key, gen int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
