@@ -244,6 +244,25 @@ func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
 	}
 }
 
+// A place that fails at once is tried again after a while, and at once where the move has gone on.
+func TestAPlaceThatFailsIsTriedAgainLater(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	state := migrate.State{ID: "m", Epoch: 3}
+	var last attempt
+	if last.tooSoon(migrate.State{}, begun) || last.tooSoon(state, begun) {
+		t.Error("the first attempt waits")
+	}
+	last = attempt{state, begun}
+	if !last.tooSoon(state, begun.Add(followEvery)) || last.tooSoon(state, begun.Add(followAgain)) {
+		t.Error("an attempt that failed is made again at the wrong time")
+	}
+	state.Epoch++
+	if last.tooSoon(state, begun.Add(followEvery)) {
+		t.Error("another state waits for the attempt of an earlier one")
+	}
+}
+
 // A process that was started with the old settings changes nothing at the place that was left, from
 // phase 5 on.
 func TestInPhase5TheOldPlaceIsLeft(t *testing.T) {

@@ -49,6 +49,7 @@ type mover struct {
 const (
 	leaseContents = "contents"
 	followEvery   = 100 * time.Millisecond // how often a process compares what it has open with where the move stands
+	followAgain   = 2 * time.Second        // what could not be opened is tried again then
 )
 
 // newMover does no I/O. kept is the clock of retention.
@@ -235,10 +236,12 @@ func (m *mover) moveContents(ctx context.Context) {
 func (m *mover) follow(ctx context.Context) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
+	var last attempt
 	for {
-		if state := m.rows.State(); !m.isDone(state) {
+		if state := m.rows.State(); !m.isDone(state) && !last.tooSoon(state, time.Now()) {
 			if err := m.followOnce(ctx, state); err != nil {
 				m.log.WarnContext(ctx, "the new place of contents", "error", err)
+				last = attempt{state, time.Now()}
 			}
 		}
 		select {
@@ -247,6 +250,18 @@ func (m *mover) follow(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// attempt is one to open what a state wants that has failed.
+type attempt struct {
+	state migrate.State
+	at    time.Time
+}
+
+// tooSoon reports whether the same was tried a moment ago. What another state wants may be
+// something else.
+func (a attempt) tooSoon(state migrate.State, now time.Time) bool {
+	return a.state == state && now.Sub(a.at) < followAgain
 }
 
 // ready says what this process has not opened yet that a state of the move wants; nil: it acts by
