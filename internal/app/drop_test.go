@@ -234,7 +234,7 @@ func TestAnInstanceIsReadyWhenTheNewPlaceIsOpen(t *testing.T) {
 		{func() { a.failed = "403" }, "403"},
 		{func() { a.done = migrate.State{ID: "m", Epoch: 2} }, "403"},
 		{func() { a.done = state }, ""},
-		{func() { state.Phase, state.Dropping = migrate.NewOnly, true }, "old settings"},
+		{func() { state.Phase = migrate.NewOnly }, "old settings"},
 	} {
 		c.change()
 		err := a.ready(state)

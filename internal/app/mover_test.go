@@ -88,3 +88,30 @@ func TestContentsAloneComeBack(t *testing.T) {
 	n.holds(t, token, "/before", before)
 	n.holds(t, token, "/alone", alone)
 }
+
+// Contents alone have moved: a process that was started with the old settings does not forget where
+// they went, and go on at the old place.
+func TestAMoveIsNotForgottenWithTheOldSettings(t *testing.T) {
+	t.Setenv("SMARTDRIVE_ADMIN_PASSWORD", clusterPassword)
+	cfg := testConfig(t)
+	n := start1(t, cfg)
+	token := n.login(t)
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	n.move(t, rest.MigrationStart{ToBlobs: fresh})
+	for phase := range 3 {
+		n.step(t, token, "/advance", fmt.Sprintf(`{"phase":%d}`, phase+1))
+	}
+	n.step(t, token, "/finish", "{}")
+	content := []byte("at the new place alone")
+	upload2(t, []*node{n}, token, "/alone", content)
+	code, answer := n.send(t, token, http.MethodPost, "/api/v1/admin/migration/drop", []byte(`{}`))
+	if code != http.StatusConflict || !bytes.Contains(answer, []byte("old settings")) {
+		t.Errorf("it is forgotten by a process with the old settings: %d %s", code, answer)
+	}
+	n.stop()
+
+	cfg.Blobs = fresh
+	n = start1(t, cfg)
+	n.step(t, token, "/drop", "{}")
+	n.holds(t, token, "/alone", content)
+}

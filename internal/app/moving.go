@@ -267,7 +267,7 @@ func (a attempt) tooSoon(state migrate.State, now time.Time) bool {
 // ready says what this process has not opened yet that a state of the move wants; nil: it acts by
 // it. It waits for nothing: follow opens.
 func (m *mover) ready(state migrate.State) error {
-	if state.Dropping && m.leavesContents(state) {
+	if state.Phase == migrate.NewOnly && m.leavesContents(state) {
 		return errors.New("it was started with the old settings")
 	}
 	m.known.Lock()

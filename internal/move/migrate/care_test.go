@@ -457,3 +457,40 @@ func TestDropOldIsRefusedStepByStep(t *testing.T) {
 		}
 	})
 }
+
+// TestDropWaitsForThoseWithTheOldSettings: what says that contents have moved stays while an
+// instance needs it.
+func TestDropWaitsForThoseWithTheOldSettings(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, onSQLite(t), onSQLite(t))
+	f := &fleet{}
+	var last *seat
+	s.member = func(*sqldb.DB) Member { last = f.join(); return last }
+	p := s.mustStart(s.old)
+	defer p.stop(t)
+	_, err := p.m.Start(t.Context(), Request{ToBlobs: "elsewhere"})
+	must(t, err)
+	lame := s.mustStart(s.old)
+	defer lame.stop(t)
+	lame.m.party.Ready = func(at State) error {
+		if at.Phase == NewOnly {
+			return errors.New("it was started with the old settings")
+		}
+		return nil
+	}
+	for range 3 {
+		must(t, lame.m.taking.runOnce(t.Context()))
+		_, err := p.m.Advance(t.Context(), Any)
+		must(t, err)
+	}
+	must(t, lame.m.taking.runOnce(t.Context()))
+	must(t, p.m.Finish(t.Context()))
+	must(t, lame.m.taking.runOnce(t.Context()))
+	for _, one := range []*process{p, lame} {
+		if err := one.m.Drop(t.Context()); err == nil || !strings.Contains(err.Error(), "old settings") {
+			t.Fatalf("dropped beside a process with the old settings: %v", err)
+		}
+	}
+	last.leave()
+	must(t, p.m.Drop(t.Context()))
+}
