@@ -36,6 +36,51 @@ func (a awayStaging) Remove(ctx context.Context, ref blob.Ref) error {
 	return a.Staging.Remove(ctx, ref)
 }
 
+func (a awayStaging) Load(ctx context.Context, ref blob.Ref) (blob.Staged, error) {
+	if *a.gone {
+		return blob.Staged{}, drive.Fail(drive.Unavailable)
+	}
+	return a.Staging.Load(ctx, ref)
+}
+
+// While the side that follows is away, an upload begins at the one that leads, and stays there. One
+// that began there is found, and none begins while the side that leads is away.
+func TestAnUploadBeginsWhileTheFollowerIsAway(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var gone [2]bool
+	first, second := *s.pair.Side(First), *s.pair.Side(Second)
+	first.Staging, second.Staging = awayStaging{first.Staging, &gone[First]}, awayStaging{second.Staging, &gone[Second]}
+	s.pair = NewPair(first)
+	s.pair.Attach(second)
+	for _, lead := range []Which{First, Second} {
+		s.pair.Lead(lead)
+		gone[lead.Other()] = true
+		ref := blobtest.NewRef(blobtest.PartSize)
+		for range 2 { // and once more after a restart
+			if err := s.pair.Uploads.Create(t.Context(), ref); err != nil {
+				t.Errorf("side %d leads: %v", lead, err)
+			}
+			s.pair.where.clear()
+		}
+		if _, err := s.pair.Uploads.Load(t.Context(), ref); err != nil {
+			t.Errorf("side %d leads, and the upload is not found: %v", lead, err)
+		}
+		gone[lead.Other()], gone[lead] = false, true
+		if err := s.pair.Uploads.Create(t.Context(), blobtest.NewRef(blobtest.PartSize)); !drive.IsKind(err, drive.Unavailable) {
+			t.Errorf("side %d leads and is away: %v", lead, err)
+		}
+		gone[lead] = false
+		s.pair.Lead(lead.Other())
+		if err := s.pair.Uploads.Create(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.pair.Side(lead.Other()).Staging.Load(t.Context(), ref); !drive.IsKind(err, drive.NotFound) {
+			t.Errorf("it is at both sides: %v", err)
+		}
+	}
+}
+
 // While the side that follows is away, what was laid at the one that leads is settled, and an
 // upload that is there is removed, also by a process that does not know where it is. What only the
 // other one can have waits for it.

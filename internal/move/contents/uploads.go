@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/blob"
@@ -76,20 +77,13 @@ func (u *Uploads) staging(ctx context.Context, ref blob.Ref) (blob.Staging, erro
 	return side.Staging, nil
 }
 
-// Create implements blob.Staging. One that exists stays where it is. A new one that the side that
-// leads now cannot take, because it was thought of when the other one led, begins there.
+// Create implements blob.Staging. One that exists stays where it is.
 func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
 	s := u.p.now.Load()
 	if s.follower() == nil {
 		return s.leader().Staging.Create(ctx, ref)
 	}
-	side, err := u.side(ctx, ref)
-	if drive.IsKind(err, drive.NotFound) {
-		side, err = s.leader(), nil
-		if ref.PartSize < side.Staging.Caps().MinPart {
-			side = s.follower()
-		}
-	}
+	side, err := u.place(ctx, s, ref)
 	if err == nil {
 		err = side.Staging.Create(ctx, ref)
 	}
@@ -97,6 +91,30 @@ func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
 		u.p.where.note(ref.ID, side)
 	}
 	return err
+}
+
+// askTime is how long a side is asked whether it has an upload that is about to begin.
+const askTime = 2 * time.Second
+
+// place is where an upload is, or is to begin: at the side that leads, unless that cannot take it,
+// because the upload was thought of when the other one led. Where the follower cannot be asked it
+// is enough that the leader does not have the upload: who begins one gives it an id that nobody
+// had, and creates it once.
+func (u *Uploads) place(ctx context.Context, s *state, ref blob.Ref) (*Side, error) {
+	asking, stop := context.WithTimeout(ctx, askTime)
+	defer stop()
+	side, err := u.side(asking, ref)
+	if err != nil && !drive.IsKind(err, drive.NotFound) {
+		side = s.leader()
+		_, err = side.Staging.Load(ctx, ref)
+	}
+	if !drive.IsKind(err, drive.NotFound) {
+		return side, err
+	}
+	if ref.PartSize < s.leader().Staging.Caps().MinPart {
+		return s.follower(), nil
+	}
+	return s.leader(), nil
 }
 
 // Write implements blob.Staging.
