@@ -28,7 +28,7 @@ func wayOf(t *testing.T, n *node, token, id string) (steps []string, view rest.T
 		for _, s := range view.Trace {
 			steps = append(steps, s.Step)
 		}
-		if !slices.Contains(steps, "applied") {
+		if !slices.Contains(steps, "applied") || view.Pending { // it is settled after it was applied
 			return fmt.Errorf("%s", body)
 		}
 		return nil
