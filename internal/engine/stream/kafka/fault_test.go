@@ -412,3 +412,32 @@ func TestAStreamEndsWithoutItsBroker(t *testing.T) {
 		}
 	})
 }
+
+// A partition that takes nothing for now, as its replicas are away, holds up what is for it, and no
+// record of another one.
+func TestAPartitionThatTakesNothingHoldsUpNoOther(t *testing.T) {
+	fake(t, func(t *testing.T, r *rig) {
+		var l ledger
+		r.run(t, &l)
+		fault := r.cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: "smartdrive.uploads", Partitions: []int32{0}, Err: kerr.NotEnoughReplicas, Count: -1,
+		})
+		const all = 3000 // of 60 accounts, over three partitions
+		r.publish(t, "x", all)
+		eventually(t, "the others come", func() error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(l.seen) < all/4 {
+				return fmt.Errorf("%d of %d", len(l.seen), all)
+			}
+			return nil
+		})
+		if fault.Hits() == 0 {
+			t.Error("the partition was never tried")
+		}
+		fault.Remove()
+		if n := l.want(t, all); n != 0 {
+			t.Errorf("%d came twice", n)
+		}
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,9 +24,12 @@ const (
 // RunRelay sends what the outbox holds until ctx is done. One instance does it at a time, by a
 // lease; two would only send everything twice.
 func (s *Stream) RunRelay(ctx context.Context) error {
-	return s.loop(ctx, "relay", s.relayOnce, func(ctx context.Context) {
+	r := &relay{s: s, flying: map[rowID]struct{}{}, signal: make(chan struct{}, 1)}
+	err := s.loop(ctx, "relay", r.once, func(ctx context.Context) {
 		pause(ctx, s.opt.Backlog.Announced(), s.opt.RelayEvery)
 	})
+	_ = r.mark(ctx) // what is not marked is sent again
+	return err
 }
 
 // loop calls once until ctx is done; more means at once, otherwise it rests. Outages are logged and
@@ -62,29 +67,135 @@ func pause(ctx context.Context, wake <-chan struct{}, d time.Duration) {
 	}
 }
 
-// relayOnce sends a batch and marks what was acknowledged. If the mark cannot be set the batch is
-// sent again: the broker has it twice then, under the same event ids.
-func (s *Stream) relayOnce(ctx context.Context) (more bool, err error) {
-	rows, err := s.opt.Backlog.Unsent(ctx, relayBatch)
-	if err != nil || len(rows) == 0 {
-		return false, err
+// relay sends rows of the backlog. What was given to the client and is not acknowledged yet is
+// flying: it is not given again, and is not waited for. So a partition that takes nothing, as its
+// replicas are away, holds up what is for it and nothing else, as long as that is not more than
+// maxFlying.
+type relay struct {
+	s      *Stream
+	flying map[rowID]struct{}
+
+	mu     sync.Mutex
+	landed []landed // and not marked
+	signal chan struct{}
+}
+
+type rowID struct {
+	retry  bool
+	offset int64
+}
+
+// landed is a row whose fate is known.
+type landed struct {
+	stream.Unsent
+	err error
+}
+
+func idOf(u stream.Unsent) rowID { return rowID{u.Retry, u.Position.Offset} }
+
+const (
+	maxFlying = 5000 // half of what the client holds
+	// flight is how long nothing may be acknowledged before what has been is marked: far longer
+	// than a broker takes.
+	flight = 250 * time.Millisecond
+)
+
+// once sends a batch and marks what was acknowledged. If the mark cannot be set the batch is sent
+// again: the broker has it twice then, under the same event ids.
+func (r *relay) once(ctx context.Context) (more bool, err error) {
+	rows, err := r.fresh(ctx)
+	if err == nil {
+		err = r.send(ctx, rows)
+	}
+	r.settle(ctx)
+	return len(rows) >= relayBatch, errors.Join(err, r.mark(ctx))
+}
+
+// fresh reads what is unsent and is not flying.
+func (r *relay) fresh(ctx context.Context) ([]stream.Unsent, error) {
+	if len(r.flying) >= maxFlying {
+		return nil, nil
+	}
+	rows, err := r.s.opt.Backlog.Unsent(ctx, relayBatch+len(r.flying))
+	return slices.DeleteFunc(rows, func(u stream.Unsent) bool {
+		_, flies := r.flying[idOf(u)]
+		return flies
+	}), err
+}
+
+// send gives rows to the client, in their order.
+func (r *relay) send(ctx context.Context, rows []stream.Unsent) error {
+	for _, u := range rows {
+		if err := r.s.ensure(ctx, r.s.target(u)); err != nil {
+			return err
+		}
 	}
 	for _, u := range rows {
-		if err := s.ensure(ctx, s.target(u)); err != nil {
-			return false, err
+		m := message(r.s.target(u).name, u.Key, u.Event)
+		if u.Retry {
+			m = returning(r.s.target(u).name, u.Consumer, u.Delivery, stream.Failure{})
+		}
+		r.flying[idOf(u)] = struct{}{}
+		r.s.cl.Produce(ctx, m, func(_ *kgo.Record, err error) { r.land(landed{u, err}) })
+	}
+	return nil
+}
+
+func (r *relay) land(l landed) {
+	r.mu.Lock()
+	r.landed = append(r.landed, l)
+	r.mu.Unlock()
+	select {
+	case r.signal <- struct{}{}:
+	default:
+	}
+}
+
+// settle waits until all that flies has landed, or nothing lands any more.
+func (r *relay) settle(ctx context.Context) {
+	for {
+		r.mu.Lock()
+		all := len(r.landed) == len(r.flying)
+		r.mu.Unlock()
+		if all {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.signal:
+		case <-time.After(flight):
+			return
 		}
 	}
-	sent, sendErr := s.sendAll(ctx, rows)
-	if len(sent) > 0 {
-		mark, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
-		defer cancel()
-		if err := s.opt.Backlog.MarkSent(mark, sent); err != nil {
-			s.counters.Resent.Add(int64(len(sent)))
-			return false, errors.Join(sendErr, err)
+}
+
+// mark marks what was acknowledged, and lets go of what was not and has failed: it is sent again.
+func (r *relay) mark(ctx context.Context) (err error) {
+	r.mu.Lock()
+	all := r.landed
+	r.landed = nil
+	r.mu.Unlock()
+	var sent []stream.Unsent
+	for _, l := range all {
+		delete(r.flying, idOf(l.Unsent))
+		if l.err == nil {
+			sent = append(sent, l.Unsent)
+		} else if err == nil {
+			err = fmt.Errorf("send a record of %s: %w", l.Topic, classify(l.err))
 		}
-		s.counters.Relayed.Add(int64(len(sent)))
 	}
-	return len(rows) >= relayBatch, sendErr
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+	defer cancel()
+	for part := range slices.Chunk(sent, relayBatch) {
+		if failed := r.s.opt.Backlog.MarkSent(ctx, part); failed != nil {
+			r.s.counters.Resent.Add(int64(len(part)))
+			err = errors.Join(err, failed)
+			continue
+		}
+		r.s.counters.Relayed.Add(int64(len(part)))
+	}
+	return err
 }
 
 // target is the topic that a row goes to. A retry that names nobody, such as the replay of a letter
@@ -97,23 +208,4 @@ func (s *Stream) target(u stream.Unsent) spec {
 		return s.retrySpec(u.Consumer, u.Topic)
 	}
 	return spec{name: s.topic(u.Topic), keep: keepRecords}
-}
-
-// sendAll produces all rows in their order and returns those that were acknowledged.
-func (s *Stream) sendAll(ctx context.Context, rows []stream.Unsent) (sent []stream.Unsent, err error) {
-	messages := make([]*kgo.Record, len(rows))
-	for i, u := range rows {
-		if messages[i] = message(s.target(u).name, u.Key, u.Event); u.Retry {
-			messages[i] = returning(s.target(u).name, u.Consumer, u.Delivery, stream.Failure{})
-		}
-	}
-	errs := s.produceAll(ctx, s.cl, messages)
-	for i, u := range rows {
-		if errs[i] == nil {
-			sent = append(sent, u)
-		} else if err == nil {
-			err = fmt.Errorf("send a record of %s: %w", u.Topic, classify(errs[i]))
-		}
-	}
-	return sent, err
 }
