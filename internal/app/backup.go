@@ -52,9 +52,15 @@ const (
 // snapshot copies the database once a day.
 func (g *ground) snapshot(ctx context.Context, now time.Time) error {
 	_, err := backup.Snapshot(ctx, g.db, backup.Snapshots{
-		Dir: filepath.Join(g.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, Kept: g.kept.Now(),
+		Dir: filepath.Join(g.cfg.Data, snapshotDir), Keep: keepSnapshots, Now: now, Kept: g.kept.Now(), Spare: g.spare,
 	})
 	return err
+}
+
+// spare is how many bytes of the disk of the database something may take that is not needed.
+func (g *ground) spare() (drive.ByteSize, error) {
+	free, err := local.Free(g.cfg.Data)
+	return free - orLeast(g.cfg.MinFree), err
 }
 
 // leaseCopies is that of who keeps copies.

@@ -424,6 +424,39 @@ func TestASnapshotADay(t *testing.T) {
 	}
 }
 
+// A copy that would take what the database itself needs is not begun, and of one that fails nothing
+// stays.
+func TestASnapshotFillsNoDisk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, uploadtest.Options{})
+	now := r.Clock.Now()
+	var spare drive.ByteSize
+	s := backup.Snapshots{Dir: t.TempDir(), Keep: 7, Now: now, Kept: now, Spare: func() (drive.ByteSize, error) { return spare, nil }}
+	for _, spare = range []drive.ByteSize{-1, 0, 4 * drive.KiB} {
+		if _, err := backup.Snapshot(t.Context(), r.DB, s); !drive.IsKind(err, drive.DiskFull) {
+			t.Errorf("%d bytes to spare: %v", spare, err)
+		}
+	}
+	spare = drive.GiB
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Spare = func() (drive.ByteSize, error) { cancel(); return spare, nil }
+	if _, err := backup.Snapshot(ctx, r.DB, s); err == nil {
+		t.Error("a copy that was given up is there")
+	}
+	if left := files(t, s.Dir); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	path, err := backup.Snapshot(t.Context(), r.DB, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare = drive.ByteSize(files(t, s.Dir)[filepath.Base(path)])
+	s.Now = now.AddDate(0, 0, 1)
+	if _, err := backup.Snapshot(t.Context(), r.DB, s); err != nil { // it takes as much as the one before
+		t.Errorf("%d bytes are enough: %v", spare, err)
+	}
+}
+
 // B4: a wall clock that jumps makes snapshots of wrong days, and drops none of the right ones; when
 // nobody believes any clock there are three times as many, and not more.
 func TestAClockThatJumpsDropsNoSnapshot(t *testing.T) {

@@ -9,30 +9,45 @@ import (
 	"net/url"
 	"os"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 )
 
 // suffixes are what a database may consist of.
 var suffixes = []string{"", "-wal", "-shm"}
 
-// copyDatabase writes a copy that only its owner can read, in place of one that a crash left.
+// copyDatabase writes a copy that only its owner can read, in place of one that a crash left. Of
+// one that fails nothing stays: on a full disk it would take the last room.
 func copyDatabase(ctx context.Context, db *sqldb.DB, path string) error {
 	if err := removeDatabase(path); err != nil {
 		return err
 	}
+	if err := writeCopy(ctx, db, path); err != nil {
+		return errors.Join(fmt.Errorf("copy the database: %w", err), removeDatabase(path))
+	}
+	return nil
+}
+
+func writeCopy(ctx context.Context, db *sqldb.DB, path string) error {
 	if err := writeFile(path, nil); err != nil { // the engine takes an empty file, and keeps its mode
 		return err
 	}
 	var from string
-	err := db.QueryRow(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&from)
-	if err == nil {
-		// One moment of the database, beside its readers and its writer.
-		err = execAlone(ctx, from, `VACUUM INTO ?`, path)
+	if err := db.QueryRow(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&from); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("copy the database: %w", err)
+	// One moment of the database, beside its readers and its writer.
+	if err := execAlone(ctx, from, `VACUUM INTO ?`, path); err != nil {
+		return err
 	}
 	return syncFile(path)
+}
+
+// copySize is how large a copy becomes, about: what is in use of the database.
+func copySize(ctx context.Context, db *sqldb.DB) (n drive.ByteSize, err error) {
+	err = db.QueryRow(ctx, `SELECT (p.page_count - f.freelist_count) * s.page_size
+		FROM pragma_page_count() AS p, pragma_freelist_count() AS f, pragma_page_size() AS s`).Scan(&n)
+	return n, err
 }
 
 func removeDatabase(path string) error {

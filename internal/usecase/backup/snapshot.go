@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"smartdrive/internal/base/drive"
 	"smartdrive/internal/engine/sqldb"
 )
 
@@ -19,6 +20,8 @@ type Snapshots struct {
 	// the others are: a wall clock that has jumped a month ahead, or to another day every hour,
 	// must not push the good ones out.
 	Now, Kept time.Time
+	// Spare is how much of the disk a copy may take. nil: all of it.
+	Spare func() (drive.ByteSize, error)
 }
 
 // mostSnapshots bounds, as a multiple of Keep, how many there are while the clock of retention is
@@ -28,17 +31,20 @@ const mostSnapshots = 3
 
 // Snapshot copies the database alone into a directory, one file a day (UTC), and drops what is
 // older than the days that are kept. A day that has its snapshot is left as it is. It returns the
-// day's file.
+// day's file. DiskFull: it would take more than there is to spare.
 func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
 	dir, path := s.Dir, s.path(s.Now)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("snapshot: %w", err)
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = s.checkRoom(ctx, db)
 	}
 	temp := filepath.Join(dir, "smartdrive"+tempSuffix)
-	err := copyDatabase(ctx, db, temp)
+	if err == nil {
+		err = copyDatabase(ctx, db, temp)
+	}
 	if err == nil {
 		err = replace(temp, path)
 	}
@@ -46,6 +52,22 @@ func Snapshot(ctx context.Context, db *sqldb.DB, s Snapshots) (string, error) {
 		return "", fmt.Errorf("snapshot: %w", err)
 	}
 	return path, s.dropOld()
+}
+
+// checkRoom refuses a copy that would take what the database itself needs to go on.
+func (s Snapshots) checkRoom(ctx context.Context, db *sqldb.DB) error {
+	if s.Spare == nil {
+		return nil
+	}
+	need, err := copySize(ctx, db)
+	if err != nil {
+		return fmt.Errorf("look how large the database is: %w", err)
+	}
+	spare, err := s.Spare()
+	if err == nil && need > spare {
+		err = drive.Fail(drive.DiskFull, "needed", need, "available", max(0, spare))
+	}
+	return err
 }
 
 // path is the file of a day.

@@ -146,7 +146,12 @@ func (s *Store) Remove(_ context.Context, name string) error {
 
 // Free implements blob.Store.
 func (s *Store) Free(context.Context) (drive.ByteSize, error) {
-	n, err := freeBytes(s.d.root)
+	return Free(s.d.root)
+}
+
+// Free returns how many bytes may still be written below a directory.
+func Free(dir string) (drive.ByteSize, error) {
+	n, err := freeBytes(dir)
 	if err != nil {
 		return 0, fmt.Errorf("free space: %w", err)
 	}
