@@ -27,7 +27,7 @@ const (
 type packers chan *gzip.Writer
 
 func newPackers() packers {
-	n := min(mostPackers, runtime.GOMAXPROCS(0))
+	n := min(mostPackers, runtime.NumCPU())
 	p := make(packers, n)
 	for range n {
 		p <- nil // made when it is used first
