@@ -27,8 +27,9 @@ type owed struct {
 
 func newOwed() *owed { return &owed{entries: map[Key]Entry{}, signal: make(chan struct{}, 1)} }
 
-// add notes entries; the later of two for one key stays. What says "now" is of this moment: it may
-// be armed several times, while others of its batch cannot be, and that is no activity.
+// add notes entries; the later of two for one key stays. An entry whose activity is "now" gets this
+// moment: it may be armed several times while others of its batch fail, and none of these attempts
+// is activity.
 func (o *owed) add(entries []Entry) {
 	now := drive.TimeOf(time.Now())
 	o.mu.Lock()

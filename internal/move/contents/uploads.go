@@ -97,9 +97,9 @@ func (u *Uploads) Create(ctx context.Context, ref blob.Ref) error {
 const askTime = 2 * time.Second
 
 // place is where an upload is, or is to begin: at the side that leads, unless that cannot take it,
-// because the upload was thought of when the other one led. Where the follower cannot be asked it
-// is enough that the leader does not have the upload: who begins one gives it an id that nobody
-// had, and creates it once.
+// because the upload was planned when the other one led. If the follower cannot be asked, it is
+// enough that the leader does not have the upload: each new upload has an id of its own and is
+// created once.
 func (u *Uploads) place(ctx context.Context, s *state, ref blob.Ref) (*Side, error) {
 	asking, stop := context.WithTimeout(ctx, askTime)
 	defer stop()

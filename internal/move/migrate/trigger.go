@@ -136,14 +136,14 @@ func arm(ctx context.Context, s Side, tables []*table) error {
 	return nil
 }
 
-// arm makes one trigger; is is what the trigger was seen to be: empty, or the end of a statement.
-func (t *table) arm(ctx context.Context, s Side, event, is string) error {
+// arm makes one trigger. seen is what was there before: nothing, or the end of a statement.
+func (t *table) arm(ctx context.Context, s Side, event, seen string) error {
 	should := t.trigger(s.DB.Dialect(), event)
-	if is != "" && strings.HasSuffix(should, is) {
+	if seen != "" && strings.HasSuffix(should, seen) {
 		return nil
 	}
 	err := s.Unchecked.Write(ctx, func(ctx context.Context, tx *sqldb.Tx) error {
-		if is != "" { // by another release
+		if seen != "" { // by another release
 			if err := dropTrigger(ctx, tx, t, event); err != nil {
 				return err
 			}

@@ -97,10 +97,7 @@ func (w *waiters) forwardOthers(ctx context.Context, b batch, others []int, errs
 			now = append(now, i)
 		}
 	}
-	messages := make([]*kgo.Record, len(now))
-	for n, i := range now {
-		messages[n] = b.messages[i]
-	}
+	messages := b.some(now)
 	own, cancel := context.WithTimeout(ctx, othersTime)
 	defer cancel()
 	for n, err := range w.s.produceAll(own, w.s.others, messages) {

@@ -224,6 +224,15 @@ type batch struct {
 	held     []*kgo.Record // what it was made of
 }
 
+// some are the messages with these numbers.
+func (b batch) some(numbers []int) []*kgo.Record {
+	messages := make([]*kgo.Record, len(numbers))
+	for n, i := range numbers {
+		messages[n] = b.messages[i]
+	}
+	return messages
+}
+
 func (w *waiters) gather() batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -280,10 +289,7 @@ func (w *waiters) forward(ctx context.Context, b batch) error {
 			ours = append(ours, i)
 		}
 	}
-	messages := make([]*kgo.Record, len(ours))
-	for n, i := range ours {
-		messages[n] = b.messages[i]
-	}
+	messages := b.some(ours)
 	for n, err := range w.s.produceAll(ctx, w.s.cl, messages) {
 		if errs[ours[n]] = err; err != nil && w.s.hopeless(messages[n], err) {
 			errs[ours[n]] = w.bury(ctx, messages[n], err)
