@@ -24,7 +24,8 @@ type object = map[string]any
 func document(t *testing.T) object {
 	t.Helper()
 	var doc object
-	if err := json.Unmarshal(New(Options{}).document, &doc); err != nil {
+	document, _ := New(Options{}).documents()
+	if err := json.Unmarshal(document, &doc); err != nil {
 		t.Fatal(err)
 	}
 	return doc

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"smartdrive/internal/base/drive"
@@ -124,10 +125,10 @@ type Findings func(ctx context.Context, cursor string, limit int) (items []Findi
 type API struct {
 	Resumable Resumable // nil: no PUT can be resumed; set before Register
 
-	front                front
-	uploads              uploads // for the other heads, too
-	routes               []route
-	document, document30 []byte // the routes as OpenAPI 3.1 and 3.0
+	front     front
+	uploads   uploads // for the other heads, too
+	routes    []route
+	documents func() (v31, v30 []byte) // the routes as OpenAPI, made when first asked for
 }
 
 // front is what each request needs before its handler runs and after it.
@@ -184,7 +185,7 @@ func New(opt Options) *API {
 		uploads: uploads{opt.Uploads, opt.Files, opt.DB, opt.Collects},
 	}
 	a.routes = table(opt, a.uploads)
-	a.document, a.document30 = openAPI(a.routes, opt.Version)
+	a.documents = sync.OnceValues(func() (v31, v30 []byte) { return openAPI(a.routes, opt.Version) })
 	return a
 }
 
@@ -201,8 +202,14 @@ func (a *API) Register(mux *http.ServeMux) {
 		rt := &a.routes[i]
 		mux.Handle(rt.pattern(), a.resumable(rt, a.handler(rt)))
 	}
-	mux.HandleFunc("GET /api/openapi.json", serveDocument(a.document, "3.1"))
-	mux.HandleFunc("GET /api/openapi-3.0.json", serveDocument(a.document30, "3.0"))
+	mux.HandleFunc("GET /api/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		v31, _ := a.documents()
+		serveDocument(w, v31, "3.1")
+	})
+	mux.HandleFunc("GET /api/openapi-3.0.json", func(w http.ResponseWriter, _ *http.Request) {
+		_, v30 := a.documents()
+		serveDocument(w, v30, "3.0")
+	})
 }
 
 // Handler returns the API as a handler of its own.
