@@ -124,21 +124,37 @@ func (a *applier) close() {
 }
 
 // applyAll brings everything that is pending when it begins, calls done, and returns what is still
-// to be forgotten.
+// to be forgotten. However much that is: each batch has its own time, and while one follows the
+// other nothing has failed, so writers go on waiting a little, which lets the batches catch up.
 func (a *applier) applyAll(done func(error)) *applied {
-	ctx, cancel := context.WithTimeout(context.Background(), applyTime)
-	defer cancel()
 	for {
-		last, err := a.applyBatch(ctx)
+		if a.isClosed() {
+			done(drive.Fail(drive.Stopping))
+			return nil
+		}
+		last, err := a.timed(a.applyBatch)
 		if err != nil || last == nil || !last.more {
 			done(err)
 			return last
 		}
-		if err := last.forget(ctx); err != nil {
+		_, err = a.timed(func(ctx context.Context) (*applied, error) { return nil, last.forget(ctx) })
+		if err != nil {
 			done(err)
 			return nil
 		}
 	}
+}
+
+func (a *applier) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
+func (a *applier) timed(f func(context.Context) (*applied, error)) (*applied, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), applyTime)
+	defer cancel()
+	return f(ctx)
 }
 
 // forget takes what was applied out of the list. If that fails it is applied again, for nothing.
