@@ -34,7 +34,9 @@ func (s *Store) Receive(ctx context.Context, name string, body blob.Body) (_ blo
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("receive: %w", classify(err))
 	}
-	part, err := s.fill(ctx, f, body)
+	buf := s.d.buffers.takeSmall()
+	defer s.d.buffers.giveSmall(buf)
+	part, _, err := s.fill(ctx, f, body, buf)
 	if err == nil {
 		err = syncData(f)
 	}

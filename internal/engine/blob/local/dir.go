@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob/local/wal"
 )
 
 // Durability says what an accepted part survives.
@@ -79,6 +80,7 @@ type Dir struct {
 	unshared   atomic.Bool // the file system cannot share bytes between files
 	shards     [256]shard
 	whole      wholeSync
+	wal        *wal.Log
 	syncing    atomic.Int32 // new files that wait for the disk
 	named      bool         // a sync of a new content makes its name durable, too
 }
@@ -103,6 +105,10 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 		return nil, fmt.Errorf("open %s: %w", blobsDir, err)
 	}
 	d.named = syncsNames(d.whole.dir)
+	var err error
+	if d.wal, err = wal.Open(filepath.Join(d.root, walDir), logged{d}, d.log); err != nil {
+		return nil, errors.Join(err, d.whole.close())
+	}
 	return d, nil
 }
 
@@ -110,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Dir, error) {
 func (d *Dir) Close() error {
 	d.Staging.stopAll()
 	d.flushers.Wait()
-	return d.whole.close()
+	return errors.Join(d.wal.Close(), d.whole.close())
 }
 
 // makeDirs makes what everything else lies in.

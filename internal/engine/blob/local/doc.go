@@ -5,6 +5,7 @@
 //	<blobs>/staging/2026/11/20/<upload id>/journal
 //	<blobs>/blobs/c9/<upload id>                  sealed content, named by the upload that brought it
 //	<blobs>/blobs/c9/put-<generation>-<id>        a small file that came in one request
+//	<blobs>/wal/0, 1                              small contents whose files are not synced yet: package wal
 //	<blobs>/quarantine/2026-11-20/...             what the auditor could not explain
 //	<blobs>/incoming/<name>                       content that another store sends, until it is whole
 //

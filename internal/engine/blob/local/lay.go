@@ -15,19 +15,22 @@ import (
 )
 
 // Many small files that become durable together. The naive way syncs each: a thousand files wait a
-// thousand times for the disk. Here they are written first, and then one of two things is done:
+// thousand times for the disk. Here they are written first, and then one of three things is done:
 //
+//	contents of up to 32 KiB   the log has them, and is synced, once for all who ask meanwhile
+//	many files                 the whole file system is synced, in the same way
 //	few files, or a system     each file is synced, several at a time, and then each directory once
 //	that cannot do better
-//	many files                 the whole file system is synced, once for all who ask meanwhile
 //
 // The second also waits for what others have written there, which is why a few files do not ask
-// for it, and those that come alone do without it for a while after one that took long.
+// for it, and those that come alone do without it for a while after one that took long. The log
+// needs it later, and nobody waits then.
 
 const (
-	wholeFrom = 64 // files that are worth a sync of the file system
-	aloneFrom = 4  // the same, of files that come alone and wait for the disk at the same time
-	syncers   = 16 // files that are synced at a time
+	wholeFrom  = 64 // files that are worth a sync of the file system
+	aloneFrom  = 4  // the same, of files that come alone and wait for the disk at the same time
+	loggedFrom = 2  // those that are worth a record in the log: one alone waits for one sync either way
+	syncers    = 16 // files that are synced at a time
 )
 
 // A sync of the file system that took longer than slowSync is not repeated for files that come
@@ -37,11 +40,16 @@ const (
 	restAfter = 20
 )
 
-// syncNew makes a new file and its name durable. Those that wait for the disk at the same time
-// share a sync.
-func (d *Dir) syncNew(f *os.File) error {
+// syncNew makes a new file and its name durable; small is what it has, if that is little. Those
+// that wait for the disk at the same time share a sync.
+func (d *Dir) syncNew(f *os.File, name string, small []byte) error {
 	waiting := d.syncing.Add(1)
 	defer d.syncing.Add(-1)
+	if waiting >= loggedFrom && small != nil && d.whole.able() {
+		if d.wal.Add(name, small); len(d.wal.Sync(name)) == 0 {
+			return nil
+		}
+	}
 	if waiting >= aloneFrom && d.whole.quick() {
 		return d.whole.sync()
 	}
@@ -55,11 +63,17 @@ func (d *Dir) syncNew(f *os.File) error {
 
 // Lay implements blob.Store. What is torn by a crash no row names: see Put.
 func (s *Store) Lay(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return s.store(ctx, name, func(f *os.File) (blob.Part, error) { return s.fill(ctx, f, body) })
+	return s.store(ctx, name, body, func(_ *os.File, small []byte) error {
+		if small != nil && s.d.whole.able() {
+			s.d.wal.Add(name, small)
+		}
+		return nil
+	})
 }
 
 // Settle implements blob.Store.
 func (s *Store) Settle(ctx context.Context, names []string) error {
+	names = s.d.wal.Sync(names...)
 	if len(names) >= wholeFrom && s.d.whole.able() {
 		if err := s.d.whole.sync(); err != nil {
 			return fmt.Errorf("settle %d contents: %w", len(names), classify(err))

@@ -169,7 +169,10 @@ func (d *Dir) show(place, name string, fn func(blob.Stray) error) error {
 
 // Quarantine implements blob.Store.
 func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
-	return s.d.quarantine(blobsDir, stray.Place)
+	if err := s.d.quarantine(blobsDir, stray.Place); err != nil {
+		return err
+	}
+	return s.d.wal.Forget(path.Base(stray.Place))
 }
 
 // QuarantineStaged implements blob.Staging.

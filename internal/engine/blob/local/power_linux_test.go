@@ -117,7 +117,9 @@ func losePower(t *testing.T, d *Dir, disk disk) {
 	want := store.snapshot()
 	there := disk.cut(t)
 	defer there.unmount(t)
-	after := &Dir{root: filepath.Join(there.root, "data")}
+	after, err := Open(t.Context(), Options{Dir: filepath.Join(there.root, "data"), Log: d.log})
+	noError(t, err)
+	defer func() { noError(t, after.Close()) }() // before the unmount
 	for name, b := range want {
 		path, err := after.blobPath(name)
 		noError(t, err)

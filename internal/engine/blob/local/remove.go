@@ -48,6 +48,9 @@ func (s *Store) RemoveAll(ctx context.Context, names []string) (gone []string, e
 		})
 	}
 	_ = all.Wait() // each one's error is in errs
+	if err := s.d.wal.Forget(gone...); err != nil {
+		return nil, fmt.Errorf("remove content: %w", classify(err))
+	}
 	return gone, blob.First(errs)
 }
 

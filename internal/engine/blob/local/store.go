@@ -29,17 +29,12 @@ func (s *Store) Presign(context.Context, string, blob.Link) (string, error) {
 // file, but no row names it before Put has returned, and the auditor knows what to do with a put-
 // file of an older generation.
 func (s *Store) Put(ctx context.Context, name string, body blob.Body) (blob.Part, error) {
-	return s.store(ctx, name, func(f *os.File) (blob.Part, error) {
-		part, err := s.fill(ctx, f, body)
-		if err == nil {
-			err = s.d.syncNew(f)
-		}
-		return part, err
-	})
+	return s.store(ctx, name, body, func(f *os.File, small []byte) error { return s.d.syncNew(f, name, small) })
 }
 
-// store makes the file of a new name and has it filled. On any error nothing stays.
-func (s *Store) store(_ context.Context, name string, fill func(*os.File) (blob.Part, error)) (blob.Part, error) {
+// store makes the file of a new name, writes what the body yields, and calls then; small is all of
+// it if that is not more than a small buffer holds, and else nil. On any error nothing stays.
+func (s *Store) store(ctx context.Context, name string, body blob.Body, then func(f *os.File, small []byte) error) (blob.Part, error) {
 	path, err := s.d.blobPath(name)
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put %q: no name for content", name)
@@ -51,9 +46,15 @@ func (s *Store) store(_ context.Context, name string, fill func(*os.File) (blob.
 	if err != nil {
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
 	}
-	part, err := fill(f)
+	buf := s.d.buffers.takeSmall()
+	defer s.d.buffers.giveSmall(buf)
+	part, small, err := s.fill(ctx, f, body, buf)
+	if err == nil {
+		err = then(f, small)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		if rerr := os.Remove(path); rerr != nil {
+		rerr := os.Remove(path)
+		if rerr = errors.Join(rerr, s.d.wal.Forget(name)); rerr != nil {
 			s.d.log.Warn("torn content not removed", "name", name, "err", rerr)
 		}
 		return blob.Part{}, fmt.Errorf("put: %w", classify(err))
@@ -61,21 +62,25 @@ func (s *Store) store(_ context.Context, name string, fill func(*os.File) (blob.
 	return part, nil
 }
 
-// fill writes what the body yields, and syncs nothing.
-func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body) (blob.Part, error) {
-	c := copier{to: f, limit: int64(drive.MaxFileSize), buffers: s.d.buffers}
+// fill writes what the body yields, by way of buf, and syncs nothing. It returns all of it if buf
+// has held it, and else nil.
+func (s *Store) fill(ctx context.Context, f *os.File, body blob.Body, buf *[smallBuffer]byte) (_ blob.Part, small []byte, err error) {
+	c := copier{to: f, limit: int64(drive.MaxFileSize), buffers: s.d.buffers, small: buf}
 	n, err := c.copy(ctx, body)
 	if err != nil {
-		return blob.Part{}, err
+		return blob.Part{}, nil, err
 	}
 	part, err := body.Finish()
 	if err == nil && int64(part.Size) != n {
 		err = fmt.Errorf("body of %d bytes gave %d", part.Size, n)
 	}
 	if err != nil {
-		return blob.Part{}, err
+		return blob.Part{}, nil, err
 	}
-	return part, nil
+	if c.once {
+		small = buf[:n]
+	}
+	return part, small, nil
 }
 
 // Open implements blob.Store.
@@ -138,7 +143,10 @@ func (s *Store) Remove(_ context.Context, name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = syncDir(filepath.Dir(path))
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // the directory may never have been needed
+		err = s.d.wal.Forget(name)
+	}
+	if err != nil {
 		return fmt.Errorf("remove content: %w", classify(err))
 	}
 	return nil

@@ -168,11 +168,17 @@ type copier struct {
 	buffers *buffers
 	wrote   func(span) // is told of every piece that was written; may be nil
 	piece   int64      // bytes
+
+	small *[smallBuffer]byte // nil: one is taken
+	once  bool               // all bytes came at once, and small has them
 }
 
 func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
-	small := c.buffers.takeSmall()
-	defer c.buffers.giveSmall(small)
+	small := c.small
+	if small == nil {
+		small = c.buffers.takeSmall()
+		defer c.buffers.giveSmall(small)
+	}
 	var large lease
 	defer func() { c.buffers.give(large) }()
 	buf, told := small[:], c.off
@@ -190,6 +196,7 @@ func (c *copier) copy(ctx context.Context, r io.Reader) (n int64, err error) {
 			told = c.off
 		}
 		if rerr == io.EOF {
+			c.once = n == int64(m)
 			return n, nil
 		}
 		if rerr != nil {

@@ -1,0 +1,108 @@
+package wal
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// restore writes the contents again that the segments hold, and removes these.
+func (l *Log) restore() error {
+	var found []*segment
+	defer func() {
+		for i := range l.segments {
+			if f := l.segments[i].file; f != nil {
+				_ = f.Close()
+			}
+			l.segments[i] = segment{path: l.segments[i].path}
+		}
+	}()
+	for i := range l.segments {
+		s := &l.segments[i]
+		f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.file = f
+		if s.number, err = readHeader(f); err != nil {
+			return err
+		}
+		found = append(found, s)
+	}
+	// A content is older than the record that it was forgotten, and so must go before it.
+	slices.SortFunc(found, func(a, b *segment) int { return cmp.Compare(a.number, b.number) })
+	names, err := l.restoreFrom(found)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		if err := l.contents.Settle(names); err != nil {
+			return err
+		}
+		l.log.Info("Small contents were written again from the log.", "contents", len(names))
+	}
+	for _, s := range found {
+		if err := s.clear(l.contents); err != nil {
+			return err
+		}
+		if err := os.Remove(s.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreFrom returns the names of what it has written.
+func (l *Log) restoreFrom(segments []*segment) (names []string, err error) {
+	forgotten := map[string]bool{}
+	for _, s := range segments {
+		err := s.each(func(f frame) error {
+			if f.kind == kindForgotten {
+				forgotten[f.name] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range segments {
+		err := s.each(func(f frame) error {
+			if f.kind != kindContent || forgotten[f.name] {
+				return nil
+			}
+			names = append(names, f.name)
+			return l.contents.Restore(f.name, f.content)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// each calls fn for each frame of a segment.
+func (s *segment) each(fn func(frame) error) error {
+	if s.number == 0 {
+		return nil
+	}
+	if _, err := s.file.Seek(int64(headerSize), 0); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(s.file, 256<<10)
+	for {
+		f, ok, err := readFrame(in, s.number)
+		if err != nil || !ok {
+			return err
+		}
+		if err := fn(f); err != nil {
+			return err
+		}
+	}
+}

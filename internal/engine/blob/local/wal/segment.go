@@ -1,0 +1,263 @@
+package wal
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// segment is a file of the log.
+type segment struct {
+	path   string
+	file   *os.File // nil: it was not needed yet
+	number uint64   // 0: it holds nothing
+	next   int64    // where the next frame goes
+	made   int64    // bytes that the file has
+	names  []string // of contents
+}
+
+func segmentPath(dir string, n int) string { return filepath.Join(dir, strconv.Itoa(n)) }
+
+// write writes what waits to the active segment, with running held. If it cannot, the log does not
+// hold these contents any more.
+func (l *Log) write() error {
+	l.mu.Lock()
+	b := l.buf
+	l.buf = batch{}
+	l.mu.Unlock()
+	if l.failed {
+		return errOff
+	}
+	if len(b.bytes) == 0 {
+		return nil
+	}
+	err := l.place(b)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.lost++
+	}
+	for _, name := range b.names {
+		switch _, ok := l.held[name]; {
+		case !ok: // forgotten meanwhile
+		case err != nil:
+			delete(l.held, name)
+		default:
+			l.held[name] = l.active.number
+		}
+	}
+	l.spare = b.bytes[:0]
+	return err
+}
+
+func (l *Log) place(b batch) error {
+	if s := l.active; s == nil || s.next+int64(len(b.bytes)) > l.limits.segment || len(s.names)+len(b.names) > l.limits.names {
+		if err := l.turn(); err != nil {
+			return err
+		}
+	}
+	seal(b.bytes, l.active.number)
+	l.dirty = true
+	if err := l.active.write(b, l.limits.grown); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// turn goes on with the other segment, and has the one that was active settled.
+func (l *Log) turn() error {
+	l.mu.Lock()
+	if len(l.free) == 0 {
+		l.mu.Unlock()
+		return errFull
+	}
+	s := l.free[0]
+	l.free = l.free[1:]
+	l.mu.Unlock()
+	if err := l.retire(); err != nil {
+		return err
+	}
+	l.number++
+	l.active = s
+	if err := s.begin(l.number, l.limits.grown, l.contents); err != nil {
+		return l.fail(err)
+	}
+	time.AfterFunc(l.limits.age, func() { l.old(s, s.number) })
+	return nil
+}
+
+// old settles a segment that is still active.
+func (l *Log) old(s *segment, number uint64) {
+	l.running.Lock()
+	defer l.running.Unlock()
+	if l.active == s && l.number == number {
+		_ = l.retire() // a failure is noted
+	}
+}
+
+// retire settles the active segment beside what goes on.
+func (l *Log) retire() error {
+	if err := l.syncActive(); err != nil {
+		return err
+	}
+	l.hand()
+	return nil
+}
+
+// hand has the active segment settled, after those before it.
+func (l *Log) hand() {
+	if l.active == nil {
+		return
+	}
+	l.mu.Lock()
+	l.retired = append(l.retired, l.active)
+	l.mu.Unlock()
+	l.active = nil
+	l.settling.Go(func() { _ = l.settle() }) // a failure is noted
+}
+
+func (l *Log) syncActive() error {
+	if !l.dirty {
+		return nil
+	}
+	if err := l.contents.SyncData(l.active.file); err != nil {
+		return l.fail(err)
+	}
+	l.dirty = false
+	return nil
+}
+
+// fail notes that the log cannot be written, with running held: what was acknowledged is settled,
+// and nothing is taken any more.
+func (l *Log) fail(err error) error {
+	l.log.Error("The log of small contents cannot be written; each is synced by itself from now on.", "err", err)
+	l.dirty, l.failed = false, true
+	l.mu.Lock()
+	l.off = true
+	l.mu.Unlock()
+	l.hand()
+	return err
+}
+
+// settle frees the segments that were active, the oldest first: a later one may say that a content
+// of an earlier one was forgotten.
+func (l *Log) settle() error {
+	l.ordered.Lock()
+	defer l.ordered.Unlock()
+	for s := l.oldest(); s != nil; s = l.oldest() {
+		err := l.contents.Settle(s.names)
+		if err == nil {
+			err = s.clear(l.contents)
+		}
+		if err != nil {
+			l.mu.Lock()
+			l.off = true
+			l.mu.Unlock()
+			l.log.Error("Small contents could not be synced. They are in the log, and a restart writes them again.", "contents", len(s.names), "err", err)
+			return err
+		}
+		l.release(s)
+	}
+	return nil
+}
+
+func (l *Log) oldest() *segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.retired) == 0 {
+		return nil
+	}
+	return l.retired[0]
+}
+
+// release frees the oldest segment: its contents are durable without it.
+func (l *Log) release(s *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range s.names {
+		if l.held[name] == s.number {
+			delete(l.held, name)
+		}
+	}
+	s.number, s.next, s.names = 0, 0, nil
+	l.retired, l.free = l.retired[1:], append(l.free, s)
+}
+
+// settleAll leaves no segment that holds anything.
+func (l *Log) settleAll() error {
+	l.running.Lock()
+	defer l.running.Unlock()
+	err := l.retire()
+	l.settling.Wait()
+	return errors.Join(err, l.settle()) // what could not be is tried again
+}
+
+// begin makes the file of a segment ready.
+func (s *segment) begin(number uint64, grown int64, c Contents) error {
+	if s.file == nil {
+		if err := s.open(c); err != nil {
+			return err
+		}
+	}
+	s.number, s.next = number, 0
+	return s.append(header(number), grown)
+}
+
+func (s *segment) open(c Contents) error {
+	dir := filepath.Dir(s.path)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	s.file = f
+	return errors.Join(c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
+}
+
+// write puts frames behind those that are there.
+func (s *segment) write(b batch, grown int64) error {
+	if err := s.append(b.bytes, grown); err != nil {
+		return err
+	}
+	s.names = append(s.names, b.names...)
+	return nil
+}
+
+// append lets the file grow by so many bytes at a time.
+func (s *segment) append(b []byte, grown int64) error {
+	end := s.next + int64(len(b))
+	for ; s.made < end; s.made += grown {
+		if _, err := s.file.WriteAt(make([]byte, grown), s.made); err != nil {
+			return err
+		}
+	}
+	_, err := s.file.WriteAt(b, s.next)
+	s.next = end
+	return err
+}
+
+// clear makes a segment hold nothing, durably.
+func (s *segment) clear(c Contents) error {
+	if _, err := s.file.WriteAt(make([]byte, headerSize), 0); err != nil {
+		return err
+	}
+	return c.SyncData(s.file)
+}
+
+// close removes the file of a segment that holds nothing.
+func (s *segment) close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	if s.number == 0 {
+		err = errors.Join(err, os.Remove(s.path))
+	}
+	s.file = nil
+	return err
+}

@@ -1,0 +1,82 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"smartdrive/internal/base/drive"
+	"smartdrive/internal/engine/blob"
+	"smartdrive/internal/engine/blob/blobtest"
+)
+
+// A machine that stops before the files are synced may have lost all of them: they come back from
+// the log, but for those that were removed.
+func TestContentsComeBackFromTheLog(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.whole.known = true          // whatever file system this is
+	d.syncing.Store(loggedFrom)   // as if others waited
+	stored := map[string][]byte{} // by name
+	body := func(size drive.ByteSize) (name string, body blob.Body) {
+		name = fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]())
+		stored[name] = blobtest.Bytes(uint64(len(stored)), size)
+		return name, blob.NewBody(bytes.NewReader(stored[name]), blob.BodyOptions{Size: size})
+	}
+	for _, size := range []drive.ByteSize{0, 1, 10 * drive.KiB, smallBuffer - 1} {
+		name, b := body(size)
+		_, err := d.Blobs.Put(t.Context(), name, b)
+		noError(t, err)
+	}
+	var laid []string
+	for range wholeFrom {
+		name, b := body(100)
+		_, err := d.Blobs.Lay(t.Context(), name, b)
+		noError(t, err)
+		laid = append(laid, name)
+	}
+	noError(t, d.Blobs.Settle(t.Context(), laid))
+	noError(t, d.Blobs.Remove(t.Context(), laid[0]))
+	_, err := d.Blobs.RemoveAll(t.Context(), laid[1:3])
+	noError(t, err)
+
+	lost := filepath.Join(t.TempDir(), "lost")
+	noError(t, os.Mkdir(lost, dirMode))
+	noError(t, os.CopyFS(filepath.Join(lost, walDir), os.DirFS(filepath.Join(d.root, walDir))))
+	after := open(t, func(o *Options) { o.Dir = lost })
+	for name, want := range stored {
+		path, err := after.blobPath(name)
+		noError(t, err)
+		got, err := os.ReadFile(path)
+		if removed := name == laid[0] || name == laid[1] || name == laid[2]; removed {
+			if err == nil {
+				t.Errorf("%s came back", name)
+			}
+		} else if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v; want %d", name, len(got), err, len(want))
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(lost, walDir)); err != nil || len(entries) > 0 {
+		t.Errorf("the log has %v, %v", entries, err)
+	}
+}
+
+// What is larger than the log takes, or stored alone, is not in it.
+func TestNotInTheLog(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.whole.known = true
+	put := func(size drive.ByteSize) {
+		body := blob.NewBody(bytes.NewReader(blobtest.Bytes(1, size)), blob.BodyOptions{Size: size})
+		_, err := d.Blobs.Put(t.Context(), fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]()), body)
+		noError(t, err)
+	}
+	put(drive.KiB)
+	d.syncing.Store(loggedFrom)
+	put(smallBuffer + 1)
+	if _, err := os.Stat(filepath.Join(d.root, walDir)); !os.IsNotExist(err) {
+		t.Errorf("the log was used: %v", err)
+	}
+}
