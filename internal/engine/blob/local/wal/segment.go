@@ -85,15 +85,16 @@ func (l *Log) turn() error {
 	if err := s.begin(l.number, l.limits.grown, l.contents); err != nil {
 		return l.fail(err)
 	}
-	time.AfterFunc(l.limits.age, func() { l.old(s, s.number) })
+	number := l.number // the segment may have another one when its time has come
+	time.AfterFunc(l.limits.age, func() { l.old(number) })
 	return nil
 }
 
-// old settles a segment that is still active.
-func (l *Log) old(s *segment, number uint64) {
+// old settles the segment of that number if it is still active.
+func (l *Log) old(number uint64) {
 	l.running.Lock()
 	defer l.running.Unlock()
-	if l.active == s && l.number == number {
+	if l.active != nil && l.number == number {
 		_ = l.retire() // a failure is noted
 	}
 }

@@ -191,7 +191,7 @@ func TestThePowerGoesAtAnyTime(t *testing.T) {
 						break
 					}
 				case 1:
-					l.old(l.active, l.number)
+					l.old(l.number)
 				case 2: // one that is laid, and that nobody waits for
 					d.write(name, []byte("laid"))
 					l.Add(name, []byte("laid"))
@@ -369,7 +369,7 @@ func TestASegmentIsUsedAgain(t *testing.T) {
 		d.put(l, fmt.Sprint("put-1-", i), make([]byte, 100))
 	}
 	for range 2 { // the other one, and this one again
-		l.old(l.active, l.number)
+		l.old(l.number)
 		l.settling.Wait()
 		d.put(l, fmt.Sprint("put-1-", l.number+5), make([]byte, 100))
 	}
