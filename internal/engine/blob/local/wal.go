@@ -18,9 +18,10 @@ type logged struct{ d *Dir }
 
 var _ wal.Contents = logged{}
 
-// Settle implements wal.Contents.
+// Settle implements wal.Contents. After a sync of the file system has failed, each file would have
+// to tell of its own bytes, which it may have forgotten by now.
 func (l logged) Settle(names []string) error {
-	if l.d.whole.able() {
+	if l.d.whole.known {
 		return l.d.whole.sync()
 	}
 	for _, name := range names {

@@ -80,3 +80,15 @@ func TestNotInTheLog(t *testing.T) {
 		t.Errorf("the log was used: %v", err)
 	}
 }
+
+// After a sync of the file system has failed for somebody, contents of the log do not count as
+// synced because each of their files says so: it may have forgotten.
+func TestTheLogDistrustsFilesAfterAFailure(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.whole.known = true
+	d.whole.took(d.whole.now(), errDistrusted)
+	if err := (logged{d}).Settle(nil); err == nil {
+		t.Error("they are said to be durable")
+	}
+}

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -17,4 +18,26 @@ func TestSegmentsOfAnyAge(t *testing.T) {
 		d.put(l, fmt.Sprint("put-1-", i), make([]byte, 100))
 	}
 	noError(t, l.Close())
+}
+
+// The system tells of bytes that it could not write once, and the next sync succeeds: what could
+// not be synced stays in the log.
+func TestWhatCouldNotBeSyncedStays(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	broken := errors.New("broken")
+	once := broken
+	d.settles = func() (err error) { err, once = once, nil; return err }
+	d.put(l, "put-1-a", []byte("hello"))
+	l.old(l.number)
+	l.settling.Wait()
+	if err := l.Close(); !errors.Is(err, broken) {
+		t.Errorf("Close: %v", err)
+	}
+	d.write("put-1-a", nil) // what the disk has
+	noError(t, d.open().Close())
+	if got := d.has("put-1-a"); string(got) != "hello" {
+		t.Errorf("there are %q", got)
+	}
 }

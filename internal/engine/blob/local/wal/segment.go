@@ -144,10 +144,14 @@ func (l *Log) fail(err error) error {
 }
 
 // settle frees the segments that were active, the oldest first: a later one may say that a content
-// of an earlier one was forgotten.
+// of an earlier one was forgotten. What has failed is not tried again: the system tells of bytes
+// that it could not write once, so that another sync may succeed without them.
 func (l *Log) settle() error {
 	l.ordered.Lock()
 	defer l.ordered.Unlock()
+	if l.unsettled != nil {
+		return l.unsettled
+	}
 	for s := l.oldest(); s != nil; s = l.oldest() {
 		err := l.contents.Settle(s.names)
 		if err == nil {
@@ -157,6 +161,7 @@ func (l *Log) settle() error {
 			l.mu.Lock()
 			l.off = true
 			l.mu.Unlock()
+			l.unsettled = err
 			l.log.Error("Small contents could not be synced. They are in the log, and a restart writes them again.", "contents", len(s.names), "err", err)
 			return err
 		}
@@ -193,7 +198,7 @@ func (l *Log) settleAll() error {
 	defer l.running.Unlock()
 	err := l.retire()
 	l.settling.Wait()
-	return errors.Join(err, l.settle()) // what could not be is tried again
+	return errors.Join(err, l.settle())
 }
 
 // begin makes the file of a segment ready.

@@ -49,8 +49,9 @@ type Log struct {
 	dirty   bool       // bytes of the active segment are not synced
 	failed  bool       // the disk has failed: nothing is written any more
 
-	settling sync.WaitGroup
-	ordered  sync.Mutex // held while segments are settled
+	settling  sync.WaitGroup
+	ordered   sync.Mutex // held while segments are settled
+	unsettled error      // of the disk, guarded by ordered: nothing is settled any more
 
 	mu      sync.Mutex // guards what follows
 	off     bool       // nothing is taken any more
