@@ -41,3 +41,15 @@ func TestWhatCouldNotBeSyncedStays(t *testing.T) {
 		t.Errorf("there are %q", got)
 	}
 }
+
+// Who must have all settled because there is no room for a record does not keep others waiting.
+func TestSettlingAllStopsNobody(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	d.put(l, "put-1-a", nil)
+	d.settles = func() error { d.put(l, "put-1-b", nil); return nil } // which would wait for ever
+	noError(t, l.settleAll())
+	d.settles = nil
+	noError(t, l.Close())
+}

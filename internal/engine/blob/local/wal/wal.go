@@ -216,6 +216,7 @@ func (l *Log) Close() error {
 	l.off = true
 	l.mu.Unlock()
 	err := l.settleAll()
+	l.settling.Wait()
 	for i := range l.segments {
 		err = errors.Join(err, l.segments[i].close())
 	}
