@@ -53,3 +53,24 @@ func TestSettlingAllStopsNobody(t *testing.T) {
 	d.settles = nil
 	noError(t, l.Close())
 }
+
+// A content counts as forgotten once that is durable: whoever removes it again, because the first
+// time failed or has not ended, is told the same.
+func TestForgottenAgain(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	d.put(l, "put-1-a", nil)
+	broken := errors.New("broken")
+	d.syncs = func() error {
+		if held, _ := l.forget([]string{"put-1-a"}); !held {
+			t.Error("it counts as forgotten while that is made durable")
+		}
+		return broken
+	}
+	for range 2 {
+		if err := l.Forget("put-1-a"); !errors.Is(err, broken) {
+			t.Errorf("Forget: %v", err)
+		}
+	}
+}

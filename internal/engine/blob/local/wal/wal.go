@@ -183,20 +183,29 @@ func (l *Log) sync() error {
 // Forget makes sure that contents whose files were removed are not restored.
 func (l *Log) Forget(names ...string) error {
 	held, lost := l.forget(names)
-	if !held || l.sync() == nil && !l.hasLost(lost) {
+	if !held {
 		return nil
 	}
-	return l.settleAll() // no room for a record of it, or a disk that fails: the segments go
+	if l.sync() != nil || l.hasLost(lost) { // no room for a record of it, or a disk that fails: the segments go
+		if err := l.settleAll(); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		delete(l.held, name)
+	}
+	return nil
 }
 
-// forget adds a record for each of these contents that is held.
+// forget adds a record for each of these contents that is held, as it is until that is durable.
 func (l *Log) forget(names []string) (held bool, lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range names {
 		if _, ok := l.held[name]; ok {
 			held = true
-			delete(l.held, name)
 			l.appendLocked(frame{kind: kindForgotten, name: name})
 		}
 	}
