@@ -74,3 +74,21 @@ func TestForgottenAgain(t *testing.T) {
 		}
 	}
 }
+
+// A content that a segment may have in spite of a failed write is not forgotten while the segment
+// stays.
+func TestForgottenAfterAFailedWrite(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	d.put(l, "put-1-a", nil)
+	broken := errors.New("broken")
+	d.settles = func() error { return broken }
+	noError(t, l.active.file.Close()) // nothing can be written any more
+	if d.put(l, "put-1-b", nil) {
+		t.Error("it was taken")
+	}
+	if err := l.Forget("put-1-b"); !errors.Is(err, broken) {
+		t.Errorf("Forget: %v", err)
+	}
+}

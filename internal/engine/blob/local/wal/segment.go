@@ -21,35 +21,33 @@ type segment struct {
 
 func segmentPath(dir string, n int) string { return filepath.Join(dir, strconv.Itoa(n)) }
 
-// write writes what waits to the active segment, with running held. If it cannot, the log does not
-// hold these contents any more.
+// write writes what waits to the active segment, with running held. If no segment takes it, the log
+// does not hold these contents any more.
 func (l *Log) write() error {
 	l.mu.Lock()
 	b := l.buf
 	l.buf = batch{}
 	l.mu.Unlock()
-	if l.failed {
-		return errOff
-	}
-	if len(b.bytes) == 0 {
+	err := errOff
+	switch {
+	case l.failed:
+	case len(b.bytes) == 0:
 		return nil
+	default:
+		err = l.place(b)
 	}
-	err := l.place(b)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil {
-		l.lost++
+	l.spare = b.bytes[:0]
+	if err == nil {
+		return nil
 	}
+	l.lost++
 	for _, name := range b.names {
-		switch _, ok := l.held[name]; {
-		case !ok: // forgotten meanwhile
-		case err != nil:
+		if l.held[name] == 0 { // no segment has it
 			delete(l.held, name)
-		default:
-			l.held[name] = l.active.number
 		}
 	}
-	l.spare = b.bytes[:0]
 	return err
 }
 
@@ -61,10 +59,22 @@ func (l *Log) place(b batch) error {
 	}
 	seal(b.bytes, l.active.number)
 	l.dirty = true
-	if err := l.active.write(b, l.limits.grown); err != nil {
+	l.hold(b.names)
+	if err := l.active.append(b.bytes, l.limits.grown); err != nil {
 		return l.fail(err)
 	}
 	return nil
+}
+
+// hold notes that the active segment may have these contents: also a write that fails may have
+// written some.
+func (l *Log) hold(names []string) {
+	l.active.names = append(l.active.names, names...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		l.held[name] = l.active.number
+	}
 }
 
 // turn goes on with the other segment, and has the one that was active settled.
@@ -224,16 +234,7 @@ func (s *segment) open(c Contents) error {
 	return errors.Join(c.SyncDir(dir), c.SyncDir(filepath.Dir(dir)))
 }
 
-// write puts frames behind those that are there.
-func (s *segment) write(b batch, grown int64) error {
-	if err := s.append(b.bytes, grown); err != nil {
-		return err
-	}
-	s.names = append(s.names, b.names...)
-	return nil
-}
-
-// append lets the file grow by so many bytes at a time.
+// append puts bytes behind those that are there. It lets the file grow by so many at a time.
 func (s *segment) append(b []byte, grown int64) error {
 	end := s.next + int64(len(b))
 	for ; s.made < end; s.made += grown {
