@@ -3,6 +3,8 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -91,4 +93,45 @@ func TestForgottenAfterAFailedWrite(t *testing.T) {
 	if err := l.Forget("put-1-b"); !errors.Is(err, broken) {
 		t.Errorf("Forget: %v", err)
 	}
+}
+
+// A log that cannot be made, on a disk that is full, is done without.
+func TestNoSegmentCanBeMade(t *testing.T) {
+	t.Parallel()
+	for name, there := range map[string]string{"no directory": "", "no file": "0"} {
+		d := newDisk(t)
+		l := d.open()
+		if there == "" {
+			noError(t, os.WriteFile(d.dir, nil, 0o600))
+		} else {
+			noError(t, os.MkdirAll(filepath.Join(d.dir, there), 0o700))
+		}
+		if d.put(l, "put-1-a", nil) {
+			t.Errorf("%s: it was taken", name)
+		}
+		if err := errors.Join(l.Forget("put-1-a"), l.Close()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A log that is given up gives its room back, which others may need.
+func TestWhatIsGivenUpTakesNoRoom(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	l := d.open()
+	d.put(l, "put-1-a", nil)
+	l.old(l.number)
+	l.settling.Wait()
+	d.put(l, "put-1-b", nil)
+	once := errors.New("broken")
+	d.syncs = func() (err error) { err, once = once, nil; return err }
+	if d.put(l, "put-1-c", nil) {
+		t.Error("it was taken")
+	}
+	l.settling.Wait()
+	if entries, err := os.ReadDir(d.dir); err != nil || len(entries) > 0 {
+		t.Errorf("there are %v, %v", entries, err)
+	}
+	noError(t, l.Close())
 }

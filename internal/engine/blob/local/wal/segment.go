@@ -91,10 +91,11 @@ func (l *Log) turn() error {
 		return err
 	}
 	l.number++
-	l.active = s
 	if err := s.begin(l.number, l.limits.grown, l.contents); err != nil {
+		_ = s.close()
 		return l.fail(err)
 	}
+	l.active = s
 	number := l.number // the segment may have another one when its time has come
 	time.AfterFunc(l.limits.age, func() { l.old(number) })
 	return nil
@@ -142,12 +143,15 @@ func (l *Log) syncActive() error {
 }
 
 // fail notes that the log cannot be written, with running held: what was acknowledged is settled,
-// and nothing is taken any more.
+// and nothing is taken any more. Whatever the disk lacks, the room of the segments is given back.
 func (l *Log) fail(err error) error {
 	l.log.Error("The log of small contents cannot be written; each is synced by itself from now on.", "err", err)
 	l.dirty, l.failed = false, true
 	l.mu.Lock()
 	l.off = true
+	for _, s := range l.free {
+		_ = s.close()
+	}
 	l.mu.Unlock()
 	l.hand()
 	return err
@@ -199,6 +203,9 @@ func (l *Log) release(s *segment) {
 		}
 	}
 	s.number, s.next, s.names = 0, 0, nil
+	if l.off {
+		_ = s.close() // it holds nothing
+	}
 	l.retired, l.free = l.retired[1:], append(l.free, s)
 }
 
@@ -217,8 +224,11 @@ func (s *segment) begin(number uint64, grown int64, c Contents) error {
 			return err
 		}
 	}
-	s.number, s.next = number, 0
-	return s.append(header(number), grown)
+	if err := s.append(header(number), grown); err != nil {
+		return err
+	}
+	s.number = number
+	return nil
 }
 
 func (s *segment) open(c Contents) error {
@@ -264,6 +274,6 @@ func (s *segment) close() error {
 	if s.number == 0 {
 		err = errors.Join(err, os.Remove(s.path))
 	}
-	s.file = nil
+	s.file, s.made = nil, 0
 	return err
 }
