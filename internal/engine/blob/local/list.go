@@ -172,7 +172,10 @@ func (s *Store) Quarantine(_ context.Context, stray blob.Stray) error {
 	if err := s.d.quarantine(blobsDir, stray.Place); err != nil {
 		return err
 	}
-	return s.d.wal.Forget(path.Base(stray.Place))
+	if stray.Name == "" { // no content lies there
+		return nil
+	}
+	return s.d.wal.Forget(stray.Name)
 }
 
 // QuarantineStaged implements blob.Staging.

@@ -92,3 +92,21 @@ func TestTheLogDistrustsFilesAfterAFailure(t *testing.T) {
 		t.Error("they are said to be durable")
 	}
 }
+
+// To quarantine something at a wrong place does not forget the content whose name it has.
+func TestANamesakeIsQuarantined(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	d.whole.known = true
+	d.syncing.Store(loggedFrom)
+	name := fmt.Sprintf("put-1-%s", drive.NewID[drive.UploadID]())
+	_, err := d.Blobs.Put(t.Context(), name, blob.NewBody(bytes.NewReader(nil), blob.BodyOptions{}))
+	noError(t, err)
+	odd := blob.Stray{Place: blobsDir + "/copy/" + name}
+	noError(t, os.Mkdir(filepath.Join(d.root, blobsDir, "copy"), dirMode))
+	noError(t, os.WriteFile(d.abs(odd.Place), nil, fileMode))
+	noError(t, d.Blobs.Quarantine(t.Context(), odd))
+	if rest := d.wal.Sync(name); len(rest) > 0 {
+		t.Error("the log does not hold the content any more")
+	}
+}
